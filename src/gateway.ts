@@ -12,7 +12,7 @@ import type { Database } from './base/database/database.ts';
 import { ConfigurationError } from './base/errors.ts';
 import type { Logger } from './base/log.ts';
 import type { OwnDoor } from './base/net/own-doors.ts';
-import type { MetricValues, ProcessGroup } from './base/process-group.ts';
+import type { CarrierAnswer, CarrierQuestion, MetricValues, ProcessGroup } from './base/process-group.ts';
 import type { Keys } from './bootstrap.ts';
 import type { Config } from './config.ts';
 import { openConsole } from './console/console.ts';
@@ -53,6 +53,8 @@ export interface Gateway {
   isReady(): boolean;
   /** The next hops of mail as they are served now. */
   destinations(): readonly DestinationView[];
+  /** How the proxy applications are that this process carries. */
+  applications(question: CarrierQuestion): Promise<CarrierAnswer>;
   /**
    * Stops accepting connections, lets DATA in flight finish, commits and records it, and closes everything (D97). Resolves
    * within the drain time and a second.
@@ -159,6 +161,7 @@ async function makeParts(parts: Opening, running: Running, readiness: Readiness)
     database,
     tlsFolder: join(config.certsDir, 'tls'),
     ownDoors,
+    askCarrier: group && ((question) => group.askCarrier(question)),
     clock,
     log,
   });
@@ -264,6 +267,7 @@ async function openParts(parts: Opening, running: Running): Promise<Gateway> {
     isReady: made.httpParts.isReady,
     destinations: () => mail.delivery.destinations(),
     metrics: () => metrics.values(),
+    applications: (question) => proxy.tell(question),
     async stop() {
       // A reload under way is finished before anything is closed, so that it cannot open something afterwards.
       await reloader.stop();

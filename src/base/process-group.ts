@@ -70,6 +70,19 @@ export interface SharedWindows {
 /** Metrics as values, one object a name, as prom-client gives them. */
 export type MetricValues = readonly object[];
 
+/** What is asked of the process that carries the proxy applications. */
+export interface CarrierQuestion {
+  /** Whose state is told; absent: that of all. */
+  readonly ids?: readonly string[];
+  /** Their traffic as well: its sums, or its origins and latest events too. */
+  readonly traffic?: 'sums' | 'all';
+  /** What was written before is to be in force first. */
+  readonly follows?: boolean;
+}
+
+/** One object an application, as the proxy applications tell them. */
+export type CarrierAnswer = readonly object[];
+
 /** The processes that share the work of one server, as one of them sees them. */
 export interface ProcessGroup {
   /** From 1; unique among the processes that run. */
@@ -99,6 +112,11 @@ export interface ProcessGroup {
    * taken away from a process that runs.
    */
   onDuty(begin: () => void): void;
+  /**
+   * Asks the process that does what exactly one does how the proxy applications are.
+   * @returns undefined where none is at it, or it gives no answer @throws Error where the supervisor is gone
+   */
+  askCarrier(question: CarrierQuestion): Promise<CarrierAnswer | undefined>;
   /**
    * Tells that this process is ready to take another configuration, and waits until all are.
    * @throws ConfigurationError where one is not: no process may change then

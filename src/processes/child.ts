@@ -109,7 +109,7 @@ export class Child {
     let [missed, stopped] = [0, 0];
     while (missed < most && stopped < mostStopped && !this.hasEnded) {
       const askedAt = performance.now();
-      missed = (await this.inquire('alive', everyMs)) === true ? 0 : missed + 1;
+      missed = (await this.inquire('alive', null, everyMs)) === true ? 0 : missed + 1;
       stopped = missed > 0 && isStopped(this.pid) ? stopped + 1 : 0;
       const restMs = askedAt + everyMs - performance.now();
       if (restMs > 0) await this.#rest(restMs);
@@ -148,7 +148,11 @@ export class Child {
   }
 
   /** Asks the process; undefined where it gives no answer within so many milliseconds. */
-  async inquire<About extends keyof Inquiries>(about: About, withinMs: number): Promise<Inquiries[About] | undefined> {
+  async inquire<About extends keyof Inquiries>(
+    about: About,
+    asked: Inquiries[About]['asked'],
+    withinMs: number,
+  ): Promise<Inquiries[About]['answer'] | undefined> {
     this.#inquired += 1;
     const id = this.#inquired;
     const answer = await new Promise<unknown>((resolve) => {
@@ -157,11 +161,11 @@ export class Child {
         clearTimeout(patience);
         resolve(given);
       });
-      this.tell({ kind: 'inquire', id, about });
+      this.tell({ kind: 'inquire', id, about, asked });
     });
     this.#inquiries.delete(id);
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the process answers each inquiry with its own kind
-    return answer as Inquiries[About] | undefined;
+    return answer as Inquiries[About]['answer'] | undefined;
   }
 
   /** Sends a message of a reload and waits for what the process says to it. */

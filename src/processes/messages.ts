@@ -1,6 +1,6 @@
 // What the supervisor and the processes that serve say to one another, over the channel that Node opens between them.
 
-import type { MetricValues, PlaceWanted, WindowLimit } from '../base/process-group.ts';
+import type { CarrierAnswer, CarrierQuestion, MetricValues, PlaceWanted, WindowLimit } from '../base/process-group.ts';
 import type { DestinationView } from '../deliver/transport.ts';
 import type { Listening } from '../wiring/addresses.ts';
 import type { ReloadOutcome } from '../wiring/reload.ts';
@@ -46,23 +46,27 @@ export interface Questions extends LimitQuestions {
   readonly metrics: { readonly asked: MetricValues; readonly answer: string };
   /** Whether one process takes connections and mail, and none says that it takes no mail. */
   readonly ready: { readonly asked: null; readonly answer: boolean };
+  /** What the process on duty tells of the proxy applications; absent where it gives no answer. */
+  readonly applications: { readonly asked: CarrierQuestion; readonly answer: CarrierAnswer | undefined };
 }
 
 /** What the supervisor asks a process, each with its answer. */
 export interface Inquiries {
   /** Whether it answers at all. */
-  readonly alive: true;
-  readonly values: MetricValues;
-  readonly destinations: readonly DestinationView[];
+  readonly alive: { readonly asked: null; readonly answer: true };
+  readonly values: { readonly asked: null; readonly answer: MetricValues };
+  readonly destinations: { readonly asked: null; readonly answer: readonly DestinationView[] };
   /** Whether it takes connections and mail. */
-  readonly ready: boolean;
+  readonly ready: { readonly asked: null; readonly answer: boolean };
+  /** How the proxy applications are that it carries. */
+  readonly applications: { readonly asked: CarrierQuestion; readonly answer: CarrierAnswer };
 }
 
 /** From the supervisor to a process. */
 export type ToProcess =
   | ({ readonly kind: 'start' } & StartOrder)
   | { readonly kind: 'answer'; readonly id: number; readonly answer: unknown }
-  | { readonly kind: 'inquire'; readonly id: number; readonly about: keyof Inquiries }
+  | { readonly kind: 'inquire'; readonly id: number; readonly about: keyof Inquiries; readonly asked: unknown }
   /** This process does from now on what exactly one does. */
   | { readonly kind: 'duty' }
   | { readonly kind: 'failure'; readonly address: string }

@@ -114,6 +114,7 @@ async function open(
       values: () => gateway.metrics(),
       destinations: async () => gateway.destinations(),
       ready: async () => gateway.isReady(),
+      applications: (question) => gateway.applications(question),
     },
   });
   return gateway;

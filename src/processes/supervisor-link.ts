@@ -1,7 +1,14 @@
 // A process's end of the channel to its supervisor: what it asks, what it is told, and the group of processes that it is of.
 
 import { ConfigurationError } from '../base/errors.ts';
-import type { CountedDoor, MetricValues, ProcessGroup, SharedConnections } from '../base/process-group.ts';
+import type {
+  CarrierAnswer,
+  CarrierQuestion,
+  CountedDoor,
+  MetricValues,
+  ProcessGroup,
+  SharedConnections,
+} from '../base/process-group.ts';
 import type { ReloadOutcome } from '../wiring/reload.ts';
 import { AskedReadiness } from './asked-readiness.ts';
 import { AskedWindows } from './asked-windows.ts';
@@ -16,7 +23,11 @@ export interface Channel {
 /** What a process does when the supervisor says so. */
 export interface Orders {
   readonly reload: (text: string) => Promise<ReloadOutcome>;
-  readonly inquiries: { readonly [About in Exclude<keyof Inquiries, 'alive'>]: () => Promise<Inquiries[About]> };
+  readonly inquiries: {
+    readonly [About in Exclude<keyof Inquiries, 'alive'>]: (
+      asked: Inquiries[About]['asked'],
+    ) => Promise<Inquiries[About]['answer']>;
+  };
 }
 
 interface Asked {
@@ -106,6 +117,10 @@ export class SupervisorLink implements ProcessGroup {
     else this.#duties.push(begin);
   }
 
+  askCarrier(question: CarrierQuestion): Promise<CarrierAnswer | undefined> {
+    return this.#ask('applications', question);
+  }
+
   agree(): Promise<void> {
     return new Promise((resolve, reject) => {
       if (this.#hasGone) throw supervisorGone();
@@ -184,10 +199,11 @@ export class SupervisorLink implements ProcessGroup {
     }
   }
 
-  async #tellOf({ id, about }: { readonly id: number; readonly about: keyof Inquiries }): Promise<void> {
+  async #tellOf({ id, about, asked }: Extract<ToProcess, { readonly kind: 'inquire' }>): Promise<void> {
     let answer: unknown;
     try {
-      answer = about === 'alive' ? true : await this.#orders?.inquiries[about]();
+      // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the supervisor asks what belongs to each kind
+      answer = about === 'alive' ? true : await this.#orders?.inquiries[about](asked as never);
     } catch {
       answer = undefined;
     }

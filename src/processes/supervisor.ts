@@ -3,7 +3,7 @@
 import cluster from 'node:cluster';
 import { ConfigurationError, Unavailable } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
-import type { MetricValues } from '../base/process-group.ts';
+import type { CarrierQuestion, MetricValues } from '../base/process-group.ts';
 import type { DestinationView } from '../deliver/transport.ts';
 import type { Listening } from '../wiring/addresses.ts';
 import { Child, type ProcessEnd, type StuckWatch, type Vote } from './child.ts';
@@ -33,6 +33,8 @@ export interface SupervisorParts {
 const readingMs = 2000;
 /** How long a process has to say whether it is ready, in milliseconds. One that is busy for longer is left out. */
 const readyMs = 1500;
+/** How long the process on duty has to tell of the proxy applications, in milliseconds; who asks waits less. */
+const carrierMs = 10_000;
 /** How long a process has to get ready for a configuration, or to take it, in milliseconds. */
 const defaultVoteMs = 30_000;
 /** Beyond its time to drain, in milliseconds; then a process is killed. */
@@ -139,7 +141,7 @@ export class Supervisor {
   /** The next hops as all processes serve them. */
   async destinations(): Promise<readonly DestinationView[]> {
     const views = await Promise.all(
-      [...this.#children.values()].map((child) => child.inquire('destinations', readingMs)),
+      [...this.#children.values()].map((child) => child.inquire('destinations', null, readingMs)),
     );
     return mergeDestinations(views.flatMap((view) => view ?? []));
   }
@@ -241,7 +243,7 @@ export class Supervisor {
     const serving = [...this.#children.values()].filter(
       (child) => child.servingSince !== undefined && !child.isDraining,
     );
-    const answers = await Promise.all(serving.map((child) => child.inquire('ready', readyMs)));
+    const answers = await Promise.all(serving.map((child) => child.inquire('ready', null, readyMs)));
     return answers.includes(true) && !answers.includes(false);
   }
 
@@ -276,6 +278,10 @@ export class Supervisor {
 
   async #answer(child: Child, about: keyof Questions, given: unknown): Promise<unknown> {
     if (about === 'ready') return await this.#isReady();
+    if (about === 'applications') {
+      // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a process of this very program asks
+      return await this.#onDuty?.inquire('applications', given as CarrierQuestion, carrierMs);
+    }
     if (about !== 'metrics') return this.#limits.answer(child, about, given);
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a process of this very program asks
     return await this.#readMetrics(child, given as MetricValues);
@@ -286,7 +292,7 @@ export class Supervisor {
     const others = [...this.#children.values()].filter((child) => child !== asking && child.servingSince !== undefined);
     await Promise.all(
       others.map(async (child) => {
-        const values = await child.inquire('values', readingMs);
+        const values = await child.inquire('values', null, readingMs);
         if (values && !child.hasEnded) this.#metrics.read(child.number, values);
       }),
     );

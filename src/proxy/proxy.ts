@@ -7,6 +7,7 @@ import { openDatabase } from '../base/database/sqlite-database.ts';
 import type { Logger } from '../base/log.ts';
 import { createCertificateFinder } from '../base/net/find-certificate.ts';
 import type { OwnDoor } from '../base/net/own-doors.ts';
+import type { CarrierAnswer, CarrierQuestion } from '../base/process-group.ts';
 import type { MetricFamily } from '../http/metrics.ts';
 import type { DocumentedCode, V4Plugin } from '../http/v4-app.ts';
 import { applicationEndpoints } from './api/application-endpoints.ts';
@@ -17,8 +18,8 @@ import type { WriteParts } from './api/write-application.ts';
 import type { ProxyAccount, ProxySettings, ProxyZone } from './application/zone.ts';
 import { createOrigins } from './origins/origins.ts';
 import { createResolver, type Resolver, type ResolverDns } from './origins/resolver.ts';
+import { type ApplicationViewsParts, createApplicationViews, type SeeApplications } from './plane/application-views.ts';
 import { createDataPlane, type DataPlaneParts } from './plane/data-plane.ts';
-import type { DataPlane } from './plane/data-plane-interface.ts';
 import { readLimits } from './plane/read-limits.ts';
 import { storedPlans } from './plane/stored-plans.ts';
 import { budgetMetrics, reportMetrics, trafficMetrics } from './plane/traffic-metrics.ts';
@@ -49,6 +50,8 @@ export interface ProxyParts extends ProxyConfigured {
   readonly ownDoors: () => readonly OwnDoor[];
   /** Which servers resolve the names of origins; absent: the system's. */
   readonly dns?: ResolverDns;
+  /** Asks the process that carries the applications how they are; absent where this one does in any case. */
+  readonly askCarrier?: ApplicationViewsParts['askCarrier'];
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -72,6 +75,8 @@ export interface Proxy {
   prepare(next: ProxyConfigured): ProxyChange;
   /** Opens the listeners and follows changes from now on, those of other processes too (D94). */
   start(): Promise<void>;
+  /** Tells another process how the applications are that this one carries. */
+  tell(question: CarrierQuestion): Promise<CarrierAnswer>;
   /** Takes no new connections and lets open ones finish; what is left after so many milliseconds is cut. */
   drain(withinMs: number): Promise<void>;
 }
@@ -166,20 +171,20 @@ export async function checkConfiguredApplications(
   }
 }
 
-function pluginsOf(parts: ProxyParts, configured: Configured, dataPlane: DataPlane): readonly V4Plugin[] {
+function pluginsOf(parts: ProxyParts, configured: Configured, see: SeeApplications): readonly V4Plugin[] {
   const { zones, accounts, settings, writing } = configured;
   return [
     applicationEndpoints({
       ...writing,
       zones,
       accounts,
-      dataPlane,
+      see,
       ownPorts: () => parts.ownDoors().map(({ port }) => port - settings.portOffset),
       codes: [...ruleRows.map(documentedRule), sourceFailed],
       log: parts.log,
     }),
     networkEndpoints({ accounts }),
-    trafficEndpoint({ zones, store: writing.store, dataPlane }),
+    trafficEndpoint({ zones, store: writing.store, see }),
   ];
 }
 
@@ -196,14 +201,16 @@ export async function openProxy(parts: ProxyParts): Promise<Proxy> {
   let current = configure(parts, parts, store);
   const dataPlane = createDataPlane(dataPlaneParts(parts, () => current));
   let watching: ReturnType<typeof watchStore> | undefined;
+  const { askCarrier } = parts;
+  const { tell, see } = createApplicationViews({ dataPlane, isCarrier: () => watching !== undefined, askCarrier });
   return {
-    plugins: pluginsOf(parts, current, dataPlane),
+    plugins: pluginsOf(parts, current, see),
     metrics: [...trafficMetrics(dataPlane), ...reportMetrics(dataPlane), ...budgetMetrics(dataPlane)],
     seed: () => seed(current, log),
     prepare(given) {
       const next = configure(parts, given, store);
       return {
-        plugins: pluginsOf(parts, next, dataPlane),
+        plugins: pluginsOf(parts, next, see),
         seed: () => seed(next, log),
         commit: () => {
           current = next;
@@ -217,6 +224,7 @@ export async function openProxy(parts: ProxyParts): Promise<Proxy> {
       watching = watchStore(store, () => dataPlane.reconcile(), { changes: parts.database.changes, log });
       await dataPlane.reconcile();
     },
+    tell,
     async drain(withinMs) {
       watching?.stop();
       await dataPlane.drain(withinMs);

@@ -20,7 +20,12 @@ process.on('message', (order: ToProcess) => {
       }
       return { ok: true, changed: [text] };
     },
-    inquiries: { values: async () => [], destinations: async () => [], ready: async () => true },
+    inquiries: {
+      values: async () => [],
+      destinations: async () => [],
+      ready: async () => true,
+      applications: async () => [],
+    },
   });
   link.tell({ kind: 'serving', listening: [] });
   void link.drained.then(() => process.exit(0));

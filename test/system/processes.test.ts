@@ -14,6 +14,9 @@ process.env['POSTERN_TEST_POSTGRES'] = server.url('postgres');
 describe('as one server', async () => {
   await import('./processes/one-server.ts');
 });
+describe('proxy applications', async () => {
+  await import('./processes/applications.ts');
+});
 describe('limits over all of them', async () => {
   await import('./processes/limits.ts');
 });

@@ -11,14 +11,13 @@ import type { ApplicationStatus, StoredApplication } from '../application/applic
 import { parseProtocol } from '../application/protocol.ts';
 import { got } from '../application/quote.ts';
 import type { ProxyAccount, ProxyZone } from '../application/zone.ts';
-import type { DataPlane } from '../plane/data-plane-interface.ts';
+import type { SeeApplications } from '../plane/application-views.ts';
 import type { AskedWrite } from '../rules/judge-write.ts';
 import { zoneProtocols } from '../rules/zone-protocols.ts';
 import type { ApplicationQuery } from '../store/store.ts';
 import { showApplication, showTraffic } from './application-answer.ts';
 import * as schema from './application-schema.ts';
 import { pageInfo, readPage } from './page.ts';
-import { settle } from './settle.ts';
 import { createTurns } from './turns.ts';
 import { type WriteParts, writeApplication } from './write-application.ts';
 
@@ -26,7 +25,8 @@ import { type WriteParts, writeApplication } from './write-application.ts';
 export interface ApplicationEndpointsParts extends WriteParts {
   readonly zones: readonly ProxyZone[];
   readonly accounts: readonly ProxyAccount[];
-  readonly dataPlane: Pick<DataPlane, 'reconcile' | 'status' | 'traffic'>;
+  /** How the applications are, asked of the process that carries them. */
+  readonly see: SeeApplications;
   /** Edge ports that the gateway itself has, the offset taken away (D84). */
   readonly ownPorts: () => readonly number[];
   /** Codes and statuses that a write may be refused with, for the OpenAPI document. */
@@ -83,20 +83,21 @@ function hasPlan(placeOf: (request: FastifyRequest) => Place): (request: Fastify
 }
 
 /** Which applications a list is to have. */
-function filterOf(
+async function filterOf(
   query: { readonly dns?: string; readonly protocol?: string; readonly status?: ApplicationStatus['state'] },
-  dataPlane: Pick<DataPlane, 'status'>,
-): Pick<ApplicationQuery, 'hostname' | 'protocol' | 'accepts'> {
+  see: SeeApplications,
+): Promise<Pick<ApplicationQuery, 'hostname' | 'protocol' | 'accepts'>> {
   const { dns, protocol: text, status } = query;
   const protocol = text === undefined ? undefined : parseProtocol(text);
   if (text !== undefined && !protocol) {
     const message = `"protocol" must be like "tcp/22", "udp/53", "tcp/1000-2000" or "ftp"; got ${got(text)}`;
     throw new Refusal([{ token: 'E_VALIDATION_ERROR', message }]);
   }
+  const viewOf = status === undefined ? undefined : await see({});
   return {
     ...(dns === undefined ? {} : { hostname: dns }),
     ...(protocol ? { protocol } : {}),
-    ...(status === undefined ? {} : { accepts: (id: string) => dataPlane.status(id).state === status }),
+    ...(viewOf ? { accepts: (id: string) => viewOf(id).status.state === status } : {}),
   };
 }
 
@@ -104,16 +105,19 @@ type Shared = ReturnType<typeof share>;
 
 function share(parts: ApplicationEndpointsParts) {
   const placeOf = createPlaces(parts);
-  const { store, dataPlane, log } = parts;
+  const { store, see, log } = parts;
   const turns = createTurns();
-  const show = (application: StoredApplication, { account }: Place) =>
-    showApplication(application, account, dataPlane.status(application.id));
+  async function show(applications: readonly StoredApplication[], { account }: Place, follows = false) {
+    const viewOf = await see({ ids: applications.map(({ id }) => id), follows });
+    return applications.map((application) => showApplication(application, account, viewOf(application.id).status));
+  }
   const logged = (request: FastifyRequest, { zone, account }: Place, application: string, what: string): void =>
     log.info({ session: request.id, account: account.name, zone: zone.name, application }, what);
   /** Answers with an application and its version. */
-  const answer = (reply: FastifyReply, application: StoredApplication, place: Place): FastifyReply => {
+  const answer = async (reply: FastifyReply, application: StoredApplication, place: Place, follows = false) => {
+    const [shown] = await show([application], place, follows);
     showVersion(reply, application.modifiedAt);
-    return succeed(reply, show(application, place));
+    return succeed(reply, shown);
   };
 
   async function write(request: FastifyRequest, reply: FastifyReply, kind: AskedWrite['kind'], known?: string) {
@@ -139,8 +143,7 @@ function share(parts: ApplicationEndpointsParts) {
     const end = await turns(id, () => writeApplication(asked, parts));
     if (!end.ok) throw 'faults' in end ? new Refusal(end.faults) : refusal;
     logged(request, place, id, kind === 'create' ? 'proxy application created' : 'proxy application changed');
-    await settle(dataPlane);
-    return answer(reply, end.application, place);
+    return await answer(reply, end.application, place, true);
   }
 
   /** Finds an application. @throws Refusal 404 where there is none, 412 where If-Match names another version */
@@ -187,9 +190,9 @@ function readingRoutes(app: V4App, { parts, placeOf, onRequest, show, answer, fi
       const place = placeOf(request);
       const page = readPage(request.query);
       const { order = 'dns', direction = 'asc' } = request.query;
-      const filter = filterOf(request.query, parts.dataPlane);
+      const filter = await filterOf(request.query, parts.see);
       const { applications, total } = await parts.store.list(place.zone.id, { ...page, order, direction, ...filter });
-      const shown = applications.map((application) => show(application, place));
+      const shown = await show(applications, place);
       return succeed(reply, shown, { result_info: pageInfo(page, shown.length, total) });
     },
   );
@@ -207,7 +210,7 @@ function readingRoutes(app: V4App, { parts, placeOf, onRequest, show, answer, fi
         response: { 200: schema.shownApplication },
       },
     },
-    async (request, reply) => answer(reply, await find(request, request.params.app_id), placeOf(request)),
+    async (request, reply) => await answer(reply, await find(request, request.params.app_id), placeOf(request)),
   );
 
   app.get(
@@ -217,7 +220,7 @@ function readingRoutes(app: V4App, { parts, placeOf, onRequest, show, answer, fi
       config: reads,
       schema: {
         operationId: 'getProxyApplicationTraffic',
-        summary: 'Show what an application has carried since the process began',
+        summary: 'Show what an application has carried since the process that carries it began',
         description: 'Counters, the state of its origins, and the latest events of its connections.',
         tags,
         params: schema.applicationPath,
@@ -226,7 +229,8 @@ function readingRoutes(app: V4App, { parts, placeOf, onRequest, show, answer, fi
     },
     async (request, reply) => {
       const { id } = await find(request, request.params.app_id);
-      return succeed(reply, showTraffic(parts.dataPlane.traffic(id)));
+      const viewOf = await parts.see({ ids: [id], traffic: 'all' });
+      return succeed(reply, showTraffic(viewOf(id).traffic));
     },
   );
 
@@ -327,7 +331,7 @@ function writingRoutes(app: V4App, { parts, placeOf, onRequest, write, remove, l
       const place = placeOf(request);
       const id = await remove(request, place, request.params.app_id);
       logged(request, place, id, 'proxy application removed');
-      await settle(parts.dataPlane);
+      await parts.see({ ids: [], follows: true });
       return succeed(reply, { id });
     },
   );

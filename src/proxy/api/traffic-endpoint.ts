@@ -1,11 +1,10 @@
-// GET /accounts/{account_id}/proxy/traffic: what the applications of an account carry, of all its zones at once. The counters are those of
-// the process that answers.
+// GET /accounts/{account_id}/proxy/traffic: what the applications of an account carry, of all its zones at once.
 
 import { Type } from 'typebox';
 import { succeed } from '../../http/envelope.ts';
 import { submitterOf, type V4Plugin } from '../../http/v4-app.ts';
 import type { ProxyZone } from '../application/zone.ts';
-import type { DataPlane } from '../plane/data-plane-interface.ts';
+import type { SeeApplications } from '../plane/application-views.ts';
 import type { ApplicationStore } from '../store/store.ts';
 import { showTraffic } from './application-answer.ts';
 
@@ -13,7 +12,7 @@ import { showTraffic } from './application-answer.ts';
 export interface TrafficEndpointParts {
   readonly zones: readonly ProxyZone[];
   readonly store: Pick<ApplicationStore, 'list'>;
-  readonly dataPlane: Pick<DataPlane, 'status' | 'traffic'>;
+  readonly see: SeeApplications;
 }
 
 /** Applications of an answer. */
@@ -40,7 +39,7 @@ const application = Type.Object(
         bytes_from_clients: count,
         bytes_from_origins: count,
       },
-      { description: 'Since the process that answers began; `open` is now' },
+      { description: 'Since the process that carries them began; `open` is now' },
     ),
     listening: Type.Array(Type.String()),
   },
@@ -76,7 +75,7 @@ export function trafficEndpoint(parts: TrafficEndpointParts): V4Plugin {
         schema: {
           operationId: 'listProxyTraffic',
           summary: 'Tell what the proxy applications of an account carry',
-          description: `At most ${mostApplications} applications; \`result_info.total_count\` tells how many there are. The counters are those of the process that answers, since its start.`,
+          description: `At most ${mostApplications} applications; \`result_info.total_count\` tells how many there are. The counters are those of the process that carries them, since its start.`,
           tags: ['Proxy applications'],
           params: Type.Object({
             account_id: Type.String({ description: 'Id or name of the account', example: 'dev' }),
@@ -86,9 +85,11 @@ export function trafficEndpoint(parts: TrafficEndpointParts): V4Plugin {
       },
       async (request, reply) => {
         const { found, total } = await applicationsOf(parts, submitterOf(request).account.id);
+        const viewOf = await parts.see({ ids: found.map(({ application: { id } }) => id), traffic: 'sums' });
         const shown = found.map(({ zone, application: { id, fields } }) => {
-          const { counters, listening } = showTraffic(parts.dataPlane.traffic(id));
-          const { state, reason } = parts.dataPlane.status(id);
+          const { status, traffic } = viewOf(id);
+          const { counters, listening } = showTraffic(traffic);
+          const { state, reason } = status;
           const about = { id, zone: zone.name, zone_id: zone.id, protocol: fields.protocol, hostname: fields.dns.name };
           return { ...about, state, reason, counters, listening };
         });
