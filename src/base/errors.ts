@@ -41,7 +41,7 @@ export function errorCode(thrown: unknown): string | undefined {
 
 /**
  * Something that the gateway needs is unavailable for now. SMTP answers 451 4.3.0, or 452 4.3.1 where room for mail is
- * missing; HTTP answers 503 with Retry-After. The message says what is unavailable, for the log and for the client.
+ * missing; HTTP answers 503 with Retry-After, 10002 or 10003. The message says what is unavailable, for the log and for the client.
  */
 export class Unavailable extends Error {
   override readonly name = 'Unavailable';

@@ -144,6 +144,8 @@ const everywhere = [
   'E_RATE_LIMIT_EXCEEDED',
   'E_INTERNAL_SERVER_ERROR',
 ] as const;
+/** The tokens of endpoints that write. */
+const ofWrites = ['E_NO_ROOM'] as const;
 const ofBodies = ['E_FIELD_MISSING', 'E_CONTENT_TOO_LARGE', 'E_UNSUPPORTED_MEDIA_TYPE'] as const;
 /** Statuses that differ from the token's own (D45). */
 const moreStatuses: Readonly<Partial<Record<V4Token, readonly number[]>>> = {
@@ -159,6 +161,7 @@ export function statusesOf(token: V4Token, answers: AnswerTable): readonly numbe
 function failures(route: DocumentedRoute, answers: AnswerTable): Record<string, Json> {
   const tokens = new Set<V4Token>([
     ...everywhere,
+    ...(route.method === 'get' ? [] : ofWrites),
     ...(route.schema.body ? ofBodies : []),
     ...(route.schema.tokens ?? []),
   ]);

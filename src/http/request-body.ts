@@ -21,7 +21,7 @@ const noRoomRetrySeconds = 10;
 
 function noRoom(): Refusal {
   const message = 'Too much mail is under way, try again later';
-  return new Refusal([{ token: 'E_INTERNAL_SERVER_ERROR', message, status: 503 }], noRoomRetrySeconds);
+  return new Refusal([{ token: 'E_NO_ROOM', message }], noRoomRetrySeconds);
 }
 
 /**

@@ -21,6 +21,7 @@ export type V4Token =
   | 'E_CONTENT_TOO_LARGE'
   | 'E_RATE_LIMIT_EXCEEDED'
   | 'E_DAILY_LIMIT_EXCEEDED'
+  | 'E_NO_ROOM'
   | 'E_INTERNAL_SERVER_ERROR'
   | 'E_UNAUTHORIZED'
   | 'E_FORBIDDEN'
@@ -30,7 +31,7 @@ export type V4Token =
   | 'E_IDEMPOTENCY_CONFLICT';
 
 /** The numbers of the tokens (D45); several tokens share one. */
-export type TokenNumber = 10000 | 10001 | 10002 | 10004 | 10101 | 10102 | 10200 | 10202 | 10203;
+export type TokenNumber = 10000 | 10001 | 10002 | 10003 | 10004 | 10101 | 10102 | 10200 | 10202 | 10203;
 
 /** The numbers of the rules of proxy applications, which have no token (D82). */
 export type RuleCode =

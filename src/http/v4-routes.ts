@@ -95,12 +95,12 @@ export function answerError(log: Logger, error: unknown, request: FastifyRequest
       { session: request.id, method: request.method, path: pathForLog(request.url), reason: error.message },
       'put off',
     );
-    const text =
+    const [token, text] =
       error.reason === 'room'
-        ? 'There is no room for mail at the moment'
-        : 'The database cannot be written at the moment';
+        ? (['E_NO_ROOM', 'There is no room for mail at the moment'] as const)
+        : (['E_INTERNAL_SERVER_ERROR', 'The database cannot be written at the moment'] as const);
     const message = `${text}, Ray ID ${request.id}; try again in ${error.retryAfterSeconds} s`;
-    return refuse(reply, [{ token: 'E_INTERNAL_SERVER_ERROR', message, status: 503 }], error.retryAfterSeconds);
+    return refuse(reply, [{ token, message, status: 503 }], error.retryAfterSeconds);
   }
   if (request.raw.destroyed && !request.raw.complete) {
     log.info({ session: request.id, client: request.ip }, 'client went away');

@@ -32,6 +32,7 @@ export const curedByRemoval = {
   E_CONTENT_TOO_LARGE: false,
   E_RATE_LIMIT_EXCEEDED: false,
   E_DAILY_LIMIT_EXCEEDED: false,
+  E_NO_ROOM: false,
   E_INTERNAL_SERVER_ERROR: false,
 } as const satisfies Record<RejectionCode, boolean>;
 

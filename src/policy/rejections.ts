@@ -137,6 +137,14 @@ export const rejections = {
     when: 'The account has reached its recipients of the day.',
     remedy: 'Try again tomorrow (UTC), or have the limit raised.',
   },
+  E_NO_ROOM: {
+    httpStatus: 503,
+    number: 10003,
+    smtpCode: 452,
+    enhanced: '4.3.1',
+    when: 'There is no room for the request or message at the moment: on the disk, in the account’s share of the queue, or in memory.',
+    remedy: 'Try again after `Retry-After`; if it persists, the operator makes room.',
+  },
   E_INTERNAL_SERVER_ERROR: {
     httpStatus: 500,
     number: 10002,

@@ -45,6 +45,8 @@ function sendByRest({ ports }: PosternProcess): Promise<Response> {
   });
 }
 
+const noRoom = { success: false, errors: [{ code: 10003, message: expect.stringMatching(/^E_NO_ROOM: /) }] };
+
 async function untilReady(running: PosternProcess, status: number): Promise<void> {
   await expect.poll(async () => (await get(running, '/readyz')).status, { timeout: 5000 }).toBe(status);
 }
@@ -58,6 +60,7 @@ test.skipIf(isOnPostgres)(
     const refused = await sendByRest(running);
     expect(refused.status).toBe(503);
     expect(refused.headers.get('retry-after')).toBe('30');
+    expect(await refused.json()).toMatchObject(noRoom);
     expect((await get(running, '/readyz')).status).toBe(503);
     expect((await get(running, '/livez')).status).toBe(200);
     expect(await (await get(running, '/metrics')).text()).toMatch(/^postern_spool_takes_mail 0$/m);
@@ -74,7 +77,9 @@ test('an account with as many messages queued as it may have is put off', async 
   );
   expect([(await send(running)).code, (await send(running)).code]).toEqual([250, 250]);
   expect((await send(running)).code).toBe(452);
-  expect((await sendByRest(running)).status).toBe(503);
+  const refused = await sendByRest(running);
+  expect(refused.status).toBe(503);
+  expect(await refused.json()).toMatchObject(noRoom);
   // The others may still send: the spool itself is well.
   expect((await get(running, '/readyz')).status).toBe(200);
 });
@@ -89,7 +94,8 @@ test.skipIf(isOnPostgres)(
     renameSync(file, aside);
     expect((await send(running)).code).toBe(451);
     await untilReady(running, 503);
-    expect((await sendByRest(running)).status).toBe(503);
+    const refused = await sendByRest(running);
+    expect([refused.status, await refused.json()]).toMatchObject([503, { errors: [{ code: 10002 }] }]);
     await running.until(() => running.log().find(({ msg }) => msg === 'the spool takes no mail'));
 
     copyFileSync(aside, file);

@@ -48,7 +48,7 @@ test('a body without room is 503 with Retry-After before it is read, and passes 
   const refused = await post(base + path);
   expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '10']);
   expect(refused.json.errors).toEqual([
-    { code: 10002, message: 'E_INTERNAL_SERVER_ERROR: Too much mail is under way, try again later' },
+    { code: 10003, message: 'E_NO_ROOM: Too much mail is under way, try again later' },
   ]);
   expect(bodies.refusals).toEqual({ smtp: 0, http: 1 });
   hold.release();

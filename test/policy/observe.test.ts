@@ -116,6 +116,7 @@ const rows: Readonly<Record<RejectionCode, 'never' | readonly (readonly [readonl
   E_CONTENT_TOO_LARGE: 'never',
   E_RATE_LIMIT_EXCEEDED: 'never',
   E_DAILY_LIMIT_EXCEEDED: 'never',
+  E_NO_ROOM: 'never',
   E_INTERNAL_SERVER_ERROR: 'never',
 };
 

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
 import { deviceConfiguration } from '../support/device-config.ts';
 import { freePort } from '../support/free-port.ts';
-import { type PosternProcess, startPostern } from '../support/postern-process.ts';
+import { type PosternProcess, startPostern, testToken } from '../support/postern-process.ts';
 import { connectSmtp, type RawSmtpClient } from '../support/raw-smtp-client.ts';
 import { runCli } from '../support/run-cli.ts';
 import { scratchFolder } from '../support/scratch.ts';
@@ -33,6 +33,7 @@ async function start(
   const url = `smtp://127.0.0.1:${await freePort()}`;
   const config = deviceConfiguration({
     routes: [{ name: 'dead', type: 'smarthost', url, tls: 'none' }],
+    credential: { tokenEnv: 'POSTERN_TOKEN' },
     spool: { minFreeBytes, account: { queuedBytes: 1024 * megabyte } },
   });
   const running = await startPostern({ config, folder });
@@ -66,6 +67,22 @@ async function fill(client: RawSmtpClient): Promise<number> {
   }
 }
 
+/** Sends a message with so many lines by REST; the status, and the code of what it was refused for. */
+async function sendByRest({ ports }: PosternProcess, lines: number): Promise<readonly unknown[]> {
+  const answer = await fetch(`http://127.0.0.1:${ports['http']}/client/v4/accounts/dev/email/sending/send`, {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${testToken}`, 'Content-Type': 'application/json' },
+    body: JSON.stringify({
+      from: 'a@example.com',
+      to: 'b@example.net',
+      subject: 'full',
+      text: `${'x'.repeat(78)}\r\n`.repeat(lines),
+    }),
+  });
+  const { errors } = (await answer.json()) as { readonly errors: readonly { code: number; message: string }[] };
+  return [answer.status, answer.headers.get('retry-after'), ...errors.map(({ code, message }) => `${code} ${message}`)];
+}
+
 async function readiness({ ports }: PosternProcess): Promise<number> {
   return (await fetch(`http://127.0.0.1:${ports['http']}/readyz`)).status;
 }
@@ -88,6 +105,7 @@ test('mail is put off before the disk is full, nothing accepted is lost, and wit
   await running.until(() => running.log().find(({ msg }) => msg === 'the spool takes no mail'));
   expect(await readiness(running)).toBe(503);
   expect(await send(client, 1)).toBe(452);
+  expect(await sendByRest(running, 1)).toEqual([503, '30', expect.stringMatching(/^10003 E_NO_ROOM: /)]);
   const { stdout } = await queue(running, 'list', '--json', '--limit', '10000');
   const ids = stdout
     .trim()
@@ -108,6 +126,7 @@ test('a disk that is full all the same puts mail off, keeps what was accepted, a
   writeFileSync(ballast, Buffer.alloc(Math.max(0, bavail * bsize - 6 * megabyte)));
   const accepted = await fill(client);
   expect(accepted).toBeGreaterThan(0);
+  expect(await sendByRest(running, 4000)).toEqual([503, '30', expect.stringMatching(/^10003 E_NO_ROOM: /)]);
   rmSync(ballast);
   await expect.poll(() => send(client, 1000), { timeout: 10_000 }).toBe(250);
   await expect.poll(() => readiness(running), { timeout: 10_000 }).toBe(200);
