@@ -3,7 +3,7 @@
 import type { ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { writeWhole } from '../http/listener/whole-response.ts';
+import { piecesOf, writeWhole } from '../http/listener/whole-response.ts';
 import type { FailureAnswer } from './error-answers.ts';
 
 /** Takes the answer to one request. */
@@ -39,11 +39,15 @@ export function responseSink(response: ServerResponse, rayId: string): AnswerSin
         response.destroy();
         return;
       }
-      const fields = { 'Ray-ID': rayId, ...headers, 'Content-Length': body.length };
+      const { pieces, octets } = piecesOf(body);
+      const fields = { 'Ray-ID': rayId, ...headers, 'Content-Length': octets };
       if (reason === undefined) response.writeHead(status, fields);
       else response.writeHead(status, reason, fields);
       // RFC 9110 §9.3.2: the answer to HEAD has the same fields and no content.
-      response.end(response.req.method === 'HEAD' ? undefined : body);
+      const written = response.req.method === 'HEAD' ? [] : pieces;
+      if (written.length > 1) response.cork();
+      for (const piece of written.slice(0, -1)) response.write(piece);
+      response.end(written.at(-1));
     },
     hasBegun: () => response.headersSent,
     cut: () => void response.destroy(),

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { silentLog } from '../../src/base/log.ts';
+import { compilePage } from '../../src/edge/custom/error-page.ts';
 import type { ErrorRequest } from '../../src/edge/errors/edge-error.ts';
 import type { EdgeCount } from '../../src/edge/exchange.ts';
 import { createOriginProxy } from '../../src/edge/origin/origin-proxy.ts';
@@ -434,6 +435,27 @@ describe('CONNECT and requests to upgrade', () => {
     const { port } = await startEdge({ plugins: [things] });
     const text = upgrade(host, target, protocol, method).replace('Connection: Upgrade', 'Connection: Upgrade, close');
     expect(kindOf(await speak(port, text))).toBe(wanted);
+  });
+});
+
+describe('an Error Page with tokens', () => {
+  const html = `<p>${'\u00e4'.repeat(100_000)}::RAY_ID::</p>::CLIENT_IP::::RAY_ID::`;
+  const page = compilePage(html);
+  const startPage = () => startEdge({ customAnswer: (_zone, ...of) => page.answer(...of) });
+  const lines = 'HTTP/1.1\r\nHost: example.com\r\n';
+
+  test.each([
+    ['GET', 'Connection: close'],
+    ['HEAD', 'Connection: close'],
+    ['GET', 'Connection: Upgrade, close\r\nUpgrade: websocket'],
+  ])('%s with %s has its length and all its pieces', async (method, fields) => {
+    const { port } = await startPage();
+    const answer = await speak(port, `${method} /fail/521 ${lines}${fields}\r\n\r\n`);
+    const rayId = String(answer.headers['ray-id']);
+    const wanted = html.replaceAll('::RAY_ID::', rayId).replace('::CLIENT_IP::', '127.0.0.1');
+    expect(answer.status).toBe(521);
+    expect(Number(answer.headers['content-length'])).toBe(Buffer.byteLength(wanted));
+    expect(Buffer.from(answer.body, 'latin1').toString()).toBe(method === 'HEAD' ? '' : wanted);
   });
 });
 

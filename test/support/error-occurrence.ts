@@ -1,6 +1,7 @@
 // Errors as they happen, for tests of what answers them: rows of the test's own, not the catalogue's.
 
-import type { EdgeError, EdgeOccurrence, ErrorRequest } from '../../src/edge/errors/edge-error.ts';
+import type { EdgeError, EdgeOccurrence, ErrorAnswer, ErrorRequest } from '../../src/edge/errors/edge-error.ts';
+import { piecesOf } from '../../src/http/listener/whole-response.ts';
 
 /** A retryable error and one that is not. */
 export const sampleErrors = {
@@ -50,6 +51,11 @@ export function occurrenceOf(error: EdgeError, more: Partial<EdgeOccurrence> = {
     docsBaseUrl: 'http://127.0.0.1:8080',
     ...more,
   };
+}
+
+/** The content of an answer as text. */
+export function bodyText({ body }: ErrorAnswer): string {
+  return Buffer.concat(piecesOf(body).pieces).toString();
 }
 
 /** A request that met it. */

@@ -63,13 +63,15 @@ export interface CompiledPage {
 export function compilePage(html: string): CompiledPage {
   const parts: (Buffer | Token)[] = [];
   let at = 0;
+  const addText = (end: number): void => {
+    if (end > at) parts.push(Buffer.from(html.slice(at, end)));
+  };
   for (const { 0: token, index } of html.matchAll(tokenForm)) {
-    parts.push(Buffer.from(html.slice(at, index)));
+    addText(index);
     if (isToken(token)) parts.push(token);
     at = index + token.length;
   }
-  parts.push(Buffer.from(html.slice(at)));
-  const [whole] = parts;
+  addText(html.length);
   return {
     html: () => parts.map((part) => part.toString()).join(''),
     answer(occurrence, request) {
@@ -80,10 +82,8 @@ export function compilePage(html: string): CompiledPage {
         values.set(token, value);
         return value;
       };
-      const body =
-        parts.length === 1 && Buffer.isBuffer(whole)
-          ? whole
-          : Buffer.concat(parts.map((part) => (typeof part === 'string' ? valueOf(part) : part)));
+      // The page's own text is the same memory in every answer, since slow clients may hold many answers at a time.
+      const body = parts.map((part) => (typeof part === 'string' ? valueOf(part) : part));
       const headers = customHeaders('text/html; charset=utf-8', occurrence);
       return { status: occurrence.error.status, headers, body };
     },

@@ -39,7 +39,7 @@ const formats = {
 >;
 
 /** Makes the answer in a format. Retry-After (RFC 9110 §10.2.3) equals `retry_after`, or neither is there. */
-export function defaultAnswer(occurrence: EdgeOccurrence, format: EdgeFormat): ErrorAnswer {
+export function defaultAnswer(occurrence: EdgeOccurrence, format: EdgeFormat): ErrorAnswer & { readonly body: Buffer } {
   const { render, headers } = formats[format];
   const seconds = retrySecondsOf(occurrence);
   return {

@@ -1,5 +1,6 @@
 // What an edge error is (RFC 9457 and its extension members): the row of the catalogue, and one occurrence of it (D60-D64).
 
+import type { AnswerBody } from '../../http/listener/whole-response.ts';
 import type { EdgeCode } from './edge-code.ts';
 
 /** Which party an error is laid to; the members `error_category` may have. */
@@ -76,5 +77,5 @@ export interface ErrorRequest {
 export interface ErrorAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  readonly body: Buffer;
+  readonly body: AnswerBody;
 }

@@ -4,6 +4,15 @@
 import { STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 
+/** The octets of an answer: in one piece, or in pieces that go out one after another and may be shared by many answers. */
+export type AnswerBody = Buffer | readonly Buffer[];
+
+/** The pieces of a body, and how many octets they have together. */
+export function piecesOf(body: AnswerBody): { readonly pieces: readonly Buffer[]; readonly octets: number } {
+  const pieces = Buffer.isBuffer(body) ? [body] : body;
+  return { pieces, octets: pieces.reduce((sum, { length }) => sum + length, 0) };
+}
+
 /** A complete response. */
 export interface WholeResponse {
   readonly status: number;
@@ -12,7 +21,7 @@ export interface WholeResponse {
   readonly rayId: string;
   /** Without Ray-ID, Date, Content-Length and Connection. */
   readonly headers: Readonly<Record<string, string>>;
-  readonly body: Buffer;
+  readonly body: AnswerBody;
 }
 
 /** Milliseconds for which further octets of a client are thrown away, so that it can read the answer, before it is cut. */
@@ -24,15 +33,19 @@ export function writeWhole(socket: Duplex, { status, reason, rayId, headers, bod
     socket.destroy();
     return;
   }
+  const { pieces, octets } = piecesOf(body);
   const lines = [
     `HTTP/1.1 ${status} ${reason ?? STATUS_CODES[status] ?? ''}`,
     `Ray-ID: ${rayId}`,
     `Date: ${new Date().toUTCString()}`,
     ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
-    `Content-Length: ${body.length}`,
+    `Content-Length: ${octets}`,
     'Connection: close',
   ];
-  socket.end(Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'), body]));
+  socket.cork();
+  socket.write(`${lines.join('\r\n')}\r\n\r\n`, 'latin1');
+  for (const piece of pieces) socket.write(piece);
+  socket.end();
   socket.resume();
   const cut = setTimeout(() => socket.destroy(), lingerMs);
   cut.unref();

@@ -11,7 +11,7 @@ import { customErrorEndpoints } from '../../../src/edge/custom/custom-error-endp
 import { openCustomErrors } from '../../../src/edge/custom/custom-errors.ts';
 import type { EdgeZone } from '../../../src/edge/zone/zone.ts';
 import { openTestDatabase } from '../../support/engines.ts';
-import { errorRequest, occurrenceOf, sampleErrors } from '../../support/error-occurrence.ts';
+import { bodyText, errorRequest, occurrenceOf, sampleErrors } from '../../support/error-occurrence.ts';
 import { ask, type HttpAnswer, startHttpApp } from '../../support/http-app.ts';
 import { logLines } from '../../support/log-lines.ts';
 import { scratchFolder } from '../../support/scratch.ts';
@@ -100,8 +100,10 @@ async function start() {
       },
       ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
     });
-  const served = (): string | undefined =>
-    customErrors.choose(devZone, occurrenceOf(sampleErrors.timeout), errorRequest())?.body.toString();
+  const served = (): string | undefined => {
+    const answer = customErrors.choose(devZone, occurrenceOf(sampleErrors.timeout), errorRequest());
+    return answer && bodyText(answer);
+  };
   return { base, call, clock, lines, served };
 }
 

@@ -12,8 +12,9 @@ import { compilePage, pageFault } from '../../../src/edge/custom/error-page.ts';
 import type { EdgeOccurrence, ErrorAnswer, ErrorRequest } from '../../../src/edge/errors/edge-error.ts';
 import { negotiate } from '../../../src/edge/errors/negotiate.ts';
 import type { CustomErrorRule, CustomErrorSettings, EdgeAccountSlice, EdgeZone } from '../../../src/edge/zone/zone.ts';
+import { piecesOf } from '../../../src/http/listener/whole-response.ts';
 import { openTestDatabase } from '../../support/engines.ts';
-import { errorRequest, occurrenceOf, sampleErrors } from '../../support/error-occurrence.ts';
+import { bodyText, errorRequest, occurrenceOf, sampleErrors } from '../../support/error-occurrence.ts';
 import { logLines } from '../../support/log-lines.ts';
 import fc from '../../support/properties.ts';
 import { scratchFolder } from '../../support/scratch.ts';
@@ -71,7 +72,7 @@ const rule = (content: string, more: Partial<CustomErrorRule> = {}): CustomError
 });
 
 const page = (html: string): CustomErrorSettings => ({ errorPage: { html } });
-const textOf = (answer: ErrorAnswer | undefined): string | undefined => answer?.body.toString();
+const textOf = (answer: ErrorAnswer | undefined): string | undefined => answer && bodyText(answer);
 
 describe('the specification’s table of configurations', () => {
   const jsonRule = rule('{"rule":true}', {
@@ -209,19 +210,35 @@ describe('what an answer says', () => {
         'Cache-Control': 'private, no-store',
         'Retry-After': '120',
       },
-      body: Buffer.from('<p>\u00e4</p>'),
+      body: [Buffer.from('<p>\u00e4</p>')],
     });
   });
 });
 
 describe('the tokens of a page', () => {
   const served = (html: string, occurrence = occurrenceOf(sampleErrors.timeout), request = errorRequest()) =>
-    compilePage(html).answer(occurrence, request).body.toString();
+    bodyText(compilePage(html).answer(occurrence, request));
 
   test('each as often as it stands there', () => {
     expect(served('::RAY_ID::|::CLIENT_IP::|::RAY_ID::')).toBe('0123456789abcdef|192.0.2.1|0123456789abcdef');
     expect(served('::RAY_ID::::CLIENT_IP::')).toBe('0123456789abcdef192.0.2.1');
     expect(served('::RAY_ID::CLIENT_IP::')).toBe('0123456789abcdefCLIENT_IP::');
+  });
+
+  test('answers share the text of the page, and have their own values', () => {
+    const compiled = compilePage(`${'a'.repeat(700_000)}::RAY_ID::${'b'.repeat(700_000)}::RAY_ID::`);
+    const [one, two] = ['1'.repeat(16), '2'.repeat(16)].map((rayId) =>
+      compiled.answer(occurrenceOf(sampleErrors.timeout, { rayId }), errorRequest()),
+    );
+    const [[before, ray, between, again] = [], others = []] = [one, two].map(
+      (answer) => piecesOf(answer?.body ?? []).pieces,
+    );
+    expect([before?.length, ray?.toString(), between?.length]).toEqual([700_000, '1'.repeat(16), 700_000]);
+    expect(again).toBe(ray);
+    expect(others).toHaveLength(4);
+    expect(others[0]).toBe(before);
+    expect(others[2]).toBe(between);
+    expect(others[1]?.toString()).toBe('2'.repeat(16));
   });
 
   test('the error box', () => {
@@ -269,7 +286,7 @@ describe('the tokens of a page', () => {
           )
           .join('');
         const occurrence = occurrenceOf(sampleErrors.timeout, { rayId: text });
-        expect(compiled.answer(occurrence, errorRequest({ clientAddress: text })).body.toString()).toBe(wanted);
+        expect(bodyText(compiled.answer(occurrence, errorRequest({ clientAddress: text })))).toBe(wanted);
       }),
       { numRuns: 1000 },
     );
@@ -539,7 +556,7 @@ describe('a page’s file', () => {
   });
 
   test.each([1_499_999, 1_500_000])('of %i octets is taken', async (octets) => {
-    expect((await started(written('error.html', 'x'.repeat(octets)))).choose()?.body).toHaveLength(octets);
+    expect(textOf((await started(written('error.html', 'x'.repeat(octets)))).choose())).toHaveLength(octets);
   });
 
   test.each<[string, () => string, RegExp]>([
