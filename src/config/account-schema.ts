@@ -9,10 +9,15 @@ import * as value from './value-types.ts';
 
 const { Optional } = Type;
 
-/** Names of keys; the files are certs/dkim/<domain>/<selector>.pem. */
+/** Each name with a `*` is compared with each field of a message. */
+const strippedNames = { maxItems: 500 } as const;
+/** Each name of an event once. */
+const kinds = Object.keys(eventKinds);
+
+/** Names of keys; the files are certs/dkim/<domain>/<selector>.pem. Each message is signed by each of them: two pairs at most. */
 export const dkimKeys = value.list(
   value.object({ selector: value.selector, algorithm: Optional(value.choice('rsa', 'ed25519')) }),
-  { minItems: 1 },
+  { minItems: 1, maxItems: 4 },
 );
 
 const sendingDomain = value.object({
@@ -34,11 +39,11 @@ const credential = value.object(
     tokenEnv: Optional(value.variableName),
     tokenFile: Optional(value.filePath),
     tokenSha256: Optional(value.sha256Hex),
-    strip: Optional(value.list(value.fieldPattern)),
-    stripSets: Optional(value.list(value.choice(...stripSetNames))),
-    stripInvalid: Optional(value.list(value.fieldPattern)),
+    strip: Optional(value.list(value.fieldPattern, strippedNames)),
+    stripSets: Optional(value.list(value.choice(...stripSetNames), { maxItems: stripSetNames.length })),
+    stripInvalid: Optional(value.list(value.fieldPattern, strippedNames)),
     stripEmpty: Optional(value.boolean),
-    keepFirst: Optional(value.list(value.fieldName)),
+    keepFirst: Optional(value.list(value.fieldName, strippedNames)),
     trustedHop: Optional(value.boolean),
     defaultDomain: Optional(value.domain),
     legacyCharset: Optional(value.charset),
@@ -70,7 +75,7 @@ const webhook = value.object(
   {
     name: value.entryName,
     url: value.url('https', 'http'),
-    kinds: Optional(value.list(value.choice(...Object.keys(eventKinds)), { minItems: 1 })),
+    kinds: Optional(value.list(value.choice(...kinds), { minItems: 1, maxItems: kinds.length })),
     secretEnv: Optional(value.variableName),
     secretFile: Optional(value.filePath),
     previousSecretEnv: Optional(value.variableName),
@@ -88,7 +93,7 @@ export const webhookSettings = value.object({
 const virtualNetwork = value.object({
   id: value.uuid,
   name: value.words,
-  routes: value.list(value.network),
+  routes: value.list(value.network, { maxItems: 500 }),
   sourceAddress: Optional(value.ipAddress),
 });
 
@@ -128,7 +133,7 @@ export const account = value.object({
   entitlements: Optional(value.list(value.choice('ftp', 'edge_ips', 'smart_routing'))),
   prefixes: Optional(value.list(value.network)),
   globalKeyEnv: Optional(value.variableName),
-  virtualNetworks: Optional(value.list(virtualNetwork)),
+  virtualNetworks: Optional(value.list(virtualNetwork, { maxItems: 100 })),
   customErrors: Optional(customErrors),
   webhooks: Optional(value.list(webhook)),
 });

@@ -1,6 +1,7 @@
 // The HTTP, edge and proxy parts of the schema (D60-D88, D99).
 
 import { Type } from 'typebox';
+import { maxAddresses } from '../proxy/rules/reading.ts';
 import { customErrors } from './account-schema.ts';
 import * as value from './value-types.ts';
 
@@ -115,15 +116,20 @@ const application = value.object({
   traffic_type: Optional(value.choice('direct', 'http', 'https', 'ftp')),
 });
 
+/** As many as an application may have of origins (D81): each may be tried for a connection. */
+const record = { maxItems: maxAddresses } as const;
+/** Gone through for each application that is written. */
+const portLists = { maxItems: 100 } as const;
+
 const recordName = '^[A-Za-z0-9_@*](?:[A-Za-z0-9_.*-]{0,251}[A-Za-z0-9])?$';
 const records = Record(
   Type.String({ pattern: recordName }),
   value.object({
-    A: Optional(value.list(value.ipAddress)),
-    AAAA: Optional(value.list(value.ipAddress)),
-    CNAME: Optional(value.list(value.domain)),
+    A: Optional(value.list(value.ipAddress, record)),
+    AAAA: Optional(value.list(value.ipAddress, record)),
+    CNAME: Optional(value.list(value.domain, record)),
     MX: Optional(value.list(value.words)),
-    SRV: Optional(value.list(value.words)),
+    SRV: Optional(value.list(value.words, record)),
     TXT: Optional(value.list(value.words)),
   }),
   { additionalProperties: false, want: 'a mapping of names in the zone to their records' },
@@ -136,17 +142,18 @@ export const zone = value.object({
   name: value.domain,
   id: value.hexId,
   account: value.accountReference,
-  hostnames: Optional(value.list(value.domain)),
+  // Gone through for each request that is passed on.
+  hostnames: Optional(value.list(value.domain, { maxItems: 1000 })),
   ipv4Quota: Optional(value.integer(0, 65_536)),
   protocols: Optional(
     value.object({
-      tcp: Optional(value.list(value.portRange)),
-      udp: Optional(value.list(value.portRange)),
-      unavailable: Optional(value.list(value.portOfTransport)),
+      tcp: Optional(value.list(value.portRange, portLists)),
+      udp: Optional(value.list(value.portRange, portLists)),
+      unavailable: Optional(value.list(value.portOfTransport, portLists)),
     }),
   ),
   records: Optional(records),
-  permittedOriginZones: Optional(value.list(value.domainOrAny)),
+  permittedOriginZones: Optional(value.list(value.domainOrAny, { maxItems: 1000 })),
   applications: Optional(value.list(application)),
   loadBalancers: Optional(value.list(value.domain)),
   drill: Optional(value.choice('dns-down', 'ipam-down', 'internal')),

@@ -25,9 +25,15 @@ export function object<const P extends TProperties>(properties: P, secret = fals
   return Type.Object(properties, { additionalProperties: false, want: 'a mapping', secret });
 }
 
-/** A list. */
-export function list<T extends TSchema>(items: T, options: { readonly minItems?: number } = {}) {
-  return Type.Array(items, { want: options.minItems ? 'a list that is not empty' : 'a list', ...options });
+/** A list. One that is gone through for each message, connection or request has a bound. */
+export function list<T extends TSchema>(
+  items: T,
+  options: { readonly minItems?: number; readonly maxItems?: number } = {},
+) {
+  const { minItems = 0, maxItems } = options;
+  const unbounded = minItems > 0 ? 'a list that is not empty' : 'a list';
+  const bounded = minItems > 0 ? `a list of ${minItems} to ${maxItems}` : `a list of at most ${maxItems}`;
+  return Type.Array(items, { want: maxItems === undefined ? unbounded : bounded, ...options });
 }
 
 /** One of a few words. */

@@ -90,13 +90,8 @@ function queried(text: string | undefined, name: string): Network | undefined {
   throw new Refusal([{ token: 'E_VALIDATION_ERROR', message }]);
 }
 
-function routesOf({ id, name, routes }: VirtualNetwork) {
-  return routes.map((cidr) => ({
-    id: uuidOf(`${id} ${cidr}`),
-    network: cidr,
-    virtual_network_id: id,
-    virtual_network_name: name,
-  }));
+function shownRoute({ network: { id, name }, cidr }: { readonly network: VirtualNetwork; readonly cidr: string }) {
+  return { id: uuidOf(`${id} ${cidr}`), network: cidr, virtual_network_id: id, virtual_network_name: name };
 }
 
 /** The endpoints of the virtual networks of all accounts. */
@@ -149,13 +144,13 @@ export function networkEndpoints({ accounts }: { readonly accounts: readonly Pro
         const holding = queried(superset, 'network_superset');
         const all = (networks.get(submitterOf(request).account.id) ?? [])
           .filter((network) => id === undefined || network.id.toLowerCase() === id.toLowerCase())
-          .flatMap(routesOf)
-          .filter(({ network }) => {
-            const read = readNetwork(network);
+          .flatMap((network) => network.routes.map((cidr) => ({ network, cidr })))
+          .filter(({ cidr }) => {
+            const read = within || holding ? readNetwork(cidr) : undefined;
             if (!read) return !within && !holding;
             return (!within || holds(within, read)) && (!holding || holds(read, holding));
           });
-        const shown = pageOf(all, page);
+        const shown = pageOf(all, page).map(shownRoute);
         return succeed(reply, shown, { result_info: pageInfo(page, shown.length, all.length) });
       },
     );

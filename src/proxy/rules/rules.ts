@@ -6,7 +6,7 @@ import type { ApplicationFields } from '../application/application.ts';
 import { parseProtocol } from '../application/protocol.ts';
 import { joinReasons } from '../application/quote.ts';
 import type { ProxyAccount, ProxyZone } from '../application/zone.ts';
-import type { StoreConflict } from '../store/store.ts';
+import { maxApplications, type StoreConflict } from '../store/store.ts';
 import * as edge from './edge-rules.ts';
 import type { Facts } from './facts.ts';
 import * as origin from './origin-rules.ts';
@@ -237,6 +237,10 @@ function lost(code: RuleCode, reason: Reason): readonly Fault[] {
 /** The faults of a write that lost a race (D87), in the words of the rule that would have told it before. */
 export function conflictFaults(conflict: StoreConflict, { fields, zone, account }: ConflictSubject): readonly Fault[] {
   const protocol = parseProtocol(fields.protocol);
+  if (conflict.kind === 'applications') {
+    const message = `Zone ${zone.name} has ${maxApplications} applications, and may not have more`;
+    return [{ token: 'E_VALIDATION_ERROR', message }];
+  }
   if (conflict.kind === 'edge-ips') return lost(11033, edge.edgeIpsInUse(conflict.ips));
   if (conflict.kind === 'ports') return lost(13002, edge.portsTaken(protocol?.transport ?? 'tcp', conflict.ports));
   if (conflict.kind === 'protocol')

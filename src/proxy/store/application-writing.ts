@@ -13,7 +13,7 @@ import {
 } from '../application/edge-address.ts';
 import { within } from '../application/port-ranges.ts';
 import { applicationStatements as sql } from './sqlite-statements.ts';
-import type { ApplicationWrite, StoreConflict } from './store.ts';
+import { type ApplicationWrite, maxApplications, type StoreConflict } from './store.ts';
 
 /** The statements under way, and what they are asked of. */
 type On = Pick<Queryable, 'query'>;
@@ -27,7 +27,7 @@ async function first(on: On, sql: string, params: readonly SqlValue[]): Promise<
 /** Which constraint stopped a statement; undefined where none did. */
 type Stopped = { readonly stoppedBy: ConstraintKind; readonly text: string } | undefined;
 
-function conflict(kind: 'protocol' | 'hostname' | 'quota' | 'pool'): StoreConflict {
+function conflict(kind: 'applications' | 'protocol' | 'hostname' | 'quota' | 'pool'): StoreConflict {
   return { kind };
 }
 
@@ -49,6 +49,8 @@ export class ApplicationWriting {
   /** Writes the row of a new application. */
   async insert(): Promise<StoreConflict | undefined> {
     const { id, zone, account, now } = this.#write;
+    const has = Number((await first(this.#transaction, sql.ofZone, [zone]))?.['count']);
+    if (has >= maxApplications) return conflict('applications');
     return await this.#row(sql.insert, [id, zone, account, ...this.#columns(), now, now]);
   }
 

@@ -43,6 +43,7 @@ export const applicationStatements = {
   pages: pageStatements(columns, 'LIMIT $7 OFFSET $8'),
   ids: pageStatements('a.id', ''),
   count: `SELECT count(*) AS count FROM proxy_applications a WHERE ${filtered}`,
+  ofZone: 'SELECT count(*) AS count FROM proxy_applications WHERE zone = $1',
   revision: 'SELECT revision FROM proxy_revision',
   hostnameZone: 'SELECT zone FROM proxy_hostnames WHERE name = $1',
   addressZone: 'SELECT zone FROM proxy_addresses WHERE address = $1',

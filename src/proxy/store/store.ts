@@ -4,6 +4,9 @@
 import type { ApplicationFields, PortRange, StoredApplication, TransportProtocol } from '../application/application.ts';
 import type { Protocol } from '../application/protocol.ts';
 
+/** The most applications of a zone: each change of one has the listeners of all applications reckoned anew. */
+export const maxApplications = 10_000;
+
 /** What a write lost to (D87). */
 export type StoreConflict =
   /** The pay-as-you-go account has an application of this protocol: 11034. */
@@ -16,6 +19,8 @@ export type StoreConflict =
   | { readonly kind: 'ports'; readonly ports: readonly PortRange[] }
   /** The zone's IPv4 quota is used up: 12005. */
   | { readonly kind: 'quota' }
+  /** The zone has as many applications as it may. */
+  | { readonly kind: 'applications' }
   /** The pool has no address left: 12005 as well, whatever the quota. */
   | { readonly kind: 'pool' };
 

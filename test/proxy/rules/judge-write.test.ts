@@ -201,6 +201,9 @@ describe('losing a race', () => {
   test('the pool can be used up before the quota', () => {
     const zone = zoneNamed('example.com');
     const fields = { ...body, dns: { type: 'CNAME' as const, name: 'a.example.com' } };
+    expect(conflictFaults({ kind: 'applications' }, { fields, zone, account: accountOf(zone) })).toEqual([
+      { token: 'E_VALIDATION_ERROR', message: `Zone ${zone.name} has 10000 applications, and may not have more` },
+    ]);
     const faults = conflictFaults({ kind: 'pool' }, { fields, zone, account: accountOf(zone) });
     expect(faults).toMatchObject([{ number: 12005, status: 400 }]);
     expect(faults[0]?.message).toContain('no IPv4 address is left');

@@ -9,7 +9,7 @@ import { expect, test } from 'vitest';
 import type { Database } from '../../../src/base/database/database.ts';
 import { openDatabase } from '../../../src/base/database/sqlite-database.ts';
 import { openApplicationStore } from '../../../src/proxy/store/sqlite-application-store.ts';
-import type { ApplicationStore } from '../../../src/proxy/store/store.ts';
+import { type ApplicationStore, maxApplications } from '../../../src/proxy/store/store.ts';
 import { applicationsContract } from '../../contract/applications.ts';
 import { applicationWrite, zones } from '../../support/applications.ts';
 import { testPatienceMs } from '../../support/database-patience.ts';
@@ -63,6 +63,26 @@ test('of writes by two processes at once as many come through as one process wou
   expect(await store.all()).toHaveLength(9);
   await close();
 }, 60_000);
+
+test('a zone has at most 10,000 applications, and another zone has its own', async () => {
+  const database = await openDatabase(':memory:');
+  const store = await openApplicationStore(database);
+  const first = applicationWrite({ hostname: 'h.one.example' });
+  const create = async (hostname: string, zone = first.zone) => store.create(applicationWrite({ hostname, zone }));
+  expect((await store.create(first)).ok).toBe(true);
+  await database.run(
+    `WITH RECURSIVE n (at) AS (SELECT 1 UNION ALL SELECT at + 1 FROM n WHERE at < ${maxApplications - 2})
+     INSERT INTO proxy_applications (id, zone, account, hostname, transport, first_port, last_port, edge, fields,
+       created_at, modified_at, is_ftp)
+     SELECT 'x' || at, a.zone, a.account, a.hostname, 'tcp', 22, 22, 'ipv6', a.fields, 0, 0, 0
+     FROM n, proxy_applications a WHERE a.id = $1`,
+    [first.id],
+  );
+  expect((await create('last.one.example')).ok).toBe(true);
+  expect(await create('more.one.example')).toEqual({ ok: false, conflict: { kind: 'applications' } });
+  expect((await create('h.two.example', zones.two)).ok).toBe(true);
+  await database.close();
+});
 
 test('thousands of applications stay fast to write, list and look up', async () => {
   const database = await openDatabase(':memory:');
