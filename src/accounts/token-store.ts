@@ -23,6 +23,8 @@ interface Tokens {
    * @returns its record, and the token itself, which cannot be shown again
    */
   create(wanted: NewToken): Promise<{ readonly record: TokenRecord; readonly token: string }>;
+  /** How many tokens of an account (by its id) are neither revoked nor expired at `now`. */
+  countLive(account: string, now: number): Promise<number>;
   /** The records of all tokens, or of one account's (by its id), the oldest first; revoked and expired ones too. */
   list(account?: string): Promise<readonly TokenRecord[]>;
   /**
@@ -50,6 +52,8 @@ const sql = {
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
   list: 'SELECT * FROM tokens ORDER BY created_at, id',
   listOf: 'SELECT * FROM tokens WHERE account = $1 ORDER BY created_at, id',
+  countLive: `SELECT count(*) AS tokens FROM tokens
+    WHERE account = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)`,
   // A token that was revoked before keeps the time of that.
   revoke: 'UPDATE tokens SET revoked_at = coalesce(revoked_at, $2) WHERE id = $1 RETURNING *',
   revokeOf: 'UPDATE tokens SET revoked_at = coalesce(revoked_at, $2) WHERE id = $1 AND account = $3 RETURNING *',
@@ -93,6 +97,10 @@ function tokensOn(database: Queryable): Tokens {
         ...(expiresAt === undefined ? {} : { expiresAt }),
       };
       return { record, token };
+    },
+    async countLive(account, now) {
+      const [row] = await database.query(sql.countLive, [account, now]);
+      return Number(row?.['tokens']);
     },
     async list(account) {
       const rows = account === undefined ? database.query(sql.list) : database.query(sql.listOf, [account]);

@@ -30,6 +30,9 @@ export interface TokenEndpointsParts {
   readonly log: Logger;
 }
 
+/** The most tokens of an account that are valid at a time. The operator's command makes more. */
+const maxLiveTokens = 1000;
+
 const scope = Type.Enum([...scopes], { want: `one of ${scopes.join(', ')}` });
 
 const token = Type.Object(
@@ -145,7 +148,7 @@ function createToken(app: V4App, { store, clock, log }: TokenEndpointsParts): vo
       schema: {
         operationId: 'createToken',
         summary: 'Make a token',
-        description: 'The answer shows it, this once. It counts at once, by HTTP and SMTP.',
+        description: `The answer shows it, this once. It counts at once, by HTTP and SMTP. An account has at most ${maxLiveTokens} that are valid.`,
         tags,
         params: accountPath,
         body: newToken,
@@ -160,14 +163,21 @@ function createToken(app: V4App, { store, clock, log }: TokenEndpointsParts): vo
       const expiresAt = readExpiry(expiresText, now);
       if (typeof expiresAt === 'object') throw new Refusal([...faults, expiresAt]);
       if (faults.length > 0) throw new Refusal(faults);
-      const made = await store.create({
-        account: account.id,
-        credential,
-        label,
-        ...(wanted === undefined ? {} : { scopes: wanted }),
-        ...(expiresAt === undefined ? {} : { expiresAt }),
-        createdAt: now,
+      const made = await store.transaction(async (tokens) => {
+        if ((await tokens.countLive(account.id, now)) >= maxLiveTokens) return undefined;
+        return await tokens.create({
+          account: account.id,
+          credential,
+          label,
+          ...(wanted === undefined ? {} : { scopes: wanted }),
+          ...(expiresAt === undefined ? {} : { expiresAt }),
+          createdAt: now,
+        });
       });
+      if (!made) {
+        const message = `The account has ${maxLiveTokens} valid tokens, and may not have more; revoke one first`;
+        throw new Refusal([{ token: 'E_VALIDATION_ERROR', message }]);
+      }
       log.info({ session: request.id, account: account.name, credential, tokenId: made.record.id }, 'token made');
       reply.header('Cache-Control', 'no-store');
       return succeed(reply, { ...shown(account, made.record, now), token: made.token });

@@ -358,6 +358,29 @@ describe('tokens', () => {
     expect(success(await call('GET', '/tokens?all=1')).result).toMatchObject([{ live: false, revoked_at: null }]);
   });
 
+  test('an account has at most 1,000 that are valid', async () => {
+    const { call, beside, clock } = await start();
+    const createdAt = clock.now();
+    const record = await beside.transaction(async (tokens) => {
+      const make = async (more = {}) =>
+        (await tokens.create({ account: dev, credential: 'default', createdAt, ...more })).record;
+      await tokens.revoke({ id: (await make()).id, now: createdAt });
+      await make({ expiresAt: createdAt + 1 });
+      for (let made = 0; made < 998; made += 1) await make();
+      return await make();
+    });
+    clock.pass(1);
+    const more = (account?: string) =>
+      call('POST', '/tokens', { body: { credential: 'default' }, ...(account === undefined ? {} : { account }) });
+    success(await more());
+    expect(failure(await more())).toEqual([400, [10001, 'E_VALIDATION_ERROR']]);
+    expect((await more()).text).toContain('1000 valid tokens, and may not have more');
+    success(await more('other'));
+    success(await call('DELETE', `/tokens/${record.id}`));
+    success(await more());
+    expect(failure(await more())).toEqual([400, [10001, 'E_VALIDATION_ERROR']]);
+  });
+
   test('those made by the command line are listed too, and each account has its own', async () => {
     const { call, beside, clock } = await start();
     const { record } = await beside.create({
