@@ -156,7 +156,6 @@ test('what the shipped file has for trying out is told in production', { timeout
     'warning: no mail leaves: every route captures it in a folder; want one of type smarthost or mx\n',
   );
   expect(stdout).toContain('warning: platform.domain is platform.example, which stands for nobody');
-  expect(stdout).toContain('links to error descriptions would begin with http://0.0.0.0:8080\n');
 });
 
 const edgeOnly = {

@@ -381,7 +381,7 @@ test('a preview says that the body was not kept, and does not take it for a mess
   expect(await sides(empty)).toMatchObject({ received: { body_kept: true }, sent: { body_kept: true } });
 });
 
-test('keeps a body over 256 KiB where the configuration says so, with several processes as well', async () => {
+test('keeps a body over 256 KiB where the configuration says so', async () => {
   const shipped = parse(readFileSync(join(projectRoot, 'config/postern.yaml'), 'utf8')) as {
     smtp: object;
     http: object;
@@ -394,7 +394,6 @@ test('keeps a body over 256 KiB where the configuration says so, with several pr
         listeners: [{ name: 'submission', listen: '127.0.0.1:0', tls: 'starttls' }],
       },
       http: { listen: '127.0.0.1:0', tlsListen: '' },
-      processes: 2,
       journal: { content: 'full', maxBodyOctets: 400_000 },
     },
   }));

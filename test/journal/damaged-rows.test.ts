@@ -94,6 +94,7 @@ test('a damaged event is left out of what is read, and does not stop mail from b
   const found = await spool.events.search({ account: 'dev', order: 'newest', limit: 10, recipient: 'bob@example.org' });
   expect(found.events.map((event) => 'queueId' in event && event.queueId)).toEqual([second]);
   for (let at = 2; at < 8; at += 1) await add(at);
-  const [row] = raw.prepare('SELECT count(*) AS n, min(id) AS first FROM mail_events').all();
-  expect(Number(row?.['first'])).toBeGreaterThan(1);
+  // What is too much goes behind the commits.
+  const first = (): number => Number(raw.prepare('SELECT min(id) AS first FROM mail_events').get()?.['first']);
+  await expect.poll(first, { timeout: 10_000 }).toBeGreaterThan(1);
 });

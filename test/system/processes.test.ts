@@ -20,3 +20,9 @@ describe('proxy applications', async () => {
 describe('limits over all of them', async () => {
   await import('./processes/limits.ts');
 });
+describe('ready', async () => {
+  await import('./processes/ready.ts');
+});
+describe('the names of their metrics', async () => {
+  await import('../e2e/metrics-names.test.ts');
+});

@@ -1,8 +1,8 @@
 // /readyz of a server of several processes: ready as soon as one of them serves.
 
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { startPostern } from '../support/postern-process.ts';
-import { servingPids } from '../support/server-processes.ts';
+import { startPostern } from '../../support/postern-process.ts';
+import { servingPids } from '../../support/server-processes.ts';
 
 test('one that gives no answer, or is being started again, does not keep the others from being ready', {
   timeout: 240_000,
