@@ -268,7 +268,7 @@ test('rejected for good: listed as failed with the words, tried again on request
 
   expect(await queue('drop', dropped)).toBe(`${dropped} dropped\n`);
   policy.actions.delete('disabled@verified.test');
-  expect(await queue('retry', retried)).toBe(`${retried} is due now\n`);
+  expect(await queue('retry', '--state', 'failed', retried)).toBe(`${retried} is due now\n`);
   await expectIntact(await postern.until(() => delivered('to be retried')), both);
   const left = await queue('list', '--state', 'failed');
   for (const id of [retried, dropped]) expect(left).not.toContain(id);

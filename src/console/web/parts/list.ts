@@ -1,6 +1,6 @@
 // Lists: a table on a wide screen, cards on a narrow one, loaded page by page.
 
-import { type ComponentChildren, h, type JSX } from 'preact';
+import { Component, type ComponentChildren, h, type JSX } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import type { Pages } from '../state/paging.ts';
 import { writeCount } from '../text/amounts.ts';
@@ -25,35 +25,30 @@ interface RowProps<Row> {
   readonly class: string | undefined;
 }
 
-function TableRow<Row>({ row, columns, class: name }: RowProps<Row>): JSX.Element {
-  return h(
-    'tr',
-    { class: name },
-    columns.map(({ key, title, cell, kind, isTitleHidden }) =>
-      h('td', { key, class: kind, 'data-title': isTitleHidden === true ? undefined : title }, cell(row)),
-    ),
-  );
-}
+/**
+ * Draws a row only where it has changed, so that a long list costs what changes in it. Elements are not kept for that: each holds the
+ * list that it was drawn in, and so all rows before it.
+ */
+class TableRow<Row> extends Component<RowProps<Row>> {
+  override shouldComponentUpdate(next: RowProps<Row>, state: object): boolean {
+    const { row, columns, class: name } = this.props;
+    // Another state is what a signal makes that a cell reads.
+    return state !== this.state || next.row !== row || next.columns !== columns || next.class !== name;
+  }
 
-interface DrawnRow<Row> extends RowProps<Row> {
-  readonly key: string;
-}
-
-/** Draws a row only where it has changed: a long list costs what changes in it. */
-function useRows<Row extends object>(): (props: DrawnRow<Row>) => JSX.Element {
-  const drawn = useRef(new WeakMap<Row, { readonly props: DrawnRow<Row>; readonly element: JSX.Element }>());
-  return (props) => {
-    const before = drawn.current.get(props.row);
-    const { key, columns, class: name } = before?.props ?? {};
-    if (before && key === props.key && columns === props.columns && name === props.class) return before.element;
-    const element = h(TableRow<Row>, props);
-    drawn.current.set(props.row, { props, element });
-    return element;
-  };
+  override render({ row, columns, class: name }: RowProps<Row>): JSX.Element {
+    return h(
+      'tr',
+      { class: name },
+      columns.map(({ key, title, cell, kind, isTitleHidden }) =>
+        h('td', { key, class: kind, 'data-title': isTitleHidden === true ? undefined : title }, cell(row)),
+      ),
+    );
+  }
 }
 
 /** A table. On a phone each row becomes a card, each cell with the title of its column. */
-export function Table<Row extends object>(props: {
+export function Table<Row>(props: {
   readonly label: string;
   readonly columns: readonly Column<Row>[];
   readonly rows: readonly Row[];
@@ -61,7 +56,6 @@ export function Table<Row extends object>(props: {
   readonly classOf?: (row: Row) => string | undefined;
 }): JSX.Element {
   const { columns, rows, keyOf, classOf } = props;
-  const draw = useRows<Row>();
   return h(
     'div',
     { class: 'table-room' },
@@ -87,7 +81,7 @@ export function Table<Row extends object>(props: {
       h(
         'tbody',
         null,
-        rows.map((row, index) => draw({ key: keyOf(row, index), row, columns, class: classOf?.(row) })),
+        rows.map((row, index) => h(TableRow<Row>, { key: keyOf(row, index), row, columns, class: classOf?.(row) })),
       ),
     ),
   );
