@@ -21,6 +21,8 @@ import { isNewer, type Waiting, withRows, withWaiting } from '../text/row-order.
 
 const path = '/email/sending/journal';
 const pageSize = 50;
+/** Rows that are shown as new by a glow. */
+const mostGlowing = 10;
 const noneWaiting: Waiting<JournalRow> = { rows: [], count: 0 };
 
 function people({ sender, recipients, recipient_count: count, damaged }: JournalRow): JSX.Element {
@@ -156,7 +158,9 @@ export function MessagesPage(): JSX.Element {
   const isStill = isPaused || filters.until !== undefined || pages.notes.length > 0;
   /** Puts rows at the head of the list. Where more came than are kept, they are all that the list has room for. */
   const showAtHead = ({ rows }: Waiting<JournalRow>, changed: readonly JournalRow[] = []): void => {
-    fresh.current = new Set([...rows.map(({ id }) => id), ...fresh.current].slice(0, mostLive));
+    // Where many come, all of the list would glow, and the browser would draw it at each frame.
+    const glowing = [...rows.map(({ id }) => id), ...fresh.current];
+    fresh.current = new Set(rows.length > mostGlowing ? [] : glowing.slice(0, mostGlowing));
     pages.change((before) => withRows(before, [...changed, ...rows], pages.hasMore), mostLive);
     setWaiting(noneWaiting);
   };
