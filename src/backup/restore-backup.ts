@@ -55,7 +55,15 @@ function sync(path: string): void {
 
 /** Tables that have rows even in a new database, because they are about the database itself. */
 const ownTables = new Set([
-  ...['migrations', 'spool_clock', 'spool_probe', 'proxy_revision', 'journal_state', 'mail_event_state'],
+  ...[
+    'migrations',
+    'spool_clock',
+    'spool_probe',
+    'proxy_revision',
+    'journal_state',
+    'mail_event_state',
+    'spool_in_flight',
+  ],
   ...['journal_words_config', 'journal_words_data'],
 ]);
 

@@ -7,6 +7,7 @@ import type { Row } from '../base/database/database.ts';
 import { movedMark } from '../base/database/moved-mark.ts';
 import { errorMessage } from '../base/errors.ts';
 import { SpoolLock } from '../spool/sqlite/file/sqlite-lock.ts';
+import { inFlightRows } from '../spool/sqlite/in-flight.ts';
 import type { DatabaseReport, TableSize } from './database-report.ts';
 
 /** What is found, one after another: what takes longest comes last. */
@@ -63,6 +64,11 @@ function factsOf(database: DatabaseSync, file: string): DatabaseReport['facts'] 
   };
 }
 
+/** The lesser of two numbers, of which either may be missing. */
+function least(one: number | null, other: number | null): number | null {
+  return one === null || other === null ? (one ?? other) : Math.min(one, other);
+}
+
 function queueOf(database: DatabaseSync): DatabaseReport['queue'] {
   if (!hasTable(database, 'spool_lines')) return null;
   const offset = number(database.prepare('SELECT max(offset) AS offset FROM spool_clock').get(), 'offset') ?? 0;
@@ -79,13 +85,20 @@ function queueOf(database: DatabaseSync): DatabaseReport['queue'] {
       'SELECT count(*) AS claims, min(claimed_until) AS until FROM spool_recipients WHERE state = 0 AND claimed_until > 0',
     )
     .get();
-  const until = number(claims, 'until');
+  // Recipients of messages in flight are claimed as well.
+  const flying = hasTable(database, 'spool_in_flight')
+    ? database
+        .prepare(`SELECT sum(json_array_length(envelope, '$.to')) AS claims, min(accepted_at) AS at,
+        min(envelope ->> 'until') AS until FROM ${inFlightRows}`)
+        .get()
+    : undefined;
+  const until = least(number(claims, 'until'), number(flying, 'until'));
   return {
     queuedRecipients: number(counts, 'queued') ?? 0,
     failedMessages: number(counts, 'failed') ?? 0,
-    claimed: number(claims, 'claims') ?? 0,
+    claimed: (number(claims, 'claims') ?? 0) + (number(flying, 'claims') ?? 0),
     oldestClaimUntil: until === null ? null : until + offset,
-    oldestAcceptedAt: number(oldest, 'at'),
+    oldestAcceptedAt: least(number(oldest, 'at'), number(flying, 'at')),
     oldestTurnAt: turn === null ? null : turn + offset,
   };
 }

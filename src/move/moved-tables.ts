@@ -136,6 +136,7 @@ export const leftTables: Readonly<Record<string, string>> = {
   proxy_revision: 'a number, which goes on in the target',
   spool_clock: 'times are turned into the time of the server',
   spool_counts: 'counted anew from what the target has',
+  spool_in_flight: 'messages in flight get rows of recipients before they are copied',
   spool_lines: 'made anew from the recipients that wait',
   spool_probe: 'says nothing about mail',
   spool_thread_counts: 'PostgreSQL counts otherwise',

@@ -10,6 +10,7 @@ import { migrateSqlite } from '../base/database/sqlite-file.ts';
 import { errorMessage } from '../base/errors.ts';
 import { fileEvents } from '../spool/sqlite/event-follower.ts';
 import { SpoolLock } from '../spool/sqlite/file/sqlite-lock.ts';
+import { spreadAll } from '../spool/sqlite/in-flight.ts';
 
 /** How long to wait for the end of another command that has the file open, in milliseconds. */
 const patienceMs = 2000;
@@ -62,6 +63,7 @@ export class SourceFile {
   migrate(migrations: readonly Migrations[]): void {
     for (const one of migrations) migrateSqlite(this.#database, one);
     fileEvents(this.#database);
+    spreadAll(this.#database, false);
   }
 
   /** Marks the file; on disk when it returns. */

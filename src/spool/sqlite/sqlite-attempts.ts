@@ -71,14 +71,16 @@ export class Attempts {
   drop({ id, now }: OperationOf<'drop'>): boolean {
     const row = this.#statements.entry.get(id);
     if (!row) return false;
-    const rows = this.#statements.recipients.all(integer(row, 'seq'));
+    const rows = this.#messages.states(id).length === 0 ? [] : this.#statements.recipients.all(integer(row, 'seq'));
     this.#write(droppedEvent(this.#messages.entry(row, rows), rows.map(recipientOf), now));
     this.#messages.forget(row);
     return true;
   }
 
   #recordMessage(id: string, outcomes: readonly PackedOutcome[], now: number): number {
-    const rows = this.#statements.states.all(id);
+    const delivered = outcomes.flatMap(({ kind, recipient }) => (kind === 'delivered' ? [recipient] : []));
+    if (this.#messages.forgetInFlight(id, new Set(delivered))) return 0;
+    const rows = this.#messages.states(id);
     const [message] = rows;
     // A command beside the server has dropped the message meanwhile (D94).
     if (!message) return 0;
@@ -137,7 +139,7 @@ export class Attempts {
     { id, recipients, state }: RetryPick,
     { now, expiresAt }: { readonly now: number; readonly expiresAt: number },
   ): Omit<RetryCount, 'messages'> | undefined {
-    const rows = this.#statements.states.all(id);
+    const rows = this.#messages.states(id);
     const [message] = rows;
     if (!message) return undefined;
     const seq = integer(message, 'seq');

@@ -3,6 +3,7 @@
 import type { Row } from '../../base/database/database.ts';
 import type { ClaimTurn, DueMessage } from '../spool.ts';
 import { integer, text } from '../stored-rows.ts';
+import type { MessagesInFlight } from './in-flight.ts';
 import type { SpoolClock } from './sqlite-clock.ts';
 import type { StoredHolds } from './sqlite-holds.ts';
 import type { Line, Lines } from './sqlite-lines.ts';
@@ -35,12 +36,15 @@ export class RecipientClaims {
   readonly #statements: Statements;
   readonly #clock: SpoolClock;
   readonly #lines: Lines;
+  readonly #inFlight: MessagesInFlight;
   readonly #messages: StoredMessages;
   readonly #holds: StoredHolds;
   /** Claims of a single message: every fourth is for a deferred one. */
   #singles = 0;
 
-  constructor({ statements, clock, lines }: SpoolTables, parts: { messages: StoredMessages; holds: StoredHolds }) {
+  constructor(tables: SpoolTables, parts: { readonly messages: StoredMessages; readonly holds: StoredHolds }) {
+    const { statements, clock, lines, inFlight } = tables;
+    this.#inFlight = inFlight;
     this.#statements = statements;
     this.#clock = clock;
     this.#lines = lines;
@@ -51,6 +55,7 @@ export class RecipientClaims {
   turns({ transport, now, limit, except }: OperationOf<'turns'>): readonly ClaimTurn[] {
     this.#holds.settle();
     const at = this.#clock.stored(now);
+    this.#inFlight.settleDue(at);
     for (let page = 0; page < mostPages; page += 1) {
       const lines = this.#lines.ready(transport, at, limit, except);
       const free = lines.filter((line) => !this.#isParked(line));
@@ -73,6 +78,7 @@ export class RecipientClaims {
     expiredOnly,
   }: OperationOf<'claimDue'>): readonly DueMessage[] {
     const at = this.#clock.stored(now);
+    this.#inFlight.settleDue(at);
     const nobodys: Line = { id: 0, transport, account: account ?? '' };
     const lines = transport === '' ? [nobodys] : this.#lines.ofTransport({ transport, account });
     const messages: DueMessage[] = [];
@@ -107,6 +113,7 @@ export class RecipientClaims {
   /** Recipients that are due and whose transport is none of these, `limit` of them at most; and the lines that were looked at. */
   strays({ now, limit, transports }: OperationOf<'strays'>): OperationResults['strays'] {
     const at = this.#clock.stored(now);
+    this.#inFlight.settleDue(at);
     const strays: Stray[] = [];
     const looked: number[] = [];
     const look = (line: number): void => {
@@ -131,7 +138,7 @@ export class RecipientClaims {
   release({ id, recipients }: OperationOf<'release'>): void {
     const wanted = new Set(recipients);
     // One query for all rows of the message: a query for each address would cost the square of their number.
-    for (const row of this.#statements.states.all(id)) {
+    for (const row of this.#messages.states(id)) {
       if (!wanted.has(text(row, 'address')) || integer(row, 'state') !== 0) continue;
       this.#statements.release.run(integer(row, 'seq'), integer(row, 'position'));
       this.#lines.dueAt(integer(row, 'line'), integer(row, 'next_attempt_at'));

@@ -4,6 +4,7 @@
 
 import { type Hold, type HoldRule, Holds, isHoldKind, mostHolds } from '../hold.ts';
 import { integer, text } from '../stored-rows.ts';
+import type { MessagesInFlight } from './in-flight.ts';
 import type { SpoolClock } from './sqlite-clock.ts';
 import type { Lines } from './sqlite-lines.ts';
 import type { SpoolTables } from './sqlite-messages.ts';
@@ -17,6 +18,7 @@ export class StoredHolds {
   readonly #statements: Statements;
   readonly #clock: SpoolClock;
   readonly #lines: Lines;
+  readonly #inFlight: MessagesInFlight;
   #read = new Holds();
   #version = '';
   /** This transaction has looked whether the holds have changed. */
@@ -24,10 +26,11 @@ export class StoredHolds {
   /** Rows of holds that are gone may still be set aside. */
   #mayHaveLifted = true;
 
-  constructor({ statements, clock, lines }: SpoolTables) {
+  constructor({ statements, clock, lines, inFlight }: SpoolTables) {
     this.#statements = statements;
     this.#clock = clock;
     this.#lines = lines;
+    this.#inFlight = inFlight;
   }
 
   /** To be called at the beginning of a transaction: another process may have changed the holds since. */
@@ -77,6 +80,7 @@ export class StoredHolds {
     this.#forgetRead();
     if (kind !== 'message') return;
     const id = integer(this.#statements.holdId.get(kind, value) ?? {}, 'id');
+    this.#inFlight.spread(value);
     for (const row of this.#statements.states.all(value)) {
       if (integer(row, 'state') === 0) this.setAside(integer(row, 'seq'), integer(row, 'position'), id);
     }

@@ -2,10 +2,9 @@
 // numbers, the list of messages kept as failed, and body files to delete.
 
 import type { Row } from '../../base/database/database.ts';
-import { wantedReports } from '../reports/report.ts';
-import { distinctRecipients } from '../spool.ts';
 import { type EntryMeta, entryOf, integer, stateOf, text } from '../stored-rows.ts';
 import { type StateCounts, tallyOf } from '../tally.ts';
+import { envelopeOf, envelopeRows, leastClaimMs, type MessagesInFlight, readEnvelope } from './in-flight.ts';
 import type { SpoolClock } from './sqlite-clock.ts';
 import type { Ledger } from './sqlite-ledger.ts';
 import type { Lines } from './sqlite-lines.ts';
@@ -18,6 +17,7 @@ export interface SpoolTables {
   readonly clock: SpoolClock;
   readonly ledger: Ledger;
   readonly lines: Lines;
+  readonly inFlight: MessagesInFlight;
 }
 
 /** The messages of one database. Every method runs in the caller's transaction. */
@@ -25,15 +25,15 @@ export class StoredMessages {
   readonly #statements: Statements;
   readonly #clock: SpoolClock;
   readonly #ledger: Ledger;
-  readonly #lines: Lines;
+  readonly #inFlight: MessagesInFlight;
   readonly #grown = new Set<string>();
   #gone: string[] = [];
 
-  constructor({ statements, clock, ledger, lines }: SpoolTables) {
+  constructor({ statements, clock, ledger, inFlight }: SpoolTables) {
     this.#statements = statements;
     this.#clock = clock;
     this.#ledger = ledger;
-    this.#lines = lines;
+    this.#inFlight = inFlight;
   }
 
   /** Accounts that got a message kept as failed in this transaction, and may now have too many. */
@@ -52,8 +52,10 @@ export class StoredMessages {
     this.#grown.clear();
   }
 
-  /** Adds a message and its recipients. */
+  /** Adds a message with its recipients: as an envelope where they are claimed for long, otherwise as rows. */
   add({ entry, claimUntil, size, head, body }: OperationOf<'add'>): void {
+    const envelope = envelopeOf(entry, this.#clock.stored(claimUntil));
+    const isInFlight = claimUntil - entry.acceptedAt >= leastClaimMs;
     const { lastInsertRowid } = this.#statements.addMessage.run(
       entry.id,
       entry.account,
@@ -78,23 +80,38 @@ export class StoredMessages {
       entry.origin?.helo ?? null,
       entry.dsn?.ret ?? null,
       entry.dsn?.envid ?? null,
+      isInFlight ? JSON.stringify(envelope) : null,
     );
-    const recipients = distinctRecipients(entry);
-    const [nextAttemptAt, claimedUntil] = [this.#clock.stored(entry.acceptedAt), this.#clock.stored(claimUntil)];
-    const due = Math.max(nextAttemptAt, claimedUntil);
-    for (const [position, { address, transport }] of recipients.entries()) {
-      const line = this.#lines.of({ transport, account: entry.account }, due);
-      const asked = entry.dsn?.recipients?.get(address);
-      this.#statements.addRecipient.run(
-        ...[lastInsertRowid, position, address, nextAttemptAt, claimedUntil, line],
-        ...[asked?.notify ?? null, asked?.orcpt ?? null, wantedReports(entry, address)],
-      );
-    }
-    this.#ledger.change(
-      entry.account,
-      tallyOf(size, undefined),
-      tallyOf(size, { queued: recipients.length, delivered: 0, failed: 0 }),
-    );
+    const { id, account } = entry;
+    const seq = Number(lastInsertRowid);
+    if (isInFlight) this.#inFlight.add({ id, seq, account, size, isBodyFile: !body }, envelope);
+    else this.#inFlight.writeRows(envelope, { seq, account, accepted_at: entry.acceptedAt });
+    const counts = { queued: envelope.to.length, delivered: 0, failed: 0 };
+    this.#ledger.change(account, tallyOf(size, undefined), tallyOf(size, counts));
+  }
+
+  /** Removes a message in flight whose recipients are all delivered. @returns false where it is none, or not yet done */
+  forgetInFlight(id: string, delivered: ReadonlySet<string>): boolean {
+    const message = this.#inFlight.forget(id, delivered);
+    if (!message) return false;
+    const { account, size, recipients, isBodyFile } = message;
+    const counts = { queued: recipients.length, delivered: 0, failed: 0 };
+    this.#ledger.change(account, tallyOf(size, counts), tallyOf(size, undefined));
+    if (isBodyFile) this.#gone.push(id);
+    return true;
+  }
+
+  /** The states of a message's recipients, which get rows where they have none yet; empty where there is no such message. */
+  states(id: string): readonly Row[] {
+    const rows = this.#statements.states.all(id);
+    return rows.length === 0 && this.#inFlight.spread(id) ? this.#statements.states.all(id) : rows;
+  }
+
+  /** The rows of the recipients of a message, also where they stand in its envelope. @param message a row with seq and envelope */
+  recipients(message: Row): readonly Row[] {
+    const envelope = readEnvelope(message['envelope']);
+    if (!envelope) return this.#statements.recipients.all(integer(message, 'seq'));
+    return envelopeRows(envelope, this.#clock.stored(integer(message, 'accepted_at')));
   }
 
   /**

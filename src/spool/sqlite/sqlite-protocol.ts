@@ -87,6 +87,8 @@ export type WriteOperation =
       readonly looked: readonly number[];
       readonly now: number;
     }
+  /** Finds recipients that are due at `now` and whose transport is none of these. */
+  | { readonly kind: 'strays'; readonly now: number; readonly limit: number; readonly transports: readonly string[] }
   | { readonly kind: 'addHold'; readonly rule: HoldRule }
   | { readonly kind: 'liftHold'; readonly rule: Pick<HoldRule, 'kind' | 'value'> }
   | { readonly kind: 'release'; readonly id: string; readonly recipients: readonly string[] }
@@ -102,13 +104,13 @@ export type WriteOperation =
   /** With `until` the report is put off, otherwise it is deleted. */
   | { readonly kind: 'endReport'; readonly report: ReportKey; readonly until?: number }
   | ({ readonly kind: 'answered'; readonly answer: string } & AccountKey)
+  /** Gives rows to the recipients of messages that have been in flight for too long, or of all (in-flight.ts). */
+  | { readonly kind: 'settle'; readonly isAll: boolean }
   /** Takes the lock that keeps other processes from removing this one's files (SpoolLock). */
   | { readonly kind: 'hold' };
 
 /** An operation that only reads; it runs outside the transaction. */
 export type ReadOperation =
-  /** Finds recipients that are due at `now` and whose transport is none of these. */
-  | { readonly kind: 'strays'; readonly now: number; readonly limit: number; readonly transports: readonly string[] }
   | { readonly kind: 'load'; readonly id: string }
   | ({ readonly kind: 'list' } & ListQuery)
   | { readonly kind: 'show'; readonly id: string }
@@ -157,6 +159,7 @@ export interface OperationResults {
   readonly drop: boolean;
   readonly answered: null;
   readonly hold: null;
+  readonly settle: null;
   /** `body` is undefined when it is in its file. */
   readonly load: { readonly head: Uint8Array; readonly body: Uint8Array | undefined } | undefined;
   readonly list: QueuePage;

@@ -78,27 +78,30 @@ export class StoredQueue {
       this.#oldest = 0;
     }
     const row = this.#statements.oldest.get(this.#oldest);
-    if (!row) return undefined;
-    this.#oldest = integer(row, 'message');
-    return integer(row, 'accepted_at');
+    if (row) this.#oldest = integer(row, 'message');
+    const times = [row, this.#statements.oldestInFlight.get()].flatMap((found) =>
+      found ? integer(found, 'accepted_at') : [],
+    );
+    return times.length === 0 ? undefined : Math.min(...times);
   }
 
   /** What waits, by line; the lines with the most recipients first. */
   waiting({ limit }: OperationOf<'waiting'>): readonly WaitingLine[] {
-    return this.#statements.waiting.all(limit).map((row) => {
+    const lines = new Map<string, WaitingLine>();
+    for (const row of [...this.#statements.waiting.all(limit), ...this.#statements.waitingInFlight.all()]) {
+      const [transport, account] = [text(row, 'lane'), text(row, 'account')];
       const hold = integer(row, 'line') < 0 ? -integer(row, 'line') : integer(row, 'hold');
-      return {
-        transport: text(row, 'lane'),
-        account: text(row, 'account'),
-        recipients: integer(row, 'recipients'),
-        oldestAcceptedAt: integer(row, 'accepted_at'),
-        ...(hold > 0 ? { hold } : {}),
-      };
-    });
+      const key = integer(row, 'line') < 0 ? `${hold}` : `${transport} ${account}`;
+      const known = lines.get(key);
+      const oldestAcceptedAt = Math.min(integer(row, 'accepted_at'), known?.oldestAcceptedAt ?? Infinity);
+      const recipients = integer(row, 'recipients') + (known?.recipients ?? 0);
+      lines.set(key, { transport, account, ...(hold > 0 ? { hold } : {}), ...known, recipients, oldestAcceptedAt });
+    }
+    return [...lines.values()].toSorted((left, right) => right.recipients - left.recipients).slice(0, limit);
   }
 
   #item(row: Row, holds = this.#currentHolds()): QueueItem {
-    const rows = this.#statements.recipients.all(integer(row, 'seq'));
+    const rows = this.#messages.recipients(row);
     const { recipients: _, ...entry } = this.#messages.entry(row, rows);
     const recipients = rows.map((recipient) => {
       const stored = recipientOf(recipient);

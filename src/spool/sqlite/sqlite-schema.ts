@@ -3,6 +3,7 @@
 import type { Migrations } from '../../base/database/database.ts';
 import { reportTables } from '../reports/sqlite-reports.ts';
 import { threadTables } from '../threads/sqlite-threads.ts';
+import { inFlightTables } from './in-flight.ts';
 import { rebuildLedger } from './sqlite-ledger.ts';
 
 /** Migrations of the spool. Times are milliseconds since 1970. */
@@ -146,5 +147,6 @@ export const spoolMigrations: Migrations = {
     -- Who has claimed it, where several processes share the spool: a number that is given to each anew; 0: the only process.
     ALTER TABLE spool_recipients ADD COLUMN claimed_by INTEGER NOT NULL DEFAULT 0;
     `,
+    inFlightTables,
   ],
 };

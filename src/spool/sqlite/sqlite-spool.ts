@@ -186,7 +186,7 @@ export class SqliteSpool implements Spool {
   }
 
   async giveTransports({ transportOf, ...query }: Parameters<Spool['giveTransports']>[0]): Promise<number> {
-    const { strays, looked } = await this.#thread.ask({ kind: 'strays', ...query });
+    const { strays, looked } = await this.#thread.run({ kind: 'strays', ...query });
     if (strays.length === 0 && looked.length === 0) return 0;
     const given = strays.map((stray) => ({ ...stray, transport: transportOf(stray) }));
     await this.#thread.run({ kind: 'giveTransports', given, looked, now: query.now });

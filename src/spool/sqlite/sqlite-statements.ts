@@ -2,19 +2,17 @@
 
 import type { DatabaseSync } from '../../base/database/sqlite-file.ts';
 import { entryColumns } from '../stored-rows.ts';
+import { inFlightRows } from './in-flight.ts';
 
 /** Prepares the statements on a connection whose tables are up to date. */
 export function prepareStatements(database: DatabaseSync) {
   return {
     addMessage:
-      database.prepare(`INSERT INTO spool_messages (id, account, credential, session_id, message_id, client_message_id,
+      database.prepare(`INSERT INTO spool_messages (seq, id, account, credential, session_id, message_id, client_message_id,
         reverse_path, sender_path, smtputf8, require_tls, accepted_at, expires_at, signature_start, signature_end, size,
-        body_in_file, head, body, via, client_address, helo, ret, envid)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
-    addRecipient:
-      database.prepare(`INSERT INTO spool_recipients (message, position, address, state, attempts, next_attempt_at, claimed_until, line,
-        notify, orcpt, reports)
-      VALUES (?, ?, ?, 0, 0, ?, ?, ?, ?, ?, ?)`),
+        body_in_file, head, body, via, client_address, helo, ret, envid, envelope)
+      VALUES ((SELECT max(mark, 1 + coalesce((SELECT max(seq) FROM spool_messages), 0)) FROM spool_in_flight),
+        ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
     states: database.prepare(`SELECT m.seq, m.account, m.size, m.body_in_file, m.accepted_at, m.reports AS begun,
         r.position, r.address, r.state, r.reports, r.line, r.next_attempt_at, r.claimed_until
       FROM spool_messages m JOIN spool_recipients r ON r.message = m.seq WHERE m.id = ?`),
@@ -49,6 +47,10 @@ export function prepareStatements(database: DatabaseSync) {
       FROM (SELECT line, count(*) AS recipients, min(message) AS first FROM spool_recipients WHERE state = 0
         GROUP BY line ORDER BY count(*) DESC LIMIT ?) r
       LEFT JOIN spool_lines l ON l.id = r.line LEFT JOIN spool_messages m ON m.seq = r.first`),
+    waitingInFlight:
+      database.prepare(`SELECT r.value ->> 1 AS lane, m.account, count(*) AS recipients, min(m.accepted_at) AS accepted_at
+      FROM (SELECT account, accepted_at, envelope FROM ${inFlightRows}) m, json_each(m.envelope, '$.to') r GROUP BY 1, 2`),
+    oldestInFlight: database.prepare(`SELECT accepted_at FROM ${inFlightRows} ORDER BY seq LIMIT 1`),
     oldest: database.prepare(`SELECT r.message, m.accepted_at FROM spool_recipients r
       JOIN spool_messages m ON m.seq = r.message WHERE r.message >= ? AND +r.state = 0 ORDER BY r.message LIMIT 1`),
     holds: database.prepare('SELECT id, kind, value, made_at, made_by, why FROM spool_holds ORDER BY id'),
@@ -78,7 +80,7 @@ export function prepareStatements(database: DatabaseSync) {
     oldestFailures: database.prepare(`SELECT m.id, m.seq, m.account, m.size, m.body_in_file
       FROM spool_failures f JOIN spool_messages m ON m.seq = f.message
       WHERE f.account = ? ORDER BY f.ended_at, f.message LIMIT ?`),
-    entry: database.prepare(`SELECT ${entryColumns} FROM spool_messages WHERE id = ?`),
+    entry: database.prepare(`SELECT ${entryColumns}, envelope FROM spool_messages WHERE id = ?`),
     entryBySeq: database.prepare(`SELECT ${entryColumns} FROM spool_messages WHERE seq = ?`),
     octets: database.prepare('SELECT body_in_file, head, body FROM spool_messages WHERE id = ?'),
     recipients: database.prepare(`SELECT r.*, l.lane AS waits_for, l.ready_at FROM spool_recipients r
@@ -88,11 +90,12 @@ export function prepareStatements(database: DatabaseSync) {
     ),
     probe: database.prepare('INSERT OR REPLACE INTO spool_probe VALUES (1, ?)'),
     endOfSlice: database.prepare('SELECT id FROM spool_messages WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?'),
-    list: database.prepare(`SELECT ${entryColumns} FROM spool_messages m WHERE id > ?1 AND id <= ?5 AND (?6 = '' OR account = ?6)
-      AND (?2 < 0 OR EXISTS (SELECT 1 FROM spool_recipients r WHERE r.message = m.seq AND r.state = ?2))
+    list: database.prepare(`SELECT ${entryColumns}, envelope FROM spool_messages m WHERE id > ?1 AND id <= ?5 AND (?6 = '' OR account = ?6)
+      AND (?2 < 0 OR (?2 = 0 AND envelope IS NOT NULL) OR EXISTS (SELECT 1 FROM spool_recipients r WHERE r.message = m.seq AND r.state = ?2))
       AND (?3 = '%' OR id LIKE ?3 ESCAPE '\\' OR message_id LIKE ?3 ESCAPE '\\' OR client_message_id LIKE ?3 ESCAPE '\\'
         OR sender_path LIKE ?3 ESCAPE '\\' OR reverse_path LIKE ?3 ESCAPE '\\'
-        OR EXISTS (SELECT 1 FROM spool_recipients r WHERE r.message = m.seq AND r.address LIKE ?3 ESCAPE '\\'))
+        OR EXISTS (SELECT 1 FROM spool_recipients r WHERE r.message = m.seq AND r.address LIKE ?3 ESCAPE '\\')
+        OR EXISTS (SELECT 1 FROM json_each(m.envelope, '$.to') r WHERE r.value ->> 0 LIKE ?3 ESCAPE '\\'))
       ORDER BY id LIMIT ?4`),
   };
 }

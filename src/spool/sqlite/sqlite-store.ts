@@ -15,6 +15,7 @@ import { totalOf } from '../tally.ts';
 import { SqliteThreads } from '../threads/sqlite-threads.ts';
 import { EventFollower, followedAtOnce } from './event-follower.ts';
 import type { SpoolLock } from './file/sqlite-lock.ts';
+import { MessagesInFlight, spreadAll } from './in-flight.ts';
 import { Attempts } from './sqlite-attempts.ts';
 import { RecipientClaims } from './sqlite-claims.ts';
 import { SpoolClock } from './sqlite-clock.ts';
@@ -57,6 +58,7 @@ export class SqliteStore {
   readonly #clock: SpoolClock;
   readonly #ledger: Ledger;
   readonly #lines: Lines;
+  readonly #inFlight: MessagesInFlight;
   readonly #holds: StoredHolds;
   readonly #keys: SqliteKeys;
   readonly #events: SqliteEvents;
@@ -99,7 +101,11 @@ export class SqliteStore {
     this.#clock = new SpoolClock(this.#database);
     this.#ledger = new Ledger(this.#database);
     this.#lines = new Lines(this.#database);
-    const tables = { statements: this.#statements, clock: this.#clock, ledger: this.#ledger, lines: this.#lines };
+    this.#inFlight = new MessagesInFlight(this.#database, { clock: this.#clock, lines: this.#lines });
+    const tables = {
+      ...{ statements: this.#statements, clock: this.#clock, ledger: this.#ledger, lines: this.#lines },
+      inFlight: this.#inFlight,
+    };
     this.#holds = new StoredHolds(tables);
     const messages = new StoredMessages(tables);
     this.#messages = messages;
@@ -166,6 +172,7 @@ export class SqliteStore {
     this.#retention.begin();
     this.#lines.begin();
     this.#holds.begin();
+    this.#inFlight.begin();
     this.#database.exec('BEGIN IMMEDIATE');
     try {
       this.#clock.hold();
@@ -173,12 +180,14 @@ export class SqliteStore {
       this.#retention.removeSurplus();
       this.#ledger.write();
       this.#lines.write();
+      this.#inFlight.mark();
       this.#database.exec('COMMIT');
       return { outcomes, orphanedBodies: this.#messages.gone, removed: this.#retention.removed, isBusy: false };
     } catch (thrown) {
       // SQLite has already rolled back by itself after a full disk or an I/O error.
       if (this.#database.isTransaction) this.#database.exec('ROLLBACK');
       this.#ledger.undo();
+      this.#inFlight.undo();
       throw thrown;
     }
   }
@@ -195,6 +204,16 @@ export class SqliteStore {
     const isMore = this.#follower.follow(this.#clock.stored(this.#now.wall + performance.now() - this.#toldAt));
     this.#unfiled = isMore ? Math.max(0, this.#unfiled - followedAtOnce) : 0;
     return isMore;
+  }
+
+  /** Whether messages are in flight (in-flight.ts). */
+  get hasInFlight(): boolean {
+    return this.#inFlight.isAny;
+  }
+
+  /** Whether messages have been in flight for too long (`settle`). */
+  get hasLate(): boolean {
+    return this.#inFlight.isLate;
   }
 
   /** Whether a whole slice of events waits to be filed. */
@@ -244,6 +263,9 @@ export class SqliteStore {
       case 'postpone':
         this.#claims.postpone(operation);
         break;
+      case 'strays':
+        result = this.#claims.strays(operation);
+        break;
       case 'addHold':
         this.#holds.add(operation.rule);
         break;
@@ -270,6 +292,9 @@ export class SqliteStore {
         break;
       case 'answered':
         this.#keys.answered(operation, operation.answer);
+        break;
+      case 'settle':
+        this.#inFlight.settle(operation.isAll);
         break;
       case 'hold':
         break;
@@ -322,9 +347,6 @@ export class SqliteStore {
       case 'waiting':
         result = this.#queue.waiting(operation);
         break;
-      case 'strays':
-        result = this.#claims.strays(operation);
-        break;
     }
     return result;
   }
@@ -359,15 +381,21 @@ export class SqliteStore {
 
   #recover({ keepBodies, now }: OperationOf<'recover'>): number {
     this.#ledger.write();
-    this.#ledger.verify();
-    this.#retention.prune(now);
     // While another process works on the spool, its claims stay, and its unfinished adds have body files without a row.
     this.#lock.whileAlone(() => {
       if (this.#now) this.#clock.begin(this.#now);
+      spreadAll(this.#database, true);
+      // Somebody has changed the tables: the mark may be wrong, too.
+      if (!this.#ledger.verify()) {
+        spreadAll(this.#database, false);
+        this.#ledger.verify();
+      }
+      this.#inFlight.recovered();
       this.#statements.releaseAll.run();
       this.#lines.wakeAll(this.#clock.stored(now));
       this.#retention.removeOrphans(this.#bodies, new Set(keepBodies));
     });
+    this.#retention.prune(now);
     this.#ledger.write();
     return totalOf(this.#ledger.read()).messages.queued;
   }

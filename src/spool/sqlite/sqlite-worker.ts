@@ -82,6 +82,7 @@ class SpoolServer {
   serve(): void {
     this.#looking = setInterval(() => {
       this.#look();
+      if (this.#store.hasLate) this.#store.write([{ kind: 'settle', isAll: false }]);
       if (this.#lock.isHeld) this.#follow();
       if (!this.#givingBack) this.#giveBack();
     }, lookEveryMs);
@@ -197,6 +198,8 @@ class SpoolServer {
     clearInterval(this.#looking);
     clearTimeout(this.#givingBack);
     clearTimeout(this.#following);
+    // What cannot be written now is found at the next start.
+    if (this.#store.hasInFlight) this.#store.write([{ kind: 'settle', isAll: true }]);
     this.#database.close();
     this.#lock.close();
     this.#port.close();
