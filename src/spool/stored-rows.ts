@@ -4,7 +4,7 @@ import type { Row } from '../base/database/database.ts';
 import type { DsnRequest, RecipientRequest } from '../mail/dsn-request.ts';
 import type { SmtpReply } from '../mail/smtp-reply.ts';
 import type { RecipientState } from './recipient-state.ts';
-import type { Origin, Outcome, SpoolEntry, SpooledRecipient } from './spool.ts';
+import type { Origin, SpoolEntry, SpooledRecipient } from './spool.ts';
 
 /** A message without its octets. */
 export type EntryMeta = Omit<SpoolEntry, 'head' | 'body' | 'received' | 'journal'>;
@@ -128,9 +128,4 @@ function replyOf(row: Row): SmtpReply | undefined {
     ...(typeof enhanced === 'string' ? { enhanced } : {}),
     text: text(row, 'reply_text'),
   };
-}
-
-/** Gives the state that an outcome leads to. */
-export function stateAfter(kind: Outcome['kind']): RecipientState {
-  return kind === 'deferred' ? 'queued' : kind;
 }

@@ -13,8 +13,7 @@ import { applicationMigrations } from '../proxy/store/application-tables.ts';
 import { journalMigrations } from '../spool/journal/journal-tables.ts';
 import { postgresSpoolMigrations } from '../spool/postgres/postgres-schema.ts';
 import { eventMigrations } from '../spool/sqlite/sqlite-events.ts';
-import { idempotencyMigrations } from '../spool/sqlite/sqlite-keys.ts';
-import { spoolMigrations } from '../spool/sqlite/sqlite-schema.ts';
+import { idempotencyMigrations, spoolMigrations } from '../spool/sqlite/sqlite-schema.ts';
 import { tlsReportMigrations } from '../tls-report/tls-report-store.ts';
 import { webhookMigrations } from '../webhooks/webhook-tables.ts';
 

@@ -3,7 +3,6 @@
 import { idempotencyMilliseconds } from '../idempotency-keys.ts';
 import { wantedReports } from '../reports/report.ts';
 import { distinctRecipients, type SpoolEntry } from '../spool.ts';
-import { sendAnswered } from './postgres-reports.ts';
 import { sendThreads } from './postgres-threads.ts';
 import type { DatabaseClock } from './server/database-clock.ts';
 import type { Send } from './server/postgres-session.ts';
@@ -53,6 +52,12 @@ const forgetOldKeys = `DELETE FROM idempotency_keys k USING unnest($1::text[], $
 const addKeys = `INSERT INTO idempotency_keys (account, key, digest, message_id, recipients, created_at)
   SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[])`;
 
+// Fails with `changed 0` (no number) where a report is gone or has changed, so that nothing of the transaction is kept.
+const endReports = `WITH wanted AS (SELECT * FROM unnest($1::bigint[], $2::bigint[]) AS report (seq, version)), gone AS (
+    DELETE FROM spool_reports r USING wanted WHERE r.seq = wanted.seq AND r.version = wanted.version RETURNING r.seq)
+  SELECT CASE WHEN (SELECT count(*) FROM gone) = cardinality($1::bigint[]) THEN 1
+    ELSE ('changed ' || (SELECT count(*) FROM gone))::integer END AS one`;
+
 function flag(isSet: boolean): number {
   return isSet ? 1 : 0;
 }
@@ -93,10 +98,9 @@ export function sendAdded(
   sendOctets(send, entries);
   sendKeys(send, entries);
   sendThreads(send, entries, clock);
-  sendAnswered(
-    send,
-    entries.flatMap(({ answers }) => answers ?? []),
-  );
+  const answered = entries.flatMap(({ answers }) => answers ?? []);
+  if (answered.length > 0)
+    void send(endReports, [answered.map(({ seq }) => seq), answered.map(({ version }) => version)]);
 }
 
 function sendRecipients(

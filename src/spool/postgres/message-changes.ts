@@ -1,58 +1,17 @@
-// Changes messages that are in the spool: outcomes, retries, removals. A transaction reads the messages that it may change,
-// changes them here, and writes what has changed with one statement for each table.
+// Reads the messages that a transaction may change, and writes what the rules (core/message-group.ts) make of them, with one
+// statement for each table.
 
 import type { Row } from '../../base/database/database.ts';
-import type { DroppedEvent, OutcomeEvent, RequeuedEvent } from '../../events/mail-event.ts';
-import type { RecipientState } from '../recipient-state.ts';
+import type { DroppedEvent, RequeuedEvent } from '../../events/mail-event.ts';
+import { type GroupMessage, type GroupRecipient, MessageGroup } from '../core/message-group.ts';
 import type { RetryCount, RetryPick } from '../spool.ts';
 import { droppedEvent, requeuedEvent } from '../spool-events.ts';
-import { type EntryMeta, entryOf, integer, stateAfter, stateNumbers, stateOf, text } from '../stored-rows.ts';
-import { countStates, type StateCounts, tallyOf } from '../tally.ts';
+import { type EntryMeta, entryOf, integer, stateNumbers, stateOf, text } from '../stored-rows.ts';
 import type { AccountChanges } from './account-changes.ts';
 import { entryColumns } from './postgres-queue.ts';
-import type { NotedMail, RecordedOutcome } from './postgres-reports.ts';
 import type { DatabaseClock } from './server/database-clock.ts';
 import type { Send } from './server/postgres-session.ts';
 import { inLines } from './spool-lines.ts';
-
-/** The columns of a recipient's row that a change sets, as they are stored. */
-interface Changed {
-  readonly state: RecipientState;
-  readonly attempts: number;
-  readonly nextAttemptAt: number;
-  readonly endedAt: number | null;
-  /** Nobody holds it any more. */
-  readonly isReleased: boolean;
-  /** undefined leaves what is there. */
-  readonly reply?: Pick<OutcomeEvent, 'reply' | 'host'>;
-}
-
-interface ReadRecipient {
-  readonly position: number;
-  readonly address: string;
-  readonly before: RecipientState;
-  readonly attempts: number;
-  readonly claimedBy: number | null;
-  /** Which reports its sender wants. */
-  readonly wanted: number;
-  state: RecipientState;
-  changed?: Changed;
-}
-
-interface ReadMessage {
-  readonly id: string;
-  readonly account: string;
-  readonly size: number;
-  readonly acceptedAt: number;
-  /** How many reports about it were begun. */
-  readonly begun: number;
-  readonly recipients: ReadRecipient[];
-  /** Outcomes that may have to be reported. */
-  readonly noted: RecordedOutcome[];
-  readonly byAddress: Map<string, ReadRecipient>;
-  expiresAt?: number;
-  isGone: boolean;
-}
 
 const readEntries = `SELECT ${entryColumns} FROM spool_messages m WHERE m.id = ANY ($1::uuid[])`;
 const readStates = `SELECT m.id, m.account, m.size, r.position, r.address, r.state, r.attempts, r.claimed_by,
@@ -84,9 +43,8 @@ const forgetRows = ['spool_failures WHERE message', 'spool_recipients WHERE mess
 const forgetFailures = `DELETE FROM ${forgetRows[0]} = ANY ($1::uuid[])`;
 const forget = [...forgetRows, 'spool_messages WHERE id'].map((rows) => `DELETE FROM ${rows} = ANY ($1::uuid[])`);
 
-/** The messages that one transaction has read and changes. */
-export class MessageChanges {
-  readonly #messages = new Map<string, ReadMessage>();
+/** The messages that one transaction has read and changes; the rules are those of every engine. */
+export class MessageChanges extends MessageGroup<GroupMessage> {
   readonly #entries = new Map<string, EntryMeta>();
   readonly #accounts: AccountChanges;
   readonly #clock: DatabaseClock;
@@ -94,6 +52,7 @@ export class MessageChanges {
 
   /** @param parts.process the number of this process */
   constructor(parts: { readonly accounts: AccountChanges; readonly clock: DatabaseClock; readonly process: number }) {
+    super();
     this.#accounts = parts.accounts;
     this.#clock = parts.clock;
     this.#process = parts.process;
@@ -101,9 +60,29 @@ export class MessageChanges {
 
   /** Reads messages; the caller's transaction must have its turn to write already. */
   async read(send: Send, ids: readonly string[]): Promise<void> {
-    const wanted = [...new Set(ids)].filter((id) => !this.#messages.has(id));
-    if (wanted.length === 0) return;
-    for (const row of await send(readStates, [wanted])) this.#take(row);
+    if (ids.length === 0) return;
+    const found = new Map<string, GroupMessage & { readonly recipients: GroupRecipient[] }>();
+    for (const row of await send(readStates, [[...new Set(ids)]])) {
+      const id = text(row, 'id');
+      const [account, size] = [text(row, 'account'), integer(row, 'size')];
+      const [acceptedAt, begun] = [integer(row, 'accepted_at'), integer(row, 'begun')];
+      const message = found.get(id) ?? { id, account, size, acceptedAt, begun, recipients: [] };
+      found.set(id, message);
+      message.recipients.push(this.#recipientOf(row));
+    }
+    for (const message of found.values()) this.take(message);
+  }
+
+  #recipientOf(row: Row): GroupRecipient {
+    const holder = row['claimed_by'] === null ? undefined : integer(row, 'claimed_by');
+    return {
+      position: integer(row, 'position'),
+      address: text(row, 'address'),
+      state: stateOf(row),
+      attempts: integer(row, 'attempts'),
+      claim: holder === undefined ? 'none' : holder === this.#process ? 'own' : 'other',
+      wanted: integer(row, 'reports'),
+    };
   }
 
   /** Reads also what the events of commands tell about messages. */
@@ -112,187 +91,64 @@ export class MessageChanges {
     for (const row of await send(readEntries, [ids])) this.#entries.set(text(row, 'id'), entryOf(row, []));
   }
 
-  #take(row: Row): void {
-    const id = text(row, 'id');
-    let message = this.#messages.get(id);
-    if (!message) {
-      const [account, size] = [text(row, 'account'), integer(row, 'size')];
-      const [acceptedAt, begun] = [integer(row, 'accepted_at'), integer(row, 'begun')];
-      const lists = { recipients: [], byAddress: new Map<string, ReadRecipient>(), noted: [] };
-      message = { id, account, size, acceptedAt, begun, ...lists, isGone: false };
-      this.#messages.set(id, message);
-    }
-    const state = stateOf(row);
-    const recipient: ReadRecipient = {
-      position: integer(row, 'position'),
-      address: text(row, 'address'),
-      before: state,
-      state,
-      attempts: integer(row, 'attempts'),
-      claimedBy: row['claimed_by'] === null ? null : integer(row, 'claimed_by'),
-      wanted: integer(row, 'reports'),
-    };
-    message.recipients.push(recipient);
-    message.byAddress.set(recipient.address, recipient);
-  }
-
-  /** Writes down the outcomes of attempts; see `Spool.record`. @param now wall time, milliseconds since 1970 */
-  record(outcomes: readonly OutcomeEvent[], now: number): void {
-    const touched = new Set<ReadMessage>();
-    for (const outcome of outcomes) {
-      const message = this.#find(outcome.queueId);
-      // A command beside the server has dropped the message meanwhile (D94).
-      const recipient = message?.byAddress.get(outcome.recipient);
-      if (!message || !recipient || recipient.state === 'delivered') continue;
-      const { kind } = outcome;
-      const isUntried = kind === 'deferred' && outcome.isUntried === true;
-      // Another process has taken the recipient over: it alone says when the next attempt is.
-      const isTaken = recipient.claimedBy !== null && recipient.claimedBy !== this.#process;
-      if (kind === 'deferred' && isTaken) continue;
-      recipient.state = stateAfter(kind);
-      const next = kind === 'deferred' ? outcome.nextAttemptAt : now;
-      recipient.changed = {
-        state: recipient.state,
-        attempts: (recipient.changed?.attempts ?? recipient.attempts) + (isUntried ? 0 : 1),
-        nextAttemptAt: this.#clock.stored(next),
-        endedAt: kind === 'deferred' ? null : this.#clock.stored(now),
-        isReleased: true,
-        reply: outcome,
-      };
-      touched.add(message);
-      const { position, address, wanted } = recipient;
-      if (wanted > 0) message.noted.push({ ...outcome, position, address, wanted });
-    }
-    for (const message of touched) message.isGone = message.recipients.every(({ state }) => state === 'delivered');
-  }
-
   /**
    * Makes recipients due; see `Spool.retryMany`. The message's entry must have been read.
    * @returns how many, and the event; undefined when there is no such message
    */
-  retry(
-    { id, recipients, state }: RetryPick,
+  requeue(
+    pick: RetryPick,
     times: { readonly now: number; readonly expiresAt: number },
   ): (Omit<RetryCount, 'messages'> & { readonly event?: RequeuedEvent }) | undefined {
-    const message = this.#find(id);
-    if (!message) return undefined;
-    const wanted = recipients && new Set(recipients);
-    const due: string[] = [];
-    let failed = 0;
-    for (const recipient of message.recipients) {
-      if (recipient.state === 'delivered' || (state ?? recipient.state) !== recipient.state) continue;
-      if (wanted?.has(recipient.address) === false) continue;
-      due.push(recipient.address);
-      const hasFailed = recipient.state === 'failed';
-      if (hasFailed) failed += 1;
-      recipient.state = 'queued';
-      const { reply } = recipient.changed ?? {};
-      recipient.changed = {
-        state: 'queued',
-        attempts: recipient.changed?.attempts ?? recipient.attempts,
-        nextAttemptAt: this.#clock.stored(times.now),
-        endedAt: null,
-        // A claim is left alone: its holder may be speaking to the next hop right now.
-        isReleased: hasFailed || recipient.claimedBy === null || recipient.changed?.isReleased === true,
-        ...(reply ? { reply } : {}),
-      };
-    }
-    const entry = this.#entries.get(id);
-    if (due.length === 0 || !entry) return { recipients: 0, failed: 0 };
-    message.expiresAt = this.#clock.stored(times.expiresAt);
-    return { recipients: due.length, failed, event: requeuedEvent(entry, due, { failed, at: times.now }) };
+    const made = this.retry(pick, times);
+    const entry = this.#entries.get(pick.id);
+    if (!made || made.recipients === 0 || !entry) return made;
+    return { ...made, event: requeuedEvent(entry, made.due, { failed: made.failed, at: times.now }) };
   }
 
   /** Removes a message, whose entry must have been read. @returns the event; undefined when there is no such message */
-  drop(id: string, now: number): DroppedEvent | undefined {
-    const [message, entry] = [this.#find(id), this.#entries.get(id)];
-    if (!message || !entry) return undefined;
-    message.isGone = true;
-    return droppedEvent(entry, message.recipients, now);
-  }
-
-  /** Removes a message unless a recipient of it is queued. @returns its octets; undefined where it stays */
-  forgetEnded(id: string): number | undefined {
-    const message = this.#find(id);
-    if (!message || message.recipients.some(({ state }) => state === 'queued')) return undefined;
-    message.isGone = true;
-    return message.size;
-  }
-
-  /** The outcomes that may have to be reported, by message. */
-  get noted(): readonly NotedMail[] {
-    return [...this.#messages.values()].flatMap(({ noted, recipients, ...message }) => {
-      if (noted.length === 0) return [];
-      const isLast = !recipients.some(({ state }) => state === 'queued');
-      return [{ ...message, isLast, outcomes: noted }];
-    });
+  remove(id: string, now: number): DroppedEvent | undefined {
+    const entry = this.#entries.get(id);
+    const recipients = entry && this.drop(id);
+    return recipients && droppedEvent(entry, recipients, now);
   }
 
   /** Sends what has changed, and notes it for the accounts' numbers. */
   write(send: Send): void {
-    const gone: ReadMessage[] = [];
-    const kept: ReadMessage[] = [];
-    for (const message of this.#messages.values()) (message.isGone ? gone : kept).push(message);
-    for (const message of gone)
-      this.#accounts.change(message.account, tallyOf(message.size, countsOf(message)), tallyOf(0, undefined));
+    const { gone, recipients, failed, queuedAgain, extended, tallies } = this.changes();
+    for (const { account, before, after } of tallies) this.#accounts.change(account, before, after);
     if (gone.length > 0) for (const sql of forget) void send(sql, [gone.map(({ id }) => id)]);
-    this.#writeRecipients(send, kept);
-    this.#writeFailures(send, kept);
-    const extended = kept.filter(({ expiresAt }) => expiresAt !== undefined);
-    if (extended.length > 0)
-      void send(extend, [extended.map(({ id }) => id), extended.map(({ expiresAt = 0 }) => expiresAt)]);
-  }
-
-  #writeRecipients(send: Send, messages: readonly ReadMessage[]): void {
-    const rows = messages.flatMap(({ id, recipients }) =>
-      recipients.flatMap(({ position, changed }) => (changed ? [{ id, position, ...changed }] : [])),
-    );
-    if (rows.length === 0) return;
-    void send(changeRecipients, [
-      rows.map(({ id }) => id),
-      rows.map(({ position }) => position),
-      rows.map(({ state }) => stateNumbers[state]),
-      rows.map(({ attempts }) => attempts),
-      rows.map(({ nextAttemptAt }) => nextAttemptAt),
-      rows.map(({ endedAt }) => endedAt),
-      rows.map(({ isReleased }) => (isReleased ? 1 : 0)),
-      rows.map(({ reply }) => (reply ? 1 : 0)),
-      rows.map(({ reply }) => reply?.reply.code ?? null),
-      rows.map(({ reply }) => reply?.reply.enhanced ?? null),
-      rows.map(({ reply }) => reply?.reply.text ?? null),
-      rows.map(({ reply }) => reply?.host ?? null),
-    ]);
-  }
-
-  #writeFailures(send: Send, messages: readonly ReadMessage[]): void {
-    const failed: { readonly id: string; readonly account: string; readonly endedAt: number }[] = [];
-    const queuedAgain: string[] = [];
-    for (const message of messages) {
-      const { id, account, size, recipients } = message;
-      if (!recipients.some(({ changed }) => changed)) continue;
-      const [before, after] = [countsOf(message), countStates(recipients.map(({ state }) => state))];
-      this.#accounts.change(account, tallyOf(size, before), tallyOf(size, after));
-      if (after.queued === 0) {
-        const endedAt = recipients.reduce((last, { changed }) => Math.max(last, changed?.endedAt ?? 0), 0);
-        failed.push({ id, account, endedAt });
-      } else if (before.queued === 0) queuedAgain.push(id);
-    }
+    this.#writeRecipients(send, recipients);
     if (failed.length > 0) {
       void send(keepFailures, [
-        failed.map(({ id }) => id),
-        failed.map(({ account }) => account),
-        failed.map(({ endedAt }) => endedAt),
+        failed.map(({ message }) => message.id),
+        failed.map(({ message }) => message.account),
+        failed.map(({ endedAt }) => this.#clock.stored(endedAt)),
       ]);
     }
-    if (queuedAgain.length > 0) void send(forgetFailures, [queuedAgain]);
+    if (queuedAgain.length > 0) void send(forgetFailures, [queuedAgain.map(({ id }) => id)]);
+    if (extended.length > 0)
+      void send(extend, [
+        extended.map(({ message }) => message.id),
+        extended.map(({ expiresAt }) => this.#clock.stored(expiresAt)),
+      ]);
   }
 
-  #find(id: string): ReadMessage | undefined {
-    const message = this.#messages.get(id);
-    return message?.isGone === true ? undefined : message;
+  #writeRecipients(send: Send, rows: ReturnType<MessageChanges['changes']>['recipients']): void {
+    if (rows.length === 0) return;
+    const changed = rows.map((row) => row.changed);
+    void send(changeRecipients, [
+      rows.map(({ message }) => message.id),
+      rows.map(({ recipient }) => recipient.position),
+      changed.map(({ state }) => stateNumbers[state]),
+      changed.map(({ attempts }) => attempts),
+      changed.map(({ nextAttemptAt }) => this.#clock.stored(nextAttemptAt)),
+      changed.map(({ endedAt }) => (endedAt === null ? null : this.#clock.stored(endedAt))),
+      changed.map(({ isReleased }) => (isReleased ? 1 : 0)),
+      changed.map(({ reply }) => (reply ? 1 : 0)),
+      changed.map(({ reply }) => reply?.reply.code ?? null),
+      changed.map(({ reply }) => reply?.reply.enhanced ?? null),
+      changed.map(({ reply }) => reply?.reply.text ?? null),
+      changed.map(({ reply }) => reply?.host ?? null),
+    ]);
   }
-}
-
-function countsOf({ recipients }: ReadMessage): StateCounts {
-  return countStates(recipients.map(({ before }) => before));
 }

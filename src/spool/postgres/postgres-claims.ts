@@ -20,7 +20,7 @@ const mostRounds = 20;
 /** Of the messages of a claim, the share of those that were deferred before, where both wait: one in so many. */
 const deferredShare = 4;
 
-// Steps from account to account in the index, and takes an equal share of the lines of each. Of more accounts than are asked
+// StoreSteps from account to account in the index, and takes an equal share of the lines of each. Of more accounts than are asked
 // for, others come first each time. One free line of each account is looked for by LIMIT 1: the planner may turn EXISTS into a
 // join, which reads all lines of the transport.
 const turns = `WITH RECURSIVE account AS (
@@ -78,7 +78,7 @@ const claim = `WITH first AS MATERIALIZED (
     'orcpt', orcpt) ORDER BY position) FROM spool_recipients r WHERE r.message = m.id) AS recipients
   FROM due JOIN spool_messages m ON m.id = due.message ORDER BY first_due, id`;
 
-// Steps from transport to transport in the index, so that the lines of those that are there are not read.
+// StoreSteps from transport to transport in the index, so that the lines of those that are there are not read.
 const otherLines = `WITH RECURSIVE transport AS (
     SELECT (SELECT min(transport) FROM spool_lines) AS name
     UNION ALL

@@ -2,13 +2,13 @@
 // Idempotency-Keys.
 
 import { Unavailable } from '../../base/errors.ts';
+import { pruneKeys } from '../core/key-steps.ts';
 import { failedRetentionMilliseconds } from '../lease.ts';
 import type { SpoolEntry } from '../spool.ts';
 import type { RemovedFailures, SpoolLimits } from '../spool-limits.ts';
 import { integer, text } from '../stored-rows.ts';
 import { type AccountTally, addTally, emptyTally, type Tally, tallyOf } from '../tally.ts';
 import { sizeOf } from './added-messages.ts';
-import { pruneKeys } from './postgres-keys.ts';
 import { pruneThreads } from './postgres-threads.ts';
 import type { DatabaseClock } from './server/database-clock.ts';
 import type { PostgresSession } from './server/postgres-session.ts';
@@ -106,7 +106,7 @@ export class PostgresRetention {
     const storedNow = this.#clock.removalTime();
     const rows = await this.#session.query(aged, [storedNow - failedRetentionMilliseconds, removedAtOnce]);
     await this.#forget(rows.map((row) => text(row, 'message')));
-    await pruneKeys(this.#session, now, removedAtOnce);
+    await this.#session.steps(pruneKeys(now, removedAtOnce));
     await pruneThreads(this.#session, storedNow);
     return rows.length === removedAtOnce;
   }

@@ -5,6 +5,7 @@ import { errorMessage, Unavailable } from '../../base/errors.ts';
 import type { EventFeed } from '../../events/event-feed.ts';
 import type { OutcomeEvent } from '../../events/mail-event.ts';
 import { BrokenClaim } from '../broken-claim.ts';
+import { findKey, keepAnswer } from '../core/key-steps.ts';
 import type { Hold, HoldRule } from '../hold.ts';
 import { KeyUsed, type UsedKey } from '../idempotency-keys.ts';
 import { boundedAccepted } from '../journal/bounded-rows.ts';
@@ -28,7 +29,6 @@ import { acceptedEvent } from '../spool-events.ts';
 import { type AccountTally, totalOf } from '../tally.ts';
 import { readTallies } from './account-changes.ts';
 import { tellDue } from './events/written-events.ts';
-import { keepAnswer, readUsedKey } from './postgres-keys.ts';
 import { isId } from './postgres-queue.ts';
 import { postgresSpoolMigrations } from './postgres-schema.ts';
 import { readReplacedIds } from './postgres-threads.ts';
@@ -214,7 +214,7 @@ export class PostgresSpool implements Spool {
       run: ({ messages, events, others }) => {
         others.push((send) => void send(tellDue));
         return known.flatMap((pick) => {
-          const made = messages.retry(pick, times);
+          const made = messages.requeue(pick, times);
           if (made?.event) events.push(packKeyed(made.event));
           return made ?? [];
         });
@@ -232,7 +232,7 @@ export class PostgresSpool implements Spool {
       reads: [id],
       readsEntries: true,
       run: ({ messages, events }) => {
-        const event = messages.drop(id, this.#parts.clock.now());
+        const event = messages.remove(id, this.#parts.clock.now());
         if (event) events.push(packKeyed(event));
         return event !== undefined;
       },
@@ -251,11 +251,11 @@ export class PostgresSpool implements Spool {
   }
 
   usedKey(account: string, key: string): Promise<UsedKey | undefined> {
-    return this.#asked(readUsedKey(this.#parts.session, { account, key }, this.#parts.clock.now()));
+    return this.#asked(this.#parts.session.steps(findKey({ account, key }, this.#parts.clock.now())));
   }
 
   async answered(account: string, key: string, answer: string): Promise<void> {
-    await this.#asked(keepAnswer(this.#parts.session, { account, key }, answer));
+    await this.#asked(this.#parts.session.steps(keepAnswer({ account, key }, answer)));
   }
 
   replacedIds(account: string, ids: readonly string[]): Promise<ReadonlyMap<string, string>> {
@@ -321,7 +321,7 @@ function storedAlready(thrown: unknown, { id, account }: SpoolEntry): unknown {
   if (text.includes('idempotency_keys_pkey')) return new KeyUsed(account, { cause: thrown });
   if (text.includes('spool_messages_pkey'))
     return new Error(`Message ${id} is in the spool already`, { cause: thrown });
-  // `sendAnswered`
+  // `endReports`
   if (text.includes('"changed ')) return new Error('What this report tells has changed', { cause: thrown });
   return thrown;
 }

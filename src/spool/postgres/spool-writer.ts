@@ -290,7 +290,7 @@ export class SpoolWriter {
           void send(releaseMessages, [wanted, id]);
           void send(tellDue);
         });
-        const dropped = unwanted.flatMap((message) => messages.drop(message, this.#clock.now()) ?? []);
+        const dropped = unwanted.flatMap((message) => messages.remove(message, this.#clock.now()) ?? []);
         for (const event of dropped) events.push(packKeyed(event));
         removed = dropped.length;
       },

@@ -121,6 +121,24 @@ export interface ReportableOutcome {
   readonly handover?: 'final' | 'passed-on' | undefined;
 }
 
+/** An outcome for one recipient that may have to be reported. */
+export interface NotedOutcome extends ReportableOutcome {
+  readonly position: number;
+  readonly address: string;
+  /** The sum of `reportBits`. */
+  readonly wanted: number;
+  readonly reply: SmtpReply;
+  readonly host: string;
+}
+
+/** Outcomes of one message in one transaction, as far as reports need them. */
+export interface NotedMail<Message> {
+  readonly message: Message;
+  /** No recipient is queued any more: a report need not wait for others. */
+  readonly isLast: boolean;
+  readonly outcomes: readonly NotedOutcome[];
+}
+
 /**
  * Tells what is to be reported of an outcome; undefined where nothing is.
  * @param wanted the sum of `reportBits`

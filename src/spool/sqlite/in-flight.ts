@@ -11,7 +11,7 @@ import type { SpoolClock } from './sqlite-clock.ts';
 import type { Lines } from './sqlite-lines.ts';
 
 /** How long a message is in flight before its recipients get rows, in milliseconds. */
-export const inFlightMs = 30_000;
+const inFlightMs = 30_000;
 /** Only a message whose claim holds for longer than that, in milliseconds, has an envelope: nobody else claims it meanwhile. */
 export const leastClaimMs = 2 * inFlightMs;
 /** Messages whose recipients get rows in one transaction, at most. */
@@ -23,7 +23,7 @@ const markEveryMs = 1000;
 type EnvelopeRecipient = readonly [address: string, transport: string, wanted: number, notify?: string, orcpt?: string];
 
 /** What stands in the column `envelope`, as JSON. `until`: how long the recipients are claimed, in stored time. */
-export interface Envelope {
+export interface FlightEnvelope {
   readonly until: number;
   readonly to: readonly EnvelopeRecipient[];
 }
@@ -41,7 +41,7 @@ export const inFlightTables = `
 `;
 
 /** Makes the envelope of a message. @param until how long its recipients are claimed, in stored time */
-export function envelopeOf(entry: EntryMeta, until: number): Envelope {
+export function envelopeOf(entry: EntryMeta, until: number): FlightEnvelope {
   const to = distinctRecipients(entry).map(({ address, transport }): EnvelopeRecipient => {
     const { notify, orcpt } = entry.dsn?.recipients?.get(address) ?? {};
     const wanted = wantedReports(entry, address);
@@ -53,13 +53,13 @@ export function envelopeOf(entry: EntryMeta, until: number): Envelope {
 }
 
 /** Reads an envelope; undefined where the column is NULL. */
-export function readEnvelope(column: unknown): Envelope | undefined {
+export function readEnvelope(column: unknown): FlightEnvelope | undefined {
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- only `envelopeOf` makes them
-  return typeof column === 'string' ? (JSON.parse(column) as Envelope) : undefined;
+  return typeof column === 'string' ? (JSON.parse(column) as FlightEnvelope) : undefined;
 }
 
 /** The rows that the recipients of an envelope have in spool_recipients, joined with their lines, as soon as they have some. */
-export function envelopeRows({ until, to }: Envelope, nextAttemptAt: number) {
+export function envelopeRows({ until, to }: FlightEnvelope, nextAttemptAt: number) {
   return to.map(([address, transport, reports, notify = '', orcpt = ''], position) => ({
     ...{ position, address, state: 0, attempts: 0, next_attempt_at: nextAttemptAt, claimed_until: until, reports },
     ...{ notify: notify || null, orcpt: orcpt || null, waits_for: transport, reply_code: null, host: null },
@@ -126,7 +126,7 @@ export class MessagesInFlight {
   }
 
   /** Notes that a message was written with an envelope. */
-  add(message: Omit<InFlight, 'recipients' | 'isReported' | 'until' | 'since'>, { to, until }: Envelope): void {
+  add(message: Omit<InFlight, 'recipients' | 'isReported' | 'until' | 'since'>, { to, until }: FlightEnvelope): void {
     const isReported = to.some(([, , wanted]) => (wanted & reportBits.success) > 0);
     this.#byId.set(message.id, {
       ...message,
@@ -140,7 +140,7 @@ export class MessagesInFlight {
   }
 
   /** Writes the rows of recipients. @param message a row of spool_messages with seq, account and accepted_at */
-  writeRows(envelope: Envelope, message: Row): void {
+  writeRows(envelope: FlightEnvelope, message: Row): void {
     const [seq, account] = [integer(message, 'seq'), text(message, 'account')];
     const nextAttemptAt = this.#clock.stored(integer(message, 'accepted_at'));
     const due = Math.max(nextAttemptAt, envelope.until);

@@ -2,8 +2,15 @@
 // numbers, the list of messages kept as failed, and body files to delete.
 
 import type { Row } from '../../base/database/database.ts';
-import { type EntryMeta, entryOf, integer, stateOf, text } from '../stored-rows.ts';
-import { type StateCounts, tallyOf } from '../tally.ts';
+import type {
+  ChangedRecipient,
+  GivenOutcome,
+  GroupChanges,
+  GroupMessage,
+  GroupRecipient,
+} from '../core/message-group.ts';
+import { type EntryMeta, entryOf, integer, stateNumbers, stateOf, text } from '../stored-rows.ts';
+import { emptyTally, tallyOf } from '../tally.ts';
 import { envelopeOf, envelopeRows, leastClaimMs, type MessagesInFlight, readEnvelope } from './in-flight.ts';
 import type { SpoolClock } from './sqlite-clock.ts';
 import type { Ledger } from './sqlite-ledger.ts';
@@ -20,19 +27,43 @@ export interface SpoolTables {
   readonly inFlight: MessagesInFlight;
 }
 
+/** A recipient as it was read here. */
+interface StoredRecipient extends GroupRecipient {
+  readonly line: number;
+  readonly claimedUntil: number;
+}
+
+/** A message as it was read here. */
+export interface StoredMessage extends GroupMessage {
+  readonly seq: number;
+  readonly isBodyFile: boolean;
+  readonly recipients: readonly StoredRecipient[];
+}
+
+function storedRecipient(row: Row): StoredRecipient {
+  const claimedUntil = integer(row, 'claimed_until');
+  return {
+    ...{ position: integer(row, 'position'), address: text(row, 'address'), state: stateOf(row) },
+    ...{ attempts: integer(row, 'attempts'), wanted: integer(row, 'reports'), line: integer(row, 'line') },
+    ...{ claim: claimedUntil > 0 ? 'own' : 'none', claimedUntil },
+  };
+}
+
 /** The messages of one database. Every method runs in the caller's transaction. */
 export class StoredMessages {
   readonly #statements: Statements;
   readonly #clock: SpoolClock;
   readonly #ledger: Ledger;
+  readonly #lines: Lines;
   readonly #inFlight: MessagesInFlight;
   readonly #grown = new Set<string>();
   #gone: string[] = [];
 
-  constructor({ statements, clock, ledger, inFlight }: SpoolTables) {
+  constructor({ statements, clock, ledger, lines, inFlight }: SpoolTables) {
     this.#statements = statements;
     this.#clock = clock;
     this.#ledger = ledger;
+    this.#lines = lines;
     this.#inFlight = inFlight;
   }
 
@@ -87,21 +118,40 @@ export class StoredMessages {
     if (isInFlight) this.#inFlight.add({ id, seq, account, size, isBodyFile: !body }, envelope);
     else this.#inFlight.writeRows(envelope, { seq, account, accepted_at: entry.acceptedAt });
     const counts = { queued: envelope.to.length, delivered: 0, failed: 0 };
-    this.#ledger.change(account, tallyOf(size, undefined), tallyOf(size, counts));
+    this.#ledger.change(account, emptyTally, tallyOf(size, counts));
   }
 
   /** Removes a message in flight whose recipients are all delivered. @returns false where it is none, or not yet done */
-  forgetInFlight(id: string, delivered: ReadonlySet<string>): boolean {
-    const message = this.#inFlight.forget(id, delivered);
+  forgetInFlight(id: string, outcomes: readonly Pick<GivenOutcome, 'kind' | 'recipient'>[]): boolean {
+    const delivered = outcomes.flatMap(({ kind, recipient }) => (kind === 'delivered' ? [recipient] : []));
+    const message = this.#inFlight.forget(id, new Set(delivered));
     if (!message) return false;
     const { account, size, recipients, isBodyFile } = message;
     const counts = { queued: recipients.length, delivered: 0, failed: 0 };
-    this.#ledger.change(account, tallyOf(size, counts), tallyOf(size, undefined));
+    this.#ledger.change(account, tallyOf(size, counts), emptyTally);
     if (isBodyFile) this.#gone.push(id);
     return true;
   }
 
-  /** The states of a message's recipients, which get rows where they have none yet; empty where there is no such message. */
+  /** Reads a message for a change. Its recipients get rows where they have none yet. @returns undefined where there is none */
+  read(id: string): StoredMessage | undefined {
+    const rows = this.states(id);
+    const [row] = rows;
+    if (!row) return undefined;
+    return {
+      ...{ id, seq: integer(row, 'seq'), account: text(row, 'account'), size: integer(row, 'size') },
+      ...{ acceptedAt: integer(row, 'accepted_at'), begun: integer(row, 'begun') },
+      isBodyFile: integer(row, 'body_in_file') === 1,
+      recipients: rows.map(storedRecipient),
+    };
+  }
+
+  /** Whether there is such a message. */
+  exists(id: string): boolean {
+    return this.#statements.entry.get(id) !== undefined;
+  }
+
+  /** The rows of a message's recipients with their states; empty where there is no such message. */
   states(id: string): readonly Row[] {
     const rows = this.#statements.states.all(id);
     return rows.length === 0 && this.#inFlight.spread(id) ? this.#statements.states.all(id) : rows;
@@ -114,32 +164,39 @@ export class StoredMessages {
     return envelopeRows(envelope, this.#clock.stored(integer(message, 'accepted_at')));
   }
 
-  /**
-   * Updates the account's numbers and the list of messages kept as failed, after recipients changed state.
-   * @param message a row with seq, account and size
-   */
-  changed(
-    message: Row,
-    { before, after, now }: { readonly before: StateCounts; readonly after: StateCounts; readonly now: number },
-  ): void {
-    const [seq, account, size] = [integer(message, 'seq'), text(message, 'account'), integer(message, 'size')];
-    this.#ledger.change(account, tallyOf(size, before), tallyOf(size, after));
-    if (after.queued === 0) {
-      this.#statements.keepFailure.run(seq, account, this.#clock.stored(now), size);
-      this.#grown.add(account);
+  /** Writes what has changed, with the accounts' numbers and the list of messages kept as failed. */
+  apply({ gone, recipients, failed, queuedAgain, extended, tallies }: GroupChanges<StoredMessage>): void {
+    for (const { account, before, after } of tallies) this.#ledger.change(account, before, after);
+    for (const { id, seq, isBodyFile } of gone) {
+      this.#statements.forgetFailure.run(seq);
+      this.#statements.forgetRecipients.run(seq);
+      this.#statements.forgetMessage.run(seq);
+      if (isBodyFile) this.#gone.push(id);
     }
-    if (after.queued > 0 && before.queued === 0) this.#statements.forgetFailure.run(seq);
+    for (const { message, recipient, changed } of recipients) this.#change(message, recipient, changed);
+    for (const { message, endedAt } of failed) {
+      this.#statements.keepFailure.run(message.seq, message.account, this.#clock.stored(endedAt), message.size);
+      this.#grown.add(message.account);
+    }
+    for (const { seq } of queuedAgain) this.#statements.forgetFailure.run(seq);
+    for (const { message, expiresAt } of extended)
+      this.#statements.extend.run(this.#clock.stored(expiresAt), message.seq);
   }
 
-  /** Removes a message. @param message a row with id, seq, account, size and body_in_file */
-  forget(message: Row, states = this.#stateCounts(integer(message, 'seq'))): void {
-    const seq = integer(message, 'seq');
-    if (states.queued === 0) this.#statements.forgetFailure.run(seq);
-    this.#statements.forgetRecipients.run(seq);
-    this.#statements.forgetMessage.run(seq);
-    const size = integer(message, 'size');
-    this.#ledger.change(text(message, 'account'), tallyOf(size, states), tallyOf(size, undefined));
-    if (integer(message, 'body_in_file') === 1) this.#gone.push(text(message, 'id'));
+  #change({ seq }: StoredMessage, recipient: StoredRecipient, changed: ChangedRecipient): void {
+    const { state, attempts, endedAt, isReleased, reply } = changed;
+    const nextAttemptAt = this.#clock.stored(changed.nextAttemptAt);
+    const claimedUntil = isReleased ? 0 : recipient.claimedUntil;
+    // One that had failed gets a line anew, when its transport is known.
+    const line = state === 'queued' && recipient.state === 'failed' ? 0 : recipient.line;
+    if (state === 'queued') this.#lines.dueAt(line, Math.max(nextAttemptAt, claimedUntil));
+    const ended = endedAt === null ? null : this.#clock.stored(endedAt);
+    const values = [stateNumbers[state], attempts, nextAttemptAt, claimedUntil, ended, line];
+    if (!reply) this.#statements.change.run(seq, recipient.position, ...values);
+    else {
+      const { code, enhanced = null, text: words } = reply.reply;
+      this.#statements.changeReplied.run(seq, recipient.position, ...values, code, enhanced, words, reply.host);
+    }
   }
 
   /** Marks an account, so that it is checked after the transaction's other changes for too many failed messages. */
@@ -151,11 +208,5 @@ export class StoredMessages {
   entry(row: Row, recipients: readonly Row[]): EntryMeta {
     const stored = entryOf(row, recipients);
     return { ...stored, expiresAt: this.#clock.wall(stored.expiresAt) };
-  }
-
-  #stateCounts(seq: number): StateCounts {
-    const counts = { queued: 0, delivered: 0, failed: 0 };
-    for (const row of this.#statements.stateCounts.all(seq)) counts[stateOf(row)] = integer(row, 'recipients');
-    return counts;
   }
 }

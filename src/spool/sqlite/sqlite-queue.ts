@@ -82,7 +82,7 @@ export class StoredQueue {
     const times = [row, this.#statements.oldestInFlight.get()].flatMap((found) =>
       found ? integer(found, 'accepted_at') : [],
     );
-    return times.length === 0 ? undefined : Math.min(...times);
+    return times.length === 0 ? undefined : times.reduce((one, other) => Math.min(one, other));
   }
 
   /** What waits, by line; the lines with the most recipients first. */

@@ -3,15 +3,18 @@
 
 import { type Dirent, readdirSync, unlinkSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Row } from '../../base/database/database.ts';
 import { errorCode } from '../../base/errors.ts';
+import { pruneKeys } from '../core/key-steps.ts';
+import { MessageGroup } from '../core/message-group.ts';
 import { failedRetentionMilliseconds } from '../lease.ts';
 import type { RemovedFailures, SpoolLimits } from '../spool-limits.ts';
-import { integer } from '../stored-rows.ts';
+import { text } from '../stored-rows.ts';
 import type { SqliteThreads } from '../threads/sqlite-threads.ts';
+import type { RunSteps } from './file/sqlite-steps.ts';
 import type { SpoolClock } from './sqlite-clock.ts';
-import type { SqliteKeys } from './sqlite-keys.ts';
 import type { Ledger } from './sqlite-ledger.ts';
-import type { SpoolTables, StoredMessages } from './sqlite-messages.ts';
+import type { SpoolTables, StoredMessage, StoredMessages } from './sqlite-messages.ts';
 import type { OperationFailure, OperationOf } from './sqlite-protocol.ts';
 import type { Statements } from './sqlite-statements.ts';
 
@@ -25,7 +28,7 @@ export class Retention {
   readonly #clock: SpoolClock;
   readonly #ledger: Ledger;
   readonly #messages: StoredMessages;
-  readonly #keys: SqliteKeys;
+  readonly #steps: RunSteps;
   readonly #threads: SqliteThreads;
   readonly #limits: SpoolLimits;
   readonly #removed = new Map<string, RemovedFailures>();
@@ -35,7 +38,7 @@ export class Retention {
     { statements, clock, ledger }: SpoolTables,
     parts: {
       readonly messages: StoredMessages;
-      readonly keys: SqliteKeys;
+      readonly steps: RunSteps;
       readonly threads: SqliteThreads;
       readonly limits: SpoolLimits;
     },
@@ -44,7 +47,7 @@ export class Retention {
     this.#clock = clock;
     this.#ledger = ledger;
     this.#messages = parts.messages;
-    this.#keys = parts.keys;
+    this.#steps = parts.steps;
     this.#threads = parts.threads;
     this.#limits = parts.limits;
   }
@@ -78,11 +81,10 @@ export class Retention {
         const { messages, octets: held } = this.#ledger.of(account);
         if (left === 0 || (messages.failed <= failedMessages && held.failed <= failedBytes)) break;
         const [oldest] = this.#statements.oldestFailures.all(account, 1);
-        if (!oldest) break;
-        this.#messages.forget(oldest);
+        const size = oldest && this.#forget(oldest);
+        if (size === undefined) break;
         left -= 1;
         const sum = this.#removed.get(account) ?? { account, messages: 0, octets: 0 };
-        const size = integer(oldest, 'size');
         this.#removed.set(account, { account, messages: sum.messages + 1, octets: sum.octets + size });
       }
     }
@@ -96,12 +98,22 @@ export class Retention {
   /** Removes what is too old, at most `removedAtOnce` messages; if more may remain, the next claim continues. */
   prune(now: number): void {
     const rows = this.#statements.prunable.all(this.#clock.stored(now) - failedRetentionMilliseconds, removedAtOnce);
-    for (const row of rows) this.#messages.forget(row);
+    for (const row of rows) this.#forget(row);
     // The limits may be lower than before the last start.
     for (const { account } of this.#ledger.read()) this.#messages.suspect(account);
-    const moreKeys = this.#keys.prune(now, removedAtOnce);
+    const moreKeys = this.#steps(pruneKeys(now, removedAtOnce));
     const moreThreads = this.#threads.prune(this.#clock.stored(now), removedAtOnce);
     this.#prunedAt = rows.length === removedAtOnce || moreKeys || moreThreads ? 0 : now;
+  }
+
+  /** Removes a message that has ended. @param row with its id @returns its octets; undefined where it is still queued */
+  #forget(row: Row): number | undefined {
+    const group = new MessageGroup<StoredMessage>();
+    const message = this.#messages.read(text(row, 'id'));
+    if (message) group.take(message);
+    const size = group.forgetEnded(text(row, 'id'));
+    this.#messages.apply(group.changes());
+    return size;
   }
 
   /** Deletes files in the bodies' folder that belong to no message and whose names are not in `keep`. */

@@ -1,10 +1,81 @@
 // The spool's tables in SQLite (D89, D90). A message is written once; an attempt only changes small rows of recipients.
 
 import type { Migrations } from '../../base/database/database.ts';
-import { reportTables } from '../reports/sqlite-reports.ts';
 import { threadTables } from '../threads/sqlite-threads.ts';
 import { inFlightTables } from './in-flight.ts';
 import { rebuildLedger } from './sqlite-ledger.ts';
+
+/** The reports to senders. Times but accepted_at and at are times as the spool stores them. */
+const reportTables = `
+  -- RET, ENVID, NOTIFY and ORCPT as given; NULL where they were not. reports of a message: how many were begun about it;
+  -- of a recipient: which ones its sender wants (1 success, 2 failure, 4 delay).
+  ALTER TABLE spool_messages ADD COLUMN ret TEXT;
+  ALTER TABLE spool_messages ADD COLUMN envid TEXT;
+  ALTER TABLE spool_messages ADD COLUMN reports INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE spool_recipients ADD COLUMN notify TEXT;
+  ALTER TABLE spool_recipients ADD COLUMN orcpt TEXT;
+  ALTER TABLE spool_recipients ADD COLUMN reports INTEGER NOT NULL DEFAULT 0;
+
+  -- Reports that are to be made, at most one for a message at a time. The message itself may be gone before.
+  CREATE TABLE spool_reports (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    queue_id TEXT NOT NULL UNIQUE,
+    version INTEGER NOT NULL,
+    due_at INTEGER NOT NULL,
+    more INTEGER NOT NULL,
+    account TEXT NOT NULL,
+    session_id TEXT NOT NULL,
+    message_id TEXT NOT NULL,
+    client_message_id TEXT,
+    sender_path TEXT NOT NULL,
+    ret TEXT,
+    envid TEXT,
+    smtputf8 INTEGER NOT NULL,
+    accepted_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    head BLOB NOT NULL
+  ) STRICT;
+  CREATE INDEX spool_reports_due ON spool_reports (due_at);
+  CREATE TABLE spool_report_recipients (
+    report INTEGER NOT NULL REFERENCES spool_reports (seq),
+    position INTEGER NOT NULL,
+    address TEXT NOT NULL,
+    orcpt TEXT,
+    action TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    reply_code INTEGER NOT NULL,
+    reply_enhanced TEXT,
+    reply_text TEXT NOT NULL,
+    host TEXT NOT NULL,
+    PRIMARY KEY (report, position)
+  ) STRICT, WITHOUT ROWID;
+  -- How many reports were begun on a day; address '' is the sum of the account.
+  CREATE TABLE spool_report_counts (
+    day INTEGER NOT NULL,
+    account TEXT NOT NULL,
+    address TEXT NOT NULL,
+    reports INTEGER NOT NULL,
+    PRIMARY KEY (day, account, address)
+  ) STRICT, WITHOUT ROWID;
+`;
+
+/** The table of the keys. Times are milliseconds since 1970; `answer` is null unless it is other than the default. */
+export const idempotencyMigrations: Migrations = {
+  owner: 'idempotency',
+  steps: [
+    `CREATE TABLE idempotency_keys (
+       account TEXT NOT NULL,
+       key TEXT NOT NULL,
+       digest TEXT NOT NULL,
+       message_id TEXT NOT NULL,
+       recipients TEXT NOT NULL,
+       answer TEXT,
+       created_at INTEGER NOT NULL,
+       PRIMARY KEY (account, key)
+     ) STRICT, WITHOUT ROWID;
+     CREATE INDEX idempotency_age ON idempotency_keys (created_at);`,
+  ],
+};
 
 /** Migrations of the spool. Times are milliseconds since 1970. */
 export const spoolMigrations: Migrations = {

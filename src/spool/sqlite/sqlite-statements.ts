@@ -4,6 +4,9 @@ import type { DatabaseSync } from '../../base/database/sqlite-file.ts';
 import { entryColumns } from '../stored-rows.ts';
 import { inFlightRows } from './in-flight.ts';
 
+const change = `UPDATE spool_recipients SET state = ?3, attempts = ?4, next_attempt_at = ?5, claimed_until = ?6, ended_at = ?7,
+  line = ?8`;
+
 /** Prepares the statements on a connection whose tables are up to date. */
 export function prepareStatements(database: DatabaseSync) {
   return {
@@ -14,12 +17,11 @@ export function prepareStatements(database: DatabaseSync) {
       VALUES ((SELECT max(mark, 1 + coalesce((SELECT max(seq) FROM spool_messages), 0)) FROM spool_in_flight),
         ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
     states: database.prepare(`SELECT m.seq, m.account, m.size, m.body_in_file, m.accepted_at, m.reports AS begun,
-        r.position, r.address, r.state, r.reports, r.line, r.next_attempt_at, r.claimed_until
+        r.position, r.address, r.state, r.attempts, r.reports, r.line, r.next_attempt_at, r.claimed_until
       FROM spool_messages m JOIN spool_recipients r ON r.message = m.seq WHERE m.id = ?`),
-    record:
-      database.prepare(`UPDATE spool_recipients SET state = ?, attempts = attempts + ?, next_attempt_at = ?, claimed_until = 0,
-        ended_at = ?, reply_code = ?, reply_enhanced = ?, reply_text = ?, host = ?
-      WHERE message = ? AND position = ?`),
+    change: database.prepare(`${change} WHERE message = ?1 AND position = ?2`),
+    changeReplied: database.prepare(`${change}, reply_code = ?9, reply_enhanced = ?10, reply_text = ?11, host = ?12
+      WHERE message = ?1 AND position = ?2`),
     forgetRecipients: database.prepare('DELETE FROM spool_recipients WHERE message = ?'),
     forgetMessage: database.prepare('DELETE FROM spool_messages WHERE seq = ?'),
     due: database.prepare(`SELECT message FROM spool_recipients
@@ -62,22 +64,12 @@ export function prepareStatements(database: DatabaseSync) {
     release: database.prepare(`UPDATE spool_recipients SET claimed_until = 0
       WHERE message = ? AND position = ? AND state = 0`),
     releaseAll: database.prepare('UPDATE spool_recipients SET claimed_until = 0 WHERE state = 0 AND claimed_until > 0'),
-    // `retry` leaves a claim alone: its holder may be speaking to the next hop right now.
-    makeOneDue: database.prepare(
-      'UPDATE spool_recipients SET next_attempt_at = ? WHERE message = ? AND position = ? AND state = 0',
-    ),
-    requeueOne:
-      database.prepare(`UPDATE spool_recipients SET state = 0, line = 0, next_attempt_at = ?, claimed_until = 0, ended_at = NULL
-      WHERE message = ? AND position = ? AND state = 2`),
     extend: database.prepare('UPDATE spool_messages SET expires_at = ? WHERE seq = ?'),
-    stateCounts: database.prepare(
-      'SELECT state, count(*) AS recipients FROM spool_recipients WHERE message = ? GROUP BY state',
-    ),
     keepFailure: database.prepare('INSERT OR REPLACE INTO spool_failures VALUES (?, ?, ?, ?)'),
     forgetFailure: database.prepare('DELETE FROM spool_failures WHERE message = ?'),
-    prunable: database.prepare(`SELECT m.id, m.seq, m.account, m.size, m.body_in_file
+    prunable: database.prepare(`SELECT m.id
       FROM spool_failures f JOIN spool_messages m ON m.seq = f.message WHERE f.ended_at < ? ORDER BY f.ended_at LIMIT ?`),
-    oldestFailures: database.prepare(`SELECT m.id, m.seq, m.account, m.size, m.body_in_file
+    oldestFailures: database.prepare(`SELECT m.id
       FROM spool_failures f JOIN spool_messages m ON m.seq = f.message
       WHERE f.account = ? ORDER BY f.ended_at, f.message LIMIT ?`),
     entry: database.prepare(`SELECT ${entryColumns}, envelope FROM spool_messages WHERE id = ?`),

@@ -6,22 +6,23 @@ import { failureOf, isBusy } from '../../base/database/sqlite-errors.ts';
 import type { DatabaseSync } from '../../base/database/sqlite-file.ts';
 import { migrateSqlite } from '../../base/database/sqlite-file.ts';
 import { defaultEventLimits, type EventLimits } from '../../events/event-store.ts';
+import { addKey, findKey, keepAnswer } from '../core/key-steps.ts';
+import { dueReports, endReport, postponeReport } from '../core/report-steps.ts';
 import { SqliteJournal } from '../journal/sqlite-journal.ts';
 import { type PackedEvent, packEvent } from '../packed-event.ts';
 import { type ReportLimits, unlimitedReports } from '../reports/report.ts';
-import { SqliteReports } from '../reports/sqlite-reports.ts';
 import { type SpoolLimits, unlimited } from '../spool-limits.ts';
 import { totalOf } from '../tally.ts';
 import { SqliteThreads } from '../threads/sqlite-threads.ts';
 import { EventFollower, followedAtOnce } from './event-follower.ts';
 import type { SpoolLock } from './file/sqlite-lock.ts';
+import { type RunSteps, stepsOn } from './file/sqlite-steps.ts';
 import { MessagesInFlight, spreadAll } from './in-flight.ts';
 import { Attempts } from './sqlite-attempts.ts';
 import { RecipientClaims } from './sqlite-claims.ts';
 import { SpoolClock } from './sqlite-clock.ts';
 import { SqliteEvents } from './sqlite-events.ts';
 import { StoredHolds } from './sqlite-holds.ts';
-import { SqliteKeys } from './sqlite-keys.ts';
 import { Ledger } from './sqlite-ledger.ts';
 import { Lines } from './sqlite-lines.ts';
 import { StoredMessages } from './sqlite-messages.ts';
@@ -35,7 +36,7 @@ import type {
 } from './sqlite-protocol.ts';
 import { StoredQueue } from './sqlite-queue.ts';
 import { Retention } from './sqlite-retention.ts';
-import { spoolMigrations } from './sqlite-schema.ts';
+import { idempotencyMigrations, spoolMigrations } from './sqlite-schema.ts';
 import { prepareStatements, type Statements } from './sqlite-statements.ts';
 
 const needsLock: ReadonlySet<string> = new Set(['add', 'claimDue', 'turns', 'hold']);
@@ -60,7 +61,6 @@ export class SqliteStore {
   readonly #lines: Lines;
   readonly #inFlight: MessagesInFlight;
   readonly #holds: StoredHolds;
-  readonly #keys: SqliteKeys;
   readonly #events: SqliteEvents;
   readonly #follower: EventFollower;
   readonly #journal: SqliteJournal;
@@ -68,7 +68,7 @@ export class SqliteStore {
   readonly #messages: StoredMessages;
   readonly #claims: RecipientClaims;
   readonly #attempts: Attempts;
-  readonly #reports: SqliteReports;
+  readonly #steps: RunSteps;
   readonly #threads: SqliteThreads;
   readonly #queue: StoredQueue;
   readonly #retention: Retention;
@@ -92,8 +92,8 @@ export class SqliteStore {
     this.#lock = options.lock;
     this.#bodies = options.bodies;
     migrateSqlite(this.#database, spoolMigrations);
+    migrateSqlite(this.#database, idempotencyMigrations);
     this.#statements = prepareStatements(this.#database);
-    this.#keys = new SqliteKeys(this.#database);
     this.#events = new SqliteEvents(this.#database);
     this.#follower = new EventFollower(this.#database, options.eventLimits ?? defaultEventLimits);
     this.#journal = new SqliteJournal(this.#database);
@@ -110,17 +110,17 @@ export class SqliteStore {
     const messages = new StoredMessages(tables);
     this.#messages = messages;
     this.#claims = new RecipientClaims(tables, { messages, holds: this.#holds });
-    const reports = new SqliteReports(this.#database, this.#clock, options.reportLimits ?? unlimitedReports);
-    this.#reports = reports;
+    this.#steps = stepsOn(this.#database);
     this.#attempts = new Attempts(tables, {
       messages,
-      reports,
+      steps: this.#steps,
+      reports: { times: this.#clock, limits: options.reportLimits ?? unlimitedReports },
       write: (event) => this.#addEvents([packEvent(event)]),
     });
     this.#threads = new SqliteThreads(this.#database);
     this.#queue = new StoredQueue(tables, { messages, holds: this.#holds });
     const { limits = unlimited } = options;
-    this.#retention = new Retention(tables, { messages, keys: this.#keys, threads: this.#threads, limits });
+    this.#retention = new Retention(tables, { messages, steps: this.#steps, threads: this.#threads, limits });
   }
 
   /**
@@ -243,7 +243,7 @@ export class SqliteStore {
         result = this.#attempts.record(operation);
         break;
       case 'endReport':
-        result = this.#reports.endOrPostpone(operation.report, operation.until);
+        result = this.#endReport(operation);
         break;
       case 'refusals':
         for (const row of operation.journal) this.#journal.add(row);
@@ -291,7 +291,7 @@ export class SqliteStore {
         result = this.#attempts.drop(operation);
         break;
       case 'answered':
-        this.#keys.answered(operation, operation.answer);
+        this.#steps(keepAnswer(operation, operation.answer));
         break;
       case 'settle':
         this.#inFlight.settle(operation.isAll);
@@ -318,7 +318,7 @@ export class SqliteStore {
         result = this.#threads.find(operation.account, operation.ids, this.#clock.stored(operation.now));
         break;
       case 'reportsDue':
-        result = this.#reports.due(operation);
+        result = this.#steps(dueReports(this.#clock, operation));
         break;
       case 'tallies':
         result = this.#ledger.read();
@@ -336,7 +336,7 @@ export class SqliteStore {
         result = this.#events.news(operation.after);
         break;
       case 'usedKey':
-        result = this.#keys.find(operation, operation.now);
+        result = this.#steps(findKey(operation, operation.now));
         break;
       case 'holds':
         result = this.#holds.read();
@@ -354,12 +354,18 @@ export class SqliteStore {
   #add(operation: OperationOf<'add'>): void {
     const { answers } = operation.entry;
     // The report was made by another process, or more is to be reported: this one would be a second or a wrong one.
-    if (answers && !this.#reports.end(answers)) throw new Error('What this report tells has changed');
+    if (answers && !this.#steps(endReport(answers))) throw new Error('What this report tells has changed');
     this.#messages.add(operation);
-    this.#keys.add(operation.entry);
+    this.#steps(addKey(operation.entry));
     this.#threads.keep(operation.entry, this.#clock.stored(operation.entry.acceptedAt));
     this.#addEvents([operation.event]);
     if (operation.journal && this.#hasJournal) this.#journal.add(operation.journal);
+  }
+
+  #endReport({ report, until }: OperationOf<'endReport'>): boolean {
+    if (until === undefined) return this.#steps(endReport(report));
+    this.#steps(postponeReport(report, this.#clock.stored(until)));
+    return true;
   }
 
   #addEvents(events: readonly PackedEvent[]): void {

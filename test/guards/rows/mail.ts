@@ -34,10 +34,10 @@ export const mail = [
     ['this.#byKey.get(`account ${account}`)', "this.all.find(({ kind }) => kind === 'account')"],
     ['this.#byKey.get(`message ${id}`)', "this.all.find(({ kind }) => kind === 'message')"],
   ]),
-  ...of('spool/sqlite/sqlite-keys.ts', sqlite, [
-    ['FROM idempotency_keys WHERE account = ? AND', 'FROM idempotency_keys WHERE ? IS NOT NULL AND'],
-    ['SET answer = ? WHERE account = ? AND', 'SET answer = ? WHERE ? IS NOT NULL AND'],
-    ['WHERE (account, key) IN\n      (SELECT account, key', 'WHERE key IN\n      (SELECT key'],
+  ...of('spool/core/key-steps.ts', sqlite, [
+    ['WHERE account = ?1 AND key = ?2 AND created_at', 'WHERE ?1 IS NOT NULL AND key = ?2 AND created_at'],
+    ['answer = ?3 WHERE account = ?1 AND', 'answer = ?3 WHERE ?1 IS NOT NULL AND'],
+    ['WHERE (account, key) IN\n  (SELECT account, key', 'WHERE key IN\n  (SELECT key'],
   ]),
   ...of('spool/sqlite/sqlite-statements.ts', sqlite, [
     ['WHERE f.account = ? ORDER BY', 'WHERE ? IS NOT NULL ORDER BY', ['test/spool/sqlite/sqlite-store.test.ts']],
@@ -94,8 +94,19 @@ export const mail = [
       ],
     ],
   ),
-  ...of('spool/reports/sqlite-reports.ts', sqlite, [
-    ['WHERE day = ? AND account = ? AND address', 'WHERE day = ? AND ? IS NOT NULL AND address'],
+  ...of('spool/core/report-steps.ts', sqlite, [
+    ['WHERE day = ?1 AND account = ?2 AND address', 'WHERE day = ?1 AND ?2 IS NOT NULL AND address'],
   ]),
+  ...of(
+    'spool/sqlite/in-flight.ts',
+    ['test/spool/sqlite/in-flight.test.ts'],
+    [
+      ['message.isReported || ', ''],
+      ['message.recipients.every((address) => delivered.has(address))', 'message.recipients.length === delivered.size'],
+      ['DELETE FROM spool_messages WHERE seq = ? AND envelope IS NOT NULL', 'DELETE FROM spool_messages WHERE seq = ?'],
+      ['!this.#isRecovered || ', ''],
+      ['oldest?.seq ?? this.#newest + 1', 'this.#newest + 1'],
+    ],
+  ),
   ...of('spool/search/searched-event.ts', sqlite, [["if (row['account'] !== query.account) return false", '']]),
 ];

@@ -24,16 +24,8 @@ export const postgresGuards = [
   ...of('spool/postgres/postgres-holds.ts', postgres, [
     ["h.kind = 'account' AND h.value = line.account", "h.kind = 'account'"],
   ]),
-  ...of('spool/postgres/postgres-keys.ts', postgres, [
-    ['idempotency_keys\n  WHERE account = $1::text AND key', 'idempotency_keys\n  WHERE $1::text IS NOT NULL AND key'],
-    ['answer = $3::text WHERE account = $1::text', 'answer = $3::text WHERE $1::text IS NOT NULL'],
-    ['WHERE (account, key) IN\n  (SELECT account, key', 'WHERE key IN\n  (SELECT key'],
-  ]),
   ...of('spool/postgres/postgres-queue.ts', postgres, [
     ["($6::text = '' OR m.account = $6::text)", '$6::text IS NOT NULL'],
-  ]),
-  ...of('spool/postgres/postgres-reports.ts', postgres, [
-    ['AND account = $2::text AND address', 'AND $2::text IS NOT NULL AND address'],
   ]),
   ...of('spool/postgres/postgres-retention.ts', postgres, [
     ['WHERE f.account = $1::text ORDER', 'WHERE $1::text IS NOT NULL ORDER'],

@@ -9,6 +9,8 @@ import { lookAtServer, openPool, storableText } from '../../../base/database/pos
 import { Unavailable } from '../../../base/errors.ts';
 import { ServerConnections } from '../../../base/postgres/server-connections.ts';
 import type { ServerUrl } from '../../../base/postgres/server-hosts.ts';
+import type { StoreSteps } from '../../core/steps.ts';
+import { stepsOver } from './postgres-steps.ts';
 
 /** A value of a statement; a list is an array of PostgreSQL. */
 export type PgValue = null | number | bigint | string | Buffer | readonly (null | number | bigint | string)[];
@@ -99,6 +101,11 @@ export class PostgresSession {
     } catch (thrown) {
       throw storeError(thrown);
     }
+  }
+
+  /** Runs work that both engines have in common, each statement by itself. @throws what `query` throws */
+  steps<Result>(work: StoreSteps<Result>): Promise<Result> {
+    return stepsOver((sql, values) => this.query(sql, values), work);
   }
 
   /**

@@ -1,0 +1,238 @@
+// The rules by which messages in the spool change: outcomes of attempts, retries, removals. A group takes the messages that some
+// operations concern, as an engine has read them, works on them in memory, and gives what has changed as values, which the engine
+// writes in the same transaction (D90). It knows no engine and asks nobody; times are wall times, milliseconds since 1970.
+
+import type { OutcomeEvent } from '../../events/mail-event.ts';
+import type { RecipientState } from '../recipient-state.ts';
+import type { NotedMail, NotedOutcome } from '../reports/report.ts';
+import type { RetryCount, RetryPick } from '../spool.ts';
+import { countStates, emptyTally, type Tally, tallyOf } from '../tally.ts';
+
+/** A recipient as it was read. */
+export interface GroupRecipient {
+  readonly position: number;
+  readonly address: string;
+  readonly state: RecipientState;
+  /** Attempts made so far. */
+  readonly attempts: number;
+  /** Somebody holds it: `other` where that is another process than this one. */
+  readonly claim: 'none' | 'own' | 'other';
+  /** Which reports its sender wants: the sum of `reportBits`. */
+  readonly wanted: number;
+}
+
+/** A message as it was read, with all of its recipients. Engines add what they find its rows by. */
+export interface GroupMessage {
+  readonly id: string;
+  readonly account: string;
+  /** Octets of head and body. */
+  readonly size: number;
+  readonly acceptedAt: number;
+  /** How many reports about it were begun. */
+  readonly begun: number;
+  readonly recipients: readonly GroupRecipient[];
+}
+
+/** What an outcome changes. */
+export type GivenOutcome = Pick<OutcomeEvent, 'queueId' | 'recipient' | 'kind' | 'reply' | 'host'> & {
+  readonly nextAttemptAt?: number | undefined;
+  /** The next hop was not reached, so that the attempt does not count. */
+  readonly isUntried?: boolean | undefined;
+  readonly handover?: NotedOutcome['handover'];
+};
+
+/** What a recipient becomes. */
+export interface ChangedRecipient {
+  readonly state: RecipientState;
+  readonly attempts: number;
+  readonly nextAttemptAt: number;
+  /** null while it is queued. */
+  readonly endedAt: number | null;
+  /** Nobody holds it any more. */
+  readonly isReleased: boolean;
+  /** undefined leaves the last reply that is there. */
+  readonly reply: Pick<OutcomeEvent, 'reply' | 'host'> | undefined;
+}
+
+/** What a group has changed. A message that is gone is in `gone` alone. */
+export interface GroupChanges<Message extends GroupMessage> {
+  readonly gone: readonly Message[];
+  readonly recipients: readonly {
+    readonly message: Message;
+    readonly recipient: Message['recipients'][number];
+    readonly changed: ChangedRecipient;
+  }[];
+  /** Messages that have no queued recipient any more and are kept as failed. */
+  readonly failed: readonly { readonly message: Message; readonly endedAt: number }[];
+  /** Messages that were kept as failed and have a queued recipient again. */
+  readonly queuedAgain: readonly Message[];
+  readonly extended: readonly { readonly message: Message; readonly expiresAt: number }[];
+  /** What the changes make of the numbers of accounts. */
+  readonly tallies: readonly { readonly account: string; readonly before: Tally; readonly after: Tally }[];
+}
+
+interface Work<Message extends GroupMessage> {
+  readonly message: Message;
+  readonly states: RecipientState[];
+  readonly changed: (ChangedRecipient | undefined)[];
+  readonly noted: NotedOutcome[];
+  readonly positions: ReadonlyMap<string, number>;
+  expiresAt: number | undefined;
+  isGone: boolean;
+}
+
+/** The messages that one transaction has read and changes. */
+export class MessageGroup<Message extends GroupMessage> {
+  readonly #byId = new Map<string, Work<Message>>();
+
+  /** Takes a message as it was read in this transaction; one that is known already stays as it is. */
+  take(message: Message): void {
+    if (this.#byId.has(message.id)) return;
+    const { recipients } = message;
+    this.#byId.set(message.id, {
+      ...{ message, noted: [], expiresAt: undefined, isGone: false },
+      states: recipients.map(({ state }) => state),
+      changed: recipients.map(() => undefined),
+      positions: new Map(recipients.map(({ address }, at) => [address, at])),
+    });
+  }
+
+  /** Writes down the outcomes of attempts; see `Spool.record`. */
+  record(outcomes: readonly GivenOutcome[], now: number): void {
+    const touched = new Set<Work<Message>>();
+    for (const outcome of outcomes) {
+      const work = this.#find(outcome.queueId);
+      const at = work?.positions.get(outcome.recipient);
+      // A command beside the server has dropped the message meanwhile (D94).
+      if (!work || at === undefined || work.states[at] === 'delivered') continue;
+      if (this.#recordOne(work, at, { outcome, now })) touched.add(work);
+    }
+    for (const work of touched) work.isGone = work.states.every((state) => state === 'delivered');
+  }
+
+  #recordOne(
+    work: Work<Message>,
+    at: number,
+    { outcome, now }: { readonly outcome: GivenOutcome; readonly now: number },
+  ): boolean {
+    const recipient = work.message.recipients[at];
+    const isDeferred = outcome.kind === 'deferred';
+    // Another process has taken the recipient over: it alone says when the next attempt is.
+    if (!recipient || (isDeferred && recipient.claim === 'other')) return false;
+    const state = isDeferred ? 'queued' : outcome.kind;
+    work.states[at] = state;
+    work.changed[at] = {
+      state,
+      attempts: (work.changed[at]?.attempts ?? recipient.attempts) + (isDeferred && outcome.isUntried ? 0 : 1),
+      nextAttemptAt: isDeferred ? (outcome.nextAttemptAt ?? now) : now,
+      endedAt: isDeferred ? null : now,
+      isReleased: true,
+      reply: outcome,
+    };
+    const { position, address, wanted } = recipient;
+    const { kind, handover, reply, host } = outcome;
+    if (wanted > 0) work.noted.push({ kind, handover, reply, host, position, address, wanted });
+    return true;
+  }
+
+  /**
+   * Makes recipients due; see `Spool.retryMany`.
+   * @returns how many, and which; undefined when there is no such message
+   */
+  retry(
+    { id, recipients, state }: RetryPick,
+    times: { readonly now: number; readonly expiresAt: number },
+  ): (Omit<RetryCount, 'messages'> & { readonly due: readonly string[] }) | undefined {
+    const work = this.#find(id);
+    if (!work) return undefined;
+    const wanted = recipients && new Set(recipients);
+    const due: string[] = [];
+    let failed = 0;
+    for (const [at, recipient] of work.message.recipients.entries()) {
+      const before = work.states[at];
+      if (before === undefined || before === 'delivered' || (state ?? before) !== before) continue;
+      if (wanted?.has(recipient.address) === false) continue;
+      due.push(recipient.address);
+      if (before === 'failed') failed += 1;
+      const known = work.changed[at];
+      work.states[at] = 'queued';
+      work.changed[at] = {
+        state: 'queued',
+        attempts: known?.attempts ?? recipient.attempts,
+        nextAttemptAt: times.now,
+        endedAt: null,
+        // A claim is left alone: its holder may be speaking to the next hop right now.
+        isReleased: before === 'failed' || recipient.claim === 'none' || known?.isReleased === true,
+        reply: known?.reply,
+      };
+    }
+    if (due.length > 0) work.expiresAt = times.expiresAt;
+    return { recipients: due.length, failed, due };
+  }
+
+  /** Removes a message. @returns its recipients with their states; undefined when there is no such message */
+  drop(id: string): readonly Pick<GroupRecipient, 'address' | 'state'>[] | undefined {
+    const work = this.#find(id);
+    if (!work) return undefined;
+    work.isGone = true;
+    return work.message.recipients.map(({ address, state }, at) => ({ address, state: work.states[at] ?? state }));
+  }
+
+  /** Removes a message unless a recipient of it is queued. @returns its octets; undefined where it stays */
+  forgetEnded(id: string): number | undefined {
+    const work = this.#find(id);
+    if (!work || work.states.includes('queued')) return undefined;
+    work.isGone = true;
+    return work.message.size;
+  }
+
+  /** The outcomes that may have to be reported to senders, by message. */
+  get noted(): readonly NotedMail<Message>[] {
+    return [...this.#byId.values()].flatMap(({ message, noted, states }) =>
+      noted.length === 0 ? [] : [{ message, isLast: !states.includes('queued'), outcomes: noted }],
+    );
+  }
+
+  /** What has changed. */
+  changes(): GroupChanges<Message> {
+    const all = [...this.#byId.values()];
+    const [gone, kept] = [all.filter(({ isGone }) => isGone), all.filter(({ isGone }) => !isGone)];
+    const changed = kept.filter((work) => work.changed.some((one) => one));
+    const counted = changed.map(({ message, changed: own, states }) => {
+      const before = countStates(message.recipients.map(({ state }) => state));
+      const endedAt = own.reduce((last, one) => Math.max(last, one?.endedAt ?? 0), 0);
+      return { message, endedAt, before, after: countStates(states) };
+    });
+    return {
+      gone: gone.map(({ message }) => message),
+      recipients: changed.flatMap(({ message, changed: own }) =>
+        message.recipients.flatMap((recipient, at) => {
+          const one = own[at];
+          return one ? [{ message, recipient, changed: one }] : [];
+        }),
+      ),
+      failed: counted.filter(({ after }) => after.queued === 0),
+      queuedAgain: counted.flatMap(({ message, before, after }) =>
+        after.queued > 0 && before.queued === 0 ? [message] : [],
+      ),
+      extended: kept.flatMap(({ message, expiresAt }) => (expiresAt === undefined ? [] : [{ message, expiresAt }])),
+      tallies: [
+        ...gone.map(({ message }) => ({
+          account: message.account,
+          before: tallyOf(message.size, countStates(message.recipients.map(({ state }) => state))),
+          after: emptyTally,
+        })),
+        ...counted.map(({ message: { account, size }, before, after }) => ({
+          account,
+          before: tallyOf(size, before),
+          after: tallyOf(size, after),
+        })),
+      ],
+    };
+  }
+
+  #find(id: string): Work<Message> | undefined {
+    const work = this.#byId.get(id);
+    return work?.isGone === true ? undefined : work;
+  }
+}

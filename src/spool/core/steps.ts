@@ -1,0 +1,44 @@
+// Statements that are written once for every engine: a generator hands them out and is handed the rows. SQLite runs them at once,
+// on its thread; PostgreSQL sends those that come together without waiting for the answers in between.
+
+import type { Row } from '../../base/database/database.ts';
+
+/** A value of a statement. */
+export type StepValue = null | number | string | Uint8Array;
+
+/** A statement that both engines understand; its values are `?1`, `?2` and so on. */
+export interface Step {
+  readonly sql: string;
+  readonly values: readonly StepValue[];
+}
+
+/** Work on the tables: hands out statements, and is handed the rows of each. */
+export type StoreSteps<Result> = Generator<readonly Step[], Result, readonly (readonly Row[])[]>;
+
+/** Makes a statement. @param sql a constant: engines keep it prepared */
+export function step(sql: string, ...values: readonly StepValue[]): Step {
+  return { sql, values };
+}
+
+/** Hands out one statement. @returns its rows */
+export function* ask(sql: string, ...values: readonly StepValue[]): StoreSteps<readonly Row[]> {
+  const [rows = []] = yield [step(sql, ...values)];
+  return rows;
+}
+
+/** Runs work at once. @param run runs a statement @throws what `run` throws */
+export function runSteps<Result>(steps: StoreSteps<Result>, run: (statement: Step) => readonly Row[]): Result {
+  let next = steps.next();
+  while (next.done !== true) next = steps.next(next.value.map(run));
+  return next.value;
+}
+
+/** Runs work against a server. @param send sends a statement @throws what `send` rejects with */
+export async function sendSteps<Result>(
+  steps: StoreSteps<Result>,
+  send: (statement: Step) => Promise<readonly Row[]>,
+): Promise<Result> {
+  let next = steps.next();
+  while (next.done !== true) next = steps.next(await Promise.all(next.value.map(send)));
+  return next.value;
+}
