@@ -51,7 +51,7 @@ export class Attempts {
   }
 
   retry({ id, now, expiresAt }: OperationOf<'retry'>): boolean {
-    return this.#messages.exists(id) && this.retryMany({ kind: 'retryMany', picks: [{ id }], now, expiresAt }) !== null;
+    return this.#messages.exists(id) && this.retryMany({ picks: [{ id }], now, expiresAt }) !== null;
   }
 
   retryMany({ picks, now, expiresAt }: OperationOf<'retryMany'>): RetryCount {

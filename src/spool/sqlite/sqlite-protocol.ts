@@ -56,121 +56,93 @@ export interface Stray extends RecipientKey {
   readonly address: string;
 }
 
-/** An operation that changes the store. All operations of a batch share one transaction. */
-export type WriteOperation =
-  | {
-      readonly kind: 'add';
-      readonly entry: EntryMeta;
-      readonly event: PackedEvent;
-      readonly claimUntil: number;
-      readonly size: number;
-      readonly head: Uint8Array;
-      /** `undefined`: the body is in a file. */
-      readonly body: Uint8Array | undefined;
-      /** The row of the journal. */
-      readonly journal?: WrittenJournal | undefined;
-    }
-  | { readonly kind: 'record'; readonly outcomes: readonly PackedOutcome[]; readonly now: number }
-  | {
-      readonly kind: 'refusals';
-      readonly events: readonly PackedEvent[];
-      readonly journal: readonly WrittenJournal[];
-    }
+/** What changes the store; all calls of a batch share one transaction. The methods of the same names in `Spool` say more. */
+export interface WriteCalls {
+  add(call: {
+    readonly entry: EntryMeta;
+    readonly event: PackedEvent;
+    readonly claimUntil: number;
+    readonly size: number;
+    readonly head: Uint8Array;
+    /** `undefined`: the body is in a file. */
+    readonly body: Uint8Array | undefined;
+    /** The row of the journal. */
+    readonly journal?: WrittenJournal | undefined;
+  }): void;
+  /** How many outcomes are not reported to their senders because of the limits. */
+  record(call: { readonly outcomes: readonly PackedOutcome[]; readonly now: number }): number;
+  refusals(call: { readonly events: readonly PackedEvent[]; readonly journal: readonly WrittenJournal[] }): void;
   /** Writes other events that report no change of the spool. */
-  | { readonly kind: 'writeEvents'; readonly events: readonly PackedEvent[] }
-  | ({ readonly kind: 'claimDue' } & ClaimQuery)
-  | ({ readonly kind: 'turns' } & Parameters<Spool['turns']>[0])
-  | { readonly kind: 'postpone'; readonly turns: readonly (ClaimTurn & { readonly until: number })[] }
-  | {
-      readonly kind: 'giveTransports';
-      readonly given: readonly (Stray & { readonly transport: string })[];
-      readonly looked: readonly number[];
-      readonly now: number;
-    }
-  /** Finds recipients that are due at `now` and whose transport is none of these. */
-  | { readonly kind: 'strays'; readonly now: number; readonly limit: number; readonly transports: readonly string[] }
-  | { readonly kind: 'addHold'; readonly rule: HoldRule }
-  | { readonly kind: 'liftHold'; readonly rule: Pick<HoldRule, 'kind' | 'value'> }
-  | { readonly kind: 'release'; readonly id: string; readonly recipients: readonly string[] }
-  | { readonly kind: 'recover'; readonly keepBodies: readonly string[]; readonly now: number }
-  | { readonly kind: 'retry'; readonly id: string; readonly now: number; readonly expiresAt: number }
-  | {
-      readonly kind: 'retryMany';
-      readonly picks: readonly RetryPick[];
-      readonly now: number;
-      readonly expiresAt: number;
-    }
-  | { readonly kind: 'drop'; readonly id: string; readonly now: number }
+  writeEvents(call: { readonly events: readonly PackedEvent[] }): void;
+  claimDue(call: ClaimQuery): readonly DueMessage[];
+  turns(call: Parameters<Spool['turns']>[0]): readonly ClaimTurn[];
+  postpone(call: { readonly turns: readonly (ClaimTurn & { readonly until: number })[] }): void;
+  /** Finds recipients that are due at `now` and whose transport is none of these, and the lines that they were looked for in. */
+  strays(call: { readonly now: number; readonly limit: number; readonly transports: readonly string[] }): {
+    readonly strays: readonly Stray[];
+    readonly looked: readonly number[];
+  };
+  giveTransports(call: {
+    readonly given: readonly (Stray & { readonly transport: string })[];
+    readonly looked: readonly number[];
+    readonly now: number;
+  }): void;
+  addHold(call: { readonly rule: HoldRule }): void;
+  liftHold(call: { readonly rule: Pick<HoldRule, 'kind' | 'value'> }): boolean;
+  release(call: { readonly id: string; readonly recipients: readonly string[] }): void;
+  recover(call: { readonly keepBodies: readonly string[]; readonly now: number }): number;
+  retry(call: { readonly id: string; readonly now: number; readonly expiresAt: number }): boolean;
+  retryMany(call: {
+    readonly picks: readonly RetryPick[];
+    readonly now: number;
+    readonly expiresAt: number;
+  }): RetryCount;
+  drop(call: { readonly id: string; readonly now: number }): boolean;
   /** With `until` the report is put off, otherwise it is deleted. */
-  | { readonly kind: 'endReport'; readonly report: ReportKey; readonly until?: number }
-  | ({ readonly kind: 'answered'; readonly answer: string } & AccountKey)
+  endReport(call: { readonly report: ReportKey; readonly until?: number }): boolean;
+  answered(call: AccountKey & { readonly answer: string }): void;
   /** Gives rows to the recipients of messages that have been in flight for too long, or of all (in-flight.ts). */
-  | { readonly kind: 'settle'; readonly isAll: boolean }
+  settle(call: { readonly isAll: boolean }): void;
   /** Takes the lock that keeps other processes from removing this one's files (SpoolLock). */
-  | { readonly kind: 'hold' };
-
-/** An operation that only reads; it runs outside the transaction. */
-export type ReadOperation =
-  | { readonly kind: 'load'; readonly id: string }
-  | ({ readonly kind: 'list' } & ListQuery)
-  | { readonly kind: 'show'; readonly id: string }
-  | { readonly kind: 'tallies' }
-  | { readonly kind: 'replacedIds'; readonly account: string; readonly ids: readonly string[]; readonly now: number }
-  | { readonly kind: 'reportsDue'; readonly now: number; readonly limit: number }
-  | { readonly kind: 'holds' }
-  | { readonly kind: 'oldest' }
-  | { readonly kind: 'waiting'; readonly limit: number }
-  | ({ readonly kind: 'events' } & EventQuery)
-  | { readonly kind: 'searchEvents'; readonly query: EventSearch }
-  | { readonly kind: 'newestEvent' }
-  | { readonly kind: 'eventNews'; readonly after: number }
-  | ({ readonly kind: 'usedKey'; readonly now: number } & AccountKey);
-
-/** The operation of a kind. */
-export type OperationOf<Kind extends (WriteOperation | ReadOperation)['kind']> = Extract<
-  WriteOperation | ReadOperation,
-  { kind: Kind }
->;
-
-/** The result of each operation. */
-export interface OperationResults {
-  readonly add: null;
-  readonly record: number;
-  readonly endReport: boolean;
-  readonly replacedIds: ReadonlyMap<string, string>;
-  readonly reportsDue: readonly DueReport[];
-  readonly refusals: null;
-  readonly writeEvents: null;
-  readonly claimDue: readonly DueMessage[];
-  readonly turns: readonly ClaimTurn[];
-  readonly postpone: null;
-  readonly giveTransports: null;
-  /** The recipients, and the lines that they were looked for in. */
-  readonly strays: { readonly strays: readonly Stray[]; readonly looked: readonly number[] };
-  readonly addHold: null;
-  readonly liftHold: boolean;
-  readonly holds: readonly Hold[];
-  readonly oldest: number | undefined;
-  readonly waiting: readonly WaitingLine[];
-  readonly release: null;
-  readonly recover: number;
-  readonly retry: boolean;
-  readonly retryMany: RetryCount;
-  readonly drop: boolean;
-  readonly answered: null;
-  readonly hold: null;
-  readonly settle: null;
-  /** `body` is undefined when it is in its file. */
-  readonly load: { readonly head: Uint8Array; readonly body: Uint8Array | undefined } | undefined;
-  readonly list: QueuePage;
-  readonly show: QueueItem | undefined;
-  readonly tallies: readonly AccountTally[];
-  readonly usedKey: UsedKey | undefined;
-  readonly events: PackedPage;
-  readonly searchEvents: PackedPage;
-  readonly newestEvent: number;
-  readonly eventNews: EventNews;
+  hold(call: object): void;
 }
+
+/** What only reads; it runs outside the transaction. */
+export interface ReadCalls {
+  /** `body` is undefined when it is in its file. */
+  load(call: { readonly id: string }): { readonly head: Uint8Array; readonly body: Uint8Array | undefined } | undefined;
+  list(call: ListQuery): QueuePage;
+  show(call: { readonly id: string }): QueueItem | undefined;
+  tallies(call: object): readonly AccountTally[];
+  replacedIds(call: {
+    readonly account: string;
+    readonly ids: readonly string[];
+    readonly now: number;
+  }): ReadonlyMap<string, string>;
+  reportsDue(call: { readonly now: number; readonly limit: number }): readonly DueReport[];
+  holds(call: object): readonly Hold[];
+  oldest(call: object): number | undefined;
+  waiting(call: { readonly limit: number }): readonly WaitingLine[];
+  events(call: EventQuery): PackedPage;
+  searchEvents(call: { readonly query: EventSearch }): PackedPage;
+  newestEvent(call: object): number;
+  eventNews(call: { readonly after: number }): EventNews;
+  usedKey(call: AccountKey & { readonly now: number }): UsedKey | undefined;
+}
+
+type Calls = WriteCalls & ReadCalls;
+type Call<Kind extends keyof Calls> = { readonly kind: Kind } & Parameters<Calls[Kind]>[0];
+
+/** A call that writes, as it is sent. */
+export type WriteOperation = { [Kind in keyof WriteCalls]: Call<Kind> }[keyof WriteCalls];
+/** A call that reads, as it is sent. */
+export type ReadOperation = { [Kind in keyof ReadCalls]: Call<Kind> }[keyof ReadCalls];
+
+/** What the call of a kind is handed. */
+export type OperationOf<Kind extends keyof Calls> = Parameters<Calls[Kind]>[0];
+
+/** What each call gives back. */
+export type OperationResults = { readonly [Kind in keyof Calls]: ReturnType<Calls[Kind]> };
 
 /** Why an operation failed. */
 export type OperationFailure = DatabaseFailure;

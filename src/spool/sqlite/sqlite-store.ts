@@ -30,7 +30,9 @@ import type {
   OperationOf,
   OperationOutcome,
   OperationResults,
+  ReadCalls,
   ReadOperation,
+  WriteCalls,
   WriteOperation,
   WriteResult,
 } from './sqlite-protocol.ts';
@@ -43,6 +45,16 @@ const needsLock: ReadonlySet<string> = new Set(['add', 'claimDue', 'turns', 'hol
 
 function failure(thrown: unknown): OperationOutcome {
   return { error: failureOf(thrown) };
+}
+
+/** Has an operation done by the call of its kind. */
+function called<Calls>(
+  calls: Calls,
+  operation: { readonly kind: keyof Calls },
+): OperationResults[keyof OperationResults] {
+  const call: unknown = calls[operation.kind];
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- an operation has the kind of the call that takes it
+  return (call as (operation: object) => OperationResults[keyof OperationResults])(operation);
 }
 
 /** The spool in one database. It owns nothing but its prepared statements; the caller closes database and lock. */
@@ -72,6 +84,8 @@ export class SqliteStore {
   readonly #threads: SqliteThreads;
   readonly #queue: StoredQueue;
   readonly #retention: Retention;
+  readonly #writes: WriteCalls;
+  readonly #reads: ReadCalls;
 
   /**
    * Brings the tables up to date.
@@ -121,6 +135,66 @@ export class SqliteStore {
     this.#queue = new StoredQueue(tables, { messages, holds: this.#holds });
     const { limits = unlimited } = options;
     this.#retention = new Retention(tables, { messages, steps: this.#steps, threads: this.#threads, limits });
+    this.#writes = this.#writeCalls();
+    this.#reads = this.#readCalls();
+  }
+
+  #writeCalls(): WriteCalls {
+    const [claims, attempts, holds] = [this.#claims, this.#attempts, this.#holds];
+    return {
+      add: (call) => this.#add(call),
+      record: (call) => {
+        this.#addEvents(call.outcomes.map(({ event }) => event));
+        return attempts.record(call);
+      },
+      endReport: (call) => this.#endReport(call),
+      refusals: ({ journal, events }) => {
+        for (const row of journal) this.#journal.add(row);
+        this.#addEvents(events);
+      },
+      writeEvents: ({ events }) => this.#addEvents(events),
+      claimDue: (call) => {
+        this.#retention.pruneSometimes(call.now);
+        return claims.claimDue(call);
+      },
+      turns: (call) => {
+        this.#retention.pruneSometimes(call.now);
+        return claims.turns(call);
+      },
+      postpone: (call) => claims.postpone(call),
+      strays: (call) => claims.strays(call),
+      giveTransports: (call) => claims.giveTransports(call),
+      release: (call) => claims.release(call),
+      addHold: ({ rule }) => holds.add(rule),
+      liftHold: ({ rule }) => holds.lift(rule),
+      recover: (call) => this.#recover(call),
+      retry: (call) => attempts.retry(call),
+      retryMany: (call) => attempts.retryMany(call),
+      drop: (call) => attempts.drop(call),
+      answered: (call) => this.#steps(keepAnswer(call, call.answer)),
+      settle: ({ isAll }) => this.#inFlight.settle(isAll),
+      hold: () => undefined,
+    };
+  }
+
+  #readCalls(): ReadCalls {
+    const [queue, events] = [this.#queue, this.#events];
+    return {
+      load: ({ id }) => queue.load(id),
+      list: (call) => queue.list(call),
+      show: ({ id }) => queue.show(id),
+      replacedIds: ({ account, ids, now }) => this.#threads.find(account, ids, this.#clock.stored(now)),
+      reportsDue: (call) => this.#steps(dueReports(this.#clock, call)),
+      tallies: () => this.#ledger.read(),
+      events: (call) => events.read(call),
+      searchEvents: (call) => this.#searchEvents(call),
+      newestEvent: () => events.newest(),
+      eventNews: ({ after }) => events.news(after),
+      usedKey: (call) => this.#steps(findKey(call, call.now)),
+      holds: () => this.#holds.read(),
+      oldest: () => queue.oldest(),
+      waiting: (call) => queue.waiting(call),
+    };
   }
 
   /**
@@ -161,7 +235,7 @@ export class SqliteStore {
   read(operation: ReadOperation): OperationOutcome {
     try {
       this.#clock.hold();
-      return { value: this.#read(operation) };
+      return { value: called(this.#reads, operation) };
     } catch (thrown) {
       return failure(thrown);
     }
@@ -229,126 +303,7 @@ export class SqliteStore {
   /** Runs one operation. One refused because of what the store already holds does not undo the others of the batch. */
   #outcome(operation: WriteOperation): OperationOutcome {
     const refused = operation.kind === 'add' ? this.#retention.overQuota(operation) : undefined;
-    return refused ? { error: refused } : { value: this.#apply(operation) };
-  }
-
-  #apply(operation: WriteOperation): OperationResults[WriteOperation['kind']] {
-    let result: OperationResults[WriteOperation['kind']] = null;
-    switch (operation.kind) {
-      case 'add':
-        this.#add(operation);
-        break;
-      case 'record':
-        this.#addEvents(operation.outcomes.map(({ event }) => event));
-        result = this.#attempts.record(operation);
-        break;
-      case 'endReport':
-        result = this.#endReport(operation);
-        break;
-      case 'refusals':
-        for (const row of operation.journal) this.#journal.add(row);
-        this.#addEvents(operation.events);
-        break;
-      case 'writeEvents':
-        this.#addEvents(operation.events);
-        break;
-      case 'claimDue':
-        this.#retention.pruneSometimes(operation.now);
-        result = this.#claims.claimDue(operation);
-        break;
-      case 'turns':
-        this.#retention.pruneSometimes(operation.now);
-        result = this.#claims.turns(operation);
-        break;
-      case 'postpone':
-        this.#claims.postpone(operation);
-        break;
-      case 'strays':
-        result = this.#claims.strays(operation);
-        break;
-      case 'addHold':
-        this.#holds.add(operation.rule);
-        break;
-      case 'liftHold':
-        result = this.#holds.lift(operation.rule);
-        break;
-      case 'giveTransports':
-        this.#claims.giveTransports(operation);
-        break;
-      case 'release':
-        this.#claims.release(operation);
-        break;
-      case 'recover':
-        result = this.#recover(operation);
-        break;
-      case 'retry':
-        result = this.#attempts.retry(operation);
-        break;
-      case 'retryMany':
-        result = this.#attempts.retryMany(operation);
-        break;
-      case 'drop':
-        result = this.#attempts.drop(operation);
-        break;
-      case 'answered':
-        this.#steps(keepAnswer(operation, operation.answer));
-        break;
-      case 'settle':
-        this.#inFlight.settle(operation.isAll);
-        break;
-      case 'hold':
-        break;
-    }
-    return result;
-  }
-
-  #read(operation: ReadOperation): OperationResults[ReadOperation['kind']] {
-    let result: OperationResults[ReadOperation['kind']];
-    switch (operation.kind) {
-      case 'load':
-        result = this.#queue.load(operation.id);
-        break;
-      case 'list':
-        result = this.#queue.list(operation);
-        break;
-      case 'show':
-        result = this.#queue.show(operation.id);
-        break;
-      case 'replacedIds':
-        result = this.#threads.find(operation.account, operation.ids, this.#clock.stored(operation.now));
-        break;
-      case 'reportsDue':
-        result = this.#steps(dueReports(this.#clock, operation));
-        break;
-      case 'tallies':
-        result = this.#ledger.read();
-        break;
-      case 'events':
-        result = this.#events.read(operation);
-        break;
-      case 'searchEvents':
-        result = this.#searchEvents(operation);
-        break;
-      case 'newestEvent':
-        result = this.#events.newest();
-        break;
-      case 'eventNews':
-        result = this.#events.news(operation.after);
-        break;
-      case 'usedKey':
-        result = this.#steps(findKey(operation, operation.now));
-        break;
-      case 'holds':
-        result = this.#holds.read();
-        break;
-      case 'oldest':
-        result = this.#queue.oldest();
-        break;
-      case 'waiting':
-        result = this.#queue.waiting(operation);
-        break;
-    }
-    return result;
+    return refused ? { error: refused } : { value: called(this.#writes, operation) };
   }
 
   #add(operation: OperationOf<'add'>): void {

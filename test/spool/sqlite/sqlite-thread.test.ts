@@ -24,7 +24,7 @@ test('outcomes that wait while refusals are written are sent once these are writ
   expect(kinds()).toEqual([['refusals']]);
   // Longer than an outcome waits for a message to be sent with.
   await new Promise((resolve) => setTimeout(resolve, 300));
-  const result = { outcomes: [{ value: null }], orphanedBodies: [], removed: [], isBusy: false };
+  const result = { outcomes: [{ value: undefined }], orphanedBodies: [], removed: [], isBusy: false };
   answer?.({ kind: 'written', result });
   await expect.poll(kinds).toEqual([['refusals'], ['record']]);
 });

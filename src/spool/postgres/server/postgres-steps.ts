@@ -1,7 +1,7 @@
 // Runs what is written once for every engine (core/steps.ts) against PostgreSQL.
 
+import type { Row } from '../../../base/database/database.ts';
 import { type Step, type StoreSteps, sendSteps } from '../../core/steps.ts';
-import type { Send } from './postgres-session.ts';
 
 /** The statements in PostgreSQL's words, by those of the steps. */
 const translated = new Map<string, string>();
@@ -13,7 +13,10 @@ function inPostgres(sql: string): string {
 }
 
 /** Runs work. @param send sends a statement of a transaction, or one of its own */
-export function stepsOver<Result>(send: Send, steps: StoreSteps<Result>): Promise<Result> {
+export function stepsOver<Result>(
+  send: (sql: string, values: readonly (null | number | string | Buffer)[]) => Promise<readonly Row[]>,
+  steps: StoreSteps<Result>,
+): Promise<Result> {
   return sendSteps(steps, ({ sql, values }: Step) =>
     send(
       inPostgres(sql),
