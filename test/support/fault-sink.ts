@@ -38,6 +38,8 @@ export interface FaultSinkOptions {
   readonly requireAuth?: { readonly user: string; readonly pass: string; readonly mechanisms?: string };
   /** Offers REQUIRETLS. */
   readonly requiretls?: boolean;
+  /** Magic local parts are ordinary ones: it takes everything. */
+  readonly isPlain?: boolean;
   /** Offers DSN (RFC 3461). */
   readonly dsn?: boolean;
   /** Sent in place of the greeting. */
@@ -284,6 +286,10 @@ class SinkSession {
     this.#reply(this.#authenticated ? '235 2.7.0 Welcome' : '535 5.7.8 Wrong');
   }
 
+  #magicOf(address: string): string {
+    return this.#sink.options.isPlain === true ? '' : magicOf(address);
+  }
+
   #mail(line: string): void {
     const match = /^MAIL FROM:<([^>]*)>(.*)$/i.exec(line);
     if (this.#inTransaction) return this.#reply('503 5.5.1 Nested MAIL');
@@ -292,8 +298,8 @@ class SinkSession {
     this.#from = match[1] ?? '';
     this.#parameters = (match[2] ?? '').trim().toUpperCase().split(' ').filter(Boolean);
     this.#recipients = [];
-    this.#magic = new Set([magicOf(this.#from)]);
-    const magic = magicOf(this.#from);
+    const magic = this.#magicOf(this.#from);
+    this.#magic = new Set([magic]);
     if (magic === 'drop-mail') return this.#drop();
     if (magic === 'fail-mail') return this.#reply('550 5.1.8 Sender refused');
     if (magic === 'defer-mail') return this.#reply('451 4.1.8 Sender not now');
@@ -306,7 +312,7 @@ class SinkSession {
     const address = /^RCPT TO:<(.*)>(?: [^>]*)?$/i.exec(line)?.[1];
     if (!this.#inTransaction) return this.#reply('503 5.5.1 MAIL first');
     if (address === undefined) return this.#reply('501 5.5.4 Syntax');
-    const magic = magicOf(address);
+    const magic = this.#magicOf(address);
     if (magic === 'slow') await this.#pause();
     if (magic === 'drop-rcpt' || magic === 'drop-mail') return this.#drop();
     if (magic === 'fail-rcpt' || magic === 'fail-mail') return this.#reply('550-5.1.1 No such user\r\n550 5.1.1 here');

@@ -47,6 +47,8 @@ export interface PosternOptions {
   readonly makesKeys?: boolean;
   /** How long its start may take; 30 if absent. */
   readonly startSeconds?: number;
+  /** The folder of the release that is run, where it is not this one. */
+  readonly checkout?: string;
   /** Told of the process before it listens. */
   readonly onSpawn?: (pid: number) => void;
 }
@@ -73,7 +75,12 @@ export async function startPostern(options: PosternOptions = {}): Promise<Poster
     ...(database === undefined ? {} : { POSTERN_DATABASE_URL: database }),
     ...options.env,
   };
-  const command = [...(options.under ?? []), process.execPath, join(projectRoot, 'src/main.ts'), 'serve'];
+  const command = [
+    ...(options.under ?? []),
+    process.execPath,
+    join(options.checkout ?? projectRoot, 'src/main.ts'),
+    'serve',
+  ];
   const child: ChildProcess = spawn(command[0] ?? '', command.slice(1), {
     cwd: folder,
     env,
