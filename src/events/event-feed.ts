@@ -36,6 +36,8 @@ export interface EventTable {
   search(query: EventSearch): Promise<EventPage>;
   newest(): Promise<number>;
   news(after: number): Promise<EventNews>;
+  /** Makes what readers need of events beside them, within a bound; absent: that is made in their commits. */
+  readonly catchUp?: () => Promise<void>;
   /** Writes refusals in a commit of their own; rejects when none of them is written. */
   refused(refusals: readonly WrittenRefusal[]): Promise<void>;
   /** Writes other events that report no change of the spool; rejects when none of them is written. */
@@ -101,6 +103,11 @@ export class EventFeed implements EventStore {
 
   newest(): Promise<number> {
     return this.#table.newest();
+  }
+
+  async caughtUp(): Promise<void> {
+    // Where it cannot be made now, readers get what there is; why is told in the log and in a metric.
+    await this.#table.catchUp?.().catch(() => undefined);
   }
 
   news(after: number): Promise<EventNews> {

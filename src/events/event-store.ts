@@ -103,6 +103,8 @@ export interface EventStore {
   newest(): Promise<number>;
   /** Tells which accounts have events behind a cursor, and of which kinds, without reading the events. */
   news(after: number): Promise<EventNews>;
+  /** Resolves when what is made of events behind their commits is made of those that there are, or of as many as one reader waits for. */
+  caughtUp(): Promise<void>;
   /**
    * Gives events behind a cursor and then new ones: those of this process at once, those of others within a second. It ends
    * when the signal is aborted, and throws when the store fails.

@@ -8,6 +8,7 @@ import { type MovedMark, movedMark, removeMovedMark, writeMovedMark } from '../b
 import { isBusy } from '../base/database/sqlite-errors.ts';
 import { migrateSqlite } from '../base/database/sqlite-file.ts';
 import { errorMessage } from '../base/errors.ts';
+import { SqliteJournal } from '../spool/journal/sqlite-journal.ts';
 import { fileEvents } from '../spool/sqlite/event-follower.ts';
 import { SpoolLock } from '../spool/sqlite/file/sqlite-lock.ts';
 import { spreadAll } from '../spool/sqlite/in-flight.ts';
@@ -62,7 +63,7 @@ export class SourceFile {
   /** Brings the tables up to date, with what is made behind the commits. @throws Error where they are newer than this program */
   migrate(migrations: readonly Migrations[]): void {
     for (const one of migrations) migrateSqlite(this.#database, one);
-    fileEvents(this.#database);
+    fileEvents(this.#database, new SqliteJournal(this.#database));
     spreadAll(this.#database, false);
   }
 

@@ -15,6 +15,12 @@ export interface SpoolGauge {
   readonly read: () => Promise<number>;
 }
 
+/** How far what readers of events need is behind the commits; absent where the commits make it. */
+interface Filing {
+  readonly unfiled: number;
+  readonly passedOver: number;
+}
+
 /** Numbers for /metrics with one value for each recipient or message state. */
 export interface SpoolFamily {
   readonly kind: 'gauge';
@@ -31,7 +37,7 @@ export interface SpoolFamily {
  * @param told.takesMail whether mail is taken: by the spool, and by whatever else it needs
  */
 export function spoolMetrics(
-  spool: Pick<Spool, 'events' | 'oldest' | 'tallies'> & { readonly freeBytes: number },
+  spool: Pick<Spool, 'events' | 'oldest' | 'tallies'> & { readonly freeBytes: number; readonly behind?: Filing },
   {
     removedFailures,
     takesMail,
@@ -95,6 +101,18 @@ export function spoolMetrics(
         name: 'postern_spool_failed_removed',
         help: 'Failed messages removed since the start because their account had too many',
         read: async () => removedFailures(),
+      },
+      {
+        over: 'max',
+        name: 'postern_events_unfiled',
+        help: 'Events that are not in the index of their search yet, whose outcomes the journal does not tell and that are not counted',
+        read: async () => spool.behind?.unfiled ?? 0,
+      },
+      {
+        kind: 'counter',
+        name: 'postern_events_passed_over_total',
+        help: 'Events that could not be read, filed or removed since the start because the database is damaged',
+        read: async () => spool.behind?.passedOver ?? 0,
       },
       {
         name: 'postern_events_refusals_waiting',

@@ -184,7 +184,12 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
   running.stores.push(() => spool.close());
   // Both, so that what senders hear and /readyz agree: where the one is well again before the other, mail waits for the other.
   const fault = (): Unavailable | undefined => spool.unavailable ?? parts.database.unavailable;
-  const tended = await openJournal(config, { gauge: contentGauge, clock, log });
+  const tended = await openJournal(config, {
+    gauge: contentGauge,
+    caughtUp: () => spool.events.caughtUp(),
+    clock,
+    log,
+  });
   running.stores.push(() => tended.close());
   running.askers.push(spool, tended);
   const contentReader = createContentReader();

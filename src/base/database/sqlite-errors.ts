@@ -15,8 +15,9 @@ const storeCodes: ReadonlySet<number> = new Set([
 ]);
 const busy = 5;
 const full = 13;
+const corrupt = 11;
 /** Result codes that say that the file is damaged. */
-const damageCodes: ReadonlySet<number> = new Set([11, 26]);
+const damageCodes: ReadonlySet<number> = new Set([corrupt, 26]);
 /** Result codes of a question that say that the file cannot be read: it is damaged, or the disk fails. */
 const unreadableCodes: ReadonlySet<number> = new Set([10, ...damageCodes, 14]);
 /** SQLITE_CORRUPT_VTAB, an extended code: what a virtual table such as the index of a search keeps is wrong, and nothing else. */
@@ -65,6 +66,11 @@ export function sqliteMessage(thrown: unknown): string {
   const message = errorMessage(thrown);
   if (!damageCodes.has(sqliteCode(thrown) ?? 0)) return message;
   return `${message}: stop Postern, look at the database with "postern db check", and restore a backup if it is damaged`;
+}
+
+/** Whether what was asked stands on a page that is damaged; the file itself is one of SQLite's. */
+export function isDamaged(thrown: unknown): boolean {
+  return sqliteCode(thrown) === corrupt;
 }
 
 /** Whether a question failed because the file cannot be read, whatever was asked. */

@@ -12,22 +12,34 @@ const stateOf = `SELECT octets + (SELECT coalesce(sum(octets), 0) FROM journal W
 /**
  * Opens the journal whose tables the spool has made.
  * @param database closed with the journal
- * @param onRemoved told of what was removed
+ * @param parts.caughtUp resolves when outcomes are noted that were written before
+ * @param parts.onRemoved told of what was removed
  */
 export function openSqliteJournal(
   database: Database,
   limits: JournalLimits,
-  onRemoved: (removed: Removed, count: number) => void = () => undefined,
+  {
+    caughtUp = async () => undefined,
+    onRemoved = () => undefined,
+  }: {
+    readonly caughtUp?: () => Promise<void>;
+    readonly onRemoved?: (removed: Removed, count: number) => void;
+  } = {},
 ): Journal {
   const tender = new SqliteTender(database, limits, onRemoved);
   return {
-    list: (query) => findRows(database, query),
+    async list(query) {
+      await caughtUp();
+      return await findRows(database, query);
+    },
     async find(id, account) {
+      await caughtUp();
       const [row] = await database.query(`SELECT ${itemColumns}, j.more FROM journal j WHERE j.id = $1`, [id]);
       const entry = row && entryOf(row);
       return entry && (account === undefined || entry.account === account) ? entry : undefined;
     },
     async rows(ids) {
+      await caughtUp();
       const rows = await database.query(
         `SELECT ${itemColumns} FROM json_each($1) asked JOIN journal j ON j.id = asked.value ORDER BY j.seq`,
         [JSON.stringify(ids)],

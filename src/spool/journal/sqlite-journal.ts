@@ -1,9 +1,9 @@
-// Writes the journal's rows in SQLite, on the spool's connection, in the transaction of what they tell of.
+// Writes the journal's rows in SQLite, on the spool's connection, in the transaction of what they tell of; what became of
+// the messages is written behind it, when the events are filed.
 
 import { type DatabaseSync, migrateSqlite, type StatementSync } from '../../base/database/sqlite-file.ts';
-import type { EventKind } from '../../events/mail-event.ts';
+import type { EventFacts } from '../../events/mail-event.ts';
 import { outcomeNumbers } from '../../journal/journal-row.ts';
-import type { PackedEvent } from '../packed-event.ts';
 import { journalMigrations } from './journal-tables.ts';
 import type { JournalRow } from './pack-journal.ts';
 
@@ -19,26 +19,40 @@ export interface WrittenJournal {
 
 const { accepted, delivered, deferred, failed, dropped } = outcomeNumbers;
 
-/** What an event makes of the row of its message; ?1 is the id. Kinds that are not named change nothing. */
-const changes: Partial<Record<EventKind, string>> = {
-  delivered: `UPDATE journal SET waiting = max(waiting - 1, 0),
-    outcome = CASE WHEN outcome = ${failed} THEN ${failed} WHEN waiting <= 1 THEN ${delivered} ELSE outcome END WHERE id = ?1`,
-  deferred: `UPDATE journal SET outcome = ${deferred} WHERE id = ?1 AND outcome = ${accepted}`,
-  failed: `UPDATE journal SET waiting = max(waiting - 1, 0), outcome = ${failed} WHERE id = ?1`,
-  requeued: `UPDATE journal SET waiting = waiting + ?2, outcome = ${accepted} WHERE id = ?1`,
-  dropped: `UPDATE journal SET waiting = 0, outcome = ${dropped} WHERE id = ?1`,
-};
-
-function failedCountOf({ json }: PackedEvent): number {
-  const event: unknown = JSON.parse(json);
-  return typeof event === 'object' && event !== null && 'failedCount' in event ? Number(event.failedCount) : 0;
+/** An event that was taken from the table: `facts` is undefined where it is damaged. */
+export interface TakenEvent {
+  readonly kind: string;
+  readonly message: string;
+  readonly facts: EventFacts | undefined;
 }
+
+/** What the row of a message tells of its recipients together. */
+interface Told {
+  readonly waiting: number;
+  readonly outcome: number;
+}
+
+/** What an event makes of the row of its message. Kinds that are not named change nothing. */
+const changes: Partial<Record<string, (told: Told, facts: EventFacts | undefined) => Told>> = {
+  delivered: ({ waiting, outcome }) => ({
+    waiting: Math.max(waiting - 1, 0),
+    outcome: outcome === failed ? failed : waiting <= 1 ? delivered : outcome,
+  }),
+  deferred: (told) => (told.outcome === accepted ? { ...told, outcome: deferred } : told),
+  failed: ({ waiting }) => ({ waiting: Math.max(waiting - 1, 0), outcome: failed }),
+  requeued: ({ waiting }, facts) => ({
+    waiting: waiting + (facts?.kind === 'requeued' ? facts.failedCount : 0),
+    outcome: accepted,
+  }),
+  dropped: () => ({ waiting: 0, outcome: dropped }),
+};
 
 /** The journal of one database. Every method runs in the caller's transaction. */
 export class SqliteJournal {
   readonly #add: StatementSync;
   readonly #addContent: StatementSync;
-  readonly #changes: ReadonlyMap<string, StatementSync>;
+  readonly #told: StatementSync;
+  readonly #note: StatementSync;
 
   /** Brings the tables up to date. */
   constructor(database: DatabaseSync) {
@@ -47,7 +61,8 @@ export class SqliteJournal {
       'INSERT INTO journal (id, at, account, outcome, waiting, octets, facts, more) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
     );
     this.#addContent = database.prepare('INSERT INTO journal_content VALUES (?, ?, ?, ?, ?, ?)');
-    this.#changes = new Map(Object.entries(changes).map(([kind, sql]) => [kind, database.prepare(sql)]));
+    this.#told = database.prepare('SELECT waiting, outcome FROM journal WHERE id = ?');
+    this.#note = database.prepare('UPDATE journal SET waiting = ?, outcome = ? WHERE id = ?');
   }
 
   /** Writes a row. */
@@ -62,12 +77,22 @@ export class SqliteJournal {
     this.#addContent.run(lastInsertRowid, isSameBody ? 1 : 0, ...blobs);
   }
 
-  /** Notes what became of a message. */
-  note(event: PackedEvent): void {
-    const { kind, message } = event;
-    const change = message === null ? undefined : this.#changes.get(kind);
-    if (!change) return;
-    if (kind === 'requeued') change.run(message, failedCountOf(event));
-    else change.run(message);
+  /** Notes what became of messages: each row is written once, however many events there are of it. */
+  note(events: readonly TakenEvent[]): void {
+    const telling = events.filter(({ kind }) => kind === 'accepted' || changes[kind]);
+    for (const [id, own] of Map.groupBy(telling, ({ message }) => message)) {
+      const first = own[0]?.facts;
+      // The row is as its acceptance made it, so that it need not be read.
+      const before = first?.kind === 'accepted' ? { waiting: first.recipientCount, outcome: accepted } : this.#read(id);
+      if (!before) continue;
+      const after = own.reduce((told, { kind, facts }) => changes[kind]?.(told, facts) ?? told, before);
+      if (after.waiting !== before.waiting || after.outcome !== before.outcome)
+        this.#note.run(after.waiting, after.outcome, id);
+    }
+  }
+
+  #read(id: string): Told | undefined {
+    const row = this.#told.get(id);
+    return row && { waiting: Number(row['waiting']), outcome: Number(row['outcome']) };
   }
 }

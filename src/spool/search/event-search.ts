@@ -41,6 +41,15 @@ export const indexTables = `
   INSERT INTO mail_event_state SELECT 1, coalesce(max(id), 0), 0 FROM mail_events;
 `;
 
+/**
+ * noted: up to which event an earlier release noted in the journal what became of messages, in the commits. The events behind it are
+ * noted when they are filed.
+ */
+export const notedEvents = `
+  ALTER TABLE mail_event_state ADD COLUMN noted INTEGER NOT NULL DEFAULT 0;
+  UPDATE mail_event_state SET noted = (SELECT coalesce(max(id), 0) FROM mail_events);
+`;
+
 const columns = 'e.id, e.at, e.account, e.kind, e.queue_id, e.event';
 
 /** The rows of a key: the table that it is in, and the key. */

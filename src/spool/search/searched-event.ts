@@ -3,6 +3,7 @@
 import { hash } from 'node:crypto';
 import { eventKeys, searchedKeys } from '../../events/event-keys.ts';
 import type { EventSearch } from '../../events/event-store.ts';
+import type { EventFacts } from '../../events/mail-event.ts';
 import { readFacts } from '../packed-event.ts';
 import { type EventRow, mostAtOnce } from './event-page.ts';
 
@@ -17,13 +18,17 @@ export function keyNumber(account: string, key: string): bigint {
   return hash('sha256', `${account}\0${key}`, 'buffer').readBigInt64BE(0);
 }
 
-/** The numbers of the keys of a kept event. @param json as `packEvent` made it */
+/** The numbers of the keys of a kept event; none where it is damaged. @param json as `packEvent` made it */
 export function keyNumbersOf(account: string, json: string): readonly bigint[] {
-  return keysOf(json).map((key) => keyNumber(account, key));
+  return keyNumbersOfFacts(account, readFacts(json));
 }
 
-function keysOf(json: string): readonly string[] {
-  const facts = readFacts(json);
+/** The numbers of the keys of an event that was read. */
+export function keyNumbersOfFacts(account: string, facts: EventFacts | undefined): readonly bigint[] {
+  return keysOf(facts).map((key) => keyNumber(account, key));
+}
+
+function keysOf(facts: EventFacts | undefined): readonly string[] {
   if (!facts) return [];
   try {
     return eventKeys(facts);
@@ -42,7 +47,7 @@ export function isSearched(row: EventRow, query: EventSearch): boolean {
   if (at < (query.since ?? Number.NEGATIVE_INFINITY) || at >= (query.until ?? Number.POSITIVE_INFINITY)) return false;
   const wanted = searchedKeys(query);
   if (wanted.length === 0) return true;
-  const keys = keysOf(String(row['event']));
+  const keys = keysOf(readFacts(String(row['event'])));
   return wanted.every((key) => keys.includes(key));
 }
 

@@ -1,17 +1,22 @@
-// What readers of events need and no commit of a message waits for (D90): by what events are found, and how many there are. It is
-// made behind the commits, some events at a time in the order of their keys, up to a cursor that is kept with it. Searches look at
-// the events behind the cursor one by one, so that nothing is missing before it is made.
+// What readers of events need and no commit of a message waits for (D90): by what events are found, how many there are, and what
+// became of the messages of the journal. It is made behind the commits, some events at a time in the order of their keys, up to a
+// cursor that is kept with it. Searches look at the events behind the cursor one by one, and readers of the journal wait for it.
 
+import { isDamaged } from '../../base/database/sqlite-errors.ts';
 import type { DatabaseSync, StatementSync } from '../../base/database/sqlite-file.ts';
 import type { EventLimits } from '../../events/event-store.ts';
-import { shareNumbers, shares } from '../packed-event.ts';
+import type { EventFacts } from '../../events/mail-event.ts';
+import type { SqliteJournal } from '../journal/sqlite-journal.ts';
+import { readFacts, shareNumbers, shares } from '../packed-event.ts';
 import { accountKey, isRare, kindKey, messageKey } from '../search/event-index.ts';
-import { keyNumbersOf } from '../search/searched-event.ts';
+import { keyNumbersOf, keyNumbersOfFacts } from '../search/searched-event.ts';
 
 /** Events of one slice: what comes meanwhile waits some milliseconds for it. */
 export const followedAtOnce = 512;
 /** Events removed in one slice at most. */
 const removedAtOnce = 256;
+/** Events of one slice where something is damaged: each then has transactions of its own. */
+const carefulAtOnce = 64;
 /** Events over which the tables of an older release are filled at once, when they are opened. */
 const builtAtOnce = 4096;
 
@@ -25,6 +30,12 @@ function indexKeysOf({ account, share, kind, queue_id: message }: KeyedRow): big
   if (isRare(String(kind))) keys.push(kindKey(name, String(kind)));
   if (typeof message === 'string') keys.push(messageKey(message));
   return keys;
+}
+
+/** An event that was taken from its table; without facts it is damaged. */
+interface Taken {
+  readonly row: KeyedRow;
+  readonly facts: EventFacts | undefined;
 }
 
 /** A key of an event. */
@@ -42,10 +53,11 @@ function write(statement: StatementSync, keyed: Keyed[]): void {
 function prepare(database: DatabaseSync) {
   const columns = 'id, account, share, kind, queue_id, event';
   return {
-    state: database.prepare('SELECT indexed, built FROM mail_event_state'),
-    indexed: database.prepare('UPDATE mail_event_state SET indexed = ?'),
+    state: database.prepare('SELECT indexed, built, noted FROM mail_event_state'),
+    newest: database.prepare("SELECT seq FROM sqlite_sequence WHERE name = 'mail_events'"),
+    indexed: database.prepare('UPDATE mail_event_state SET indexed = ?1, built = ?1'),
     built: database.prepare('UPDATE mail_event_state SET built = ?'),
-    some: database.prepare(`SELECT ${columns} FROM mail_events WHERE id > ? ORDER BY id LIMIT ?`),
+    some: database.prepare(`SELECT at, ${columns} FROM mail_events WHERE id > ? AND id <= ? ORDER BY id LIMIT ?`),
     addIndex: database.prepare('INSERT OR IGNORE INTO mail_event_index VALUES (?, ?)'),
     addKey: database.prepare('INSERT OR IGNORE INTO mail_event_keys VALUES (?, ?)'),
     removeIndex: database.prepare('DELETE FROM mail_event_index WHERE key = ? AND event = ?'),
@@ -53,7 +65,7 @@ function prepare(database: DatabaseSync) {
     count: database.prepare(`INSERT INTO mail_event_counts VALUES (?1, ?2, ?3)
       ON CONFLICT (account, share) DO UPDATE SET events = events + ?3`),
     counts: database.prepare('SELECT account, share, events FROM mail_event_counts WHERE events > ? AND share = ?'),
-    oldest: database.prepare(`SELECT at, ${columns} FROM mail_events WHERE id <= ? ORDER BY id LIMIT ?`),
+    first: database.prepare('SELECT id, at FROM mail_events WHERE id > ? AND id <= ? ORDER BY id LIMIT 1'),
     oldestOf: database.prepare(`SELECT e.id, e.account, share, kind, queue_id, e.event FROM mail_event_index k
       JOIN mail_events e ON e.id = k.event WHERE k.key = ? AND e.account = ? ORDER BY k.event LIMIT ?`),
     remove: database.prepare('DELETE FROM mail_events WHERE id = ?'),
@@ -61,8 +73,12 @@ function prepare(database: DatabaseSync) {
 }
 
 /** Files all events of a database that nobody else has open, and removes none. @param database its tables are up to date */
-export function fileEvents(database: DatabaseSync): void {
-  const follower = new EventFollower(database, { ageMilliseconds: Infinity, mail: Infinity, refusals: Infinity });
+export function fileEvents(database: DatabaseSync, journal?: SqliteJournal): void {
+  const follower = new EventFollower(
+    database,
+    { ageMilliseconds: Infinity, mail: Infinity, refusals: Infinity },
+    journal,
+  );
   for (let isMore = true; isMore; ) isMore = follower.follow(0);
 }
 
@@ -70,38 +86,106 @@ export function fileEvents(database: DatabaseSync): void {
 export class EventFollower {
   readonly #database: DatabaseSync;
   readonly #limits: EventLimits;
+  readonly #journal: SqliteJournal | undefined;
   readonly #sql: ReturnType<typeof prepare>;
+  /** A page was found to be damaged: from then on each event has transactions of its own. */
+  #isCareful = false;
+  #passedOver = 0;
+  /** Events up to this one stand on damaged pages, and stay. */
+  #stuck = 0;
 
-  /** @param database its tables are up to date */
-  constructor(database: DatabaseSync, limits: EventLimits) {
+  /**
+   * @param database its tables are up to date
+   * @param journal where what became of messages is noted; absent: nowhere
+   */
+  constructor(database: DatabaseSync, limits: EventLimits, journal?: SqliteJournal) {
     this.#database = database;
     this.#limits = limits;
+    this.#journal = journal;
     this.#sql = prepare(database);
-    this.#build();
+    for (let isMore = true; isMore; ) isMore = this.#carefully(() => this.#build());
+  }
+
+  /** Events that were written and are not filed; those that were undone are among them. */
+  get unfiled(): number {
+    return Math.max(0, this.#newest - Number(this.#sql.state.get()?.['indexed'] ?? 0));
+  }
+
+  /** Events since the start that were passed over, because they or what they are found by is damaged. */
+  get passedOver(): number {
+    return this.#passedOver;
   }
 
   /**
-   * Does one slice: files some events, and removes some that are too old or too many.
+   * Does one slice: files some events, and removes some that are too old or too many. Where something is damaged, it goes on behind it.
    * @param now stored time
    * @returns whether there may be more to do
-   * @throws what SQLite throws; then the slice has changed nothing
+   * @throws what SQLite throws; then a part of the slice has changed nothing
    */
   follow(now: number): boolean {
-    return this.#unsynced(() => {
-      const rows = this.#sql.some.all(Number(this.#sql.state.get()?.['indexed'] ?? 0), followedAtOnce);
-      this.#file(rows);
-      return this.#removeSurplus() + this.#removeAged(now) > 0 || rows.length === followedAtOnce;
+    return this.#carefully(() => {
+      const isMore = this.#fileSome();
+      return this.#removeSome(now) || isMore;
     });
   }
 
-  #file(rows: readonly KeyedRow[]): void {
+  /** Runs work, once more with care where it came upon damage. */
+  #carefully(work: () => boolean): boolean {
+    try {
+      return work();
+    } catch (thrown) {
+      if (this.#isCareful || !isDamaged(thrown)) throw thrown;
+      this.#isCareful = true;
+      return work();
+    }
+  }
+
+  get #newest(): number {
+    return Number(this.#sql.newest.get()?.['seq'] ?? 0);
+  }
+
+  #fileSome(): boolean {
+    if (this.unfiled === 0) return false;
+    return this.#together(() => {
+      const state = this.#sql.state.get();
+      const [indexed, noted] = [Number(state?.['indexed'] ?? 0), Number(state?.['noted'] ?? 0)];
+      const { rows, end } = this.#rows(indexed, this.#newest, this.#isCareful ? carefulAtOnce : followedAtOnce);
+      const taken = rows.map((row) => ({ row, facts: readFacts(String(row['event'])) }));
+      for (const some of this.#isCareful ? taken.map((one) => [one]) : [taken]) {
+        this.#sound(() => this.#note(some, noted));
+        this.#sound(() => this.#file(some));
+      }
+      this.#sound(() => this.#sql.indexed.run(end));
+      return end < this.#newest;
+    });
+  }
+
+  /** Reads the rows behind an id up to another one. @returns them, and up to which id there are no others */
+  #rows(after: number, until: number, most: number): { readonly rows: readonly KeyedRow[]; readonly end: number } {
+    if (!this.#isCareful) {
+      const rows = this.#sql.some.all(after, until, most);
+      return { rows, end: rows.length === most ? Number(rows.at(-1)?.['id']) : until };
+    }
+    const end = Math.min(until, after + most);
+    const rows: KeyedRow[] = [];
+    for (let id = after + 1; id <= end; id += 1) {
+      this.#sound(() => {
+        const row = this.#sql.some.get(id - 1, id, 1);
+        if (row) rows.push(row);
+      });
+    }
+    return { rows, end };
+  }
+
+  #file(taken: readonly Taken[]): void {
     const [index, keys]: [Keyed[], Keyed[]] = [[], []];
     const counts = new Map<string, { readonly account: string; readonly share: number; events: number }>();
-    for (const row of rows) {
+    for (const { row, facts } of taken) {
       const event = Number(row['id']);
       const [account, share] = [String(row['account']), Number(row['share'])];
+      if (!facts) this.#passedOver += 1;
       for (const key of indexKeysOf(row)) index.push({ key, event });
-      for (const key of keyNumbersOf(account, String(row['event']))) keys.push({ key, event });
+      for (const key of keyNumbersOfFacts(account, facts)) keys.push({ key, event });
       const counted = counts.get(`${share} ${account}`);
       if (counted) counted.events += 1;
       else counts.set(`${share} ${account}`, { account, share, events: 1 });
@@ -109,8 +193,34 @@ export class EventFollower {
     write(this.#sql.addIndex, index);
     write(this.#sql.addKey, keys);
     for (const { account, share, events } of counts.values()) this.#sql.count.run(account, share, events);
-    const last = rows.at(-1);
-    if (last) this.#sql.indexed.run(Number(last['id']));
+  }
+
+  /** Notes in the journal what became of messages. @param noted up to which event an earlier release has done so */
+  #note(taken: readonly Taken[], noted: number): void {
+    const told = taken.flatMap(({ row: { id, kind, queue_id: message }, facts }) =>
+      Number(id) > noted && typeof message === 'string' ? [{ kind: String(kind), message, facts }] : [],
+    );
+    this.#journal?.note(told);
+  }
+
+  /** Removes some events that are too many or too old. @returns whether there may be more */
+  #removeSome(now: number): boolean {
+    const from = now - this.#limits.ageMilliseconds;
+    const indexed = Number(this.#sql.state.get()?.['indexed'] ?? 0);
+    const hasSurplus = shares.some((share) => this.#sql.counts.get(this.#limits[share], shareNumbers[share]));
+    const first = this.#first(indexed);
+    if (!hasSurplus && (!first || Number(first['at']) >= from)) return false;
+    return this.#together(() => this.#removeSurplus() + this.#removeAged(from, indexed) > 0);
+  }
+
+  /** The first event that can be read and removed; undefined where there is none, or it is still to be found. */
+  #first(indexed: number): KeyedRow | undefined {
+    for (let tries = 0; tries < removedAtOnce && this.#stuck < indexed; tries += 1) {
+      let first: KeyedRow | undefined;
+      if (this.#sound(() => void (first = this.#sql.first.get(this.#stuck, indexed)))) return first;
+      this.#stuck += 1;
+    }
+    return undefined;
   }
 
   /** Removes some events of accounts that have too many. @returns how many */
@@ -121,53 +231,74 @@ export class EventFollower {
         const account = String(row['account']);
         const over = Math.min(removedAtOnce - removed, Number(row['events']) - this.#limits[share]);
         if (over <= 0) return removed;
-        for (const event of this.#sql.oldestOf.all(accountKey(account, share), account, over)) {
-          this.#remove(event);
-          removed += 1;
-        }
+        let events: readonly KeyedRow[] = [];
+        this.#sound(() => void (events = this.#sql.oldestOf.all(accountKey(account, share), account, over)));
+        for (const event of events) if (this.#remove(event)) removed += 1;
       }
     }
     return removed;
   }
 
-  /** Removes some events that are too old. @returns how many */
-  #removeAged(now: number): number {
-    const indexed = Number(this.#sql.state.get()?.['indexed'] ?? 0);
+  /** Removes some events of before a time. @returns how many */
+  #removeAged(from: number, indexed: number): number {
     let removed = 0;
-    const from = now - this.#limits.ageMilliseconds;
-    const [first] = this.#sql.oldest.all(indexed, 1);
+    const first = this.#first(indexed);
     if (!first || Number(first['at']) >= from) return 0;
-    for (const row of this.#sql.oldest.all(indexed, removedAtOnce)) {
+    for (const row of this.#rows(Number(first['id']) - 1, indexed, removedAtOnce).rows) {
       if (Number(row['at']) >= from) break;
-      this.#remove(row);
-      removed += 1;
+      if (this.#remove(row)) removed += 1;
+      else this.#stuck = Number(row['id']);
     }
     return removed;
   }
 
-  #remove(row: KeyedRow): void {
+  /** Removes an event with every trace of it; keys without an event are found by nobody. @returns whether it could be */
+  #remove(row: KeyedRow): boolean {
     const [id, account] = [Number(row['id']), String(row['account'])];
-    this.#sql.remove.run(id);
-    for (const key of indexKeysOf(row)) this.#sql.removeIndex.run(key, id);
-    for (const key of keyNumbersOf(account, String(row['event']))) this.#sql.removeKey.run(key, id);
-    this.#sql.count.run(account, Number(row['share']), -1);
+    const isRemoved = this.#sound(() => {
+      this.#sql.remove.run(id);
+      this.#sql.count.run(account, Number(row['share']), -1);
+    });
+    this.#sound(() => {
+      for (const key of indexKeysOf(row)) this.#sql.removeIndex.run(key, id);
+    });
+    this.#sound(() => {
+      for (const key of keyNumbersOf(account, String(row['event']))) this.#sql.removeKey.run(key, id);
+    });
+    return isRemoved;
   }
 
-  /** Files the events of a release that had an index of SQLite for each of these keys; `built` is where it was interrupted. */
-  #build(): void {
-    for (;;) {
-      const state = this.#sql.state.get();
-      const [built, indexed] = [Number(state?.['built'] ?? 0), Number(state?.['indexed'] ?? 0)];
-      if (built >= indexed) return;
-      this.#unsynced(() => {
-        const rows = this.#sql.some.all(built, builtAtOnce).filter(({ id }) => Number(id) <= indexed);
-        write(
-          this.#sql.addIndex,
-          rows.flatMap((row) => indexKeysOf(row).map((key) => ({ key, event: Number(row['id']) }))),
-        );
-        this.#sql.built.run(rows.length === 0 ? indexed : Number(rows.at(-1)?.['id']));
-        return true;
-      });
+  /** Files some events of a release that had an index of SQLite for each of these keys; `built` is how far that was done. */
+  #build(): boolean {
+    const state = this.#sql.state.get();
+    const [built, indexed] = [Number(state?.['built'] ?? 0), Number(state?.['indexed'] ?? 0)];
+    if (built >= indexed) return false;
+    return this.#together(() => {
+      const { rows, end } = this.#rows(built, indexed, builtAtOnce);
+      for (const some of this.#isCareful ? rows.map((row) => [row]) : [rows]) {
+        const keyed = some.flatMap((row) => indexKeysOf(row).map((key) => ({ key, event: Number(row['id']) })));
+        this.#sound(() => write(this.#sql.addIndex, keyed));
+      }
+      this.#sound(() => this.#sql.built.run(end));
+      return true;
+    });
+  }
+
+  /** Runs work in one transaction, or with care: SQLite ends a transaction that has come upon damage. */
+  #together(work: () => boolean): boolean {
+    return this.#isCareful ? work() : this.#unsynced(work);
+  }
+
+  /** Runs a part of what runs together. @returns false where what it needs is damaged; then it has changed nothing, and is counted */
+  #sound(work: () => void): boolean {
+    try {
+      if (this.#isCareful) this.#unsynced(work);
+      else work();
+      return true;
+    } catch (thrown) {
+      if (!this.#isCareful || !isDamaged(thrown)) throw thrown;
+      this.#passedOver += 1;
+      return false;
     }
   }
 
@@ -175,13 +306,13 @@ export class EventFollower {
    * Runs a transaction that need not be on disk when it returns: whatever a crash takes back is made again from the events. The
    * next commit of a message writes it to disk as well.
    */
-  #unsynced(work: () => boolean): boolean {
+  #unsynced<Result>(work: () => Result): Result {
     this.#database.exec('PRAGMA synchronous = NORMAL');
     try {
       this.#database.exec('BEGIN IMMEDIATE');
-      const isMore = work();
+      const result = work();
       this.#database.exec('COMMIT');
-      return isMore;
+      return result;
     } finally {
       if (this.#database.isTransaction) this.#database.exec('ROLLBACK');
       this.#database.exec('PRAGMA synchronous = FULL');

@@ -40,6 +40,9 @@ export function eventsOver(
       return { ...page, events: unpackEvents(events) };
     },
     newest: () => thread.ask({ kind: 'newestEvent' }),
+    catchUp: async () => {
+      await thread.ask({ kind: 'catchUp' });
+    },
     news: (after) => thread.ask({ kind: 'eventNews', after }),
     refused: async (refusals) => {
       const why = fault();

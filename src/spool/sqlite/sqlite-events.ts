@@ -7,7 +7,7 @@ import { type EventNews, type EventQuery, type EventSearch, newsAtMost } from '.
 import { type EventKind, eventKinds } from '../../events/mail-event.ts';
 import { type PackedEvent, type PackedPage, shareNumbers, toldOf } from '../packed-event.ts';
 import { type EventRow, examinedAtOnce, joinParts, mostAtOnce, type PagePart, readPart } from '../search/event-page.ts';
-import { EventSearcher, indexTables, searchTables } from '../search/event-search.ts';
+import { EventSearcher, indexTables, notedEvents, searchTables } from '../search/event-search.ts';
 
 /** The tables. Times are milliseconds since 1970 as the spool stores them (sqlite-clock.ts). */
 export const eventMigrations: Migrations = {
@@ -41,6 +41,7 @@ export const eventMigrations: Migrations = {
     `,
     searchTables,
     indexTables,
+    notedEvents,
   ],
 };
 

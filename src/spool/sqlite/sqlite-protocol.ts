@@ -11,6 +11,7 @@ import type { ListedJournal } from '../journal/listed-journal.ts';
 import type { WrittenJournal } from '../journal/sqlite-journal.ts';
 import type { PackedEvent, PackedPage } from '../packed-event.ts';
 import type { DueReport, ReportableOutcome, ReportKey, ReportLimits } from '../reports/report.ts';
+import type { Behind } from '../search/follow-pace.ts';
 import type {
   ClaimQuery,
   ClaimTurn,
@@ -126,6 +127,8 @@ export interface ReadCalls {
   events(call: EventQuery): PackedPage;
   searchEvents(call: { readonly query: EventSearch }): PackedPage;
   newestEvent(call: object): number;
+  /** Makes what is made behind the commits, within a bound. */
+  catchUp(call: object): void;
   eventNews(call: { readonly after: number }): EventNews;
   usedKey(call: AccountKey & { readonly now: number }): UsedKey | undefined;
 }
@@ -203,7 +206,7 @@ export type WorkerMessage =
   | { readonly kind: 'read'; readonly index: number; readonly outcome: OperationOutcome }
   | { readonly kind: 'allRead' }
   /** Sent once a second, and when it changes. */
-  | { readonly kind: 'health'; readonly freeBytes: number; readonly fault?: SpoolFault };
+  | { readonly kind: 'health'; readonly freeBytes: number; readonly fault?: SpoolFault; readonly behind: Behind };
 
 /** The data that the worker starts with; paths are absolute. */
 export interface SpoolWorkerData {

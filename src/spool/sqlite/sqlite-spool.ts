@@ -16,6 +16,7 @@ import type { ContentGauge } from '../journal/content-gauge.ts';
 import { listJournal } from '../journal/listed-journal.ts';
 import { packEvent } from '../packed-event.ts';
 import { type DueReport, type ReportKey, type ReportLimits, unlimitedReports } from '../reports/report.ts';
+import type { Behind } from '../search/follow-pace.ts';
 import type {
   ClaimQuery,
   ClaimTurn,
@@ -87,6 +88,7 @@ export class SqliteSpool implements Spool {
   readonly #onRemoved: ((removed: RemovedFailures) => void) | undefined;
   #fault: SpoolFault | undefined;
   #freeBytes = Number.NaN;
+  #behind: Behind = { unfiled: 0, passedOver: 0, fault: undefined };
   #unreported = 0;
   readonly #thread: SpoolThread;
   readonly events: EventFeed;
@@ -120,8 +122,9 @@ export class SqliteSpool implements Spool {
           for (const id of orphanedBodies) this.#removeBody(id);
           for (const failures of removed) this.#tellRemoved(failures);
         },
-        onHealth: (freeBytes, fault) => {
+        onHealth: (freeBytes, fault, behind) => {
           this.#freeBytes = freeBytes;
+          this.#setBehind(behind);
           this.#setFault(fault);
         },
         onLost: (error) => onLost?.(error),
@@ -139,6 +142,11 @@ export class SqliteSpool implements Spool {
   /** Free octets of the file system with the least free room that the spool writes to, at most a second old. */
   get freeBytes(): number {
     return this.#freeBytes;
+  }
+
+  /** How far what readers of events need is behind the commits, at most a second old. */
+  get behind(): Behind {
+    return this.#behind;
   }
 
   async add(entry: SpoolEntry, claimUntil: number): Promise<void> {
@@ -359,6 +367,16 @@ export class SqliteSpool implements Spool {
     if (before?.reason === fault?.reason && (before === undefined) === (fault === undefined)) return;
     if (fault) this.#log.error({ reason: fault.text }, 'the spool takes no mail');
     else this.#log.info('the spool takes mail again');
+  }
+
+  #setBehind(behind: Behind): void {
+    const before = this.#behind;
+    this.#behind = behind;
+    if (behind.passedOver > before.passedOver)
+      this.#log.warn({ passedOver: behind.passedOver }, 'damaged events are passed over: look with "postern db check"');
+    if ((before.fault === undefined) === (behind.fault === undefined)) return;
+    if (behind.fault === undefined) this.#log.info('events are filed again');
+    else this.#log.error({ reason: behind.fault }, 'events cannot be filed: searches are slow, and old events stay');
   }
 
   #tellRemoved(removed: RemovedFailures): void {

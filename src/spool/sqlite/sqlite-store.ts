@@ -11,6 +11,7 @@ import { dueReports, endReport, postponeReport } from '../core/report-steps.ts';
 import { SqliteJournal } from '../journal/sqlite-journal.ts';
 import { type PackedEvent, packEvent } from '../packed-event.ts';
 import { type ReportLimits, unlimitedReports } from '../reports/report.ts';
+import { type Behind, FollowPace } from '../search/follow-pace.ts';
 import { type SpoolLimits, unlimited } from '../spool-limits.ts';
 import { totalOf } from '../tally.ts';
 import { SqliteThreads } from '../threads/sqlite-threads.ts';
@@ -41,6 +42,9 @@ import { Retention } from './sqlite-retention.ts';
 import { idempotencyMigrations, spoolMigrations } from './sqlite-schema.ts';
 import { prepareStatements, type Statements } from './sqlite-statements.ts';
 
+/** Slices that are made for a reader who waits for them, at most. */
+const slicesForReader = 8;
+
 const needsLock: ReadonlySet<string> = new Set(['add', 'claimDue', 'turns', 'hold']);
 
 function failure(thrown: unknown): OperationOutcome {
@@ -64,6 +68,7 @@ export class SqliteStore {
   #toldAt = 0;
   /** Events that were written since they were last filed, about. */
   #unfiled = 0;
+  readonly #followPace = new FollowPace();
   readonly #database: DatabaseSync;
   readonly #lock: SpoolLock;
   readonly #bodies: string;
@@ -109,9 +114,10 @@ export class SqliteStore {
     migrateSqlite(this.#database, idempotencyMigrations);
     this.#statements = prepareStatements(this.#database);
     this.#events = new SqliteEvents(this.#database);
-    this.#follower = new EventFollower(this.#database, options.eventLimits ?? defaultEventLimits);
     this.#journal = new SqliteJournal(this.#database);
     this.#hasJournal = options.hasJournal ?? true;
+    const { eventLimits = defaultEventLimits } = options;
+    this.#follower = new EventFollower(this.#database, eventLimits, this.#hasJournal ? this.#journal : undefined);
     this.#clock = new SpoolClock(this.#database);
     this.#ledger = new Ledger(this.#database);
     this.#lines = new Lines(this.#database);
@@ -189,6 +195,7 @@ export class SqliteStore {
       events: (call) => events.read(call),
       searchEvents: (call) => this.#searchEvents(call),
       newestEvent: () => events.newest(),
+      catchUp: () => this.#catchUp(),
       eventNews: ({ after }) => events.news(after),
       usedKey: (call) => this.#steps(findKey(call, call.now)),
       holds: () => this.#holds.read(),
@@ -268,16 +275,24 @@ export class SqliteStore {
 
   /**
    * Does a slice of what is made behind the commits: events are filed, and those that are too many or too old removed. Does nothing
-   * before the first write, which brings the time.
+   * before the first write, which brings the time, nor for a while after it has failed.
    * @returns whether there may be more to do
-   * @throws what SQLite throws
    */
   follow(): boolean {
-    if (!this.#now) return false;
-    this.#clock.hold();
-    const isMore = this.#follower.follow(this.#clock.stored(this.#now.wall + performance.now() - this.#toldAt));
-    this.#unfiled = isMore ? Math.max(0, this.#unfiled - followedAtOnce) : 0;
-    return isMore;
+    const now = this.#now;
+    if (!now) return false;
+    return this.#followPace.take(() => {
+      this.#clock.hold();
+      const isMore = this.#follower.follow(this.#clock.stored(now.wall + performance.now() - this.#toldAt));
+      this.#unfiled = isMore ? Math.max(0, this.#unfiled - followedAtOnce) : 0;
+      return isMore;
+    });
+  }
+
+  /** How far what is made behind the commits is behind them. @throws what SQLite throws */
+  get behind(): Behind {
+    const { unfiled, passedOver } = this.#follower;
+    return { unfiled, passedOver, fault: this.#followPace.fault };
   }
 
   /** Whether messages are in flight (in-flight.ts). */
@@ -317,6 +332,10 @@ export class SqliteStore {
     if (operation.journal && this.#hasJournal) this.#journal.add(operation.journal);
   }
 
+  #catchUp(): void {
+    for (let slices = 0; slices < slicesForReader && this.#follower.unfiled > 0 && this.follow(); ) slices += 1;
+  }
+
   #endReport({ report, until }: OperationOf<'endReport'>): boolean {
     if (until === undefined) return this.#steps(endReport(report));
     this.#steps(postponeReport(report, this.#clock.stored(until)));
@@ -327,7 +346,6 @@ export class SqliteStore {
     for (const event of events) {
       this.#events.add(event, this.#clock.stored(event.at));
       this.#unfiled += 1;
-      if (this.#hasJournal) this.#journal.note(event);
     }
   }
 

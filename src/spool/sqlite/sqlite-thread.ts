@@ -4,6 +4,7 @@
 import { Worker } from 'node:worker_threads';
 import { type Clock, readClock } from '../../base/clock.ts';
 import { errorMessage, Unavailable } from '../../base/errors.ts';
+import type { Behind } from '../search/follow-pace.ts';
 import type { SpoolFault } from './file/sqlite-health.ts';
 import type {
   OperationFailure,
@@ -52,8 +53,8 @@ interface Asked {
 export interface ThreadListener {
   /** A batch was committed; called after its operations have been answered. */
   readonly onWritten: (result: WriteResult) => void;
-  /** The free octets of the fullest file system, and why the spool cannot be written, if so. */
-  readonly onHealth: (freeBytes: number, fault: SpoolFault | undefined) => void;
+  /** The free octets of the fullest file system, why the spool cannot be written, if so, and what waits behind the commits. */
+  readonly onHealth: (freeBytes: number, fault: SpoolFault | undefined, behind: Behind) => void;
   /** The thread had opened the database and then ended without `close`. */
   readonly onLost: (error: Error) => void;
 }
@@ -288,7 +289,7 @@ export class SpoolThread {
         this.#answering[message.index]?.settle(message.outcome);
         return;
       case 'health':
-        this.#listener.onHealth(message.freeBytes, message.fault);
+        this.#listener.onHealth(message.freeBytes, message.fault, message.behind);
         return;
       case 'allRead':
         this.#answering = [];

@@ -8,6 +8,7 @@ import { giveBackSomePages } from '../../base/database/free-pages.ts';
 import { sqliteCode, sqliteMessage, whyUnwritable } from '../../base/database/sqlite-errors.ts';
 import { type DatabaseSync, openSqliteFile } from '../../base/database/sqlite-file.ts';
 import { unlistJournal } from '../journal/listed-journal.ts';
+import type { Behind } from '../search/follow-pace.ts';
 import { defaultQueuedBytes, type SpoolLimits } from '../spool-limits.ts';
 import { type SpoolFault, SpoolFiles } from './file/sqlite-health.ts';
 import { SpoolLock } from './file/sqlite-lock.ts';
@@ -83,7 +84,7 @@ class SpoolServer {
     this.#looking = setInterval(() => {
       this.#look();
       if (this.#store.hasLate) this.#store.write([{ kind: 'settle', isAll: false }]);
-      if (this.#lock.isHeld) this.#follow();
+      if (this.#lock.isHeld) this.#store.follow();
       if (!this.#givingBack) this.#giveBack();
     }, lookEveryMs);
     this.#port.on('message', (message: WriteBatch | ReadBatch | 'close') => {
@@ -126,24 +127,15 @@ class SpoolServer {
     // What is committed to a file without a path is lost with this process: no caller may be told that it is safe.
     this.#post({ kind: 'written', result: misplaced ? refused(result, misplaced) : result });
     // The callers have their answers; what they do next comes while this is done.
-    if (this.#store.isBehind) this.#follow();
+    if (this.#store.isBehind) this.#store.follow();
     else this.#following ??= setTimeout(() => this.#followIdle(), idleMs);
   }
 
   /** Files what was written, some at a time, while nothing else is written. */
   #followIdle(): void {
     this.#following = undefined;
-    const isMore = performance.now() - this.#lastWriteAt < idleMs || this.#follow();
+    const isMore = performance.now() - this.#lastWriteAt < idleMs || this.#store.follow();
     if (isMore) this.#following = setTimeout(() => this.#followIdle(), idleMs / 2);
-  }
-
-  /** Does a slice of what is made behind the commits. @returns whether there may be more */
-  #follow(): boolean {
-    let isMore = false;
-    this.#whereWritable(() => {
-      isMore = this.#store.follow();
-    });
-    return isMore;
   }
 
   /** Reports free room and faults where they have changed. */
@@ -154,10 +146,19 @@ class SpoolServer {
     const misplaced = this.#misplaced();
     if (this.#lastWrite && !misplaced) this.#lastWrite = faultOf(() => this.#store.probe(Date.now()));
     const fault = misplaced ?? noRoom ?? this.#lastWrite;
-    const text = `${fault?.text ?? ''} ${freeBytes}`;
+    const behind = this.#behind();
+    const text = `${fault?.text ?? ''} ${freeBytes} ${Object.values(behind).join(' ')}`;
     if (text === this.#told) return;
     this.#told = text;
-    this.#post({ kind: 'health', freeBytes, ...(fault ? { fault } : {}) });
+    this.#post({ kind: 'health', freeBytes, behind, ...(fault ? { fault } : {}) });
+  }
+
+  #behind(): Behind {
+    try {
+      return this.#store.behind;
+    } catch (thrown) {
+      return { unfiled: Number.NaN, passedOver: 0, fault: sqliteMessage(thrown) };
+    }
   }
 
   /** Why what is committed would be lost with this process: a file of the database is no longer the one that is open. */

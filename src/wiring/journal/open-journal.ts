@@ -32,11 +32,17 @@ export interface TendedJournal {
 /**
  * Opens the journal; the spool must have been opened before, because it makes the tables.
  * @param parts.gauge the one that the spool was opened with
+ * @param parts.caughtUp of the spool's events
  * @throws Error where it cannot be opened
  */
 export async function openJournal(
   config: Pick<Config, 'database' | 'journal' | 'events'>,
-  parts: { readonly gauge: ContentGauge; readonly clock: Clock; readonly log: Logger },
+  parts: {
+    readonly gauge: ContentGauge;
+    readonly caughtUp: () => Promise<void>;
+    readonly clock: Clock;
+    readonly log: Logger;
+  },
 ): Promise<TendedJournal> {
   const { database, journal: settings, events } = config;
   const limits = { ...settings, refusals: events.refusalsPerAccount };
@@ -47,7 +53,9 @@ export async function openJournal(
   const opened = isFile
     ? await openDatabase(database.file, { isDurable: false })
     : await openPostgres({ url: () => database.url, connections: 2 });
-  const journal = (isFile ? openSqliteJournal : openPostgresJournal)(opened, limits, onRemoved);
+  const journal = isFile
+    ? openSqliteJournal(opened, limits, { caughtUp: parts.caughtUp, onRemoved })
+    : openPostgresJournal(opened, limits, onRemoved);
   const tender = new JournalTender(journal, { ...parts, times: askingTimes[isFile ? 'sqlite' : 'postgres'] });
   return {
     journal,

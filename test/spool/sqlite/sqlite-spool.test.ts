@@ -56,7 +56,8 @@ journalContract('SQLite spool', {
   open: async (clock, limits, options) => {
     const file = join(newFolder(), 'postern.db');
     const spool = await SqliteSpool.open({ file, clock, ...options });
-    return { spool, journal: openSqliteJournal(await openDatabase(file), limits) };
+    const caughtUp = () => spool.events.caughtUp();
+    return { spool, journal: openSqliteJournal(await openDatabase(file), limits, { caughtUp }) };
   },
   clean: async () => removeFolder(),
 });
