@@ -1,11 +1,10 @@
 // npm run bench:quick: what a change costs the way of a message. It runs this checkout and a commit in alternating rounds under the
 // same load, in under two minutes, and prints how one compares with the other. `--help` tells the options.
 
-import { execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
-import { loadavg, tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { rmSync } from 'node:fs';
+import { loadavg } from 'node:os';
 import { parseArgs } from 'node:util';
+import { checkOut, git } from './checkout.ts';
 import { measurePostern, type Run } from './measure.ts';
 import { median } from './process-usage.ts';
 
@@ -18,7 +17,6 @@ const usage = `Usage: npm run bench:quick -- [options]
 
 Needs Debian's postfix and a quiet machine. It says so where the load average is above 1 at its beginning.`;
 
-const root = resolve(import.meta.dirname, '..');
 const { values } = parseArgs({
   options: {
     against: { type: 'string' },
@@ -29,24 +27,6 @@ const { values } = parseArgs({
     help: { type: 'boolean', default: false },
   },
 });
-
-function git(...args: readonly string[]): string {
-  return execFileSync('git', ['-C', root, ...args], { encoding: 'utf8' }).trim();
-}
-
-/** Puts the files of a commit into a folder, beside the packages that are installed here. */
-function checkOut(commit: string): string {
-  const folder = mkdtempSync(join(tmpdir(), 'postern-quick-'));
-  execFileSync('bash', [
-    '-c',
-    'git -C "$0" archive "$1" src package.json config | tar -x -C "$2"',
-    root,
-    commit,
-    folder,
-  ]);
-  symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
-  return folder;
-}
 
 /** How many times as much one has as the other, as people read it. */
 function ratio(now: readonly Run[], then: readonly Run[], pick: (run: Run) => number): string {

@@ -1,158 +1,185 @@
-// npm run bench:rest: send requests a second by REST and how long each takes, over connections that are kept open, each
-// answer given after the durable commit. Every message is signed and relayed to Postfix's smtp-sink (Debian package
-// postfix). `--help` tells the options. Prints one JSON line a run, then a table of medians.
+// npm run bench:rest: what sending by REST costs beside SMTP, with the same messages through the same pipeline, over connections
+// that are kept open, each answer given after the durable commit. Every message is signed and relayed to Postfix's smtp-sink (Debian
+// package postfix). The loads are processes of their own, whose CPU is not counted. `--help` tells the options.
 
-import { appendFileSync } from 'node:fs';
-import { Agent, request } from 'node:http';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { loadavg, tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { benchToken, startPostern } from './postern-under-test.ts';
+import { checkOut } from './checkout.ts';
+import { startPostern } from './postern-under-test.ts';
 import { cpuSeconds, median, peakMebibytes } from './process-usage.ts';
+import { requestOf, shapes } from './rest-shapes.ts';
+import { firstLine, script } from './script.ts';
 import { sinkPort, startSink, untilReceived } from './smtp-sink.ts';
 
 const usage = `Usage: npm run bench:rest -- [options]
-  --requests N       requests a run (default 4000)
-  --size N           octets of text and HTML together (default 4096)
-  --connections LIST connections, each with one request at a time (default 1,10,50)
-  --rounds N         rounds (default 3)
-  --signatures N     1: the sending domain's RSA-2048 signature; 2: the platform's too (default 1)
+  --shapes LIST      what is sent: text, html, attachment (html with 100 KB), raw (text by send_raw) (default all)
+  --doors LIST       rest, smtp (default rest,smtp)
+  --connections LIST connections, each with one request at a time (default 10,50)
+  --requests N       requests a run (default 4000; a quarter with an attachment)
+  --rounds N         rounds; the systems alternate within each (default 3)
+  --against COMMIT   runs that commit too, in the same rounds
+  --journal LEVEL    what the journal keeps (default none)
   --out FILE         append every run's JSON line to FILE too`;
 
 /** One run's figures. */
 interface Run {
+  readonly system: string;
   readonly connections: number;
-  readonly requestsPerSecond: number;
-  readonly p50Milliseconds: number;
-  readonly p99Milliseconds: number;
+  readonly relayedPerSecond: number;
   readonly cpuMicrosecondsPerMessage: number;
   readonly peakMebibytes: number;
+  /** Milliseconds until an answer was whole, and CPU of the load; absent of SMTP, whose load does not tell. */
+  readonly p50?: number;
+  readonly p99?: number;
+  readonly loadMicroseconds?: number;
 }
 
 interface Load {
-  readonly requests: number;
-  readonly size: number;
+  readonly door: string;
+  readonly shape: string;
   readonly connections: number;
-  readonly signatures: number;
+  readonly requests: number;
+  /** The checkout that runs; absent: this one. */
+  readonly root?: string | undefined;
 }
 
-function requestBody(size: number): string {
-  const line = 'The quick brown fox jumps over the lazy dog, and then it does so again.\n';
-  const text = line.repeat(Math.ceil(size / 2 / line.length)).slice(0, size / 2);
-  const html = `<p>${text.slice(0, size / 2 - 7)}</p>`;
-  const fields = { from: 'bench@example.com', to: 'rcpt@example.net', subject: 'A message of the benchmark' };
-  return JSON.stringify({ ...fields, text, html, headers: { 'X-Campaign-ID': 'bench' } });
+interface RestLoadLine {
+  readonly p50: number;
+  readonly p99: number;
+  readonly cpu: number;
 }
 
-/** Sends one request; resolves to the milliseconds until its whole answer was there. */
-function send(agent: Agent, port: number, body: string): Promise<number> {
-  const start = performance.now();
-  const path = '/client/v4/accounts/dev/email/sending/send';
-  const headers = {
-    authorization: `Bearer ${benchToken}`,
-    'content-type': 'application/json',
-    'content-length': Buffer.byteLength(body),
-  };
-  return new Promise((resolve, reject) => {
-    const asking = request({ host: '127.0.0.1', port, path, method: 'POST', agent, headers }, (response) => {
-      let text = '';
-      response.setEncoding('utf8').on('data', (chunk: string) => (text += chunk));
-      response.on('end', () => {
-        if (response.statusCode === 200) resolve(performance.now() - start);
-        else reject(new Error(`${response.statusCode}: ${text}`));
-      });
-    });
-    asking.on('error', reject).end(body);
-  });
+async function ended(child: ChildProcess): Promise<void> {
+  const [code] = (await once(child, 'exit')) as [number | null];
+  if (code !== 0) throw new Error(`The load ended with ${code}`);
 }
 
-/** Keeps every connection busy until all requests are answered; gives their milliseconds. */
-async function sendAll(port: number, load: Load): Promise<number[]> {
-  const agent = new Agent({ keepAlive: true, maxSockets: load.connections });
-  const body = requestBody(load.size);
-  const times: number[] = [];
-  let begun = 0;
-  const oneConnection = async (): Promise<void> => {
-    while (begun < load.requests) {
-      begun += 1;
-      times.push(await send(agent, port, body));
-    }
-  };
-  await Promise.all(Array.from({ length: load.connections }, oneConnection));
-  agent.destroy();
-  return times;
+/** Sends all requests of a load. */
+async function sendAll(ports: { readonly smtp: number; readonly http: number }, load: Load, file: string) {
+  const { door, connections, requests } = load;
+  if (door === 'rest') {
+    const child = script('rest-load.ts', [`${ports.http}`, file, `${connections}`, `${requests}`]);
+    return JSON.parse(await firstLine(child)) as RestLoadLine;
+  }
+  const args = ['-s', `${connections}`, '-m', `${requests}`, '-F', file, '-d', '-f', 'bench@example.com'];
+  await ended(
+    spawn('smtp-source', [...args, '-t', 'rcpt@example.net', `127.0.0.1:${ports.smtp}`], { stdio: 'inherit' }),
+  );
+  return undefined;
 }
 
-function percentile(sorted: readonly number[], part: number): number {
-  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? Number.NaN;
-}
-
-async function measure(load: Load): Promise<Run> {
+async function measure(load: Load, name: string): Promise<Run> {
+  const shape = shapes[load.shape];
+  if (!shape) throw new Error(`There is no shape ${load.shape}`);
+  const folder = mkdtempSync(join(tmpdir(), 'postern-load-'));
+  const file = join(folder, 'ask');
+  writeFileSync(file, load.door === 'rest' ? requestOf(shape) : shape.mime);
   const sink = startSink();
-  const postern = await startPostern({ sinkPort, platformSignature: load.signatures === 2 });
+  const root = load.root === undefined ? {} : { root: load.root };
+  const postern = await startPostern({
+    sinkPort,
+    platformSignature: false,
+    journal: { content: values.journal },
+    ...root,
+  });
+  const ports = { smtp: postern.port, http: postern.httpPort };
   try {
-    // Warm: the first requests compile what the others run.
+    // Warm, by either door: the first messages compile what the others run.
     const warm = Math.min(300, load.requests);
-    await sendAll(postern.httpPort, { ...load, requests: warm });
+    await sendAll(ports, { ...load, requests: warm }, file);
     await untilReceived(sink, warm);
     const cpuBefore = cpuSeconds(postern.pid);
     const start = performance.now();
-    const times = (await sendAll(postern.httpPort, load)).sort((a, b) => a - b);
-    const seconds = (performance.now() - start) / 1000;
+    const told = await sendAll(ports, load, file);
     await untilReceived(sink, warm + load.requests);
+    const seconds = (performance.now() - start) / 1000;
     return {
+      system: `${name}${load.door} ${load.shape}`,
       connections: load.connections,
-      requestsPerSecond: load.requests / seconds,
-      p50Milliseconds: percentile(times, 0.5),
-      p99Milliseconds: percentile(times, 0.99),
+      relayedPerSecond: load.requests / seconds,
       cpuMicrosecondsPerMessage: ((cpuSeconds(postern.pid) - cpuBefore) / load.requests) * 1e6,
       peakMebibytes: peakMebibytes(postern.pid),
+      ...(told ? { p50: told.p50, p99: told.p99, loadMicroseconds: (told.cpu / load.requests) * 1e6 } : {}),
     };
   } finally {
     await postern.stop();
     sink.stop();
+    rmSync(folder, { recursive: true });
   }
 }
 
 function printTable(runs: readonly Run[]): void {
   console.log(
-    '\n| connections | requests/s | p50 ms | p99 ms | CPU us/msg | peak RSS MiB |\n|---|---|---|---|---|---|',
+    '\n| system | connections | relayed msg/s | CPU us/msg | peak RSS MiB | p50 ms | p99 ms | CPU us of the load |\n|---|---|---|---|---|---|---|---|',
   );
-  for (const [connections, group] of Map.groupBy(runs, (run) => run.connections)) {
-    const middle = (pick: (run: Run) => number, digits = 0): string =>
-      median(group.map(pick)).toLocaleString('en', { minimumFractionDigits: digits, maximumFractionDigits: digits });
-    console.log(
-      `| ${connections} | ${middle((run) => run.requestsPerSecond)} | ${middle((run) => run.p50Milliseconds, 1)} | ${middle((run) => run.p99Milliseconds, 1)} | ${middle((run) => run.cpuMicrosecondsPerMessage)} | ${middle((run) => run.peakMebibytes)} |`,
-    );
+  for (const group of Map.groupBy(runs, (run) => `${run.system} | ${run.connections}`)) {
+    const [name, ofGroup] = group;
+    const middle = (pick: (run: Run) => number | undefined, digits = 0): string =>
+      median(ofGroup.map((run) => pick(run) ?? Number.NaN)).toLocaleString('en', { maximumFractionDigits: digits });
+    const figures = [
+      middle((run) => run.relayedPerSecond),
+      middle((run) => run.cpuMicrosecondsPerMessage),
+      middle((run) => run.peakMebibytes),
+      middle((run) => run.p50, 1),
+      middle((run) => run.p99, 1),
+      middle((run) => run.loadMicroseconds),
+    ];
+    console.log(`| ${name} | ${figures.join(' | ').replaceAll('NaN', '-')} |`);
   }
+}
+
+async function run(load: Load, name: string): Promise<Run> {
+  const figures = await measure(load, name);
+  const line = JSON.stringify(figures);
+  console.log(line);
+  if (values.out) appendFileSync(values.out, `${line}\n`);
+  return figures;
+}
+
+/** Runs every load once, in this checkout and the other. */
+async function round(then: string | undefined): Promise<Run[]> {
+  const runs: Run[] = [];
+  for (const connections of values.connections.split(',').map(Number)) {
+    for (const shape of values.shapes.split(',')) {
+      const requests = Math.ceil(Number(values.requests) / (shape === 'attachment' ? 4 : 1));
+      for (const door of values.doors.split(',')) {
+        // By SMTP the shape raw is that of text.
+        if (door === 'smtp' && shape === 'raw' && values.shapes.includes('text')) continue;
+        const load = { door, shape, connections, requests };
+        if (then !== undefined) runs.push(await run({ ...load, root: then }, `${values.against} `));
+        runs.push(await run(load, ''));
+      }
+    }
+  }
+  return runs;
 }
 
 const { values } = parseArgs({
   options: {
+    shapes: { type: 'string', default: Object.keys(shapes).join(',') },
+    doors: { type: 'string', default: 'rest,smtp' },
+    connections: { type: 'string', default: '10,50' },
     requests: { type: 'string', default: '4000' },
-    size: { type: 'string', default: '4096' },
-    connections: { type: 'string', default: '1,10,50' },
     rounds: { type: 'string', default: '3' },
-    signatures: { type: 'string', default: '1' },
+    against: { type: 'string' },
+    journal: { type: 'string', default: 'none' },
     out: { type: 'string' },
     help: { type: 'boolean', default: false },
   },
 });
-if (values.help) {
-  console.log(usage);
-  process.exit(0);
-}
-const runs: Run[] = [];
-for (let round = 0; round < Number(values.rounds); round += 1) {
-  for (const connections of values.connections.split(',').map(Number)) {
-    const load = {
-      requests: Number(values.requests),
-      size: Number(values.size),
-      signatures: Number(values.signatures),
-    };
-    const run = await measure({ ...load, connections });
-    runs.push(run);
-    const line = JSON.stringify(run);
-    console.log(line);
-    if (values.out) appendFileSync(values.out, `${line}\n`);
+if (values.help) console.log(usage);
+else {
+  console.log(`Load average ${(loadavg()[0] ?? 0).toFixed(1)}`);
+  const then = values.against === undefined ? undefined : checkOut(values.against);
+  try {
+    const runs: Run[] = [];
+    for (let done = 0; done < Number(values.rounds); done += 1) runs.push(...(await round(then)));
+    printTable(runs);
+  } finally {
+    if (then !== undefined) rmSync(then, { recursive: true });
   }
 }
-printTable(runs);
