@@ -1,17 +1,14 @@
 // Composes the MIME tree of a message handed over as parts (D21): text and HTML as alternatives, inline attachments related
-// to the HTML, attachments mixed. nodemailer composes the octets; Postern writes the message's own header fields.
+// to the HTML, attachments mixed. What is encoded is written once, directly into the octets that leave.
 
-import MailComposer from 'nodemailer/lib/mail-composer';
 import type MimeNode from 'nodemailer/lib/mime-node';
 import { parseMediaType } from '../mail/header/content-type.ts';
-import { readMessage } from '../mail/header/header-reader.ts';
-import type { YieldNow } from '../mail/mime/body-scan.ts';
-import { endWithCrlf } from '../mail/mime/line-endings.ts';
+import { scanBody, type YieldNow } from '../mail/mime/body-scan.ts';
+import { endWithCrlf, repairLineEndings } from '../mail/mime/line-endings.ts';
 import type { TopLevel } from '../mail/mime/mime-walk.ts';
+import { base64Size, encodeSmaller, writeBase64 } from '../mail/mime/transfer-encoding.ts';
 import type { Attachment, SubmissionBody } from '../policy/submission.ts';
 import type { Violation } from '../policy/violation.ts';
-import { createLargeParts, type LargeParts, largeOctets, type StandIn } from './large-parts.ts';
-import { readRaw } from './raw-text.ts';
 
 /** The parts of a message. */
 export type BodyParts = Extract<SubmissionBody, { readonly kind: 'parts' }>;
@@ -56,87 +53,149 @@ function bareId(contentId: string): string {
   return contentId.startsWith('<') && contentId.endsWith('>') ? contentId.slice(1, -1) : contentId;
 }
 
+/** Whether an attachment is a message, which is never encoded (RFC 2046 §5.2.1). For all other content base64 keeps each octet. */
+export function isMessage({ contentType }: Attachment): boolean {
+  return /^message\//i.test(contentType);
+}
+
+/** Text of ASCII, octets that leave as they are, or octets that leave in base64. */
+type Piece = string | Buffer | { readonly base64: Buffer };
+
+/** What a part says of itself. */
+interface Described {
+  readonly top: Required<TopLevel>;
+  /** Its header section, without the empty line. */
+  readonly fields: string;
+}
+
+interface Leaf extends Described {
+  readonly content: Buffer | { readonly base64: Buffer };
+}
+
+interface Branch {
+  /** The media type, without the boundary. */
+  readonly multipart: string;
+  readonly parts: readonly (Leaf | Branch)[];
+}
+
 /**
  * Composes the parts.
  * @param boundary a random id: it keeps the message's boundaries from occurring in any text
  * @param yieldNow called between two slices of a large part
  */
 export async function composeParts(parts: BodyParts, boundary: string, yieldNow?: YieldNow): Promise<ComposedParts> {
-  const large = createLargeParts(boundary, yieldNow);
-  const root = treeOf(await piecesOf(parts, large), boundary);
-  const { fields, body } = readMessage(await large.fillIn(await root.build()));
-  const value = (name: string): string => {
-    const field = fields.find((field) => field.name.toLowerCase() === name);
-    return field ? readRaw(field.rawBytes, 'utf-8') : '';
-  };
-  const transferEncoding = value('content-transfer-encoding') || '7bit';
-  return { body: endWithCrlf(body), top: { contentType: value('content-type'), transferEncoding } };
+  const pieces: Piece[] = [];
+  const { top } = addPart(await treeOf(parts, boundary, yieldNow), pieces, { boundary, parts: 0 });
+  const [only] = pieces;
+  const body = pieces.length === 1 && Buffer.isBuffer(only) ? only : await written(pieces, yieldNow);
+  return { body: endWithCrlf(body), top };
 }
 
-/** The parts as nodemailer gets them: large contents are replaced by stand-ins. */
-interface Pieces {
-  readonly text: StandIn | undefined;
-  readonly html: StandIn | undefined;
-  readonly attachments: readonly (Attachment & { readonly standIn: StandIn })[];
-}
-
-async function piecesOf(parts: BodyParts, large: LargeParts): Promise<Pieces> {
+/** Builds the tree. An inline attachment without a Content-ID gets one made from `boundary`. */
+async function treeOf(parts: BodyParts, boundary: string, yieldNow?: YieldNow): Promise<Leaf | Branch> {
   const { text, html, attachments } = parts;
-  return {
-    text: text === undefined ? undefined : await textPiece(text, large),
-    html: html === undefined ? undefined : await textPiece(html, large),
-    attachments: attachments.map((attachment) => ({ ...attachment, standIn: attachmentPiece(attachment, large) })),
-  };
+  const hasHtml = html !== undefined;
+  const [related, mixed]: [Leaf[], Leaf[]] = [[], []];
+  for (const [index, attachment] of attachments.entries()) {
+    if (index > 0) await yieldNow?.();
+    const isInline = attachment.disposition === 'inline';
+    const id = attachment.contentId ?? (isInline && hasHtml ? `${index}.${boundary}` : undefined);
+    (isInline && hasHtml ? related : mixed).push(await fileLeaf(attachment, id === undefined ? undefined : bareId(id)));
+  }
+  const alternatives: (Leaf | Branch)[] = text === undefined ? [] : [await textLeaf('plain', text, yieldNow)];
+  if (hasHtml) {
+    const leaf = await textLeaf('html', html, yieldNow);
+    const inRelated = { multipart: 'multipart/related; type="text/html"', parts: [leaf, ...related] };
+    alternatives.push(related.length === 0 ? leaf : inRelated);
+  }
+  const several = { multipart: 'multipart/alternative', parts: alternatives };
+  const content = alternatives.length > 1 ? [several] : alternatives;
+  if (mixed.length === 0) return content[0] ?? (await textLeaf('plain', ''));
+  return { multipart: 'multipart/mixed', parts: [...content, ...mixed] };
 }
 
-const lineEnd = /\r\n?|\n/g;
+const longestPlainLine = 76;
 
-function textPiece(text: string, large: LargeParts): StandIn | Promise<StandIn> {
-  if (text.length > largeOctets) return large.setTextAside(text);
-  // RFC 2046 §4.1.1: a line break of text is CRLF; nodemailer would let a bare CR pass (D11).
-  return { content: text.toWellFormed().replace(lineEnd, '\r\n') };
+/** Makes the part of a text, in UTF-8 with CRLF: as it is, or encoded where it is not ASCII, has NUL or lines over 76 octets. */
+async function textLeaf(subtype: 'plain' | 'html', text: string, yieldNow?: YieldNow): Promise<Leaf> {
+  // A lone surrogate becomes U+FFFD.
+  const given = Buffer.from(text, 'utf8');
+  const facts = await scanBody(given, yieldNow);
+  // RFC 2046 §4.1.1: a line break of text is CRLF (D11).
+  const content = facts.bareCr || facts.bareLf ? await repairLineEndings(given, yieldNow) : given;
+  const contentType = `text/${subtype}; charset=utf-8`;
+  if (!facts.eightBit && !facts.nul && facts.longestLine <= longestPlainLine) {
+    return { ...described(contentType, '7bit'), content };
+  }
+  const { encoding, bytes } = await encodeSmaller(content, { text: true, yieldNow });
+  return { ...described(contentType, encoding), content: bytes };
 }
 
-function attachmentPiece({ content, contentType }: Attachment, large: LargeParts): StandIn {
-  // RFC 2046 §5.2.1: an attached message is never encoded. For all other content base64 keeps each octet.
-  const isMessage = /^message\//i.test(contentType);
-  if (content.length > largeOctets) return isMessage ? large.setMessageAside(content) : large.setFileAside(content);
-  return isMessage ? { content } : { content, transferEncoding: 'base64' };
+function described(contentType: string, transferEncoding: string): Described {
+  const fields = `Content-Type: ${contentType}\r\nContent-Transfer-Encoding: ${transferEncoding}`;
+  return { top: { contentType, transferEncoding }, fields };
 }
 
 const control = /[\x00-\x1f\x7f]/g;
 
-function part({ content, transferEncoding }: StandIn) {
-  return { content, contentTransferEncoding: transferEncoding ?? (false as const) };
+/** nodemailer, which writes the fields of a file; loaded with the first file. */
+let writer: { readonly Node: typeof MimeNode; readonly root: MimeNode } | undefined;
+
+async function startWriter(): Promise<NonNullable<typeof writer>> {
+  const { default: Node } = await import('nodemailer/lib/mime-node');
+  return { Node, root: new Node('multipart/mixed') };
 }
 
-function alternative(subtype: 'plain' | 'html', standIn: StandIn | undefined) {
-  return standIn ? [{ ...part(standIn), contentType: `text/${subtype}; charset=utf-8` }] : [];
+/** Makes the part of an attachment. @param id its Content-ID, without brackets */
+async function fileLeaf(attachment: Attachment, id: string | undefined): Promise<Leaf> {
+  const { content, contentType, disposition, filename } = attachment;
+  const isEncoded = !isMessage(attachment);
+  writer ??= await startWriter();
+  const { Node, root } = writer;
+  const name = filename?.toWellFormed().replace(control, ' ');
+  // As a part of another it is given no fields of a message.
+  const node = new Node(contentType, { rootNode: root, parentNode: root, ...(name ? { filename: name } : {}) });
+  if (id !== undefined) node.setHeader('Content-ID', `<${id}>`);
+  if (isEncoded) node.setHeader('Content-Transfer-Encoding', 'base64');
+  node.setHeader('Content-Disposition', disposition);
+  const top = { contentType, transferEncoding: isEncoded ? 'base64' : '7bit' };
+  return { top, fields: node.buildHeaders(), content: isEncoded ? { base64: content } : content };
 }
 
-/** Builds the tree. An inline attachment without a Content-ID gets one made from `boundary`. */
-function treeOf({ text, html, attachments }: Pieces, boundary: string): MimeNode {
-  const composer = new MailComposer({
-    // nodemailer's `text` and `html` may not be empty; alternatives may.
-    alternatives: [...alternative('plain', text), ...alternative('html', html)],
-    attachments: attachments.map(({ contentType, disposition, contentId, filename, standIn }, index) => {
-      const id = contentId ?? (disposition === 'inline' && html ? `${index}.${boundary}` : undefined);
-      // nodemailer puts an attachment with a `cid` beside the HTML, as related to it.
-      const idOf = (bare: string) =>
-        disposition === 'inline' ? { cid: bare } : { headers: { 'Content-ID': `<${bare}>` } };
-      return {
-        ...part(standIn),
-        contentType,
-        contentDisposition: disposition,
-        filename: filename?.toWellFormed().replace(control, ' ') || false,
-        ...(id === undefined ? {} : idOf(bareId(id))),
-      };
-    }),
-    baseBoundary: boundary,
-    newline: 'win',
-    // All content is in memory: no content may make nodemailer open a file or a URL.
-    disableFileAccess: true,
-    disableUrlAccess: true,
-  });
-  return composer.compile();
+/** RFC 5322 §2.1.1: a field of fewer octets stands on one line. */
+const foldedFrom = 76;
+
+/** Adds the pieces of a part and of what is below it, in the order of the text; gives what the part says of itself. */
+function addPart(part: Leaf | Branch, pieces: Piece[], count: { readonly boundary: string; parts: number }): Described {
+  count.parts += 1;
+  if ('content' in part) {
+    pieces.push(part.content);
+    return part;
+  }
+  const boundary = `--_NmP-${count.boundary}-Part_${count.parts}`;
+  for (const [index, below] of part.parts.entries()) {
+    const at = pieces.push('') - 1;
+    const { fields } = addPart(below, pieces, count);
+    pieces[at] = `${index === 0 ? '' : '\r\n'}--${boundary}\r\n${fields}\r\n\r\n`;
+  }
+  pieces.push(`\r\n--${boundary}--\r\n`);
+  const [type, parameter] = [`${part.multipart};`, ` boundary="${boundary}"`];
+  const fold = `Content-Type: ${type}${parameter}`.length < foldedFrom ? '' : '\r\n';
+  const top = { contentType: `${type}${parameter}`, transferEncoding: '7bit' };
+  return { top, fields: `Content-Type: ${type}${fold}${parameter}` };
+}
+
+/** Writes the pieces one behind the other. */
+async function written(pieces: readonly Piece[], yieldNow?: YieldNow): Promise<Buffer> {
+  const sizes = pieces.map((piece) =>
+    typeof piece === 'string' || Buffer.isBuffer(piece) ? piece.length : base64Size(piece.base64.length),
+  );
+  const whole = Buffer.allocUnsafe(sizes.reduce((sum, size) => sum + size, 0));
+  let at = 0;
+  for (const piece of pieces) {
+    if (typeof piece === 'string') at += whole.write(piece, at, 'latin1');
+    else if (Buffer.isBuffer(piece)) at += piece.copy(whole, at);
+    else at = await writeBase64(whole, at, { content: piece.base64, yieldNow });
+  }
+  return whole;
 }

@@ -9,7 +9,7 @@ import { type TopLevel, walkMime } from '../mail/mime/mime-walk.ts';
 import type { Submission, Via } from '../policy/submission.ts';
 import type { Violation } from '../policy/violation.ts';
 import type { BodyPlanResult } from './body-plan.ts';
-import { attachmentViolations, type BodyParts, composeParts } from './compose-parts.ts';
+import { attachmentViolations, type BodyParts, composeParts, isMessage } from './compose-parts.ts';
 import type { WriteLongField } from './long-field.ts';
 import { repairParts } from './repair-parts.ts';
 
@@ -42,12 +42,13 @@ interface PlanContext extends PlanTurns {
   readonly via: Via;
 }
 
-/** Plans a body of parts (D21): it comes out in 7-bit form, so only attached messages can still need re-encoding. */
+/** Plans a body of parts (D21): it comes out in 7-bit form, so only attached messages are looked at again. */
 async function planParts(parts: BodyParts, context: PlanContext): Promise<BodyPlanResult> {
   const { via, yieldNow } = context;
   const violations = attachmentViolations(parts.attachments);
   if (violations.length > 0) return { ok: false, violations };
   const { body, top } = await composeParts(parts, via.sessionId, yieldNow);
+  if (!parts.attachments.some(isMessage)) return { ok: true, plan: { body, ...top } };
   const facts = await scanBody(body, yieldNow);
   const lines = facts.bareCr || facts.bareLf ? await repairLineEndings(body, yieldNow) : body;
   const result = await planOctets(lines, { ...context, top, facts });

@@ -1,6 +1,8 @@
 import { simpleParser } from 'mailparser';
+import MailComposer from 'nodemailer/lib/mail-composer';
 import { expect, test } from 'vitest';
 import { compose } from '../../src/compose/compose.ts';
+import { composeParts } from '../../src/compose/compose-parts.ts';
 import { planBody } from '../../src/compose/plan-body.ts';
 import type { Attachment, Submission, SubmissionBody } from '../../src/policy/submission.ts';
 import { checkedOf, messageUuid, noon, octetsOf, platform, submissionOf } from '../support/checked.ts';
@@ -227,4 +229,44 @@ test.each([
   });
   expect(planned.ok).toBe(true);
   expect(turns).toBeGreaterThan(8);
+});
+
+const composedAlike: readonly Parts[] = [
+  { text: 'Hi', html: '<p>Hi' },
+  { text: 'Hi\n', attachments: [attachment({ filename: 'a "quoted"; name.pdf' }), logo] },
+  { html: '<p>', attachments: [logo, attachment({ contentType: 'text/plain; charset=latin1; name=other' })] },
+  {
+    text: 'Hi',
+    html: '<p>',
+    attachments: [
+      attachment({ contentId: '<file@x>' }),
+      logo,
+      attachment({ filename: `${'長い'.repeat(60)}.pdf` }),
+      attachment({ filename: 'Résumé 2025.pdf', content: Buffer.alloc(20_000, 7) }),
+    ],
+  },
+];
+
+test.each(composedAlike)('nodemailer composes the same octets: case %#', async (parts) => {
+  const boundary = '0123456789abcdef';
+  const { text, html, attachments = [] } = parts;
+  const composer = new MailComposer({
+    alternatives: [
+      ...(text === undefined ? [] : [{ content: text, contentType: 'text/plain; charset=utf-8' }]),
+      ...(html === undefined ? [] : [{ content: html, contentType: 'text/html; charset=utf-8' }]),
+    ],
+    attachments: attachments.map(({ content, contentType, disposition, filename, contentId }) => ({
+      content,
+      contentType,
+      contentDisposition: disposition,
+      filename: filename ?? false,
+      ...(contentId === undefined ? {} : { cid: contentId }),
+      ...(contentId?.startsWith('<') ? { cid: undefined, headers: { 'Content-ID': contentId } } : {}),
+    })),
+    baseBoundary: boundary,
+    newline: 'win',
+  });
+  const octets = await composer.compile().build();
+  const { body } = await composeParts({ kind: 'parts', attachments: [], ...parts }, boundary);
+  expect(body.toString('latin1')).toBe(octets.toString('latin1', octets.indexOf('\r\n\r\n') + 4));
 });

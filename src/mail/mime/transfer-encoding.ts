@@ -29,9 +29,57 @@ const qpClass = Uint8Array.from({ length: 256 }, (_, octet) => {
 });
 
 /** Octets that `length` octets take in base64 with its line ends. */
-function base64Size(length: number): number {
+export function base64Size(length: number): number {
   const lines = Math.max(1, Math.ceil(length / base64LineOctets));
   return Math.ceil(length / 3) * 4 + (lines - 1) * 2;
+}
+
+/** Octets encoded before other work may run, whole lines. */
+const base64Slice = base64LineOctets * Math.floor(sliceSize / base64LineOctets);
+const base64Characters = Buffer.from('ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/', 'latin1');
+
+/**
+ * Writes a content as base64 into octets that have room for it (`base64Size`).
+ * @param yieldNow called between two slices of a large content
+ * @returns the index behind it
+ */
+export async function writeBase64(
+  target: Buffer,
+  at: number,
+  { content, yieldNow }: { readonly content: Buffer; readonly yieldNow?: YieldNow | undefined },
+): Promise<number> {
+  let end = at;
+  for (let start = 0; start < content.length; start += base64Slice) {
+    if (start > 0) {
+      await yieldNow?.();
+      end = writeLineEnd(target, end);
+    }
+    end = writeBase64Lines(target, end, content.subarray(start, start + base64Slice));
+  }
+  return end;
+}
+
+function writeLineEnd(target: Buffer, at: number): number {
+  target[at] = CR;
+  target[at + 1] = LF;
+  return at + 2;
+}
+
+/** Writes one slice octet by octet: a string of it would take as much memory again. */
+function writeBase64Lines(target: Buffer, at: number, content: Buffer): number {
+  const whole = content.length - (content.length % 3);
+  let end = at;
+  for (let from = 0; from < content.length; from += 3) {
+    if (from > 0 && from % base64LineOctets === 0) end = writeLineEnd(target, end);
+    if (from === whole) return end + target.write(content.toString('base64', whole), end, 'latin1');
+    const bits = ((content[from] ?? 0) << 16) | ((content[from + 1] ?? 0) << 8) | (content[from + 2] ?? 0);
+    target[end] = base64Characters[bits >> 18] ?? 0;
+    target[end + 1] = base64Characters[(bits >> 12) & 63] ?? 0;
+    target[end + 2] = base64Characters[(bits >> 6) & 63] ?? 0;
+    target[end + 3] = base64Characters[bits & 63] ?? 0;
+    end += 4;
+  }
+  return end;
 }
 
 /**
@@ -40,16 +88,8 @@ function base64Size(length: number): number {
  */
 export async function encodeBase64(content: Buffer, yieldNow?: YieldNow): Promise<Buffer> {
   const target = Buffer.allocUnsafe(base64Size(content.length));
-  const step = base64LineOctets * Math.floor(sliceSize / base64LineOctets);
-  let written = 0;
-  for (let start = 0; start < content.length; start += step) {
-    if (start > 0) await yieldNow?.();
-    const text = content.toString('base64', start, Math.min(start + step, content.length));
-    const lines = wrapBase64(text);
-    if (start > 0) written += target.write('\r\n', written, 'latin1');
-    written += target.write(lines, written, 'latin1');
-  }
-  return target.subarray(0, written);
+  await writeBase64(target, 0, { content, yieldNow });
+  return target;
 }
 
 function wrapBase64(text: string): string {
