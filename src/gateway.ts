@@ -4,12 +4,12 @@ import { join } from 'node:path';
 import { createAccounts, type GlobalKeyHash, type TokenHash } from './accounts/create-accounts.ts';
 import { createGuessing } from './accounts/guessing.ts';
 import { openTokenStore } from './accounts/token-store.ts';
-import { LiveStreams } from './admin/journal/live-endpoint.ts';
 import { createQueueLines } from './admin/queue/queue-lines.ts';
 import { createBodyBudget, defaultBodyLimit } from './base/body-budget.ts';
 import { type Clock, systemClock } from './base/clock.ts';
 import type { Database } from './base/database/database.ts';
 import { ConfigurationError } from './base/errors.ts';
+import { lazily } from './base/load/lazily.ts';
 import type { Logger } from './base/log.ts';
 import type { OwnDoor } from './base/net/own-doors.ts';
 import type { CarrierAnswer, CarrierQuestion, MetricValues, ProcessGroup } from './base/process-group.ts';
@@ -19,7 +19,6 @@ import { openConsole } from './console/console.ts';
 import type { DestinationView } from './deliver/transport.ts';
 import { createHttpApp } from './http/app.ts';
 import { createMetrics } from './http/metrics.ts';
-import { openProxy, type Proxy } from './proxy/proxy.ts';
 import { GatewayAddresses, type Listening } from './wiring/addresses.ts';
 import { watchCertificates } from './wiring/certificate-watch.ts';
 import { changeSettings, proxyConfigured } from './wiring/change-settings.ts';
@@ -28,7 +27,8 @@ import { openFigures } from './wiring/console/figures.ts';
 import { startQueueSamples } from './wiring/console/queue-samples.ts';
 import { httpAppParts, httpMetrics, httpsCertificates, listenHttp } from './wiring/http.ts';
 import { type Live, liveAccounts, type Settings } from './wiring/in-force.ts';
-import { createLiveEdge } from './wiring/live-edge.ts';
+import { createLiveEdge } from './wiring/live/live-edge.ts';
+import { type LiveProxy, openLiveProxy } from './wiring/live/live-proxy.ts';
 import { certificateOf, openMail } from './wiring/mail.ts';
 import { observeMetrics } from './wiring/metrics/observe-metrics.ts';
 import { processMetrics } from './wiring/metrics/process-metrics.ts';
@@ -156,20 +156,24 @@ async function makeParts(parts: Opening, running: Running, readiness: Readiness)
   const mail = await openMail({ ...shared, ownDoors }, running);
   figures.follow(mail.spool.events);
   const webhooks = await openWebhooks({ ...shared, events: mail.spool.events, addresses }, running);
-  const proxy = await openProxy({
+  const proxyParts = {
     ...proxyConfigured(config),
     database,
     tlsFolder: join(config.certsDir, 'tls'),
     ownDoors,
-    askCarrier: group && ((question) => group.askCarrier(question)),
+    askCarrier: group && ((question: CarrierQuestion) => group.askCarrier(question)),
     clock,
     log,
-  });
+  };
+  const proxy = await openLiveProxy(proxyParts, (families) => metrics.add({ families }));
   running.proxy = proxy;
   const isServing = (): boolean => readiness.isReady && !running.isDraining;
   const isReady = (): boolean => isServing() && !mail.fault();
   const hub = { journal: mail.journal, events: mail.spool.events };
-  const streams = new LiveStreams({ ...hub, places: group?.places }, isServing);
+  const streams = lazily(async () => {
+    const { LiveStreams } = await import('./admin/journal/live-endpoint.ts');
+    return new LiveStreams({ ...hub, places: group?.places }, isServing);
+  });
   const isServed = (): boolean => live.current.config.console.enabled;
   const pages = await openConsole({ ...shared, minutes: group?.minutes, isServing, isServed });
   const lines = createQueueLines(mail.spool, clock);
@@ -221,7 +225,7 @@ function makeRenewal(parts: Opening, made: Awaited<ReturnType<typeof makeParts>>
 }
 
 /** Opens the proxy applications in a process that has taken them over. */
-async function startProxy(proxy: Pick<Proxy, 'start'>, log: Logger): Promise<void> {
+async function startProxy(proxy: Pick<LiveProxy, 'start'>, log: Logger): Promise<void> {
   try {
     await proxy.start();
   } catch (err) {
@@ -239,7 +243,7 @@ async function openParts(parts: Opening, running: Running): Promise<Gateway> {
   metrics.add(webhooks);
   metrics.add(httpMetrics(http, edge));
   metrics.add(processMetrics({ bodies, guessing, droppedLogLines: parts.droppedLogLines ?? (() => 0) }));
-  metrics.add({ families: [...proxy.metrics, ...certificates.families] });
+  metrics.add(certificates);
   metrics.add(reloader);
   metrics.add(observeMetrics(() => live.current.config));
   // Before anything listens, so that no mail is taken under a configuration whose applications break a rule.

@@ -3,9 +3,9 @@
 import { silentLog } from '../base/log.ts';
 import type { Config } from '../config.ts';
 import type { StoredApplication } from '../proxy/application/application.ts';
+import { proxyAccounts } from '../proxy/application/proxy-accounts.ts';
 import { writeListening } from '../proxy/application/written-ports.ts';
 import { storedPlans } from '../proxy/plane/stored-plans.ts';
-import { proxyAccounts } from '../proxy/proxy.ts';
 import { openApplicationStore } from '../proxy/store/sqlite-application-store.ts';
 import { withDatabase } from './command/choose-account.ts';
 import { columns, configOption, defineCommand } from './command/command.ts';

@@ -12,14 +12,9 @@ import { fileWarnings } from '../bootstrap/check-files.ts';
 import { bootstrap, type DevelopmentToken, ensureDevelopmentToken, readKeys, wholeKeys } from '../bootstrap.ts';
 import { type Config, type ConfigPlace, configuredGlobalKeys, configuredTokens, loadConfig } from '../config.ts';
 import { offerSignIn, openSessionStore } from '../console/session-store.ts';
-import { openGateway } from '../gateway.ts';
-import { openProcesses } from '../processes/open-processes.ts';
-import { serveAsProcess } from '../processes/serve-as-process.ts';
 import type { Server } from '../processes/server.ts';
-import { loadSettings } from '../wiring/load-settings.ts';
 import { openDatabaseOf } from '../wiring/open-database.ts';
 import { openServerSocket } from '../wiring/server-socket.ts';
-import { tableMigrations } from '../wiring/table-versions.ts';
 import { renderBanner, renderSignIn, renderTokenNote } from './banner.ts';
 import { type CommandIo, configOption, defineCommand } from './command/command.ts';
 import { startWaiting } from './start-waiting.ts';
@@ -147,7 +142,10 @@ interface Opening extends Serving {
 /** What is made and checked once, before the gateway or the processes open. */
 async function prepare(config: Config, io: CommandIo, { log, database }: { log: OpenLog['log']; database: Database }) {
   // Other gateways may keep a table locked for long: this is where the start waits for that.
-  if ('url' in config.database) for (const one of tableMigrations.postgres) await database.migrate(one);
+  if ('url' in config.database) {
+    const { tableMigrations } = await import('../wiring/table-versions.ts');
+    for (const one of tableMigrations.postgres) await database.migrate(one);
+  }
   const parts = { env: io.env, tokens: await openTokenStore(database), clock: systemClock };
   // What is missing ends the start, but hides no warning.
   for (const line of config.warnings) log.warn(line);
@@ -169,7 +167,7 @@ async function openServer(config: Config, io: CommandIo, { openedLog, place, sig
     isInUse = config.processes === 1;
     if (!isInUse) await aboutToListen();
     const server: Server = isInUse
-      ? await openGateway({
+      ? await (await import('../gateway.ts')).openGateway({
           config,
           keys,
           tokens: configuredTokens(config, io.env),
@@ -177,10 +175,10 @@ async function openServer(config: Config, io: CommandIo, { openedLog, place, sig
           database,
           log,
           droppedLogLines: openedLog.dropped,
-          load: () => loadSettings(place, systemClock),
+          load: async () => (await import('../wiring/load-settings.ts')).loadSettings(place, systemClock),
           aboutToListen,
         })
-      : await openProcesses({ config, place, log, signalled });
+      : await (await import('../processes/open-processes.ts')).openProcesses({ config, place, log, signalled });
     const token = server.listening.length > 0 ? await ensureDevelopmentToken(config, parts) : undefined;
     const signIn = server.listening.length > 0 ? await signInPath(config, database) : undefined;
     if (!isInUse) await database.close();
@@ -286,6 +284,7 @@ under a supervisor that starts them again when they die; docs/operations.md tell
       // The supervisor reads the configuration again for all. A signal that goes to every process of a service must not end this.
       process.on('SIGHUP', () => undefined);
       const signalled = untilSignal().first;
+      const { serveAsProcess } = await import('../processes/serve-as-process.ts');
       return await serveAsProcess({ ...io, signalled, dieOnSurprise, patienceMs: servingPatienceMs });
     }
     const { config, place } = configOf(io, options);

@@ -9,7 +9,7 @@ import { type TopLevel, walkMime } from '../mail/mime/mime-walk.ts';
 import type { Submission, Via } from '../policy/submission.ts';
 import type { Violation } from '../policy/violation.ts';
 import type { BodyPlanResult } from './body-plan.ts';
-import { attachmentViolations, type BodyParts, composeParts, isMessage } from './compose-parts.ts';
+import type { BodyParts } from './compose-parts.ts';
 import type { WriteLongField } from './long-field.ts';
 import { repairParts } from './repair-parts.ts';
 
@@ -45,6 +45,8 @@ interface PlanContext extends PlanTurns {
 /** Plans a body of parts (D21): it comes out in 7-bit form, so only attached messages are looked at again. */
 async function planParts(parts: BodyParts, context: PlanContext): Promise<BodyPlanResult> {
   const { via, yieldNow } = context;
+  // What composes parts is large, and a gateway that takes mail by SMTP alone never asks for it.
+  const { attachmentViolations, composeParts, isMessage } = await import('./compose-parts.ts');
   const violations = attachmentViolations(parts.attachments);
   if (violations.length > 0) return { ok: false, violations };
   const { body, top } = await composeParts(parts, via.sessionId, yieldNow);

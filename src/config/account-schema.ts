@@ -1,7 +1,7 @@
 // The schema of accounts. The keys for mail, edge and proxy stand together in one list (D50, D65, D85, D93, D99).
 
-import { Type } from 'typebox';
 import { scopes } from '../accounts/account.ts';
+import { Type } from '../base/schema/schema-type.ts';
 import { ruleContentTypes } from '../edge/custom/custom-error-rules.ts';
 import { eventKinds } from '../events/mail-event.ts';
 import { stripSetNames } from '../policy/strip-sets.ts';

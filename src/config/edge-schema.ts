@@ -1,6 +1,6 @@
 // The HTTP, edge and proxy parts of the schema (D60-D88, D99).
 
-import { Type } from 'typebox';
+import { Type } from '../base/schema/schema-type.ts';
 import { maxAddresses } from '../proxy/rules/reading.ts';
 import { customErrors } from './account-schema.ts';
 import * as value from './value-types.ts';

@@ -1,6 +1,6 @@
 // The mail part of the schema: platform, SMTP, REST, routes, delivery (D26-D29, D40-D42a, D96, D98).
 
-import { Type } from 'typebox';
+import { Type } from '../base/schema/schema-type.ts';
 import { dkimKeys, policy } from './account-schema.ts';
 import * as value from './value-types.ts';
 

@@ -1,6 +1,7 @@
 // The schema of the whole configuration file: one for mail, edge and proxy; every top-level key may be absent (D99).
 
-import { type Static, Type } from 'typebox';
+import type { Static } from 'typebox';
+import { Type } from '../base/schema/schema-type.ts';
 import { account, webhookSettings } from './account-schema.ts';
 import { consolePages, edge, http, proxy, zone } from './edge-schema.ts';
 import {

@@ -1,7 +1,9 @@
-// Checks a value against the schema. typebox judges; this file turns its errors into faults that say what is wanted.
+// Checks a value against the schema. typebox judges what does not fit; this file turns its errors into faults that say what is wanted.
 
+import { createRequire } from 'node:module';
 import { closest } from '../base/closest.ts';
-import { compileSchema, type SchemaError } from '../base/schema-judge.ts';
+import { fitsPlainly } from '../base/schema/fits-plainly.ts';
+import type * as SchemaJudging from '../base/schema-judge.ts';
 import { type ConfigFault, type ConfigPath, kindOf, quote } from './fault.ts';
 import { type FileContents, schema } from './schema.ts';
 
@@ -96,7 +98,7 @@ function hintFor(node: Node, value: unknown): string {
   return '';
 }
 
-function faultsOf(error: SchemaError, top: Place): ConfigFault[] {
+function faultsOf(error: SchemaJudging.SchemaError, top: Place): ConfigFault[] {
   const at = placeOf(top, error.instancePath);
   if (!at) return [];
   const place = chooseBranch(at);
@@ -108,17 +110,29 @@ function faultsOf(error: SchemaError, top: Place): ConfigFault[] {
   return [wrongValue(at)];
 }
 
-const judge = compileSchema(schema);
+let judge: SchemaJudging.SchemaJudge | undefined;
+
+/** The judge that can tell what is wrong. It is loaded when something is, and at once, because a configuration is read at once. */
+function fullJudge(): SchemaJudging.SchemaJudge {
+  const load: (file: string) => typeof SchemaJudging = createRequire(import.meta.url);
+  judge ??= load('../base/schema-judge.ts').compileSchema(schema);
+  return judge;
+}
 
 /** Whether the value is what the schema says. */
 export function isFileContents(value: unknown): value is FileContents {
-  return judge.fits(value);
+  return fitsPlainly(schema, value) || fullJudge().fits(value);
 }
 
 /** All faults of a value, in the order of the schema. */
 export function schemaFaults(value: unknown): ConfigFault[] {
+  if (fitsPlainly(schema, value)) return [];
   const top: Place = { node: schema, value, schemaPath: '#', path: [] };
-  return keepOneEach(judge.errors(value).flatMap((error) => faultsOf(error, top)));
+  return keepOneEach(
+    fullJudge()
+      .errors(value)
+      .flatMap((error) => faultsOf(error, top)),
+  );
 }
 
 /** Keeps one fault per path, and none for a value whose parts have faults of their own (a union reports itself, too). */

@@ -2,8 +2,9 @@
 
 import { isIP } from 'node:net';
 import iconv from 'iconv-lite';
-import { type TProperties, type TSchema, Type } from 'typebox';
+import type { TProperties, TSchema } from 'typebox';
 import { isDay } from '../accounts/observe-period.ts';
+import { Type } from '../base/schema/schema-type.ts';
 import { readPattern, readTarget } from '../deliver/staging/recipient-rules.ts';
 import { asciiDomain } from '../mail/address/domain.ts';
 import { isPortRange, parseListen, parseNetwork } from './addresses.ts';

@@ -10,8 +10,6 @@ import type { Logger } from '../base/log.ts';
 import type { SharedMinutes } from '../base/process-group.ts';
 import type { BrowserSessions } from '../http/authorization.ts';
 import type { RootPlugin, V4App } from '../http/v4-app.ts';
-import { pageRoutes } from './page-routes.ts';
-import { sessionRoutes } from './session-routes.ts';
 import { openSessionStore } from './session-store.ts';
 import { type SessionParts, Sessions } from './sessions.ts';
 import { SignInRate } from './sign-in-rate.ts';
@@ -54,7 +52,9 @@ export async function openConsole(parts: ConsoleParts): Promise<Console> {
       const signIn = { ...parts, ...settings, sessions, store, rate, allAccounts: () => all, now: () => clock.now() };
       return {
         sessions,
-        console(app, onAuthFailure) {
+        async console(app, onAuthFailure) {
+          const { pageRoutes } = await import('./page-routes.ts');
+          const { sessionRoutes } = await import('./session-routes.ts');
           pageRoutes(app);
           void app.register(async (scope: V4App) =>
             sessionRoutes(scope, { ...signIn, onAuthFailure }, parts.isServing),

@@ -1,11 +1,12 @@
 // Makes the transport of a route.
 
 import type { Clock } from '../base/clock.ts';
+import { lazily } from '../base/load/lazily.ts';
 import type { Logger } from '../base/log.ts';
 import { CaptureTransport } from './capture.ts';
 import type { ConnectionBudget } from './hop/connection-budget.ts';
 import { type HopShares, wholeShares } from './hop/hop-share.ts';
-import { type MxFacilities, MxHops } from './mx/mx-hops.ts';
+import type { MxFacilities } from './mx/mx-hops.ts';
 import type { NextHops } from './next-hop.ts';
 import { type DeliverySettings, domainLimits, type MxRoute, routeLimits, type SmarthostRoute } from './settings.ts';
 import { smarthostHops } from './smarthost.ts';
@@ -36,8 +37,14 @@ export interface TransportParts {
 function hopsOf(route: SmarthostRoute | MxRoute, parts: TransportParts): NextHops {
   const { hostname, resolver } = parts.settings;
   if (route.type === 'smarthost') return smarthostHops(route, { ...parts, hostname });
-  if (!parts.mx) throw new Error(`Route "${route.name}" goes by MX, and what that needs is not given`);
-  return new MxHops({ ...parts, route, hostname, resolver, facilities: parts.mx });
+  const { mx: facilities } = parts;
+  if (!facilities) throw new Error(`Route "${route.name}" goes by MX, and what that needs is not given`);
+  // DNS, MTA-STS and DANE come with the first message that leaves by MX.
+  const hops = lazily(async () => {
+    const { MxHops } = await import('./mx/mx-hops.ts');
+    return new MxHops({ ...parts, route, hostname, resolver, facilities });
+  });
+  return { find: async (domain, tls, account) => await (await hops()).find(domain, tls, account) };
 }
 
 /** Makes the transport of a route, which is that of a share. */

@@ -7,6 +7,7 @@ import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../base/log.ts';
 import { addressTest } from '../base/net/address-test.ts';
 import type { Arrival, HttpFront } from '../http/front.ts';
+import { apiHostSet } from '../http/route.ts';
 import { admit } from './admission.ts';
 import { type AnswerSink, responseSink, socketSink } from './answer-sink.ts';
 import { watchClient } from './closed-client.ts';
@@ -43,11 +44,6 @@ export interface EdgeParts extends Pick<ErrorAnswerParts, 'negotiate' | 'default
 
 /** Used where no proxy is trusted: forwarding fields are then not read at all. */
 const noLines: ErrorRequest['header'] = () => [];
-
-/** Canonical text of an API host: an IPv6 address in brackets, as a Host has it. */
-function apiHost(host: string): string {
-  return host.includes(':') ? new URL(`http://[${host}]`).hostname : host.toLowerCase();
-}
 
 /** Whether a request asks for WebSocket, the only upgrade (D66). Any other protocol, such as h2c, could smuggle requests. */
 function asksForWebSocket({ method, headers }: IncomingMessage): boolean {
@@ -99,7 +95,7 @@ export function createEdge(parts: EdgeParts): Edge {
 
   return {
     open: () => requests.open(),
-    hosts: { isZone: (host) => zones.has(host), apiHosts: new Set(parts.apiHosts.map(apiHost)) },
+    hosts: { isZone: (host) => zones.has(host), apiHosts: apiHostSet(parts.apiHosts) },
     answer(request: IncomingMessage, response: ServerResponse, arrival) {
       const exchange = begin(request, arrival, responseSink(response, arrival.rayId));
       handle(exchange, (forwarded) => origins.forward(request, response, forwarded));

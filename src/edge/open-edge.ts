@@ -5,7 +5,6 @@ import type { Database } from '../base/database/database.ts';
 import type { Logger } from '../base/log.ts';
 import type { HttpFront } from '../http/front.ts';
 import type { V4Plugin } from '../http/v4-app.ts';
-import { customErrorEndpoints } from './custom/custom-error-endpoints.ts';
 import { type CustomErrorsParts, followCustomErrors, openCustomErrors } from './custom/custom-errors.ts';
 import { createEdge, type EdgeParts } from './edge.ts';
 import { defaultAnswer } from './errors/default-answer.ts';
@@ -29,8 +28,8 @@ export interface OpenEdgeParts
 /** The edge with all its parts. */
 export interface OpenEdge {
   readonly front: HttpFront;
-  /** Endpoints of custom errors. */
-  readonly plugins: readonly V4Plugin[];
+  /** Loads the endpoints of custom errors. */
+  plugins(): Promise<readonly V4Plugin[]>;
   /** Requests and upgraded connections that origins have open now. */
   open(): number;
   /** Requests to the edge that are open now, upgraded connections among them. */
@@ -71,7 +70,10 @@ export async function openEdge(parts: OpenEdgeParts): Promise<OpenEdge> {
   const following = followCustomErrors(customErrors, database.changes);
   return {
     front,
-    plugins: [customErrorEndpoints({ customErrors, log })],
+    async plugins() {
+      const { customErrorEndpoints } = await import('./custom/custom-error-endpoints.ts');
+      return [customErrorEndpoints({ customErrors, log })];
+    },
     open: () => origins.open(),
     requests: () => front.open(),
     async close(withinMs) {

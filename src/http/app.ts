@@ -1,42 +1,21 @@
-// The HTTP app: Fastify behind plain node:http and node:https listeners, so that hostnames of zones can be routed before Fastify
-// looks at a request (D67, D68). Under /client/v4 every answer is a v4 envelope; elsewhere the API refuses by one line of text.
+// The HTTP app: plain node:http and node:https listeners, so that hostnames of zones can be routed before the API looks at a
+// request (D67, D68). The API itself is loaded with the first request to it.
 
-import { createServer } from 'node:http';
-import Fastify from 'fastify';
-import { createGuessing, type Guessing } from '../accounts/guessing.ts';
-import { type BodyBudget, createBodyBudget, defaultBodyLimit } from '../base/body-budget.ts';
-import type { Clock } from '../base/clock.ts';
 import { ConfigurationError } from '../base/errors.ts';
 import { listenFault } from '../base/net/listen-fault.ts';
 import type { SharedConnections } from '../base/process-group.ts';
-import { AllowedMethods } from './allowed-methods.ts';
-import { createDocuments } from './documents.ts';
-import { type AnswerTable, refuse } from './envelope.ts';
-import { type Answerer, createHandlers, type HttpFront, rayOf } from './front.ts';
+import type { ApiParts } from './api.ts';
+import { createHandlers, type HttpFront } from './front.ts';
+import { LateApi } from './late-api.ts';
 import type { BoundHttp } from './listener/accepting.ts';
 import { type ConnectionLimit, type ConnectionLimits, createConnectionLimit } from './listener/connection-limit.ts';
 import type { OpenHttp } from './listener/connections.ts';
 import { createListener, type HttpListener, type ListenerHandlers, type ListenerTls } from './listener/listener.ts';
-import type { DocumentedRoute } from './openapi.ts';
-import { answerPlainly, type PlainParts, plainRoutes } from './plain-routes.ts';
-import { schemaCompiler } from './schema-compiler.ts';
-import type { RootPlugin, SchemaTypes, V4App } from './v4-app.ts';
-import { type V4Parts, v4Routes } from './v4-routes.ts';
 
 /** What the app is made from. */
-export interface HttpAppParts extends Omit<PlainParts, 'guessing'>, Omit<V4Parts, 'guessing' | 'bodies'> {
-  readonly answers: AnswerTable;
-  /** The room in memory for bodies, which all protocols share; absent: the app has its own. */
-  readonly bodies?: BodyBudget;
-  /** The count of wrong tokens, which all protocols share; absent: the app has its own. */
-  readonly guessing?: Guessing;
-  readonly clock: Clock;
-  /** Networks of proxies whose X-Forwarded-For is believed (D66). */
-  readonly trustedProxies?: readonly string[];
+export interface HttpAppParts extends ApiParts {
   /** Answers requests for zones, and those that are neither for a zone nor for the API (D67). Absent: these get a plain 404. */
   readonly front?: HttpFront;
-  /** The console's routes, served on the API's own hosts; absent: it is not served. */
-  readonly console?: RootPlugin;
   /** Milliseconds that a request has for its body; absent: 300,000. */
   readonly bodyTimeoutMs?: number;
   /** Absent: as many connections as come. */
@@ -100,65 +79,22 @@ const listenSettings = {
 /** The handlers of each kind of listener. */
 type Answering = Readonly<Record<'http' | 'https' | 'admin', ListenerHandlers>>;
 
-/** Stands where Fastify would ask for a compiler before one is set. */
-function neverAsked(): never {
-  throw new Error('Every route is made after the compilers of its schemas were set');
+/** The handlers, and the API behind them. */
+interface Made {
+  readonly answering: Answering;
+  readonly api: LateApi;
 }
 
-/** Makes the routes of the API, and what stands before them. */
-async function createAnswering(parts: HttpAppParts, onAuthFailure: () => void): Promise<Answering> {
-  let toFastify: Answerer | undefined;
-  const methods = new AllowedMethods();
-  const app = Fastify({
-    // Fastify answers; it never listens itself.
-    serverFactory: (handler) => {
-      toFastify = handler;
-      return createServer();
-    },
-    logger: false,
-    genReqId: (request) => rayOf(request),
-    trustProxy: parts.trustedProxies && parts.trustedProxies.length > 0 ? [...parts.trustedProxies] : false,
-    return503OnClosing: false,
-    routerOptions: { maxParamLength: 500 },
-    // Fastify loads a hundred modules for its own compilers, though those set below are used.
-    schemaController: { compilersFactory: { buildValidator: neverAsked, buildSerializer: neverAsked } },
-    frameworkErrors: (_error, request, reply) => {
-      const message = 'The path has a percent-encoding that is none';
-      if (request.raw.url?.startsWith('/client/v4/') === true) {
-        const path = request.raw.url.slice(0, 200);
-        parts.log.info(
-          { session: request.id, method: request.method, path, status: 400, client: request.ip },
-          'request',
-        );
-        void refuse(reply, [{ token: 'E_VALIDATION_ERROR', message }]);
-      } else answerPlainly(reply.raw, 400, message);
-    },
-  }).withTypeProvider<SchemaTypes>();
-  app.setValidatorCompiler(schemaCompiler);
-  app.setSerializerCompiler(() => (data) => JSON.stringify(data));
-  app.decorate('answers', parts.answers);
-  app.decorateRequest('submitter', undefined);
-  app.decorateRequest('mayGoOn', undefined);
-  app.decorateRequest('document', undefined);
-  app.decorateRequest('bodyHold', undefined);
-  app.decorateRequest('bodyOctets', 0);
-  app.decorateRequest('bodyDigest', undefined);
-  const routes: DocumentedRoute[] = [];
-  const { guessing = createGuessing(), bodies = createBodyBudget(defaultBodyLimit()) } = parts;
-  const documents = createDocuments(routes, parts.answers);
-  plainRoutes(app, { ...parts, guessing }, { documents, methods, onAuthFailure });
-  v4Routes(app, { ...parts, guessing, bodies }, { routes, methods, onAuthFailure });
-  const { console: pages } = parts;
-  if (pages) void app.register(async (scope: V4App) => pages(scope, onAuthFailure));
-  await app.ready();
-  if (!toFastify) throw new Error('Fastify has no handler');
-  const shared = { ...parts, front: parts.front, toFastify, hasConsole: pages !== undefined };
+function makeAnswering(parts: HttpAppParts, onAuthFailure: () => void): Made {
+  const api = new LateApi(parts, onAuthFailure);
+  const shared = { ...parts, front: parts.front, toApi: api.answer, hasConsole: parts.console !== undefined };
   const serves = parts.admin ? 'zones' : 'all';
-  return {
+  const answering = {
     http: createHandlers({ ...shared, scheme: 'http', serves }),
     https: createHandlers({ ...shared, scheme: 'https', serves }),
     admin: createHandlers({ ...shared, scheme: 'http', serves: 'api' }),
   };
+  return { answering, api };
 }
 
 /** Makes the app; it binds nothing before `listen`. */
@@ -171,8 +107,7 @@ class App implements HttpApp {
   readonly #listeners: HttpListener[] = [];
   readonly #limit: ConnectionLimit;
   readonly #adminLimit: ConnectionLimit | undefined;
-  #answering: Promise<Answering> | undefined;
-  #current: Answering | undefined;
+  #current: Made;
   #authFailures = 0;
 
   constructor(parts: HttpAppParts) {
@@ -180,14 +115,17 @@ class App implements HttpApp {
     const { limits = noLimits, trustedProxies, sharedConnections: shared } = parts;
     this.#limit = createConnectionLimit(limits, trustedProxies, shared?.('http'));
     this.#adminLimit = parts.admin && createConnectionLimit(parts.admin.limits, trustedProxies, shared?.('admin'));
+    this.#current = this.#make(parts);
   }
 
-  #make(parts: HttpAppParts): Promise<Answering> {
-    return createAnswering(parts, () => (this.#authFailures += 1));
+  #make(parts: HttpAppParts): Made {
+    return makeAnswering(parts, () => (this.#authFailures += 1));
   }
 
   async prepare(parts: HttpAppParts): Promise<() => void> {
-    const next = await this.#make(parts);
+    const next = this.#make(parts);
+    // Where the API is in use, what is wrong with it is found before anything changes.
+    if (this.#current.api.isLoaded) await next.api.load();
     return () => {
       this.#limit.follow(parts.limits ?? noLimits, parts.trustedProxies);
       if (parts.admin) this.#adminLimit?.follow(parts.admin.limits, parts.trustedProxies);
@@ -213,11 +151,8 @@ class App implements HttpApp {
     },
   ): Promise<BoundHttp> {
     const { kind, limit, tls } = options;
-    this.#answering ??= this.#make(this.#parts);
-    const first = await this.#answering;
-    this.#current ??= first;
     const scheme = tls ? 'https' : 'http';
-    const now = (): ListenerHandlers => (this.#current ?? first)[kind];
+    const now = (): ListenerHandlers => this.#current.answering[kind];
     const listener = createListener({
       handlers: {
         request: (request, response) => now().request(request, response),

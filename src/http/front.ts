@@ -119,7 +119,7 @@ export interface HandlerParts {
   readonly scheme: 'http' | 'https';
   /** What the listener serves; absent: all. */
   readonly serves?: Serves | undefined;
-  readonly toFastify: Answerer;
+  readonly toApi: Answerer;
   /** Whether the console is served where the API is; absent: no. */
   readonly hasConsole?: boolean | undefined;
   readonly log: Logger;
@@ -127,12 +127,12 @@ export interface HandlerParts {
   readonly bodyTimeoutMs?: number | undefined;
 }
 
-/** The destinations that Fastify answers. */
+/** The destinations that the API answers. */
 const ours: ReadonlySet<RequestRoute['destination']> = new Set(['api', 'home', 'console']);
 
 /** Makes the handlers of a listener, which route each request and have it answered (D67, D68). */
 export function createHandlers(parts: HandlerParts): ListenerHandlers {
-  const { front, scheme, serves, toFastify, log, hasConsole } = parts;
+  const { front, scheme, serves, toApi, log, hasConsole } = parts;
   const hosts = front?.hosts ?? noHosts;
   const routeOf = (request: IncomingMessage): RequestRoute => {
     const { method = 'GET', url = '/', rawHeaders } = request;
@@ -160,7 +160,7 @@ export function createHandlers(parts: HandlerParts): ListenerHandlers {
       } else if (isOurs) {
         rays.set(request, rayId);
         cutSlowBody(request, response, parts);
-        toFastify(request, response);
+        toApi(request, response);
       } else answerPlainly(response, 404, 'Not found');
     },
     takesUpgrade(request) {

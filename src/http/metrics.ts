@@ -1,8 +1,13 @@
 // The process's metrics in Prometheus form (D97), by prom-client.
 
-import { type Aggregator, Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import type { Aggregator } from 'prom-client';
+import Counter from 'prom-client/lib/counter.js';
+import Gauge from 'prom-client/lib/gauge.js';
+import Histogram from 'prom-client/lib/histogram.js';
+import Registry from 'prom-client/lib/registry.js';
+import { lazily } from '../base/load/lazily.ts';
 import type { MetricValues } from '../base/process-group.ts';
-import { createPaced } from './paced.ts';
+import { createPaced } from './scrape/paced.ts';
 import type { V4Token } from './v4-code.ts';
 
 /** Counts events, and renders the text that /metrics serves. */
@@ -198,6 +203,16 @@ function addGauge({ name, help, kind, read, over }: GaugeSource, registers: Regi
 /** Gauges of prom-client with names of counters. Their numbers are the sums of `nodejs_active_handles` and the like. */
 const misnamed = ['handles', 'requests', 'resources'].map((what) => `nodejs_active_${what}_total`);
 
+/**
+ * Adds what prom-client tells of every process. It comes with the first reader: it wakes the process a hundred times a second,
+ * to see how late it is, and looks at each collection of garbage.
+ */
+async function addProcess(registry: Registry): Promise<void> {
+  const { collectDefaultMetrics } = await import('prom-client');
+  collectDefaultMetrics({ register: registry });
+  for (const name of misnamed) registry.removeSingleMetric(name);
+}
+
 /** Milliseconds from the beginning of one reading to the beginning of the next, however many ask. */
 const readingPaceMs = 100;
 /** The most callers that may wait for the next reading. */
@@ -228,8 +243,6 @@ function histograms(registers: Registry[]): { readonly latency: Histogram<'route
  */
 export function createMetrics(sources: MetricSources = {}, sum?: (own: MetricValues) => Promise<string>): Metrics {
   const registry = new Registry();
-  collectDefaultMetrics({ register: registry });
-  for (const name of misnamed) registry.removeSingleMetric(name);
   const registers = [registry];
   const accepted = new Counter({
     name: 'postern_messages_accepted_total',
@@ -283,8 +296,16 @@ export function createMetrics(sources: MetricSources = {}, sum?: (own: MetricVal
   });
   const { latency, groups } = histograms(registers);
   const edge = countEdge(registers);
-  const text = async (): Promise<string> =>
-    sum ? await sum(await registry.getMetricsAsJSON()) : await registry.metrics();
+  const ofProcess = lazily(() => addProcess(registry));
+  const values = async (): Promise<MetricValues> => {
+    await ofProcess();
+    return await registry.getMetricsAsJSON();
+  };
+  const text = async (): Promise<string> => {
+    if (sum) return await sum(await values());
+    await ofProcess();
+    return await registry.metrics();
+  };
   const read = createPaced(async () => ({ contentType: registry.contentType, text: await text() }), {
     paceMs: readingPaceMs,
     maxWaiting: maxWaitingReaders,
@@ -312,7 +333,7 @@ export function createMetrics(sources: MetricSources = {}, sum?: (own: MetricVal
     suppressed: (source) => suppressions.inc({ source }),
     edgeRequest: edge,
     rulesCutOff: (zone) => rulesCutOff.inc({ zone }),
-    values: () => registry.getMetricsAsJSON(),
+    values,
     render: read,
   };
 }

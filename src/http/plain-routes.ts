@@ -8,8 +8,8 @@ import type { Logger } from '../base/log.ts';
 import type { AllowedMethods } from './allowed-methods.ts';
 import type { Documents } from './documents.ts';
 import { isHeadTooLarge } from './listener/head-octets.ts';
-import { type MetricsToken, refuseReader } from './metrics-token.ts';
 import { type FixedDocument, isHeldBy } from './page/fixed-document.ts';
+import { type MetricsToken, refuseReader } from './scrape/metrics-token.ts';
 import type { V4App } from './v4-app.ts';
 
 /** Answers one line of text. The header field Ray-ID must be set before. */
@@ -52,21 +52,46 @@ function fixed({ headers }: FastifyRequest, reply: FastifyReply, document: Fixed
   return isHeldBy(headers['if-none-match'], document) ? reply.code(304).send() : reply.send(document.body);
 }
 
+/** An answer to a probe or scraper. */
+interface ProbeAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly text: string;
+}
+
+function probed(status: number, text: string, more: Readonly<Record<string, string>> = {}): ProbeAnswer {
+  const headers = { ...more, 'Content-Type': 'text/plain; charset=utf-8', 'Cache-Control': 'no-store' };
+  return { status, headers, text: `${text}\n` };
+}
+
+function answered(reply: FastifyReply, { status, headers, text }: ProbeAnswer): FastifyReply {
+  return reply.code(status).headers(headers).send(text);
+}
+
+/** What probes and scrapers ask all the time, by path. Whether a reader may see the metrics is judged before. */
+export const probeAnswers = {
+  '/livez': async (): Promise<ProbeAnswer> => probed(200, 'live'),
+  '/readyz': async ({ ready }: Pick<PlainParts, 'ready'>): Promise<ProbeAnswer> =>
+    (await ready()) ? probed(200, 'ready') : probed(503, 'not ready'),
+  '/metrics': async ({ metrics }: Pick<PlainParts, 'metrics'>): Promise<ProbeAnswer> => {
+    const read = await metrics();
+    if (!read) return probed(503, 'Too many readers at once', { 'Retry-After': '1' });
+    const headers = { 'Content-Type': read.contentType, 'Cache-Control': 'no-store' };
+    return { status: 200, headers, text: read.text };
+  },
+} as const;
+
 /** Registers the routes outside /client/v4. */
 export function plainRoutes(app: V4App, parts: PlainParts, { methods, documents, onAuthFailure }: KnownRoutes): void {
   const { metricsToken, guessing, log } = parts;
   app.addHook('onRoute', ({ url, method }) => methods.add(url, [method].flat()));
-  app.get('/livez', async (_request, reply) => plain(reply, 200, 'live'));
-  app.get('/readyz', async (_request, reply) =>
-    (await parts.ready()) ? plain(reply, 200, 'ready') : plain(reply, 503, 'not ready'),
-  );
+  app.get('/livez', async (_request, reply) => answered(reply, await probeAnswers['/livez']()));
+  app.get('/readyz', async (_request, reply) => answered(reply, await probeAnswers['/readyz'](parts)));
   app.get('/metrics', async (request, reply) => {
     const refused =
       metricsToken && (await refuseReader(request, { token: metricsToken, guessing, log, onAuthFailure }));
     if (refused) return plain(reply.headers(refused.headers), refused.status, refused.text);
-    const metrics = await parts.metrics();
-    if (!metrics) return plain(reply.header('Retry-After', '1'), 503, 'Too many readers at once');
-    return reply.header('Cache-Control', 'no-store').type(metrics.contentType).send(metrics.text);
+    return answered(reply, await probeAnswers['/metrics'](parts));
   });
   app.get('/openapi.json', async (request, reply) => fixed(request, reply, documents().openApi));
   app.get('/docs', async (request, reply) => fixed(request, reply, documents().reference));

@@ -165,6 +165,11 @@ function isOwnLoopback(host: string, localAddress: RoutingHead['localAddress']):
   return loopback.test(host) && own !== undefined && (own === host || `[${own}]` === host);
 }
 
+/** The API's hosts in the text that a Host has them in: lower case, an IPv6 address in brackets and canonical. */
+export function apiHostSet(hosts: readonly string[]): ReadonlySet<string> {
+  return new Set(hosts.map((host) => (host.includes(':') ? new URL(`http://[${host}]`).hostname : host.toLowerCase())));
+}
+
 function destinationOf(host: string, path: string, hosts: HostTable, head: RoutingHead): Destination {
   const { serves = 'all' } = head;
   // On the API's own listener every request is for the API, whatever its Host: no zone is served there.

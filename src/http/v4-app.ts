@@ -53,7 +53,7 @@ export interface SchemaTypes extends FastifyTypeProvider {
 export type V4App = FastifyInstance<RawServerDefault, IncomingMessage, ServerResponse, FastifyBaseLogger, SchemaTypes>;
 
 /** Registers routes outside /client/v4, with hooks and an error handler of its own. @param onAuthFailure told of each wrong token */
-export type RootPlugin = (app: V4App, onAuthFailure: () => void) => void;
+export type RootPlugin = (app: V4App, onAuthFailure: () => void) => void | Promise<void>;
 
 /** Registers endpoints. */
 export type V4Plugin = (app: V4App) => void;

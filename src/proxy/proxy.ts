@@ -1,6 +1,5 @@
 // Joins the parts of the proxy applications: store, rules, endpoints, data plane (D80-D89). The gateway knows this file.
 
-import type { Account } from '../accounts/account.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Database } from '../base/database/database.ts';
 import { openDatabase } from '../base/database/sqlite-database.ts';
@@ -10,10 +9,7 @@ import type { OwnDoor } from '../base/net/own-doors.ts';
 import type { CarrierAnswer, CarrierQuestion } from '../base/process-group.ts';
 import type { MetricFamily } from '../http/metrics.ts';
 import type { DocumentedCode, V4Plugin } from '../http/v4-app.ts';
-import { applicationEndpoints } from './api/application-endpoints.ts';
-import { networkEndpoints } from './api/network-endpoints.ts';
 import { seedApplications } from './api/seed-applications.ts';
-import { trafficEndpoint } from './api/traffic-endpoint.ts';
 import type { WriteParts } from './api/write-application.ts';
 import type { ProxyAccount, ProxySettings, ProxyZone } from './application/zone.ts';
 import { createOrigins } from './origins/origins.ts';
@@ -64,7 +60,8 @@ export interface ProxyChange extends Pick<Proxy, 'plugins' | 'seed'> {
 
 /** The proxy applications of all zones. */
 export interface Proxy {
-  readonly plugins: readonly V4Plugin[];
+  /** Loads the endpoints. */
+  plugins(): Promise<readonly V4Plugin[]>;
   readonly metrics: readonly MetricFamily[];
   /**
    * Writes the applications of the configuration (D99).
@@ -79,18 +76,6 @@ export interface Proxy {
   tell(question: CarrierQuestion): Promise<CarrierAnswer>;
   /** Takes no new connections and lets open ones finish; what is left after so many milliseconds is cut. */
   drain(withinMs: number): Promise<void>;
-}
-
-/** Joins what mail and proxy each read of an account. */
-export function proxyAccounts(
-  accounts: readonly Pick<Account, 'id' | 'name' | 'plan'>[],
-  slices: readonly (Pick<ProxyAccount, 'id'> & Partial<ProxyAccount>)[],
-): readonly ProxyAccount[] {
-  const sliceById = new Map(slices.map((slice) => [slice.id, slice]));
-  return accounts.map(({ id, name, plan }) => {
-    const { entitlements = [], prefixes = [], virtualNetworks = [] } = sliceById.get(id) ?? {};
-    return { id, name, plan, entitlements, prefixes, virtualNetworks };
-  });
 }
 
 /** The parts that are made of one configuration. */
@@ -171,7 +156,14 @@ export async function checkConfiguredApplications(
   }
 }
 
-function pluginsOf(parts: ProxyParts, configured: Configured, see: SeeApplications): readonly V4Plugin[] {
+async function pluginsOf(
+  parts: ProxyParts,
+  configured: Configured,
+  see: SeeApplications,
+): Promise<readonly V4Plugin[]> {
+  const { applicationEndpoints } = await import('./api/application-endpoints.ts');
+  const { networkEndpoints } = await import('./api/network-endpoints.ts');
+  const { trafficEndpoint } = await import('./api/traffic-endpoint.ts');
   const { zones, accounts, settings, writing } = configured;
   return [
     applicationEndpoints({
@@ -204,13 +196,13 @@ export async function openProxy(parts: ProxyParts): Promise<Proxy> {
   const { askCarrier } = parts;
   const { tell, see } = createApplicationViews({ dataPlane, isCarrier: () => watching !== undefined, askCarrier });
   return {
-    plugins: pluginsOf(parts, current, see),
+    plugins: () => pluginsOf(parts, current, see),
     metrics: [...trafficMetrics(dataPlane), ...reportMetrics(dataPlane), ...budgetMetrics(dataPlane)],
     seed: () => seed(current, log),
     prepare(given) {
       const next = configure(parts, given, store);
       return {
-        plugins: pluginsOf(parts, next, see),
+        plugins: () => pluginsOf(parts, next, see),
         seed: () => seed(next, log),
         commit: () => {
           current = next;

@@ -9,12 +9,14 @@ import type { Logger } from '../base/log.ts';
 import { fileWarnings } from '../bootstrap/check-files.ts';
 import type { Config } from '../config.ts';
 import type { HttpApp } from '../http/app.ts';
-import { type Proxy, type ProxyConfigured, proxyAccounts } from '../proxy/proxy.ts';
+import { proxyAccounts } from '../proxy/application/proxy-accounts.ts';
+import type { ProxyConfigured } from '../proxy/proxy.ts';
 import type { GatewayAddresses } from './addresses.ts';
 import type { CertificateWatch } from './certificate-watch.ts';
 import { type HttpParts, httpAppParts, httpsCertificates } from './http.ts';
 import type { InForce, Live, Settings } from './in-force.ts';
-import type { LiveEdge } from './live-edge.ts';
+import type { LiveEdge } from './live/live-edge.ts';
+import type { LiveProxy } from './live/live-proxy.ts';
 import { certificateOf, type Mail } from './mail.ts';
 import { changesOf, isSame, restartFaults } from './restart-keys.ts';
 import { checkWebhookSecrets, type Webhooks } from './webhooks.ts';
@@ -25,7 +27,7 @@ export interface ChangeParts {
   readonly tokens: TokenStore;
   readonly mail: Mail;
   readonly edge: LiveEdge;
-  readonly proxy: Proxy;
+  readonly proxy: LiveProxy;
   readonly webhooks: Pick<Webhooks, 'configure'>;
   readonly http: HttpApp;
   /** What HTTP is made from, without what a reload changes. */
@@ -54,7 +56,7 @@ export function proxyConfigured(config: Config): ProxyConfigured {
 interface Ready {
   readonly inForce: InForce;
   readonly edge: Awaited<ReturnType<LiveEdge['prepare']>>;
-  readonly proxy: ReturnType<Proxy['prepare']>;
+  readonly proxy: Awaited<ReturnType<LiveProxy['prepare']>>;
   readonly answer: () => void;
   /** Undefined where routes and retries have not changed. */
   readonly deliver: (() => void) | undefined;
@@ -72,7 +74,7 @@ async function prepare(parts: ChangeParts, next: Settings, undo: (() => Promise<
   if (config.http.tlsListen) httpsCertificates(next);
   const edge = await parts.edge.prepare(config);
   undo.push(() => edge.abort());
-  const proxy = parts.proxy.prepare(proxyConfigured(config));
+  const proxy = await parts.proxy.prepare(proxyConfigured(config));
   const answer = await http.prepare(httpAppParts({ ...parts.httpParts, settings: next, edge, proxy }));
   const isSameDelivery = isSame(live.current.config.delivery, config.delivery);
   const deliver = isSameDelivery ? undefined : mail.delivery.prepare(config.delivery);

@@ -4,18 +4,7 @@
 import type { Accounts } from '../accounts/accounts.ts';
 import type { Guessing } from '../accounts/guessing.ts';
 import type { TokenStore } from '../accounts/token-store.ts';
-import { systemDns } from '../admin/check-records.ts';
-import { domainEndpoints } from '../admin/domain-endpoints.ts';
-import { eventEndpoints } from '../admin/events/event-endpoints.ts';
-import { messageEndpoints } from '../admin/events/message-endpoints.ts';
-import { contentEndpoints } from '../admin/journal/content-endpoints.ts';
-import { journalEndpoints } from '../admin/journal/journal-endpoints.ts';
-import { type LiveStreams, liveEndpoints } from '../admin/journal/live-endpoint.ts';
-import { refusalEndpoints } from '../admin/journal/refusal-endpoints.ts';
-import { resendEndpoint } from '../admin/journal/resend-endpoint.ts';
-import { suppressionEndpoints } from '../admin/suppression-endpoints.ts';
-import { tokenEndpoints } from '../admin/token-endpoints.ts';
-import { webhookEndpoints } from '../admin/webhooks/webhook-endpoints.ts';
+import type { LiveStreams } from '../admin/journal/live-endpoint.ts';
 import type { BodyBudget } from '../base/body-budget.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../base/log.ts';
@@ -27,19 +16,12 @@ import type { HttpApp, HttpAppParts } from '../http/app.ts';
 import type { ListenerTls } from '../http/listener/listener.ts';
 import { serverCertificates } from '../http/listener/server-certificates.ts';
 import type { GaugeSource, MetricFamily, Metrics } from '../http/metrics.ts';
-import type { V4Plugin } from '../http/v4-app.ts';
-import { rehearseEndpoint } from '../ingress/rest/rehearse.ts';
-import { type RestDoorParts, restDoor } from '../ingress/rest/rest-door.ts';
-import type { Proxy } from '../proxy/proxy.ts';
-import { publicRecord } from '../sign/dkim-key.ts';
-import type { SigningKey } from '../sign/signed.ts';
-import { build, examine, noteOfRefused, restAnswers, type Submission } from '../submit.ts';
+import { restAnswers } from '../submit.ts';
 import type { Listening } from './addresses.ts';
-import { recordFacts } from './build-parts.ts';
-import { type ConsoleSources, consoleEndpoints } from './console/console-endpoints.ts';
+import type { ConsoleSources } from './console/console-endpoints.ts';
 import { type Live, madeOf, type Settings } from './in-force.ts';
-import { entryLinkFor, keptContent } from './journal/kept-content.ts';
-import type { EdgeRoutes } from './live-edge.ts';
+import type { EdgeRoutes } from './live/live-edge.ts';
+import type { ProxyRoutes } from './live/live-proxy.ts';
 import type { Mail } from './mail.ts';
 import type { Webhooks } from './webhooks.ts';
 
@@ -57,9 +39,9 @@ export interface HttpParts {
   readonly metrics: Metrics;
   readonly mail: Mail;
   readonly webhooks: Webhooks;
-  readonly streams: LiveStreams;
+  readonly streams: () => Promise<LiveStreams>;
   readonly edge: EdgeRoutes;
-  readonly proxy: Pick<Proxy, 'plugins'>;
+  readonly proxy: ProxyRoutes;
   readonly pages: Console;
   /** What the console's pages tell of. */
   readonly sources: ConsoleSources;
@@ -69,27 +51,6 @@ export interface HttpParts {
   readonly isReady: () => boolean;
   readonly clock: Clock;
   readonly log: Logger;
-}
-
-function sendingEndpoints({ settings, mail, clock }: HttpParts): V4Plugin[] {
-  const { submit, building, outcomes, suppressed } = mail;
-  const kept = keptContent(settings.config.journal);
-  const parts = {
-    limits: settings.config.rest.limits,
-    submit,
-    examine: (submission: Submission) => examine(submission, building()),
-    preview: async (submission: Submission) => {
-      const built = await build(submission, building());
-      return built.ok ? ({ ok: true, head: built.signed.head, body: built.signed.body } as const) : built;
-    },
-    keys: mail.spool,
-    outcomes,
-    suppressed,
-    entryLink: entryLinkFor(settings.config, clock),
-    noted: (submission, explanation) => kept && noteOfRefused(submission, explanation, { kept, clock }),
-    onRefused: mail.spool.events.refuse,
-  } satisfies RestDoorParts;
-  return [restDoor(parts), rehearseEndpoint(parts)];
 }
 
 /** The console, where the configuration has it served. */
@@ -104,32 +65,10 @@ function consoleOf({ settings: { config }, pages }: HttpParts): Partial<HttpAppP
   });
 }
 
-/** The DNS record of a key: its name and its text. */
-function recordOf(key: SigningKey): readonly [string, string] {
-  const { name, value } = publicRecord(key);
-  return [name.toLowerCase(), value];
-}
-
 /** Makes the parts that answer over HTTP under some settings, at the start and at each reload. */
 export function httpAppParts(parts: HttpParts): HttpAppParts {
-  const {
-    accounts,
-    tokens,
-    bodies,
-    guessing,
-    metrics,
-    mail,
-    webhooks,
-    edge,
-    proxy,
-    isServing,
-    isReady,
-    group,
-    clock,
-    log,
-  } = parts;
-  const { config, keys } = parts.settings;
-  const { enabled: isOn } = config.journal;
+  const { accounts, bodies, guessing, metrics, edge, isServing, isReady, group, clock, log } = parts;
+  const { config } = parts.settings;
   const accountOfZone = new Map(config.zones.map(({ id, account }) => [id, account]));
   return {
     answers: restAnswers,
@@ -143,40 +82,7 @@ export function httpAppParts(parts: HttpParts): HttpAppParts {
     takesRequests: isServing,
     metrics: () => metrics.render(),
     trustedProxies: config.edge.trustedProxies,
-    plugins: [
-      ...sendingEndpoints(parts),
-      suppressionEndpoints({ suppressions: mail.suppressions, clock, log }),
-      tokenEndpoints({ store: tokens, clock, log }),
-      eventEndpoints({ events: mail.spool.events }),
-      messageEndpoints({ events: mail.spool.events }),
-      refusalEndpoints({ events: mail.spool.events, account: (name) => accounts.find(name), clock, isOn }),
-      liveEndpoints(parts.streams, isOn),
-      contentEndpoints({
-        ...{ journal: mail.journal, isOn },
-        reader: mail.contentReader,
-        keyRecords: () => [...[...keys.signing.values()].flat(), ...keys.platform].map(recordOf),
-      }),
-      resendEndpoint({
-        ...{ journal: mail.journal, isOn },
-        events: mail.spool.events,
-        submit: mail.submit,
-        suppressed: mail.suppressed,
-      }),
-      journalEndpoints({
-        ...{ journal: mail.journal, isOn },
-        events: mail.spool.events,
-        account: (name) => accounts.find(name),
-      }),
-      webhookEndpoints({ ...webhooks, events: mail.spool.events, clock, log }),
-      ...edge.plugins,
-      domainEndpoints({
-        domainKeys: (domain) => keys.signing.get(domain) ?? [],
-        facts: recordFacts(config),
-        dns: systemDns(config.delivery.resolver?.servers),
-      }),
-      ...proxy.plugins,
-      ...consoleEndpoints(config, parts.sources),
-    ],
+    plugins: async () => (await import('./endpoints.ts')).endpoints(parts),
     front: edge.front,
     ...consoleOf(parts),
     limits: config.http.limits,

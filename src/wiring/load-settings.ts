@@ -8,8 +8,7 @@ import { fileMark } from '../base/file-mark.ts';
 import { silentLog } from '../base/log.ts';
 import { bootstrap, loadKeys } from '../bootstrap.ts';
 import { type Config, type ConfigPlace, configuredGlobalKeys, configuredTokens, loadConfig } from '../config.ts';
-import { errorPageFaults } from '../edge/custom/error-page-file.ts';
-import { checkConfiguredApplications, proxyAccounts } from '../proxy/proxy.ts';
+import { proxyAccounts } from '../proxy/application/proxy-accounts.ts';
 import { configuredDoors } from './addresses.ts';
 import type { Settings } from './in-force.ts';
 
@@ -21,6 +20,8 @@ const settleMs = 100;
  * @throws ConfigurationError where one breaks a rule
  */
 export async function checkApplications(config: Config, clock: Clock): Promise<void> {
+  if (config.zones.length === 0) return;
+  const { checkConfiguredApplications } = await import('../proxy/proxy.ts');
   await checkConfiguredApplications({
     zones: config.zones,
     accounts: proxyAccounts(config.accounts, config.edgeAccounts),
@@ -56,6 +57,7 @@ async function readSettings(place: ConfigPlace, clock: Clock): Promise<Settings>
   const keys = loadKeys(config);
   const tokens = configuredTokens(config, place.env);
   const globalKeys = configuredGlobalKeys(config, place.env);
+  const { errorPageFaults } = await import('../edge/custom/error-page-file.ts');
   const pages = errorPageFaults({ zones: config.zones, accounts: config.edgeAccounts });
   if (pages.length > 0) throw new ConfigurationError(pages.join('\n'));
   await checkApplications(config, clock);

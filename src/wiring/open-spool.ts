@@ -6,9 +6,7 @@ import type { Logger } from '../base/log.ts';
 import type { Config } from '../config.ts';
 import type { EventLimits } from '../events/event-store.ts';
 import type { ContentGauge } from '../spool/journal/content-gauge.ts';
-import { PostgresSpool } from '../spool/postgres/postgres-spool.ts';
 import type { Spool } from '../spool/spool.ts';
-import { openSqliteSpool } from '../spool/sqlite/sqlite-spool.ts';
 
 /**
  * An event is kept until a message accepted with it has expired and `keepDays` have passed since, so that a message's first
@@ -47,11 +45,14 @@ function settingsOf(config: Config) {
 }
 
 /** Opens the spool; the queue commands open it beside a running server (D94). @throws Error where it cannot be opened */
-export function openSpool(config: Config, hooks: SpoolHooks = {}): Promise<OpenedSpool> {
+export async function openSpool(config: Config, hooks: SpoolHooks = {}): Promise<OpenedSpool> {
   const { database, dataDir } = config;
   const kept = { ...settingsOf(config), ...hooks };
-  if ('file' in database)
-    return openSqliteSpool({ file: database.file, bodiesFolder: join(dataDir, 'bodies'), ...kept });
+  if ('file' in database) {
+    const { openSqliteSpool } = await import('../spool/sqlite/sqlite-spool.ts');
+    return await openSqliteSpool({ file: database.file, bodiesFolder: join(dataDir, 'bodies'), ...kept });
+  }
   const { takeOverSeconds } = database;
-  return PostgresSpool.open({ url: () => database.url, patienceMs: takeOverSeconds * 1000, ...kept });
+  const { PostgresSpool } = await import('../spool/postgres/postgres-spool.ts');
+  return await PostgresSpool.open({ url: () => database.url, patienceMs: takeOverSeconds * 1000, ...kept });
 }

@@ -20,7 +20,7 @@ import { SessionCounts } from '../tls-report/session-counts.ts';
 import { openTlsReportStore, type TlsReportStore } from '../tls-report/tls-report-store.ts';
 import { type Live, madeOf } from './in-force.ts';
 import { keptContent } from './journal/kept-content.ts';
-import type { LiveDelivery } from './live-delivery.ts';
+import type { LiveDelivery } from './live/live-delivery.ts';
 
 /** The domain of our own reports, as the pipeline sees it. */
 function platformSender(domain: string): SendingDomain {

@@ -5,8 +5,8 @@ import type { Delivery } from '../deliver/delivery.ts';
 import type { OpenEdge } from '../edge/open-edge.ts';
 import type { HttpApp } from '../http/app.ts';
 import type { SmtpDoor } from '../ingress/smtp/smtp-door.ts';
-import type { Proxy } from '../proxy/proxy.ts';
 import type { WebhookSender } from '../webhooks/sender.ts';
+import type { LiveProxy } from './live/live-proxy.ts';
 
 /** The parts that are open and must be closed: listeners and runners, then the stores, in the order in which they were opened. */
 export interface Running {
@@ -14,7 +14,7 @@ export interface Running {
   http?: Pick<HttpApp, 'close'>;
   edge?: Pick<OpenEdge, 'close'>;
   delivery?: Pick<Delivery, 'drain'>;
-  proxy?: Pick<Proxy, 'drain'>;
+  proxy?: Pick<LiveProxy, 'drain'>;
   webhooks?: Pick<WebhookSender, 'stop'>;
   isDraining: boolean;
   readonly stores: (() => void | Promise<void>)[];

@@ -17,7 +17,7 @@ import type { OutcomeEvent } from '../../src/events/mail-event.ts';
 import { leaseMilliseconds } from '../../src/spool/lease.ts';
 import type { Spool, SpoolEntry } from '../../src/spool/spool.ts';
 import { SqliteSpool } from '../../src/spool/sqlite/sqlite-spool.ts';
-import { createLiveDelivery } from '../../src/wiring/live-delivery.ts';
+import { createLiveDelivery } from '../../src/wiring/live/live-delivery.ts';
 import { FaultSink, type SunkMessage } from '../support/fault-sink.ts';
 import { logLines } from '../support/log-lines.ts';
 import { scratchFolder } from '../support/scratch.ts';

@@ -7,6 +7,7 @@ import { createGuessing } from '../../src/accounts/guessing.ts';
 import { Refusal, succeed } from '../../src/http/envelope.ts';
 import { submitterOf, type V4Plugin } from '../../src/http/v4-app.ts';
 import { ask, startHttpApp } from '../support/http-app.ts';
+import { logLines } from '../support/log-lines.ts';
 
 const Thing = Type.Object(
   { name: Type.String({ maxLength: 10 }), size: Type.Optional(Type.Integer({ want: 'a whole number' })) },
@@ -246,11 +247,15 @@ test('a valid token or key passes at once, whatever wrong ones come from its add
   expect(guessing.waiting).toBe(0);
 });
 
-test('a route without a scope does not start', async () => {
+test('a route without a scope keeps the API from being served', async () => {
   const open: V4Plugin = (app) => {
     app.get('/open', async (_request, reply) => succeed(reply, null));
   };
-  await expect(startHttpApp([open])).rejects.toThrow(/names no scope/);
+  const { log, lines } = logLines();
+  const { base } = await startHttpApp([open], { log });
+  const answer = await ask(`${base}/client/v4/open`);
+  expect([answer.status, answer.text]).toEqual([500, 'Internal error\n']);
+  expect(JSON.stringify(lines)).toMatch(/names no scope/);
 });
 
 test('readyz follows readiness, livez does not, metrics are served as given', async () => {

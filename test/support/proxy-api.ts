@@ -15,8 +15,9 @@ import { type Logger, silentLog } from '../../src/base/log.ts';
 import type { OwnDoor } from '../../src/base/net/own-doors.ts';
 import { loadConfig } from '../../src/config.ts';
 import { createMetrics } from '../../src/http/metrics.ts';
+import { proxyAccounts } from '../../src/proxy/application/proxy-accounts.ts';
 import type { ProxySettings } from '../../src/proxy/application/zone.ts';
-import { openProxy, type Proxy, type ProxyParts, proxyAccounts } from '../../src/proxy/proxy.ts';
+import { openProxy, type Proxy, type ProxyParts } from '../../src/proxy/proxy.ts';
 import { openApplicationStore } from '../../src/proxy/store/sqlite-application-store.ts';
 import type { ApplicationStore } from '../../src/proxy/store/store.ts';
 import { testPatienceMs } from './database-patience.ts';
@@ -163,7 +164,7 @@ export async function startProxyApi(options: ProxyApiOptions = {}): Promise<Prox
   }));
   if (options.unseeded !== true) await proxy.seed();
   const metrics = createMetrics({ families: proxy.metrics });
-  const { base } = await startHttpApp(proxy.plugins, {
+  const { base } = await startHttpApp(await proxy.plugins(), {
     accounts: createAccounts({ accounts, tokens, globalKeys, clock }),
     accountOfZone: (zone) => zoneAccounts.get(zone),
     metrics: () => metrics.render(),

@@ -5,7 +5,7 @@ import { getServers } from 'node:dns';
 import type { MonotonicClock } from '../clock.ts';
 import { errorMessage } from '../errors.ts';
 import { FairPlaces } from '../fair-places.ts';
-import { askServer, type DnsServerAddress, type DnsType } from './dns-exchange.ts';
+import type { DnsServerAddress, DnsType } from './dns-exchange.ts';
 import { type DnsRecordOf, isHostName, longestChain, normalName, octetsOf, readAnswer } from './dns-records.ts';
 import { KeptFindings } from './kept-findings.ts';
 
@@ -185,6 +185,7 @@ class CachedLookup implements DnsLookup {
 
   /** @returns the first answer, or why there is none */
   async #askServers(name: string, type: DnsType) {
+    const { askServer } = await import('./dns-exchange.ts');
     const { servers = getServers(), tryMs = 3000 } = this.#parts;
     let why = 'no name server is configured';
     const all = servers.slice(0, mostServers).map(serverOf);

@@ -18,7 +18,7 @@ const tendEveryMs = 60_000;
 export function openPostgresJournal(
   database: Database,
   limits: JournalLimits,
-  onRemoved: (removed: Removed, count: number) => void = () => undefined,
+  { onRemoved = () => undefined }: { readonly onRemoved?: (removed: Removed, count: number) => void } = {},
 ): Journal {
   let tendedAt = Number.NEGATIVE_INFINITY;
   return {

@@ -1,14 +1,10 @@
 // Opens the journal that a configuration names, has it tended, and makes its metrics.
 
 import type { Clock } from '../../base/clock.ts';
-import { openPostgres } from '../../base/database/postgres-database.ts';
-import { openDatabase } from '../../base/database/sqlite-database.ts';
 import type { Logger } from '../../base/log.ts';
 import type { Config } from '../../config.ts';
 import type { GaugeSource, MetricFamily } from '../../http/metrics.ts';
 import type { Journal, Removed } from '../../journal/journal.ts';
-import { openPostgresJournal } from '../../journal/store/postgres-journal-store.ts';
-import { openSqliteJournal } from '../../journal/store/sqlite-journal-store.ts';
 import type { ContentGauge } from '../../spool/journal/content-gauge.ts';
 import { JournalTender } from './journal-tender.ts';
 
@@ -27,6 +23,21 @@ export interface TendedJournal {
   abandon?(): void;
   /** Ends the work behind the rows, and closes the journal. */
   close(): Promise<void>;
+}
+
+/** Opens the database of the journal's index and loads the store for it, of the engine that is configured. */
+async function openStoreOf(database: Config['database']) {
+  if ('file' in database) {
+    const { openDatabase } = await import('../../base/database/sqlite-database.ts');
+    const { openSqliteJournal } = await import('../../journal/store/sqlite-journal-store.ts');
+    // What is written here follows from the rows: an index that a power failure undoes is filled again.
+    const opened = await openDatabase(database.file, { isDurable: false });
+    return { opened, openStore: openSqliteJournal, times: askingTimes.sqlite };
+  }
+  const { openPostgres } = await import('../../base/database/postgres-database.ts');
+  const { openPostgresJournal } = await import('../../journal/store/postgres-journal-store.ts');
+  const opened = await openPostgres({ url: () => database.url, connections: 2 });
+  return { opened, openStore: openPostgresJournal, times: askingTimes.postgres };
 }
 
 /**
@@ -48,15 +59,9 @@ export async function openJournal(
   const limits = { ...settings, refusals: events.refusalsPerAccount };
   const removed: Record<Removed, number> = { aged: 0, refusals: 0, content: 0 };
   const onRemoved = (kind: Removed, count: number): void => void (removed[kind] += count);
-  const isFile = 'file' in database;
-  // What is written here follows from the rows: an index that a power failure undoes is filled again.
-  const opened = isFile
-    ? await openDatabase(database.file, { isDurable: false })
-    : await openPostgres({ url: () => database.url, connections: 2 });
-  const journal = isFile
-    ? openSqliteJournal(opened, limits, { caughtUp: parts.caughtUp, onRemoved })
-    : openPostgresJournal(opened, limits, onRemoved);
-  const tender = new JournalTender(journal, { ...parts, times: askingTimes[isFile ? 'sqlite' : 'postgres'] });
+  const { opened, openStore, times } = await openStoreOf(database);
+  const journal = openStore(opened, limits, { ...parts, onRemoved });
+  const tender = new JournalTender(journal, { ...parts, times });
   return {
     journal,
     ...journalMetrics(parts.gauge, { removed, waitingRows: () => tender.waitingRows }),

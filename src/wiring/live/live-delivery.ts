@@ -1,10 +1,10 @@
 // Delivery while routes change. A new delivery takes the messages that come from now on, and the old one finishes the attempts
 // that it has begun. Messages it has not begun go back to the spool; claims ensure that no message is sent twice.
 
-import { createDelivery, type Delivery, type DeliveryMetrics, type DeliveryParts } from '../deliver/delivery.ts';
-import { HeldRecipients } from '../deliver/held-recipients.ts';
-import type { DeliverySettings } from '../deliver/settings.ts';
-import { leaseMilliseconds } from '../spool/lease.ts';
+import { createDelivery, type Delivery, type DeliveryMetrics, type DeliveryParts } from '../../deliver/delivery.ts';
+import { HeldRecipients } from '../../deliver/held-recipients.ts';
+import type { DeliverySettings } from '../../deliver/settings.ts';
+import { leaseMilliseconds } from '../../spool/lease.ts';
 
 /** Delivery whose settings can change while it runs. */
 export interface LiveDelivery extends Delivery {

@@ -2,8 +2,8 @@
 
 import { hash, timingSafeEqual } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
-import type { Guessing } from '../accounts/guessing.ts';
-import type { Logger } from '../base/log.ts';
+import type { Guessing } from '../../accounts/guessing.ts';
+import type { Logger } from '../../base/log.ts';
 
 /** What a reader of /metrics has to show. */
 export interface MetricsToken {
