@@ -94,6 +94,7 @@ export const edge = {
   connectTimeoutSeconds: 15,
   responseTimeoutSeconds: 100,
   afterCloseSeconds: 5,
+  originDownSeconds: 1,
   trustedProxies: [],
   limits: { requests: 8000, requestsPerZone: 2000, requestsPerAddress: 400 },
 } as const;

@@ -36,6 +36,7 @@ export const edge = value.object({
   connectTimeoutSeconds: Optional(value.seconds),
   responseTimeoutSeconds: Optional(value.seconds),
   afterCloseSeconds: Optional(value.seconds),
+  originDownSeconds: Optional(value.integer(0, 60, 'seconds')),
   trustedProxies: Optional(value.list(value.network)),
   limits: Optional(
     value.object({

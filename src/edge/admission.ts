@@ -93,7 +93,10 @@ function act(
       ...(client.forwardedProto === undefined ? {} : { forwardedProto: client.forwardedProto }),
       ...(client.forwardedHost === undefined ? {} : { forwardedHost: client.forwardedHost }),
       scheme: arrival.scheme,
-      fail: (code) => fail(exchange, code),
+      fail: (code, fromMemory) => {
+        if (fromMemory) exchange.fromMemory = true;
+        fail(exchange, code);
+      },
     };
   }
   return undefined;

@@ -27,6 +27,8 @@ export interface Exchange {
   asked?: boolean;
   /** Why it was given up though its client might still have read: its time was over, or others wanted the room. */
   gone?: 'time' | 'room';
+  /** Whether its origin was known to be down, and not asked. */
+  fromMemory?: boolean;
   /** Whether it is answered, or its client has gone. */
   hasEnded?: boolean;
 }
@@ -41,6 +43,8 @@ export interface EdgeCount {
   readonly code?: EdgeCode | undefined;
   /** Why it was given up after its client had ended its side; absent: it was not. */
   readonly gone?: Exchange['gone'];
+  /** Whether it was answered from memory: its origin was known to be down. */
+  readonly fromMemory?: boolean | undefined;
 }
 
 /** Answers a request with an error. @param waitSeconds what its Retry-After says; absent: no such field */
@@ -141,7 +145,7 @@ export function tellAtEnd(
   sink.onEnd(({ status, whole }) => {
     exchange.hasEnded = true;
     place.end();
-    const { code, asked, gone } = exchange;
+    const { code, asked, gone, fromMemory } = exchange;
     const zone = exchange.zone?.zone.name;
     parts.log.info(
       {
@@ -154,6 +158,7 @@ export function tellAtEnd(
         code,
         asked,
         gone,
+        fromMemory,
         client: exchange.client.address,
         ms: Math.round(parts.clock.monotonic() - startedAt),
         unfinished: whole ? undefined : true,
@@ -161,6 +166,6 @@ export function tellAtEnd(
       'edge request',
     );
     if (isOfApi(arrival)) return;
-    parts.onRequest?.({ zone: zone ?? '', status, code: asked ? undefined : code, gone });
+    parts.onRequest?.({ zone: zone ?? '', status, code: asked ? undefined : code, gone, fromMemory });
   });
 }

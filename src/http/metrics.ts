@@ -36,6 +36,7 @@ export interface Metrics {
     readonly status?: number | undefined;
     readonly code?: number | undefined;
     readonly gone?: 'time' | 'room' | undefined;
+    readonly fromMemory?: boolean | undefined;
   }) => void;
   /** Counts an error that got the default answer because the rules of this zone ask too much of the request. */
   readonly rulesCutOff: (zone: string) => void;
@@ -131,6 +132,7 @@ const statusClasses = 10;
 function countEdge(registers: Registry[]): Metrics['edgeRequest'] {
   const byZone = new Map<string, number[]>();
   const byCode = new Map<number, number>();
+  const downByZone = new Map<string, number>();
   const requests: Counter = new Counter({
     name: 'postern_edge_requests_total',
     help: 'Requests to zones by status class, "none" where none was answered; zone is empty for hosts that are no zone’s',
@@ -161,8 +163,19 @@ function countEdge(registers: Registry[]): Metrics['edgeRequest'] {
     labelNames: ['reason'],
     registers,
   });
-  return ({ zone, status, code, gone: reason }) => {
+  const knownDown: Counter = new Counter({
+    name: 'postern_edge_known_down_total',
+    help: 'Requests answered from memory, because their origin could not be connected to a moment before',
+    labelNames: ['zone'],
+    registers,
+    collect: () => {
+      knownDown.reset();
+      for (const [zone, count] of downByZone) knownDown.inc({ zone }, count);
+    },
+  });
+  return ({ zone, status, code, gone: reason, fromMemory }) => {
     if (reason !== undefined) gone.inc({ reason });
+    if (fromMemory) downByZone.set(zone, (downByZone.get(zone) ?? 0) + 1);
     let counts = byZone.get(zone);
     if (!counts) {
       counts = Array<number>(statusClasses).fill(0);

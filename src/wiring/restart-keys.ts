@@ -95,6 +95,7 @@ const changes: Changes<Config> = {
     connectTimeoutSeconds: 'edge',
     responseTimeoutSeconds: 'edge',
     afterCloseSeconds: 'edge',
+    originDownSeconds: 'edge',
     trustedProxies: 'edge',
     limits: 'limits',
   },

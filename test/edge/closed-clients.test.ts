@@ -47,6 +47,7 @@ async function start(afterCloseSeconds: number, given: Partial<typeof limits> = 
     connectTimeoutSeconds: 60,
     responseTimeoutSeconds: 60,
     afterCloseSeconds,
+    originDownSeconds: 1,
     trustedProxies: ['127.0.0.0/8'],
     limits: { ...limits, ...given },
   };

@@ -643,6 +643,7 @@ test('an answer of the origin’s own passes with its fields as they came: order
     connectTimeoutSeconds: 5,
     responseTimeoutSeconds: 5,
     afterCloseSeconds: 5,
+    originDownSeconds: 1,
     trustedProxies: [],
     limits: { requests: 10, requestsPerZone: 10, requestsPerAddress: 10 },
   };

@@ -30,6 +30,7 @@ async function start() {
     connectTimeoutSeconds: 5,
     responseTimeoutSeconds: 5,
     afterCloseSeconds: 5,
+    originDownSeconds: 1,
     trustedProxies: [],
     limits: { requests: 100, requestsPerZone: 100, requestsPerAddress: 100 },
   };

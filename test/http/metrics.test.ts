@@ -32,6 +32,15 @@ describe('requests to the edge', () => {
     ]);
   });
 
+  test('answers from memory, by zone', async () => {
+    const known = { zone: 'a.example', status: 521, fromMemory: true };
+    const lines = await edgeLines([known, { zone: 'a.example', status: 521 }, known, { ...known, zone: 'b.example' }]);
+    expect(lines.filter((line) => line.startsWith('postern_edge_known_down_total'))).toEqual([
+      'postern_edge_known_down_total{zone="a.example"} 2',
+      'postern_edge_known_down_total{zone="b.example"} 1',
+    ]);
+  });
+
   test('errors by code, for every zone together', async () => {
     const lines = await edgeLines([
       { zone: 'a.example', status: 521, code: 521 },

@@ -98,7 +98,12 @@ function side(socket: Socket, number: number, take: (piece: Buffer) => void): Or
  */
 export async function faultOrigin(
   behave: (origin: OriginSide) => Promise<void> | void,
-  options: { readonly tls?: TlsOptions; readonly host?: string; readonly keepsReceived?: boolean } = {},
+  options: {
+    readonly tls?: TlsOptions;
+    readonly host?: string;
+    readonly port?: number;
+    readonly keepsReceived?: boolean;
+  } = {},
 ): Promise<FaultOrigin> {
   const { keepsReceived = true } = options;
   const sockets = new Set<Socket>();
@@ -124,7 +129,7 @@ export async function faultOrigin(
     sockets.add(socket);
     socket.once('close', () => sockets.delete(socket));
   });
-  server.listen(0, options.host ?? '127.0.0.1');
+  server.listen(options.port ?? 0, options.host ?? '127.0.0.1');
   await once(server, 'listening');
   return {
     port: (server.address() as AddressInfo).port,

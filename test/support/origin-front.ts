@@ -18,6 +18,8 @@ export interface OriginFront {
   onRequest(watch: (socket: Socket) => void): void;
   /** Codes that the proxy asked for, in order. */
   readonly failures: readonly number[];
+  /** Of each of them, whether it was told from memory. */
+  readonly fromMemory: readonly boolean[];
   close(): Promise<void>;
 }
 
@@ -28,6 +30,7 @@ export interface FrontOptions
   readonly hostnames?: readonly string[];
   readonly connectTimeoutSeconds?: number;
   readonly responseTimeoutSeconds?: number;
+  readonly originDownSeconds?: number;
   readonly forwarded?: Partial<
     Pick<Forwarded, 'clientAddress' | 'forwardedFor' | 'forwardedProto' | 'forwardedHost' | 'scheme'>
   >;
@@ -45,6 +48,7 @@ export function marker(code: number): string {
 /** Starts a front whose zone is `example.com`. */
 export async function originFront(options: FrontOptions): Promise<OriginFront> {
   const failures: number[] = [];
+  const fromMemory: boolean[] = [];
   const { clock, lookup, ca, tunnelIdleSeconds, clientStallMs } = options;
   const proxy = createOriginProxy({
     settings: {
@@ -52,6 +56,7 @@ export async function originFront(options: FrontOptions): Promise<OriginFront> {
       connectTimeoutSeconds: options.connectTimeoutSeconds ?? 10,
       responseTimeoutSeconds: options.responseTimeoutSeconds ?? 10,
       afterCloseSeconds: 5,
+      originDownSeconds: options.originDownSeconds ?? 1,
       trustedProxies: [],
       limits: { requests: 1000, requestsPerZone: 1000, requestsPerAddress: 1000 },
     },
@@ -76,8 +81,9 @@ export async function originFront(options: FrontOptions): Promise<OriginFront> {
     forwardedFor: [],
     scheme: 'http',
     ...options.forwarded,
-    fail: (code) => {
+    fail: (code, isKnown = false) => {
       failures.push(code);
+      fromMemory.push(isKnown);
       fail(code);
     },
   });
@@ -110,6 +116,7 @@ export async function originFront(options: FrontOptions): Promise<OriginFront> {
     port,
     proxy,
     failures,
+    fromMemory,
     onRequest: (watch) => void watchers.push(watch),
     close: async () => {
       await listener.close(0);

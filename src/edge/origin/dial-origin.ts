@@ -14,6 +14,7 @@ import {
   type SecureContext,
   TLSSocket,
 } from 'node:tls';
+import type { DialAttempt, DownOrigins } from './down-origins.ts';
 import {
   certificateFailure,
   connectFailure,
@@ -31,6 +32,8 @@ export interface DialParts {
   readonly lookup?: LookupFunction;
   /** TLS sessions by target, for resumption. */
   readonly sessions: Map<string, Buffer>;
+  /** The origins that are not connected to for a moment. */
+  readonly down: DownOrigins;
 }
 
 /** Waits for a connection. One of its functions is called, once, unless the dial was given up. */
@@ -68,20 +71,22 @@ function open(target: OriginTarget, parts: DialParts, lookup: LookupFunction): S
   return connectTls(options);
 }
 
-/** One attempt to connect. */
+/** One connection that is being made. */
 export class Dial {
   readonly #target: OriginTarget;
   readonly #parts: DialParts;
   readonly #waiting: Dialling;
+  readonly #attempt: DialAttempt;
   readonly #socket: Socket | TLSSocket;
   readonly #timer: NodeJS.Timeout;
   #phase: 'lookup' | 'connect' | 'handshake' | 'done';
 
-  /** Begins to connect. `waiting` is called later, never at once. */
-  constructor(target: OriginTarget, parts: DialParts, waiting: Dialling) {
+  /** Begins to connect. `waiting` is called later, never at once. Only `beginDial` makes one. */
+  constructor(target: OriginTarget, parts: DialParts, waiting: Dialling, attempt: DialAttempt) {
     this.#target = target;
     this.#parts = parts;
     this.#waiting = waiting;
+    this.#attempt = attempt;
     this.#phase = isIP(target.host) === 0 ? 'lookup' : 'connect';
     this.#socket = open(target, parts, this.#lookup);
     this.#timer = setTimeout(this.#onTimeout, parts.connectTimeoutMs);
@@ -95,6 +100,7 @@ export class Dial {
   abort(): void {
     if (this.#phase === 'done') return;
     this.#leave();
+    this.#attempt.abandoned();
     this.#socket.destroy();
   }
 
@@ -137,12 +143,14 @@ export class Dial {
 
   #succeed(): void {
     this.#leave();
+    this.#attempt.connected();
     this.#waiting.onConnected(this.#socket);
   }
 
   #fail(failure: OriginFailure): void {
     if (this.#phase === 'done') return;
     this.#leave();
+    this.#attempt.failed(failure);
     this.#socket.destroy();
     this.#waiting.onDialFailed(failure);
   }
@@ -154,4 +162,13 @@ export class Dial {
     this.#socket.off('connect', this.#onConnect);
     // The 'error' listener stays: errors while the socket is destroyed are ignored, since `fail` looks at the phase.
   }
+}
+
+/**
+ * Begins to connect.
+ * @returns what connects, or, where the origin is known to be down, its failure; `waiting` is then not called
+ */
+export function beginDial(target: OriginTarget, parts: DialParts, waiting: Dialling): Dial | OriginFailure {
+  const attempt = parts.down.attempt(target.key);
+  return 'code' in attempt ? attempt : new Dial(target, parts, waiting, attempt);
 }

@@ -6,7 +6,7 @@ import type { MonotonicClock } from '../../base/clock.ts';
 import type { Logger } from '../../base/log.ts';
 import { resetConnection } from '../../base/net/reset-connection.ts';
 import { lingerMs } from '../../http/listener/whole-response.ts';
-import { Dial, type Dialling, type DialParts } from './dial-origin.ts';
+import { beginDial, type Dial, type Dialling, type DialParts } from './dial-origin.ts';
 import type { Forwarded } from './origin.ts';
 import type { ConnectionUser, OriginConnection } from './origin-connection.ts';
 import { badReply, brokenConnection, type OriginFailure, replyTimeout } from './origin-failure.ts';
@@ -224,7 +224,9 @@ export class OriginExchange implements ConnectionUser, Dialling {
   }
 
   #connect(): void {
-    this.#dial = new Dial(this.#target, this.#parts.dial, this);
+    const begun = beginDial(this.#target, this.#parts.dial, this);
+    if ('code' in begun) this.#fail(begun, true);
+    else this.#dial = begun;
   }
 
   #use(connection: OriginConnection): void {
@@ -282,19 +284,22 @@ export class OriginExchange implements ConnectionUser, Dialling {
     }
   }
 
-  #fail(failure: OriginFailure): void {
+  /** @param fromMemory whether the origin is known to be down and was not asked: the line about the request then says so */
+  #fail(failure: OriginFailure, fromMemory = false): void {
     if (this.#over) return;
     this.#leaveOrigin();
     const { forwarded, response } = this.#asked;
     const { code, cause } = failure;
     const begun = this.#headSent;
-    this.#parts.log.info({ ray: forwarded.rayId, zone: forwarded.zone.name, code, cause, begun }, 'origin failed');
+    if (!fromMemory) {
+      this.#parts.log.info({ ray: forwarded.rayId, zone: forwarded.zone.name, code, cause, begun }, 'origin failed');
+    }
     if (begun) {
       this.#cut();
       return;
     }
     if (response.destroyed) return;
-    forwarded.fail(code);
+    forwarded.fail(code, fromMemory);
     if (this.#asked.head.body !== 'none') this.#linger();
   }
 

@@ -13,6 +13,7 @@ import { errorMessage } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
 import type { EdgeCode } from '../errors/edge-code.ts';
 import type { EdgeSettings } from '../zone/zone.ts';
+import { DownOrigins } from './down-origins.ts';
 import type { Forwarded, OriginProxy } from './origin.ts';
 import { type ExchangeParts, OriginExchange } from './origin-exchange.ts';
 import { OriginPool } from './origin-pool.ts';
@@ -66,6 +67,7 @@ class RunningProxy implements OriginProxy {
         connectTimeoutMs: settings.connectTimeoutSeconds * 1000,
         secureContext: createSecureContext(ca === undefined ? {} : { ca: typeof ca === 'string' ? ca : [...ca] }),
         sessions: new Map(),
+        down: new DownOrigins({ clock, downMs: settings.originDownSeconds * 1000 }),
         ...(lookup ? { lookup } : {}),
       },
       clock,
@@ -171,9 +173,9 @@ class RunningProxy implements OriginProxy {
       client.setTimeout(0);
       if (response.socket) response.detachSocket(client);
     };
-    const fail = (code: EdgeCode): void => {
+    const fail = (code: EdgeCode, fromMemory?: boolean): void => {
       release();
-      forwarded.fail(code);
+      forwarded.fail(code, fromMemory);
     };
     const exchange = new OriginExchange(this.#parts, {
       request,

@@ -21,9 +21,9 @@ export interface Forwarded {
   readonly forwardedHost?: string;
   /**
    * Answers an edge error in place of the origin. Called at most once, and only while nothing of an answer has been
-   * written; after that a failure closes the connection (D66).
+   * written; after that a failure closes the connection (D66). `fromMemory`: the origin is known to be down and was not asked.
    */
-  readonly fail: (code: EdgeCode) => void;
+  readonly fail: (code: EdgeCode, fromMemory?: boolean) => void;
 }
 
 /** The reverse proxy. */

@@ -56,6 +56,8 @@ export interface EdgeSettings {
   readonly responseTimeoutSeconds: number;
   /** Seconds that a request has for the head of its answer once its client has ended its side. */
   readonly afterCloseSeconds: number;
+  /** Seconds for which the failure of an origin that cannot be connected to is told from memory; 0: never. */
+  readonly originDownSeconds: number;
   readonly trustedProxies: readonly string[];
   /** How many requests may be open at a time (1200). */
   readonly limits: RequestLimits;
