@@ -74,7 +74,11 @@ export const commands = {
   },
   proxy: {
     summary: 'List the proxy applications, or take them to another proxy',
-    load: async () => (await import('./proxy.ts')).proxyCommands,
+    load: async () => (await import('./proxy/proxy.ts')).proxyCommands,
+  },
+  edge: {
+    summary: 'Have another proxy serve the zones, and Postern answer what fails',
+    load: async () => (await import('./proxy/edge.ts')).edgeCommands,
   },
   health: {
     summary: 'Ask the server of this configuration whether it is ready',

@@ -19,6 +19,7 @@ import { clientOf } from './zone/client-address.ts';
 import { type GuardedZone, guardZone } from './zone/judge-request.ts';
 import { createOpenRequests, type OpenRequests } from './zone/open-requests.ts';
 import { keepRateLimits, type RateLimit, type RateLimitSettings } from './zone/rate-limit.ts';
+import type { ReportedFailure } from './zone/reported-failure.ts';
 import type { EdgeSettings, EdgeZone } from './zone/zone.ts';
 
 /** What the edge is made from. */
@@ -80,8 +81,13 @@ export function createEdge(parts: EdgeParts): Edge {
     watchClient(exchange, settings.afterCloseSeconds);
     return exchange;
   };
+  /** Tells a client what a proxy in front has met at the origin, in place of forwarding its request. */
+  const explain = (exchange: Exchange, forwarded: Forwarded, failure: ReportedFailure): void =>
+    exchange.sink.onEnd(origins.explain(forwarded, failure, exchange.arrival.route.host));
   /** Forwards a request that goes to an origin. Any other request was answered by the edge. */
-  const handle = (exchange: Exchange, forward: (forwarded: Forwarded) => void): void =>
+  const handle = (exchange: Exchange, pass: (forwarded: Forwarded) => void): void => {
+    const { failure } = exchange.client;
+    const forward = failure ? (forwarded: Forwarded) => explain(exchange, forwarded, failure) : pass;
     runGuarded(
       exchange,
       () => {
@@ -92,6 +98,7 @@ export function createEdge(parts: EdgeParts): Edge {
       },
       { fail, log },
     );
+  };
 
   return {
     open: () => requests.open(),

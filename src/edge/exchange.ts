@@ -90,7 +90,7 @@ export function createFail(parts: ErrorAnswerParts): Fail {
       zone: zone?.zone,
       waitSeconds,
       request: {
-        method: request.method ?? 'GET',
+        method: client.failure?.method ?? request.method ?? 'GET',
         path: arrival.route.path,
         host: arrival.route.host,
         header: indexedHeaderOf(request),

@@ -186,6 +186,12 @@ export const arranged: readonly ArrangedBlock[] = [
     instead: [['/etc/', 'etc/']],
   },
   {
+    page: 'docs/edge-behind-a-proxy.md',
+    begins: 'postern edge export',
+    before: 'mkdir -p etc/nginx/conf.d etc/haproxy etc/caddy',
+    instead: [['/etc/', 'etc/']],
+  },
+  {
     page: 'docs/binding.md',
     begins: 'npm install ./postern-client',
     before: 'mkdir -p project && cp postern-client-*.tgz project/ && cd project && echo "{}" > package.json',

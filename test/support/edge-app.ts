@@ -73,6 +73,10 @@ export function tellingOrigin(): OriginProxy & { readonly seen: Reached[] } {
       socket.write(head);
       socket.pipe(socket);
     },
+    explain: (forwarded) => {
+      forwarded.fail(520);
+      return () => undefined;
+    },
     open: () => 0,
     close: async () => undefined,
   };

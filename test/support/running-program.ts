@@ -13,6 +13,8 @@ export interface RunningProgram {
   end(signal?: 'SIGTERM' | 'SIGKILL'): Promise<void>;
   /** Standard output and error so far. */
   output(): string;
+  /** Settles when it has ended. */
+  readonly ended: Promise<unknown>;
 }
 
 /** Starts a program. */
@@ -27,7 +29,7 @@ export function startProgram(command: string, args: readonly string[]): RunningP
     await closed;
   };
   onTestFinished(() => end('SIGKILL'));
-  return { end, output: () => output };
+  return { end, output: () => output, ended: closed };
 }
 
 /** Waits until something takes connections at a port of 127.0.0.1; the test's own time limit ends it. */

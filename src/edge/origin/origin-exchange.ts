@@ -2,7 +2,7 @@
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import type { MonotonicClock } from '../../base/clock.ts';
+import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../base/log.ts';
 import { resetConnection } from '../../base/net/reset-connection.ts';
 import { lingerMs } from '../../http/listener/whole-response.ts';
@@ -21,8 +21,7 @@ import type { RequestHead } from './request-head.ts';
 export interface ExchangeParts {
   readonly pool: OriginPool;
   readonly dial: DialParts;
-  /** Times the uploads. */
-  readonly clock: MonotonicClock;
+  readonly clock: Clock;
   readonly targetOf: FindTarget;
   readonly log: Logger;
   /** Called once, when the client has its answer or is gone. */

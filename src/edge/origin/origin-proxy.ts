@@ -2,6 +2,7 @@
 //
 //   origin-exchange    one request and its reply: retry, streaming, how each failure ends
 //   request-head       what the origin is sent;  reply-head, reply-parser  what it answers, read strictly
+//   explain-failure    why an origin failed a proxy in front of us
 //   dial-origin        connecting, TLS;  origin-pool, origin-connection  open connections;  origin-tunnel  after a 101
 
 import { type IncomingMessage, ServerResponse } from 'node:http';
@@ -12,8 +13,10 @@ import { type Clock, systemClock } from '../../base/clock.ts';
 import { errorMessage } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
 import type { EdgeCode } from '../errors/edge-code.ts';
+import type { ReportedFailure } from '../zone/reported-failure.ts';
 import type { EdgeSettings } from '../zone/zone.ts';
 import { DownOrigins } from './down-origins.ts';
+import { ExplainedFailure } from './explain-failure.ts';
 import type { Forwarded, OriginProxy } from './origin.ts';
 import { type ExchangeParts, OriginExchange } from './origin-exchange.ts';
 import { OriginPool } from './origin-pool.ts';
@@ -52,13 +55,15 @@ class RunningProxy implements OriginProxy {
   readonly #log: Logger;
   readonly #clientStallMs: number;
   readonly #tunnelIdleMs: number;
-  readonly #exchanges = new Set<OriginExchange>();
+  readonly #exchanges = new Set<{ abort(): void }>();
+  readonly #responseTimeoutMs: number;
   readonly #tunnels = new Set<Duplex>();
   readonly #whenEmpty = new Set<() => void>();
 
   constructor(parts: OriginProxyParts) {
     const { settings, log, clock = systemClock, lookup, ca, tunnelIdleSeconds, clientStallMs } = parts;
     this.#log = log;
+    this.#responseTimeoutMs = settings.responseTimeoutSeconds * 1000;
     this.#clientStallMs = clientStallMs ?? defaultClientStallMs;
     this.#tunnelIdleMs = (tunnelIdleSeconds ?? defaultTunnelIdleSeconds) * 1000;
     this.#parts = {
@@ -119,6 +124,30 @@ class RunningProxy implements OriginProxy {
       this.#log.error({ ray: forwarded.rayId, error: errorMessage(error) }, 'forwarding failed');
       socket.destroy();
     }
+  }
+
+  explain(forwarded: Forwarded, reported: ReportedFailure, host: string): () => void {
+    const { dial, clock, targetOf } = this.#parts;
+    const found = new ExplainedFailure(targetOf(forwarded.zone, host), reported, {
+      dial,
+      clock,
+      responseTimeoutMs: this.#responseTimeoutMs,
+      onFound: ({ code, cause }, fromMemory) => {
+        if (!fromMemory)
+          this.#log.info({ ray: forwarded.rayId, zone: forwarded.zone.name, code, cause }, 'origin failed');
+        forwarded.fail(code, fromMemory);
+      },
+    });
+    const ending = {
+      abort: () => {
+        found.abort();
+        this.#exchanges.delete(ending);
+        this.#settle();
+      },
+    };
+    this.#exchanges.add(ending);
+    found.begin();
+    return ending.abort;
   }
 
   open(): number {

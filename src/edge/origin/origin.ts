@@ -3,6 +3,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { EdgeCode } from '../errors/edge-code.ts';
+import type { ReportedFailure } from '../zone/reported-failure.ts';
 import type { ZoneWithOrigin } from './origin-target.ts';
 
 /** A request for an origin, with what the edge knows of it. */
@@ -35,6 +36,12 @@ export interface OriginProxy {
    * whole response to the socket and ends it. Never throws.
    */
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer, forwarded: Forwarded): void;
+  /**
+   * Finds out why the origin failed a proxy in front, and calls `fail`. Nothing of the request is sent to the origin.
+   * @param host that of the request
+   * @returns gives up; must be called when the request has ended
+   */
+  explain(forwarded: Forwarded, reported: ReportedFailure, host: string): () => void;
   /** Upgraded connections and requests open now. */
   open(): number;
   /** Closes idle origin connections, and what is left of the others after so many milliseconds. */

@@ -5,6 +5,7 @@ import type { AddressTest } from '../../base/net/address-test.ts';
 import { ownText } from '../../base/net/own-text.ts';
 import { normalAddress } from '../../base/net/socket-address.ts';
 import { readAuthority } from '../../http/route.ts';
+import { type ReportedFailure, readReportedFailure } from './reported-failure.ts';
 
 /** The client, and the proxies in between. */
 export interface EdgeClient {
@@ -15,6 +16,8 @@ export interface EdgeClient {
   readonly forwardedProto?: 'http' | 'https';
   /** The host that the client asked for, perhaps with a port, as a trusted peer tells it. */
   readonly forwardedHost?: string;
+  /** The failure of the origin that a trusted peer has met and wants told. */
+  readonly failure?: ReportedFailure;
 }
 
 /** Gives every line of a field, by its name in lower case. */
@@ -31,12 +34,14 @@ function firstTrusted(lines: readonly string[], hops: number): string | undefine
 }
 
 /** What a trusted peer tells of the client's request besides its address. An impossible value counts as absent. */
-function saidOf(lines: FieldLines, hops: number): Pick<EdgeClient, 'forwardedProto' | 'forwardedHost'> {
+function saidOf(lines: FieldLines, hops: number): Pick<EdgeClient, 'forwardedProto' | 'forwardedHost' | 'failure'> {
   const proto = firstTrusted(lines('x-forwarded-proto'), hops)?.toLowerCase();
   const host = firstTrusted(lines('x-forwarded-host'), hops);
+  const failure = readReportedFailure(lines('x-forwarded-failure'));
   return {
     ...(proto === 'http' || proto === 'https' ? { forwardedProto: proto } : {}),
     ...(host !== undefined && readAuthority(host) !== undefined ? { forwardedHost: host } : {}),
+    ...(failure ? { failure } : {}),
   };
 }
 
@@ -57,7 +62,7 @@ function readEntry(entry: string): string | undefined {
  * Finds the client. Each entry of X-Forwarded-For is the peer that the next hop saw. Read from the right, the first entry that
  * is no trusted proxy is the client; entries before it may be invented. An entry that is no address ends the reading, and the
  * hop that wrote it counts as the client.
- * @param fields the request's fields; only X-Forwarded-For, -Proto and -Host are read
+ * @param fields the request's fields; only X-Forwarded-For, -Proto, -Host and -Failure are read
  */
 export function clientOf(peer: string, fields: FieldLines, isTrusted: AddressTest): EdgeClient {
   const believed: string[] = [];

@@ -22,7 +22,11 @@ export const commands = [
     ['test/e2e/webhooks.test.ts > commands work beside'],
     [['if (!(await store.find(account.id, id))) return missing', "if (id === '') return missing"]],
   ),
-  ...of('cli/proxy-list.ts', ['test/cli/proxy-list.test.ts'], [['zone === undefined || one.zone === zone', 'true']]),
+  ...of(
+    'cli/proxy/proxy-list.ts',
+    ['test/cli/proxy-list.test.ts'],
+    [['zone === undefined || one.zone === zone', 'true']],
+  ),
   ...of(
     'bootstrap.ts',
     ['test/bootstrap/bootstrap.test.ts'],

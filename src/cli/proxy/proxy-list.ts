@@ -1,15 +1,15 @@
 // `postern proxy list` shows the stored applications, and where a server listens for each (D84, D94).
 
-import { silentLog } from '../base/log.ts';
-import type { Config } from '../config.ts';
-import type { StoredApplication } from '../proxy/application/application.ts';
-import { proxyAccounts } from '../proxy/application/proxy-accounts.ts';
-import { writeListening } from '../proxy/application/written-ports.ts';
-import { storedPlans } from '../proxy/plane/stored-plans.ts';
-import { openApplicationStore } from '../proxy/store/sqlite-application-store.ts';
-import { withDatabase } from './command/choose-account.ts';
-import { columns, configOption, defineCommand } from './command/command.ts';
-import { configExitCode, configFor } from './command/load-config.ts';
+import { silentLog } from '../../base/log.ts';
+import type { Config } from '../../config.ts';
+import type { StoredApplication } from '../../proxy/application/application.ts';
+import { proxyAccounts } from '../../proxy/application/proxy-accounts.ts';
+import { writeListening } from '../../proxy/application/written-ports.ts';
+import { storedPlans } from '../../proxy/plane/stored-plans.ts';
+import { openApplicationStore } from '../../proxy/store/sqlite-application-store.ts';
+import { withDatabase } from '../command/choose-account.ts';
+import { columns, configOption, defineCommand } from '../command/command.ts';
+import { configExitCode, configFor } from '../command/load-config.ts';
 
 /** One application in the list. */
 interface Listed {
