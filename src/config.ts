@@ -27,7 +27,7 @@ import * as mailParts from './config/resolve-mail.ts';
 import { resolveDelivery } from './config/resolve-routes.ts';
 import type { FileContents, Section } from './config/schema.ts';
 import type { Environment } from './config/secrets.ts';
-import type { Config } from './config/settings.ts';
+import { type Config, engineTraits } from './config/settings.ts';
 import { parseSource, type Source } from './config/source.ts';
 import { isFileContents, schemaFaults } from './config/validate.ts';
 import { mostProcesses } from './config/value-types.ts';
@@ -154,7 +154,7 @@ function deepFreeze<T>(value: T): T {
 
 /** How many processes `auto` is: one for each core, or the one that SQLite serves (D91a). */
 function processesOf(database: Config['database']): number {
-  return 'file' in database ? 1 : Math.min(availableParallelism(), mostProcesses);
+  return engineTraits[database.engine].isShared ? Math.min(availableParallelism(), mostProcesses) : 1;
 }
 
 interface BuildPlace {

@@ -24,7 +24,7 @@ import type { Violation } from './policy/violation.ts';
 import { sign } from './sign/sign.ts';
 import type { Signed, SigningKey } from './sign/signed.ts';
 import { leaseMilliseconds } from './spool/lease.ts';
-import type { Origin, Spool, SpoolEntry, TransportOf } from './spool/spool.ts';
+import type { Origin, SpoolDoors, SpoolEntry, TransportOf } from './spool/spool.ts';
 import { createFieldWriter } from './submit/field-writer.ts';
 import { JournalNote } from './submit/journal-note.ts';
 
@@ -70,7 +70,7 @@ export interface BuildParts {
 
 /** What the whole pipeline needs. */
 export interface SubmitParts extends BuildParts {
-  readonly spool: Spool;
+  readonly spool: SpoolDoors;
   /** Names the transport that each recipient waits for in the spool; without it they get one once they are due. */
   readonly transportOf?: TransportOf;
   /** For how many seconds delivery is tried (D42a). */

@@ -25,7 +25,7 @@ function progressOn(io: CommandIo): Progress {
 
 /** The database file and the folder of bodies of a configuration. @throws UsageError where the database is PostgreSQL */
 function places({ database, dataDir }: Config): { readonly database: string; readonly bodiesFolder: string } {
-  if (!('file' in database)) {
+  if (database.engine !== 'sqlite') {
     throw new UsageError(
       'The database is PostgreSQL, which has everything: back it up with its own tools (pg_basebackup, pg_dump)',
     );

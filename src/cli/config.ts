@@ -53,7 +53,7 @@ function summary(config: Config): string[] {
     ['accounts', names(config.accounts.map(({ name }) => name))],
     ['domains', names(domains)],
     ['zones', names(config.zones.map(({ name }) => name))],
-    ['database', 'file' in config.database ? config.database.file : `PostgreSQL ${config.database.server}`],
+    ['database', config.database.engine === 'sqlite' ? config.database.file : `PostgreSQL ${config.database.server}`],
     ['certs', config.certsDir],
     ['mode', config.development ? 'development' : 'production'],
   ]);

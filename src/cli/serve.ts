@@ -13,7 +13,7 @@ import { bootstrap, type DevelopmentToken, ensureDevelopmentToken, readKeys, who
 import { type Config, type ConfigPlace, configuredGlobalKeys, configuredTokens, loadConfig } from '../config.ts';
 import { offerSignIn, openSessionStore } from '../console/session-store.ts';
 import type { Server } from '../processes/server.ts';
-import { openDatabaseOf } from '../wiring/open-database.ts';
+import { openDatabaseOf } from '../wiring/engine/open-stores.ts';
 import { openServerSocket } from '../wiring/server-socket.ts';
 import { renderBanner, renderSignIn, renderTokenNote } from './banner.ts';
 import { type CommandIo, configOption, defineCommand } from './command/command.ts';

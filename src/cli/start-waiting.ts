@@ -3,6 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Unavailable } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
+import { engineTraits } from '../config/settings.ts';
 import type { Config } from '../config.ts';
 import { WaitingDoor } from '../http/waiting-door.ts';
 
@@ -29,7 +30,7 @@ export async function startWaiting<T>(
   { config, log, signalled }: WaitingStart,
   start: (aboutToListen: () => Promise<void>) => Promise<T>,
 ): Promise<T | undefined> {
-  if ('file' in config.database) return await start(() => Promise.resolve());
+  if (!engineTraits[config.database.engine].isShared) return await start(() => Promise.resolve());
   const { listen, adminListen, limits } = config.http;
   const door = new WaitingDoor({ places: [listen, ...(adminListen ? [adminListen] : [])], limits });
   let hasSignal = false;

@@ -181,9 +181,10 @@ function isLocal(host: string): boolean {
 export function resolveDatabase({ contents, folders, env }: Resolving): DatabaseSettings {
   const { url, passwordEnv, passwordFile, takeOverSeconds = 30 } = contents.database;
   const parsed = parsePostgresUrl(url);
-  if (!parsed) return { file: resolve(folders.dataDir, url.replace(/^sqlite:(?:\/\/)?/, '')) };
+  if (!parsed) return { engine: 'sqlite', file: resolve(folders.dataDir, url.replace(/^sqlite:(?:\/\/)?/, '')) };
   const source = sourceOf({ passwordEnv, passwordFile }, folders);
   return {
+    engine: 'postgres',
     server: parsed.shown,
     isInTheClear: !parsed.hosts.every(isLocal) && ['disable', undefined].includes(parsed.sslmode),
     takeOverSeconds,

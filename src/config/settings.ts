@@ -141,8 +141,9 @@ export interface ReportSettings extends ReportLimits {
 
 /** Where everything is kept: SQLite's file, absolute, or a database of PostgreSQL. */
 export type DatabaseSettings =
-  | { readonly file: string }
+  | { readonly engine: 'sqlite'; readonly file: string }
   | {
+      readonly engine: 'postgres';
       /** Host and name, for people. */
       readonly server: string;
       /** The server is on another host, and the URL asks for no TLS. */
@@ -152,6 +153,15 @@ export type DatabaseSettings =
       /** With the password, which is read at each use. */
       readonly url: string;
     };
+
+/**
+ * What the rest of the program asks about an engine without speaking to it; how each is opened stands in wiring/engine.
+ * `isShared`: it is a server of its own, on which any number of processes work, and which may be away for a while.
+ */
+export const engineTraits: Readonly<Record<DatabaseSettings['engine'], { readonly isShared: boolean }>> = {
+  sqlite: { isShared: false },
+  postgres: { isShared: true },
+};
 
 /** The whole configuration, frozen. */
 export interface Config {

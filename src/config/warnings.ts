@@ -170,7 +170,7 @@ function resolverWarnings({ resolver }: DeliverySettings): string[] {
 
 /** A warning of mail that goes to another host's PostgreSQL without TLS. */
 function databaseWarnings({ database }: Pick<Warned, 'database'>): string[] {
-  if ('file' in database || !database.isInTheClear) return [];
+  if (database.engine !== 'postgres' || !database.isInTheClear) return [];
   const { server } = database;
   return [`mail goes to the database at ${server} in the clear; want ?sslmode=verify-full in database.url`];
 }

@@ -3,7 +3,7 @@
 import type { Clock } from '../base/clock.ts';
 import type { Changes } from '../base/database/database.ts';
 import type { Logger } from '../base/log.ts';
-import type { Spool, SpoolEntry } from '../spool/spool.ts';
+import type { SpoolDelivery, SpoolEntry, SpoolOperators } from '../spool/spool.ts';
 import type { HeldRecipients } from './held-recipients.ts';
 import type { HopTrouble } from './hop/hop-health.ts';
 import type { HopShares } from './hop/hop-share.ts';
@@ -33,7 +33,7 @@ export interface DeliveryMetrics {
 
 /** What delivery is made from. */
 export interface DeliveryParts {
-  readonly spool: Spool;
+  readonly spool: SpoolDelivery & Pick<SpoolOperators, 'holds' | 'show'>;
   readonly settings: DeliverySettings;
   /** Tells of mail that other processes make due, and of holds; absent: they are asked for regularly. */
   readonly changes?: Changes;

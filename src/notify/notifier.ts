@@ -8,13 +8,13 @@ import { errorMessage, Unavailable } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
 import { splitMailbox } from '../mail/address/domain.ts';
 import type { DueReport } from '../spool/reports/report.ts';
-import type { Spool } from '../spool/spool.ts';
+import type { Spool, SpoolReports } from '../spool/spool.ts';
 import type { Submit } from '../submit.ts';
 import { composeReport, type Original, type ReportingParts } from './compose-report.ts';
 
 /** What the notifier needs. */
 export interface NotifierParts {
-  readonly spool: Pick<Spool, 'reportsDue' | 'endReport' | 'load' | 'unavailable'>;
+  readonly spool: SpoolReports & Pick<Spool, 'load' | 'unavailable'>;
   readonly accounts: Pick<Accounts, 'find' | 'sendingDomain'>;
   /** The pipeline for mail of our own: From is the platform's domain, which its key signs. */
   readonly submit: Submit;

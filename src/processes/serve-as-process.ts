@@ -15,8 +15,8 @@ import {
   loadConfig,
 } from '../config.ts';
 import { type Gateway, openGateway } from '../gateway.ts';
+import { openDatabaseOf } from '../wiring/engine/open-stores.ts';
 import { loadSettings } from '../wiring/load-settings.ts';
-import { openDatabaseOf } from '../wiring/open-database.ts';
 import { withPorts } from './fixed-ports.ts';
 import { type StartOrder, type ToProcess, temporaryFailure } from './messages.ts';
 import { shareOfConfig } from './share-config.ts';

@@ -207,21 +207,31 @@ export interface RetryCount {
   readonly failed: number;
 }
 
-/**
- * Keeps messages safe. Every method rejects on a failure of the store, and then has changed nothing. A failure that may
- * pass rejects with Unavailable. Times are wall times. When the wall clock is set, the store moves all times that it keeps
- * (next attempts, claims, expiries, ends) by as much, so that every waiting time keeps its length.
- */
-export interface Spool {
+/** What the doors use: they add mail, and look up what was sent before. */
+export interface SpoolDoors {
   /** Why the spool takes no mail now, at most a second old; undefined while it does. All other methods still work. */
   readonly unavailable: Unavailable | undefined;
-  /** The events of this mail. Each change writes its own in its own commit; refusals are handed in here. */
-  readonly events: EventStore;
   /**
    * Adds a message and the event of its acceptance; resolves only once both are durable. Its recipients are claimed for
    * the caller until `claimUntil` (milliseconds since 1970), so that it may deliver at once.
    */
   add(entry: SpoolEntry, claimUntil: number): Promise<void>;
+  /** Finds the use of an Idempotency-Key by the named account within the last 24 hours (D48); undefined if there is none. */
+  usedKey(account: string, key: string): Promise<UsedKey | undefined>;
+  /**
+   * Keeps the answer to the first request with a key, so that it can be repeated word for word (D48). To be called only
+   * for an answer other than that all recipients are queued. An unknown key is ignored.
+   */
+  answered(account: string, key: string, answer: string): Promise<void>;
+  /**
+   * Finds the Message-IDs that messages of the named account left with, by their clients' own ids; of messages with
+   * `keepsClientId`, not older than 180 days. Hand in no more than some hundreds.
+   */
+  replacedIds(account: string, ids: readonly string[]): Promise<ReadonlyMap<string, string>>;
+}
+
+/** What delivery uses: claims, and the outcomes of attempts. */
+export interface SpoolDelivery {
   /**
    * Tells whose turn it is: the accounts, for each transport of this name (with any domain), that may have recipients due at
    * `now`, those that have waited longest for their turn first, `limit` at most. Accounts have equal shares of them, so that
@@ -266,6 +276,24 @@ export interface Spool {
   release(id: string, recipients: readonly string[]): Promise<void>;
   /** Releases, at start, claims that an earlier process of this store still held; resolves to the number of messages queued. */
   recover(): Promise<number>;
+}
+
+/** What the reports to senders use. */
+export interface SpoolReports {
+  /**
+   * Reads reports to senders that are due, at most `limit`. `record` notes what is to be reported in the commit of the
+   * outcomes, and the report is due once no recipient of the message is queued any more, or after some seconds.
+   */
+  reportsDue(query: { readonly now: number; readonly limit: number }): Promise<readonly DueReport[]>;
+  /**
+   * Deletes a report that is not to be made; with `until`, milliseconds since 1970, puts it off instead. False where it has
+   * changed since it was read.
+   */
+  endReport(report: ReportKey, until?: number): Promise<boolean>;
+}
+
+/** What operators use, by the API, the console and the commands, and what is measured. */
+export interface SpoolOperators {
   /**
    * Lists messages, oldest first, a page at a time. `state`: only messages with a recipient in that state; `search`: part of
    * the id, message id, sender or a recipient, without case; `after`: the `next` of the last page. The cost of a page is
@@ -274,13 +302,9 @@ export interface Spool {
   list(query: ListQuery): Promise<QueuePage>;
   show(id: string): Promise<QueueItem | undefined>;
   /**
-   * Makes queued recipients due now, and failed ones queued again with `expiresAt`, and writes the event `requeued`; false when
-   * there is no such message.
-   */
-  retry(id: string, times: { readonly now: number; readonly expiresAt: number }): Promise<boolean>;
-  /**
-   * Does for many messages in one transaction what `retry` does for one; so hand in no more than some hundreds. For each
-   * message all recipients, or those named, and one event. Delivered recipients and messages that no longer exist are skipped.
+   * Makes queued recipients due now, and failed ones queued again with `expiresAt`, in one transaction, so hand in no more than
+   * some hundreds of messages. For each message all recipients, or those named, and one event `requeued`. Delivered recipients
+   * and messages that no longer exist are skipped.
    */
   retryMany(
     picks: readonly RetryPick[],
@@ -307,30 +331,18 @@ export interface Spool {
   oldest(): Promise<number | undefined>;
   /** What waits, by transport and account, `limit` of them at most, the most recipients first. It reads all that wait. */
   waiting(limit: number): Promise<readonly WaitingLine[]>;
-  /** Finds the use of an Idempotency-Key by the named account within the last 24 hours (D48); undefined if there is none. */
-  usedKey(account: string, key: string): Promise<UsedKey | undefined>;
-  /**
-   * Keeps the answer to the first request with a key, so that it can be repeated word for word (D48). To be called only
-   * for an answer other than that all recipients are queued. An unknown key is ignored.
-   */
-  answered(account: string, key: string, answer: string): Promise<void>;
-  /**
-   * Finds the Message-IDs that messages of the named account left with, by their clients' own ids; of messages with
-   * `keepsClientId`, not older than 180 days. Hand in no more than some hundreds.
-   */
-  replacedIds(account: string, ids: readonly string[]): Promise<ReadonlyMap<string, string>>;
-  /**
-   * Reads reports to senders that are due, at most `limit`. `record` notes what is to be reported in the commit of the
-   * outcomes, and the report is due once no recipient of the message is queued any more, or after some seconds.
-   */
-  reportsDue(query: { readonly now: number; readonly limit: number }): Promise<readonly DueReport[]>;
-  /**
-   * Deletes a report that is not to be made; with `until`, milliseconds since 1970, puts it off instead. False where it has
-   * changed since it was read.
-   */
-  endReport(report: ReportKey, until?: number): Promise<boolean>;
+}
+
+/**
+ * Keeps messages safe. Every method rejects on a failure of the store, and then has changed nothing. A failure that may
+ * pass rejects with Unavailable. Times are wall times. When the wall clock is set, the store moves all times that it keeps
+ * (next attempts, claims, expiries, ends) by as much, so that every waiting time keeps its length.
+ */
+export interface Spool extends SpoolDoors, SpoolDelivery, SpoolReports, SpoolOperators {
   /** Outcomes since the start that are not reported to their senders because there were too many. */
   readonly unreported: number;
+  /** The events of this mail. Each change writes its own in its own commit; refusals are handed in here. */
+  readonly events: EventStore;
   close(): Promise<void>;
   /** As `Database.abandon`; absent where there is no server. */
   abandon?(): void;

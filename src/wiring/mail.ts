@@ -13,6 +13,7 @@ import { gatherErrors, type Logger } from '../base/log.ts';
 import type { OwnDoor } from '../base/net/own-doors.ts';
 import type { ProcessGroup } from '../base/process-group.ts';
 import type { Keys } from '../bootstrap.ts';
+import { engineTraits } from '../config/settings.ts';
 import { openShares } from '../deliver/hop/leased-shares.ts';
 import { openStsStore } from '../deliver/mx/sts-store.ts';
 import { transportOf } from '../deliver/router.ts';
@@ -30,6 +31,7 @@ import { type BuildParts, createSubmit, type Submit, type Violation } from '../s
 import type { TlsReporter } from '../tls-report/reporter.ts';
 import { openBounces } from './bounces.ts';
 import { buildParts } from './build-parts.ts';
+import { openSpool } from './engine/open-stores.ts';
 import { type Live, madeOf } from './in-force.ts';
 import { entryLinkFor, keptContent } from './journal/kept-content.ts';
 import { openJournal } from './journal/open-journal.ts';
@@ -37,7 +39,6 @@ import { createLiveDelivery, type LiveDelivery } from './live/live-delivery.ts';
 import { destinationFamilies, mailGauges } from './metrics/mail-metrics.ts';
 import { openQueueLog } from './metrics/queue-log.ts';
 import { tellEvents } from './metrics/tell-events.ts';
-import { openSpool } from './open-spool.ts';
 import { createReporting, createTlsReporting, openTlsResults } from './reporting.ts';
 import type { Running } from './running.ts';
 
@@ -201,7 +202,8 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
   onDuty(() => queueLog.start());
   const tlsResults = await openTlsResults(parts);
   // One process alone has the whole of each next hop.
-  const shares = 'file' in config.database && !group ? undefined : await openShares(parts.database, { clock, log });
+  const isAlone = !engineTraits[config.database.engine].isShared && !group;
+  const shares = isAlone ? undefined : await openShares(parts.database, { clock, log });
   if (shares) running.stores.push(() => shares.stop());
   const delivery = createLiveDelivery({
     spool,

@@ -7,7 +7,7 @@ import { runCommandLine } from '../../src/cli/run.ts';
 import { loadConfig } from '../../src/config.ts';
 import type { RefusalFacts } from '../../src/events/refusal.ts';
 import type { Spool } from '../../src/spool/spool.ts';
-import { openSpool } from '../../src/wiring/open-spool.ts';
+import { openSpool } from '../../src/wiring/engine/open-stores.ts';
 import { scratchFolder } from '../support/scratch.ts';
 import { spoolEntry } from '../support/spool-entry.ts';
 

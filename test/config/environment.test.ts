@@ -63,7 +63,7 @@ describe('names, folders, level', () => {
       dataDir: join(cwd, 'state'),
       certsDir: '/etc/postern/certs',
       log: { level: 'debug' },
-      database: { file: join(cwd, 'state/other.db') },
+      database: { engine: 'sqlite', file: join(cwd, 'state/other.db') },
       platform: { domain: 'mail.example', bounceDomain: 'b.mail.example', hmacKeyFile: '/etc/postern/certs/hmac.key' },
     });
   });

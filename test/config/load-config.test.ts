@@ -28,7 +28,7 @@ describe('an empty file', () => {
       file: join(cwd, 'postern.yaml'),
       dataDir: join(cwd, 'data'),
       certsDir: join(cwd, 'certs'),
-      database: { file: join(cwd, 'data/postern.db') },
+      database: { engine: 'sqlite', file: join(cwd, 'data/postern.db') },
       log: { level: 'info' },
       drainSeconds: 30,
       platform: {

@@ -213,7 +213,7 @@ export function journalContract(name: string, store: JournalUnderTest): void {
       await record('b@x.example', failed);
       expect(await outcome()).toBe('failed');
       expect(await ids(journal, { outcome: 'failed', account: 'dev' })).toEqual([entry.id]);
-      await spool.retry(entry.id, { now: someTime, expiresAt: someTime + day });
+      await spool.retryMany([{ id: entry.id }], { now: someTime, expiresAt: someTime + day });
       expect(await outcome()).toBe('accepted');
       await record('b@x.example', delivered);
       expect(await outcome()).toBe('delivered');

@@ -332,14 +332,18 @@ export function spoolContract(name: string, store: SpoolUnderTest): void {
         attempt(entry, 'delivered', 'c@example.org'),
       ]);
       const expiresAt = someTime + 999_999;
-      expect(await spool.retry(entry.id, { now: someTime + 5, expiresAt })).toBe(true);
+      expect(await spool.retryMany([{ id: entry.id }], { now: someTime + 5, expiresAt })).toMatchObject({
+        messages: 1,
+      });
       const [claimed] = await claimAll(spool, someTime + 5);
       expect(claimed?.entry.expiresAt).toBe(expiresAt);
       expect(claimed?.due).toEqual([
         { address: 'a@example.org', attempts: 1 },
         { address: 'b@example.org', attempts: 1 },
       ]);
-      expect(await spool.retry('no-such-id', { now: someTime, expiresAt })).toBe(false);
+      expect(await spool.retryMany([{ id: 'no-such-id' }], { now: someTime, expiresAt })).toMatchObject({
+        messages: 0,
+      });
     });
 
     test('makes many messages due at once, or only some recipients of theirs', async () => {
@@ -405,7 +409,9 @@ export function spoolContract(name: string, store: SpoolUnderTest): void {
       const spool = await open();
       const entry = spoolEntry();
       await spool.add(entry, lease);
-      expect(await spool.retry(entry.id, { now: someTime, expiresAt: someTime + 1 })).toBe(true);
+      expect(await spool.retryMany([{ id: entry.id }], { now: someTime, expiresAt: someTime + 1 })).toMatchObject({
+        messages: 1,
+      });
       expect(await claimAll(spool)).toEqual([]);
       expect(await claimAll(spool, lease)).toHaveLength(1);
     });
@@ -602,7 +608,7 @@ export function spoolContract(name: string, store: SpoolUnderTest): void {
               const added = spoolEntry({ account: message % 2 ? 'dev' : 'other', recipients });
               entries.push(added);
               await spool.add(added, lease);
-            } else if (act === 3) await spool.retry(entry.id, { now: someTime, expiresAt: lease });
+            } else if (act === 3) await spool.retryMany([{ id: entry.id }], { now: someTime, expiresAt: lease });
             else if (act === 4 && message === 0) await spool.drop(entry.id);
             else await spool.record([attempt(entry, kinds[act] ?? 'failed', entry.recipients[recipient])]);
           }

@@ -238,7 +238,7 @@ export function turnsContract(name: string, store: SpoolUnderTest): void {
         expect(ids(await claim(spool, { account: 'dev' }))).toEqual([other.id]);
         // An attempt that was under way ends as it ends.
         await spool.record([attemptOf(held, busy, { nextAttemptAt: someTime })]);
-        await spool.retry(held.id, { now, expiresAt: someTime + 1000 });
+        await spool.retryMany([{ id: held.id }], { now, expiresAt: someTime + 1000 });
         await spool.giveTransports({ now, limit: 10, transports: [lane], transportOf: () => lane });
         expect(await turns(spool)).toEqual([]);
         expect((await spool.show(held.id))?.recipients[0]?.hold).toMatchObject({ by: 'operator', why: 'a complaint' });

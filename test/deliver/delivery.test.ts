@@ -77,7 +77,10 @@ interface Running {
   readonly outcomes: (count: number) => Promise<readonly string[]>;
 }
 
-async function run(routes: readonly Route[], parts: Partial<DeliveryParts> = {}): Promise<Running> {
+async function run(
+  routes: readonly Route[],
+  parts: Partial<DeliveryParts> & { readonly spool?: Spool } = {},
+): Promise<Running> {
   const spool = parts.spool ?? (await openSqlite());
   const events: OutcomeEvent[] = [];
   const { log, lines } = logLines();
@@ -629,7 +632,7 @@ describe('the spool', () => {
     const entry = await send({ recipients: ['defer-rcpt@x.test'] });
     await outcomes(1);
     const command = await SqliteSpool.open({ file: join(folder, 'postern.db') });
-    await command.retry(entry.id, { now, expiresAt: now + 1000 });
+    await command.retryMany([{ id: entry.id }], { now, expiresAt: now + 1000 });
     await outcomes(2);
     await command.drop(entry.id);
     await command.close();

@@ -115,7 +115,7 @@ test('another process hears of mail that is due, of holds and of events, and a p
     () => spool.release(entry.id, entry.recipients),
     () => spool.addHold({ ...rule, at: now, by: 'test', why: '' }),
     () => spool.liftHold(rule),
-    () => spool.retry(entry.id, { now, expiresAt: now + 3_600_000 }),
+    () => spool.retryMany([{ id: entry.id }], { now, expiresAt: now + 3_600_000 }),
   ];
   for (const step of steps) {
     heard.length = 0;

@@ -5,7 +5,7 @@ import { closest } from '../../base/closest.ts';
 import type { Database } from '../../base/database/database.ts';
 import { UsageError } from '../../base/errors.ts';
 import type { Config } from '../../config.ts';
-import { openDatabaseOf } from '../../wiring/open-database.ts';
+import { openDatabaseOf } from '../../wiring/engine/open-stores.ts';
 
 /** Finds an account by its name or id. @throws UsageError, which suggests the account that was probably meant */
 export function chooseAccount(config: Config, reference: string): Account {

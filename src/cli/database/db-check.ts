@@ -19,7 +19,8 @@ const mostShown = 12;
 
 async function inspect(config: Config, isFull: boolean, seconds: number): Promise<DatabaseReport> {
   const { database } = config;
-  if ('file' in database) return await inspectSqlite({ file: database.file, known: tableVersions, isFull, seconds });
+  if (database.engine === 'sqlite')
+    return await inspectSqlite({ file: database.file, known: tableVersions, isFull, seconds });
   const versions = [...tableMigrations.postgres, moveMigrations].map(
     ({ owner, steps, postgres = steps }) => [owner, postgres.length] as const,
   );

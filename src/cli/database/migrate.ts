@@ -47,7 +47,7 @@ interface Places {
 /** Finds the file that is moved. @throws UsageError where nothing names it */
 function sourceOf({ from }: Given, { database, dataDir }: Config, io: CommandIo): string {
   if (from !== undefined) return resolve(io.cwd, from);
-  if ('file' in database) return database.file;
+  if (database.engine === 'sqlite') return database.file;
   throw new UsageError(
     `--from: database.url is PostgreSQL; name the SQLite file that is moved, such as ${join(dataDir, 'postern.db')}`,
   );
@@ -57,7 +57,7 @@ function sourceOf({ from }: Given, { database, dataDir }: Config, io: CommandIo)
 function placesOf(given: Given, config: Config, io: CommandIo): Places {
   const file = sourceOf(given, config, io);
   const { database } = config;
-  const url = given.to ?? ('file' in database ? undefined : database.url);
+  const url = given.to ?? (database.engine === 'sqlite' ? undefined : database.url);
   if (url === undefined) throw new UsageError('--to: want the target, such as postgres://postern@db.example/postern');
   const parsed = parsePostgresUrl(url);
   if (!parsed) throw new UsageError('--to: want postgres://user@host:port/name');

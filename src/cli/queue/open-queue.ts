@@ -3,7 +3,7 @@
 import { UsageError } from '../../base/errors.ts';
 import type { Config } from '../../config.ts';
 import type { ListQuery, QueueItem, Spool } from '../../spool/spool.ts';
-import { openSpool } from '../../wiring/open-spool.ts';
+import { openSpool } from '../../wiring/engine/open-stores.ts';
 import type { CommandIo } from '../command/command.ts';
 import { configFor } from '../command/load-config.ts';
 
@@ -35,7 +35,10 @@ export async function withQueue<T>(
 export const pageMessages = 200;
 
 /** The messages of the queue, oldest first, read a page at a time. */
-export async function* items(spool: Spool, query: Omit<ListQuery, 'limit' | 'after'>): AsyncGenerator<QueueItem> {
+export async function* items(
+  spool: Pick<Spool, 'list'>,
+  query: Omit<ListQuery, 'limit' | 'after'>,
+): AsyncGenerator<QueueItem> {
   let page = await spool.list({ ...query, limit: pageMessages });
   for (;;) {
     yield* page.items;

@@ -18,7 +18,7 @@ that is written anew once, for which no server may run and there must be room fo
   exitCodes: { 1: 'the database must be written anew, and a server runs', 78: 'the configuration is wrong' },
   run: async ({ options }, io) => {
     const { database } = configFor(io, options.config);
-    if (!('file' in database))
+    if (database.engine !== 'sqlite')
       throw new UsageError('postern queue compact is for SQLite: PostgreSQL tidies up by itself (autovacuum)');
     const compacted = await compactSpool(database.file);
     if (!compacted) {

@@ -6,7 +6,7 @@ import { UsageError } from '../../base/errors.ts';
 import type { Config } from '../../config.ts';
 import type { EventStore } from '../../events/event-store.ts';
 import { openWebhookStore, type WebhookStore } from '../../webhooks/webhook-store.ts';
-import { openSpool } from '../../wiring/open-spool.ts';
+import { openSpool } from '../../wiring/engine/open-stores.ts';
 import { chooseAccount, withDatabase } from '../command/choose-account.ts';
 import type { CommandIo } from '../command/command.ts';
 import { configExitCode } from '../command/load-config.ts';

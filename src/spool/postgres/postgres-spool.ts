@@ -185,11 +185,6 @@ export class PostgresSpool implements Spool {
     return this.#asked(this.#parts.queue.show(id));
   }
 
-  async retry(id: string, times: { readonly now: number; readonly expiresAt: number }): Promise<boolean> {
-    const [made] = await this.#retry([{ id }], times);
-    return made !== undefined;
-  }
-
   async retryMany(
     picks: readonly RetryPick[],
     times: { readonly now: number; readonly expiresAt: number },

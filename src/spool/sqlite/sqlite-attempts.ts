@@ -50,10 +50,6 @@ export class Attempts {
     return unreported;
   }
 
-  retry({ id, now, expiresAt }: OperationOf<'retry'>): boolean {
-    return this.#messages.exists(id) && this.retryMany({ picks: [{ id }], now, expiresAt }) !== null;
-  }
-
   retryMany({ picks, now, expiresAt }: OperationOf<'retryMany'>): RetryCount {
     const group = new MessageGroup<StoredMessage>();
     const sum = { messages: 0, recipients: 0, failed: 0 };

@@ -146,11 +146,6 @@ export class StoredMessages {
     };
   }
 
-  /** Whether there is such a message. */
-  exists(id: string): boolean {
-    return this.#statements.entry.get(id) !== undefined;
-  }
-
   /** The rows of a message's recipients with their states; empty where there is no such message. */
   states(id: string): readonly Row[] {
     const rows = this.#statements.states.all(id);

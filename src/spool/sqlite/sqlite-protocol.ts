@@ -92,7 +92,6 @@ export interface WriteCalls {
   liftHold(call: { readonly rule: Pick<HoldRule, 'kind' | 'value'> }): boolean;
   release(call: { readonly id: string; readonly recipients: readonly string[] }): void;
   recover(call: { readonly keepBodies: readonly string[]; readonly now: number }): number;
-  retry(call: { readonly id: string; readonly now: number; readonly expiresAt: number }): boolean;
   retryMany(call: {
     readonly picks: readonly RetryPick[];
     readonly now: number;

@@ -248,12 +248,6 @@ export class SqliteSpool implements Spool {
     return this.#thread.ask({ kind: 'show', id });
   }
 
-  async retry(id: string, times: { readonly now: number; readonly expiresAt: number }): Promise<boolean> {
-    const isThere = await this.#thread.run({ kind: 'retry', id, ...times });
-    this.events.committed([]);
-    return isThere;
-  }
-
   async retryMany(
     picks: readonly RetryPick[],
     times: { readonly now: number; readonly expiresAt: number },

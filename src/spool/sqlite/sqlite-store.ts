@@ -174,7 +174,6 @@ export class SqliteStore {
       addHold: ({ rule }) => holds.add(rule),
       liftHold: ({ rule }) => holds.lift(rule),
       recover: (call) => this.#recover(call),
-      retry: (call) => attempts.retry(call),
       retryMany: (call) => attempts.retryMany(call),
       drop: (call) => attempts.drop(call),
       answered: (call) => this.#steps(keepAnswer(call, call.answer)),

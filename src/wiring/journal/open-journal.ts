@@ -6,13 +6,8 @@ import type { Config } from '../../config.ts';
 import type { GaugeSource, MetricFamily } from '../../http/metrics.ts';
 import type { Journal, Removed } from '../../journal/journal.ts';
 import type { ContentGauge } from '../../spool/journal/content-gauge.ts';
+import { engineOf } from '../engine/open-stores.ts';
 import { JournalTender } from './journal-tender.ts';
-
-/** How often the journal is asked how it is. PostgreSQL reads all rows for it. */
-const askingTimes = {
-  sqlite: { askMs: 3000, pressedMs: 250 },
-  postgres: { askMs: 60_000, pressedMs: 5000 },
-} as const;
 
 /** A journal that is tended. */
 export interface TendedJournal {
@@ -25,21 +20,6 @@ export interface TendedJournal {
   close(): Promise<void>;
 }
 
-/** Opens the database of the journal's index and loads the store for it, of the engine that is configured. */
-async function openStoreOf(database: Config['database']) {
-  if ('file' in database) {
-    const { openDatabase } = await import('../../base/database/sqlite-database.ts');
-    const { openSqliteJournal } = await import('../../journal/store/sqlite-journal-store.ts');
-    // What is written here follows from the rows: an index that a power failure undoes is filled again.
-    const opened = await openDatabase(database.file, { isDurable: false });
-    return { opened, openStore: openSqliteJournal, times: askingTimes.sqlite };
-  }
-  const { openPostgres } = await import('../../base/database/postgres-database.ts');
-  const { openPostgresJournal } = await import('../../journal/store/postgres-journal-store.ts');
-  const opened = await openPostgres({ url: () => database.url, connections: 2 });
-  return { opened, openStore: openPostgresJournal, times: askingTimes.postgres };
-}
-
 /**
  * Opens the journal; the spool must have been opened before, because it makes the tables.
  * @param parts.gauge the one that the spool was opened with
@@ -47,7 +27,7 @@ async function openStoreOf(database: Config['database']) {
  * @throws Error where it cannot be opened
  */
 export async function openJournal(
-  config: Pick<Config, 'database' | 'journal' | 'events'>,
+  config: Pick<Config, 'database' | 'dataDir' | 'journal' | 'events'>,
   parts: {
     readonly gauge: ContentGauge;
     readonly caughtUp: () => Promise<void>;
@@ -55,17 +35,17 @@ export async function openJournal(
     readonly log: Logger;
   },
 ): Promise<TendedJournal> {
-  const { database, journal: settings, events } = config;
+  const { journal: settings, events } = config;
   const limits = { ...settings, refusals: events.refusalsPerAccount };
   const removed: Record<Removed, number> = { aged: 0, refusals: 0, content: 0 };
   const onRemoved = (kind: Removed, count: number): void => void (removed[kind] += count);
-  const { opened, openStore, times } = await openStoreOf(database);
-  const journal = openStore(opened, limits, { ...parts, onRemoved });
+  const engine = await engineOf(config);
+  const { journal, database, times } = await engine.openJournal(limits, { ...parts, onRemoved });
   const tender = new JournalTender(journal, { ...parts, times });
   return {
     journal,
     ...journalMetrics(parts.gauge, { removed, waitingRows: () => tender.waitingRows }),
-    abandon: () => opened.abandon?.(),
+    abandon: () => database.abandon?.(),
     async close() {
       await tender.stop();
       await journal.close();

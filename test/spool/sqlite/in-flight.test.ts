@@ -183,9 +183,9 @@ test('a message that a command beside the server has dropped or given rows is no
   write(add('b'));
   const beside = new SqliteStore({ database, lock, bodies: join(folder, 'bodies') });
   expect(beside.write([{ kind: 'drop', id: 'a', now: someTime }]).outcomes).toEqual([{ value: true }]);
-  expect(beside.write([{ kind: 'retry', id: 'b', now: someTime, expiresAt: lease }]).outcomes).toEqual([
-    { value: true },
-  ]);
+  expect(
+    beside.write([{ kind: 'retryMany', picks: [{ id: 'b' }], now: someTime, expiresAt: lease }]).outcomes,
+  ).toMatchObject([{ value: { recipients: 2 } }]);
   write(record('a', 'delivered', to));
   write(record('b', 'delivered', to));
   expect([rows(), queued()]).toEqual([0, []]);

@@ -202,7 +202,9 @@ describe('SQLite spool on disk', () => {
     const [waiting, dropped] = [spoolEntry({ acceptedAt: lease }), spoolEntry()];
     await server.add(waiting, 0);
     await server.add(dropped, 0);
-    expect(await command.retry(waiting.id, { now: someTime, expiresAt: lease })).toBe(true);
+    expect(await command.retryMany([{ id: waiting.id }], { now: someTime, expiresAt: lease })).toMatchObject({
+      messages: 1,
+    });
     expect(await command.drop(dropped.id)).toBe(true);
     expect(await server.counts()).toEqual({ queued: 1, failed: 0 });
     const claimed = await server.claimDue({ now: someTime, limit: 10, claimUntil: lease });

@@ -195,10 +195,6 @@ export class MemorySpool implements Spool {
     return held && itemOf(held, this.#lines.holds);
   }
 
-  async retry(id: string, times: { readonly now: number; readonly expiresAt: number }): Promise<boolean> {
-    return this.#retry({ id }, times) !== undefined;
-  }
-
   async retryMany(
     picks: readonly RetryPick[],
     times: { readonly now: number; readonly expiresAt: number },
