@@ -1,7 +1,6 @@
 // Events as the stores keep them: the values of the table's columns, and the whole event as JSON.
 
 import type { Row } from '../base/database/database.ts';
-import { eventKeys } from '../events/event-keys.ts';
 import type { EventNews } from '../events/event-store.ts';
 import { type EventFacts, type EventKind, type EventShare, isEventKind, type MailEvent } from '../events/mail-event.ts';
 
@@ -13,11 +12,6 @@ export interface PackedEvent {
   /** The id of its message in the spool; null where it has none. */
   readonly message: string | null;
   readonly json: string;
-}
-
-/** An event with what it is found by besides (`eventKeys`), where that is written in the same commit. */
-export interface KeyedEvent extends PackedEvent {
-  readonly keys: readonly string[];
 }
 
 /** A page of events that were found, each as JSON. */
@@ -32,11 +26,6 @@ export function packEvent(event: EventFacts): PackedEvent {
   const message = 'queueId' in event ? event.queueId : null;
   const { at, account, kind } = event;
   return { at, account, kind, message, json: JSON.stringify(event) };
-}
-
-/** Packs an event with its keys. */
-export function packKeyed(event: EventFacts): KeyedEvent {
-  return { ...packEvent(event), keys: eventKeys(event) };
 }
 
 /** Reads an event from JSON. @returns undefined where it is damaged, such as on a disk that has lost some of it */

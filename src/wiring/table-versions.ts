@@ -11,6 +11,7 @@ import { suppressionMigrations } from '../feedback/suppression-store.ts';
 import { figureMigrations } from '../figures/figure-tables.ts';
 import { applicationMigrations } from '../proxy/store/application-tables.ts';
 import { journalMigrations } from '../spool/journal/journal-tables.ts';
+import { filingMigrations } from '../spool/postgres/events/filing-schema.ts';
 import { postgresSpoolMigrations } from '../spool/postgres/postgres-schema.ts';
 import { eventMigrations } from '../spool/sqlite/sqlite-events.ts';
 import { idempotencyMigrations, spoolMigrations } from '../spool/sqlite/sqlite-schema.ts';
@@ -35,7 +36,7 @@ const shared: readonly Migrations[] = [
 /** The migrations of every owner of tables, for each engine. Whoever owns tables stands here. */
 export const tableMigrations: { readonly sqlite: readonly Migrations[]; readonly postgres: readonly Migrations[] } = {
   sqlite: [...shared, spoolMigrations, eventMigrations, idempotencyMigrations, journalMigrations],
-  postgres: [...shared, postgresSpoolMigrations, journalMigrations],
+  postgres: [...shared, postgresSpoolMigrations, filingMigrations, journalMigrations],
 };
 
 /** The version of each owner's tables in SQLite: a backup with tables of another owner is of a later release. */

@@ -97,7 +97,9 @@ test(
     expect(await doubtful.rows(recipients)).toHaveLength(1);
     doubtful.proxy.open();
     await expect.poll(() => doubtful.rows(recipients)).toEqual([]);
-    expect((await doubtful.rows(kinds)).map(({ kind }) => kind)).toEqual(['accepted', 'dropped']);
+    await expect
+      .poll(async () => (await doubtful.rows(kinds)).map(({ kind }) => kind))
+      .toEqual(['accepted', 'dropped']);
     const told = () => doubtful.lines.filter(({ msg }) => String(msg).startsWith('removed what was kept'));
     await expect.poll(told).toMatchObject([{ messages: 1 }]);
     expect(await doubtful.spool.counts()).toEqual({ queued: 0, failed: 0 });
@@ -159,7 +161,7 @@ test.each([
     { state, attempts: 1 },
     { state: 0, attempts: 0 },
   ]);
-  expect((await doubtful.rows(kinds)).map((row) => row['kind'])).toEqual(['accepted', kind]);
+  await expect.poll(async () => (await doubtful.rows(kinds)).map((row) => row['kind'])).toEqual(['accepted', kind]);
 });
 
 test.each(['answer to a claim', 'commit of a claim'] as const)(

@@ -250,6 +250,7 @@ test("a server's clock that is set a year ahead makes no event old, and a gatewa
   await new Promise((wait) => setTimeout(wait, 2500));
   await spool.recover();
   await spool.add(entry(), Date.now() + 60_000);
+  await spool.events.newest();
   expect((await client.query('SELECT count(*)::integer AS events FROM mail_events')).rows).toEqual([
     { events: 12_001 },
   ]);

@@ -9,7 +9,7 @@ import { uuidv7 } from '../../src/base/ids.ts';
 import type { EventLimits } from '../../src/events/event-store.ts';
 import { openPostgresJournal } from '../../src/journal/store/postgres-journal-store.ts';
 import { PostgresSpool } from '../../src/spool/postgres/postgres-spool.ts';
-import { ProcessRegister } from '../../src/spool/postgres/process-register.ts';
+import { type BatchKey, ProcessRegister } from '../../src/spool/postgres/process-register.ts';
 import { PostgresSession } from '../../src/spool/postgres/server/postgres-session.ts';
 import type { SpoolEntry } from '../../src/spool/spool.ts';
 import { eventsContract } from '../contract/events.ts';
@@ -169,6 +169,8 @@ describe('what a server may meet', () => {
       load.isOver = true;
       await Promise.all(adding);
     }
+    // Once what was told is filed.
+    await spool.events.newest();
     const client = await beside();
     const { rows } = await client.query<{ id: string }>('SELECT id FROM spool_messages');
     const kept = new Set(rows.map(({ id }) => id));
@@ -231,17 +233,17 @@ describe('what a server may meet', () => {
     const session = new PostgresSession(url, 2);
     onTestFinished(() => session.close());
     const register = new ProcessRegister(session, { monotonic: () => performance.now(), patienceMs: 60_000 });
-    const write = async (key: { readonly id: number; readonly batch: number }): Promise<void> => {
+    const write = async (key: BatchKey): Promise<void> => {
       await session.transaction(async (send) => register.sendFence(send, key));
     };
-    const first = await register.nextBatch();
+    const first = await register.nextBatch(1);
     await write(first);
     expect(await register.wasKept(first)).toBe(true);
-    const second = await register.nextBatch();
+    const second = await register.nextBatch(1);
     // Whoever asks again because the answer was lost hears the same.
     for (let asked = 0; asked < 2; asked += 1) expect(await register.wasKept(second)).toBe(false);
     await expect(write(second)).rejects.toThrow('division by zero');
-    await write(await register.nextBatch());
+    await write(await register.nextBatch(1));
   });
 
   test('one whom the others took for dead is entered again, and loses nothing', async () => {

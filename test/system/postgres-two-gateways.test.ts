@@ -5,7 +5,6 @@ import { request } from 'node:http';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { uuidv7 } from '../../src/base/ids.ts';
-import { takeTurn } from '../../src/spool/postgres/events/written-events.ts';
 import { PostgresSpool } from '../../src/spool/postgres/postgres-spool.ts';
 import { PostgresSession } from '../../src/spool/postgres/server/postgres-session.ts';
 import { ask } from '../support/gateway-load.ts';
@@ -135,6 +134,9 @@ test('what a gateway that is stuck has locked is free again before the others gi
   const url = await server.createSchema();
   const spool = await PostgresSpool.open({ url });
   onTestFinished(() => spool.close());
+  const now = Date.now();
+  const message = spoolEntry({ id: uuidv7(now), acceptedAt: now, expiresAt: now + 3_600_000 });
+  await spool.add(message, now + 60_000);
   // To the server a process that was stopped between two statements is a connection that says nothing more.
   const stuck = new PostgresSession(url, 1);
   let isHeld: (rows: unknown) => void = () => undefined;
@@ -142,13 +144,12 @@ test('what a gateway that is stuck has locked is free again before the others gi
   let goOn: () => void = () => undefined;
   const waits = new Promise<void>((resolve) => (goOn = resolve));
   const under = stuck.transaction(async (send) => {
-    isHeld(await send(takeTurn, [1]));
+    isHeld(await send('SELECT 1 FROM spool_messages FOR UPDATE'));
     await waits;
   });
   const undone = expect(under).rejects.toThrow();
   await held;
-  const now = Date.now();
-  await spool.add(spoolEntry({ id: uuidv7(now), acceptedAt: now, expiresAt: now + 3_600_000 }), now + 60_000);
+  expect(await spool.drop(message.id)).toBe(true);
   goOn();
   await undone;
   await stuck.close();

@@ -3,6 +3,7 @@
 import type { Database } from '../../base/database/database.ts';
 import type { Journal, JournalLimits, Removed } from '../journal.ts';
 import { contentOctets } from './content-removal-postgres.ts';
+import { rowsFiled } from './filed-rows.ts';
 import { findRowsPostgres } from './find-rows-postgres.ts';
 import { contentOf, entryOf, itemColumns, itemOf } from './item-of.ts';
 import { removeFromJournal } from './journal-removal-postgres.ts';
@@ -22,13 +23,18 @@ export function openPostgresJournal(
 ): Journal {
   let tendedAt = Number.NEGATIVE_INFINITY;
   return {
-    list: (query) => findRowsPostgres(database, query),
+    async list(query) {
+      if (query.cursor === undefined) await rowsFiled(database);
+      return await findRowsPostgres(database, query);
+    },
     async find(id, account) {
+      await rowsFiled(database);
       const [row] = await database.query(`SELECT ${itemColumns}, j.more FROM journal j WHERE j.id = $1::text`, [id]);
       const entry = row && entryOf(row);
       return entry && (account === undefined || entry.account === account) ? entry : undefined;
     },
     async rows(ids) {
+      await rowsFiled(database);
       const rows = await database.query(
         `SELECT ${itemColumns} FROM journal j WHERE j.id = ANY (string_to_array($1::text, ',')) ORDER BY j.seq`,
         [ids.join(',')],

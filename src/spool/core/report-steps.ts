@@ -34,6 +34,8 @@ export interface ReportTables<Message extends GroupMessage> {
   readonly keyOf: (message: Message) => number | string;
   /** The beginning of the octets of a message `m`, with its whole header section or as much of it as a report keeps. */
   readonly head: string;
+  /** What keeps other gateways off, where there may be some: of the open report's row, and a statement for an account's counts. */
+  readonly locks?: { readonly report: string; readonly counts: string };
 }
 
 type Told = NotedOutcome & { readonly action: ReportAction };
@@ -127,17 +129,18 @@ function* noteMail<Message extends GroupMessage>(
 
 /** Finds the report of a message that is to be made, or begins one; undefined where the limits allow no more. */
 function* openReport<Message extends GroupMessage>(
-  { limits, times, head }: ReportTables<Message>,
+  { limits, times, head, locks }: ReportTables<Message>,
   { id, begun }: Message,
   now: number,
 ): StoreSteps<number | undefined> {
-  const [known] = begun > 0 ? yield* ask(open, id) : [];
+  const [known] = begun > 0 ? yield* ask(`${open}${locks?.report ?? ''}`, id) : [];
   if (known) return integer(known, 'seq');
   const messageOf = `SELECT m.account, m.sender_path, ${head} FROM spool_messages m WHERE m.id = ?1`;
   const [row] = begun < limits.perMessage ? yield* ask(messageOf, id) : [];
   if (!row) return undefined;
   const [account, address] = [text(row, 'account'), text(row, 'sender_path')];
   const day = Math.floor(times.stored(now) / dayMilliseconds);
+  if (locks) yield* ask(locks.counts, account);
   const counts = yield* ask(countsOf, day, account, address);
   const countOf = (name: string): number => integer(counts.find((one) => one['address'] === name) ?? {}, 'reports');
   if (countOf(address) >= limits.perAddressPerDay || countOf('') >= limits.perAccountPerDay) return undefined;

@@ -1,12 +1,18 @@
-// Writes the journal's rows in PostgreSQL, in the transaction of what they tell of: one statement for each table, however many
-// rows. Rows get their numbers after the turn to write was taken, so that the numbers are in the order of the commits.
+// Writes the journal in PostgreSQL: one statement for each table, however many rows. What is kept of messages is written in the
+// transaction that takes them, and the rows behind it (event-filer.ts), with what has become of their messages meanwhile.
 
 import type { EventKind } from '../../events/mail-event.ts';
-import type { JournalFacts } from '../../journal/journal-row.ts';
+import { type JournalFacts, outcomeNumbers } from '../../journal/journal-row.ts';
 import { keyWords, searchText } from '../../journal/store/words.ts';
 import type { PackedEvent } from '../packed-event.ts';
 import type { Send } from '../postgres/server/postgres-session.ts';
-import type { PackedJournal } from './pack-journal.ts';
+import type { JournalRow, PackedJournal } from './pack-journal.ts';
+
+/** A row that is to be filed. */
+export interface ToldRow extends JournalRow {
+  /** Those of its content. */
+  readonly octets: number;
+}
 
 /** A row that is to be written, with the octets that leave. */
 export interface PostgresJournalRow {
@@ -32,12 +38,14 @@ const addContent = `INSERT INTO journal_content (id, seq, same_body, received_he
 // What several events make of a row together. The bounds of the ids say in which partitions the rows are.
 const noteAll = `UPDATE journal SET
   waiting = greatest(waiting - new.ended + new.again, 0),
-  outcome = CASE WHEN new.dropped = 1 THEN 5 WHEN new.requeued = 1 THEN 1 WHEN new.failed = 1 OR outcome = 4 THEN 4
-    WHEN new.ended > 0 AND waiting - new.ended <= 0 THEN 2 WHEN new.deferred = 1 AND outcome = 1 THEN 3 ELSE outcome END
+  outcome = CASE WHEN new.dropped = 1 THEN 5 WHEN new.failed = 1 OR (outcome = 4 AND new.requeued = 0) THEN 4
+    WHEN new.ended > 0 AND waiting - new.ended + new.again <= 0 THEN 2
+    WHEN new.deferred = 1 AND (outcome = 1 OR new.requeued = 1) THEN 3 WHEN new.requeued = 1 THEN 1 ELSE outcome END
   FROM unnest($1::text[], $2::integer[], $3::integer[], $4::smallint[], $5::smallint[], $6::smallint[], $7::smallint[])
     AS new (id, ended, again, dropped, requeued, failed, deferred)
   WHERE journal.id = new.id AND journal.id BETWEEN $8::text AND $9::text`;
 
+/** What the events of a message make of its row; what came before it was queued again counts for `waiting` alone. */
 interface Noted {
   ended: number;
   again: number;
@@ -55,7 +63,7 @@ const changes: Partial<Record<EventKind, (noted: Noted, event: PackedEvent) => v
     noted.failed = 1;
   },
   requeued: (noted, { json }) => {
-    noted.requeued = 1;
+    Object.assign(noted, { requeued: 1, failed: 0, deferred: 0 });
     const event: unknown = JSON.parse(json);
     if (typeof event === 'object' && event !== null && 'failedCount' in event) noted.again += Number(event.failedCount);
   },
@@ -74,12 +82,30 @@ function notesOf(events: readonly PackedEvent[]): ReadonlyMap<string, Noted> {
   return notes;
 }
 
-function octetsOf({ packed, sentHead, sentBody }: PostgresJournalRow): number {
+/** What `noteAll` does, for a row that is not written yet. */
+function withNotes(row: ToldRow, noted: Noted | undefined): ToldRow {
+  if (!noted) return row;
+  const left = row.waiting - noted.ended + noted.again;
+  const { accepted, delivered, deferred, failed, dropped } = outcomeNumbers;
+  const outcomes: readonly (readonly [boolean, number])[] = [
+    [noted.dropped === 1, dropped],
+    [noted.failed === 1, failed],
+    [noted.ended > 0 && left <= 0, delivered],
+    [noted.deferred === 1, deferred],
+    [noted.requeued === 1, accepted],
+  ];
+  const [, outcome] = outcomes.find(([isSo]) => isSo) ?? [true, row.outcome];
+  return { ...row, waiting: Math.max(left, 0), outcome };
+}
+
+/** The octets of the content of a row. */
+export function octetsOf({ packed, sentHead, sentBody }: PostgresJournalRow): number {
   const parts = [packed.receivedHead, packed.receivedBody, sentHead, sentBody];
   return parts.reduce((sum, part) => sum + (part?.length ?? 0), 0);
 }
 
-function sendContent(send: Send, rows: readonly PostgresJournalRow[]): void {
+/** Sends the statement that writes what is kept of messages. */
+export function sendContent(send: Send, rows: readonly PostgresJournalRow[]): void {
   const octets: Buffer[] = [];
   let length = 0;
   const place = (part: Buffer | undefined): readonly [number, number] => {
@@ -111,28 +137,29 @@ export function searchColumns(facts: string): { readonly keys: string; readonly 
   return { keys: keyWords(read), words: searchText(read) };
 }
 
-/** Sends the statements that write rows, and what events make of rows; the turn to write must have been taken before. */
-export function sendJournal(send: Send, rows: readonly PostgresJournalRow[], events: readonly PackedEvent[]): void {
+/** Sends the statements that write rows, and what events make of them and of rows that were there before. */
+export function sendRows(send: Send, rows: readonly ToldRow[], events: readonly PackedEvent[]): void {
+  const notes = notesOf(events);
+  const own = new Set(rows.map(({ id }) => id));
   if (rows.length > 0) {
-    const own = rows.map(({ packed }) => packed.row);
-    const searched = own.map(({ facts }) => searchColumns(facts));
+    const written = rows.map((row) => withNotes(row, notes.get(row.id)));
+    const searched = written.map(({ facts }) => searchColumns(facts));
     void send(addRows, [
-      own.map(({ id }) => id),
-      own.map(({ at }) => at),
-      own.map(({ account }) => account),
-      own.map(({ outcome }) => outcome),
-      own.map(({ waiting }) => waiting),
-      rows.map(octetsOf),
-      own.map((row) => row.facts),
-      own.map(({ more }) => more),
+      written.map(({ id }) => id),
+      written.map(({ at }) => at),
+      written.map(({ account }) => account),
+      written.map(({ outcome }) => outcome),
+      written.map(({ waiting }) => waiting),
+      written.map(({ octets }) => octets),
+      written.map(({ facts }) => facts),
+      written.map(({ more }) => more),
       searched.map(({ keys }) => keys),
       searched.map(({ words }) => words),
     ]);
-    sendContent(send, rows);
   }
   // Ids of one day begin alike, so that each statement finds its rows in one partition.
-  const days = Map.groupBy(notesOf(events), ([id]) => dayOf(id));
-  for (const notes of days.values()) sendNotes(send, notes);
+  const others = [...notes].filter(([id]) => !own.has(id));
+  for (const some of Map.groupBy(others, ([id]) => dayOf(id)).values()) sendNotes(send, some);
 }
 
 /** The day of a UUIDv7, as a number; any other text has one, too. */

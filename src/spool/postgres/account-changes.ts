@@ -1,5 +1,5 @@
-// The numbers of each account in the spool, changed in the transactions that change the messages, so that they need not be
-// counted.
+// The numbers of each account in the spool, kept so that they need not be counted. Transactions that change messages tell what
+// accounts have more or less; it is added up where that is filed (event-filer.ts).
 
 import type { Row } from '../../base/database/database.ts';
 import { distinctRecipients, type SpoolEntry } from '../spool.ts';
@@ -21,8 +21,7 @@ const change = `INSERT INTO spool_counts AS kept (${columns})
     failed_octets = kept.failed_octets + excluded.failed_octets,
     queued_recipients = kept.queued_recipients + excluded.queued_recipients,
     delivered_recipients = kept.delivered_recipients + excluded.delivered_recipients,
-    failed_recipients = kept.failed_recipients + excluded.failed_recipients
-  RETURNING ${columns}`;
+    failed_recipients = kept.failed_recipients + excluded.failed_recipients`;
 
 const clear =
   'DELETE FROM spool_counts WHERE account = ANY ($1::text[]) AND queued_messages = 0 AND failed_messages = 0';
@@ -46,42 +45,49 @@ export async function readTallies(session: PostgresSession): Promise<readonly Ac
   return (await session.query(all)).map(tallyOfRow);
 }
 
-/** The changes to the accounts' numbers in one transaction. */
+/** Changes to the accounts' numbers. */
 export class AccountChanges {
   readonly #changes = new Map<string, Tally>();
 
+  /** Notes what an account has more. */
+  add(account: string, more: Tally): void {
+    this.#changes.set(account, addTally(this.#changes.get(account) ?? emptyTally, more));
+  }
+
   /** Notes a new message. */
-  add(entry: SpoolEntry): void {
+  addMessage(entry: SpoolEntry): void {
     const counts = { queued: distinctRecipients(entry).length, delivered: 0, failed: 0 };
-    this.change(entry.account, emptyTally, tallyOf(sizeOf(entry), counts));
+    this.add(entry.account, tallyOf(sizeOf(entry), counts));
   }
 
   /** Notes that a message of the account changes from the numbers `before` to the numbers `after`. */
   change(account: string, before: Tally, after: Tally): void {
-    const sum = addTally(this.#changes.get(account) ?? emptyTally, before, -1);
-    this.#changes.set(account, addTally(sum, after));
+    this.add(account, addTally(after, before, -1));
   }
 
-  /** Sends the changes. @returns the numbers of the changed accounts after them */
-  write(send: Send): Promise<readonly AccountTally[]> {
-    const changes = [...this.#changes].toSorted(([left], [right]) => (left < right ? -1 : 1));
-    if (changes.length === 0) return Promise.resolve([]);
-    const numbers = (pick: (tally: Tally) => number): number[] => changes.map(([, tally]) => pick(tally));
-    const written = send(change, [
-      changes.map(([account]) => account),
-      numbers(({ messages }) => messages.queued),
-      numbers(({ messages }) => messages.failed),
-      numbers(({ octets }) => octets.queued),
-      numbers(({ octets }) => octets.failed),
-      numbers(({ recipients }) => recipients.queued),
-      numbers(({ recipients }) => recipients.delivered),
-      numbers(({ recipients }) => recipients.failed),
-    ]);
-    // An account without messages has no row, so that accounts that come and go leave nothing behind.
-    const shrunk = changes.filter(([, { messages }]) => messages.queued < 0 || messages.failed < 0);
-    if (shrunk.length > 0) void send(clear, [shrunk.map(([account]) => account)]);
-    const tallies = written.then((rows) => rows.map(tallyOfRow));
-    tallies.catch(() => undefined);
-    return tallies;
+  /** What each account has more; less where it is negative. */
+  get all(): readonly AccountTally[] {
+    return [...this.#changes].map(([account, tally]) => ({ account, ...tally }));
   }
+}
+
+/** Sends the statements that add what accounts have more. */
+export function sendTallies(send: Send, more: readonly AccountTally[]): void {
+  const sum = new AccountChanges();
+  for (const tally of more) sum.add(tally.account, tally);
+  const changes = sum.all.toSorted((left, right) => (left.account < right.account ? -1 : 1));
+  if (changes.length === 0) return;
+  const numbers = (pick: (tally: Tally) => number): number[] => changes.map(pick);
+  void send(change, [
+    changes.map(({ account }) => account),
+    numbers(({ messages }) => messages.queued),
+    numbers(({ messages }) => messages.failed),
+    numbers(({ octets }) => octets.queued),
+    numbers(({ octets }) => octets.failed),
+    numbers(({ recipients }) => recipients.queued),
+    numbers(({ recipients }) => recipients.delivered),
+    numbers(({ recipients }) => recipients.failed),
+  ]);
+  // An account without messages has no row, so that accounts that come and go leave nothing behind.
+  void send(clear, [changes.map(({ account }) => account)]);
 }

@@ -6,7 +6,7 @@ import { distinctRecipients, type SpoolEntry } from '../spool.ts';
 import { sendThreads } from './postgres-threads.ts';
 import type { DatabaseClock } from './server/database-clock.ts';
 import type { Send } from './server/postgres-session.ts';
-import { inLines, lineColumns } from './spool-lines.ts';
+import { inLines, lineColumns, sendLinesShared } from './spool-lines.ts';
 
 /** Octets of one part of a message, at most. */
 export const partOctets = 1024 * 1024;
@@ -114,15 +114,18 @@ function sendRecipients(
     return distinctRecipients(entry).map((recipient, position) => {
       const asked = entry.dsn?.recipients?.get(recipient.address);
       const wanted = wantedReports(entry, recipient.address);
-      return { ...recipient, ...asked, wanted, id, account, position, dueAt, until };
+      const lane = recipient.transport;
+      const line = { lane, account: lane === '' ? '' : account };
+      return { ...recipient, ...asked, ...line, wanted, id, position, dueAt, until };
     });
   });
+  sendLinesShared(send, rows);
   void send(addRecipients, [
     rows.map(({ id }) => id),
     rows.map(({ position }) => position),
     rows.map(({ address }) => address),
-    rows.map(({ transport }) => transport),
-    rows.map(({ transport, account }) => (transport === '' ? '' : account)),
+    rows.map(({ lane }) => lane),
+    rows.map(({ account }) => account),
     rows.map(({ dueAt }) => dueAt),
     rows.map(({ until }) => until),
     process,
@@ -156,7 +159,10 @@ function sendOctets(send: Send, entries: readonly SpoolEntry[]): void {
 }
 
 function sendKeys(send: Send, entries: readonly SpoolEntry[]): void {
-  const keyed = entries.flatMap((entry) => (entry.idempotency ? [{ ...entry, ...entry.idempotency }] : []));
+  // In one order: whoever writes the same keys waits for one of them, and never for each other.
+  const keyed = entries
+    .flatMap((entry) => (entry.idempotency ? [{ ...entry, ...entry.idempotency }] : []))
+    .toSorted((one, other) => (`${one.account} ${one.key}` < `${other.account} ${other.key}` ? -1 : 1));
   if (keyed.length === 0) return;
   const [accounts, keys] = [keyed.map(({ account }) => account), keyed.map(({ key }) => key)];
   const times = keyed.map(({ acceptedAt }) => acceptedAt);

@@ -11,11 +11,25 @@ import type { AccountChanges } from './account-changes.ts';
 import { entryColumns } from './postgres-queue.ts';
 import type { DatabaseClock } from './server/database-clock.ts';
 import type { Send } from './server/postgres-session.ts';
-import { inLines } from './spool-lines.ts';
+import { inLines, sendLinesShared } from './spool-lines.ts';
+
+/** A recipient as it was read here, with the line that it waits in, which may have become another since. */
+interface LinedRecipient extends GroupRecipient {
+  readonly lane: string;
+  readonly lineAccount: string;
+}
+
+/** A message as it was read here. */
+interface LinedMessage extends GroupMessage {
+  readonly recipients: LinedRecipient[];
+}
 
 const readEntries = `SELECT ${entryColumns} FROM spool_messages m WHERE m.id = ANY ($1::uuid[])`;
-const readStates = `SELECT m.id, m.account, m.size, r.position, r.address, r.state, r.attempts, r.claimed_by,
-    m.accepted_at, m.reports AS begun, r.reports
+// Whoever changes recipients of a message holds its row, so that two gateways never both miss that nobody waits any more. What they
+// find is read by a statement that begins when the rows are theirs.
+const hold = 'SELECT id FROM spool_messages WHERE id = ANY ($1::uuid[]) ORDER BY id FOR UPDATE';
+const readStates = `SELECT m.id, m.account, m.size, r.position, r.address, r.state, r.attempts, r.claimed_by, r.lane,
+    r.account AS line_account, m.accepted_at, m.reports AS begun, r.reports
   FROM spool_messages m JOIN spool_recipients r ON r.message = m.id
   WHERE m.id = ANY ($1::uuid[]) ORDER BY m.id, r.position`;
 
@@ -44,7 +58,7 @@ const forgetFailures = `DELETE FROM ${forgetRows[0]} = ANY ($1::uuid[])`;
 const forget = [...forgetRows, 'spool_messages WHERE id'].map((rows) => `DELETE FROM ${rows} = ANY ($1::uuid[])`);
 
 /** The messages that one transaction has read and changes; the rules are those of every engine. */
-export class MessageChanges extends MessageGroup<GroupMessage> {
+export class MessageChanges extends MessageGroup<LinedMessage> {
   readonly #entries = new Map<string, EntryMeta>();
   readonly #accounts: AccountChanges;
   readonly #clock: DatabaseClock;
@@ -58,11 +72,13 @@ export class MessageChanges extends MessageGroup<GroupMessage> {
     this.#process = parts.process;
   }
 
-  /** Reads messages; the caller's transaction must have its turn to write already. */
+  /** Reads messages, and keeps others from changing them until the transaction ends. */
   async read(send: Send, ids: readonly string[]): Promise<void> {
     if (ids.length === 0) return;
-    const found = new Map<string, GroupMessage & { readonly recipients: GroupRecipient[] }>();
-    for (const row of await send(readStates, [[...new Set(ids)]])) {
+    const found = new Map<string, LinedMessage>();
+    const wanted = [...new Set(ids)];
+    void send(hold, [wanted]);
+    for (const row of await send(readStates, [wanted])) {
       const id = text(row, 'id');
       const [account, size] = [text(row, 'account'), integer(row, 'size')];
       const [acceptedAt, begun] = [integer(row, 'accepted_at'), integer(row, 'begun')];
@@ -73,7 +89,7 @@ export class MessageChanges extends MessageGroup<GroupMessage> {
     for (const message of found.values()) this.take(message);
   }
 
-  #recipientOf(row: Row): GroupRecipient {
+  #recipientOf(row: Row): LinedRecipient {
     const holder = row['claimed_by'] === null ? undefined : integer(row, 'claimed_by');
     return {
       position: integer(row, 'position'),
@@ -82,6 +98,8 @@ export class MessageChanges extends MessageGroup<GroupMessage> {
       attempts: integer(row, 'attempts'),
       claim: holder === undefined ? 'none' : holder === this.#process ? 'own' : 'other',
       wanted: integer(row, 'reports'),
+      lane: text(row, 'lane'),
+      lineAccount: text(row, 'line_account'),
     };
   }
 
@@ -135,6 +153,10 @@ export class MessageChanges extends MessageGroup<GroupMessage> {
 
   #writeRecipients(send: Send, rows: ReturnType<MessageChanges['changes']>['recipients']): void {
     if (rows.length === 0) return;
+    sendLinesShared(
+      send,
+      rows.map(({ recipient: { lane, lineAccount: account } }) => ({ lane, account })),
+    );
     const changed = rows.map((row) => row.changed);
     void send(changeRecipients, [
       rows.map(({ message }) => message.id),

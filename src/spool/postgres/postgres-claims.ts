@@ -12,8 +12,7 @@ import { entryColumns, textList } from './postgres-queue.ts';
 import type { ProcessRegister } from './process-register.ts';
 import type { DatabaseClock } from './server/database-clock.ts';
 import { InDoubt, lostConnection, type PostgresSession, type Send } from './server/postgres-session.ts';
-import { inLines, lineColumns, sendEndOfTurns, triedBefore } from './spool-lines.ts';
-import type { SpoolWriter } from './spool-writer.ts';
+import { inLines, lineColumns, sendAllLines, sendEndOfTurns, triedBefore } from './spool-lines.ts';
 
 /** Rounds of one claim at most: a round finds fewer messages than asked for where they have many recipients. */
 const mostRounds = 20;
@@ -119,6 +118,11 @@ const release = inLines(`UPDATE spool_recipients SET
   WHERE message = $1::uuid AND address = ANY ($2::text[]) AND state = 0
   RETURNING ${lineColumns}`);
 
+/** By what lines are sorted, so that no two transactions wait for each other. */
+function keyOf({ transport, account }: ClaimTurn): string {
+  return `${transport} ${account}`;
+}
+
 /** One step of a claim. */
 interface Step {
   readonly lane: string;
@@ -139,7 +143,6 @@ export class PostgresClaims {
   readonly #session: PostgresSession;
   readonly #clock: DatabaseClock;
   readonly #register: ProcessRegister;
-  readonly #writer: SpoolWriter;
   /** Claims of a single message: every fourth is for a deferred one. */
   #singles = 0;
 
@@ -147,12 +150,10 @@ export class PostgresClaims {
     readonly session: PostgresSession;
     readonly clock: DatabaseClock;
     readonly register: ProcessRegister;
-    readonly writer: SpoolWriter;
   }) {
     this.#session = parts.session;
     this.#clock = parts.clock;
     this.#register = parts.register;
-    this.#writer = parts.writer;
   }
 
   async turns({ transport, now, limit, except = [] }: Parameters<Spool['turns']>[0]): Promise<readonly ClaimTurn[]> {
@@ -161,10 +162,11 @@ export class PostgresClaims {
   }
 
   async postpone(put: Parameters<Spool['postpone']>[0]): Promise<void> {
-    const lanes = put.map(({ transport }) => transport);
-    const accounts = put.map(({ account }) => account);
-    const times = put.map(({ until }) => this.#clock.stored(until));
-    await this.#inTurn((send) => void send(postpone, [lanes, accounts, times]));
+    const lines = put.toSorted((one, other) => (keyOf(one) < keyOf(other) ? -1 : 1));
+    const lanes = lines.map(({ transport }) => transport);
+    const accounts = lines.map(({ account }) => account);
+    const times = lines.map(({ until }) => this.#clock.stored(until));
+    await this.#session.query(postpone, [lanes, accounts, times]);
   }
 
   /** @throws BrokenClaim where something may be claimed all the same */
@@ -183,8 +185,7 @@ export class PostgresClaims {
         await this.#claimLine(query, { lane, account: one, limit: limit - messages.length }, messages);
       }
       const at = this.#clock.stored(now);
-      if (lane !== '' && looked.length > 0)
-        await this.#inTurn((send) => sendEndOfTurns(send, { lane, accounts: looked, at }));
+      if (lane !== '' && looked.length > 0) await this.#endTurns(lane, looked, at);
     } catch (thrown) {
       throw messages.length === 0 ? thrown : brokenClaim(messages, thrown);
     }
@@ -243,7 +244,7 @@ export class PostgresClaims {
       };
     });
     const lines = Map.groupBy(empty, (row) => text(row, 'lane'));
-    await this.#inTurn((send) => {
+    await this.#withAllLines((send) => {
       void send(give, [
         given.map(({ message }) => message),
         given.map(({ position }) => position),
@@ -251,23 +252,34 @@ export class PostgresClaims {
         given.map(({ account, lane }) => (lane === '' ? '' : account)),
         at,
       ]);
-      for (const [lane, rows] of lines)
-        sendEndOfTurns(send, { lane, accounts: rows.map((row) => text(row, 'account')), at });
     });
+    for (const [lane, rows] of lines)
+      await this.#endTurns(
+        lane,
+        rows.map((row) => text(row, 'account')),
+        at,
+      );
     return found.length;
   }
 
   async release(id: string, recipients: readonly string[]): Promise<void> {
     const process = await this.#register.id();
-    await this.#inTurn((send) => {
+    await this.#withAllLines((send) => {
       void send(release, [id, recipients, process]);
       void send(tellDue);
     });
   }
 
-  /** Sends statements in a transaction that has the turn to write, so that no line is changed in between. */
-  async #inTurn(work: (send: Send) => void): Promise<void> {
-    await this.#writer.write({ run: ({ others }) => void others.push(work) });
+  async #endTurns(lane: string, accounts: readonly string[], at: number): Promise<void> {
+    await this.#session.transaction(async (send) => sendEndOfTurns(send, { lane, accounts, at }));
+  }
+
+  /** Sends statements that change recipients of any line. They do no harm where they are run twice. */
+  async #withAllLines(work: (send: Send) => void): Promise<void> {
+    await this.#session.transaction(async (send) => {
+      sendAllLines(send);
+      work(send);
+    });
   }
 }
 

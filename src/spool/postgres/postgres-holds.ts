@@ -3,12 +3,11 @@
 
 import { type Hold, type HoldRule, isHoldKind, mostHolds } from '../hold.ts';
 import { integer, text } from '../stored-rows.ts';
-import { takeTurn, tellDue } from './events/written-events.ts';
+import { tellDue } from './events/written-events.ts';
 import { isId } from './postgres-queue.ts';
 import type { DatabaseClock } from './server/database-clock.ts';
 import type { PostgresSession } from './server/postgres-session.ts';
-import { inLines, lineColumns } from './spool-lines.ts';
-import type { SpoolWriter } from './spool-writer.ts';
+import { inLines, lineColumns, sendAllLines } from './spool-lines.ts';
 
 /** Recipients that go back to their lines in one transaction, at most, and transactions of one call. */
 const liftedAtOnce = 1000;
@@ -33,7 +32,7 @@ const setAside = `UPDATE spool_recipients SET hold = (SELECT id FROM spool_holds
 const lift = 'DELETE FROM spool_holds WHERE kind = $1::text AND value = $2::text RETURNING id';
 const isKeeping = 'SELECT 1 AS one FROM spool_recipients WHERE hold = $1::bigint LIMIT 1';
 const backInLine = inLines(`UPDATE spool_recipients SET hold = NULL WHERE (message, position) IN
-  (SELECT message, position FROM spool_recipients WHERE hold = $1::bigint LIMIT ${liftedAtOnce}) RETURNING ${lineColumns}`);
+  (SELECT message, position FROM spool_recipients WHERE hold = $1::bigint LIMIT ${liftedAtOnce} FOR UPDATE) RETURNING ${lineColumns}`);
 // Steps from one hold to the next in the index, without reading what each keeps.
 const lifted = `WITH RECURSIVE kept AS (
     SELECT (SELECT min(hold) FROM spool_recipients WHERE hold IS NOT NULL) AS hold
@@ -45,16 +44,10 @@ const lifted = `WITH RECURSIVE kept AS (
 export class PostgresHolds {
   readonly #session: PostgresSession;
   readonly #clock: DatabaseClock;
-  readonly #writer: SpoolWriter;
 
-  constructor(parts: {
-    readonly session: PostgresSession;
-    readonly clock: DatabaseClock;
-    readonly writer: SpoolWriter;
-  }) {
+  constructor(parts: { readonly session: PostgresSession; readonly clock: DatabaseClock }) {
     this.#session = parts.session;
     this.#clock = parts.clock;
-    this.#writer = parts.writer;
   }
 
   async read(): Promise<readonly Hold[]> {
@@ -73,14 +66,10 @@ export class PostgresHolds {
     if (present.length >= mostHolds && !present.some((hold) => hold.kind === kind && hold.value === value))
       throw new Error(`There are ${mostHolds} holds, which is the most that are kept; lift others first`);
     const madeAt = this.#clock.stored(at);
-    await this.#writer.write({
-      run: ({ others }) => {
-        others.push((send) => {
-          void send(add, [kind, value, madeAt, by, why]);
-          if (kind === 'message' && isId(value)) void send(setAside, [value]);
-          void send(tellDue);
-        });
-      },
+    await this.#session.transaction(async (send) => {
+      void send(add, [kind, value, madeAt, by, why]);
+      if (kind === 'message' && isId(value)) void send(setAside, [value]);
+      await send(tellDue);
     });
   }
 
@@ -104,7 +93,7 @@ export class PostgresHolds {
     for (let slice = 0; slice < mostSlices; slice += 1) {
       if ((await this.#session.query(isKeeping, [hold])).length === 0) return;
       await this.#session.transaction(async (send) => {
-        void send(takeTurn, [0]);
+        sendAllLines(send);
         void send(backInLine, [hold]);
         await send(tellDue);
       });

@@ -3,13 +3,19 @@
 import type { GroupMessage } from '../core/message-group.ts';
 import { dueReports, endReport, noteReports, postponeReport, type ReportTables } from '../core/report-steps.ts';
 import type { DueReport, NotedMail, ReportKey, ReportLimits } from '../reports/report.ts';
-import { takeTurn } from './events/written-events.ts';
 import type { DatabaseClock } from './server/database-clock.ts';
 import type { PostgresSession, Send } from './server/postgres-session.ts';
 import { stepsOver } from './server/postgres-steps.ts';
 
 const head = `m.head_length,
   (SELECT substring(o.octets FOR 131072) FROM spool_octets o WHERE o.message = m.id AND o.part = 0) AS octets`;
+
+const locks = {
+  // Whoever is ending the report is waited for: what comes after that begins another.
+  report: ' FOR UPDATE',
+  // How many are begun is read and counted by one transaction at a time for each account.
+  counts: "SELECT pg_advisory_xact_lock(hashtext('postern reports ' || current_schema()), hashtext(?1))",
+};
 
 /** The reports of one database. */
 export class PostgresReports {
@@ -24,12 +30,14 @@ export class PostgresReports {
   }) {
     this.#session = parts.session;
     this.#clock = parts.clock;
-    this.#tables = { times: parts.clock, limits: parts.limits, keyOf: ({ id }) => id, head };
+    this.#tables = { times: parts.clock, limits: parts.limits, keyOf: ({ id }) => id, head, locks };
   }
 
   /** Notes outcomes, in the transaction that writes them and before their messages are forgotten; see `noteReports`. */
   note(send: Send, mails: readonly NotedMail<GroupMessage>[], now: number): Promise<number> {
-    return stepsOver(send, noteReports(this.#tables, mails, now));
+    // In one order, so that no two transactions wait for each other's accounts.
+    const sorted = mails.toSorted((one, other) => (one.message.account < other.message.account ? -1 : 1));
+    return stepsOver(send, noteReports(this.#tables, sorted, now));
   }
 
   /** Reads reports that are due. */
@@ -40,7 +48,6 @@ export class PostgresReports {
   /** Deletes a report, or puts it off; see `Spool.endReport`. */
   async end(report: ReportKey, until?: number): Promise<boolean> {
     return await this.#session.transaction(async (send) => {
-      void send(takeTurn, [0]);
       if (until === undefined) return await stepsOver(send, endReport(report));
       await stepsOver(send, postponeReport(report, this.#clock.stored(until)));
       return true;

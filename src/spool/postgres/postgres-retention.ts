@@ -39,9 +39,10 @@ export class Quotas {
     this.#known = new Map(tallies.map((tally) => [tally.account, tally]));
   }
 
-  /** Takes new numbers of some accounts. */
-  learn(tallies: readonly AccountTally[]): void {
-    for (const tally of tallies) this.#known.set(tally.account, tally);
+  /** Takes what some accounts have more since. */
+  learn(more: readonly AccountTally[]): void {
+    for (const tally of more)
+      this.#known.set(tally.account, addTally(this.#known.get(tally.account) ?? emptyTally, tally));
   }
 
   /** Accounts that have more failed messages than are kept, with their numbers. */

@@ -10,7 +10,7 @@ import type { Hold, HoldRule } from '../hold.ts';
 import { KeyUsed, type UsedKey } from '../idempotency-keys.ts';
 import { boundedAccepted } from '../journal/bounded-rows.ts';
 import { journalMigrations } from '../journal/journal-tables.ts';
-import { packKeyed } from '../packed-event.ts';
+import { packEvent } from '../packed-event.ts';
 import type { DueReport, ReportKey } from '../reports/report.ts';
 import type {
   ClaimQuery,
@@ -28,6 +28,7 @@ import type {
 import { acceptedEvent } from '../spool-events.ts';
 import { type AccountTally, totalOf } from '../tally.ts';
 import { readTallies } from './account-changes.ts';
+import { filingMigrations } from './events/filing-schema.ts';
 import { tellDue } from './events/written-events.ts';
 import { isId } from './postgres-queue.ts';
 import { postgresSpoolMigrations } from './postgres-schema.ts';
@@ -50,6 +51,7 @@ export class PostgresSpool implements Spool {
     const database = await openPostgres({ url: options.url, connections: 1 });
     try {
       await database.migrate(postgresSpoolMigrations);
+      await database.migrate(filingMigrations);
       await database.migrate(journalMigrations);
     } finally {
       await database.close();
@@ -90,7 +92,7 @@ export class PostgresSpool implements Spool {
         sentHead: packed.keepsSentHead ? kept.head : undefined,
         sentBody: packed.keepsSentBody ? kept.body : undefined,
       };
-      await this.#asked(this.#parts.writer.add({ entry: kept, claimUntil }, packKeyed(event), journal));
+      await this.#asked(this.#parts.writer.add({ entry: kept, claimUntil }, packEvent(event), journal));
     } catch (thrown) {
       throw storedAlready(thrown, entry);
     } finally {
@@ -154,7 +156,7 @@ export class PostgresSpool implements Spool {
       outcomes,
       run: (group) => {
         const unwritten = outcomes.filter((outcome) => !this.#parts.writer.isKept(outcome));
-        for (const outcome of unwritten) group.events.push(packKeyed(outcome));
+        for (const outcome of unwritten) group.events.push(packEvent(outcome));
         group.messages.record(unwritten, now);
       },
     });
@@ -210,7 +212,7 @@ export class PostgresSpool implements Spool {
         others.push((send) => void send(tellDue));
         return known.flatMap((pick) => {
           const made = messages.requeue(pick, times);
-          if (made?.event) events.push(packKeyed(made.event));
+          if (made?.event) events.push(packEvent(made.event));
           return made ?? [];
         });
       },
@@ -228,7 +230,7 @@ export class PostgresSpool implements Spool {
       readsEntries: true,
       run: ({ messages, events }) => {
         const event = messages.remove(id, this.#parts.clock.now());
-        if (event) events.push(packKeyed(event));
+        if (event) events.push(packEvent(event));
         return event !== undefined;
       },
     });
@@ -241,8 +243,9 @@ export class PostgresSpool implements Spool {
     return totalOf(await this.tallies()).messages;
   }
 
-  tallies(): Promise<readonly AccountTally[]> {
-    return this.#asked(readTallies(this.#parts.session));
+  async tallies(): Promise<readonly AccountTally[]> {
+    await this.#parts.filer.caughtUp();
+    return await this.#asked(readTallies(this.#parts.session));
   }
 
   usedKey(account: string, key: string): Promise<UsedKey | undefined> {
@@ -288,6 +291,7 @@ export class PostgresSpool implements Spool {
     await this.#parts.writer.quiet();
     await this.#parts.tender.stop();
     await this.#parts.writer.settleDoubt().catch(() => undefined);
+    await this.#parts.filer.file().catch(() => undefined);
     // Where the server is away, the others find out by themselves.
     await this.#parts.register.leave().catch(() => undefined);
     await this.#parts.session.close();

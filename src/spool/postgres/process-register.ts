@@ -7,37 +7,44 @@ import { hostname } from 'node:os';
 import type { Row } from '../../base/database/database.ts';
 import { errorCode } from '../../base/errors.ts';
 import { integer } from '../stored-rows.ts';
-import { takeTurn, tellDue } from './events/written-events.ts';
+import { tellDue } from './events/written-events.ts';
 import type { PgValue, PostgresSession, Send } from './server/postgres-session.ts';
-import { inLines, lineColumns } from './spool-lines.ts';
+import { inLines, lineColumns, sendAllLines, turnBesideEarlier } from './spool-lines.ts';
 
-/** A transaction that writes, by its process and its number. */
+/** The ways in which a process writes at once, each in one transaction at a time. */
+const mostWays = 8;
+
+/** A transaction that writes, by its process, its way and its number. */
 export interface BatchKey {
   readonly id: number;
+  readonly way: number;
   readonly batch: number;
 }
 
-const enter =
-  'INSERT INTO spool_processes (name, beats, batch, patience_ms) VALUES ($1, 0, 0, $2::integer) RETURNING id';
+const enter = `WITH entered AS (INSERT INTO spool_processes (name, beats, batch, patience_ms, form)
+    VALUES ($1, 0, 0, $2::integer, 1) RETURNING id)
+  INSERT INTO spool_fences (process, way, batch) SELECT id, way, 0 FROM entered, generate_series(0, ${mostWays - 1}) AS way
+  RETURNING process AS id`;
 const beat = 'UPDATE spool_processes SET beats = beats + 1 WHERE id = $1::bigint RETURNING id';
 // Fails (division by zero) where the row is gone or the number was used, so that nothing of the transaction is kept.
-const fence = `WITH mine AS (UPDATE spool_processes SET batch = $2::bigint WHERE id = $1::bigint AND batch < $2::bigint RETURNING 1)
+const fence = `WITH mine AS (UPDATE spool_fences SET batch = $3::bigint
+    WHERE process = $1::bigint AND way = $2::smallint AND batch < $3::bigint RETURNING 1)
   SELECT 1 / count(*) AS writes FROM mine`;
 // Fails where the row is gone, and keeps it until the transaction ends: who removes it gives back what was claimed before.
 const presence = `SELECT 1 / count(*) AS present FROM
   (SELECT 1 FROM spool_processes WHERE id = $1::bigint FOR KEY SHARE) AS mine`;
 // Numbers of transactions are even. The odd one behind a number says that it was not kept, so that whoever asks once more,
 // because the answer was lost, hears the same.
-const outdo = `UPDATE spool_processes SET batch = $2::bigint + 1
-  WHERE id = $1::bigint AND (batch < $2::bigint OR batch = $2::bigint + 1) RETURNING 1 AS undone`;
+const outdo = `UPDATE spool_fences SET batch = $3::bigint + 1
+  WHERE process = $1::bigint AND way = $2::smallint AND (batch < $3::bigint OR batch = $3::bigint + 1) RETURNING 1 AS undone`;
 const leave = 'DELETE FROM spool_processes WHERE id = $1::bigint';
 const others = 'SELECT id, beats, patience_ms FROM spool_processes';
 const remove = 'DELETE FROM spool_processes WHERE id = $1::bigint AND beats = $2::bigint RETURNING id';
 /** The statement that gives back recipients. @param whose the condition that picks them */
 export const releaseWhere = (whose: string): string =>
-  inLines(
-    `UPDATE spool_recipients SET claimed_by = NULL, due_at = next_attempt_at WHERE ${whose} RETURNING ${lineColumns}`,
-  );
+  inLines(`UPDATE spool_recipients SET claimed_by = NULL, due_at = next_attempt_at WHERE (message, position) IN
+    (SELECT message, position FROM spool_recipients WHERE ${whose} ORDER BY message, position FOR UPDATE)
+    RETURNING ${lineColumns}`);
 const releaseOrphans = releaseWhere('claimed_by IS NOT NULL AND claimed_by NOT IN (SELECT id FROM spool_processes)');
 const releaseOwn = releaseWhere('claimed_by = $1::bigint');
 
@@ -67,7 +74,8 @@ export class ProcessRegister {
   #lookedAt = Number.NEGATIVE_INFINITY;
   #entered: Promise<number> | undefined;
   #id: number | undefined;
-  #batch = 0;
+  /** The number of the last transaction of each way. */
+  #batches: number[] = [];
 
   /** @param patienceMs how long the row of this process may stay unchanged before others take it for dead */
   constructor(session: PostgresSession, options: { readonly monotonic: () => number; readonly patienceMs: number }) {
@@ -89,21 +97,23 @@ export class ProcessRegister {
 
   async #enter(): Promise<number> {
     const [row] = await this.#session.query(enter, [`${hostname()} ${process.pid}`, this.#patienceMs]);
-    this.#batch = 0;
+    this.#batches = Array<number>(mostWays).fill(0);
     this.#id = integer(row ?? {}, 'id');
     return this.#id;
   }
 
-  /** The number of this process, and of its next transaction that writes. They follow one another. */
-  async nextBatch(): Promise<BatchKey> {
+  /** The number of this process, and of the next transaction of a way. They follow one another. */
+  async nextBatch(way: number): Promise<BatchKey> {
     const id = await this.id();
-    this.#batch += 2;
-    return { id, batch: this.#batch };
+    const batch = (this.#batches[way] ?? 0) + 2;
+    this.#batches[way] = batch;
+    return { id, way, batch };
   }
 
   /** Sends the first statement of a transaction that writes: it fails where `wasKept` has already said that it was not kept. */
-  sendFence(send: Send, { id, batch }: BatchKey): void {
-    void send(fence, [id, batch]);
+  sendFence(send: Send, { id, way, batch }: BatchKey): void {
+    void send(fence, [id, way, batch]);
+    void send(turnBesideEarlier);
   }
 
   /** Sends the last statement of a transaction that claims: it fails where others have taken this process for dead. */
@@ -130,8 +140,8 @@ export class ProcessRegister {
    * the next transaction, as often as needed.
    * @returns undefined where nobody can tell, because others have taken this process for dead meanwhile
    */
-  async wasKept({ id, batch }: BatchKey): Promise<boolean | undefined> {
-    const undone = await this.#session.query(outdo, [id, batch]);
+  async wasKept({ id, way, batch }: BatchKey): Promise<boolean | undefined> {
+    const undone = await this.#session.query(outdo, [id, way, batch]);
     if (undone.length > 0) return false;
     // A connection that breaks while COMMIT waits for a synchronous standby leaves a transaction that only the primary has. This
     // write comes after it, so that once this one is confirmed, the standby has both.
@@ -189,7 +199,7 @@ export class ProcessRegister {
 
   async #release(sql: string, values: readonly PgValue[]): Promise<void> {
     await this.#session.transaction(async (send) => {
-      void send(takeTurn, [0]);
+      sendAllLines(send);
       void send(sql, values);
       await send(tellDue);
     });

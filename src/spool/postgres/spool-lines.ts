@@ -6,15 +6,59 @@ import type { Send } from './server/postgres-session.ts';
 /** What a change of recipients must give back for `inLines`. */
 export const lineColumns = 'lane, account, state, hold, due_at';
 
+/** Groups of lines that are locked as one, so that a transaction never holds more locks than the server has room for. */
+const lineGroups = 128;
+const locksOf = "hashtext('postern lines ' || current_schema())";
+const groupOf = `mod(hashtext(lane || ' ' || account)::bigint + 2147483648, ${lineGroups})::integer`;
+/** The key of all lines together; groups have those below it. */
+const allLines = `${locksOf}, ${lineGroups}`;
+
+/** The groups of lines in one order, so that no two wait for each other. @param of what gives rows with lane and account */
+const groupsOf = (of: string): string => `(SELECT DISTINCT ${groupOf} AS part FROM ${of} ORDER BY 1) AS parts`;
+const shareLines = `SELECT pg_advisory_xact_lock_shared(${locksOf}, part)
+  FROM ${groupsOf("unnest($1::text[], $2::text[]) AS line (lane, account) WHERE lane <> ''")}`;
+const holdLines = `SELECT pg_advisory_xact_lock(${locksOf}, part)
+  FROM ${groupsOf('(SELECT $1::text AS lane, account FROM unnest($2::text[]) AS own (account)) AS line')}`;
+const shareAll = `SELECT pg_advisory_xact_lock_shared(${allLines})`;
+const holdAll = `SELECT pg_advisory_xact_lock(${allLines})`;
+
 /**
- * Makes a change of recipients tell their lines when they are due; a line that is not there is made.
+ * Waits for the turn to write that gateways of an earlier release take, where one is there: it expects that nobody else changes what
+ * it has read.
+ */
+export const turnBesideEarlier =
+  'SELECT 1 FROM spool_state WHERE EXISTS (SELECT 1 FROM spool_processes WHERE form IS NULL) FOR UPDATE';
+
+/**
+ * To be sent before a statement of `inLines` whose lines are known: nobody ends a turn of them until the commit, and those who
+ * write to them as well wait for nothing. No row of a line is locked for it.
+ */
+export function sendLinesShared(
+  send: Send,
+  lines: readonly { readonly lane: string; readonly account: string }[],
+): void {
+  if (lines.length === 0) return;
+  void send(shareLines, [lines.map(({ lane }) => lane), lines.map(({ account }) => account)]);
+}
+
+/** To be sent first in a transaction that changes recipients of any line by `inLines`: nobody ends a turn until its commit. */
+export function sendAllLines(send: Send): void {
+  void send(turnBesideEarlier);
+  void send(holdAll);
+}
+
+/**
+ * Makes a change of recipients tell their lines when they are due; a line that is not there is made. The row of a line that comes
+ * early enough is not touched. The lines must have been locked by a statement before.
  * @param change a statement that changes spool_recipients and ends with RETURNING of `lineColumns`
  */
 export function inLines(change: string): string {
-  return `WITH changed AS (${change})
+  return `WITH changed AS (${change}), due AS (
+    SELECT lane, account, min(due_at) AS ready_at FROM changed WHERE state = 0 AND hold IS NULL AND lane <> ''
+    GROUP BY lane, account)
   INSERT INTO spool_lines AS line (lane, account, transport, ready_at)
-  SELECT lane, account, split_part(lane, '/', 1), min(due_at) FROM changed
-  WHERE state = 0 AND hold IS NULL AND lane <> '' GROUP BY lane, account
+  SELECT lane, account, split_part(lane, '/', 1), ready_at FROM due WHERE NOT EXISTS (SELECT 1 FROM spool_lines known
+    WHERE known.lane = due.lane AND known.account = due.account AND known.ready_at <= due.ready_at) ORDER BY lane, account
   ON CONFLICT (lane, account) DO UPDATE SET ready_at = excluded.ready_at WHERE line.ready_at > excluded.ready_at`;
 }
 
@@ -36,13 +80,18 @@ const endTurns = `UPDATE spool_lines line SET ready_at = greatest($3::bigint, ${
   WHERE lane = $1::text AND account = ANY ($2::text[])`;
 
 /**
- * Ends the turns of accounts: the next one comes when the next recipient is due, and behind all lines that wait for theirs. To
- * be sent while this process has its turn to write, so that no recipient comes in between.
+ * Ends the turns of accounts, in a transaction of its own that waits for no answer: the next one comes when the next recipient is
+ * due, and behind all lines that wait for theirs. It waits for those who write to these lines and keeps others waiting, each for
+ * some milliseconds, so that no recipient comes in between. A crash may take it back, which costs a look.
  */
 export function sendEndOfTurns(
   send: Send,
   { lane, accounts, at }: { readonly lane: string; readonly accounts: readonly string[]; readonly at: number },
 ): void {
+  void send('SET LOCAL synchronous_commit = off');
+  void send(turnBesideEarlier);
+  void send(shareAll);
+  void send(holdLines, [lane, accounts]);
   void send(forgetEmpty, [lane, accounts]);
   void send(endTurns, [lane, accounts, at]);
 }

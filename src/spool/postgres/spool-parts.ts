@@ -9,7 +9,9 @@ import { defaultEventLimits, type EventLimits } from '../../events/event-store.t
 import type { ContentGauge } from '../journal/content-gauge.ts';
 import { type ReportLimits, unlimitedReports } from '../reports/report.ts';
 import { type RemovedFailures, type SpoolLimits, unlimited } from '../spool-limits.ts';
+import { sendTallies } from './account-changes.ts';
 import { eventTable } from './event-table.ts';
+import { EventFiler } from './events/event-filer.ts';
 import { EventPartitions } from './events/event-partitions.ts';
 import { EventRemoval } from './events/event-removal.ts';
 import { PostgresEvents } from './events/postgres-events.ts';
@@ -26,7 +28,7 @@ import { SpoolTender } from './spool-tender.ts';
 import { SpoolWriter } from './spool-writer.ts';
 
 /** Connections of one process for its spool. */
-const connections = 6;
+const connections = 8;
 /** After how long without a sign a process is taken for dead, in milliseconds. */
 const defaultPatienceMs = 30_000;
 
@@ -71,16 +73,17 @@ export function makeParts(options: PostgresSpoolOptions) {
   const quotas = new Quotas(limits);
   const shared = { session, clock: databaseClock, register };
   const reports = new PostgresReports({ ...shared, limits: options.reportLimits ?? unlimitedReports });
+  const filer = new EventFiler(session, sendTallies);
   const writer = new SpoolWriter({
-    ...{ ...shared, reports, hasJournal },
-    onTallies: (tallies) => quotas.learn(tallies),
+    ...{ ...shared, reports, filer, hasJournal },
+    onTallies: (more) => quotas.learn(more),
     onCommitted: options.onCommitted ?? (() => undefined),
     onDisowned: (messages) =>
       log.warn({ messages }, 'removed what was kept although its senders heard that it was not'),
     doubtMs: options.doubtMs,
   });
-  const claims = new PostgresClaims({ ...shared, writer });
-  const holds = new PostgresHolds({ ...shared, writer });
+  const claims = new PostgresClaims(shared);
+  const holds = new PostgresHolds(shared);
   const queue = new PostgresQueue({ ...shared, holds: () => holds.read() });
   const partitions = new EventPartitions(shared);
   const events = new PostgresEvents({ ...shared, partitions });
@@ -93,15 +96,15 @@ export function makeParts(options: PostgresSpoolOptions) {
     },
   });
   const kept = { quotas, holds, retention, removal, partitions: new PartitionTender({ ...shared, partitions }) };
-  const tender = new SpoolTender({ ...shared, ...kept, writer, log, serverTime: options.serverTime });
+  const tender = new SpoolTender({ ...shared, ...kept, writer, filer, log, serverTime: options.serverTime });
   const table = eventTable({
-    ...{ events, writer, clock: databaseClock },
+    ...{ events, writer, filer, clock: databaseClock },
     fault: () => tender.fault,
     contentGauge: options.contentGauge,
   });
   const feed = new EventFeed(table, { clock, log, hasJournal });
   const { contentGauge } = options;
-  return { ...shared, writer, reports, quotas, claims, holds, queue, tender, feed, contentGauge };
+  return { ...shared, writer, filer, reports, quotas, claims, holds, queue, tender, feed, contentGauge };
 }
 
 /** The parts of a spool. */

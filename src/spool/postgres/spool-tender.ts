@@ -3,6 +3,7 @@
 
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { Row } from '../../base/database/database.ts';
+import { isOutOfReach } from '../../base/database/postgres-errors.ts';
 import { errorCode, errorMessage, Unavailable } from '../../base/errors.ts';
 import { StoreFault } from '../../base/fault/store-fault.ts';
 import type { Logger } from '../../base/log.ts';
@@ -14,8 +15,8 @@ import {
   whyUnusable,
 } from '../../base/postgres/server-settings.ts';
 import { readTallies } from './account-changes.ts';
+import type { EventFiler } from './events/event-filer.ts';
 import type { EventRemoval } from './events/event-removal.ts';
-import { takeTurn } from './events/written-events.ts';
 import type { PartitionTender } from './partition-tender.ts';
 import type { PostgresHolds } from './postgres-holds.ts';
 import type { PostgresRetention, Quotas } from './postgres-retention.ts';
@@ -46,9 +47,10 @@ const retryAfterSeconds = 5;
  */
 const triedOctets = 65_536;
 const tryOctets = 'INSERT INTO spool_octets (message, part, octets) VALUES ($1::uuid, 0, $2::bytea)';
-const tryTables = ['spool_messages', 'spool_recipients', 'spool_counts', 'mail_events'].map(
-  (table) => `INSERT INTO ${table} SELECT * FROM ${table} WHERE false`,
-);
+const tryTables = [
+  ...['spool_messages', 'spool_recipients'].map((table) => `INSERT INTO ${table} SELECT * FROM ${table} WHERE false`),
+  'INSERT INTO spool_unfiled (told) SELECT told FROM spool_unfiled WHERE false',
+];
 
 /** What the tender works on. */
 export interface TendedParts {
@@ -61,6 +63,7 @@ export interface TendedParts {
   readonly partitions: PartitionTender;
   readonly holds: PostgresHolds;
   readonly writer: Pick<SpoolWriter, 'settleDoubt'>;
+  readonly filer: EventFiler;
   readonly log: Logger;
   /** The time of the server's clock; absent: `time` of the row. */
   readonly serverTime?: ((row: Row) => number) | undefined;
@@ -78,6 +81,8 @@ export class SpoolTender {
   /** The risks that the log tells of already. */
   #told: ReadonlySet<string> = new Set();
   #watchedAt = Number.NEGATIVE_INFINITY;
+  /** The log tells already that events cannot be filed. */
+  #isFilingTold = false;
   /** The log tells already that partitions cannot be changed. */
   #isPartitionTold = false;
   #prunedAt = Number.NEGATIVE_INFINITY;
@@ -95,6 +100,8 @@ export class SpoolTender {
   async start(): Promise<void> {
     await this.#look();
     await this.#tendPartitions();
+    // What those have told who were here before.
+    await this.#file();
     this.#timer = setInterval(() => {
       this.#round ??= this.#tend().finally(() => {
         this.#round = undefined;
@@ -139,6 +146,18 @@ export class SpoolTender {
     }
   }
 
+  /** Files what is left of others. Where somebody holds the tables, readers wait, and mail does not. */
+  async #file(): Promise<void> {
+    try {
+      await this.#parts.filer.file();
+      this.#isFilingTold = false;
+    } catch (thrown) {
+      if (!(thrown instanceof Unavailable) || isOutOfReach(thrown)) throw thrown;
+      if (!this.#isFilingTold) this.#parts.log.warn({ error: errorMessage(thrown) }, 'events cannot be filed for now');
+      this.#isFilingTold = true;
+    }
+  }
+
   /** What is too old goes later where others hold the tables. */
   async #pruneEvents(): Promise<void> {
     try {
@@ -175,6 +194,7 @@ export class SpoolTender {
       await this.#recover(found);
       await holds.settle();
       await this.#tendPartitions();
+      await this.#file();
       await this.#watchOldest();
       if (performance.now() - this.#prunedAt > pruneEveryMs) await this.prune();
       else {
@@ -211,7 +231,6 @@ export class SpoolTender {
     // With a code it is none of the connection's failures.
     const undone = Object.assign(new Error('it was only tried'), { code: '00000' });
     const tried = this.#parts.session.transaction(async (send) => {
-      void send(takeTurn, [0]);
       for (const sql of tryTables) void send(sql);
       await send(tryOctets, [randomUUID(), randomBytes(triedOctets)]);
       throw undone;

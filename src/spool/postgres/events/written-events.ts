@@ -1,18 +1,17 @@
-// Writes events in the transaction of the change that they report. Their ids follow on the newest event's, in the row that
-// every transaction that writes holds until its commit; so they are given in the order of the commits and without gaps.
+// Writes events, with what they are found by and how many there are. Their ids follow on the newest event's, in a row that whoever
+// files them holds until the commit (`takeTurn`); so they are given in the order of the commits and without gaps.
 
 import { tellOthers } from '../../../base/database/postgres-changes.ts';
-import { eventKinds } from '../../../events/mail-event.ts';
-import { type KeyedEvent, shareNumbers } from '../../packed-event.ts';
-import { keyNumber } from '../../search/searched-event.ts';
-import type { DatabaseClock } from '../server/database-clock.ts';
+import { eventKinds, isEventKind } from '../../../events/mail-event.ts';
+import { type PackedEvent, shareNumbers } from '../../packed-event.ts';
+import { keyNumbersOf } from '../../search/searched-event.ts';
 import type { Send } from '../server/postgres-session.ts';
 
 /** Tells other processes that there are events, or that mail may be due or under another hold. */
 export const tellEvents = tellOthers('mail_events');
 export const tellDue = tellOthers('mail_due');
 
-/** Waits for the turn to write, and draws so many ids of events. */
+/** Waits for the turn to file or remove events, and draws so many of their ids. No transaction of a message takes it. */
 export const takeTurn = 'UPDATE spool_state SET last_event = last_event + $1::bigint WHERE one = 1';
 
 // The number of the first event is what the row says now, less how many there are.
@@ -24,8 +23,7 @@ const addEvents = `INSERT INTO mail_events (id, at, account, share, kind, queue_
 
 const addKeys = `INSERT INTO mail_event_keys (key, event)
   SELECT new.key, (SELECT last_event FROM spool_state) - $1::bigint + new.number
-  FROM unnest($2::bigint[], $3::bigint[]) AS new (key, number)
-  ON CONFLICT DO NOTHING`;
+  FROM unnest($2::bigint[], $3::bigint[]) AS new (key, number)`;
 
 /** Changes how many events each account has. */
 export const countEvents = `INSERT INTO mail_event_counts AS kept (account, share, events)
@@ -33,22 +31,25 @@ export const countEvents = `INSERT INTO mail_event_counts AS kept (account, shar
   ON CONFLICT (account, share) DO UPDATE SET events = kept.events + excluded.events`;
 
 /** Sends the statements that write events, in their order; `takeTurn` with their number must have been sent before. */
-export function sendEvents(send: Send, events: readonly KeyedEvent[], clock: DatabaseClock): void {
+export function sendEvents(send: Send, events: readonly PackedEvent[]): void {
   if (events.length === 0) return;
-  const shares = events.map(({ kind }) => shareNumbers[eventKinds[kind].share]);
+  // A newer release may have told of kinds that this one does not know.
+  const shares = events.map(({ kind }) => shareNumbers[isEventKind(kind) ? eventKinds[kind].share : 'mail']);
   void send(addEvents, [
     events.length,
     events.map((_, index) => index + 1),
-    events.map(({ at }) => clock.stored(at)),
+    events.map(({ at }) => at),
     events.map(({ account }) => account),
     shares,
     events.map(({ kind }) => kind),
     events.map(({ message }) => message),
     events.map(({ json }) => json),
   ]);
-  const keys = events.flatMap(({ account, keys: own }, index) =>
-    own.map((key) => ({ key: keyNumber(account, key), number: index + 1 })),
-  );
+  const keys = events
+    .flatMap(({ account, json }, index) =>
+      [...new Set(keyNumbersOf(account, json))].map((key) => ({ key, number: index + 1 })),
+    )
+    .toSorted((left, right) => (left.key < right.key ? -1 : left.key > right.key ? 1 : left.number - right.number));
   if (keys.length > 0)
     void send(addKeys, [events.length, keys.map(({ key }) => key), keys.map(({ number }) => number)]);
   const counts = new Map<string, { readonly account: string; readonly share: number; events: number }>();

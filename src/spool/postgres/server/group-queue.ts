@@ -5,6 +5,14 @@
 const mostOperations = 1024;
 /** Octets of messages in one group at most; its first operation may have more. */
 const mostOctets = 16 * 1024 * 1024;
+/**
+ * How long a message waits for others that come with it, as a part of what the last commits took, and at most: senders that hear of
+ * one commit hand in their next messages at the same time.
+ */
+const gatherShare = 0.08;
+const mostGatherMs = 5;
+/** How much the last commit counts for what commits take. */
+const lastCounts = 0.3;
 /** How long outcomes wait for a message to be written with, in milliseconds. A crash in that time sends their mail again. */
 const outcomePatienceMs = 5;
 
@@ -16,20 +24,27 @@ interface Grouped {
   readonly isPatient: boolean;
 }
 
-/** The operations that wait. Groups follow one another and never overlap. */
+/** Writes a group; it never rejects, since it settles every operation itself. */
+type WriteGroup<Operation> = (group: readonly Operation[]) => Promise<void>;
+
+/** The operations that wait. Each way writes one group after another. */
 export class GroupQueue<Operation extends Grouped> {
-  readonly #write: (group: readonly Operation[]) => Promise<void>;
+  readonly #ways: number;
+  /** The ways that write nothing. */
+  readonly #idle: WriteGroup<Operation>[];
   #waiting: Operation[] = [];
-  #isWriting = false;
   #isScheduled = false;
+  /** What a commit takes, about, in milliseconds. */
+  #commitMs = 0;
   /** Something waits that somebody waits for. */
   #isUrgent = false;
   #patience: NodeJS.Timeout | undefined;
   readonly #onQuiet: (() => void)[] = [];
 
-  /** @param write writes a group; it never rejects, since it settles every operation itself */
-  constructor(write: (group: readonly Operation[]) => Promise<void>) {
-    this.#write = write;
+  /** @param ways which write beside one another; of several that are free the first is taken */
+  constructor(ways: readonly WriteGroup<Operation>[]) {
+    this.#ways = ways.length;
+    this.#idle = ways.toReversed();
   }
 
   put(operation: Operation): void {
@@ -40,15 +55,21 @@ export class GroupQueue<Operation extends Grouped> {
 
   /** Resolves once nothing waits or is being written. */
   async quiet(): Promise<void> {
-    if (this.#waiting.length === 0 && !this.#isWriting) return;
+    if (this.#isQuiet) return;
     await new Promise<void>((resolve) => this.#onQuiet.push(resolve));
   }
 
+  get #isQuiet(): boolean {
+    return this.#waiting.length === 0 && this.#idle.length === this.#ways;
+  }
+
   #schedule(): void {
-    if (this.#isScheduled || this.#isWriting || this.#waiting.length === 0) return;
+    if (this.#isScheduled || this.#idle.length === 0 || this.#waiting.length === 0) return;
     if (this.#isUrgent) {
       this.#isScheduled = true;
-      setImmediate(() => void this.#next());
+      const gatherMs = Math.min(gatherShare * this.#commitMs, mostGatherMs);
+      if (gatherMs < 1) setImmediate(() => void this.#next());
+      else setTimeout(() => void this.#next(), gatherMs);
       return;
     }
     this.#patience ??= setTimeout(() => void this.#next(), outcomePatienceMs);
@@ -58,12 +79,17 @@ export class GroupQueue<Operation extends Grouped> {
     this.#isScheduled = false;
     clearTimeout(this.#patience);
     this.#patience = undefined;
-    if (this.#isWriting || this.#waiting.length === 0) return;
-    this.#isWriting = true;
-    await this.#write(this.#take());
-    this.#isWriting = false;
+    const write = this.#waiting.length === 0 ? undefined : this.#idle.pop();
+    if (!write) return;
+    const group = this.#take();
+    // What one group leaves need not wait for its commit.
     this.#schedule();
-    if (this.#waiting.length === 0) for (const resolve of this.#onQuiet.splice(0)) resolve();
+    const began = performance.now();
+    await write(group);
+    this.#commitMs += (performance.now() - began - this.#commitMs) * lastCounts;
+    this.#idle.push(write);
+    this.#schedule();
+    if (this.#isQuiet) for (const resolve of this.#onQuiet.splice(0)) resolve();
   }
 
   #take(): readonly Operation[] {

@@ -1,0 +1,159 @@
+// Files what transactions tell readers: events with their ids, what they are found by and how many there are, rows of the journal with
+// what has become of their messages, and what each account has. A transaction leaves one row of its own in spool_unfiled; whoever
+// files takes the rows away in the transaction that writes what they say. So nothing is skipped and nothing is filed twice, whoever
+// ends in the middle, and no commit waits for another. One process files at a time: any, since all look for what there is.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { sendRows } from '../../journal/postgres-journal.ts';
+import { integer, octets } from '../../stored-rows.ts';
+import type { AccountTally } from '../../tally.ts';
+import type { PostgresSession, Send } from '../server/postgres-session.ts';
+import { packTold, type Told, unpackTold } from './told.ts';
+import { sendEvents, takeTurn, tellEvents } from './written-events.ts';
+
+/** Transactions whose rows are filed at once, at most; once their octets are so many, no further one is. */
+const filedAtOnce = 250;
+const octetsAtOnce = 4 * 1024 * 1024;
+/** How often what was told is filed, in milliseconds: one commit then is of what many have told. */
+const everyMs = 100;
+/** How soon it is tried again where another process files, in milliseconds. */
+const againMs = 20;
+/**
+ * How often all rows are looked for, in milliseconds; else those alone that may have come since. While a long transaction keeps the
+ * server from clearing away what was filed, all of that would be gone through each time. A transaction that has drawn a number ends
+ * sooner: nothing but COMMIT follows, which has 5 s, and so has a connection that says nothing.
+ */
+const lookAllEveryMs = 20_000;
+/** How long a reader waits for what this process has told, and who files for a lock, in milliseconds. */
+const patienceMs = 2000;
+
+const keep = 'INSERT INTO spool_unfiled (told) VALUES ($1::bytea)';
+const isMine = "pg_try_advisory_xact_lock(hashtextextended('postern filing ' || current_schema(), 0))";
+// Locking a row leaves it out where it was filed since the statement began.
+const take = `DELETE FROM spool_unfiled WHERE seq = ANY (ARRAY(
+    SELECT seq FROM (SELECT seq, sum(octets) OVER (ORDER BY seq) - octets AS before
+      FROM (SELECT seq, octet_length(told) AS octets FROM spool_unfiled WHERE (SELECT ${isMine}) AND seq > $1::bigint
+        ORDER BY seq LIMIT ${filedAtOnce} FOR UPDATE) AS first) AS summed
+    WHERE before < ${octetsAtOnce})) RETURNING seq, told`;
+
+/** What became of one try: all there was is filed, there is more, or another process is at it. */
+type Filed = 'all' | 'some' | 'not mine';
+
+/** Sends the statement that keeps what a transaction tells. */
+export function sendTold(send: Send, told: Told): void {
+  if (told.events.length + told.rows.length + told.tallies.length > 0) void send(keep, [packTold(told)]);
+}
+
+/** Files what the processes on one database tell. */
+export class EventFiler {
+  readonly #session: PostgresSession;
+  readonly #sendTallies: (send: Send, more: readonly AccountTally[]) => void;
+  /** How often this process has told something, and how much of that is filed for certain. */
+  #told = 0;
+  #filed = 0;
+  #running: Promise<void> | undefined;
+  #endedAt = Number.NEGATIVE_INFINITY;
+  /** The last try has not failed. */
+  #isGoingOn = true;
+  /** The greatest number that was filed; as it was at the last look at all rows, and at the one before. */
+  #greatest = 0;
+  #atLook = 0;
+  #before = 0;
+  #lookedAt = Number.NEGATIVE_INFINITY;
+
+  /** @param sendTallies sends the statements that add what accounts have more */
+  constructor(session: PostgresSession, sendTallies: (send: Send, more: readonly AccountTally[]) => void) {
+    this.#session = session;
+    this.#sendTallies = sendTallies;
+  }
+
+  /** A transaction has told something: it is filed soon. */
+  wrote(): void {
+    this.#told += 1;
+    this.#run().catch(() => undefined);
+  }
+
+  /** Resolves once what this process has told is filed, or cannot be filed for now. */
+  async caughtUp(): Promise<void> {
+    const until = performance.now() + patienceMs;
+    for (const wanted = this.#told; this.#filed < wanted && performance.now() < until; ) {
+      const isDone = await Promise.race([
+        this.#run().then(
+          () => true,
+          () => false,
+        ),
+        sleep(until - performance.now(), false, { ref: false }),
+      ]);
+      if (!isDone) return;
+    }
+  }
+
+  /** Files what there is, whoever has told it. @throws Unavailable while the server is away, or somebody has locked what is needed */
+  async file(): Promise<void> {
+    for (let filed: Filed = 'some'; filed === 'some'; ) filed = await this.#fileSome();
+  }
+
+  #run(): Promise<void> {
+    this.#running ??= this.#fileTold().finally(() => {
+      this.#running = undefined;
+      this.#endedAt = performance.now();
+      if (this.#isGoingOn && this.#filed < this.#told) this.#run().catch(() => undefined);
+    });
+    return this.#running;
+  }
+
+  async #fileTold(): Promise<void> {
+    await sleep(Math.max(0, this.#endedAt + everyMs - performance.now()));
+    const upTo = this.#told;
+    this.#isGoingOn = false;
+    for (;;) {
+      const filed = await this.#fileSome();
+      if (filed === 'all') break;
+      if (filed === 'not mine') await sleep(againMs);
+    }
+    this.#isGoingOn = true;
+    this.#filed = upTo;
+  }
+
+  async #fileSome(): Promise<Filed> {
+    const now = performance.now();
+    const isWhole = now - this.#lookedAt >= lookAllEveryMs;
+    const { filed, last } = await this.#session.transaction((send) => this.#take(send, isWhole ? 0 : this.#before));
+    this.#greatest = Math.max(this.#greatest, last);
+    if (isWhole && filed === 'all') {
+      this.#lookedAt = now;
+      [this.#before, this.#atLook] = [this.#atLook, this.#greatest];
+    }
+    return filed;
+  }
+
+  async #take(send: Send, after: number): Promise<{ readonly filed: Filed; readonly last: number }> {
+    void send(`SET LOCAL lock_timeout = ${patienceMs}`);
+    const asked = send(`SELECT ${isMine} AS mine`);
+    const rows = await send(take, [after]);
+    const [row] = await asked;
+    if (rows.length === 0) return { filed: row?.['mine'] === true ? 'all' : 'not mine', last: 0 };
+    const sorted = rows.toSorted((left, right) => integer(left, 'seq') - integer(right, 'seq'));
+    const told = sorted.map((one) => octets(one, 'told'));
+    this.#write(send, told.map(unpackTold));
+    const total = told.reduce((sum, { length }) => sum + length, 0);
+    const isAll = rows.length < filedAtOnce && total < octetsAtOnce;
+    return { filed: isAll ? 'all' : 'some', last: integer(sorted.at(-1) ?? {}, 'seq') };
+  }
+
+  #write(send: Send, all: readonly Told[]): void {
+    const events = all.flatMap((told) => told.events);
+    void send(takeTurn, [events.length]);
+    sendEvents(send, events);
+    sendRows(
+      send,
+      all.flatMap(({ rows }) => rows),
+      events,
+    );
+    this.#sendTallies(
+      send,
+      all.flatMap(({ tallies }) => tallies),
+    );
+    void send(tellEvents);
+  }
+}

@@ -1,0 +1,310 @@
+// One way to write: a transaction at a time, and what became of the last one where nobody has heard of its end.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { isRace, storeError } from '../../base/database/postgres-errors.ts';
+import { Unavailable } from '../../base/errors.ts';
+import { octetsOf, type PostgresJournalRow, sendContent } from '../journal/postgres-journal.ts';
+import { type PackedEvent, packEvent } from '../packed-event.ts';
+import type { AccountTally } from '../tally.ts';
+import { AccountChanges } from './account-changes.ts';
+import { type AddedMessage, sendAdded } from './added-messages.ts';
+import { type EventFiler, sendTold } from './events/event-filer.ts';
+import type { Told } from './events/told.ts';
+import { tellDue } from './events/written-events.ts';
+import { MessageChanges } from './message-changes.ts';
+import type { PostgresReports } from './postgres-reports.ts';
+import { type BatchKey, type ProcessRegister, releaseWhere } from './process-register.ts';
+import type { DatabaseClock } from './server/database-clock.ts';
+import { InDoubt, type PostgresSession, type Send } from './server/postgres-session.ts';
+import { sendAllLines } from './spool-lines.ts';
+
+/** How long callers wait to hear what became of a transaction whose end was not heard of, in milliseconds. */
+const defaultDoubtMs = 10_000;
+/** How often that is asked for, in milliseconds. */
+const askAgainMs = 250;
+/** How often a transaction is tried that the server breaks off because it and another's waited for each other. */
+const mostTries = 3;
+
+const releaseMessages = releaseWhere('message = ANY ($1::uuid[]) AND state = 0 AND claimed_by = $2::bigint');
+
+/** What the operations of a group are handed: they say what is to be written, and nothing is until all have. */
+export interface WriteGroup {
+  readonly added: AddedMessage[];
+  readonly events: PackedEvent[];
+  readonly journal: PostgresJournalRow[];
+  readonly messages: MessageChanges;
+  /** Further statements, sent behind those for messages. */
+  readonly others: ((send: Send) => void)[];
+}
+
+/** An operation that writes. */
+export interface PostgresWrite<Result> {
+  /** Messages that it may change: they are read before it is run. */
+  readonly reads?: readonly string[];
+  /** The whole of these messages is read, and not only their states. */
+  readonly readsEntries?: boolean;
+  readonly octets?: number;
+  /** Nobody waits for the result. */
+  readonly isPatient?: boolean;
+  /** What it writes down and is handed in again where it fails: `isKept` tells whether it was kept all the same. */
+  readonly outcomes?: readonly object[];
+  readonly run: (group: WriteGroup) => Result;
+}
+
+/** What writers of one process share. */
+export interface WriterParts {
+  readonly session: PostgresSession;
+  readonly register: ProcessRegister;
+  readonly clock: DatabaseClock;
+  readonly reports: PostgresReports;
+  readonly filer: EventFiler;
+  /** Whether the journal is written. */
+  readonly hasJournal: boolean;
+  /** Told of what accounts have more after each commit. */
+  readonly onTallies: (more: readonly AccountTally[]) => void;
+  /** Told after each commit how many operations it had. */
+  readonly onCommitted: (operations: number) => void;
+  /** Told how many messages turned out to be kept although their senders heard otherwise, once they are removed. */
+  readonly onDisowned: (messages: number) => void;
+  /** How long callers wait to hear what became of a transaction, in milliseconds; 10,000 if absent. */
+  readonly doubtMs?: number | undefined;
+}
+
+/** An operation that waits to be written. */
+export interface Waiting extends PostgresWrite<unknown> {
+  readonly octets: number;
+  readonly isPatient: boolean;
+  /** `value` gives the result; asked for once everything is on disk. */
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** What a group has sent. */
+interface Sent {
+  readonly results: readonly unknown[];
+  readonly disowned: Disowned;
+  readonly unreported: number;
+  readonly told: Told;
+}
+
+/** The messages of a transaction in doubt: their senders hear that they were not taken. */
+interface Disowned {
+  /** The sender will hand the message in again, so that this one must not leave. */
+  readonly unwanted: readonly string[];
+  /** Handed in again it is known by its Idempotency-Key, or it is a report that is made once: this one must leave. */
+  readonly wanted: readonly string[];
+}
+
+/** A transaction in doubt. */
+interface InQuestion extends BatchKey, Disowned {
+  readonly outcomes: readonly object[];
+}
+
+/** Such a way. */
+export class WriteWay {
+  readonly #parts: WriterParts;
+  readonly #way: number;
+  readonly #kept: (outcome: object) => void;
+  #unreported = 0;
+  /** The transaction before, where nobody knows yet whether it was kept. */
+  #doubt: InQuestion | undefined;
+  /** The same once it turned out to be kept, until that is put right. */
+  #disowned: InQuestion | undefined;
+  #last: Promise<void> = Promise.resolve();
+
+  /** @param kept told of outcomes that were kept although whoever recorded them heard otherwise */
+  constructor(parts: WriterParts, way: number, kept: (outcome: object) => void) {
+    this.#parts = parts;
+    this.#way = way;
+    this.#kept = kept;
+  }
+
+  /** Outcomes that are not reported to their senders because there were too many. */
+  get unreported(): number {
+    return this.#unreported;
+  }
+
+  /** Writes a group, behind the ones before, and settles each of its operations. It never rejects. */
+  write(group: readonly Waiting[]): Promise<void> {
+    this.#last = this.#last.then(() => this.#write(group));
+    return this.#last;
+  }
+
+  /** Finds out what became of a transaction that is in doubt, if there is one. @throws Unavailable while the server is away */
+  async settleDoubt(): Promise<void> {
+    // Whatever is written next begins with that.
+    if (!this.#doubt && !this.#disowned) return;
+    await new Promise((resolve, reject) => {
+      void this.write([{ octets: 0, isPatient: false, resolve, reject, run: () => undefined }]);
+    });
+  }
+
+  async #write(group: readonly Waiting[], tries = 1): Promise<void> {
+    try {
+      await this.#endOldDoubt();
+      const results = await this.#commit(group);
+      for (const [index, { resolve }] of group.entries()) resolve(results[index]);
+      this.#parts.onCommitted(group.length);
+    } catch (thrown) {
+      if (thrown instanceof Unavailable && isRace(thrown.cause) && tries < mostTries) {
+        await this.#write(group, tries + 1);
+        return;
+      }
+      if (group.length === 1 || thrown instanceof Unavailable) {
+        for (const { reject } of group) reject(thrown);
+        return;
+      }
+      // One of them cannot be written, and only that one fails: each gets a transaction of its own.
+      for (const one of group) await this.#write([one]);
+    }
+  }
+
+  /** Writes a group; where the server has forgotten this process meanwhile, once more as a new one. */
+  async #commit(group: readonly Waiting[]): Promise<readonly unknown[]> {
+    const key = await this.#parts.register.nextBatch(this.#way);
+    const { id } = key;
+    let sent: Sent | undefined;
+    try {
+      await this.#parts.session.transaction(
+        async (send) => {
+          this.#parts.register.sendFence(send, key);
+          sent = await this.#send(send, group, id);
+        },
+        { tellsDoubt: true },
+      );
+      this.#unreported += sent?.unreported ?? 0;
+    } catch (thrown) {
+      if (this.#parts.register.isForgotten(thrown)) {
+        await this.#parts.register.renew(id);
+        return await this.#commit(group);
+      }
+      if (!(thrown instanceof InDoubt)) throw thrown;
+      const { unwanted, wanted } = sent?.disowned ?? { unwanted: [], wanted: [] };
+      const outcomes = group.flatMap(({ outcomes: handedIn = [] }) => handedIn);
+      await this.#endDoubt({ ...key, unwanted, wanted, outcomes }, thrown);
+    }
+    if (sent) this.#tell(sent.told);
+    return sent?.results ?? [];
+  }
+
+  #tell(told: Told): void {
+    this.#parts.onTallies(told.tallies);
+    if (told.events.length + told.tallies.length > 0) this.#parts.filer.wrote();
+  }
+
+  /** Sends everything that a group writes, without waiting for answers but those that the group needs. */
+  async #send(send: Send, group: readonly Waiting[], process: number): Promise<Sent> {
+    const accounts = new AccountChanges();
+    const messages = new MessageChanges({ accounts, clock: this.#parts.clock, process });
+    const made: WriteGroup = { added: [], events: [], journal: [], messages, others: [] };
+    const reads = group.flatMap(({ reads: ids = [] }) => ids);
+    if (reads.length > 0) {
+      await messages.read(send, reads);
+      const whole = group.flatMap(({ reads: ids = [], readsEntries }) => (readsEntries ? ids : []));
+      await messages.readEntries(send, whole);
+    }
+    const results = group.map(({ run }) => run(made));
+    const unreported = await this.#parts.reports.note(send, messages.noted, this.#parts.clock.now());
+    sendAdded(send, made.added, { clock: this.#parts.clock, process });
+    for (const { entry } of made.added) accounts.addMessage(entry);
+    messages.write(send);
+    for (const other of made.others) other(send);
+    const told = this.#told(made, accounts);
+    if (this.#parts.hasJournal) sendContent(send, made.journal);
+    sendTold(send, told);
+    return { results, unreported, disowned: disownedOf(made.added), told };
+  }
+
+  #told({ events, journal }: WriteGroup, accounts: AccountChanges): Told {
+    return {
+      events: events.map((event) => ({ ...event, at: this.#parts.clock.stored(event.at) })),
+      rows: this.#parts.hasJournal ? journal.map((row) => ({ ...row.packed.row, octets: octetsOf(row) })) : [],
+      tallies: accounts.all,
+    };
+  }
+
+  /**
+   * Finds out what became of a transaction.
+   * @throws Unavailable where it was undone, or nobody can tell for now: then that is found out before anything else is written
+   */
+  async #endDoubt(doubt: InQuestion, cause: InDoubt): Promise<void> {
+    const until = performance.now() + (this.#parts.doubtMs ?? defaultDoubtMs);
+    this.#doubt = doubt;
+    for (;;) {
+      try {
+        if (await this.#judge(doubt)) return;
+        throw new NotKept(cause);
+      } catch (thrown) {
+        if (thrown instanceof NotKept || performance.now() >= until || this.#parts.session.isAbandoned)
+          throw new NotKept(cause);
+        await sleep(askAgainMs);
+      }
+    }
+  }
+
+  /** Asks what became of a transaction. Where nobody can ever tell, its messages are disowned. @throws Unavailable */
+  async #judge(doubt: InQuestion): Promise<boolean> {
+    const wasKept = await this.#parts.register.wasKept(doubt);
+    this.#doubt = undefined;
+    if (wasKept === undefined) this.#disown(doubt);
+    return wasKept === true;
+  }
+
+  #disown(doubt: InQuestion): void {
+    if (doubt.unwanted.length + doubt.wanted.length > 0) this.#disowned = doubt;
+  }
+
+  /** Finds out what became of a transaction whose callers wait no longer, and puts right what they heard. @throws Unavailable */
+  async #endOldDoubt(): Promise<void> {
+    const doubt = this.#doubt;
+    if (doubt && (await this.#judge(doubt))) {
+      for (const outcome of doubt.outcomes) this.#kept(outcome);
+      this.#disown(doubt);
+    }
+    if (!this.#disowned) return;
+    const { id, unwanted, wanted } = this.#disowned;
+    let removed = 0;
+    const putRight: Waiting = {
+      ...{ octets: 0, isPatient: false, resolve: () => undefined, reject: () => undefined },
+      reads: unwanted,
+      readsEntries: true,
+      run: ({ messages, events, others }) => {
+        others.push((send) => {
+          sendAllLines(send);
+          void send(releaseMessages, [wanted, id]);
+          void send(tellDue);
+        });
+        const dropped = unwanted.flatMap((message) => messages.remove(message, this.#parts.clock.now()) ?? []);
+        for (const event of dropped) events.push(packEvent(event));
+        removed = dropped.length;
+      },
+    };
+    await this.#commit([putRight]);
+    this.#disowned = undefined;
+    if (removed > 0) this.#parts.onDisowned(removed);
+  }
+}
+
+/** Whether a message that is handed in again is known: by its Idempotency-Key, or because its report is made once. */
+function isKnownAgain({ entry: { idempotency, answers } }: AddedMessage): boolean {
+  return Boolean(idempotency ?? answers);
+}
+
+/** The messages of a group by what is to become of them where their senders hear that they were not taken. */
+function disownedOf(added: readonly AddedMessage[]): Disowned {
+  return {
+    unwanted: added.filter((one) => !isKnownAgain(one)).map(({ entry }) => entry.id),
+    wanted: added.filter(isKnownAgain).map(({ entry }) => entry.id),
+  };
+}
+
+/** The server went away before a transaction was kept. One whose log has no room says so before it ends itself. */
+class NotKept extends Unavailable {
+  constructor(cause: InDoubt) {
+    const said = storeError(cause.cause);
+    const isFull = said instanceof Unavailable && said.reason === 'room';
+    const [reason, retryAfterSeconds] = isFull ? (['room', said.retryAfterSeconds] as const) : (['store', 2] as const);
+    super(isFull ? said.message : 'The connection to the database was lost', { reason, retryAfterSeconds });
+    this.cause = cause;
+  }
+}

@@ -1,0 +1,22 @@
+// What a transaction tells, as it is kept until it is filed.
+
+import { expect, test } from 'vitest';
+import { packTold, type Told, unpackTold } from '../../src/spool/postgres/events/told.ts';
+import { tallyOf } from '../../src/spool/tally.ts';
+
+test('what is told is the same once it is read, whatever texts it has', () => {
+  const text = 'a\n\r\u2028"\\\0\ud83d\ude00 e j t';
+  const tally = { account: text, ...tallyOf(5, { queued: 0, delivered: 1, failed: 2 }) };
+  const event = { at: 1, account: text, kind: 'accepted', message: null, json: JSON.stringify({ text }) } as const;
+  const facts = JSON.stringify({ subject: text });
+  const row = { id: 'x', at: 3, account: text, outcome: 1, waiting: 2, octets: 4, facts, more: '{}' };
+  const told: Told = { events: [event, { ...event, message: 'm' }], rows: [row, row], tallies: [tally] };
+  expect(unpackTold(packTold(told))).toEqual(told);
+  const nothing: Told = { events: [], rows: [], tallies: [] };
+  expect(unpackTold(packTold(nothing))).toEqual(nothing);
+});
+
+test('what is damaged is not taken for something else', () => {
+  const told = packTold({ events: [], rows: [], tallies: [{ account: 'dev', ...tallyOf(5, undefined) }] });
+  expect(() => unpackTold(told.subarray(0, 10))).toThrow();
+});
