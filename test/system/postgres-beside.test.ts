@@ -7,6 +7,7 @@ import { uuidv7 } from '../../src/base/ids.ts';
 import { openPostgresJournal } from '../../src/journal/store/postgres-journal-store.ts';
 import { PostgresSpool } from '../../src/spool/postgres/postgres-spool.ts';
 import type { Outcome, SpoolEntry } from '../../src/spool/spool.ts';
+import { logLines } from '../support/log-lines.ts';
 import { makeOldestTables, OldestGateways } from '../support/oldest-gateway.ts';
 import { type PostgresServer, startPostgres } from '../support/postgres.ts';
 import { attemptOf, spoolEntry } from '../support/spool-entry.ts';
@@ -208,6 +209,33 @@ test('no message waits for another that is being committed, nor does an outcome'
   await client.query('COMMIT');
   await adding;
   expect((await one.tallies())[0]?.messages.queued).toBe(3);
+});
+
+test('what cannot be filed stays where it is and keeps nobody from reading what comes behind it', async () => {
+  const { log, lines } = logLines();
+  const one = await open({ log });
+  const client = await hold(filing);
+  await one.add(entry(), Date.now() + hour);
+  const damage = await hold("INSERT INTO spool_unfiled (told) VALUES ('\\x0123'), ('')");
+  await damage.query('COMMIT');
+  await one.add(entry(), Date.now() + hour);
+  await client.query('COMMIT');
+  await expect.poll(async () => (await eventsFrom(one, 0)).map(({ id }) => id), waiting).toEqual([1, 2]);
+  expect(lines.filter(({ msg }) => String(msg).includes('stay in spool_unfiled'))).toHaveLength(2);
+  expect((await client.query('SELECT told FROM spool_unfiled')).rowCount).toBe(2);
+});
+
+test('beside a gateway of an earlier release whoever writes waits for its turn', async () => {
+  const one = await open();
+  const earlier = await hold("INSERT INTO spool_processes (name, beats, batch) VALUES ('earlier', 0, 0)");
+  await earlier.query('COMMIT');
+  const client = await hold('UPDATE spool_state SET last_event = last_event');
+  let isKept = false;
+  const adding = one.add(entry(), Date.now() + hour).then(() => (isKept = true));
+  await untilWaiting(client, 1);
+  expect(isKept).toBe(false);
+  await client.query('COMMIT');
+  await adding;
 });
 
 /** What the journal says of a message after some steps: filed one after another, or together behind the last one. */

@@ -73,7 +73,12 @@ export function makeParts(options: PostgresSpoolOptions) {
   const quotas = new Quotas(limits);
   const shared = { session, clock: databaseClock, register };
   const reports = new PostgresReports({ ...shared, limits: options.reportLimits ?? unlimitedReports });
-  const filer = new EventFiler(session, sendTallies);
+  const filer = new EventFiler(session, {
+    sendTallies,
+    onOthers: () => feed.committed([]),
+    onPassedOver: ({ seq, error }) =>
+      log.error({ err: error, seq }, 'events and rows of the journal cannot be filed, and stay in spool_unfiled'),
+  });
   const writer = new SpoolWriter({
     ...{ ...shared, reports, filer, hasJournal },
     onTallies: (more) => quotas.learn(more),

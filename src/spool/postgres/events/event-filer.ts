@@ -4,6 +4,7 @@
 // ends in the middle, and no commit waits for another. One process files at a time: any, since all look for what there is.
 
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Unavailable } from '../../../base/errors.ts';
 import { sendRows } from '../../journal/postgres-journal.ts';
 import { integer, octets } from '../../stored-rows.ts';
 import type { AccountTally } from '../../tally.ts';
@@ -33,8 +34,11 @@ const isMine = "pg_try_advisory_xact_lock(hashtextextended('postern filing ' || 
 const take = `DELETE FROM spool_unfiled WHERE seq = ANY (ARRAY(
     SELECT seq FROM (SELECT seq, sum(octets) OVER (ORDER BY seq) - octets AS before
       FROM (SELECT seq, octet_length(told) AS octets FROM spool_unfiled WHERE (SELECT ${isMine}) AND seq > $1::bigint
-        ORDER BY seq LIMIT ${filedAtOnce} FOR UPDATE) AS first) AS summed
+        AND seq <> ALL ($2::bigint[]) ORDER BY seq LIMIT $3::integer FOR UPDATE) AS first) AS summed
     WHERE before < ${octetsAtOnce})) RETURNING seq, told`;
+
+/** Rows that cannot be filed which are passed over, at most. */
+const mostPassedOver = 100;
 
 /** What became of one try: all there was is filed, there is more, or another process is at it. */
 type Filed = 'all' | 'some' | 'not mine';
@@ -44,10 +48,20 @@ export function sendTold(send: Send, told: Told): void {
   if (told.events.length + told.rows.length + told.tallies.length > 0) void send(keep, [packTold(told)]);
 }
 
+/** What a filer calls. */
+export interface FilerParts {
+  /** Sends the statements that add what accounts have more. */
+  readonly sendTallies: (send: Send, more: readonly AccountTally[]) => void;
+  /** Something was filed that other processes have told. */
+  readonly onOthers: () => void;
+  /** A row cannot be filed and is passed over until the next start. */
+  readonly onPassedOver: (row: { readonly seq: number; readonly error: unknown }) => void;
+}
+
 /** Files what the processes on one database tell. */
 export class EventFiler {
   readonly #session: PostgresSession;
-  readonly #sendTallies: (send: Send, more: readonly AccountTally[]) => void;
+  readonly #on: FilerParts;
   /** How often this process has told something, and how much of that is filed for certain. */
   #told = 0;
   #filed = 0;
@@ -60,11 +74,13 @@ export class EventFiler {
   #atLook = 0;
   #before = 0;
   #lookedAt = Number.NEGATIVE_INFINITY;
+  /** The rows of the last try, and those that are passed over, since they are damaged or the tables do not take what they say. */
+  #tried: readonly number[] = [];
+  readonly #passedOver: number[] = [];
 
-  /** @param sendTallies sends the statements that add what accounts have more */
-  constructor(session: PostgresSession, sendTallies: (send: Send, more: readonly AccountTally[]) => void) {
+  constructor(session: PostgresSession, on: FilerParts) {
     this.#session = session;
-    this.#sendTallies = sendTallies;
+    this.#on = on;
   }
 
   /** A transaction has told something: it is filed soon. */
@@ -115,11 +131,30 @@ export class EventFiler {
     this.#filed = upTo;
   }
 
-  async #fileSome(): Promise<Filed> {
+  /** Files some rows; where that fails for one of them, one alone, so that a single one keeps nobody from reading. */
+  async #fileSome(most = filedAtOnce): Promise<Filed> {
+    try {
+      return await this.#tryFiling(most);
+    } catch (thrown) {
+      const [seq] = this.#tried;
+      if (thrown instanceof Unavailable || seq === undefined) throw thrown;
+      if (this.#tried.length > 1) return await this.#fileSome(1);
+      if (this.#passedOver.length === mostPassedOver) throw thrown;
+      this.#passedOver.push(seq);
+      this.#on.onPassedOver({ seq, error: thrown });
+      return 'some';
+    }
+  }
+
+  async #tryFiling(most: number): Promise<Filed> {
     const now = performance.now();
     const isWhole = now - this.#lookedAt >= lookAllEveryMs;
-    const { filed, last } = await this.#session.transaction((send) => this.#take(send, isWhole ? 0 : this.#before));
-    this.#greatest = Math.max(this.#greatest, last);
+    const own = this.#told - this.#filed;
+    this.#tried = [];
+    const after = isWhole ? 0 : this.#before;
+    const filed = await this.#session.transaction((send) => this.#take(send, after, most));
+    this.#greatest = Math.max(this.#greatest, this.#tried.at(-1) ?? 0);
+    if (this.#tried.length > own) this.#on.onOthers();
     if (isWhole && filed === 'all') {
       this.#lookedAt = now;
       [this.#before, this.#atLook] = [this.#atLook, this.#greatest];
@@ -127,18 +162,18 @@ export class EventFiler {
     return filed;
   }
 
-  async #take(send: Send, after: number): Promise<{ readonly filed: Filed; readonly last: number }> {
+  async #take(send: Send, after: number, most: number): Promise<Filed> {
     void send(`SET LOCAL lock_timeout = ${patienceMs}`);
     const asked = send(`SELECT ${isMine} AS mine`);
-    const rows = await send(take, [after]);
+    const rows = await send(take, [after, this.#passedOver, most]);
     const [row] = await asked;
-    if (rows.length === 0) return { filed: row?.['mine'] === true ? 'all' : 'not mine', last: 0 };
+    if (rows.length === 0) return row?.['mine'] === true ? 'all' : 'not mine';
     const sorted = rows.toSorted((left, right) => integer(left, 'seq') - integer(right, 'seq'));
+    this.#tried = sorted.map((one) => integer(one, 'seq'));
     const told = sorted.map((one) => octets(one, 'told'));
-    this.#write(send, told.map(unpackTold));
+    this.#write(send, told.map(unpack));
     const total = told.reduce((sum, { length }) => sum + length, 0);
-    const isAll = rows.length < filedAtOnce && total < octetsAtOnce;
-    return { filed: isAll ? 'all' : 'some', last: integer(sorted.at(-1) ?? {}, 'seq') };
+    return rows.length < most && total < octetsAtOnce ? 'all' : 'some';
   }
 
   #write(send: Send, all: readonly Told[]): void {
@@ -150,10 +185,19 @@ export class EventFiler {
       all.flatMap(({ rows }) => rows),
       events,
     );
-    this.#sendTallies(
+    this.#on.sendTallies(
       send,
       all.flatMap(({ tallies }) => tallies),
     );
     void send(tellEvents);
+  }
+}
+
+/** @throws Error where a row is damaged; its code is none of the connection's failures */
+function unpack(told: Uint8Array): Told {
+  try {
+    return unpackTold(told);
+  } catch (thrown) {
+    throw Object.assign(new Error('What a transaction has told cannot be read', { cause: thrown }), { code: '00000' });
   }
 }
