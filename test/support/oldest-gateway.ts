@@ -1,10 +1,12 @@
-// Gateways of the oldest release that has PostgreSQL, as their database sees them: its tables, and its statements sent again and
-// again in their order, recorded from the real one (oldest-postgres.json). What they meet is what such a gateway would tell its senders.
+// Gateways of older releases, as their database sees them: its tables, and their statements sent again and again in their order,
+// recorded from the real ones (oldest-postgres.json, last-postgres.json). What they meet is what such a gateway would tell its senders.
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import pg from 'pg';
 import { uuidv7 } from '../../src/base/ids.ts';
+import { unpackDump } from './old-data.ts';
+import type { PostgresServer } from './postgres.ts';
 
 type Value = null | number | string | { readonly base64: string } | readonly Value[];
 
@@ -14,8 +16,9 @@ interface Statement {
 }
 
 interface Recorded {
-  readonly migrations: readonly { readonly owner: string; readonly version: number; readonly steps: string[] }[];
-  readonly enter: string;
+  /** Absent: its tables are those of its data (old-data.ts). */
+  readonly migrations?: readonly { readonly owner: string; readonly version: number; readonly steps: string[] }[];
+  readonly enter: Statement;
   readonly add: readonly Statement[];
   readonly outcome: readonly Statement[];
   readonly reads: readonly Statement[];
@@ -24,27 +27,34 @@ interface Recorded {
 /** As the gateway names them: the server keeps a plan of each. */
 const names = new Map<string, string>();
 
-const recorded = JSON.parse(
-  readFileSync(join(import.meta.dirname, 'oldest-postgres.json'), 'utf8'),
-) as unknown as Recorded;
+/** The oldest release that has PostgreSQL, and the last one before this. */
+export type OldRelease = 'oldest' | 'last';
+
+function recordedOf(release: OldRelease): Recorded {
+  return JSON.parse(readFileSync(join(import.meta.dirname, `${release}-postgres.json`), 'utf8')) as Recorded;
+}
 
 /** The limits that the gateway gives its connections. */
 const limits = { statement_timeout: 5000, lock_timeout: 5000, query_timeout: 15_000, pipeline: true };
 
-/** Makes the tables of that release. */
-export async function makeOldestTables(url: string): Promise<void> {
+/** Makes a database with the tables of a release. @returns its URL */
+export async function makeOldTables(release: OldRelease, server: PostgresServer): Promise<string> {
+  const { migrations } = recordedOf(release);
+  if (!migrations) return await unpackDump('8e055d7-postgres', server, 0);
+  const url = await server.createDatabase();
   const client = new pg.Client(url);
   await client.connect();
   await client.query('CREATE TABLE migrations (owner TEXT PRIMARY KEY, version INTEGER NOT NULL)');
-  for (const { owner, version, steps } of recorded.migrations) {
+  for (const { owner, version, steps } of migrations) {
     for (const step of steps) await client.query(step);
     await client.query('INSERT INTO migrations VALUES ($1, $2)', [owner, version]);
   }
   await client.end();
+  return url;
 }
 
 /** The statements of some such gateways at work. */
-export class OldestGateways {
+export class OldGateways {
   /** What failed, as their senders would be told. */
   readonly failures: string[] = [];
   /** Messages that were taken, and those of them that were delivered. */
@@ -53,13 +63,16 @@ export class OldestGateways {
   #isOver = false;
   readonly #work: Promise<unknown>;
 
-  private constructor(url: string, count: number) {
+  readonly #recorded: Recorded;
+
+  private constructor(release: OldRelease, url: string, count: number) {
+    this.#recorded = recordedOf(release);
     this.#work = Promise.all(Array.from({ length: count }, () => Promise.all([this.#write(url), this.#read(url)])));
   }
 
   /** Has so many of them work on a database until they are stopped. */
-  static start(url: string, count: number): OldestGateways {
-    return new OldestGateways(url, count);
+  static start(release: OldRelease, url: string, count: number): OldGateways {
+    return new OldGateways(release, url, count);
   }
 
   async stop(): Promise<void> {
@@ -69,9 +82,10 @@ export class OldestGateways {
 
   /** Adds messages and delivers them, all but each tenth. */
   async #write(url: string): Promise<void> {
+    const { enter, add, outcome, reads } = this.#recorded;
     const client = new pg.Client({ connectionString: url, ...limits });
     await client.connect();
-    const { rows } = await client.query<{ id: number }>(recorded.enter, ['the oldest']);
+    const { rows } = await client.query<{ id: number }>(enter.text, [...enter.values]);
     const facts = { $process: rows[0]?.id ?? 0, $batch: 0 };
     const run = async (statements: readonly Statement[], message: string): Promise<boolean> => {
       facts.$batch += 2;
@@ -84,14 +98,14 @@ export class OldestGateways {
       await client.query('ROLLBACK');
       return false;
     };
-    const [beat] = recorded.reads;
+    const [beat] = reads;
     while (!this.#isOver) {
       // As the gateway does once a second: without it the others would take it for dead.
       if (beat) await this.#send(client, beat, facts).catch((thrown: unknown) => this.failures.push(String(thrown)));
       const message = uuidv7(Date.now());
-      if (!(await run(recorded.add, message))) continue;
+      if (!(await run(add, message))) continue;
       this.taken.push(message);
-      if (this.taken.length % 10 > 0 && (await run(recorded.outcome, message))) this.delivered += 1;
+      if (this.taken.length % 10 > 0 && (await run(outcome, message))) this.delivered += 1;
     }
     await client.end();
   }
@@ -100,7 +114,7 @@ export class OldestGateways {
     const client = new pg.Client({ connectionString: url, ...limits });
     await client.connect();
     while (!this.#isOver) {
-      for (const one of recorded.reads) {
+      for (const one of this.#recorded.reads) {
         const asked = this.#send(client, one, { $process: 1 });
         await asked.catch((thrown: unknown) => this.failures.push(String(thrown)));
       }

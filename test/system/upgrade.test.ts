@@ -1,12 +1,12 @@
-// A gateway of this release comes up on a PostgreSQL that gateways of the oldest release that has it work on: they go on, and lose
-// nothing. The same beside a transaction that only reads, as pg_dump's is.
+// A gateway of this release comes up on a PostgreSQL that gateways of older releases work on: they go on, and lose nothing, also when
+// it is gone again. The same beside a transaction that only reads, as pg_dump's is.
 
 import pg from 'pg';
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { FaultSink } from '../support/fault-sink.ts';
 import { freePort } from '../support/free-port.ts';
 import { ask, relaySettings, Senders } from '../support/gateway-load.ts';
-import { makeOldestTables, OldestGateways } from '../support/oldest-gateway.ts';
+import { makeOldTables, OldGateways, type OldRelease } from '../support/oldest-gateway.ts';
 import { type PosternProcess, startPostern } from '../support/postern-process.ts';
 import { type PostgresServer, startPostgres } from '../support/postgres.ts';
 import { requirePrograms } from './programs.ts';
@@ -25,18 +25,17 @@ afterAll(async () => {
   await server?.remove();
 });
 
-/** A database of the oldest release at work. */
-async function oldestAtWork(): Promise<{ readonly url: string; readonly oldest: OldestGateways }> {
-  const url = await server.createDatabase();
-  await makeOldestTables(url);
-  const oldest = OldestGateways.start(url, 4);
+/** A database of an older release at work. */
+async function oldAtWork(release: OldRelease): Promise<{ readonly url: string; readonly oldest: OldGateways }> {
+  const url = await makeOldTables(release, server);
+  const oldest = OldGateways.start(release, url, 4);
   onTestFinished(() => oldest.stop());
   await vi.waitFor(() => expect(oldest.delivered).toBeGreaterThan(100), { timeout: 30_000 });
   return { url, oldest };
 }
 
 /** Waits until the gateways of before have delivered so many more. */
-async function goesOn(oldest: OldestGateways, messages: number): Promise<void> {
+async function goesOn(oldest: OldGateways, messages: number): Promise<void> {
   const before = oldest.delivered;
   await vi.waitFor(() => expect(oldest.delivered).toBeGreaterThan(before + messages), { timeout: 30_000 });
 }
@@ -51,28 +50,33 @@ async function takesMail(postern: PosternProcess): Promise<void> {
 }
 
 /** Nothing that was taken is gone but what was delivered. */
-async function expectKept(url: string, oldest: OldestGateways): Promise<void> {
+async function expectKept(url: string, oldest: OldGateways): Promise<void> {
   const rows = await ask(url, 'SELECT id::text FROM spool_messages');
   const kept = new Set(rows.map(({ id }) => id));
   expect(oldest.taken.filter((id) => kept.has(id))).toHaveLength(oldest.taken.length - oldest.delivered);
 }
 
-test('comes up beside loaded gateways of the oldest release, which go on and lose nothing', async () => {
-  for (let round = 0; round < 3; round += 1) {
-    const { url, oldest } = await oldestAtWork();
-    const postern = await startPostern({ ...relaySettings(sink, url), startSeconds: 120 });
-    onTestFinished(() => postern.cleanUp());
-    await goesOn(oldest, 100);
-    await takesMail(postern);
-    await oldest.stop();
-    expect(oldest.failures).toEqual([]);
-    await expectKept(url, oldest);
-    await postern.cleanUp();
-  }
-});
+test.each<OldRelease>(['oldest', 'last'])(
+  'comes up beside loaded gateways of the %s release, which go on and lose nothing, also when it leaves',
+  async (release) => {
+    for (let round = 0; round < 3; round += 1) {
+      const { url, oldest } = await oldAtWork(release);
+      const postern = await startPostern({ ...relaySettings(sink, url), startSeconds: 120 });
+      onTestFinished(() => postern.cleanUp());
+      await goesOn(oldest, 100);
+      await takesMail(postern);
+      // The way back.
+      await postern.cleanUp();
+      await goesOn(oldest, 100);
+      await oldest.stop();
+      expect(oldest.failures).toEqual([]);
+      await expectKept(url, oldest);
+    }
+  },
+);
 
 test('waits for a transaction that only reads while those of before take mail, answers 503, and comes up after it', async () => {
-  const { url, oldest } = await oldestAtWork();
+  const { url, oldest } = await oldAtWork('oldest');
   const dump = new pg.Client(url);
   await dump.connect();
   onTestFinished(() => dump.end().catch(() => undefined));
