@@ -4,7 +4,6 @@ import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { errorCode } from '../base/errors.ts';
 import { faultOfRow } from '../journal/journal-faults.ts';
-import { readableRows } from './readable-rows.ts';
 import type { SourceFile } from './source-file.ts';
 
 /** What cannot be moved. */
@@ -25,7 +24,7 @@ const all = `SELECT id, body_in_file, size - length(head) AS body, coalesce(leng
 /** Looks at every message, and at the size of every body that is a file. */
 export async function findDamagedMessages(source: SourceFile, bodiesFolder: string): Promise<Damaged['messages']> {
   const damaged = new Map<string, string>();
-  for (const [idValue, inFile, body, kept, hasRecipients] of source.read(all).rows) {
+  for (const [idValue, inFile, body, kept, hasRecipients] of source.read('spool_messages', all).rows) {
     const id = String(idValue);
     const why = !/^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/.test(id)
       ? 'its id is none of Postern'
@@ -44,14 +43,14 @@ export async function findDamagedMessages(source: SourceFile, bodiesFolder: stri
 /** Looks at every entry of the journal, and for content that belongs to none. */
 export function findDamagedEntries(source: SourceFile): Damaged['entries'] {
   const damaged = new Map<number, string>();
-  const found = source.read('SELECT seq, id, outcome, waiting, facts, more FROM journal ORDER BY seq');
-  for (const [seq, id, outcome, waiting, facts, more] of readableRows(found, { table: 'journal', file: source.file })) {
+  const rows = 'SELECT seq, id, outcome, waiting, facts, more FROM journal ORDER BY seq';
+  for (const [seq, id, outcome, waiting, facts, more] of source.read('journal', rows).rows) {
     const stored = { outcome: Number(outcome), waiting: Number(waiting), facts: String(facts), more: String(more) };
     const why = faultOfRow(stored);
     if (why !== undefined) damaged.set(Number(seq), `${String(id)}: ${why}`);
   }
   const lost = 'SELECT seq FROM journal_content WHERE seq NOT IN (SELECT seq FROM journal) ORDER BY seq';
-  for (const [seq] of source.read(lost).rows) damaged.set(Number(seq), 'it has content, and no row');
+  for (const [seq] of source.read('journal_content', lost).rows) damaged.set(Number(seq), 'it has content, and no row');
   return damaged;
 }
 

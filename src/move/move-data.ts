@@ -13,11 +13,19 @@ import { uuidv7 } from '../base/ids.ts';
 import { ensurePartitions } from '../spool/postgres/events/ensure-partitions.ts';
 import { DatabaseClock } from '../spool/postgres/server/database-clock.ts';
 import { copyOctets } from './copy-octets.ts';
-import { type Copying, copyRows } from './copy-rows.ts';
+import { copyRows } from './copy-rows.ts';
 import { type Damaged, findDamagedEntries, findDamagedMessages, noDamage } from './damaged-rows.ts';
-import { derivedTables, leftTables, type MovedCounter, movedCounters, movedTables } from './moved-tables.ts';
-import { type SentTable, sumQuestion } from './row-sum.ts';
+import {
+  derivedTables,
+  lastNumber,
+  leftTables,
+  type MovedCounter,
+  movedCounters,
+  movedTables,
+} from './moved-tables.ts';
+import { sumQuestion } from './row-sum.ts';
 import { SourceFile } from './source-file.ts';
+import type { Copying, SentTable } from './table-writer.ts';
 import { EndUnknown, TargetDatabase } from './target-database.ts';
 
 /** How far the move is: rows and octets that were copied, of so many rows. */
@@ -188,9 +196,7 @@ class Move {
     const until = this.#clock.now();
     await ensurePartitions((sql, values) => this.#target.query(sql, values), {
       ...{ since: this.#source.number('SELECT coalesce(min(at), 9e15) FROM journal'), until },
-      lastEvent: this.#source.number(
-        "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'mail_events'), 0)",
-      ),
+      lastEvent: this.#source.number(lastNumber('mail_events')),
     });
     for (const table of movedTables) {
       this.#tell(`Copying ${table.name}`);

@@ -84,40 +84,28 @@ const searched = {
 const journalContent = `SELECT c.seq, same_body, received_head, sent_head, received_body, sent_body, coalesce(j.id, '') AS id
   FROM journal_content c LEFT JOIN journal j ON j.seq = c.seq ORDER BY c.seq`;
 
+/** Tables that are the same in both. */
+function same(...names: readonly string[]): readonly MovedTable[] {
+  return names.map((name) => ({ name }));
+}
+
 /** The tables in the order in which they are written: what others refer to comes first. */
 export const movedTables: readonly MovedTable[] = [
-  { name: 'tokens' },
-  { name: 'recipients_per_day' },
-  { name: 'sts_policies' },
-  { name: 'edge_custom_errors' },
-  { name: 'feedback_cursor' },
-  { name: 'suppressions' },
-  { name: 'console_sessions' },
-  { name: 'console_links' },
-  { name: 'minute_figures' },
-  { name: 'proxy_hostnames' },
-  { name: 'proxy_addresses' },
-  { name: 'proxy_applications' },
-  { name: 'proxy_allocations' },
-  { name: 'proxy_bindings' },
-  { name: 'proxy_pools' },
-  { name: 'tls_sessions' },
-  { name: 'tls_reports' },
+  ...same('tokens', 'recipients_per_day', 'sts_policies', 'edge_custom_errors', 'feedback_cursor', 'suppressions'),
+  ...same('console_sessions', 'console_links', 'minute_figures', 'proxy_hostnames', 'proxy_addresses'),
+  ...same('proxy_applications', 'proxy_allocations', 'proxy_bindings', 'proxy_pools', 'tls_sessions', 'tls_reports'),
   { name: 'webhooks', select: webhooks },
-  { name: 'webhook_pending' },
-  { name: 'webhook_deliveries' },
+  ...same('webhook_pending', 'webhook_deliveries'),
   { name: 'spool_holds', select: holds },
   { name: 'spool_messages', select: messages, message: 'id' },
   { name: 'spool_recipients', select: recipients, message: 'message' },
   { name: 'spool_failures', select: failures, message: 'message' },
   { name: 'spool_reports', select: reports },
-  { name: 'spool_report_recipients' },
-  { name: 'spool_report_counts' },
+  ...same('spool_report_recipients', 'spool_report_counts'),
   { name: 'spool_threads', select: threads },
-  { name: 'idempotency_keys' },
+  ...same('idempotency_keys'),
   { name: 'mail_events', select: events },
-  { name: 'mail_event_counts' },
-  { name: 'mail_event_keys' },
+  ...same('mail_event_counts', 'mail_event_keys'),
   { name: 'journal', select: journal, entry: 'seq', computed: searched },
   { name: 'journal_content', select: journalContent, entry: 'seq' },
 ];
@@ -162,16 +150,21 @@ export const derivedTables: readonly string[] = [
 function serial(table: string, column: string): MovedCounter {
   return {
     name: table,
-    select: `SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = '${table}'), 0) AS value`,
+    select: lastNumber(table),
     change: `SELECT setval(pg_get_serial_sequence('${table}', '${column}'), greatest($1::bigint, 1), $1::bigint > 0) AS value`,
   };
+}
+
+/** The last number that SQLite has given to a row of a table. */
+export function lastNumber(table: string): string {
+  return `SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = '${table}'), 0) AS value`;
 }
 
 /** The numbers that go on. */
 export const movedCounters: readonly MovedCounter[] = [
   {
     name: 'mail_events',
-    select: "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'mail_events'), 0) AS value",
+    select: lastNumber('mail_events'),
     change: 'UPDATE spool_state SET last_event = $1::bigint RETURNING last_event AS value',
   },
   {

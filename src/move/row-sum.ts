@@ -1,7 +1,7 @@
 // The sum of a table's rows, counted once here from what is sent and once in the target from what it has: a row that is missing,
 // twice there or changed makes another sum, whatever the order of the rows.
 
-import { createHash, hash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { Row } from '../base/database/database.ts';
 import type { SourceValue } from './source-file.ts';
 
@@ -29,13 +29,6 @@ export function sumQuestion(table: string, columns: readonly TargetColumn[]): st
   return `SELECT count(*) AS rows, coalesce(sum(${number}), 0)::text AS sum FROM "${table}"`;
 }
 
-/** The digest of octets that are in several pieces. */
-export function digestOf(pieces: readonly Uint8Array[]): string {
-  const digest = createHash('sha256');
-  for (const piece of pieces) digest.update(piece);
-  return digest.digest('hex');
-}
-
 /** A value as `shown` tells it. */
 function textOf(value: SourceValue, type: string): string {
   if (value === null) return none;
@@ -48,7 +41,7 @@ export class RowSum {
   rows = 0;
   #sum = 0n;
 
-  /** Adds a row. @param values as they are sent, in the order of the columns; octets may be handed in as their digest */
+  /** Adds a row. @param values as they are sent, in the order of the columns */
   add(values: readonly SourceValue[], columns: readonly TargetColumn[]): void {
     const text = values.map((value, at) => textOf(value, columns[at]?.type ?? '')).join(between);
     this.#sum += BigInt(Number.parseInt(hash('sha256', text, 'hex').slice(0, 8), 16));
@@ -62,10 +55,4 @@ export class RowSum {
     if (told?.['sum'] !== String(this.#sum))
       throw new Error(`The target has rows of ${table} that are not as they were sent`);
   }
-}
-
-/** What was sent to a table. */
-export interface SentTable {
-  readonly columns: readonly TargetColumn[];
-  readonly sum: RowSum;
 }

@@ -10,7 +10,7 @@ import { migrateSqlite } from '../base/database/sqlite-file.ts';
 import { errorMessage } from '../base/errors.ts';
 import { SqliteJournal } from '../spool/journal/sqlite-journal.ts';
 import { fileEvents } from '../spool/sqlite/event-follower.ts';
-import { SpoolLock } from '../spool/sqlite/file/sqlite-lock.ts';
+import { isServed } from '../spool/sqlite/file/sqlite-lock.ts';
 import { spreadAll } from '../spool/sqlite/in-flight.ts';
 
 /** How long to wait for the end of another command that has the file open, in milliseconds. */
@@ -36,7 +36,10 @@ export class SourceFile {
    */
   static open(file: string): SourceFile {
     if (!existsSync(file)) throw new Error(`There is no database "${file}"; has a server run with this configuration?`);
-    refuseServer(file);
+    if (isServed(file))
+      throw new Error(
+        `A gateway works on "${file}": stop it first. What clients send meanwhile they keep, and send once it is back`,
+      );
     const database = new DatabaseSync(file, { timeout: patienceMs });
     try {
       // In this mode SQLite lets nobody else open the file, from the first question to the end of this connection
@@ -96,14 +99,15 @@ export class SourceFile {
     return Number(Object.values(row)[0] ?? 0);
   }
 
-  /** Reads rows as they are asked for. @throws Error where the file is damaged, at the row that cannot be read */
-  read(sql: string, named: Readonly<Record<string, number>> = {}): SourceRows {
+  /** Reads rows as they are asked for. @param table what is read, for errors: where the file is damaged they say so, and where */
+  read(table: string, sql: string, named: Readonly<Record<string, number>> = {}): SourceRows {
     const statement = this.#database.prepare(sql);
     statement.setReadBigInts(true);
     statement.setReturnArrays(true);
     const columns = statement.columns().map(({ name }) => name);
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a row is an array, as was asked for above
-    return { columns, rows: statement.iterate(named) as unknown as Iterable<readonly SourceValue[]> };
+    const rows = statement.iterate(named) as unknown as Iterable<readonly SourceValue[]>;
+    return { columns, rows: readable(rows, `"${this.file}" is damaged: ${table} cannot be read`) };
   }
 
   /** Lets others use the file again. */
@@ -123,6 +127,19 @@ export class SourceFile {
   }
 }
 
+/** Hands rows on. @throws Error that says behind which row they cannot be read */
+function* readable(rows: SourceRows['rows'], words: string): Generator<readonly SourceValue[]> {
+  let read = 0;
+  try {
+    for (const row of rows) {
+      yield row;
+      read += 1;
+    }
+  } catch (thrown) {
+    throw new Error(`${words} after row ${read}: ${errorMessage(thrown)}`, { cause: thrown });
+  }
+}
+
 // The tables below a virtual one (`shadow`) are its own business.
 const tableNames = `SELECT name FROM pragma_table_list WHERE schema = 'main' AND type IN ('table', 'virtual')
   AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name`;
@@ -133,21 +150,6 @@ function tablesOf(database: DatabaseSync): readonly string[] {
     .prepare(tableNames)
     .all()
     .map((row) => String(row['name']));
-}
-
-/** @throws Error where a gateway works on the file */
-function refuseServer(file: string): void {
-  const lockFile = `${file}-spool.lock`;
-  if (!existsSync(lockFile)) return;
-  const lock = new SpoolLock(lockFile);
-  try {
-    if (lock.whileAlone(() => undefined)) return;
-  } finally {
-    lock.close();
-  }
-  throw new Error(
-    `A gateway works on "${file}": stop it first. What clients send meanwhile they keep, and send once it is back`,
-  );
 }
 
 /** What a file has to be moved, read beside a running gateway. */

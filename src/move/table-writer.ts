@@ -2,8 +2,9 @@
 
 import { storableText } from '../base/database/postgres-pool.ts';
 import { errorMessage, Unavailable } from '../base/errors.ts';
+import type { Damaged } from './damaged-rows.ts';
 import { RowSum, type TargetColumn } from './row-sum.ts';
-import type { SourceValue } from './source-file.ts';
+import type { SourceFile, SourceValue } from './source-file.ts';
 import type { TargetDatabase, TargetValue } from './target-database.ts';
 
 /** Rows and octets of one statement, at most; a single row may have more octets. */
@@ -50,23 +51,54 @@ function insertOf(table: string, columns: readonly TargetColumn[], gathered: rea
     SELECT ${gathered.map(({ taken }) => taken).join(', ')} FROM unnest(${lists}) AS new (${arrays.map(([, name]) => name).join(', ')})`;
 }
 
-/** Writes rows of one table. */
+/** What copying needs besides a table. */
+export interface Copying {
+  readonly source: SourceFile;
+  readonly target: TargetDatabase;
+  /** Milliseconds that are added to times that the spool stores. */
+  readonly shift: number;
+  /** What is left behind. */
+  readonly left: Damaged;
+  readonly signal: AbortSignal;
+  /** Told of rows and octets that were copied since the last call. */
+  readonly onCopied: (table: string, rows: number, octets: number) => void;
+}
+
+/** What was sent to a table. */
+export interface SentTable {
+  readonly columns: readonly TargetColumn[];
+  readonly sum: RowSum;
+  /** Octets of its columns that are octets. */
+  readonly octets: number;
+}
+
+/** Writes rows of one table: while the server writes some, the next are gathered. */
 export class TableWriter {
-  readonly sum = new RowSum();
+  readonly #sum = new RowSum();
   readonly #sql: string;
   readonly #table: string;
-  readonly #target: TargetDatabase;
+  readonly #copying: Copying;
   readonly #columns: readonly TargetColumn[];
   readonly #gathered: readonly Gathered[];
   #lists: SourceValue[][] = [];
   #pieces: Uint8Array[] = [];
   #pieceOctets = 0;
   #octets = 0;
+  #allOctets = 0;
   #sending: Promise<unknown> = Promise.resolve();
 
-  constructor(table: string, target: TargetDatabase, columns: readonly TargetColumn[]) {
+  /** @throws Error where the target's table has no such column */
+  static async open(table: string, names: readonly string[], copying: Copying): Promise<TableWriter> {
+    const types = await copying.target.types(table);
+    const columns = names.map((name) => ({ name, type: types.get(name) ?? '' }));
+    const unknown = columns.find(({ type }) => type === '');
+    if (unknown) throw new Error(`The target's ${table} has no column ${unknown.name}`);
+    return new TableWriter(table, columns, copying);
+  }
+
+  private constructor(table: string, columns: readonly TargetColumn[], copying: Copying) {
     this.#table = table;
-    this.#target = target;
+    this.#copying = copying;
     this.#columns = columns;
     this.#gathered = columns.map(gatheredOf);
     this.#sql = insertOf(table, columns, this.#gathered);
@@ -90,8 +122,8 @@ export class TableWriter {
     return [start, value.length];
   }
 
-  /** Adds a row; its octets must not change any more. @returns whether the rows that wait are enough for a statement */
-  add(row: readonly SourceValue[]): boolean {
+  /** Adds a row, whose octets must not change any more, and sends the rows that wait once they are enough for a statement. */
+  async add(row: readonly SourceValue[]): Promise<void> {
     const kept = row.map((value) => (typeof value === 'string' ? storableText(value) : value));
     let list = 0;
     for (const [at, { type }] of this.#gathered.entries()) {
@@ -102,23 +134,25 @@ export class TableWriter {
         list += 1;
       }
     }
-    this.sum.add(kept, this.#columns);
-    return (this.#lists[0]?.length ?? 0) >= rowsAtOnce || this.#octets >= octetsAtOnce;
+    this.#sum.add(kept, this.#columns);
+    if ((this.#lists[0]?.length ?? 0) >= rowsAtOnce || this.#octets >= octetsAtOnce) await this.#send();
   }
 
-  /** Sends the rows that wait, once those before are written. @returns rows and octets that were sent */
-  async send(): Promise<{ readonly rows: number; readonly octets: number }> {
+  /** Sends the rows that wait, once those before are written. */
+  async #send(): Promise<void> {
+    const { signal, target, onCopied } = this.#copying;
+    signal.throwIfAborted();
     const [lists, pieces, length, octets] = [this.#lists, this.#pieces, this.#pieceOctets, this.#octets];
     const rows = lists[0]?.length ?? 0;
     this.#clear();
     await this.#sending;
-    if (rows === 0) return { rows, octets };
-    const last = this.sum.rows;
+    if (rows === 0) return;
+    const last = this.#sum.rows;
     const values: readonly TargetValue[] = [
       ...(hasOctets(this.#gathered) ? [Buffer.concat(pieces, length)] : []),
       ...lists,
     ];
-    this.#sending = this.#target.query(this.#sql, values).catch((thrown: unknown) => {
+    this.#sending = target.query(this.#sql, values).catch((thrown: unknown) => {
       if (thrown instanceof Unavailable) throw thrown;
       throw new Error(
         `The target refuses rows ${last - rows + 1} to ${last} of ${this.#table}: ${errorMessage(thrown)}`,
@@ -126,11 +160,14 @@ export class TableWriter {
       );
     });
     this.#sending.catch(() => undefined);
-    return { rows, octets };
+    this.#allOctets += length;
+    onCopied(this.#table, rows, octets);
   }
 
-  /** Waits until everything that was sent is written. @throws Error where the target refuses it */
-  async end(): Promise<void> {
+  /** Sends what waits, and waits until everything is written. @throws Error where the target refuses it */
+  async end(): Promise<SentTable> {
+    await this.#send();
     await this.#sending;
+    return { columns: this.#columns, sum: this.#sum, octets: this.#allOctets };
   }
 }

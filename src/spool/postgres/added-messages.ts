@@ -41,7 +41,7 @@ const addRecipients =
   RETURNING ${lineColumns}`);
 
 /** Writes parts of messages. The octets of all come in one value, because octets in an array would be sent as text. */
-export const addOctets = `INSERT INTO spool_octets (message, part, octets)
+const addOctets = `INSERT INTO spool_octets (message, part, octets)
   SELECT message, part, substring($1::bytea FROM start FOR length)
   FROM unnest($2::uuid[], $3::integer[], $4::integer[], $5::integer[]) AS new (message, part, start, length)`;
 

@@ -1,6 +1,7 @@
 // Tells whether another process works on the same spool. A process that adds or claims holds a shared lock as long as it
 // runs. The operating system releases the lock however the process ends, so the claims of a dead process can be recognised.
 
+import { existsSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { isBusy } from '../../../base/database/sqlite-errors.ts';
 import { makePrivate } from '../../../base/database/sqlite-file.ts';
@@ -56,5 +57,17 @@ export class SpoolLock {
 
   close(): void {
     this.#database.close();
+  }
+}
+
+/** Whether a gateway works on a database. @param database path of its file */
+export function isServed(database: string): boolean {
+  const file = `${database}-spool.lock`;
+  if (!existsSync(file)) return false;
+  const lock = new SpoolLock(file);
+  try {
+    return !lock.whileAlone(() => undefined);
+  } finally {
+    lock.close();
   }
 }
