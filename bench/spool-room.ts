@@ -1,12 +1,13 @@
 // How much room queued messages take in SQLite, and what takes it: `node bench/spool-room.ts --messages 4000 --size 2600`. A Postern
-// whose next hop is down is sent messages by smtp-source (Debian package postfix); then it is stopped, and its file is looked at. Prints
-// the octets of a message in each table and index, and how many of them are rows and how many are room that pages leave empty.
+// whose next hop is down is sent messages, and its file is looked at. Prints the octets of a message in each table and index, and how
+// many of them are rows and how many are room that pages leave empty.
 
-import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { cpSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
@@ -17,47 +18,60 @@ const { values } = parseArgs({
     messages: { type: 'string', default: '4000' },
     /** Octets of each message as it is sent. */
     size: { type: 'string', default: '2600' },
+    /** Of what their bodies are: words or random. */
+    body: { type: 'string', default: 'words' },
     /** A checkout whose src runs; absent: this one. */
     root: { type: 'string' },
-    /** Seconds behind the last message until it is stopped, in which what is made behind the commits is made. */
-    seconds: { type: 'string', default: '6' },
+    /** Seconds behind the last message until it is stopped, in which what is made behind the commits is made and room given back. */
+    seconds: { type: 'string', default: '50' },
   },
 });
 const messages = Number(values.messages);
 
-/** A message whose body no program can make much smaller than half: letters and digits, in lines. */
-function contentOf(size: number): string {
-  const head =
-    'From: alice@example.com\nTo: bob@example.org\nSubject: What the queue takes\nDate: Mon, 23 Nov 2026 12:00:00 +0000\n\n';
-  const text = randomBytes(size)
-    .toString('base64')
-    .slice(0, size - head.length);
-  return head + (text.match(/.{1,76}/g) ?? []).join('\n');
+const words = Array.from({ length: 1000 }, () => randomBytes(2 + Math.floor(Math.random() * 5)).toString('hex'));
+
+/** A message unlike all others: of words, as people write, or of letters and digits that nothing makes much smaller. */
+function contentOf(number: number): string {
+  const size = Number(values.size);
+  const head = `From: alice@example.com\r\nTo: bob${number}@example.org\r\nSubject: What ${number} takes\r\n\r\n`;
+  const text =
+    values.body === 'random'
+      ? randomBytes(size).toString('base64')
+      : Array.from({ length: size / 5 }, () => words[Math.floor(Math.random() * words.length)]).join(' ');
+  return head + (text.slice(0, size - head.length).match(/.{1,76}/g) ?? []).join('\r\n');
 }
 
-/** Has the messages queued. @returns the file of the database, which nobody has open */
+/** Sends messages by one session, each when the one before it was taken. */
+async function send(port: number, next: () => number | undefined): Promise<void> {
+  const socket = connect(port, '127.0.0.1');
+  const replies = createInterface({ input: socket })[Symbol.asyncIterator]();
+  const say = async (command: string): Promise<void> => {
+    if (command !== '') socket.write(`${command}\r\n`);
+    const { value } = await replies.next();
+    if (!/^[23]/.test(String(value))) throw new Error(`${command.slice(0, 40)} was answered with ${String(value)}`);
+  };
+  await say('');
+  await say('HELO bench.example');
+  for (let number = next(); number !== undefined; number = next()) {
+    await say('MAIL FROM:<alice@example.com>');
+    await say(`RCPT TO:<bob${number}@example.org>`);
+    await say('DATA');
+    await say(`${contentOf(number)}\r\n.`);
+  }
+  socket.destroy();
+}
+
+/** Has the messages queued. @returns a copy of the database */
 async function fill(folder: string): Promise<string> {
-  const content = join(folder, 'message');
-  writeFileSync(content, contentOf(Number(values.size)));
   const postern = await startPostern({
     ...(values.root === undefined ? {} : { root: values.root }),
     ...{ platformSignature: false, sinkPort: 1 },
   });
   const kept = join(folder, 'kept');
   try {
-    const load = [
-      '-s',
-      '20',
-      '-m',
-      String(messages),
-      '-F',
-      content,
-      '-f',
-      'alice@example.com',
-      '-t',
-      'bob@example.org',
-    ];
-    execFileSync('smtp-source', [...load, '-N', `127.0.0.1:${postern.port}`], { stdio: 'inherit' });
+    let sent = 0;
+    const next = (): number | undefined => (sent < messages ? (sent += 1) : undefined);
+    await Promise.all(Array.from({ length: 20 }, () => send(postern.port, next)));
     await sleep(Number(values.seconds) * 1000);
     cpSync(join(postern.folder, 'data'), kept, { recursive: true });
   } finally {

@@ -122,6 +122,7 @@ export const leftTables: Readonly<Record<string, string>> = {
   migrations: 'the target has its own',
   moved_away: 'the mark of the move itself',
   proxy_revision: 'a number, which goes on in the target',
+  spool_blocks: 'octets of messages, which are put back into the messages before',
   spool_clock: 'times are turned into the time of the server',
   spool_counts: 'counted anew from what the target has',
   spool_in_flight: 'messages in flight get rows of recipients before they are copied',

@@ -10,6 +10,7 @@ import { migrateSqlite } from '../base/database/sqlite-file.ts';
 import { errorMessage } from '../base/errors.ts';
 import { SqliteJournal } from '../spool/journal/sqlite-journal.ts';
 import { fileEvents } from '../spool/sqlite/event-follower.ts';
+import { unsettle } from '../spool/sqlite/file/settled-octets.ts';
 import { isServed } from '../spool/sqlite/file/sqlite-lock.ts';
 import { spreadAll } from '../spool/sqlite/in-flight.ts';
 
@@ -66,6 +67,7 @@ export class SourceFile {
   /** Brings the tables up to date, with what is made behind the commits. @throws Error where they are newer than this program */
   migrate(migrations: readonly Migrations[]): void {
     for (const one of migrations) migrateSqlite(this.#database, one);
+    unsettle(this.#database);
     fileEvents(this.#database, new SqliteJournal(this.#database));
     spreadAll(this.#database, false);
   }

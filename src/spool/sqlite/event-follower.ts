@@ -286,13 +286,13 @@ export class EventFollower {
 
   /** Runs work in one transaction, or with care: SQLite ends a transaction that has come upon damage. */
   #together(work: () => boolean): boolean {
-    return this.#isCareful ? work() : this.#unsynced(work);
+    return this.#isCareful ? work() : this.unsynced(work);
   }
 
   /** Runs a part of what runs together. @returns false where what it needs is damaged; then it has changed nothing, and is counted */
   #sound(work: () => void): boolean {
     try {
-      if (this.#isCareful) this.#unsynced(work);
+      if (this.#isCareful) this.unsynced(work);
       else work();
       return true;
     } catch (thrown) {
@@ -306,7 +306,7 @@ export class EventFollower {
    * Runs a transaction that need not be on disk when it returns: whatever a crash takes back is made again from the events. The
    * next commit of a message writes it to disk as well.
    */
-  #unsynced<Result>(work: () => Result): Result {
+  unsynced<Result>(work: () => Result): Result {
     this.#database.exec('PRAGMA synchronous = NORMAL');
     try {
       this.#database.exec('BEGIN IMMEDIATE');

@@ -6,6 +6,7 @@ import { MessageGroup } from '../core/message-group.ts';
 import { noteReports, type ReportTables } from '../core/report-steps.ts';
 import type { RetryCount } from '../spool.ts';
 import { droppedEvent, requeuedEvent } from '../spool-events.ts';
+import { storedHead } from './file/settled-octets.ts';
 import type { RunSteps } from './file/sqlite-steps.ts';
 import type { SpoolTables, StoredMessage, StoredMessages } from './sqlite-messages.ts';
 import type { OperationOf } from './sqlite-protocol.ts';
@@ -32,7 +33,7 @@ export class Attempts {
     this.#statements = statements;
     this.#messages = parts.messages;
     this.#steps = parts.steps;
-    const head = 'length(m.head) AS head_length, m.head AS octets';
+    const head = `coalesce(m.head_length, length(m.head)) AS head_length, ${storedHead} AS octets`;
     this.#reports = { ...parts.reports, keyOf: ({ seq }) => seq, head };
     this.#write = parts.write;
   }

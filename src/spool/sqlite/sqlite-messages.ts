@@ -11,6 +11,7 @@ import type {
 } from '../core/message-group.ts';
 import { type EntryMeta, entryOf, integer, stateNumbers, stateOf, text } from '../stored-rows.ts';
 import { emptyTally, tallyOf } from '../tally.ts';
+import { inBlock, type SettledOctets } from './file/settled-octets.ts';
 import { envelopeOf, envelopeRows, leastClaimMs, type MessagesInFlight, readEnvelope } from './in-flight.ts';
 import type { SpoolClock } from './sqlite-clock.ts';
 import type { Ledger } from './sqlite-ledger.ts';
@@ -25,6 +26,7 @@ export interface SpoolTables {
   readonly ledger: Ledger;
   readonly lines: Lines;
   readonly inFlight: MessagesInFlight;
+  readonly settled: SettledOctets;
 }
 
 /** A recipient as it was read here. */
@@ -37,6 +39,7 @@ interface StoredRecipient extends GroupRecipient {
 export interface StoredMessage extends GroupMessage {
   readonly seq: number;
   readonly isBodyFile: boolean;
+  readonly isInBlock: boolean;
   readonly recipients: readonly StoredRecipient[];
 }
 
@@ -56,15 +59,17 @@ export class StoredMessages {
   readonly #ledger: Ledger;
   readonly #lines: Lines;
   readonly #inFlight: MessagesInFlight;
+  readonly #settled: SettledOctets;
   readonly #grown = new Set<string>();
   #gone: string[] = [];
 
-  constructor({ statements, clock, ledger, lines, inFlight }: SpoolTables) {
+  constructor({ statements, clock, ledger, lines, inFlight, settled }: SpoolTables) {
     this.#statements = statements;
     this.#clock = clock;
     this.#ledger = ledger;
     this.#lines = lines;
     this.#inFlight = inFlight;
+    this.#settled = settled;
   }
 
   /** Accounts that got a message kept as failed in this transaction, and may now have too many. */
@@ -142,6 +147,7 @@ export class StoredMessages {
       ...{ id, seq: integer(row, 'seq'), account: text(row, 'account'), size: integer(row, 'size') },
       ...{ acceptedAt: integer(row, 'accepted_at'), begun: integer(row, 'begun') },
       isBodyFile: integer(row, 'body_in_file') === 1,
+      isInBlock: integer(row, 'body_in_file') === inBlock,
       recipients: rows.map(storedRecipient),
     };
   }
@@ -162,9 +168,10 @@ export class StoredMessages {
   /** Writes what has changed, with the accounts' numbers and the list of messages kept as failed. */
   apply({ gone, recipients, failed, queuedAgain, extended, tallies }: GroupChanges<StoredMessage>): void {
     for (const { account, before, after } of tallies) this.#ledger.change(account, before, after);
-    for (const { id, seq, isBodyFile } of gone) {
+    for (const { id, seq, isBodyFile, isInBlock } of gone) {
       this.#statements.forgetFailure.run(seq);
       this.#statements.forgetRecipients.run(seq);
+      if (isInBlock) this.#settled.forget(seq);
       this.#statements.forgetMessage.run(seq);
       if (isBodyFile) this.#gone.push(id);
     }

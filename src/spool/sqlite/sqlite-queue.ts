@@ -3,7 +3,8 @@
 import type { Row } from '../../base/database/database.ts';
 import type { Holds } from '../hold.ts';
 import type { QueueItem, QueuePage, WaitingLine } from '../spool.ts';
-import { integer, octets, recipientOf, stateNumbers, text } from '../stored-rows.ts';
+import { integer, recipientOf, stateNumbers, text } from '../stored-rows.ts';
+import type { SettledOctets } from './file/settled-octets.ts';
 import type { SpoolClock } from './sqlite-clock.ts';
 import type { StoredHolds } from './sqlite-holds.ts';
 import type { SpoolTables, StoredMessages } from './sqlite-messages.ts';
@@ -27,13 +28,15 @@ function escapeLike(search: string): string {
 export class StoredQueue {
   readonly #statements: Statements;
   readonly #clock: SpoolClock;
+  readonly #settled: SettledOctets;
   readonly #messages: StoredMessages;
   readonly #holds: StoredHolds;
   /** No message before this one was queued at the last question for the oldest. */
   #oldest = 0;
   #lookedAllAt = 0;
 
-  constructor({ statements, clock }: SpoolTables, parts: { messages: StoredMessages; holds: StoredHolds }) {
+  constructor({ statements, clock, settled }: SpoolTables, parts: { messages: StoredMessages; holds: StoredHolds }) {
+    this.#settled = settled;
     this.#statements = statements;
     this.#clock = clock;
     this.#messages = parts.messages;
@@ -43,7 +46,9 @@ export class StoredQueue {
   /** A message's octets; without the body where that is in a file. */
   load(id: string): OperationResults['load'] {
     const row = this.#statements.octets.get(id);
-    return row && { head: octets(row, 'head'), body: row['body_in_file'] === 1 ? undefined : octets(row, 'body') };
+    if (!row) return undefined;
+    const { head, body } = this.#settled.of(row);
+    return { head, body: row['body_in_file'] === 1 ? undefined : body };
   }
 
   show(id: string): QueueItem | undefined {

@@ -2,6 +2,7 @@
 
 import type { Migrations } from '../../base/database/database.ts';
 import { threadTables } from '../threads/sqlite-threads.ts';
+import { blockTables } from './file/settled-octets.ts';
 import { inFlightTables } from './in-flight.ts';
 import { rebuildLedger } from './sqlite-ledger.ts';
 
@@ -219,5 +220,6 @@ export const spoolMigrations: Migrations = {
     ALTER TABLE spool_recipients ADD COLUMN claimed_by INTEGER NOT NULL DEFAULT 0;
     `,
     inFlightTables,
+    blockTables,
   ],
 };

@@ -2,6 +2,7 @@
 
 import type { DatabaseSync } from '../../base/database/sqlite-file.ts';
 import { entryColumns } from '../stored-rows.ts';
+import { octetColumns } from './file/settled-octets.ts';
 import { inFlightRows } from './in-flight.ts';
 
 const change = `UPDATE spool_recipients SET state = ?3, attempts = ?4, next_attempt_at = ?5, claimed_until = ?6, ended_at = ?7,
@@ -74,7 +75,7 @@ export function prepareStatements(database: DatabaseSync) {
       WHERE f.account = ? ORDER BY f.ended_at, f.message LIMIT ?`),
     entry: database.prepare(`SELECT ${entryColumns}, envelope FROM spool_messages WHERE id = ?`),
     entryBySeq: database.prepare(`SELECT ${entryColumns} FROM spool_messages WHERE seq = ?`),
-    octets: database.prepare('SELECT body_in_file, head, body FROM spool_messages WHERE id = ?'),
+    octets: database.prepare(`SELECT ${octetColumns} FROM spool_messages WHERE id = ?`),
     recipients: database.prepare(`SELECT r.*, l.lane AS waits_for, l.ready_at FROM spool_recipients r
       LEFT JOIN spool_lines l ON l.id = r.line WHERE r.message = ? ORDER BY r.position`),
     envelope: database.prepare(

@@ -16,6 +16,7 @@ import { type SpoolLimits, unlimited } from '../spool-limits.ts';
 import { totalOf } from '../tally.ts';
 import { SqliteThreads } from '../threads/sqlite-threads.ts';
 import { EventFollower, followedAtOnce } from './event-follower.ts';
+import { SettledOctets } from './file/settled-octets.ts';
 import type { SpoolLock } from './file/sqlite-lock.ts';
 import { type RunSteps, stepsOn } from './file/sqlite-steps.ts';
 import { MessagesInFlight, spreadAll } from './in-flight.ts';
@@ -77,6 +78,7 @@ export class SqliteStore {
   readonly #ledger: Ledger;
   readonly #lines: Lines;
   readonly #inFlight: MessagesInFlight;
+  readonly #settled: SettledOctets;
   readonly #holds: StoredHolds;
   readonly #events: SqliteEvents;
   readonly #follower: EventFollower;
@@ -121,10 +123,11 @@ export class SqliteStore {
     this.#clock = new SpoolClock(this.#database);
     this.#ledger = new Ledger(this.#database);
     this.#lines = new Lines(this.#database);
+    this.#settled = new SettledOctets(this.#database);
     this.#inFlight = new MessagesInFlight(this.#database, { clock: this.#clock, lines: this.#lines });
     const tables = {
       ...{ statements: this.#statements, clock: this.#clock, ledger: this.#ledger, lines: this.#lines },
-      inFlight: this.#inFlight,
+      ...{ inFlight: this.#inFlight, settled: this.#settled },
     };
     this.#holds = new StoredHolds(tables);
     const messages = new StoredMessages(tables);
@@ -282,7 +285,9 @@ export class SqliteStore {
     if (!now) return false;
     return this.#followPace.take(() => {
       this.#clock.hold();
-      const isMore = this.#follower.follow(this.#clock.stored(now.wall + performance.now() - this.#toldAt));
+      const wall = now.wall + performance.now() - this.#toldAt;
+      const isMore =
+        this.#follower.follow(this.#clock.stored(wall)) || this.#follower.unsynced(() => this.#settled.settle(wall));
       this.#unfiled = isMore ? Math.max(0, this.#unfiled - followedAtOnce) : 0;
       return isMore;
     });

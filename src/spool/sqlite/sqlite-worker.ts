@@ -84,7 +84,7 @@ class SpoolServer {
     this.#looking = setInterval(() => {
       this.#look();
       if (this.#store.hasLate) this.#store.write([{ kind: 'settle', isAll: false }]);
-      if (this.#lock.isHeld) this.#store.follow();
+      if (this.#lock.isHeld && this.#store.follow()) this.#following ??= setTimeout(() => this.#followIdle(), idleMs);
       if (!this.#givingBack) this.#giveBack();
     }, lookEveryMs);
     this.#port.on('message', (message: WriteBatch | ReadBatch | 'close') => {
