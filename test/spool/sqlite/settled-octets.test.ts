@@ -110,6 +110,33 @@ test('messages that came a moment ago, few ones, and bodies in files stay where 
   expect(settle().settled).toBe(0);
 });
 
+test('messages whose numbers begin anew are put into blocks, too', async () => {
+  await filled(entries(60));
+  const database = openSqliteFile(file);
+  const settled = new SettledOctets(database);
+  const inBlocks = (): number => {
+    while (settled.settle(settledAt));
+    return Number(database.prepare('SELECT count(*) AS n FROM spool_messages WHERE body_in_file = 2').get()?.['n']);
+  };
+  expect(inBlocks()).toBeGreaterThan(20);
+  const spool = await openSqliteSpool({ file });
+  const { items } = await spool.list({ limit: 100 });
+  for (const { entry } of items) await spool.drop(entry.id);
+  const again = entries(30);
+  await Promise.all(again.map((entry) => spool.add(entry, 0)));
+  expect(inBlocks()).toBeGreaterThan(20);
+  await expectUnchanged(spool, again);
+  await spool.close();
+  database.close();
+});
+
+test('messages in flight stay where they are: they go without a look at their rows', async () => {
+  const spool = await openSqliteSpool({ file });
+  await Promise.all(entries(60).map((entry) => spool.add(entry, Date.now() + 600_000)));
+  expect(settle().settled).toBe(0);
+  await spool.close();
+});
+
 test('a failure of a message in a block is reported with its header section', async () => {
   const all = entries(40, { reports: { success: false, failure: true, delay: false } });
   await filled(all);
