@@ -6,6 +6,7 @@ import type { Account, SendingDomain } from './accounts/account.ts';
 import type { Clock } from './base/clock.ts';
 import { giveTurn } from './base/give-turn.ts';
 import { uuidv7 } from './base/ids.ts';
+import { type MaybePromise, whenKnown } from './base/maybe-promise.ts';
 import { compose, writeLongFields } from './compose/compose.ts';
 import type { Message } from './compose/message.ts';
 import { planBody } from './compose/plan-body.ts';
@@ -79,7 +80,7 @@ export interface SubmitParts extends BuildParts {
    * Charges an admitted message to its account's rates, before it is signed and kept (D42a); a violation refuses the
    * message.
    */
-  readonly charge?: (submission: Submission) => Promise<Violation | undefined>;
+  readonly charge?: (submission: Submission) => MaybePromise<Violation | undefined>;
   /** Gives a charge back, where a fault of our own kept an admitted message from being kept. */
   readonly refund?: (submission: Submission) => void;
   /** Called with every message right after its commit. */
@@ -189,11 +190,11 @@ export async function examineObserved(
 export function createSubmit(parts: SubmitParts): Submit {
   return async (submission) => {
     let charged = false;
-    const charge = async (asked: Submission): Promise<Violation | undefined> => {
-      const violation = await parts.charge?.(asked);
-      charged = violation === undefined;
-      return violation;
-    };
+    const charge = (asked: Submission): MaybePromise<Violation | undefined> =>
+      whenKnown(parts.charge?.(asked), (violation) => {
+        charged = violation === undefined;
+        return violation;
+      });
     const note = parts.journal === undefined ? undefined : new JournalNote(parts.journal, parts.clock);
     try {
       const built = await build(submission, { ...parts, charge }, note);

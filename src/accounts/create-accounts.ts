@@ -75,14 +75,17 @@ function submitterOf(account: Account, credential: Credential): Submitter {
 export function createAccounts({ accounts, tokens, globalKeys = [], store, clock }: AccountsParts): Accounts {
   const byReference = new Map<string, Account>();
   const submitters = new Map<string, Submitter>();
+  // By names alone, because a session asks for its submitter with every command.
+  const ofAccounts = new Map<Account, ReadonlyMap<string, Submitter>>();
   // The domains of all accounts: a name below one account's domain may belong to another account by a longer name (D50).
   const domains = new Map<string, OwnedDomain>();
   for (const account of accounts) {
     byReference.set(account.id, account).set(account.name, account);
     for (const domain of account.sendingDomains) domains.set(domain.name, { account: account.id, domain });
-    for (const credential of account.credentials.values()) {
-      submitters.set(`${account.id}/${credential.name}`, submitterOf(account, credential));
-    }
+    const own = new Map<string, Submitter>();
+    for (const credential of account.credentials.values()) own.set(credential.name, submitterOf(account, credential));
+    for (const [name, submitter] of own) submitters.set(`${account.id}/${name}`, submitter);
+    ofAccounts.set(account, own);
   }
   const globals = new Map(
     globalKeys.flatMap(({ account: id, email, sha256 }): [string, Submitter][] => {
@@ -119,7 +122,10 @@ export function createAccounts({ accounts, tokens, globalKeys = [], store, clock
     authenticateHash,
     authenticateGlobalKey: (email, key) => globals.get(`${email.toLowerCase()} ${hashToken(key)}`),
     find,
-    submitter: (account, credential) => submitters.get(`${find(account)?.id ?? ''}/${credential}`),
+    submitter: (account, credential) => {
+      const found = find(account);
+      return found && ofAccounts.get(found)?.get(credential);
+    },
     sendingDomain: (account, domain) => {
       const covering = coveringDomain(domains, domain);
       return covering?.account === account.id ? covering.domain : undefined;

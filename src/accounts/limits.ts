@@ -3,6 +3,7 @@
 
 import type { Clock } from '../base/clock.ts';
 import type { Database } from '../base/database/database.ts';
+import type { MaybePromise } from '../base/maybe-promise.ts';
 import type { SharedMinutes } from '../base/process-group.ts';
 import type { Account } from './account.ts';
 import { accountMigrations } from './account-tables.ts';
@@ -21,15 +22,15 @@ export type LimitVerdict =
 export interface Limits {
   /**
    * Charges a message with so many recipients to its account; a refusal charges nothing. To be asked once for a
-   * message, when everything else about it is in order.
+   * message, when everything else about it is in order. Of an account without limits the answer is known at once.
    * @throws what the database throws
    */
-  take(account: Account, recipients: number): Promise<LimitVerdict>;
+  take(account: Account, recipients: number): MaybePromise<LimitVerdict>;
   /**
-   * Tells whether a message with so many recipients would be taken now, without charging it (D41).
+   * Tells whether a message with so many recipients would be taken now, without charging it (D41); at once where `take` does.
    * @throws what the database throws
    */
-  ask(account: Account, recipients: number): Promise<LimitVerdict>;
+  ask(account: Account, recipients: number): MaybePromise<LimitVerdict>;
   /**
    * Gives back what `take` charged for a message that was not stored in the end because of an internal error.
    */
@@ -186,28 +187,30 @@ export async function openLimits(database: Database, clock: Clock, shared?: Shar
     if (messagesPerMinute !== undefined) minutes.giveBack(id);
   }
 
+  async function take(account: Account, recipients: number): Promise<LimitVerdict> {
+    // Counted before the day's limit is asked, so that a message that comes meanwhile finds this one in the window.
+    const refusal = await minuteRefusal(account, 'take');
+    if (refusal) return refusal;
+    let isAllowed = false;
+    try {
+      const verdict = await judgeDay(account, (count, day, limit) => count.take(day, recipients, limit));
+      isAllowed = verdict.allowed;
+      return verdict;
+    } finally {
+      if (!isAllowed) giveMinuteBack(account);
+    }
+  }
+
+  async function ask(account: Account, recipients: number): Promise<LimitVerdict> {
+    return (
+      (await minuteRefusal(account, 'ask')) ??
+      (await judgeDay(account, (count, day, limit) => count.hasRoom(day, recipients, limit)))
+    );
+  }
+
   return {
-    async take(account, recipients) {
-      if (isUnlimited(account)) return allowed;
-      // Counted before the day's limit is asked, so that a message that comes meanwhile finds this one in the window.
-      const refusal = await minuteRefusal(account, 'take');
-      if (refusal) return refusal;
-      let isAllowed = false;
-      try {
-        const verdict = await judgeDay(account, (count, day, limit) => count.take(day, recipients, limit));
-        isAllowed = verdict.allowed;
-        return verdict;
-      } finally {
-        if (!isAllowed) giveMinuteBack(account);
-      }
-    },
-    async ask(account, recipients) {
-      if (isUnlimited(account)) return allowed;
-      return (
-        (await minuteRefusal(account, 'ask')) ??
-        (await judgeDay(account, (count, day, limit) => count.hasRoom(day, recipients, limit)))
-      );
-    },
+    take: (account, recipients) => (isUnlimited(account) ? allowed : take(account, recipients)),
+    ask: (account, recipients) => (isUnlimited(account) ? allowed : ask(account, recipients)),
     giveBack(account, recipients) {
       if (isUnlimited(account)) return;
       giveMinuteBack(account);

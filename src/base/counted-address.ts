@@ -4,6 +4,8 @@ import { isIPv6 } from 'node:net';
 
 /** Gives an IPv4 address as it is, and of an IPv6 address its /64, because one client usually has all addresses of a /64. */
 export function countedAddress(given: string): string {
+  // Asked several times for each message, mostly of IPv4.
+  if (!given.includes(':')) return given;
   // A listener on :: sees IPv4 clients as ::ffff:192.0.2.1. Each is counted by itself, not all of them as one /64.
   const address = given.replace(/^::ffff:(?=[0-9.]+$)/i, '');
   if (!isIPv6(address)) return address;

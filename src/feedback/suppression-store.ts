@@ -4,6 +4,7 @@ import type { Clock } from '../base/clock.ts';
 import type { Database, Migrations, Row } from '../base/database/database.ts';
 import { placeholders } from '../base/database/placeholders.ts';
 import { uuidv7 } from '../base/ids.ts';
+import type { MaybePromise } from '../base/maybe-promise.ts';
 import { comparableMailbox } from '../mail/address/comparable-mailbox.ts';
 import { asciiDomain, splitMailbox } from '../mail/address/domain.ts';
 
@@ -77,9 +78,9 @@ export interface SuppressionPage {
 export interface SuppressionStore {
   /**
    * Tells whether an account's list has a recipient now. For an account without entries this mostly does not read the
-   * database; changes by another process take effect within a second (D94).
+   * database, and gives no promise; changes by another process take effect within a second (D94).
    */
-  isSuppressed(account: string, recipient: string): Promise<boolean>;
+  isSuppressed(account: string, recipient: string): MaybePromise<boolean>;
   /**
    * Puts an address on the list. An address that is there already keeps its id and date, and gets the reason, note and
    * expiry of the new entry.
@@ -179,10 +180,15 @@ class EmptyAccounts {
     this.#clock = clock;
   }
 
-  async has(account: string): Promise<boolean> {
-    const now = this.#clock.monotonic();
+  /** The account is known to have no entries. */
+  has(account: string): boolean {
     const since = this.#since.get(account);
-    if (since !== undefined && now - since < emptyForMs) return true;
+    return since !== undefined && this.#clock.monotonic() - since < emptyForMs;
+  }
+
+  /** Asks the database whether the account has no entries. */
+  async ask(account: string): Promise<boolean> {
+    const now = this.#clock.monotonic();
     const added = this.#added;
     const rows = await this.#database.query(sql.any, [account]);
     if (rows.length > 0) this.#since.delete(account);
@@ -223,11 +229,13 @@ export async function openSuppressionStore(database: Database, clock: Clock): Pr
     return row && suppressionOf(row);
   }
 
+  async function ask(account: string, recipient: string): Promise<boolean> {
+    return !(await empty.ask(account)) && (await find(account, recipient)) !== undefined;
+  }
+
   return {
-    async isSuppressed(account, recipient) {
-      if (await empty.has(account)) return false;
-      return (await find(account, recipient)) !== undefined;
-    },
+    // Asked for each recipient: a promise would cost each of them a turn.
+    isSuppressed: (account, recipient) => !empty.has(account) && ask(account, recipient),
     async add({ account, address, reason, note, expiresAt }) {
       const now = clock.now();
       const key = comparableMailbox(address);

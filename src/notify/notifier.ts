@@ -18,7 +18,7 @@ export interface NotifierParts {
   readonly accounts: Pick<Accounts, 'find' | 'sendingDomain'>;
   /** The pipeline for mail of our own: From is the platform's domain, which its key signs. */
   readonly submit: Submit;
-  readonly suppressed: (account: Account, recipient: string) => Promise<boolean>;
+  readonly suppressed: (account: Account, recipient: string) => boolean | Promise<boolean>;
   /** Asked for each report, since a reload may change it. */
   readonly from: () => ReportingParts;
   /** The largest message that a report returns whole, in octets. */

@@ -10,6 +10,7 @@ import type { Clock } from '../base/clock.ts';
 import type { Database } from '../base/database/database.ts';
 import { ConfigurationError, type Unavailable } from '../base/errors.ts';
 import { gatherErrors, type Logger } from '../base/log.ts';
+import { whenKnown } from '../base/maybe-promise.ts';
 import type { OwnDoor } from '../base/net/own-doors.ts';
 import type { ProcessGroup } from '../base/process-group.ts';
 import type { Keys } from '../bootstrap.ts';
@@ -91,7 +92,7 @@ export interface Mail {
   /** Sends reports of TLS after `start`. */
   readonly tlsReporter: TlsReporter;
   /** Whether an account does not send to a recipient (D51). */
-  readonly suppressed: (account: Account, recipient: string) => Promise<boolean>;
+  readonly suppressed: (account: Account, recipient: string) => boolean | Promise<boolean>;
   readonly gauges: readonly GaugeSource[];
   readonly families: readonly MetricFamily[];
 }
@@ -134,8 +135,8 @@ function createPipeline(
     createSubmit({
       ...building(),
       spool,
-      charge: async ({ submitter: { account }, envelope }) =>
-        rateViolation(account, await limits.take(account, envelope.recipients.length)),
+      charge: ({ submitter: { account }, envelope }) =>
+        whenKnown(limits.take(account, envelope.recipients.length), (verdict) => rateViolation(account, verdict)),
       refund: ({ submitter, envelope }) => limits.giveBack(submitter.account, envelope.recipients.length),
       transportOf: transportOf(config.delivery.routes, config.delivery.safety),
       expireAfterSeconds: config.delivery.retry.expireAfterSeconds,
@@ -245,9 +246,9 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
     bodies,
     guessing,
     suppressed,
-    rateLimit: async (account, recipients) => {
+    rateLimit: (account, recipients) => {
       checkStores({ fault });
-      return rateViolation(account, await limits.ask(account, recipients));
+      return whenKnown(limits.ask(account, recipients), (verdict) => rateViolation(account, verdict));
     },
     onRefused: spool.events.refuse,
     entryLink: madeOf(live, ({ config: inForce }) => entryLinkFor(inForce, clock)),

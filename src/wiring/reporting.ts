@@ -41,7 +41,7 @@ interface OwnMailParts {
 /** The parts that reports are made with. */
 interface ReportingParts extends OwnMailParts {
   readonly accounts: Accounts;
-  readonly suppressed: (account: Account, recipient: string) => Promise<boolean>;
+  readonly suppressed: (account: Account, recipient: string) => boolean | Promise<boolean>;
 }
 
 /** Makes the pipeline for mail of our own: the platform's domain is its sender, and the platform's key signs it. */

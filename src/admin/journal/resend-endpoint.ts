@@ -23,7 +23,7 @@ export interface ResendParts {
   readonly events: Pick<EventStore, 'read'>;
   readonly submit: Submit;
   /** Whether an account does not send to a recipient (D51). */
-  readonly suppressed: (account: Account, recipient: string) => Promise<boolean>;
+  readonly suppressed: (account: Account, recipient: string) => boolean | Promise<boolean>;
 }
 
 function refusal(message: string): Refusal {

@@ -1,5 +1,6 @@
 // MAIL, RCPT and DATA of a bounce listener: any sender, and only recipients whose token authenticates (D40a).
 
+import { type MaybePromise, whenKnown } from '../../base/maybe-promise.ts';
 import type { Envelope } from '../../mail/envelope.ts';
 import { readAddressCommand, wrongMailParameter } from '../smtp/address-command.ts';
 import type {
@@ -9,7 +10,6 @@ import type {
   SessionFacts,
   TransactionCommands,
 } from '../smtp/dialogue-context.ts';
-import { type MaybePromise, whenKnown } from '../smtp/maybe-promise.ts';
 import { type Answer, replies } from '../smtp/replies.ts';
 import type { BounceTarget } from './bounce-address.ts';
 

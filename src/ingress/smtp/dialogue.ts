@@ -2,11 +2,11 @@
 
 import type { Submitter } from '../../accounts/account.ts';
 import type { BodyOwner } from '../../base/body-budget.ts';
+import { type MaybePromise, whenKnown } from '../../base/maybe-promise.ts';
 import type { Envelope } from '../../mail/envelope.ts';
 import { Authentication } from './authentication.ts';
 import type { Client, DialogueContext, MailSession, SessionFacts, TransactionCommands } from './dialogue-context.ts';
 import { MailCommands } from './mail-commands.ts';
-import { type MaybePromise, whenKnown } from './maybe-promise.ts';
 import { type Answer, replies } from './replies.ts';
 
 /** RFC 5321 §4.5.3.1.4 plus the parameters of D40b; only AUTH may be longer (RFC 4954 §4). */

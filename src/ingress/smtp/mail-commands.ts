@@ -1,5 +1,6 @@
 // MAIL, RCPT and DATA, and the mail transaction that they build (RFC 5321 §3.3; D4b, D40b, D41, D50, D51).
 
+import { type MaybePromise, whenKnown } from '../../base/maybe-promise.ts';
 import type { RefusalFacts } from '../../events/refusal.ts';
 import type { JournalDetails } from '../../journal/journal-details.ts';
 import { type DsnRequest, type RecipientRequest, readNotify, readOrcpt, readRet } from '../../mail/dsn-request.ts';
@@ -7,7 +8,6 @@ import type { Envelope } from '../../mail/envelope.ts';
 import type { Violation } from '../../submit.ts';
 import { readAddressCommand, wrongMailParameter } from './address-command.ts';
 import type { Client, DialogueContext, MailSession, SessionFacts, TransactionCommands } from './dialogue-context.ts';
-import { type MaybePromise, whenKnown } from './maybe-promise.ts';
 import { printableAscii } from './printable-ascii.ts';
 import { refusalReply, withLink } from './refusal.ts';
 import { type Answer, replies } from './replies.ts';
@@ -84,10 +84,10 @@ export class MailCommands implements TransactionCommands {
   get envelope(): Envelope | undefined {
     const transaction = this.#transaction;
     if (!transaction) return undefined;
-    const { size: _, asked, askedFor, ...envelope } = transaction;
-    const dsn = { ...asked, ...(askedFor.size > 0 ? { recipients: askedFor } : {}) };
-    const hasAsked = Object.keys(dsn).length > 0;
-    return { ...envelope, recipients: [...transaction.recipients], ...(hasAsked ? { dsn } : {}) };
+    const { reversePath, recipients, smtputf8, requireTls, asked, askedFor } = transaction;
+    const envelope = { reversePath, recipients: [...recipients], smtputf8, requireTls };
+    if (askedFor.size > 0) return { ...envelope, dsn: { ...asked, recipients: askedFor } };
+    return Object.keys(asked).length > 0 ? { ...envelope, dsn: asked } : envelope;
   }
 
   /** Forgets the transaction. */

@@ -37,7 +37,6 @@ type Facts = Readonly<Record<string, unknown>>;
 export function createMessageIntake(parts: IntakeParts): (message: ReceivedMessage) => Promise<Answer> {
   const { context, submit, counts } = parts;
   return async (message) => {
-    const facts = factsOf(parts, message);
     const { data, client } = message;
     const { entryLink } = context;
     const journalId = entryLink?.newId();
@@ -66,10 +65,10 @@ export function createMessageIntake(parts: IntakeParts): (message: ReceivedMessa
     } catch (error) {
       counts.failed += 1;
       if (error instanceof Unavailable) {
-        context.log.warn({ ...facts, reason: error.message }, 'put off');
+        context.log.warn({ ...factsOf(parts, message), reason: error.message }, 'put off');
         return unavailableReply(error);
       }
-      logFailure(context.log, facts, error);
+      logFailure(context.log, factsOf(parts, message), error);
       return { ...replies.internalError, text: `Internal error, id ${client.sessionId}` };
     }
   };

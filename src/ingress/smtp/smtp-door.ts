@@ -7,6 +7,7 @@ import { type BodyBudget, createBodyBudget, defaultBodyLimit } from '../../base/
 import type { Clock } from '../../base/clock.ts';
 import { ConfigurationError } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
+import type { MaybePromise } from '../../base/maybe-promise.ts';
 import type { SharedConnections } from '../../base/process-group.ts';
 import type { Refuse } from '../../events/refusal.ts';
 import type { EntryLink } from '../../journal/entry-link.ts';
@@ -14,7 +15,6 @@ import { MAX_HEADER_SECTION_BYTES } from '../../mail/header/header-reader.ts';
 import type { Submit, Violation } from '../../submit.ts';
 import { type ConnectionCounter, createConnectionCounter } from './connection-counter.ts';
 import type { DoorAccounts } from './dialogue-context.ts';
-import type { MaybePromise } from './maybe-promise.ts';
 import { createMessageIntake } from './message-intake.ts';
 import { compareListeners, listenSetting, type SmtpListener, type SmtpSettings } from './settings.ts';
 import type { TlsCredentials } from './smtp-library.ts';
