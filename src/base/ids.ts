@@ -42,11 +42,13 @@ export function randomSecret(): string {
   return randomBytes(32).toString('base64url');
 }
 
-const base32Alphabet = 'abcdefghijklmnopqrstuvwxyz234567';
+const base32Alphabet = Buffer.from('abcdefghijklmnopqrstuvwxyz234567', 'latin1');
 
 /** Writes octets as lower-case base32 without padding (RFC 4648 §6, in lower case: D26 compares without case). */
 export function base32(bytes: Uint8Array): string {
-  let text = '';
+  // Written as octets first: a text that grows by single characters leaves one object behind for each.
+  const text = Buffer.allocUnsafe(Math.ceil((bytes.length * 8) / 5));
+  let at = 0;
   let bits = 0;
   let value = 0;
   for (const byte of bytes) {
@@ -54,8 +56,9 @@ export function base32(bytes: Uint8Array): string {
     bits += 8;
     while (bits >= 5) {
       bits -= 5;
-      text += base32Alphabet[(value >> bits) & 31];
+      text[at++] = base32Alphabet[(value >> bits) & 31] ?? 0;
     }
   }
-  return bits > 0 ? text + base32Alphabet[(value << (5 - bits)) & 31] : text;
+  if (bits > 0) text[at] = base32Alphabet[(value << (5 - bits)) & 31] ?? 0;
+  return text.toString('latin1');
 }

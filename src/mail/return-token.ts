@@ -1,6 +1,6 @@
 // The token in a reverse-path and in CFBL-Feedback-ID: it refers to a message, and only Postern can make it (D26, D29).
 
-import { createHmac, type KeyObject, timingSafeEqual } from 'node:crypto';
+import { hash, type KeyObject, timingSafeEqual } from 'node:crypto';
 import { base32 } from '../base/ids.ts';
 
 /** What a token is for; a token of one kind is not accepted as the other. */
@@ -18,8 +18,40 @@ function macOf(id: Buffer, kind: ReturnTokenKind, mac: Buffer): Buffer {
   return Buffer.concat([id, half]);
 }
 
-function hash(id: Buffer, key: KeyObject): Buffer {
-  return createHmac('sha256', key).update('postern return token 1\0').update(id).digest();
+const blockOctets = 64;
+const digestOctets = 32;
+const prefix = Buffer.from('postern return token 1\0', 'latin1');
+
+/** What is hashed for a token of one key, with room for the id at the end of the one and for the inner hash at that of the other. */
+interface Pads {
+  readonly inner: Buffer;
+  readonly outer: Buffer;
+}
+
+const padsOfKeys = new WeakMap<KeyObject, Pads>();
+
+function padsOf(key: KeyObject): Pads {
+  const known = padsOfKeys.get(key);
+  if (known) return known;
+  const given = key.export();
+  const block = Buffer.alloc(blockOctets);
+  (given.length > blockOctets ? hash('sha256', given, 'buffer') : given).copy(block);
+  const inner = Buffer.concat([block.map((octet) => octet ^ 0x36), prefix, Buffer.alloc(idOctets)]);
+  const outer = Buffer.concat([block.map((octet) => octet ^ 0x5c), Buffer.alloc(digestOctets)]);
+  const pads = { inner, outer };
+  padsOfKeys.set(key, pads);
+  return pads;
+}
+
+/**
+ * HMAC-SHA256 (RFC 2104 §2) of the id, as two hashes at once: an object of Node's that computes it in steps costs each message more
+ * than all the rest of its tokens.
+ */
+function hashOf(id: Buffer, key: KeyObject): Buffer {
+  const { inner, outer } = padsOf(key);
+  id.copy(inner, inner.length - idOctets);
+  hash('sha256', inner, 'buffer').copy(outer, blockOctets);
+  return hash('sha256', outer, 'buffer');
 }
 
 /**
@@ -30,7 +62,7 @@ function hash(id: Buffer, key: KeyObject): Buffer {
 export function makeTokens(id: string, key: KeyObject): MessageTokens {
   const octets = Buffer.from(id.replaceAll('-', ''), 'hex');
   if (octets.length !== idOctets) throw new Error(`Cannot make a token of id ${JSON.stringify(id)}: it is no UUID`);
-  const mac = hash(octets, key);
+  const mac = hashOf(octets, key);
   return { bounce: base32(macOf(octets, 'bounce', mac)), feedback: base32(macOf(octets, 'feedback', mac)) };
 }
 
@@ -42,7 +74,7 @@ export function readToken(token: string, kind: ReturnTokenKind, key: KeyObject):
   const octets = decodeBase32(token);
   if (octets?.length !== idOctets + macOctets) return undefined;
   const id = octets.subarray(0, idOctets);
-  if (!timingSafeEqual(octets, macOf(id, kind, hash(id, key)))) return undefined;
+  if (!timingSafeEqual(octets, macOf(id, kind, hashOf(id, key)))) return undefined;
   const hex = id.toString('hex');
   return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-');
 }

@@ -1,5 +1,6 @@
-import { createSecretKey } from 'node:crypto';
+import { createHmac, createSecretKey } from 'node:crypto';
 import { expect, test } from 'vitest';
+import { base32 } from '../../src/base/ids.ts';
 import { makeTokens, readBounceLocalPart, readToken } from '../../src/mail/return-token.ts';
 import fc from '../support/properties.ts';
 
@@ -40,4 +41,18 @@ test('no other token is one', () => {
 
 test('an id that is no UUID is a fault of ours', () => {
   expect(() => makeTokens('42', key)).toThrow('it is no UUID');
+});
+
+test('what authenticates a token is HMAC-SHA256 of the id, whatever the length of the key', () => {
+  const id = '019aa5b8-5c00-7abc-8def-0123456789ab';
+  for (const length of [1, 32, 63, 64, 65, 200]) {
+    const ofLength = createSecretKey(Buffer.alloc(length, 7));
+    const octets = Buffer.from(id.replaceAll('-', ''), 'hex');
+    const mac = createHmac('sha256', ofLength).update('postern return token 1\0').update(octets).digest();
+    // Twice, since what is kept of a key is written over for each id.
+    makeTokens('019aa5b8-5c00-7abc-8def-ffffffffffff', ofLength);
+    const { bounce, feedback } = makeTokens(id, ofLength);
+    expect(bounce).toBe(base32(Buffer.concat([octets, mac.subarray(0, 16)])));
+    expect(feedback).toBe(base32(Buffer.concat([octets, mac.subarray(16)])));
+  }
 });
