@@ -18,38 +18,46 @@ export interface SignatureBasis {
 }
 
 const whiteSpace = /[ \t\r\n]+/g;
+/** White space that is no single blank between two words. */
+const wideSpace = /[\t\r\n]|  /;
 
 /** Canonicalises a field as relaxed (RFC 6376 §3.4.2); the result has no line end, though `line` has one. */
 function relaxedField(name: string, line: string): string {
-  const value = line.slice(name.length + 1, -2).replace(whiteSpace, ' ');
+  const given = line.slice(name.length + 1, -2);
+  // Most fields stand on one line with single blanks.
+  const value = wideSpace.test(given) ? given.replace(whiteSpace, ' ') : given;
   const start = value.startsWith(' ') ? 1 : 0;
   const end = value.length > start && value.endsWith(' ') ? value.length - 1 : value.length;
   return `${name.toLowerCase()}:${value.slice(start, end)}`;
 }
+
+/** The names as a list: a message goes through all of them. */
+const inOrder = [...signedNames].map(([lowerName, { name, oversigned }]) => [lowerName, name, oversigned] as const);
 
 /**
  * Chooses the fields that are signed (D27): the oversigned ones whether present or not, the others where present;
  * repeated ones bottom-up (RFC 6376 §5.4.2).
  */
 export function chooseFields(fields: readonly MessageField[]): Pick<SignatureBasis, 'names' | 'canonicalFields'> {
-  const present = new Map<string, MessageField[]>();
+  const present = new Map<string, MessageField | MessageField[]>();
   for (const field of fields) {
     const lowerName = field.name.toLowerCase();
     if (!signedNames.has(lowerName)) continue;
     const same = present.get(lowerName);
-    if (same) same.push(field);
-    else present.set(lowerName, [field]);
+    if (same === undefined) present.set(lowerName, field);
+    else if (Array.isArray(same)) same.push(field);
+    else present.set(lowerName, [same, field]);
   }
   const names: string[] = [];
   let canonicalFields = '';
-  for (const [lowerName, { name, oversigned }] of signedNames) {
-    const same = present.get(lowerName) ?? [];
-    for (let index = same.length - 1; index >= 0; index -= 1) {
-      const field = same[index];
-      if (!field) continue;
-      names.push(name);
-      canonicalFields += `${relaxedField(field.name, field.line)}\r\n`;
-    }
+  const add = (name: string, field: MessageField): void => {
+    names.push(name);
+    canonicalFields += `${relaxedField(field.name, field.line)}\r\n`;
+  };
+  for (const [lowerName, name, oversigned] of inOrder) {
+    const same = present.get(lowerName);
+    if (Array.isArray(same)) for (const field of same.toReversed()) add(name, field);
+    else if (same) add(name, same);
     // RFC 6376 §8.15: named once more than it occurs, so that nobody can add another.
     if (oversigned) names.push(name);
   }
