@@ -39,7 +39,7 @@ const defaultBufferBytes = 4 * 1024 * 1024;
 /** How long lines are gathered, in milliseconds, so that under load not every line costs a system call. */
 const gatherMs = 100;
 /** As soon as so many octets are gathered, they are written. */
-const gatherBytes = 8192;
+const gatherBytes = 65_536;
 /** How many octets go into one system call at most. */
 const chunkBytes = 65_536;
 /** How many where other processes write, too: what a pipe takes whole or not at all (PIPE_BUF). */
@@ -74,6 +74,8 @@ export function openLogOutput(parts: LogOutputParts): LogOutput {
 class DescriptorOutput implements LogOutput {
   readonly #bufferBytes: number;
   readonly #chunkBytes: number;
+  readonly #gatherBytes: number;
+  readonly #octetsOf: (line: string) => number;
   readonly #onLoss: ((loss: LogLoss) => void) | undefined;
   readonly #fd: number;
   readonly #isOwn: boolean;
@@ -91,7 +93,10 @@ class DescriptorOutput implements LogOutput {
 
   constructor({ descriptor, bufferBytes, isShared, onLoss }: LogOutputParts) {
     this.#chunkBytes = isShared ? sharedChunkBytes : chunkBytes;
+    // Only what must not be torn is counted octet by octet, which costs each line a copy.
+    this.#octetsOf = isShared ? (line) => Buffer.byteLength(line) : ({ length }) => length;
     this.#bufferBytes = bufferBytes ?? defaultBufferBytes;
+    this.#gatherBytes = Math.min(gatherBytes, this.#bufferBytes * 0.8);
     this.#onLoss = onLoss;
     const { fd, isOwn } = withoutWaiting(descriptor);
     this.#fd = fd;
@@ -107,7 +112,7 @@ class DescriptorOutput implements LogOutput {
     this.#lines.push(line);
     this.#waiting += line.length;
     if (this.#isWriting) return;
-    if (this.#waiting >= gatherBytes && !this.#chunk) this.#writeOn();
+    if (this.#waiting >= this.#gatherBytes && !this.#chunk) this.#writeOn();
     else this.#writeAfter(gatherMs);
   }
 
@@ -154,7 +159,7 @@ class DescriptorOutput implements LogOutput {
     let octets = 0;
     let count = 0;
     for (const line of this.#lines) {
-      octets += Buffer.byteLength(line);
+      octets += this.#octetsOf(line);
       if (count > 0 && octets > this.#chunkBytes) break;
       length += line.length;
       count += 1;

@@ -48,6 +48,34 @@ const options = (level: LogLevel): LoggerOptions => ({
   // No redact here: it copies every object that is logged, and secrets are never passed to a log, which tests check.
 });
 
+const { asJsonSym, chindingsSym } = pino.symbols;
+
+/** Writes a line out, as pino calls it; `time` is the member as it stands in the line. */
+type AsJson = (this: Logger, fields: object, text: string | undefined, level: number, time: string) => string;
+
+/**
+ * Has each line written by one call of `JSON.stringify`: pino itself joins a line of pieces, several for each field, and every
+ * message has two lines. The lines are the same.
+ */
+function withWholeLines(log: Logger): Logger {
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- pino declares its symbols, but not what they name
+  const byField = Reflect.get(log, asJsonSym) as AsJson;
+  const { labels } = log.levels;
+  const whole: AsJson = function write(fields, text, level, time) {
+    // An error is made plain by pino, and what cannot be written as it is, too.
+    if ('err' in fields) return byField.call(this, fields, text, level, time);
+    try {
+      const members = JSON.stringify(fields).slice(1, -1);
+      const told = text === undefined ? '' : `,"msg":${JSON.stringify(text)}`;
+      const begun = `{"level":"${labels[level]}"${time}${String(Reflect.get(this, chindingsSym))}`;
+      return `${begun}${members === '' ? '' : ','}${members}${told}}\n`;
+    } catch {
+      return byField.call(this, fields, text, level, time);
+    }
+  };
+  return Object.assign(log, { [asJsonSym]: whole });
+}
+
 /**
  * Opens the process's log on standard output. Lines are buffered for at most 100 ms, so that a line costs no system
  * call of its own under load. An output that accepts nothing never blocks or ends the process: lines are kept up to a
@@ -58,7 +86,12 @@ const options = (level: LogLevel): LoggerOptions => ({
  */
 export function openLog(level: LogLevel, stream?: DestinationStream, process?: number): OpenLog {
   if (stream) {
-    return { log: pino(options(level), stream), drain: alreadyWritten, close: alreadyWritten, dropped: () => 0 };
+    return {
+      log: withWholeLines(pino(options(level), stream)),
+      drain: alreadyWritten,
+      close: alreadyWritten,
+      dropped: () => 0,
+    };
   }
   const output = openLogOutput({
     descriptor: 1,
@@ -66,7 +99,7 @@ export function openLog(level: LogLevel, stream?: DestinationStream, process?: n
     onLoss: ({ lines, reason }) => log.warn({ lines, reason }, 'log lines were dropped'),
   });
   const given = { ...options(level), ...(process === undefined ? {} : { base: { process } }) };
-  const log = prettyFactory ? prettyLog(given, prettyFactory, output) : pino(given, output);
+  const log = prettyFactory ? prettyLog(given, prettyFactory, output) : withWholeLines(pino(given, output));
   return {
     log,
     drain: (withinMs) => output.drain(withinMs),
