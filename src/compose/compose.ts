@@ -34,11 +34,25 @@ export interface ComposeContext {
   readonly hostname: string;
   readonly platform: Platform;
   /** Fields that have been written already: see `writeLongFields`. */
-  readonly written?: WrittenFields;
+  readonly written?: WrittenFields | undefined;
 }
 
 /** Finished fields by what they were made of: a field, or the body's plan for the Content-Type that it changes. */
 export type WrittenFields = ReadonlyMap<CheckedField | BodyPlan, string>;
+
+/** The fields that are written from their text. */
+function writtenOf({ lifted, custom, mime }: Checked): readonly CheckedField[] {
+  return [...Object.values(lifted), ...custom, ...Object.values(mime)];
+}
+
+function isLong({ text }: CheckedField): boolean {
+  return text.length > longFieldLength;
+}
+
+/** Whether there are fields that `writeLongFields` would write. */
+export function hasLongFields(checked: Checked, { contentType = '' }: BodyPlan): boolean {
+  return contentType.length > longFieldLength || writtenOf(checked).some(isLong);
+}
 
 /**
  * Writes in advance the fields that take long; `compose` writes the others.
@@ -51,9 +65,8 @@ export async function writeLongFields(
 ): Promise<WrittenFields> {
   const kindOf = kindsOf(checked);
   const lines = new Map<CheckedField | BodyPlan, string>();
-  const { from, to, cc, replyTo, subject } = checked.lifted;
-  for (const field of [from, to, cc, replyTo, subject, ...checked.custom, ...Object.values(checked.mime)]) {
-    if (!field || field.text.length <= longFieldLength) continue;
+  for (const field of writtenOf(checked)) {
+    if (!isLong(field)) continue;
     lines.set(field, await writeLong(field.name, field.text, kindOf(field)));
   }
   const { contentType = '' } = plan;

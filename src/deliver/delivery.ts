@@ -31,6 +31,8 @@ import { TransportShare } from './transport-share.ts';
 /** Octets of accepted messages kept until they are delivered, over all transports. */
 const defaultContentBytes = 64 * 1024 * 1024;
 
+const nothing = Buffer.alloc(0);
+
 export type { Delivery, DeliveryMetrics, DeliveryParts } from './delivery-parts.ts';
 
 /** Makes a delivery; it does nothing before `deliverNow` or `start`. */
@@ -209,7 +211,9 @@ class DeliveryRunner implements Delivery, TransportEvents {
 
   /** Takes recipients of one transport from a message that was just accepted, or leaves them to the spool. */
   #takeFresh(entry: SpoolEntry, { transport, share }: Working, due: readonly DueRecipient[]): void {
-    const { head, body, transports: _, received: _received, ...meta } = entry;
+    const { head, body } = entry;
+    // Without what is large: it is in memory longer than the octets are.
+    const meta = { ...entry, head: nothing, body: nothing };
     if (this.#isDraining || !share.mayTake(entry.account)) {
       this.#leftToSpool += 1;
       share.mayHaveMore = true;

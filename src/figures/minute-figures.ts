@@ -27,7 +27,8 @@ export interface MinuteFiguresParts {
 /** The figures of this process, and of all. */
 export class MinuteFigures {
   readonly #parts: MinuteFiguresParts;
-  readonly #waiting = new Map<string, Figure>();
+  /** What is counted is added in place. */
+  readonly #waiting = new Map<string, Figure & { count: number }>();
   /** The names of each account in its latest minute. There are as many entries as accounts. */
   readonly #names = new Map<string, { readonly minute: number; readonly names: Set<string> }>();
   readonly #ended = new AbortController();
@@ -44,7 +45,7 @@ export class MinuteFigures {
   count(account: string, at: number, counted: readonly Counted[]): void {
     const minute = Math.floor(at / minuteMs);
     for (const { name, instead = name, count } of counted) {
-      this.#add({ account, minute, name: this.#admits(account, minute, name) ? name : instead, count });
+      this.#add(account, minute, this.#admits(account, minute, name) ? name : instead, count);
     }
   }
 
@@ -60,12 +61,11 @@ export class MinuteFigures {
     return true;
   }
 
-  #add(figure: Figure): void {
-    const key = `${figure.account} ${figure.minute} ${figure.name}`;
+  #add(account: string, minute: number, name: string, count: number): void {
+    const key = `${account} ${minute} ${name}`;
     const before = this.#waiting.get(key);
-    if (!before && this.#waiting.size >= mostWaiting) return;
-    const isSum = before !== undefined && !figure.name.startsWith(momentPrefix);
-    this.#waiting.set(key, isSum ? { ...figure, count: before.count + figure.count } : figure);
+    if (before) before.count = name.startsWith(momentPrefix) ? count : before.count + count;
+    else if (this.#waiting.size < mostWaiting) this.#waiting.set(key, { account, minute, name, count });
   }
 
   /** Reads figures, those that this process has just counted among them. */
@@ -93,7 +93,7 @@ export class MinuteFigures {
       this.#prunedMinute = oldest;
       this.#isFailing = false;
     } catch (error) {
-      for (const figure of figures) this.#add(figure);
+      for (const { account, minute, name, count } of figures) this.#add(account, minute, name, count);
       if (!this.#isFailing) log.warn({ reason: errorMessage(error) }, 'figures by minute could not be written');
       this.#isFailing = true;
     }

@@ -109,7 +109,8 @@ export class HopAllowance {
   }
 
   #until(at: number): number {
-    return Math.max(0, at - this.#clock.monotonic());
+    // Mostly nothing is to be waited for, and the clock is not read in vain.
+    return at === Number.NEGATIVE_INFINITY ? 0 : Math.max(0, at - this.#clock.monotonic());
   }
 
   #follow(): void {

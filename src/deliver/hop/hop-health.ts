@@ -177,8 +177,10 @@ function ended(
   const health = served > 0 ? recovered(before) : before;
   const throttled = results.find(({ kind, reply }) => kind === 'deferred' && isThrottling(reply));
   if (throttled) return throttledBy(health, { ...others, reply: throttled.reply }, at);
-  const after = served > 0 ? { ...health, servedAt: at } : health;
-  if (results.some(({ kind }) => kind === 'delivered')) return grown({ ...after, deferrals: 0, pauses: 0 }, at);
+  const servedAt = served > 0 ? at : health.servedAt;
+  if (results.some(({ kind }) => kind === 'delivered'))
+    return grown({ ...health, servedAt, deferrals: 0, pauses: 0 }, at);
+  const after = { ...health, servedAt };
   if (results.some(({ kind }) => kind !== 'deferred')) return { ...after, deferrals: 0 };
   const [first] = results;
   const deferrals = health.deferrals + 1;

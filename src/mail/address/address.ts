@@ -142,17 +142,21 @@ function skipRoute(scanner: Scanner): void {
 
 /** Makes a mailbox; `phrase` is absent where the address stands alone, without angle brackets. */
 function mailbox(spec: AddrSpec, phrase: readonly AddressToken[] | undefined): Mailbox {
-  const { comments, ...address } = spec;
-  const texts = comments.map(contentOf);
-  const name = phrase?.length ? phraseText(phrase) : decodeWords(texts.at(-1) ?? '');
-  return {
+  const { localPart, domain, start, end } = spec;
+  const comments = spec.comments.map(contentOf);
+  const name = phrase?.length ? phraseText(phrase) : decodeWords(comments.at(-1) ?? '');
+  const texts = (phrase ?? []).map(({ text }) => text);
+  const box = {
     kind: 'mailbox',
-    ...(name ? { displayName: name } : {}),
-    ...address,
-    phrase: (phrase ?? []).map(({ text }) => text),
-    comments: texts,
+    localPart,
+    start,
+    end,
+    phrase: texts,
+    comments,
     inBrackets: phrase !== undefined,
-  };
+  } as const;
+  const named = name ? { ...box, displayName: name } : box;
+  return domain === undefined ? named : { ...named, domain };
 }
 
 /**
