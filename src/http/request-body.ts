@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { BodyBudget, BodyHold } from '../base/body-budget.ts';
 import { freeOctets } from '../base/free-octets.ts';
 import { giveTurn } from '../base/give-turn.ts';
@@ -104,27 +104,57 @@ function enlarge(
   return larger;
 }
 
-/** Collects a body of at most `limit` octets. */
-async function collect(
+/**
+ * Collects a body of at most `limit` octets. One that is too large is not destroyed: nothing more would be read of it, and its client
+ * would never read the answer.
+ */
+function collect(
   stream: Readable,
   at: { readonly limit: number; readonly length: number | undefined; readonly hold: BodyHold | undefined },
 ): Promise<Buffer> {
-  const { limit, hold } = at;
-  let octets = Buffer.allocUnsafeSlow(0);
+  const { limit, length, hold } = at;
+  let octets: Buffer = Buffer.alloc(0);
   let received = 0;
-  // A body that is too large is not destroyed: nothing more would be read of it, and its client would never read the answer.
-  const pieces: AsyncIterable<Buffer> = stream.iterator({ destroyOnReturn: false });
-  for await (const chunk of pieces) {
-    const needed = received + chunk.length;
-    if (needed > limit) throw tooLarge(limit);
-    if (hold?.grow(needed) === false) throw noRoom();
-    if (needed > octets.length) octets = enlarge(octets, needed, at);
-    chunk.copy(octets, received);
-    received = needed;
-    // Otherwise a large body would be in memory twice until the next garbage collection.
-    freeOctets(chunk);
-  }
-  return received === octets.length ? octets : octets.subarray(0, received);
+  return new Promise((resolve, reject) => {
+    const leave = (): void => {
+      stream.off('data', take).off('end', end).off('error', fail).off('close', gone);
+    };
+    const fail = (reason: Error): void => {
+      leave();
+      stream.pause();
+      reject(reason);
+    };
+    const gone = (): void => fail(new Error('The client went away'));
+    const end = (): void => {
+      leave();
+      resolve(received === octets.length ? octets : octets.subarray(0, received));
+    };
+    const take = (chunk: Buffer): void => {
+      const needed = received + chunk.length;
+      if (needed > limit) fail(tooLarge(limit));
+      else if (hold?.grow(needed) === false) fail(noRoom());
+      else {
+        received = needed;
+        // A body that comes in one piece is read where it stands.
+        if (chunk.length === length) octets = chunk;
+        else octets = append(octets, chunk, { needed, limit, length });
+      }
+    };
+    stream.on('data', take).on('end', end).on('error', fail).on('close', gone);
+  });
+}
+
+/** Puts a piece behind the octets that came before it, and frees it. */
+function append(
+  octets: Buffer,
+  chunk: Buffer,
+  at: { readonly needed: number; readonly limit: number; readonly length: number | undefined },
+): Buffer {
+  const room = at.needed > octets.length ? enlarge(octets, at.needed, at) : octets;
+  chunk.copy(room, at.needed - chunk.length);
+  // Otherwise a large body would be in memory twice until the next garbage collection.
+  freeOctets(chunk);
+  return room;
 }
 
 /** The SHA-256 of octets in hex, computed in slices. */
@@ -190,10 +220,13 @@ export function readBodies(app: FastifyInstance, defaultBytes: number): void {
     return read.document.value;
   });
   // The room is not given back when the client goes away: the body is in memory for as long as a handler works on it.
-  app.addHook('onSend', async (request: FastifyRequest) => request.bodyHold?.release());
-  app.addHook('preHandler', async (request: FastifyRequest, _reply: FastifyReply) => {
-    if (!request.document || request.routeOptions.config.ownBodyFaults === true) return;
-    const faults = documentFaults(request.document);
-    if (faults.length > 0) throw new Refusal(faults);
+  app.addHook('onSend', (request, _reply, payload, done) => {
+    request.bodyHold?.release();
+    done(null, payload);
+  });
+  app.addHook('preHandler', (request, _reply, done) => {
+    const { document, routeOptions } = request;
+    const faults = document && routeOptions.config.ownBodyFaults !== true ? documentFaults(document) : [];
+    done(faults.length > 0 ? new Refusal(faults) : undefined);
   });
 }

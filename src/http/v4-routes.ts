@@ -158,7 +158,7 @@ export function v4Routes(root: V4App, parts: V4Parts, { methods, routes, onAuthF
         if (request.headers.expect !== undefined) reply.raw.writeContinue();
         return undefined;
       });
-      app.addHook('onResponse', async (request, reply) => {
+      app.addHook('onResponse', (request, reply, done) => {
         const { account, credential } = request.submitter ?? {};
         log.info(
           {
@@ -173,6 +173,7 @@ export function v4Routes(root: V4App, parts: V4Parts, { methods, routes, onAuthF
           },
           'request',
         );
+        done();
       });
       app.setNotFoundHandler(async (request, reply) => notFound(request, reply, methods));
       app.setErrorHandler(async (error, request, reply) => answerError(log, error, request, reply));

@@ -4,7 +4,9 @@
 import { type InSlices, type JsonStringPlace, jsonSliceOctets } from './json-string.ts';
 
 /** The decoded octets as a view into the document's own, or what is wrong with the text. */
-export type DecodedText = { readonly octets: Buffer } | { readonly fault: string };
+export type DecodedText =
+  | { readonly octets: Buffer }
+  | { readonly fault: string /** How many characters before it are base64. */; readonly at: number };
 
 const backslash = 0x5c;
 const letterU = 0x75;
@@ -68,7 +70,7 @@ function faultAt(bytes: Buffer, at: number, start: number): DecodedText {
       : byte < 0x80
         ? `octet 0x${byte.toString(16).padStart(2, '0')}`
         : 'a character beyond ASCII';
-  return { fault: `is not base64: ${what} at character ${at - start}` };
+  return { fault: `is not base64: ${what} at character ${at - start}`, at: at - start };
 }
 
 /** Decodes the whole groups of four digits at [start, last). Gives the offsets at which reading and writing stopped. */
@@ -113,7 +115,8 @@ export function* decodeInPlace(bytes: Buffer, text: JsonStringPlace): InSlices<D
   for (let rest = at; rest < Math.min(last, at + 4); rest += 1) {
     if (digits[bytes[rest] ?? 0] === noDigit) return faultAt(bytes, rest, start);
   }
-  if ((end - start) % 4 !== 0) return { fault: `is not base64: ${end - start} characters are no multiple of 4` };
+  if ((end - start) % 4 !== 0)
+    return { fault: `is not base64: ${end - start} characters are no multiple of 4`, at: end - start };
   const written = last - at > 1 ? bytes.write(bytes.toString('latin1', at, last), write, 'base64') : 0;
   return { octets: bytes.subarray(start, write + written) };
 }

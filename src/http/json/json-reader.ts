@@ -7,7 +7,14 @@ import { giveTurn as giveRealTurn } from '../../base/give-turn.ts';
 import { isRecord } from '../../base/is-record.ts';
 import { type DecodedText, decodeInPlace } from './json-base64.ts';
 import { pointerStep } from './json-pointer.ts';
-import { findString, type InSlices, type JsonStringPlace, jsonSliceOctets, readString } from './json-string.ts';
+import {
+  findPlainString,
+  findString,
+  type InSlices,
+  type JsonStringPlace,
+  jsonSliceOctets,
+  readString,
+} from './json-string.ts';
 
 /** A JSON value. Objects have no prototype: nothing of a request can reach `Object.prototype`. */
 export type JsonValue = string | number | boolean | null | readonly JsonValue[] | JsonObject;
@@ -192,9 +199,9 @@ class Reader {
     return values;
   }
 
-  /** Takes the string whose opening quotation mark is next. */
-  *#stringPlace(): InSlices<JsonStringPlace> {
-    const place = yield* findString(this.#bytes, this.#at + 1);
+  /** Takes the string whose opening quotation mark is next. @param from where its text is read from */
+  *#stringPlace(from = this.#at + 1): InSlices<JsonStringPlace> {
+    const place = yield* findString(this.#bytes, from);
     if (typeof place === 'number') {
       this.#at = place;
       throw this.#unexpected();
@@ -210,16 +217,23 @@ class Reader {
   }
 
   *#stringValue(): InSlices<string> {
+    if (this.#isBase64()) return yield* this.#base64();
     const place = yield* this.#stringPlace();
-    if (this.#isBase64()) {
-      const decoded = yield* decodeInPlace(this.#bytes, place);
-      if (!decoded) throw unknownEscape(place);
-      this.decoded.set(this.#pointer(), decoded);
-      return '';
-    }
     const text = yield* this.#string(place);
     if (place.escaped && !text.isWellFormed()) this.illFormed.push(this.#pointer());
     return text;
+  }
+
+  *#base64(): InSlices<string> {
+    const plain = findPlainString(this.#bytes, this.#at + 1);
+    const place = plain ?? (yield* this.#stringPlace());
+    const decoded = yield* decodeInPlace(this.#bytes, place);
+    if (!decoded) throw unknownEscape(place);
+    // What is no base64 may be no JSON either: a control character. What was decoded before it holds none.
+    if (plain && 'fault' in decoded) yield* this.#stringPlace(plain.start + decoded.at);
+    this.#at = place.end + 1;
+    this.decoded.set(this.#pointer(), decoded);
+    return '';
   }
 
   #isBase64(): boolean {

@@ -27,6 +27,16 @@ function cutBehind(bytes: Buffer, at: number, lastEscape: number): number {
 }
 
 /**
+ * Finds the end of a string that is to hold base64, and looks at none of its other characters: nothing but base64 gets through the
+ * decoder. Undefined where it has an escape or does not end within the document: `findString` reads these.
+ */
+export function findPlainString(bytes: Buffer, start: number): JsonStringPlace | undefined {
+  const end = bytes.indexOf(quotationMark, start);
+  if (end < 0 || bytes.subarray(start, end).includes(backslash)) return undefined;
+  return { start, end, escaped: false, cuts: [] };
+}
+
+/**
  * Finds the end of a string. Its escapes are not judged yet.
  * @param start the offset behind the opening quotation mark
  * @returns the string's place, or the offset at which it breaks: at a control character or the end of the document

@@ -121,10 +121,20 @@ test('base64 is decoded where it stands, with any escape that JSON allows', asyn
       expect(result.document.value).toEqual(Object.assign(Object.create(null) as object, { x: '', y: 'é' }));
       const decoded = result.document.decoded.get('/x');
       if (text.length % 4 === 0) expect(decoded).toEqual({ octets: Buffer.from(text, 'base64') });
-      else expect(decoded).toEqual({ fault: expect.stringContaining('is not base64') });
+      else expect(decoded).toEqual({ fault: expect.stringContaining('is not base64'), at: expect.any(Number) });
     }),
     { numRuns: 500 },
   );
+});
+
+test('a control character makes base64 no JSON, wherever it stands', async () => {
+  for (const text of ['\n', 'AAAA\nAAA', '*AA\n', 'AAAA\0', `${'AAAA'.repeat(30_000)}\t`]) {
+    const octet = `0x${text[text.search(/[\0-\x1f]/)]?.charCodeAt(0).toString(16)}`;
+    const result = await read(`["${text}"]`, { base64: [anyIndex] });
+    expect(result).toEqual({ ok: false, reason: `unexpected octet ${octet} at octet ${2 + text.search(/[\0-\x1f]/)}` });
+  }
+  const open = await read(`["AAAA`, { base64: [anyIndex] });
+  expect(open).toEqual({ ok: false, reason: 'the text is cut off' });
 });
 
 test('what stands in base64 and is none is told by its place; an escape that is none is no JSON', async () => {
@@ -142,7 +152,7 @@ test('what stands in base64 and is none is told by its place; an escape that is 
     const result = await read(`["${text}"]`, { base64: [anyIndex] });
     if (fault === undefined) {
       expect(result, text).toEqual({ ok: false, reason: 'the string at octet 1 has an unknown escape' });
-    } else expect(result.ok && result.document.decoded.get('/0'), text).toEqual({ fault });
+    } else expect(result.ok && result.document.decoded.get('/0'), text).toMatchObject({ fault });
   }
 });
 
