@@ -11,13 +11,13 @@ import { parseArgs } from 'node:util';
 import { checkOut } from './checkout.ts';
 import { startPostern } from './postern-under-test.ts';
 import { cpuSeconds, median, peakMebibytes } from './process-usage.ts';
-import { requestOf, shapes } from './rest-shapes.ts';
+import { requestOf, type Shape, shapes } from './rest-shapes.ts';
 import { firstLine, script } from './script.ts';
 import { sinkPort, startSink, untilReceived } from './smtp-sink.ts';
 
 const usage = `Usage: npm run bench:rest -- [options]
   --shapes LIST      what is sent: text, html, attachment (html with 100 KB), raw (text by send_raw) (default all)
-  --doors LIST       rest, smtp (default rest,smtp)
+  --doors LIST       rest, smtp; http, fastify: a bare server of either that reads the body and answers (default rest,smtp)
   --connections LIST connections, each with one request at a time (default 10,50)
   --requests N       requests a run (default 4000; a quarter with an attachment)
   --rounds N         rounds; the systems alternate within each (default 3)
@@ -48,6 +48,7 @@ interface Load {
 }
 
 interface RestLoadLine {
+  readonly seconds: number;
   readonly p50: number;
   readonly p99: number;
   readonly cpu: number;
@@ -72,9 +73,37 @@ async function sendAll(ports: { readonly smtp: number; readonly http: number }, 
   return undefined;
 }
 
+/** Measures a bare server, which keeps and relays nothing. */
+async function measureBare(load: Load, shape: Shape): Promise<Run> {
+  const folder = mkdtempSync(join(tmpdir(), 'postern-load-'));
+  const file = join(folder, 'ask');
+  writeFileSync(file, requestOf(shape));
+  const server = script('rest-bare.ts', [load.door]);
+  try {
+    const pid = server.pid ?? 0;
+    const ports = { smtp: 0, http: Number(await firstLine(server)) };
+    const asked = { ...load, door: 'rest' };
+    await sendAll(ports, { ...asked, requests: 300 }, file);
+    const cpuBefore = cpuSeconds(pid);
+    const { seconds, p50, p99, cpu } = (await sendAll(ports, asked, file)) ?? { seconds: 0, p50: 0, p99: 0, cpu: 0 };
+    return {
+      system: `bare ${load.door} ${load.shape}`,
+      connections: load.connections,
+      relayedPerSecond: load.requests / seconds,
+      cpuMicrosecondsPerMessage: ((cpuSeconds(pid) - cpuBefore) / load.requests) * 1e6,
+      peakMebibytes: peakMebibytes(pid),
+      ...{ p50, p99, loadMicroseconds: (cpu / load.requests) * 1e6 },
+    };
+  } finally {
+    server.kill('SIGTERM');
+    rmSync(folder, { recursive: true });
+  }
+}
+
 async function measure(load: Load, name: string): Promise<Run> {
   const shape = shapes[load.shape];
   if (!shape) throw new Error(`There is no shape ${load.shape}`);
+  if (load.door === 'http' || load.door === 'fastify') return await measureBare(load, shape);
   const folder = mkdtempSync(join(tmpdir(), 'postern-load-'));
   const file = join(folder, 'ask');
   writeFileSync(file, load.door === 'rest' ? requestOf(shape) : shape.mime);
