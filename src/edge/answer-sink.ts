@@ -6,6 +6,8 @@ import type { Duplex } from 'node:stream';
 import { piecesOf, writeWhole } from '../http/listener/whole-response.ts';
 import type { FailureAnswer } from './error-answers.ts';
 
+type EndListener = (end: { readonly status?: number | undefined; readonly whole: boolean }) => void;
+
 /** Takes the answer to one request. */
 export interface AnswerSink {
   /** Writes the answer, with Ray-ID and Content-Length. Where one has begun already, the connection is cut instead (D66). */
@@ -15,7 +17,7 @@ export interface AnswerSink {
   /** Ends the connection without an answer. */
   cut(): void;
   /** Calls `listener` once the answer is written or the client has gone. The status is absent where nothing was written. */
-  onEnd(listener: (end: { readonly status?: number | undefined; readonly whole: boolean }) => void): void;
+  onEnd(listener: EndListener): void;
 }
 
 /** An answer of one line, outside the catalogue (D67). */
@@ -32,33 +34,57 @@ export function plainAnswer(
 }
 
 /** The response to a request. */
-export function responseSink(response: ServerResponse, rayId: string): AnswerSink {
-  return {
-    send({ status, reason, headers, body }) {
-      if (response.headersSent || response.destroyed) {
-        response.destroy();
-        return;
-      }
-      const { pieces, octets } = piecesOf(body);
-      const fields = { 'Ray-ID': rayId, ...headers, 'Content-Length': octets };
-      if (reason === undefined) response.writeHead(status, fields);
-      else response.writeHead(status, reason, fields);
-      // RFC 9110 §9.3.2: the answer to HEAD has the same fields and no content.
-      const written = response.req.method === 'HEAD' ? [] : pieces;
-      if (written.length > 1) response.cork();
-      for (const piece of written.slice(0, -1)) response.write(piece);
-      response.end(written.at(-1));
-    },
-    hasBegun: () => response.headersSent,
-    cut: () => void response.destroy(),
-    onEnd(listener) {
-      // 'close' is emitted once anyway, and `once` would cost a second closure and a search for it.
-      response.on('close', () => {
-        const { headersSent, statusCode, writableFinished } = response;
-        listener({ status: headersSent ? statusCode : undefined, whole: writableFinished });
-      });
-    },
+class ResponseSink implements AnswerSink {
+  readonly #response: ServerResponse;
+  readonly #rayId: string;
+  readonly #listeners: EndListener[] = [];
+
+  constructor(response: ServerResponse, rayId: string) {
+    this.#response = response;
+    this.#rayId = rayId;
+    // Emitted once. One listener for all that want to know, since each costs as much as all else here.
+    response.on('close', this.#onClose);
+  }
+
+  send({ status, reason, headers, body }: FailureAnswer): void {
+    const response = this.#response;
+    if (response.headersSent || response.destroyed) {
+      response.destroy();
+      return;
+    }
+    const { pieces, octets } = piecesOf(body);
+    const fields = { 'Ray-ID': this.#rayId, ...headers, 'Content-Length': octets };
+    if (reason === undefined) response.writeHead(status, fields);
+    else response.writeHead(status, reason, fields);
+    // RFC 9110 §9.3.2: the answer to HEAD has the same fields and no content.
+    const written = response.req.method === 'HEAD' ? [] : pieces;
+    if (written.length > 1) response.cork();
+    for (const piece of written.slice(0, -1)) response.write(piece);
+    response.end(written.at(-1));
+  }
+
+  hasBegun(): boolean {
+    return this.#response.headersSent;
+  }
+
+  cut(): void {
+    this.#response.destroy();
+  }
+
+  onEnd(listener: EndListener): void {
+    this.#listeners.push(listener);
+  }
+
+  readonly #onClose = (): void => {
+    const { headersSent, statusCode, writableFinished } = this.#response;
+    const end = { status: headersSent ? statusCode : undefined, whole: writableFinished };
+    for (const listener of this.#listeners) listener(end);
   };
+}
+
+/** Makes the sink of a response. */
+export function responseSink(response: ServerResponse, rayId: string): AnswerSink {
+  return new ResponseSink(response, rayId);
 }
 
 /** The socket of a request to upgrade. */

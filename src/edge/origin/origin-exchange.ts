@@ -139,7 +139,7 @@ export class OriginExchange implements ConnectionUser, Dialling {
     this.#paused = true;
     this.#connection?.socket.pause();
     // A client that takes nothing is cut by its listener, and `clientClosed` follows.
-    response.once('drain', this.#onClientDrain);
+    response.once('drain', () => this.#clientDrained());
   }
 
   onEnd(): void {
@@ -236,7 +236,7 @@ export class OriginExchange implements ConnectionUser, Dialling {
     if (!body) return;
     const { clock } = this.#parts;
     const chunked = head.body === 'chunked';
-    this.#upload = new OriginUpload({ request, connection, chunked, clock, onSlow: this.#onSlowUpload });
+    this.#upload = new OriginUpload({ request, connection, chunked, clock, onSlow: () => this.#slowUpload() });
   }
 
   /** D66: a request is retried once, if the connection had served others before and no octet of a reply has come. */
@@ -251,12 +251,12 @@ export class OriginExchange implements ConnectionUser, Dialling {
     );
   }
 
-  readonly #onClientDrain = (): void => {
+  #clientDrained(): void {
     this.#paused = false;
     const connection = this.#connection;
     connection?.touch();
     connection?.socket.resume();
-  };
+  }
 
   #leaveOrigin(): void {
     this.#over = true;
@@ -266,9 +266,9 @@ export class OriginExchange implements ConnectionUser, Dialling {
   }
 
   /** Ends an upload that is too slow. Once the answer has begun, client and origin may be as slow as they like. */
-  readonly #onSlowUpload = (): void => {
+  #slowUpload(): void {
     if (!this.#over && !this.#headSent) this.#giveUpUpload();
-  };
+  }
 
   /** Answers 408 where too little of the body came in time; the connection ends with the answer (D66, RFC 9110 §15.5.9). */
   #giveUpUpload(): void {

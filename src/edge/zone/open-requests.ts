@@ -70,86 +70,132 @@ function ownPart(limit: number, { count }: SharedRequests): number {
   return Math.floor(limit / (ownParts * count));
 }
 
+/** The count of one process. */
+class RequestCount implements OpenRequests {
+  readonly limits: RequestLimits;
+  readonly shared: SharedRequests | undefined;
+  readonly counts = new Counts();
+  /** What was taken from all. */
+  readonly extra = new Counts();
+  /** By key, the requests that may give way, the longest waiting first. */
+  readonly yielding = new Map<string, Set<() => boolean>>();
+  #open = 0;
+
+  constructor(limits: RequestLimits, shared: SharedRequests | undefined) {
+    this.limits = limits;
+    this.shared = shared;
+  }
+
+  begin(zone: string, address: string): OpenRequest {
+    this.#open += 1;
+    return new CountedRequest(this, zone, address);
+  }
+
+  open(): number {
+    return this.#open;
+  }
+
+  ended(): void {
+    this.#open -= 1;
+  }
+
+  mostOf(key: string): number {
+    if (key === 'edge') return this.limits.requests;
+    return key.startsWith('edge zone ') ? this.limits.requestsPerZone : this.limits.requestsPerAddress;
+  }
+
+  /** Ends a request that counts towards a key and may give way; false where there is none. */
+  makeRoom(key: string): boolean {
+    for (const giveWay of this.yielding.get(key) ?? []) if (giveWay()) return true;
+    return false;
+  }
+}
+
+/** One request in the count. */
+class CountedRequest implements OpenRequest {
+  readonly #of: RequestCount;
+  readonly #keys: readonly string[];
+  #hasEnded = false;
+  #taken: readonly string[] = [];
+  #giveWay: (() => boolean) | undefined;
+
+  constructor(of: RequestCount, zone: string, address: string) {
+    this.#of = of;
+    const ofAddress = `edge address ${countedAddress(address)}`;
+    this.#keys = zone === '' ? ['edge', ofAddress] : ['edge', `edge zone ${zone}`, ofAddress];
+    for (const key of this.#keys) of.counts.add(key);
+  }
+
+  isOver(): boolean | Promise<boolean> {
+    const { counts, extra, shared } = this.#of;
+    for (const key of this.#keys) {
+      while (counts.of(key) > this.#of.mostOf(key)) if (!this.#of.makeRoom(key)) return true;
+    }
+    if (!shared) return false;
+    const wanted = this.#keys.filter((key) => counts.of(key) - extra.of(key) > ownPart(this.#of.mostOf(key), shared));
+    return wanted.length === 0 ? false : this.#isOverAll(shared, wanted);
+  }
+
+  mayGiveWay(giveUp: () => boolean): void {
+    if (this.#hasEnded) return;
+    const giveWay = (): boolean => {
+      this.#forget();
+      if (!giveUp()) return false;
+      this.end();
+      return true;
+    };
+    this.#giveWay = giveWay;
+    const { yielding } = this.#of;
+    for (const key of this.#keys) yielding.set(key, (yielding.get(key) ?? new Set()).add(giveWay));
+  }
+
+  end(): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    this.#of.ended();
+    for (const key of this.#keys) this.#of.counts.remove(key);
+    this.#forget();
+    this.#giveBack();
+  }
+
+  async #isOverAll(of: SharedRequests, wanted: readonly string[]): Promise<boolean> {
+    const { extra } = this.#of;
+    // Counted at once, so that requests that come meanwhile do not ask for the same places.
+    for (const key of wanted) extra.add(key);
+    const places = wanted.map((key) => {
+      const most = this.#of.mostOf(key);
+      return { key, most: most - of.count * ownPart(most, of) };
+    });
+    // Without its supervisor this process is ending, and answers what it has.
+    const full = await of.places.take(places).catch(() => undefined);
+    if (full === undefined) this.#taken = wanted;
+    else for (const key of wanted) extra.remove(key);
+    if (full === undefined && this.#hasEnded) this.#giveBack();
+    const key = full === undefined ? undefined : wanted[full];
+    return key !== undefined && (this.#of.makeRoom(key) ? this.isOver() : true);
+  }
+
+  #giveBack(): void {
+    const { extra, shared } = this.#of;
+    for (const key of this.#taken) extra.remove(key);
+    if (this.#taken.length > 0) shared?.places.giveBack(this.#taken);
+  }
+
+  #forget(): void {
+    const giveWay = this.#giveWay;
+    if (!giveWay) return;
+    for (const key of this.#keys) {
+      const all = this.#of.yielding.get(key);
+      all?.delete(giveWay);
+      if (all?.size === 0) this.#of.yielding.delete(key);
+    }
+  }
+}
+
 /**
  * Makes the count in the memory of this process.
  * @param shared where other processes of the server serve, too: what is beyond this one's own part is taken from all
  */
 export function createOpenRequests(limits: RequestLimits, shared?: SharedRequests): OpenRequests {
-  const counts = new Counts();
-  /** What was taken from all. */
-  const extra = new Counts();
-  let open = 0;
-  /** By key, the requests that may give way, the longest waiting first. */
-  const yielding = new Map<string, Set<() => boolean>>();
-  /** Ends a request that counts towards a key and may give way; false where there is none. */
-  const makeRoom = (key: string): boolean => {
-    for (const giveWay of yielding.get(key) ?? []) if (giveWay()) return true;
-    return false;
-  };
-  const begin = (zone: string, address: string): OpenRequest => {
-    const ofAddress = `edge address ${countedAddress(address)}`;
-    const ofZone = `edge zone ${zone}`;
-    const keys = ['edge', ...(zone === '' ? [] : [ofZone]), ofAddress];
-    const mostOf = (key: string): number =>
-      key === 'edge' ? limits.requests : key === ofZone ? limits.requestsPerZone : limits.requestsPerAddress;
-    let hasEnded = false;
-    let taken: readonly string[] = [];
-    const giveBack = (): void => {
-      for (const key of taken) extra.remove(key);
-      if (taken.length > 0) shared?.places.giveBack(taken);
-    };
-    const isOverAll = async (of: SharedRequests, wanted: readonly string[]): Promise<boolean> => {
-      // Counted at once, so that requests that come meanwhile do not ask for the same places.
-      for (const key of wanted) extra.add(key);
-      const places = wanted.map((key) => ({ key, most: mostOf(key) - of.count * ownPart(mostOf(key), of) }));
-      // Without its supervisor this process is ending, and answers what it has.
-      const full = await of.places.take(places).catch(() => undefined);
-      if (full === undefined) taken = wanted;
-      else for (const key of wanted) extra.remove(key);
-      if (full === undefined && hasEnded) giveBack();
-      const key = full === undefined ? undefined : wanted[full];
-      return key !== undefined && (makeRoom(key) ? isOver() : true);
-    };
-    let giveWay: (() => boolean) | undefined;
-    const forget = (): void => {
-      for (const key of keys) {
-        const all = yielding.get(key);
-        if (giveWay) all?.delete(giveWay);
-        if (all?.size === 0) yielding.delete(key);
-      }
-    };
-    const end = (): void => {
-      if (hasEnded) return;
-      hasEnded = true;
-      open -= 1;
-      for (const key of keys) counts.remove(key);
-      forget();
-      giveBack();
-    };
-    const isOver = (): boolean | Promise<boolean> => {
-      for (const key of keys) {
-        while (counts.of(key) > mostOf(key)) if (!makeRoom(key)) return true;
-      }
-      if (!shared) return false;
-      const wanted = keys.filter((key) => counts.of(key) - extra.of(key) > ownPart(mostOf(key), shared));
-      return wanted.length === 0 ? false : isOverAll(shared, wanted);
-    };
-    open += 1;
-    for (const key of keys) counts.add(key);
-    return {
-      isOver,
-      mayGiveWay(giveUp) {
-        if (hasEnded) return;
-        giveWay = () => {
-          forget();
-          if (!giveUp()) return false;
-          end();
-          return true;
-        };
-        for (const key of keys) yielding.set(key, (yielding.get(key) ?? new Set()).add(giveWay));
-      },
-      end,
-    };
-  };
-  return { begin, open: () => open };
+  return new RequestCount(limits, shared);
 }

@@ -223,7 +223,8 @@ export function createListener(parts: HttpListenerParts): HttpListener {
   const onRequest = (request: IncomingMessage, response: ServerResponse): void => {
     connections.asked(request, response, () => {
       if (refusesVersion(request)) return;
-      response.on('finish', () => linger(request));
+      // Mostly there is no body, and the request is complete before anybody answers it.
+      if (!request.complete) response.on('finish', () => linger(request));
       handlers.request(request, response);
     });
   };

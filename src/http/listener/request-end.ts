@@ -5,13 +5,14 @@
 import type { IncomingHttpHeaders } from 'node:http';
 
 const emptyLine = Buffer.from('\r\n\r\n');
+const nothing = Buffer.alloc(0);
 const cr = 0x0d;
 const lf = 0x0a;
 
 /** Finds the empty line that ends a head, however the head is cut into pieces. */
 export class HeadEnd {
   /** The last octets of the pieces before, three at most, since the empty line may be cut anywhere. */
-  #tail = Buffer.alloc(0);
+  #tail: Buffer = nothing;
 
   /** How many octets of the piece belong to this head; all of them where it does not end there. */
   take(piece: Buffer): number {
@@ -29,7 +30,7 @@ export class HeadEnd {
   }
 
   #ended(count: number): number {
-    this.#tail = Buffer.alloc(0);
+    this.#tail = nothing;
     return count;
   }
 }
