@@ -6,7 +6,7 @@ import type { Account, SendingDomain } from './accounts/account.ts';
 import type { Clock } from './base/clock.ts';
 import { giveTurn } from './base/give-turn.ts';
 import { uuidv7 } from './base/ids.ts';
-import { type MaybePromise, whenKnown } from './base/maybe-promise.ts';
+import { type MaybePromise, whenKnown } from './base/load/maybe-promise.ts';
 import { compose, hasLongFields, writeLongFields } from './compose/compose.ts';
 import type { Message } from './compose/message.ts';
 import { planBody } from './compose/plan-body.ts';

@@ -3,7 +3,7 @@
 
 import type { Clock } from '../base/clock.ts';
 import type { Database } from '../base/database/database.ts';
-import type { MaybePromise } from '../base/maybe-promise.ts';
+import type { MaybePromise } from '../base/load/maybe-promise.ts';
 import type { SharedMinutes } from '../base/process-group.ts';
 import type { Account } from './account.ts';
 import { accountMigrations } from './account-tables.ts';

@@ -8,7 +8,7 @@ import { openPostgresJournal } from '../../src/journal/store/postgres-journal-st
 import { PostgresSpool } from '../../src/spool/postgres/postgres-spool.ts';
 import type { Outcome, SpoolEntry } from '../../src/spool/spool.ts';
 import { logLines } from '../support/log-lines.ts';
-import { makeOldestTables, OldestGateways } from '../support/oldest-gateway.ts';
+import { makeOldTables, OldGateways } from '../support/oldest-gateway.ts';
 import { type PostgresServer, startPostgres } from '../support/postgres.ts';
 import { attemptOf, spoolEntry } from '../support/spool-entry.ts';
 import { requirePrograms } from './programs.ts';
@@ -311,8 +311,8 @@ async function eventsFrom(spool: PostgresSpool, after: number) {
 test('beside gateways of an earlier release, which write in turns, nothing is lost and nothing is told twice', {
   timeout: 60_000,
 }, async () => {
-  await makeOldestTables(url);
-  const earlier = OldestGateways.start(url, 2);
+  url = await makeOldTables('oldest', server);
+  const earlier = OldGateways.start('oldest', url, 2);
   const [one, other] = [await open(), await open()];
   const seen: { readonly id: number }[] = [];
   const taken: string[] = [];

@@ -1,6 +1,6 @@
 // MAIL, RCPT and DATA of a bounce listener: any sender, and only recipients whose token authenticates (D40a).
 
-import { type MaybePromise, whenKnown } from '../../base/maybe-promise.ts';
+import { type MaybePromise, whenKnown } from '../../base/load/maybe-promise.ts';
 import type { Envelope } from '../../mail/envelope.ts';
 import { readAddressCommand, wrongMailParameter } from '../smtp/address-command.ts';
 import type {

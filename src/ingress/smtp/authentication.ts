@@ -2,7 +2,7 @@
 
 import type { Submitter } from '../../accounts/account.ts';
 import { hashToken } from '../../accounts/tokens.ts';
-import { type MaybePromise, whenKnown } from '../../base/maybe-promise.ts';
+import { type MaybePromise, whenKnown } from '../../base/load/maybe-promise.ts';
 import type { Client, DialogueContext } from './dialogue-context.ts';
 import { type Answer, replies } from './replies.ts';
 import { decodeResponse, type Login, readPlain } from './sasl.ts';

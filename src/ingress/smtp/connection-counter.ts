@@ -1,7 +1,7 @@
 // Counts connections, in all and from each address (D42), over all processes of the server where several run.
 
 import { countedAddress } from '../../base/counted-address.ts';
-import type { MaybePromise } from '../../base/maybe-promise.ts';
+import type { MaybePromise } from '../../base/load/maybe-promise.ts';
 import type { SharedConnections } from '../../base/process-group.ts';
 
 /** A place among the connections; it is given back once, when the connection ends. */

@@ -2,7 +2,7 @@
 
 import type { Submitter } from '../../accounts/account.ts';
 import type { BodyOwner } from '../../base/body-budget.ts';
-import { type MaybePromise, whenKnown } from '../../base/maybe-promise.ts';
+import { type MaybePromise, whenKnown } from '../../base/load/maybe-promise.ts';
 import type { Envelope } from '../../mail/envelope.ts';
 import { Authentication } from './authentication.ts';
 import type { Client, DialogueContext, MailSession, SessionFacts, TransactionCommands } from './dialogue-context.ts';

@@ -1,6 +1,6 @@
 // MAIL, RCPT and DATA, and the mail transaction that they build (RFC 5321 §3.3; D4b, D40b, D41, D50, D51).
 
-import { type MaybePromise, whenKnown } from '../../base/maybe-promise.ts';
+import { type MaybePromise, whenKnown } from '../../base/load/maybe-promise.ts';
 import type { RefusalFacts } from '../../events/refusal.ts';
 import type { JournalDetails } from '../../journal/journal-details.ts';
 import { type DsnRequest, type RecipientRequest, readNotify, readOrcpt, readRet } from '../../mail/dsn-request.ts';

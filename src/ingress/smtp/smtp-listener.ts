@@ -4,7 +4,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { Submitter } from '../../accounts/account.ts';
 import { ConfigurationError } from '../../base/errors.ts';
 import { randomHex } from '../../base/ids.ts';
-import { type MaybePromise, whenKnown } from '../../base/maybe-promise.ts';
+import { type MaybePromise, whenKnown } from '../../base/load/maybe-promise.ts';
 import { addressTest } from '../../base/net/address-test.ts';
 import { listenFault } from '../../base/net/listen-fault.ts';
 import { normalAddress } from '../../base/net/socket-address.ts';

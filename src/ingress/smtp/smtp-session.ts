@@ -5,7 +5,7 @@ import type { BodyBudget, BodyHold } from '../../base/body-budget.ts';
 import { BodyPace } from '../../base/body-pace.ts';
 import type { Clock } from '../../base/clock.ts';
 import { Unavailable } from '../../base/errors.ts';
-import type { MaybePromise } from '../../base/maybe-promise.ts';
+import type { MaybePromise } from '../../base/load/maybe-promise.ts';
 import type { ConnectionPlace } from './connection-counter.ts';
 import { DataReader } from './data-reader.ts';
 import { Dialogue } from './dialogue.ts';

@@ -22,7 +22,7 @@ const endpoints = ['test/admin/endpoints.test.ts'];
 /** Who calls, and which account, scopes and zone a request is for. */
 export const callers = [
   ...of('accounts/create-accounts.ts', accounts, [
-    ['submitters.set(`${account.id}/${credential.name}`', 'submitters.set(`${credential.name}`'],
+    ['submitters.set(`${account.id}/${name}`', 'submitters.set(`${name}`'],
     ['const key = `${account.id}/${credential.name} ', 'const key = `${credential.name} '],
     ['/${credential.name} ${own.join', '/${own.join'],
     [
@@ -33,7 +33,7 @@ export const callers = [
     ['return covering?.account === account.id ? covering.domain : undefined', 'return covering?.domain'],
     ['(name === domain || found.domain.subdomains)', 'true'],
     ['[`${email.toLowerCase()} ${sha256}`', '[`${sha256}`', ['test/http/app.test.ts', 'test/console/sign-in.test.ts']],
-    ["`${find(account)?.id ?? ''}/${credential}`", '`${credential}`'],
+    ['found && ofAccounts.get(found)?.get(credential)', '[...ofAccounts.values()][0]?.get(credential)'],
   ]),
   ...of('accounts/tokens.ts', accounts, [
     ['scopes ? own.filter((scope) => scopes.includes(scope)) : own', 'own'],
@@ -97,7 +97,7 @@ export const callers = [
     ],
   ]),
   ...of('http/v4-routes.ts', app, [['if (config?.scope === undefined) throw', 'if (config === null) throw']]),
-  ...of('http/metrics-token.ts', metrics, [
+  ...of('http/scrape/metrics-token.ts', metrics, [
     ['shown !== undefined && isToken(shown, token)', 'shown !== undefined'],
     ['return sha256 !== undefined && ', 'return sha256 === undefined || '],
     ['if (header === undefined) {', "if (header === '') {"],

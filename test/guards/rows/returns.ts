@@ -13,7 +13,7 @@ const returnToken = ['test/mail/return-token.test.ts'];
 /** What comes back, and who is told. */
 export const returns = [
   ...of('mail/return-token.ts', returnToken, [
-    ['if (!timingSafeEqual(octets, macOf(id, kind, hash(id, key)))) return undefined', ''],
+    ['if (!timingSafeEqual(octets, macOf(id, kind, hashOf(id, key)))) return undefined', ''],
     ["kind === 'bounce' ? mac", 'kind !== undefined ? mac'],
   ]),
   ...of('ingress/bounce/bounce-address.ts', bounces, [
