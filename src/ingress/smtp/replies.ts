@@ -128,6 +128,8 @@ function lineText(text: string, frameOctets: number): string {
 export function formatReply(reply: SmtpReply): string {
   const status = reply.enhanced === undefined ? '' : `${reply.enhanced} `;
   const frameOctets = '250 '.length + status.length + '\r\n'.length;
+  // Most replies are one line.
+  if (!reply.text.includes('\n')) return `${reply.code} ${status}${lineText(reply.text, frameOctets)}\r\n`;
   const lines = reply.text.split('\n');
   const last = lines.length - 1;
   return lines

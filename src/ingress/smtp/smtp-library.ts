@@ -63,8 +63,25 @@ export const libraryMembers: readonly LibraryMembers[] = [
 
 /** Replaces the library's parser: the octets of a connection go through `take`, one chunk after another. */
 export abstract class LibraryReader extends SMTPStream {
+  /** Octets are being used up that did not go through the buffer of the stream. */
+  #isTaking = false;
+  /** What the stream wants to do as soon as these are used up. */
+  #next: (() => void) | undefined;
+  readonly #taken = (): void => {
+    this.#isTaking = false;
+    const next = this.#next;
+    this.#next = undefined;
+    next?.();
+  };
+
   constructor() {
-    super();
+    super({
+      // 'finish' comes only when all octets are used up.
+      final: (finish) => {
+        if (this.#isTaking) this.#next = finish;
+        else finish();
+      },
+    });
     this.on('finish', () => {
       if (!this.isClosed) this.ended();
     });
@@ -84,9 +101,23 @@ export abstract class LibraryReader extends SMTPStream {
   /** Called when the client has closed its side and all octets are used up. */
   protected abstract ended(): void;
 
+  // The socket is piped in here. Where nothing waits, octets are handed on at once: the way through the stream's buffer costs each
+  // command of a session a turn of its own. What comes while they are used up goes that way, and is bounded by it.
+  override write(chunk: Buffer | string): boolean {
+    if (this.isClosed) return true;
+    if (typeof chunk === 'string' || this.#isTaking || this.writableLength > 0) return super.write(chunk);
+    this.#isTaking = true;
+    this.take(chunk, this.#taken);
+    return true;
+  }
+
   override _write(chunk: Buffer, _encoding: string, release: (error?: Error | null) => void): void {
-    if (this.isClosed) release();
-    else this.take(chunk, release);
+    const take = (): void => {
+      if (this.isClosed) release();
+      else this.take(chunk, release);
+    };
+    if (this.#isTaking) this.#next = take;
+    else take();
   }
 
   // RFC 5321 §4.1.1: a command ends with CRLF. The library would run an unended last line as a command.
