@@ -28,15 +28,12 @@ export async function sign(message: Message, keys: SigningKeys, yieldNow?: Yield
     bodyHash: await relaxedBodyHash(message.body, yieldNow),
     time: Math.floor(message.acceptedAt / 1000),
   };
-  const [platform, domain] = await Promise.all([
-    Promise.all(keys.platform.map((key) => signatureField(key, basis))),
-    Promise.all(keys.domain.map((key) => signatureField(key, basis))),
-  ]);
+  const signatures = await Promise.all([...keys.platform, ...keys.domain].map((key) => signatureField(key, basis)));
   const trace = linesOf(message.trace);
-  const platformFields = platform.join('');
-  const head = Buffer.from(`${trace}${platformFields}${domain.join('')}${linesOf(message.fields)}\r\n`, 'utf8');
+  const platformFields = signatures.slice(0, keys.platform.length).join('');
+  const head = Buffer.from(`${trace}${signatures.join('')}${linesOf(message.fields)}\r\n`, 'utf8');
   const signed: Signed = { message, head, body: message.body };
-  if (platform.length === 0) return signed;
+  if (keys.platform.length === 0) return signed;
   const start = Buffer.byteLength(trace, 'utf8');
   return { ...signed, platformSignature: { start, end: start + platformFields.length } };
 }
