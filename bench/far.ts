@@ -93,7 +93,9 @@ async function withGateways<T>(
       database: { url },
       journal: { content: 'none' },
     };
-    for (let index = 0; index < count; index += 1) gateways.push(await startPostern(options));
+    // The first one makes the tables.
+    gateways.push(await startPostern(options));
+    gateways.push(...(await Promise.all(Array.from({ length: count - 1 }, () => startPostern(options)))));
     const statements = async (): Promise<number> => {
       proxy.send('count');
       return (await answer()).statements ?? 0;

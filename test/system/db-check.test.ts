@@ -46,6 +46,8 @@ test('a database with a gateway has no problems, and shows the queue, sizes and 
   onTestFinished(() => spool.close());
   await spool.add(entryOfNow(), Date.now() + 60_000);
   await spool.add(entryOfNow(), 0);
+  // Once what was told is filed.
+  await spool.events.newest();
   const report = await inspect(url);
   expect(codes(report)).toEqual([]);
   expect(report.problems.map(({ text }) => text)).toEqual([expect.stringContaining('fsync is off')]);
