@@ -53,7 +53,7 @@ const reads = [
 function told(all: readonly Sent[]) {
   const added = all.find(({ text }) => text.includes('INSERT INTO spool_messages'));
   const message = String([added?.values[0]].flat()[0]);
-  const [now, on] = [added?.at ?? 0, added?.on];
+  const now = added?.at ?? 0;
   const filled = (value: unknown): unknown => {
     if (Array.isArray(value)) return value.map(filled);
     if (typeof value === 'string') return value.replaceAll(message, '$message').replaceAll(/"at":\d{13}/g, '"at":0');
@@ -72,8 +72,9 @@ function told(all: readonly Sent[]) {
           : plain,
     };
   };
-  const own = all.filter((one) => one.on === on);
+  // The gateway has several connections, and each transaction is on one of them.
   const groupWith = (words: string) => {
+    const own = all.filter(({ on }) => on === all.find(({ text }) => text.includes(words))?.on);
     const at = own.findIndex(({ text }) => text.includes(words));
     const from = own.findLastIndex(({ text }, index) => index < at && text === 'BEGIN');
     return own
@@ -83,12 +84,12 @@ function told(all: readonly Sent[]) {
       )
       .map(statement);
   };
-  const enter = own.find(({ text }) => text.includes('INSERT INTO spool_processes'));
+  const enter = all.find(({ text }) => text.includes('INSERT INTO spool_processes'));
   return {
     enter: { text: enter?.text, values: enter?.values },
     add: groupWith('INSERT INTO spool_messages'),
     outcome: groupWith('DELETE FROM spool_messages'),
-    reads: reads.flatMap((form) => own.filter(({ text }) => form.test(text)).slice(-1)).map(statement),
+    reads: reads.flatMap((form) => all.filter(({ text }) => form.test(text)).slice(-1)).map(statement),
   };
 }
 
