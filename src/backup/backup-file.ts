@@ -4,6 +4,7 @@
 import { createHash } from 'node:crypto';
 import { closeSync, openSync, readSync, statSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
+import { hasTable } from '../base/database/sqlite-file.ts';
 import { errorMessage } from '../base/errors.ts';
 import { bodyRows, ownerOfNewerTables } from './body-rows.ts';
 
@@ -58,8 +59,7 @@ export function openBackup(file: string): DatabaseSync {
   if (size < told) throw wrong(`is cut short: it has ${size} octets of ${told}`);
   const database = new DatabaseSync(file, { readOnly: true });
   try {
-    const tables = database.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'backup_about'").get();
-    const about = tables && database.prepare('SELECT form FROM backup_about').get();
+    const about = hasTable(database, 'backup_about') && database.prepare('SELECT form FROM backup_about').get();
     if (!about) throw wrong('is a database, but no backup of Postern');
     if (about['form'] !== form)
       throw wrong(`is a backup of form ${String(about['form'])}, this program reads form ${form}`);

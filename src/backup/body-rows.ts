@@ -2,6 +2,7 @@
 
 import type { DatabaseSync } from 'node:sqlite';
 import type { Row } from '../base/database/database.ts';
+import { hasTable } from '../base/database/sqlite-file.ts';
 import { rebuildLedger } from '../spool/sqlite/sqlite-ledger.ts';
 import { integer, text } from '../spool/stored-rows.ts';
 
@@ -10,10 +11,6 @@ export interface BodyRow {
   readonly id: string;
   /** Size of the body in octets. */
   readonly octets: number;
-}
-
-function hasTable(database: DatabaseSync, name: string): boolean {
-  return database.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?").get(name) !== undefined;
 }
 
 /** The messages of a database whose bodies are files; none where it has no spool yet. */

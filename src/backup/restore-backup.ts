@@ -18,6 +18,7 @@ import {
 import { basename, dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { compactDatabase } from '../base/database/free-pages.ts';
+import { syncPath } from '../base/database/sync-folder.ts';
 import { errorMessage } from '../base/errors.ts';
 import { SpoolLock } from '../spool/sqlite/file/sqlite-lock.ts';
 import { bodyIds, bodyParts, checkBackup, dropTables, openBackup, type Progress } from './backup-file.ts';
@@ -42,15 +43,6 @@ export interface RestoreRequest {
 export interface Restored {
   readonly messages: number;
   readonly bodies: number;
-}
-
-function sync(path: string): void {
-  const descriptor = openSync(path, 'r');
-  try {
-    fsyncSync(descriptor);
-  } finally {
-    closeSync(descriptor);
-  }
 }
 
 /** Tables that have rows even in a new database, because they are about the database itself. */
@@ -109,8 +101,8 @@ function writeBodies(backup: DatabaseSync, { bodiesFolder, progress }: RestoreRe
     }
     renameSync(temporary, join(bodiesFolder, id));
   }
-  sync(bodiesFolder);
-  sync(dirname(bodiesFolder));
+  syncPath(bodiesFolder);
+  syncPath(dirname(bodiesFolder));
   return ids.length;
 }
 
@@ -131,11 +123,11 @@ function prepareDatabase(file: string, temporary: string): number {
 }
 
 function replaceDatabase(temporary: string, database: string): void {
-  sync(temporary);
+  syncPath(temporary);
   // The log of the earlier database must never be applied to this one.
   for (const ending of ['-wal', '-shm']) rmSync(`${database}${ending}`, { force: true });
   renameSync(temporary, database);
-  sync(dirname(database));
+  syncPath(dirname(database));
 }
 
 /** Writes the whole log of a database into it and closes it, so that nothing is lost with the log. */

@@ -2,13 +2,13 @@
 // messages. If a body is gone by then, its message was delivered or dropped in between, and is removed from the copy.
 
 import { createHash, randomBytes } from 'node:crypto';
-import { closeSync, existsSync, fsyncSync, linkSync, lstatSync, openSync, renameSync, rmSync, statSync } from 'node:fs';
+import { existsSync, linkSync, lstatSync, renameSync, rmSync, statSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
 import { refuseMoved } from '../base/database/moved-mark.ts';
 import { makePrivate } from '../base/database/sqlite-file.ts';
-import { syncFolder } from '../base/database/sync-folder.ts';
+import { syncPath } from '../base/database/sync-folder.ts';
 import { errorCode, errorMessage } from '../base/errors.ts';
 import { createTables, type Progress, partOctets, writeAbout } from './backup-file.ts';
 import { type BodyRow, bodyRows, countMessages, forgetMessages, hasMessage } from './body-rows.ts';
@@ -164,15 +164,6 @@ function claim(temporary: string, { target, force }: BackupRequest): void {
   }
 }
 
-function syncFile(file: string): void {
-  const descriptor = openSync(file, 'r+');
-  try {
-    fsyncSync(descriptor);
-  } finally {
-    closeSync(descriptor);
-  }
-}
-
 /**
  * Takes a backup. The file appears whole, readable by its owner alone, or not at all.
  * @throws Error naming the file, where it exists already or cannot be written
@@ -185,10 +176,10 @@ export async function takeBackup(request: BackupRequest): Promise<BackupMade> {
     makePrivate(temporary);
     await copyDatabase(request.database, temporary, request.progress);
     const made = await finishCopy(temporary, request);
-    syncFile(temporary);
+    syncPath(temporary);
     claim(temporary, request);
     rmSync(temporary, { force: true });
-    await syncFolder(dirname(target));
+    syncPath(dirname(target));
     return { ...made, octets: statSync(target).size };
   } catch (cause) {
     throw new Error(`Cannot write the backup "${target}": ${errorMessage(cause)}`, { cause });

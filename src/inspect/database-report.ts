@@ -1,5 +1,7 @@
 // What a look at the database finds, whatever engine it is.
 
+import type { Row } from '../base/database/database.ts';
+
 /** Something that is wrong, or soon will be. */
 export interface DatabaseProblem {
   /** A word for programs: `not-synced`. */
@@ -71,6 +73,40 @@ export interface DatabaseReport {
   readonly problems: readonly DatabaseProblem[];
   /** What the user may not see, and so is not judged, with what shows it. It is no problem by itself. */
   readonly unseen: readonly DatabaseProblem[];
+}
+
+/** A number of an answer; null where it has none. */
+export function numberOf(row: Row | undefined, column: string): number | null {
+  const value = row?.[column];
+  return value === null || value === undefined ? null : Number(value);
+}
+
+function textOf(row: Row, column: string): string | null {
+  const value = row[column];
+  return typeof value === 'string' ? value : null;
+}
+
+/** The queue, of the one row that each engine has for it. */
+export function queueOf(row: Row | undefined): DatabaseReport['queue'] {
+  if (!row) return null;
+  return {
+    queuedRecipients: numberOf(row, 'queued') ?? 0,
+    failedMessages: numberOf(row, 'failed') ?? 0,
+    claimed: numberOf(row, 'claimed') ?? 0,
+    oldestClaimUntil: numberOf(row, 'claim_until'),
+    oldestAcceptedAt: numberOf(row, 'accepted'),
+    oldestTurnAt: numberOf(row, 'turn'),
+  };
+}
+
+/** A table, of the row that an engine has for it: it leaves out what it does not know. */
+export function sizeOf(row: Row): TableSize {
+  return {
+    ...{ name: String(row['name']), octets: numberOf(row, 'octets') ?? 0, rows: numberOf(row, 'rows') },
+    ...{ deadRows: numberOf(row, 'dead'), partitions: numberOf(row, 'partitions') ?? 0 },
+    ...{ oldestPartition: textOf(row, 'oldest'), newestPartition: textOf(row, 'newest') },
+    rowsOutside: numberOf(row, 'outside'),
+  };
 }
 
 /** How long a line may wait for its turn before something is wrong, in milliseconds: a gateway looks once a second. */

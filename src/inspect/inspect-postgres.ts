@@ -7,7 +7,15 @@ import { storeError } from '../base/database/postgres-errors.ts';
 import { singleClient } from '../base/database/postgres-pool.ts';
 import { errorMessage } from '../base/errors.ts';
 import { serverHosts } from '../base/postgres/server-hosts.ts';
-import { commonProblems, type DatabaseProblem, type DatabaseReport, type WorkingProcess } from './database-report.ts';
+import {
+  commonProblems,
+  type DatabaseProblem,
+  type DatabaseReport,
+  numberOf,
+  queueOf,
+  sizeOf,
+  type WorkingProcess,
+} from './database-report.ts';
 import { claimProblems, isSynchronous, serverProblems, unseenOf } from './postgres-problems.ts';
 import {
   openQuestion,
@@ -38,15 +46,11 @@ export interface PostgresInspection {
 /** How often processes are looked at while one has given no sign yet. */
 const looks = 8;
 
-function number(row: Row | undefined, column: string): number | null {
-  const value = row?.[column];
-  return value === null || value === undefined ? null : Number(value);
-}
-
-function textOf(row: Row, column: string): string | null {
-  const value = row[column];
-  return typeof value === 'string' ? value : null;
-}
+const noTables: DatabaseProblem = {
+  code: 'no-tables',
+  text: 'There are no tables of Postern',
+  cure: 'Start a gateway on it, or move one there (postern migrate)',
+};
 
 /** One look. */
 class Look {
@@ -113,7 +117,7 @@ async function report(look: Look, { known, shown, takeOverSeconds }: PostgresIns
   const [hasTables, hasSpool] = [present['migrated'] === true, present['spooled'] === true];
   const owners = (hasTables ? await look.ask(ownersQuestion) : []).map((row) => {
     const owner = String(row['owner']);
-    return { owner, version: number(row, 'version') ?? 0, known: known.get(owner) ?? null };
+    return { owner, version: numberOf(row, 'version') ?? 0, known: known.get(owner) ?? null };
   });
   const tables = await look.ask(tablesQuestion);
   const queue = hasSpool ? queueOf((await look.ask(queueQuestion))[0]) : null;
@@ -123,35 +127,22 @@ async function report(look: Look, { known, shown, takeOverSeconds }: PostgresIns
   const replicas = isStandby ? [] : await look.ask(replicasQuestion);
   const slots = isStandby ? [] : await look.ask(slotsQuestion);
   const open = await look.ask(openQuestion);
-  const now = number(server, 'now') ?? Date.now();
+  const now = numberOf(server, 'now') ?? Date.now();
   const { now: _, asker: __, sees_all: ___, ...facts } = server;
   return {
     ...{ engine: 'PostgreSQL', place: shown, owners, queue, processes },
     facts: Object.fromEntries(Object.entries(facts).map(([name, value]) => [name, factOf(value)])),
-    tables: tables.map((row) => ({
-      ...{ name: String(row['name']), octets: number(row, 'octets') ?? 0, rows: number(row, 'rows') },
-      ...{ deadRows: number(row, 'dead'), partitions: number(row, 'partitions') ?? 0 },
-      ...{ oldestPartition: textOf(row, 'oldest'), newestPartition: textOf(row, 'newest') },
-      rowsOutside: number(row, 'outside'),
-    })),
+    tables: tables.map(sizeOf),
     replicas: replicas.map((row) => ({
-      ...{ name: String(row['name']), state: String(row['state']), lagOctets: number(row, 'lag') },
+      ...{ name: String(row['name']), state: String(row['state']), lagOctets: numberOf(row, 'lag') },
       isSynchronous: row['sync_state'] === null ? null : isSynchronous(row),
     })),
     unseen: unseenOf(server),
     problems: [
-      ...(hasTables
-        ? []
-        : [
-            {
-              code: 'no-tables',
-              text: 'There are no tables of Postern',
-              cure: 'Start a gateway on it, or move one there (postern migrate)',
-            },
-          ]),
+      ...(hasTables ? [] : [noTables]),
       ...commonProblems({ owners, queue, now, isServed: processes.some(({ isAlive }) => isAlive === true) }),
       ...serverProblems({ server, tables, replicas, slots, open }),
-      ...claimProblems({ processes, orphans: number(orphans, 'claims') ?? 0, takeOverSeconds }),
+      ...claimProblems({ processes, orphans: numberOf(orphans, 'claims') ?? 0, takeOverSeconds }),
       ...look.unanswered,
     ],
   };
@@ -164,24 +155,12 @@ function factOf(value: unknown): string | number | boolean | null {
   return /^\d{1,15}$/.test(text) ? Number(text) : text;
 }
 
-function queueOf(row: Row | undefined): DatabaseReport['queue'] {
-  if (!row) return null;
-  return {
-    queuedRecipients: number(row, 'queued') ?? 0,
-    failedMessages: number(row, 'failed') ?? 0,
-    claimed: number(row, 'claimed') ?? 0,
-    oldestClaimUntil: number(row, 'claim_until'),
-    oldestAcceptedAt: number(row, 'accepted'),
-    oldestTurnAt: number(row, 'turn'),
-  };
-}
-
 /** Looks at the processes until each has given a sign of life, or should have: a living one changes its row that often. */
 async function processesOf(look: Look, takeOverSeconds: number): Promise<readonly WorkingProcess[]> {
   const first = await look.ask(processesQuestion);
   const beats = new Map(first.map((row) => [String(row['id']), String(row['beats'])]));
   const alive = new Set<string>();
-  const patienceMs = Math.max(1000, ...first.map((row) => number(row, 'patience_ms') ?? takeOverSeconds * 1000));
+  const patienceMs = Math.max(1000, ...first.map((row) => numberOf(row, 'patience_ms') ?? takeOverSeconds * 1000));
   for (let count = 0; count < looks && alive.size < first.length; count += 1) {
     await sleep((Math.max(1000, patienceMs / 6) * 1.6) / looks);
     for (const row of await look.ask(processesQuestion)) {
@@ -190,7 +169,7 @@ async function processesOf(look: Look, takeOverSeconds: number): Promise<readonl
   }
   return first.map((row) => ({
     name: String(row['name']),
-    claims: number(row, 'claims'),
+    claims: numberOf(row, 'claims'),
     isAlive: alive.has(String(row['id'])),
   }));
 }

@@ -4,7 +4,7 @@ import { fork } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { commonProblems, type DatabaseProblem, type DatabaseReport, shownOctets } from './database-report.ts';
-import type { SqliteFinding } from './sqlite-look.ts';
+import type { SqliteFindings } from './sqlite-look.ts';
 
 /** Octets of free pages, and of the log, above which something is to be done. */
 const mostFreeOctets = 256 * 1024 * 1024;
@@ -21,20 +21,16 @@ export interface SqliteInspection {
   readonly seconds: number;
 }
 
-type Findings = { readonly [Kind in SqliteFinding['kind']]?: Extract<SqliteFinding, { kind: Kind }> };
-
 /** Runs the look until it ends or its time is over. */
-function look({ file, isFull, seconds }: SqliteInspection): Promise<Findings> {
+function look({ file, isFull, seconds }: SqliteInspection): Promise<Partial<SqliteFindings>> {
   const child = fork(fileURLToPath(new URL('./sqlite-look.ts', import.meta.url)), [file, isFull ? 'full' : ''], {
     execArgv: [],
     stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
   });
-  let findings: Findings = {};
+  const findings: Partial<SqliteFindings> = {};
   const timer = setTimeout(() => child.kill('SIGKILL'), seconds * 1000);
   return new Promise((resolve, reject) => {
-    child.on('message', (finding: SqliteFinding) => {
-      findings = { ...findings, [finding.kind]: finding };
-    });
+    child.on('message', (found: Partial<SqliteFindings>) => void Object.assign(findings, found));
     child.once('error', reject);
     child.once('close', () => {
       clearTimeout(timer);
@@ -47,26 +43,23 @@ function look({ file, isFull, seconds }: SqliteInspection): Promise<Findings> {
 export async function inspectSqlite(inspection: SqliteInspection): Promise<DatabaseReport> {
   const { file, known, seconds } = inspection;
   if (!existsSync(file)) throw new Error(`There is no database "${file}"; has a server run with this configuration?`);
-  const { facts: found, tables, integrity, failure } = await look(inspection);
-  if (!found)
-    throw new Error(`"${file}" cannot be read: ${failure?.message ?? `nothing was answered within ${seconds} s`}`);
+  const { about: found, tables = [], faults, failure } = await look(inspection);
+  if (!found) throw new Error(`"${file}" cannot be read: ${failure ?? `nothing was answered within ${seconds} s`}`);
   const owners = found.owners.map((one) => ({ ...one, known: known.get(one.owner) ?? null }));
   const { queue, isServed, now } = found;
-  const unfinished = seconds;
   const problems: DatabaseProblem[] = [
     ...commonProblems({ owners, queue: found.movedTo === undefined ? queue : null, now, isServed }),
     ...ownProblems(found),
-    ...integrityProblems(integrity?.faults, failure?.message, unfinished),
+    ...integrityProblems(faults, failure, seconds),
   ];
   return {
-    ...{ engine: 'SQLite', place: file, owners, queue, problems, replicas: [], unseen: [] },
-    facts: { ...found.facts, checked: integrity !== undefined },
-    tables: tables?.tables ?? [],
+    ...{ engine: 'SQLite', place: file, owners, tables, queue, problems, replicas: [], unseen: [] },
+    facts: { ...found.facts, checked: faults !== undefined },
     processes: isServed ? [{ name: 'a gateway on this machine', claims: queue?.claimed ?? null, isAlive: null }] : [],
   };
 }
 
-function ownProblems({ facts, isServed, movedTo }: Extract<SqliteFinding, { kind: 'facts' }>): DatabaseProblem[] {
+function ownProblems({ facts, isServed, movedTo }: SqliteFindings['about']): DatabaseProblem[] {
   const problems: DatabaseProblem[] = [];
   const free = Number(facts['freePages']) * Number(facts['pageOctets']);
   if (movedTo !== undefined) {

@@ -1,49 +1,29 @@
 // Looks at a SQLite file, which it only reads. A large file takes long to read, and SQLite cannot be interrupted from outside, so
 // this is a process of its own, which is ended when its time is over. What it has found by then, it has sent.
 
-import { existsSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import type { Row } from '../base/database/database.ts';
 import { movedMark } from '../base/database/moved-mark.ts';
+import { hasTable } from '../base/database/sqlite-file.ts';
 import { errorMessage } from '../base/errors.ts';
-import { SpoolLock } from '../spool/sqlite/file/sqlite-lock.ts';
+import { isServed } from '../spool/sqlite/file/sqlite-lock.ts';
 import { inFlightRows } from '../spool/sqlite/in-flight.ts';
-import type { DatabaseReport, TableSize } from './database-report.ts';
+import { type DatabaseReport, queueOf, sizeOf, type TableSize } from './database-report.ts';
 
-/** What is found, one after another: what takes longest comes last. */
-export type SqliteFinding =
-  | ({
-      readonly kind: 'facts';
-      readonly isServed: boolean;
-      readonly movedTo: string | undefined;
-      readonly now: number;
-    } & Pick<DatabaseReport, 'facts' | 'queue'> & {
-        readonly owners: readonly { readonly owner: string; readonly version: number }[];
-      })
-  | { readonly kind: 'tables'; readonly tables: readonly TableSize[] }
+/** What is found, part by part: what takes longest comes last. */
+export interface SqliteFindings {
+  readonly about: Pick<DatabaseReport, 'facts' | 'queue'> & {
+    readonly isServed: boolean;
+    readonly movedTo: string | undefined;
+    readonly now: number;
+    readonly owners: readonly { readonly owner: string; readonly version: number }[];
+  };
+  readonly tables: readonly TableSize[];
   /** Lines of SQLite; none where all is well. */
-  | { readonly kind: 'integrity'; readonly faults: readonly string[] }
-  | { readonly kind: 'failure'; readonly message: string };
-
-function number(row: Row | undefined, column: string): number | null {
-  const value = row?.[column];
-  return typeof value === 'number' ? value : null;
-}
-
-function hasTable(database: DatabaseSync, name: string): boolean {
-  return database.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?").get(name) !== undefined;
-}
-
-/** Whether a gateway works on the file. */
-function isServed(file: string): boolean {
-  const lockFile = `${file}-spool.lock`;
-  if (!existsSync(lockFile)) return false;
-  const lock = new SpoolLock(lockFile);
-  try {
-    return !lock.whileAlone(() => undefined);
-  } finally {
-    lock.close();
-  }
+  readonly faults: readonly string[];
+  /** Why it did not come to its end. */
+  readonly failure: string;
 }
 
 function factsOf(database: DatabaseSync, file: string): DatabaseReport['facts'] {
@@ -64,43 +44,20 @@ function factsOf(database: DatabaseSync, file: string): DatabaseReport['facts'] 
   };
 }
 
-/** The lesser of two numbers, of which either may be missing. */
-function least(one: number | null, other: number | null): number | null {
-  return one === null || other === null ? (one ?? other) : Math.min(one, other);
-}
-
-function queueOf(database: DatabaseSync): DatabaseReport['queue'] {
-  if (!hasTable(database, 'spool_lines')) return null;
-  const offset = number(database.prepare('SELECT max(offset) AS offset FROM spool_clock').get(), 'offset') ?? 0;
-  const counts = database
-    .prepare('SELECT sum(queued_recipients) AS queued, sum(failed_messages) AS failed FROM spool_counts')
-    .get();
-  const turn = number(database.prepare('SELECT min(ready_at) AS at FROM spool_lines WHERE hold = 0').get(), 'at');
-  const oldest = database
-    .prepare(`SELECT m.accepted_at AS at FROM spool_recipients r JOIN spool_messages m ON m.seq = r.message
-      WHERE r.state = 0 ORDER BY r.message LIMIT 1`)
-    .get();
-  const claims = database
-    .prepare(
-      'SELECT count(*) AS claims, min(claimed_until) AS until FROM spool_recipients WHERE state = 0 AND claimed_until > 0',
-    )
-    .get();
+/** The question for the queue. Times of the spool are by its own clock. @param hasFlights whether the file knows messages in flight */
+function queueQuestion(hasFlights: boolean): string {
   // Recipients of messages in flight are claimed as well.
-  const flying = hasTable(database, 'spool_in_flight')
-    ? database
-        .prepare(`SELECT sum(json_array_length(envelope, '$.to')) AS claims, min(accepted_at) AS at,
-        min(envelope ->> 'until') AS until FROM ${inFlightRows}`)
-        .get()
-    : undefined;
-  const until = least(number(claims, 'until'), number(flying, 'until'));
-  return {
-    queuedRecipients: number(counts, 'queued') ?? 0,
-    failedMessages: number(counts, 'failed') ?? 0,
-    claimed: (number(claims, 'claims') ?? 0) + (number(flying, 'claims') ?? 0),
-    oldestClaimUntil: until === null ? null : until + offset,
-    oldestAcceptedAt: least(number(oldest, 'at'), number(flying, 'at')),
-    oldestTurnAt: turn === null ? null : turn + offset,
-  };
+  const flights = `UNION ALL SELECT json_array_length(envelope, '$.to'), envelope ->> 'until', accepted_at FROM ${inFlightRows}`;
+  return `WITH clock AS (SELECT coalesce(max(offset), 0) AS offset FROM spool_clock),
+    claims AS (SELECT 1 AS recipients, claimed_until AS until, NULL AS at FROM spool_recipients
+      WHERE state = 0 AND claimed_until > 0 ${hasFlights ? flights : ''}),
+    oldest AS (SELECT m.accepted_at AS at FROM spool_recipients r JOIN spool_messages m ON m.seq = r.message
+      WHERE r.state = 0 ORDER BY r.message LIMIT 1)
+    SELECT (SELECT sum(queued_recipients) FROM spool_counts) AS queued,
+      (SELECT sum(failed_messages) FROM spool_counts) AS failed, (SELECT sum(recipients) FROM claims) AS claimed,
+      (SELECT min(until) FROM claims) + offset AS claim_until,
+      (SELECT min(ready_at) FROM spool_lines WHERE hold = 0) + offset AS turn,
+      (SELECT min(at) FROM (SELECT at FROM oldest UNION ALL SELECT at FROM claims)) AS accepted FROM clock`;
 }
 
 /** What can be read of a file that may be damaged; null where it cannot. The check tells what is wrong. */
@@ -112,51 +69,42 @@ function whereReadable<T>(read: () => T): T | null {
   }
 }
 
-function tablesOf(database: DatabaseSync): readonly TableSize[] {
-  // An index counts for its table.
-  const rows = database
-    .prepare(`SELECT coalesce(s.tbl_name, d.name) AS name, sum(d.pgsize) AS octets
-      FROM dbstat d LEFT JOIN sqlite_schema s ON s.name = d.name GROUP BY 1 ORDER BY octets DESC`)
-    .all();
-  return rows.map((row) => ({
-    name: String(row['name']),
-    octets: number(row, 'octets') ?? 0,
-    ...{ rows: null, deadRows: null, partitions: 0, oldestPartition: null, newestPartition: null, rowsOutside: null },
-  }));
-}
+// An index counts for its table.
+const tablesQuestion = `SELECT coalesce(s.tbl_name, d.name) AS name, sum(d.pgsize) AS octets
+  FROM dbstat d LEFT JOIN sqlite_schema s ON s.name = d.name GROUP BY 1 ORDER BY octets DESC`;
 
 /** Looks at a file and hands on what it finds. @param isFull whether indexes are compared with their tables, which takes longer */
-function lookAtSqlite(file: string, isFull: boolean, send: (finding: SqliteFinding) => void): void {
+function lookAtSqlite(file: string, isFull: boolean, send: (found: Partial<SqliteFindings>) => void): void {
   const database = new DatabaseSync(file, { readOnly: true, timeout: 5000 });
+  const ask = (sql: string): readonly Row[] => database.prepare(sql).all();
   try {
     const mark = movedMark(database);
     const versions = hasTable(database, 'migrations')
-      ? database.prepare('SELECT owner, version FROM migrations ORDER BY owner').all()
+      ? ask('SELECT owner, version FROM migrations ORDER BY owner')
       : [];
     send({
-      ...{
-        kind: 'facts',
+      about: {
         facts: factsOf(database, file),
-        queue: whereReadable(() => queueOf(database)),
-        movedTo: mark?.target,
+        queue: whereReadable(() =>
+          hasTable(database, 'spool_lines')
+            ? queueOf(ask(queueQuestion(hasTable(database, 'spool_in_flight')))[0])
+            : null,
+        ),
+        ...{ movedTo: mark?.target, isServed: isServed(file), now: Date.now() },
+        // A mark raises the version of the spool's tables.
+        owners: versions
+          .filter((row) => !mark || row['owner'] !== 'spool')
+          .map((row) => ({ owner: String(row['owner']), version: Number(row['version']) })),
       },
-      ...{ isServed: isServed(file), now: Date.now() },
-      // A mark raises the version of the spool's tables.
-      owners: versions.flatMap((row) =>
-        mark && row['owner'] === 'spool' ? [] : [{ owner: String(row['owner']), version: number(row, 'version') ?? 0 }],
-      ),
     });
-    send({ kind: 'tables', tables: tablesOf(database) });
-    const check = isFull ? 'integrity_check' : 'quick_check';
-    const lines = database
-      .prepare(`PRAGMA ${check}(20)`)
-      .all()
-      .map((row) => String(Object.values(row)[0]));
-    const orphans = isFull ? database.prepare('PRAGMA foreign_key_check').all() : [];
-    const broken = orphans
+    send({ tables: ask(tablesQuestion).map(sizeOf) });
+    const lines = ask(`PRAGMA ${isFull ? 'integrity_check' : 'quick_check'}(20)`).map((row) =>
+      String(Object.values(row)[0]),
+    );
+    const broken = (isFull ? ask('PRAGMA foreign_key_check') : [])
       .slice(0, 20)
       .map((row) => `a row of ${String(row['table'])} names a row of ${String(row['parent'])} that is not there`);
-    send({ kind: 'integrity', faults: [...lines.filter((line) => line !== 'ok'), ...broken] });
+    send({ faults: [...lines.filter((line) => line !== 'ok'), ...broken] });
   } finally {
     database.close();
   }
@@ -165,9 +113,9 @@ function lookAtSqlite(file: string, isFull: boolean, send: (finding: SqliteFindi
 const [, , file, isFull] = process.argv;
 if (process.send && file !== undefined) {
   try {
-    lookAtSqlite(file, isFull === 'full', (finding) => process.send?.(finding));
+    lookAtSqlite(file, isFull === 'full', (found) => process.send?.(found));
   } catch (thrown) {
-    process.send({ kind: 'failure', message: errorMessage(thrown) } satisfies SqliteFinding);
+    process.send({ failure: errorMessage(thrown) } satisfies Partial<SqliteFindings>);
   }
   process.disconnect();
 }

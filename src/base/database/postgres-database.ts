@@ -12,7 +12,7 @@ import type { Attempt, Change, Database, Migrations, Row, SqlValue, Transaction 
 import { PostgresChanges } from './postgres-changes.ts';
 import { constraintOf, isOutOfReach, isRace, startError, storeError } from './postgres-errors.ts';
 import { migratePostgres } from './postgres-migrations.ts';
-import { lookAtServer, type OpenPostgresOptions, openPool, requireWritable, storableText } from './postgres-pool.ts';
+import { lookAtServer, type OpenPostgresOptions, openPool, storableText } from './postgres-pool.ts';
 
 /** How many requests may be under way or wait for a connection. Further ones fail with Unavailable. */
 const mostWaiting = 10_000;
@@ -274,7 +274,8 @@ class Inside implements Transaction {
 export async function openPostgres(options: PostgresDatabaseOptions): Promise<Database> {
   const database = new PostgresDatabase(options);
   try {
-    await requireWritable((sql) => database.query(sql));
+    // A connection is looked at as it is opened (`openPool`).
+    await database.query('SELECT 1');
     return database;
   } catch (thrown) {
     await database.close();

@@ -1,7 +1,7 @@
 // A pool of connections to PostgreSQL, and the conditions under which it is used (D91).
 
 import pg from 'pg';
-import { ConfigurationError, errorCode, errorMessage } from '../errors.ts';
+import { errorCode, errorMessage } from '../errors.ts';
 import { PrimaryFinder, primaryClient } from '../postgres/primary-client.ts';
 import { breakOff, ServerConnections } from '../postgres/server-connections.ts';
 import { currentUrl, type ServerUrl, serverHosts } from '../postgres/server-hosts.ts';
@@ -158,14 +158,4 @@ async function lookAnew(options: OpenPostgresOptions, signal?: AbortSignal): Pro
 /** Text as PostgreSQL can keep it: it has no NUL, for which U+FFFD stands. */
 export function storableText(text: string): string {
   return text.includes('\0') ? text.replaceAll('\0', '\u{fffd}') : text;
-}
-
-/**
- * Checks that a server takes changes, and answers only once they are on disk.
- * @throws ConfigurationError that says what to do where it does not
- */
-export async function requireWritable(query: (sql: string) => Promise<readonly Row[]>): Promise<void> {
-  const [row = {}] = await query(askServer);
-  const reason = whyUnusable(row);
-  if (reason !== undefined) throw new ConfigurationError(reason);
 }

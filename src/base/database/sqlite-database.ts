@@ -41,8 +41,7 @@ type Asked = DistributiveOmit<DatabaseRequest, 'id'>;
 interface Pending {
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: Error) => void;
-  /** What was asked; absent where it was only opened. */
-  readonly asked?: Asked;
+  readonly asked: Asked;
 }
 
 /** A SQLite file with a thread of its own. Several processes may have the same file open (D94). */
@@ -72,16 +71,13 @@ class SqliteDatabase implements Database {
   #closing: Promise<void> | undefined;
   #exited = false;
   #onQuiet: (() => void) | undefined;
-  readonly opened: Promise<void>;
-  #settleOpened: Pending | undefined;
+  readonly #opening = Promise.withResolvers<void>();
+  readonly opened = this.#opening.promise;
 
   constructor(file: string, options: OpenDatabaseOptions) {
     const { onLost, isDurable = true, patienceMs = 5000, transactionMs = 10_000, log } = options;
     this.#onLost = onLost;
     this.#watch = new FaultWatch({ look: () => this.#look(), log });
-    this.opened = new Promise((resolve, reject) => {
-      this.#settleOpened = { resolve: () => resolve(), reject };
-    });
     this.#worker = new Worker(new URL('./database-worker.ts', import.meta.url), {
       workerData: { file, isDurable, patienceMs, transactionMs } satisfies DatabaseWorkerData,
     });
@@ -229,7 +225,7 @@ class SqliteDatabase implements Database {
   #receive(message: FromWorker): void {
     if (message === 'open') {
       this.#isOpen = true;
-      this.#settleOpened?.resolve(undefined);
+      this.#opening.resolve();
       return;
     }
     for (const reply of message) this.#settle(reply);
@@ -257,7 +253,7 @@ class SqliteDatabase implements Database {
     if (this.#broken) return;
     this.#broken = error;
     const isLost = this.#isOpen && !this.#closing;
-    this.#settleOpened?.reject(error);
+    this.#opening.reject(error);
     for (const { reject } of this.#pending.values()) reject(error);
     this.#pending.clear();
     for (const giveUp of this.#transactions.values()) giveUp(error);

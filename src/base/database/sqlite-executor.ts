@@ -128,14 +128,11 @@ export class SqliteExecutor {
   }
 
   #end({ id, transaction, keep }: Of<'end'>): void {
-    if (this.#open?.id !== transaction) {
-      this.#fail(id, undone);
-      return;
-    }
-    if (keep && !this.#database.isTransaction) this.#fail(id, undone);
-    else if (keep) this.#answerCommit(id);
-    else this.#reply({ id, value: undefined });
-    this.#close();
+    const isOpen = this.#open?.id === transaction;
+    const isUndone = !isOpen || (keep && !this.#database.isTransaction);
+    const failure = isUndone ? undone : keep ? this.#commit() : undefined;
+    this.#reply(failure ? { id, failure } : { id, value: undefined });
+    if (isOpen) this.#close();
   }
 
   /** Ends the transaction under way, and rolls back what was not committed. */
@@ -282,11 +279,6 @@ export class SqliteExecutor {
     } catch (thrown) {
       this.#fail(request.id, { ...failureOf(thrown), ...(isUnreadable(thrown) ? { isUnreadable: true } : {}) });
     }
-  }
-
-  #answerCommit(id: number): void {
-    const failure = this.#commit();
-    this.#reply(failure ? { id, failure } : { id, value: undefined });
   }
 
   /** Why a change would be lost with this process: a file of the database is no longer the one that is open. */

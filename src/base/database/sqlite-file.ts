@@ -50,10 +50,14 @@ export function openSqliteFile(file: string): DatabaseSync {
   }
 }
 
+/** Whether a database has a table. */
+export function hasTable(database: DatabaseSync, name: string): boolean {
+  return database.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?").get(name) !== undefined;
+}
+
 /** The version of an owner's tables; 0 where there are none. */
 function versionOf(database: DatabaseSync, owner: string): number {
-  const table = database.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'migrations'").get();
-  if (!table) return 0;
+  if (!hasTable(database, 'migrations')) return 0;
   const row = database.prepare('SELECT version FROM migrations WHERE owner = ?').get(owner);
   return Number(row?.['version'] ?? 0);
 }

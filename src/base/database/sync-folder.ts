@@ -1,5 +1,6 @@
 // A file's name is on disk only once its folder is synced (fsync(2)).
 
+import { closeSync, fsyncSync, openSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 
 /** Syncs a folder, so that the names made, moved or removed in it survive a crash. @throws the system's error */
@@ -9,5 +10,15 @@ export async function syncFolder(folder: string): Promise<void> {
     await handle.sync();
   } finally {
     await handle.close();
+  }
+}
+
+/** Syncs a file or a folder while the caller waits. @throws the system's error */
+export function syncPath(path: string): void {
+  const descriptor = openSync(path, 'r');
+  try {
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
   }
 }
