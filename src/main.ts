@@ -1,4 +1,3 @@
-#!/usr/bin/env node
 // The command line's entry. It checks Node's version before anything newer than that is loaded.
 
 import { availableParallelism } from 'node:os';

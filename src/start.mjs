@@ -1,3 +1,4 @@
+#!/usr/bin/env node
 // Starts the program where Node is new enough, and otherwise says so in one sentence: an older Node cannot read main.ts at all.
 // Plain JavaScript, which any Node can read.
 
@@ -9,5 +10,7 @@ if (Number(process.versions.node.split('.')[0]) < oldestNode) {
   );
   process.exitCode = 1;
 } else {
+  const { setUpRunTime } = await import('./run-time.mjs');
+  setUpRunTime(process.argv.slice(2), process.env);
   await import('./main.ts');
 }

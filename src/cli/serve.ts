@@ -1,8 +1,8 @@
 // postern serve runs the gateway in the foreground until SIGTERM or SIGINT (D95, D97).
 
 import cluster from 'node:cluster';
+import { flushCompileCache } from 'node:module';
 import { join } from 'node:path';
-import { setFlagsFromString } from 'node:v8';
 import { openTokenStore } from '../accounts/token-store.ts';
 import { systemClock } from '../base/clock.ts';
 import type { Database } from '../base/database/database.ts';
@@ -22,18 +22,11 @@ import { startWaiting } from './start-waiting.ts';
 /** How long the last lines of the log may take to be written before the process ends, in milliseconds. */
 const logPatienceMs = 1000;
 
+/** When what was compiled during the start is written, in milliseconds after it. */
+const compileCacheMs = 10_000;
+
 /** How long a change waits for a lock that another program holds, in milliseconds: a client is waiting for the answer. */
 const servingPatienceMs = 2000;
-
-/**
- * Has garbage collected once the heap has grown by 60 %, in place of up to four times. While a long queue drains, each message lives
- * a little too long for the collection of young objects; left to itself, V8 let 120 MiB of such garbage gather. With 30 %
- * a message cost a sixth more CPU time.
- */
-function keepHeapSmall(): void {
-  // V8 reads this flag at each collection, so it may be set while the program runs.
-  setFlagsFromString('--heap-growing-percent=60');
-}
 
 /** Ends the process, so that a supervisor starts it again: a gateway without its database would refuse everything. */
 function endProcess(error: Error): void {
@@ -231,6 +224,8 @@ async function serve(config: Config, io: CommandIo, serving: Serving): Promise<v
   const answers = { reload: () => server.reload('command'), destinations: () => server.destinations() };
   const socket = await openServerSocket(config.dataDir, answers, log);
   if (server.listening.length > 0) await announce(server, io, { openedLog, token, signIn });
+  // A process that is killed later leaves what the next start needs.
+  setTimeout(flushCompileCache, compileCacheMs).unref();
   const signal = await signals.first;
   handHangups(undefined);
   socket.close();
@@ -279,7 +274,6 @@ under a supervisor that starts them again when they die; docs/operations.md tell
     78: 'the configuration is wrong, or a listener cannot be bound',
   },
   run: async ({ options }, io) => {
-    keepHeapSmall();
     if (cluster.isWorker) {
       // The supervisor reads the configuration again for all. A signal that goes to every process of a service must not end this.
       process.on('SIGHUP', () => undefined);

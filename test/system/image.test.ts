@@ -122,6 +122,10 @@ test('is small and holds only what runs', async () => {
   // Examples to copy from, and nothing that would be in force by itself.
   expect(await readdir(join(app, 'config'))).toEqual(['examples']);
   expect(image().config.Env).toContain(`POSTERN_CONFIG=${mountedAt}`);
+  // Plain JavaScript, but for what browsers get of the console, whose types the program removes.
+  const sources = await readdir(join(app, 'src'), { recursive: true });
+  expect(sources.filter((name) => name.endsWith('.ts') && !name.startsWith('console/web/'))).toEqual([]);
+  expect(sources).toContain('gateway.js');
   const packages = await readdir(join(app, 'node_modules'));
   expect(packages).toContain('smtp-server');
   for (const unwanted of [
@@ -140,7 +144,7 @@ test('is small and holds only what runs', async () => {
 test('declares a user that is not root, its volumes and ports, and its own process as the one that is signalled', async () => {
   const { config, rootFolder } = image();
   expect(config).toMatchObject({ User: 'node', StopSignal: 'SIGTERM', WorkingDir: '/app' });
-  expect([...config.Entrypoint, ...config.Cmd]).toEqual(['node', '/app/src/main.ts', 'serve']);
+  expect([...config.Entrypoint, ...config.Cmd]).toEqual(['node', '/app/src/start.mjs', 'serve']);
   expect(Object.keys(config.Volumes).sort()).toEqual(['/certs', '/data']);
   expect(Object.keys(config.ExposedPorts).sort()).toEqual(['2465/tcp', '2587/tcp', '8080/tcp', '8443/tcp']);
   expect(config.Healthcheck.Test[0]).toBe('CMD');
@@ -168,7 +172,9 @@ test('takes a message as user 1000 on a read-only root, and ends on SIGTERM with
   expect(status).toMatch(/^Uid:\t1000\t1000\t1000\t1000$/m);
   expect(status).toMatch(/^CapEff:\t0+$/m);
   expect(status).toMatch(/^NoNewPrivs:\t1$/m);
-  expect((await container.exec(['cat', '/proc/1/cmdline'])).stdout).toBe('node\0/app/src/main.ts\0serve\0');
+  expect((await container.exec(['cat', '/proc/1/cmdline'])).stdout).toMatch(
+    /^node\0(?:--[a-z-]+=\d+\0)+\/app\/src\/start\.mjs\0serve\0$/,
+  );
   const write = await container.exec(['sh', '-c', 'echo > /app/written']);
   expect([write.code, write.stderr]).toEqual([expect.any(Number), expect.stringContaining('Read-only file system')]);
 
@@ -189,6 +195,9 @@ test('takes a message as user 1000 on a read-only root, and ends on SIGTERM with
 
   expect(await container.stop('TERM', 45_000)).toBe(0);
   expect(await captured('capture')).toHaveLength(1);
+  // What was compiled is there for the next start.
+  const [version] = await readdir(join(image().runFolder, 'volumes/capture/data/compile-cache'));
+  expect(version).toMatch(/^v24\./);
 });
 
 test('keeps what it could not relay over a stop, and finishes it on the same volumes', async () => {
@@ -199,9 +208,9 @@ test('keeps what it could not relay over a stop, and finishes it on the same vol
 
   const second = await start('queue', { POSTERN_RELAY: 'capture' });
   // A message of another route is due at the start, or has yet to wait for its next attempt: then the command makes it due.
-  const listed = await second.exec(['node', '/app/src/main.ts', 'queue', 'list']);
+  const listed = await second.exec(['node', '/app/src/start.mjs', 'queue', 'list']);
   const id = /[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}/.exec(listed.stdout)?.[0];
-  if (id !== undefined) await second.exec(['node', '/app/src/main.ts', 'queue', 'retry', id]);
+  if (id !== undefined) await second.exec(['node', '/app/src/start.mjs', 'queue', 'retry', id]);
   const messages = await waitFor('the kept message is captured', async () => {
     const found = await captured('queue');
     return found.length > 0 ? found : undefined;
