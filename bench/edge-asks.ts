@@ -26,13 +26,21 @@ export function proxied(octets: number): Ask {
     host: 'bench.example',
     path: `/${octets}`,
     accept: '*/*',
-    status: { postern: 200, nginx: 200, direct: 200 },
+    status: { postern: 200, before: 200, nginx: 200, caddy: 200, 'node proxy': 200, 'node server': 200, direct: 200 },
     share: octets >= 65_536 ? 0.1 : 1,
   };
 }
 
+const statusOf = (status: number) => ({
+  postern: status,
+  before: status,
+  nginx: status,
+  caddy: status,
+  'node server': status,
+});
+
 const formats = { json: 'application/json', markdown: 'text/markdown', html: 'text/html' } as const;
-const asked = { host: 'bench.example', path: '/cdn-cgi/error/522', status: { postern: 522, nginx: 522 }, share: 1 };
+const asked = { host: 'bench.example', path: '/cdn-cgi/error/522', status: statusOf(522), share: 1 };
 
 /** Errors by their names in `--errors`. */
 export const errorAsks = {
@@ -44,7 +52,7 @@ export const errorAsks = {
     host: 'down.example',
     path: '/',
     accept: formats.json,
-    status: { postern: 521, nginx: 502 },
+    status: { postern: 521, before: 521, nginx: 502, caddy: 502, 'node proxy': 502 },
     share: 1,
   },
 } as const satisfies Record<string, Ask>;

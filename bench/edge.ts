@@ -4,6 +4,7 @@
 
 import { appendFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
+import { startCaddy } from './caddy-under-test.ts';
 import { type Ask, closedPort, errorAsks, errorPages, proxied } from './edge-asks.ts';
 import { startNginx } from './nginx-under-test.ts';
 import { startPostern } from './postern-under-test.ts';
@@ -17,7 +18,8 @@ const usage = `Usage: npm run bench:edge -- [options]
                      connections), (default all; empty: none)
   --connections LIST connections, each with one request at a time (default 10,50)
   --rounds N         rounds (default 1)
-  --systems LIST     of postern,nginx,direct (default all)
+  --systems LIST     of postern,before,nginx,caddy,node proxy,node server,direct (default all but before)
+  --before DIR       the checkout that "before" runs, in the same rounds
   --out FILE         append every run's JSON line to FILE too`;
 
 /** One run's figures. */
@@ -48,16 +50,20 @@ interface Load {
 }
 
 async function startSystem(name: string, origin: UnderTest): Promise<UnderTest> {
-  if (name === 'direct') return { ...origin, stop: async () => undefined };
-  if (name === 'nginx') {
-    return { name, ...(await startNginx({ originPort: origin.port, closedPort, pages: errorPages() })) };
+  if (name === 'direct') return { name, port: origin.port, stop: async () => undefined };
+  const options = { originPort: origin.port, closedPort, pages: errorPages() };
+  if (name === 'nginx') return { name, ...(await startNginx(options)) };
+  if (name === 'caddy') return { name, ...(await startCaddy(options)) };
+  if (name.startsWith('node ')) {
+    return { name, ...(await startOrigin('edge-node.ts', [name.slice(5), `${origin.port}`])) };
   }
   const zones = [
     { name: 'bench.example', id: '1'.repeat(32), account: 'dev', origin: `http://127.0.0.1:${origin.port}` },
     { name: 'down.example', id: '2'.repeat(32), account: 'dev', origin: `http://127.0.0.1:${closedPort}` },
   ];
   // No message is sent: the port of the smarthost is never used.
-  const postern = await startPostern({ sinkPort: 9, platformSignature: false, zones });
+  const root = name === 'before' ? { root: values.before ?? '' } : {};
+  const postern = await startPostern({ sinkPort: 9, platformSignature: false, zones, ...root });
   return { name, pid: postern.pid, port: postern.httpPort, stop: () => postern.stop() };
 }
 
@@ -114,7 +120,8 @@ const { values } = parseArgs({
     sizes: { type: 'string', default: '1024,65536' },
     connections: { type: 'string', default: '10,50' },
     rounds: { type: 'string', default: '1' },
-    systems: { type: 'string', default: 'postern,nginx,direct' },
+    systems: { type: 'string', default: 'postern,nginx,caddy,node proxy,node server,direct' },
+    before: { type: 'string' },
     out: { type: 'string' },
     help: { type: 'boolean', default: false },
   },

@@ -25,7 +25,8 @@ export interface NginxOptions {
   readonly pages: Readonly<Record<'json' | 'markdown' | 'html', Buffer>>;
 }
 
-async function freePort(): Promise<number> {
+/** A port of 127.0.0.1 that nobody has. */
+export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
@@ -90,6 +91,17 @@ http {
 `;
 }
 
+/** Whether something takes connections at a port of 127.0.0.1. */
+export async function takesConnections(port: number): Promise<boolean> {
+  const probe = connect({ port, host: '127.0.0.1' });
+  const isUp = await Promise.race([
+    once(probe, 'connect').then(() => true),
+    once(probe, 'error').then(() => false),
+  ]).catch(() => false);
+  probe.destroy();
+  return isUp;
+}
+
 function childOf(pid: number): number | undefined {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'latin1').trim();
   return children === '' ? undefined : Number(children.split(' ')[0]);
@@ -107,13 +119,8 @@ export async function startNginx({ originPort, closedPort, pages: files }: Nginx
   const exited = once(child, 'exit');
   const deadline = Date.now() + 10_000;
   for (;;) {
-    const probe = connect({ port, host: '127.0.0.1' });
-    const up = await Promise.race([
-      once(probe, 'connect').then(() => true),
-      once(probe, 'error').then(() => false),
-    ]).catch(() => false);
-    probe.destroy();
-    const pid = up && child.pid !== undefined ? childOf(child.pid) : undefined;
+    const isUp = await takesConnections(port);
+    const pid = isUp && child.pid !== undefined ? childOf(child.pid) : undefined;
     if (pid !== undefined) {
       return {
         pid,

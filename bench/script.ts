@@ -18,10 +18,14 @@ export async function firstLine(child: ChildProcess): Promise<string> {
 }
 
 /** Starts a script that listens, and prints its port first. */
-export async function startOrigin(name: string): Promise<{ readonly port: number; stop(): Promise<void> }> {
-  const child = script(name);
+export async function startOrigin(
+  name: string,
+  args: readonly string[] = [],
+): Promise<{ readonly pid: number; readonly port: number; stop(): Promise<void> }> {
+  const child = script(name, args);
   const port = Number(await firstLine(child));
   return {
+    pid: child.pid ?? 0,
     port,
     stop: async () => {
       child.kill('SIGTERM');
