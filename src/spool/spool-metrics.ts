@@ -105,7 +105,7 @@ export function spoolMetrics(
       {
         over: 'max',
         name: 'postern_events_unfiled',
-        help: 'Events that are not in the index of their search yet, whose outcomes the journal does not tell and that are not counted',
+        help: 'Events (PostgreSQL: transactions with events) that are not filed yet, so that searches, the journal and counts may lack them',
         read: async () => spool.behind?.unfiled ?? 0,
       },
       {

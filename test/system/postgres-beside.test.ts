@@ -258,6 +258,7 @@ async function outcomeAfter(spool: PostgresSpool, steps: readonly Step[], isToge
     else if (step === 'drop') await spool.drop(message.id);
     else await spool.record([attemptOf(message, step.outcome, { recipient: step.to })]);
   }
+  if (client) expect(spool.behind.unfiled).toBeGreaterThan(0);
   await client?.query('COMMIT');
   await spool.events.newest();
   const { rows } = await (await hold('SELECT 1')).query<{ outcome: number; waiting: number }>(

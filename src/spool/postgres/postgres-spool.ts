@@ -72,6 +72,11 @@ export class PostgresSpool implements Spool {
     options.changes?.on('mail_events', () => this.events.committed([]));
   }
 
+  /** How far what readers of events need is behind the commits, in transactions of this process. */
+  get behind(): { readonly unfiled: number; readonly passedOver: number } {
+    return this.#parts.filer.behind;
+  }
+
   get unavailable(): Unavailable | undefined {
     return this.#parts.tender.fault;
   }

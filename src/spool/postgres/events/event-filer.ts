@@ -83,6 +83,11 @@ export class EventFiler {
     this.#on = on;
   }
 
+  /** How many transactions of this process have told what is not filed yet, and how many rows were passed over since the start. */
+  get behind(): { readonly unfiled: number; readonly passedOver: number } {
+    return { unfiled: this.#told - this.#filed, passedOver: this.#passedOver.length };
+  }
+
   /** A transaction has told something: it is filed soon. */
   wrote(): void {
     this.#told += 1;
