@@ -3,6 +3,7 @@
 
 import type MimeNode from 'nodemailer/lib/mime-node';
 import { parseMediaType } from '../mail/header/content-type.ts';
+import { maximumLineLength } from '../mail/header/fold.ts';
 import { scanBody, type YieldNow } from '../mail/mime/body-scan.ts';
 import { endWithCrlf, repairLineEndings } from '../mail/mime/line-endings.ts';
 import type { TopLevel } from '../mail/mime/mime-walk.ts';
@@ -18,6 +19,8 @@ export interface ComposedParts {
   /** Ends with CRLF. CRLF throughout and 7-bit, but for attached messages, which are as they were given. */
   readonly body: Buffer;
   readonly top: Required<TopLevel>;
+  /** Nothing in it has to be repaired: no message is attached, and no line of a part's header section is too long. */
+  readonly isClean: boolean;
 }
 
 const token = /^[A-Za-z0-9!#$&^_.+-]{1,127}$/;
@@ -54,7 +57,7 @@ function bareId(contentId: string): string {
 }
 
 /** Whether an attachment is a message, which is never encoded (RFC 2046 §5.2.1). For all other content base64 keeps each octet. */
-export function isMessage({ contentType }: Attachment): boolean {
+function isMessage({ contentType }: Attachment): boolean {
   return /^message\//i.test(contentType);
 }
 
@@ -86,9 +89,10 @@ interface Branch {
 export async function composeParts(parts: BodyParts, boundary: string, yieldNow?: YieldNow): Promise<ComposedParts> {
   const pieces: Piece[] = [];
   const { top } = addPart(await treeOf(parts, boundary, yieldNow), pieces, { boundary, parts: 0 });
+  const areShort = pieces.every((piece) => typeof piece !== 'string' || piece.length <= maximumLineLength);
   const [only] = pieces;
   const body = pieces.length === 1 && Buffer.isBuffer(only) ? only : await written(pieces, yieldNow);
-  return { body: endWithCrlf(body), top };
+  return { body: endWithCrlf(body), top, isClean: areShort && !parts.attachments.some(isMessage) };
 }
 
 /** Builds the tree. An inline attachment without a Content-ID gets one made from `boundary`. */

@@ -42,15 +42,15 @@ interface PlanContext extends PlanTurns {
   readonly via: Via;
 }
 
-/** Plans a body of parts (D21): it comes out in 7-bit form, so only attached messages are looked at again. */
+/** Plans a body of parts (D21): it comes out in 7-bit form, so what is clean is not looked at again. */
 async function planParts(parts: BodyParts, context: PlanContext): Promise<BodyPlanResult> {
   const { via, yieldNow } = context;
   // What composes parts is large, and a gateway that takes mail by SMTP alone never asks for it.
-  const { attachmentViolations, composeParts, isMessage } = await import('./compose-parts.ts');
+  const { attachmentViolations, composeParts } = await import('./compose-parts.ts');
   const violations = attachmentViolations(parts.attachments);
   if (violations.length > 0) return { ok: false, violations };
-  const { body, top } = await composeParts(parts, via.sessionId, yieldNow);
-  if (!parts.attachments.some(isMessage)) return { ok: true, plan: { body, ...top } };
+  const { body, top, isClean } = await composeParts(parts, via.sessionId, yieldNow);
+  if (isClean) return { ok: true, plan: { body, ...top } };
   const facts = await scanBody(body, yieldNow);
   const lines = facts.bareCr || facts.bareLf ? await repairLineEndings(body, yieldNow) : body;
   const result = await planOctets(lines, { ...context, top, facts });

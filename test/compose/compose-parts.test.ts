@@ -122,6 +122,12 @@ test('names and types cannot carry header lines', async () => {
   expect(octets.toString()).not.toMatch(/^Bcc/m);
 });
 
+test('a media type with a very long parameter leaves in lines of at most 998 octets', async () => {
+  const contentType = `a/b; ${'n'.repeat(985)}="\\""`;
+  const octets = await sent({ text: 'Hi', attachments: [attachment({ contentType })] });
+  expect(types(octets)).toEqual(['multipart/mixed', 'text/plain', 'a/b']);
+});
+
 test('what is no attachment is refused with its pointer', async () => {
   const attachments = [
     attachment({ contentType: 'application/pdf\r\nBcc: evil@example.org' }),
