@@ -17,8 +17,10 @@ import type { Keys } from './bootstrap.ts';
 import type { Config } from './config.ts';
 import { openConsole } from './console/console.ts';
 import type { DestinationView } from './deliver/transport.ts';
+import { customErrorMigrations } from './edge/custom/custom-error-store.ts';
 import { createHttpApp } from './http/app.ts';
 import { createMetrics } from './http/metrics.ts';
+import { applicationMigrations } from './proxy/store/application-tables.ts';
 import { GatewayAddresses, type Listening } from './wiring/addresses.ts';
 import { watchCertificates } from './wiring/certificate-watch.ts';
 import { changeSettings, proxyConfigured } from './wiring/change-settings.ts';
@@ -165,6 +167,8 @@ async function makeParts(parts: Opening, running: Running, readiness: Readiness)
     clock,
     log,
   };
+  // What comes with its first use finds its tables up to date: that use may be while another program holds the lock.
+  for (const one of [customErrorMigrations, applicationMigrations]) await database.migrate(one);
   const proxy = await openLiveProxy(proxyParts, (families) => metrics.add({ families }));
   running.proxy = proxy;
   const isServing = (): boolean => readiness.isReady && !running.isDraining;

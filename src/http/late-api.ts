@@ -1,6 +1,7 @@
 // The API, loaded with the first request to it: a gateway that takes mail by SMTP alone never needs it.
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Unavailable } from '../base/errors.ts';
 import { lazily } from '../base/load/lazily.ts';
 import type { ApiParts } from './api.ts';
 import type { Answerer } from './front.ts';
@@ -46,7 +47,10 @@ export class LateApi {
       response.writeHead(status, { ...headers, 'Content-Length': Buffer.byteLength(text) }).end(text);
     } catch (error) {
       this.#parts.log.error({ method: request.method, err: error }, 'http request failed');
-      if (!response.headersSent) answerPlainly(response, 500, 'Internal error');
+      if (response.headersSent) return;
+      const isAway = error instanceof Unavailable;
+      if (isAway) response.setHeader('Retry-After', error.retryAfterSeconds);
+      answerPlainly(response, isAway ? 503 : 500, isAway ? error.message : 'Internal error');
     }
   }
 

@@ -9,7 +9,7 @@ import { FaultSink, type FaultSinkOptions } from '../support/fault-sink.ts';
 import { type PosternProcess, startPostern } from '../support/postern-process.ts';
 import { runCli } from '../support/run-cli.ts';
 import { RawClient } from '../support/smtp-peers.ts';
-import { openStoreOf, soonTakenOver } from '../support/store.ts';
+import { openStoreOf, queuedQuestion, soonTakenOver } from '../support/store.ts';
 
 let postern: PosternProcess | undefined;
 let sink: FaultSink | undefined;
@@ -94,8 +94,7 @@ function statusOf(report: Buffer): string {
 async function quiet(queued = 0): Promise<void> {
   if (!postern) return;
   const database = await openStoreOf(postern);
-  const left = `SELECT (SELECT count(*) FROM spool_reports) AS noted,
-    (SELECT count(*) FROM spool_recipients WHERE state = 0) AS queued`;
+  const left = `SELECT (SELECT count(*) FROM spool_reports) AS noted, ${queuedQuestion(postern)}`;
   await expect.poll(() => database.query(left), { timeout: 20_000, interval: 50 }).toEqual([{ noted: 0, queued }]);
 }
 

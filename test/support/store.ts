@@ -26,3 +26,11 @@ export async function openStoreOf({ dataDir, env }: Pick<PosternProcess, 'dataDi
   onTestFinished(() => database.close());
   return database;
 }
+
+/** Asks how many recipients wait, those of messages in flight included, whichever engine it is; the column is `queued`. */
+export function queuedQuestion({ env }: Pick<PosternProcess, 'env'>): string {
+  const rows = '(SELECT count(*) FROM spool_recipients WHERE state = 0)';
+  // SQLite keeps the recipients of a message in flight in its own row.
+  const inFlight = "(SELECT coalesce(sum(json_array_length(envelope, '$.to')), 0) FROM spool_messages)";
+  return `${env['POSTERN_DATABASE_URL'] === undefined ? `${rows} + ${inFlight}` : rows} AS queued`;
+}

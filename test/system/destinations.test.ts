@@ -12,6 +12,7 @@ import { deviceConfiguration } from '../support/device-config.ts';
 import { FaultSink } from '../support/fault-sink.ts';
 import { type PosternProcess, startPostern } from '../support/postern-process.ts';
 import { connectSmtp } from '../support/raw-smtp-client.ts';
+import { queuedQuestion } from '../support/store.ts';
 
 const total = Number(process.env['POSTERN_DESTINATION_MESSAGES'] ?? 600);
 const destinations = 200;
@@ -69,9 +70,9 @@ async function send(port: number): Promise<void> {
 /** Recipients that still wait. */
 function waiting(file: string): number {
   const database = new DatabaseSync(file, { readOnly: true, timeout: 5000 });
-  const row = database.prepare('SELECT count(*) AS waiting FROM spool_recipients WHERE state = 0').get();
+  const row = database.prepare(`SELECT ${queuedQuestion({ env: {} })}`).get();
   database.close();
-  return Number(row?.['waiting']);
+  return Number(row?.['queued']);
 }
 
 /** The last event of each recipient. */

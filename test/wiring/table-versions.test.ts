@@ -3,7 +3,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { tableVersions } from '../../src/wiring/table-versions.ts';
+import { tableMigrations, tableVersions } from '../../src/wiring/table-versions.ts';
 import { projectRoot } from '../support/postern-process.ts';
 
 test('the versions name every owner of tables that the sources have', () => {
@@ -19,6 +19,7 @@ test('the versions name every owner of tables that the sources have', () => {
       .map((match) => match[1]),
   );
   expect(owners.has('spool')).toBe(true);
-  // The table that marks the target of a move is made by the move alone.
-  expect(new Set([...tableVersions.keys(), 'move'])).toEqual(owners);
+  // The table that marks the target of a move is made by the move alone, and what is filed behind commits is PostgreSQL's.
+  expect(new Set([...tableVersions.keys(), 'move', 'filing'])).toEqual(owners);
+  expect(tableMigrations.postgres.map(({ owner }) => owner)).toContain('filing');
 });
