@@ -58,11 +58,22 @@ export interface UnderTestOptions {
   readonly database?: object;
   /** `journal` of the configuration; absent: the default. */
   readonly journal?: object | undefined;
+  /** `account` of the test's configuration: keys of the account. */
+  readonly account?: object;
+  /** Where Node keeps what it compiles: a folder, or `none`; absent: one for all measurements, as on a server that has started before. */
+  readonly compileCache?: string;
   /** Fills the data folder before the start. */
   readonly prepare?: (dataFolder: string) => Promise<void>;
 }
 
-function configuration({ sinkPort, platformSignature, routes, root: _root, ...more }: UnderTestOptions): string {
+function configuration({
+  sinkPort,
+  platformSignature,
+  routes,
+  root: _root,
+  compileCache: _cache,
+  ...more
+}: UnderTestOptions): string {
   const url = `smtp://127.0.0.1:${sinkPort ?? 0}`;
   const route =
     sinkPort === undefined
@@ -92,10 +103,11 @@ export async function startPostern(options: UnderTestOptions): Promise<PosternUn
     await options.prepare(join(folder, 'data'));
   }
   const output = openSync(logFile, 'w');
+  const { compileCache = join(tmpdir(), 'postern-bench-compile-cache') } = options;
   const probe = options.probe ? ['--expose-gc', '--import', join(import.meta.dirname, 'loop-probe.ts')] : [];
   const child: ChildProcess = spawn(
     process.execPath,
-    [...probe, join(options.root ?? projectRoot, 'src/main.ts'), 'serve'],
+    [...probe, join(options.root ?? projectRoot, 'src/start.mjs'), 'serve'],
     {
       env: {
         ...process.env,
@@ -104,6 +116,8 @@ export async function startPostern(options: UnderTestOptions): Promise<PosternUn
         POSTERN_CERTS_DIR: join(folder, 'certs'),
         POSTERN_TOKEN: benchToken,
         POSTERN_HTTPS_PORT: '', // none: its usual port may be taken
+        BENCH_SECRET: 'whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=',
+        ...(compileCache === 'none' ? { NODE_DISABLE_COMPILE_CACHE: '1' } : { NODE_COMPILE_CACHE: compileCache }),
       },
       stdio: ['ignore', output, output, ...(options.probe ? (['ipc'] as const) : [])],
     },
@@ -135,6 +149,6 @@ export async function startPostern(options: UnderTestOptions): Promise<PosternUn
       child.kill('SIGKILL');
       throw new Error(`Postern did not start:\n${readFileSync(logFile, 'utf8')}`);
     }
-    await new Promise((wait) => setTimeout(wait, 50));
+    await new Promise((wait) => setTimeout(wait, 10));
   }
 }
