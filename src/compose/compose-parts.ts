@@ -122,7 +122,7 @@ const longestPlainLine = 76;
 
 /** Makes the part of a text, in UTF-8 with CRLF: as it is, or encoded where it is not ASCII, has NUL or lines over 76 octets. */
 async function textLeaf(subtype: 'plain' | 'html', text: string, yieldNow?: YieldNow): Promise<Leaf> {
-  // Octet by octet the line ends of a short text would cost five times as much.
+  // While it is a string, the line ends of a short text are converted for less than octet by octet.
   const isShort = text.length <= sliceSize && !text.includes('\r');
   // A lone surrogate becomes U+FFFD.
   const given = Buffer.from(isShort ? text.replaceAll('\n', '\r\n') : text, 'utf8');
