@@ -190,6 +190,12 @@ export class MessagesInFlight {
     return true;
   }
 
+  /** The seq of the oldest message in flight; greater than any where none is. */
+  get oldest(): number {
+    const [oldest] = this.#byId.values();
+    return oldest?.seq ?? Number.MAX_SAFE_INTEGER;
+  }
+
   /** Whether any message is in flight. */
   get isAny(): boolean {
     return this.#byId.size > 0;

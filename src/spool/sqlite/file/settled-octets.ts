@@ -44,7 +44,7 @@ function prepare(database: DatabaseSync) {
     last: database.prepare('SELECT last FROM spool_blocks ORDER BY id DESC LIMIT 1'),
     newest: database.prepare('SELECT max(seq) AS seq FROM spool_messages'),
     waiting: database.prepare(`SELECT seq, accepted_at, ${octetColumns} FROM spool_messages
-      WHERE seq > ? AND body_in_file = 0 AND envelope IS NULL ORDER BY seq LIMIT ${rowsAtOnce}`),
+      WHERE seq > ? AND seq < ? AND body_in_file = 0 AND envelope IS NULL ORDER BY seq LIMIT ${rowsAtOnce}`),
     add: database.prepare('INSERT INTO spool_blocks (first, last, octets) VALUES (?, ?, ?)'),
     put: database.prepare(`UPDATE spool_messages SET head = x'', body = x'', body_in_file = ${inBlock}, block = ?,
       block_start = ?, head_length = ? WHERE seq = ?`),
@@ -100,9 +100,10 @@ export class SettledOctets {
   /**
    * Puts messages that have waited long enough into blocks, in the caller's transaction.
    * @param now milliseconds since 1970
+   * @param before no message from this one on is looked at: it is in flight, as are many behind it
    * @returns whether there may be more
    */
-  settle(now: number): boolean {
+  settle(now: number, before = Number.MAX_SAFE_INTEGER): boolean {
     const newest = integer(this.#sql.newest.get() ?? {}, 'seq');
     this.#settled ??= integer(this.#sql.last.get() ?? {}, 'last');
     // Numbers of messages begin anew when none is left.
@@ -110,7 +111,7 @@ export class SettledOctets {
     for (let blocks = 0; blocks < blocksAtOnce; blocks += 1) {
       const block: { readonly seq: number; readonly octets: MessageOctets }[] = [];
       let length = 0;
-      for (const row of this.#sql.waiting.iterate(this.#settled)) {
+      for (const row of this.#sql.waiting.iterate(this.#settled, before)) {
         if (integer(row, 'accepted_at') > now - waitedMs || length >= blockOctets) break;
         block.push({ seq: integer(row, 'seq'), octets: this.of(row) });
         length += integer(row, 'size');
