@@ -1,7 +1,8 @@
 // Postern behind nginx, HAProxy and Caddy, each with the configuration that `postern edge export` writes: requests that succeed never
 // reach Postern, and it answers those that fail, with the code of what failed, in the form that the client asks for (D66).
 
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { request as askHttp, type IncomingMessage } from 'node:http';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -10,7 +11,8 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { testCertificate } from '../support/certificate.ts';
 import { type FaultOrigin, faultOrigin } from '../support/fault-origin.ts';
 import { freePort } from '../support/free-port.ts';
-import { type PosternProcess, startPostern } from '../support/postern-process.ts';
+import { fencedBlocks } from '../support/markdown.ts';
+import { type PosternProcess, projectRoot, startPostern } from '../support/postern-process.ts';
 import { runCli } from '../support/run-cli.ts';
 import { startProgram, takesConnections } from '../support/running-program.ts';
 import { scratchFolder } from '../support/scratch.ts';
@@ -239,3 +241,29 @@ describe.each(formats)('%s', (format) => {
     expect(await front.ask('down.example')).toMatchObject({ status: 200 });
   });
 });
+
+const wholeOf = {
+  nginx: (block: string) => `events {}\nhttp {\nupstream my_origin { server 127.0.0.1:9; }\n${block}}\n`,
+  haproxy: (block: string) =>
+    `defaults\n  mode http\n  timeout connect 1s\n  timeout client 1s\n  timeout server 1s\nfrontend door\n  bind 127.0.0.1:1\n  default_backend my_site\n${block}`,
+  caddyfile: (block: string) => block,
+};
+const checkOf = {
+  nginx: ['nginx', '-t', '-q', '-e', 'stderr', '-g', 'pid /dev/null;', '-c'],
+  haproxy: ['haproxy', '-c', '-q', '-f'],
+  caddyfile: ['caddy', 'validate', '--adapter', 'caddyfile', '--config'],
+};
+
+test.each(['nginx', 'haproxy', 'caddyfile'] as const)(
+  'what the page shows in %s for a configuration of your own is taken by the program',
+  (language) => {
+    const page = readFileSync(join(projectRoot, 'docs/edge-behind-a-proxy.md'), 'utf8');
+    const [block, more] = fencedBlocks(page).filter((one) => one.language === language);
+    expect(more).toBeUndefined();
+    const file = join(scratchFolder(), 'configuration');
+    writeFileSync(file, wholeOf[language](block?.text ?? ''));
+    const [program = '', ...args] = checkOf[language];
+    const { status, stderr, stdout } = spawnSync(program, [...args, file], { encoding: 'utf8' });
+    expect(status, `${stdout}${stderr}`).toBe(0);
+  },
+);

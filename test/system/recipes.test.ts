@@ -139,6 +139,9 @@ test('no other page has a block in a language that no test looks at', () => {
   const looked: Readonly<Record<string, string>> = {
     expression: 'test/edge/custom/expression.test.ts',
     conf: 'logrotate: CI has none',
+    nginx: 'test/system/edge-behind-a-proxy.test.ts',
+    haproxy: 'test/system/edge-behind-a-proxy.test.ts',
+    caddyfile: 'test/system/edge-behind-a-proxy.test.ts',
   };
   const unknown = markdownPages()
     .filter((name) => name !== page)
