@@ -287,7 +287,8 @@ export class SqliteStore {
       this.#clock.hold();
       const wall = now.wall + performance.now() - this.#toldAt;
       const isMore =
-        this.#follower.follow(this.#clock.stored(wall)) || this.#follower.unsynced(() => this.#settled.settle(wall, this.#inFlight.oldest));
+        this.#follower.follow(this.#clock.stored(wall)) ||
+        this.#follower.unsynced(() => this.#settled.settle(wall, this.#inFlight.oldest));
       this.#unfiled = isMore ? Math.max(0, this.#unfiled - followedAtOnce) : 0;
       return isMore;
     });

@@ -191,7 +191,7 @@ test('of a message to several, a complaint that names none of them suppresses no
     await gateway.report(fbl, complaint('Subject: redacted\n\n', [`CFBL-Feedback-ID: ${feedbackId}`]));
   // They are dealt with in their order.
   await expect.poll(() => gateway.suppressed()).toContain('next-one@example.net complaint');
-  expect(told('complained', sent, 'recipient')).toEqual([undefined]);
+  await expect.poll(() => told('complained', sent, 'recipient')).toEqual([undefined]);
   expect((await gateway.suppressed()).filter((entry) => entry.includes('of-two@'))).toEqual([]);
 });
 
