@@ -2,7 +2,7 @@
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { deviceConfiguration } from '../test/support/device-config.ts';
@@ -82,6 +82,12 @@ function configuration({
   return JSON.stringify(deviceConfiguration({ routes: routes ?? [route], ...more }));
 }
 
+/** The file that starts a checkout: `src/start.mjs`, or `src/main.ts` where the checkout is from before there was one. */
+function entryOf(root: string): string {
+  const entry = join(root, 'src/start.mjs');
+  return existsSync(entry) ? entry : join(root, 'src/main.ts');
+}
+
 /** The bound ports by listener, once the log tells them. */
 function boundPorts(logFile: string): ReadonlyMap<string, number> | undefined {
   for (const line of readFileSync(logFile, 'utf8').split('\n')) {
@@ -105,23 +111,19 @@ export async function startPostern(options: UnderTestOptions): Promise<PosternUn
   const output = openSync(logFile, 'w');
   const { compileCache = join(tmpdir(), 'postern-bench-compile-cache') } = options;
   const probe = options.probe ? ['--expose-gc', '--import', join(import.meta.dirname, 'loop-probe.ts')] : [];
-  const child: ChildProcess = spawn(
-    process.execPath,
-    [...probe, join(options.root ?? projectRoot, 'src/start.mjs'), 'serve'],
-    {
-      env: {
-        ...process.env,
-        POSTERN_CONFIG: configFile,
-        POSTERN_DATA_DIR: join(folder, 'data'),
-        POSTERN_CERTS_DIR: join(folder, 'certs'),
-        POSTERN_TOKEN: benchToken,
-        POSTERN_HTTPS_PORT: '', // none: its usual port may be taken
-        BENCH_SECRET: 'whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=',
-        ...(compileCache === 'none' ? { NODE_DISABLE_COMPILE_CACHE: '1' } : { NODE_COMPILE_CACHE: compileCache }),
-      },
-      stdio: ['ignore', output, output, ...(options.probe ? (['ipc'] as const) : [])],
+  const child: ChildProcess = spawn(process.execPath, [...probe, entryOf(options.root ?? projectRoot), 'serve'], {
+    env: {
+      ...process.env,
+      POSTERN_CONFIG: configFile,
+      POSTERN_DATA_DIR: join(folder, 'data'),
+      POSTERN_CERTS_DIR: join(folder, 'certs'),
+      POSTERN_TOKEN: benchToken,
+      POSTERN_HTTPS_PORT: '', // none: its usual port may be taken
+      BENCH_SECRET: 'whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=',
+      ...(compileCache === 'none' ? { NODE_DISABLE_COMPILE_CACHE: '1' } : { NODE_COMPILE_CACHE: compileCache }),
     },
-  );
+    stdio: ['ignore', output, output, ...(options.probe ? (['ipc'] as const) : [])],
+  });
   const exited = new Promise<void>((done) => child.once('exit', () => done()));
   const deadline = Date.now() + 60_000;
   for (;;) {
