@@ -1,9 +1,7 @@
 // DANE for SMTP (RFC 7672): the TLSA records of a mail exchanger, and whether its certificate is the one that they name.
-// mx-connect compares the certificates; what it lets pass against RFC 7672 is judged here: names, dates, and who may sign.
 
-import type { X509Certificate } from 'node:crypto';
+import { hash, type X509Certificate } from 'node:crypto';
 import type { TLSSocket } from 'node:tls';
-import mxConnect from 'mx-connect';
 import type { Clock } from '../../base/clock.ts';
 import type { DnsLookup } from '../../base/dns/dns-lookup.ts';
 import type { TlsaRecord } from '../../base/dns/dns-records.ts';
@@ -63,6 +61,35 @@ function issuersOf(leaf: X509Certificate): readonly X509Certificate[] {
   return issuers;
 }
 
+/** Whether a certificate or its key is the one that a record names (RFC 6698 §2.1.2 to §2.1.4). */
+function isNamed(certificate: X509Certificate, { selector, matching, data }: TlsaRecord): boolean {
+  const octets = selector === 0 ? certificate.raw : certificate.publicKey.export({ type: 'spki', format: 'der' });
+  return data.equals(matching === 0 ? octets : hash(matching === 1 ? 'sha256' : 'sha512', octets, 'buffer'));
+}
+
+function hasSigned(issuer: X509Certificate, certificate: X509Certificate): boolean {
+  try {
+    return certificate.checkIssued(issuer) && certificate.verify(issuer.publicKey);
+  } catch {
+    // A key of a kind that OpenSSL does not know has signed nothing.
+    return false;
+  }
+}
+
+/**
+ * The issuers on the way up from a certificate, each of which has really signed the one before. A peer could send any authority
+ * beside a certificate of its own.
+ */
+function signersOf(leaf: X509Certificate, issuers: readonly X509Certificate[]): readonly X509Certificate[] {
+  const signers: X509Certificate[] = [];
+  for (let last = leaf; ; ) {
+    const next = issuers.find((issuer) => !signers.includes(issuer) && hasSigned(issuer, last));
+    if (next === undefined) return signers;
+    signers.push(next);
+    last = next;
+  }
+}
+
 function isInForce(certificate: X509Certificate, now: number): boolean {
   return certificate.validFromDate.getTime() <= now && now <= certificate.validToDate.getTime();
 }
@@ -78,22 +105,14 @@ export function daneJudge(
   names: readonly string[],
   clock: Pick<Clock, 'now'>,
 ): (peer: TLSSocket) => string | undefined {
-  const pinned = records.map(({ usage, selector, matching, data }) => ({
-    usage,
-    selector,
-    mtype: matching,
-    cert: data,
-  }));
   return (peer) => {
     if (records.length === 0) return undefined;
     const leaf = peer.getPeerX509Certificate();
     if (!leaf) return 'it sent none';
-    const ofKey = pinned.filter(({ usage }) => usage === endEntity);
-    if (ofKey.length > 0 && mxConnect.dane.verifyCertAgainstTlsa(leaf, ofKey, []).valid) return undefined;
-    // mx-connect takes the certificate itself for one of its authorities; usage 2 means those above it (RFC 7671 §5.2).
-    const isItself = (record: mxConnect.Tlsa): boolean =>
-      mxConnect.dane.verifyCertAgainstTlsa(leaf, [{ ...record, usage: endEntity }], []).valid;
-    const ofAnchor = pinned.filter((record) => record.usage === trustAnchor && !isItself(record));
+    const ofLeaf = (record: TlsaRecord): boolean => isNamed(leaf, record);
+    if (records.some((record) => record.usage === endEntity && ofLeaf(record))) return undefined;
+    // RFC 7671 §5.2: usage 2 means an authority above the certificate, not the certificate itself.
+    const ofAnchor = records.filter((record) => record.usage === trustAnchor && !ofLeaf(record));
     if (ofAnchor.length === 0) return 'its TLSA records name another';
     const now = clock.now();
     if (!isInForce(leaf, now)) return 'it is not in force now';
@@ -102,7 +121,8 @@ export function daneJudge(
     }
     // RFC 7671 §5.2: only an authority may stand between, and only one in force.
     const issuers = issuersOf(leaf).filter((issuer) => issuer.ca && isInForce(issuer, now));
-    const isPinned = issuers.length > 0 && mxConnect.dane.verifyCertAgainstTlsa(leaf, ofAnchor, issuers).valid;
+    const signers = signersOf(leaf, issuers);
+    const isPinned = ofAnchor.some((record) => signers.some((signer) => isNamed(signer, record)));
     return isPinned ? undefined : 'no authority that its TLSA records name has signed it';
   };
 }

@@ -1,11 +1,9 @@
-// The mail exchangers of a domain, with their addresses (RFC 5321 §5.1, RFC 7505). mx-connect decides between MX records,
-// a null MX, the domain's own addresses and an address literal; what it is given of DNS is bounded and judged here.
+// The mail exchangers of a domain, with their addresses (RFC 5321 §5.1, RFC 7505): its MX records, none at all by a null MX,
+// the domain itself, or an address literal. What DNS gives is bounded and judged here.
 
-import { isIPv4 } from 'node:net';
-import mxConnect from 'mx-connect';
+import { isIP, isIPv4 } from 'node:net';
 import type { DnsLookup } from '../../base/dns/dns-lookup.ts';
 import type { MxRecord } from '../../base/dns/dns-records.ts';
-import { errorCode } from '../../base/errors.ts';
 import type { RecipientResult } from '../smtp/smtp-client.ts';
 import type { AddressFault, AddressJudge } from './address-judge.ts';
 
@@ -43,8 +41,6 @@ export interface FindParts {
 const mostExchangers = 20;
 /** Addresses of one exchanger that are tried (RFC 5321 §5.1: at least two). */
 const mostAddresses = 2;
-/** Ends mx-connect before it connects: connections are made by Postern's own client. */
-const resolved = new Error('resolved');
 
 function failed(code: number, enhanced: string, text: string): RecipientResult {
   return { kind: 'failed', reply: { code, enhanced, text } };
@@ -52,11 +48,6 @@ function failed(code: number, enhanced: string, text: string): RecipientResult {
 
 function deferred(text: string): RecipientResult {
   return { kind: 'deferred', reply: { code: 451, enhanced: '4.4.3', text } };
-}
-
-/** An error as node:dns has them, for mx-connect. */
-function dnsError(code: 'ENOTFOUND' | 'ESERVFAIL'): Error {
-  return Object.assign(new Error(code), { code });
 }
 
 /** The best MX records, each host once; those from ourselves on are left out, since they would send the mail back to us. */
@@ -84,27 +75,24 @@ async function recordsOf(domain: string, { lookup, ownNames }: FindParts) {
   return failed(554, '5.4.6', `The mail exchanger of ${domain} is this gateway itself: a loop`);
 }
 
-/** What mx-connect asks of DNS, with the failures and refusals on its way. */
-class Answers {
+/** The addresses of exchangers, with the failures and refusals on the way to them. */
+class Addresses {
   readonly failures: string[] = [];
   readonly faults = new Set<AddressFault>();
   readonly #parts: FindParts;
-  readonly #records: readonly MxRecord[];
 
-  constructor(records: readonly MxRecord[], parts: FindParts) {
-    this.#records = records;
+  constructor(parts: FindParts) {
     this.#parts = parts;
   }
 
-  async resolve(name: string, type: string): Promise<readonly unknown[]> {
-    if (type === 'MX') return this.#records.map(({ preference, exchange }) => ({ priority: preference, exchange }));
-    const isWanted = this.#parts.families.includes(type === 'A' ? 4 : 6);
-    if (!isWanted || (type !== 'A' && type !== 'AAAA')) throw dnsError('ENOTFOUND');
-    const found = await this.#parts.lookup.find(name, type);
-    if (found.kind === 'found') return found.records.filter((address) => this.#isGood(address));
-    if (found.kind !== 'failed') throw dnsError('ENOTFOUND');
-    this.failures.push(found.why);
-    throw dnsError('ESERVFAIL');
+  /** Those of a host; where it is an IP address, that one. */
+  async of(host: string): Promise<readonly string[]> {
+    if (isIP(host) !== 0) return this.allowed([host]);
+    const found = await Promise.all(
+      this.#parts.families.map((family) => this.#parts.lookup.find(host, family === 4 ? 'A' : 'AAAA')),
+    );
+    this.failures.push(...found.flatMap((one) => (one.kind === 'failed' ? [one.why] : [])));
+    return this.allowed(found.flatMap((one) => (one.kind === 'found' ? one.records : [])));
   }
 
   /** The addresses that mail may go to, those of the preferred family first. */
@@ -132,10 +120,16 @@ async function otherFamily(records: readonly MxRecord[], { lookup, families }: F
   return found.some(({ kind }) => kind === 'found') ? name : undefined;
 }
 
+/** The IP address of an address literal; empty where it has none. */
+function literalAddress(domain: string): string {
+  const [, address = ''] = /^\[(?:ipv6:)?([^\]]*)\]$/i.exec(domain) ?? [];
+  return isIP(address) === 0 ? '' : address;
+}
+
 /** Why no exchanger can be used. */
 function nothingUsable(
   domain: string,
-  { failures, faults }: Answers,
+  { failures, faults }: Addresses,
   {
     isNull,
     isImplicit,
@@ -162,30 +156,25 @@ function nothingUsable(
  */
 export async function findExchangers(domain: string, parts: FindParts): Promise<ExchangerSet | RecipientResult> {
   const isLiteral = domain.startsWith('[');
-  const own = isLiteral ? { records: [], isSecure: false, isImplicit: false } : await recordsOf(domain, parts);
+  const own = isLiteral
+    ? { records: [{ preference: 0, exchange: literalAddress(domain) }], isSecure: false, isImplicit: false }
+    : await recordsOf(domain, parts);
   if ('kind' in own) return own;
-  const answers = new Answers(own.records, parts);
-  let found: readonly mxConnect.Exchange[] = [];
-  let isNull = false;
-  try {
-    await mxConnect({
-      target: domain,
-      dnsOptions: { resolveRecords: (name, type) => answers.resolve(name, type) },
-      connectHook: ({ mx }, _, done) => {
-        found = mx;
-        done(resolved);
-      },
-    });
-  } catch (error) {
-    isNull = errorCode(error) === 'ENULLMX';
-  }
-  const exchangers = found.flatMap(({ exchange, priority, A, AAAA }): Exchanger[] => {
-    const addresses = answers.allowed([...A, ...AAAA]);
-    return addresses.length === 0 ? [] : [{ name: exchange, preference: priority, addresses }];
-  });
+  // RFC 7505 §3: a null MX says that the domain takes no mail. Beside other records it is a mistake, and they count.
+  const records = own.records.filter(({ exchange }) => exchange !== '.');
+  const isNull = records.length === 0;
+  const addresses = new Addresses(parts);
+  const found = await Promise.all(
+    records.map(async ({ exchange, preference }) => ({
+      name: exchange,
+      preference,
+      addresses: await addresses.of(exchange),
+    })),
+  );
+  const exchangers = found.filter((one) => one.addresses.length > 0);
   if (exchangers.length > 0) return { exchangers, isSecure: own.isSecure };
-  const other = await otherFamily(own.records, parts);
+  const other = isLiteral ? undefined : await otherFamily(records, parts);
   if (other !== undefined)
     return deferred(`The mail exchangers of ${domain} have addresses of ${other} alone, which is not sent from here`);
-  return nothingUsable(domain, answers, { isNull, isLiteral, isImplicit: own.isImplicit });
+  return nothingUsable(domain, addresses, { isNull, isLiteral, isImplicit: own.isImplicit });
 }
