@@ -20,6 +20,7 @@ const usage = `Usage: node bench/far.ts [options]
   --gateways LIST   gateways at once, each a run of its own (default 1,6)
   --messages N      messages for each gateway (default 400)
   --sessions N      sessions for each gateway (default 5)
+  --warm N          messages that each gateway takes before anything is measured (default 1000)
   --ms N            milliseconds of a round trip to the server (default 60)
   --count           counts octets of the log, statements and round trips of one gateway in place of that
   --records         with --count: what the octets of the log are (needs pg_walinspect)
@@ -32,6 +33,7 @@ const { values } = parseArgs({
     gateways: { type: 'string', default: '1,6' },
     messages: { type: 'string', default: '400' },
     sessions: { type: 'string', default: '5' },
+    warm: { type: 'string', default: '1000' },
     ms: { type: 'string', default: '60' },
     count: { type: 'boolean', default: false },
     records: { type: 'boolean', default: false },
@@ -109,8 +111,8 @@ async function withGateways<T>(
   }
 }
 
-/** Messages that each gateway takes before anything is measured. */
-const warm = 150;
+/** Messages that each gateway takes before anything is measured: V8 compiles for so long. */
+const warm = Number(values.warm);
 
 /** How much some gateways accept together, in messages a second. */
 async function accepted(count: number, file: string): Promise<number> {
