@@ -3,7 +3,9 @@
 import { join } from 'node:path';
 import { createAccounts, type GlobalKeyHash, type TokenHash } from './accounts/create-accounts.ts';
 import { createGuessing } from './accounts/guessing.ts';
+import { createMinuteCounts } from './accounts/minute-window.ts';
 import { openTokenStore } from './accounts/token-store.ts';
+import type { ToldCounts } from './accounts/told-counts.ts';
 import { createQueueLines } from './admin/queue/queue-lines.ts';
 import { createBodyBudget, defaultBodyLimit } from './base/body-budget.ts';
 import { type Clock, systemClock } from './base/clock.ts';
@@ -120,6 +122,13 @@ interface Readiness {
   loadState?: () => LoadState;
 }
 
+/** What counts together with the other gateways of the database, where the configuration asks for it (D91a). */
+async function shareLimits({ config, database, clock, log }: Opening): Promise<ToldCounts | undefined> {
+  if (config.database.engine !== 'postgres' || !config.database.shareLimits) return undefined;
+  const { ToldCounts: Counts } = await import('./accounts/told-counts.ts');
+  return await Counts.open(database, { clock, log, minutes: createMinuteCounts(() => clock.monotonic()) });
+}
+
 /** Makes every part, in order, and adds each to `running` as soon as it exists. Nothing listens yet. */
 async function makeParts(parts: Opening, running: Running, readiness: Readiness) {
   const { config, keys, log, database, clock, tokens, globalKeys = [] } = parts;
@@ -133,6 +142,8 @@ async function makeParts(parts: Opening, running: Running, readiness: Readiness)
   const guessing = createGuessing({ onFailure, places: group?.places });
   group?.hearFailures((address) => guessing.heard(address));
   const bodies = createBodyBudget(config.limits.bodiesInFlightBytes ?? defaultBodyLimit());
+  const told = await shareLimits(parts);
+  if (told) running.stores.push(() => told.close());
   const metrics = createMetrics({}, group && ((own) => group.sumMetrics(own)));
   const addresses = new GatewayAddresses(() => live.current.config);
   const figures = await openFigures({ database, config: () => live.current.config, clock, log }, running);
@@ -140,6 +151,7 @@ async function makeParts(parts: Opening, running: Running, readiness: Readiness)
     database,
     limits: () => live.current.config.edge.limits,
     group,
+    told,
     docsBaseUrl: () => addresses.docsBaseUrl(),
     onRequest: (count) => {
       metrics.edgeRequest(count);
@@ -153,7 +165,20 @@ async function makeParts(parts: Opening, running: Running, readiness: Readiness)
   const firstEdge = await edge.prepare(config);
   firstEdge.commit();
   const onDuty = (begin: () => void): void => (group ? group.onDuty(begin) : begin());
-  const shared = { live, accounts, tokens: store, database, bodies, guessing, metrics, group, onDuty, clock, log };
+  const shared = {
+    live,
+    accounts,
+    tokens: store,
+    database,
+    bodies,
+    guessing,
+    metrics,
+    group,
+    told,
+    onDuty,
+    clock,
+    log,
+  };
   const ownDoors = (): readonly OwnDoor[] => addresses.ownDoors();
   const mail = await openMail({ ...shared, ownDoors }, running);
   figures.follow(mail.spool.events);

@@ -149,11 +149,15 @@ function isUnlimited({ limits }: Account): boolean {
 
 /**
  * Opens the limits of all accounts and brings their tables up to date.
- * @param shared counts the messages of a minute over all processes; absent: this process counts its own
+ * @param shared counts the messages of a minute over all processes or gateways; absent: this process counts its own
  */
-export async function openLimits(database: Database, clock: Clock, shared?: SharedMinutes): Promise<Limits> {
+export async function openLimits(
+  database: Database,
+  clock: Clock,
+  shared?: SharedMinutes | Omit<MinuteCounts, 'totals'>,
+): Promise<Limits> {
   await database.migrate(accountMigrations);
-  const minutes: SharedMinutes | MinuteCounts = shared ?? createMinuteCounts(() => clock.monotonic());
+  const minutes = shared ?? createMinuteCounts(() => clock.monotonic());
   const days = new Map<string, DailyCount>();
   const countOf = (id: string): DailyCount => {
     const count = days.get(id) ?? new DailyCount(database, id);

@@ -9,6 +9,12 @@ class MinuteWindow {
 
   /** Seconds until one more message is within the limit; 0 means that it is now. */
   waitSeconds(second: number, limit: number): number {
+    const { total, oldest } = this.counted(second);
+    return total < limit ? 0 : Math.min(windowSeconds, Math.max(1, oldest + windowSeconds - second));
+  }
+
+  /** The messages of the window, and the second of the first of them. */
+  counted(second: number): { readonly total: number; readonly oldest: number } {
     let total = 0;
     let oldest = second;
     for (let slot = 0; slot < windowSeconds; slot += 1) {
@@ -17,7 +23,7 @@ class MinuteWindow {
       total += this.#counts[slot] ?? 0;
       if (at < oldest) oldest = at;
     }
-    return total < limit ? 0 : Math.min(windowSeconds, Math.max(1, oldest + windowSeconds - second));
+    return { total, oldest };
   }
 
   add(second: number): void {
@@ -48,6 +54,8 @@ export interface MinuteCounts {
   ask(account: string, limit: number): number;
   /** Takes back a message that was counted. */
   giveBack(account: string): void;
+  /** The accounts that have messages in the window, with how many. */
+  totals(): readonly (readonly [account: string, messages: number])[];
 }
 
 /** Makes the counts. @param monotonic milliseconds */
@@ -68,5 +76,9 @@ export function createMinuteCounts(monotonic: () => number): MinuteCounts {
       return wait;
     },
     giveBack: (account) => windowOf(account).remove(second()),
+    totals: () =>
+      [...windows]
+        .map(([account, window]) => [account, window.counted(second()).total] as const)
+        .filter(([, total]) => total > 0),
   };
 }

@@ -179,7 +179,7 @@ function isLocal(host: string): boolean {
 
 /** The database. Its URL is put together at each use, so that no password is kept. */
 export function resolveDatabase({ contents, folders, env }: Resolving): DatabaseSettings {
-  const { url, passwordEnv, passwordFile, takeOverSeconds = 30 } = contents.database;
+  const { url, passwordEnv, passwordFile, takeOverSeconds = 30, shareLimits = false } = contents.database;
   const parsed = parsePostgresUrl(url);
   if (!parsed) return { engine: 'sqlite', file: resolve(folders.dataDir, url.replace(/^sqlite:(?:\/\/)?/, '')) };
   const source = sourceOf({ passwordEnv, passwordFile }, folders);
@@ -188,6 +188,7 @@ export function resolveDatabase({ contents, folders, env }: Resolving): Database
     server: parsed.shown,
     isInTheClear: !parsed.hosts.every(isLocal) && ['disable', undefined].includes(parsed.sslmode),
     takeOverSeconds,
+    shareLimits,
     get url() {
       return source ? withPassword(url, readSecret(source, env, 'database')) : url;
     },

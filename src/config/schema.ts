@@ -32,6 +32,7 @@ export const schema = value.object({
         passwordEnv: Optional(value.variableName),
         passwordFile: Optional(value.filePath),
         takeOverSeconds: Optional(value.integer(5, 600, 'seconds')),
+        shareLimits: Optional(value.boolean),
       },
       true,
     ),

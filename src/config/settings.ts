@@ -150,6 +150,8 @@ export type DatabaseSettings =
       readonly isInTheClear: boolean;
       /** After how many seconds without a sign another process is taken for dead. */
       readonly takeOverSeconds: number;
+      /** Whether all its gateways count messages a minute and requests to zones together. */
+      readonly shareLimits: boolean;
       /** With the password, which is read at each use. */
       readonly url: string;
     };

@@ -5,6 +5,7 @@ import type { Account } from '../accounts/account.ts';
 import type { Accounts } from '../accounts/accounts.ts';
 import type { Guessing } from '../accounts/guessing.ts';
 import { type Limits, type LimitVerdict, openLimits } from '../accounts/limits.ts';
+import type { ToldCounts } from '../accounts/told-counts.ts';
 import type { BodyBudget } from '../base/body-budget.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Database } from '../base/database/database.ts';
@@ -61,6 +62,8 @@ export interface MailParts {
   readonly guessing: Guessing;
   /** The processes that share the work; absent: there is one. */
   readonly group?: ProcessGroup | undefined;
+  /** Counts together with the other gateways of the database; absent: they are not asked. */
+  readonly told?: ToldCounts | undefined;
   /** Begins what one process of the server does. */
   readonly onDuty: (begin: () => void) => void;
   /** Postern's own listeners, to which no mail is sent. */
@@ -166,7 +169,7 @@ export function certificateOf({ tls }: Keys, host: string): { readonly cert: str
 export async function openMail(parts: MailParts, running: Running): Promise<Mail> {
   const { live, accounts, bodies, guessing, metrics, group, onDuty, clock, log } = parts;
   const { config } = live.current;
-  const limits = await openLimits(parts.database, clock, group?.minutes);
+  const limits = await openLimits(parts.database, clock, parts.told ?? group?.minutes);
   running.stores.push(() => limits.close());
   const suppressions = await openSuppressionStore(parts.database, clock);
   const suppressed: Mail['suppressed'] = (account, recipient) => suppressions.isSuppressed(account.id, recipient);

@@ -1,6 +1,7 @@
 // The versions of all tables that this program knows, for what reads a whole database, such as a restore.
 
 import { accountMigrations } from '../accounts/account-tables.ts';
+import { toldCountMigrations } from '../accounts/told-counts.ts';
 import type { Migrations } from '../base/database/database.ts';
 import { consoleMigrations } from '../console/session-tables.ts';
 import { shareMigrations } from '../deliver/hop/share-store.ts';
@@ -36,7 +37,7 @@ const shared: readonly Migrations[] = [
 /** The migrations of every owner of tables, for each engine. Whoever owns tables stands here. */
 export const tableMigrations: { readonly sqlite: readonly Migrations[]; readonly postgres: readonly Migrations[] } = {
   sqlite: [...shared, spoolMigrations, eventMigrations, idempotencyMigrations, journalMigrations],
-  postgres: [...shared, postgresSpoolMigrations, filingMigrations, journalMigrations],
+  postgres: [...shared, toldCountMigrations, postgresSpoolMigrations, filingMigrations, journalMigrations],
 };
 
 /** The version of each owner's tables in SQLite: a backup with tables of another owner is of a later release. */

@@ -4,9 +4,13 @@
 import { describe, expect, test } from 'vitest';
 import type { Account, AccountLimits } from '../../src/accounts/account.ts';
 import { type Limits, type LimitVerdict, openLimits } from '../../src/accounts/limits.ts';
+import { createMinuteCounts } from '../../src/accounts/minute-window.ts';
+import { ToldCounts } from '../../src/accounts/told-counts.ts';
 import type { Clock } from '../../src/base/clock.ts';
 import type { Database } from '../../src/base/database/database.ts';
+import { silentLog } from '../../src/base/log.ts';
 import type { Engine } from '../support/engines.ts';
+
 import { clockOf } from '../support/manual-clock.ts';
 
 function accountWith(limits: AccountLimits, id = 'a1'.repeat(16)): Account {
@@ -275,6 +279,70 @@ export function limitsContract(engine: Engine): void {
         expect((await limits.take(both, 5)).allowed).toBe(true);
         expect((await limits.take(both, 5)).allowed).toBe(true);
         expect((await limits.ask(both, 1)).allowed).toBe(false);
+      });
+    });
+
+    describe('gateways that count together', () => {
+      async function setUpTwo() {
+        const made = await setUp(engine);
+        const { clock, database } = made;
+        const open = async (): Promise<ToldCounts> => {
+          const minutes = createMinuteCounts(() => clock.monotonic());
+          const counts = await ToldCounts.open(database, { clock, log: silentLog, minutes });
+          return counts;
+        };
+        const [one, two] = [await open(), await open()];
+        const exchange = async (): Promise<void> => {
+          for (const each of [one, two, one]) await each.exchange();
+        };
+        return { ...made, one, two, exchange };
+      }
+
+      test('messages of the last minute are those of all, once they were told, until a minute later or their gateway ends', async () => {
+        const { one, two, time, exchange } = await setUpTwo();
+        for (let message = 0; message < 6; message += 1) expect(one.take('a', 10)).toBe(0);
+        expect(two.ask('a', 6)).toBe(0);
+        await exchange();
+        expect(two.ask('a', 6)).toBe(60);
+        for (let message = 0; message < 4; message += 1) expect(two.take('a', 10)).toBe(0);
+        expect(two.take('a', 10)).toBeGreaterThan(0);
+        expect(two.ask('b', 1)).toBe(0);
+        two.giveBack('a');
+        expect(two.take('a', 10)).toBe(0);
+        await exchange();
+        expect(one.take('a', 10)).toBeGreaterThan(0);
+        await two.close();
+        await one.exchange();
+        expect(one.take('a', 10)).toBe(0);
+        time.ms += 61_000;
+        await one.exchange();
+        expect(one.ask('a', 1)).toBe(0);
+        await one.close();
+      });
+
+      test('the window of a client of a zone is told with what is left of it, and ends for all', async () => {
+        const { one, two, time, exchange } = await setUpTwo();
+        const limit = { requests: 5, perSeconds: 100 };
+        for (let request = 0; request < 3; request += 1) expect(one.takeWindow('zone z', limit, '192.0.2.1')).toBe(0);
+        time.ms += 40_000;
+        await exchange();
+        for (let request = 0; request < 2; request += 1) expect(two.takeWindow('zone z', limit, '192.0.2.1')).toBe(0);
+        expect(two.takeWindow('zone z', limit, '192.0.2.1')).toBe(100);
+        expect(two.takeWindow('zone z', limit, '192.0.2.2')).toBe(0);
+        expect(two.takeWindow('zone y', limit, '192.0.2.1')).toBe(0);
+        time.ms += 60_000;
+        expect(two.takeWindow('zone z', limit, '192.0.2.1')).toBe(0);
+        await Promise.all([one.close(), two.close()]);
+      });
+
+      test('one that never asked less than it may is told of its wait by what others told', async () => {
+        const { one, two, exchange } = await setUpTwo();
+        const limit = { requests: 2, perSeconds: 30 };
+        for (let request = 0; request < 2; request += 1) expect(one.takeWindow('zone z', limit, '192.0.2.9')).toBe(0);
+        await exchange();
+        expect(two.takeWindow('zone z', limit, '192.0.2.9')).toBe(30);
+        await Promise.all([one.close(), two.close()]);
+        expect(await one.exchange()).toBeUndefined();
       });
     });
   });

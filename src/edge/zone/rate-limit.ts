@@ -68,6 +68,17 @@ export function shareRateLimits(
   };
 }
 
+/**
+ * Has all gateways of one database count together.
+ * @param takeWindow as `ToldCounts.takeWindow`
+ * @returns the same as `keepRateLimits`
+ */
+export function tellRateLimits(
+  takeWindow: (name: string, limit: RateLimitSettings, address: string) => number,
+): (zone: string, limit: RateLimitSettings | undefined) => RateLimit | undefined {
+  return (zone, limit) => limit && { take: (address) => takeWindow(`zone ${zone}`, limit, address) };
+}
+
 /** The most clients of a zone that are remembered. The oldest are forgotten, so that a flood of addresses is bounded. */
 const maxClients = 50_000;
 

@@ -1,6 +1,7 @@
 // The edge while zones change. A new edge answers the requests that come from now on, and the old one finishes those that it
 // has. The counts of open requests and of clients' rates go on.
 
+import type { ToldCounts } from '../../accounts/told-counts.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Database } from '../../base/database/database.ts';
 import { lazily } from '../../base/load/lazily.ts';
@@ -9,7 +10,7 @@ import type { ProcessGroup } from '../../base/process-group.ts';
 import type { Config } from '../../config.ts';
 import type { OpenEdge, OpenEdgeParts } from '../../edge/open-edge.ts';
 import { createOpenRequests, type OpenRequests } from '../../edge/zone/open-requests.ts';
-import { keepRateLimits, shareRateLimits } from '../../edge/zone/rate-limit.ts';
+import { keepRateLimits, shareRateLimits, tellRateLimits } from '../../edge/zone/rate-limit.ts';
 import { answerPlainly } from '../../http/plain-routes.ts';
 import { apiHostSet } from '../../http/route.ts';
 
@@ -20,6 +21,8 @@ export interface LiveEdgeParts extends Pick<OpenEdgeParts, 'docsBaseUrl' | 'onRe
   readonly limits: () => Config['edge']['limits'];
   /** The processes that share the work; absent: there is one. */
   readonly group?: ProcessGroup | undefined;
+  /** Counts together with the other gateways of the database; absent: they are not asked. */
+  readonly told?: ToldCounts | undefined;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -109,9 +112,10 @@ function liveRequests({ limits, group }: Pick<LiveEdgeParts, 'limits' | 'group'>
 
 /** Makes the replaceable edge. It has no edge in force before the first one is prepared and committed. */
 export function createLiveEdge(parts: LiveEdgeParts): LiveEdge {
-  const { limits, group, log, ...rest } = parts;
+  const { limits, group, told, log, ...rest } = parts;
   const requests = liveRequests({ limits, group });
-  const rateLimitOf = group ? shareRateLimits(group.windows) : keepRateLimits(parts.clock);
+  const byGroup = group ? shareRateLimits(group.windows) : keepRateLimits(parts.clock);
+  const rateLimitOf = told ? tellRateLimits((...asked) => told.takeWindow(...asked)) : byGroup;
   const opened = new Set<ReplaceableEdge>();
   let current: ReplaceableEdge | undefined;
 

@@ -1,0 +1,200 @@
+// Counts that several gateways keep together on one database without asking it for a message or a request (D91a): each counts in its
+// own memory, writes what it has counted into one row of its own each second, and reads the rows of the others. So a limit may be
+// passed by what the others have taken within the last two seconds, and by what they have not told of clients that asked little.
+
+import { randomUUID } from 'node:crypto';
+import type { Clock } from '../base/clock.ts';
+import { countedAddress } from '../base/counted-address.ts';
+import type { Database, Migrations } from '../base/database/database.ts';
+import type { Logger } from '../base/log.ts';
+import type { WindowLimit } from '../base/process-group.ts';
+import type { MinuteCounts } from './minute-window.ts';
+
+/** The one table of it; made where the configuration asks for it. */
+export const toldCountMigrations: Migrations = {
+  owner: 'told-counts',
+  steps: [
+    `CREATE TABLE told_counts (
+       process TEXT PRIMARY KEY,
+       told_at INTEGER NOT NULL,
+       counts TEXT NOT NULL
+     ) STRICT, WITHOUT ROWID;`,
+  ],
+};
+
+const sql = {
+  tell: `INSERT INTO told_counts VALUES ($1, $2, $3)
+    ON CONFLICT (process) DO UPDATE SET told_at = excluded.told_at, counts = excluded.counts`,
+  hear: 'SELECT told_at, counts FROM told_counts WHERE process <> $1 AND told_at > $2',
+  leave: 'DELETE FROM told_counts WHERE process = $1 OR told_at < $2',
+} as const;
+
+/** How often the others are told and asked, in milliseconds. */
+const everyMs = 1000;
+/** What a process that has gone had told is forgotten after this time, in milliseconds. */
+const forgottenMs = 3_600_000;
+/** Clients that are remembered, and that are told of at a time: a flood of addresses is bounded. */
+const most = { remembered: 50_000, told: 500 };
+/** The part of its limit that a client has used when the others are told of it. */
+const toldFrom = 1 / 50;
+
+/** What is counted under a key: how much, and until when on the monotonic clock, in milliseconds. */
+interface Count {
+  count: number;
+  readonly until: number;
+  readonly limit: number;
+}
+
+/** What a row says of a key: how much, and for how many milliseconds from when it was told. */
+type Told = Readonly<Record<string, readonly [count: number, leftMs: number]>>;
+
+/** The counts of one gateway, and what the others have told. Asking them is a look into memory. */
+export class ToldCounts implements Omit<MinuteCounts, 'totals'> {
+  readonly #process = randomUUID();
+  readonly #database: Database;
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  readonly #minutes: MinuteCounts;
+  /** In the order in which the windows began. */
+  readonly #windows = new Map<string, Count>();
+  #others = new Map<string, { count: number; until: number }>();
+  #timer: NodeJS.Timeout | undefined;
+  #exchange: Promise<void> | undefined;
+  #hasTold = false;
+  #isFailing = false;
+
+  private constructor(database: Database, { clock, log, minutes }: ToldCountsParts) {
+    this.#database = database;
+    this.#clock = clock;
+    this.#log = log;
+    this.#minutes = minutes;
+  }
+
+  /** Begins to count together with the others. @throws what the database throws */
+  static async open(database: Database, parts: ToldCountsParts): Promise<ToldCounts> {
+    await database.migrate(toldCountMigrations);
+    const counts = new ToldCounts(database, parts);
+    counts.#timer = setInterval(() => void counts.exchange(), everyMs).unref();
+    return counts;
+  }
+
+  /** As `MinuteCounts.take`, with the messages of the others. */
+  take(account: string, limit: number): number {
+    return this.#minutes.take(account, limit - this.#ofOthers(`minute ${account}`));
+  }
+
+  /** As `MinuteCounts.ask`, with the messages of the others. */
+  ask(account: string, limit: number): number {
+    return this.#minutes.ask(account, limit - this.#ofOthers(`minute ${account}`));
+  }
+
+  giveBack(account: string): void {
+    this.#minutes.giveBack(account);
+  }
+
+  /**
+   * Counts one more of a client in its window, unless it is one too many.
+   * @param name what is limited
+   * @returns seconds to the end of the window; 0 where it was counted
+   */
+  takeWindow(name: string, { requests, perSeconds }: WindowLimit, address: string): number {
+    const key = `${name} ${countedAddress(address)}`;
+    const now = this.#clock.monotonic();
+    const own = this.#windows.get(key);
+    const window = own && own.until > now && own.limit === requests ? own : undefined;
+    if ((window?.count ?? 0) + this.#ofOthers(key) >= requests) {
+      const until = window?.until ?? this.#others.get(key)?.until ?? now;
+      return Math.max(1, Math.ceil((until - now) / 1000));
+    }
+    if (window) window.count += 1;
+    else this.#begin(key, { count: 1, until: now + perSeconds * 1000, limit: requests });
+    return 0;
+  }
+
+  /** Tells the others, and hears of them; where one exchange is under way, it is that one. Never rejects. */
+  exchange(): Promise<void> {
+    this.#exchange ??= this.#tellAndHear()
+      .then(() => {
+        this.#isFailing = false;
+      })
+      .catch((err: unknown) => {
+        if (!this.#isFailing) this.#log.warn({ err }, 'counts of the other gateways cannot be read for now');
+        this.#isFailing = true;
+      })
+      .finally(() => {
+        this.#exchange = undefined;
+      });
+    return this.#exchange;
+  }
+
+  /** Ends it; what this gateway has counted is no longer counted by the others. */
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#exchange;
+    await this.#database.run(sql.leave, [this.#process, (await this.#databaseTime()) - forgottenMs]);
+  }
+
+  #ofOthers(key: string): number {
+    const told = this.#others.get(key);
+    return told && told.until > this.#clock.monotonic() ? told.count : 0;
+  }
+
+  #begin(key: string, window: Count): void {
+    this.#windows.delete(key);
+    const now = this.#clock.monotonic();
+    for (const [old, { until }] of this.#windows) {
+      if (until > now && this.#windows.size < most.remembered) break;
+      this.#windows.delete(old);
+    }
+    this.#windows.set(key, window);
+  }
+
+  #counted(): Told {
+    const now = this.#clock.monotonic();
+    const told: Record<string, [number, number]> = {};
+    for (const [account, count] of this.#minutes.totals()) told[`minute ${account}`] = [count, 60_000];
+    let left = most.told;
+    for (const [key, { count, until, limit }] of this.#windows) {
+      if (until <= now || count < limit * toldFrom) continue;
+      told[key] = [count, until - now];
+      left -= 1;
+      if (left === 0) break;
+    }
+    return told;
+  }
+
+  async #tellAndHear(): Promise<void> {
+    const now = await this.#databaseTime();
+    const counted = this.#counted();
+    const isAny = Object.keys(counted).length > 0;
+    if (isAny || this.#hasTold) await this.#database.run(sql.tell, [this.#process, now, JSON.stringify(counted)]);
+    this.#hasTold = isAny;
+    const rows = await this.#database.query(sql.hear, [this.#process, now - forgottenMs]);
+    const others = new Map<string, { count: number; until: number }>();
+    const monotonic = this.#clock.monotonic();
+    for (const row of rows) {
+      const ageMs = Math.max(0, now - Number(row['told_at']));
+      // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a gateway of this very program wrote it
+      for (const [key, [count, leftMs]] of Object.entries(JSON.parse(String(row['counts'])) as Told)) {
+        const until = monotonic + leftMs - ageMs;
+        if (until <= monotonic) continue;
+        const before = others.get(key);
+        others.set(key, { count: count + (before?.count ?? 0), until: Math.max(until, before?.until ?? 0) });
+      }
+    }
+    this.#others = others;
+  }
+
+  /** Milliseconds since 1970 by the clock of the database, which all share. */
+  async #databaseTime(): Promise<number> {
+    return this.#clock.now() - Math.round(await this.#database.aheadMs());
+  }
+}
+
+/** What counts of several gateways are made from. */
+export interface ToldCountsParts {
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Counts the messages of this gateway. */
+  readonly minutes: MinuteCounts;
+}
