@@ -14,6 +14,7 @@ const usage = `Usage: node bench/stores.ts [options]
   --messages N      messages a run (default 6000)
   --sessions N      sessions of the generator (default 50)
   --processes LIST  numbers of processes with PostgreSQL (default 1,2); SQLite serves one
+  --standby         a synchronous standby on this machine as well: a commit is on both before the 250
   --beside NAME=CMD another system, as run.ts takes it
   --out FILE        append every run's JSON line to FILE too
   --seconds N       no further round begins after so long (default 400)`;
@@ -24,6 +25,7 @@ const { values } = parseArgs({
     messages: { type: 'string', default: '6000' },
     sessions: { type: 'string', default: '50' },
     processes: { type: 'string', default: '1,2' },
+    standby: { type: 'boolean', default: false },
     beside: { type: 'string', multiple: true, default: [] },
     out: { type: 'string' },
     seconds: { type: 'string', default: '400' },
@@ -53,6 +55,8 @@ function runOnce(args: readonly string[]): readonly Run[] {
 }
 
 const server = await startPostgres({ fsync: true });
+const standby = values.standby ? await server.addStandby() : undefined;
+if (standby) await server.configure({ synchronous_standby_names: '*' });
 const runs: Run[] = [];
 const began = performance.now();
 try {
@@ -65,6 +69,10 @@ try {
     runs.push(...runOnce(['--processes', values.processes, '--database', database]));
   }
 } finally {
+  if (standby) {
+    await server.configure({ synchronous_standby_names: '' });
+    await standby.remove();
+  }
   await server.remove();
 }
 process.stdout.write(
