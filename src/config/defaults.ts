@@ -36,8 +36,8 @@ export const spoolLimits = {
   failedBytes: 1_073_741_824,
 } as const;
 
-/** D53. The numbers are of each account. */
-export const events = { keepDays: 30, perAccount: 1_000_000, refusalsPerAccount: 50_000 } as const;
+/** D53. The number is of each account. */
+export const events = { keepDays: 30, perAccount: 1_000_000 } as const;
 
 /** D53a. Of the messages themselves nothing is kept unless the operator says otherwise. */
 export const journal = {
@@ -79,9 +79,6 @@ export const bounces = {
   messagesPerMinute: 15_000,
 } as const;
 
-/** RFC 8460 §4.1: reports are delivered after some hours. */
-export const tlsReportDelayMinutes = 240;
-
 /** Connections that a route has open at once to one next hop. */
 export const connections = 10;
 
@@ -114,8 +111,6 @@ export const http = {
   tlsListen: '127.0.0.1:8443',
   apiHosts: ['127.0.0.1', 'localhost'],
   limits: { connections: 10_000, connectionsPerAddress: 500 },
-  /** Limits of the admin listener alone. */
-  adminLimits: { connections: 1000, connectionsPerAddress: 100 },
 } as const;
 
 /** D40a. */

@@ -9,8 +9,6 @@ const { Optional, Record, Union } = Type;
 
 const count = value.integer(1, 1_000_000);
 
-const connectionLimits = value.object({ connections: Optional(count), connectionsPerAddress: Optional(count) });
-
 /** `http`. */
 export const http = value.object({
   listen: Optional(value.listen),
@@ -20,8 +18,7 @@ export const http = value.object({
   docsBaseUrl: Optional(value.url('http', 'https')),
   metricsTokenEnv: Optional(value.variableName),
   metricsTokenFile: Optional(value.filePath),
-  limits: Optional(connectionLimits),
-  adminLimits: Optional(connectionLimits),
+  limits: Optional(value.object({ connections: Optional(count), connectionsPerAddress: Optional(count) })),
 });
 
 /** `console`. */

@@ -56,9 +56,6 @@ export const smtp = value.object({
 /** `bounces`: limits of the bounce listeners (D40a). */
 export const bounces = value.object({
   tokenDays: Optional(value.integer(1, 365, 'days')),
-  messageBytes: Optional(value.integer(65_536, 16_777_216, 'octets')),
-  connections: Optional(count),
-  connectionsPerAddress: Optional(count),
   messagesPerMinute: Optional(value.integer(1, 1_000_000)),
 });
 
@@ -182,7 +179,6 @@ export const spool = value.object({
 
 /** `reports`: those to senders about their mail (RFC 3464). */
 export const reports = value.object({
-  perMessage: Optional(value.integer(0, 10_000)),
   perAddressPerDay: Optional(value.integer(0, 1_000_000)),
   perAccountPerDay: Optional(value.integer(0, 10_000_000)),
   gatherSeconds: Optional(value.integer(0, 86_400, 'seconds')),
@@ -194,7 +190,6 @@ export const reports = value.object({
 export const events = value.object({
   keepDays: Optional(value.integer(1, 3650, 'days')),
   perAccount: Optional(heldMessages),
-  refusalsPerAccount: Optional(heldMessages),
 });
 
 /** `journal`: what is kept of each message for the console. */
@@ -211,7 +206,6 @@ export const tlsReports = value.object({
   enabled: Optional(value.boolean),
   organization: Optional(value.words),
   contact: Optional(value.words),
-  delayMinutes: Optional(value.integer(0, 1440, 'minutes')),
   allowPrivate: Optional(value.list(value.network)),
 });
 

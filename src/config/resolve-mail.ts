@@ -115,13 +115,12 @@ export function resolveTlsReports(
   { tlsReports, platform }: Contents,
   routes: readonly Pick<Route, 'type'>[],
 ): TlsReportSettings {
-  const { enabled, organization, contact, delayMinutes, allowPrivate } = tlsReports;
+  const { enabled, organization, contact, allowPrivate } = tlsReports;
   const domain = domainOf(platform.domain ?? defaults.platform.domain);
   return {
     enabled: enabled ?? routes.some(({ type }) => type === 'mx'),
     organization: organization ?? domain,
     contact: contact ?? `postmaster@${domain}`,
-    delayMinutes: delayMinutes ?? defaults.tlsReportDelayMinutes,
     allowPrivate: networksOf(allowPrivate),
   };
 }
@@ -162,7 +161,6 @@ export function resolveHttp(resolving: Resolving): HttpSettings {
     ...(http.docsBaseUrl === undefined ? {} : { docsBaseUrl: http.docsBaseUrl.replace(/\/$/, '') }),
     ...metricsTokenOf(resolving),
     limits: { ...defaults.http.limits, ...http.limits },
-    adminLimits: { ...defaults.http.adminLimits, ...http.adminLimits },
   };
 }
 

@@ -38,7 +38,6 @@ export interface EventSettings {
   /** Beyond the expiry of a message. */
   readonly keepDays: number;
   readonly perAccount: number;
-  readonly refusalsPerAccount: number;
 }
 
 /** What the journal keeps (D53a). */
@@ -81,8 +80,6 @@ export interface HttpSettings {
   /** The token for /metrics. If absent, anybody who reaches /metrics may read it. */
   readonly metricsToken?: MetricsTokenSettings;
   readonly limits: ConnectionLimits;
-  /** Connections to the admin listener, which `limits` does not count. */
-  readonly adminLimits: ConnectionLimits;
 }
 
 /** The console's slice. */

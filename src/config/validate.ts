@@ -4,7 +4,8 @@ import { createRequire } from 'node:module';
 import { closest } from '../base/closest.ts';
 import { fitsPlainly } from '../base/schema/fits-plainly.ts';
 import type * as SchemaJudging from '../base/schema-judge.ts';
-import { type ConfigFault, type ConfigPath, kindOf, quote } from './fault.ts';
+import { type ConfigFault, type ConfigPath, formatPath, kindOf, quote } from './fault.ts';
+import { removedKeyText } from './removed-keys.ts';
 import { type FileContents, schema } from './schema.ts';
 
 /** The members of a schema's node that this file reads. */
@@ -70,11 +71,14 @@ function placeOf(top: Place, instancePath: string): Place | undefined {
 }
 
 function unknownKey(place: Place, key: string): ConfigFault {
+  const path = [...place.path, key];
+  const removed = removedKeyText(formatPath(path));
+  if (removed !== undefined) return { path, text: removed, atKey: true };
   const known = Object.keys(place.node.properties ?? {});
   const near = closest(key, known);
   const others = known.length > 0 ? `want one of ${known.join(', ')}` : `want ${place.node.keyWant ?? 'a name'}`;
   const hint = near ? `did you mean "${near}"?` : others;
-  return { path: [...place.path, key], text: `unknown key; ${hint}`, atKey: true };
+  return { path, text: `unknown key; ${hint}`, atKey: true };
 }
 
 function missingKey(place: Place, key: string): ConfigFault {

@@ -10,14 +10,14 @@ import type { DueTimes, TlsReportStore } from './tls-report-store.ts';
 /** What counting needs. */
 export interface SessionCountsParts {
   readonly store: Pick<TlsReportStore, 'add' | 'isFull'>;
-  /** Asked for each day's reports, since a reload may change it. */
-  readonly delayMinutes: () => number;
   readonly clock: Clock;
   readonly log: Logger;
   /** A random number from 0 up to, not including, 1. */
   readonly random: () => number;
   /** Kinds in memory; absent: 10,000. */
   readonly mostKinds?: number;
+  /** A report is sent at a random moment up to so many minutes after the end of its day; absent: four hours. */
+  readonly delayMinutes?: number;
 }
 
 interface Counted {
@@ -89,8 +89,8 @@ export class SessionCounts {
 
   /** RFC 8460 §4.1: some time after the end of the day, so that not all reports arrive at the same moment. */
   #timesOf(day: string): DueTimes {
-    const { delayMinutes, random, clock } = this.#parts;
-    const delay = graceMs + Math.floor(random() * delayMinutes() * 60_000);
+    const { delayMinutes = 240, random, clock } = this.#parts;
+    const delay = graceMs + Math.floor(random() * delayMinutes * 60_000);
     // Where counts of an earlier day come late, their report begins now.
     const dueAt = (day === dayOf(clock.now()) ? endOfDay(day) : Math.max(endOfDay(day), clock.now())) + delay;
     return { dueAt, giveUpAt: dueAt + triedMs };

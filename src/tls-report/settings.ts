@@ -8,8 +8,6 @@ export interface TlsReportSettings {
   readonly organization: string;
   /** An address for questions. */
   readonly contact: string;
-  /** Each report is sent at a random moment within so many minutes after the end of its day. */
-  readonly delayMinutes: number;
   /** Networks in which hosts that take reports by HTTPS may be although they are private. */
   readonly allowPrivate: readonly string[];
 }

@@ -25,6 +25,9 @@ import type { ProxyRoutes } from './live/live-proxy.ts';
 import type { Mail } from './mail.ts';
 import type { Webhooks } from './webhooks.ts';
 
+/** Connections to the admin listener, which `http.limits` does not count, so that it answers when the others are full. */
+const adminLimits = { connections: 1000, connectionsPerAddress: 100 } as const;
+
 /** What the HTTP side is made from. */
 export interface HttpParts {
   /** The processes that share the work; absent: there is one. */
@@ -87,7 +90,7 @@ export function httpAppParts(parts: HttpParts): HttpAppParts {
     ...consoleOf(parts),
     limits: config.http.limits,
     ...(group ? { sharedConnections: (door) => group.connections(door) } : {}),
-    ...(config.http.adminListen ? { admin: { limits: config.http.adminLimits } } : {}),
+    ...(config.http.adminListen ? { admin: { limits: adminLimits } } : {}),
     ...(config.http.metricsToken ? { metricsToken: { sha256: config.http.metricsToken.sha256 } } : {}),
   };
 }

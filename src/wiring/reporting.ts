@@ -127,8 +127,7 @@ export async function openTlsResults({
   log,
 }: Pick<OwnMailParts, 'live' | 'clock' | 'log'> & { readonly database: Database }): Promise<TlsResults> {
   const store = await openTlsReportStore(database);
-  const delayMinutes = (): number => live.current.config.tlsReports.delayMinutes;
-  const counts = new SessionCounts({ store, delayMinutes, clock, log, random: Math.random });
+  const counts = new SessionCounts({ store, clock, log, random: Math.random });
   const count = (result: TlsResult): void => {
     if (live.current.config.tlsReports.enabled) counts.count(result);
   };

@@ -72,7 +72,6 @@ const changes: Changes<Config> = {
     docsBaseUrl: 'http',
     metricsToken: 'http',
     limits: 'limits',
-    adminLimits: 'limits',
   },
   console: 'console',
   delivery: {

@@ -39,10 +39,10 @@ describe('the address', () => {
     );
   });
 
-  test('its limits', () => {
-    expect(loadYaml('').http.adminLimits).toEqual({ connections: 1000, connectionsPerAddress: 100 });
-    const { http } = loadYaml('http: { adminLimits: { connections: 5 } }');
-    expect(http.adminLimits).toEqual({ connections: 5, connectionsPerAddress: 100 });
+  test('its limits are fixed', () => {
+    expect(() => loadYaml('http: { adminLimits: { connections: 5 } }')).toThrow(
+      'http.adminLimits: is gone since 0.1.0: the admin listener has at most 1000 connections, 100 from one address; take the key out',
+    );
   });
 });
 

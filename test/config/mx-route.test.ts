@@ -100,19 +100,16 @@ test('reports of TLS are on where a route goes by MX, and can be switched', () =
     enabled: false,
     organization: 'mail.corp.test',
     contact: 'postmaster@mail.corp.test',
-    delayMinutes: 240,
     allowPrivate: [],
   });
   expect(loadYaml('', { POSTERN_RELAY: 'mx' }).tlsReports.enabled).toBe(true);
   const routes = 'routes: [{ name: out, type: mx }]';
   expect(loadYaml(`${routes}\ntlsReports: { enabled: false }`).tlsReports.enabled).toBe(false);
-  const said =
-    'tlsReports: { organization: Corp, contact: tls@corp.test, delayMinutes: 0, allowPrivate: [10.0.0.0/8] }';
+  const said = 'tlsReports: { organization: Corp, contact: tls@corp.test, allowPrivate: [10.0.0.0/8] }';
   expect(loadYaml(`${routes}\n${said}`).tlsReports).toEqual({
     enabled: true,
     organization: 'Corp',
     contact: 'tls@corp.test',
-    delayMinutes: 0,
     allowPrivate: ['10.0.0.0/8'],
   });
 });

@@ -102,7 +102,6 @@ export async function startTlsReporting(
     enabled: true,
     organization: 'Example Platform',
     contact: 'postmaster@platform.example',
-    delayMinutes: 60,
     allowPrivate,
     platformDomain: 'platform.example',
   };
@@ -111,8 +110,7 @@ export async function startTlsReporting(
     const database = await openDatabase(join(folder, 'reports.db'));
     onTestFinished(() => database.close());
     const store = await openTlsReportStore(database);
-    const delayMinutes = (): number => settings.delayMinutes;
-    const counts = new SessionCounts({ store, delayMinutes, clock, log, random: () => 0.5, ...changes });
+    const counts = new SessionCounts({ store, delayMinutes: 60, clock, log, random: () => 0.5, ...changes });
     const lookup = createDnsLookup({ servers: [dns.address], clock, tryMs: 200 });
     const judge = createAddressJudge({ allowPrivate, ownDoors: () => [] });
     const reporter = createTlsReporter({

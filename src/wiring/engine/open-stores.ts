@@ -31,6 +31,9 @@ export async function openDatabaseOf(config: Config, options: OpenDatabaseOption
   return await (await engineOf(config)).openDatabase(options);
 }
 
+/** How many refusals of one account are kept, as events and in the journal. */
+export const refusalsPerAccount = 50_000;
+
 /**
  * An event is kept until a message accepted with it has expired and `keepDays` have passed since, so that a message's first
  * event is still there as long after its last outcome (D53).
@@ -39,7 +42,7 @@ function eventLimits({ events, delivery }: Config): EventLimits {
   return {
     ageMilliseconds: events.keepDays * 86_400_000 + delivery.retry.expireAfterSeconds * 1000,
     mail: events.perAccount,
-    refusals: events.refusalsPerAccount,
+    refusals: refusalsPerAccount,
   };
 }
 

@@ -6,7 +6,7 @@ import type { Config } from '../../config.ts';
 import type { GaugeSource, MetricFamily } from '../../http/metrics.ts';
 import type { Journal, Removed } from '../../journal/journal.ts';
 import type { ContentGauge } from '../../spool/journal/content-gauge.ts';
-import { engineOf } from '../engine/open-stores.ts';
+import { engineOf, refusalsPerAccount } from '../engine/open-stores.ts';
 import { JournalTender } from './journal-tender.ts';
 
 /** A journal that is tended. */
@@ -27,7 +27,7 @@ export interface TendedJournal {
  * @throws Error where it cannot be opened
  */
 export async function openJournal(
-  config: Pick<Config, 'database' | 'dataDir' | 'journal' | 'events'>,
+  config: Pick<Config, 'database' | 'dataDir' | 'journal'>,
   parts: {
     readonly gauge: ContentGauge;
     readonly caughtUp: () => Promise<void>;
@@ -35,8 +35,7 @@ export async function openJournal(
     readonly log: Logger;
   },
 ): Promise<TendedJournal> {
-  const { journal: settings, events } = config;
-  const limits = { ...settings, refusals: events.refusalsPerAccount };
+  const limits = { ...config.journal, refusals: refusalsPerAccount };
   const removed: Record<Removed, number> = { aged: 0, refusals: 0, content: 0 };
   const onRemoved = (kind: Removed, count: number): void => void (removed[kind] += count);
   const engine = await engineOf(config);
