@@ -6,10 +6,10 @@ import {
   headerCatalogue,
   type OverSmtp,
   type ValueRule,
-} from './header-catalogue.ts';
-import { type HttpRejection, httpRejections, type Rejection, rejections } from './rejections.ts';
-import { MAX_RECEIVED } from './trace.ts';
-import { headerLimits } from './value-rules.ts';
+} from '../../src/policy/header-catalogue.ts';
+import { type HttpRejection, httpRejections, type Rejection, rejections } from '../../src/policy/rejections.ts';
+import { MAX_RECEIVED } from '../../src/policy/trace.ts';
+import { headerLimits } from '../../src/policy/value-rules.ts';
 
 type Row = readonly string[];
 
