@@ -209,7 +209,6 @@ const mayImport: Record<string, readonly string[]> = {
   processes: ['gateway.ts', 'wiring/*', '*'],
   'cli/command': ['wiring', 'wiring/engine', 'config.ts', 'accounts', 'base/*'],
   'cli/queue': ['cli/command', 'wiring', 'wiring/engine', 'config.ts', 'deliver', 'spool/*', 'mail/*', 'base/*'],
-  'cli/webhook': [
     'cli/command',
     'wiring',
     'wiring/engine',

@@ -7,8 +7,7 @@ import { takeBackup } from '../backup/take-backup.ts';
 import { UsageError } from '../base/errors.ts';
 import type { Config } from '../config.ts';
 import { tableVersions } from '../wiring/table-versions.ts';
-import { type CommandIo, configOption, defineCommand } from './command/command.ts';
-import { configExitCode, configFor } from './command/load-config.ts';
+import { type CommandIo, defineCommand } from './command/command.ts';
 
 /** Milliseconds before the first line of progress, and from one line to the next. */
 const tellEveryMs = 1000;
@@ -42,20 +41,18 @@ export const backupCommand = defineCommand({
   name: 'backup',
   summary: 'Write the queue and all other state into one file, online',
   synopsis: 'FILE',
-  arguments: { min: 1, max: 1 },
   details: `${whatItHolds}
 
 The file is of one moment, though mail flows meanwhile; a message that is delivered while the backup is taken may be left
 out. It appears whole and with mode 0600, or not at all. It has the text of mail in it: keep it as you keep mail.`,
-  options: { force: { summary: 'replace FILE where it is there' }, ...configOption },
+  options: { force: { summary: 'replace FILE where it is there' } },
   examples: ['postern backup /backup/postern-$(date +%F).db'],
   exitCodes: {
     1: 'FILE is there already or cannot be written, or a message was damaged and is left out',
-    ...configExitCode,
   },
-  async run({ options, args: [file = ''] }, io) {
+  async run({ options, args: [file = ''], readConfig }, io) {
     const made = await takeBackup({
-      ...places(configFor(io, options.config)),
+      ...places(readConfig()),
       target: resolve(io.cwd, file),
       force: options.force === true,
       now: Date.now(),
@@ -75,7 +72,6 @@ export const restoreCommand = defineCommand({
   name: 'restore',
   summary: 'Put a backup into the data folder; no server may run on it',
   synopsis: 'FILE',
-  arguments: { min: 1, max: 1 },
   details: `${whatItHolds}
 
 FILE is read whole and checked before anything is changed. What was queued when the backup was taken is sent again by the
@@ -83,16 +79,14 @@ next start, also what has been delivered since. Run it as the user that the serv
 the backup.`,
   options: {
     force: { summary: 'replace the database of a data folder that has one with something in it' },
-    ...configOption,
   },
   examples: ['postern restore /backup/postern-2026-11-22.db'],
   exitCodes: {
     1: 'FILE is no backup or is damaged, a server runs, or the data folder has something and --force is not given',
-    ...configExitCode,
   },
-  run({ options, args: [file = ''] }, io) {
+  run({ options, args: [file = ''], readConfig }, io) {
     const { messages, bodies } = restoreBackup({
-      ...places(configFor(io, options.config)),
+      ...places(readConfig()),
       file: resolve(io.cwd, file),
       versions: tableVersions,
       force: options.force === true,

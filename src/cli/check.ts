@@ -23,8 +23,8 @@ import { escapedText } from '../report/print.ts';
 import { offlineSubmission } from '../report/rehearse.ts';
 import { build, examine, examineObserved, type ObservedVerdict } from '../submit.ts';
 import { buildParts } from '../wiring/build-parts.ts';
-import { type CommandIo, configOption, defineCommand, table } from './command/command.ts';
-import { configFor } from './command/load-config.ts';
+import { type CommandIo, defineCommand, table } from './command/command.ts';
+import { counted } from './command/printable.ts';
 import { namedPaths, namesArchive, rehearseArchive } from './rehearsal.ts';
 
 /** The verdict on one file. */
@@ -97,10 +97,6 @@ function printable(text: string): string {
   return escapeCharacters(text, /[^\x20-\x7e]/g);
 }
 
-function counted(count: number, what: string): string {
-  return `${count} ${what}${count === 1 ? '' : 's'}`;
-}
-
 /** The reasons for which the message would be refused, with the policy enforced or, where that was asked, observed. */
 function reasonsOf({ violations, observed }: Verdict): readonly Violation[] {
   return observed?.violations ?? violations;
@@ -155,7 +151,7 @@ export const checkCommand = defineCommand({
   name: 'check',
   summary: 'Judge messages as the gateway would: each header’s verdict with its rule; nothing is sent',
   synopsis: 'FILE...',
-  arguments: { min: 1, max: 10_000 },
+  most: 10_000,
   details: `A FILE of - is standard input. A file with line ends of LF alone is read as if they were CRLF.
 Of a folder, a Maildir or an mbox file every message is judged and a report is printed: what would be refused, by
 mailer, how often, and the configuration or the change in the program that cures it.`,
@@ -176,7 +172,6 @@ mailer, how often, and the configuration or the change in the program that cures
     report: { summary: 'print the report for message files too' },
     apply: { summary: 'judge again with the configuration that the report proposes, and tell both shares' },
     json: { summary: 'one JSON object a file; one for a report' },
-    ...configOption,
   },
   examples: [
     'postern check message.eml',
@@ -190,8 +185,8 @@ mailer, how often, and the configuration or the change in the program that cures
     1: 'a message would be refused',
     78: 'the configuration is wrong, or a key that --as-sent needs is missing',
   },
-  run: async ({ options, args }, io) => {
-    const config = configFor(io, options.config);
+  run: async ({ options, args, readConfig }, io) => {
+    const config = readConfig();
     const accounts = createAccounts({ accounts: config.accounts, tokens: [], clock: systemClock });
     const submitter = findSubmitter(config, accounts, options.as);
     const paths = {

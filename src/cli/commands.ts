@@ -38,11 +38,11 @@ export const commands = {
   },
   webhook: {
     summary: 'Look at and change the endpoints that are told what happens to mail',
-    load: async () => (await import('./webhook/webhook.ts')).webhookCommands,
+    load: async () => (await import('./webhook.ts')).webhookCommands,
   },
   dkim: {
     summary: 'Make signing keys and print their DNS records',
-    load: async () => (await import('./dkim.ts')).dkimCommands,
+    load: async () => (await import('./keys.ts')).dkimCommands,
   },
   keys: {
     summary: 'Make the key that authenticates the addresses of bounces',
@@ -50,7 +50,7 @@ export const commands = {
   },
   cert: {
     summary: 'Make self-signed certificates',
-    load: async () => (await import('./cert.ts')).certCommands,
+    load: async () => (await import('./keys.ts')).certCommands,
   },
   domain: {
     summary: 'Print the DNS records of sending domains, and check them',
@@ -70,7 +70,7 @@ export const commands = {
   },
   db: {
     summary: 'Look how the database is',
-    load: async () => (await import('./database/db.ts')).dbCommands,
+    load: async () => (await import('./database/db-check.ts')).dbCommands,
   },
   proxy: {
     summary: 'List the proxy applications, or take them to another proxy',

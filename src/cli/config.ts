@@ -12,7 +12,7 @@ import { shownConfig } from '../wiring/console/shown-config.ts';
 import { checkApplications } from '../wiring/load-settings.ts';
 import { configOption, defineCommand, table } from './command/command.ts';
 import { defineGroup } from './command/command-table.ts';
-import { configFor } from './command/load-config.ts';
+import { counted } from './command/printable.ts';
 
 const exitCodes = {
   78: 'the configuration is wrong; every fault is told with file, line, column, path and what is wanted',
@@ -20,10 +20,6 @@ const exitCodes = {
 
 function names(list: readonly string[]): string {
   return list.length === 0 ? 'none' : list.join(', ');
-}
-
-function counted(count: number, what: string): string {
-  return `${count} ${what}${count === 1 ? '' : 's'}`;
 }
 
 /** What keeps mail from the recipients it names, for the summary. */
@@ -73,7 +69,6 @@ const check = defineCommand({
   name: 'check',
   summary: 'Check a configuration file together with the environment',
   synopsis: '[FILE]',
-  arguments: { min: 0, max: 1 },
   details:
     'Reads FILE (or what --config, POSTERN_CONFIG or config/postern.yaml name) and prints "ok" with a summary and the\n' +
     'warnings, or every fault on standard error, with the warnings behind them. What "serve" would need is looked at, too:\n' +
@@ -88,8 +83,8 @@ const check = defineCommand({
     'POSTERN_RELAY=smtp://mail.example:25 postern config check',
   ],
   exitCodes,
-  async run({ options, args }, io) {
-    const config = configFor(io, args[0] ?? options.config);
+  async run({ options, args, readConfig }, io) {
+    const config = readConfig(args[0]);
     const applications = await applicationFaults(config);
     const secrets = options['no-files'] ? [] : missingSecrets(config, io.env);
     const files = options['no-files'] ? { faults: [], warnings: [] } : checkFiles(config, systemClock.now());
@@ -108,24 +103,16 @@ const show = defineCommand({
   name: 'show',
   summary: 'Print what the file, the environment and the defaults come to',
   synopsis: '[FILE]',
-  arguments: { min: 0, max: 1 },
   details: 'YAML as the gateway reads it: defaults filled in, paths absolute, secrets hidden.',
   options: configOption,
   examples: ['postern config show', 'postern config show --config staging.yaml'],
   exitCodes,
-  run({ options, args }, io) {
-    const shown = shownConfig(configFor(io, args[0] ?? options.config));
+  run({ args, readConfig }, io) {
+    const shown = shownConfig(readConfig(args[0]));
     io.stdout.write(stringify(shown, { lineWidth: 120, aliasDuplicateObjects: false }));
     return Promise.resolve(0);
   },
 });
 
 /** The commands about the configuration. */
-export const configCommands = defineGroup(
-  'config',
-  { summary: 'Check the configuration, or show what it comes to' },
-  {
-    check: { summary: check.summary, load: () => Promise.resolve(check) },
-    show: { summary: show.summary, load: () => Promise.resolve(show) },
-  },
-);
+export const configCommands = defineGroup('config', 'Check the configuration, or show what it comes to', [check, show]);

@@ -6,17 +6,16 @@ import { checkRecords, type DnsSettings, systemDns } from '../admin/check-record
 import { type DnsRecord, domainRecords, platformRecords } from '../admin/domain-records.ts';
 import type { RecordCheck } from '../admin/judge-record.ts';
 import { closest } from '../base/closest.ts';
-import { errorCode, errorMessage, UsageError } from '../base/errors.ts';
+import { UsageError } from '../base/errors.ts';
 import { dkimKeyFile } from '../bootstrap/key-paths.ts';
 import type { Config } from '../config.ts';
-import { asciiDomain } from '../mail/address/domain.ts';
 import { parseSigningKey } from '../sign/dkim-key.ts';
 import type { SigningKey } from '../sign/signed.ts';
 import { recordFacts } from '../wiring/build-parts.ts';
-import { type CommandIo, configOption, defineCommand } from './command/command.ts';
+import { type CommandIo, defineCommand } from './command/command.ts';
 import { defineGroup } from './command/command-table.ts';
-import { configExitCode, configFor } from './command/load-config.ts';
 import { printable } from './command/printable.ts';
+import { domainOf, keyFault } from './keys.ts';
 
 /** The records of a domain, and keys that could not be read. */
 interface Published {
@@ -33,8 +32,7 @@ function keysOf(config: Config, domain: string, names: readonly DkimKeyName[]) {
     try {
       return [parseSigningKey({ domain, selector, algorithm, pem: readFileSync(file, 'utf8') })];
     } catch (error) {
-      const remedy = `is missing; make it: postern dkim keygen ${domain} --selector ${selector} --algorithm ${algorithm}`;
-      problems.push(`${file}${errorCode(error) === 'ENOENT' ? ` ${remedy}` : `: ${errorMessage(error)}`}`);
+      problems.push(keyFault(file, { domain, selector, algorithm }, error));
       return [];
     }
   });
@@ -116,7 +114,6 @@ const records = defineCommand({
   name: 'records',
   summary: 'Print what to publish in DNS, as lines of a zone file',
   synopsis: '[DOMAIN]',
-  arguments: { min: 0, max: 1 },
   details:
     "DOMAIN is a sending domain or the platform's domain; without it, all. DKIM is read from the keys under certsDir; SPF\n" +
     'names the smarthosts of the routes, and is a suggestion where they send from other addresses; DMARC is the weakest\n' +
@@ -125,20 +122,18 @@ const records = defineCommand({
     check: { summary: 'ask DNS what it answers now' },
     server: { value: 'ADDRESS', summary: "the name server to ask (default: the machine's own)" },
     json: { summary: 'one JSON object a domain' },
-    ...configOption,
   },
   examples: [
     'postern domain records',
     'postern domain records example.com --check',
     'postern domain records example.com --check --server 192.0.2.53',
   ],
-  exitCodes: { 1: 'a key is missing or wrong, or a record that was checked is not ok', ...configExitCode },
-  async run({ options, args: [given] }, io) {
-    const wanted = given === undefined ? undefined : asciiDomain(given);
-    if (given !== undefined && wanted === undefined) throw new UsageError(`got "${given}", want a domain name`);
+  exitCodes: { 1: 'a key is missing or wrong, or a record that was checked is not ok' },
+  async run({ options, args: [given], readConfig }, io) {
+    const wanted = given === undefined ? undefined : domainOf(given);
     const dns = options.check ? dnsFor(options.server) : undefined;
     let exitCode = 0;
-    for (const one of publishedBy(configFor(io, options.config), wanted)) {
+    for (const one of publishedBy(readConfig(), wanted)) {
       const checks = dns && (await checkRecords(one.records, dns));
       if (options.json) io.stdout.write(jsonOf(one, checks));
       else print(io, one, checks);
@@ -150,8 +145,6 @@ const records = defineCommand({
 });
 
 /** The commands about sending domains. */
-export const domainCommands = defineGroup(
-  'domain',
-  { summary: 'Print the DNS records of sending domains, and check them' },
-  { records: { summary: records.summary, load: () => Promise.resolve(records) } },
-);
+export const domainCommands = defineGroup('domain', 'Print the DNS records of sending domains, and check them', [
+  records,
+]);

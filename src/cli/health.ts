@@ -2,18 +2,11 @@
 
 import { request } from 'node:http';
 import { errorMessage } from '../base/errors.ts';
-import { formatHostPort, type HostPort } from '../config/addresses.ts';
-import { configOption, defineCommand } from './command/command.ts';
-import { configExitCode, configFor } from './command/load-config.ts';
+import { formatHostPort, type HostPort, reachable } from '../config/addresses.ts';
+import { defineCommand } from './command/command.ts';
 
 /** How long the server may take to answer, in milliseconds: less than a container's health check waits for the command. */
 const patienceMs = 4000;
-
-/** The address by which a listener is reached from its own machine. */
-function reachable({ host, port }: HostPort): HostPort {
-  if (host === '0.0.0.0') return { host: '127.0.0.1', port };
-  return host === '::' ? { host: '::1', port } : { host, port };
-}
 
 /** Asks for /readyz. @returns the HTTP status. @throws the system's error, or an error saying that no answer came */
 function readiness({ host, port }: HostPort): Promise<number> {
@@ -33,15 +26,13 @@ function readiness({ host, port }: HostPort): Promise<number> {
 export const healthCommand = defineCommand({
   name: 'health',
   summary: 'Ask the server of this configuration whether it is ready',
-  synopsis: '',
-  arguments: { min: 0, max: 0 },
   details: `Asks for /readyz on the address of http.listen, as file and environment have it. The health check of the container
 image is this command.`,
-  options: { ...configOption },
+  options: {},
   examples: ['postern health', 'postern health --config /etc/postern/postern.yaml'],
-  exitCodes: { 1: 'it is not ready, or does not answer', ...configExitCode },
-  async run({ options }, io) {
-    const { listen } = configFor(io, options.config).http;
+  exitCodes: { 1: 'it is not ready, or does not answer' },
+  async run({ readConfig }, io) {
+    const { listen } = readConfig().http;
     const address = reachable(listen);
     const url = `http://${formatHostPort(address)}/readyz`;
     const fail = (why: string): number => {

@@ -4,9 +4,9 @@ import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parseDocument } from 'yaml';
 import { ConfigurationError } from '../base/errors.ts';
+import type { Config } from '../config.ts';
 import { askToReload } from '../wiring/server-socket.ts';
-import { type CommandIo, configOption, defineCommand } from './command/command.ts';
-import { configFor } from './command/load-config.ts';
+import { type CommandIo, defineCommand } from './command/command.ts';
 
 /** The data folder that a faulty configuration file names, or the default where that cannot be read from it. */
 function namedDataDir(io: CommandIo, option: string | undefined): string {
@@ -22,9 +22,13 @@ function namedDataDir(io: CommandIo, option: string | undefined): string {
 }
 
 /** The data folder, and what is wrong with the configuration where it cannot be read. */
-function placeOf(io: CommandIo, option: string | undefined): { dataDir: string; fault?: ConfigurationError } {
+function placeOf(
+  io: CommandIo,
+  option: string | undefined,
+  readConfig: () => Config,
+): { dataDir: string; fault?: ConfigurationError } {
   try {
-    return { dataDir: configFor(io, option).dataDir };
+    return { dataDir: readConfig().dataDir };
   } catch (error) {
     if (!(error instanceof ConfigurationError)) throw error;
     return { dataDir: namedDataDir(io, option), fault: error };
@@ -35,20 +39,18 @@ function placeOf(io: CommandIo, option: string | undefined): { dataDir: string; 
 export const reloadCommand = defineCommand({
   name: 'reload',
   summary: 'Let the running server read configuration and keys again',
-  synopsis: '',
-  arguments: { min: 0, max: 0 },
   details: `The server is found by its data folder, in which it has the socket postern.sock. It reads the file that it was
 started with, under the environment that it was started with, and takes everything on or nothing: with a fault in it
 nothing changes, and the faults are printed here. Connections stay. What only a restart can change (dataDir, certsDir,
 database, spool, http.listen, http.tlsListen, http.adminListen) is a fault. SIGHUP to the server does the same and tells its log.`,
-  options: configOption,
+  options: {},
   examples: ['postern reload', 'postern reload --config /etc/postern/postern.yaml'],
   exitCodes: {
     1: 'no server runs on the data folder, or it gave no answer',
     78: 'the configuration has faults: nothing has changed',
   },
-  async run({ options }, io) {
-    const { dataDir, fault } = placeOf(io, options.config);
+  async run({ options, readConfig }, io) {
+    const { dataDir, fault } = placeOf(io, options.config, readConfig);
     const outcome = await askToReload(dataDir);
     if (!outcome) {
       if (fault) throw fault;

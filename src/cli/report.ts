@@ -8,8 +8,7 @@ import type { CredentialReport } from '../report/findings.ts';
 import { counted, credentialJson, credentialText, printableJson } from '../report/print.ts';
 import { findingsOfEvents } from '../report/read-events.ts';
 import { chooseAccount } from './command/choose-account.ts';
-import { type CommandIo, configOption, defineCommand } from './command/command.ts';
-import { configExitCode } from './command/load-config.ts';
+import { type CommandIo, defineCommand } from './command/command.ts';
 import { ProgressLine } from './command/progress-line.ts';
 import { parseSpan } from './command/span.ts';
 import { withQueue } from './queue/open-queue.ts';
@@ -27,8 +26,6 @@ export function printCredentials(reports: readonly CredentialReport[], io: Comma
 export const reportCommand = defineCommand({
   name: 'report',
   summary: 'Tell what was refused, by credential and mailer, and the configuration that cures it',
-  synopsis: '',
-  arguments: { min: 0, max: 0 },
   details: `Reads the stored events beside a running server. Each reason has the lines of configuration or the change in the
 program that cures it; under each credential stand the lines that cure all together, its present ones among them.`,
   options: {
@@ -36,13 +33,11 @@ program that cures it; under each credential stand the lines that cure all toget
     account: { value: 'ACCOUNT', summary: 'only of this account, by name or id' },
     credential: { value: 'NAME', summary: 'only of this credential' },
     json: { summary: 'one JSON object a credential and line' },
-    ...configOption,
   },
   examples: ['postern report --since 7d', 'postern report --account dev --credential cron --json'],
-  exitCodes: configExitCode,
-  run: ({ options }, io) => {
+  run: ({ options, readConfig }, io) => {
     const since = Date.now() - parseSpan(options.since ?? '7d', '--since');
-    return withQueue(options.config, io, async ({ spool, config }) => {
+    return withQueue(readConfig(), async ({ spool, config }) => {
       const account = options.account === undefined ? undefined : chooseAccount(config, options.account);
       const { credential } = options;
       if (account && credential !== undefined && !account.credentials.has(credential))

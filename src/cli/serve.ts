@@ -16,7 +16,7 @@ import type { Server } from '../processes/server.ts';
 import { openDatabaseOf } from '../wiring/engine/open-stores.ts';
 import { openServerSocket } from '../wiring/server-socket.ts';
 import { renderBanner, renderSignIn, renderTokenNote } from './banner.ts';
-import { type CommandIo, configOption, defineCommand } from './command/command.ts';
+import { type CommandIo, defineCommand } from './command/command.ts';
 import { startWaiting } from './start-waiting.ts';
 
 /** How long the last lines of the log may take to be written before the process ends, in milliseconds. */
@@ -251,8 +251,6 @@ function configOf(
 export const serveCommand = defineCommand({
   name: 'serve',
   summary: 'Run the gateway in the foreground until SIGTERM',
-  synopsis: '',
-  arguments: { min: 0, max: 0 },
   details: `With the shipped configuration: SMTP on 127.0.0.1:2587 (STARTTLS) and 127.0.0.1:2465 (TLS), REST
 and health on 127.0.0.1:8080, mail captured into data/capture/new; keys, a certificate and a token are made at the first start.
 POSTERN_RELAY=smtp://host:port relays for real. The environment's POSTERN_* wins over the file; docs/operations.md
@@ -261,7 +259,6 @@ in flight and exits 0. With --processes (or processes: in the file) several proc
 under a supervisor that starts them again when they die; docs/operations.md tells what holds over all of them.`,
   options: {
     processes: { value: 'N', summary: 'share the work between so many processes; auto: one for each core (default 1)' },
-    ...configOption,
   },
   examples: [
     'postern serve',

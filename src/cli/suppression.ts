@@ -2,50 +2,31 @@
 // second (D51, D94).
 
 import { systemClock } from '../base/clock.ts';
-import { closest } from '../base/closest.ts';
 import { UsageError } from '../base/errors.ts';
 import type { Config } from '../config.ts';
 import {
   openSuppressionStore,
   type Suppression,
-  type SuppressionReason,
   type SuppressionStore,
   suppressionReasons,
 } from '../feedback/suppression-store.ts';
 import { readComparable } from '../mail/address/comparable-mailbox.ts';
-import { chooseAccount, isoTime, withDatabase } from './command/choose-account.ts';
-import { type CommandIo, configOption, defineCommand } from './command/command.ts';
+import { accountOf, accountOption, isoTime, withDatabase } from './command/choose-account.ts';
+import { type CommandIo, defineCommand } from './command/command.ts';
 import { defineGroup } from './command/command-table.ts';
-import { configExitCode, configFor } from './command/load-config.ts';
-import { parseSpan } from './command/span.ts';
+import { parseCount, parseSpan, parseWord } from './command/span.ts';
 
 /** How many entries are read from the database at a time. */
 const pageSize = 1000;
 
-const accountOption = { account: { value: 'A', short: 'a', summary: 'name or id of the account (required)' } } as const;
-
 function withStore<T>(config: Config, work: (store: SuppressionStore) => Promise<T>): Promise<T> {
   return withDatabase(config, async (database) => await work(await openSuppressionStore(database, systemClock)));
-}
-
-function accountOf(config: Config, reference: string | undefined) {
-  if (reference === undefined) throw new UsageError('--account: want the name or id of an account');
-  return chooseAccount(config, reference);
 }
 
 function addressOf(text: string): string {
   const address = readComparable(text);
   if (address === undefined) throw new UsageError(`got "${text}", want an address such as user@example.net`);
   return address;
-}
-
-function reasonOf(text: string): SuppressionReason {
-  const reason = suppressionReasons.find((one) => one === text);
-  if (reason !== undefined) return reason;
-  const near = closest(text, [...suppressionReasons]);
-  throw new UsageError(
-    `--reason: got "${text}", ${near ? `did you mean "${near}"?` : `want one of ${suppressionReasons.join(', ')}`}`,
-  );
 }
 
 function noteOf(text: string): string {
@@ -103,26 +84,20 @@ async function printEntries(
 const list = defineCommand({
   name: 'list',
   summary: "List an account's suppressed addresses, the newest first",
-  synopsis: '',
-  arguments: { min: 0, max: 0 },
   details: 'Entries that have expired are not listed.',
   options: {
     ...accountOption,
     search: { value: 'TEXT', summary: 'only those with this in the address or the note' },
     limit: { value: 'N', summary: 'at most this many (default 100)' },
     json: { summary: 'one JSON object a line' },
-    ...configOption,
   },
   examples: [
     'postern suppression list --account dev',
     'postern suppression list --account dev --search example.net --json',
   ],
-  exitCodes: configExitCode,
-  run({ options }, io) {
-    const limit = Number(options.limit ?? 100);
-    if (!Number.isInteger(limit) || limit < 1)
-      throw new UsageError(`--limit wants a whole number from 1, got "${options.limit}"`);
-    const config = configFor(io, options.config);
+  run({ options, readConfig }, io) {
+    const limit = parseCount(options.limit, '--limit', { fallback: 100 });
+    const config = readConfig();
     const account = accountOf(config, options.account);
     const print = (entry: Suppression) => (options.json ? jsonOf(config, entry) : lineOf(entry));
     return withStore(config, async (store) => {
@@ -138,7 +113,6 @@ const add = defineCommand({
   name: 'add',
   summary: 'Suppress addresses: mail to them is refused from now on',
   synopsis: 'ADDRESS...',
-  arguments: { min: 1, max: 1000 },
   details:
     'SMTP answers 550 5.7.1 to RCPT, REST refuses the request. An address that is there already takes reason, note and\n' +
     'expiry of the new entry. A running server notices within a second; what it has accepted before still goes out.',
@@ -148,19 +122,17 @@ const add = defineCommand({
     note: { value: 'TEXT', summary: 'what it is about, shown by suppression list' },
     expires: { value: 'SPAN', summary: 'how long it counts, such as 30d or 12h (default: until it is removed)' },
     json: { summary: 'one JSON object a line' },
-    ...configOption,
   },
   examples: [
     'postern suppression add --account dev user@example.net',
     'postern suppression add --account dev --reason unsubscribe --note "called us" --expires 365d user@example.net',
   ],
-  exitCodes: configExitCode,
-  run({ options, args }, io) {
+  run({ options, args, readConfig }, io) {
     const expiry =
       options.expires === undefined ? {} : { expiresAt: systemClock.now() + parseSpan(options.expires, '--expires') };
-    const reason = reasonOf(options.reason ?? 'manual');
+    const reason = parseWord(options.reason ?? 'manual', '--reason', suppressionReasons);
     const addresses = args.map(addressOf);
-    const config = configFor(io, options.config);
+    const config = readConfig();
     const account = accountOf(config, options.account);
     const note = options.note === undefined || options.note === '' ? {} : { note: noteOf(options.note) };
     return withStore(config, async (store) => {
@@ -178,16 +150,15 @@ const remove = defineCommand({
   name: 'remove',
   summary: 'Take entries off the list: mail to these addresses is accepted again',
   synopsis: 'ADDRESS|ID...',
-  arguments: { min: 1, max: 1000 },
   details: 'A running server notices at once.',
-  options: { ...accountOption, ...configOption },
+  options: { ...accountOption },
   examples: [
     'postern suppression remove --account dev user@example.net',
     'postern suppression remove --account dev 0199f3c11f0b7c3a9d8e4f2a6b1c0d5e',
   ],
-  exitCodes: { 1: 'there is no such entry', ...configExitCode },
-  run({ options, args }, io) {
-    const config = configFor(io, options.config);
+  exitCodes: { 1: 'there is no such entry' },
+  run({ options, args, readConfig }, io) {
+    const config = readConfig();
     const account = accountOf(config, options.account);
     return withStore(config, async (store) => {
       let exitCode = 0;
@@ -208,10 +179,6 @@ const remove = defineCommand({
 /** The commands about the suppression list. */
 export const suppressionCommands = defineGroup(
   'suppression',
-  { summary: 'Look at and change the addresses that an account does not send to' },
-  {
-    list: { summary: list.summary, load: () => Promise.resolve(list) },
-    add: { summary: add.summary, load: () => Promise.resolve(add) },
-    remove: { summary: remove.summary, load: () => Promise.resolve(remove) },
-  },
+  'Look at and change the addresses that an account does not send to',
+  [list, add, remove],
 );

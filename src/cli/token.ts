@@ -8,9 +8,8 @@ import { closest } from '../base/closest.ts';
 import { UsageError } from '../base/errors.ts';
 import type { Config } from '../config.ts';
 import { chooseAccount, isoTime, withDatabase } from './command/choose-account.ts';
-import { type CommandIo, configOption, defineCommand, table } from './command/command.ts';
+import { type CommandIo, defineCommand, table } from './command/command.ts';
 import { defineGroup } from './command/command-table.ts';
-import { configExitCode, configFor } from './command/load-config.ts';
 import { parseSpan } from './command/span.ts';
 
 function chooseCredential(account: Account, name: string): string {
@@ -66,8 +65,6 @@ const jsonOption = { json: { summary: 'print JSON' } } as const;
 const create = defineCommand({
   name: 'create',
   summary: 'Make a token for a credential and print it, this once',
-  synopsis: '',
-  arguments: { min: 0, max: 0 },
   details:
     'The token is the password of SMTP (user name api_token) and the bearer token of HTTP. What it may do is written\n' +
     "with the credential's scopes in the configuration. Only its SHA-256 is kept. A running server takes it at once.",
@@ -78,22 +75,20 @@ const create = defineCommand({
     label: { value: 'TEXT', summary: 'what it is for, shown by token list' },
     scopes: { value: 'LIST', summary: "some of the credential's scopes, by commas (default: all of them)" },
     ...jsonOption,
-    ...configOption,
   },
   examples: [
     'postern token create --account dev --credential default',
     'postern token create --account dev --credential cron --expires 30d --label "backup host"',
     'postern token create --account dev --credential default --scopes email:send,email:suppressions',
   ],
-  exitCodes: configExitCode,
-  async run({ options }, io) {
+  async run({ options, readConfig }, io) {
     const { account: reference, credential: name, expires, label } = options;
     if (reference === undefined || name === undefined) {
       throw new UsageError('postern token create: want --account A and --credential C');
     }
     const createdAt = systemClock.now();
     const expiry = expires === undefined ? {} : { expiresAt: createdAt + parseSpan(expires, '--expires') };
-    const config = configFor(io, options.config);
+    const config = readConfig();
     const account = chooseAccount(config, reference);
     const credential = chooseCredential(account, name);
     const wanted = {
@@ -123,20 +118,16 @@ function stateOf(record: TokenRecord, now: number): string {
 const list = defineCommand({
   name: 'list',
   summary: 'List the tokens of the store',
-  synopsis: '',
-  arguments: { min: 0, max: 0 },
   details:
     'Tokens that the configuration names (tokenEnv, tokenFile, tokenSha256) are not in the store and not listed.',
   options: {
     account: { value: 'A', short: 'a', summary: 'only those of this account' },
     all: { summary: 'revoked and expired ones too' },
     ...jsonOption,
-    ...configOption,
   },
   examples: ['postern token list', 'postern token list --account dev --all --json'],
-  exitCodes: configExitCode,
-  async run({ options }, io) {
-    const config = configFor(io, options.config);
+  async run({ options, readConfig }, io) {
+    const config = readConfig();
     const account = options.account === undefined ? undefined : chooseAccount(config, options.account).id;
     const now = systemClock.now();
     const every = await withTokens(config, (store) => store.list(account));
@@ -168,13 +159,12 @@ const revoke = defineCommand({
   name: 'revoke',
   summary: 'Revoke a token: from now on it opens nothing',
   synopsis: 'ID',
-  arguments: { min: 1, max: 1 },
   details: 'ID is the one that token create and token list print. A running server refuses the token at once.',
-  options: configOption,
+  options: {},
   examples: ['postern token revoke 0123456789abcdef'],
-  exitCodes: { 1: 'there is no such token', ...configExitCode },
-  async run({ options, args: [id = ''] }, io) {
-    const config = configFor(io, options.config);
+  exitCodes: { 1: 'there is no such token' },
+  async run({ args: [id = ''], readConfig }, io) {
+    const config = readConfig();
     const now = systemClock.now();
     const record = await withTokens(config, (store) => store.revoke({ id, now }));
     if (!record) {
@@ -190,12 +180,4 @@ const revoke = defineCommand({
 });
 
 /** The commands about tokens. */
-export const tokenCommands = defineGroup(
-  'token',
-  { summary: 'Make, list and revoke tokens' },
-  {
-    create: { summary: create.summary, load: () => Promise.resolve(create) },
-    list: { summary: list.summary, load: () => Promise.resolve(list) },
-    revoke: { summary: revoke.summary, load: () => Promise.resolve(revoke) },
-  },
-);
+export const tokenCommands = defineGroup('token', 'Make, list and revoke tokens', [create, list, revoke]);

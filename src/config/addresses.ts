@@ -59,3 +59,8 @@ export function isPortRange(text: string): boolean {
   const high = parsePort(last ?? first ?? '');
   return more.length === 0 && low !== undefined && high !== undefined && low >= 1 && low <= high;
 }
+
+/** The address by which a listener is reached from its own machine. */
+export function reachable({ host, port }: HostPort): HostPort {
+  return { host: host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host, port };
+}

@@ -5,11 +5,10 @@ import type { Config } from '../../config.ts';
 import { allRoutes } from '../../deliver/router.ts';
 import { readMessage } from '../../mail/header/header-reader.ts';
 import { decodeWords, trimBlanks, unfold } from '../../mail/header/header-text.ts';
-import { type CommandIo, columns, configOption, defineCommand } from '../command/command.ts';
+import { type CommandIo, columns, defineCommand } from '../command/command.ts';
 import { defineGroup } from '../command/command-table.ts';
-import { configExitCode, configFor } from '../command/load-config.ts';
-import { printable } from '../command/printable.ts';
-import { parseSpan } from '../command/span.ts';
+import { counted, isoSeconds, printable } from '../command/printable.ts';
+import { parseCount, parseSpan } from '../command/span.ts';
 import {
   type CapturedFile,
   capturedFiles,
@@ -60,7 +59,7 @@ async function summaryOf(maildir: string, file: CapturedFile): Promise<Summary |
     const field = fields.find((one) => one.name.toLowerCase() === name);
     return field ? printable(decodeWords(trimBlanks(unfold(field.rawBytes.toString('utf8'))))) : '';
   };
-  const acceptedAt = new Date(file.acceptedAt).toISOString().replace(/\.\d+Z$/, 'Z');
+  const acceptedAt = isoSeconds(file.acceptedAt);
   return { id: file.id, acceptedAt, size: read.size, from: text('from'), to: text('to'), subject: text('subject') };
 }
 
@@ -68,17 +67,9 @@ function cut(text: string): string {
   return text.length > longestText ? `${text.slice(0, longestText - 1)}…`.toWellFormed() : text;
 }
 
-function wholeNumber(text: string, option: string): number {
-  const number = Number(text);
-  if (Number.isSafeInteger(number) && number >= 1 && number <= 10_000) return number;
-  throw new UsageError(`${option} wants a whole number from 1 to 10000, got "${text}"`);
-}
-
 const list = defineCommand({
   name: 'list',
   summary: 'List captured messages, the newest last',
-  synopsis: '',
-  arguments: { min: 0, max: 0 },
   details: `From, To and Subject are those of the message's header; recipients that stand in no header are not told. The time is
 that of acceptance.`,
   options: {
@@ -87,17 +78,15 @@ that of acceptance.`,
     since: { value: 'SPAN', summary: 'only messages of the last 30m, 12h, 7d' },
     json: { summary: 'one JSON object a line' },
     ...routeOption,
-    ...configOption,
   },
   examples: ['postern capture list', 'postern capture list --since 1h', 'postern capture list --limit 500 --json'],
-  exitCodes: configExitCode,
-  async run({ options }, io) {
-    const count = wholeNumber(options.limit ?? '50', '--limit');
+  async run({ options, readConfig }, io) {
+    const count = parseCount(options.limit, '--limit', { fallback: 50, most: 10_000 });
     const { before } = options;
     if (before !== undefined && !isMessageId(before))
       throw new UsageError(`--before: "${before}" is no id of a message`);
     const since = options.since === undefined ? 0 : Date.now() - parseSpan(options.since, '--since');
-    const maildir = maildirOf(configFor(io, options.config), options.route);
+    const maildir = maildirOf(readConfig(), options.route);
     const fits = ({ id, acceptedAt }: CapturedFile): boolean =>
       acceptedAt >= since && (before === undefined || id < before);
     const files = await newestFiles(maildir, { count, fits });
@@ -137,13 +126,12 @@ const show = defineCommand({
   name: 'show',
   summary: 'Print a captured message as it would have left',
   synopsis: 'ID',
-  arguments: { min: 1, max: 1 },
-  options: { summary: { summary: 'print the header only' }, ...routeOption, ...configOption },
+  options: { summary: { summary: 'print the header only' }, ...routeOption },
   examples: ['postern capture show 0199f3c1-... > message.eml', 'postern capture show --summary 0199f3c1-...'],
-  exitCodes: { 1: 'there is no such message', ...configExitCode },
-  async run({ options, args: [id = ''] }, io) {
+  exitCodes: { 1: 'there is no such message' },
+  async run({ options, args: [id = ''], readConfig }, io) {
     if (!isMessageId(id)) throw new UsageError(`"${id}" is no id of a message; postern capture list shows them`);
-    const maildir = maildirOf(configFor(io, options.config), options.route);
+    const maildir = maildirOf(readConfig(), options.route);
     const file = await findFile(maildir, id);
     if (file && options.summary) {
       const read = await readHead(maildir, file);
@@ -164,10 +152,6 @@ const show = defineCommand({
     return 1;
   },
 });
-
-function counted(count: number): string {
-  return `${count} captured message${count === 1 ? '' : 's'}`;
-}
 
 /** Asks whether to remove the messages. @throws UsageError where nobody can be asked */
 async function isAgreed(io: CommandIo, question: string): Promise<boolean> {
@@ -196,42 +180,35 @@ async function removeBefore(maildir: string, before: number): Promise<number> {
 const clear = defineCommand({
   name: 'clear',
   summary: 'Remove captured messages',
-  synopsis: '',
-  arguments: { min: 0, max: 0 },
   details:
     'Asks before anything is removed. A server may go on capturing meanwhile: what comes after the command began stays.',
   options: {
     'older-than': { value: 'SPAN', summary: 'only messages accepted longer ago than 30m, 12h, 7d' },
     yes: { short: 'y', summary: 'do not ask' },
     ...routeOption,
-    ...configOption,
   },
   examples: ['postern capture clear', 'postern capture clear --older-than 7d --yes'],
-  exitCodes: { 1: 'the answer was not yes', ...configExitCode },
-  async run({ options }, io) {
+  exitCodes: { 1: 'the answer was not yes' },
+  async run({ options, readConfig }, io) {
     const span = options['older-than'] === undefined ? 0 : parseSpan(options['older-than'], '--older-than');
     const before = Date.now() - span;
-    const maildir = maildirOf(configFor(io, options.config), options.route);
+    const maildir = maildirOf(readConfig(), options.route);
     if (!options.yes) {
       let count = 0;
       for await (const { acceptedAt } of capturedFiles(maildir)) if (acceptedAt < before) count += 1;
-      if (!(await isAgreed(io, `Remove ${counted(count)} from ${maildir}?`))) {
+      if (!(await isAgreed(io, `Remove ${counted(count, 'captured message')} from ${maildir}?`))) {
         io.stderr.write('Nothing is removed\n');
         return 1;
       }
     }
-    io.stdout.write(`Removed ${counted(await removeBefore(maildir, before))} from ${maildir}\n`);
+    io.stdout.write(`Removed ${counted(await removeBefore(maildir, before), 'captured message')} from ${maildir}\n`);
     return 0;
   },
 });
 
 /** postern capture list | show | clear */
-export const captureCommands = defineGroup(
-  'capture',
-  { summary: 'Look at captured messages, and remove them' },
-  {
-    list: { summary: list.summary, load: () => Promise.resolve(list) },
-    show: { summary: show.summary, load: () => Promise.resolve(show) },
-    clear: { summary: clear.summary, load: () => Promise.resolve(clear) },
-  },
-);
+export const captureCommands = defineGroup('capture', 'Look at captured messages, and remove them', [
+  list,
+  show,
+  clear,
+]);

@@ -18,6 +18,17 @@ export function chooseAccount(config: Config, reference: string): Account {
   );
 }
 
+/** `--account`, for commands that want it. */
+export const accountOption = {
+  account: { value: 'A', short: 'a', summary: 'name or id of the account (required)' },
+} as const;
+
+/** The account of `--account`. @throws UsageError where none is named or there is no such account */
+export function accountOf(config: Config, reference: string | undefined): Account {
+  if (reference === undefined) throw new UsageError('--account: want the name or id of an account');
+  return chooseAccount(config, reference);
+}
+
 /** Opens the database, runs the work with it, and closes it when the work is done. */
 export async function withDatabase<T>(config: Config, work: (database: Database) => Promise<T>): Promise<T> {
   const database = await openDatabaseOf(config);

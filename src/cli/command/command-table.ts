@@ -63,11 +63,14 @@ export async function runTable(
 }
 
 /** Makes one command of a group of commands (`postern token ...`). */
-export function defineGroup(name: string, text: TableText, rows: CommandTable): Command {
+export function defineGroup(name: string, summary: string, commands: readonly Command[]): Command {
+  const rows = Object.fromEntries(
+    commands.map((command) => [command.name, { summary: command.summary, load: () => Promise.resolve(command) }]),
+  );
   return {
     name,
-    summary: text.summary,
-    help: (path) => tableHelp(rows, text, path),
-    run: (args, io, path) => runTable(rows, text, { args, io, path }),
+    summary,
+    help: (path) => tableHelp(rows, { summary }, path),
+    run: (args, io, path) => runTable(rows, { summary }, { args, io, path }),
   };
 }

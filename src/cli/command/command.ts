@@ -3,6 +3,7 @@
 import { type ParseArgsOptionDescriptor, parseArgs } from 'node:util';
 import { closest } from '../../base/closest.ts';
 import { errorCode, errorMessage, UsageError } from '../../base/errors.ts';
+import type { Config } from '../../config.ts';
 
 /** The streams, the environment and the folder that a command works with; tests pass their own. */
 export interface CommandIo {
@@ -55,21 +56,34 @@ export type OptionValues<O extends Options> = {
 export interface CommandSpec<O extends Options> {
   readonly name: string;
   readonly summary: string;
-  /** What stands behind the options, in the help's spelling: `DOMAIN`, `[FILE]`, `FILE...`; '' for nothing. */
-  readonly synopsis: string;
-  /** How many plain arguments it takes. */
-  readonly arguments: { readonly min: number; readonly max: number };
+  /** What stands behind the options, in the help's spelling: `DOMAIN`, `[FILE]`, `FILE...`; absent for nothing. */
+  readonly synopsis?: string;
+  /** How many arguments `...` stands for at most; absent: 1000. */
+  readonly most?: number;
   /** Paragraphs under the usage line. */
   readonly details?: string;
   readonly options: O;
   /** Whole command lines. */
   readonly examples: readonly string[];
-  /** Exit codes of its own; 0 and 64 are added to them. */
+  /** Exit codes of its own; 0, 64 and 78 are added to them. */
   readonly exitCodes?: ExitCodes;
-  run(input: { readonly options: OptionValues<O>; readonly args: readonly string[] }, io: CommandIo): Promise<number>;
+  /** Absent: it has the option that names the configuration file. */
+  readonly needsNoConfig?: true;
+  run(input: CommandInput<O>, io: CommandIo): Promise<number>;
 }
 
-/** The option that names the configuration file, for every command that reads it. */
+/** What a command runs with. */
+interface CommandInput<O extends Options> {
+  readonly options: OptionValues<O> & { readonly config?: string };
+  readonly args: readonly string[];
+  /**
+   * Loads the configuration: the file that is given, else the command line's, POSTERN_CONFIG's or the default.
+   * @throws ConfigurationError
+   */
+  readonly readConfig: (file?: string) => Config;
+}
+
+/** The option that names the configuration file; it stands behind a command's own. */
 export const configOption = {
   config: {
     value: 'FILE',
@@ -107,8 +121,23 @@ export function table(rows: readonly (readonly [string, string])[]): string[] {
   return columns(rows).map((line) => `  ${line}`);
 }
 
+/** All options of a command. */
+function optionsOf<O extends Options>({ options, needsNoConfig }: CommandSpec<O>): Options {
+  return { ...options, ...(needsNoConfig ? {} : configOption), ...helpOption };
+}
+
+/** How many plain arguments a synopsis stands for. */
+function argumentsOf({ synopsis = '', most = 1000 }: CommandSpec<Options>): {
+  readonly min: number;
+  readonly max: number;
+} {
+  if (synopsis === '') return { min: 0, max: 0 };
+  return { min: synopsis.startsWith('[') ? 0 : 1, max: synopsis.includes('...') ? most : 1 };
+}
+
 function helpText<O extends Options>(spec: CommandSpec<O>, call: string): string {
-  const codes = { 0: 'done', ...spec.exitCodes, 64: 'the command line is wrong' };
+  const reading = spec.needsNoConfig ? {} : { 78: 'the configuration is wrong' };
+  const codes = { 0: 'done', 64: 'the command line is wrong', ...reading, ...spec.exitCodes };
   const lines = [
     `Usage: ${call} [options]${spec.synopsis ? ` ${spec.synopsis}` : ''}`,
     '',
@@ -116,7 +145,7 @@ function helpText<O extends Options>(spec: CommandSpec<O>, call: string): string
     ...(spec.details ? ['', spec.details.trim()] : []),
     '',
     'Options:',
-    ...optionLines({ ...spec.options, ...helpOption }),
+    ...optionLines(optionsOf(spec)),
     '',
     'Examples:',
     ...spec.examples.map((example) => `  ${example}`),
@@ -135,19 +164,19 @@ function usageError(error: unknown, options: Options, call: string): Error {
   const unknown = /'(--?[^'\s]+)/.exec(errorMessage(error))?.[1] ?? '';
   if (code !== 'ERR_PARSE_ARGS_UNKNOWN_OPTION')
     return new UsageError(`${call}: ${errorMessage(error).replaceAll('\n', ' ')}`);
-  const near = closest(unknown.replace(/^-+/, ''), [...Object.keys(options), 'help']);
+  const near = closest(unknown.replace(/^-+/, ''), Object.keys(options));
   return new UsageError(`${call}: unknown option ${unknown}${near ? `; did you mean --${near}?` : ''}`);
 }
 
 function parse<O extends Options>(spec: CommandSpec<O>, args: readonly string[], call: string) {
   const options: Record<string, ParseArgsOptionDescriptor> = {};
-  for (const [name, option] of Object.entries<OptionSpec>({ ...spec.options, ...helpOption })) {
+  for (const [name, option] of Object.entries<OptionSpec>(optionsOf(spec))) {
     options[name] = { type: option.value ? 'string' : 'boolean', ...(option.short ? { short: option.short } : {}) };
   }
   try {
     return parseArgs({ args: [...args], options, allowPositionals: true, strict: true });
   } catch (error) {
-    throw usageError(error, spec.options, call);
+    throw usageError(error, optionsOf(spec), call);
   }
 }
 
@@ -155,8 +184,8 @@ function parse<O extends Options>(spec: CommandSpec<O>, args: readonly string[],
 function areValuesOf<O extends Options>(
   values: Readonly<Record<string, unknown>>,
   options: O,
-): values is OptionValues<O> {
-  return Object.entries(options).every(([name, option]) => {
+): values is CommandInput<O>['options'] {
+  return Object.entries<OptionSpec>({ ...options, ...configOption }).every(([name, option]) => {
     const value = values[name];
     return value === undefined || (option.value === undefined ? value === true : typeof value === 'string');
   });
@@ -174,12 +203,15 @@ export function defineCommand<const O extends Options>(spec: CommandSpec<O>): Co
         io.stdout.write(helpText(spec, call));
         return 0;
       }
-      if (positionals.length < spec.arguments.min)
-        throw new UsageError(`${call}: want ${spec.synopsis}; see ${call} --help`);
-      const surplus = positionals[spec.arguments.max];
+      const { min, max } = argumentsOf(spec);
+      if (positionals.length < min) throw new UsageError(`${call}: want ${spec.synopsis}; see ${call} --help`);
+      const surplus = positionals[max];
       if (surplus !== undefined) throw new UsageError(`${call}: too many arguments: "${surplus}"`);
       if (!areValuesOf(values, spec.options)) throw new UsageError(`${call}: an option is given in a wrong form`);
-      return await spec.run({ options: values, args: positionals }, io);
+      const { loadConfig } = await import('../../config.ts');
+      const readConfig = (file = values.config): Config =>
+        loadConfig({ env: io.env, cwd: io.cwd, ...(file === undefined ? {} : { file }) });
+      return await spec.run({ options: values, args: positionals, readConfig }, io);
     },
   };
 }

@@ -1,4 +1,4 @@
-// Makes text of others safe to show on a terminal.
+// Texts as commands show them to people.
 
 /**
  * Replaces each character that would control a terminal, begin another line or reorder text with a question mark. For
@@ -6,4 +6,14 @@
  */
 export function printable(text: string): string {
   return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '?');
+}
+
+/** A count with its noun: `1 message`, `2 messages`. */
+export function counted(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? '' : 's'}`;
+}
+
+/** A time to the second. @param ms milliseconds since 1970 */
+export function isoSeconds(ms: number): string {
+  return new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z');
 }

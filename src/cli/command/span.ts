@@ -1,5 +1,6 @@
-// Spans of time on the command line.
+// Reads the values of options: spans of time, counts, words of a list.
 
+import { closest } from '../../base/closest.ts';
 import { UsageError } from '../../base/errors.ts';
 
 const unitMs = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 } as const;
@@ -16,4 +17,34 @@ export function parseSpan(text: string, option: `--${string}`): number {
   const span = Number(count) * (factor ?? Number.NaN);
   if (span <= 36_500 * unitMs.d) return span;
   throw new UsageError(`${option}: got "${text}", want a span such as 30d, 12h or 90m`);
+}
+
+/**
+ * Reads a whole number from 1.
+ * @param text undefined for an option that is not given, which is `fallback`
+ * @param most the largest number; absent: any
+ * @throws UsageError
+ */
+export function parseCount(
+  text: string | undefined,
+  option: `--${string}`,
+  { fallback, most = Number.MAX_SAFE_INTEGER }: { readonly fallback: number; readonly most?: number },
+): number {
+  const count = Number(text ?? fallback);
+  if (Number.isSafeInteger(count) && count >= 1 && count <= most) return count;
+  const upTo = most === Number.MAX_SAFE_INTEGER ? '' : ` to ${most}`;
+  throw new UsageError(`${option} wants a whole number from 1${upTo}, got "${text}"`);
+}
+
+/** Reads one word of a list. @throws UsageError, which suggests the word that was probably meant */
+export function parseWord<Word extends string>(
+  text: string | undefined,
+  option: `--${string}`,
+  words: readonly Word[],
+): Word {
+  const found = words.find((word) => word === text);
+  if (found !== undefined) return found;
+  const near = text === undefined ? undefined : closest(text, [...words]);
+  const got = text === undefined ? '' : `got "${text}", `;
+  throw new UsageError(`${option}: ${got}${near ? `did you mean "${near}"?` : `want one of ${words.join(', ')}`}`);
 }

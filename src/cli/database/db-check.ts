@@ -8,8 +8,8 @@ import { inspectSqlite } from '../../inspect/inspect-sqlite.ts';
 import { moveMigrations } from '../../move/move-here.ts';
 import { tableMigrations, tableVersions } from '../../wiring/table-versions.ts';
 import { isoTime } from '../command/choose-account.ts';
-import { columns, configOption, defineCommand, table } from '../command/command.ts';
-import { configExitCode, configFor } from '../command/load-config.ts';
+import { columns, defineCommand, table } from '../command/command.ts';
+import { defineGroup } from '../command/command-table.ts';
 import { printable } from '../command/printable.ts';
 
 /** How long a look at SQLite, and a question to PostgreSQL, may take unless told otherwise, in seconds. */
@@ -88,12 +88,9 @@ function lines(
   ];
 }
 
-/** postern db check */
-export const dbCheck = defineCommand({
+const check = defineCommand({
   name: 'check',
   summary: 'Tell how the database is, and what is wrong with it',
-  synopsis: '',
-  arguments: { min: 0, max: 0 },
   details: `It only reads, and may run beside gateways: versions of tables and engine, sizes by table with dead rows or free pages, the
 oldest claim and the oldest message that waits, the processes that work on it, replication and what makes commits safe. Of SQLite it
 reads the whole file and checks its structure, for as long as --seconds allows. Every problem says what to do.`,
@@ -104,17 +101,19 @@ reads the whole file and checks its structure, for as long as --seconds allows. 
       summary: `how long the look at SQLite, or a question to PostgreSQL, may take (default ${defaultSeconds})`,
     },
     json: { summary: 'one JSON object' },
-    ...configOption,
   },
   examples: ['postern db check', 'postern db check --json'],
-  exitCodes: { 1: 'something is wrong, or the database cannot be read', ...configExitCode },
-  async run({ options }, io) {
+  exitCodes: { 1: 'something is wrong, or the database cannot be read' },
+  async run({ options, readConfig }, io) {
     const seconds = options.seconds === undefined ? defaultSeconds : Number(options.seconds);
     if (!Number.isInteger(seconds) || seconds < 1 || seconds > 86_400)
       throw new UsageError('--seconds: want a whole number from 1 to 86400');
-    const report = await inspect(configFor(io, options.config), options.full === true, seconds);
+    const report = await inspect(readConfig(), options.full === true, seconds);
     const text = options.json === true ? JSON.stringify(report) : lines(report, Date.now()).join('\n');
     io.stdout.write(`${text}\n`);
     return report.problems.length === 0 ? 0 : 1;
   },
 });
+
+/** The commands about the database. */
+export const dbCommands = defineGroup('db', 'Look how the database is', [check]);

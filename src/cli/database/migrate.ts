@@ -6,15 +6,34 @@ import { errorMessage, UsageError } from '../../base/errors.ts';
 import { readSecret } from '../../config/secrets.ts';
 import type { Config } from '../../config.ts';
 import type { Damaged } from '../../move/damaged-rows.ts';
-import { DamagedRows, type Moved, moveData, undoMove } from '../../move/move-data.ts';
+import { DamagedRows, type Moved, type MoveProgress, moveData, undoMove } from '../../move/move-data.ts';
 import { leftTables } from '../../move/moved-tables.ts';
 import { lookAtSource } from '../../move/source-file.ts';
 import { EndUnknown } from '../../move/target-database.ts';
 import { tableMigrations } from '../../wiring/table-versions.ts';
-import { type CommandIo, configOption, defineCommand, type OptionValues, table } from '../command/command.ts';
-import { configExitCode, configFor } from '../command/load-config.ts';
+import { type CommandIo, defineCommand, type OptionValues, table } from '../command/command.ts';
 import { printable } from '../command/printable.ts';
-import { moveProgress } from './move-progress.ts';
+import { ProgressLine } from '../command/progress-line.ts';
+
+/** Milliseconds between two lines where nobody sits at a terminal. */
+const tellEveryMs = 5000;
+
+/** Makes what a move tells its progress to. */
+function moveProgress(io: CommandIo): { show(progress: MoveProgress): void; end(): void } {
+  const line = new ProgressLine(io.stderr, 'Moving');
+  let toldAt = performance.now();
+  return {
+    show({ step, rows, allRows, octets }) {
+      const note = `${step}: ${rows.toLocaleString('en')} rows, ${(octets / 2 ** 20).toFixed(0)} MiB`;
+      if (line.isWatched) line.show(rows, allRows, note);
+      else if (performance.now() - toldAt >= tellEveryMs) {
+        toldAt = performance.now();
+        io.stderr.write(`${note} of ${allRows.toLocaleString('en')} rows\n`);
+      }
+    },
+    end: () => line.end(),
+  };
+}
 
 /** The exit code where nobody can tell whether the target has kept everything (EX_TEMPFAIL). */
 const endUnknownCode = 75;
@@ -31,7 +50,6 @@ const options = {
   'leave-damaged': { summary: 'leave behind what is damaged, instead of moving nothing' },
   undo: { summary: 'take the mark off a file that was moved, so that a gateway starts on it again' },
   force: { summary: 'with --undo: do so' },
-  ...configOption,
 } as const;
 
 type Given = OptionValues<typeof options>;
@@ -191,8 +209,6 @@ async function move(places: Places, given: Given, io: CommandIo): Promise<number
 export const migrateCommand = defineCommand({
   name: 'migrate',
   summary: 'Move the queue and all other state from SQLite to PostgreSQL',
-  synopsis: '',
-  arguments: { min: 0, max: 0 },
   details: `Everything goes: the queue with its holds and bodies, what is to be reported, events with their ids, webhooks and how far
 each has come, the journal with the content of messages that it keeps, tokens, limits, suppressions, Idempotency-Keys, proxy
 applications and custom errors. It goes in one transaction:
@@ -214,10 +230,9 @@ can see.`,
     [endUnknownCode]:
       'the target went away, or a disk was full, at the very end: the same command, run again, finds out',
     [interruptedCode]: 'it was interrupted, and nothing was moved',
-    ...configExitCode,
   },
-  async run({ options: given }, io) {
-    const config = configFor(io, given.config);
+  async run({ options: given, readConfig }, io) {
+    const config = readConfig();
     if (given.undo === true) return undo(given, config, io);
     if (given.force === true) throw new UsageError('--force goes with --undo alone');
     const places = placesOf(given, config, io);

@@ -1,41 +1,108 @@
-// `postern proxy` exports the stored applications for operators who run a dedicated proxy (D94).
+// `postern proxy` lists the stored applications with where a server listens for each, and exports them for operators who run a
+// dedicated proxy (D84, D94).
 
 import { getServers } from 'node:dns';
-import { writeFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { join, resolve } from 'node:path';
-import { closest } from '../../base/closest.ts';
-import { errorMessage, UsageError } from '../../base/errors.ts';
+import { UsageError } from '../../base/errors.ts';
 import { silentLog } from '../../base/log.ts';
 import { createCertificateFinder } from '../../base/net/find-certificate.ts';
 import { parseListen, parsePort } from '../../config/addresses.ts';
 import type { Config } from '../../config.ts';
-import type { ForwardingPlan } from '../../proxy/application/application.ts';
+import type { ForwardingPlan, StoredApplication } from '../../proxy/application/application.ts';
 import { proxyAccounts } from '../../proxy/application/proxy-accounts.ts';
+import { writeListening } from '../../proxy/application/written-ports.ts';
 import { exportPlans } from '../../proxy/export/export-plans.ts';
-import { type ExportFormat, type ExportGap, type ExportSettings, exportFormats } from '../../proxy/export/exported.ts';
+import { type ExportGap, type ExportSettings, exportFormats } from '../../proxy/export/exported.ts';
 import { defaultDataPlaneLimits } from '../../proxy/plane/data-plane.ts';
 import { readLimits } from '../../proxy/plane/read-limits.ts';
 import { storedPlans } from '../../proxy/plane/stored-plans.ts';
 import { openApplicationStore } from '../../proxy/store/sqlite-application-store.ts';
 import type { Endpoint } from '../../proxy/traffic/proxy-header.ts';
 import { withDatabase } from '../command/choose-account.ts';
-import { configOption, defineCommand } from '../command/command.ts';
+import { columns, defineCommand } from '../command/command.ts';
 import { defineGroup } from '../command/command-table.ts';
-import { configExitCode, configFor } from '../command/load-config.ts';
-import { listCommand } from './proxy-list.ts';
+import { parseWord } from '../command/span.ts';
+import { defaultCaFile, writeExport } from '../command/write-export.ts';
 
-const defaultCaFile = '/etc/ssl/certs/ca-certificates.crt';
-
-function formatOf(text: string | undefined): ExportFormat {
-  const found = exportFormats.find((format) => format === text);
-  if (found) return found;
-  if (text === undefined) throw new UsageError(`--format: want one of ${exportFormats.join(', ')}`);
-  const near = closest(text, [...exportFormats]);
-  throw new UsageError(
-    `--format: got "${text}", ${near ? `did you mean "${near}"?` : `want one of ${exportFormats.join(', ')}`}`,
-  );
+/** One application in the list. */
+interface Listed {
+  readonly id: string;
+  /** Name of its zone, or its id where the zone is not configured. */
+  readonly zone: string;
+  readonly protocol: string;
+  readonly hostname: string;
+  /** `127.64.0.1:20022`. Empty where its zone is not configured, or where its ports plus the offset are no valid ports. */
+  readonly listening: readonly string[];
 }
+
+function byZone(one: Listed, other: Listed): number {
+  return one.zone.localeCompare(other.zone, 'en') || one.hostname.localeCompare(other.hostname, 'en');
+}
+
+/** The stored applications, and the forwarding plans of those that have one. */
+function readStored(
+  config: Config,
+): Promise<{ readonly applications: readonly StoredApplication[]; readonly plans: readonly ForwardingPlan[] }> {
+  return withDatabase(config, async (database) => {
+    const store = await openApplicationStore(database);
+    const accounts = proxyAccounts(config.accounts, config.edgeAccounts);
+    const plans = await storedPlans({ zones: config.zones, accounts, store, log: silentLog })();
+    return { applications: await store.all(), plans };
+  });
+}
+
+async function readApplications(config: Config): Promise<readonly Listed[]> {
+  const { applications, plans } = await readStored(config);
+  const planById = new Map(plans.map((plan) => [plan.id, plan]));
+  const nameById = new Map(config.zones.map(({ id, name }) => [id, name]));
+  const listed = ({ id, zone, fields }: StoredApplication): Listed => {
+    const plan = planById.get(id);
+    return {
+      id,
+      zone: nameById.get(zone) ?? zone,
+      protocol: fields.protocol,
+      hostname: fields.dns.name,
+      listening: plan ? writeListening(plan, config.proxy.portOffset) : [],
+    };
+  };
+  return applications.map(listed).toSorted(byZone);
+}
+
+/** postern proxy list */
+const listCommand = defineCommand({
+  name: 'list',
+  summary: 'List the stored applications and the addresses and ports that they listen on',
+  details:
+    'One line for each: id, zone, protocol, hostname, and addresses with ports, proxy.portOffset added (nowhere:\n' +
+    'the zone is not in the configuration, or the ports are over 65535). Whether a port could be bound is known to the\n' +
+    'running server alone: it is in the status that the API shows.',
+  options: {
+    zone: { value: 'NAME', short: 'z', summary: 'only those of this zone, by name or id' },
+    json: { summary: 'one JSON object a line' },
+  },
+  examples: ['postern proxy list', 'postern proxy list --zone example.com --json'],
+  async run({ options, readConfig }, io) {
+    const config = readConfig();
+    const wanted = options.zone?.toLowerCase();
+    const zone = config.zones.find(({ id, name }) => id.toLowerCase() === wanted || name === wanted)?.name ?? wanted;
+    const applications = (await readApplications(config)).filter((one) => zone === undefined || one.zone === zone);
+    if (options.json) {
+      for (const application of applications) io.stdout.write(`${JSON.stringify(application)}\n`);
+      return 0;
+    }
+    if (applications.length === 0) io.stderr.write('No applications.\n');
+    const rows = applications.map(({ id, zone: of, protocol, hostname, listening }) => [
+      id,
+      of,
+      protocol,
+      hostname,
+      listening.length > 0 ? listening.join(', ') : 'nowhere',
+    ]);
+    for (const line of columns(rows)) io.stdout.write(`${line}\n`);
+    return 0;
+  },
+});
 
 function portOffsetOf(text: string): number {
   const offset = parsePort(text);
@@ -60,29 +127,14 @@ function nameserversOf(text: string | undefined): Endpoint[] {
   });
 }
 
-/** The forwarding plans of the stored applications, and the ids of the applications that have none. */
-function readPlans(config: Config): Promise<{ plans: readonly ForwardingPlan[]; withoutPlan: readonly string[] }> {
-  return withDatabase(config, async (database) => {
-    const store = await openApplicationStore(database);
-    const accounts = proxyAccounts(config.accounts, config.edgeAccounts);
-    const plans = await storedPlans({ zones: config.zones, accounts, store, log: silentLog })();
-    const planned = new Set(plans.map(({ id }) => id));
-    const withoutPlan = (await store.all()).map(({ id }) => id).filter((id) => !planned.has(id));
-    return { plans, withoutPlan };
-  });
-}
-
-function lineOf({ application, name, leftOut, text }: ExportGap): string {
-  if (application === undefined) return `note: ${text}\n`;
-  const subject = `application ${application}${name === undefined ? '' : ` (${name})`}`;
-  return `${subject}: ${leftOut ? 'NOT EXPORTED: ' : ''}${text}\n`;
+function subjectOf({ application, name }: ExportGap): { readonly subject?: string } {
+  if (application === undefined) return {};
+  return { subject: `application ${application}${name === undefined ? '' : ` (${name})`}` };
 }
 
 const exportCommand = defineCommand({
   name: 'export',
   summary: 'Write the stored applications as the configuration of another proxy',
-  synopsis: '',
-  arguments: { min: 0, max: 0 },
   details:
     'Reads the applications of the store, which a running server may go on using. An application that the format cannot\n' +
     'carry as Postern does is left out; what is only operated differently is written. Both are told on standard error and\n' +
@@ -94,7 +146,6 @@ const exportCommand = defineCommand({
     nameserver: { value: 'A,B', summary: "for origins that are names (default: the system's)" },
     'ca-file': { value: 'FILE', summary: `authorities for tls: strict, PEM (default: ${defaultCaFile})` },
     strict: { summary: 'write nothing and exit with 1 where an application would be left out' },
-    ...configOption,
   },
   examples: [
     'postern proxy export --format haproxy --port-offset 0 --output /etc/haproxy/haproxy.cfg',
@@ -103,14 +154,14 @@ const exportCommand = defineCommand({
   ],
   exitCodes: {
     1: 'the store or the output failed, or --strict and an application cannot be written',
-    ...configExitCode,
   },
-  async run({ options }, io) {
-    const format = formatOf(options.format);
+  async run({ options, readConfig }, io) {
+    const format = parseWord(options.format, '--format', exportFormats);
     const givenOffset = options['port-offset'] === undefined ? undefined : portOffsetOf(options['port-offset']);
     const nameservers = nameserversOf(options.nameserver);
-    const config = configFor(io, options.config);
-    const { plans, withoutPlan } = await readPlans(config);
+    const config = readConfig();
+    const { applications, plans } = await readStored(config);
+    const planned = new Set(plans.map(({ id }) => id));
     const findCertificate = createCertificateFinder(join(config.certsDir, 'tls'));
     const settings: ExportSettings = {
       portOffset: givenOffset ?? config.proxy.portOffset,
@@ -119,34 +170,18 @@ const exportCommand = defineCommand({
       caFile: resolve(io.cwd, options['ca-file'] ?? defaultCaFile),
       nameservers,
       zonesWithRecords: config.zones.filter(({ records }) => records).map(({ name }) => name),
-      withoutPlan,
+      withoutPlan: applications.map(({ id }) => id).filter((id) => !planned.has(id)),
       limits: defaultDataPlaneLimits,
       limitsOf: readLimits(config.proxy.limits).limitsOf,
       originDeny: config.proxy.originDeny,
     };
     const { text, gaps } = exportPlans(format, plans, settings);
-    for (const gap of gaps) io.stderr.write(lineOf(gap));
-    if (options.strict && gaps.some(({ leftOut }) => leftOut)) return 1;
-    if (options.output === undefined) io.stdout.write(text);
-    else writeOutput(resolve(io.cwd, options.output), text);
-    return 0;
+    return writeExport(io, options, { text, gaps: gaps.map((gap) => ({ ...gap, ...subjectOf(gap) })) });
   },
 });
 
-function writeOutput(file: string, text: string): void {
-  try {
-    writeFileSync(file, text);
-  } catch (cause) {
-    throw new Error(`Cannot write "${file}": ${errorMessage(cause)}`, { cause });
-  }
-}
-
 /** The commands about proxy applications. */
-export const proxyCommands = defineGroup(
-  'proxy',
-  { summary: 'List the proxy applications, or take them to another proxy' },
-  {
-    list: { summary: listCommand.summary, load: () => Promise.resolve(listCommand) },
-    export: { summary: exportCommand.summary, load: () => Promise.resolve(exportCommand) },
-  },
-);
+export const proxyCommands = defineGroup('proxy', 'List the proxy applications, or take them to another proxy', [
+  listCommand,
+  exportCommand,
+]);

@@ -5,10 +5,9 @@ import type { Config } from '../../config.ts';
 import type { ListQuery, QueueItem, Spool } from '../../spool/spool.ts';
 import { openSpool } from '../../wiring/engine/open-stores.ts';
 import type { CommandIo } from '../command/command.ts';
-import { configFor } from '../command/load-config.ts';
 
 /** Exit codes of the commands that name messages. */
-export const notFound = { 1: 'there is no such message', 78: 'the configuration is wrong' } as const;
+export const notFound = { 1: 'there is no such message' } as const;
 
 /** The queue and its configuration. */
 export interface OpenQueue {
@@ -16,13 +15,8 @@ export interface OpenQueue {
   readonly config: Config;
 }
 
-/** Opens the queue, runs the work with it and closes it. @param file the configuration file; undefined is the usual one */
-export async function withQueue<T>(
-  file: string | undefined,
-  io: CommandIo,
-  use: (opened: OpenQueue) => Promise<T>,
-): Promise<T> {
-  const config = configFor(io, file);
+/** Opens the queue, runs the work with it and closes it. */
+export async function withQueue<T>(config: Config, use: (opened: OpenQueue) => Promise<T>): Promise<T> {
   const spool = await openSpool(config);
   try {
     return await use({ spool, config });

@@ -5,7 +5,7 @@ import type { DestinationView, HopWait } from '../../deliver/transport.ts';
 import { domainOfTransport, type Hold, Holds, routeOfTransport } from '../../spool/hold.ts';
 import type { WaitingLine } from '../../spool/spool.ts';
 import { askForDestinations } from '../../wiring/server-socket.ts';
-import { columns, configOption, defineCommand } from '../command/command.ts';
+import { columns, defineCommand } from '../command/command.ts';
 import { printable } from '../command/printable.ts';
 import { withQueue } from './open-queue.ts';
 
@@ -110,20 +110,16 @@ function asideLine(lines: readonly WaitingLine[], holds: readonly Hold[]): strin
 export const destinations = defineCommand({
   name: 'destinations',
   summary: 'Tell what waits by destination, and how each next hop is served',
-  synopsis: '',
-  arguments: { min: 0, max: 0 },
   details: `How a next hop is served is known to the running server alone, which is asked by its socket in the data folder: the
 connections that are open and that it may have, why it gets less than the configuration allows, when it is tried again, and
 its last words. Without a server only the queue is told. Recipients in hand count as queued.`,
   options: {
     limit: { value: 'N', summary: 'at most this many, the longest queues first (default 50)' },
     json: { summary: 'one JSON object a line' },
-    ...configOption,
   },
   examples: ['postern queue destinations', 'postern queue destinations --json'],
-  exitCodes: { 78: 'the configuration is wrong' },
-  run: ({ options }, io) =>
-    withQueue(options.config, io, async ({ spool, config }) => {
+  run: ({ options, readConfig }, io) =>
+    withQueue(readConfig(), async ({ spool, config }) => {
       const hops = await askForDestinations(config.dataDir);
       const [lines, holds] = [await spool.waiting(mostLines), await spool.holds()];
       const all = gather(

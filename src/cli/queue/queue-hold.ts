@@ -5,8 +5,8 @@ import { UsageError } from '../../base/errors.ts';
 import type { Config } from '../../config.ts';
 import { asciiDomain } from '../../mail/address/domain.ts';
 import { type Hold, type HoldKind, type HoldRule, holdKinds } from '../../spool/hold.ts';
-import { type CommandIo, columns, configOption, defineCommand } from '../command/command.ts';
-import { printable } from '../command/printable.ts';
+import { type CommandIo, columns, defineCommand } from '../command/command.ts';
+import { isoSeconds, printable } from '../command/printable.ts';
 import { missing, withQueue } from './open-queue.ts';
 
 /** What a hold says at most, in characters. */
@@ -68,16 +68,13 @@ function nameOfUser({ env }: CommandIo): string {
 
 /** A hold in words. */
 export function holdText({ kind, value, at, by, why }: HoldRule): string {
-  const since = new Date(at).toISOString().replace(/\.\d+Z$/, 'Z');
-  return `held by ${printable(by)} since ${since} (${kind} ${printable(value)})${why ? `: ${printable(why)}` : ''}`;
+  return `held by ${printable(by)} since ${isoSeconds(at)} (${kind} ${printable(value)})${why ? `: ${printable(why)}` : ''}`;
 }
 
 /** postern queue hold */
 export const hold = defineCommand({
   name: 'hold',
   summary: 'Let mail wait until it is released',
-  synopsis: '',
-  arguments: { min: 0, max: 0 },
   details: `What falls under a hold is accepted and kept, but not sent; an attempt that is under way is not stopped. A message
 is not given up while it is held, but its time goes on: released too late, it gets one more attempt. Said again, who, when
 and why are replaced. At most 1,000 holds are kept.`,
@@ -85,15 +82,14 @@ and why are replaced. At most 1,000 holds are kept.`,
     ...whatOptions,
     why: { value: 'TEXT', summary: 'why, for those who find it held' },
     by: { value: 'NAME', summary: 'who holds it (default: the user of this command)' },
-    ...configOption,
   },
   examples: [
     'postern queue hold --account dev --why "a complaint is looked into"',
     'postern queue hold --destination partner.example',
   ],
-  exitCodes: { 1: 'there is no such message, or there are too many holds', 78: 'the configuration is wrong' },
-  run: ({ options: { config: file, why = '', by, ...given } }, io) =>
-    withQueue(file, io, async ({ spool, config }) => {
+  exitCodes: { 1: 'there is no such message, or there are too many holds' },
+  run: ({ options: { why = '', by, ...given }, readConfig }, io) =>
+    withQueue(readConfig(), async ({ spool, config }) => {
       const what = readWhat(given, config, 'hold');
       checkKnown(what, config);
       if (what.kind === 'message' && !(await spool.show(what.value))) return missing(printable(what.value), io);
@@ -108,14 +104,12 @@ and why are replaced. At most 1,000 holds are kept.`,
 export const release = defineCommand({
   name: 'release',
   summary: 'Let mail go on that was held',
-  synopsis: '',
-  arguments: { min: 0, max: 0 },
   details: 'Mail under a second hold goes on waiting. A long queue is released in steps.',
-  options: { ...whatOptions, ...configOption },
+  options: { ...whatOptions },
   examples: ['postern queue release --account dev', 'postern queue release --destination partner.example'],
-  exitCodes: { 1: 'there is no such hold', 78: 'the configuration is wrong' },
-  run: ({ options: { config: file, ...given } }, io) =>
-    withQueue(file, io, async ({ spool, config }) => {
+  exitCodes: { 1: 'there is no such hold' },
+  run: ({ options: given, readConfig }, io) =>
+    withQueue(readConfig(), async ({ spool, config }) => {
       const what = readWhat(given, config, 'release');
       if (await spool.liftHold(what)) {
         io.stdout.write(`${what.kind} ${printable(what.value)} is released\n`);
@@ -127,20 +121,17 @@ export const release = defineCommand({
 });
 
 function row({ kind, value, at, by, why }: Hold): string[] {
-  return [kind, printable(value), new Date(at).toISOString().replace(/\.\d+Z$/, 'Z'), printable(by), printable(why)];
+  return [kind, printable(value), isoSeconds(at), printable(by), printable(why)];
 }
 
 /** postern queue holds */
 export const holds = defineCommand({
   name: 'holds',
   summary: 'List what is held, by whom, since when and why',
-  synopsis: '',
-  arguments: { min: 0, max: 0 },
-  options: { json: { summary: 'one JSON object a line' }, ...configOption },
+  options: { json: { summary: 'one JSON object a line' } },
   examples: ['postern queue holds'],
-  exitCodes: { 78: 'the configuration is wrong' },
-  run: ({ options }, io) =>
-    withQueue(options.config, io, async ({ spool }) => {
+  run: ({ options, readConfig }, io) =>
+    withQueue(readConfig(), async ({ spool }) => {
       const all = await spool.holds();
       const lines = options.json
         ? all.map(({ kind, value, at, by, why }) => JSON.stringify({ kind, value, at, by, why }))

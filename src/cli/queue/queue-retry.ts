@@ -7,7 +7,8 @@ import type { Config } from '../../config.ts';
 import { allRoutes, wayFor } from '../../deliver/router.ts';
 import { asciiDomain, splitMailbox } from '../../mail/address/domain.ts';
 import type { QueueItem, RetryCount, SpooledRecipient } from '../../spool/spool.ts';
-import { type CommandIo, configOption, defineCommand } from '../command/command.ts';
+import { type CommandIo, defineCommand } from '../command/command.ts';
+import { counted } from '../command/printable.ts';
 import { missing, newTimes, notFound, type OpenQueue, pageMessages, stateOption, withQueue } from './open-queue.ts';
 
 /** Which recipients a retry by selection is for. */
@@ -85,16 +86,11 @@ async function retrySelected({ spool, config }: OpenQueue, wanted: Selection): P
   return sum;
 }
 
-function counted(count: number, what: string): string {
-  return `${count} ${what}${count === 1 ? '' : 's'}`;
-}
-
 /** postern queue retry */
 export const retry = defineCommand({
   name: 'retry',
   summary: 'Try messages again now',
   synopsis: '[ID...]',
-  arguments: { min: 0, max: 1000 },
   details: `Messages are named by their ids, or selected: --all, or one or more of --account, --domain, --route and
 --state, which must all fit. Recipients that have failed for good are queued again with --state failed alone, also in messages
 that are named. A selection is made due in small steps, so that a server beside it goes on taking mail; it notices within a
@@ -105,7 +101,6 @@ second, and what it has in hand stays in its hands.`,
     domain: { value: 'DOMAIN', summary: 'only recipients at exactly this domain' },
     route: { value: 'NAME', summary: 'only recipients that take this route by the configuration as it is now' },
     state: { value: 'STATE', summary: 'recipients that are queued (the default), or failed' },
-    ...configOption,
   },
   examples: [
     'postern queue retry 0199f3c1-...',
@@ -114,18 +109,17 @@ second, and what it has in hand stays in its hands.`,
     'postern queue retry --account dev --domain partner.example',
   ],
   exitCodes: notFound,
-  run: ({ options, args }, io) => {
-    const { all, config, ...narrowed } = options;
-    const { state, ...others } = narrowed;
-    const isSelected = Object.values(others).some((value) => value !== undefined);
+  run: ({ options, args, readConfig }, io) => {
+    const { all, account, domain, route, state } = options;
+    const isSelected = [account, domain, route].some((value) => value !== undefined);
     const isNarrowed = isSelected || state !== undefined;
     if (args.length > 0 && (all || isSelected))
       throw new UsageError('postern queue retry: want ids or a selection, not both');
     if (args.length === 0 && !all && !isNarrowed)
       throw new UsageError('postern queue retry: want ID..., --all, --account, --domain, --route or --state');
     if (all && isSelected) throw new UsageError('postern queue retry: --all is everything; leave it out to select');
-    return withQueue(config, io, async (opened) => {
-      const selection = readSelection(narrowed, opened.config);
+    return withQueue(readConfig(), async (opened) => {
+      const selection = readSelection(options, opened.config);
       if (args.length > 0) return await retryNamed(opened, { ids: args, state: selection.state }, io);
       const made = await retrySelected(opened, selection);
       const failed = made.failed > 0 ? `, ${made.failed} of them had failed` : '';

@@ -1,20 +1,75 @@
 // postern queue shows and changes what waits and what failed, beside a running server (D94).
 
 import { UsageError } from '../../base/errors.ts';
+import { comparableMailbox } from '../../mail/address/comparable-mailbox.ts';
 import type { QueueItem, SpooledRecipient } from '../../spool/spool.ts';
+import { compactSpool } from '../../spool/sqlite/file/compact.ts';
 import { type AccountTally, type Tally, totalOf } from '../../spool/tally.ts';
-import { columns, configOption, defineCommand } from '../command/command.ts';
+import { columns, defineCommand } from '../command/command.ts';
 import { defineGroup } from '../command/command-table.ts';
-import { printable } from '../command/printable.ts';
+import { counted, isoSeconds, printable } from '../command/printable.ts';
+import { parseCount } from '../command/span.ts';
 import { items, missing, notFound, stateOption, withQueue } from './open-queue.ts';
-import { compact } from './queue-compact.ts';
 import { destinations } from './queue-destinations.ts';
-import { hasFields, roughly } from './queue-fields.ts';
 import { hold, holds, holdText, release } from './queue-hold.ts';
 import { retry } from './queue-retry.ts';
 
-function iso(ms: number): string {
-  return new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z');
+/** postern queue compact */
+const compact = defineCommand({
+  name: 'compact',
+  summary: 'Give the room of messages that are gone back to the file system',
+  details: `A running server does so by itself, in small steps while nothing is written. A database made by a release before
+that is written anew once, for which no server may run and there must be room for a second copy.`,
+  options: {},
+  examples: ['postern queue compact'],
+  exitCodes: { 1: 'the database must be written anew, and a server runs' },
+  run: async ({ readConfig }, io) => {
+    const { database } = readConfig();
+    if (database.engine !== 'sqlite')
+      throw new UsageError('postern queue compact is for SQLite: PostgreSQL tidies up by itself (autovacuum)');
+    const compacted = await compactSpool(database.file);
+    if (!compacted) {
+      io.stderr.write('The database must be written anew, and a server works on it: stop that first\n');
+      return 1;
+    }
+    const { beforeBytes, afterBytes } = compacted;
+    io.stdout.write(`The database had ${beforeBytes} octets and has ${afterBytes}\n`);
+    return 0;
+  },
+});
+
+/** What a message must have; what is undefined does not matter. */
+interface QueueFields {
+  /** Ours or the client's own, with or without brackets. */
+  readonly messageId: string | undefined;
+  /** An address in any spelling, in the state that is named if one is. */
+  readonly recipient: string | undefined;
+  /** The reverse-path that the client gave, in any spelling; `<>` and '' are null. */
+  readonly sender: string | undefined;
+  readonly state?: 'queued' | 'failed';
+}
+
+function bare(text: string): string {
+  return text.trim().replace(/^<([^<>]*)>$/, '$1');
+}
+
+/** A part of a text that the messages have that are meant, for the store to search by; undefined where none is certain. */
+function roughly({ messageId, recipient }: QueueFields): string | undefined {
+  if (messageId !== undefined && messageId !== '') return bare(messageId);
+  // A local part may be written in several ways; a domain is kept in one.
+  const domain = recipient === undefined ? undefined : comparableMailbox(recipient).split('@').at(-1);
+  return domain === '' ? undefined : domain;
+}
+
+/** Whether a message has the fields. */
+function hasFields({ entry, recipients }: QueueItem, wanted: QueueFields): boolean {
+  const { messageId, recipient, sender, state } = wanted;
+  const ids = [entry.messageId, entry.clientMessageId ?? ''].map(bare);
+  if (messageId !== undefined && !ids.includes(bare(messageId))) return false;
+  if (sender !== undefined && comparableMailbox(bare(sender)) !== comparableMailbox(entry.senderPath)) return false;
+  if (recipient === undefined) return true;
+  const address = comparableMailbox(recipient);
+  return recipients.some((one) => comparableMailbox(one.address) === address && (state ?? one.state) === one.state);
 }
 
 function replyText({ lastReply, lastHost }: SpooledRecipient): string {
@@ -25,15 +80,15 @@ function replyText({ lastReply, lastHost }: SpooledRecipient): string {
 
 function recipientLine(recipient: SpooledRecipient): string {
   const { address, state, attempts, nextAttemptAt } = recipient;
-  const next = state === 'queued' ? `, next attempt ${iso(nextAttemptAt)}` : '';
+  const next = state === 'queued' ? `, next attempt ${isoSeconds(nextAttemptAt)}` : '';
   const held = recipient.hold ? `, ${holdText(recipient.hold)}` : '';
   const reply = replyText(recipient);
-  return `  ${address}: ${state}, ${attempts} attempt${attempts === 1 ? '' : 's'}${next}${held}${reply ? `; ${reply}` : ''}`;
+  return `  ${address}: ${state}, ${counted(attempts, 'attempt')}${next}${held}${reply ? `; ${reply}` : ''}`;
 }
 
 function itemLines({ entry, size, recipients }: QueueItem): string {
   return [
-    `${entry.id}  ${iso(entry.acceptedAt)}  ${size} octets  ${entry.account}/${entry.credential}  from <${entry.senderPath}>`,
+    `${entry.id}  ${isoSeconds(entry.acceptedAt)}  ${size} octets  ${entry.account}/${entry.credential}  from <${entry.senderPath}>`,
     ...recipients.map(recipientLine),
     '',
   ].join('\n');
@@ -52,8 +107,6 @@ function totalLine({ messages, recipients }: Tally): string {
 const list = defineCommand({
   name: 'list',
   summary: 'List queued and failed messages, oldest first',
-  synopsis: '',
-  arguments: { min: 0, max: 0 },
   details: 'A message that has been delivered to all its recipients is no longer in the queue; the log tells of it.',
   options: {
     state: { value: 'STATE', summary: 'only messages with a recipient that is queued, or failed' },
@@ -66,7 +119,6 @@ const list = defineCommand({
     sender: { value: 'ADDRESS', summary: 'only messages with exactly this reverse-path' },
     limit: { value: 'N', summary: 'at most this many (default 100)' },
     json: { summary: 'one JSON object a line' },
-    ...configOption,
   },
   examples: [
     'postern queue list',
@@ -74,8 +126,7 @@ const list = defineCommand({
     'postern queue list --search partner.example --json',
     'postern queue list --recipient you@partner.example --state queued',
   ],
-  exitCodes: { 78: 'the configuration is wrong' },
-  run: ({ options }, io) => {
+  run: ({ options, readConfig }, io) => {
     const state = stateOption(options.state);
     const fields = {
       messageId: options['message-id'],
@@ -84,10 +135,8 @@ const list = defineCommand({
       ...state,
     };
     const search = options.search ?? roughly(fields);
-    const limit = Number(options.limit ?? 100);
-    if (!Number.isSafeInteger(limit) || limit < 1)
-      throw new UsageError(`--limit wants a whole number from 1, got "${options.limit}"`);
-    return withQueue(options.config, io, async ({ spool }) => {
+    const limit = parseCount(options.limit, '--limit', { fallback: 100 });
+    return withQueue(readConfig(), async ({ spool }) => {
       let shown = 0;
       for await (const item of items(spool, { ...state, ...(search === undefined ? {} : { search }) })) {
         if (!hasFields(item, fields)) continue;
@@ -114,15 +163,12 @@ function summaryLines(tallies: readonly AccountTally[]): string[] {
 const summary = defineCommand({
   name: 'summary',
   summary: 'Tell how much each account has in the queue, by messages, octets and recipients',
-  synopsis: '',
-  arguments: { min: 0, max: 0 },
   details: `A message is queued while one of its recipients is; recipients count each by their own state, so that a message
 that failed in part shows. The numbers are kept, not counted: the answer comes at once, however long the queue is.`,
-  options: { json: { summary: 'one JSON object an account and line' }, ...configOption },
+  options: { json: { summary: 'one JSON object an account and line' } },
   examples: ['postern queue summary', 'postern queue summary --json'],
-  exitCodes: { 78: 'the configuration is wrong' },
-  run: ({ options }, io) =>
-    withQueue(options.config, io, async ({ spool }) => {
+  run: ({ options, readConfig }, io) =>
+    withQueue(readConfig(), async ({ spool }) => {
       const tallies = await spool.tallies();
       if (options.json) {
         for (const tally of tallies) io.stdout.write(`${JSON.stringify(tally)}\n`);
@@ -139,17 +185,15 @@ const show = defineCommand({
   name: 'show',
   summary: 'Show one message of the queue',
   synopsis: 'ID',
-  arguments: { min: 1, max: 1 },
   options: {
     headers: { summary: 'print the header fields that leave, too' },
     message: { summary: 'print nothing but the whole message as it leaves' },
     json: { summary: 'one JSON object' },
-    ...configOption,
   },
   examples: ['postern queue show 0199f3c1-...', 'postern queue show --message 0199f3c1-... > message.eml'],
   exitCodes: notFound,
-  run: ({ options, args: [id = ''] }, io) =>
-    withQueue(options.config, io, async ({ spool }) => {
+  run: ({ options, args: [id = ''], readConfig }, io) =>
+    withQueue(readConfig(), async ({ spool }) => {
       const item = await spool.show(id);
       const octets = item && (options.headers || options.message) ? await spool.load(id) : undefined;
       if (!item) return missing(id, io);
@@ -167,7 +211,7 @@ const show = defineCommand({
       io.stdout.write(
         `  Message-ID ${entry.messageId}${entry.clientMessageId ? `, the client's was ${printable(entry.clientMessageId)}` : ''}\n`,
       );
-      io.stdout.write(`  leaves with MAIL FROM:<${entry.reversePath}>, is given up ${iso(entry.expiresAt)}\n`);
+      io.stdout.write(`  leaves with MAIL FROM:<${entry.reversePath}>, is given up ${isoSeconds(entry.expiresAt)}\n`);
       if (octets) io.stdout.write(`\n${octets.head.toString('utf8')}`);
       return 0;
     }),
@@ -177,13 +221,12 @@ const drop = defineCommand({
   name: 'drop',
   summary: 'Remove a message from the queue for good, undelivered',
   synopsis: 'ID...',
-  arguments: { min: 1, max: 1000 },
   details: 'An attempt that is under way is not stopped.',
-  options: { ...configOption },
+  options: {},
   examples: ['postern queue drop 0199f3c1-...'],
   exitCodes: notFound,
-  run: ({ options, args }, io) =>
-    withQueue(options.config, io, async ({ spool }) => {
+  run: ({ args, readConfig }, io) =>
+    withQueue(readConfig(), async ({ spool }) => {
       let exitCode = 0;
       for (const id of args) {
         if (await spool.drop(id)) io.stdout.write(`${id} dropped\n`);
@@ -194,19 +237,15 @@ const drop = defineCommand({
 });
 
 /** postern queue list | summary | destinations | show | retry | hold | release | holds | drop | compact */
-export const queueCommands = defineGroup(
-  'queue',
-  { summary: 'Look at and act on the messages that wait or failed' },
-  {
-    list: { summary: list.summary, load: () => Promise.resolve(list) },
-    summary: { summary: summary.summary, load: () => Promise.resolve(summary) },
-    show: { summary: show.summary, load: () => Promise.resolve(show) },
-    retry: { summary: retry.summary, load: () => Promise.resolve(retry) },
-    destinations: { summary: destinations.summary, load: () => Promise.resolve(destinations) },
-    hold: { summary: hold.summary, load: () => Promise.resolve(hold) },
-    release: { summary: release.summary, load: () => Promise.resolve(release) },
-    holds: { summary: holds.summary, load: () => Promise.resolve(holds) },
-    drop: { summary: drop.summary, load: () => Promise.resolve(drop) },
-    compact: { summary: compact.summary, load: () => Promise.resolve(compact) },
-  },
-);
+export const queueCommands = defineGroup('queue', 'Look at and act on the messages that wait or failed', [
+  list,
+  summary,
+  show,
+  retry,
+  destinations,
+  hold,
+  release,
+  holds,
+  drop,
+  compact,
+]);

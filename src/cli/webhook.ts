@@ -1,0 +1,268 @@
+// `postern webhook` shows and changes the webhooks of accounts beside a running server, which notices within seconds (D54, D94).
+
+import { systemClock } from '../base/clock.ts';
+import { UsageError } from '../base/errors.ts';
+import type { Config } from '../config.ts';
+import type { EventStore } from '../events/event-store.ts';
+import { type EventKind, eventKinds, isEventKind } from '../events/mail-event.ts';
+import { createAddressGuard } from '../webhooks/address-guard.ts';
+import { replayRange } from '../webhooks/replay-range.ts';
+import { makeSecret } from '../webhooks/secret.ts';
+import { type DeliveryRecord, type Webhook, webhooksPerAccount } from '../webhooks/webhook.ts';
+import { openWebhookStore, type WebhookStore } from '../webhooks/webhook-store.ts';
+import { urlFault } from '../webhooks/webhook-url.ts';
+import { openSpool } from '../wiring/engine/open-stores.ts';
+import { accountOf, accountOption, isoTime, withDatabase } from './command/choose-account.ts';
+import { type CommandIo, defineCommand } from './command/command.ts';
+import { defineGroup } from './command/command-table.ts';
+import { printable } from './command/printable.ts';
+import { parseCount, parseSpan } from './command/span.ts';
+
+/** Exit codes of the commands that name a webhook. */
+const notFound = { 1: 'there is no such webhook that a command may change' } as const;
+
+/** Opens the webhooks, runs the work with them and closes them. */
+function withWebhooks<T>(config: Config, work: (store: WebhookStore) => Promise<T>): Promise<T> {
+  return withDatabase(config, async (database) => await work(await openWebhookStore(database, systemClock)));
+}
+
+/** Opens the events, runs the work with them and closes them. */
+async function withEvents<T>(config: Config, work: (events: EventStore) => Promise<T>): Promise<T> {
+  const spool = await openSpool(config);
+  try {
+    return await work(spool.events);
+  } finally {
+    await spool.close();
+  }
+}
+
+/** Says that there is no such webhook. @returns the exit code, 1 */
+function missing(id: string, account: string, io: CommandIo): number {
+  io.stderr.write(
+    `${account} has no such webhook "${id}" that a command may change; postern webhook list shows them\n`,
+  );
+  return 1;
+}
+
+/** postern webhook replay */
+const replay = defineCommand({
+  name: 'replay',
+  summary: 'Send events to a webhook once more',
+  synopsis: 'ID',
+  details: 'Those of the kinds that it is told of. They have the webhook-id that they had before.',
+  options: {
+    ...accountOption,
+    event: { value: 'EVENT', summary: 'this event' },
+    since: { value: 'SPAN', summary: 'the events of the last 2h, 3d ...' },
+  },
+  examples: [
+    'postern webhook replay --account dev --since 2d 0199f3c11f0b7c3a9d8e4f2a6b1c0d5e',
+    'postern webhook replay --account dev --event 4711 0199f3c11f0b7c3a9d8e4f2a6b1c0d5e',
+  ],
+  exitCodes: notFound,
+  run({ options, args: [id = ''], readConfig }, io) {
+    const { event, since } = options;
+    if ((event === undefined) === (since === undefined)) throw new UsageError('want one of --event and --since');
+    if (event !== undefined && !/^[1-9]\d{0,14}$/.test(event))
+      throw new UsageError(`--event wants the number of an event, got "${event}"`);
+    const wish =
+      since === undefined ? { event: Number(event) } : { since: systemClock.now() - parseSpan(since, '--since') };
+    const config = readConfig();
+    const account = accountOf(config, options.account);
+    return withWebhooks(config, async (store) => {
+      if (!(await store.find(account.id, id))) return missing(id, account.name, io);
+      const range = await withEvents(config, (events) => replayRange(events, account.name, wish));
+      if (!range) {
+        io.stderr.write('There are no such events\n');
+        return 1;
+      }
+      await store.replay(account.id, id, range);
+      io.stdout.write(`The events behind ${range.after} up to ${range.until} are sent once more\n`);
+      return 0;
+    });
+  },
+});
+
+/** Requests that the log keeps of one webhook at most. */
+const most = 1000;
+
+function recordLine({ event, kind, attempt, at, durationMs, result, status, error }: DeliveryRecord): string {
+  const answer = status === undefined ? printable(error ?? '') : `${status}`;
+  return `${isoTime(at)}  event ${event} ${kind}, attempt ${attempt}: ${result.replace('_', ' ')}, ${answer}, ${durationMs} ms\n`;
+}
+
+function recordJson({ id, event, kind, attempt, at, durationMs, result, status, error }: DeliveryRecord): string {
+  const shown = {
+    ...{ id: String(id), event: String(event), kind, attempt, at: isoTime(at), duration_ms: durationMs, result },
+    ...{ status: status ?? null, error: error ?? null },
+  };
+  return `${JSON.stringify(shown)}\n`;
+}
+
+/** postern webhook log */
+const log = defineCommand({
+  name: 'log',
+  summary: 'Print the last requests of a webhook, the newest first',
+  synopsis: 'ID',
+  options: {
+    ...accountOption,
+    limit: { value: 'N', summary: 'at most this many (default 100)' },
+    json: { summary: 'one JSON object a line' },
+  },
+  examples: ['postern webhook log --account dev 0199f3c11f0b7c3a9d8e4f2a6b1c0d5e'],
+  exitCodes: notFound,
+  run({ options, args: [id = ''], readConfig }, io) {
+    const limit = parseCount(options.limit, '--limit', { fallback: 100 });
+    const config = readConfig();
+    const account = accountOf(config, options.account);
+    return withWebhooks(config, async (store) => {
+      if (!(await store.find(account.id, id))) return missing(id, account.name, io);
+      const { deliveries } = await store.deliveries(id, { limit: Math.min(limit, most) });
+      for (const one of deliveries) io.stdout.write(options.json ? recordJson(one) : recordLine(one));
+      return 0;
+    });
+  },
+});
+
+function stateOf({ isEnabled, disabledReason, failures }: Webhook): string {
+  if (!isEnabled) return `disabled${disabledReason === undefined ? '' : `: ${disabledReason}`}`;
+  return failures === 0 ? 'enabled' : `enabled, its last ${failures} request${failures === 1 ? '' : 's'} failed`;
+}
+
+function lineOf(webhook: Webhook): string {
+  const { id, url, kinds, note, source } = webhook;
+  const about = note === '' ? '' : `  ${printable(note)}`;
+  return `${id}  ${url}  ${kinds?.join(',') ?? 'all events'}; of the ${source}; ${stateOf(webhook)}${about}\n`;
+}
+
+function jsonOf({ id, url, kinds, note, source, createdAt, isEnabled, disabledReason, failures }: Webhook): string {
+  const shown = {
+    ...{ id, url, kinds: kinds ?? null, note, source, enabled: isEnabled, failures },
+    disabled_reason: disabledReason ?? null,
+    created_at: isoTime(createdAt),
+  };
+  return `${JSON.stringify(shown)}\n`;
+}
+
+function kindsOf(text: string | undefined): readonly EventKind[] | undefined {
+  if (text === undefined) return undefined;
+  const words = text.split(',').map((word) => word.trim());
+  const unknown = words.find((word) => !isEventKind(word));
+  if (unknown === undefined) return words.filter(isEventKind);
+  throw new UsageError(`--kinds wants some of ${Object.keys(eventKinds).join(', ')}, got "${unknown}"`);
+}
+
+/** @throws UsageError where the configuration does not let webhooks go there */
+function checkUrl({ webhooks }: Config, url: string): void {
+  const { allowHttp, allowNetworks } = webhooks;
+  const fault = urlFault(url, { allowHttp, refuse: createAddressGuard({ allowNetworks }) });
+  if (fault !== undefined) throw new UsageError(`The URL ${fault}`);
+}
+
+const list = defineCommand({
+  name: 'list',
+  summary: "List an account's webhooks",
+  options: { ...accountOption, json: { summary: 'one JSON object a line' } },
+  examples: ['postern webhook list --account dev'],
+  run({ options, readConfig }, io) {
+    const config = readConfig();
+    const account = accountOf(config, options.account);
+    return withWebhooks(config, async (store) => {
+      const webhooks = await store.list(account.id);
+      for (const webhook of webhooks) io.stdout.write(options.json ? jsonOf(webhook) : lineOf(webhook));
+      if (webhooks.length === 0 && !options.json) io.stderr.write('No webhooks.\n');
+      return 0;
+    });
+  },
+});
+
+const add = defineCommand({
+  name: 'add',
+  summary: 'Make a webhook and print its secret, this once',
+  synopsis: 'URL',
+  details: 'It is told of what happens from now on. A running server begins within seconds.',
+  options: {
+    ...accountOption,
+    kinds: { value: 'KINDS', summary: 'which events, with commas between (default: all)' },
+    note: { value: 'TEXT', summary: 'what it is for, shown by webhook list' },
+  },
+  examples: ['postern webhook add --account dev --kinds delivered,failed https://hooks.example.com/postern'],
+  exitCodes: { 1: 'the account has as many webhooks as it may' },
+  run({ options, args: [url = ''], readConfig }, io) {
+    const config = readConfig();
+    const account = accountOf(config, options.account);
+    const kinds = kindsOf(options.kinds);
+    checkUrl(config, url);
+    const note = options.note ?? '';
+    if (!/^\P{Cc}{0,500}$/u.test(note)) throw new UsageError('--note: want at most 500 characters without line ends');
+    return withWebhooks(config, async (store) => {
+      const newest = await withEvents(config, (events) => events.newest());
+      const secret = makeSecret();
+      const made = await store.create({ account: account.id, url, kinds, note, secret }, newest);
+      if (!made) {
+        io.stderr.write(`${account.name} has ${webhooksPerAccount} webhooks, and may not have more\n`);
+        return 1;
+      }
+      io.stderr.write(`Webhook ${made.id} is made; its secret is shown this once:\n`);
+      io.stdout.write(`${secret}\n`);
+      return 0;
+    });
+  },
+});
+
+const remove = defineCommand({
+  name: 'remove',
+  summary: 'Remove a webhook with its log',
+  synopsis: 'ID',
+  details: 'A webhook of the configuration file is removed there.',
+  options: { ...accountOption },
+  examples: ['postern webhook remove --account dev 0199f3c11f0b7c3a9d8e4f2a6b1c0d5e'],
+  exitCodes: notFound,
+  run({ options, args: [id = ''], readConfig }, io) {
+    const config = readConfig();
+    const account = accountOf(config, options.account);
+    return withWebhooks(config, async (store) => {
+      if (!(await store.remove(account.id, id))) return missing(id, account.name, io);
+      io.stdout.write(`${id} is removed\n`);
+      return 0;
+    });
+  },
+});
+
+const enable = defineCommand({
+  name: 'enable',
+  summary: 'Enable a webhook again; it goes on where it stopped',
+  synopsis: 'ID',
+  details: 'A webhook of the configuration file is enabled again by a start or reload.',
+  options: { ...accountOption },
+  examples: ['postern webhook enable --account dev 0199f3c11f0b7c3a9d8e4f2a6b1c0d5e'],
+  exitCodes: notFound,
+  run({ options, args: [id = ''], readConfig }, io) {
+    const config = readConfig();
+    const account = accountOf(config, options.account);
+    return withWebhooks(config, async (store) => {
+      if (!(await store.change(account.id, id, { isEnabled: true }))) return missing(id, account.name, io);
+      io.stdout.write(`${id} is enabled\n`);
+      return 0;
+    });
+  },
+});
+
+const secret = defineCommand({
+  name: 'secret',
+  summary: 'Print a new secret, for a webhook of the configuration file',
+  needsNoConfig: true,
+  options: {},
+  examples: ['postern webhook secret > certs/webhook.secret'],
+  run(_, io) {
+    io.stdout.write(`${makeSecret()}\n`);
+    return Promise.resolve(0);
+  },
+});
+
+/** postern webhook list | add | remove | enable | replay | log | secret */
+export const webhookCommands = defineGroup(
+  'webhook',
+  'Look at and change the endpoints that are told what happens to mail',
+  [list, add, remove, enable, replay, log, secret],
+);
