@@ -15,12 +15,12 @@ import { defaultEventLimits, type EventSearch } from '../src/events/event-store.
 import type { SpoolEntry } from '../src/spool/spool.ts';
 import { outcomeEvent } from '../src/spool/spool-events.ts';
 import { openSqliteSpool, type SqliteSpool } from '../src/spool/sqlite/sqlite-spool.ts';
-import { createAddressGuard } from '../src/webhooks/address-guard.ts';
 import { LeaseStore } from '../src/webhooks/lease-store.ts';
 import { createPoster } from '../src/webhooks/post.ts';
 import { makeSecret } from '../src/webhooks/secret.ts';
 import { WebhookSender } from '../src/webhooks/sender.ts';
 import { openWebhookStore } from '../src/webhooks/webhook-store.ts';
+import { createAddressGuard } from '../src/webhooks/webhook-url.ts';
 
 const wanted = Number(process.argv[2] ?? 1_000_000);
 const account = 'a1'.repeat(16);

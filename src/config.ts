@@ -7,7 +7,7 @@ import { resolve } from 'node:path';
 import { type Clock, systemClock } from './base/clock.ts';
 import { ConfigurationError, errorCode, errorMessage } from './base/errors.ts';
 import { isRecord } from './base/is-record.ts';
-import { accountsFaults, zonesFaults } from './config/account-checks.ts';
+import { accountsFaults, consoleFaults, httpFaults, zonesFaults } from './config/account-checks.ts';
 import {
   bounces,
   type CompleteContents,
@@ -20,7 +20,6 @@ import {
 } from './config/defaults.ts';
 import { applyEnvironment, type Overridden } from './config/environment.ts';
 import { type ConfigFault, formatPath } from './config/fault.ts';
-import { consoleFaults, httpFaults } from './config/http-checks.ts';
 import * as mailChecks from './config/mail-checks.ts';
 import * as accountParts from './config/resolve-accounts.ts';
 import * as mailParts from './config/resolve-mail.ts';

@@ -10,8 +10,7 @@ import { recipientRules } from '../deliver/router.ts';
 import { errorPageFaults } from '../edge/custom/error-page-file.ts';
 import { shownConfig } from '../wiring/console/shown-config.ts';
 import { checkApplications } from '../wiring/load-settings.ts';
-import { configOption, defineCommand, table } from './command/command.ts';
-import { defineGroup } from './command/command-table.ts';
+import { configOption, defineCommand, defineGroup, table } from './command/command.ts';
 import { counted } from './command/printable.ts';
 
 const exitCodes = {

@@ -12,8 +12,7 @@ import type { Config } from '../config.ts';
 import { parseSigningKey } from '../sign/dkim-key.ts';
 import type { SigningKey } from '../sign/signed.ts';
 import { recordFacts } from '../wiring/build-parts.ts';
-import { type CommandIo, defineCommand } from './command/command.ts';
-import { defineGroup } from './command/command-table.ts';
+import { type CommandIo, defineCommand, defineGroup } from './command/command.ts';
 import { printable } from './command/printable.ts';
 import { domainOf, keyFault } from './keys.ts';
 

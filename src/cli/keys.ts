@@ -12,8 +12,7 @@ import { dkimKeyFile, ownTlsPlace } from '../bootstrap/key-paths.ts';
 import type { Config } from '../config.ts';
 import { asciiDomain } from '../mail/address/domain.ts';
 import { dkimRecord, generateDkimKey, parseSigningKey } from '../sign/dkim-key.ts';
-import { type CommandIo, defineCommand } from './command/command.ts';
-import { defineGroup } from './command/command-table.ts';
+import { type CommandIo, defineCommand, defineGroup } from './command/command.ts';
 
 /** Reads a domain of the command line, as an A-label. @throws UsageError */
 export function domainOf(text: string): string {

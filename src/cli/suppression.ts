@@ -12,8 +12,7 @@ import {
 } from '../feedback/suppression-store.ts';
 import { readComparable } from '../mail/address/comparable-mailbox.ts';
 import { accountOf, accountOption, isoTime, withDatabase } from './command/choose-account.ts';
-import { type CommandIo, defineCommand } from './command/command.ts';
-import { defineGroup } from './command/command-table.ts';
+import { type CommandIo, defineCommand, defineGroup } from './command/command.ts';
 import { parseCount, parseSpan, parseWord } from './command/span.ts';
 
 /** How many entries are read from the database at a time. */

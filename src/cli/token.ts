@@ -8,8 +8,7 @@ import { closest } from '../base/closest.ts';
 import { UsageError } from '../base/errors.ts';
 import type { Config } from '../config.ts';
 import { chooseAccount, isoTime, withDatabase } from './command/choose-account.ts';
-import { type CommandIo, defineCommand, table } from './command/command.ts';
-import { defineGroup } from './command/command-table.ts';
+import { type CommandIo, defineCommand, defineGroup, table } from './command/command.ts';
 import { parseSpan } from './command/span.ts';
 
 function chooseCredential(account: Account, name: string): string {

@@ -5,16 +5,14 @@ import { UsageError } from '../base/errors.ts';
 import type { Config } from '../config.ts';
 import type { EventStore } from '../events/event-store.ts';
 import { type EventKind, eventKinds, isEventKind } from '../events/mail-event.ts';
-import { createAddressGuard } from '../webhooks/address-guard.ts';
 import { replayRange } from '../webhooks/replay-range.ts';
 import { makeSecret } from '../webhooks/secret.ts';
 import { type DeliveryRecord, type Webhook, webhooksPerAccount } from '../webhooks/webhook.ts';
 import { openWebhookStore, type WebhookStore } from '../webhooks/webhook-store.ts';
-import { urlFault } from '../webhooks/webhook-url.ts';
+import { createAddressGuard, urlFault } from '../webhooks/webhook-url.ts';
 import { openSpool } from '../wiring/engine/open-stores.ts';
 import { accountOf, accountOption, isoTime, withDatabase } from './command/choose-account.ts';
-import { type CommandIo, defineCommand } from './command/command.ts';
-import { defineGroup } from './command/command-table.ts';
+import { type CommandIo, defineCommand, defineGroup } from './command/command.ts';
 import { printable } from './command/printable.ts';
 import { parseCount, parseSpan } from './command/span.ts';
 

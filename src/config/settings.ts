@@ -11,7 +11,7 @@ import type { SmtpSettings } from '../ingress/smtp/settings.ts';
 import type { ContentLevel } from '../journal/journal-row.ts';
 import type { ReportLimits } from '../spool/reports/report.ts';
 import type { SpoolLimits } from '../spool/spool-limits.ts';
-import type { TlsReportSettings } from '../tls-report/settings.ts';
+import type { TlsReportSettings } from '../tls-report/make-report.ts';
 import type { ConfiguredWebhook } from '../webhooks/webhook.ts';
 import type { HostPort } from './addresses.ts';
 import type { AccountEntry, FileContents, ZoneEntry } from './schema.ts';

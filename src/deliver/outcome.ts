@@ -9,10 +9,32 @@ import { outcomeEvent } from '../spool/spool-events.ts';
 import type { HeldRecipients } from './held-recipients.ts';
 import { type DueRecipient, type Job, recipientsOf, type Task } from './job.ts';
 import type { OutcomeWriter } from './outcome-writer.ts';
-import { planRetry, type RetryPlan } from './retry.ts';
 import type { Ways } from './router.ts';
 import type { DeliverySettings, RetrySettings } from './settings.ts';
 import type { RecipientResult } from './smtp/smtp-client.ts';
+
+/** What to do after a deferral. */
+type RetryPlan = { readonly kind: 'retry'; readonly at: number } | { readonly kind: 'expired' };
+
+/**
+ * Plans what follows a deferral: the delay grows by `factor` with each attempt up to its maximum, and is varied at random
+ * by `jitter`. The last attempt is made when the message expires, not before.
+ * @param attempt.attempts attempts made so far, this one included; 1 or more
+ * @param attempt.now, attempt.expiresAt milliseconds since 1970
+ * @param attempt.random from 0 up to, not including, 1
+ */
+export function planRetry(
+  settings: RetrySettings,
+  attempt: { readonly attempts: number; readonly now: number; readonly expiresAt: number; readonly random: number },
+): RetryPlan {
+  if (attempt.now >= attempt.expiresAt) return { kind: 'expired' };
+  const delay = Math.min(
+    settings.firstDelaySeconds * settings.factor ** (attempt.attempts - 1),
+    settings.maxDelaySeconds,
+  );
+  const jittered = delay * (1 + settings.jitter * (2 * attempt.random - 1));
+  return { kind: 'retry', at: Math.min(Math.round(attempt.now + jittered * 1000), attempt.expiresAt) };
+}
 
 function days(milliseconds: number): string {
   const value = milliseconds / 86_400_000;

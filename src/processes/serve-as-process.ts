@@ -2,6 +2,7 @@
 // to, or when the supervisor is gone.
 
 import cluster from 'node:cluster';
+import { defaultBodyLimit } from '../base/body-budget.ts';
 import { systemClock } from '../base/clock.ts';
 import { ConfigurationError, errorMessage, Unavailable } from '../base/errors.ts';
 import { type OpenLog, openLog, silentLog } from '../base/log.ts';
@@ -14,13 +15,30 @@ import {
   type Environment,
   loadConfig,
 } from '../config.ts';
+import { defaultConnections } from '../deliver/settings.ts';
 import { type Gateway, openGateway } from '../gateway.ts';
 import { openDatabaseOf } from '../wiring/engine/open-stores.ts';
 import { loadSettings } from '../wiring/load-settings.ts';
 import { withPorts } from './fixed-ports.ts';
 import { type StartOrder, type ToProcess, temporaryFailure } from './messages.ts';
-import { shareOfConfig } from './share-config.ts';
 import { type Channel, SupervisorLink } from './supervisor-link.ts';
+
+// The part of a configuration that one of several processes has: what bounds memory or descriptors is divided. The limits of a
+// next hop are not: the processes lease them from one another (src/deliver/hop/leased-shares.ts).
+
+/**
+ * Gives the configuration of one of `count` processes: each has its part of the memory for messages under way, and of the
+ * connections to all next hops together.
+ */
+function shareOfConfig(config: Config, count: number): Config {
+  const bodies = config.limits.bodiesInFlightBytes ?? defaultBodyLimit();
+  const { delivery } = config;
+  return {
+    ...config,
+    limits: { ...config.limits, bodiesInFlightBytes: Math.floor(bodies / count) },
+    delivery: { ...delivery, connections: Math.ceil((delivery.connections ?? defaultConnections) / count) },
+  };
+}
 
 /** How the process is run. */
 export interface ProcessParts {

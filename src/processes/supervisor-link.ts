@@ -8,11 +8,100 @@ import type {
   MetricValues,
   ProcessGroup,
   SharedConnections,
+  SharedWindows,
+  WindowLimit,
 } from '../base/process-group.ts';
 import type { ReloadOutcome } from '../wiring/reload.ts';
-import { AskedReadiness } from './asked-readiness.ts';
-import { AskedWindows } from './asked-windows.ts';
-import type { FromProcess, Inquiries, Questions, StartOrder, ToProcess } from './messages.ts';
+import type { FromProcess, Inquiries, LimitQuestions, Questions, StartOrder, ToProcess } from './messages.ts';
+
+// A process's end of the windows that the supervisor counts. A client whose window is full is refused here until its end, so that
+// whoever is over the limit costs the supervisor nothing.
+
+type AskedWindow = LimitQuestions['takeWindow']['asked'];
+
+/** Full windows that are remembered. The one that was found full first is forgotten for a new one, and asked about again. */
+const mostFull = 50_000;
+
+/** Asks the supervisor, unless it is known that the window of a client is full. */
+class AskedWindows implements SharedWindows {
+  readonly #ask: (asked: AskedWindow) => Promise<number>;
+  /** Until when windows are full for certain, in milliseconds of the monotonic clock: they end within a second after that. */
+  readonly #full = new Map<string, number>();
+
+  /** @param ask asks the supervisor; it rejects where that is gone */
+  constructor(ask: (asked: AskedWindow) => Promise<number>) {
+    this.#ask = ask;
+  }
+
+  async take(name: string, limit: WindowLimit, address: string): Promise<number> {
+    // The limit is part of the key: a reload may have given more.
+    const key = `${name} ${limit.requests} ${limit.perSeconds} ${address}`;
+    const until = this.#full.get(key);
+    if (until !== undefined) {
+      const leftMs = until - performance.now();
+      // Whoever waits so long is served.
+      if (leftMs > 0) return Math.ceil((leftMs + 1000) / 1000);
+      this.#full.delete(key);
+    }
+    const seconds = await this.#ask({ name, limit, address });
+    if (seconds > 0) this.#remember(key, seconds);
+    return seconds;
+  }
+
+  #remember(key: string, seconds: number): void {
+    this.#full.delete(key);
+    const [oldest] = this.#full.size >= mostFull ? this.#full.keys() : [];
+    if (oldest !== undefined) this.#full.delete(oldest);
+    // The supervisor rounds up to whole seconds.
+    this.#full.set(key, performance.now() + (seconds - 1) * 1000);
+  }
+}
+
+// Asks the supervisor whether the server is ready. However many ask, one question is under way and one waits behind it: whoever
+// comes meanwhile gets the answer to the one that waits, since the other may have been judged before.
+
+/** How long the supervisor has for an answer, in milliseconds. */
+const answerMs = 2500;
+
+/** The questions of one process. */
+export class AskedReadiness {
+  readonly #ask: () => Promise<boolean>;
+  #underWay: Promise<boolean> | undefined;
+  #next: Promise<boolean> | undefined;
+
+  /** @param ask asks the supervisor @throws Error where it is gone */
+  constructor(ask: () => Promise<boolean>) {
+    this.#ask = ask;
+  }
+
+  /** Whether it is; false where nobody answers. What was true when this was called is in the answer. */
+  ask(): Promise<boolean> {
+    if (!this.#underWay) return this.#begin();
+    this.#next ??= this.#underWay.then(() => this.#begin());
+    return this.#next;
+  }
+
+  #begin(): Promise<boolean> {
+    this.#next = undefined;
+    this.#underWay = this.#answer().finally(() => {
+      if (!this.#next) this.#underWay = undefined;
+    });
+    return this.#underWay;
+  }
+
+  async #answer(): Promise<boolean> {
+    let patience: NodeJS.Timeout | undefined;
+    const silence = new Promise<boolean>((resolve) => (patience = setTimeout(() => resolve(false), answerMs)));
+    try {
+      return await Promise.race([this.#ask(), silence]);
+    } catch {
+      // The supervisor is gone, and this process drains.
+      return false;
+    } finally {
+      clearTimeout(patience);
+    }
+  }
+}
 
 /** The channel, as Node gives it to a process that was started with one. */
 export interface Channel {

@@ -6,14 +6,11 @@ import type { Logger } from '../base/log.ts';
 import type { CarrierQuestion, MetricValues } from '../base/process-group.ts';
 import type { DestinationView } from '../deliver/transport.ts';
 import type { Listening } from '../wiring/addresses.ts';
-import { Child, type ProcessEnd, type StuckWatch, type Vote } from './child.ts';
-import { mergeDestinations } from './merge-destinations.ts';
+import { Child, type ProcessEnd, RestartDelay, type StuckWatch, type Vote } from './child.ts';
 import { type FromProcess, type Questions, type StartOrder, temporaryFailure } from './messages.ts';
-import { RestartDelay } from './restart-delay.ts';
 import { SharedLimits } from './shared-limits.ts';
 import { defaultMostStopped, lookEveryMs } from './stopped.ts';
-import { MetricsSum } from './sum-metrics.ts';
-import { supervisorMetrics } from './supervisor-metrics.ts';
+import { MetricsSum, mergeDestinations, supervisorMetrics } from './sum-metrics.ts';
 
 /** What the supervisor is made from. */
 export interface SupervisorParts {

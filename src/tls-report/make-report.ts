@@ -2,8 +2,104 @@
 
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
+import type { Account } from '../accounts/account.ts';
+import { stripRules } from '../accounts/strip-rules.ts';
+import { randomHex } from '../base/ids.ts';
+import { readMessage } from '../mail/header/header-reader.ts';
+import { encodeBase64 } from '../mail/mime/transfer-encoding.ts';
+import type { Submission } from '../submit.ts';
 import { endOfDay } from './session-kind.ts';
 import type { DueTlsReport, FailureCount, TlsReportStore } from './tls-report-store.ts';
+
+/** The settings, defaults filled in. */
+export interface TlsReportSettings {
+  /** Collect results and send reports. */
+  readonly enabled: boolean;
+  /** Who reports, in words. */
+  readonly organization: string;
+  /** An address for questions. */
+  readonly contact: string;
+  /** Networks in which hosts that take reports by HTTPS may be although they are private. */
+  readonly allowPrivate: readonly string[];
+}
+
+/** What the mail is made of. */
+interface ReportMailParts {
+  /** The report, compressed. */
+  readonly report: Buffer;
+  readonly to: string;
+  /** The domain that reports: A-label, lower case. */
+  readonly platformDomain: string;
+}
+
+/**
+ * The account of these reports in the queue and the log. No configured account can have its name. RFC 8460 §3: the report
+ * has to arrive although the TLS of the domain fails, of which it tells; so it has `TLS-Required: No` (RFC 8689).
+ */
+const account: Account = {
+  id: '0'.repeat(32),
+  name: 'tls.reports',
+  plan: 'enterprise',
+  sendingDomains: [],
+  limits: {},
+  showClientAddress: false,
+  tlsRequiredNo: true,
+  reports: { failure: false, delay: false, success: false },
+  credentials: new Map(),
+};
+const credential = { name: 'reports', scopes: new Set<never>(), strip: stripRules(), trustedHop: false } as const;
+
+/** Makes the mail. */
+export async function reportMail(due: DueTlsReport, parts: ReportMailParts): Promise<Submission> {
+  const { report, to, platformDomain } = parts;
+  const { day, domain, id } = due;
+  const { begin, end } = periodOf(due);
+  const boundary = `tlsrpt-${id}`;
+  // RFC 8460 §5.1; seconds since 1970.
+  const file = `${platformDomain}!${domain}!${begin / 1000}!${end / 1000 - 1}!${id}.json.gz`;
+  const message = Buffer.from(`From: "TLS reports" <tls-reports@${platformDomain}>\r
+To: <${to}>\r
+Subject: Report Domain: ${domain} Submitter: ${platformDomain} Report-ID: <${id}@${platformDomain}>\r
+Auto-Submitted: auto-generated\r
+MIME-Version: 1.0\r
+Content-Type: multipart/report; report-type="tlsrpt"; boundary="${boundary}"\r
+\r
+This is a report of TLS in several parts (RFC 8460).\r
+\r
+--${boundary}\r
+Content-Type: text/plain; charset="us-ascii"\r
+Content-Transfer-Encoding: 7bit\r
+\r
+This is an aggregate report of ${platformDomain} about the TLS of its mail to\r
+${domain} on ${day} (UTC). The attached file is for programs.\r
+\r
+--${boundary}\r
+Content-Type: application/tlsrpt+gzip\r
+Content-Transfer-Encoding: base64\r
+Content-Disposition: attachment; filename="${file}"\r
+\r
+${(await encodeBase64(report)).toString('latin1').trimEnd()}\r
+--${boundary}--\r
+`);
+  const { fields, body } = readMessage(message);
+  return {
+    via: {
+      kind: 'dsn',
+      sessionId: randomHex(6),
+      protocol: '',
+      legacyCharset: 'utf-8',
+      trustedHop: false,
+      lineEndings: 'fix',
+    },
+    submitter: { account, credential },
+    // What becomes of a report is told to nobody.
+    envelope: { reversePath: '', recipients: [to], smtputf8: false, requireTls: false },
+    fields,
+    body: { kind: 'mime', bytes: body },
+    size: message.length,
+    tlsReport: { domain, submitter: platformDomain },
+  };
+}
 
 /** Who reports. */
 export interface Reporter {
@@ -23,7 +119,7 @@ function failureDetail({ result, localAddress, exchanger, address, reason, sessi
 }
 
 /** When the period of a report begins and ends, in milliseconds since 1970. */
-export function periodOf({ day }: Pick<DueTlsReport, 'day'>): { readonly begin: number; readonly end: number } {
+function periodOf({ day }: Pick<DueTlsReport, 'day'>): { readonly begin: number; readonly end: number } {
   const end = endOfDay(day);
   return { begin: end - 86_400_000, end };
 }

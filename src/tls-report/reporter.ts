@@ -1,19 +1,159 @@
 // Sends the reports of TLS (RFC 8460): each some time after the end of its day, to where the domain asks for it. What could not
 // be handed over is tried again for a day, with growing delays.
 
+import { request } from 'node:https';
+import { isIP, isIPv6 } from 'node:net';
 import type { Clock } from '../base/clock.ts';
 import type { DnsLookup } from '../base/dns/dns-lookup.ts';
 import { errorMessage } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
 import type { AddressJudge } from '../deliver/mx/address-judge.ts';
+import { asciiDomain, splitMailbox } from '../mail/address/domain.ts';
 import type { Submit } from '../submit.ts';
-import { destinationsOf, type ReportDestination } from './destinations.ts';
-import { makeReport } from './make-report.ts';
-import { postReport } from './post-report.ts';
-import { reportMail } from './report-mail.ts';
+import type { TlsReportSettings } from './make-report.ts';
+import { makeReport, reportMail } from './make-report.ts';
 import type { SessionCounts } from './session-counts.ts';
-import type { TlsReportSettings } from './settings.ts';
 import type { DueTlsReport, TlsReportStore } from './tls-report-store.ts';
+
+// Hands a report over by HTTPS (RFC 8460 §5.4): to an address that is judged before, within bounds of time and octets, no
+// redirect followed. The certificate is not verified, which RFC 8460 §3 allows: a report of failing certificates has to
+// arrive where certificates fail, and it holds counts alone.
+
+/** What handing over needs. */
+interface PostParts {
+  readonly lookup: DnsLookup;
+  readonly judge: AddressJudge;
+  readonly signal: AbortSignal;
+  /** For one request until its answer, in milliseconds. */
+  readonly withinMs: number;
+}
+
+/** Addresses of a host that are tried. */
+const mostAddresses = 2;
+
+function portOf({ port }: URL): number {
+  return port === '' ? 443 : Number(port);
+}
+
+async function addressesOf(url: URL, { lookup, judge }: PostParts): Promise<readonly string[]> {
+  const host = url.hostname.replace(/^\[|\]$/g, '');
+  const found =
+    isIP(host) === 0
+      ? (await Promise.all([lookup.find(host, 'A'), lookup.find(host, 'AAAA')])).flatMap((one) =>
+          one.kind === 'found' ? one.records : [],
+        )
+      : [host];
+  return found.filter((address) => judge(address, portOf(url)) === undefined).slice(0, mostAddresses);
+}
+
+function post(url: URL, address: string, body: Buffer, { signal, withinMs }: PostParts): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const asking = request({
+      host: address,
+      family: isIPv6(address) ? 6 : 4,
+      port: portOf(url),
+      ...(isIP(url.hostname.replace(/^\[|\]$/g, '')) === 0 ? { servername: url.hostname } : {}),
+      path: `${url.pathname}${url.search}`,
+      method: 'POST',
+      headers: { Host: url.host, 'Content-Type': 'application/tlsrpt+gzip', 'Content-Length': body.length },
+      rejectUnauthorized: false,
+      agent: false,
+      signal: AbortSignal.any([signal, AbortSignal.timeout(withinMs)]),
+    });
+    asking.on('error', (error) => {
+      resolve(error.name === 'AbortError' || error.name === 'TimeoutError' ? 'no answer in time' : errorMessage(error));
+    });
+    // Nobody asked for another protocol; without a listener Node would close the connection and tell nobody.
+    asking.on('upgrade', ({ statusCode = 101 }, socket) => {
+      socket.destroy();
+      resolve(`the answer was ${statusCode}`);
+    });
+    // Whatever has ended the connection: a report that is waited for without end would keep back all others.
+    asking.on('close', () => resolve('the connection was closed'));
+    asking.on('response', ({ statusCode = 0 }) => {
+      resolve(statusCode >= 200 && statusCode < 300 ? undefined : `the answer was ${statusCode}`);
+      // Nothing else of the answer matters.
+      asking.destroy();
+    });
+    asking.end(body);
+  });
+}
+
+/** Hands a report over. @returns undefined where it was taken, else why not. Never rejects */
+async function postReport(url: URL, body: Buffer, parts: PostParts): Promise<string | undefined> {
+  let why: string | undefined = 'the host has no address that may be asked';
+  for (const address of await addressesOf(url, parts)) {
+    why = await post(url, address, body, parts);
+    if (why === undefined) return undefined;
+  }
+  return why;
+}
+
+/** One place. `uri` is as the record has it. */
+type ReportDestination =
+  | { readonly kind: 'mailto'; readonly uri: string; readonly address: string }
+  | { readonly kind: 'https'; readonly uri: string; readonly url: URL };
+
+/** Places that are used of one record; the others are passed over. */
+const mostDestinations = 5;
+/** Records of this length may have been cut when they were read (base/dns). */
+const mostRecord = 1000;
+const mostUri = 500;
+
+const version = 'v=TLSRPTv1';
+/** ABNF of RFC 8460 §3: after the version fields of `name=value`, each behind `;`; one more `;` may stand at the end. */
+const field = /^[ \t]*([A-Za-z0-9][A-Za-z0-9_.-]{0,30})=([\x21-\x3a\x3c\x3e-\x7e, \t=]*?)[ \t]*$/;
+const mailbox = /^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*@[^@]+$/;
+
+function decoded(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function mailtoOf(uri: string): ReportDestination | undefined {
+  // Fields of a header (`?subject=`) are somebody else's words in our mail.
+  const address = decoded(uri.slice('mailto:'.length).replace(/\?.*$/, '')) ?? '';
+  if (address.length > 254 || !mailbox.test(address)) return undefined;
+  const { localPart, domain = '' } = splitMailbox(address);
+  const ascii = asciiDomain(domain);
+  if (ascii === undefined || isIP(ascii) !== 0 || localPart.length > 64) return undefined;
+  return { kind: 'mailto', uri, address: `${localPart}@${ascii}` };
+}
+
+function httpsOf(uri: string): ReportDestination | undefined {
+  const url = URL.parse(uri);
+  if (url?.protocol !== 'https:' || url.username !== '' || url.password !== '' || url.port === '0') return undefined;
+  url.hash = '';
+  return { kind: 'https', uri, url };
+}
+
+function destinationOf(text: string): ReportDestination | undefined {
+  const uri = text.replace(/^[ \t]+|[ \t]+$/g, '');
+  if (uri.length > mostUri || /[ \t!]/.test(uri)) return undefined;
+  if (/^mailto:/i.test(uri)) return mailtoOf(uri);
+  return /^https:\/\//i.test(uri) ? httpsOf(uri) : undefined;
+}
+
+/**
+ * Reads the TXT records of `_smtp._tls.DOMAIN`.
+ * @returns where reports go; nothing where the domain asks for none, or in a way that RFC 8460 does not know
+ */
+export function destinationsOf(texts: readonly string[]): readonly ReportDestination[] {
+  const records = texts.filter((text) => text.startsWith(version));
+  const [record = ''] = records;
+  if (records.length !== 1 || record.length > mostRecord) return [];
+  const [rest, ...parts] = record.slice(version.length).split(';');
+  if (rest?.trim() !== '') return [];
+  if (parts.at(-1)?.trim() === '') parts.pop();
+  const fields = parts.map((part) => field.exec(part));
+  const ruas = fields.flatMap((one) => (one?.[1] === 'rua' ? [one[2] ?? ''] : []));
+  if (fields.includes(null) || ruas.length !== 1) return [];
+  const all = (ruas[0] ?? '').split(',').flatMap((text) => destinationOf(text) ?? []);
+  return [...new Map(all.map((one) => [one.uri, one])).values()].slice(0, mostDestinations);
+}
 
 /** What sending needs. Functions are asked each time, since a reload may change what they give. */
 export interface TlsReporterParts {

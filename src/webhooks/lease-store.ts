@@ -5,7 +5,7 @@ import type { Database, Row, SqlValue, Transaction } from '../base/database/data
 import { placeholders } from '../base/database/placeholders.ts';
 import { failuresToSlow, longestStepMs, slowPauseMs } from './retry-steps.ts';
 import type { DeliveryRecord, Webhook } from './webhook.ts';
-import { numberOf, textOf, webhookOf } from './webhook-tables.ts';
+import { numberOf, textOf, webhookOf } from './webhook-store.ts';
 
 /** How long a lease holds unless it is renewed, in milliseconds: as long others wait for what a killed process held. */
 export const leaseMs = 10_000;

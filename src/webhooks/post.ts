@@ -6,7 +6,7 @@ import http, { type IncomingMessage } from 'node:http';
 import https from 'node:https';
 import { isIP, type LookupFunction } from 'node:net';
 import { errorCode, errorMessage } from '../base/errors.ts';
-import type { RefuseAddress } from './address-guard.ts';
+import type { RefuseAddress } from './webhook-url.ts';
 import { hostOf, portOf } from './webhook-url.ts';
 
 /** What a request is sent with. */

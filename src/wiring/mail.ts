@@ -38,9 +38,8 @@ import { type Live, madeOf } from './in-force.ts';
 import { entryLinkFor, keptContent } from './journal/kept-content.ts';
 import { openJournal } from './journal/open-journal.ts';
 import { createLiveDelivery, type LiveDelivery } from './live/live-delivery.ts';
-import { destinationFamilies, mailGauges } from './metrics/mail-metrics.ts';
+import { destinationFamilies, mailGauges, tellEvents } from './metrics/mail-metrics.ts';
 import { openQueueLog } from './metrics/queue-log.ts';
-import { tellEvents } from './metrics/tell-events.ts';
 import { createReporting, createTlsReporting, openTlsResults } from './reporting.ts';
 import type { Running } from './running.ts';
 

@@ -17,7 +17,7 @@ import { postgresSpoolMigrations } from '../spool/postgres/postgres-schema.ts';
 import { eventMigrations } from '../spool/sqlite/sqlite-events.ts';
 import { idempotencyMigrations, spoolMigrations } from '../spool/sqlite/sqlite-schema.ts';
 import { tlsReportMigrations } from '../tls-report/tls-report-store.ts';
-import { webhookMigrations } from '../webhooks/webhook-tables.ts';
+import { webhookMigrations } from '../webhooks/webhook-store.ts';
 
 /** The tables that both engines make from the same migrations. */
 const shared: readonly Migrations[] = [

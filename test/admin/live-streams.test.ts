@@ -7,7 +7,7 @@ import { LiveStreams, liveEndpoints } from '../../src/admin/journal/live-endpoin
 import { StreamPlaces } from '../../src/admin/journal/stream-places.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import type { JournalItem } from '../../src/journal/journal.ts';
-import { SharedCounts } from '../../src/processes/shared-counts.ts';
+import { SharedCounts } from '../../src/processes/shared-limits.ts';
 import { startConsole } from '../support/console-app.ts';
 import { MemorySpool } from '../support/memory-spool/memory-spool.ts';
 

@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 import { observePeriod } from '../../src/accounts/observe-period.ts';
 import { type Config, loadConfig } from '../../src/config.ts';
 import { createMetrics } from '../../src/http/metrics.ts';
-import { observeMetrics } from '../../src/wiring/metrics/observe-metrics.ts';
+import { observeMetrics } from '../../src/wiring/metrics/process-metrics.ts';
 import { scratchFolder } from '../support/scratch.ts';
 
 const noon = Date.UTC(2026, 10, 22, 12);

@@ -1,8 +1,7 @@
 // When a deferred recipient is tried again, and when it is given up.
 
 import { expect, test } from 'vitest';
-import { settleOutcome } from '../../src/deliver/outcome.ts';
-import { planRetry } from '../../src/deliver/retry.ts';
+import { planRetry, settleOutcome } from '../../src/deliver/outcome.ts';
 import { someTime } from '../support/spool-entry.ts';
 
 const settings = {

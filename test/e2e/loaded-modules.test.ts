@@ -35,7 +35,7 @@ const parts = {
   composer: ['/nodemailer/lib/mail-composer', '/compose/compose-parts.ts'],
   edge: ['/src/edge/edge.ts', '/src/edge/origin/', '/src/edge/errors/'],
   proxy: ['/src/proxy/proxy.ts', '/src/proxy/traffic/', '/src/proxy/plane/'],
-  mx: ['/deliver/mx/find-exchangers.ts', '/deliver/mx/mx-hops.ts'],
+  mx: ['/deliver/mx/mx-plan.ts', '/deliver/mx/mx-hops.ts'],
   dns: ['/node_modules/dns-packet/', '/base/dns/dns-exchange.ts'],
   development: ['/node_modules/selfsigned/', '/node_modules/pino-pretty/'],
   metricsOfProcess: ['/node_modules/@opentelemetry/'],

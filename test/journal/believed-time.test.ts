@@ -8,7 +8,7 @@ import { silentLog } from '../../src/base/log.ts';
 import { openSqliteJournal } from '../../src/journal/store/sqlite-journal-store.ts';
 import { ContentGauge } from '../../src/spool/journal/content-gauge.ts';
 import { SqliteSpool } from '../../src/spool/sqlite/sqlite-spool.ts';
-import { JournalTender } from '../../src/wiring/journal/journal-tender.ts';
+import { JournalTender } from '../../src/wiring/journal/open-journal.ts';
 import { manualClock } from '../support/manual-clock.ts';
 import { scratchFolder } from '../support/scratch.ts';
 import { someTime, spoolEntry } from '../support/spool-entry.ts';

@@ -1,7 +1,7 @@
 // How often the supervisor is asked whether all are ready, and whose answer is given to whom.
 
 import { expect, test } from 'vitest';
-import { AskedReadiness } from '../../src/processes/asked-readiness.ts';
+import { AskedReadiness } from '../../src/processes/supervisor-link.ts';
 
 test('however many ask, one question is under way and one waits, and nobody gets an answer to a question of before', async () => {
   const questions: PromiseWithResolvers<boolean>[] = [];

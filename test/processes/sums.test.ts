@@ -4,7 +4,7 @@
 import { Counter, Registry } from 'prom-client';
 import { expect, test } from 'vitest';
 import type { MetricValues } from '../../src/base/process-group.ts';
-import { SharedCounts } from '../../src/processes/shared-counts.ts';
+import { SharedCounts } from '../../src/processes/shared-limits.ts';
 import { MetricsSum } from '../../src/processes/sum-metrics.ts';
 
 async function valuesWith(count: number): Promise<MetricValues> {

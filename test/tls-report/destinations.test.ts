@@ -1,7 +1,7 @@
 // Where a domain wants its reports (RFC 8460 §3), also where the record means harm.
 
 import { expect, test } from 'vitest';
-import { destinationsOf } from '../../src/tls-report/destinations.ts';
+import { destinationsOf } from '../../src/tls-report/reporter.ts';
 
 function places(...texts: readonly string[]): readonly string[] {
   return destinationsOf(texts).map((one) => (one.kind === 'mailto' ? one.address : one.url.href));

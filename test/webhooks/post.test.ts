@@ -3,10 +3,9 @@
 import { createServer as createHttpsServer } from 'node:https';
 import { type AddressInfo, createServer, type LookupFunction } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { createAddressGuard } from '../../src/webhooks/address-guard.ts';
 import { createPoster, type PosterParts } from '../../src/webhooks/post.ts';
 import { makeSecret, readSecretOctets, signatureOf } from '../../src/webhooks/secret.ts';
-import { urlFault } from '../../src/webhooks/webhook-url.ts';
+import { createAddressGuard, urlFault } from '../../src/webhooks/webhook-url.ts';
 import { testCertificate } from '../support/certificate.ts';
 import { type HookAnswer, startHookEndpoint } from '../support/hook-endpoint.ts';
 

@@ -2,8 +2,8 @@
 
 import { expect, test } from 'vitest';
 import { type Config, loadConfig } from '../../src/config.ts';
+import { changesOf, restartFaults } from '../../src/wiring/change-settings.ts';
 import type { Settings } from '../../src/wiring/in-force.ts';
-import { changesOf, restartFaults } from '../../src/wiring/restart-keys.ts';
 
 const account = `accounts: [{ id: "${'a1'.repeat(16)}", name: dev, sendingDomains: [{ name: example.com }] }]\n`;
 const load = (text: string): Config => loadConfig({ text, file: 'postern.yaml', env: {}, cwd: '/nowhere' });

@@ -8,8 +8,7 @@ import { inspectSqlite } from '../../inspect/inspect-sqlite.ts';
 import { moveMigrations } from '../../move/move-here.ts';
 import { tableMigrations, tableVersions } from '../../wiring/table-versions.ts';
 import { isoTime } from '../command/choose-account.ts';
-import { columns, defineCommand, table } from '../command/command.ts';
-import { defineGroup } from '../command/command-table.ts';
+import { columns, defineCommand, defineGroup, table } from '../command/command.ts';
 import { printable } from '../command/printable.ts';
 
 /** How long a look at SQLite, and a question to PostgreSQL, may take unless told otherwise, in seconds. */

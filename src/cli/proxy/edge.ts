@@ -15,8 +15,7 @@ import {
 } from '../../edge/export/export-edge.ts';
 import { haproxyEdge } from '../../edge/export/haproxy.ts';
 import { nginxEdge } from '../../edge/export/nginx.ts';
-import { defineCommand } from '../command/command.ts';
-import { defineGroup } from '../command/command-table.ts';
+import { defineCommand, defineGroup } from '../command/command.ts';
 import { parseWord } from '../command/span.ts';
 import { defaultCaFile, writeExport } from '../command/write-export.ts';
 

@@ -20,8 +20,7 @@ import { storedPlans } from '../../proxy/plane/stored-plans.ts';
 import { openApplicationStore } from '../../proxy/store/sqlite-application-store.ts';
 import type { Endpoint } from '../../proxy/traffic/proxy-header.ts';
 import { withDatabase } from '../command/choose-account.ts';
-import { columns, defineCommand } from '../command/command.ts';
-import { defineGroup } from '../command/command-table.ts';
+import { columns, defineCommand, defineGroup } from '../command/command.ts';
 import { parseWord } from '../command/span.ts';
 import { defaultCaFile, writeExport } from '../command/write-export.ts';
 

@@ -2,16 +2,192 @@
 // the same demands have the same key, so that they share connections.
 
 import { createHash } from 'node:crypto';
+import { isIP, isIPv4 } from 'node:net';
 import type { DnsLookup } from '../../base/dns/dns-lookup.ts';
+import type { MxRecord } from '../../base/dns/dns-records.ts';
 import type { RecipientResult } from '../smtp/smtp-client.ts';
+import type { AddressFault, AddressJudge } from './address-judge.ts';
 import { findTlsa } from './dane.ts';
-import { type Exchanger, type ExchangerSet, type FindParts, findExchangers } from './find-exchangers.ts';
 import type { MxSettings } from './settings.ts';
 import type { StsPolicies } from './sts-policies.ts';
 import type { StsPolicy } from './sts-policy.ts';
-import type { MessageTls } from './tls-demand.ts';
-import { demandOn, type TlsDemand } from './tls-demand.ts';
+import { demandOn, type MessageTls, type TlsDemand } from './tls-demand.ts';
 import type { StsFault } from './tls-result.ts';
+
+// The mail exchangers of a domain, with their addresses (RFC 5321 §5.1, RFC 7505): its MX records, none at all by a null MX,
+// the domain itself, or an address literal. What DNS gives is bounded and judged here.
+
+/** A mail exchanger. */
+interface Exchanger {
+  /** A-label in lower case; the IP address where the recipient's domain is an address literal. */
+  readonly name: string;
+  /** The lowest is tried first. */
+  readonly preference: number;
+  /** At most one of each family, or two of one; not empty. */
+  readonly addresses: readonly string[];
+}
+
+/** The mail exchangers of a domain. */
+interface ExchangerSet {
+  /** Not empty, in order of preference. */
+  readonly exchangers: readonly Exchanger[];
+  /** A resolver that validates has vouched for their names. */
+  readonly isSecure: boolean;
+}
+
+/** What finding needs. */
+export interface FindParts {
+  readonly lookup: DnsLookup;
+  readonly judge: AddressJudge;
+  /** The port that mail goes to. */
+  readonly port: number;
+  /** Our own names: where a domain's MX is one of them, mail would come back to us (RFC 5321 §5.1). */
+  readonly ownNames: ReadonlySet<string>;
+  /** The address families that may be used, the preferred one first. */
+  readonly families: readonly (4 | 6)[];
+}
+
+/** Mail exchangers of a domain that are looked at: the best ones. */
+const mostExchangers = 20;
+/** Addresses of one exchanger that are tried (RFC 5321 §5.1: at least two). */
+const mostAddresses = 2;
+
+function failed(code: number, enhanced: string, text: string): RecipientResult {
+  return { kind: 'failed', reply: { code, enhanced, text } };
+}
+
+function deferred(text: string): RecipientResult {
+  return { kind: 'deferred', reply: { code: 451, enhanced: '4.4.3', text } };
+}
+
+/** The best MX records, each host once; those from ourselves on are left out, since they would send the mail back to us. */
+function bestOf(records: readonly MxRecord[], ownNames: ReadonlySet<string>): readonly MxRecord[] {
+  const best = new Map<string, MxRecord>();
+  for (const record of records.toSorted((one, other) => one.preference - other.preference)) {
+    if (ownNames.has(record.exchange)) {
+      return [...best.values()].filter(({ preference }) => preference < record.preference);
+    }
+    if (best.size < mostExchangers && !best.has(record.exchange)) best.set(record.exchange, record);
+  }
+  return [...best.values()];
+}
+
+/** The MX records of a domain, or the one that the domain itself stands for; or why there is nothing. */
+async function recordsOf(domain: string, { lookup, ownNames }: FindParts) {
+  const found = await lookup.find(domain, 'MX');
+  if (found.kind === 'failed') return deferred(found.why);
+  if (found.kind === 'missing') return failed(550, '5.1.2', `There is no domain ${domain}`);
+  const { isSecure } = found;
+  // RFC 5321 §5.1: a domain without MX records is its own mail exchanger.
+  const given = found.kind === 'found' ? found.records : [{ preference: 0, exchange: domain }];
+  const records = bestOf(given, ownNames);
+  if (records.length > 0) return { records, isSecure, isImplicit: found.kind === 'none' };
+  return failed(554, '5.4.6', `The mail exchanger of ${domain} is this gateway itself: a loop`);
+}
+
+/** The addresses of exchangers, with the failures and refusals on the way to them. */
+class Addresses {
+  readonly failures: string[] = [];
+  readonly faults = new Set<AddressFault>();
+  readonly #parts: FindParts;
+
+  constructor(parts: FindParts) {
+    this.#parts = parts;
+  }
+
+  /** Those of a host; where it is an IP address, that one. */
+  async of(host: string): Promise<readonly string[]> {
+    if (isIP(host) !== 0) return this.allowed([host]);
+    const found = await Promise.all(
+      this.#parts.families.map((family) => this.#parts.lookup.find(host, family === 4 ? 'A' : 'AAAA')),
+    );
+    this.failures.push(...found.flatMap((one) => (one.kind === 'failed' ? [one.why] : [])));
+    return this.allowed(found.flatMap((one) => (one.kind === 'found' ? one.records : [])));
+  }
+
+  /** The addresses that mail may go to, those of the preferred family first. */
+  allowed(all: readonly string[]): readonly string[] {
+    const { families } = this.#parts;
+    const good = all.filter((address) => this.#isGood(address) && families.includes(isIPv4(address) ? 4 : 6));
+    const [first = [], second = []] = families.map((family) => good.filter((one) => isIPv4(one) === (family === 4)));
+    return second.length === 0
+      ? first.slice(0, mostAddresses)
+      : [...first.slice(0, mostAddresses - 1), ...second].slice(0, mostAddresses);
+  }
+
+  #isGood(address: string): boolean {
+    const fault = this.#parts.judge(address, this.#parts.port);
+    if (fault) this.faults.add(fault);
+    return fault === undefined;
+  }
+}
+
+/** The address family that is not used here, if an exchanger has an address of it: our own setting fails no mail for good. */
+async function otherFamily(records: readonly MxRecord[], { lookup, families }: FindParts): Promise<string | undefined> {
+  if (families.length > 1) return undefined;
+  const [type, name] = families.includes(4) ? (['AAAA', 'IPv6'] as const) : (['A', 'IPv4'] as const);
+  const found = await Promise.all(records.map(({ exchange }) => lookup.find(exchange, type)));
+  return found.some(({ kind }) => kind === 'found') ? name : undefined;
+}
+
+/** The IP address of an address literal; empty where it has none. */
+function literalAddress(domain: string): string {
+  const [, address = ''] = /^\[(?:ipv6:)?([^\]]*)\]$/i.exec(domain) ?? [];
+  return isIP(address) === 0 ? '' : address;
+}
+
+/** Why no exchanger can be used. */
+function nothingUsable(
+  domain: string,
+  { failures, faults }: Addresses,
+  {
+    isNull,
+    isImplicit,
+    isLiteral,
+  }: { readonly isNull: boolean; readonly isImplicit: boolean; readonly isLiteral: boolean },
+): RecipientResult {
+  // RFC 7505 §3.
+  if (isNull) return failed(556, '5.1.10', `The domain ${domain} takes no mail (null MX)`);
+  const [why] = failures;
+  if (why !== undefined) return deferred(why);
+  if (faults.has('own')) return failed(554, '5.4.6', `The mail exchanger of ${domain} is this gateway itself: a loop`);
+  if (faults.has('private') || isLiteral) {
+    return failed(550, '5.4.4', `The mail exchangers of ${domain} have no address that mail is sent to`);
+  }
+  if (isImplicit) return failed(550, '5.1.2', `The domain ${domain} has neither a mail exchanger nor an address`);
+  return deferred(`The mail exchangers of ${domain} have no address`);
+}
+
+/**
+ * Finds the mail exchangers of a domain.
+ * @param domain an A-label in lower case, or an address literal (RFC 5321 §4.1.3)
+ * @returns the exchangers; or the outcome for recipients where there are none: failed for no such domain (5.1.2), a null MX
+ *   (5.1.10), a loop (5.4.6) and forbidden addresses (5.4.4), deferred where DNS is out of order (4.4.3)
+ */
+export async function findExchangers(domain: string, parts: FindParts): Promise<ExchangerSet | RecipientResult> {
+  const isLiteral = domain.startsWith('[');
+  const own = isLiteral
+    ? { records: [{ preference: 0, exchange: literalAddress(domain) }], isSecure: false, isImplicit: false }
+    : await recordsOf(domain, parts);
+  if ('kind' in own) return own;
+  // RFC 7505 §3: a null MX says that the domain takes no mail. Beside other records it is a mistake, and they count.
+  const records = own.records.filter(({ exchange }) => exchange !== '.');
+  const isNull = records.length === 0;
+  const addresses = new Addresses(parts);
+  const found = await Promise.all(
+    records.map(async ({ exchange, preference }) => ({
+      name: exchange,
+      preference,
+      addresses: await addresses.of(exchange),
+    })),
+  );
+  const exchangers = found.filter((one) => one.addresses.length > 0);
+  if (exchangers.length > 0) return { exchangers, isSecure: own.isSecure };
+  const other = isLiteral ? undefined : await otherFamily(records, parts);
+  if (other !== undefined)
+    return deferred(`The mail exchangers of ${domain} have addresses of ${other} alone, which is not sent from here`);
+  return nothingUsable(domain, addresses, { isNull, isLiteral, isImplicit: own.isImplicit });
+}
 
 /** A mail exchanger, and what is asked of it. */
 export interface PlannedExchanger extends Exchanger {

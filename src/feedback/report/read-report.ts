@@ -2,11 +2,177 @@
 // takes the MIME structure apart, within its own bounds on parts and header fields.
 
 import { type Attachment, type ParsedMail, simpleParser } from 'mailparser';
-import { automaticReply, type Headers, isFromMailer } from './automatic-reply.ts';
-import { readDeliveryStatus } from './delivery-status.ts';
-import { readFieldGroups } from './fields.ts';
-import { type ComplaintReport, type DeliveryReport, oneLine, type Report, reportBounds } from './report.ts';
-import { readTextReport } from './text-report.ts';
+import { readDeliveryStatus, readFieldGroups } from './delivery-status.ts';
+import {
+  type ComplaintReport,
+  type DeliveryReport,
+  type NamedRecipient,
+  oneLine,
+  type ReplyReport,
+  type Report,
+  reportBounds,
+} from './report.ts';
+
+// Reads reports that are written for people alone. Which recipients of the message they name is found out by comparing every
+// address of the text with the message's recipients, so no form needs to be known for that; what is read here is which words
+// belong to which address.
+
+/** Where the returned message begins, in the words of common servers: what follows is the message's own. */
+const returnedMessage = new RegExp(
+  [
+    // qmail (QSBMF) and netqmail
+    // dma
+    '^Message headers follow',
+    '^--- (?:Below this line|Enclosed|Undelivered message|The header of the original message)',
+    // Exim
+    '^-{4,} *(?:This is a copy of (?:the|your) message|The body of the message)',
+    // Sendmail before 8.7, and servers that copy its words
+    '^ *-{3,} *(?:Original message|Unsent message|Returned message|Message header|The header of|Message text)',
+    // Domino, and text in German, French, Japanese
+    '^-{3,} *(?:Urspr|Message d|元の|Original)',
+  ].join('|'),
+  'im',
+);
+
+/** The mark that begins a report of qmail: QSBMF, the "qmail-send Bounce Message Format". */
+const qmailMark = /^Hi\. This is the/m;
+
+const address = /[^\s<>()[\]{}"'`,;:=]{1,64}@[a-zA-Z0-9\u{80}-\u{10ffff}][a-zA-Z0-9.\u{80}-\u{10ffff}-]{0,250}/gu;
+const beginsWithAddress = /^[\s<]*[^\s@]{1,64}@/;
+/** Lines behind the one with the address that belong to it. */
+const linesBehind = 6;
+
+/** The words behind an address: the rest of its line and what follows until an empty line behind words, or another address. */
+function wordsBehind(lines: readonly string[], at: number, from: number): string {
+  const words = [(lines[at] ?? '').slice(from)];
+  let hasWords = /[\p{L}\d]{3}/u.test(words[0] ?? '');
+  for (let next = at + 1; next < lines.length && next <= at + linesBehind; next += 1) {
+    const line = lines[next] ?? '';
+    if (line.trim() === '' && hasWords) break;
+    if (beginsWithAddress.test(line)) break;
+    words.push(line);
+    hasWords ||= /[\p{L}\d]{3}/u.test(line);
+  }
+  return words.join(' ');
+}
+
+/** The enhanced status code in the words of a server: `550 5.1.1 ...`, `#5.1.1`, `(5.1.1)`; a failure before a success. */
+function statusIn(text: string): string | undefined {
+  const codes = text.matchAll(/(?<![\d.])([245]\.\d{1,2}\.\d{1,3})(?![\d.]*\d)/g).map(([, code]) => code ?? '');
+  let first: string | undefined;
+  for (const code of codes) {
+    if (!code.startsWith('2')) return code;
+    first ??= code;
+  }
+  return first;
+}
+
+/** Words that say that a message is only late. */
+const late =
+  /will (?:continue to|keep) (?:try|retry)|still (?:trying|being)|not (?:yet been delivered|been delivered yet)|delivery (?:is |has been )?delayed|warning:? message|you do not need to (?:resend|retry|do anything)|no action is required|wird weiterhin versucht|verz(?:ö|oe)ger/i;
+
+/**
+ * Reads a text.
+ * @param text what the report says to people, as much as is there
+ * @param named recipients that a header field of the report names (X-Failed-Recipients)
+ */
+function readTextReport(text: string, named: readonly string[] = []): DeliveryReport {
+  const searched = text.slice(0, reportBounds.searched);
+  const cut = returnedMessage.exec(searched)?.index;
+  const own = cut === undefined || cut === 0 ? searched : searched.slice(0, cut);
+  const action = late.test(own) && !qmailMark.test(own) ? 'delayed' : 'failed';
+  const found = new Map<string, NamedRecipient>();
+  const lines = own.split(/\r\n|\r|\n/);
+  for (const [at, line] of lines.entries()) {
+    for (const match of line.slice(0, 2000).matchAll(address)) {
+      const final = match[0].replace(/\.+$/, '');
+      if (found.has(final) || found.size >= reportBounds.recipients || final.length > reportBounds.address) continue;
+      const words = oneLine(wordsBehind(lines, at, match.index + match[0].length).replace(/^[>\s:.,;-]+/, ''));
+      const status = statusIn(words ?? '') ?? statusIn(line.slice(0, match.index));
+      found.set(final, {
+        final,
+        action: status?.startsWith('2') === true ? 'delivered' : action,
+        ...(status === undefined ? {} : { status }),
+        ...(words === undefined ? {} : { diagnostic: words }),
+      });
+    }
+  }
+  const recipients = named.length > 0 ? namedRecipients(named, found, action) : [...found.values()];
+  // The words of a text that names nobody are about the message's only recipient, if it has one.
+  const whole = oneLine(own);
+  const status = statusIn(own);
+  return {
+    kind: 'delivery',
+    form: 'text',
+    recipients: [
+      ...recipients,
+      ...(named.length > 0 || whole === undefined
+        ? []
+        : [{ action, diagnostic: whole, ...(status === undefined ? {} : { status }) } as const]),
+    ],
+  };
+}
+
+/** The recipients that a field names, with the words that the text has for them; the addresses of the text otherwise count nothing. */
+function namedRecipients(
+  named: readonly string[],
+  found: ReadonlyMap<string, NamedRecipient>,
+  action: NamedRecipient['action'],
+): NamedRecipient[] {
+  const byAddress = new Map([...found].map(([key, value]) => [key.toLowerCase(), value]));
+  return named
+    .slice(0, reportBounds.recipients)
+    .map((final) => ({ ...byAddress.get(final.toLowerCase()), final, action }));
+}
+
+// Recognises what programs send in answer to mail and what is no report of a delivery: absence notices, challenges,
+// confirmations of reading (RFC 3834, RFC 8098).
+
+/** The header of a message, by names in lower case, each with its first value. */
+type Headers = ReadonlyMap<string, string>;
+
+/** Subjects of absence notices and other automatic answers, in common languages. */
+const absence =
+  /^(?:(?:re|aw|antw|sv|r)\s*:\s*)?(?:auto(?:matic|mated|matische|matisk)?[\s:_-]*(?:reply|response|antwort|svar|respuesta)|auto\s*:|out of (?:the )?office|away from|vacation|on (?:holiday|leave|vacation)|abwesen|abwesenheits|ich bin (?:nicht|im urlaub)|r[ée]ponse automatique|absence|absent|je suis absent|respuesta autom|fuera de (?:la )?oficina|risposta automatica|assenza|resposta autom|automatisch antwoord|afwezig|autosvar|自動返信|自動応答|不在)/i;
+
+const challenge =
+  /\b(?:please (?:confirm|verify)|confirm(?:ation)? (?:your|is required|required|of your)|verify your (?:message|e-?mail|address)|sender (?:verification|confirmation)|challenge|needs? your confirmation|awaiting (?:your )?confirmation)\b/i;
+
+/** Fields that only programs which answer mail write. */
+const ofAnswers = [
+  'x-autoreply',
+  'x-autorespond',
+  'x-autoreply-from',
+  'x-auto-reply',
+  'x-mail-autoreply',
+  'x-vacation',
+];
+
+/** Names of a mailer itself; what systems that answer mail call themselves (noreply, bounces) is none. */
+const mailer = /^"?(?:mailer-daemon|postmaster)"?(?:@|\s*\(|\s*$)/i;
+
+/** Whether a mailer itself is the From of a message: MAILER-DAEMON or postmaster, with or without a domain. */
+function isFromMailer(headers: Headers): boolean {
+  const from = (headers.get('from') ?? '').replace(/<\s*>/, '');
+  return mailer.test((/<([^<>]*)>/.exec(from)?.[1] ?? from).trim());
+}
+
+/**
+ * Tells what kind of answer a message is that is neither a report by its type nor by a field.
+ * @returns undefined where nothing says that a program answered
+ */
+function automaticReply(headers: Headers): ReplyReport | undefined {
+  const subject = headers.get('subject') ?? '';
+  if (absence.test(subject.trim())) return { kind: 'reply', why: 'automatic' };
+  if (challenge.test(subject)) return { kind: 'reply', why: 'challenge' };
+  if (ofAnswers.some((name) => headers.has(name))) return { kind: 'reply', why: 'automatic' };
+  const precedence = (headers.get('precedence') ?? '').trim().toLowerCase();
+  if (precedence === 'auto_reply' || precedence === 'auto-reply') return { kind: 'reply', why: 'automatic' };
+  const automatic = (headers.get('auto-submitted') ?? 'no').trim().toLowerCase();
+  // RFC 3834 §5; servers write it into their reports as well.
+  if (!automatic.startsWith('no') && !isFromMailer(headers)) return { kind: 'reply', why: 'automatic' };
+  return undefined;
+}
 
 const deliveryTypes = new Set(['message/delivery-status', 'message/global-delivery-status']);
 const returnedTypes = new Set([

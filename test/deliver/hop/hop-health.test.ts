@@ -1,10 +1,9 @@
 // How much a next hop is given, from its answers.
 
 import { beforeEach, describe, expect, test } from 'vitest';
-import { HopAllowance } from '../../../src/deliver/hop/hop-allowance.ts';
+import { HopAllowance, MessagePace } from '../../../src/deliver/hop/hop-allowance.ts';
 import type { HopLimits } from '../../../src/deliver/hop/hop-health.ts';
 import { wholeShares } from '../../../src/deliver/hop/hop-share.ts';
-import { MessagePace } from '../../../src/deliver/hop/message-pace.ts';
 import { isThrottling } from '../../../src/deliver/hop/throttling.ts';
 import type { SmtpReply } from '../../../src/mail/smtp-reply.ts';
 

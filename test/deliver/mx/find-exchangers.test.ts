@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'vitest';
 import { createDnsLookup } from '../../../src/base/dns/dns-lookup.ts';
 import { createAddressJudge } from '../../../src/deliver/mx/address-judge.ts';
-import { type FindParts, findExchangers } from '../../../src/deliver/mx/find-exchangers.ts';
+import { type FindParts, findExchangers } from '../../../src/deliver/mx/mx-plan.ts';
 import { type DnsName, startDnsServer } from '../../support/dns-server.ts';
 import { manualClock } from '../../support/manual-clock.ts';
 

@@ -3,8 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { bounceRules } from '../../../src/feedback/classify/bounce-rules.ts';
-import { classify } from '../../../src/feedback/classify/classify.ts';
+import { bounceRules, classify } from '../../../src/feedback/classify/classify.ts';
 
 interface PublishedReply {
   readonly meant: string;

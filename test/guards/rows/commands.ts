@@ -18,15 +18,16 @@ export const commands = [
     ],
   ),
   ...of(
-    'cli/webhook/webhook-log.ts',
+    'cli/webhook.ts',
     ['test/e2e/webhooks.test.ts > commands work beside'],
-    [['if (!(await store.find(account.id, id))) return missing', "if (id === '') return missing"]],
+    [
+      [
+        'if (!(await store.find(account.id, id))) return missing(id, account.name, io);\n      const { deliveries }',
+        "if (id === '') return missing(id, account.name, io);\n      const { deliveries }",
+      ],
+    ],
   ),
-  ...of(
-    'cli/proxy/proxy-list.ts',
-    ['test/cli/proxy-list.test.ts'],
-    [['zone === undefined || one.zone === zone', 'true']],
-  ),
+  ...of('cli/proxy/proxy.ts', ['test/cli/proxy-list.test.ts'], [['zone === undefined || one.zone === zone', 'true']]),
   ...of(
     'bootstrap.ts',
     ['test/bootstrap/bootstrap.test.ts'],
