@@ -19,7 +19,7 @@ import {
   restLimits,
 } from './config/defaults.ts';
 import { applyEnvironment, type Overridden } from './config/environment.ts';
-import { type ConfigFault, formatPath } from './config/fault.ts';
+import { type ConfigFault, formatPath, parseSource, type Source } from './config/fault.ts';
 import * as mailChecks from './config/mail-checks.ts';
 import * as accountParts from './config/resolve-accounts.ts';
 import * as mailParts from './config/resolve-mail.ts';
@@ -27,7 +27,6 @@ import { resolveDelivery } from './config/resolve-routes.ts';
 import type { FileContents, Section } from './config/schema.ts';
 import type { Environment } from './config/secrets.ts';
 import { type Config, engineTraits } from './config/settings.ts';
-import { parseSource, type Source } from './config/source.ts';
 import { isFileContents, schemaFaults } from './config/validate.ts';
 import { mostProcesses } from './config/value-types.ts';
 import { warningsOf } from './config/warnings.ts';

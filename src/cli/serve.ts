@@ -3,21 +3,79 @@
 import cluster from 'node:cluster';
 import { flushCompileCache } from 'node:module';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { openTokenStore } from '../accounts/token-store.ts';
 import { systemClock } from '../base/clock.ts';
 import type { Database } from '../base/database/database.ts';
-import { UsageError } from '../base/errors.ts';
-import { type OpenLog, openLog } from '../base/log.ts';
+import { Unavailable, UsageError } from '../base/errors.ts';
+import { type Logger, type OpenLog, openLog } from '../base/log.ts';
 import { fileWarnings } from '../bootstrap/check-files.ts';
 import { bootstrap, type DevelopmentToken, ensureDevelopmentToken, readKeys, wholeKeys } from '../bootstrap.ts';
+import { engineTraits } from '../config/settings.ts';
 import { type Config, type ConfigPlace, configuredGlobalKeys, configuredTokens, loadConfig } from '../config.ts';
 import { offerSignIn, openSessionStore } from '../console/session-store.ts';
+import { WaitingDoor } from '../http/waiting-door.ts';
 import type { Server } from '../processes/server.ts';
 import { openDatabaseOf } from '../wiring/engine/open-stores.ts';
 import { openServerSocket } from '../wiring/server-socket.ts';
 import { renderBanner, renderSignIn, renderTokenNote } from './banner.ts';
 import { type CommandIo, defineCommand } from './command/command.ts';
-import { startWaiting } from './start-waiting.ts';
+
+// A start whose PostgreSQL is away, or whose tables others keep locked: it tries on, and says meanwhile that it is not ready.
+
+/** How long a start may take before it says that it is not ready, in milliseconds. */
+const quietMs = 1000;
+/** How long after a try in vain it tries again, in milliseconds. */
+const againMs = 1000;
+
+/** What such a start needs. */
+interface WaitingStart {
+  readonly config: Pick<Config, 'database' | 'http'>;
+  readonly log: Logger;
+  /** Resolves at a signal to stop. */
+  readonly signalled: Promise<unknown>;
+}
+
+/**
+ * Starts, again and again while the database cannot be used. One in SQLite is of this machine: what is wrong with it ends the start.
+ * @param start is to call what it is handed before it binds a place of HTTP; what it had opened is closed when it rejects
+ * @returns undefined where a signal came while it waited
+ * @throws what `start` throws and time does not mend, such as ConfigurationError
+ */
+async function startWaiting<T>(
+  { config, log, signalled }: WaitingStart,
+  start: (aboutToListen: () => Promise<void>) => Promise<T>,
+): Promise<T | undefined> {
+  if (!engineTraits[config.database.engine].isShared) return await start(() => Promise.resolve());
+  const { listen, adminListen, limits } = config.http;
+  const door = new WaitingDoor({ places: [listen, ...(adminListen ? [adminListen] : [])], limits });
+  let hasSignal = false;
+  void signalled.then(() => (hasSignal = true));
+  let told: string | undefined;
+  try {
+    for (;;) {
+      const quiet = setTimeout(() => void door.open(), quietMs);
+      const aboutToListen = (): Promise<void> => {
+        clearTimeout(quiet);
+        return door.close();
+      };
+      try {
+        return await start(aboutToListen);
+      } catch (thrown) {
+        if (!(thrown instanceof Unavailable)) throw thrown;
+        if (thrown.message !== told) log.error({ reason: thrown.message }, 'the start waits for the database');
+        told = thrown.message;
+      } finally {
+        clearTimeout(quiet);
+      }
+      await door.open();
+      await Promise.race([sleep(againMs), signalled]);
+      if (hasSignal) return undefined;
+    }
+  } finally {
+    await door.close();
+  }
+}
 
 /** How long the last lines of the log may take to be written before the process ends, in milliseconds. */
 const logPatienceMs = 1000;

@@ -13,7 +13,7 @@ import { asciiDomain } from '../mail/address/domain.ts';
 import { mayStrip } from '../policy/check.ts';
 import { webhooksPerAccount } from '../webhooks/webhook.ts';
 import { createAddressGuard, urlFault } from '../webhooks/webhook-url.ts';
-import { type CompleteContents, http as defaults, http } from './defaults.ts';
+import { type CompleteContents, http as defaults } from './defaults.ts';
 import { type ConfigFault, type ConfigPath, quote } from './fault.ts';
 import { findAccount, observeFaults, recipientRuleFaults, repeated, unknownAccount } from './mail-checks.ts';
 import type { AccountEntry, CredentialEntry, ZoneEntry } from './schema.ts';
@@ -61,27 +61,17 @@ export function httpFaults({ http }: CompleteContents): ConfigFault[] {
 function credentialFaults(credential: CredentialEntry, path: ConfigPath, nowMs: number): ConfigFault[] {
   const sources = (['tokenEnv', 'tokenFile', 'tokenSha256'] as const).filter((key) => credential[key] !== undefined);
   const strip = (['strip', 'stripInvalid', 'keepFirst'] as const).flatMap((key) =>
-    (credential[key] ?? []).flatMap((name, index) =>
-      mayStrip(name)
-        ? []
-        : [
-            {
-              path: [...path, key, index],
-              text: `got ${quote(name)}, which is part of the message itself; it cannot be stripped`,
-            },
-          ],
-    ),
+    (credential[key] ?? []).flatMap((name, index) => {
+      if (mayStrip(name)) return [];
+      const text = `got ${quote(name)}, which is part of the message itself; it cannot be stripped`;
+      return [{ path: [...path, key, index], text }];
+    }),
   );
   const others = [...strip, ...observeFaults(credential, path, nowMs)];
-  if (sources.length < 2) return others;
-  return [
-    ...others,
-    {
-      path: [...path, sources[1] ?? ''],
-      text: `stands beside ${sources[0]}; want at most one of tokenEnv, tokenFile, tokenSha256`,
-      atKey: true,
-    },
-  ];
+  const [first, second] = sources;
+  if (second === undefined) return others;
+  const text = `stands beside ${first}; want at most one of tokenEnv, tokenFile, tokenSha256`;
+  return [...others, { path: [...path, second], text, atKey: true }];
 }
 
 type CustomErrors = AccountEntry['customErrors'];
@@ -208,7 +198,7 @@ function originFaults(origin: ZoneEntry['origin'], at: ConfigPath): ConfigFault[
 /** Checks that zones share no id, name or hostname, that their accounts exist, and that no hostname is the API's (D67, D87). */
 export function zonesFaults(contents: CompleteContents): ConfigFault[] {
   const zones = contents.zones.map((zone, index) => ({ zone, path: ['zones', index] as const }));
-  const apiHosts = new Set((contents.http.apiHosts ?? http.apiHosts).map((host) => host.toLowerCase()));
+  const apiHosts = new Set((contents.http.apiHosts ?? defaults.apiHosts).map((host) => host.toLowerCase()));
   const hostnames = zones.flatMap(({ zone, path }) =>
     (zone.hostnames ?? [zone.name]).map((name, index) => ({
       key: asciiDomain(name) ?? name,

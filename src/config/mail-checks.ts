@@ -65,20 +65,11 @@ export function developmentFaults(contents: CompleteContents): ConfigFault[] {
 export function platformFaults({ platform }: CompleteContents): ConfigFault[] {
   const domain = asciiDomain(platform.domain ?? '') ?? '';
   const bounceDomain = asciiDomain(platform.bounceDomain ?? '') ?? '';
-  const twice = repeated(
-    (platform.dkim ?? []).map(({ selector }, index) => ({
-      key: selector,
-      path: ['platform', 'dkim', index, 'selector'],
-    })),
-  );
+  const selectors = (platform.dkim ?? []).map(({ selector }) => selector);
+  const twice = repeated(selectors.map((key, index) => ({ key, path: ['platform', 'dkim', index, 'selector'] })));
   if (isWithinDomain(bounceDomain, domain)) return twice;
-  return [
-    ...twice,
-    {
-      path: ['platform', 'bounceDomain'],
-      text: `got ${quote(bounceDomain)}, want platform.domain (${domain}) or a name below it`,
-    },
-  ];
+  const text = `got ${quote(bounceDomain)}, want platform.domain (${domain}) or a name below it`;
+  return [...twice, { path: ['platform', 'bounceDomain'], text }];
 }
 
 interface PolicyEntry {
@@ -140,36 +131,19 @@ export function smtpFaults(contents: CompleteContents, nowMs: number): ConfigFau
   ];
 }
 
-const limitKeys = ['connections', 'messagesPerConnection', 'messagesPerSecond', 'backoffSeconds'] as const;
+/** Keys of every route that mail leaves by. */
+const leavingKeys = [
+  ...(['tls', 'tlsVerify', 'localAddress', 'redirectAll', 'allowRecipients'] as const),
+  ...(['connections', 'messagesPerConnection', 'messagesPerSecond', 'backoffSeconds'] as const),
+] as const;
 
 const keysOfType = {
-  smarthost: [
-    'url',
-    'urls',
-    'tls',
-    'tlsVerify',
-    'auth',
-    'localAddress',
-    ...limitKeys,
-    'redirectAll',
-    'allowRecipients',
-  ],
+  smarthost: ['url', 'urls', 'auth', ...leavingKeys],
   capture: ['folder'],
-  mx: [
-    'port',
-    'tls',
-    'tlsVerify',
-    'tlsByDomain',
-    'mtaSts',
-    'localAddress',
-    'allowPrivate',
-    ...limitKeys,
-    'redirectAll',
-    'allowRecipients',
-  ],
+  mx: ['port', 'tlsByDomain', 'mtaSts', 'allowPrivate', ...leavingKeys],
 } as const satisfies Record<RouteEntry['type'], readonly (keyof RouteEntry)[]>;
 
-const typedKeys = [...new Set([...keysOfType.smarthost, ...keysOfType.capture, ...keysOfType.mx])];
+const typedKeys = [...new Set(Object.values(keysOfType).flat())];
 
 /** A route's TLS settings in one form. `tlsVerify` beside `tls` is another spelling of `tls.verify`. */
 export function routeTls({ tls, tlsVerify }: Pick<RouteEntry, 'tls' | 'tlsVerify'>): {
@@ -262,16 +236,18 @@ function mxFaults(route: RouteEntry, path: ConfigPath): ConfigFault[] {
 /** A route has one address to send from of each family at the most. */
 function localAddressFaults({ localAddress = [] }: RouteEntry, path: ConfigPath): ConfigFault[] {
   const families = localAddress.map((one) => (typeof one === 'string' ? one : one.address).includes(':'));
-  return families.flatMap((family, index) =>
-    families.indexOf(family) === index
-      ? []
-      : [
-          {
-            path: [...path, 'localAddress', index],
-            text: `is a second ${family ? 'IPv6' : 'IPv4'} address; want one of each at the most`,
-          },
-        ],
-  );
+  return families.flatMap((family, index) => {
+    if (families.indexOf(family) === index) return [];
+    const text = `is a second ${family ? 'IPv6' : 'IPv4'} address; want one of each at the most`;
+    return [{ path: [...path, 'localAddress', index], text }];
+  });
+}
+
+/** The last route, and no other, takes everything. */
+function matchFaults(isLast: boolean, { match }: RouteEntry, path: ConfigPath): ConfigFault[] {
+  if (isLast !== (match !== undefined)) return [];
+  if (match) return [{ path, text: 'the last route has none, so that every message finds one', atKey: true }];
+  return [{ path, text: 'missing: only the last route goes without, those below it would never be used' }];
 }
 
 function routeFaults(contents: CompleteContents, route: RouteEntry, path: ConfigPath): ConfigFault[] {
@@ -283,17 +259,7 @@ function routeFaults(contents: CompleteContents, route: RouteEntry, path: Config
     ...(route.type === 'smarthost' ? smarthostFaults(route, path) : []),
     ...(route.type === 'mx' ? mxFaults(route, path) : []),
     ...localAddressFaults(route, path),
-    ...(isLast && route.match
-      ? [{ path: [...path, 'match'], text: 'the last route has none, so that every message finds one', atKey: true }]
-      : []),
-    ...(!isLast && !route.match
-      ? [
-          {
-            path: [...path, 'match'],
-            text: 'missing: only the last route goes without, those below it would never be used',
-          },
-        ]
-      : []),
+    ...matchFaults(isLast, route, [...path, 'match']),
     ...(route.match?.accounts ?? []).flatMap((reference, index) =>
       findAccount(contents, reference)
         ? []

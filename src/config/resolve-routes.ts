@@ -75,13 +75,9 @@ function localAddressesOf({ localAddress = [] }: RouteEntry): readonly LocalAddr
 
 /** The limits of a next hop that an entry names besides its connections. */
 function limitsOf(entry: Partial<Record<keyof HopLimits, number>>): { readonly limits?: Partial<HopLimits> } {
-  const { messagesPerConnection, messagesPerSecond, backoffSeconds } = entry;
-  const limits = {
-    ...(messagesPerConnection === undefined ? {} : { messagesPerConnection }),
-    ...(messagesPerSecond === undefined ? {} : { messagesPerSecond }),
-    ...(backoffSeconds === undefined ? {} : { backoffSeconds }),
-  };
-  return Object.keys(limits).length === 0 ? {} : { limits };
+  const keys = ['messagesPerConnection', 'messagesPerSecond', 'backoffSeconds'] as const;
+  const given = keys.filter((key) => entry[key] !== undefined);
+  return given.length === 0 ? {} : { limits: Object.fromEntries(given.map((key) => [key, entry[key]])) };
 }
 
 /** The limits by recipient domain, and those of all connections together. */

@@ -3,7 +3,7 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
-import { beginsMbox, type MboxMessage, readMbox } from '../../src/report/archive/mbox.ts';
+import { beginsMbox, type MboxMessage, readMbox } from '../../src/report/archive/archive-files.ts';
 
 const line = 'From a@example.com Sun Nov 22 08:00:00 2026';
 

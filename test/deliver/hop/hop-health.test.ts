@@ -3,8 +3,8 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 import { HopAllowance, MessagePace } from '../../../src/deliver/hop/hop-allowance.ts';
 import type { HopLimits } from '../../../src/deliver/hop/hop-health.ts';
+import { isThrottling } from '../../../src/deliver/hop/hop-health.ts';
 import { wholeShares } from '../../../src/deliver/hop/hop-share.ts';
-import { isThrottling } from '../../../src/deliver/hop/throttling.ts';
 import type { SmtpReply } from '../../../src/mail/smtp-reply.ts';
 
 let now = 0;

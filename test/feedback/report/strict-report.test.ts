@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { readReport } from '../../../src/feedback/report/read-report.ts';
-import { readStrictReport } from '../../../src/feedback/report/strict-report.ts';
+import { readStrictReport } from '../../../src/feedback/report/report-reader.ts';
 import fc from '../../support/properties.ts';
 
 const folder = join(import.meta.dirname, '../reports');
