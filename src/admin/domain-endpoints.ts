@@ -3,13 +3,14 @@
 
 import { Type } from 'typebox';
 import type { Account, SendingDomain } from '../accounts/account.ts';
-import { Refusal, succeed } from '../http/envelope.ts';
-import { submitterOf, type V4Plugin } from '../http/v4-app.ts';
+import { refusal } from '../http/envelope.ts';
+import type { V4Plugin } from '../http/v4-app.ts';
 import type { SigningKey } from '../sign/signed.ts';
 import { checkRecords, type DnsSettings } from './check-records.ts';
 import { type DnsRecord, domainRecords, type RecordFacts } from './domain-records.ts';
+import { endpointsAt } from './endpoint.ts';
 import type { RecordCheck } from './judge-record.ts';
-import { accountPath, flag, isOn } from './schemas.ts';
+import { accountPath, flag, isOn, queryOf } from './schemas.ts';
 
 /** What the endpoint needs. */
 export interface DomainEndpointsParts {
@@ -57,8 +58,6 @@ function shown(wanted: DnsRecord, verdict: RecordCheck | undefined) {
   return { ...record, published_by: publishedBy, ...(verdict ? { check: verdict } : {}) };
 }
 
-const path = '/accounts/:account_id/email/sending/domains';
-const reads = { scope: ['email:send', 'console:read'] } as const;
 const domainPath = Type.Object({
   ...accountPath.properties,
   name: Type.String({ description: 'A sending domain of the account', example: 'example.com' }),
@@ -68,7 +67,7 @@ const domainPath = Type.Object({
 function domainOf(account: Account, name: string): SendingDomain {
   const found = account.sendingDomains.find((domain) => domain.name === name.toLowerCase());
   if (found) return found;
-  throw new Refusal([{ token: 'E_NOT_FOUND', message: 'The account has no such sending domain' }]);
+  throw refusal('E_NOT_FOUND', 'The account has no such sending domain');
 }
 
 /** The endpoints of sending domains. */
@@ -99,74 +98,48 @@ export function domainEndpoints({ domainKeys, facts, dns }: DomainEndpointsParts
   }
 
   return (app) => {
-    const ofDomain = { config: reads, tags: ['Sending domains'], params: domainPath } as const;
-    app.get(
-      `${path}/:name/records`,
-      {
-        config: ofDomain.config,
-        schema: {
-          operationId: 'listDomainRecords',
-          summary: 'List the DNS records of a sending domain',
-          tags: ofDomain.tags,
-          params: ofDomain.params,
-          response: { 200: sendingDomain.properties.records },
-        },
-      },
-      async (request, reply) => {
-        const domain = domainOf(submitterOf(request).account, request.params.name);
-        return succeed(
-          reply,
-          recordsOf(domain).map((one) => shown(one, undefined)),
-        );
-      },
+    const register = endpointsAt(app, {
+      path: '/accounts/:account_id/email/sending/domains',
+      tag: 'Sending domains',
+      reads: ['email:send', 'console:read'],
+    });
+    const ofDomain = { params: domainPath, result: sendingDomain.properties.records };
+    register(
+      'GET /:name/records',
+      { ...ofDomain, operationId: 'listDomainRecords', summary: 'List the DNS records of a sending domain' },
+      ({ account, params }) => recordsOf(domainOf(account, params.name)).map((one) => shown(one, undefined)),
     );
-    app.post(
-      `${path}/:name/check`,
+    register(
+      'POST /:name/check',
       {
-        config: ofDomain.config,
-        schema: {
-          operationId: 'checkDomainRecords',
-          summary: 'Compare the DNS records of a sending domain with what DNS answers now',
-          description: 'That takes up to some seconds.',
-          tags: ofDomain.tags,
-          params: ofDomain.params,
-          response: { 200: sendingDomain.properties.records },
-        },
+        ...ofDomain,
+        operationId: 'checkDomainRecords',
+        summary: 'Compare the DNS records of a sending domain with what DNS answers now',
+        description: 'That takes up to some seconds.',
       },
-      async (request, reply) => {
-        const { account } = submitterOf(request);
-        const domain = domainOf(account, request.params.name);
+      async ({ account, params }) => {
+        const domain = domainOf(account, params.name);
         const verdicts = await checkOnce(account);
-        return succeed(
-          reply,
-          recordsOf(domain).map((one) => shown(one, verdicts.get(one))),
-        );
+        return recordsOf(domain).map((one) => shown(one, verdicts.get(one)));
       },
     );
-    app.get(
-      path,
+    register(
+      'GET',
       {
-        config: reads,
-        schema: {
-          operationId: 'listSendingDomains',
-          summary: 'List sending domains with their DNS records',
-          description: 'With `check=1` each record tells what DNS answers now; that takes up to some seconds.',
-          tags: ['Sending domains'],
-          params: accountPath,
-          querystring: Type.Object({ check: Type.Optional(flag) }, { additionalProperties: false }),
-          response: { 200: Type.Array(sendingDomain) },
-        },
+        operationId: 'listSendingDomains',
+        summary: 'List sending domains with their DNS records',
+        description: 'With `check=1` each record tells what DNS answers now; that takes up to some seconds.',
+        query: queryOf({ check: Type.Optional(flag) }),
+        result: Type.Array(sendingDomain),
       },
-      async (request, reply) => {
-        const { account } = submitterOf(request);
-        const verdicts = isOn(request.query.check) ? await checkOnce(account) : undefined;
-        const domains = account.sendingDomains.map((domain) => ({
+      async ({ account, query }) => {
+        const verdicts = isOn(query.check) ? await checkOnce(account) : undefined;
+        return account.sendingDomains.map((domain) => ({
           name: domain.name,
           subdomains: domain.subdomains,
           return_path_domain: domain.returnPathDomain ?? facts.bounceDomain,
           records: recordsOf(domain).map((one) => shown(one, verdicts?.get(one))),
         }));
-        return succeed(reply, domains);
       },
     );
   };

@@ -1,6 +1,6 @@
 // Schemas that the account endpoints share: path, flags, times, texts (D45, D52).
 
-import { Type } from 'typebox';
+import { type TProperties, Type } from 'typebox';
 import type { Fault } from '../http/envelope.ts';
 
 /** The path parameter that names the account. */
@@ -37,8 +37,21 @@ export function perPage(most: 100 | 1000, usual: number) {
   );
 }
 
+/** The parameters of a query, which takes no others. */
+export function queryOf<Properties extends TProperties>(properties: Properties) {
+  return Type.Object(properties, { additionalProperties: false });
+}
+
 /** What `cursor` says of every list. */
 export const cursorAbout = '`result_info.cursor` of the page before';
+
+/** `cursor` of a list. @param pattern of those that its answers have */
+export function cursorLike(pattern: string) {
+  return Type.Optional(Type.String({ pattern, want: 'the cursor of an earlier answer', description: cursorAbout }));
+}
+
+/** `cursor` of a list whose entries have numbers. */
+export const numberCursor = cursorLike('^[0-9]{1,15}$');
 
 /** The description of a parameter's older name, which is there for one version more. */
 export function olderName(name: string) {
@@ -48,21 +61,27 @@ export function olderName(name: string) {
   };
 }
 
-/** `result_info` of a page. @param cursor of the next page; undefined: there is none */
-export function pageInfo(count: number, perPageAsked: number, cursor: number | string | undefined) {
-  return { count, per_page: perPageAsked, cursor: cursor === undefined ? null : String(cursor) };
-}
-
 /** Text for people, without control characters; lone surrogates have been refused with the body. */
 export const words = Type.String({
   pattern: '^[^\\p{Cc}]{0,500}$',
   want: 'a text of at most 500 characters without line ends',
 });
 
+/** A text in answers, or null for none. @param description of what it is */
+export function textOrNull(description?: string) {
+  return Type.Union([Type.String(), Type.Null()], description === undefined ? {} : { description });
+}
+
 /** A time in answers. */
 export const time = Type.String({ format: 'date-time', example: '2026-11-21T12:35:51.931Z' });
 /** A time in answers, or null for none. */
 export const timeOrNull = Type.Union([time, Type.Null()]);
+
+/** A parameter that is a time. */
+export function timeParameter(description: string) {
+  const example = '2026-11-21T12:00:00Z';
+  return Type.Optional(Type.String({ want: `a time such as ${example}`, example, description }));
+}
 
 /** The time in a request at which something expires, or null for never. */
 export const expiry = Type.Union([Type.String(), Type.Null()], {
@@ -74,6 +93,11 @@ export const expiry = Type.Union([Type.String(), Type.Null()], {
 /** Writes a time. */
 export function isoTime(ms: number): string {
   return new Date(ms).toISOString();
+}
+
+/** Writes a time, or null where there is none. */
+export function isoTimeOrNull(ms: number | undefined): string | null {
+  return ms === undefined ? null : isoTime(ms);
 }
 
 // RFC 3339 §5.6, with the upper case that ISO 8601 has.

@@ -7,15 +7,17 @@ import { isLive, scopesInForce, type TokenRecord } from '../accounts/tokens.ts';
 import type { Clock } from '../base/clock.ts';
 import { closest } from '../base/closest.ts';
 import type { Logger } from '../base/log.ts';
-import { type Fault, Refusal, succeed } from '../http/envelope.ts';
-import { submitterOf, type V4App, type V4Plugin } from '../http/v4-app.ts';
+import { type Fault, Refusal, refusal } from '../http/envelope.ts';
+import type { V4Plugin } from '../http/v4-app.ts';
+import { endpointsAt, type Register } from './endpoint.ts';
 import {
-  accountPath,
   entryPath,
   expiry,
   flag,
   isOn,
   isoTime,
+  isoTimeOrNull,
+  queryOf,
   readExpiry,
   removed,
   time,
@@ -84,8 +86,8 @@ function shown(account: Account, record: TokenRecord, now: number) {
     label,
     scopes: scopesInForce(account.credentials.get(credential), record.scopes),
     created_at: isoTime(createdAt),
-    expires_at: expiresAt === undefined ? null : isoTime(expiresAt),
-    revoked_at: revokedAt === undefined ? null : isoTime(revokedAt),
+    expires_at: isoTimeOrNull(expiresAt),
+    revoked_at: isoTimeOrNull(revokedAt),
     live: isLive(record, now),
   };
 }
@@ -107,57 +109,38 @@ function credentialFaults(account: Account, name: string, wanted: readonly Scope
   });
 }
 
-const path = '/accounts/:account_id/tokens';
-const config = { scope: 'admin' } as const;
-const reads = { scope: ['admin', 'console:read'] } as const;
-const tags = ['Tokens'] as const;
-
-function listTokens(app: V4App, { store, clock }: TokenEndpointsParts): void {
-  app.get(
-    path,
+function listTokens(register: Register, { store, clock }: TokenEndpointsParts): void {
+  register(
+    'GET',
     {
-      config: reads,
-      schema: {
-        operationId: 'listTokens',
-        summary: 'List tokens, the oldest first',
-        description: 'Tokens that the configuration file names are not listed.',
-        tags,
-        params: accountPath,
-        querystring: Type.Object({ all: Type.Optional(flag) }, { additionalProperties: false }),
-        response: { 200: Type.Array(token) },
-      },
+      operationId: 'listTokens',
+      summary: 'List tokens, the oldest first',
+      description: 'Tokens that the configuration file names are not listed.',
+      query: queryOf({ all: Type.Optional(flag) }),
+      result: Type.Array(token),
     },
-    async (request, reply) => {
-      const { account } = submitterOf(request);
+    async ({ account, query }) => {
       const now = clock.now();
-      const every = isOn(request.query.all);
-      const records = (await store.list(account.id)).filter((record) => every || isLive(record, now));
-      return succeed(
-        reply,
-        records.map((record) => shown(account, record, now)),
-      );
+      const records = await store.list(account.id);
+      return records
+        .filter((record) => isOn(query.all) || isLive(record, now))
+        .map((record) => shown(account, record, now));
     },
   );
 }
 
-function createToken(app: V4App, { store, clock, log }: TokenEndpointsParts): void {
-  app.post(
-    path,
+function createToken(register: Register, { store, clock, log }: TokenEndpointsParts): void {
+  register(
+    'POST',
     {
-      config,
-      schema: {
-        operationId: 'createToken',
-        summary: 'Make a token',
-        description: `The answer shows it, this once. It counts at once, by HTTP and SMTP. An account has at most ${maxLiveTokens} that are valid.`,
-        tags,
-        params: accountPath,
-        body: newToken,
-        response: { 200: madeToken },
-      },
+      operationId: 'createToken',
+      summary: 'Make a token',
+      description: `The answer shows it, this once. It counts at once, by HTTP and SMTP. An account has at most ${maxLiveTokens} that are valid.`,
+      body: newToken,
+      result: madeToken,
     },
-    async (request, reply) => {
-      const { account } = submitterOf(request);
-      const { credential, label = '', scopes: wanted, expires_at: expiresText } = request.body;
+    async ({ account, body, request }) => {
+      const { credential, label = '', scopes: wanted, expires_at: expiresText } = body;
       const now = clock.now();
       const faults = credentialFaults(account, credential, wanted ?? []);
       const expiresAt = readExpiry(expiresText, now);
@@ -166,47 +149,37 @@ function createToken(app: V4App, { store, clock, log }: TokenEndpointsParts): vo
       const made = await store.transaction(async (tokens) => {
         if ((await tokens.countLive(account.id, now)) >= maxLiveTokens) return undefined;
         return await tokens.create({
-          account: account.id,
-          credential,
-          label,
+          ...{ account: account.id, credential, label, createdAt: now },
           ...(wanted === undefined ? {} : { scopes: wanted }),
           ...(expiresAt === undefined ? {} : { expiresAt }),
-          createdAt: now,
         });
       });
       if (!made) {
         const message = `The account has ${maxLiveTokens} valid tokens, and may not have more; revoke one first`;
-        throw new Refusal([{ token: 'E_VALIDATION_ERROR', message }]);
+        throw refusal('E_VALIDATION_ERROR', message);
       }
       log.info({ session: request.id, account: account.name, credential, tokenId: made.record.id }, 'token made');
-      reply.header('Cache-Control', 'no-store');
-      return succeed(reply, { ...shown(account, made.record, now), token: made.token });
+      return { ...shown(account, made.record, now), token: made.token };
     },
   );
 }
 
-function revokeToken(app: V4App, { store, clock, log }: TokenEndpointsParts): void {
-  app.delete(
-    `${path}/:id`,
+function revokeToken(register: Register, { store, clock, log }: TokenEndpointsParts): void {
+  register(
+    'DELETE /:id',
     {
-      config,
-      schema: {
-        operationId: 'revokeToken',
-        summary: 'Revoke a token',
-        description: 'From now on it opens nothing; an SMTP session that it opened ends at its next MAIL.',
-        tags,
-        params: entryPath,
-        response: { 200: removed },
-      },
+      operationId: 'revokeToken',
+      summary: 'Revoke a token',
+      description: 'From now on it opens nothing; an SMTP session that it opened ends at its next MAIL.',
+      params: entryPath,
+      result: removed,
     },
-    async (request, reply) => {
-      const { account } = submitterOf(request);
-      const { id } = request.params;
+    async ({ account, params: { id }, request }) => {
       const record = await store.revoke({ id, account: account.id, now: clock.now() });
-      if (!record) throw new Refusal([{ token: 'E_NOT_FOUND', message: 'The account has no such token' }]);
+      if (!record) throw refusal('E_NOT_FOUND', 'The account has no such token');
       const { credential } = record;
       log.info({ session: request.id, account: account.name, credential, tokenId: id }, 'token revoked');
-      return succeed(reply, { id });
+      return { id };
     },
   );
 }
@@ -214,8 +187,14 @@ function revokeToken(app: V4App, { store, clock, log }: TokenEndpointsParts): vo
 /** The endpoints of tokens. */
 export function tokenEndpoints(parts: TokenEndpointsParts): V4Plugin {
   return (app) => {
-    listTokens(app, parts);
-    createToken(app, parts);
-    revokeToken(app, parts);
+    const register = endpointsAt(app, {
+      path: '/accounts/:account_id/tokens',
+      tag: 'Tokens',
+      reads: ['admin', 'console:read'],
+      edits: 'admin',
+    });
+    listTokens(register, parts);
+    createToken(register, parts);
+    revokeToken(register, parts);
   };
 }

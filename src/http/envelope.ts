@@ -115,6 +115,11 @@ export class Refusal extends Error {
   }
 }
 
+/** Makes the refusal for one reason. @param token decides on the status */
+export function refusal(token: V4Token, message: string): Refusal {
+  return new Refusal([{ token, message }]);
+}
+
 /**
  * Answers a failure in the envelope.
  * @param faults at least one, in the order of the answer
@@ -136,4 +141,21 @@ export function succeed(
 ): FastifyReply {
   const body = { success: true, errors: [], messages: [], result, ...more };
   return reply.code(200).type('application/json; charset=utf-8').send(JSON.stringify(body));
+}
+
+/**
+ * Answers a page of a list, with the cursor of the next one.
+ * @param page.next the cursor; undefined: there is none
+ * @param page.isNamedTwice the cursor also has its older name, `cursors.after`, for one version more
+ * @param more further members beside the result
+ */
+export function succeedWithPage(
+  reply: FastifyReply,
+  rows: readonly unknown[],
+  page: { readonly limit: number; readonly next?: number | string | undefined; readonly isNamedTwice?: boolean },
+  more: Readonly<Record<string, unknown>> = {},
+): FastifyReply {
+  const cursor = page.next === undefined ? null : String(page.next);
+  const older = page.isNamedTwice === true ? { cursors: { after: cursor } } : {};
+  return succeed(reply, rows, { result_info: { count: rows.length, per_page: page.limit, cursor, ...older }, ...more });
 }

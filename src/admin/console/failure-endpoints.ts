@@ -2,10 +2,10 @@
 
 import { Type } from 'typebox';
 import type { Figure } from '../../figures/figure-store.ts';
-import { succeed } from '../../http/envelope.ts';
-import { submitterOf, type V4Plugin } from '../../http/v4-app.ts';
+import type { V4Plugin } from '../../http/v4-app.ts';
+import { endpointsAt } from '../endpoint.ts';
 import { createSearchTurns } from '../events/search-turns.ts';
-import { accountPath, isoTime } from '../schemas.ts';
+import { isoTime } from '../schemas.ts';
 import { type FigureReader, minutesQuery, readSteps, type Steps, seriesHead, stepsOf, timeOfMinute } from './series.ts';
 
 /** What the endpoint needs. */
@@ -83,25 +83,19 @@ function zoneFailures(
 /** The endpoint. */
 export function failureEndpoints(parts: FailureParts): V4Plugin {
   const inTurn = createSearchTurns();
-  return (app) => {
-    app.get(
-      '/accounts/:account_id/edge/failures',
+  return (app) =>
+    endpointsAt(app, { path: '/accounts/:account_id/edge/failures', tag: 'Edge', reads: 'console:read' })(
+      'GET',
       {
-        config: { scope: 'console:read' },
-        schema: {
-          operationId: 'listEdgeFailures',
-          summary: 'Tell which errors the zones of an account answered, by code and minute',
-          description: `At most ${mostZones} zones, those with the most errors first.`,
-          tags: ['Edge'],
-          params: accountPath,
-          querystring: minutesQuery,
-          response: { 200: failures },
-        },
+        operationId: 'listEdgeFailures',
+        summary: 'Tell which errors the zones of an account answered, by code and minute',
+        description: `At most ${mostZones} zones, those with the most errors first.`,
+        query: minutesQuery,
+        result: failures,
       },
-      async (request, reply) => {
-        const { account } = submitterOf(request);
+      async ({ account, query }) => {
         const now = parts.now();
-        const steps = stepsOf(Number(request.query.minutes ?? '60'), now);
+        const steps = stepsOf(Number(query.minutes ?? '60'), now);
         const wanted = { account: account.name, prefix: 'edge ' };
         const figures = await inTurn(account.name, () => readSteps(parts.figures, steps, wanted));
         const byZone = Map.groupBy(figures, ({ name }) => name.split(' ')[2] ?? '');
@@ -111,12 +105,11 @@ export function failureEndpoints(parts: FailureParts): V4Plugin {
           .map((zone) => zoneFailures(zone, byZone.get(zone.name) ?? [], at))
           .toSorted((left, right) => right.failed - left.failed)
           .slice(0, mostZones);
-        return succeed(reply, {
+        return {
           ...{ minutes: steps.minutes, step_minutes: steps.step, now: isoTime(now) },
           at: steps.starts.map(timeOfMinute),
           zones,
-        });
+        };
       },
     );
-  };
 }

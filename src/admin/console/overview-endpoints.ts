@@ -6,12 +6,12 @@ import { type DestinationView, serviceOf } from '../../deliver/transport.ts';
 import { momentPrefix, percentile, waitingNames } from '../../figures/figure-names.ts';
 import type { Figure } from '../../figures/figure-store.ts';
 import { allAccounts } from '../../figures/sample-queue.ts';
-import { succeed } from '../../http/envelope.ts';
-import { submitterOf, type V4Plugin } from '../../http/v4-app.ts';
+import type { V4Plugin } from '../../http/v4-app.ts';
 import type { Spool } from '../../spool/spool.ts';
+import { endpointsOfBoth } from '../endpoint.ts';
 import { createSearchTurns } from '../events/search-turns.ts';
 import type { WaitingNow } from '../queue/queue-lines.ts';
-import { accountPath, isoTime, time, timeOrNull } from '../schemas.ts';
+import { isoTime, textOrNull, time, timeOrNull } from '../schemas.ts';
 import { type FigureReader, minutesQuery, readSteps, type Steps, seriesHead, stepsOf, timeOfMinute } from './series.ts';
 
 /** What the endpoint needs. */
@@ -49,7 +49,7 @@ const overview = Type.Object(
     series: Type.Array(Type.Object({ at: time, ...measured, ...waitingThen })),
     totals: Type.Object(measured),
     queue: Type.Object({ messages: count, recipients: count, failed: count, oldest_at: timeOrNull }),
-    reasons: Type.Array(Type.Object({ code: Type.String(), field: Type.Union([Type.String(), Type.Null()]), count }), {
+    reasons: Type.Array(Type.Object({ code: Type.String(), field: textOrNull(), count }), {
       description: 'The most frequent reasons of refusal',
     }),
     routes: Type.Array(
@@ -180,39 +180,18 @@ async function overviewOf(parts: OverviewParts, account: string | undefined, min
 /** The endpoint, for one account and for all. */
 export function overviewEndpoints(parts: OverviewParts): V4Plugin {
   const inTurn = createSearchTurns();
-  const told = { tags: ['Overview'], querystring: minutesQuery, response: { 200: overview } } as const;
-  return (app) => {
-    app.get(
-      '/accounts/:account_id/email/sending/overview',
-      {
-        config: { scope: 'console:read' },
-        schema: {
-          ...told,
+  return (app) =>
+    endpointsOfBoth(app, { path: '/email/sending/overview', tag: 'Overview' }, (register, whose) =>
+      register(
+        'GET',
+        {
           operationId: 'getOverview',
-          summary: 'Tell how mail of an account goes, minute by minute',
-          params: accountPath,
+          summary: `Tell how mail ${whose} goes, minute by minute`,
+          query: minutesQuery,
+          result: overview,
         },
-      },
-      async (request, reply) => {
-        const { minutes = '60' } = request.query;
-        const { name } = submitterOf(request).account;
-        return succeed(reply, await inTurn(name, () => overviewOf(parts, name, Number(minutes))));
-      },
+        async ({ of, query: { minutes = '60' } }) =>
+          await inTurn(of ?? '', () => overviewOf(parts, of, Number(minutes))),
+      ),
     );
-    app.get(
-      '/email/sending/overview',
-      {
-        config: { scope: 'admin' },
-        schema: {
-          ...told,
-          operationId: 'getOverviewOfAll',
-          summary: 'Tell how mail of all accounts goes, minute by minute',
-        },
-      },
-      async (request, reply) => {
-        const { minutes = '60' } = request.query;
-        return succeed(reply, await inTurn('', () => overviewOf(parts, undefined, Number(minutes))));
-      },
-    );
-  };
 }

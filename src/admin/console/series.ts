@@ -3,7 +3,7 @@
 import { Type } from 'typebox';
 import type { Figure, FigureQuery } from '../../figures/figure-store.ts';
 import { keptMinutes } from '../../figures/minute-figures.ts';
-import { time } from '../schemas.ts';
+import { isoTime, queryOf, time } from '../schemas.ts';
 
 /** Entries of a series at most. */
 const mostSteps = 120;
@@ -15,18 +15,15 @@ export interface FigureReader {
 }
 
 /** The parameter that says how far back a series goes. */
-export const minutesQuery = Type.Object(
-  {
-    minutes: Type.Optional(
-      Type.String({
-        pattern: '^(?:[1-9][0-9]{0,2}|1[0-3][0-9]{2}|14[0-3][0-9]|1440)$',
-        want: `a whole number, 1 to ${keptMinutes}`,
-        description: `How far back, 1 to ${keptMinutes}; 60 where absent`,
-      }),
-    ),
-  },
-  { additionalProperties: false },
-);
+export const minutesQuery = queryOf({
+  minutes: Type.Optional(
+    Type.String({
+      pattern: '^(?:[1-9][0-9]{0,2}|1[0-3][0-9]{2}|14[0-3][0-9]|1440)$',
+      want: `a whole number, 1 to ${keptMinutes}`,
+      description: `How far back, 1 to ${keptMinutes}; 60 where absent`,
+    }),
+  ),
+});
 
 /** The steps of a series; minutes since 1970. */
 export interface Steps {
@@ -47,7 +44,7 @@ export function stepsOf(minutes: number, nowMs: number): Steps {
 
 /** The time at which a minute begins, for answers. */
 export function timeOfMinute(minute: number): string {
-  return new Date(minute * minuteMs).toISOString();
+  return isoTime(minute * minuteMs);
 }
 
 /** What both answers with series have. */

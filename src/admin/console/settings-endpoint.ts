@@ -1,8 +1,8 @@
 // GET /settings: the configuration in force, where it came from, and how the last reload went.
 
 import { Type } from 'typebox';
-import { succeed } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
+import { endpointsAt } from '../endpoint.ts';
 import { isoTime, time } from '../schemas.ts';
 
 /** How a reload went; times are milliseconds since 1970. */
@@ -51,27 +51,22 @@ function shownReload({ at, why, ok, lines: told }: ToldReload) {
 
 /** The endpoint. @param read gives what there is to tell, at each request */
 export function settingsEndpoint(read: () => ToldSettings): V4Plugin {
-  return (app) => {
-    app.get(
-      '/settings',
+  return (app) =>
+    endpointsAt(app, { path: '/settings', tag: 'Settings', reads: 'admin' })(
+      'GET',
       {
-        config: { scope: 'admin' },
-        schema: {
-          operationId: 'getSettings',
-          summary: 'Tell the configuration in force',
-          description: 'Without secrets. It is that of the process that answers.',
-          tags: ['Settings'],
-          response: { 200: settings },
-        },
+        operationId: 'getSettings',
+        summary: 'Tell the configuration in force',
+        description: 'Without secrets. It is that of the process that answers.',
+        result: settings,
       },
-      async (_request, reply) => {
+      () => {
         const { file, isDevelopment, config, warnings, loadedAt, lastReload } = read();
-        return succeed(reply, {
+        return {
           ...{ file, mode: isDevelopment ? 'development' : 'production', loaded_at: isoTime(loadedAt), warnings },
           last_reload: lastReload ? shownReload(lastReload) : null,
           config,
-        });
+        };
       },
     );
-  };
 }

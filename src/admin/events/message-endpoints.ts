@@ -3,29 +3,35 @@
 import { Type } from 'typebox';
 import { eventJson } from '../../events/event-json.ts';
 import type { EventStore } from '../../events/event-store.ts';
-import { countStates, type HistoryState, historyStates, type MessageHistory } from '../../events/message-history.ts';
-import { Refusal, succeed } from '../../http/envelope.ts';
-import { submitterOf, type V4App, type V4Plugin } from '../../http/v4-app.ts';
-import { accountPath, isoTime, pageInfo, time, timeOrNull } from '../schemas.ts';
-import { eventSchema } from './event-endpoints.ts';
+import {
+  countStates,
+  type HistoryState,
+  historyStates,
+  type MessageHistory,
+  type RecipientHistory,
+} from '../../events/message-history.ts';
+import { Refusal, refusal, succeedWithPage } from '../../http/envelope.ts';
+import type { V4Plugin } from '../../http/v4-app.ts';
+import { endpointsAt } from '../endpoint.ts';
+import { accountPath, isoTime, isoTimeOrNull, queryOf, textOrNull, time, timeOrNull } from '../schemas.ts';
+import { eventSchema, mailEventsAt } from './event-endpoints.ts';
 import { findMessages, readHistory } from './find-messages.ts';
 import { addressParameter, bareId, messageParameter, queueIdOf } from './message-id.ts';
 import { pageParameters, readPage } from './paging.ts';
-import { createSearchTurns, type SearchTurns } from './search-turns.ts';
+import { createSearchTurns } from './search-turns.ts';
 
 /** Recipients that a list shows of one message. */
 const listedRecipients = 20;
 
-const textOrNull = Type.Union([Type.String(), Type.Null()]);
 const state = Type.Enum([...historyStates], { want: `one of ${historyStates.join(', ')}` });
 
 const message = Type.Object(
   {
     id: Type.String({ description: 'The queue id', example: '0199f3c1-1f0b-7c3a-9d8e-4f2a6b1c0d5e' }),
-    message_id: textOrNull,
-    client_message_id: Type.Union([Type.String(), Type.Null()], { description: "The client's own Message-ID" }),
-    credential: textOrNull,
-    sender: Type.Union([Type.String(), Type.Null()], { description: 'The reverse-path that the client gave' }),
+    message_id: textOrNull(),
+    client_message_id: textOrNull("The client's own Message-ID"),
+    credential: textOrNull(),
+    sender: textOrNull('The reverse-path that the client gave'),
     size: Type.Union([Type.Integer(), Type.Null()], { description: 'Octets as it left' }),
     accepted_at: timeOrNull,
     last_event_at: time,
@@ -50,20 +56,22 @@ const wholeMessage = Type.Object(
   { title: 'WholeMessage' },
 );
 
-const query = Type.Object(
-  {
-    ...pageParameters,
-    message_id: Type.Optional(messageParameter),
-    client_message_id: Type.Optional({ ...messageParameter, description: "The client's own Message-ID" }),
-    recipient: Type.Optional(addressParameter('Only messages to this recipient')),
-    sender: Type.Optional(addressParameter('Only messages with this reverse-path')),
-    state: Type.Optional({
-      ...state,
-      description: 'Only messages with a recipient (the one that is named) in this state',
-    }),
-  },
-  { additionalProperties: false },
-);
+const query = queryOf({
+  ...pageParameters,
+  message_id: Type.Optional(messageParameter),
+  client_message_id: Type.Optional({ ...messageParameter, description: "The client's own Message-ID" }),
+  recipient: Type.Optional(addressParameter('Only messages to this recipient')),
+  sender: Type.Optional(addressParameter('Only messages with this reverse-path')),
+  state: Type.Optional({
+    ...state,
+    description: 'Only messages with a recipient (the one that is named) in this state',
+  }),
+});
+
+/** Shows what became of a recipient, but for its events. */
+export function shownRecipient({ address, state, since }: Omit<RecipientHistory, 'events'>) {
+  return { address, state, since: isoTime(since) };
+}
 
 function shown(history: MessageHistory) {
   const { id, accepted, last, recipients } = history;
@@ -76,112 +84,70 @@ function shown(history: MessageHistory) {
     credential: accepted?.credential ?? any?.credential ?? null,
     sender: accepted?.senderPath ?? any?.senderPath ?? null,
     size: accepted?.sizeAsSent ?? null,
-    accepted_at: accepted ? isoTime(accepted.at) : null,
+    accepted_at: isoTimeOrNull(accepted?.at),
     last_event_at: isoTime(last.at),
     recipient_count: Math.max(accepted?.recipientCount ?? 0, recipients.length),
     states: countStates(history),
-    recipients: recipients.slice(0, listedRecipients).map(({ address, state: now, since }) => ({
-      ...{ address, state: now },
-      since: isoTime(since),
-    })),
+    recipients: recipients.slice(0, listedRecipients).map(shownRecipient),
   };
 }
 
-const path = '/accounts/:account_id/email/sending/messages';
-const common = { config: { scope: ['email:events', 'console:read'] }, tags: ['Events'] } as const;
-
-interface Parts {
-  readonly events: Pick<EventStore, 'read' | 'search'>;
-}
-
-interface PartsInTurn extends Parts {
-  readonly inTurn: SearchTurns;
-}
-
-function listMessages(app: V4App, { events, inTurn }: PartsInTurn): void {
-  app.get(
-    path,
-    {
-      config: common.config,
-      schema: {
+/** The endpoints of messages. */
+export function messageEndpoints({ events }: { readonly events: Pick<EventStore, 'read' | 'search'> }): V4Plugin {
+  const inTurn = createSearchTurns();
+  return (app) => {
+    const register = endpointsAt(app, mailEventsAt('messages'));
+    register(
+      'GET',
+      {
         operationId: 'listMessages',
         summary: 'Search messages, the newest first',
         description:
           'Those that wait and those that have ended, for as long as their events are kept. A page may have few messages or none while the cursor leads on.',
-        tags: common.tags,
-        params: accountPath,
-        querystring: query,
-        response: { 200: Type.Array(message) },
+        query,
+        result: Type.Array(message),
       },
-    },
-    async (request, reply) => {
-      const {
-        message_id: messageId,
-        client_message_id: clientMessageId,
-        recipient,
-        sender,
-        state: wanted,
-      } = request.query;
-      const page = readPage(request.query);
-      if (!('limit' in page)) throw new Refusal(page);
-      const { account } = submitterOf(request);
-      const wish = {
-        ...page,
-        ...{ account: account.name, clientMessageId, recipient, sender },
-        message: messageId === undefined ? undefined : queueIdOf(messageId),
-        state: historyStates.find((one: HistoryState) => one === wanted),
-      };
-      const found = await inTurn(account.name, () => findMessages(events, wish, shown));
-      return succeed(reply, found.messages, { result_info: pageInfo(found.messages.length, page.limit, found.next) });
-    },
-  );
-}
-
-function getMessage(app: V4App, { events, inTurn }: PartsInTurn): void {
-  app.get(
-    `${path}/:id`,
-    {
-      config: common.config,
-      schema: {
+      async ({ account, query: asked, reply }) => {
+        const { message_id: messageId, client_message_id: clientMessageId, recipient, sender } = asked;
+        const page = readPage(asked);
+        if (!('limit' in page)) throw new Refusal(page);
+        const wish = {
+          ...page,
+          ...{ account: account.name, clientMessageId, recipient, sender },
+          message: messageId === undefined ? undefined : queueIdOf(messageId),
+          state: historyStates.find((one: HistoryState) => one === asked.state),
+        };
+        const found = await inTurn(account.name, () => findMessages(events, wish, shown));
+        return succeedWithPage(reply, found.messages, { limit: page.limit, next: found.next });
+      },
+    );
+    register(
+      'GET /:id',
+      {
         operationId: 'getMessage',
         summary: 'Tell what became of one message',
-        tags: common.tags,
         params: Type.Object({ ...accountPath.properties, id: messageParameter }),
-        response: { 200: wholeMessage },
+        result: wholeMessage,
       },
-    },
-    async (request, reply) => {
-      const { account } = submitterOf(request);
-      const { id } = request.params;
-      const about = { account: account.name, message: queueIdOf(id) };
-      const found = await inTurn(account.name, () => readHistory(events, about));
-      const head = found && shown(found.history);
-      const isMeant = !id.includes('@') || head?.message_id === bareId(id);
-      if (!found || !head || !isMeant) {
-        throw new Refusal([
-          { token: 'E_NOT_FOUND', message: 'The account has no such message, or its events are gone' },
-        ]);
-      }
-      const { recipients, common: others } = found.history;
-      return succeed(reply, {
-        ...head,
-        recipients: recipients.map(({ address, state: now, since, events: own }) => ({
-          ...{ address, state: now },
-          since: isoTime(since),
-          events: own.map(eventJson),
-        })),
-        events: others.map(eventJson),
-        complete: found.isWhole,
-      });
-    },
-  );
-}
-
-/** The endpoints of messages. */
-export function messageEndpoints(parts: Parts): V4Plugin {
-  const inTurn = createSearchTurns();
-  return (app) => {
-    listMessages(app, { ...parts, inTurn });
-    getMessage(app, { ...parts, inTurn });
+      async ({ account, params: { id } }) => {
+        const about = { account: account.name, message: queueIdOf(id) };
+        const found = await inTurn(account.name, () => readHistory(events, about));
+        const head = found && shown(found.history);
+        const isMeant = !id.includes('@') || head?.message_id === bareId(id);
+        if (!found || !head || !isMeant) {
+          throw refusal('E_NOT_FOUND', 'The account has no such message, or its events are gone');
+        }
+        const { recipients, common: others } = found.history;
+        return {
+          ...head,
+          recipients: recipients.map(({ events: own, ...recipient }) => ({
+            ...shownRecipient(recipient),
+            events: own.map(eventJson),
+          })),
+          events: others.map(eventJson),
+          complete: found.isWhole,
+        };
+      },
+    );
   };
 }

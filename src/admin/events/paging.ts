@@ -1,25 +1,16 @@
 // Query parameters that the endpoints of events and messages share: pages, order, times (D52).
 
-import { Type } from 'typebox';
 import type { Fault } from '../../http/envelope.ts';
-import { cursorAbout, perPage, readTime } from '../schemas.ts';
+import { numberCursor, perPage, readTime, timeParameter } from '../schemas.ts';
 
 const defaultPage = 100;
 
-const timeParameter = Type.String({ want: 'a time such as 2026-11-21T12:00:00Z', example: '2026-11-21T12:00:00Z' });
-
 /** The parameters. */
 export const pageParameters = {
-  cursor: Type.Optional(
-    Type.String({
-      pattern: '^[0-9]{1,15}$',
-      want: 'the cursor of an earlier answer',
-      description: cursorAbout,
-    }),
-  ),
+  cursor: numberCursor,
   per_page: perPage(1000, defaultPage),
-  since: Type.Optional({ ...timeParameter, description: 'Only from this time on (RFC 3339)' }),
-  until: Type.Optional({ ...timeParameter, description: 'Only before this time (RFC 3339)' }),
+  since: timeParameter('Only from this time on (RFC 3339)'),
+  until: timeParameter('Only before this time (RFC 3339)'),
 };
 
 /** What the parameters say. */

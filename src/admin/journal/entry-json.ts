@@ -5,7 +5,7 @@ import type { MailEvent } from '../../events/mail-event.ts';
 import type { MessageHistory } from '../../events/message-history.ts';
 import type { JournalEntry } from '../../journal/journal.ts';
 import type { JournalContent } from '../../journal/journal-row.ts';
-import { isoTime } from '../schemas.ts';
+import { shownRecipient } from '../events/message-endpoints.ts';
 import { rowJson } from './row-json.ts';
 import { type VerdictParts, verdictTable } from './verdict-table.ts';
 
@@ -86,9 +86,8 @@ export function entryJson(parts: EntryParts) {
     content_note: more.lacking ?? null,
     client_message_id: more.clientMessageId ?? null,
     size_as_sent: more.sizeAsSent ?? null,
-    recipient_states: (history?.recipients ?? []).map(({ address, state, since, events }) => ({
-      ...{ address, state },
-      since: isoTime(since),
+    recipient_states: (history?.recipients ?? []).map(({ events, ...recipient }) => ({
+      ...shownRecipient(recipient),
       history: events.map(eventJson),
     })),
     events: (history?.common ?? []).map(eventJson),

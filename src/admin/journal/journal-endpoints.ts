@@ -1,21 +1,34 @@
 // GET .../email/sending/journal and .../journal/{id}: every message that was handed in, and why it was refused (D53a).
 
 import type { FastifyRequest } from 'fastify';
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import type { Account } from '../../accounts/account.ts';
 import type { EventStore } from '../../events/event-store.ts';
-import { type Fault, Refusal, succeed } from '../../http/envelope.ts';
-import { submitterOf, type V4App, type V4Plugin } from '../../http/v4-app.ts';
+import { refusal, succeedWithPage } from '../../http/envelope.ts';
+import type { V4App, V4Plugin } from '../../http/v4-app.ts';
 import type { Journal, JournalEntry, JournalPage, JournalQuery } from '../../journal/journal.ts';
-import type { JournalOutcome } from '../../journal/journal-row.ts';
+import { endpointsOfBoth, type Register } from '../endpoint.ts';
 import { readHistory } from '../events/find-messages.ts';
-import { createSearchTurns, type SearchTurns } from '../events/search-turns.ts';
-import { accountPath, pageInfo, readTime } from '../schemas.ts';
+import { createSearchTurns } from '../events/search-turns.ts';
+import { readTime } from '../schemas.ts';
 import { entryJson } from './entry-json.ts';
 import { findNamed } from './find-named.ts';
-import { journalNote, journalOff } from './journal-off.ts';
 import { rowJson } from './row-json.ts';
 import { entryOfAccount, entryOfAny, journalEntry, journalParameters, journalRow, usualRows } from './schemas.ts';
+
+const journalPlace = { path: '/email/sending/journal', tag: 'Journal' } as const;
+
+/** Says that the journal is off, and how to turn it on. */
+export const journalOff =
+  'The journal is off, so messages get no entries. To turn it on, set journal.enabled: true (or leave it out) and restart';
+
+/**
+ * The members of an answer that tell whether the journal is off, in the envelope's `messages`.
+ * @param isOn `journal.enabled`
+ */
+export function journalNote(isOn: boolean): { readonly messages?: readonly { readonly message: string }[] } {
+  return isOn ? {} : { messages: [{ message: journalOff }] };
+}
 
 /** What the endpoints are made from. */
 export interface JournalParts {
@@ -27,48 +40,24 @@ export interface JournalParts {
   readonly account: (name: string) => Account | undefined;
 }
 
-/** The parameters of the list as they come. */
-interface Asked {
-  readonly cursor?: string;
-  readonly per_page?: string;
-  readonly limit?: string;
-  readonly outcome?: string;
-  readonly credential?: string;
-  readonly client?: string;
-  readonly code?: string;
-  readonly field?: string;
-  readonly search?: string;
-  readonly q?: string;
-  readonly since?: string;
-  readonly until?: string;
-}
-
 /** Reads a time. @throws Refusal */
 function timeOf(text: string | undefined, name: string): number | undefined {
   if (text === undefined) return undefined;
   const read = readTime(text, name);
   if (typeof read === 'number') return read;
-  throw new Refusal([{ token: 'E_VALIDATION_ERROR', message: read.message }]);
+  throw refusal('E_VALIDATION_ERROR', read.message);
 }
 
 /** Reads the parameters of the list. @throws Refusal for a time that is none */
-function readQuery(asked: Asked, account: string | undefined): JournalQuery {
+function readQuery(asked: Static<typeof journalParameters>, account: string | undefined): JournalQuery {
   const { cursor, outcome, credential, client, code, field } = asked;
   return {
-    ...{ account, credential, client, code, field, text: asked.search ?? asked.q },
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the schema has judged it
-    outcome: outcome as JournalOutcome | undefined,
+    ...{ account, credential, client, code, field, outcome, text: asked.search ?? asked.q },
     since: timeOf(asked.since, 'since'),
     until: timeOf(asked.until, 'until'),
     ...(cursor === undefined ? {} : { cursor: Number(cursor) }),
     limit: Number(asked.per_page ?? asked.limit ?? usualRows),
   };
-}
-
-/** The refusal of an id that is nobody's, or another account's. */
-function noSuchEntry(isOn: boolean): Fault {
-  const message = 'There is no such entry in the journal: it is too old, or it is another account’s';
-  return { token: 'E_NOT_FOUND', message: isOn ? message : `${message}. ${journalOff}` };
 }
 
 /** Finds an entry. @param account its name; undefined: any. @throws Refusal */
@@ -78,12 +67,9 @@ export async function entryNamed(
   account: string | undefined,
 ): Promise<JournalEntry> {
   const entry = await journal.find(id.toLowerCase(), account);
-  if (!entry) throw new Refusal([noSuchEntry(isOn)]);
-  return entry;
-}
-
-function pathOf(request: FastifyRequest): string {
-  return request.url.split('?', 1)[0] ?? '';
+  if (entry) return entry;
+  const message = 'There is no such entry in the journal: it is too old, or it is another account’s';
+  throw refusal('E_NOT_FOUND', isOn ? message : `${message}. ${journalOff}`);
 }
 
 async function showEntry(parts: JournalParts, request: FastifyRequest, entry: JournalEntry) {
@@ -96,87 +82,68 @@ async function showEntry(parts: JournalParts, request: FastifyRequest, entry: Jo
     credential: account?.credentials.get(entry.facts.credential ?? ''),
     sendingDomains: account?.sendingDomains.map(({ name }) => name) ?? [],
     history: found?.history,
-    path: pathOf(request),
+    path: request.url.split('?', 1)[0] ?? '',
   });
 }
 
-const description =
-  '`result_info.cursor` leads to the next page and is null on the last. A page may have few rows or none while the cursor leads on.';
-
-/** Registers the list. @param scope whose account it is of; `admin`: of all */
-function listJournal(app: V4App, parts: JournalParts & { readonly inTurn: SearchTurns }): void {
-  const { journal, isOn, inTurn } = parts;
-  const answer = async (asked: Asked, account: string | undefined) => {
-    const query = readQuery(asked, account);
-    const { page, items } = await inTurn(account ?? '*', async () => {
-      const named = query.cursor === undefined ? (await findNamed(parts, query)).slice(0, query.limit) : [];
-      const known = new Set(named.map(({ seq }) => seq));
-      const limit = query.limit - named.length;
-      const found: JournalPage = limit === 0 ? { items: [] } : await journal.list({ ...query, limit });
-      return { page: found, items: [...named, ...found.items.filter(({ seq }) => !known.has(seq))] };
-    });
-    const info = pageInfo(items.length, query.limit, page.next);
-    // `cursors` is the older name of `cursor`, for one version more.
-    const result_info = { ...info, cursors: { after: info.cursor } };
-    return { rows: items.map(rowJson), info: { result_info, ...journalNote(isOn) } };
-  };
-  const schema = {
-    summary: 'List every message that was handed in, accepted or refused, newest first',
-    description,
-    tags: ['Journal'],
-    querystring: journalParameters,
-    response: { 200: Type.Array(journalRow) },
-  };
-  app.get(
-    '/accounts/:account_id/email/sending/journal',
-    { config: { scope: 'console:read' }, schema: { ...schema, operationId: 'listJournal', params: accountPath } },
-    async (request, reply) => {
-      const { rows, info } = await answer(request.query, submitterOf(request).account.name);
-      return succeed(reply, rows, info);
-    },
-  );
-  app.get(
-    '/email/sending/journal',
-    { config: { scope: 'admin' }, schema: { ...schema, operationId: 'listJournalOfAll' } },
-    async (request, reply) => {
-      const { rows, info } = await answer(request.query, undefined);
-      return succeed(reply, rows, info);
-    },
+/** Registers the list, of an account and of all. */
+function listJournal(app: V4App, parts: JournalParts): void {
+  const { journal, isOn } = parts;
+  const inTurn = createSearchTurns();
+  endpointsOfBoth(app, journalPlace, (register) =>
+    register(
+      'GET',
+      {
+        operationId: 'listJournal',
+        summary: 'List every message that was handed in, accepted or refused, newest first',
+        description:
+          '`result_info.cursor` leads to the next page and is null on the last. A page may have few rows or none while the cursor leads on.',
+        query: journalParameters,
+        result: Type.Array(journalRow),
+      },
+      async ({ of, query: asked, reply }) => {
+        const query = readQuery(asked, of);
+        const { page, items } = await inTurn(of ?? '*', async () => {
+          const named = query.cursor === undefined ? (await findNamed(parts, query)).slice(0, query.limit) : [];
+          const known = new Set(named.map(({ seq }) => seq));
+          const limit = query.limit - named.length;
+          const found: JournalPage = limit === 0 ? { items: [] } : await journal.list({ ...query, limit });
+          return { page: found, items: [...named, ...found.items.filter(({ seq }) => !known.has(seq))] };
+        });
+        return succeedWithPage(
+          reply,
+          items.map(rowJson),
+          { limit: query.limit, next: page.next, isNamedTwice: true },
+          journalNote(isOn),
+        );
+      },
+    ),
   );
 }
 
-function getEntry(app: V4App, parts: JournalParts): void {
-  const schema = {
-    summary: 'Tell everything that is kept of one message: verdicts, dialogue, times, recipients',
-    tags: ['Journal'],
-    response: { 200: journalEntry },
-  };
-  app.get(
-    '/accounts/:account_id/email/sending/journal/:id',
-    {
-      config: { scope: 'console:read' },
-      schema: { ...schema, operationId: 'getJournalEntry', params: entryOfAccount },
-    },
-    async (request, reply) => {
-      const entry = await entryNamed(parts, request.params.id, submitterOf(request).account.name);
-      return succeed(reply, await showEntry(parts, request, entry));
-    },
-  );
-  app.get(
-    '/email/sending/journal/:id',
-    { config: { scope: 'admin' }, schema: { ...schema, operationId: 'getJournalEntryOfAny', params: entryOfAny } },
-    async (request, reply) => {
-      const entry = await entryNamed(parts, request.params.id, undefined);
-      return succeed(reply, await showEntry(parts, request, entry));
-    },
+/** Registers endpoints at one entry, of an account and of any. */
+export function ofEachEntry(app: V4App, register: (endpoint: Register, params: typeof entryOfAny) => void): void {
+  const place = { ...journalPlace, path: `${journalPlace.path}/:id`, suffix: 'OfAny' };
+  endpointsOfBoth(app, place, (endpoint, _whose, isOfAccount) =>
+    register(endpoint, isOfAccount ? entryOfAccount : entryOfAny),
   );
 }
 
 /** The endpoints that list the journal and show an entry. */
 export function journalEndpoints(parts: JournalParts): V4Plugin {
-  const inTurn = createSearchTurns();
   return (app) => {
-    listJournal(app, { ...parts, inTurn });
-    getEntry(app, parts);
+    listJournal(app, parts);
+    ofEachEntry(app, (register, params) =>
+      register(
+        'GET',
+        {
+          operationId: 'getJournalEntry',
+          summary: 'Tell everything that is kept of one message: verdicts, dialogue, times, recipients',
+          params,
+          result: journalEntry,
+        },
+        async ({ of, params: { id }, request }) => await showEntry(parts, request, await entryNamed(parts, id, of)),
+      ),
+    );
   };
 }

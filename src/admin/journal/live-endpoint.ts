@@ -4,10 +4,10 @@ import type { ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { holdsScope } from '../../accounts/account.ts';
 import type { SharedPlaces } from '../../base/process-group.ts';
-import { Refusal } from '../../http/envelope.ts';
-import { submitterOf, type V4Plugin } from '../../http/v4-app.ts';
-import { accountPath } from '../schemas.ts';
-import { journalOff } from './journal-off.ts';
+import { Refusal, refusal } from '../../http/envelope.ts';
+import type { V4Plugin } from '../../http/v4-app.ts';
+import { endpointsOfBoth } from '../endpoint.ts';
+import { journalOff } from './journal-endpoints.ts';
 import { type HubParts, LiveHub, type LiveRow } from './live-hub.ts';
 import { rowJson } from './row-json.ts';
 import { StreamPlaces } from './stream-places.ts';
@@ -229,42 +229,24 @@ function headersOf(reply: FastifyReply): Record<string, string> {
 
 /** The endpoints of live rows. @param isOn `journal.enabled`; where it is off, no row comes or changes */
 export function liveEndpoints(streams: LiveStreams, isOn: boolean): V4Plugin {
-  const schema = {
-    summary: 'Tell of each row of the journal as it comes or changes, as server-sent events',
-    description:
-      'Each event `row` has a row as data; its id resumes the stream by `Last-Event-ID`. An event `alive` comes every 15 seconds: where it stays away, the connection is gone. An event `reset` says that too much was missed: read the list anew. A stream ends after 15 minutes.',
-    tags: ['Journal'],
-    answerType: 'text/event-stream',
-  };
-  // An answer to HEAD would stay open without anything to be told.
-  const stream = { exposeHeadRoute: false };
-  const open = async (request: FastifyRequest, reply: FastifyReply, account: string | undefined) => {
-    if (!isOn) throw new Refusal([{ token: 'E_NOT_FOUND', message: journalOff }]);
-    await streams.open(request, reply, account);
-    return reply;
-  };
-  return (app) => {
-    app.get(
-      '/accounts/:account_id/email/sending/live',
-      {
-        ...stream,
-        config: { scope: 'console:read' },
-        schema: { ...schema, operationId: 'watchJournal', params: accountPath },
-      },
-      async (request, reply) => {
-        return await open(request, reply, submitterOf(request).account.name);
-      },
+  return (app) =>
+    endpointsOfBoth(app, { path: '/email/sending/live', tag: 'Journal' }, (register) =>
+      register(
+        'GET',
+        {
+          operationId: 'watchJournal',
+          summary: 'Tell of each row of the journal as it comes or changes, as server-sent events',
+          description:
+            'Each event `row` has a row as data; its id resumes the stream by `Last-Event-ID`. An event `alive` comes every 15 seconds: where it stays away, the connection is gone. An event `reset` says that too much was missed: read the list anew. A stream ends after 15 minutes.',
+          answerType: 'text/event-stream',
+          // An answer to HEAD would stay open without anything to be told.
+          exposeHeadRoute: false,
+        },
+        async ({ of, request, reply }) => {
+          if (!isOn) throw refusal('E_NOT_FOUND', journalOff);
+          await streams.open(request, reply, of);
+          return reply;
+        },
+      ),
     );
-    app.get(
-      '/email/sending/live',
-      {
-        ...stream,
-        config: { scope: 'admin' },
-        schema: { ...schema, operationId: 'watchJournalOfAll' },
-      },
-      async (request, reply) => {
-        return await open(request, reply, undefined);
-      },
-    );
-  };
 }

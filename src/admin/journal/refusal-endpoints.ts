@@ -4,14 +4,15 @@ import { Type } from 'typebox';
 import type { Account } from '../../accounts/account.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { EventStore } from '../../events/event-store.ts';
-import { Refusal, succeed } from '../../http/envelope.ts';
-import { submitterOf, type V4Plugin } from '../../http/v4-app.ts';
+import { refusal, succeed } from '../../http/envelope.ts';
+import type { V4Plugin } from '../../http/v4-app.ts';
 import type { CredentialReport } from '../../report/findings.ts';
 import { findingsOfEvents } from '../../report/read-events.ts';
+import { endpointsOfBoth } from '../endpoint.ts';
 import { createSearchTurns } from '../events/search-turns.ts';
-import { accountPath, isoTime, readTime, timeOrNull } from '../schemas.ts';
+import { isoTime, isoTimeOrNull, queryOf, readTime, textOrNull, timeOrNull, timeParameter } from '../schemas.ts';
 import { cureJson } from './cure-json.ts';
-import { journalNote } from './journal-off.ts';
+import { journalNote } from './journal-endpoints.ts';
 import { cure } from './schemas.ts';
 
 /** How far back is looked where nobody says, as `postern report` does, and how many events are read at most. */
@@ -34,44 +35,31 @@ const group = Type.Object(
     account: Type.String(),
     credential: Type.String(),
     mailer: Type.String({ description: 'How the program names itself; else its HELO' }),
-    field: Type.Union([Type.String(), Type.Null()]),
+    field: textOrNull(),
     code: Type.String(),
     message: Type.String({ description: 'Of the first message of the group' }),
     count: Type.Integer(),
     first_at: timeOrNull,
     last_at: timeOrNull,
-    example: Type.Union([Type.String(), Type.Null()], { description: 'The last message of the group in the journal' }),
+    example: textOrNull('The last message of the group in the journal'),
     cured: Type.Boolean({ description: 'The configuration has the cure by now' }),
     cure,
   },
   { title: 'RefusalGroup' },
 );
 
-const parameters = Type.Object(
-  {
-    since: Type.Optional(
-      Type.String({
-        want: 'a time such as 2026-11-21T12:00:00Z',
-        example: '2026-11-21T12:00:00Z',
-        description: 'Only from this time on (RFC 3339); seven days back where absent',
-      }),
-    ),
-    credential: Type.Optional(Type.String({ minLength: 1, maxLength: 100, description: 'Name of a credential' })),
-  },
-  { additionalProperties: false },
-);
-
-function timeJson(at: number | undefined): string | null {
-  return at === undefined ? null : isoTime(at);
-}
+const parameters = queryOf({
+  since: timeParameter('Only from this time on (RFC 3339); seven days back where absent'),
+  credential: Type.Optional(Type.String({ minLength: 1, maxLength: 100, description: 'Name of a credential' })),
+});
 
 function groupsOf({ account, credential, mailers, settings }: CredentialReport, owner: Account | undefined) {
   const present = owner?.credentials.get(credential);
   return mailers.flatMap(({ mailer, problems }) =>
     problems.map(({ code, field, message, count, firstSeen, lastSeen, examples, isCured, cure: found }) => ({
       ...{ account, credential, mailer, field: field ?? null, code, message, count },
-      first_at: timeJson(firstSeen),
-      last_at: timeJson(lastSeen),
+      first_at: isoTimeOrNull(firstSeen),
+      last_at: isoTimeOrNull(lastSeen),
       example: examples.at(-1) ?? null,
       cured: isCured,
       cure: cureJson(found, { name: credential, together: isCured ? [] : settings, present }),
@@ -82,48 +70,34 @@ function groupsOf({ account, credential, mailers, settings }: CredentialReport, 
 /** The endpoints of refusals in groups, the most frequent first. */
 export function refusalEndpoints({ events, account, clock, isOn }: RefusalParts): V4Plugin {
   const inTurn = createSearchTurns();
-  const answer = async (asked: { readonly since?: string; readonly credential?: string }, of: string | undefined) => {
-    const since = asked.since === undefined ? clock.now() - defaultSpanMs : readTime(asked.since, 'since');
-    if (typeof since === 'object') throw new Refusal([{ token: 'E_VALIDATION_ERROR', message: since.message }]);
-    const query = {
-      ...{ since, account: of, credential: asked.credential, most: mostEvents },
-      sendingDomains: (name: string) => account(name)?.sendingDomains.map((domain) => domain.name) ?? [],
-    };
-    const findings = await inTurn(of ?? '*', () => findingsOfEvents(events, query));
-    const reports = findings.report((name, credential) => account(name)?.credentials.get(credential));
-    const groups = reports
-      .flatMap((report) => groupsOf(report, account(report.account)))
-      .toSorted((one, two) => two.count - one.count);
-    return {
-      groups: groups.slice(0, mostGroups),
-      info: { result_info: { count: groups.length, since: isoTime(since) }, ...journalNote(isOn) },
-    };
-  };
-  const schema = {
-    summary: 'Tell what was refused, in groups by credential, program, header and code, with the cure of each',
-    description:
-      `What \`postern report\` tells, of the last ${mostEvents} events at most. A refused recipient counts by itself. The cures of ` +
-      'one credential have the same lines, which cure all its groups that settings can cure.',
-    tags: ['Journal'],
-    querystring: parameters,
-    response: { 200: Type.Array(group) },
-  };
-  return (app) => {
-    app.get(
-      '/accounts/:account_id/email/sending/refusals',
-      { config: { scope: 'console:read' }, schema: { ...schema, operationId: 'listRefusals', params: accountPath } },
-      async (request, reply) => {
-        const { groups, info } = await answer(request.query, submitterOf(request).account.name);
-        return succeed(reply, groups, info);
-      },
+  return (app) =>
+    endpointsOfBoth(app, { path: '/email/sending/refusals', tag: 'Journal' }, (register) =>
+      register(
+        'GET',
+        {
+          operationId: 'listRefusals',
+          summary: 'Tell what was refused, in groups by credential, program, header and code, with the cure of each',
+          description:
+            `What \`postern report\` tells, of the last ${mostEvents} events at most. A refused recipient counts by itself. The cures of ` +
+            'one credential have the same lines, which cure all its groups that settings can cure.',
+          query: parameters,
+          result: Type.Array(group),
+        },
+        async ({ of, query: asked, reply }) => {
+          const since = asked.since === undefined ? clock.now() - defaultSpanMs : readTime(asked.since, 'since');
+          if (typeof since === 'object') throw refusal('E_VALIDATION_ERROR', since.message);
+          const query = {
+            ...{ since, account: of, credential: asked.credential, most: mostEvents },
+            sendingDomains: (name: string) => account(name)?.sendingDomains.map((domain) => domain.name) ?? [],
+          };
+          const findings = await inTurn(of ?? '*', () => findingsOfEvents(events, query));
+          const groups = findings
+            .report((name, credential) => account(name)?.credentials.get(credential))
+            .flatMap((report) => groupsOf(report, account(report.account)))
+            .toSorted((one, two) => two.count - one.count);
+          const result_info = { count: groups.length, since: isoTime(since) };
+          return succeed(reply, groups.slice(0, mostGroups), { result_info, ...journalNote(isOn) });
+        },
+      ),
     );
-    app.get(
-      '/email/sending/refusals',
-      { config: { scope: 'admin' }, schema: { ...schema, operationId: 'listRefusalsOfAll' } },
-      async (request, reply) => {
-        const { groups, info } = await answer(request.query, undefined);
-        return succeed(reply, groups, info);
-      },
-    );
-  };
 }

@@ -3,13 +3,14 @@
 import { Type } from 'typebox';
 import { type Account, type Credential, holdsScope, type Submitter } from '../../accounts/account.ts';
 import type { EventStore } from '../../events/event-store.ts';
-import { type Fault, Refusal, succeed } from '../../http/envelope.ts';
-import { submitterOf, type V4Plugin } from '../../http/v4-app.ts';
+import { type Fault, Refusal, refusal } from '../../http/envelope.ts';
+import type { V4Plugin } from '../../http/v4-app.ts';
 import type { Journal, JournalEntry } from '../../journal/journal.ts';
 import type { JournalContent } from '../../journal/journal-row.ts';
 import { type ReadMessage, readMessage } from '../../mail/header/header-reader.ts';
 import { findHeader } from '../../policy/header-catalogue.ts';
 import type { Submission, Submit, Violation } from '../../submit.ts';
+import { endpointsAt } from '../endpoint.ts';
 import { readHistory } from '../events/find-messages.ts';
 import { bareId } from '../events/message-id.ts';
 import { entryNamed } from './journal-endpoints.ts';
@@ -26,8 +27,8 @@ export interface ResendParts {
   readonly suppressed: (account: Account, recipient: string) => boolean | Promise<boolean>;
 }
 
-function refusal(message: string): Refusal {
-  return new Refusal([{ token: 'E_VALIDATION_ERROR', message }]);
+function invalid(message: string): Refusal {
+  return refusal('E_VALIDATION_ERROR', message);
 }
 
 function faultOf({ code, message }: Violation): Fault {
@@ -53,7 +54,7 @@ function messageOf(
     const read = readMessage(Buffer.concat([sentHead, sentBody]));
     return { ...read, fields: read.fields.filter(({ name }) => !isPlatforms(name)) };
   }
-  throw refusal('Its body is not kept, so it cannot be sent again');
+  throw invalid('Its body is not kept, so it cannot be sent again');
 }
 
 /** All recipients of a message, as far as they are known. @throws Refusal where some are not */
@@ -63,7 +64,7 @@ async function recipientsOf({ events }: ResendParts, entry: JournalEntry): Promi
   const found = entry.outcome === 'refused' ? undefined : await readHistory(events, { account, message: id });
   const known = found?.history.accepted?.recipients ?? [];
   if (known.length === facts.count) return known;
-  throw refusal(`It had ${facts.count} recipients, and not all of them are kept`);
+  throw invalid(`It had ${facts.count} recipients, and not all of them are kept`);
 }
 
 /** Whether the client asked for REQUIRETLS (RFC 8689 §2), by the session's line of MAIL, which is always kept. */
@@ -75,7 +76,7 @@ function wasTlsRequired({ more }: JournalEntry): boolean {
 function credentialOf(account: Account, { facts }: JournalEntry, caller: Credential): Credential {
   const credential = account.credentials.get(facts.credential ?? '') ?? caller;
   if (holdsScope(credential, 'email:send')) return credential;
-  throw new Refusal([{ token: 'E_FORBIDDEN', message: `Credential ${credential.name} lacks the scope email:send` }]);
+  throw refusal('E_FORBIDDEN', `Credential ${credential.name} lacks the scope email:send`);
 }
 
 function submissionOf(
@@ -121,35 +122,27 @@ function submissionOf(
 
 /** The endpoint. */
 export function resendEndpoint(parts: ResendParts): V4Plugin {
-  return (app) => {
-    app.post(
-      '/accounts/:account_id/email/sending/journal/:id/resend',
+  const path = '/accounts/:account_id/email/sending/journal/:id/resend';
+  return (app) =>
+    endpointsAt(app, { path, tag: 'Journal', reads: 'console:read', edits: 'console:edit' })(
+      'POST',
       {
-        config: { scope: 'console:edit' },
-        schema: {
-          operationId: 'resendMessage',
-          summary: 'Send a message once more, as a new one, to the same recipients',
-          description: 'It is judged as it would be now, by the credential that it came with.',
-          tags: ['Journal'],
-          params: entryOfAccount,
-          response: { 200: Type.Object({ id: Type.String(), message_id: Type.String() }) },
-        },
+        operationId: 'resendMessage',
+        summary: 'Send a message once more, as a new one, to the same recipients',
+        description: 'It is judged as it would be now, by the credential that it came with.',
+        params: entryOfAccount,
+        result: Type.Object({ id: Type.String(), message_id: Type.String() }),
       },
-      async (request, reply) => {
-        const { account, credential } = submitterOf(request);
-        const entry = await entryNamed(parts, request.params.id, account.name);
-        if (entry.isDamaged === true) throw refusal('What the database has of it is damaged');
+      async ({ account, credential, params, request }) => {
+        const entry = await entryNamed(parts, params.id, account.name);
+        if (entry.isDamaged === true) throw invalid('What the database has of it is damaged');
         const message = messageOf(await parts.journal.content(entry.seq), entry);
         const recipients = await recipientsOf(parts, entry);
-        if (recipients.length === 0) throw refusal('It had no recipient');
+        if (recipients.length === 0) throw invalid('It had no recipient');
         for (const recipient of recipients) {
           if (!(await parts.suppressed(account, recipient))) continue;
-          throw new Refusal([
-            {
-              token: 'E_RECIPIENT_SUPPRESSED',
-              message: `${recipient} is on the suppression list of account ${account.name}`,
-            },
-          ]);
+          const text = `${recipient} is on the suppression list of account ${account.name}`;
+          throw refusal('E_RECIPIENT_SUPPRESSED', text);
         }
         const own = credentialOf(account, entry, credential);
         const about = {
@@ -161,8 +154,7 @@ export function resendEndpoint(parts: ResendParts): V4Plugin {
         const result = await parts.submit(submissionOf(message, entry, about));
         if (!result.accepted)
           throw new Refusal(result.violations.map(faultOf), result.violations[0]?.retryAfterSeconds);
-        return succeed(reply, { id: result.id, message_id: bareId(result.messageId) });
+        return { id: result.id, message_id: bareId(result.messageId) };
       },
     );
-  };
 }

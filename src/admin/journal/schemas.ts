@@ -3,9 +3,8 @@
 import { Type } from 'typebox';
 import { journalOutcomes } from '../../journal/journal-row.ts';
 import { eventSchema } from '../events/event-endpoints.ts';
-import { accountPath, cursorAbout, olderName, perPage, time } from '../schemas.ts';
+import { accountPath, numberCursor, olderName, perPage, queryOf, textOrNull, time, timeParameter } from '../schemas.ts';
 
-const textOrNull = Type.Union([Type.String(), Type.Null()]);
 const countOrNull = Type.Union([Type.Integer(), Type.Null()]);
 
 /** The parameters that name one entry, with and without its account. */
@@ -27,20 +26,20 @@ export const journalRow = Type.Object(
     }),
     at: time,
     account: Type.String({ description: 'Name of the account', example: 'dev' }),
-    credential: textOrNull,
+    credential: textOrNull(),
     outcome,
-    via: textOrNull,
-    client: Type.Union([Type.String(), Type.Null()], { description: 'The address that it came from' }),
-    helo: textOrNull,
-    mailer: Type.Union([Type.String(), Type.Null()], { description: 'How the program names itself, as it came' }),
-    sender: textOrNull,
+    via: textOrNull(),
+    client: textOrNull('The address that it came from'),
+    helo: textOrNull(),
+    mailer: textOrNull('How the program names itself, as it came'),
+    sender: textOrNull(),
     recipients: Type.Array(Type.String(), { description: 'The first recipients' }),
     recipient_count: Type.Integer(),
-    subject: Type.Union([Type.String(), Type.Null()], { description: 'Null where `journal.content` is none' }),
+    subject: textOrNull('Null where `journal.content` is none'),
     size: countOrNull,
     codes: Type.Array(Type.String(), { description: 'Of the reasons, each once' }),
     fields: Type.Array(Type.String(), { description: 'Headers that the reasons name' }),
-    message_id: textOrNull,
+    message_id: textOrNull(),
     damaged: Type.Boolean({ description: 'What the database has of it cannot be read: facts are missing' }),
   },
   { title: 'JournalRow' },
@@ -59,7 +58,7 @@ export const cure = Type.Object(
 const verdict = Type.Object(
   {
     name: Type.String(),
-    value: Type.Union([Type.String(), Type.Null()], { description: 'Null where `journal.content` is none' }),
+    value: textOrNull('Null where `journal.content` is none'),
     verdict: Type.Enum(['lifted', 'read', 'kept', 'replaced', 'stripped', 'refused']),
     added: Type.Optional(Type.Boolean({ description: 'Written by the platform' })),
     code: Type.Optional(Type.String()),
@@ -87,8 +86,8 @@ export const journalEntry = Type.Object(
   {
     ...journalRow.properties,
     session: Type.String(),
-    listener: textOrNull,
-    stage: Type.Union([Type.String(), Type.Null()], { description: 'What was refused: sender, recipient or message' }),
+    listener: textOrNull(),
+    stage: textOrNull('What was refused: sender, recipient or message'),
     reply: Type.Union([Type.Object({ code: Type.Integer(), enhanced: Type.Optional(Type.String()) }), Type.Null()]),
     reasons: Type.Array(reason),
     reason_count: Type.Integer(),
@@ -99,8 +98,8 @@ export const journalEntry = Type.Object(
     timings: Type.Array(Type.Object({ stage: Type.String(), ms: Type.Number() })),
     tls: Type.Union([Type.Object({ version: Type.String(), cipher: Type.String() }), Type.Null()]),
     content: Type.Enum(['none', 'headers', 'full'], { description: 'How much of the message is kept' }),
-    content_note: Type.Union([Type.String(), Type.Null()], { description: 'Why less is kept than could be' }),
-    client_message_id: textOrNull,
+    content_note: textOrNull('Why less is kept than could be'),
+    client_message_id: textOrNull(),
     size_as_sent: countOrNull,
     recipient_states: Type.Array(
       Type.Object({
@@ -117,56 +116,42 @@ export const journalEntry = Type.Object(
 );
 
 const filter = (description: string) => Type.Optional(Type.String({ minLength: 1, maxLength: 320, description }));
-const timeFilter = (description: string) =>
-  Type.Optional(
-    Type.String({ want: 'a time such as 2026-11-21T12:00:00Z', example: '2026-11-21T12:00:00Z', description }),
-  );
-
 /** Rows of a page where nobody asks for another number. */
 export const usualRows = 50;
 
 /** The parameters of the list. */
-export const journalParameters = Type.Object(
-  {
-    cursor: Type.Optional(
-      Type.String({
-        pattern: '^[0-9]{1,15}$',
-        want: 'the cursor of an earlier answer',
-        description: cursorAbout,
-      }),
-    ),
-    per_page: perPage(100, usualRows),
-    limit: Type.Optional({ ...perPage(100, usualRows), ...olderName('per_page') }),
-    outcome: Type.Optional(outcome),
-    credential: filter('Name of a credential'),
-    client: filter("The client's address"),
-    code: filter('A code of a reason, such as E_HEADER_NOT_ALLOWED'),
-    field: filter('A header that a reason names, in any case'),
-    search: filter(
-      'Words of subject, addresses or the program’s mark, in any case; the last may be the beginning of one. Or what names one message: its id, its Message-ID, or within an account the client’s own Message-ID; what it names comes first',
-    ),
-    q: Type.Optional({ ...filter(''), ...olderName('search') }),
-    since: timeFilter('Only from this time on (RFC 3339)'),
-    until: timeFilter('Only before this time (RFC 3339)'),
-  },
-  { additionalProperties: false },
-);
+export const journalParameters = queryOf({
+  cursor: numberCursor,
+  per_page: perPage(100, usualRows),
+  limit: Type.Optional({ ...perPage(100, usualRows), ...olderName('per_page') }),
+  outcome: Type.Optional(outcome),
+  credential: filter('Name of a credential'),
+  client: filter("The client's address"),
+  code: filter('A code of a reason, such as E_HEADER_NOT_ALLOWED'),
+  field: filter('A header that a reason names, in any case'),
+  search: filter(
+    'Words of subject, addresses or the program’s mark, in any case; the last may be the beginning of one. Or what names one message: its id, its Message-ID, or within an account the client’s own Message-ID; what it names comes first',
+  ),
+  q: Type.Optional({ ...filter(''), ...olderName('search') }),
+  since: timeParameter('Only from this time on (RFC 3339)'),
+  until: timeParameter('Only before this time (RFC 3339)'),
+});
 
 const part = Type.Union([
   Type.Object(
     {
       headers: Type.Array(Type.Object({ name: Type.String(), value: Type.String() })),
-      text: textOrNull,
-      html: textOrNull,
+      text: textOrNull(),
+      html: textOrNull(),
       truncated: Type.Boolean(),
       body_kept: Type.Boolean({ description: 'False where the journal has its header section alone' }),
       attachments: Type.Array(
         Type.Object({
-          filename: textOrNull,
+          filename: textOrNull(),
           type: Type.String(),
           size: Type.Integer(),
           inline: Type.Boolean(),
-          content_id: textOrNull,
+          content_id: textOrNull(),
         }),
       ),
     },
@@ -189,7 +174,7 @@ export const signatureVerdict = Type.Object(
     selector: Type.String(),
     algorithm: Type.String(),
     result: Type.String({ description: 'pass, fail, neutral, permerror ... (RFC 8601)', example: 'pass' }),
-    reason: textOrNull,
+    reason: textOrNull(),
     signed_headers: Type.String(),
   },
   { title: 'SignatureVerdict' },

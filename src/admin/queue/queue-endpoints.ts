@@ -2,17 +2,18 @@
 // account, and for all accounts.
 
 import { Type } from 'typebox';
-import { holdsScope, type Submitter } from '../../accounts/account.ts';
+import { holdsScope } from '../../accounts/account.ts';
 import type { Logger } from '../../base/log.ts';
 import { type DestinationView, serviceOf } from '../../deliver/transport.ts';
-import { Refusal, succeed } from '../../http/envelope.ts';
-import { submitterOf, type V4App, type V4Plugin } from '../../http/v4-app.ts';
+import { refusal, succeed, succeedWithPage } from '../../http/envelope.ts';
+import type { V4Plugin } from '../../http/v4-app.ts';
 import { asciiDomain } from '../../mail/address/domain.ts';
 import type { SmtpReply } from '../../mail/smtp-reply.ts';
 import type { Hold, HoldKind } from '../../spool/hold.ts';
 import type { SpooledRecipient } from '../../spool/spool.ts';
-import { createSearchTurns } from '../events/search-turns.ts';
-import { accountPath, isoTime, pageInfo } from '../schemas.ts';
+import { type Asked, endpointsOfBoth, type Register } from '../endpoint.ts';
+import { createSearchTurns, type SearchTurns } from '../events/search-turns.ts';
+import { isoTime, isoTimeOrNull } from '../schemas.ts';
 import { type ActionParts, type Actor, actOnNamed, actOnSelection, actorOf, mayLift } from './queue-actions.ts';
 import { type QueueGroup, queueGroups } from './queue-groups.ts';
 import * as schema from './queue-schemas.ts';
@@ -37,10 +38,10 @@ export interface QueueEndpointsParts extends ActionParts {
 const mostGroups = 200;
 const shownRecipients = 10;
 
-/** Who asks, and for which account. @param isForAll the path names no account */
-function actor({ account, credential }: Submitter, isForAll: boolean): Actor {
+/** Who asks, and for which account. */
+function actor({ credential, of }: Asked): Actor {
   const isOperator = holdsScope(credential, 'admin');
-  return actorOf(isForAll ? undefined : account.name, { name: credential.name, isOperator });
+  return actorOf(of, { name: credential.name, isOperator });
 }
 
 function lastReply(reply: SmtpReply | undefined): string | null {
@@ -59,7 +60,7 @@ function shownGroup(group: QueueGroup, who: Actor, now: number) {
     depth,
     held,
     hold: hold ? shownHold(hold, { ...who, account }, 'line') : null,
-    oldest_at: oldestAt === undefined ? null : isoTime(oldestAt),
+    oldest_at: isoTimeOrNull(oldestAt),
     state: hop ? serviceOf(hop) : null,
     next_at: hop?.trouble ? isoTime(now + hop.waitMs) : null,
     last_reply: who.isOperator ? lastReply(hop?.lastWords) : null,
@@ -125,130 +126,90 @@ function selectionOf({ destination, route, state, q, search = q }: schema.Select
   const domain = destination === undefined ? undefined : asciiDomain(destination);
   if (destination !== undefined && domain === undefined) {
     const message = `destination must be a domain, got ${JSON.stringify(destination.slice(0, 60))}`;
-    throw new Refusal([{ token: 'E_VALIDATION_ERROR', message }]);
+    throw refusal('E_VALIDATION_ERROR', message);
   }
   return { destination: domain, route, states: state && [state], search };
 }
 
-type Turns = ReturnType<typeof createSearchTurns>;
-
-interface Place {
-  readonly path: string;
-  readonly isForAll: boolean;
+interface Queue {
+  readonly register: Register;
+  /** Whose mail it is, in words. */
+  readonly whose: string;
   readonly parts: QueueEndpointsParts;
-  readonly inTurn: Turns;
+  readonly inTurn: SearchTurns;
 }
 
-/** Paths and scopes: of one account, and of all accounts. */
-function ways({ isForAll }: Place) {
-  const params = isForAll ? {} : { params: accountPath };
-  return {
-    params,
-    reads: { scope: isForAll ? 'admin' : 'console:read' },
-    edits: { scope: isForAll ? 'admin' : 'console:edit' },
-    suffix: isForAll ? 'OfAll' : '',
-    whose: isForAll ? 'of all accounts' : 'of an account',
-  } as const;
-}
-
-function listGroups(app: V4App, place: Place): void {
-  const { path, isForAll, parts } = place;
-  const { params, reads, suffix, whose } = ways(place);
-  app.get(
-    path,
+function listGroups({ register, whose, parts }: Queue): void {
+  register(
+    'GET',
     {
-      config: reads,
-      schema: {
-        operationId: `listQueue${suffix}`,
-        summary: `Tell what waits ${whose}, by destination and route`,
-        description: `At most ${mostGroups} groups, the largest first, and behind them those that are held by themselves; \`result_info.total_count\` tells how many there are. The answer may be some seconds old. \`state\` and \`next_at\` tell how the process that answers serves the next hop.`,
-        tags: ['Queue'],
-        ...params,
-        response: { 200: Type.Array(schema.group) },
-      },
+      operationId: 'listQueue',
+      summary: `Tell what waits ${whose}, by destination and route`,
+      description: `At most ${mostGroups} groups, the largest first, and behind them those that are held by themselves; \`result_info.total_count\` tells how many there are. The answer may be some seconds old. \`state\` and \`next_at\` tell how the process that answers serves the next hop.`,
+      result: Type.Array(schema.group),
     },
-    async (request, reply) => {
-      const who = actor(submitterOf(request), isForAll);
+    async (asked) => {
+      const who = actor(asked);
       const groups = queueGroups(await parts.lines(), parts.destinations(), who.account);
       const listed = groups.filter(({ hold }, at) => at < mostGroups || hold?.kind === 'line');
       const shown = listed.map((group) => shownGroup(group, who, parts.now()));
-      return succeed(reply, shown, { result_info: { count: shown.length, total_count: groups.length } });
+      return succeed(asked.reply, shown, { result_info: { count: shown.length, total_count: groups.length } });
     },
   );
 }
 
-function listMessages(app: V4App, place: Place): void {
-  const { path, isForAll, parts, inTurn } = place;
-  const { params, reads, suffix, whose } = ways(place);
-  app.get(
-    `${path}/messages`,
+function listMessages({ register, whose, parts, inTurn }: Queue): void {
+  register(
+    'GET /messages',
     {
-      config: reads,
-      schema: {
-        operationId: `listQueuedMessages${suffix}`,
-        summary: `List messages ${whose} that wait or have failed, the oldest first`,
-        description:
-          '`result_info.cursor` leads to the next page. A page may have few messages or none while it leads on, since a request examines a bounded number of them.',
-        tags: ['Queue'],
-        ...params,
-        querystring: schema.messagesQuery,
-        response: { 200: Type.Array(schema.message) },
-      },
+      operationId: 'listQueuedMessages',
+      summary: `List messages ${whose} that wait or have failed, the oldest first`,
+      description:
+        '`result_info.cursor` leads to the next page. A page may have few messages or none while it leads on, since a request examines a bounded number of them.',
+      query: schema.messagesQuery,
+      result: Type.Array(schema.message),
     },
-    async (request, reply) => {
-      const who = actor(submitterOf(request), isForAll);
-      const { cursor, limit = schema.usualMessages, per_page: perPage = limit, id } = request.query;
-      const selection = { ...selectionOf(request.query), account: who.account };
+    async (asked) => {
+      const who = actor(asked);
+      const { cursor, limit = schema.usualMessages, per_page: perPage = limit, id } = asked.query;
+      const selection = { ...selectionOf(asked.query), account: who.account };
       const page = { limit: Number(perPage), after: cursor };
       const { selected, next } = await inTurn(who.account ?? '', () =>
         id === undefined ? findSelected(parts, selection, page) : findNamed(parts, id, selection),
       );
       const shown = selected.map((each) => shownMessage(each, parts, who));
-      const info = pageInfo(shown.length, page.limit, next);
-      // `cursors` is the older name of `cursor`, for one version more.
-      return succeed(reply, shown, { result_info: { ...info, cursors: { after: info.cursor } } });
+      return succeedWithPage(asked.reply, shown, { limit: page.limit, next, isNamedTwice: true });
     },
   );
 }
 
-function takeActions(app: V4App, place: Place): void {
-  const { path, isForAll, parts, inTurn } = place;
-  const { params, edits, suffix, whose } = ways(place);
-  app.post(
-    `${path}/actions`,
+function takeActions({ register, whose, parts, inTurn }: Queue): void {
+  register(
+    'POST /actions',
     {
-      config: edits,
-      schema: {
-        operationId: `actOnQueue${suffix}`,
-        summary: `Try again, hold, release or drop messages ${whose}`,
-        description:
-          'Takes `ids` or a `filter`. What has failed for good is tried again or held only where `state` is `failed`. A filter is worked through for some seconds: where `next` is no null, the same request with `after` goes on. `done` is the number of messages, `recipients` that of their recipients. What is done to whole messages (hold, release, drop) leaves those alone by a filter that have other recipients besides.',
-        tags: ['Queue'],
-        ...params,
-        body: schema.action,
-        response: { 200: schema.done },
-      },
+      operationId: 'actOnQueue',
+      summary: `Try again, hold, release or drop messages ${whose}`,
+      description:
+        'Takes `ids` or a `filter`. What has failed for good is tried again or held only where `state` is `failed`. A filter is worked through for some seconds: where `next` is no null, the same request with `after` goes on. `done` is the number of messages, `recipients` that of their recipients. What is done to whole messages (hold, release, drop) leaves those alone by a filter that have other recipients besides.',
+      body: schema.action,
+      result: schema.done,
     },
-    async (request, reply) => {
-      const submitter = submitterOf(request);
-      const who = actor(submitter, isForAll);
-      const { action, ids, messages, filter, state, after } = request.body;
+    async (asked) => {
+      const who = actor(asked);
+      const { action, ids, messages, filter, state, after } = asked.body;
       const named = ids ?? messages;
-      if ((named === undefined) === (filter === undefined)) {
-        const message = 'Want one of ids and filter';
-        throw new Refusal([{ token: 'E_VALIDATION_ERROR', message }]);
-      }
-      if (filter !== undefined && state !== undefined) {
-        throw new Refusal([{ token: 'E_VALIDATION_ERROR', message: 'Want state in the filter, not beside it' }]);
-      }
+      if ((named === undefined) === (filter === undefined))
+        throw refusal('E_VALIDATION_ERROR', 'Want one of ids and filter');
+      if (filter !== undefined && state !== undefined)
+        throw refusal('E_VALIDATION_ERROR', 'Want state in the filter, not beside it');
       const at = { parts, actor: who, after, states: state && [state] };
       const { done, recipients, skipped, isRule, next } = await inTurn(who.account ?? '', () =>
         named ? actOnNamed(action, named, at) : actOnSelection(action, selectionOf(filter ?? {}), at),
       );
-      const { account, credential } = submitter;
+      const { account, credential, request } = asked;
       const facts = { session: request.id, account: account.name, credential: credential.name };
       parts.log.info({ ...facts, action, done, recipients, of: who.account ?? 'all' }, 'queue changed');
-      return succeed(reply, { action, done, recipients, rule: isRule === true, skipped, next: next ?? null });
+      return { action, done, recipients, rule: isRule === true, skipped, next: next ?? null };
     },
   );
 }
@@ -256,13 +217,11 @@ function takeActions(app: V4App, place: Place): void {
 /** The endpoints of the queue. */
 export function queueEndpoints(parts: QueueEndpointsParts): V4Plugin {
   const inTurn = createSearchTurns();
-  return (app) => {
-    for (const isForAll of [false, true]) {
-      const path = `${isForAll ? '' : '/accounts/:account_id'}/email/sending/queue`;
-      const place = { path, isForAll, parts, inTurn };
-      listGroups(app, place);
-      listMessages(app, place);
-      takeActions(app, place);
-    }
-  };
+  return (app) =>
+    endpointsOfBoth(app, { path: '/email/sending/queue', tag: 'Queue' }, (register, whose) => {
+      const queue = { register, whose, parts, inTurn };
+      listGroups(queue);
+      listMessages(queue);
+      takeActions(queue);
+    });
 }

@@ -2,16 +2,14 @@
 
 import { type Static, Type } from 'typebox';
 import { holdKinds } from '../../spool/hold.ts';
-import { cursorAbout, olderName, perPage, time, timeOrNull } from '../schemas.ts';
+import { cursorAbout, olderName, perPage, queryOf, textOrNull, time, timeOrNull } from '../schemas.ts';
 import { queueActions } from './queue-actions.ts';
-
-const words = Type.Union([Type.String(), Type.Null()]);
 
 const hold = Type.Object({
   kind: Type.Enum([...holdKinds]),
   since: time,
-  by: words,
-  why: words,
+  by: textOrNull(),
+  why: textOrNull(),
   releasable: Type.Boolean({ description: 'Whether who asks can release it here' }),
 });
 
@@ -19,8 +17,8 @@ const hold = Type.Object({
 export const group = Type.Object(
   {
     account: Type.String(),
-    destination: { ...words, description: 'A recipient domain; null where all domains of the route wait together' },
-    route: { ...words, description: 'Null for mail that was set aside by a hold before it had a route' },
+    destination: textOrNull('A recipient domain; null where all domains of the route wait together'),
+    route: textOrNull('Null for mail that was set aside by a hold before it had a route'),
     depth: Type.Integer({ description: 'Recipients that wait, those held among them' }),
     held: Type.Integer(),
     hold: {
@@ -29,12 +27,12 @@ export const group = Type.Object(
     },
     oldest_at: { ...timeOrNull, description: 'Null where nothing waits' },
     state: {
-      ...words,
+      ...textOrNull(),
       description:
         '`served`, why the next hop gets less, or what mail waits for; null where this process has not met it',
     },
     next_at: { ...timeOrNull, description: 'When the next hop is tried again' },
-    last_reply: { ...words, description: 'What the next hop said last; for the scope admin alone' },
+    last_reply: textOrNull('What the next hop said last; for the scope admin alone'),
   },
   { title: 'QueueGroup' },
 );
@@ -45,7 +43,7 @@ const waiting = {
   state,
   attempts: Type.Integer(),
   next_at: timeOrNull,
-  last_reply: words,
+  last_reply: textOrNull(),
   hold: Type.Union([hold, Type.Null()]),
 };
 
@@ -101,19 +99,16 @@ export type SelectionQuery = {
 };
 
 /** The parameters of a list of messages. */
-export const messagesQuery = Type.Object(
-  {
-    ...selection,
-    id: Type.Optional({
-      ...id,
-      description: 'Only the message with this id; the list is empty where it waits no more',
-    }),
-    cursor: Type.Optional({ ...id, description: cursorAbout }),
-    per_page: perPage(100, usualMessages),
-    limit: Type.Optional({ ...perPage(100, usualMessages), ...olderName('per_page') }),
-  },
-  { additionalProperties: false },
-);
+export const messagesQuery = queryOf({
+  ...selection,
+  id: Type.Optional({
+    ...id,
+    description: 'Only the message with this id; the list is empty where it waits no more',
+  }),
+  cursor: Type.Optional({ ...id, description: cursorAbout }),
+  per_page: perPage(100, usualMessages),
+  limit: Type.Optional({ ...perPage(100, usualMessages), ...olderName('per_page') }),
+});
 
 const ids = Type.Array(id, { minItems: 1, maxItems: 500, want: 'a list of 1 to 500 ids of messages' });
 
@@ -151,7 +146,7 @@ export const done = Type.Object(
     recipients: Type.Integer({ description: 'Recipients that it was done to' }),
     rule: Type.Boolean({ description: 'Whether a rule was made or lifted, which also holds what comes later' }),
     skipped: Type.Integer({ description: 'Messages that are gone, or to which it does not apply' }),
-    next: { ...words, description: 'Where a filter goes on' },
+    next: textOrNull('Where a filter goes on'),
   },
   { title: 'QueueActionDone' },
 );

@@ -2,15 +2,12 @@
 
 import { Type } from 'typebox';
 import type { EventStore } from '../../events/event-store.ts';
-import { Refusal, succeed } from '../../http/envelope.ts';
-import { submitterOf, type V4App } from '../../http/v4-app.ts';
+import { Refusal, refusal, succeedWithPage } from '../../http/envelope.ts';
 import { replayRange } from '../../webhooks/replay-range.ts';
 import type { DeliveryRecord } from '../../webhooks/webhook.ts';
 import type { WebhookStore } from '../../webhooks/webhook-store.ts';
-import { cursorAbout, entryPath, isoTime, pageInfo, perPage, readTime, time } from '../schemas.ts';
-import { noWebhook, webhookRoute } from './webhook-route.ts';
-
-const { path, reads, edits, tags } = webhookRoute;
+import type { Register } from '../endpoint.ts';
+import { entryPath, isoTime, numberCursor, perPage, queryOf, readTime, textOrNull, time } from '../schemas.ts';
 
 /** What these endpoints need. */
 export interface DeliveryEndpointsParts {
@@ -29,22 +26,12 @@ const delivery = Type.Object(
     duration_ms: Type.Integer(),
     result: Type.Enum(['delivered', 'failed', 'given_up'], { description: '`failed` is tried again' }),
     status: Type.Union([Type.Integer(), Type.Null()]),
-    error: Type.Union([Type.String(), Type.Null()]),
+    error: textOrNull(),
   },
   { title: 'WebhookDelivery' },
 );
 
 const usualDeliveries = 100;
-
-const page = Type.Object(
-  {
-    cursor: Type.Optional(
-      Type.String({ pattern: '^[0-9]{1,15}$', want: 'the cursor of an earlier answer', description: cursorAbout }),
-    ),
-    per_page: perPage(1000, usualDeliveries),
-  },
-  { additionalProperties: false },
-);
 
 const replay = Type.Object(
   {
@@ -62,54 +49,49 @@ function shown({ id, event, kind, attempt, at, durationMs, result, status, error
   };
 }
 
-function listDeliveries(app: V4App, { store }: DeliveryEndpointsParts): void {
-  app.get(
-    `${path}/:id/deliveries`,
+/** The answer where nothing of the account's has this id. */
+export function noWebhook(): Refusal {
+  return refusal('E_NOT_FOUND', 'The account has no such webhook');
+}
+
+function listDeliveries(register: Register, { store }: DeliveryEndpointsParts): void {
+  register(
+    'GET /:id/deliveries',
     {
-      config: reads,
-      schema: {
-        operationId: 'listWebhookDeliveries',
-        summary: 'List the last requests of a webhook, the newest first',
-        description: 'The last 1,000 of at most 30 days.',
-        tags,
-        params: entryPath,
-        querystring: page,
-        response: { 200: Type.Array(delivery) },
-      },
+      operationId: 'listWebhookDeliveries',
+      summary: 'List the last requests of a webhook, the newest first',
+      description: 'The last 1,000 of at most 30 days.',
+      params: entryPath,
+      query: queryOf({ cursor: numberCursor, per_page: perPage(1000, usualDeliveries) }),
+      result: Type.Array(delivery),
     },
-    async (request, reply) => {
-      const { id } = request.params;
-      if (!(await store.find(submitterOf(request).account.id, id))) throw noWebhook();
-      const { cursor, per_page: asked = usualDeliveries } = request.query;
+    async ({ account, params, query, reply }) => {
+      if (!(await store.find(account.id, params.id))) throw noWebhook();
+      const { cursor, per_page: asked = usualDeliveries } = query;
       const limit = Number(asked);
-      const found = await store.deliveries(id, { limit, before: cursor === undefined ? undefined : Number(cursor) });
-      const info = pageInfo(found.deliveries.length, limit, found.next);
-      return succeed(reply, found.deliveries.map(shown), { result_info: info });
+      const found = await store.deliveries(params.id, {
+        limit,
+        before: cursor === undefined ? undefined : Number(cursor),
+      });
+      return succeedWithPage(reply, found.deliveries.map(shown), { limit, next: found.next });
     },
   );
 }
 
-function replayEvents(app: V4App, { store, events, refresh }: DeliveryEndpointsParts): void {
-  app.post(
-    `${path}/:id/replay`,
+function replayEvents(register: Register, { store, events, refresh }: DeliveryEndpointsParts): void {
+  register(
+    'POST /:id/replay',
     {
-      config: edits,
-      schema: {
-        operationId: 'replayWebhook',
-        summary: 'Send events once more',
-        description:
-          'One event, or all of a time, of the kinds that the webhook is told of. They have the `webhook-id` that they had before. A replay under way is widened to hold both.',
-        tags,
-        params: entryPath,
-        body: replay,
-        response: { 200: Type.Object({ after: Type.String(), until: Type.String() }) },
-      },
+      operationId: 'replayWebhook',
+      summary: 'Send events once more',
+      description:
+        'One event, or all of a time, of the kinds that the webhook is told of. They have the `webhook-id` that they had before. A replay under way is widened to hold both.',
+      params: entryPath,
+      body: replay,
+      result: Type.Object({ after: Type.String(), until: Type.String() }),
     },
-    async (request, reply) => {
-      const { account } = submitterOf(request);
-      const { id } = request.params;
+    async ({ account, params: { id }, body: { event, since, until } }) => {
       if (!(await store.find(account.id, id))) throw noWebhook();
-      const { event, since, until } = request.body;
       const from = since === undefined ? undefined : readTime(since, 'since');
       const to = until === undefined ? undefined : readTime(until, 'until');
       const faults = [from, to].filter((read) => typeof read === 'object');
@@ -122,16 +104,16 @@ function replayEvents(app: V4App, { store, events, refresh }: DeliveryEndpointsP
         ...(typeof from === 'number' ? { since: from } : {}),
         ...(typeof to === 'number' ? { until: to } : {}),
       });
-      if (!range) throw new Refusal([{ token: 'E_NOT_FOUND', message: 'There is no such event' }]);
+      if (!range) throw refusal('E_NOT_FOUND', 'There is no such event');
       if (!(await store.replay(account.id, id, range))) throw noWebhook();
       await refresh();
-      return succeed(reply, { after: String(range.after), until: String(range.until) });
+      return { after: String(range.after), until: String(range.until) };
     },
   );
 }
 
 /** Registers the endpoints. */
-export function deliveryEndpoints(app: V4App, parts: DeliveryEndpointsParts): void {
-  listDeliveries(app, parts);
-  replayEvents(app, parts);
+export function deliveryEndpoints(register: Register, parts: DeliveryEndpointsParts): void {
+  listDeliveries(register, parts);
+  replayEvents(register, parts);
 }

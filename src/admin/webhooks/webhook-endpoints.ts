@@ -5,14 +5,14 @@ import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../base/log.ts';
 import type { EventStore } from '../../events/event-store.ts';
 import { type EventKind, eventKinds, isEventKind } from '../../events/mail-event.ts';
-import { type Fault, Refusal, succeed } from '../../http/envelope.ts';
-import { submitterOf, type V4App, type V4Plugin } from '../../http/v4-app.ts';
+import { Refusal, refusal } from '../../http/envelope.ts';
+import type { V4Plugin } from '../../http/v4-app.ts';
 import { makeSecret } from '../../webhooks/secret.ts';
 import { type Webhook, webhooksPerAccount } from '../../webhooks/webhook.ts';
 import type { WebhookStore } from '../../webhooks/webhook-store.ts';
-import { accountPath, entryPath, isoTime, removed, time, words } from '../schemas.ts';
-import { deliveryEndpoints } from './delivery-endpoints.ts';
-import { noWebhook, webhookRoute } from './webhook-route.ts';
+import { type Asked, endpointsAt, type Register } from '../endpoint.ts';
+import { entryPath, isoTime, removed, textOrNull, time, words } from '../schemas.ts';
+import { deliveryEndpoints, noWebhook } from './delivery-endpoints.ts';
 
 /** What the endpoints need. */
 export interface WebhookEndpointsParts {
@@ -47,7 +47,7 @@ const webhook = Type.Object(
     note: Type.String(),
     source: Type.Enum(['api', 'file'], { description: 'Those of the file are changed in the file alone' }),
     enabled: Type.Boolean(),
-    disabled_reason: Type.Union([Type.String(), Type.Null()]),
+    disabled_reason: textOrNull(),
     failures: Type.Integer({ description: 'Requests that failed since the last one that did not' }),
     created_at: time,
     replaying: Type.Boolean(),
@@ -87,122 +87,100 @@ function shownWebhook({ id, url: to, kinds: told, note, source, createdAt, ...re
   };
 }
 
-const { path, reads, edits, tags } = webhookRoute;
-
 /** Finds a webhook that the API may change. @throws Refusal where there is none, or the file has it */
 async function changeable(store: WebhookStore, account: string, id: string): Promise<Webhook> {
   const found = await store.find(account, id);
   if (!found) throw noWebhook();
   if (found.source === 'api') return found;
   const message = `The configuration file has this webhook (${found.note}), and it is changed there alone`;
-  throw new Refusal([{ token: 'E_FORBIDDEN', message }]);
+  throw refusal('E_FORBIDDEN', message);
 }
 
-function faultsOf(parts: WebhookEndpointsParts, to: string | undefined): readonly Fault[] {
-  const fault = to === undefined ? undefined : parts.urlFault(to);
-  return fault === undefined ? [] : [{ token: 'E_VALIDATION_ERROR', message: `url ${fault}`, pointer: '/url' }];
+/** Refuses a URL that may not be told anything. @throws Refusal */
+function judgeUrl({ urlFault }: WebhookEndpointsParts, to: string | undefined): void {
+  const fault = to === undefined ? undefined : urlFault(to);
+  if (fault === undefined) return;
+  throw new Refusal([{ token: 'E_VALIDATION_ERROR', message: `url ${fault}`, pointer: '/url' }]);
 }
 
 function kindsOf(given: readonly string[] | undefined): readonly EventKind[] | undefined {
   return given === undefined || given.length === 0 ? undefined : [...new Set(given.filter(isEventKind))];
 }
 
-function listWebhooks(app: V4App, { store }: WebhookEndpointsParts): void {
-  app.get(
-    path,
-    {
-      config: reads,
-      schema: {
-        operationId: 'listWebhooks',
-        summary: 'List webhooks',
-        tags,
-        params: accountPath,
-        response: { 200: Type.Array(webhook) },
-      },
-    },
-    async (request, reply) => succeed(reply, (await store.list(submitterOf(request).account.id)).map(shownWebhook)),
+/** Says in the log what was done to a webhook. */
+function logDone(
+  { log }: WebhookEndpointsParts,
+  { request, account }: Asked,
+  { id, what }: { readonly id: string; readonly what: 'made' | 'changed' | 'removed' },
+): void {
+  log.info({ session: request.id, account: account.name, webhook: id }, `webhook ${what}`);
+}
+
+function listWebhooks(register: Register, { store }: WebhookEndpointsParts): void {
+  register(
+    'GET',
+    { operationId: 'listWebhooks', summary: 'List webhooks', result: Type.Array(webhook) },
+    async ({ account }) => (await store.list(account.id)).map(shownWebhook),
   );
-  app.get(
-    `${path}/:id`,
-    {
-      config: reads,
-      schema: {
-        operationId: 'getWebhook',
-        summary: 'Show a webhook',
-        tags,
-        params: entryPath,
-        response: { 200: webhook },
-      },
-    },
-    async (request, reply) => {
-      const found = await store.find(submitterOf(request).account.id, request.params.id);
+  register(
+    'GET /:id',
+    { operationId: 'getWebhook', summary: 'Show a webhook', params: entryPath, result: webhook },
+    async ({ account, params: { id } }) => {
+      const found = await store.find(account.id, id);
       if (!found) throw noWebhook();
-      return succeed(reply, shownWebhook(found));
+      return shownWebhook(found);
     },
   );
 }
 
-function createWebhook(app: V4App, parts: WebhookEndpointsParts): void {
-  const { store, events, refresh, log } = parts;
-  app.post(
-    path,
+function createWebhook(register: Register, parts: WebhookEndpointsParts): void {
+  const { store, events, refresh } = parts;
+  register(
+    'POST',
     {
-      config: edits,
-      schema: {
-        operationId: 'createWebhook',
-        summary: 'Make a webhook',
-        description: `It is told of what happens from now on. The answer shows its secret, this once. An account has at most ${webhooksPerAccount}.`,
-        tags,
-        params: accountPath,
-        body: newWebhook,
-        response: { 200: madeWebhook },
-      },
+      operationId: 'createWebhook',
+      summary: 'Make a webhook',
+      description: `It is told of what happens from now on. The answer shows its secret, this once. An account has at most ${webhooksPerAccount}.`,
+      body: newWebhook,
+      result: madeWebhook,
     },
-    async (request, reply) => {
-      const { url: to, kinds: told, note = '' } = request.body;
-      const faults = faultsOf(parts, to);
-      if (faults.length > 0) throw new Refusal(faults);
-      const { account } = submitterOf(request);
+    async (asked) => {
+      const { url: to, kinds: told, note = '' } = asked.body;
+      judgeUrl(parts, to);
       const secret = makeSecret();
       const made = await store.create(
-        { account: account.id, url: to, kinds: kindsOf(told), note, secret },
+        { account: asked.account.id, url: to, kinds: kindsOf(told), note, secret },
         await events.newest(),
       );
       if (!made) {
         const message = `The account has ${webhooksPerAccount} webhooks, and may not have more`;
-        throw new Refusal([{ token: 'E_VALIDATION_ERROR', message }]);
+        throw refusal('E_VALIDATION_ERROR', message);
       }
       await refresh();
-      log.info({ session: request.id, account: account.name, webhook: made.id }, 'webhook made');
-      return succeed(reply.header('Cache-Control', 'no-store'), { ...shownWebhook(made), secret });
+      logDone(parts, asked, { id: made.id, what: 'made' });
+      return { ...shownWebhook(made), secret };
     },
   );
 }
 
-function changeWebhook(app: V4App, parts: WebhookEndpointsParts): void {
-  const { store, refresh, log } = parts;
-  app.patch(
-    `${path}/:id`,
+function changeWebhook(register: Register, parts: WebhookEndpointsParts): void {
+  const { store, refresh } = parts;
+  register(
+    'PATCH /:id',
     {
-      config: edits,
-      schema: {
-        operationId: 'changeWebhook',
-        summary: 'Change a webhook',
-        description: 'What is left out stays. Enabled again, or with another URL, it tries at once what waits.',
-        tags,
-        params: entryPath,
-        body: changedWebhook,
-        response: { 200: webhook },
-      },
+      operationId: 'changeWebhook',
+      summary: 'Change a webhook',
+      description: 'What is left out stays. Enabled again, or with another URL, it tries at once what waits.',
+      params: entryPath,
+      body: changedWebhook,
+      result: webhook,
     },
-    async (request, reply) => {
-      const { account } = submitterOf(request);
-      const { id } = request.params;
-      await changeable(store, account.id, id);
-      const { url: to, kinds: told, note, enabled } = request.body;
-      const faults = faultsOf(parts, to);
-      if (faults.length > 0) throw new Refusal(faults);
-      const changed = await store.change(account.id, id, {
+    async (asked) => {
+      const { id } = asked.params;
+      await changeable(store, asked.account.id, id);
+      const { url: to, kinds: told, note, enabled } = asked.body;
+      judgeUrl(parts, to);
+      const changed = await store.change(asked.account.id, id, {
         ...(to === undefined ? {} : { url: to }),
         ...(told === undefined ? {} : { kinds: kindsOf(told) }),
         ...(note === undefined ? {} : { note }),
@@ -210,60 +188,47 @@ function changeWebhook(app: V4App, parts: WebhookEndpointsParts): void {
       });
       if (!changed) throw noWebhook();
       await refresh();
-      log.info({ session: request.id, account: account.name, webhook: id }, 'webhook changed');
-      return succeed(reply, shownWebhook(changed));
+      logDone(parts, asked, { id, what: 'changed' });
+      return shownWebhook(changed);
     },
   );
 }
 
-function rotateSecret(app: V4App, { store, log }: WebhookEndpointsParts): void {
-  app.post(
-    `${path}/:id/rotate`,
+function rotateSecret(register: Register, parts: WebhookEndpointsParts): void {
+  const { store } = parts;
+  register(
+    'POST /:id/rotate',
     {
-      config: edits,
-      schema: {
-        operationId: 'rotateWebhookSecret',
-        summary: "Replace a webhook's secret",
-        description: 'The answer shows the new one, this once. For a day requests are signed with both.',
-        tags,
-        params: entryPath,
-        response: { 200: madeWebhook },
-      },
+      operationId: 'rotateWebhookSecret',
+      summary: "Replace a webhook's secret",
+      description: 'The answer shows the new one, this once. For a day requests are signed with both.',
+      params: entryPath,
+      result: madeWebhook,
     },
-    async (request, reply) => {
-      const { account } = submitterOf(request);
-      const { id } = request.params;
-      await changeable(store, account.id, id);
+    async (asked) => {
+      const { id } = asked.params;
+      await changeable(store, asked.account.id, id);
       const secret = makeSecret();
-      const changed = await store.rotate(account.id, id, secret);
+      const changed = await store.rotate(asked.account.id, id, secret);
       if (!changed) throw noWebhook();
-      log.info({ session: request.id, account: account.name, webhook: id }, 'webhook changed');
-      return succeed(reply.header('Cache-Control', 'no-store'), { ...shownWebhook(changed), secret });
+      logDone(parts, asked, { id, what: 'changed' });
+      return { ...shownWebhook(changed), secret };
     },
   );
 }
 
-function deleteWebhook(app: V4App, { store, refresh, log }: WebhookEndpointsParts): void {
-  app.delete(
-    `${path}/:id`,
-    {
-      config: edits,
-      schema: {
-        operationId: 'deleteWebhook',
-        summary: 'Remove a webhook with its log',
-        tags,
-        params: entryPath,
-        response: { 200: removed },
-      },
-    },
-    async (request, reply) => {
-      const { account } = submitterOf(request);
-      const { id } = request.params;
-      await changeable(store, account.id, id);
-      if (!(await store.remove(account.id, id))) throw noWebhook();
+function deleteWebhook(register: Register, parts: WebhookEndpointsParts): void {
+  const { store, refresh } = parts;
+  register(
+    'DELETE /:id',
+    { operationId: 'deleteWebhook', summary: 'Remove a webhook with its log', params: entryPath, result: removed },
+    async (asked) => {
+      const { id } = asked.params;
+      await changeable(store, asked.account.id, id);
+      if (!(await store.remove(asked.account.id, id))) throw noWebhook();
       await refresh();
-      log.info({ session: request.id, account: account.name, webhook: id }, 'webhook removed');
-      return succeed(reply, { id });
+      logDone(parts, asked, { id, what: 'removed' });
+      return { id };
     },
   );
 }
@@ -271,11 +236,17 @@ function deleteWebhook(app: V4App, { store, refresh, log }: WebhookEndpointsPart
 /** The endpoints of webhooks. */
 export function webhookEndpoints(parts: WebhookEndpointsParts): V4Plugin {
   return (app) => {
-    listWebhooks(app, parts);
-    createWebhook(app, parts);
-    changeWebhook(app, parts);
-    rotateSecret(app, parts);
-    deleteWebhook(app, parts);
-    deliveryEndpoints(app, parts);
+    const register = endpointsAt(app, {
+      path: '/accounts/:account_id/email/sending/webhooks',
+      tag: 'Webhooks',
+      reads: ['email:webhooks', 'console:read'],
+      edits: ['email:webhooks', 'console:edit'],
+    });
+    listWebhooks(register, parts);
+    createWebhook(register, parts);
+    changeWebhook(register, parts);
+    rotateSecret(register, parts);
+    deleteWebhook(register, parts);
+    deliveryEndpoints(register, parts);
   };
 }

@@ -165,7 +165,7 @@ export const returns = [
     ["if (found.source === 'api') return found", 'if (found) return found'],
   ]),
   ...of('admin/webhooks/delivery-endpoints.ts', webhooks, [
-    ['if (!(await store.find(submitterOf(request).account.id, id))) throw noWebhook()', ''],
+    ['if (!(await store.find(account.id, params.id))) throw noWebhook()', ''],
 
     ['await replayRange(events, account.name, {', "await replayRange(events, '', {"],
   ]),

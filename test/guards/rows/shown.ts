@@ -13,6 +13,10 @@ const report = ['test/report/read-events.test.ts', 'test/cli/report.test.ts'];
 
 /** What an account sees and does of its mail. */
 export const shown = [
+  ...of('admin/endpoint.ts', endpoints, [
+    ["scope: method === 'GET' ? reads : edits", 'scope: reads', consoleGuard],
+    ['isOfAccount ? submitter.account.name : undefined', 'undefined', consoleGuard],
+  ]),
   ...of('admin/journal/live-hub.ts', live, [
     ['if (account === undefined || account === row.item.account) tell(row)', 'tell(row)'],
     ['limit: 1000, kinds, account })', 'limit: 1000, kinds })'],
@@ -23,26 +27,23 @@ export const shown = [
     ['this.#hub.watch({ account, tell', 'this.#hub.watch({ account: undefined, tell'],
     ['this.#hub.missed(after, account)', 'this.#hub.missed(after, undefined)'],
     ['if (!(await this.#mayGoOn())) this.end()', 'await this.#mayGoOn()'],
-    ['open(request, reply, submitterOf(request).account.name)', 'open(request, reply, undefined)'],
+    ['streams.open(request, reply, of)', 'streams.open(request, reply, undefined)'],
   ]),
   ...of('admin/journal/journal-endpoints.ts', consoleGuard, [
     ['...{ account, credential, client', '...{ credential, client'],
     ['await journal.find(id.toLowerCase(), account)', 'await journal.find(id.toLowerCase())'],
     ['{ account: entry.account, message: entry.id }', "{ account: '', message: entry.id }", journal],
-    ['answer(request.query, submitterOf(request).account.name)', 'answer(request.query, undefined)'],
-    ['request.params.id, submitterOf(request).account.name)', 'request.params.id, undefined)'],
+    ['readQuery(asked, of)', 'readQuery(asked, undefined)'],
+    ['entryNamed(parts, id, of)', 'entryNamed(parts, id, undefined)'],
   ]),
   ...of('admin/journal/content-endpoints.ts', consoleGuard, [
-    [
-      'entryNamed(parts, request.params.id, submitterOf(request).account.name)',
-      'entryNamed(parts, request.params.id, undefined)',
-    ],
+    ['entryNamed(parts, id, of)', 'entryNamed(parts, id, undefined)'],
   ]),
   ...of('admin/journal/refusal-endpoints.ts', consoleGuard, [
     ['...{ since, account: of, credential', '...{ since, account: undefined, credential'],
   ]),
   ...of('admin/journal/resend-endpoint.ts', twoAccounts, [
-    ['entryNamed(parts, request.params.id, account.name)', 'entryNamed(parts, request.params.id, undefined)'],
+    ['entryNamed(parts, params.id, account.name)', 'entryNamed(parts, params.id, undefined)'],
     ["if (holdsScope(credential, 'email:send')) return credential", 'if (credential) return credential'],
     ['if (!(await parts.suppressed(account, recipient))) continue', 'if (recipient) continue'],
     ["account.credentials.get(facts.credential ?? '') ?? caller", 'caller'],
@@ -53,7 +54,7 @@ export const shown = [
   ]),
   ...of('admin/queue/queue-endpoints.ts', queue, [
     ["const isOperator = holdsScope(credential, 'admin')", 'const isOperator = credential !== undefined'],
-    ['actorOf(isForAll ? undefined : account.name', 'actorOf(undefined'],
+    ['actorOf(of, {', 'actorOf(undefined, {'],
     ['last_reply: who.isOperator ? lastReply(hop?.lastWords) : null', 'last_reply: lastReply(hop?.lastWords)'],
     ['by: isShown ? hold.by : null', 'by: hold.by'],
     ['why: isShown ? hold.why : null', 'why: hold.why'],
@@ -89,7 +90,7 @@ export const shown = [
     ['account === undefined || tally.account === account', 'true'],
     ['account === undefined || line.account === account', 'true'],
     ['readSteps(parts.figures, steps, { account })', 'readSteps(parts.figures, steps, { account: undefined })'],
-    ['overviewOf(parts, name, Number(minutes))', 'overviewOf(parts, undefined, Number(minutes))'],
+    ['overviewOf(parts, of, Number(minutes))', 'overviewOf(parts, undefined, Number(minutes))'],
   ]),
   ...of('wiring/console/console-endpoints.ts', twoAccounts, [
     ['zonesOf: (account) => config.zones.filter((zone) => zone.account === account)', 'zonesOf: () => config.zones'],
@@ -102,11 +103,7 @@ export const shown = [
     ['if (credential.scopes.has(one)) return []', 'if (credential) return []'],
     ['await store.list(account.id)', 'await store.list()'],
     ['store.revoke({ id, account: account.id, now', 'store.revoke({ id, now'],
-    [
-      "const config = { scope: 'admin' } as const",
-      "const config = { scope: ['admin', 'console:read'] } as const",
-      consoleGuard,
-    ],
+    ["edits: 'admin'", "edits: ['admin', 'console:read']", consoleGuard],
   ]),
   ...of('admin/domain-endpoints.ts', consoleGuard, [
     ['account.sendingDomains.find((domain) => domain.name === name.toLowerCase())', 'account.sendingDomains[0]'],
