@@ -216,7 +216,8 @@ const mayImport: Record<string, readonly string[]> = {
   'console/files': ['http/page', 'base/*'],
   'console/web/text': [],
   'console/web/state': ['console/web/text'],
-  'console/web/parts': ['console/web/state', 'console/web/text'],
+  // Of events the console has types alone: a kind without words does not compile.
+  'console/web/parts': ['console/web/state', 'console/web/text', 'events'],
   'console/web/pages': ['console/web/pages/message', 'console/web/parts', 'console/web/state', 'console/web/text'],
   'console/web/pages/queue': ['console/web/parts', 'console/web/state', 'console/web/text'],
   'console/web/pages/message': ['console/web/parts', 'console/web/state', 'console/web/text'],

@@ -3,22 +3,13 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { expect, test } from 'vitest';
+import { kindNames } from '../src/events/mail-event.ts';
 
 const root = join(import.meta.dirname, '../src');
 
 /** What a call of a log gives as its text where that is no literal, and the texts that it may be. */
 const spoken: Readonly<Record<string, readonly string[]>> = {
-  'event.kind': [
-    'accepted',
-    'delivered',
-    'deferred',
-    'failed',
-    'requeued',
-    'dropped',
-    'bounced',
-    'complained',
-    'suppressed',
-  ],
+  'event.kind': kindNames.filter((kind) => kind !== 'refused' && kind !== 'webhook_disabled'),
   'refusedTexts[event.stage]': ['sender refused', 'recipient refused', 'refused'],
   // biome-ignore lint/suspicious/noTemplateCurlyInString: it is the text of a source
   '`${what} ${done}`': ['the Custom Error Rules', 'the Error Page'].flatMap((what) => [

@@ -1,15 +1,14 @@
 // Writes the log line of an event: one for each, with the ids that lead from a session to its deliveries.
 
 import type { Logger } from '../base/log.ts';
-import type {
-  AcceptedEvent,
-  BouncedEvent,
-  ComplainedEvent,
-  EventFacts,
-  OutcomeEvent,
-  QueueEvent,
-  RefusedEvent,
-  SuppressedEvent,
+import {
+  type AcceptedEvent,
+  type BouncedEvent,
+  type EventFacts,
+  eventKinds,
+  type OutcomeEvent,
+  type RefusedEvent,
+  type WebhookDisabledEvent,
 } from './mail-event.ts';
 
 /** The characters of a next hop's reply that are logged. */
@@ -84,31 +83,8 @@ function outcomeLine(event: OutcomeEvent): Line {
   };
 }
 
-function queueLine(event: QueueEvent): Line {
+function bouncedLine(event: BouncedEvent): Line {
   return {
-    session: event.sessionId,
-    id: event.queueId,
-    messageId: event.messageId,
-    account: event.account,
-    recipients: event.recipientCount,
-    ...(event.kind === 'requeued' ? { failed: event.failedCount } : {}),
-  };
-}
-
-function returnLine(event: BouncedEvent | ComplainedEvent | SuppressedEvent): Line {
-  const facts = {
-    session: event.sessionId,
-    id: event.queueId,
-    messageId: event.messageId,
-    account: event.account,
-    recipient: event.recipient,
-  };
-  if (event.kind === 'complained') {
-    return { ...facts, feedbackType: event.feedbackType, userAgent: event.userAgent, client: event.reportedBy };
-  }
-  if (event.kind === 'suppressed') return { ...facts, reason: event.reason, source: event.source, rule: event.rule };
-  return {
-    ...facts,
     class: event.bounceClass,
     rule: event.rule,
     status: event.status,
@@ -119,40 +95,46 @@ function returnLine(event: BouncedEvent | ComplainedEvent | SuppressedEvent): Li
   };
 }
 
-/** Writes the line of an event. */
+/** What the line of an event has beside what all events of a message have. */
+function ownLine(event: Exclude<EventFacts, AcceptedEvent | RefusedEvent | OutcomeEvent | WebhookDisabledEvent>): Line {
+  switch (event.kind) {
+    case 'requeued':
+      return { failed: event.failedCount };
+    case 'complained':
+      return { feedbackType: event.feedbackType, userAgent: event.userAgent, client: event.reportedBy };
+    case 'suppressed':
+      return { reason: event.reason, source: event.source, rule: event.rule };
+    case 'bounced':
+      return bouncedLine(event);
+    default:
+      return {};
+  }
+}
+
+function messageLine(event: Parameters<typeof ownLine>[0]): Line {
+  return {
+    session: event.sessionId,
+    id: event.queueId,
+    messageId: event.messageId,
+    account: event.account,
+    ...('recipients' in event ? { recipients: event.recipientCount } : { recipient: event.recipient }),
+    ...ownLine(event),
+  };
+}
+
+/** Writes the line of an event. One of a kind that has no words of its own has what all events of a message have. */
 export function logEvent(log: Logger, event: EventFacts): void {
   switch (event.kind) {
-    case 'accepted':
-      log.info(acceptedLine(event), event.kind);
-      return;
     case 'refused':
-      log.info(refusedLine(event), refusedTexts[event.stage]);
-      return;
-    case 'failed':
-      log.warn(outcomeLine(event), event.kind);
-      return;
-    case 'delivered':
-    case 'deferred':
-      log.info(outcomeLine(event), event.kind);
-      return;
-    case 'webhook_disabled':
-      log.warn(
-        { session: event.sessionId, account: event.account, url: event.url, reason: event.reason },
-        'webhook disabled',
-      );
-      return;
-    case 'dropped':
-      log.warn(queueLine(event), event.kind);
-      return;
-    case 'requeued':
-      log.info(queueLine(event), event.kind);
-      return;
-    case 'bounced':
-    case 'complained':
-    case 'suppressed':
-      log.info(returnLine(event), event.kind);
-      return;
-    default:
-      event satisfies never;
+      return log.info(refusedLine(event), refusedTexts[event.stage]);
+    case 'webhook_disabled': {
+      const { sessionId: session, account, url, reason } = event;
+      return log.warn({ session, account, url, reason }, 'webhook disabled');
+    }
+    default: {
+      const line =
+        event.kind === 'accepted' ? acceptedLine(event) : 'route' in event ? outcomeLine(event) : messageLine(event);
+      return eventKinds[event.kind].level === 'warn' ? log.warn(line, event.kind) : log.info(line, event.kind);
+    }
   }
 }

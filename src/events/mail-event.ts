@@ -232,8 +232,8 @@ export interface DroppedEvent extends QueueEventBase {
 export type QueueEvent = RequeuedEvent | DroppedEvent;
 
 /**
- * What happened, before it is written. `kind` tells the members apart. A further kind is one more member here; the compiler
- * then finds all code that must learn to handle it.
+ * What happened, before it is written. `kind` tells the members apart. A further kind is one more member here and one more row of
+ * `eventKinds`; the compiler then finds what else must learn of it.
  */
 export type EventFacts = AcceptedEvent | RefusedEvent | OutcomeEvent | QueueEvent | ReturnEvent;
 
@@ -255,20 +255,41 @@ export type MailEvent = EventFacts & { readonly id: number };
 /** The share of room that an event's kind takes: for accepted mail, or for refusals, which any client can cause. */
 export type EventShare = 'mail' | 'refusals';
 
-/** Every kind, with the share that it takes room from. */
+/** What every reader of events needs to know of a kind. */
+interface KindFacts {
+  /** The share that it takes room from. */
+  readonly share: EventShare;
+  /** How its line stands in the log. */
+  readonly level: 'info' | 'warn';
+  /** What it makes of the recipient that it is about; absent: nothing. */
+  readonly state?: string;
+  /** It makes or changes a row of the journal. */
+  readonly isOfRow?: true;
+}
+
+/** Every kind. What reads events reads this table, so that a new kind is a row here; whoever counts some kinds names those. */
 export const eventKinds = {
-  accepted: { share: 'mail' },
-  refused: { share: 'refusals' },
-  delivered: { share: 'mail' },
-  deferred: { share: 'mail' },
-  failed: { share: 'mail' },
-  webhook_disabled: { share: 'mail' },
-  requeued: { share: 'mail' },
-  dropped: { share: 'mail' },
-  bounced: { share: 'mail' },
-  complained: { share: 'mail' },
-  suppressed: { share: 'mail' },
-} as const satisfies Record<EventKind, { readonly share: EventShare }>;
+  accepted: { share: 'mail', level: 'info', state: 'queued', isOfRow: true },
+  refused: { share: 'refusals', level: 'info', isOfRow: true },
+  delivered: { share: 'mail', level: 'info', state: 'delivered', isOfRow: true },
+  deferred: { share: 'mail', level: 'info', state: 'deferred', isOfRow: true },
+  failed: { share: 'mail', level: 'warn', state: 'failed', isOfRow: true },
+  webhook_disabled: { share: 'mail', level: 'warn' },
+  requeued: { share: 'mail', level: 'info', state: 'queued', isOfRow: true },
+  dropped: { share: 'mail', level: 'warn', state: 'dropped', isOfRow: true },
+  bounced: { share: 'mail', level: 'info', state: 'bounced' },
+  complained: { share: 'mail', level: 'info', state: 'complained' },
+  suppressed: { share: 'mail', level: 'info' },
+} as const satisfies Record<EventKind, KindFacts>;
+
+/** The names of the kinds, in the order in which they are listed. */
+// oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the keys of the table are the kinds
+export const kindNames = Object.keys(eventKinds) as readonly EventKind[];
+
+/** What the table says of a kind. */
+export function factsOfKind(kind: EventKind): KindFacts {
+  return eventKinds[kind];
+}
 
 /** Tells whether this program knows a kind; a newer program may have written others. */
 export function isEventKind(text: string): text is EventKind {

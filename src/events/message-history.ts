@@ -1,34 +1,24 @@
 // What became of a message, made from its events.
 
-import type { AcceptedEvent, EventKind, MailEvent } from './mail-event.ts';
+import { type AcceptedEvent, type EventKind, eventKinds, kindNames, type MailEvent } from './mail-event.ts';
 
-/** What each kind of event makes of the recipient that it is about; undefined: nothing. */
-const stateAfter = {
-  accepted: 'queued',
-  refused: undefined,
-  delivered: 'delivered',
-  deferred: 'deferred',
-  failed: 'failed',
-  requeued: 'queued',
-  dropped: 'dropped',
-  bounced: 'bounced',
-  complained: 'complained',
-  suppressed: undefined,
-  webhook_disabled: undefined,
-} as const satisfies Record<EventKind, string | undefined>;
+type StateOf<Facts> = Facts extends { readonly state: infer State } ? State : never;
 
 /** The state of a recipient: that of the last event about it which says so. */
-export type HistoryState = NonNullable<(typeof stateAfter)[EventKind]>;
+export type HistoryState = StateOf<(typeof eventKinds)[EventKind]>;
+
+/** What an event of a kind makes of the recipient that it is about; undefined: nothing. */
+function stateAfter(kind: EventKind): HistoryState | undefined {
+  const facts = eventKinds[kind];
+  return 'state' in facts ? facts.state : undefined;
+}
 
 /** Every state, each once. */
-export const historyStates: readonly HistoryState[] = [
-  ...new Set(Object.values(stateAfter).filter((state) => state !== undefined)),
-];
+export const historyStates: readonly HistoryState[] = [...new Set(kindNames.flatMap((kind) => stateAfter(kind) ?? []))];
 
 /** The kinds of events after which a recipient is in a state. */
 export function kindsThatLeadTo(state: HistoryState): readonly EventKind[] {
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the keys of the table are the kinds
-  return (Object.keys(stateAfter) as EventKind[]).filter((kind) => stateAfter[kind] === state);
+  return kindNames.filter((kind) => stateAfter(kind) === state);
 }
 
 /** A recipient of a message. */
@@ -83,8 +73,8 @@ export function historyOf(id: string, events: readonly MailEvent[]): MessageHist
     }
   }
   const recipients = [...byAddress].map(([address, own]) => {
-    const decisive = own.findLast(({ kind }) => stateAfter[kind] !== undefined) ?? accepted ?? last;
-    return { address, state: stateAfter[decisive.kind] ?? ('queued' as const), since: decisive.at, events: own };
+    const decisive = own.findLast(({ kind }) => stateAfter(kind) !== undefined) ?? accepted ?? last;
+    return { address, state: stateAfter(decisive.kind) ?? ('queued' as const), since: decisive.at, events: own };
   });
   return { id, accepted, last, recipients, common: events.filter((event) => recipientsOf(event).length === 0) };
 }

@@ -3,7 +3,7 @@
 import { Type } from 'typebox';
 import { type EventJson, eventJson } from '../../events/event-json.ts';
 import type { EventStore } from '../../events/event-store.ts';
-import { eventKinds, isEventKind } from '../../events/mail-event.ts';
+import { isEventKind, kindNames } from '../../events/mail-event.ts';
 import { Refusal, succeedWithPage } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
 import { endpointsAt, type Place } from '../endpoint.ts';
@@ -12,13 +12,11 @@ import { addressParameter, messageParameter, queueIdOf } from './message-id.ts';
 import { pageParameters, readPage, readWords } from './paging.ts';
 import { createSearchTurns } from './search-turns.ts';
 
-const kinds = Object.keys(eventKinds);
-
 /** An event in answers. */
 export const eventSchema = Type.Object(
   {
     id: Type.String({ description: 'A later event has a greater number', example: '4711' }),
-    kind: Type.String({ description: `One of ${kinds.join(', ')}`, example: 'delivered' }),
+    kind: Type.String({ description: `One of ${kindNames.join(', ')}`, example: 'delivered' }),
     at: time,
     account: Type.String({ description: 'Name of the account', example: 'dev' }),
     credential: Type.Optional(Type.String({ example: 'default' })),
@@ -49,7 +47,10 @@ export function mailEventsAt(what: 'events' | 'messages'): Place {
 const query = queryOf({
   ...pageParameters,
   kind: Type.Optional(
-    Type.String({ description: `Only these, separated by commas: ${kinds.join(', ')}`, example: 'failed,deferred' }),
+    Type.String({
+      description: `Only these, separated by commas: ${kindNames.join(', ')}`,
+      example: 'failed,deferred',
+    }),
   ),
   recipient: Type.Optional(addressParameter('Only events that name this recipient')),
   message_id: Type.Optional(messageParameter),
@@ -73,7 +74,7 @@ export function eventEndpoints({ events }: { readonly events: Pick<EventStore, '
       async ({ account, query, reply }) => {
         const { kind, recipient, message_id: messageId, order = 'newest', ...paging } = query;
         const page = readPage(paging);
-        const wanted = readWords(kind, isEventKind, { name: 'kind', known: kinds });
+        const wanted = readWords(kind, isEventKind, { name: 'kind', known: kindNames });
         const faults = [...('limit' in page ? [] : page), ...(wanted && 'message' in wanted ? [wanted] : [])];
         if (!('limit' in page) || (wanted && 'message' in wanted)) throw new Refusal(faults);
         const search = {

@@ -4,7 +4,7 @@ import { Type } from 'typebox';
 import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../base/log.ts';
 import type { EventStore } from '../../events/event-store.ts';
-import { type EventKind, eventKinds, isEventKind } from '../../events/mail-event.ts';
+import { type EventKind, isEventKind, kindNames } from '../../events/mail-event.ts';
 import { Refusal, refusal } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
 import { makeSecret } from '../../webhooks/secret.ts';
@@ -26,8 +26,7 @@ export interface WebhookEndpointsParts {
   readonly log: Logger;
 }
 
-const allKinds = Object.keys(eventKinds);
-const kind = Type.Enum([...allKinds], { want: `one of ${allKinds.join(', ')}` });
+const kind = Type.Enum([...kindNames], { want: `one of ${kindNames.join(', ')}` });
 const url = Type.String({
   want: 'the URL of an endpoint',
   description: 'https; no user name, no fragment, and no address that is not public unless the operator allows it',

@@ -44,11 +44,6 @@ export function tellEvents({ events }: Pick<Spool, 'events'>, { log, metrics, ou
         });
         outcomes.tell(event.sessionId, event.recipient, event.kind);
         return;
-      // Followers alone are told of the first two.
-      case 'requeued':
-      case 'dropped':
-      case 'webhook_disabled':
-        return;
       case 'bounced':
         metrics.bounced(event.bounceClass);
         return;
@@ -58,8 +53,8 @@ export function tellEvents({ events }: Pick<Spool, 'events'>, { log, metrics, ou
       case 'suppressed':
         metrics.suppressed(event.source);
         return;
+      // What somebody did to the queue is told by `queue-log.ts`.
       default:
-        event satisfies never;
     }
   });
 }

@@ -7,7 +7,7 @@ import { Dialog, FormDialog } from '../parts/dialog.ts';
 import { type Column, Table } from '../parts/list.ts';
 import { Empty, LoadFault, PageHead, Progress } from '../parts/surfaces.ts';
 import { Foreign, State, Time } from '../parts/text.ts';
-import { stateWords } from '../parts/words.ts';
+import { offeredKinds, stateWords } from '../parts/words.ts';
 import { ask } from '../state/api.ts';
 import { useAnswer } from '../state/loading.ts';
 import { linkTo } from '../state/place.ts';
@@ -16,20 +16,6 @@ import type { Webhook } from '../state/shapes.ts';
 
 /** The path of their endpoint. */
 export const webhooksPath = '/email/sending/webhooks';
-
-/** The kinds of events that a webhook can be told of. */
-const kinds = [
-  'accepted',
-  'refused',
-  'delivered',
-  'deferred',
-  'failed',
-  'bounced',
-  'complained',
-  'suppressed',
-  'requeued',
-  'dropped',
-] as const;
 
 /** Fills in what a webhook is: where it is told, and of what. */
 export function WebhookForm(props: {
@@ -68,7 +54,7 @@ export function WebhookForm(props: {
       h(
         'div',
         { class: 'checks' },
-        kinds.map((kind) =>
+        offeredKinds.map((kind) =>
           h(Checkbox, {
             ...{ key: kind, label: stateWords(kind).word, checked: chosen.includes(kind) },
             onChange: (isOn) =>

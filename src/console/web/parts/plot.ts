@@ -50,16 +50,20 @@ const dashes = { dash: [6, 3], dot: [2, 3], long: [14, 4], mixed: [8, 3, 2, 3], 
 /** Ways to draw a line in pieces. */
 export type Dash = keyof typeof dashes;
 
-function styleOf(element: Element, name: string): string {
-  return getComputedStyle(element).getPropertyValue(`--${name}`).trim();
+/** A colour of the style as it is now, light or dark: a canvas knows no `light-dark()`, which a colour that is set resolves. */
+function colourOf(element: HTMLElement, name: string): string {
+  element.style.color = `var(--${name})`;
+  const { color } = getComputedStyle(element);
+  element.style.color = '';
+  return color;
 }
 
 function optionsFor(room: HTMLElement, { title, lines, write }: PlotProps): uPlot.Options {
-  const soft = styleOf(room, 'soft');
+  const soft = colourOf(room, 'soft');
   const axis: uPlot.Axis = {
     stroke: soft,
     font: '11px system-ui',
-    grid: { stroke: styleOf(room, 'line'), width: 1 },
+    grid: { stroke: colourOf(room, 'line'), width: 1 },
     ticks: { show: false },
     gap: 4,
   };
@@ -91,7 +95,7 @@ function optionsFor(room: HTMLElement, { title, lines, write }: PlotProps): uPlo
       ...lines.map(({ label, colour, dash }) => ({
         ...{
           label: `${title}: ${label}`,
-          stroke: styleOf(room, colour),
+          stroke: colourOf(room, colour),
           width: 1.75,
           points: { show: true, size: 4, filter: aloneAt },
         },

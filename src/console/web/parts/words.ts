@@ -1,5 +1,6 @@
 // What states are called, with the shape and the tone that go with the word. The word alone says everything; colour is added.
 
+import type { EventKind } from '../../../events/mail-event.ts';
 import type { IconName } from './icon.ts';
 
 /** How a state is coloured. */
@@ -14,22 +15,27 @@ export interface StateWords {
   readonly meaning?: string;
 }
 
-const outcomes: Readonly<Record<string, StateWords>> = {
+/** What happened to mail, by the kind of the event, in the order in which a webhook's kinds are chosen. */
+const kinds: Readonly<Record<EventKind, StateWords>> = {
   accepted: { word: 'Accepted', tone: 'busy', icon: 'arrow', meaning: 'Safe on disk, on its way to the next hop' },
-  queued: { word: 'Waiting', tone: 'busy', icon: 'arrow', meaning: 'Safe on disk, on its way to the next hop' },
+  refused: { word: 'Refused', tone: 'bad', icon: 'box', meaning: 'It was not taken; nothing of it was sent' },
   delivered: { word: 'Delivered', tone: 'good', icon: 'check', meaning: 'The next hop has taken it' },
   deferred: { word: 'Deferred', tone: 'warn', icon: 'clock', meaning: 'The next hop put it off; it is tried again' },
   failed: { word: 'Failed', tone: 'bad', icon: 'warning', meaning: 'It could not be delivered and is not tried again' },
-  refused: { word: 'Refused', tone: 'bad', icon: 'box', meaning: 'It was not taken; nothing of it was sent' },
-  dropped: { word: 'Dropped', tone: 'quiet', icon: 'minus', meaning: 'Somebody took it out of the queue' },
-  held: { word: 'Held', tone: 'quiet', icon: 'pause', meaning: 'It waits until somebody releases it' },
   bounced: { word: 'Bounced', tone: 'bad', icon: 'warning', meaning: 'A later server sent it back' },
   complained: { word: 'Complaint', tone: 'bad', icon: 'warning', meaning: 'The recipient called it unwanted' },
   suppressed: { word: 'Suppressed', tone: 'quiet', icon: 'minus', meaning: 'The recipient is on the suppression list' },
   requeued: { word: 'Tried again', tone: 'busy', icon: 'reload', meaning: 'Somebody had it tried at once' },
+  dropped: { word: 'Dropped', tone: 'quiet', icon: 'minus', meaning: 'Somebody took it out of the queue' },
+  webhook_disabled: { word: 'Webhook disabled', tone: 'quiet', icon: 'minus' },
 };
 
+/** The kinds of events that the form of a webhook offers. */
+export const offeredKinds: readonly string[] = Object.keys(kinds).filter((kind) => kind !== 'webhook_disabled');
+
 const others: Readonly<Record<string, StateWords>> = {
+  queued: { word: 'Waiting', tone: 'busy', icon: 'arrow', meaning: 'Safe on disk, on its way to the next hop' },
+  held: { word: 'Held', tone: 'quiet', icon: 'pause', meaning: 'It waits until somebody releases it' },
   ok: { word: 'In place', tone: 'good', icon: 'check' },
   missing: { word: 'Missing', tone: 'bad', icon: 'box' },
   different: { word: 'Different', tone: 'warn', icon: 'warning' },
@@ -102,7 +108,7 @@ function lookUp(table: Readonly<Record<string, StateWords>>, key: string): State
 
 /** What a state is called. One that is not known is told by its own word. */
 export function stateWords(state: string): StateWords {
-  const known = lookUp(outcomes, state) ?? lookUp(others, state);
+  const known = lookUp(kinds, state) ?? lookUp(others, state);
   const word = state === '' ? 'unknown' : state.replaceAll('_', ' ');
   return known ?? { word: `${word[0]?.toUpperCase()}${word.slice(1)}`, tone: 'quiet', icon: 'minus' };
 }
