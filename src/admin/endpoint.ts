@@ -39,7 +39,7 @@ export interface Described<Params extends TSchema, Query extends TSchema, Body e
 }
 
 /** What an endpoint is asked. */
-export interface Asked<Params = unknown, Query = unknown, Body = unknown> {
+export interface AskedOf<Params = unknown, Query = unknown, Body = unknown> {
   readonly params: Params;
   readonly query: Query;
   readonly body: Body;
@@ -61,7 +61,7 @@ export type Register = <
   /** Method, and what is behind the place's path: `GET`, `DELETE /:id`. */
   method: string,
   described: Described<Params, Query, Body>,
-  answer: (asked: Asked<Static<Params>, Static<Query>, Static<Body>>) => unknown,
+  answer: (asked: AskedOf<Static<Params>, Static<Query>, Static<Body>>) => unknown,
 ) => void;
 
 /** Gives the function that registers endpoints at a place. */
@@ -89,7 +89,7 @@ export function endpointsAt(app: V4App, { path, tag, reads, edits = reads, suffi
         const of = isOfAccount ? submitter.account.name : undefined;
         const facts = { params: asked.params, query: asked.query, body: asked.body };
         const told = await answer({ ...submitter, ...facts, of, request, reply });
-        // A reply that was awaited is gone through: it stands for nothing that could be compared.
+        // A reply is a promise: awaited, it is no longer there to be compared.
         return reply.sent ? reply : succeed(reply, told);
       },
     });

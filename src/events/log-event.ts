@@ -97,18 +97,11 @@ function bouncedLine(event: BouncedEvent): Line {
 
 /** What the line of an event has beside what all events of a message have. */
 function ownLine(event: Exclude<EventFacts, AcceptedEvent | RefusedEvent | OutcomeEvent | WebhookDisabledEvent>): Line {
-  switch (event.kind) {
-    case 'requeued':
-      return { failed: event.failedCount };
-    case 'complained':
-      return { feedbackType: event.feedbackType, userAgent: event.userAgent, client: event.reportedBy };
-    case 'suppressed':
-      return { reason: event.reason, source: event.source, rule: event.rule };
-    case 'bounced':
-      return bouncedLine(event);
-    default:
-      return {};
-  }
+  if (event.kind === 'requeued') return { failed: event.failedCount };
+  if (event.kind === 'complained')
+    return { feedbackType: event.feedbackType, userAgent: event.userAgent, client: event.reportedBy };
+  if (event.kind === 'suppressed') return { reason: event.reason, source: event.source, rule: event.rule };
+  return event.kind === 'bounced' ? bouncedLine(event) : {};
 }
 
 function messageLine(event: Parameters<typeof ownLine>[0]): Line {
@@ -124,17 +117,12 @@ function messageLine(event: Parameters<typeof ownLine>[0]): Line {
 
 /** Writes the line of an event. One of a kind that has no words of its own has what all events of a message have. */
 export function logEvent(log: Logger, event: EventFacts): void {
-  switch (event.kind) {
-    case 'refused':
-      return log.info(refusedLine(event), refusedTexts[event.stage]);
-    case 'webhook_disabled': {
-      const { sessionId: session, account, url, reason } = event;
-      return log.warn({ session, account, url, reason }, 'webhook disabled');
-    }
-    default: {
-      const line =
-        event.kind === 'accepted' ? acceptedLine(event) : 'route' in event ? outcomeLine(event) : messageLine(event);
-      return eventKinds[event.kind].level === 'warn' ? log.warn(line, event.kind) : log.info(line, event.kind);
-    }
+  if (event.kind === 'refused') return log.info(refusedLine(event), refusedTexts[event.stage]);
+  if (event.kind === 'webhook_disabled') {
+    const { sessionId: session, account, url, reason } = event;
+    return log.warn({ session, account, url, reason }, 'webhook disabled');
   }
+  const line =
+    event.kind === 'accepted' ? acceptedLine(event) : 'route' in event ? outcomeLine(event) : messageLine(event);
+  return eventKinds[event.kind].level === 'warn' ? log.warn(line, event.kind) : log.info(line, event.kind);
 }

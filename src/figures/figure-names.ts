@@ -34,26 +34,18 @@ const one = (name: string, instead?: string): Counted => ({
 
 /** What an event counts as; nothing for kinds that no figure is about. */
 export function countedOf(event: EventFacts): readonly Counted[] {
-  switch (event.kind) {
-    case 'accepted':
-    case 'bounced':
-    case 'complained':
-      return [one(event.kind)];
-    case 'refused': {
-      const reasons = event.violations.map(({ code, field }) => {
-        const about = field !== undefined && plainField.test(field) ? ` ${field}` : '';
-        return `reason ${code}${about}`;
-      });
-      return [one('refused'), ...[...new Set(reasons)].map((name) => one(name, name.split(' ', 2).join(' ')))];
-    }
-    case 'delivered':
-      return [one('delivered'), one(`route delivered ${event.route}`), latencyOf(event.at - event.acceptedAt)];
-    case 'deferred':
-    case 'failed':
-      return [one(event.kind), one(`route ${event.kind} ${event.route}`)];
-    default:
-      return [];
+  const { kind } = event;
+  if (kind === 'accepted' || kind === 'bounced' || kind === 'complained') return [one(kind)];
+  if (kind === 'refused') {
+    const reasons = event.violations.map(({ code, field }) => {
+      const about = field !== undefined && plainField.test(field) ? ` ${field}` : '';
+      return `reason ${code}${about}`;
+    });
+    return [one(kind), ...[...new Set(reasons)].map((name) => one(name, name.split(' ', 2).join(' ')))];
   }
+  if (kind === 'delivered')
+    return [one(kind), one(`route ${kind} ${event.route}`), latencyOf(event.at - event.acceptedAt)];
+  return kind === 'deferred' || kind === 'failed' ? [one(kind), one(`route ${kind} ${event.route}`)] : [];
 }
 
 function latencyOf(ms: number): Counted {

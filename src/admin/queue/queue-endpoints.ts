@@ -11,7 +11,7 @@ import { asciiDomain } from '../../mail/address/domain.ts';
 import type { SmtpReply } from '../../mail/smtp-reply.ts';
 import type { Hold, HoldKind } from '../../spool/hold.ts';
 import type { SpooledRecipient } from '../../spool/spool.ts';
-import { type Asked, endpointsOfBoth, type Register } from '../endpoint.ts';
+import { type AskedOf, endpointsOfBoth, type Register } from '../endpoint.ts';
 import { createSearchTurns, type SearchTurns } from '../events/search-turns.ts';
 import { isoTime, isoTimeOrNull } from '../schemas.ts';
 import { type ActionParts, type Actor, actOnNamed, actOnSelection, actorOf, mayLift } from './queue-actions.ts';
@@ -39,7 +39,7 @@ const mostGroups = 200;
 const shownRecipients = 10;
 
 /** Who asks, and for which account. */
-function actor({ credential, of }: Asked): Actor {
+function actor({ credential, of }: AskedOf): Actor {
   const isOperator = holdsScope(credential, 'admin');
   return actorOf(of, { name: credential.name, isOperator });
 }

@@ -10,7 +10,7 @@ import type { V4Plugin } from '../../http/v4-app.ts';
 import { makeSecret } from '../../webhooks/secret.ts';
 import { type Webhook, webhooksPerAccount } from '../../webhooks/webhook.ts';
 import type { WebhookStore } from '../../webhooks/webhook-store.ts';
-import { type Asked, endpointsAt, type Register } from '../endpoint.ts';
+import { type AskedOf, endpointsAt, type Register } from '../endpoint.ts';
 import { entryPath, isoTime, removed, textOrNull, time, words } from '../schemas.ts';
 import { deliveryEndpoints, noWebhook } from './delivery-endpoints.ts';
 
@@ -106,13 +106,9 @@ function kindsOf(given: readonly string[] | undefined): readonly EventKind[] | u
   return given === undefined || given.length === 0 ? undefined : [...new Set(given.filter(isEventKind))];
 }
 
-/** Says in the log what was done to a webhook. */
-function logDone(
-  { log }: WebhookEndpointsParts,
-  { request, account }: Asked,
-  { id, what }: { readonly id: string; readonly what: 'made' | 'changed' | 'removed' },
-): void {
-  log.info({ session: request.id, account: account.name, webhook: id }, `webhook ${what}`);
+/** What the log says beside what was done to a webhook. */
+function facts({ request, account }: AskedOf, webhook: string) {
+  return { session: request.id, account: account.name, webhook };
 }
 
 function listWebhooks(register: Register, { store }: WebhookEndpointsParts): void {
@@ -156,7 +152,7 @@ function createWebhook(register: Register, parts: WebhookEndpointsParts): void {
         throw refusal('E_VALIDATION_ERROR', message);
       }
       await refresh();
-      logDone(parts, asked, { id: made.id, what: 'made' });
+      parts.log.info(facts(asked, made.id), 'webhook made');
       return { ...shownWebhook(made), secret };
     },
   );
@@ -187,7 +183,7 @@ function changeWebhook(register: Register, parts: WebhookEndpointsParts): void {
       });
       if (!changed) throw noWebhook();
       await refresh();
-      logDone(parts, asked, { id, what: 'changed' });
+      parts.log.info(facts(asked, id), 'webhook changed');
       return shownWebhook(changed);
     },
   );
@@ -210,7 +206,7 @@ function rotateSecret(register: Register, parts: WebhookEndpointsParts): void {
       const secret = makeSecret();
       const changed = await store.rotate(asked.account.id, id, secret);
       if (!changed) throw noWebhook();
-      logDone(parts, asked, { id, what: 'changed' });
+      parts.log.info(facts(asked, id), 'webhook changed');
       return { ...shownWebhook(changed), secret };
     },
   );
@@ -226,7 +222,7 @@ function deleteWebhook(register: Register, parts: WebhookEndpointsParts): void {
       await changeable(store, asked.account.id, id);
       if (!(await store.remove(asked.account.id, id))) throw noWebhook();
       await refresh();
-      logDone(parts, asked, { id, what: 'removed' });
+      parts.log.info(facts(asked, id), 'webhook removed');
       return { id };
     },
   );

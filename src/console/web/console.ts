@@ -4,6 +4,7 @@ import { type ComponentChildren, type ComponentType, h, type JSX } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { Frame } from './frame.ts';
 import { findPage } from './page-list.ts';
+import { el } from './parts/element.ts';
 import { ButtonLink, Empty, Fault, PageHead, Progress } from './parts/surfaces.ts';
 import { SignIn } from './sign-in.ts';
 import { isSignedOut, Problem } from './state/api.ts';
@@ -12,14 +13,13 @@ import { type PageProps, place } from './state/place.ts';
 import { account, loadSession, session } from './state/session.ts';
 
 function NotFound(): JSX.Element {
-  return h(
+  return el(
     'div',
-    null,
     h(PageHead, { title: 'There is no such page' }),
     h(
       Empty,
       { title: 'The address leads nowhere', icon: 'search' },
-      h('p', null, 'It may be of another release, or have lost its end on the way to you.'),
+      el('p', 'It may be of another release, or have lost its end on the way to you.'),
       h(ButtonLink, { to: '/messages', icon: 'messages' }, 'Look at the messages'),
     ),
   );
@@ -120,9 +120,9 @@ export function Console(): ComponentChildren {
   useFreshPage();
   const who = session.value;
   if (problem) {
-    return h('main', { class: 'gate' }, h(Fault, { problem, retry: load }));
+    return el('main.gate', h(Fault, { problem, retry: load }));
   }
-  if (who === undefined) return h('main', { class: 'gate' }, h(Progress, { what: 'Loading the console' }));
+  if (who === undefined) return el('main.gate', h(Progress, { what: 'Loading the console' }));
   if (who === null) return h(SignIn, { hasEnded: false });
   // A session that has ended hides what is open, and what was typed is there again after signing in; another session begins anew.
   const isEnded = isSignedOut.value;

@@ -5,6 +5,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { findPage, type Page, pages } from './page-list.ts';
 import { Brand } from './parts/brand.ts';
 import { Button, Select } from './parts/controls.ts';
+import { el } from './parts/element.ts';
 import { Icon } from './parts/icon.ts';
 import { Time } from './parts/text.ts';
 import { silentSince } from './state/api.ts';
@@ -47,7 +48,7 @@ function AccountChoice(): JSX.Element {
   const who = session.value;
   const accounts = who?.accounts ?? [];
   if (!isAdmin.value || accounts.length < 2) {
-    return h('p', { class: 'whose' }, h('span', { class: 'soft' }, 'Account'), h('bdi', null, who?.account.name));
+    return el('p.whose', el('span.soft', 'Account'), el('bdi', who?.account.name));
   }
   return h(Select, {
     label: 'Account',
@@ -109,14 +110,12 @@ function Side({ isOpen, onClose }: { readonly isOpen: boolean; readonly onClose:
     { class: isOpen ? 'side open' : 'side', ref: box, id: 'side' },
     h(Brand, null),
     h(Nav, null),
-    h(
-      'div',
-      { class: 'side-foot' },
+    el(
+      'div.side-foot',
       h(AccountChoice, null),
-      mayEdit.value ? null : h('p', { class: 'whose soft' }, 'This session may look and not change.'),
-      h(
-        'div',
-        { class: 'side-actions' },
+      mayEdit.value ? null : el('p.whose.soft', 'This session may look and not change.'),
+      el(
+        'div.side-actions',
         h(ThemeChoice, null),
         h(Button, { kind: 'bare', icon: 'out', label: 'Sign out', onPress: signOut }),
       ),
@@ -133,7 +132,7 @@ function Notices(): JSX.Element {
         'div',
         { class: `notice ${kind}`, key: id },
         h(Icon, { name: kind === 'done' ? 'check' : 'warning' }),
-        h('p', null, h('bdi', null, text)),
+        el('p', el('bdi', text)),
         h(Button, { kind: 'bare', icon: 'close', label: 'Close this notice', onPress: () => closeNotice(id) }),
       ),
     ),
@@ -148,13 +147,11 @@ function Silence(): JSX.Element {
     { role: 'status' },
     since === undefined
       ? null
-      : h(
-          'p',
-          { class: 'silence' },
+      : el(
+          'p.silence',
           h(Icon, { name: 'warning' }),
-          h(
+          el(
             'span',
-            null,
             'The gateway does not answer. This page is as it was at ',
             h(Time, { at: new Date(since).toISOString() }),
             '.',
@@ -168,11 +165,10 @@ function Whose(): JSX.Element | null {
   const isOfAll = pages.find(({ pattern }) => pattern === openEntry())?.isOfAllAccounts !== false;
   if (!isEveryAccount.value || isOfAll) return null;
   const name = session.value?.account.name ?? '';
-  return h(
-    'p',
-    { class: 'one-account' },
+  return el(
+    'p.one-account',
     'This page is of one account at a time, here of ',
-    h('strong', null, h('bdi', null, name)),
+    el('strong', el('bdi', name)),
     '. Choose another in the list of accounts.',
   );
 }
@@ -187,9 +183,8 @@ export function Frame({ children }: { readonly children?: ComponentChildren }): 
   };
   useEffect(() => setOpen(false), [place.value.path]);
   const entry = pages.find(({ pattern }) => pattern === openEntry())?.entry;
-  return h(
-    'div',
-    { class: 'frame' },
+  return el(
+    'div.frame',
     h('a', { class: 'skip', href: '#main' }, 'Skip the list of pages'),
     h(
       'div',
@@ -205,15 +200,11 @@ export function Frame({ children }: { readonly children?: ComponentChildren }): 
         h(Icon, { name: 'menu' }),
       ),
       h(Brand, null),
-      h('span', { class: 'where' }, entry?.label),
+      el('span.where', entry?.label),
     ),
     isOpen ? h('div', { class: 'side-veil', onClick: close }) : null,
     h(Side, { isOpen, onClose: close }),
-    h(
-      'main',
-      { id: 'main', tabIndex: -1, inert: isOpen },
-      h('div', { class: 'page' }, h(Silence, null), h(Whose, null), children),
-    ),
+    h('main', { id: 'main', tabIndex: -1, inert: isOpen }, el('div.page', h(Silence, null), h(Whose, null), children)),
     h(Notices, null),
   );
 }

@@ -4,6 +4,7 @@ import { h, type JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { Brand } from './parts/brand.ts';
 import { Button, Field } from './parts/controls.ts';
+import { el } from './parts/element.ts';
 import { Fault } from './parts/surfaces.ts';
 import { Problem } from './state/api.ts';
 import { asProblem } from './state/loading.ts';
@@ -42,17 +43,14 @@ export function SignIn({ hasEnded }: { readonly hasEnded: boolean }): JSX.Elemen
       .finally(() => setBusy(false));
   };
   const isOldLink = new URLSearchParams(place.value.search).get('notice') === 'link';
-  return h(
-    'main',
-    { class: 'gate' },
-    h(
-      'div',
-      { class: 'gate-box' },
+  return el(
+    'main.gate',
+    el(
+      'div.gate-box',
       h(Brand, null),
-      h('h1', null, 'Sign in to the console'),
-      h(
-        'p',
-        { class: 'soft' },
+      el('h1', 'Sign in to the console'),
+      el(
+        'p.soft',
         hasEnded
           ? 'The session has ended. Sign in again to go on where you were.'
           : isOldLink
@@ -75,12 +73,11 @@ export function SignIn({ hasEnded }: { readonly hasEnded: boolean }): JSX.Elemen
         problem ? h(Fault, { problem }) : null,
         h(Button, { kind: 'main', type: 'submit', isBusy }, 'Sign in'),
       ),
-      h(
+      el(
         'details',
-        null,
-        h('summary', null, 'I have no token'),
-        h('p', null, 'In development, the gateway prints a token and a link that signs in once when it starts.'),
-        h('p', null, 'Elsewhere, whoever runs the gateway makes one:'),
+        el('summary', 'I have no token'),
+        el('p', 'In development, the gateway prints a token and a link that signs in once when it starts.'),
+        el('p', 'Elsewhere, whoever runs the gateway makes one:'),
         h('pre', { class: 'box', tabIndex: 0 }, 'postern token create --account NAME --credential CREDENTIAL'),
       ),
     ),

@@ -25,37 +25,22 @@ interface EventHearers {
 export function tellEvents({ events }: Pick<Spool, 'events'>, { log, metrics, outcomes }: EventHearers): void {
   events.listen((event) => {
     logEvent(log, event);
-    switch (event.kind) {
-      case 'accepted':
-        metrics.accepted({ recipients: event.recipientCount, bytes: event.sizeAsSent });
-        return;
-      case 'refused': {
-        const [first] = event.violations;
-        if (first && event.stage === 'message' && isToken(first.code)) metrics.refused(first.code);
-        return;
-      }
-      case 'delivered':
-      case 'deferred':
-      case 'failed':
-        metrics.outcome({
-          ...{ kind: event.kind, route: event.route },
-          // The wall clock may have been set since.
-          ...(event.kind === 'delivered' ? { seconds: Math.max(0, event.at - event.acceptedAt) / 1000 } : {}),
-        });
-        outcomes.tell(event.sessionId, event.recipient, event.kind);
-        return;
-      case 'bounced':
-        metrics.bounced(event.bounceClass);
-        return;
-      case 'complained':
-        metrics.complained();
-        return;
-      case 'suppressed':
-        metrics.suppressed(event.source);
-        return;
-      // What somebody did to the queue is told by `queue-log.ts`.
-      default:
-    }
+    const { kind } = event;
+    if (kind === 'accepted') metrics.accepted({ recipients: event.recipientCount, bytes: event.sizeAsSent });
+    else if (kind === 'refused') {
+      const [first] = event.violations;
+      if (first && event.stage === 'message' && isToken(first.code)) metrics.refused(first.code);
+    } else if (kind === 'delivered' || kind === 'deferred' || kind === 'failed') {
+      metrics.outcome({
+        ...{ kind, route: event.route },
+        // The wall clock may have been set since.
+        ...(kind === 'delivered' ? { seconds: Math.max(0, event.at - event.acceptedAt) / 1000 } : {}),
+      });
+      outcomes.tell(event.sessionId, event.recipient, kind);
+    } else if (kind === 'bounced') metrics.bounced(event.bounceClass);
+    else if (kind === 'complained') metrics.complained();
+    else if (kind === 'suppressed') metrics.suppressed(event.source);
+    // What somebody did to the queue is told by `queue-log.ts`.
   });
 }
 

@@ -3,7 +3,8 @@
 import { h, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { Button, CopyButton } from '../parts/controls.ts';
-import { Empty, LoadFault, PageHead, Panel, Progress } from '../parts/surfaces.ts';
+import { el } from '../parts/element.ts';
+import { Empty, Loading, PageHead, Panel } from '../parts/surfaces.ts';
 import { Foreign, State } from '../parts/text.ts';
 import { ask } from '../state/api.ts';
 import { useAnswer } from '../state/loading.ts';
@@ -23,34 +24,29 @@ const purposes: Readonly<Record<string, string>> = {
 
 function Record({ record }: { readonly record: DnsRecord }): JSX.Element {
   const { check } = record;
-  return h(
-    'li',
-    { class: 'record' },
-    h('div', null, h('strong', null, record.purpose.toUpperCase()), h('p', { class: 'soft' }, record.type)),
-    h(
+  return el(
+    'li.record',
+    el('div', el('strong', record.purpose.toUpperCase()), el('p.soft', record.type)),
+    el(
       'div',
-      null,
-      h('code', null, h(Foreign, { text: record.name, most: 253 })),
-      h('pre', null, h(Foreign, { text: record.value, most: 600 })),
-      h(
-        'p',
-        { class: 'hint' },
+      el('code', h(Foreign, { text: record.name, most: 253 })),
+      el('pre', h(Foreign, { text: record.value, most: 600 })),
+      el(
+        'p.hint',
         purposes[record.purpose] ?? '',
         record.published_by === 'platform' ? '. The operator of the platform publishes it.' : '.',
       ),
-      record.remark ? h('p', { class: 'hint' }, record.remark) : null,
+      record.remark ? el('p.hint', record.remark) : null,
       check && (check.detail !== undefined || check.found.length > 0) && check.state !== 'ok'
-        ? h(
-            'div',
-            { class: 'found' },
-            check.detail === undefined ? null : h('p', null, h(Foreign, { text: check.detail })),
+        ? el(
+            'div.found',
+            check.detail === undefined ? null : el('p', h(Foreign, { text: check.detail })),
             check.found.map((found) => h('pre', { key: found }, h(Foreign, { text: found, most: 600 }))),
           )
         : null,
     ),
-    h(
-      'div',
-      { class: 'row-actions' },
+    el(
+      'div.row-actions',
       check ? h(State, { state: check.state }) : null,
       h(CopyButton, { text: record.zone, label: 'Copy zone line' }),
     ),
@@ -71,7 +67,7 @@ function summary(domain: SendingDomain): string | undefined {
 /** The page. */
 export function DomainsPage(): JSX.Element {
   const loaded = useAnswer<readonly SendingDomain[]>(accountOnlyPath(path));
-  const { value, isLoading } = loaded;
+  const { value } = loaded;
   const [checked, setChecked] = useState<readonly SendingDomain[]>();
   const domains = checked ?? value;
   const check = async (): Promise<void> => {
@@ -80,9 +76,8 @@ export function DomainsPage(): JSX.Element {
     const open = result.flatMap(({ records }) => records).filter((record) => record.check?.state !== 'ok').length;
     tell(open === 0 ? 'All records are in place.' : `${writeNeeds(open)}.`);
   };
-  return h(
+  return el(
     'div',
-    null,
     h(
       PageHead,
       {
@@ -93,8 +88,8 @@ export function DomainsPage(): JSX.Element {
         ? h(Button, { kind: 'main', icon: 'reload', onPress: check }, 'Check DNS now')
         : null,
     ),
-    h(LoadFault, { loaded }),
-    isLoading && !domains ? h(Progress, { what: 'Loading domains' }) : null,
+    h(Loading, { loaded, what: 'Loading domains' }),
+
     domains?.length === 0
       ? h(
           Empty,
@@ -115,9 +110,8 @@ export function DomainsPage(): JSX.Element {
             summary(domain),
           ],
         },
-        h(
-          'ul',
-          { class: 'records' },
+        el(
+          'ul.records',
           domain.records.map((record) => h(Record, { record, key: `${record.purpose} ${record.name}` })),
         ),
       ),

@@ -2,9 +2,10 @@
 
 import { h, type JSX } from 'preact';
 import { Select } from '../parts/controls.ts';
-import { type Column, Table } from '../parts/list.ts';
+import { el } from '../parts/element.ts';
+import { type Column, numbers, Table, tight } from '../parts/list.ts';
 import { type Line, Plot } from '../parts/plot.ts';
-import { Empty, LoadFault, PageHead, Panel, Progress } from '../parts/surfaces.ts';
+import { Empty, Loading, PageHead, Panel } from '../parts/surfaces.ts';
 import { useAnswer, useEvery } from '../state/loading.ts';
 import { place, setFilters } from '../state/place.ts';
 import { accountOnlyPath } from '../state/session.ts';
@@ -40,7 +41,7 @@ const dashes = ['dash', 'dot', 'long', 'mixed', 'sparse'] as const;
 const colours = ['bad', 'warn', 'busy', 'accent', 'quiet', 'good'] as const;
 
 const columns: readonly Column<Code>[] = [
-  { key: 'code', title: 'Code', kind: 'tight', cell: ({ code }) => h('strong', null, code) },
+  tight('code', 'Code', ({ code }) => el('strong', code)),
   {
     key: 'what',
     title: 'What it means',
@@ -48,7 +49,7 @@ const columns: readonly Column<Code>[] = [
     // Of the URL only its path is taken: the description is on this host, whatever name it has elsewhere.
     cell: ({ code }) => h('a', { href: `/errors/${code}` }, `What error ${code} means, and what to do`),
   },
-  { key: 'count', title: 'Times', kind: 'number', cell: ({ count }) => writeCount(count) },
+  numbers('count', 'Times', ({ count }) => writeCount(count)),
 ];
 
 function linesOf(codes: readonly Code[]): readonly Line[] {
@@ -68,9 +69,8 @@ function ZonePanel(props: {
   return h(
     Panel,
     { title: name, note: `${writeCounted(requests, 'request')}, of which ${writeCount(failed)} failed.` },
-    h(
-      'div',
-      { class: 'stack' },
+    el(
+      'div.stack',
       times.length > 0
         ? h(Plot, {
             title: step === 1 ? 'Failures a minute' : `Failures every ${step} minutes`,
@@ -85,8 +85,8 @@ function ZonePanel(props: {
 }
 
 const quietColumns: readonly Column<Zone>[] = [
-  { key: 'zone', title: 'Zone', kind: 'wide', cell: ({ zone }) => h('strong', null, h('bdi', null, zone)) },
-  { key: 'requests', title: 'Requests', kind: 'number', cell: ({ requests }) => writeCount(requests) },
+  { key: 'zone', title: 'Zone', kind: 'wide', cell: ({ zone }) => el('strong', el('bdi', zone)) },
+  numbers('requests', 'Requests', ({ requests }) => writeCount(requests)),
 ];
 
 /** The zones of which there is nothing to tell but how many requests came. */
@@ -103,12 +103,11 @@ function QuietZones({ zones }: { readonly zones: readonly Zone[] }): JSX.Element
 export function EdgePage(): JSX.Element {
   const { minutes = '60' } = readFilters(place.value.search, ['minutes']);
   const loaded = useAnswer<Failures>(accountOnlyPath(`/edge/failures?minutes=${encodeURIComponent(minutes)}`));
-  const { value, isLoading, refresh } = loaded;
+  const { value, refresh } = loaded;
   useEvery(10_000, refresh);
   const times = (value?.at ?? []).map((time) => Date.parse(time));
-  return h(
+  return el(
     'div',
-    null,
     h(
       PageHead,
       {
@@ -126,8 +125,8 @@ export function EdgePage(): JSX.Element {
         onChoose: (chosen) => setFilters({ minutes: chosen === '60' ? undefined : chosen }),
       }),
     ),
-    h(LoadFault, { loaded }),
-    isLoading && !value ? h(Progress, { what: 'Loading zones' }) : null,
+    h(Loading, { loaded, what: 'Loading zones' }),
+
     value?.zones.length === 0
       ? h(
           Empty,

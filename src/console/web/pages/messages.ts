@@ -3,8 +3,9 @@
 import { h, type JSX } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Button, Select } from '../parts/controls.ts';
+import { el } from '../parts/element.ts';
 import { FilterChips, SearchBox } from '../parts/filter-bar.ts';
-import { type Column, ListEnd, Table } from '../parts/list.ts';
+import { type Column, ListEnd, Table, tight } from '../parts/list.ts';
 import { ButtonLink, ClearFilters, Empty, Notes, PageHead } from '../parts/surfaces.ts';
 import { Foreign, State, Time } from '../parts/text.ts';
 import { outcomeChoices, stateWords } from '../parts/words.ts';
@@ -26,11 +27,10 @@ const mostGlowing = 10;
 const noneWaiting: Waiting<JournalRow> = { rows: [], count: 0 };
 
 function people({ sender, recipients, recipient_count: count, damaged }: JournalRow): JSX.Element {
-  if (damaged === true) return h('span', { class: 'sub' }, 'what was kept of it cannot be read');
+  if (damaged === true) return el('span.sub', 'what was kept of it cannot be read');
   const others = count - 1;
-  return h(
-    'span',
-    { class: 'sub' },
+  return el(
+    'span.sub',
     sender ? h(Foreign, { text: sender, most: 80, brief: true }) : 'no sender',
     ' → ',
     h(Foreign, { text: recipients[0] ?? 'nobody', most: 80, brief: true }),
@@ -39,7 +39,7 @@ function people({ sender, recipients, recipient_count: count, damaged }: Journal
 }
 
 const columns: readonly Column<JournalRow>[] = [
-  { key: 'outcome', title: 'Outcome', kind: 'tight', cell: ({ outcome }) => h(State, { state: outcome }) },
+  tight('outcome', 'Outcome', ({ outcome }) => h(State, { state: outcome })),
   {
     key: 'message',
     title: 'Message',
@@ -50,7 +50,7 @@ const columns: readonly Column<JournalRow>[] = [
         { key: 'subject', class: 'row-link one-line', href: linkTo('/messages/:id', { id: row.id }) },
         row.subject
           ? h(Foreign, { text: row.subject, most: 140, brief: true })
-          : h('span', { class: 'soft' }, row.damaged === true ? 'Damaged in the database' : 'No subject kept'),
+          : el('span.soft', row.damaged === true ? 'Damaged in the database' : 'No subject kept'),
       ),
       h('span', { key: 'people' }, people(row)),
     ],
@@ -62,15 +62,14 @@ const columns: readonly Column<JournalRow>[] = [
     cell: ({ codes, fields }) =>
       codes.length === 0
         ? null
-        : h(
-            'span',
-            { class: 'chips' },
+        : el(
+            'span.chips',
             fields
               .slice(0, 3)
               .map((field) =>
                 h('span', { class: 'chip', key: field }, h(Foreign, { text: field, most: 40, brief: true })),
               ),
-            h('span', { class: 'sub' }, codes[0], codes.length > 1 ? ` and ${codes.length - 1} more` : null),
+            el('span.sub', codes[0], codes.length > 1 ? ` and ${codes.length - 1} more` : null),
           ),
   },
   {
@@ -81,13 +80,13 @@ const columns: readonly Column<JournalRow>[] = [
       h(
         'span',
         { key: 'credential' },
-        isEveryAccount.value ? h('bdi', null, `${account} / `) : null,
-        h('bdi', null, credential ?? '–'),
+        isEveryAccount.value ? el('bdi', `${account} / `) : null,
+        el('bdi', credential ?? '–'),
       ),
       h(
         'span',
         { key: 'client', class: 'sub' },
-        mailer ? h(Foreign, { text: mailer, most: 40, brief: true }) : h('bdi', null, client),
+        mailer ? h(Foreign, { text: mailer, most: 40, brief: true }) : el('bdi', client),
       ),
     ],
   },
@@ -97,13 +96,11 @@ const columns: readonly Column<JournalRow>[] = [
 const labels = { credential: 'Credential', client: 'Client', code: 'Code', field: 'Header', until: 'Before' } as const;
 
 function More({ filters }: { readonly filters: Readonly<Partial<Record<keyof typeof labels, string>>> }): JSX.Element {
-  return h(
-    'details',
-    { class: 'more-filters' },
-    h('summary', null, 'More filters'),
-    h(
-      'div',
-      { class: 'filters' },
+  return el(
+    'details.more-filters',
+    el('summary', 'More filters'),
+    el(
+      'div.filters',
       (['credential', 'client', 'code', 'field'] as const).map((name) =>
         h(SearchBox, {
           ...{ key: name, class: 'field', label: labels[name], value: filters[name] },
@@ -132,14 +129,14 @@ function NothingThere({ isFiltered, notes }: NothingProps): JSX.Element {
     return h(
       Empty,
       { title: 'No message fits these filters', icon: 'search' },
-      h('p', null, 'A search looks for words in subjects and addresses, for a Message-ID, or for the id of a message.'),
+      el('p', 'A search looks for words in subjects and addresses, for a Message-ID, or for the id of a message.'),
       h(ClearFilters, { names: journalFilters }),
     );
   }
   return h(
     Empty,
     { title: 'No message has come yet' },
-    h('p', null, 'Send one by SMTP or HTTP, and it appears here as soon as the answer is given. Refused ones too.'),
+    el('p', 'Send one by SMTP or HTTP, and it appears here as soon as the answer is given. Refused ones too.'),
     h(ButtonLink, { to: '/try', icon: 'try' }, 'Try a message'),
   );
 }
@@ -191,9 +188,8 @@ export function MessagesPage(): JSX.Element {
   };
   const isEmpty = pages.rows.length === 0 && !pages.isLoading && !pages.problem;
   const last = pages.rows.at(-1);
-  return h(
+  return el(
     'div',
-    null,
     h(
       PageHead,
       { title: 'Messages', lead: 'What was handed in, accepted or refused, the newest first.' },
@@ -211,9 +207,8 @@ export function MessagesPage(): JSX.Element {
           )
         : h(Button, { icon: 'play', onPress: () => setFilters({ until: undefined }) }, 'To the newest'),
     ),
-    h(
-      'div',
-      { class: 'filters' },
+    el(
+      'div.filters',
       h(SearchBox, {
         label: 'Search',
         value: filters.q,
@@ -242,9 +237,8 @@ export function MessagesPage(): JSX.Element {
     h(More, { filters }),
     h(FilterChips, { filters, labels, times: ['until'] }),
     waiting.count > 0
-      ? h(
-          'div',
-          { class: 'fresh-bar' },
+      ? el(
+          'div.fresh-bar',
           h(Button, { kind: 'main', icon: 'arrow', onPress: showWaiting }, writeCounted(waiting.count, 'new message')),
         )
       : null,

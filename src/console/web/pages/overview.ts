@@ -2,10 +2,11 @@
 
 import { h, type JSX } from 'preact';
 import { Select } from '../parts/controls.ts';
+import { el } from '../parts/element.ts';
 import { Icon } from '../parts/icon.ts';
-import { type Column, Table } from '../parts/list.ts';
+import { type Column, numbers, Table, tight } from '../parts/list.ts';
 import { Plot } from '../parts/plot.ts';
-import { ButtonLink, Empty, LoadFault, PageHead, Panel, Progress } from '../parts/surfaces.ts';
+import { ButtonLink, Empty, Loading, PageHead, Panel } from '../parts/surfaces.ts';
 import { Foreign, State, Time } from '../parts/text.ts';
 import { type StateWords, stateWords } from '../parts/words.ts';
 import { useAnswer, useEvery } from '../state/loading.ts';
@@ -28,25 +29,18 @@ function Figure({
   readonly count: JSX.Element | string;
   readonly href: string;
 }): JSX.Element {
-  return h(
-    'div',
-    { class: 'figure' },
-    h(
-      'dt',
-      null,
-      h('span', { class: `ink-${words.tone}` }, h(Icon, { name: words.icon })),
-      h('a', { href }, words.word),
-    ),
-    h('dd', null, count),
+  return el(
+    'div.figure',
+    el('dt', h('span', { class: `ink-${words.tone}` }, h(Icon, { name: words.icon })), h('a', { href }, words.word)),
+    el('dd', count),
   );
 }
 
 function Figures({ overview, minutes }: { readonly overview: Overview; readonly minutes: string }): JSX.Element {
   const { totals, queue } = overview;
   const span = { '60': '1h', '360': '6h', '1440': '24h' }[minutes];
-  return h(
-    'dl',
-    { class: 'figures' },
+  return el(
+    'dl.figures',
     counted.map((name) =>
       h(Figure, {
         key: name,
@@ -57,12 +51,11 @@ function Figures({ overview, minutes }: { readonly overview: Overview; readonly 
     ),
     h(Figure, {
       words: { word: 'In the queue', tone: 'quiet', icon: 'queue' },
-      count: h(
+      count: el(
         'span',
-        null,
         writeCount(queue.recipients),
         ' ',
-        queue.oldest_at ? h('small', null, 'oldest ', h(Time, { at: queue.oldest_at, style: 'ago' })) : null,
+        queue.oldest_at ? el('small', 'oldest ', h(Time, { at: queue.oldest_at, style: 'ago' })) : null,
       ),
       href: linkTo('/queue'),
     }),
@@ -75,9 +68,8 @@ function Plots({ overview }: { readonly overview: Overview }): JSX.Element {
   const times = series.map(({ at }) => Date.parse(at));
   const ms = (name: 'latency_p50_ms' | 'latency_p99_ms'): (number | null)[] =>
     series.map((minute) => minute[name] ?? null);
-  return h(
-    'div',
-    { class: 'grid-2' },
+  return el(
+    'div.grid-2',
     h(Plot, {
       ...{ title: `Messages ${each}`, times, write: writeCount },
       lines: [
@@ -118,12 +110,12 @@ function Plots({ overview }: { readonly overview: Overview }): JSX.Element {
 }
 
 const routeColumns: readonly Column<OverviewRoute>[] = [
-  { key: 'state', title: 'State', kind: 'tight', cell: ({ state }) => h(State, { state }) },
-  { key: 'name', title: 'Route', kind: 'wide', cell: ({ name }) => h('strong', null, h('bdi', null, name)) },
-  { key: 'delivered', title: 'Delivered', kind: 'number', cell: ({ delivered }) => writeCount(delivered) },
-  { key: 'deferred', title: 'Deferred', kind: 'number', cell: ({ deferred }) => writeCount(deferred) },
-  { key: 'failed', title: 'Failed', kind: 'number', cell: ({ failed }) => writeCount(failed) },
-  { key: 'connections', title: 'Connections', kind: 'number', cell: ({ connections }) => writeCount(connections) },
+  tight('state', 'State', ({ state }) => h(State, { state })),
+  { key: 'name', title: 'Route', kind: 'wide', cell: ({ name }) => el('strong', el('bdi', name)) },
+  numbers('delivered', 'Delivered', ({ delivered }) => writeCount(delivered)),
+  numbers('deferred', 'Deferred', ({ deferred }) => writeCount(deferred)),
+  numbers('failed', 'Failed', ({ failed }) => writeCount(failed)),
+  numbers('connections', 'Connections', ({ connections }) => writeCount(connections)),
 ];
 
 function Reasons({ reasons }: { readonly reasons: Overview['reasons'] }): JSX.Element {
@@ -134,9 +126,8 @@ function Reasons({ reasons }: { readonly reasons: Overview['reasons'] }): JSX.El
       { title: 'Nothing was refused', icon: 'check' },
       'Everything that was handed in during this time was accepted.',
     );
-  return h(
-    'ul',
-    { class: 'bar-list card' },
+  return el(
+    'ul.bar-list.card',
     reasons.map(({ code, field, count }) =>
       h(
         'li',
@@ -145,9 +136,9 @@ function Reasons({ reasons }: { readonly reasons: Overview['reasons'] }): JSX.El
           'a',
           { href: linkTo('/messages', {}, { outcome: 'refused', code, field: field ?? undefined }) },
           field ? h(Foreign, { text: field, most: 60, brief: true }) : 'The message as a whole',
-          h('span', { class: 'soft' }, ` ${code}`),
+          el('span.soft', ` ${code}`),
         ),
-        h('b', null, writeCount(count)),
+        el('b', writeCount(count)),
         h('meter', { min: 0, max: most, value: count, 'aria-hidden': 'true' }),
       ),
     ),
@@ -162,11 +153,10 @@ function isQuiet({ totals, queue, reasons }: Overview): boolean {
 export function OverviewPage(): JSX.Element {
   const { minutes = '60' } = readFilters(place.value.search, ['minutes']);
   const loaded = useAnswer<Overview>(accountPath(`/email/sending/overview?minutes=${encodeURIComponent(minutes)}`));
-  const { value, isLoading, refresh } = loaded;
+  const { value, refresh } = loaded;
   useEvery(10_000, refresh);
-  return h(
+  return el(
     'div',
-    null,
     h(
       PageHead,
       { title: 'Overview', lead: 'How mail goes at the moment. It moves on by itself.' },
@@ -177,26 +167,24 @@ export function OverviewPage(): JSX.Element {
         onChoose: (chosen) => setFilters({ minutes: chosen === '60' ? undefined : chosen }),
       }),
     ),
-    h(LoadFault, { loaded }),
-    isLoading && !value ? h(Progress, { what: 'Loading figures' }) : null,
+    h(Loading, { loaded, what: 'Loading figures' }),
+
     value ? h(Figures, { overview: value, minutes }) : null,
     value && isQuiet(value)
-      ? h(
-          'div',
-          { class: 'panel' },
+      ? el(
+          'div.panel',
           h(
             Empty,
             { title: 'No mail in this time', icon: 'overview' },
-            h('p', null, 'Hand in a message by SMTP or HTTP, or try one here without sending it.'),
+            el('p', 'Hand in a message by SMTP or HTTP, or try one here without sending it.'),
             h(ButtonLink, { to: '/try', icon: 'try' }, 'Try a message'),
           ),
         )
       : null,
     value && !isQuiet(value) ? h(Plots, { overview: value }) : null,
     value
-      ? h(
-          'div',
-          { class: 'grid-2' },
+      ? el(
+          'div.grid-2',
           h(
             Panel,
             {

@@ -1,9 +1,10 @@
 // The proxy applications: their state, where they listen, what goes through them.
 
 import { h, type JSX } from 'preact';
-import { type Column, Table } from '../parts/list.ts';
+import { el } from '../parts/element.ts';
+import { type Column, numbers, Table, tight } from '../parts/list.ts';
 import { Plot } from '../parts/plot.ts';
-import { Empty, LoadFault, PageHead, Panel, Progress } from '../parts/surfaces.ts';
+import { Empty, Loading, PageHead, Panel } from '../parts/surfaces.ts';
 import { Foreign, State } from '../parts/text.ts';
 import { useAnswer, useEvery } from '../state/loading.ts';
 import { type Sample, useSamples } from '../state/samples.ts';
@@ -26,12 +27,7 @@ interface Application {
 const notRunning = { word: 'Not running', tone: 'bad', icon: 'warning' } as const;
 
 const columns: readonly Column<Application>[] = [
-  {
-    key: 'state',
-    title: 'State',
-    kind: 'tight',
-    cell: ({ state }) => h(State, { state, ...(state === 'failed' ? { words: notRunning } : {}) }),
-  },
+  tight('state', 'State', ({ state }) => h(State, { state, ...(state === 'failed' ? { words: notRunning } : {}) })),
   {
     key: 'name',
     title: 'Application',
@@ -47,25 +43,10 @@ const columns: readonly Column<Application>[] = [
       reason ? h('span', { key: 'reason', class: 'sub' }, h(Foreign, { text: reason })) : null,
     ],
   },
-  { key: 'open', title: 'Open', kind: 'number', cell: ({ counters }) => writeCount(counters.open) },
-  {
-    key: 'all',
-    title: 'Since the start',
-    kind: 'number',
-    cell: ({ counters }) => writeCount(counters.connections),
-  },
-  {
-    key: 'in',
-    title: 'From clients',
-    kind: 'number',
-    cell: ({ counters }) => writeOctets(counters.bytes_from_clients),
-  },
-  {
-    key: 'out',
-    title: 'From origins',
-    kind: 'number',
-    cell: ({ counters }) => writeOctets(counters.bytes_from_origins),
-  },
+  numbers('open', 'Open', ({ counters }) => writeCount(counters.open)),
+  numbers('all', 'Since the start', ({ counters }) => writeCount(counters.connections)),
+  numbers('in', 'From clients', ({ counters }) => writeOctets(counters.bytes_from_clients)),
+  numbers('out', 'From origins', ({ counters }) => writeOctets(counters.bytes_from_origins)),
 ];
 
 /** What goes through all applications together. */
@@ -94,26 +75,24 @@ function rates(samples: readonly Sample<Traffic>[]): readonly (number | null)[] 
 /** The page. */
 export function ProxyPage(): JSX.Element {
   const loaded = useAnswer<readonly Application[]>(accountOnlyPath('/proxy/traffic'));
-  const { value, isLoading, refresh } = loaded;
+  const { value, refresh } = loaded;
   const samples = useSamples(value, sumUp);
   useEvery(everyMs, refresh);
   const times = samples.map(({ at }) => at);
-  return h(
+  return el(
     'div',
-    null,
     h(PageHead, {
       title: 'Proxy',
       lead: 'Applications that forward TCP and UDP ports, and what goes through them now.',
     }),
-    h(LoadFault, { loaded }),
-    isLoading && !value ? h(Progress, { what: 'Loading applications' }) : null,
+    h(Loading, { loaded, what: 'Loading applications' }),
+
     value?.length === 0
       ? h(
           Empty,
           { title: 'There is no application', icon: 'proxy' },
-          h(
+          el(
             'p',
-            null,
             'Make one by the HTTP interface; ',
             h('a', { href: '/docs#createProxyApplication' }, 'its reference'),
             ' has examples to copy.',
@@ -127,9 +106,8 @@ export function ProxyPage(): JSX.Element {
       ? h(
           Panel,
           { title: 'While this page is open' },
-          h(
-            'div',
-            { class: 'grid-2 flush' },
+          el(
+            'div.grid-2.flush',
             h(Plot, {
               title: 'Open connections',
               times,

@@ -3,7 +3,8 @@
 import { h, type JSX } from 'preact';
 import { Select } from '../parts/controls.ts';
 import { CureBox } from '../parts/cure.ts';
-import { ButtonLink, Empty, LoadFault, Notes, PageHead, Progress } from '../parts/surfaces.ts';
+import { el } from '../parts/element.ts';
+import { ButtonLink, Empty, Loading, Notes, PageHead } from '../parts/surfaces.ts';
 import { Foreign, State, Time } from '../parts/text.ts';
 import { type Answer, ask } from '../state/api.ts';
 import { useEvery, useLoaded } from '../state/loading.ts';
@@ -24,52 +25,36 @@ function Group({ group, span }: { readonly group: RefusalGroup; readonly span: s
       credential: credential ?? undefined,
     },
   );
-  return h(
-    'article',
-    { class: 'group' },
-    h(
-      'div',
-      { class: 'group-head' },
-      h(
+  return el(
+    'article.group',
+    el(
+      'div.group-head',
+      el(
         'div',
-        null,
-        h(
-          'h2',
-          null,
-          h(Foreign, { text: field ?? 'The message as a whole', most: 100 }),
-          h('code', { class: 'soft' }, code),
-        ),
-        h(
-          'p',
-          { class: 'soft' },
+        el('h2', h(Foreign, { text: field ?? 'The message as a whole', most: 100 }), el('code.soft', code)),
+        el(
+          'p.soft',
           isEveryAccount.value && account ? [h('bdi', { key: 'account' }, account), ' / '] : null,
-          h('bdi', null, credential ?? 'without a credential'),
+          el('bdi', credential ?? 'without a credential'),
           mailer ? [', ', h(Foreign, { key: 'mailer', text: mailer, most: 80 })] : null,
         ),
       ),
-      h(
-        'p',
-        { class: 'group-count' },
-        h('b', null, writeCount(count)),
-        h('span', { class: 'soft' }, count === 1 ? 'message' : 'messages'),
-      ),
+      el('p.group-count', el('b', writeCount(count)), el('span.soft', count === 1 ? 'message' : 'messages')),
     ),
-    group.message ? h('p', { class: 'group-message' }, h(Foreign, { text: group.message })) : null,
+    group.message ? el('p.group-message', h(Foreign, { text: group.message })) : null,
     group.cured === true
-      ? h(
-          'p',
-          { class: 'group-message' },
+      ? el(
+          'p.group-message',
           h(State, { state: 'ok', words: { word: 'Cured', tone: 'good', icon: 'check' } }),
           ' The configuration in force has the cure: what comes now passes.',
         )
       : cure
         ? h(CureBox, { cure })
         : null,
-    h(
-      'div',
-      { class: 'group-foot' },
-      h('span', null, 'Last ', h(Time, { at: last, style: 'ago' })),
-      h('span', null, 'First ', h(Time, { at: first })),
+    el(
+      'div.group-foot',
+      el('span', 'Last ', h(Time, { at: last, style: 'ago' })),
+      el('span', 'First ', h(Time, { at: first })),
       h('a', { href: messages }, count === 1 ? 'Show it' : `Show all ${writeCount(count)}`),
       example ? h('a', { href: linkTo('/messages/:id', { id: example }) }, 'Newest example') : null,
     ),
@@ -84,13 +69,12 @@ export function RefusalsPage(): JSX.Element {
     accountPath(`/email/sending/refusals${since === undefined ? '' : `?since=${encodeURIComponent(since)}`}`),
     async (path, signal) => await ask(path, { signal }),
   );
-  const { value: answer, isLoading, refresh } = loaded;
+  const { value: answer, refresh } = loaded;
   const value = answer?.result;
   useEvery(10_000, refresh);
   const all = value?.reduce((sum, { count }) => sum + count, 0) ?? 0;
-  return h(
+  return el(
     'div',
-    null,
     h(
       PageHead,
       {
@@ -104,21 +88,20 @@ export function RefusalsPage(): JSX.Element {
         onChoose: (chosen) => setFilters({ span: chosen === '7d' ? undefined : chosen }),
       }),
     ),
-    h(LoadFault, { loaded }),
+    h(Loading, { loaded, what: 'Counting refusals' }),
     h(Notes, { notes: answer?.notes ?? [] }),
-    isLoading && !value ? h(Progress, { what: 'Counting refusals' }) : null,
+
     value?.length === 0
       ? h(
           Empty,
           { title: 'Nothing was refused', icon: 'check' },
-          h('p', null, 'Everything that was handed in during this time was accepted.'),
+          el('p', 'Everything that was handed in during this time was accepted.'),
           h(ButtonLink, { to: '/messages', icon: 'messages' }, 'Look at the messages'),
         )
       : null,
     value && value.length > 0
-      ? h(
-          'p',
-          { class: 'soft' },
+      ? el(
+          'p.soft',
           `${writeCounted(all, 'reason')} in ${writeCounted(value.length, 'group')}, the most frequent first. A message with several faults counts in several groups.`,
         )
       : null,

@@ -2,7 +2,8 @@
 
 import { h, type JSX } from 'preact';
 import { CopyButton } from '../parts/controls.ts';
-import { Facts, LoadFault, PageHead, Panel, Progress } from '../parts/surfaces.ts';
+import { el } from '../parts/element.ts';
+import { Facts, Loading, PageHead, Panel } from '../parts/surfaces.ts';
 import { Foreign, State, Time } from '../parts/text.ts';
 import type { StateWords } from '../parts/words.ts';
 import { useAnswer, useEvery } from '../state/loading.ts';
@@ -31,14 +32,13 @@ function Reload({ reload }: { readonly reload: NonNullable<Settings['last_reload
   const words: StateWords = reload.ok
     ? { word: 'Taken', tone: 'good', icon: 'check' }
     : { word: 'Refused', tone: 'bad', icon: 'box' };
-  return h(
+  return el(
     'span',
-    null,
     h(Time, { at: reload.at }),
     ' ',
     h(State, { state: '', words }),
     ' ',
-    whys[reload.why] ?? h('bdi', null, reload.why),
+    whys[reload.why] ?? el('bdi', reload.why),
   );
 }
 
@@ -59,23 +59,22 @@ function Lines(props: {
 /** The page. */
 export function SettingsPage(): JSX.Element {
   const loaded = useAnswer<Settings>('/client/v4/settings');
-  const { value, isLoading } = loaded;
+  const { value } = loaded;
   // Whoever has just reloaded by command sees here what came of it.
   useEvery(5000, loaded.refresh);
   const text = value ? JSON.stringify(value.config, null, 2) : '';
-  return h(
+  return el(
     'div',
-    null,
     h(PageHead, {
       title: 'Settings',
       lead: 'What the gateway runs with now: the file, the environment and the defaults together. Secrets are left out.',
     }),
-    h(LoadFault, { loaded }),
-    isLoading && !value ? h(Progress, { what: 'Loading the configuration' }) : null,
+    h(Loading, { loaded, what: 'Loading the configuration' }),
+
     value
       ? h(Facts, {
           items: [
-            ['File', h('code', null, h(Foreign, { text: value.file }))],
+            ['File', el('code', h(Foreign, { text: value.file }))],
             ['Mode', value.mode],
             ['In force since', h(Time, { at: value.loaded_at })],
             ['Last reload', value.last_reload ? h(Reload, { reload: value.last_reload }) : 'none since the start'],

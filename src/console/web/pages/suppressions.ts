@@ -4,8 +4,9 @@ import { h, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { Button, Field, Select } from '../parts/controls.ts';
 import { Confirm, FormDialog } from '../parts/dialog.ts';
+import { el } from '../parts/element.ts';
 import { SearchBox } from '../parts/filter-bar.ts';
-import { type Column, ListEnd, Table } from '../parts/list.ts';
+import { type Column, ListEnd, Table, tight } from '../parts/list.ts';
 import { Empty, PageHead } from '../parts/surfaces.ts';
 import { Foreign, Time } from '../parts/text.ts';
 import { ask } from '../state/api.ts';
@@ -76,13 +77,8 @@ const columns: readonly Column<Suppression>[] = [
     ],
   },
   { key: 'reason', title: 'Reason', cell: ({ reason }) => reasons[reason] ?? reason },
-  { key: 'since', title: 'Since', kind: 'tight', cell: ({ created_at }) => h(Time, { at: created_at }) },
-  {
-    key: 'until',
-    title: 'Until',
-    kind: 'tight',
-    cell: ({ expires_at }) => (expires_at ? h(Time, { at: expires_at }) : h('span', { class: 'soft' }, 'removed')),
-  },
+  tight('since', 'Since', ({ created_at }) => h(Time, { at: created_at })),
+  tight('until', 'Until', ({ expires_at }) => (expires_at ? h(Time, { at: expires_at }) : el('span.soft', 'removed'))),
 ];
 
 /** The page. */
@@ -100,16 +96,11 @@ export function SuppressionsPage(): JSX.Element {
   const actions: Column<Suppression> = {
     ...{ key: 'actions', title: 'Actions', isTitleHidden: true, kind: 'tight' },
     cell: (row) =>
-      h(
-        'div',
-        { class: 'row-actions' },
-        h(Button, { onPress: () => setLeaving(row), label: `Remove ${row.address}` }, 'Remove'),
-      ),
+      el('div.row-actions', h(Button, { onPress: () => setLeaving(row), label: `Remove ${row.address}` }, 'Remove')),
   };
   const isEmpty = pages.rows.length === 0 && !pages.isLoading && !pages.problem;
-  return h(
+  return el(
     'div',
-    null,
     h(
       PageHead,
       {
@@ -120,9 +111,8 @@ export function SuppressionsPage(): JSX.Element {
         ? h(Button, { kind: 'main', icon: 'plus', onPress: () => setAdding(true) }, 'Add an address')
         : null,
     ),
-    h(
-      'div',
-      { class: 'filters' },
+    el(
+      'div.filters',
       h(SearchBox, { label: 'Search addresses', value: q, onSearch: (text) => setFilters({ q: text }) }),
     ),
     isEmpty
@@ -150,7 +140,7 @@ export function SuppressionsPage(): JSX.Element {
             onConfirm: () => remove(leaving),
             onClose: () => setLeaving(undefined),
           },
-          h('p', null, h('bdi', null, leaving.address), ' may get mail again from now on.'),
+          el('p', el('bdi', leaving.address), ' may get mail again from now on.'),
         )
       : null,
   );

@@ -2,10 +2,11 @@
 
 import { h, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { Button, Checkbox, CopyButton, Field, Select } from '../parts/controls.ts';
-import { Confirm, Dialog, FormDialog } from '../parts/dialog.ts';
-import { type Column, Table } from '../parts/list.ts';
-import { Empty, LoadFault, PageHead, Progress } from '../parts/surfaces.ts';
+import { Button, Checkbox, Field, Select } from '../parts/controls.ts';
+import { Confirm, FormDialog, ShownOnce } from '../parts/dialog.ts';
+import { el } from '../parts/element.ts';
+import { type Column, Table, tight } from '../parts/list.ts';
+import { Empty, Loading, PageHead } from '../parts/surfaces.ts';
 import { Foreign, State, Time } from '../parts/text.ts';
 import { ask } from '../state/api.ts';
 import { useAnswer } from '../state/loading.ts';
@@ -41,26 +42,6 @@ function stateOf(token: Token): string {
   return token.live ? 'active' : 'expired';
 }
 
-/** A token that was just made, which is shown this once. */
-function Made({ token, onClose }: { readonly token: Token; readonly onClose: () => void }): JSX.Element {
-  const text = token.token ?? '';
-  return h(
-    Dialog,
-    { title: 'The token is made', onClose },
-    h(
-      'div',
-      { class: 'dialog-text' },
-      h(
-        'p',
-        null,
-        'Copy it now: it is shown this once. Programs show it as password of SMTP (user name api_token) or as bearer token of HTTP.',
-      ),
-      h('div', { class: 'secret' }, h('code', null, text), h(CopyButton, { text, label: 'Copy the token' })),
-    ),
-    h('div', { class: 'dialog-actions' }, h(Button, { kind: 'main', onPress: onClose }, 'I have copied it')),
-  );
-}
-
 function MakeDialog(props: {
   readonly credentials: readonly string[];
   readonly onClose: () => void;
@@ -93,13 +74,11 @@ function MakeDialog(props: {
     }),
     h(Field, { label: 'What it is for (optional)', value: label, onInput: setLabel }),
     h(Select, { label: 'How long', value: days, choices: ends, onChoose: setDays }),
-    h(
+    el(
       'fieldset',
-      null,
-      h('legend', null, 'What it may do; nothing chosen: all that its credential may'),
-      h(
-        'div',
-        { class: 'checks' },
+      el('legend', 'What it may do; nothing chosen: all that its credential may'),
+      el(
+        'div.checks',
         Object.entries(scopes).map(([scope, meaning]) =>
           h(Checkbox, {
             key: scope,
@@ -122,36 +101,23 @@ const columns: readonly Column<Token>[] = [
       h(
         'strong',
         { key: 'label' },
-        label === '' ? h('bdi', null, credential) : h(Foreign, { text: label, most: 80, brief: true }),
+        label === '' ? el('bdi', credential) : h(Foreign, { text: label, most: 80, brief: true }),
       ),
-      h(
-        'span',
-        { class: 'sub', key: 'end' },
-        'credential ',
-        h('bdi', null, credential),
-        ', ends in ',
-        h('code', null, end),
-      ),
+      h('span', { class: 'sub', key: 'end' }, 'credential ', el('bdi', credential), ', ends in ', el('code', end)),
     ],
   },
-  { key: 'state', title: 'State', kind: 'tight', cell: (token) => h(State, { state: stateOf(token) }) },
+  tight('state', 'State', (token) => h(State, { state: stateOf(token) })),
   {
     key: 'scopes',
     title: 'May',
     cell: ({ scopes: held }) =>
-      h(
-        'span',
-        { class: 'chips' },
+      el(
+        'span.chips',
         held.map((scope) => h('span', { class: 'chip', key: scope, title: scopes[scope] }, scope)),
       ),
   },
-  { key: 'made', title: 'Made', kind: 'tight', cell: ({ created_at }) => h(Time, { at: created_at }) },
-  {
-    key: 'ends',
-    title: 'Ends',
-    kind: 'tight',
-    cell: ({ expires_at }) => (expires_at ? h(Time, { at: expires_at }) : h('span', { class: 'soft' }, 'never')),
-  },
+  tight('made', 'Made', ({ created_at }) => h(Time, { at: created_at })),
+  tight('ends', 'Ends', ({ expires_at }) => (expires_at ? h(Time, { at: expires_at }) : el('span.soft', 'never'))),
 ];
 
 /** The page. */
@@ -161,7 +127,7 @@ export function TokensPage(): JSX.Element {
   const [isMaking, setMaking] = useState(false);
   const [made, setMade] = useState<Token>();
   const [leaving, setLeaving] = useState<Token>();
-  const { value: tokens, isLoading, reload } = loaded;
+  const { value: tokens, reload } = loaded;
   const revoke = async ({ id }: Token): Promise<void> => {
     await ask(accountOnlyPath(`/tokens/${id}`), { method: 'DELETE' });
     tell('The token is revoked. Programs that show it are refused from now on.');
@@ -171,9 +137,8 @@ export function TokensPage(): JSX.Element {
     ...{ key: 'actions', title: 'Actions', isTitleHidden: true, kind: 'tight' },
     cell: (token) =>
       token.live
-        ? h(
-            'div',
-            { class: 'row-actions' },
+        ? el(
+            'div.row-actions',
             h(
               Button,
               { onPress: () => setLeaving(token), label: `Revoke the token that ends in ${token.last_four}` },
@@ -182,9 +147,8 @@ export function TokensPage(): JSX.Element {
           )
         : null,
   };
-  return h(
+  return el(
     'div',
-    null,
     h(
       PageHead,
       {
@@ -193,17 +157,16 @@ export function TokensPage(): JSX.Element {
       },
       isAdmin.value ? h(Button, { kind: 'main', icon: 'plus', onPress: () => setMaking(true) }, 'Make a token') : null,
     ),
-    h(
-      'div',
-      { class: 'filters' },
+    el(
+      'div.filters',
       h(Checkbox, {
         label: 'Show those that have ended',
         checked: all !== undefined,
         onChange: (isOn) => setFilters({ all: isOn ? '1' : undefined }),
       }),
     ),
-    h(LoadFault, { loaded }),
-    isLoading && !tokens ? h(Progress, { what: 'Loading tokens' }) : null,
+    h(Loading, { loaded, what: 'Loading tokens' }),
+
     tokens?.length === 0
       ? h(
           Empty,
@@ -229,7 +192,16 @@ export function TokensPage(): JSX.Element {
           },
         })
       : null,
-    made ? h(Made, { token: made, onClose: () => setMade(undefined) }) : null,
+    made
+      ? h(
+          ShownOnce,
+          {
+            ...{ title: 'The token is made', text: made.token ?? '', what: 'the token' },
+            onClose: () => setMade(undefined),
+          },
+          'Copy it now: it is shown this once. Programs show it as password of SMTP (user name api_token) or as bearer token of HTTP.',
+        )
+      : null,
     leaving
       ? h(
           Confirm,
@@ -238,13 +210,12 @@ export function TokensPage(): JSX.Element {
             onConfirm: () => revoke(leaving),
             onClose: () => setLeaving(undefined),
           },
-          h(
+          el(
             'p',
-            null,
             'Programs that show the token of ',
-            h('bdi', null, leaving.credential),
+            el('bdi', leaving.credential),
             ' that ends in ',
-            h('code', null, leaving.last_four),
+            el('code', leaving.last_four),
             ' are refused from then on. It cannot be taken back.',
           ),
         )

@@ -4,6 +4,7 @@ import { h, type JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { Button, Field } from '../parts/controls.ts';
 import { Confirm } from '../parts/dialog.ts';
+import { el } from '../parts/element.ts';
 import { Empty, Fault, openTab, PageHead, Panel, Progress, Tabs } from '../parts/surfaces.ts';
 import { Foreign, State } from '../parts/text.ts';
 import { Reasons, VerdictTable } from '../parts/verdicts.ts';
@@ -96,9 +97,8 @@ function DropField(props: {
         read(picker.current?.files?.[0]).catch(reportError);
       },
     }),
-    h(
-      'p',
-      { class: 'actions drop-actions' },
+    el(
+      'p.actions.drop-actions',
       h(Button, { onPress: () => picker.current?.click() }, 'Choose a file'),
       props.value === '' ? null : h(Button, { onPress: () => props.onInput('') }, 'Empty the field'),
     ),
@@ -108,9 +108,8 @@ function DropField(props: {
 function Verdict({ value }: { readonly value: Rehearsal }): JSX.Element {
   const { valid, errors, verdicts, sent } = value;
   const reasons = errors.map(reasonOf);
-  return h(
+  return el(
     'div',
-    null,
     h(
       'p',
       { class: 'verdict-line', role: 'status' },
@@ -163,9 +162,8 @@ export function TryPage(): JSX.Element {
     });
     tell(`It is accepted as ${result.message_id}.`);
   };
-  return h(
+  return el(
     'div',
-    null,
     h(
       PageHead,
       {
@@ -186,16 +184,13 @@ export function TryPage(): JSX.Element {
         : null,
     ),
     h(Tabs, { tabs, label: 'What to try' }),
-    h(
-      'div',
-      { class: 'try' },
-      h(
-        'div',
-        { class: 'try-form' },
+    el(
+      'div.try',
+      el(
+        'div.try-form',
         form === 'message'
-          ? h(
-              'div',
-              { class: 'try-row' },
+          ? el(
+              'div.try-row',
               h(Field, {
                 label: 'MAIL FROM (optional)',
                 value: from,
@@ -220,9 +215,8 @@ export function TryPage(): JSX.Element {
               : 'JSON, as of POST .../email/sending/send.',
         }),
         text === ''
-          ? h(
+          ? el(
               'p',
-              null,
               h(
                 Button,
                 { icon: 'try', onPress: () => change(form === 'message' ? sampleMessage : sampleRequest) },
@@ -242,7 +236,7 @@ export function TryPage(): JSX.Element {
                 { title: 'Nothing to judge yet', icon: 'try' },
                 'The verdict on each header stands here, with the message as it would leave.',
               )
-            : h('p', { class: 'fault' }, attempt.fault),
+            : el('p.fault', attempt.fault),
         problem ? h(Fault, { problem }) : null,
         isLoading && !value ? h(Progress, { what: 'Judging' }) : null,
         value ? h(Verdict, { value }) : null,
@@ -252,7 +246,7 @@ export function TryPage(): JSX.Element {
       ? h(
           Confirm,
           { title: 'Send this message?', action: 'Send 1 message', onConfirm: send, onClose: () => setSending(false) },
-          h('p', null, 'It is handed in as a program would hand it in, and goes to its recipients.'),
+          el('p', 'It is handed in as a program would hand it in, and goes to its recipients.'),
         )
       : null,
   );

@@ -4,7 +4,8 @@ import { h, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { Button } from '../parts/controls.ts';
 import { Confirm } from '../parts/dialog.ts';
-import { type Column, ListEnd, Table } from '../parts/list.ts';
+import { el } from '../parts/element.ts';
+import { type Column, ListEnd, numbers, Table, tight } from '../parts/list.ts';
 import { Empty, Facts, Fault, PageHead, Panel, Progress } from '../parts/surfaces.ts';
 import { Foreign, State, Time } from '../parts/text.ts';
 import { stateWords } from '../parts/words.ts';
@@ -26,7 +27,7 @@ function Result({ delivery }: { readonly delivery: WebhookDelivery }): JSX.Eleme
 
 const columns: readonly Column<WebhookDelivery>[] = [
   { key: 'at', title: 'Time', kind: 'tight when', cell: ({ at }) => h(Time, { at }) },
-  { key: 'result', title: 'Result', kind: 'tight', cell: (delivery) => h(Result, { delivery }) },
+  tight('result', 'Result', (delivery) => h(Result, { delivery })),
   {
     key: 'kind',
     title: 'Event',
@@ -41,8 +42,8 @@ const columns: readonly Column<WebhookDelivery>[] = [
       error ? h(Foreign, { key: 'error', text: error }) : null,
     ],
   },
-  { key: 'attempt', title: 'Attempt', kind: 'number', cell: ({ attempt }) => attempt },
-  { key: 'took', title: 'Took', kind: 'number', cell: ({ duration_ms: ms }) => writeDuration(ms) },
+  numbers('attempt', 'Attempt', ({ attempt }) => attempt),
+  numbers('took', 'Took', ({ duration_ms: ms }) => writeDuration(ms)),
 ];
 
 type Open = 'change' | 'remove' | 'rotate' | undefined;
@@ -75,7 +76,7 @@ function Dialogs(props: {
     return h(
       Confirm,
       { title: 'Remove 1 webhook?', action: 'Remove 1 webhook', danger: true, onConfirm: remove, onClose },
-      h('p', null, 'Its endpoint is told nothing more, and its log goes with it.'),
+      el('p', 'Its endpoint is told nothing more, and its log goes with it.'),
     );
   }
   if (open === 'rotate') {
@@ -83,7 +84,7 @@ function Dialogs(props: {
     return h(
       Confirm,
       { title: 'Replace the secret?', action: 'Replace the secret', onConfirm: rotate, onClose },
-      h('p', null, 'For a day requests are signed with both the old and the new secret.'),
+      el('p', 'For a day requests are signed with both the old and the new secret.'),
     );
   }
   return null;
@@ -100,13 +101,11 @@ export function WebhookPage({ parameters }: PageProps): JSX.Element {
     reload();
   };
   const back = { url: linkTo('/webhooks'), label: 'Webhooks' };
-  if (problem) return h('div', null, h(PageHead, { title: 'Webhook', back }), h(Fault, { problem, retry: reload }));
-  if (!webhook)
-    return h('div', null, h(PageHead, { title: 'Webhook', back }), h(Progress, { what: 'Loading the webhook' }));
+  if (problem) return el('div', h(PageHead, { title: 'Webhook', back }), h(Fault, { problem, retry: reload }));
+  if (!webhook) return el('div', h(PageHead, { title: 'Webhook', back }), h(Progress, { what: 'Loading the webhook' }));
   const isChangeable = mayEdit.value && webhook.source === 'api';
-  return h(
+  return el(
     'div',
-    null,
     h(
       PageHead,
       { title: h(Foreign, { text: webhook.url, most: 200, brief: true }), name: 'Webhook', back, lead: webhook.note },

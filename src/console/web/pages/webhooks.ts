@@ -2,10 +2,11 @@
 
 import { h, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { Button, Checkbox, CopyButton, Field } from '../parts/controls.ts';
-import { Dialog, FormDialog } from '../parts/dialog.ts';
-import { type Column, Table } from '../parts/list.ts';
-import { Empty, LoadFault, PageHead, Progress } from '../parts/surfaces.ts';
+import { Button, Checkbox, Field } from '../parts/controls.ts';
+import { FormDialog, ShownOnce } from '../parts/dialog.ts';
+import { el } from '../parts/element.ts';
+import { type Column, numbers, Table, tight } from '../parts/list.ts';
+import { Empty, Loading, PageHead } from '../parts/surfaces.ts';
 import { Foreign, State, Time } from '../parts/text.ts';
 import { offeredKinds, stateWords } from '../parts/words.ts';
 import { ask } from '../state/api.ts';
@@ -47,13 +48,11 @@ export function WebhookForm(props: {
       hint: 'It gets a signed POST for each event, and answers with a status of 200 to 299.',
     }),
     h(Field, { label: 'What it is for (optional)', value: note, onInput: setNote }),
-    h(
+    el(
       'fieldset',
-      null,
-      h('legend', null, 'What it is told of; nothing chosen: everything'),
-      h(
-        'div',
-        { class: 'checks' },
+      el('legend', 'What it is told of; nothing chosen: everything'),
+      el(
+        'div.checks',
         offeredKinds.map((kind) =>
           h(Checkbox, {
             ...{ key: kind, label: stateWords(kind).word, checked: chosen.includes(kind) },
@@ -66,29 +65,13 @@ export function WebhookForm(props: {
   );
 }
 
-/** A secret that was just made, which is shown this once. */
-export function MadeSecret({
-  webhook,
-  onClose,
-}: {
-  readonly webhook: Webhook;
-  readonly onClose: () => void;
-}): JSX.Element {
-  const text = webhook.secret ?? '';
+/** The secret of a webhook that was just made, which is shown this once. */
+export function MadeSecret(props: { readonly webhook: Webhook; readonly onClose: () => void }): JSX.Element {
+  const { webhook, onClose } = props;
   return h(
-    Dialog,
-    { title: 'Copy the secret', onClose },
-    h(
-      'div',
-      { class: 'dialog-text' },
-      h(
-        'p',
-        null,
-        'Its requests are signed with this secret, by which the endpoint knows that they are ours. It is shown this once.',
-      ),
-      h('div', { class: 'secret' }, h('code', null, text), h(CopyButton, { text, label: 'Copy the secret' })),
-    ),
-    h('div', { class: 'dialog-actions' }, h(Button, { kind: 'main', onPress: onClose }, 'I have copied it')),
+    ShownOnce,
+    { title: 'Copy the secret', text: webhook.secret ?? '', what: 'the secret', onClose },
+    'Its requests are signed with this secret, by which the endpoint knows that they are ours. It is shown this once.',
   );
 }
 
@@ -106,26 +89,21 @@ const columns: readonly Column<Webhook>[] = [
       note === '' ? null : h('span', { class: 'sub', key: 'note' }, h(Foreign, { text: note, most: 200, brief: true })),
     ],
   },
-  {
-    key: 'state',
-    title: 'State',
-    kind: 'tight',
-    cell: ({ enabled }) => h(State, { state: enabled ? 'enabled' : 'disabled' }),
-  },
+  tight('state', 'State', ({ enabled }) => h(State, { state: enabled ? 'enabled' : 'disabled' })),
   {
     key: 'kinds',
     title: 'Told of',
     cell: ({ kinds: told }) =>
       told.length === 0 ? 'everything' : told.map((kind) => stateWords(kind).word).join(', '),
   },
-  { key: 'failures', title: 'Failed in a row', kind: 'number', cell: ({ failures }) => failures },
-  { key: 'made', title: 'Made', kind: 'tight', cell: ({ created_at }) => h(Time, { at: created_at }) },
+  numbers('failures', 'Failed in a row', ({ failures }) => failures),
+  tight('made', 'Made', ({ created_at }) => h(Time, { at: created_at })),
 ];
 
 /** The page. */
 export function WebhooksPage(): JSX.Element {
   const loaded = useAnswer<readonly Webhook[]>(accountOnlyPath(webhooksPath));
-  const { value, isLoading, reload } = loaded;
+  const { value, reload } = loaded;
   const [isMaking, setMaking] = useState(false);
   const [made, setMade] = useState<Webhook>();
   const make = async (body: object): Promise<void> => {
@@ -134,9 +112,8 @@ export function WebhooksPage(): JSX.Element {
     setMade(result);
     reload();
   };
-  return h(
+  return el(
     'div',
-    null,
     h(
       PageHead,
       {
@@ -147,8 +124,8 @@ export function WebhooksPage(): JSX.Element {
         ? h(Button, { kind: 'main', icon: 'plus', onPress: () => setMaking(true) }, 'Make a webhook')
         : null,
     ),
-    h(LoadFault, { loaded }),
-    isLoading && !value ? h(Progress, { what: 'Loading webhooks' }) : null,
+    h(Loading, { loaded, what: 'Loading webhooks' }),
+
     value?.length === 0
       ? h(
           Empty,

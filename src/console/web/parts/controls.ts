@@ -3,6 +3,7 @@
 import { type ComponentChildren, h, type JSX } from 'preact';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import { tell } from '../state/notices.ts';
+import { el } from './element.ts';
 import { Icon, type IconName } from './icon.ts';
 
 /** What `Button` takes. */
@@ -101,9 +102,8 @@ export function Field(props: FieldProps): JSX.Element {
     if (props.autofocus === true) box.current?.focus();
   }, []);
   const described = [hint ? `${id}-hint` : '', fault ? `${id}-fault` : ''].filter((one) => one !== '').join(' ');
-  return h(
-    'div',
-    { class: 'field' },
+  return el(
+    'div.field',
     h('label', { htmlFor: id }, label),
     h(rows === undefined ? 'input' : 'textarea', {
       ...{ id, ref: box, value, required, spellcheck: false, autocapitalize: 'off' },
@@ -139,9 +139,8 @@ export function Select(props: {
 }): JSX.Element {
   const { label, value, choices, onChoose } = props;
   const id = useId();
-  return h(
-    'div',
-    { class: 'field' },
+  return el(
+    'div.field',
     h('label', { htmlFor: id }, label),
     h(
       'select',
@@ -172,9 +171,8 @@ export function Checkbox(props: {
   useEffect(() => {
     if (box.current) box.current.indeterminate = props.mixed ?? false;
   });
-  return h(
-    'label',
-    { class: 'check' },
+  return el(
+    'label.check',
     h('input', {
       type: 'checkbox',
       ref: box,

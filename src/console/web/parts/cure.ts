@@ -3,6 +3,7 @@
 import { h, type JSX } from 'preact';
 import type { Cure } from '../state/shapes.ts';
 import { CopyButton } from './controls.ts';
+import { el } from './element.ts';
 import { Foreign } from './text.ts';
 
 /**
@@ -17,22 +18,15 @@ export function CureBox({
   readonly isRepeated?: boolean;
 }): JSX.Element {
   const { kind, text, yaml } = cure;
-  if (isRepeated)
-    return h(
-      'div',
-      { class: 'cure' },
-      h('span', { class: 'cure-word' }, 'Cure: the same lines as above cure this too'),
-    );
-  return h(
-    'div',
-    { class: 'cure' },
-    h(
-      'div',
-      { class: 'box-head' },
-      h('span', { class: 'cure-word' }, kind === 'config' ? 'Cure: in the configuration' : 'Cure: in the program'),
+  if (isRepeated) return el('div.cure', el('span.cure-word', 'Cure: the same lines as above cure this too'));
+  return el(
+    'div.cure',
+    el(
+      'div.box-head',
+      el('span.cure-word', kind === 'config' ? 'Cure: in the configuration' : 'Cure: in the program'),
       h(CopyButton, { text: yaml ?? text, label: yaml ? 'Copy the lines' : 'Copy' }),
     ),
-    h('p', null, h(Foreign, { text })),
+    el('p', h(Foreign, { text })),
     yaml ? h('pre', { class: 'box', tabIndex: 0 }, h(Foreign, { text: yaml, lines: true, most: 4000 })) : null,
   );
 }

@@ -5,11 +5,12 @@ import { type ComponentChildren, h, type JSX } from 'preact';
 import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { isSignedOut, type Problem } from '../state/api.ts';
 import { asProblem } from '../state/loading.ts';
-import { Button } from './controls.ts';
+import { Button, CopyButton } from './controls.ts';
+import { el } from './element.ts';
 import { Fault } from './surfaces.ts';
 
 /** A dialog that is open for as long as it is drawn. */
-export function Dialog(props: {
+function Dialog(props: {
   readonly title: string;
   readonly onClose: () => void;
   readonly children?: ComponentChildren;
@@ -56,17 +57,37 @@ export function Dialog(props: {
         if (event.target === box.current) props.onClose();
       },
     },
-    h(
-      'div',
-      { class: 'dialog-body' },
-      h(
-        'div',
-        { class: 'dialog-head' },
+    el(
+      'div.dialog-body',
+      el(
+        'div.dialog-head',
         h('h2', { id }, props.title),
         h(Button, { kind: 'bare', icon: 'close', label: 'Close', onPress: props.onClose }),
       ),
       props.children,
     ),
+  );
+}
+
+/** A token or a secret that was just made, which is shown this once. @param children what it is for */
+export function ShownOnce(props: {
+  readonly title: string;
+  readonly text: string;
+  /** What its button copies: `the token`. */
+  readonly what: string;
+  readonly onClose: () => void;
+  readonly children?: ComponentChildren;
+}): JSX.Element {
+  const { title, text, what, onClose, children } = props;
+  return h(
+    Dialog,
+    { title, onClose },
+    el(
+      'div.dialog-text',
+      el('p', children),
+      el('div.secret', el('code', text), h(CopyButton, { text, label: `Copy ${what}` })),
+    ),
+    el('div.dialog-actions', h(Button, { kind: 'main', onPress: onClose }, 'I have copied it')),
   );
 }
 
@@ -98,11 +119,10 @@ export function Confirm(props: {
   return h(
     Dialog,
     { title: props.title, onClose: props.onClose },
-    h('div', { class: 'dialog-text' }, props.children),
+    el('div.dialog-text', props.children),
     told(problem),
-    h(
-      'div',
-      { class: 'dialog-actions' },
+    el(
+      'div.dialog-actions',
       h(Button, { onPress: props.onClose }, 'Cancel'),
       h(Button, { kind: props.danger === true ? 'danger' : 'main', onPress: confirm }, props.action),
     ),
@@ -143,9 +163,8 @@ export function FormDialog(props: {
       { onSubmit: submit },
       props.children,
       told(problem),
-      h(
-        'div',
-        { class: 'dialog-actions' },
+      el(
+        'div.dialog-actions',
         h(Button, { onPress: props.onClose }, 'Cancel'),
         h(Button, { kind: 'main', type: 'submit', isBusy }, props.action),
       ),

@@ -4,6 +4,7 @@ import { h, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { writeCounted } from '../text/amounts.ts';
 import { type DiffLine, diffLines, linesOf } from '../text/line-diff.ts';
+import { el } from './element.ts';
 import { Foreign } from './text.ts';
 
 /** Lines that stay the same are folded away from this many on, but for some beside each change. */
@@ -76,15 +77,14 @@ const signs = { same: ' ', removed: '−', added: '+' } as const;
 const spoken = { same: '', removed: 'as it came: ', added: 'as it left: ' } as const;
 
 function Cell({ line, side }: { readonly line: DiffLine | undefined; readonly side: 'left' | 'right' }): JSX.Element {
-  if (!line) return h('div', { class: 'blank' });
+  if (!line) return el('div.blank');
   return h(
     'div',
     { class: line.kind },
-    h('span', { class: 'no', 'aria-hidden': 'true' }, h('span', { class: 'diff-sign' }, signs[line.kind]), line[side]),
-    h(
+    h('span', { class: 'no', 'aria-hidden': 'true' }, el('span.diff-sign', signs[line.kind]), line[side]),
+    el(
       'span',
-      null,
-      spoken[line.kind] === '' ? null : h('span', { class: 'unseen' }, spoken[line.kind]),
+      spoken[line.kind] === '' ? null : el('span.unseen', spoken[line.kind]),
       h(Foreign, { text: line.text, lines: true, most: 1000 }),
     ),
   );
@@ -109,10 +109,9 @@ export function Diff(props: {
   const [most, setMost] = useState(mostRowsDrawn);
   const [open, setOpen] = useState<ReadonlySet<number>>(new Set());
   const pieces = fold(rowsOf(diffLines(linesOf(props.left), linesOf(props.right))));
-  return h(
-    'div',
-    { class: 'diff' },
-    h('div', { class: 'diff-head' }, h('div', null, props.leftTitle), h('div', null, props.rightTitle)),
+  return el(
+    'div.diff',
+    el('div.diff-head', el('div', props.leftTitle), el('div', props.rightTitle)),
     pieces.slice(0, most).map((piece, index) => {
       if (piece.kind === 'row') return h(DiffRow, { row: piece.row, key: index });
       if (open.has(piece.at))
@@ -129,9 +128,8 @@ export function Diff(props: {
       );
     }),
     pieces.length > most
-      ? h(
-          'div',
-          { class: 'diff-gap' },
+      ? el(
+          'div.diff-gap',
           h(
             'button',
             { type: 'button', class: 'more', onClick: () => setMost(most * 4) },

@@ -4,6 +4,7 @@ import { h, type JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { setFilters } from '../state/place.ts';
 import { Field } from './controls.ts';
+import { el } from './element.ts';
 import { Icon } from './icon.ts';
 import { Time } from './text.ts';
 
@@ -55,18 +56,16 @@ export function FilterChips(props: {
 }): JSX.Element | null {
   const inForce = Object.entries(props.filters).filter(([name, value]) => value !== undefined && name in props.labels);
   if (inForce.length === 0) return null;
-  return h(
-    'div',
-    { class: 'chips in-force' },
+  return el(
+    'div.chips.in-force',
     inForce.map(([name, value]) =>
       h(
         'span',
         { class: 'filter-chip', key: name },
-        h(
+        el(
           'span',
-          null,
           `${props.labels[name]}: `,
-          props.times?.includes(name) === true ? h(Time, { at: value }) : h('bdi', null, value),
+          props.times?.includes(name) === true ? h(Time, { at: value }) : el('bdi', value),
         ),
         h(
           'button',

@@ -5,6 +5,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import type { Pages } from '../state/paging.ts';
 import { writeCount } from '../text/amounts.ts';
 import { Button } from './controls.ts';
+import { el } from './element.ts';
 import { Fault, Progress } from './surfaces.ts';
 
 /** A column of a table. */
@@ -17,6 +18,16 @@ export interface Column<Row> {
   /** `number` stands at the right, `tight when` is the time of the row itself,
    * `name` and `rule` are of the table of verdicts, `why` has codes, `from` names a sender, `wide` takes the room that is left, `mono` is of machines. */
   readonly kind?: 'number' | 'wide' | 'mono' | 'tight' | 'tight when' | 'name' | 'rule' | 'why' | 'from';
+}
+
+/** A column of numbers at the right. */
+export function numbers<Row>(key: string, title: string, cell: (row: Row) => ComponentChildren): Column<Row> {
+  return { key, title, kind: 'number', cell };
+}
+
+/** A narrow column, such as of a state. */
+export function tight<Row>(key: string, title: string, cell: (row: Row) => ComponentChildren): Column<Row> {
+  return { key, title, kind: 'tight', cell };
 }
 
 interface RowProps<Row> {
@@ -56,31 +67,22 @@ export function Table<Row>(props: {
   readonly classOf?: (row: Row) => string | undefined;
 }): JSX.Element {
   const { columns, rows, keyOf, classOf } = props;
-  return h(
-    'div',
-    { class: 'table-room' },
-    h(
-      'table',
-      { class: 'list' },
-      h('caption', { class: 'unseen' }, props.label),
-      h(
+  return el(
+    'div.table-room',
+    el(
+      'table.list',
+      el('caption.unseen', props.label),
+      el(
         'thead',
-        null,
-        h(
+        el(
           'tr',
-          null,
           columns.map(({ key, title, kind, isTitleHidden }) =>
-            h(
-              'th',
-              { key, scope: 'col', class: kind },
-              isTitleHidden === true ? h('span', { class: 'unseen' }, title) : title,
-            ),
+            h('th', { key, scope: 'col', class: kind }, isTitleHidden === true ? el('span.unseen', title) : title),
           ),
         ),
       ),
-      h(
+      el(
         'tbody',
-        null,
         rows.map((row, index) => h(TableRow<Row>, { key: keyOf(row, index), row, columns, class: classOf?.(row) })),
       ),
     ),
@@ -118,21 +120,13 @@ export function ListEnd(props: {
     return h(Fault, { problem: pages.problem, retry: pages.rows.length > 0 ? pages.loadMore : pages.reload });
   if (pages.isLoading) return h(Progress, { what: `Loading ${what}` });
   if (!pages.hasMore) {
-    return pages.rows.length > 20
-      ? h('p', { class: 'list-end' }, `All ${writeCount(pages.rows.length)} ${what}`)
-      : null;
+    return pages.rows.length > 20 ? el('p.list-end', `All ${writeCount(pages.rows.length)} ${what}`) : null;
   }
   if (pages.isFull) {
-    return h(
-      'p',
-      { class: 'list-end' },
-      `The first ${writeCount(pages.rows.length)} ${what}. `,
-      onward ?? 'Filter to see others.',
-    );
+    return el('p.list-end', `The first ${writeCount(pages.rows.length)} ${what}. `, onward ?? 'Filter to see others.');
   }
-  return h(
-    'div',
-    { class: 'list-end' },
+  return el(
+    'div.list-end',
     h(Sight, { onSeen: pages.loadMore }),
     h(Button, { onPress: pages.loadMore }, `Load more ${what}`),
   );

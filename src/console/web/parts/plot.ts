@@ -6,6 +6,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
 import { theme } from '../state/theme.ts';
 import { writeClockMarks, writeDuration, writeExactTime, writeMark, writeTime } from '../text/amounts.ts';
+import { el } from './element.ts';
 
 /** A line of a plot. */
 export interface Line {
@@ -106,9 +107,8 @@ function optionsFor(room: HTMLElement, { title, lines, write }: PlotProps): uPlo
 }
 
 function Legend({ lines, write }: Pick<PlotProps, 'lines' | 'write'>): JSX.Element {
-  return h(
-    'p',
-    { class: 'legend' },
+  return el(
+    'p.legend',
     lines.map(({ label, colour, dash, values }) => {
       const last = values.findLast((value) => value !== null);
       return h(
@@ -120,7 +120,7 @@ function Legend({ lines, write }: Pick<PlotProps, 'lines' | 'write'>): JSX.Eleme
           h('path', { d: 'M0 2h28', 'stroke-dasharray': dash && dashes[dash].join(' ') }),
         ),
         label,
-        h('b', null, last === undefined || last === null ? '–' : write(last)),
+        el('b', last === undefined || last === null ? '–' : write(last)),
       );
     }),
   );
@@ -129,29 +129,24 @@ function Legend({ lines, write }: Pick<PlotProps, 'lines' | 'write'>): JSX.Eleme
 /** The figures of the drawing, the newest first. */
 function Figures({ times, lines, write, title }: PlotProps): JSX.Element {
   const now = times.at(-1) ?? 0;
-  return h(
+  return el(
     'details',
-    null,
-    h('summary', null, 'As a table'),
+    el('summary', 'As a table'),
     h(
       'div',
       { class: 'figures-room', tabIndex: 0, role: 'region', 'aria-label': `${title} as a table` },
-      h(
+      el(
         'table',
-        null,
-        h(
+        el(
           'thead',
-          null,
-          h(
+          el(
             'tr',
-            null,
             h('th', { scope: 'col' }, 'Time'),
             lines.map(({ label }) => h('th', { scope: 'col', key: label }, label)),
           ),
         ),
-        h(
+        el(
           'tbody',
-          null,
           times
             .map((time, index) => ({ time, index }))
             .toReversed()
@@ -205,10 +200,9 @@ export function Plot(props: PlotProps): JSX.Element {
     };
   }, [scheme, names]);
   useEffect(() => plot.current?.setData(data()));
-  return h(
-    'figure',
-    { class: 'plot' },
-    h('figcaption', null, h('h3', null, props.title)),
+  return el(
+    'figure.plot',
+    el('figcaption', el('h3', props.title)),
     h(Legend, { lines: props.lines, write: props.write }),
     h('div', { class: 'plot-room', ref: room, 'aria-hidden': 'true' }),
     h(Figures, props),

@@ -8,6 +8,7 @@ import { accountPath, pathOfAccount } from '../state/session.ts';
 import type { QueueDone, QueuedMessage } from '../state/shapes.ts';
 import { writeCount, writeCounted } from '../text/amounts.ts';
 import { Confirm } from './dialog.ts';
+import { el } from './element.ts';
 import { Foreign } from './text.ts';
 
 /** The path of the queue's endpoints. */
@@ -153,11 +154,10 @@ export function ActionConfirm(props: {
   return h(
     Confirm,
     { title: `${action}?`, action, danger: target.action === 'drop', onConfirm: confirm, onClose },
-    h('p', null, target.count === 1 && target.noun === 'message' ? one : many),
+    el('p', target.count === 1 && target.noun === 'message' ? one : many),
     target.group !== undefined && target.action === 'hold'
-      ? h(
+      ? el(
           'p',
-          null,
           'What comes for ',
           h(Foreign, { text: target.group, most: 120 }),
           ' from now on is held, too, until it is released here.',

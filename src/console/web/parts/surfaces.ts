@@ -7,6 +7,7 @@ import type { Loaded } from '../state/loading.ts';
 import { linkTo, place, setFilters } from '../state/place.ts';
 import { readFilters } from '../text/filters.ts';
 import { Button } from './controls.ts';
+import { el } from './element.ts';
 import { Icon, type IconName } from './icon.ts';
 import { Time } from './text.ts';
 
@@ -23,17 +24,15 @@ export function PageHead(props: {
   useEffect(() => {
     document.title = `${name} · Postern`;
   }, [name]);
-  return h(
-    'header',
-    { class: 'page-head' },
-    h(
+  return el(
+    'header.page-head',
+    el(
       'div',
-      null,
       props.back ? h('a', { class: 'back', href: props.back.url }, props.back.label) : null,
       h('h1', { tabIndex: -1 }, props.title),
-      props.lead ? h('p', { class: 'lead' }, props.lead) : null,
+      props.lead ? el('p.lead', props.lead) : null,
     ),
-    props.children ? h('div', { class: 'actions' }, props.children) : null,
+    props.children ? el('div.actions', props.children) : null,
   );
 }
 
@@ -48,8 +47,8 @@ export function Panel(props: {
   return h(
     'section',
     { class: `panel ${props.class ?? ''}` },
-    h('div', { class: 'panel-head' }, h('h2', null, props.title), props.actions),
-    props.note ? h('p', { class: 'note' }, props.note) : null,
+    el('div.panel-head', el('h2', props.title), props.actions),
+    props.note ? el('p.note', props.note) : null,
     props.children,
   );
 }
@@ -60,12 +59,11 @@ export function Empty(props: {
   readonly icon?: IconName;
   readonly children?: ComponentChildren;
 }): JSX.Element {
-  return h(
-    'div',
-    { class: 'empty' },
+  return el(
+    'div.empty',
     h(Icon, { name: props.icon ?? 'messages' }),
-    h('p', { class: 'empty-title' }, props.title),
-    h('div', { class: 'empty-text' }, props.children),
+    el('p.empty-title', props.title),
+    el('div.empty-text', props.children),
   );
 }
 
@@ -74,7 +72,7 @@ export function Notes({ notes }: { readonly notes: readonly string[] }): JSX.Ele
   return h(
     Fragment,
     null,
-    notes.map((note) => h('p', { key: note, class: 'soft', role: 'note' }, h('bdi', null, note))),
+    notes.map((note) => h('p', { key: note, class: 'soft', role: 'note' }, el('bdi', note))),
   );
 }
 
@@ -90,12 +88,11 @@ export function Fault(props: {
     'div',
     { class: 'problem', role: 'alert' },
     h(Icon, { name: 'warning' }),
-    h(
+    el(
       'div',
-      null,
-      h('p', null, h('bdi', null, problem.message)),
-      note ? h('p', null, note) : null,
-      codes === '' ? null : h('p', { class: 'soft' }, `Error ${codes}, HTTP ${problem.status}`),
+      el('p', el('bdi', problem.message)),
+      note ? el('p', note) : null,
+      codes === '' ? null : el('p.soft', `Error ${codes}, HTTP ${problem.status}`),
     ),
     retry ? h(Button, { icon: 'reload', onPress: retry }, 'Try again') : null,
   );
@@ -105,12 +102,12 @@ export function Fault(props: {
  * Why what a page asked for did not come, with trying again. Where the page still shows an older answer it says so; that the
  * gateway does not answer at all is said at the head of every page instead.
  */
-export function LoadFault({ loaded }: { readonly loaded: Loaded<unknown> }): JSX.Element | null {
+function LoadFault({ loaded }: { readonly loaded: Loaded<unknown> }): JSX.Element | null {
   const { problem, value, at, reload } = loaded;
   if (!problem) return null;
   if (value === undefined || at === undefined) return h(Fault, { problem, retry: reload });
   if (problem.status === 0) return null;
-  const note = h('span', null, 'What stands here is as it was at ', h(Time, { at: new Date(at).toISOString() }), '.');
+  const note = el('span', 'What stands here is as it was at ', h(Time, { at: new Date(at).toISOString() }), '.');
   return h(Fault, { problem, retry: reload, note });
 }
 
@@ -121,18 +118,24 @@ export function Progress({ what }: { readonly what: string }): JSX.Element | nul
     const timer = setTimeout(() => setLate(true), 250);
     return () => clearTimeout(timer);
   }, []);
-  if (!isLate) return h('div', { class: 'progress-room' });
+  if (!isLate) return el('div.progress-room');
   return h('div', { class: 'progress', role: 'status' }, h('span', { class: 'spinner', 'aria-hidden': 'true' }), what);
+}
+
+/** What stands in place of an answer that a page asked for: why it did not come, or that it is under way. */
+export function Loading(props: { readonly loaded: Loaded<unknown>; readonly what: string }): JSX.Element {
+  const { loaded, what } = props;
+  const isAwaited = loaded.isLoading && loaded.value === undefined;
+  return h(Fragment, null, h(LoadFault, { loaded }), isAwaited ? h(Progress, { what }) : null);
 }
 
 /** Names and values in two columns. Values that are absent are left out. */
 export function Facts({ items }: { readonly items: readonly (readonly [string, ComponentChildren])[] }): JSX.Element {
-  return h(
-    'dl',
-    { class: 'facts' },
+  return el(
+    'dl.facts',
     items
       .filter(([, value]) => value !== null && value !== undefined && value !== '')
-      .map(([name, value]) => h(Fragment, { key: name }, h('dt', null, name), h('dd', null, value))),
+      .map(([name, value]) => h(Fragment, { key: name }, el('dt', name), el('dd', value))),
   );
 }
 

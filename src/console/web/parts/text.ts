@@ -5,6 +5,7 @@ import { useState } from 'preact/hooks';
 import { now } from '../state/clock.ts';
 import { writeDistance, writeDue, writeExactTime, writeTime } from '../text/amounts.ts';
 import { cutAt, visiblePieces } from '../text/visible-text.ts';
+import { el } from './element.ts';
 import { Icon } from './icon.ts';
 import { type StateWords, stateWords } from './words.ts';
 
@@ -37,7 +38,7 @@ interface ForeignProps {
 export function Foreign({ text, lines = false, most = slice, brief = false }: ForeignProps): JSX.Element {
   const [length, setLength] = useState(most);
   const { shown, left } = cutAt(text, length);
-  const body = h('bdi', { class: 'foreign' }, pieces(shown, lines ? 'lines' : 'none'), left > 0 ? '…' : null);
+  const body = el('bdi.foreign', pieces(shown, lines ? 'lines' : 'none'), left > 0 ? '…' : null);
   if (left === 0 || brief) return body;
   const more = Math.min(left, Math.max(length * 4, 4000));
   return h(
@@ -61,7 +62,7 @@ export function Time({
   readonly style?: 'clock' | 'ago' | 'due';
 }): JSX.Element {
   const time = at === null || at === undefined ? Number.NaN : Date.parse(at);
-  if (at === null || at === undefined || Number.isNaN(time)) return h('span', { class: 'soft' }, '–');
+  if (at === null || at === undefined || Number.isNaN(time)) return el('span.soft', '–');
   const text = { clock: writeTime, ago: writeDistance, due: writeDue }[style](time, now.value);
   return h('time', { dateTime: at, title: writeExactTime(time) }, text);
 }

@@ -4,6 +4,7 @@ import { h, type JSX } from 'preact';
 import type { FieldVerdict, MessageFault } from '../state/shapes.ts';
 import { writeCounted } from '../text/amounts.ts';
 import { CureBox } from './cure.ts';
+import { el } from './element.ts';
 import { Icon } from './icon.ts';
 import { type Column, Table } from './list.ts';
 import { Foreign, State } from './text.ts';
@@ -20,7 +21,7 @@ const columns: readonly Column<FieldVerdict>[] = [
     key: 'name',
     title: 'Header',
     kind: 'name',
-    cell: ({ name }) => h('strong', null, h(Foreign, { text: name, most: 100 })),
+    cell: ({ name }) => el('strong', h(Foreign, { text: name, most: 100 })),
   },
   {
     key: 'value',
@@ -28,8 +29,8 @@ const columns: readonly Column<FieldVerdict>[] = [
     kind: 'wide',
     cell: ({ value }) =>
       value
-        ? h('span', { class: 'mono' }, h(Foreign, { text: value, lines: true, most: 300 }))
-        : h('span', { class: 'soft' }, value === '' ? 'empty' : 'not kept'),
+        ? el('span.mono', h(Foreign, { text: value, lines: true, most: 300 }))
+        : el('span.soft', value === '' ? 'empty' : 'not kept'),
   },
   {
     key: 'rule',
@@ -58,30 +59,27 @@ export function Reasons(props: {
 }): JSX.Element | null {
   const { reasons, title, count = reasons.length } = props;
   if (reasons.length === 0) return null;
-  return h(
-    'section',
-    { class: 'reasons' },
-    h('h2', null, h(Icon, { name: 'box' }), title),
-    h(
+  return el(
+    'section.reasons',
+    el('h2', h(Icon, { name: 'box' }), title),
+    el(
       'ul',
-      null,
       reasons.map(({ field, code, message, cure }, index) =>
         h(
           'li',
           { key: index },
-          h(
-            'p',
-            { class: 'reason' },
-            field ? h('strong', null, h(Foreign, { text: field, most: 100 })) : null,
-            h('span', null, h(Foreign, { text: message })),
-            code ? h('code', { class: 'soft' }, code) : null,
+          el(
+            'p.reason',
+            field ? el('strong', h(Foreign, { text: field, most: 100 })) : null,
+            el('span', h(Foreign, { text: message })),
+            code ? el('code.soft', code) : null,
           ),
           cure
             ? h(CureBox, { cure, isRepeated: cure.yaml !== undefined && cure.yaml === reasons[index - 1]?.cure?.yaml })
             : null,
         ),
       ),
-      count > reasons.length ? h('li', null, `And ${writeCounted(count - reasons.length, 'more reason')}.`) : null,
+      count > reasons.length ? el('li', `And ${writeCounted(count - reasons.length, 'more reason')}.`) : null,
     ),
   );
 }

@@ -4,6 +4,7 @@ import { h, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { Button } from '../../parts/controls.ts';
 import { Confirm } from '../../parts/dialog.ts';
+import { el } from '../../parts/element.ts';
 import type { IconName } from '../../parts/icon.ts';
 import { type Action, ActionConfirm, choicesFor } from '../../parts/queue-action.ts';
 import { ask } from '../../state/api.ts';
@@ -43,12 +44,11 @@ export function Actions(props: {
   };
   if (!mayEdit.value) return null;
   const whyNot = whyNotAgain(entry);
-  return h(
-    'div',
-    { class: 'actions' },
+  return el(
+    'div.actions',
     whyNot === undefined
       ? h(Button, { icon: 'reload', onPress: () => setOpen('resend') }, 'Send again')
-      : h('p', { class: 'hint' }, whyNot),
+      : el('p.hint', whyNot),
     waiting &&
       choicesFor([waiting]).map((choice) =>
         h(Button, { key: choice.label, icon: icons[choice.action], onPress: () => setOpen(choice) }, choice.label),
@@ -57,9 +57,8 @@ export function Actions(props: {
       ? h(
           Confirm,
           { title: 'Send it again?', action: 'Send 1 message', onConfirm: resend, onClose: close },
-          h(
+          el(
             'p',
-            null,
             'A new message is made of it as it came, with a Message-ID of its own, and judged as if it were handed in now. All its recipients get it.',
           ),
         )

@@ -2,6 +2,7 @@
 
 import { h, type JSX } from 'preact';
 import { Diff } from '../../parts/diff.ts';
+import { el } from '../../parts/element.ts';
 import { Icon } from '../../parts/icon.ts';
 import { Empty, Fault, Progress } from '../../parts/surfaces.ts';
 import { Foreign } from '../../parts/text.ts';
@@ -42,9 +43,8 @@ function Downloads({
   readonly sides: readonly ('received' | 'sent')[];
 }): JSX.Element {
   const words = { received: 'Save as it came', sent: 'Save as it left' } as const;
-  return h(
-    'p',
-    { class: 'actions' },
+  return el(
+    'p.actions',
     sides.map((side) =>
       h(
         'a',
@@ -74,21 +74,18 @@ export function Comparison({ entry, path }: { readonly entry: JournalEntry; read
     return h(
       Empty,
       { title: 'Its text was not kept' },
-      h('p', null, 'The journal keeps what messages contain only where the configuration says so:'),
+      el('p', 'The journal keeps what messages contain only where the configuration says so:'),
       h('pre', { class: 'box', tabIndex: 0 }, 'journal:\n  content: full   # none, headers, full'),
     );
   }
   const kept = (['received', 'sent'] as const).filter((side) => value[side] !== undefined);
   const isCut = received?.isCut === true || sent?.isCut === true;
-  return h(
+  return el(
     'div',
-    null,
-    h(
-      'div',
-      { class: 'panel-head' },
-      h(
-        'p',
-        { class: 'soft' },
+    el(
+      'div.panel-head',
+      el(
+        'p.soft',
         entry.outcome === 'refused'
           ? 'It was refused, so that nothing left.'
           : sent && received
@@ -97,9 +94,7 @@ export function Comparison({ entry, path }: { readonly entry: JournalEntry; read
       ),
       h(Downloads, { path, sides: kept }),
     ),
-    isCut
-      ? h('p', { class: 'note' }, `Only the first ${writeOctets(most)} of each side are shown; the files are whole.`)
-      : null,
+    isCut ? el('p.note', `Only the first ${writeOctets(most)} of each side are shown; the files are whole.`) : null,
     h(Sheet, { received, sent }),
   );
 }

@@ -3,6 +3,7 @@
 import { h, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { Button } from '../../parts/controls.ts';
+import { el } from '../../parts/element.ts';
 import { Empty } from '../../parts/surfaces.ts';
 import { Foreign, State, Time } from '../../parts/text.ts';
 import type { JournalEntry, MailEvent, RecipientHistory } from '../../state/shapes.ts';
@@ -13,37 +14,32 @@ const drawnAtOnce = 50;
 
 function Event({ event }: { readonly event: MailEvent }): JSX.Element {
   const { title, by, said, notes, nextAt } = eventWords(event);
-  return h(
+  return el(
     'li',
-    null,
     h(Time, { at: event.at }),
-    h(
+    el(
       'div',
-      null,
-      h('strong', null, title),
-      by === '' ? null : h('span', { class: 'soft' }, ' by ', h(Foreign, { text: by, most: 120 })),
-      said === '' ? null : h('p', { class: 'mono' }, h(Foreign, { text: said })),
+      el('strong', title),
+      by === '' ? null : el('span.soft', ' by ', h(Foreign, { text: by, most: 120 })),
+      said === '' ? null : el('p.mono', h(Foreign, { text: said })),
       notes.map((note) => h('p', { key: note, class: 'soft' }, h(Foreign, { text: note, most: 200 }))),
-      nextAt === undefined ? null : h('p', { class: 'soft' }, 'Next try: ', h(Time, { at: nextAt })),
+      nextAt === undefined ? null : el('p.soft', 'Next try: ', h(Time, { at: nextAt })),
     ),
   );
 }
 
 function Recipient({ history }: { readonly history: RecipientHistory }): JSX.Element {
-  return h(
-    'li',
-    { class: 'card' },
-    h(
-      'div',
-      { class: 'subject' },
-      h('strong', null, h(Foreign, { text: history.address, most: 160 })),
+  return el(
+    'li.card',
+    el(
+      'div.subject',
+      el('strong', h(Foreign, { text: history.address, most: 160 })),
       h(State, { state: history.state }),
     ),
     history.history.length === 0
-      ? h('p', { class: 'soft' }, 'Nothing has happened yet: it waits for its first attempt.')
-      : h(
+      ? el('p.soft', 'Nothing has happened yet: it waits for its first attempt.')
+      : el(
           'ol',
-          null,
           history.history.map((event, index) => h(Event, { event, key: event.id ?? index })),
         ),
   );
@@ -65,18 +61,15 @@ export function Delivery({ entry }: { readonly entry: JournalEntry }): JSX.Eleme
       { title: 'Its events are gone', icon: 'queue' },
       'Events are kept for as long as the configuration says.',
     );
-  return h(
+  return el(
     'div',
-    null,
-    h(
-      'ul',
-      { class: 'history' },
+    el(
+      'ul.history',
       histories.slice(0, most).map((history) => h(Recipient, { history, key: history.address })),
     ),
     histories.length > most
-      ? h(
-          'p',
-          { class: 'list-end' },
+      ? el(
+          'p.list-end',
           h(
             Button,
             { onPress: () => setMost(most + 200) },

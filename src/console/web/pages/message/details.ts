@@ -1,6 +1,7 @@
 // The dialogue, the times of the stages, and what verification says of the signatures.
 
 import { h, type JSX } from 'preact';
+import { el } from '../../parts/element.ts';
 import { Empty, Fault, Panel, Progress } from '../../parts/surfaces.ts';
 import { Foreign, State } from '../../parts/text.ts';
 import { useAnswer } from '../../state/loading.ts';
@@ -19,16 +20,15 @@ export function Dialogue({ entry }: { readonly entry: JournalEntry }): JSX.Eleme
       entry.via === 'smtp' ? 'Its entry keeps none.' : 'The message came by HTTP.',
     );
   }
-  return h(
-    'ol',
-    { class: 'dialogue card' },
+  return el(
+    'ol.dialogue.card',
     lines.map(({ from, line, at_ms: at }, index) =>
       h(
         'li',
         { key: index, class: `${from}${from === 'server' && /^[45]/.test(line) ? ' refusal' : ''}` },
-        h('span', { class: 'at soft' }, at === undefined ? '' : `+${at} ms`),
-        h('span', { class: 'who' }, speakers[from]),
-        h('span', { class: 'line' }, h(Foreign, { text: line, most: 600 })),
+        el('span.at.soft', at === undefined ? '' : `+${at} ms`),
+        el('span.who', speakers[from]),
+        el('span.line', h(Foreign, { text: line, most: 600 })),
       ),
     ),
   );
@@ -52,21 +52,20 @@ export function Timings({ entry }: { readonly entry: JournalEntry }): JSX.Elemen
   return h(
     Panel,
     { title: 'How long it took' },
-    h(
-      'ul',
-      { class: 'stages' },
+    el(
+      'ul.stages',
       timings.map(({ stage, ms }) =>
         h(
           'li',
           { key: stage },
-          h('span', null, stageWords[stage] ?? stage),
+          el('span', stageWords[stage] ?? stage),
           h('meter', {
             min: 0,
             max: longest,
             value: ms,
             'aria-label': `${stageWords[stage] ?? stage}: ${writeDuration(ms)}`,
           }),
-          h('span', { class: 'soft' }, ms < 10 ? `${ms.toFixed(1)} ms` : writeDuration(ms)),
+          el('span.soft', ms < 10 ? `${ms.toFixed(1)} ms` : writeDuration(ms)),
         ),
       ),
     ),
@@ -86,19 +85,17 @@ export function Dkim({ entry, path }: { readonly entry: JournalEntry; readonly p
     );
   if (problem) return h(Fault, { problem, retry: reload });
   if (!value) return h(Progress, { what: 'Verifying the signatures' });
-  return h(
-    'ul',
-    { class: 'records' },
+  return el(
+    'ul.records',
     value.map(({ domain, selector, algorithm, result, reason }) =>
       h(
         'li',
         { class: 'record signature', key: `${domain} ${selector}` },
-        h(
+        el(
           'div',
-          null,
-          h('strong', null, h('bdi', null, domain)),
-          h('p', null, 'Selector ', h('code', null, selector), algorithm ? `, ${algorithm}` : null),
-          reason ? h('p', { class: 'soft' }, h(Foreign, { text: reason })) : null,
+          el('strong', el('bdi', domain)),
+          el('p', 'Selector ', el('code', selector), algorithm ? `, ${algorithm}` : null),
+          reason ? el('p.soft', h(Foreign, { text: reason })) : null,
         ),
         h(State, { state: result }),
       ),

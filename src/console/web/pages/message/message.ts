@@ -1,6 +1,7 @@
 // One message: what became of it and why.
 
 import { h, type JSX } from 'preact';
+import { el } from '../../parts/element.ts';
 import { Empty, Facts, Fault, openTab, PageHead, Progress, Tabs } from '../../parts/surfaces.ts';
 import { Foreign, State, Time } from '../../parts/text.ts';
 import { Reasons, VerdictTable } from '../../parts/verdicts.ts';
@@ -35,16 +36,15 @@ function SideFacts({ entry }: { readonly entry: JournalEntry }): JSX.Element {
   return h(
     'aside',
     { class: 'message-side', 'aria-label': 'About the message' },
-    h(
-      'div',
-      { class: 'card' },
+    el(
+      'div.card',
       h(Facts, {
         items: [
           ['Came', h(Time, { at: entry.at })],
           ['By', entry.via ? (vias[entry.via] ?? entry.via) : null],
           ['Account', foreign(entry.account)],
           ['Credential', foreign(entry.credential)],
-          ['Client', entry.client ? h('code', null, entry.client) : null],
+          ['Client', entry.client ? el('code', entry.client) : null],
           ['HELO', foreign(entry.helo)],
           ['TLS', entry.tls ? `${entry.tls.version}, ${entry.tls.cipher}` : entry.via === 'smtp' ? 'none' : null],
           ['Mailer', foreign(entry.mailer)],
@@ -52,7 +52,7 @@ function SideFacts({ entry }: { readonly entry: JournalEntry }): JSX.Element {
           ['Sender', foreign(entry.sender)],
           ['Recipients', writeCounted(entry.recipient_count, 'recipient')],
           ['Message-ID', foreign(entry.message_id)],
-          ['Journal id', h('code', null, entry.id)],
+          ['Journal id', el('code', entry.id)],
         ],
       }),
     ),
@@ -78,7 +78,7 @@ function Body({ entry }: { readonly entry: JournalEntry }): JSX.Element {
     case 'delivery':
       return h(Delivery, { entry });
     case 'dialogue':
-      return h('div', null, h(Dialogue, { entry }), h(Timings, { entry }));
+      return el('div', h(Dialogue, { entry }), h(Timings, { entry }));
     case 'dkim':
       return h(Dkim, { entry, path });
     default:
@@ -114,34 +114,30 @@ export function MessagePage({ parameters }: PageProps): JSX.Element {
   };
   const back = { url: linkTo('/messages'), label: 'Messages' };
   if (problem && !entry) {
-    return h(
+    return el(
       'div',
-      null,
       h(PageHead, { title: 'Message', back }),
       problem.status === 404
         ? h(
             Empty,
             { title: 'There is no such message', icon: 'search' },
-            h('bdi', null, `${problem.message.replace(/\.$/, '')}.`),
-            h('p', null, 'The journal keeps entries for as long as journal.keepDays says.'),
+            el('bdi', `${problem.message.replace(/\.$/, '')}.`),
+            el('p', 'The journal keeps entries for as long as journal.keepDays says.'),
           )
         : h(Fault, { problem, retry: reload }),
     );
   }
-  if (!entry)
-    return h('div', null, h(PageHead, { title: 'Message', back }), h(Progress, { what: 'Loading the message' }));
+  if (!entry) return el('div', h(PageHead, { title: 'Message', back }), h(Progress, { what: 'Loading the message' }));
   const unnamed = entry.damaged === true ? 'Message with a damaged entry' : 'Message without a kept subject';
   const subject = entry.subject ? h(Foreign, { text: entry.subject, most: 160 }) : unnamed;
-  return h(
+  return el(
     'div',
-    null,
     h(
       PageHead,
       {
-        title: h(
-          'span',
-          { class: 'subject' },
-          h('span', null, subject),
+        title: el(
+          'span.subject',
+          el('span', subject),
           h(State, { state: entry.outcome }),
           waiting?.state === 'held' ? h(State, { state: 'held' }) : null,
         ),
@@ -150,12 +146,10 @@ export function MessagePage({ parameters }: PageProps): JSX.Element {
       },
       h(Actions, { entry, waiting, onChanged: changed }),
     ),
-    h(
-      'div',
-      { class: 'message-grid' },
-      h(
+    el(
+      'div.message-grid',
+      el(
         'div',
-        null,
         h(Reasons, {
           ...{ reasons: entry.reasons ?? [], count: entry.reason_count ?? 0 },
           title:

@@ -2,7 +2,8 @@
 
 import { h, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { type Column, Table } from '../../parts/list.ts';
+import { el } from '../../parts/element.ts';
+import { type Column, numbers, Table } from '../../parts/list.ts';
 import { PreviewFrame } from '../../parts/preview-frame.ts';
 import { Empty, Fault, Panel, Progress } from '../../parts/surfaces.ts';
 import { Foreign } from '../../parts/text.ts';
@@ -20,8 +21,8 @@ const columns: readonly Column<Attachment>[] = [
     kind: 'wide',
     cell: ({ filename }) => h(Foreign, { text: filename ?? 'without a name', most: 200 }),
   },
-  { key: 'type', title: 'Type', cell: ({ type }) => h('code', null, h(Foreign, { text: type, most: 100 })) },
-  { key: 'size', title: 'Size', kind: 'number', cell: ({ size }) => writeOctets(size) },
+  { key: 'type', title: 'Type', cell: ({ type }) => el('code', h(Foreign, { text: type, most: 100 })) },
+  numbers('size', 'Size', ({ size }) => writeOctets(size)),
 ];
 
 function Switch<Key extends string>(props: {
@@ -72,11 +73,10 @@ function Part({ part, form, note }: PartProps): JSX.Element {
       const what = 'Its HTML is nested so deep that a browser would take long to show it';
       return h(Nothing, { what, other: part.text ? 'text' : undefined });
     }
-    return h(
+    return el(
       'div',
-      null,
       h(PreviewFrame, { html: part.html }),
-      h('p', { class: 'hint' }, 'Pictures, links and everything that would load or run are taken out.'),
+      el('p.hint', 'Pictures, links and everything that would load or run are taken out.'),
     );
   }
   return part.text
@@ -100,12 +100,10 @@ export function PreviewPanel({ entry, path }: { readonly entry: JournalEntry; re
     return h(Empty, { title: 'It cannot be read', icon: 'warning' }, h(Foreign, { text: part.unreadable }));
   const shownForm = form ?? (part.html ? 'html' : 'text');
   const attachments = part.attachments ?? [];
-  return h(
+  return el(
     'div',
-    null,
-    h(
-      'div',
-      { class: 'panel-head' },
+    el(
+      'div.panel-head',
       h(Switch<'html' | 'text'>, {
         label: 'Form',
         choices: [
@@ -128,7 +126,7 @@ export function PreviewPanel({ entry, path }: { readonly entry: JournalEntry; re
         : null,
     ),
     h(Part, { part, form: shownForm, note }),
-    part.truncated === true ? h('p', { class: 'hint' }, 'It is long: only its beginning is shown.') : null,
+    part.truncated === true ? el('p.hint', 'It is long: only its beginning is shown.') : null,
     attachments.length === 0
       ? null
       : h(

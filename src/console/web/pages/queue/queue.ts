@@ -3,9 +3,10 @@
 import { h, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { Button } from '../../parts/controls.ts';
-import { type Column, Table } from '../../parts/list.ts';
+import { el } from '../../parts/element.ts';
+import { type Column, numbers, Table, tight } from '../../parts/list.ts';
 import { type Action, ActionConfirm, actionWords, queuePath, type Target } from '../../parts/queue-action.ts';
-import { ButtonLink, Empty, LoadFault, PageHead, Panel, Progress } from '../../parts/surfaces.ts';
+import { ButtonLink, Empty, Loading, PageHead, Panel } from '../../parts/surfaces.ts';
 import { Foreign, State, Time } from '../../parts/text.ts';
 import { useAnswer, useEvery } from '../../state/loading.ts';
 import { linkTo } from '../../state/place.ts';
@@ -31,7 +32,7 @@ const columns: readonly Column<QueueGroup>[] = [
       h(
         'a',
         { key: 'to', href: linkTo('/queue', {}, group.route === null ? { state: 'held' } : filterOf(group)) },
-        h('strong', null, h(Foreign, { text: nameOf(group), most: 120, brief: true })),
+        el('strong', h(Foreign, { text: nameOf(group), most: 120, brief: true })),
       ),
       h(
         'span',
@@ -49,24 +50,11 @@ const columns: readonly Column<QueueGroup>[] = [
         : null,
     ],
   },
-  {
-    key: 'state',
-    title: 'Next hop',
-    kind: 'tight',
-    cell: ({ state }) => (state === null ? null : h(State, { state })),
-  },
-  { key: 'depth', title: 'Waiting', kind: 'number', cell: ({ depth }) => writeCount(depth) },
-  { key: 'held', title: 'Held', kind: 'number', cell: ({ held }) => writeCount(held) },
-  {
-    ...{ key: 'oldest', title: 'Oldest', kind: 'tight' },
-    cell: ({ oldest_at: at }) => (at === null ? null : h(Time, { at, style: 'ago' })),
-  },
-  {
-    key: 'next',
-    title: 'Next try',
-    kind: 'tight',
-    cell: ({ next_at: at }) => (at === null ? null : h(Time, { at, style: 'due' })),
-  },
+  tight('state', 'Next hop', ({ state }) => (state === null ? null : h(State, { state }))),
+  numbers('depth', 'Waiting', ({ depth }) => writeCount(depth)),
+  numbers('held', 'Held', ({ held }) => writeCount(held)),
+  tight('oldest', 'Oldest', ({ oldest_at: at }) => (at === null ? null : h(Time, { at, style: 'ago' }))),
+  tight('next', 'Next try', ({ next_at: at }) => (at === null ? null : h(Time, { at, style: 'due' }))),
 ];
 
 function actionColumn(onAct: (target: Target) => void): Column<QueueGroup> {
@@ -90,9 +78,8 @@ function actionColumn(onAct: (target: Target) => void): Column<QueueGroup> {
     cell: (group) =>
       group.route === null
         ? null
-        : h(
-            'div',
-            { class: 'row-actions' },
+        : el(
+            'div.row-actions',
             group.held < group.depth ? button('retry', group, group.depth - group.held) : null,
             group.held < group.depth ? button('hold', group, group.depth - group.held) : null,
             group.hold?.releasable === true ? button('release', group, group.held) : null,
@@ -103,7 +90,7 @@ function actionColumn(onAct: (target: Target) => void): Column<QueueGroup> {
 /** The page. */
 export function QueuePage(): JSX.Element {
   const loaded = useAnswer<readonly QueueGroup[]>(accountPath(queuePath));
-  const { value, isLoading, reload, refresh } = loaded;
+  const { value, reload, refresh } = loaded;
   const [target, setTarget] = useState<Target>();
   const [turn, setTurn] = useState(0);
   useEvery(5000, refresh);
@@ -112,17 +99,16 @@ export function QueuePage(): JSX.Element {
     setTurn(turn + 1);
     reload();
   };
-  return h(
+  return el(
     'div',
-    null,
     h(PageHead, { title: 'Queue', lead: 'What was accepted and waits for its next hop, by destination.' }),
-    h(LoadFault, { loaded }),
-    isLoading && !value ? h(Progress, { what: 'Loading the queue' }) : null,
+    h(Loading, { loaded, what: 'Loading the queue' }),
+
     value?.length === 0
       ? h(
           Empty,
           { title: 'The queue is empty', icon: 'check' },
-          h('p', null, 'Everything that was accepted has been handed on.'),
+          el('p', 'Everything that was accepted has been handed on.'),
           h(ButtonLink, { to: '/messages', icon: 'messages' }, 'Look at the messages'),
         )
       : null,

@@ -3,8 +3,9 @@
 import { h, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { Button, Checkbox, Select } from '../../parts/controls.ts';
+import { el } from '../../parts/element.ts';
 import { FilterChips, SearchBox } from '../../parts/filter-bar.ts';
-import { type Column, ListEnd, Table } from '../../parts/list.ts';
+import { type Column, ListEnd, numbers, Table, tight } from '../../parts/list.ts';
 import { choicesFor, queuePath, type Target } from '../../parts/queue-action.ts';
 import { ClearFilters, Empty, Panel } from '../../parts/surfaces.ts';
 import { Foreign, State, Time } from '../../parts/text.ts';
@@ -29,9 +30,8 @@ const heldBy: Readonly<Record<QueueHold['kind'], string>> = {
 /** Why a message is held, as far as the reader may know. */
 export function HoldWords({ hold }: { readonly hold: QueueHold }): JSX.Element {
   const { kind, since, by, why, releasable } = hold;
-  return h(
-    'span',
-    { class: 'sub' },
+  return el(
+    'span.sub',
     heldBy[kind],
     ' since ',
     h(Time, { at: since }),
@@ -43,7 +43,7 @@ export function HoldWords({ hold }: { readonly hold: QueueHold }): JSX.Element {
 
 /** How often it was tried. A next hop that was not reached has not tried it, though its words stand beside. */
 function Attempts({ attempts, last_reply: last }: QueuedMessage): JSX.Element {
-  if (attempts > 0 || last === null) return h('span', null, writeCount(attempts));
+  if (attempts > 0 || last === null) return el('span', writeCount(attempts));
   const meaning = 'The next hop has not been reached so far, which does not count as an attempt';
   return h('span', { class: 'soft', title: meaning }, 'not reached');
 }
@@ -52,17 +52,16 @@ function Attempts({ attempts, last_reply: last }: QueuedMessage): JSX.Element {
 function States({ state, states = {} }: QueuedMessage): JSX.Element {
   const found = Object.entries(states).filter(([, count]) => count > 0);
   if (found.length < 2) return h(State, { state });
-  return h(
-    'span',
-    { class: 'states' },
+  return el(
+    'span.states',
     found.map(([name, count]) =>
-      h('span', { key: name }, h(State, { state: name }), h('span', { class: 'soft' }, writeCount(count))),
+      h('span', { key: name }, h(State, { state: name }), el('span.soft', writeCount(count))),
     ),
   );
 }
 
 const columns: readonly Column<QueuedMessage>[] = [
-  { key: 'state', title: 'State', kind: 'tight', cell: States },
+  tight('state', 'State', States),
   {
     key: 'recipient',
     title: 'Recipient',
@@ -84,9 +83,9 @@ const columns: readonly Column<QueuedMessage>[] = [
       hold ? h(HoldWords, { key: 'hold', hold }) : null,
     ],
   },
-  { key: 'attempts', title: 'Attempts', kind: 'number', cell: Attempts },
-  { key: 'accepted', title: 'Accepted', kind: 'tight', cell: ({ accepted_at: at }) => h(Time, { at }) },
-  { key: 'next', title: 'Next try', kind: 'tight', cell: ({ next_at: at }) => h(Time, { at, style: 'due' }) },
+  numbers('attempts', 'Attempts', Attempts),
+  tight('accepted', 'Accepted', ({ accepted_at: at }) => h(Time, { at })),
+  tight('next', 'Next try', ({ next_at: at }) => h(Time, { at, style: 'due' })),
 ];
 
 const states = [
@@ -107,7 +106,7 @@ function Bulk({
   return h(
     'div',
     { class: 'bulk', role: 'region', 'aria-label': 'Chosen messages' },
-    h('p', null, `${writeCounted(chosen.length, 'message')} chosen`),
+    el('p', `${writeCounted(chosen.length, 'message')} chosen`),
     choicesFor(chosen).map(({ action, label, ids, state }) =>
       h(
         Button,
@@ -158,9 +157,8 @@ export function WaitingMessages({
   return h(
     Panel,
     { title: 'Messages' },
-    h(
-      'div',
-      { class: 'filters' },
+    el(
+      'div.filters',
       h(SearchBox, {
         label: 'Search',
         value: filters.q,
