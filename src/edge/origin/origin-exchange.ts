@@ -3,6 +3,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
+import { freeOctets } from '../../base/free-octets.ts';
 import type { Logger } from '../../base/log.ts';
 import { resetConnection } from '../../base/net/reset-connection.ts';
 import { lingerMs } from '../../http/listener/whole-response.ts';
@@ -42,6 +43,18 @@ export interface Asked {
 
 // RFC 9110 §9.2.2.
 const idempotent: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE']);
+
+/** Smaller pieces of a body are left to the garbage collector. */
+const freedOctets = 16_384;
+
+/**
+ * What is done once a piece of a body has left: the memory of a large one is freed, of which nobody reads the rest. What came in
+ * front of the piece in the same read (the head, a chunk) has left before.
+ */
+function whenLeft({ buffer, byteOffset, length }: Buffer): (() => void) | undefined {
+  const isLast = byteOffset + length === buffer.byteLength;
+  return length >= freedOctets && isLast ? () => freeOctets(Buffer.from(buffer)) : undefined;
+}
 
 /** One exchange. */
 export class OriginExchange implements ConnectionUser, Dialling {
@@ -131,11 +144,11 @@ export class OriginExchange implements ConnectionUser, Dialling {
     }
     this.#sendHead(this.#reply);
     if (last) {
-      response.end(piece);
+      response.end(piece, whenLeft(piece));
       return;
     }
     this.#connection?.touch();
-    if (response.write(piece) || this.#paused) return;
+    if (response.write(piece, whenLeft(piece)) || this.#paused) return;
     this.#paused = true;
     this.#connection?.socket.pause();
     // A client that takes nothing is cut by its listener, and `clientClosed` follows.
