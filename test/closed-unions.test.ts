@@ -3,8 +3,7 @@
 
 import { expect, expectTypeOf, test } from 'vitest';
 import { allEdgeErrors, edgeErrors } from '../src/edge/errors/catalogue.ts';
-import type { EdgeCode } from '../src/edge/errors/edge-code.ts';
-import type { EdgeError } from '../src/edge/errors/edge-error.ts';
+import type { EdgeCode, EdgeError } from '../src/edge/errors/edge-error.ts';
 import type { Forwarded } from '../src/edge/origin/origin.ts';
 import { badReply, type OriginFailure } from '../src/edge/origin/origin-failure.ts';
 import type { Verdict } from '../src/edge/zone/judge-request.ts';

@@ -4,8 +4,14 @@
 import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../base/log.ts';
 import { edgeErrors } from './errors/catalogue.ts';
-import type { EdgeCode } from './errors/edge-code.ts';
-import type { EdgeError, EdgeFormat, EdgeOccurrence, ErrorAnswer, ErrorRequest } from './errors/edge-error.ts';
+import type {
+  EdgeCode,
+  EdgeError,
+  EdgeFormat,
+  EdgeOccurrence,
+  ErrorAnswer,
+  ErrorRequest,
+} from './errors/edge-error.ts';
 import type { EdgeZone } from './zone/zone.ts';
 
 /** What answers are made of. */

@@ -1,6 +1,6 @@
 // What an expression may compare, and how (D65).
 
-import type { EdgeCategory } from '../errors/edge-error.ts';
+import type { EdgeCategory } from '../errors/categories.ts';
 
 /** Fields that are whole numbers. */
 export const integerFields = ['error_code', 'status'] as const;

@@ -2,30 +2,44 @@
 // and the tests read it (D63, D64).
 
 import { accessErrors } from './access-errors.ts';
-import type { CatalogueError, CatalogueRows } from './catalogue-error.ts';
+import { type CatalogueRow, type CatalogueRows, categories, type EdgeCategory } from './categories.ts';
 import { clientErrors } from './client-errors.ts';
 import { configurationErrors } from './configuration-errors.ts';
-import type { EdgeCode } from './edge-code.ts';
+import type { EdgeCode, EdgeError } from './edge-error.ts';
 import { gatewayErrors } from './gateway-errors.ts';
 import { scriptErrors } from './script-errors.ts';
 
+/** An edge error, and what its reference page adds. */
+export type CatalogueError = EdgeError & Pick<CatalogueRow, 'ownerGuidance'>;
+
+const families: readonly CatalogueRows[] = [
+  gatewayErrors,
+  accessErrors,
+  clientErrors,
+  configurationErrors,
+  scriptErrors,
+];
+
+const rows = families.flatMap((family) =>
+  Object.entries(family).flatMap(([category, ofCategory]) =>
+    Object.entries(ofCategory).map(([code, row]) => {
+      const { status, ownerAction }: { readonly status?: number; readonly ownerAction: boolean } =
+        // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the type of the rows admits no other category
+        categories[category as EdgeCategory];
+      return [code, { code: Number(code), category, status: status ?? Number(code), ownerAction, ...row }];
+    }),
+  ),
+);
+
 /** Every error by its code. */
-export const edgeErrors: CatalogueRows<EdgeCode> = Object.freeze({
-  ...gatewayErrors,
-  ...accessErrors,
-  ...clientErrors,
-  ...configurationErrors,
-  ...scriptErrors,
-});
+export const edgeErrors: Readonly<Record<EdgeCode, CatalogueError>> = Object.freeze(Object.fromEntries(rows));
 
 /** Every error, in the order of the codes (integer keys come in ascending order: ECMA-262 §10.1.11.1). */
 export const allEdgeErrors: readonly CatalogueError[] = Object.values<CatalogueError>(edgeErrors);
 
-const codes: ReadonlySet<number> = new Set(allEdgeErrors.map(({ code }) => code));
-
 /** Tells whether a number, such as one out of a path, is a code of the catalogue. */
 export function isEdgeCode(code: number): code is EdgeCode {
-  return codes.has(code);
+  return Object.hasOwn(edgeErrors, code);
 }
 
 /** The error of a number that may be any; undefined where the catalogue has none. */

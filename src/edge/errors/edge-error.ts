@@ -1,45 +1,29 @@
 // What an edge error is (RFC 9457 and its extension members): the row of the catalogue, and one occurrence of it (D60-D64).
 
 import type { AnswerBody } from '../../http/listener/whole-response.ts';
-import type { EdgeCode } from './edge-code.ts';
+import type { accessErrors } from './access-errors.ts';
+import type { CatalogueRow, EdgeCategory } from './categories.ts';
+import type { clientErrors } from './client-errors.ts';
+import type { configurationErrors } from './configuration-errors.ts';
+import type { gatewayErrors } from './gateway-errors.ts';
+import type { scriptErrors } from './script-errors.ts';
 
-/** Which party an error is laid to; the members `error_category` may have. */
-export type EdgeCategory =
-  | 'origin'
-  | 'platform'
-  | 'ssl'
-  | 'access_denied'
-  | 'rate_limit'
-  | 'dns'
-  | 'config'
-  | 'tls'
-  | 'legal'
-  | 'worker'
-  | 'rewrite'
-  | 'snippet'
-  | 'unsupported';
+type CodeOf<Family> = { [Category in keyof Family]: keyof Family[Category] }[keyof Family];
 
-/** One row of the catalogue. */
-export interface EdgeError {
-  /** 5xx or 1xxx. */
+/** Every code there is. Whatever names an error names it by one of these, so a code without a row does not compile. */
+export type EdgeCode =
+  | CodeOf<typeof gatewayErrors>
+  | CodeOf<typeof accessErrors>
+  | CodeOf<typeof clientErrors>
+  | CodeOf<typeof configurationErrors>
+  | CodeOf<typeof scriptErrors>;
+
+/** An edge error: its row of the catalogue, with what its category says. */
+export interface EdgeError extends Omit<CatalogueRow, 'ownerGuidance' | 'status' | 'ownerAction'> {
   readonly code: EdgeCode;
-  /** HTTP status of the response (D63). */
-  readonly status: number;
-  /** `error_name`: snake_case, unique, stable. */
-  readonly name: string;
-  /** The short name: `title` is `Error <code>: <short name>`. */
-  readonly shortName: string;
   readonly category: EdgeCategory;
-  /** Seconds; present exactly where the error is retryable. */
-  readonly retryAfterSeconds?: number;
-  /** `owner_action_required` (D64). */
+  readonly status: number;
   readonly ownerAction: boolean;
-  /** `detail`: what went wrong and who is responsible. Plain text. */
-  readonly detail: string;
-  /** `what_you_should_do`. Plain text. */
-  readonly guidance: string;
-  /** True where the specification does not classify the code (D63). */
-  readonly chosen?: true;
 }
 
 /** One error as it happened: what a renderer writes. */

@@ -1,12 +1,10 @@
 // The reference of edge errors: a page for every code, where the `type` of its answers points, and an index (D62).
 
 import { closePage, escapeHtml, openPage, pageStyle, sheetCss } from '../../http/page/html-page.ts';
-import { allEdgeErrors, findEdgeError } from './catalogue.ts';
-import type { CatalogueError } from './catalogue-error.ts';
-import type { EdgeCategory, ErrorAnswer } from './edge-error.ts';
-import { errorHeading } from './error-heading.ts';
-import { titleOf } from './occurrence.ts';
-import { responsiblePartyOf, whoActs } from './responsibility.ts';
+import { allEdgeErrors, type CatalogueError, findEdgeError } from './catalogue.ts';
+import { categories } from './categories.ts';
+import type { ErrorAnswer } from './edge-error.ts';
+import { errorHeading, responsiblePartyOf, titleOf, whoActs } from './occurrence.ts';
 
 const style = pageStyle(`${sheetCss}nav{margin-bottom:1.5rem;font-size:.875rem}
 h1.wide{display:block}
@@ -18,23 +16,6 @@ li b{font-weight:400;font-variant-numeric:tabular-nums}
 li span{color:var(--soft);font-size:.875rem}
 @media(max-width:36rem){li{grid-template-columns:2.75rem minmax(0,1fr)}li span{grid-column:2}}
 `);
-
-/** The categories by the words of a heading, in the order of the index. */
-export const categoryTitles = {
-  origin: 'Origin server',
-  platform: 'Platform',
-  ssl: 'TLS between edge and origin',
-  access_denied: 'Access denied',
-  rate_limit: 'Request limits',
-  dns: 'DNS',
-  config: 'Configuration',
-  tls: 'TLS between client and edge',
-  legal: 'Legal restrictions',
-  worker: 'Scripts',
-  rewrite: 'Rewrite rules',
-  snippet: 'Snippets',
-  unsupported: 'Unsupported features',
-} as const satisfies Record<EdgeCategory, string>;
 
 const headers: ErrorAnswer['headers'] = {
   'Content-Type': 'text/html; charset=utf-8',
@@ -67,7 +48,7 @@ function renderReferencePage(error: CatalogueError): ErrorAnswer {
     titleOf(error),
     `<nav><a href="../errors">All edge errors</a></nav>
 <main>
-${errorHeading(error.code, error.shortName)}
+${errorHeading(error)}
 ${section('What it means', error.detail)}${section('If you met it', error.guidance)}${section(
   'If you run the site',
   error.ownerGuidance,
@@ -93,7 +74,7 @@ function indexItem(error: CatalogueError): string {
 }
 
 function renderIndex(): ErrorAnswer {
-  const sections = Object.entries(categoryTitles).map(([category, title]) => {
+  const sections = Object.entries(categories).map(([category, { title }]) => {
     const items = allEdgeErrors.filter((error) => error.category === category).map(indexItem);
     return `<section>\n<h2>${title} <code>${category}</code></h2>\n<ul>\n${items.join('\n')}\n</ul>\n</section>`;
   });

@@ -1,8 +1,7 @@
 // The part of docs/errors.md about edge errors, written from the catalogue.
 
-import { allEdgeErrors } from './catalogue.ts';
-import type { CatalogueError } from './catalogue-error.ts';
-import { categoryTitles } from './error-reference.ts';
+import { allEdgeErrors, type CatalogueError } from './catalogue.ts';
+import { categories } from './categories.ts';
 
 function cell(text: string): string {
   return text.replaceAll('|', '\\|').replaceAll('<', '&lt;');
@@ -47,8 +46,8 @@ A person sees 522 like this in [light](screenshots/error-522-desktop-light.png) 
 [dark](screenshots/error-522-desktop-dark.png), and on a phone in [light](screenshots/error-522-phone-light.png) and in
 [dark](screenshots/error-522-phone-dark.png).
 
-${Object.entries(categoryTitles)
-  .map(([category, title]) => table(category, title))
+${Object.entries(categories)
+  .map(([category, { title }]) => table(category, title))
   .join('\n\n')}
 `;
 }

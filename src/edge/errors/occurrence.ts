@@ -1,5 +1,7 @@
 // What every renderer says alike of an occurrence, so that no two formats of one error can differ (RFC 9457, D60, D62).
 
+import { escapeHtml } from '../../http/page/html-page.ts';
+import { categories } from './categories.ts';
 import type { EdgeError, EdgeOccurrence } from './edge-error.ts';
 
 /** `footer`: who made the response. */
@@ -36,4 +38,21 @@ export function oncePerError<Part>(make: (error: EdgeError) => Part): (error: Ed
     parts.set(error, part);
     return part;
   };
+}
+
+/** The first-level heading of an error: its number above its name, read as one title. */
+export function errorHeading({ code, shortName }: EdgeError): string {
+  return `<h1><span>Error ${code}<i>: </i></span>${escapeHtml(shortName)}</h1>`;
+}
+
+/** What the error is laid to: that of its category, but for an error of category config which the client causes (1038). */
+export function responsiblePartyOf({ category, ownerAction }: EdgeError): string {
+  if (category === 'config' && !ownerAction) return categories.unsupported.responsible;
+  return categories[category].responsible;
+}
+
+/** Who has to act (D64). */
+export function whoActs({ category, ownerAction }: EdgeError): string {
+  if (ownerAction) return 'The operator of the site';
+  return category === 'platform' ? 'The operators of the platform' : 'The client (browser or program)';
 }

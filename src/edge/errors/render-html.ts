@@ -2,9 +2,17 @@
 
 import { closePage, escapeForeignText, escapeHtml, openPage, pageStyle, sheetCss } from '../../http/page/html-page.ts';
 import type { EdgeError, EdgeOccurrence } from './edge-error.ts';
-import { errorHeading } from './error-heading.ts';
-import { attribution, oncePerError, referenceUrlOf, retrySecondsOf, timestampOf, titleOf } from './occurrence.ts';
-import { responsiblePartyOf, whoActs } from './responsibility.ts';
+import {
+  attribution,
+  errorHeading,
+  oncePerError,
+  referenceUrlOf,
+  responsiblePartyOf,
+  retrySecondsOf,
+  timestampOf,
+  titleOf,
+  whoActs,
+} from './occurrence.ts';
 
 const style = pageStyle(`${sheetCss}.lead{font-size:1.125rem}
 strong{font-weight:600}
@@ -16,7 +24,7 @@ export const errorPageSecurityPolicy = style.contentSecurityPolicy;
 
 const fixedParts = oncePerError((error: EdgeError) => ({
   opening: `${openPage(titleOf(error), style)}<main>
-${errorHeading(error.code, error.shortName)}
+${errorHeading(error)}
 <section aria-labelledby="happened">
 <h2 id="happened">What happened</h2>
 <p class="lead">${escapeHtml(error.detail)}</p>

@@ -1,6 +1,6 @@
 // What can go wrong on the way to an origin, and the code each gets (D66).
 
-import type { EdgeCode } from '../errors/edge-code.ts';
+import type { EdgeCode } from '../errors/edge-error.ts';
 
 /** A failure: the code for the client, the cause for the log. */
 export interface OriginFailure {

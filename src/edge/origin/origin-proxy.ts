@@ -12,7 +12,7 @@ import { createSecureContext } from 'node:tls';
 import { type Clock, systemClock } from '../../base/clock.ts';
 import { errorMessage } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
-import type { EdgeCode } from '../errors/edge-code.ts';
+import type { EdgeCode } from '../errors/edge-error.ts';
 import type { ReportedFailure } from '../zone/reported-failure.ts';
 import type { EdgeSettings } from '../zone/zone.ts';
 import { DownOrigins } from './down-origins.ts';

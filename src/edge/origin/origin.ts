@@ -2,7 +2,7 @@
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { EdgeCode } from '../errors/edge-code.ts';
+import type { EdgeCode } from '../errors/edge-error.ts';
 import type { ReportedFailure } from '../zone/reported-failure.ts';
 import type { ZoneWithOrigin } from './origin-target.ts';
 

@@ -3,7 +3,7 @@
 import { type AddressTest, addressTest } from '../../base/net/address-test.ts';
 import { tunnelFreeMethods } from '../../http/front.ts';
 import { headerSectionOctets } from '../../http/listener/head-octets.ts';
-import type { EdgeCode } from '../errors/edge-code.ts';
+import type { EdgeCode } from '../errors/edge-error.ts';
 import { readEdgePath } from './edge-path.ts';
 import type { RateLimit } from './rate-limit.ts';
 import type { EdgeZone } from './zone.ts';

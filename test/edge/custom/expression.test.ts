@@ -8,8 +8,8 @@ import { type ErrorCondition, Evaluation } from '../../../src/edge/custom/evalua
 import { compileExpressions, parseExpression } from '../../../src/edge/custom/expression.ts';
 import type { Syntax } from '../../../src/edge/custom/expression-fields.ts';
 import { readSyntax } from '../../../src/edge/custom/expression-syntax.ts';
-import type { EdgeCode } from '../../../src/edge/errors/edge-code.ts';
-import type { EdgeCategory } from '../../../src/edge/errors/edge-error.ts';
+import type { EdgeCategory } from '../../../src/edge/errors/categories.ts';
+import type { EdgeCode } from '../../../src/edge/errors/edge-error.ts';
 import fc, { anyCharacter } from '../../support/properties.ts';
 
 interface Asked {

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'vitest';
 import { allEdgeErrors, edgeErrors, findEdgeError } from '../../../src/edge/errors/catalogue.ts';
-import type { EdgeCategory } from '../../../src/edge/errors/edge-error.ts';
+import type { EdgeCategory } from '../../../src/edge/errors/categories.ts';
 
 /** The specification's categories with all their codes; D63's own codes apart. */
 const specified: Readonly<Record<EdgeCategory, readonly number[]>> = {

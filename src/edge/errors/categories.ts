@@ -1,0 +1,77 @@
+// The parties that edge errors are laid to, and what a row of the catalogue says of one error (D63, D64).
+
+/** What holds for the errors of a category. */
+interface Category {
+  /** The words of a heading. */
+  readonly title: string;
+  /** What its errors are laid to. */
+  readonly responsible: string;
+  /** The usual HTTP status; absent: the code itself. */
+  readonly status?: number;
+  /** Whether the operator of the site has to act, as a rule. */
+  readonly ownerAction: boolean;
+}
+
+/** The categories by what `error_category` says, in the order of the index. */
+export const categories = {
+  origin: { title: 'Origin server', responsible: 'The origin server of the site', ownerAction: true },
+  platform: { title: 'Platform', responsible: 'The platform', status: 500, ownerAction: false },
+  ssl: {
+    title: 'TLS between edge and origin',
+    responsible: 'The TLS settings of the origin server',
+    ownerAction: true,
+  },
+  access_denied: {
+    title: 'Access denied',
+    responsible: 'The access rules of the site',
+    status: 403,
+    ownerAction: true,
+  },
+  rate_limit: { title: 'Request limits', responsible: 'A limit on requests', status: 429, ownerAction: false },
+  dns: { title: 'DNS', responsible: 'The DNS records of the site', status: 530, ownerAction: true },
+  config: { title: 'Configuration', responsible: 'The configuration of the site', status: 409, ownerAction: true },
+  tls: {
+    title: 'TLS between client and edge',
+    responsible: 'The TLS settings of the client',
+    status: 403,
+    ownerAction: false,
+  },
+  legal: { title: 'Legal restrictions', responsible: 'A legal restriction', status: 451, ownerAction: true },
+  worker: { title: 'Scripts', responsible: 'A script of the site', status: 500, ownerAction: true },
+  rewrite: { title: 'Rewrite rules', responsible: 'A rewrite rule of the site', status: 500, ownerAction: true },
+  snippet: { title: 'Snippets', responsible: 'A snippet of the site', status: 500, ownerAction: true },
+  unsupported: {
+    title: 'Unsupported features',
+    responsible: 'The request of the client',
+    status: 501,
+    ownerAction: false,
+  },
+} as const satisfies Record<string, Category>;
+
+/** Which party an error is laid to; the members `error_category` may have. */
+export type EdgeCategory = keyof typeof categories;
+
+/** One row of the catalogue; it stands below its category and its code. */
+export interface CatalogueRow {
+  /** HTTP status of the response (D63), where it is not that of the category. */
+  readonly status?: number;
+  /** `owner_action_required` (D64), where it is not that of the category. */
+  readonly ownerAction?: boolean;
+  /** `error_name`: snake_case, unique, stable. */
+  readonly name: string;
+  /** The short name: `title` is `Error <code>: <short name>`. */
+  readonly shortName: string;
+  /** Seconds; present exactly where the error is retryable. */
+  readonly retryAfterSeconds?: number;
+  /** `detail`: what went wrong and who is responsible. Plain text. */
+  readonly detail: string;
+  /** `what_you_should_do`. Plain text. */
+  readonly guidance: string;
+  /** What the operator of the site can do about it, for the reference page. Plain text. */
+  readonly ownerGuidance: string;
+  /** True where the specification does not classify the code (D63). */
+  readonly chosen?: true;
+}
+
+/** The rows of a family by category and code. */
+export type CatalogueRows = { readonly [C in EdgeCategory]?: { readonly [Code: number]: CatalogueRow } };
