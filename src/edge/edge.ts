@@ -17,7 +17,7 @@ import { createFail, type EdgeCount, type Exchange, headerOf, isOfApi, runGuarde
 import type { Forwarded, OriginProxy } from './origin/origin.ts';
 import { clientOf } from './zone/client-address.ts';
 import { type GuardedZone, guardZone } from './zone/judge-request.ts';
-import { createOpenRequests, type OpenRequests } from './zone/open-requests.ts';
+import { OpenRequests } from './zone/open-requests.ts';
 import { keepRateLimits, type RateLimit, type RateLimitSettings } from './zone/rate-limit.ts';
 import type { ReportedFailure } from './zone/reported-failure.ts';
 import type { EdgeSettings, EdgeZone } from './zone/zone.ts';
@@ -63,7 +63,7 @@ export function createEdge(parts: EdgeParts): Edge {
   const fail = createFail(parts);
   const admission = { ...parts, fail, maxHeaderBytes: settings.maxHeaderBytes };
   const isTrusted = addressTest(settings.trustedProxies);
-  const { requests = createOpenRequests(settings.limits), rateLimitOf = keepRateLimits(clock) } = parts;
+  const { requests = new OpenRequests(settings.limits), rateLimitOf = keepRateLimits(clock) } = parts;
   const zones = new Map<string, GuardedZone>();
   for (const zone of parts.zones) {
     const guarded = guardZone(zone, rateLimitOf(zone.id, zone.rateLimit));

@@ -15,7 +15,8 @@ import type { ProxyAccount, ProxySettings, ProxyZone } from './application/zone.
 import { createOrigins } from './origins/origins.ts';
 import { createResolver, type Resolver, type ResolverDns } from './origins/resolver.ts';
 import { type ApplicationViewsParts, createApplicationViews, type SeeApplications } from './plane/application-views.ts';
-import { createDataPlane, type DataPlaneParts } from './plane/data-plane.ts';
+import { DataPlane } from './plane/data-plane.ts';
+import type { DataPlaneParts } from './plane/data-plane-parts.ts';
 import { readLimits } from './plane/read-limits.ts';
 import { storedPlans } from './plane/stored-plans.ts';
 import { budgetMetrics, reportMetrics, trafficMetrics } from './plane/traffic-metrics.ts';
@@ -191,7 +192,7 @@ export async function openProxy(parts: ProxyParts): Promise<Proxy> {
   const { log } = parts;
   const store = await openApplicationStore(parts.database);
   let current = configure(parts, parts, store);
-  const dataPlane = createDataPlane(dataPlaneParts(parts, () => current));
+  const dataPlane = new DataPlane(dataPlaneParts(parts, () => current));
   let watching: ReturnType<typeof watchStore> | undefined;
   const { askCarrier } = parts;
   const { tell, see } = createApplicationViews({ dataPlane, isCarrier: () => watching !== undefined, askCarrier });

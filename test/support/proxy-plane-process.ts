@@ -11,13 +11,13 @@ import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { createOrigins } from '../../src/proxy/origins/origins.ts';
 import { createResolver } from '../../src/proxy/origins/resolver.ts';
-import { createDataPlane } from '../../src/proxy/plane/data-plane.ts';
+import { DataPlane } from '../../src/proxy/plane/data-plane.ts';
 
 const [address = '', port = '', header = 'off', tls = 'off', folder = ''] = process.argv.slice(2);
 const ports = { first: Number(port), last: Number(port) };
 const id = 'a0'.repeat(16);
 
-const plane = createDataPlane({
+const plane = new DataPlane({
   plans: async () => [
     {
       id,

@@ -8,8 +8,8 @@ import type { DirectOrigin, ForwardingPlan } from '../../src/proxy/application/a
 import type { OriginAddress, Origins } from '../../src/proxy/origins/origin.ts';
 import { createOrigins } from '../../src/proxy/origins/origins.ts';
 import { createResolver } from '../../src/proxy/origins/resolver.ts';
-import { createDataPlane, type DataPlaneParts } from '../../src/proxy/plane/data-plane.ts';
-import type { DataPlane } from '../../src/proxy/plane/data-plane-interface.ts';
+import { DataPlane } from '../../src/proxy/plane/data-plane.ts';
+import type { DataPlaneParts } from '../../src/proxy/plane/data-plane-parts.ts';
 import { openUdpListener } from '../../src/proxy/traffic/udp-listener.ts';
 import { logLines } from './log-lines.ts';
 
@@ -70,7 +70,7 @@ export function loggedOrigins(plan: ForwardingPlan, log: OriginLog): Origins {
 }
 
 /** A plane and what the test may do with it. */
-export interface TestPlane extends DataPlane {
+export interface TestPlane extends Pick<DataPlane, keyof DataPlane> {
   /** Puts plans in place of those before and waits until they are applied. */
   readonly apply: (...plans: readonly ForwardingPlan[]) => Promise<void>;
   readonly origins: OriginLog;
@@ -86,7 +86,7 @@ export async function startPlane(
   let stored = plans;
   const { log, lines } = logLines();
   const origins: OriginLog = { failed: [], succeeded: [] };
-  const plane = createDataPlane({
+  const plane = new DataPlane({
     plans: async () => stored,
     portOffset: testOffset,
     originDeny: [],

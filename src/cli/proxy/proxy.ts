@@ -14,7 +14,7 @@ import { proxyAccounts } from '../../proxy/application/proxy-accounts.ts';
 import { writeListening } from '../../proxy/application/written-ports.ts';
 import { exportPlans } from '../../proxy/export/export-plans.ts';
 import { type ExportGap, type ExportSettings, exportFormats } from '../../proxy/export/exported.ts';
-import { defaultDataPlaneLimits } from '../../proxy/plane/data-plane.ts';
+import { defaultDataPlaneLimits } from '../../proxy/plane/data-plane-parts.ts';
 import { readLimits } from '../../proxy/plane/read-limits.ts';
 import { storedPlans } from '../../proxy/plane/stored-plans.ts';
 import { openApplicationStore } from '../../proxy/store/sqlite-application-store.ts';

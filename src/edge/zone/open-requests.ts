@@ -13,27 +13,6 @@ export interface RequestLimits {
   readonly requestsPerAddress: number;
 }
 
-/** One request that is counted. */
-export interface OpenRequest {
-  /** Whether more requests are open, this one included, than its zone, its client or the server may have. */
-  isOver(): boolean | Promise<boolean>;
-  /**
-   * Lets others have its room from now on: where it is wanted, this request ends first.
-   * @param giveUp ends the request, or gives false where it goes on
-   */
-  mayGiveWay(giveUp: () => boolean): void;
-  /** Must be called when the request has ended; further calls do nothing. */
-  end(): void;
-}
-
-/** Counts requests. */
-export interface OpenRequests {
-  /** Counts a request. `zone` is the zone's id; empty for a request to no zone. */
-  begin(zone: string, address: string): OpenRequest;
-  /** Requests open now. */
-  open(): number;
-}
-
 /** Counts by a key. A count of zero is removed, so the map is never larger than the number of open requests. */
 class Counts {
   readonly #counts = new Map<string, number>();
@@ -70,8 +49,8 @@ function ownPart(limit: number, { count }: SharedRequests): number {
   return Math.floor(limit / (ownParts * count));
 }
 
-/** The count of one process. */
-class RequestCount implements OpenRequests {
+/** Counts the requests of this process. */
+export class OpenRequests {
   readonly limits: RequestLimits;
   readonly shared: SharedRequests | undefined;
   readonly counts = new Counts();
@@ -81,16 +60,19 @@ class RequestCount implements OpenRequests {
   readonly yielding = new Map<string, Set<() => boolean>>();
   #open = 0;
 
-  constructor(limits: RequestLimits, shared: SharedRequests | undefined) {
+  /** @param shared where other processes of the server serve, too: what is beyond this one's own part is taken from all */
+  constructor(limits: RequestLimits, shared?: SharedRequests) {
     this.limits = limits;
     this.shared = shared;
   }
 
+  /** Counts a request. `zone` is the zone's id; empty for a request to no zone. */
   begin(zone: string, address: string): OpenRequest {
     this.#open += 1;
-    return new CountedRequest(this, zone, address);
+    return new OpenRequest(this, zone, address);
   }
 
+  /** Requests open now. */
   open(): number {
     return this.#open;
   }
@@ -111,21 +93,22 @@ class RequestCount implements OpenRequests {
   }
 }
 
-/** One request in the count. */
-class CountedRequest implements OpenRequest {
-  readonly #of: RequestCount;
+/** One request that is counted. */
+export class OpenRequest {
+  readonly #of: OpenRequests;
   readonly #keys: readonly string[];
   #hasEnded = false;
   #taken: readonly string[] = [];
   #giveWay: (() => boolean) | undefined;
 
-  constructor(of: RequestCount, zone: string, address: string) {
+  constructor(of: OpenRequests, zone: string, address: string) {
     this.#of = of;
     const ofAddress = `edge address ${countedAddress(address)}`;
     this.#keys = zone === '' ? ['edge', ofAddress] : ['edge', `edge zone ${zone}`, ofAddress];
     for (const key of this.#keys) of.counts.add(key);
   }
 
+  /** Whether more requests are open, this one included, than its zone, its client or the server may have. */
   isOver(): boolean | Promise<boolean> {
     const { counts, extra, shared } = this.#of;
     for (const key of this.#keys) {
@@ -136,6 +119,10 @@ class CountedRequest implements OpenRequest {
     return wanted.length === 0 ? false : this.#isOverAll(shared, wanted);
   }
 
+  /**
+   * Lets others have its room from now on: where it is wanted, this request ends first.
+   * @param giveUp ends the request, or gives false where it goes on
+   */
   mayGiveWay(giveUp: () => boolean): void {
     if (this.#hasEnded) return;
     const giveWay = (): boolean => {
@@ -149,6 +136,7 @@ class CountedRequest implements OpenRequest {
     for (const key of this.#keys) yielding.set(key, (yielding.get(key) ?? new Set()).add(giveWay));
   }
 
+  /** Must be called when the request has ended; further calls do nothing. */
   end(): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
@@ -190,12 +178,4 @@ class CountedRequest implements OpenRequest {
       if (all?.size === 0) this.#of.yielding.delete(key);
     }
   }
-}
-
-/**
- * Makes the count in the memory of this process.
- * @param shared where other processes of the server serve, too: what is beyond this one's own part is taken from all
- */
-export function createOpenRequests(limits: RequestLimits, shared?: SharedRequests): OpenRequests {
-  return new RequestCount(limits, shared);
 }

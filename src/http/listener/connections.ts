@@ -4,7 +4,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { type RequestTurns, takeTurns } from './request-turns.ts';
+import { RequestTurns } from './request-turns.ts';
 import { lingerMs } from './whole-response.ts';
 
 /** What a listener has open. */
@@ -79,7 +79,7 @@ export class Connections {
 
   /** Notes that a connection speaks HTTP from now on; its requests are begun one after another. */
   speaks(socket: Socket): void {
-    const speaking: Speaking = { peer: peerOf(socket), turns: takeTurns(socket) };
+    const speaking: Speaking = { peer: peerOf(socket), turns: new RequestTurns(socket) };
     this.#speaking.set(socket, speaking);
     closeInStages(socket, speaking);
     socket.once('close', () => {

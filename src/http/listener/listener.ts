@@ -10,7 +10,7 @@ import { randomHex } from '../../base/ids.ts';
 import { type Accepting, type BoundHttp, listenBySeveral, listenShared } from './accepting.ts';
 import type { ConnectionLimit, ConnectionRefusal } from './connection-limit.ts';
 import { Connections, type OpenHttp } from './connections.ts';
-import { takeTurns } from './request-turns.ts';
+import { RequestTurns } from './request-turns.ts';
 import { lingerMs, plainWhole, writeWhole } from './whole-response.ts';
 
 /** The functions that answer requests. */
@@ -170,7 +170,7 @@ class Refusals {
     this.#open += 1;
     socket.once('close', () => (this.#open -= 1));
     socket.on('error', () => socket.destroy());
-    takeTurns(socket).stop();
+    new RequestTurns(socket).stop();
     writeWhole(socket, plainWhole(503, 'Too many connections', { rayId, headers: { 'Retry-After': '30' } }));
   }
 }

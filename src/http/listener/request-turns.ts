@@ -7,25 +7,6 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { type BodyEnd, bodyEndOf, HeadEnd } from './request-end.ts';
 
-/** The requests of one connection, in turn. */
-export interface RequestTurns {
-  /**
-   * Gives a request that the parser has read the turn until `response` closes. Gives false where it is not its turn, which
-   * happens only if the parser finds another end of a request than this file: the connection must then be cut.
-   * @param handle called once the parser has judged the whole head, unless it finds a fault: it tells of a request before it
-   *   looks at the framing of its body
-   */
-  begin(request: IncomingMessage, response: ServerResponse, handle: () => void): boolean;
-  /** Stops reading, because the connection leaves HTTP. Gives the octets that came behind the request. */
-  leave(): Buffer;
-  /** Begins no further request: whatever still arrives is thrown away. */
-  stop(): void;
-  /** Whether the parser has told of a request and not yet judged all of its head. */
-  isJudging(): boolean;
-  /** Octets that have arrived and belong to no request that was begun. */
-  waitingOctets(): number;
-}
-
 /** Where the reading of a connection is. */
 type Phase =
   /** Before or within the head of a request. */
@@ -54,8 +35,8 @@ function takeListener(socket: Socket, event: 'data' | 'end'): Feed {
   return feed;
 }
 
-/** The turns of one connection. */
-class Turns implements RequestTurns {
+/** The requests of one connection, in turn. */
+export class RequestTurns {
   readonly #socket: Socket;
   readonly #parse: Feed;
   readonly #parseEnd: Feed;
@@ -71,6 +52,10 @@ class Turns implements RequestTurns {
   /** Whether the client has ended its side. */
   #ended = false;
 
+  /**
+   * Takes over the reading of a connection that node:http has just begun to listen to.
+   * @throws Error where node:http has not added its listeners as all known versions of Node do
+   */
   constructor(socket: Socket) {
     this.#socket = socket;
     // The order matters: once there is a listener of ours, octets come as events instead of going to the parser in native code.
@@ -80,6 +65,12 @@ class Turns implements RequestTurns {
     socket.on('end', this.#onEnd);
   }
 
+  /**
+   * Gives a request that the parser has read the turn until `response` closes. Gives false where it is not its turn, which
+   * happens only if the parser finds another end of a request than this file: the connection must then be cut.
+   * @param handle called once the parser has judged the whole head, unless it finds a fault: it tells of a request before it
+   *   looks at the framing of its body
+   */
   begin(request: IncomingMessage, response: ServerResponse, handle: () => void): boolean {
     if (this.#phase !== 'head' || this.#response) return false;
     this.#response = response;
@@ -90,6 +81,7 @@ class Turns implements RequestTurns {
     return true;
   }
 
+  /** Stops reading, because the connection leaves HTTP. Gives the octets that came behind the request. */
   leave(): Buffer {
     this.#phase = 'over';
     this.#socket.off('data', this.#onData);
@@ -99,16 +91,19 @@ class Turns implements RequestTurns {
     return rest;
   }
 
+  /** Begins no further request: whatever still arrives is thrown away. */
   stop(): void {
     this.#phase = 'over';
     this.#waiting = nothing;
     if (this.#socket.isPaused()) this.#socket.resume();
   }
 
+  /** Whether the parser has told of a request and not yet judged all of its head. */
   isJudging(): boolean {
     return this.#handle !== undefined;
   }
 
+  /** Octets that have arrived and belong to no request that was begun. */
   waitingOctets(): number {
     return this.#waiting.length;
   }
@@ -181,12 +176,4 @@ class Turns implements RequestTurns {
     this.#phase = this.#response ? 'answer' : this.#socket.writable ? 'head' : 'over';
     return this.#phase;
   }
-}
-
-/**
- * Takes over the reading of a connection that node:http has just begun to listen to.
- * @throws Error where node:http has not added its listeners as all known versions of Node do
- */
-export function takeTurns(socket: Socket): RequestTurns {
-  return new Turns(socket);
 }

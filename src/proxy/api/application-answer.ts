@@ -2,7 +2,7 @@
 
 import type { ApplicationStatus, ConnectionEvent, StoredApplication, Traffic } from '../application/application.ts';
 import type { ProxyAccount } from '../application/zone.ts';
-import type { DataPlane } from '../plane/data-plane-interface.ts';
+import type { DataPlane } from '../plane/data-plane.ts';
 
 function isoTime(ms: number): string {
   return new Date(ms).toISOString();

@@ -2,7 +2,7 @@
 
 import type { CarrierAnswer, CarrierQuestion } from '../../base/process-group.ts';
 import type { ApplicationStatus } from '../application/application.ts';
-import type { DataPlane } from './data-plane-interface.ts';
+import type { DataPlane } from './data-plane.ts';
 
 /** How an application is. */
 export interface ApplicationView {

@@ -1,77 +1,27 @@
 // The data plane of proxy applications: a reconciler that keeps the listeners equal to the stored plans (D84).
 
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
-import type { Clock } from '../../base/clock.ts';
 import { errorMessage } from '../../base/errors.ts';
-import type { Logger } from '../../base/log.ts';
-import { isLocalAddress, type OwnDoor } from '../../base/net/own-doors.ts';
-import type { ApplicationStatus, ForwardingPlan, TransportProtocol } from '../application/application.ts';
+import { isLocalAddress } from '../../base/net/own-doors.ts';
+import type { ApplicationStatus, ForwardingPlan, Traffic, TransportProtocol } from '../application/application.ts';
 import { wildcardIp } from '../application/edge-address.ts';
-import type { Origins } from '../origins/origin.ts';
 import { createOriginGuard } from '../origins/origin-guard.ts';
-import { type CertificatePair, createCertificates, expiryOf } from '../traffic/certificates.ts';
-import type { DataPlaneLimits, OpenListener, PortListener, ProxyListenerParts } from '../traffic/listener.ts';
-import type { BudgetBounds } from '../traffic/open-budget.ts';
+import { createCertificates, expiryOf } from '../traffic/certificates.ts';
+import type { PortListener, ProxyListenerParts } from '../traffic/listener.ts';
 import { openTcpListener } from '../traffic/tcp-listener.ts';
 import { ApplicationStatuses, isElsewhere } from './application-statuses.ts';
 import { explainFailures } from './bind-failures.ts';
-import type { ApplicationReport, DataPlane } from './data-plane-interface.ts';
+import {
+  type ApplicationReport,
+  type ApplicationTraffic,
+  type DataPlaneParts,
+  defaultDataPlaneLimits,
+} from './data-plane-parts.ts';
 import { createListenPlanner, listenerKey, type WantedListener } from './listen-plan.ts';
 import { interfaceAddresses, type OpenBounds, openBounds } from './machine-bounds.ts';
 import { OpenSockets } from './open-sockets.ts';
 import { cutConnections, RetiredPlans } from './retired-plans.ts';
 import { type ApplicationState, createApplicationState } from './running-applications.ts';
-
-/**
- * What the data plane is made from. What belongs to no socket (networks, offset, limits of applications, drain time) is
- * read when it is used, and may be another then; `reconcile` follows.
- */
-export interface DataPlaneParts {
-  /** The plans of all stored applications, the oldest first: where sockets run short, the first are served. */
-  readonly plans: () => Promise<readonly ForwardingPlan[]>;
-  /** Added to every edge port; 0-65535. */
-  readonly portOffset: number;
-  /** CIDRs that no connection may go to. */
-  readonly originDeny: readonly string[];
-  /** The certificate in certs/tls for a name; undefined: none. Asked until there is one, and regularly after that. */
-  readonly certificate: (name: string) => CertificatePair | undefined;
-  readonly openUdp: OpenListener;
-  readonly createOrigins: (plan: ForwardingPlan) => Origins;
-  readonly clock: Clock;
-  readonly log: Logger;
-  readonly limits?: Partial<DataPlaneLimits>;
-  /** Those of one application, over `limits`. */
-  readonly limitsOf?: (plan: ForwardingPlan) => Partial<DataPlaneLimits>;
-  /** Files that the process may open (`RLIMIT_NOFILE`). Absent: what the system says. */
-  readonly openFiles?: number;
-  /** TCP connections and UDP sessions of one account; absent: three quarters of what there is. */
-  readonly accountBounds?: Partial<Pick<BudgetBounds, 'accountConnections' | 'accountSessions'>>;
-  /** What of the gateway's own listeners connections may go to all the same. Absent: nothing. */
-  readonly originAllow?: readonly string[];
-  /** The listeners of the gateway itself, asked whenever plans are applied and connections opened. Absent: none. */
-  readonly ownDoors?: () => readonly OwnDoor[];
-  /** How long open connections go on after an update or removal, milliseconds. Absent: 30,000. */
-  readonly drainMs?: number;
-  /** After how many milliseconds what failed is tried again: first, then doubled up to the longest. Absent: 1,000, 30,000. */
-  readonly retry?: { readonly firstMs: number; readonly longestMs: number };
-  /** The IPv6 addresses of this machine that clients reach it at. Absent: those of its interfaces, link-local ones aside. */
-  readonly ipv6Addresses?: () => readonly string[];
-  /** How often certificates in use and the machine's addresses are looked at for changes, milliseconds. Absent: 60,000. */
-  readonly renewMs?: number;
-  /** Listening sockets in all. Absent: half of the files that the process may open, at most 16,384. */
-  readonly maxListeners?: number;
-  /** Listening sockets of one account. Absent: half of those in all. */
-  readonly maxListenersPerAccount?: number;
-}
-
-/** The limits where nothing else is given. */
-export const defaultDataPlaneLimits: DataPlaneLimits = {
-  connectTimeoutMs: 10_000,
-  tcpIdleMs: 3_600_000,
-  udpIdleMs: 60_000,
-  openPerApplication: 10_000,
-  openPerClient: 1000,
-};
 
 const defaultDrainMs = 30_000;
 const defaultRenewMs = 60_000;
@@ -79,12 +29,8 @@ const defaultRetry = { firstMs: 1000, longestMs: 30_000 };
 /** How long a listener may take to close after all of its connections were cut. */
 const cutGraceMs = 1000;
 
-/** Makes the data plane; it listens nowhere before the first reconcile(). */
-export function createDataPlane(parts: DataPlaneParts): DataPlane {
-  return new Reconciler(parts);
-}
-
-class Reconciler implements DataPlane {
+/** The listeners and connections of all applications; it listens nowhere before the first reconcile(). */
+export class DataPlane {
   readonly #parts: DataPlaneParts;
   readonly #listenerParts: ProxyListenerParts;
   #ipv6Addresses: readonly string[];
@@ -135,6 +81,10 @@ class Reconciler implements DataPlane {
     return this.#parts.drainMs ?? defaultDrainMs;
   }
 
+  /**
+   * Makes listeners equal to the plans of the store: opens, changes, closes. Resolves when every application that
+   * changed has its status. Calls at once run one after another, and never throw: a failure is a status, and is tried again.
+   */
   reconcile(): Promise<void> {
     // A caller that comes during a run may have written after it read the plans: all such callers share the next run.
     if (this.#running) {
@@ -150,6 +100,7 @@ class Reconciler implements DataPlane {
     return this.#running;
   }
 
+  /** `pending` for an application that it has not seen. */
   status(application: string): ApplicationStatus {
     const status = this.#statuses.of(application);
     if (!status) return { state: 'pending', reason: 'its listeners are not open yet' };
@@ -157,6 +108,7 @@ class Reconciler implements DataPlane {
     return at === undefined ? status : { ...status, certificateExpiresAt: at };
   }
 
+  /** How each application is, for the metrics. */
   reports(): readonly ApplicationReport[] {
     return [...this.#applications].map(([id, state]) => {
       const { plan, traffic, origins } = state.current();
@@ -174,7 +126,11 @@ class Reconciler implements DataPlane {
     return certificate && expiryOf(certificate);
   }
 
-  traffic(application: string) {
+  /**
+   * Counters, the latest events, the newest first, its sockets after the offset (`127.0.0.1:20022`, `[::1]:21000-22000`) and its
+   * origins; undefined for an application that it has not seen.
+   */
+  traffic(application: string): ApplicationTraffic | undefined {
     const state = this.#applications.get(application);
     if (!state) return undefined;
     const { traffic, origins } = state.current();
@@ -186,15 +142,18 @@ class Reconciler implements DataPlane {
     };
   }
 
-  totals() {
+  /** All counters, for the metrics. */
+  totals(): ReadonlyMap<string, Traffic> {
     return new Map([...this.#applications].map(([id, state]) => [id, { ...state.current().traffic }]));
   }
 
+  /** What all applications together have open, beside what they may have. */
   open() {
     const { budget, maxListeners } = this.#bounds;
     return { ...budget.counts(), listeners: this.#sockets.count(), maxListeners };
   }
 
+  /** Stops listening, lets connections finish, and cuts what is left after so many milliseconds. */
   drain(withinMs: number): Promise<void> {
     this.#drained ??= this.#drain(withinMs);
     return this.#drained;
@@ -273,7 +232,7 @@ class Reconciler implements DataPlane {
     void this.reconcile();
   }
 
-  /** New connections get a renewed certificate; one that cannot be used is told once. */
+  /** Looks now whether certificates in use were renewed. New connections get a renewed certificate; one that cannot be used is told once. */
   renewCertificates(): void {
     const faults = this.#certificates.renew();
     for (const [name, reason] of faults) {

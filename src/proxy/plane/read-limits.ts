@@ -3,7 +3,7 @@
 import type { ForwardingPlan } from '../application/application.ts';
 import type { ProxyLimits } from '../application/proxy-limits.ts';
 import type { DataPlaneLimits } from '../traffic/listener.ts';
-import type { DataPlaneParts } from './data-plane.ts';
+import type { DataPlaneParts } from './data-plane-parts.ts';
 
 /** Reads the limits for the data plane: those of an application, of an account, and of the listeners. */
 export function readLimits(

@@ -3,7 +3,8 @@
 import type { MetricFamily } from '../../http/metrics.ts';
 import type { Traffic } from '../application/application.ts';
 import { formatPorts } from '../application/port-ranges.ts';
-import type { ApplicationReport, DataPlane } from './data-plane-interface.ts';
+import type { DataPlane } from './data-plane.ts';
+import type { ApplicationReport } from './data-plane-parts.ts';
 
 /** What all applications together have open and may have, and what was refused or gave way for it. */
 export function budgetMetrics(dataPlane: Pick<DataPlane, 'open'>): readonly MetricFamily[] {

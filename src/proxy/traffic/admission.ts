@@ -1,9 +1,12 @@
 // Decides who may open a connection or session: the zone's lists are checked first, then the limits (D81, D84).
 
+import { randomHex } from '../../base/ids.ts';
+import { hostPort } from '../../base/net/socket-address.ts';
 import { type AddressLists, createAddressLists } from '../application/address-lists.ts';
 import type { ForwardingPlan } from '../application/application.ts';
-import type { ProxyListenerParts, RunningApplication } from './listener.ts';
+import type { ListenAt, ProxyListenerParts, RunningApplication } from './listener.ts';
 import { descriptorsOf, type OpenBudget } from './open-budget.ts';
+import type { Endpoint } from './proxy-header.ts';
 
 type Firewall = ForwardingPlan['firewall'];
 
@@ -125,4 +128,30 @@ export function countOpen(
     if (left > 0) openByClient.set(client, left);
     else openByClient.delete(client);
   };
+}
+
+/** Counts and notes that a connection or session was refused. */
+export function noteRefusal(
+  {
+    application,
+    at,
+    parts,
+    client,
+  }: {
+    readonly application: RunningApplication;
+    readonly at: ListenAt;
+    readonly parts: Pick<ProxyListenerParts, 'clock'>;
+    readonly client: Endpoint;
+  },
+  reason: string,
+): void {
+  application.traffic.refused += 1;
+  application.note({
+    at: parts.clock.now(),
+    kind: 'refused',
+    connection: randomHex(8),
+    client: hostPort(client.address, client.port),
+    port: at.edgePort,
+    reason,
+  });
 }

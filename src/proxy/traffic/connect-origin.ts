@@ -8,9 +8,8 @@ import { hostPort } from '../../base/net/socket-address.ts';
 import type { ForwardingPlan } from '../application/application.ts';
 import type { OriginAddress } from '../origins/origin.ts';
 import { isOriginsFault, unreachableReason } from '../origins/origin-failures.ts';
-import type { ProxyListenerParts, RunningApplication } from './listener.ts';
+import { keepAliveMs, type ProxyListenerParts, type RunningApplication } from './listener.ts';
 import { type Endpoint, proxyHeaderV1, proxyHeaderV2 } from './proxy-header.ts';
-import { keepAliveMs } from './tcp-keep-alive.ts';
 import { TlsCarrier } from './tls-carrier.ts';
 
 /** What a connection to an origin is for. */

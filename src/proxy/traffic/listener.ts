@@ -1,7 +1,9 @@
 // The interface between the reconciler, which decides what listens where, and the two transports that carry octets (D84).
 
 import type { Clock } from '../../base/clock.ts';
+import { errorMessage } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
+import { hostPort } from '../../base/net/socket-address.ts';
 import type { ConnectionEvent, ForwardingPlan, Traffic } from '../application/application.ts';
 import type { Origins } from '../origins/origin.ts';
 import type { RefuseOrigin } from '../origins/origin-guard.ts';
@@ -63,6 +65,26 @@ export interface ProxyListenerParts {
   /** The certificate for a plan with `tls` not off; undefined: there is none. PEM. */
   readonly certificate: (name: string) => { readonly cert: string; readonly key: string } | undefined;
 }
+
+/** Errors of a listener are told once in so many milliseconds. */
+const errorLogMs = 10_000;
+
+/** Logs errors of a listener, which outlives them: the system has run out of something, or one datagram was lost. */
+export function logErrors(
+  socket: { on(event: 'error', listener: (error: Error) => void): unknown },
+  { at, clock, log }: Pick<ProxyListenerParts, 'clock' | 'log'> & { readonly at: ListenAt },
+  what: string,
+): void {
+  let toldAt = Number.NEGATIVE_INFINITY;
+  socket.on('error', (error) => {
+    if (clock.monotonic() - toldAt < errorLogMs) return;
+    toldAt = clock.monotonic();
+    log.warn({ listener: hostPort(at.address, at.port), error: errorMessage(error) }, what);
+  });
+}
+
+/** Milliseconds of silence before the system first asks a TCP peer whether it is still there (RFC 9293 §3.8.4). */
+export const keepAliveMs = 60_000;
 
 /** A listener that is bound. */
 export interface PortListener {

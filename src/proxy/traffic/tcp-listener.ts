@@ -4,17 +4,21 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { errorMessage } from '../../base/errors.ts';
 import { randomHex } from '../../base/ids.ts';
 import { resetConnection } from '../../base/net/reset-connection.ts';
-import { hostPort, normalAddress } from '../../base/net/socket-address.ts';
-import { countOpen, refusalOf } from './admission.ts';
-import type { ListenAt, OpenListener, ProxyListenerParts, RunningApplication } from './listener.ts';
+import { normalAddress } from '../../base/net/socket-address.ts';
+import { countOpen, noteRefusal, refusalOf } from './admission.ts';
+import {
+  keepAliveMs,
+  type ListenAt,
+  logErrors,
+  type OpenListener,
+  type ProxyListenerParts,
+  type RunningApplication,
+} from './listener.ts';
 import type { OpenConnection } from './open-budget.ts';
 import { type ServedConnection, serveConnection } from './tcp-connection.ts';
-import { keepAliveMs } from './tcp-keep-alive.ts';
 
 /** Connections that wait to be accepted; the system may allow fewer. */
 const backlog = 1024;
-/** Errors of accepting (EMFILE) are told once in so many milliseconds. */
-const errorLogMs = 10_000;
 
 /** Binds. @throws the system's error where it cannot */
 function bind(server: Server, at: ListenAt): Promise<void> {
@@ -49,7 +53,7 @@ export const openTcpListener: OpenListener = async (at, running, parts) => {
     });
   });
   await bind(server, at);
-  logAcceptErrors(server, at, parts);
+  logErrors(server, { ...parts, at }, 'cannot accept connections');
   return {
     at,
     async close(drainMs) {
@@ -66,16 +70,6 @@ export const openTcpListener: OpenListener = async (at, running, parts) => {
     },
   };
 };
-
-// A listener outlives such errors: the system has run out of something and accepts connections again later.
-function logAcceptErrors(server: Server, at: ListenAt, { clock, log }: ProxyListenerParts): void {
-  let toldAt = Number.NEGATIVE_INFINITY;
-  server.on('error', (error) => {
-    if (clock.monotonic() - toldAt < errorLogMs) return;
-    toldAt = clock.monotonic();
-    log.warn({ listener: hostPort(at.address, at.port), error: errorMessage(error) }, 'cannot accept connections');
-  });
-}
 
 interface AcceptParts {
   readonly at: ListenAt;
@@ -110,23 +104,14 @@ function accept(
     return undefined;
   }
   const client = { address, port: socket.remotePort ?? 0 };
-  const id = randomHex(8);
   const refused = refusalOf(application, address, parts);
   if (refused !== undefined) {
-    application.traffic.refused += 1;
-    application.note({
-      at: parts.clock.now(),
-      kind: 'refused',
-      connection: id,
-      client: hostPort(client.address, client.port),
-      port: at.edgePort,
-      reason: refused,
-    });
+    noteRefusal({ application, at, parts, client }, refused);
     resetConnection({ stream: socket, raw: socket });
     return undefined;
   }
   const countClosed = countOpen(application, address, parts.budget);
-  const connection = serveConnection(socket, { id, client, application, edgePort: at.edgePort, parts });
+  const connection = serveConnection(socket, { id: randomHex(8), client, application, edgePort: at.edgePort, parts });
   application.connections.add(connection);
   const ended = connection.ended.finally(() => {
     application.connections.delete(connection);

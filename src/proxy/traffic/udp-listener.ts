@@ -1,16 +1,17 @@
 // Listens on one UDP port of an application: a session for each client address and port (D84).
 
 import type { RemoteInfo, Socket } from 'node:dgram';
-import { errorMessage } from '../../base/errors.ts';
-import { randomHex } from '../../base/ids.ts';
-import { hostPort, normalAddress } from '../../base/net/socket-address.ts';
-import { refusalOf } from './admission.ts';
-import type { ListenAt, OpenListener, ProxyListenerParts, RunningApplication } from './listener.ts';
+import { normalAddress } from '../../base/net/socket-address.ts';
+import { noteRefusal, refusalOf } from './admission.ts';
+import {
+  type ListenAt,
+  logErrors,
+  type OpenListener,
+  type ProxyListenerParts,
+  type RunningApplication,
+} from './listener.ts';
 import { mostQueuedOctets, UdpSession } from './udp-session.ts';
 import { bindUdp } from './udp-socket.ts';
-
-/** Errors of receiving are told once in so many milliseconds. */
-const errorLogMs = 10_000;
 
 /**
  * Opens one UDP port; see {@link OpenListener}. Memory is bounded: one session for each client address and port up to
@@ -21,7 +22,7 @@ export const openUdpListener: OpenListener = async (at, running, parts) => {
   const socket = await bindUdp(at);
   const table = new SessionTable(socket, at, { running, parts });
   socket.on('message', (datagram, from) => table.receive(datagram, from));
-  logErrors(socket, at, parts);
+  logErrors(socket, { ...parts, at }, 'a UDP listener has an error');
   let closed: Promise<void> | undefined;
   return {
     at,
@@ -32,16 +33,6 @@ export const openUdpListener: OpenListener = async (at, running, parts) => {
     },
   };
 };
-
-// A listener outlives such errors: one datagram was not received or not sent.
-function logErrors(socket: Socket, at: ListenAt, { clock, log }: ProxyListenerParts): void {
-  let toldAt = Number.NEGATIVE_INFINITY;
-  socket.on('error', (error) => {
-    if (clock.monotonic() - toldAt < errorLogMs) return;
-    toldAt = clock.monotonic();
-    log.warn({ listener: hostPort(at.address, at.port), error: errorMessage(error) }, 'a UDP listener has an error');
-  });
-}
 
 /** The sessions of one port. */
 class SessionTable {
@@ -82,7 +73,7 @@ class SessionTable {
     const client = { address: normalAddress(from.address) ?? from.address, port: from.port };
     const refused = refusalOf(application, client.address, this.#parts);
     if (refused !== undefined) {
-      this.#refuse(application, hostPort(client.address, client.port), refused);
+      noteRefusal({ application, at: this.#at, parts: this.#parts, client }, refused);
       return undefined;
     }
     const session = new UdpSession({
@@ -95,18 +86,6 @@ class SessionTable {
     });
     this.#sessions.set(key, session);
     return session;
-  }
-
-  #refuse(application: RunningApplication, client: string, reason: string): void {
-    application.traffic.refused += 1;
-    application.note({
-      at: this.#parts.clock.now(),
-      kind: 'refused',
-      connection: randomHex(8),
-      client,
-      port: this.#at.edgePort,
-      reason,
-    });
   }
 
   #reply(datagram: Buffer, { address, port }: RemoteInfo): boolean {

@@ -9,7 +9,7 @@ import type { Logger } from '../../base/log.ts';
 import type { ProcessGroup } from '../../base/process-group.ts';
 import type { Config } from '../../config.ts';
 import type { OpenEdge, OpenEdgeParts } from '../../edge/open-edge.ts';
-import { createOpenRequests, type OpenRequests } from '../../edge/zone/open-requests.ts';
+import { OpenRequests } from '../../edge/zone/open-requests.ts';
 import { keepRateLimits, shareRateLimits, tellRateLimits } from '../../edge/zone/rate-limit.ts';
 import { answerPlainly } from '../../http/plain-routes.ts';
 import { apiHostSet } from '../../http/route.ts';
@@ -107,7 +107,7 @@ function liveRequests({ limits, group }: Pick<LiveEdgeParts, 'limits' | 'group'>
       return limits().requestsPerAddress;
     },
   };
-  return createOpenRequests(live, group);
+  return new OpenRequests(live, group);
 }
 
 /** Makes the replaceable edge. It has no edge in force before the first one is prepared and committed. */

@@ -1,0 +1,78 @@
+// What the data plane is made from, and what it tells the API and the metrics (D84).
+
+import type { Clock } from '../../base/clock.ts';
+import type { Logger } from '../../base/log.ts';
+import type { OwnDoor } from '../../base/net/own-doors.ts';
+import type { ApplicationStatus, ConnectionEvent, ForwardingPlan, Traffic } from '../application/application.ts';
+import type { Origins } from '../origins/origin.ts';
+import type { CertificatePair } from '../traffic/certificates.ts';
+import type { DataPlaneLimits, OpenListener } from '../traffic/listener.ts';
+import type { BudgetBounds } from '../traffic/open-budget.ts';
+
+/** What the metrics tell of one application. */
+export interface ApplicationReport {
+  readonly plan: Pick<ForwardingPlan, 'id' | 'name' | 'transport' | 'ports'>;
+  readonly status: ApplicationStatus;
+  /** Of the origins that are known now, in all and those whose last connection failed. */
+  readonly origins: { readonly known: number; readonly failing: number };
+  readonly datagramsDropped: number;
+}
+
+/** What an application carries, the latest events first. */
+export interface ApplicationTraffic {
+  readonly counters: Traffic;
+  readonly events: readonly ConnectionEvent[];
+  readonly listening: readonly string[];
+  readonly origins?: ReturnType<Origins['health']>;
+}
+
+/**
+ * What the data plane is made from. What belongs to no socket (networks, offset, limits of applications, drain time) is
+ * read when it is used, and may be another then; `reconcile` follows.
+ */
+export interface DataPlaneParts {
+  /** The plans of all stored applications, the oldest first: where sockets run short, the first are served. */
+  readonly plans: () => Promise<readonly ForwardingPlan[]>;
+  /** Added to every edge port; 0-65535. */
+  readonly portOffset: number;
+  /** CIDRs that no connection may go to. */
+  readonly originDeny: readonly string[];
+  /** The certificate in certs/tls for a name; undefined: none. Asked until there is one, and regularly after that. */
+  readonly certificate: (name: string) => CertificatePair | undefined;
+  readonly openUdp: OpenListener;
+  readonly createOrigins: (plan: ForwardingPlan) => Origins;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly limits?: Partial<DataPlaneLimits>;
+  /** Those of one application, over `limits`. */
+  readonly limitsOf?: (plan: ForwardingPlan) => Partial<DataPlaneLimits>;
+  /** Files that the process may open (`RLIMIT_NOFILE`). Absent: what the system says. */
+  readonly openFiles?: number;
+  /** TCP connections and UDP sessions of one account; absent: three quarters of what there is. */
+  readonly accountBounds?: Partial<Pick<BudgetBounds, 'accountConnections' | 'accountSessions'>>;
+  /** What of the gateway's own listeners connections may go to all the same. Absent: nothing. */
+  readonly originAllow?: readonly string[];
+  /** The listeners of the gateway itself, asked whenever plans are applied and connections opened. Absent: none. */
+  readonly ownDoors?: () => readonly OwnDoor[];
+  /** How long open connections go on after an update or removal, milliseconds. Absent: 30,000. */
+  readonly drainMs?: number;
+  /** After how many milliseconds what failed is tried again: first, then doubled up to the longest. Absent: 1,000, 30,000. */
+  readonly retry?: { readonly firstMs: number; readonly longestMs: number };
+  /** The IPv6 addresses of this machine that clients reach it at. Absent: those of its interfaces, link-local ones aside. */
+  readonly ipv6Addresses?: () => readonly string[];
+  /** How often certificates in use and the machine's addresses are looked at for changes, milliseconds. Absent: 60,000. */
+  readonly renewMs?: number;
+  /** Listening sockets in all. Absent: half of the files that the process may open, at most 16,384. */
+  readonly maxListeners?: number;
+  /** Listening sockets of one account. Absent: half of those in all. */
+  readonly maxListenersPerAccount?: number;
+}
+
+/** The limits where nothing else is given. */
+export const defaultDataPlaneLimits: DataPlaneLimits = {
+  connectTimeoutMs: 10_000,
+  tcpIdleMs: 3_600_000,
+  udpIdleMs: 60_000,
+  openPerApplication: 10_000,
+  openPerClient: 1000,
+};
