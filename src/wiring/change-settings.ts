@@ -12,7 +12,7 @@ import { fileWarnings } from '../bootstrap/check-files.ts';
 import type { Keys } from '../bootstrap.ts';
 import type { Config } from '../config.ts';
 import type { HttpApp } from '../http/app.ts';
-import { proxyAccounts } from '../proxy/application/proxy-accounts.ts';
+import { proxyAccounts } from '../proxy/application/zone.ts';
 import type { ProxyConfigured } from '../proxy/proxy.ts';
 import type { GatewayAddresses } from './addresses.ts';
 import type { CertificateWatch } from './certificate-watch.ts';

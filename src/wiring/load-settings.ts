@@ -8,7 +8,7 @@ import { fileMark } from '../base/file-mark.ts';
 import { silentLog } from '../base/log.ts';
 import { bootstrap, loadKeys } from '../bootstrap.ts';
 import { type Config, type ConfigPlace, configuredGlobalKeys, configuredTokens, loadConfig } from '../config.ts';
-import { proxyAccounts } from '../proxy/application/proxy-accounts.ts';
+import { proxyAccounts } from '../proxy/application/zone.ts';
 import { configuredDoors } from './addresses.ts';
 import type { Settings } from './in-force.ts';
 

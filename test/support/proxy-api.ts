@@ -15,7 +15,7 @@ import { type Logger, silentLog } from '../../src/base/log.ts';
 import type { OwnDoor } from '../../src/base/net/own-doors.ts';
 import { loadConfig } from '../../src/config.ts';
 import { createMetrics } from '../../src/http/metrics.ts';
-import { proxyAccounts } from '../../src/proxy/application/proxy-accounts.ts';
+import { proxyAccounts } from '../../src/proxy/application/zone.ts';
 import type { ProxySettings } from '../../src/proxy/application/zone.ts';
 import { openProxy, type Proxy, type ProxyParts } from '../../src/proxy/proxy.ts';
 import { openApplicationStore } from '../../src/proxy/store/sqlite-application-store.ts';

@@ -10,7 +10,7 @@ import { createCertificateFinder } from '../../base/net/find-certificate.ts';
 import { parseListen, parsePort } from '../../config/addresses.ts';
 import type { Config } from '../../config.ts';
 import type { ForwardingPlan, StoredApplication } from '../../proxy/application/application.ts';
-import { proxyAccounts } from '../../proxy/application/proxy-accounts.ts';
+import { proxyAccounts } from '../../proxy/application/zone.ts';
 import { writeListening } from '../../proxy/application/written-ports.ts';
 import { exportPlans } from '../../proxy/export/export-plans.ts';
 import { type ExportGap, type ExportSettings, exportFormats } from '../../proxy/export/exported.ts';

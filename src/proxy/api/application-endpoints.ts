@@ -18,8 +18,7 @@ import type { ApplicationQuery } from '../store/store.ts';
 import { showApplication, showTraffic } from './application-answer.ts';
 import * as schema from './application-schema.ts';
 import { pageInfo, readPage } from './page.ts';
-import { createTurns } from './turns.ts';
-import { type WriteParts, writeApplication } from './write-application.ts';
+import { createTurns, type WriteParts, writeApplication } from './write-application.ts';
 
 /** What the endpoints work on. */
 export interface ApplicationEndpointsParts extends WriteParts {

@@ -5,8 +5,15 @@ import { hostPort } from '../../base/net/socket-address.ts';
 import type { ForwardingPlan } from '../application/application.ts';
 import { collect, commented, finish, headComments } from './compose-export.ts';
 import { cidr, cluster, duration, extension, socketAddress, type Value } from './envoy-cluster.ts';
-import { type CheckedPlan, type Exported, type ExportSettings, limitsFor, type Rendered } from './exported.ts';
-import { eachPort, tooManyPorts } from './port-pairs.ts';
+import {
+  type CheckedPlan,
+  type Exported,
+  type ExportSettings,
+  eachPort,
+  limitsFor,
+  type Rendered,
+  tooManyPorts,
+} from './exported.ts';
 
 const yamlStyle = {
   aliasDuplicateObjects: false,

@@ -3,8 +3,15 @@
 import { hostPort } from '../../base/net/socket-address.ts';
 import type { ForwardingPlan } from '../application/application.ts';
 import { cleanEnd, collect, commented, finish, headComments } from './compose-export.ts';
-import { type CheckedPlan, type Exported, type ExportSettings, limitsFor, type Rendered } from './exported.ts';
-import { eachPort, tooManyPorts } from './port-pairs.ts';
+import {
+  type CheckedPlan,
+  type Exported,
+  type ExportSettings,
+  eachPort,
+  limitsFor,
+  type Rendered,
+  tooManyPorts,
+} from './exported.ts';
 
 /** A path that was checked has nothing that ends a quoted text or names a variable. */
 const quoted = (path: string): string => `"${path}"`;

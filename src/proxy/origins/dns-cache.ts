@@ -2,24 +2,12 @@
 
 import type { MonotonicClock } from '../../base/clock.ts';
 import { errorMessage } from '../../base/errors.ts';
-import type { DnsAnswer, Resolver, ServiceRecord } from './resolver.ts';
+import type { DnsAnswer, Resolver } from './resolver.ts';
 
 /** Records, and what is wrong with them: they are old and DNS fails, or there are none and why. */
 export interface Kept<R> {
   readonly records: readonly R[];
   readonly why?: string;
-}
-
-/** The records of one application's origin. */
-export interface DnsCache {
-  addresses(name: string, type: 'A' | 'AAAA'): Promise<Kept<string>>;
-  services(name: string): Promise<Kept<ServiceRecord>>;
-  /** Addresses of a name as far as they are known now; looks nothing up. */
-  knownAddresses(name: string, type: 'A' | 'AAAA'): readonly string[];
-  /** Services of a name as far as they are known now. */
-  knownServices(name: string): readonly ServiceRecord[];
-  /** Forgets the addresses of all names but these. */
-  keepOnly(names: ReadonlySet<string>): void;
 }
 
 interface Entry<R> {
@@ -98,20 +86,25 @@ export function createDnsCache(parts: {
   readonly resolve: Resolver;
   readonly clock: MonotonicClock;
   readonly ttlMs: number;
-}): DnsCache {
+}) {
   const tables = {
     A: createTable((name) => parts.resolve.addresses(name, 'A'), 'A', parts),
     AAAA: createTable((name) => parts.resolve.addresses(name, 'AAAA'), 'AAAA', parts),
     SRV: createTable((name) => parts.resolve.services(name), 'SRV', parts),
   };
   return {
-    addresses: (name, type) => tables[type].get(name),
-    services: (name) => tables.SRV.get(name),
-    knownAddresses: (name, type) => tables[type].known(name),
-    knownServices: (name) => tables.SRV.known(name),
-    keepOnly(names) {
+    addresses: (name: string, type: 'A' | 'AAAA') => tables[type].get(name),
+    services: (name: string) => tables.SRV.get(name),
+    /** Addresses of a name as far as they are known now; looks nothing up. */
+    knownAddresses: (name: string, type: 'A' | 'AAAA') => tables[type].known(name),
+    knownServices: (name: string) => tables.SRV.known(name),
+    /** Forgets the addresses of all names but these. */
+    keepOnly(names: ReadonlySet<string>) {
       tables.A.forget((name) => names.has(name));
       tables.AAAA.forget((name) => names.has(name));
     },
   };
 }
+
+/** The records of one application's origin. */
+export type DnsCache = ReturnType<typeof createDnsCache>;

@@ -15,17 +15,6 @@ interface Failing {
   isProbed: boolean;
 }
 
-/** Origins that failed. */
-export interface OriginHealth {
-  failed(origin: OriginAddress): void;
-  succeeded(origin: OriginAddress): void;
-  failures(origin: OriginAddress): number;
-  /** Healthy ones and those that are due for another try, in their order; then the others, the soonest due first. */
-  sort(origins: readonly OriginAddress[], firstOf: (usable: readonly OriginAddress[]) => number): OriginAddress[];
-  /** All that failed last. */
-  all(): readonly OriginAddress[];
-}
-
 const firstBackOffMs = 1000;
 const longestBackOffMs = 30_000;
 /** Of a range of ports each is an origin of its own; beyond this the oldest is forgotten. */
@@ -37,10 +26,10 @@ function keyOf({ address, port }: OriginAddress): string {
 }
 
 /** Makes the memory: an origin that failed is tried last for 1 s, then 2 s, doubling up to 30 s, until it succeeds. */
-export function createOriginHealth(clock: MonotonicClock): OriginHealth {
+export function createOriginHealth(clock: MonotonicClock) {
   const failing = new Map<string, Failing>();
   return {
-    failed(origin) {
+    failed(origin: OriginAddress) {
       const now = clock.monotonic();
       const key = keyOf(origin);
       const known = failing.get(key);
@@ -63,11 +52,12 @@ export function createOriginHealth(clock: MonotonicClock): OriginHealth {
       known.until = now + known.backOff;
       known.isProbed = false;
     },
-    succeeded(origin) {
+    succeeded(origin: OriginAddress) {
       failing.delete(keyOf(origin));
     },
-    failures: (origin) => failing.get(keyOf(origin))?.failures ?? 0,
-    sort(origins, firstOf) {
+    failures: (origin: OriginAddress) => failing.get(keyOf(origin))?.failures ?? 0,
+    /** Healthy ones and those that are due for another try, in their order; then the others, the soonest due first. */
+    sort(origins: readonly OriginAddress[], firstOf: (usable: readonly OriginAddress[]) => number) {
       if (failing.size === 0) return rotate(origins, firstOf(origins));
       const now = clock.monotonic();
       const untilOf = (origin: OriginAddress): number => failing.get(keyOf(origin))?.until ?? 0;
@@ -83,6 +73,7 @@ export function createOriginHealth(clock: MonotonicClock): OriginHealth {
       const others = origins.filter((origin) => !isUsable.has(origin));
       return [...usable, ...others.toSorted((left, right) => untilOf(left) - untilOf(right))];
     },
+    /** All that failed last. */
     all: () => [...failing.values()].map(({ origin }) => origin),
   };
 }

@@ -4,7 +4,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { ForwardingPlan, PortRange } from '../application/application.ts';
 import { createDnsCache, type DnsCache } from './dns-cache.ts';
 import type { OriginAddress, Origins } from './origin.ts';
-import { createOriginHealth, type OriginHealth, rotate } from './origin-health.ts';
+import { createOriginHealth, rotate } from './origin-health.ts';
 import type { Resolver } from './resolver.ts';
 import { orderServices } from './srv-order.ts';
 
@@ -102,7 +102,7 @@ function unique(origins: readonly OriginAddress[]): OriginAddress[] {
   return [...new Map(origins.map((origin) => [`${origin.address} ${origin.port}`, origin])).values()];
 }
 
-function healthOf(source: Source, health: OriginHealth): ReturnType<Origins['health']> {
+function healthOf(source: Source, health: ReturnType<typeof createOriginHealth>): ReturnType<Origins['health']> {
   return unique([...source.known(), ...health.all()]).map((origin) => {
     const failures = health.failures(origin);
     return { origin, healthy: failures === 0, failures };

@@ -11,21 +11,6 @@ import { createNoteLimit } from '../traffic/note-limit.ts';
 /** Events that are kept of each application. */
 const eventsKept = 100;
 
-/** One application; what belongs to the plan is replaced with it, the counters stay. */
-export interface ApplicationState {
-  /** What a new connection takes. */
-  readonly current: () => RunningApplication;
-  /** The newest first. */
-  readonly events: () => readonly ConnectionEvent[];
-  /**
-   * Lets new connections follow another plan; nothing happens where it is the same.
-   * @param retire is given what was opened under the plan before
-   */
-  readonly follow: (plan: ForwardingPlan, retire: (before: RunningApplication) => void) => void;
-  /** Ends the application's use of its origins. */
-  readonly close: () => void;
-}
-
 /** What an application is made from. */
 export interface ApplicationParts {
   readonly createOrigins: (plan: ForwardingPlan) => Origins;
@@ -60,8 +45,11 @@ function isSame(plan: ForwardingPlan, before: ForwardingPlan): boolean {
   return isDeepStrictEqual({ ...plan, addresses: [] }, { ...before, addresses: [] });
 }
 
+/** One application; what belongs to the plan is replaced with it, the counters stay. */
+export type ApplicationState = ReturnType<typeof createApplicationState>;
+
 /** Begins an application under its first plan. */
-export function createApplicationState(first: ForwardingPlan, parts: ApplicationParts): ApplicationState {
+export function createApplicationState(first: ForwardingPlan, parts: ApplicationParts) {
   const events: ConnectionEvent[] = [];
   // A flood of refusals or failures would push everything else out of the events.
   const limit = createNoteLimit(parts.clock);
@@ -78,9 +66,15 @@ export function createApplicationState(first: ForwardingPlan, parts: Application
     connections: new Set(),
   };
   return {
+    /** What a new connection takes. */
     current: () => current,
+    /** The newest first. */
     events: () => events.toReversed(),
-    follow(plan, retire) {
+    /**
+     * Lets new connections follow another plan; nothing happens where it is the same.
+     * @param retire is given what was opened under the plan before
+     */
+    follow(plan: ForwardingPlan, retire: (before: RunningApplication) => void): void {
       const before = current;
       if (isSame(plan, before.plan)) return;
       const { origin, ports } = before.plan;
@@ -90,6 +84,7 @@ export function createApplicationState(first: ForwardingPlan, parts: Application
       if (!sameOrigin) before.origins.close();
       retire(before);
     },
+    /** Ends the application's use of its origins. */
     close: () => current.origins.close(),
   };
 }

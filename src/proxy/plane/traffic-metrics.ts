@@ -8,29 +8,23 @@ import type { ApplicationReport } from './data-plane-parts.ts';
 
 /** What all applications together have open and may have, and what was refused or gave way for it. */
 export function budgetMetrics(dataPlane: Pick<DataPlane, 'open'>): readonly MetricFamily[] {
+  const bounded = (name: string, help: string, read: () => Readonly<Record<string, number>>): MetricFamily => ({
+    kind: 'gauge',
+    over: 'max',
+    name: `postern_proxy_${name}`,
+    help: `${help} of all proxy applications: open now, and allowed`,
+    label: 'count',
+    read: () => Object.entries(read()),
+  });
   return [
-    {
-      kind: 'gauge',
-      over: 'max',
-      name: 'postern_proxy_descriptors',
-      help: 'Descriptors of all proxy applications: open now, and allowed',
-      label: 'count',
-      read: () => {
-        const { descriptors, allowed } = dataPlane.open();
-        return Object.entries({ open: descriptors, allowed });
-      },
-    },
-    {
-      kind: 'gauge',
-      over: 'max',
-      name: 'postern_proxy_listeners',
-      help: 'Listening sockets of all proxy applications: open now, and allowed',
-      label: 'count',
-      read: () => {
-        const { listeners, maxListeners } = dataPlane.open();
-        return Object.entries({ open: listeners, allowed: maxListeners });
-      },
-    },
+    bounded('descriptors', 'Descriptors', () => {
+      const { descriptors: open, allowed } = dataPlane.open();
+      return { open, allowed };
+    }),
+    bounded('listeners', 'Listening sockets', () => {
+      const { listeners: open, maxListeners: allowed } = dataPlane.open();
+      return { open, allowed };
+    }),
     {
       kind: 'gauge',
       name: 'postern_proxy_account_open',

@@ -178,20 +178,7 @@ export function readApplication(body: UnknownRecord, isPartial = false): ReadApp
 export function completeFields({ fields }: ReadApplication): ApplicationFields | undefined {
   const { protocol, dns } = fields;
   if (protocol === undefined || dns === undefined) return undefined;
-  const { origin_direct, origin_dns, origin_port, edge_ips, smart_routing, virtual_network_id } = fields;
-  const { ip_firewall, proxy_protocol, tls, traffic_type } = fields;
-  return {
-    protocol,
-    dns,
-    ...(origin_direct === undefined ? {} : { origin_direct }),
-    ...(origin_dns === undefined ? {} : { origin_dns }),
-    ...(origin_port === undefined ? {} : { origin_port }),
-    ...(edge_ips === undefined ? {} : { edge_ips }),
-    ...(smart_routing === undefined ? {} : { smart_routing }),
-    ...(virtual_network_id === undefined ? {} : { virtual_network_id }),
-    ...(ip_firewall === undefined ? {} : { ip_firewall }),
-    ...(proxy_protocol === undefined ? {} : { proxy_protocol }),
-    ...(tls === undefined ? {} : { tls }),
-    ...(traffic_type === undefined ? {} : { traffic_type }),
-  };
+  const given = Object.entries(fields).filter(([, value]) => value !== undefined);
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the same members, less those that are undefined
+  return Object.fromEntries(given) as unknown as ApplicationFields;
 }

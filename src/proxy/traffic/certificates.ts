@@ -11,22 +11,6 @@ export interface CertificatePair {
   readonly key: string;
 }
 
-/** The certificates in use. */
-export interface Certificates {
-  /**
-   * Gives up the certificates of all other names, and reads those of the given names that have none in use.
-   * @returns why a name has no usable certificate, by name; names that have one are left out
-   */
-  follow(names: ReadonlySet<string>): ReadonlyMap<string, string>;
-  /**
-   * Reads the certificates in use anew. Where a renewed one cannot be used, the one before stays.
-   * @returns why a renewed certificate cannot be used, by name
-   */
-  renew(): ReadonlyMap<string, string>;
-  /** The certificate in use for a name. */
-  readonly get: (name: string) => CertificatePair | undefined;
-}
-
 const contexts = new WeakMap<CertificatePair, SecureContext>();
 
 /**
@@ -52,8 +36,8 @@ export function expiryOf(pair: CertificatePair): number {
   return at;
 }
 
-/** Keeps certificates by name. @param read reads the present certificate of a name; undefined: there is none */
-export function createCertificates(read: (name: string) => CertificatePair | undefined): Certificates {
+/** Keeps the certificates in use by name. @param read reads the present certificate of a name; undefined: there is none */
+export function createCertificates(read: (name: string) => CertificatePair | undefined) {
   const inUse = new Map<string, CertificatePair>();
 
   /** Uses the present certificate of a name from now on. @returns why it cannot be used; undefined where it can */
@@ -81,11 +65,17 @@ export function createCertificates(read: (name: string) => CertificatePair | und
   }
 
   return {
-    follow(names) {
+    /**
+     * Gives up the certificates of all other names, and reads those of the given names that have none in use.
+     * @returns why a name has no usable certificate, by name; names that have one are left out
+     */
+    follow(names: ReadonlySet<string>) {
       for (const name of inUse.keys()) if (!names.has(name)) inUse.delete(name);
       return takeAll([...names].filter((name) => !inUse.has(name)));
     },
+    /** Reads the certificates in use anew; where one cannot be used, the one before stays. @returns why, by name */
     renew: () => takeAll([...inUse.keys()]),
-    get: (name) => inUse.get(name),
+    /** The certificate in use for a name. */
+    get: (name: string) => inUse.get(name),
   };
 }

@@ -2,14 +2,6 @@
 
 import type { MutableTraffic } from './listener.ts';
 
-/** What waits in one session. */
-export interface PendingDatagrams {
-  /** @returns false where it does not fit and is dropped */
-  add(datagram: Buffer): boolean;
-  /** Everything in the order it came; nothing waits afterwards. */
-  take(): readonly Buffer[];
-}
-
 /** Datagrams of one session. */
 export const mostPendingDatagrams = 32;
 /** Octets of one session: two of the largest datagrams, with what they cost besides. */
@@ -23,13 +15,14 @@ const overheadOctets = 256;
 const waiting = new WeakMap<MutableTraffic, { octets: number }>();
 
 /** Makes the queue of one session. */
-export function pendingDatagrams(application: MutableTraffic): PendingDatagrams {
+export function pendingDatagrams(application: MutableTraffic) {
   const all = waiting.get(application) ?? { octets: 0 };
   waiting.set(application, all);
   let queue: Buffer[] = [];
   let octets = 0;
   return {
-    add(datagram) {
+    /** @returns false where it does not fit and is dropped */
+    add(datagram: Buffer): boolean {
       const cost = datagram.length + overheadOctets;
       if (queue.length >= mostPendingDatagrams || octets + cost > mostPendingOctets) return false;
       if (all.octets + cost > mostPendingOfApplication) return false;
@@ -38,7 +31,8 @@ export function pendingDatagrams(application: MutableTraffic): PendingDatagrams 
       all.octets += cost;
       return true;
     },
-    take() {
+    /** Everything in the order it came; nothing waits afterwards. */
+    take(): readonly Buffer[] {
       const taken = queue;
       queue = [];
       all.octets -= octets;

@@ -5,14 +5,13 @@ import { errorCode, errorMessage } from '../../base/errors.ts';
 import { randomHex } from '../../base/ids.ts';
 import { hostPort } from '../../base/net/socket-address.ts';
 import type { ConnectionEvent } from '../application/application.ts';
-import type { OriginAddress } from '../origins/origin.ts';
-import { isOriginsFault, unreachableReason } from '../origins/origin-failures.ts';
+import { isOriginsFault, type OriginAddress, unreachableReason } from '../origins/origin.ts';
 import { countOpen, scopesOf } from './admission.ts';
 import type { ListenAt, ProxyListenerParts, RunningApplication } from './listener.ts';
 import type { OpenConnection } from './open-budget.ts';
 import type { Endpoint } from './proxy-header.ts';
 import { type UdpFraming, udpFraming } from './udp-framing.ts';
-import { type PendingDatagrams, pendingDatagrams } from './udp-pending.ts';
+import { pendingDatagrams } from './udp-pending.ts';
 import { connectUdp } from './udp-socket.ts';
 
 /** What a session belongs to. */
@@ -44,7 +43,7 @@ export class UdpSession implements OpenConnection {
   readonly #isAnswered: () => void;
   readonly #idleTimer: NodeJS.Timeout;
   readonly #framing: UdpFraming;
-  readonly #pending: PendingDatagrams;
+  readonly #pending;
   readonly #bytes = { bytesFromClient: 0, bytesFromOrigin: 0 };
   readonly #sent = (error: Error | null): void => this.#whenSent(error);
   #upstream: Socket | undefined;
