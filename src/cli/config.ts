@@ -7,7 +7,7 @@ import { checkFiles } from '../bootstrap/check-files.ts';
 import { formatHostPort } from '../config/addresses.ts';
 import { type Config, missingSecrets } from '../config.ts';
 import { recipientRules } from '../deliver/router.ts';
-import { errorPageFaults } from '../edge/custom/error-page-file.ts';
+import { errorPageFaults } from '../edge/custom/error-page.ts';
 import { shownConfig } from '../wiring/console/shown-config.ts';
 import { checkApplications } from '../wiring/load-settings.ts';
 import { configOption, defineCommand, defineGroup, table } from './command/command.ts';

@@ -10,16 +10,23 @@ import type { Arrival, HttpFront } from '../http/front.ts';
 import { apiHostSet } from '../http/route.ts';
 import { admit } from './admission.ts';
 import { type AnswerSink, responseSink, socketSink } from './answer-sink.ts';
-import { watchClient } from './closed-client.ts';
 import type { ErrorAnswerParts } from './error-answers.ts';
 import type { ErrorAnswer, ErrorRequest } from './errors/edge-error.ts';
-import { createFail, type EdgeCount, type Exchange, headerOf, isOfApi, runGuarded, tellAtEnd } from './exchange.ts';
+import {
+  createFail,
+  type EdgeCount,
+  type Exchange,
+  headerOf,
+  isOfApi,
+  runGuarded,
+  tellAtEnd,
+  watchClient,
+} from './exchange.ts';
 import type { Forwarded, OriginProxy } from './origin/origin.ts';
-import { clientOf } from './zone/client-address.ts';
+import { clientOf, type ReportedFailure } from './zone/client-address.ts';
 import { type GuardedZone, guardZone } from './zone/judge-request.ts';
 import { OpenRequests } from './zone/open-requests.ts';
 import { keepRateLimits, type RateLimit, type RateLimitSettings } from './zone/rate-limit.ts';
-import type { ReportedFailure } from './zone/reported-failure.ts';
 import type { EdgeSettings, EdgeZone } from './zone/zone.ts';
 
 /** What the edge is made from. */

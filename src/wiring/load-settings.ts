@@ -57,7 +57,7 @@ async function readSettings(place: ConfigPlace, clock: Clock): Promise<Settings>
   const keys = loadKeys(config);
   const tokens = configuredTokens(config, place.env);
   const globalKeys = configuredGlobalKeys(config, place.env);
-  const { errorPageFaults } = await import('../edge/custom/error-page-file.ts');
+  const { errorPageFaults } = await import('../edge/custom/error-page.ts');
   const pages = errorPageFaults({ zones: config.zones, accounts: config.edgeAccounts });
   if (pages.length > 0) throw new ConfigurationError(pages.join('\n'));
   await checkApplications(config, clock);

@@ -6,10 +6,9 @@ import type { Changes, Database } from '../../base/database/database.ts';
 import type { Logger } from '../../base/log.ts';
 import type { EdgeOccurrence, ErrorAnswer, ErrorRequest } from '../errors/edge-error.ts';
 import type { CustomErrorRule, EdgeAccountSlice, EdgeZone } from '../zone/zone.ts';
-import { CustomErrorLayers, fileLayers, type Layer, type Layered } from './custom-error-layers.ts';
+import { CustomErrorLayers, fileLayers, type Layer, type Layered, writeStoredRules } from './custom-error-layers.ts';
 import { type CustomErrorOwner, openCustomErrorStore } from './custom-error-store.ts';
 import { Evaluation } from './evaluation.ts';
-import { writeStoredRules } from './stored-rules.ts';
 
 /** What custom errors are made from. */
 export interface CustomErrorsParts {

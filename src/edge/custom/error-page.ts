@@ -1,6 +1,10 @@
 // The Error Page (D65): one HTML document for every error, with tokens that stand for what is known of the one at hand.
 
+import { isUtf8 } from 'node:buffer';
+import { readFileSync, statSync } from 'node:fs';
+import { errorCode, errorMessage } from '../../base/errors.ts';
 import type { EdgeOccurrence, ErrorAnswer, ErrorRequest } from '../errors/edge-error.ts';
+import type { EdgeAccountSlice, EdgeZone } from '../zone/zone.ts';
 import { customHeaders } from './custom-error-rules.ts';
 
 /** Octets of a page, as UTF-8. */
@@ -88,4 +92,46 @@ export function compilePage(html: string): CompiledPage {
       return { status: occurrence.error.status, headers, body };
     },
   };
+}
+
+/**
+ * Reads a page. Only a regular file is read, and only after its size was checked.
+ * @param file an absolute path
+ * @returns the HTML, or what is wrong, with the name of the file
+ */
+export function readErrorPage(file: string): { readonly html: string } | { readonly problem: string } {
+  try {
+    const stat = statSync(file);
+    if (!stat.isFile()) return { problem: `"${file}" is no file` };
+    if (stat.size > maxPageBytes) {
+      return { problem: `"${file}" is ${stat.size} octets, want at most ${maxPageBytes}` };
+    }
+    const octets = readFileSync(file);
+    if (!isUtf8(octets)) return { problem: `"${file}" is not UTF-8` };
+    const html = octets.toString();
+    const fault = pageFault(html);
+    return fault === undefined ? { html } : { problem: `"${file}" ${fault}` };
+  } catch (cause) {
+    const reason = errorCode(cause) === 'ENOENT' ? 'there is no such file' : errorMessage(cause);
+    return { problem: `cannot read "${file}": ${reason}` };
+  }
+}
+
+/** Zones and accounts with their custom errors. */
+export interface ErrorPageOwners {
+  readonly zones: readonly Pick<EdgeZone, 'name' | 'customErrors'>[];
+  readonly accounts: readonly Pick<EdgeAccountSlice, 'id' | 'customErrors'>[];
+}
+
+/** What is wrong with the pages' files that a configuration names, one line each; every file is read. */
+export function errorPageFaults({ zones, accounts }: ErrorPageOwners): string[] {
+  const owners = [
+    ...zones.map(({ name, customErrors }) => ({ path: `zone ${name}`, file: customErrors?.errorPage?.file })),
+    ...accounts.map(({ id, customErrors }) => ({ path: `account ${id}`, file: customErrors?.errorPage?.file })),
+  ];
+  return owners.flatMap(({ path, file }) => {
+    if (file === undefined) return [];
+    const page = readErrorPage(file);
+    return 'problem' in page ? [`${path}: customErrors.errorPage.file: ${page.problem}`] : [];
+  });
 }

@@ -3,7 +3,7 @@
 
 import type { Socket } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
-import type { ReportedFailure } from '../zone/reported-failure.ts';
+import type { ReportedFailure } from '../zone/client-address.ts';
 import { beginDial, type Dial, type Dialling, type DialParts } from './dial-origin.ts';
 import type { OriginFailure } from './origin-failure.ts';
 import type { OriginTarget } from './origin-target.ts';

@@ -3,7 +3,7 @@
 //   origin-exchange    one request and its reply: retry, streaming, how each failure ends
 //   request-head       what the origin is sent;  reply-head, reply-parser  what it answers, read strictly
 //   explain-failure    why an origin failed a proxy in front of us
-//   dial-origin        connecting, TLS;  origin-pool, origin-connection  open connections;  origin-tunnel  after a 101
+//   dial-origin        connecting, TLS;  origin-pool, origin-connection  open connections
 
 import { type IncomingMessage, ServerResponse } from 'node:http';
 import { type LookupFunction, Socket } from 'node:net';
@@ -13,7 +13,7 @@ import { type Clock, systemClock } from '../../base/clock.ts';
 import { errorMessage } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
 import type { EdgeCode } from '../errors/edge-error.ts';
-import type { ReportedFailure } from '../zone/reported-failure.ts';
+import type { ReportedFailure } from '../zone/client-address.ts';
 import type { EdgeSettings } from '../zone/zone.ts';
 import { DownOrigins } from './down-origins.ts';
 import { ExplainedFailure } from './explain-failure.ts';
@@ -22,7 +22,6 @@ import { type ExchangeParts, OriginExchange } from './origin-exchange.ts';
 import { OriginPool } from './origin-pool.ts';
 import { answerRefusal, refuseSocket } from './origin-refusal.ts';
 import { originTargets } from './origin-target.ts';
-import { openTunnel } from './origin-tunnel.ts';
 import type { ReplyHead } from './reply-head.ts';
 import { type RequestHead, requestHead } from './request-head.ts';
 
@@ -266,4 +265,36 @@ function switchedHead({ reason, fields, upgrade }: ReplyHead, rayId: string): st
 /** Makes the reverse proxy; it opens nothing before the first request. */
 export function createOriginProxy(parts: OriginProxyParts): OriginProxy {
   return new RunningProxy(parts);
+}
+
+/**
+ * Joins a client and an origin. The end of one side is passed on to the other. When one side breaks, or both are silent for
+ * `idleMs`, both are closed.
+ * @param idleMs milliseconds without an octet in either direction
+ * @param onClosed called once, when both are closed
+ */
+export function openTunnel(
+  ends: { readonly client: Duplex; readonly origin: Socket },
+  { idleMs, onClosed }: { readonly idleMs: number; readonly onClosed: () => void },
+): void {
+  const { client, origin } = ends;
+  let open = 2;
+  const watch = (end: Duplex, other: Duplex): void => {
+    // Nothing to do: every error is followed by 'close'.
+    end.on('error', () => undefined);
+    end.once('close', () => {
+      if (!end.readableEnded || !end.writableFinished) other.destroy();
+      open -= 1;
+      if (open === 0) onClosed();
+    });
+  };
+  watch(client, origin);
+  watch(origin, client);
+  // Every octet in either direction is read from or written to the origin's socket, so its silence is that of both.
+  origin.setTimeout(idleMs, () => {
+    client.destroy();
+    origin.destroy();
+  });
+  client.pipe(origin);
+  origin.pipe(client);
 }

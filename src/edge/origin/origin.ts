@@ -3,7 +3,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { EdgeCode } from '../errors/edge-error.ts';
-import type { ReportedFailure } from '../zone/reported-failure.ts';
+import type { ReportedFailure } from '../zone/client-address.ts';
 import type { ZoneWithOrigin } from './origin-target.ts';
 
 /** A request for an origin, with what the edge knows of it. */

@@ -17,7 +17,7 @@ import { zoneProtocols } from '../rules/zone-protocols.ts';
 import type { ApplicationQuery } from '../store/store.ts';
 import { showApplication, showTraffic } from './application-answer.ts';
 import * as schema from './application-schema.ts';
-import { pageInfo, readPage } from './page.ts';
+import { pageInfo, readPage } from './application-schema.ts';
 import { createTurns, type WriteParts, writeApplication } from './write-application.ts';
 
 /** What the endpoints work on. */

@@ -7,8 +7,7 @@ import { Type } from 'typebox';
 import { Refusal, succeed } from '../../http/envelope.ts';
 import { submitterOf, type V4Plugin } from '../../http/v4-app.ts';
 import type { ProxyAccount, VirtualNetwork } from '../application/zone.ts';
-import { pageQuery } from './application-schema.ts';
-import { pageInfo, pageOf, readPage } from './page.ts';
+import { pageInfo, pageOf, pageQuery, readPage } from './application-schema.ts';
 
 const { Optional } = Type;
 

@@ -5,8 +5,7 @@ import type { ForwardingPlan, PortRange } from '../application/application.ts';
 import { createDnsCache, type DnsCache } from './dns-cache.ts';
 import type { OriginAddress, Origins } from './origin.ts';
 import { createOriginHealth, rotate } from './origin-health.ts';
-import type { Resolver } from './resolver.ts';
-import { orderServices } from './srv-order.ts';
+import { orderServices, type Resolver } from './resolver.ts';
 
 /** What origins need of the world. */
 export interface OriginsParts {

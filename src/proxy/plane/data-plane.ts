@@ -4,13 +4,12 @@ import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { errorMessage } from '../../base/errors.ts';
 import { isLocalAddress } from '../../base/net/own-doors.ts';
 import type { ApplicationStatus, ForwardingPlan, Traffic, TransportProtocol } from '../application/application.ts';
-import { wildcardIp } from '../application/edge-address.ts';
+import { wildcardIp } from '../application/ip-address.ts';
 import { createOriginGuard } from '../origins/origin-guard.ts';
 import { createCertificates, expiryOf } from '../traffic/certificates.ts';
 import type { PortListener, ProxyListenerParts } from '../traffic/listener.ts';
 import { openTcpListener } from '../traffic/tcp-listener.ts';
 import { ApplicationStatuses, isElsewhere } from './application-statuses.ts';
-import { explainFailures } from './bind-failures.ts';
 import {
   type ApplicationReport,
   type ApplicationTraffic,
@@ -19,9 +18,8 @@ import {
 } from './data-plane-parts.ts';
 import { createListenPlanner, listenerKey, type WantedListener } from './listen-plan.ts';
 import { interfaceAddresses, type OpenBounds, openBounds } from './machine-bounds.ts';
-import { OpenSockets } from './open-sockets.ts';
-import { cutConnections, RetiredPlans } from './retired-plans.ts';
-import { type ApplicationState, createApplicationState } from './running-applications.ts';
+import { explainFailures, OpenSockets } from './open-sockets.ts';
+import { type ApplicationState, createApplicationState, cutConnections, RetiredPlans } from './running-applications.ts';
 
 const defaultDrainMs = 30_000;
 const defaultRenewMs = 60_000;

@@ -2,8 +2,8 @@
 
 import { hostPort, normalAddress } from '../../base/net/socket-address.ts';
 import type { ForwardingPlan, TransportProtocol } from '../application/application.ts';
-import { wildcardIp } from '../application/edge-address.ts';
-import { writePorts } from '../application/written-ports.ts';
+import { wildcardIp } from '../application/ip-address.ts';
+import { writePorts } from '../application/port-ranges.ts';
 import type { ListenAt } from '../traffic/listener.ts';
 
 /** One socket that is wanted. */

@@ -1,13 +1,63 @@
 // The listening sockets that are open: made equal to those that are wanted, a batch at a time (D84).
 
 import { setImmediate } from 'node:timers/promises';
-import { errorMessage } from '../../base/errors.ts';
+import { errorCode, errorMessage } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
 import type { TransportProtocol } from '../application/application.ts';
-import { writeSockets } from '../application/written-ports.ts';
-import type { PortListener } from '../traffic/listener.ts';
-import { type BindFailure, bindFailure, hopelessCodes } from './bind-failures.ts';
+import { writePorts, writeSockets } from '../application/port-ranges.ts';
+import type { ListenAt, PortListener } from '../traffic/listener.ts';
 import type { WantedListener } from './listen-plan.ts';
+
+/** One port that could not be bound. */
+export interface BindFailure {
+  readonly at: ListenAt;
+  /** The system's code, or the message where there is none. */
+  readonly code: string;
+}
+
+/** Reads what an attempt to bind has thrown. */
+export function bindFailure(at: ListenAt, thrown: unknown): BindFailure {
+  return { at, code: errorCode(thrown) ?? errorMessage(thrown) };
+}
+
+const explanations: Readonly<Record<string, (ports: string, address: string) => string>> = {
+  EACCES: (ports, address) =>
+    `${ports} on ${address} ${needs(ports)} a privilege that this process does not have (EACCES); ` +
+    'grant it CAP_NET_BIND_SERVICE or set proxy.portOffset',
+  EADDRINUSE: (ports, address) => `${ports} on ${address}: another program listens there (EADDRINUSE)`,
+  EADDRNOTAVAIL: (ports, address) => `${ports}: ${address} is no address of this machine (EADDRNOTAVAIL)`,
+  EAFNOSUPPORT: (ports, address) => `${ports}: this machine has no network of ${address}'s family (EAFNOSUPPORT)`,
+  EMFILE: (ports, address) => `${ports} on ${address}: this process may not open more files (EMFILE)`,
+  ENFILE: (ports, address) => `${ports} on ${address}: this machine has no more files to open (ENFILE)`,
+};
+
+function needs(ports: string): string {
+  return ports.startsWith('port ') ? 'needs' : 'need';
+}
+
+/** Codes that every other port of the same address would get as well. */
+export const hopelessCodes: ReadonlySet<string> = new Set(['EADDRNOTAVAIL', 'EAFNOSUPPORT', 'EMFILE', 'ENFILE']);
+
+/** Tells all failures of one application, those of one address and code together. Ports are those of the edge. */
+export function explainFailures(failures: readonly BindFailure[]): string[] {
+  const groups = new Map<string, BindFailure[]>();
+  for (const failure of failures) {
+    const key = `${failure.code} ${failure.at.address}`;
+    const group = groups.get(key);
+    if (group) group.push(failure);
+    else groups.set(key, [failure]);
+  }
+  return [...groups.values()].flatMap((group) => {
+    const [first] = group;
+    if (!first) return [];
+    const { code, at } = first;
+    const offset = at.port - at.edgePort;
+    const edgePorts = writePorts(group.map((failure) => failure.at.edgePort));
+    const ports = offset === 0 ? edgePorts : `${edgePorts} (bound ${offset} higher)`;
+    const explain = explanations[code];
+    return [explain ? explain(ports, at.address) : `${ports} on ${at.address} cannot be bound: ${code}`];
+  });
+}
 
 /** How many ports are bound in one go; after each batch the event loop goes on. */
 const bindBatch = 64;

@@ -1,7 +1,7 @@
 // Reads `proxy.limits` of the configuration for the data plane (D84).
 
 import type { ForwardingPlan } from '../application/application.ts';
-import type { ProxyLimits } from '../application/proxy-limits.ts';
+import type { ProxyLimits } from '../application/zone.ts';
 import type { DataPlaneLimits } from '../traffic/listener.ts';
 import type { DataPlaneParts } from './data-plane-parts.ts';
 

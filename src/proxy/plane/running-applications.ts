@@ -1,12 +1,38 @@
 // The applications at run time: counters, latest events, and the plan that new connections are opened under (D84).
 
 import { isDeepStrictEqual } from 'node:util';
-import type { Clock } from '../../base/clock.ts';
+import type { Clock, MonotonicClock } from '../../base/clock.ts';
 import type { Logger } from '../../base/log.ts';
 import type { ConnectionEvent, ForwardingPlan } from '../application/application.ts';
 import type { Origins } from '../origins/origin.ts';
 import type { MutableTraffic, RunningApplication } from '../traffic/listener.ts';
-import { createNoteLimit } from '../traffic/note-limit.ts';
+
+/** How many events of each of the two kinds are told in one second. */
+export const toldPerSecond = 10;
+
+/** Tells events on to `tell`, refusals and errors at most ten of a kind a second; the next one says how many it hid. */
+export function createNoteLimit(
+  clock: MonotonicClock,
+): (event: ConnectionEvent, tell: (event: ConnectionEvent) => void) => void {
+  const windows = { refused: { start: 0, told: 0, hidden: 0 }, error: { start: 0, told: 0, hidden: 0 } };
+  return (event, tell) => {
+    if (event.kind !== 'refused' && event.kind !== 'error') return tell(event);
+    const window = windows[event.kind];
+    const now = clock.monotonic();
+    if (now - window.start >= 1000) {
+      window.start = now;
+      window.told = 0;
+    }
+    if (window.told >= toldPerSecond) {
+      window.hidden += 1;
+      return undefined;
+    }
+    window.told += 1;
+    const { hidden } = window;
+    window.hidden = 0;
+    return tell(hidden === 0 ? event : { ...event, reason: `${event.reason ?? ''} (and ${hidden} more before it)` });
+  };
+}
 
 /** Events that are kept of each application. */
 const eventsKept = 100;
@@ -87,4 +113,33 @@ export function createApplicationState(first: ForwardingPlan, parts: Application
     /** Ends the application's use of its origins. */
     close: () => current.origins.close(),
   };
+}
+
+/** Cuts every connection and session of an application. */
+export function cutConnections(running: RunningApplication): void {
+  for (const connection of running.connections) connection.cut('the application was changed or removed');
+}
+
+/** Applications as they were before a change or their removal, until their connections have ended or were cut. */
+export class RetiredPlans {
+  readonly #timers = new Map<RunningApplication, NodeJS.Timeout>();
+
+  /** Gives what was opened under a plan the drain time, in milliseconds, then cuts it. */
+  add(before: RunningApplication, drainMs: number): void {
+    if (before.connections.size === 0) return;
+    const timer = setTimeout(() => this.#cut(before), drainMs);
+    timer.unref();
+    this.#timers.set(before, timer);
+  }
+
+  /** Cuts all of it now. */
+  cutAll(): void {
+    for (const before of this.#timers.keys()) this.#cut(before);
+  }
+
+  #cut(before: RunningApplication): void {
+    clearTimeout(this.#timers.get(before));
+    this.#timers.delete(before);
+    cutConnections(before);
+  }
 }

@@ -6,16 +6,20 @@ import { formatPorts } from '../application/port-ranges.ts';
 import type { DataPlane } from './data-plane.ts';
 import type { ApplicationReport } from './data-plane-parts.ts';
 
-/** What all applications together have open and may have, and what was refused or gave way for it. */
-export function budgetMetrics(dataPlane: Pick<DataPlane, 'open'>): readonly MetricFamily[] {
-  const bounded = (name: string, help: string, read: () => Readonly<Record<string, number>>): MetricFamily => ({
+/** What is bounded for all applications together: how much is open, and how much may be. */
+function bounded(name: string, help: string, read: () => Readonly<Record<string, number>>): MetricFamily {
+  return {
     kind: 'gauge',
     over: 'max',
     name: `postern_proxy_${name}`,
     help: `${help} of all proxy applications: open now, and allowed`,
     label: 'count',
     read: () => Object.entries(read()),
-  });
+  };
+}
+
+/** What all applications together have open and may have, and what was refused or gave way for it. */
+export function budgetMetrics(dataPlane: Pick<DataPlane, 'open'>): readonly MetricFamily[] {
   return [
     bounded('descriptors', 'Descriptors', () => {
       const { descriptors: open, allowed } = dataPlane.open();

@@ -2,8 +2,7 @@
 // (D82, D86). Where a write may also break a rule by losing a race, the text is a function of its own (D87).
 
 import type { PortRange } from '../application/application.ts';
-import { wildcardIp } from '../application/edge-address.ts';
-import { isInNetworks } from '../application/ip-address.ts';
+import { isInNetworks, wildcardIp } from '../application/ip-address.ts';
 import { formatPorts, joinRanges } from '../application/port-ranges.ts';
 import { joinReasons, quote } from '../application/quote.ts';
 import type { ProxyAccount, ProxyZone } from '../application/zone.ts';

@@ -10,9 +10,8 @@ import { got } from '../application/quote.ts';
 import type { CallerRights, ProxyAccount, ProxyZone } from '../application/zone.ts';
 import type { Claims } from '../store/store.ts';
 import type { DnsSource, Facts, IpamSource } from './facts.ts';
-import { mergePatch } from './merge-patch.ts';
 import { completeFields, type ReadApplication, readApplication } from './read-application.ts';
-import { fieldNames } from './reading.ts';
+import { fieldNames, mergePatch } from './reading.ts';
 import type { Judged } from './rule.ts';
 import { faultsOf, internalFault, malformed } from './rules.ts';
 

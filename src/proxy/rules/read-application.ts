@@ -8,10 +8,9 @@ import { formatPorts } from '../application/port-ranges.ts';
 import { type Protocol, parseProtocol } from '../application/protocol.ts';
 import { got, quote } from '../application/quote.ts';
 import type { Claims } from '../store/store.ts';
-import { member } from './merge-patch.ts';
 import { readEdgeIps } from './read-edge-ips.ts';
 import { type ReadOrigin, readOriginDirect, readOriginDns, readOriginPort } from './read-origins.ts';
-import { type FieldName, fieldNames, type ReadFault, type Reading } from './reading.ts';
+import { type FieldName, fieldNames, member, type ReadFault, type Reading } from './reading.ts';
 
 type Fields = { readonly [Name in FieldName]: ApplicationFields[Name] | undefined };
 

@@ -5,8 +5,7 @@ import type { ApplicationFields } from '../application/application.ts';
 import { canonicalAddress } from '../application/ip-address.ts';
 import { got } from '../application/quote.ts';
 import type { Claims } from '../store/store.ts';
-import { member } from './merge-patch.ts';
-import { maxAddresses, type Reading } from './reading.ts';
+import { maxAddresses, member, type Reading } from './reading.ts';
 
 /** `edge_ips` that were read. */
 export interface ReadEdge {

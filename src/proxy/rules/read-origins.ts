@@ -6,8 +6,7 @@ import { parseDomainName } from '../application/domain-name.ts';
 import { type OriginFlaw, type OriginText, parseOrigin } from '../application/origin-text.ts';
 import { parsePorts } from '../application/port-ranges.ts';
 import { got, quote } from '../application/quote.ts';
-import { member } from './merge-patch.ts';
-import { maxAddresses, type Reading } from './reading.ts';
+import { maxAddresses, member, type Reading } from './reading.ts';
 
 const flawTexts = {
   scheme: 'does not begin with "tcp://" or "udp://"',

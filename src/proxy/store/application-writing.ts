@@ -10,7 +10,7 @@ import {
   ipv4Range,
   ipv4Text,
   wildcardIp,
-} from '../application/edge-address.ts';
+} from '../application/ip-address.ts';
 import { within } from '../application/port-ranges.ts';
 import { applicationStatements as sql } from './sqlite-statements.ts';
 import { type ApplicationWrite, maxApplications, type StoreConflict } from './store.ts';

@@ -3,7 +3,7 @@
 
 import type { Database, Queryable, Row, SqlValue, Transaction } from '../../base/database/database.ts';
 import type { ApplicationFields, StoredApplication } from '../application/application.ts';
-import { canonicalIp, comparableHostname, wildcardIp } from '../application/edge-address.ts';
+import { canonicalIp, comparableHostname, wildcardIp } from '../application/ip-address.ts';
 import { type Protocol, parseProtocol } from '../application/protocol.ts';
 import { applicationMigrations } from './application-tables.ts';
 import { ApplicationWriting, releaseUnused, takenOn } from './application-writing.ts';

@@ -1,12 +1,34 @@
 // Decides who may open a connection or session: the zone's lists are checked first, then the limits (D81, D84).
 
 import { randomHex } from '../../base/ids.ts';
+import { addressTest } from '../../base/net/address-test.ts';
 import { hostPort } from '../../base/net/socket-address.ts';
-import { type AddressLists, createAddressLists } from '../application/address-lists.ts';
 import type { ForwardingPlan } from '../application/application.ts';
 import type { ListenAt, ProxyListenerParts, RunningApplication } from './listener.ts';
 import { descriptorsOf, type OpenBudget } from './open-budget.ts';
 import type { Endpoint } from './proxy-header.ts';
+
+/** Who may connect. */
+export interface AddressLists {
+  /** Why an address may not; undefined where it may. The block list wins over the allow list. */
+  refuses(address: string): 'blocked' | 'not allowed' | undefined;
+}
+
+/**
+ * Reads the lists of a plan's `firewall`. An empty allow list allows everybody; an address that cannot be read is
+ * refused where there is an allow list.
+ * @throws ConfigurationError for an entry that is neither an address nor a CIDR
+ */
+export function createAddressLists(lists: {
+  readonly block: readonly string[];
+  readonly allow: readonly string[];
+}): AddressLists {
+  const isBlocked = addressTest(lists.block);
+  const isAllowed = lists.allow.length === 0 ? () => true : addressTest(lists.allow);
+  return {
+    refuses: (address) => (isBlocked(address) ? 'blocked' : isAllowed(address) ? undefined : 'not allowed'),
+  };
+}
 
 type Firewall = ForwardingPlan['firewall'];
 

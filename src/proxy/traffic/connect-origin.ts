@@ -15,8 +15,8 @@ import { TlsCarrier } from './tls-carrier.ts';
 export interface OriginRequest {
   readonly edgePort: number;
   readonly client: Endpoint;
-  /** Where the client connected to. */
-  readonly edge: Endpoint;
+  /** Where the client connected to. The system is asked for it only where an origin is told. */
+  readonly edge: () => Endpoint;
   /** Gives up; its reason is a text. */
   readonly signal: AbortSignal;
 }
@@ -38,8 +38,8 @@ const timeoutsInAll = 2;
 
 /** What goes before the first octet of the client; `simple` is for datagrams only. */
 function headerOf(plan: ForwardingPlan, { client, edge }: OriginRequest): Buffer | undefined {
-  if (plan.proxyProtocol === 'v1') return proxyHeaderV1({ transport: 'tcp', client, edge });
-  if (plan.proxyProtocol === 'v2') return proxyHeaderV2({ transport: 'tcp', client, edge });
+  if (plan.proxyProtocol === 'v1') return proxyHeaderV1({ transport: 'tcp', client, edge: edge() });
+  if (plan.proxyProtocol === 'v2') return proxyHeaderV2({ transport: 'tcp', client, edge: edge() });
   return undefined;
 }
 

@@ -113,7 +113,7 @@ async function open(
   const { plan } = application;
   const { raw } = connection;
   // The address that was asked, of those that a wildcard stands for, and the port as the application names it (D84).
-  const edge = { address: normalAddress(raw.localAddress ?? '') ?? '', port: edgePort };
+  const edge = (): Endpoint => ({ address: normalAddress(raw.localAddress ?? '') ?? '', port: edgePort });
   if (plan.tls !== 'off') {
     const certificate = parts.certificate(plan.name);
     if (!certificate) return { ok: false, wasCut: false, reason: `there is no certificate for ${plan.name}` };

@@ -91,7 +91,7 @@ export const zonesGuards = [
       'fields.smart_routing === true && !account',
     ],
   ]),
-  ...of('proxy/plane/plan.ts', plan, [
+  ...of('proxy/plane/stored-plans.ts', plan, [
     ['find(({ id }) => id.toLowerCase() === networkId)', 'find(() => networkId !== undefined)'],
     ['const isLost = networkId !== undefined && !network', 'const isLost = false'],
   ]),

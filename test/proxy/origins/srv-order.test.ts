@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest';
 import type { ServiceRecord } from '../../../src/proxy/origins/resolver.ts';
-import { orderServices } from '../../../src/proxy/origins/srv-order.ts';
+import { orderServices } from '../../../src/proxy/origins/resolver.ts';
 import fc from '../../support/properties.ts';
 
 const service = (priority: number, weight: number, target: string): ServiceRecord => ({

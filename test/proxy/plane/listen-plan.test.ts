@@ -2,9 +2,9 @@
 
 import { expect, test } from 'vitest';
 import type { ForwardingPlan } from '../../../src/proxy/application/application.ts';
-import { writePorts, writeSockets } from '../../../src/proxy/application/written-ports.ts';
-import { bindFailure, explainFailures } from '../../../src/proxy/plane/bind-failures.ts';
+import { writePorts, writeSockets } from '../../../src/proxy/application/port-ranges.ts';
 import { createListenPlanner, type ListenBounds } from '../../../src/proxy/plane/listen-plan.ts';
+import { bindFailure, explainFailures } from '../../../src/proxy/plane/open-sockets.ts';
 import fc from '../../support/properties.ts';
 import { planOf } from '../../support/proxy-plane.ts';
 

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'vitest';
 import type { ApplicationFields, StoredApplication } from '../../../src/proxy/application/application.ts';
-import { planOf } from '../../../src/proxy/plane/plan.ts';
+import { planOf } from '../../../src/proxy/plane/stored-plans.ts';
 import { accountOf, zoneNamed } from '../../support/judge-fixtures.ts';
 
 const zone = { ...zoneNamed('example.com'), block: ['192.0.2.0/24'], allow: ['127.0.0.0/8'] };

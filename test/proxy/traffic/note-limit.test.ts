@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest';
 import type { ConnectionEvent } from '../../../src/proxy/application/application.ts';
-import { createNoteLimit, toldPerSecond } from '../../../src/proxy/traffic/note-limit.ts';
+import { createNoteLimit, toldPerSecond } from '../../../src/proxy/plane/running-applications.ts';
 import { clockOf } from '../../support/manual-clock.ts';
 
 test('refusals and errors are told ten times a second each, everything else always', () => {
