@@ -40,7 +40,7 @@ function parsed(text: string): unknown {
  * Reads rules.
  * @param onFault told of what is no rule, which only another version of this program or another hand can have written
  */
-export function readStoredRules(text: string, onFault: (text: string) => void): readonly CustomErrorRule[] {
+function readStoredRules(text: string, onFault: (text: string) => void): readonly CustomErrorRule[] {
   const values = parsed(text);
   if (!Array.isArray(values)) {
     onFault('the stored rules are no list');

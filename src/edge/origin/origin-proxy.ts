@@ -273,7 +273,7 @@ export function createOriginProxy(parts: OriginProxyParts): OriginProxy {
  * @param idleMs milliseconds without an octet in either direction
  * @param onClosed called once, when both are closed
  */
-export function openTunnel(
+function openTunnel(
   ends: { readonly client: Duplex; readonly origin: Socket },
   { idleMs, onClosed }: { readonly idleMs: number; readonly onClosed: () => void },
 ): void {

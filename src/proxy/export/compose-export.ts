@@ -15,7 +15,7 @@ const nameForm = /^(?=.{1,253}$)[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,62})(?:\.[A-Za-z0
 const pathForm = /^\/[A-Za-z0-9 _.,:=@%+~/-]{0,512}$/;
 
 /** A text of somebody else, for a comment or a message: printable ASCII, in quotes, of a sane length. */
-export function shown(text: string): string {
+function shown(text: string): string {
   return maskUnprintable(JSON.stringify(text.slice(0, 200)));
 }
 
@@ -70,7 +70,7 @@ function faultOf(plan: ForwardingPlan): string | undefined {
  * Checks a plan and the paths of its certificate.
  * @returns why it cannot be exported, whatever the format
  */
-export function checkPlan(plan: ForwardingPlan, settings: ExportSettings): Rendered<CheckedPlan> {
+function checkPlan(plan: ForwardingPlan, settings: ExportSettings): Rendered<CheckedPlan> {
   if (plan.obstacle !== undefined) return { ok: false, why: plan.obstacle };
   const wrongServer = settings.nameservers.find(({ address, port }) => !isAddress(address) || !isPort(port));
   const fault = wrongServer ? `the name server ${shown(wrongServer.address)} is none` : faultOf(plan);

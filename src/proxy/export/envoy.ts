@@ -21,16 +21,16 @@ export type Value = string | number | boolean | readonly Value[] | { readonly [k
 const typeUrl = (name: string): string => `type.googleapis.com/envoy.${name}`;
 
 /** An extension with its configuration; `name` is without `envoy.`, `type` as in its package. */
-export function extension(name: string, type: string, fields: { readonly [key: string]: Value } = {}): Value {
+function extension(name: string, type: string, fields: { readonly [key: string]: Value } = {}): Value {
   return { name: `envoy.${name}`, typed_config: { '@type': typeUrl(type), ...fields } };
 }
 
 /** Milliseconds as a duration of protobuf's JSON. */
-export function duration(ms: number): string {
+function duration(ms: number): string {
   return `${ms / 1000}s`;
 }
 
-export function socketAddress(address: string, port: number, protocol?: 'TCP' | 'UDP'): Value {
+function socketAddress(address: string, port: number, protocol?: 'TCP' | 'UDP'): Value {
   return { socket_address: { ...(protocol && { protocol }), address, port_value: port } };
 }
 
@@ -92,7 +92,7 @@ function dnsResolver({ nameservers }: ExportSettings): { readonly [key: string]:
 }
 
 /** One cluster: the origins of one edge port. */
-export function cluster(checked: CheckedPlan, name: string, step: number, settings: ExportSettings): Value {
+function cluster(checked: CheckedPlan, name: string, step: number, settings: ExportSettings): Value {
   const { plan } = checked;
   const sni = plan.origin.kind === 'dns' ? plan.origin.name : plan.name;
   const transport_socket = transportSocket(checked, sni, settings);
@@ -117,7 +117,7 @@ export function cluster(checked: CheckedPlan, name: string, step: number, settin
 }
 
 /** A network as Envoy writes it. */
-export function cidr(network: string): Value {
+function cidr(network: string): Value {
   const [address = '', bits] = network.split('/');
   return { address_prefix: address, prefix_len: bits === undefined ? (isIPv4(address) ? 32 : 128) : Number(bits) };
 }

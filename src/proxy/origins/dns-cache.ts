@@ -5,7 +5,7 @@ import { errorMessage } from '../../base/errors.ts';
 import type { DnsAnswer, Resolver } from './resolver.ts';
 
 /** Records, and what is wrong with them: they are old and DNS fails, or there are none and why. */
-export interface Kept<R> {
+interface Kept<R> {
   readonly records: readonly R[];
   readonly why?: string;
 }

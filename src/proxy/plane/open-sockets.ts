@@ -36,7 +36,7 @@ function needs(ports: string): string {
 }
 
 /** Codes that every other port of the same address would get as well. */
-export const hopelessCodes: ReadonlySet<string> = new Set(['EADDRNOTAVAIL', 'EAFNOSUPPORT', 'EMFILE', 'ENFILE']);
+const hopelessCodes: ReadonlySet<string> = new Set(['EADDRNOTAVAIL', 'EAFNOSUPPORT', 'EMFILE', 'ENFILE']);
 
 /** Tells all failures of one application, those of one address and code together. Ports are those of the edge. */
 export function explainFailures(failures: readonly BindFailure[]): string[] {

@@ -29,7 +29,7 @@ const asItIs = (datagram: Buffer): Buffer => datagram;
  * UDP but `PROXY UNKNOWN`. With `simple` the origin may put the header that it got before its replies: exactly that one
  * is taken off, anything else is the origin's payload and is left alone.
  */
-export function udpFraming(
+function udpFraming(
   proxyProtocol: ForwardingPlan['proxyProtocol'],
   ends: Pick<ProxiedConnection, 'client' | 'edge'>,
 ): UdpFraming {
