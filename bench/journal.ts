@@ -126,7 +126,7 @@ tell('accepts alone', quantiles(await acceptsBeside(Promise.resolve())));
 const aged = await store.openJournal({ ...limits, keepDays: 15 });
 const removing = performance.now();
 const work = (async (): Promise<void> => {
-  // As the gateway does (journal-tender.ts).
+  // As the gateway does (open-journal.ts).
   for (let start = performance.now(); await aged.tend(end); start = performance.now()) {
     const took = performance.now() - start;
     await new Promise((resolve) => setTimeout(resolve, Math.min(500, Math.max(25, took))));

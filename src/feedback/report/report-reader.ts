@@ -1,4 +1,4 @@
-// Reads reports. Those of the plainest form are read at once, by a reader whose cost has a bound (strict-report.ts). All others
+// Reads reports. Those of the plainest form are read at once, by a reader whose cost has a bound. All others
 // are read in a process of their own, one after another, so that submission is never kept waiting by a report, whatever stands
 // in it. Those who wait have their turns by address, so that who sends costly ones keeps mostly itself waiting. A report that
 // takes too long or too much memory costs its process; the next one gets another.
