@@ -16,7 +16,7 @@ import {
 } from './exported.ts';
 
 /** A value of the configuration, as JSON or YAML holds it. */
-export type Value = string | number | boolean | readonly Value[] | { readonly [key: string]: Value };
+type Value = string | number | boolean | readonly Value[] | { readonly [key: string]: Value };
 
 const typeUrl = (name: string): string => `type.googleapis.com/envoy.${name}`;
 
