@@ -3,6 +3,7 @@
 // Arguments: port, host, path, Accept, the status that every answer must have, connections, requests.
 
 import { connect } from 'node:net';
+import { percentileOf } from './process-usage.ts';
 
 const [, , portText, host = '', path = '/', accept = '*/*', status = '200', connectionsText, requestsText] =
   process.argv;
@@ -64,6 +65,4 @@ function keepAsking(): Promise<void> {
 const start = performance.now();
 await Promise.all(Array.from({ length: connections }, keepAsking));
 const seconds = (performance.now() - start) / 1000;
-times.sort((a, b) => a - b);
-const percentile = (part: number): number => times[Math.min(times.length - 1, Math.floor(times.length * part))] ?? 0;
-console.log(JSON.stringify({ seconds, p50: percentile(0.5), p99: percentile(0.99) }));
+console.log(JSON.stringify({ seconds, p50: percentileOf(times, 0.5), p99: percentileOf(times, 0.99) }));

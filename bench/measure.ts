@@ -1,19 +1,25 @@
-// Measures Postern under the load of Postfix's smtp-source, to its smtp-sink (Debian package postfix).
+// Measures Postern under a load of mail, to Postfix's smtp-sink (Debian package postfix).
 
 import { spawn } from 'node:child_process';
 import { Client } from 'pg';
-import { startPostern } from './postern-under-test.ts';
+import { benchToken, startPostern } from './postern-under-test.ts';
 import { cpuSeconds, peakMebibytes } from './process-usage.ts';
+import { runSmtpLoad, type SmtpJob } from './smtp-load.ts';
 import { sinkPort, startSink, untilReceived } from './smtp-sink.ts';
 
 /** One run's figures. */
 export interface Run {
   readonly system: string;
+  /** Name of a form. */
+  readonly form: string;
   readonly sessions: number;
   readonly messagesPerSecond: number;
   readonly acceptedPerSecond: number;
   readonly cpuMicrosecondsPerMessage: number;
   readonly peakMebibytes: number;
+  /** Milliseconds from the final dot to the reply, where the form tells. */
+  readonly p50?: number;
+  readonly p99?: number;
 }
 
 /** How much is sent, in octets a message and sessions at once. */
@@ -21,23 +27,39 @@ export interface Load {
   readonly messages: number;
   readonly size: number;
   readonly sessions: number;
+  /** Absent: `plain`. */
+  readonly form?: Form;
 }
 
-function runSource(port: number, load: Load): Promise<void> {
-  const { messages, size, sessions } = load;
-  const args = [
-    '-s',
-    `${sessions}`,
-    '-m',
-    `${messages}`,
-    '-l',
-    `${size}`,
-    '-d',
-    '-f',
-    'bench@example.com',
-    '-t',
-    'rcpt@example.net',
-  ];
+/** A form in which the mail of a run is handed in. */
+export interface Form {
+  readonly name: string;
+  /** In tables. */
+  readonly text: string;
+  /** Octets of a message, in place of those of the load. */
+  readonly size?: number;
+  /** Of the messages of the load: so many times as many. */
+  readonly share?: number;
+  /** A connection for each message. */
+  readonly each?: true;
+  /** By the load of this folder, not by smtp-source, which cannot do it. */
+  readonly own?: { readonly tls?: true; readonly refuseEvery?: number; readonly halfLoad?: true };
+}
+
+/** Every form. */
+export const forms: readonly Form[] = [
+  { name: 'plain', text: '4 KB, connections stay open' },
+  { name: 'each', text: '4 KB, a connection each', each: true },
+  { name: 'large', text: '50 KB', size: 51_200, share: 0.5 },
+  { name: 'tls', text: '4 KB, STARTTLS and AUTH', own: { tls: true } },
+  { name: 'tls-each', text: '4 KB, STARTTLS and AUTH, a connection each', each: true, share: 0.5, own: { tls: true } },
+  { name: 'refused', text: '4 KB, a tenth refused', own: { refuseEvery: 10 } },
+  { name: 'latency', text: '4 KB at half of the full load', own: { halfLoad: true } },
+];
+
+function runSource(port: number, { messages, size, sessions, form }: Load): Promise<void> {
+  const args = ['-s', sessions, '-m', messages, '-l', size, ...(form?.each ? [] : ['-d'])].map(String);
+  args.push('-f', 'bench@example.com', '-t', 'rcpt@example.net');
   const source = spawn('smtp-source', [...args, `127.0.0.1:${port}`], { stdio: ['ignore', 'inherit', 'inherit'] });
   return new Promise((resolve, reject) => {
     source.once('error', reject);
@@ -70,36 +92,71 @@ function nameOf({ signatures, processes, journal, database }: Shape): string {
   return `postern${store}, ${processes} process${processes === 1 ? '' : 'es'}, ${signatures} signature${signatures === 1 ? '' : 's'}, journal ${journal}`;
 }
 
+/** A submission listener by STARTTLS and AUTH, beside the one without. */
+const tlsListener = { name: 'submission', role: 'submission', listen: '127.0.0.1:0', tls: 'starttls' };
+
+/** What a load has told, and how many of its messages the sink shall get. */
+interface Sent {
+  readonly p50?: number;
+  readonly p99?: number;
+  /** Messages a second that were asked for. */
+  readonly rate?: number;
+  readonly relayed: number;
+}
+
+/** Sends all messages of a load; at half load the first half of them, as fast as can be, tells what half load is. */
+async function sendAll(ports: ReadonlyMap<string, number>, load: Load): Promise<Sent> {
+  const { messages, sessions, size, form } = load;
+  const own = form?.own;
+  if (!own) {
+    await runSource(ports.get('devices') ?? 0, load);
+    return { relayed: messages };
+  }
+  const job: SmtpJob = {
+    ...{ port: ports.get(own.tls ? 'submission' : 'devices') ?? 0, messages, sessions, size },
+    ...(form.each ? { each: true } : {}),
+    ...(own.tls ? { token: benchToken } : {}),
+    ...(own.refuseEvery === undefined ? {} : { refuseEvery: own.refuseEvery }),
+  };
+  if (!own.halfLoad) {
+    const { answers } = await runSmtpLoad(job);
+    return { relayed: answers['250'] ?? 0 };
+  }
+  const half = { ...job, messages: Math.ceil(messages / 2) };
+  const { seconds } = await runSmtpLoad(half);
+  const rate = half.messages / seconds / 2;
+  const { p50, p99 } = await runSmtpLoad({ ...half, rate });
+  return { p50, p99, rate, relayed: half.messages * 2 };
+}
+
 /** Runs one load through a Postern of its own. */
 export async function measurePostern(load: Load, shape: Shape): Promise<Run> {
   const { signatures, processes, journal, database: url, root } = shape;
   if (url !== undefined) await empty(url);
-  const database = url === undefined ? {} : { database: { url } };
   const sink = startSink();
   const postern = await startPostern({
-    ...{
-      sinkPort,
-      platformSignature: signatures === 2,
-      processes,
-      ...database,
-      ...(root === undefined ? {} : { root }),
-    },
+    ...{ sinkPort, platformSignature: signatures === 2, processes },
+    ...(url === undefined ? {} : { database: { url } }),
+    ...(root === undefined ? {} : { root }),
+    ...(load.form?.own?.tls ? { listeners: [tlsListener] } : {}),
     journal: journal === 'off' ? { enabled: false } : { content: journal },
   });
   try {
     const cpuBefore = cpuSeconds(postern.pid);
     const start = performance.now();
-    await runSource(postern.port, load);
+    const { relayed, rate, ...times } = await sendAll(postern.ports, load);
     const acceptedSeconds = (performance.now() - start) / 1000;
-    await untilReceived(sink, load.messages);
+    await untilReceived(sink, relayed);
     const seconds = (performance.now() - start) / 1000;
     return {
       system: nameOf(shape),
+      form: load.form?.name ?? 'plain',
       sessions: load.sessions,
-      messagesPerSecond: load.messages / seconds,
+      messagesPerSecond: rate ?? load.messages / seconds,
       acceptedPerSecond: load.messages / acceptedSeconds,
       cpuMicrosecondsPerMessage: ((cpuSeconds(postern.pid) - cpuBefore) / load.messages) * 1e6,
       peakMebibytes: peakMebibytes(postern.pid),
+      ...times,
     };
   } finally {
     await postern.stop();

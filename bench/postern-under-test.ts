@@ -60,6 +60,10 @@ export interface UnderTestOptions {
   readonly journal?: object | undefined;
   /** `account` of the test's configuration: keys of the account. */
   readonly account?: object;
+  /** Accounts beside the one. */
+  readonly moreAccounts?: readonly object[];
+  /** Other sections of the configuration. */
+  readonly more?: object;
   /** Where Node keeps what it compiles: a folder, or `none`; absent: one for all measurements, as on a server that has started before. */
   readonly compileCache?: string;
   /** Fills the data folder before the start. */
@@ -72,14 +76,17 @@ function configuration({
   routes,
   root: _root,
   compileCache: _cache,
-  ...more
+  moreAccounts = [],
+  more = {},
+  ...options
 }: UnderTestOptions): string {
   const url = `smtp://127.0.0.1:${sinkPort ?? 0}`;
   const route =
     sinkPort === undefined
       ? { name: 'keep', type: 'capture', platformSignature }
       : { name: 'sink', type: 'smarthost', url, tls: 'none', connections: 8, platformSignature };
-  return JSON.stringify(deviceConfiguration({ routes: routes ?? [route], ...more }));
+  const least = deviceConfiguration({ routes: routes ?? [route], ...options }) as { accounts: readonly object[] };
+  return JSON.stringify({ ...least, ...more, accounts: [...least.accounts, ...moreAccounts] });
 }
 
 /** The file that starts a checkout: `src/start.mjs`, or `src/main.ts` where the checkout is from before there was one. */
@@ -124,7 +131,10 @@ export async function startPostern(options: UnderTestOptions): Promise<PosternUn
     },
     stdio: ['ignore', output, output, ...(options.probe ? (['ipc'] as const) : [])],
   });
+  const endWithUs = (): void => void child.kill('SIGKILL');
+  process.once('exit', endWithUs);
   const exited = new Promise<void>((done) => child.once('exit', () => done()));
+  void exited.then(() => process.off('exit', endWithUs));
   const deadline = Date.now() + 60_000;
   for (;;) {
     const ports = boundPorts(logFile);

@@ -1,6 +1,7 @@
 // What the system's own accounting says of a process (proc(5)).
 
 import { readdirSync, readFileSync } from 'node:fs';
+import { loadavg } from 'node:os';
 
 const ticksPerSecond = 100; // USER_HZ, which is 100 on every Linux that Node runs on
 
@@ -33,4 +34,21 @@ export function median(figures: readonly number[]): number {
   return sorted.length % 2 === 1
     ? (sorted[middle] ?? Number.NaN)
     : ((sorted[middle - 1] ?? 0) + (sorted[middle] ?? 0)) / 2;
+}
+
+/** The figure below which such a part of them lies; 0 where there are none. */
+export function percentileOf(figures: readonly number[], part: number): number {
+  const sorted = figures.toSorted((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? 0;
+}
+
+/** Resident memory of a process now, MiB. */
+export function residentMebibytes(pid: number): number {
+  return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1]) / 1024;
+}
+
+/** What the machine does beside, and whether that is too much for figures that mean something. */
+export function loadWarning(): string {
+  const load = loadavg()[0] ?? 0;
+  return `load average ${load.toFixed(1)}${load > 1 ? ': ABOVE 1, this machine is busy, and the figures say little' : ''}`;
 }

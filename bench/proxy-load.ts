@@ -3,6 +3,7 @@
 // Arguments: address, port, places, connections in all, octets of each.
 
 import { connect } from 'node:net';
+import { percentileOf } from './process-usage.ts';
 
 const [, , host = '', portText, placesText, connectionsText, octetsText] = process.argv;
 const port = Number(portText);
@@ -41,6 +42,4 @@ async function keepAsking(): Promise<void> {
 const start = performance.now();
 await Promise.all(Array.from({ length: places }, keepAsking));
 const seconds = (performance.now() - start) / 1000;
-times.sort((a, b) => a - b);
-const percentile = (part: number): number => times[Math.min(times.length - 1, Math.floor(times.length * part))] ?? 0;
-console.log(JSON.stringify({ seconds, p50: percentile(0.5), p99: percentile(0.99) }));
+console.log(JSON.stringify({ seconds, p50: percentileOf(times, 0.5), p99: percentileOf(times, 0.99) }));

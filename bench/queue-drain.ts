@@ -1,21 +1,15 @@
 // What a whole Postern needs that starts on a long queue while its next hop is down, and drains it when the next hop is back.
 // The next hop is Postfix's smtp-sink, a process of its own, so that every figure of memory is Postern's alone.
 
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startPostern } from './postern-under-test.ts';
-import { cpuSeconds, peakMebibytes } from './process-usage.ts';
+import { cpuSeconds, peakMebibytes, residentMebibytes } from './process-usage.ts';
 import { type SmtpSink, sinkPort, startSink } from './smtp-sink.ts';
 
 /** The name of the only route; the queue's messages wait for it. */
 export const drainedRoute = 'out';
-
-/** Resident memory now, MiB. */
-function residentMebibytes(pid: number): number {
-  const match = /VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'latin1'));
-  return Number(match?.[1] ?? 0) / 1024;
-}
 
 /** The largest resident memory of a process at each tenth of what is drained, MiB. */
 async function drain(sink: SmtpSink, wanted: number, pid: number): Promise<readonly number[]> {

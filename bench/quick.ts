@@ -2,11 +2,10 @@
 // same load, in under two minutes, and prints how one compares with the other. `--help` tells the options.
 
 import { rmSync } from 'node:fs';
-import { loadavg } from 'node:os';
 import { parseArgs } from 'node:util';
 import { checkOut, git } from './checkout.ts';
 import { measurePostern, type Run } from './measure.ts';
-import { median } from './process-usage.ts';
+import { loadWarning, median } from './process-usage.ts';
 
 const usage = `Usage: npm run bench:quick -- [options]
   --against COMMIT  what this checkout is compared with (default: the last commit where files have changed, else the one before)
@@ -62,9 +61,6 @@ else {
   const isChanged = git('status', '--porcelain', '--', 'src', 'package.json') !== '';
   const commit = git('rev-parse', '--short', values.against ?? (isChanged ? 'HEAD' : 'HEAD~1'));
   const here = `${git('rev-parse', '--short', 'HEAD')}${isChanged ? ' and what has changed since' : ''}`;
-  const load = loadavg()[0] ?? 0;
-  console.log(
-    `From ${commit} to ${here}; load average ${load.toFixed(1)}${load > 1 ? ': this machine is busy, and figures say little' : ''}`,
-  );
+  console.log(`From ${commit} to ${here}; ${loadWarning()}`);
   await compare(commit);
 }

@@ -4,6 +4,7 @@
 
 import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
+import { percentileOf } from './process-usage.ts';
 
 const [, , port, file = '', connections, requests] = process.argv;
 const ask = readFileSync(file);
@@ -59,7 +60,12 @@ function keepAsking(): Promise<void> {
 const start = performance.now();
 await Promise.all(Array.from({ length: Number(connections) }, keepAsking));
 const seconds = (performance.now() - start) / 1000;
-times.sort((a, b) => a - b);
-const percentile = (part: number): number => times[Math.min(times.length - 1, Math.floor(times.length * part))] ?? 0;
 const { user, system } = process.cpuUsage();
-console.log(JSON.stringify({ seconds, p50: percentile(0.5), p99: percentile(0.99), cpu: (user + system) / 1e6 }));
+console.log(
+  JSON.stringify({
+    seconds,
+    p50: percentileOf(times, 0.5),
+    p99: percentileOf(times, 0.99),
+    cpu: (user + system) / 1e6,
+  }),
+);

@@ -1,56 +1,93 @@
 // npm run bench: messages a second accepted and relayed, from Postfix's smtp-source through Postern to its smtp-sink
-// (Debian package postfix). `--help` tells the options. Prints one JSON line a run, then a table of medians.
+// (Debian package postfix). `--help` tells the options. Prints one JSON line a run, then a table of medians. With `--all` it runs
+// every measurement that the documents quote (all.ts).
 
 import { execFileSync } from 'node:child_process';
 import { appendFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { type Load, measurePostern, type Run } from './measure.ts';
+import { measureAll } from './all.ts';
+import { type Form, forms, type Load, measurePostern, type Run } from './measure.ts';
 import { median } from './process-usage.ts';
 
 const usage = `Usage: npm run bench -- [options]
   --messages N      messages a run (default 10000)
   --size N          octets a message (default 4096)
   --sessions LIST   sessions of the generator (default 10,50)
+  --form LIST       how messages are handed in (default plain):
+${forms.map(({ name, text }) => `                    ${name.padEnd(9)} ${text}`).join('\n')}
   --rounds N        rounds; the systems alternate within each (default 3)
-  --signatures LIST 1: the sending domain's RSA-2048 signature; 2: the platform's too (default 1,2)
+  --signatures LIST 1: the sending domain's RSA-2048 signature; 2: the platform's too, in the form plain alone (default 1,2)
   --processes LIST  processes that share the load (default 1)
   --journal LIST    what the journal keeps: off (no rows), none (rows alone), headers, full (default none)
   --database URL    postgres://... in place of SQLite; its tables are removed before each run
-  --beside NAME=CMD another system under the same load: a shell command run with N, SIZE and SESS set that prints a
-                    JSON line with drained_msgs_s, cpu_us_msg and peak_rss_mib; may be given several times
-  --out FILE        append every run's JSON line to FILE too`;
+  --beside NAME=CMD another system under the same load: a shell command run with N, SIZE, SESS and REUSE (1, or empty for a
+                    connection each) set that prints a JSON line with drained_msgs_s, accepted_msgs_s, cpu_us_msg and
+                    peak_rss_mib; NAME@FORM=CMD for one form alone, else all by smtp-source. May be given several times
+  --beside-share N  part of the messages that the other systems get (default 1)
+  --out FILE        append every run's JSON line to FILE too
 
-function measureBeside(beside: { readonly name: string; readonly command: string }, load: Load): Run {
-  const env = { ...process.env, N: `${load.messages}`, SIZE: `${load.size}`, SESS: `${load.sessions}`, REUSE: '1' };
-  const output = execFileSync('bash', ['-c', beside.command], {
-    env,
-    encoding: 'utf8',
-    stdio: ['ignore', 'pipe', 'ignore'],
-  });
-  const line = JSON.parse(output.trim().split('\n').at(-1) ?? '') as Record<string, number>;
-  const figure = (name: string): number => line[name] ?? Number.NaN;
-  return {
-    system: beside.name,
-    sessions: load.sessions,
-    messagesPerSecond: figure('drained_msgs_s'),
-    acceptedPerSecond: figure('accepted_msgs_s'),
-    cpuMicrosecondsPerMessage: figure('cpu_us_msg'),
-    peakMebibytes: figure('peak_rss_mib'),
-  };
+  --all             every measurement that the documents quote, about 25 minutes; one table, also in bench/results/
+  --quick           of these one round with fewer messages, about five minutes
+  --scale N         so many times the messages and requests of --all (default 1)
+  --only LIST       parts of --all: mail,rest,edge,proxy,start`;
+
+/** Another system. */
+interface Beside {
+  readonly name: string;
+  /** The only form that it is measured in; absent: all that smtp-source sends. */
+  readonly form: string | undefined;
+  readonly command: string;
+}
+
+function besideOf(text: string): Beside {
+  const [, name = '', form, command = ''] = /^([^=@]+)(?:@([^=]+))?=(.*)$/s.exec(text) ?? [];
+  return { name, form, command };
+}
+
+/** Runs another system; gives no figures where it ends without them, and says so. */
+function measureBeside({ name, command }: Beside, load: Load, form: Form): Run | undefined {
+  const asked = { N: `${load.messages}`, SIZE: `${load.size}`, SESS: `${load.sessions}`, REUSE: form.each ? '' : '1' };
+  try {
+    const output = execFileSync('bash', ['-c', command], {
+      env: { ...process.env, ...asked },
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+      timeout: 300_000,
+    });
+    const line = JSON.parse(output.trim().split('\n').at(-1) ?? '') as Record<string, number>;
+    const figure = (key: string): number => line[key] ?? Number.NaN;
+    return {
+      system: name,
+      form: form.name,
+      sessions: load.sessions,
+      messagesPerSecond: figure('drained_msgs_s'),
+      acceptedPerSecond: figure('accepted_msgs_s'),
+      cpuMicrosecondsPerMessage: figure('cpu_us_msg'),
+      peakMebibytes: figure('peak_rss_mib'),
+    };
+  } catch (error) {
+    console.error(`${name}, ${form.name}, ${load.sessions} sessions: ${String(error).split('\n')[0]}`);
+    return undefined;
+  }
 }
 
 function printTable(runs: readonly Run[]): void {
   console.log(
-    '\n| system | sessions | relayed msg/s | accepted msg/s | CPU us/msg | peak RSS MiB |\n|---|---|---|---|---|---|',
+    '\n| form | system | sessions | relayed msg/s | accepted msg/s | CPU us/msg | peak RSS MiB | p50 ms | p99 ms |\n|---|---|---|---|---|---|---|---|---|',
   );
-  const groups = Map.groupBy(runs, (run) => `${run.system}\0${run.sessions}`);
-  for (const group of groups.values()) {
-    const [first] = group;
-    if (!first) continue;
-    const middle = (pick: (run: Run) => number): string => Math.round(median(group.map(pick))).toLocaleString('en');
-    console.log(
-      `| ${first.system} | ${first.sessions} | ${middle((run) => run.messagesPerSecond)} | ${middle((run) => run.acceptedPerSecond)} | ${middle((run) => run.cpuMicrosecondsPerMessage)} | ${middle((run) => run.peakMebibytes)} |`,
-    );
+  for (const group of Map.groupBy(runs, (run) => `${run.form} | ${run.system} | ${run.sessions}`)) {
+    const [name, ofGroup] = group;
+    const middle = (pick: (run: Run) => number | undefined, digits = 0): string =>
+      median(ofGroup.map((run) => pick(run) ?? Number.NaN)).toLocaleString('en', { maximumFractionDigits: digits });
+    const figures = [
+      middle((run) => run.messagesPerSecond),
+      middle((run) => run.acceptedPerSecond),
+      middle((run) => run.cpuMicrosecondsPerMessage),
+      middle((run) => run.peakMebibytes),
+      middle((run) => run.p50, 1),
+      middle((run) => run.p99, 1),
+    ];
+    console.log(`| ${name} | ${figures.join(' | ').replaceAll('NaN', '-')} |`);
   }
 }
 
@@ -59,41 +96,70 @@ const { values } = parseArgs({
     messages: { type: 'string', default: '10000' },
     size: { type: 'string', default: '4096' },
     sessions: { type: 'string', default: '10,50' },
+    form: { type: 'string', default: 'plain' },
     rounds: { type: 'string', default: '3' },
     signatures: { type: 'string', default: '1,2' },
     processes: { type: 'string', default: '1' },
     journal: { type: 'string', default: 'none' },
     database: { type: 'string' },
     beside: { type: 'string', multiple: true, default: [] },
+    'beside-share': { type: 'string', default: '1' },
     out: { type: 'string' },
+    all: { type: 'boolean', default: false },
+    quick: { type: 'boolean', default: false },
+    scale: { type: 'string', default: '1' },
+    only: { type: 'string' },
     help: { type: 'boolean', default: false },
   },
 });
-if (values.help) {
-  console.log(usage);
-  process.exit(0);
-}
-const beside = values.beside.map((text) => ({
-  name: text.slice(0, text.indexOf('=')),
-  command: text.slice(text.indexOf('=') + 1),
-}));
 const runs: Run[] = [];
-const keep = (run: Run): void => {
+
+function keep(run: Run | undefined): void {
+  if (!run) return;
   runs.push(run);
   const line = JSON.stringify(run);
   console.log(line);
   if (values.out) appendFileSync(values.out, `${line}\n`);
-};
-for (let round = 0; round < Number(values.rounds); round += 1) {
-  for (const sessions of values.sessions.split(',').map(Number)) {
-    const load: Load = { messages: Number(values.messages), size: Number(values.size), sessions };
-    for (const signatures of values.signatures.split(',').map(Number)) {
-      for (const processes of values.processes.split(',').map(Number)) {
-        for (const journal of values.journal.split(','))
-          keep(await measurePostern(load, { signatures, processes, journal, database: values.database }));
-      }
+}
+
+/** Every shape of Postern that is asked for, and then the others, under one load. */
+async function measureForm(form: Form, sessions: number, beside: readonly Beside[]): Promise<void> {
+  const messages = Math.ceil(Number(values.messages) * (form.share ?? 1));
+  const load = { messages, size: form.size ?? Number(values.size), sessions, form };
+  for (const signatures of values.signatures.split(',').map(Number)) {
+    if (signatures === 2 && form.name !== 'plain') continue;
+    for (const processes of values.processes.split(',').map(Number)) {
+      for (const journal of values.journal.split(','))
+        keep(await measurePostern(load, { signatures, processes, journal, database: values.database }));
     }
-    for (const other of beside) keep(measureBeside(other, load));
+  }
+  for (const other of beside) {
+    if (other.form === undefined ? form.own : other.form !== form.name) continue;
+    keep(measureBeside(other, { ...load, messages: Math.ceil(messages * Number(values['beside-share'])) }, form));
   }
 }
-printTable(runs);
+
+async function main(): Promise<void> {
+  const asked = values.form.split(',').map((name) => {
+    const form = forms.find((one) => one.name === name);
+    if (!form) throw new Error(`--form ${name}: there is none of this name`);
+    return form;
+  });
+  const beside = values.beside.map(besideOf);
+  for (let round = 0; round < Number(values.rounds); round += 1) {
+    for (const sessions of values.sessions.split(',').map(Number)) {
+      for (const form of asked) await measureForm(form, sessions, beside);
+    }
+  }
+  printTable(runs);
+}
+
+if (values.help) console.log(usage);
+else if (values.all || values.quick) {
+  await measureAll({
+    rounds: values.quick ? 1 : Number(values.rounds),
+    scale: Number(values.scale) * (values.quick ? 0.3 : 1),
+    beside: values.beside,
+    only: values.only?.split(','),
+  });
+} else await main();

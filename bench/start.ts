@@ -1,16 +1,17 @@
 // npm run bench:start: what a start takes, and what each part adds to it and to memory. `--help` tells the options.
 
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { loadavg, tmpdir } from 'node:os';
+import { appendFileSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { startPostgres } from '../test/support/postgres.ts';
 import { benchToken, type PosternUnderTest, startPostern, type UnderTestOptions } from './postern-under-test.ts';
-import { cpuSeconds, median } from './process-usage.ts';
+import { cpuSeconds, loadWarning, median, residentMebibytes } from './process-usage.ts';
 
 const usage = `Usage: npm run bench:start -- [options]
   --rounds N    starts of each part, in alternating rounds (default 5)
   --parts LIST  names of the table, such as edge,api (default all that are possible; postgres needs root and its Debian package)
+  --out FILE    append every start's JSON line to FILE too
 
 Time to ready is from the start of the process to its line "listening", memory its resident size three seconds later. Every part but
 "first start" finds what an earlier start has compiled.`;
@@ -59,10 +60,6 @@ interface Start {
   readonly mebibytes: number;
 }
 
-function residentMebibytes(pid: number): number {
-  return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1]) / 1024;
-}
-
 async function startOnce(name: Name, folders: { readonly cache: string; readonly database?: string }): Promise<Start> {
   const { options, use }: Part = parts[name];
   const database = name === 'postgres' && folders.database ? { database: { url: folders.database } } : {};
@@ -104,7 +101,9 @@ async function measure(names: readonly Name[], rounds: number): Promise<void> {
       for (const [name, all] of starts) {
         const database = server && (await server.createDatabase());
         const start = await startOnce(name, { cache, ...(database === undefined ? {} : { database }) });
-        if (round >= 0) all.push(start);
+        if (round < 0) continue;
+        all.push(start);
+        if (values.out) appendFileSync(values.out, `${JSON.stringify({ part: parts[name].text, ...start })}\n`);
       }
     }
     console.log('| Part | ready, ms | CPU until then, ms | memory, MiB |\n|---|---:|---:|---:|');
@@ -119,6 +118,7 @@ const { values } = parseArgs({
   options: {
     rounds: { type: 'string', default: '5' },
     parts: { type: 'string' },
+    out: { type: 'string' },
     help: { type: 'boolean', default: false },
   },
 });
@@ -127,6 +127,6 @@ else {
   const asked =
     values.parts?.split(',') ?? Object.keys(parts).filter((name) => name !== 'postgres' || process.getuid?.() === 0);
   const names = (Object.keys(parts) as Name[]).filter((name) => name === 'plain' || asked.includes(name));
-  console.log(`load average ${loadavg()[0]?.toFixed(1)}, ${values.rounds} rounds, Node ${process.version}`);
+  console.log(`${loadWarning()}; ${values.rounds} rounds, Node ${process.version}`);
   await measure(names, Number(values.rounds));
 }
