@@ -1,5 +1,5 @@
 // What a hostile client may send, in any size up to the real limits: for each reader, writer and judge the input that it
-// likes least. See linear.ts.
+// likes least. See inputs.ts.
 
 /** The longest header section that is read, octets. */
 const headerLimit = 262_144;

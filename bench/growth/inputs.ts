@@ -1,21 +1,16 @@
-// npm run bench:linear: what each kind of input costs at 1, 2, 4 and 8 times its size, the largest being what the limits
+// npm run bench:growth -- --inputs: what each kind of input costs at 1, 2, 4 and 8 times its size, the largest being what the limits
 // let in. A Postern of its own for each kind, over real sockets, what it accepts being captured; after one message that
 // warms it up, one of each size. Prints a table. Time and turns are CPU time of the main thread, so that other work on the
 // machine does not count; memory is the growth of the resident size at its peak (VmHWM) over what it was before.
 
-import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { connect } from 'node:net';
-import { parseArgs } from 'node:util';
-import { type Case, cases } from './linear-cases.ts';
-import type { ProbeAnswer } from './loop-probe.ts';
-import { benchToken, type PosternUnderTest, startPostern } from './postern-under-test.ts';
-import { peakMebibytes } from './process-usage.ts';
-
-const usage = `Usage: npm run bench:linear -- [options]
-  --only TEXT  kinds whose name has TEXT in it
-  --part I/N   of these the I-th of N parts, for several at once
-  --out FILE   append every kind's JSON line to FILE too`;
+import type { ProbeAnswer } from '../loop-probe.ts';
+import { benchToken, type PosternUnderTest, startPostern } from '../postern-under-test.ts';
+import { peakMebibytes } from '../process-usage.ts';
+import { settledMebibytes } from './gateway.ts';
+import { type Case, cases } from './hostile-inputs.ts';
 
 /** The figures of one size. */
 interface Figures extends ProbeAnswer {
@@ -94,12 +89,6 @@ async function send(
   return { answer: String(status), answerOctets: octets };
 }
 
-/** Resident size now, MiB, the peak being set back to it (proc(5), clear_refs). */
-function settledMebibytes(pid: number): number {
-  writeFileSync(`/proc/${pid}/clear_refs`, '5');
-  return Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1] ?? 0) / 1024;
-}
-
 async function measure(postern: PosternUnderTest, given: Case, times: number): Promise<Figures> {
   const input = given.make(Math.floor((given.largest * times) / 8));
   await postern.ask('begin');
@@ -134,33 +123,18 @@ function row({ name, sizes, exponent }: Result): string {
   return `| ${name} | ${octets} | ${answers} | ${list(({ cpuMs }) => cpuMs)} | ${exponent.toFixed(2)}${steep ? ' **not linear**' : ''} | ${list(({ mebibytes }) => mebibytes)} | ${(last?.longestTurnMs ?? 0).toFixed(0)} | ${last?.answerOctets ?? 0} |`;
 }
 
-async function main(): Promise<void> {
-  const { values } = parseArgs({
-    options: {
-      only: { type: 'string' },
-      part: { type: 'string', default: '1/1' },
-      out: { type: 'string' },
-      help: { type: 'boolean' },
-    },
-  });
-  if (values.help) {
-    console.log(usage);
-    return;
-  }
+/**
+ * Measures the kinds of input whose name has a text in it, and prints a table.
+ * @param out a file that every kind's JSON line is appended to
+ */
+export async function measureInputs(text: string, out: string | undefined): Promise<void> {
   console.log(
     '| input | KiB at 8x | answer | CPU ms at 1, 2, 4, 8x | growth | peak MiB | longest turn ms | answer octets |',
   );
   console.log('|---|---|---|---|---|---|---|---|');
-  const [part = 1, of = 1] = values.part.split('/').map(Number);
-  const chosen = cases.filter(({ name }) => name.includes(values.only ?? ''));
-  for (const given of chosen.slice(
-    Math.floor((chosen.length * (part - 1)) / of),
-    Math.floor((chosen.length * part) / of),
-  )) {
+  for (const given of cases.filter(({ name }) => name.includes(text))) {
     const result = await run(given);
     console.log(row(result));
-    if (values.out !== undefined) appendFileSync(values.out, `${JSON.stringify(result)}\n`);
+    if (out !== undefined) appendFileSync(out, `${JSON.stringify(result)}\n`);
   }
 }
-
-await main();
