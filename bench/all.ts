@@ -19,6 +19,8 @@ export interface AllOptions {
   readonly beside: readonly string[];
   /** Names of parts; absent: all. */
   readonly only: readonly string[] | undefined;
+  /** What the name of the file says beside date and commit, so that less than all does not take its place. */
+  readonly kind: string;
 }
 
 /** A line of JSON that a command has written. */
@@ -180,7 +182,8 @@ function tableOf(rows: readonly Row[]): string {
     '| what | system | at once | a second | CPU us of one | p50 ms | p99 ms | MiB |',
     '|---|---|---:|---:|---:|---:|---:|---:|',
   ];
-  for (const group of Map.groupBy(rows, ({ what, system, atOnce }) => `${what} | ${system} | ${atOnce}`)) {
+  const together = [...Map.groupBy(rows, ({ what }) => what).values()].flat();
+  for (const group of Map.groupBy(together, ({ what, system, atOnce }) => `${what} | ${system} | ${atOnce}`)) {
     const [name, ofGroup] = group;
     const cells = [
       written(ofGroup, (row) => row.perSecond),
@@ -219,7 +222,7 @@ export async function measureAll(options: AllOptions): Promise<void> {
   const began = performance.now();
   const rows: Row[] = [];
   const head = headOf();
-  const file = resultFile('.txt');
+  const file = resultFile(`${options.kind}.txt`);
   for (const line of head) console.log(line);
   process.once('SIGINT', () => process.exit(130)).once('SIGTERM', () => process.exit(143));
   const chosen = parts.filter(({ name }) => options.only?.includes(name) ?? true);

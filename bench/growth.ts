@@ -50,7 +50,7 @@ function tableOf({ unit }: GrowthCase, points: readonly Point[]): string {
   const rows = points.map(({ size, label, figures, refusal = '' }) => [
     label ?? size.toLocaleString('en'),
     ...columns.map((column) => shown(figures[column])),
-    ...(isRefused ? [refusal.split(/\r?\n/)[0]?.replaceAll('|', '/').slice(0, 100) ?? ''] : []),
+    ...(isRefused ? [refusal.split(/\r?\n/)[0]?.replaceAll('|', '/').slice(0, 140) ?? ''] : []),
   ]);
   const rule = heads.map((_, at) => (isRefused && at === heads.length - 1 ? '---' : '---:'));
   return [heads, rule, ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
@@ -78,7 +78,7 @@ function writeDocument(given: GrowthCase, result: Result): void {
   if (plot !== undefined) keepPlot(`growth-${given.name}`, plot);
   const image = plot === undefined ? '' : `![${given.title}](plots/growth-${given.name}.svg)\n\n`;
   const how = `\`npm run bench:growth -- --only ${given.name}\`, ${result.date}, ${result.commit}, two cores, ${result.state}.`;
-  const made = `${begin}\n### ${given.title}\n\n${given.note}\n${how}\n\n${image}${tableOf(given, result.points)}\n`;
+  const made = `${begin}\n### ${given.title}\n\n${given.note}\n${how}\n\n${image}${tableOf(given, result.points)}\n\n`;
   writeFileSync(file, `${text.slice(0, from)}${made}${text.slice(until)}`);
 }
 
@@ -141,4 +141,6 @@ if (values.help) console.log(usage);
 else {
   process.once('SIGINT', () => process.exit(130)).once('SIGTERM', () => process.exit(143));
   await main();
+  // Nothing is left to do, whatever still runs.
+  process.exit();
 }

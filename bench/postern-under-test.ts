@@ -159,7 +159,10 @@ export async function startPostern(options: UnderTestOptions): Promise<PosternUn
     }
     if (Date.now() > deadline || child.exitCode !== null) {
       child.kill('SIGKILL');
-      throw new Error(`Postern did not start:\n${readFileSync(logFile, 'utf8')}`);
+      const log = readFileSync(logFile, 'utf8');
+      await exited;
+      rmSync(folder, { recursive: true, force: true });
+      throw new Error(`Postern did not start:\n${log}`);
     }
     await new Promise((wait) => setTimeout(wait, 10));
   }

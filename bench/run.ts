@@ -161,5 +161,6 @@ else if (values.all || values.quick) {
     scale: Number(values.scale) * (values.quick ? 0.3 : 1),
     beside: values.beside,
     only: values.only?.split(','),
+    kind: `${values.quick ? '-quick' : ''}${values.only ? `-${values.only.replaceAll(',', '-')}` : ''}`,
   });
 } else await main();

@@ -64,19 +64,20 @@ export async function costOf(postern: PosternUnderTest, { text, ...batch }: Batc
 /** A gateway that sends to a sink, with as many messages behind it as let V8 compile what the others run. */
 export async function warmGateway(options: Partial<UnderTestOptions> = {}, messages = 2000): Promise<PosternUnderTest> {
   const sink = startSink();
-  const postern = await startPostern({ sinkPort, platformSignature: false, journal: { content: 'none' }, ...options });
+  let postern: PosternUnderTest | undefined;
   const stop = async (): Promise<void> => {
-    await postern.stop();
+    await postern?.stop();
     sink.stop();
   };
   try {
+    postern = await startPostern({ sinkPort, platformSignature: false, journal: { content: 'none' }, ...options });
     await runSmtpLoad({ port: postern.port, messages, sessions: 10 });
     await untilIdle(postern.pid);
+    return { ...postern, stop };
   } catch (error) {
     await stop();
     throw error;
   }
-  return { ...postern, stop };
 }
 
 /** What a start takes, and the gateway that has started. */
