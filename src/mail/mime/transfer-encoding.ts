@@ -36,7 +36,6 @@ export function base64Size(length: number): number {
 
 /** Octets encoded before other work may run, whole lines. */
 const base64Slice = base64LineOctets * Math.floor(sliceSize / base64LineOctets);
-const base64Characters = Buffer.from('ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/', 'latin1');
 
 /**
  * Writes a content as base64 into octets that have room for it (`base64Size`).
@@ -65,19 +64,24 @@ function writeLineEnd(target: Buffer, at: number): number {
   return at + 2;
 }
 
-/** Writes one slice octet by octet: a string of it would take as much memory again. */
+/** Octets that the engine encodes at once: whole lines, and short enough that their text stays in the processor's cache. */
+const base64Block = 256 * base64LineOctets;
+/** The text of a block, without line ends. */
+const blockText = Buffer.alloc((base64Block / 3) * 4);
+const blockView = new DataView(blockText.buffer, blockText.byteOffset, blockText.length);
+
+/** Writes one slice. The engine encodes, and its text is spread over the lines by four octets: less than half of a loop's time. */
 function writeBase64Lines(target: Buffer, at: number, content: Buffer): number {
-  const whole = content.length - (content.length % 3);
+  const view = new DataView(target.buffer, target.byteOffset, target.length);
   let end = at;
-  for (let from = 0; from < content.length; from += 3) {
-    if (from > 0 && from % base64LineOctets === 0) end = writeLineEnd(target, end);
-    if (from === whole) return end + target.write(content.toString('base64', whole), end, 'latin1');
-    const bits = ((content[from] ?? 0) << 16) | ((content[from + 1] ?? 0) << 8) | (content[from + 2] ?? 0);
-    target[end] = base64Characters[bits >> 18] ?? 0;
-    target[end + 1] = base64Characters[(bits >> 12) & 63] ?? 0;
-    target[end + 2] = base64Characters[(bits >> 6) & 63] ?? 0;
-    target[end + 3] = base64Characters[bits & 63] ?? 0;
-    end += 4;
+  for (let start = 0; start < content.length; start += base64Block) {
+    const text = content.toString('base64', start, Math.min(start + base64Block, content.length));
+    const length = blockText.write(text, 'latin1');
+    for (let read = 0; read < length; read += 4) {
+      if (read % 76 === 0 && start + read > 0) end = writeLineEnd(target, end);
+      view.setUint32(end, blockView.getUint32(read));
+      end += 4;
+    }
   }
   return end;
 }
