@@ -189,6 +189,7 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
   // Both, so that what senders hear and /readyz agree: where the one is well again before the other, mail waits for the other.
   const fault = (): Unavailable | undefined => spool.unavailable ?? parts.database.unavailable;
   const tended = await openJournal(config, {
+    database: parts.database,
     gauge: contentGauge,
     caughtUp: () => spool.events.caughtUp(),
     clock,

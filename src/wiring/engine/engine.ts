@@ -54,6 +54,8 @@ export interface Engine {
   openJournal(
     limits: JournalLimits,
     hooks: {
+      /** What it works on; absent: a connection of its own, which no other part waits for. */
+      readonly shared?: Database | undefined;
       readonly caughtUp: () => Promise<void>;
       readonly onRemoved: (removed: Removed, count: number) => void;
     },

@@ -13,7 +13,7 @@ export function postgresEngine(settings: Extract<DatabaseSettings, { engine: 'po
     openDatabase: ({ log }) => openPostgres({ url, log }),
     openSpool: (kept) => PostgresSpool.open({ url, patienceMs: settings.takeOverSeconds * 1000, ...kept }),
     async openJournal(limits, hooks) {
-      const database = await openPostgres({ url, connections: 2 });
+      const database = hooks.shared ?? (await openPostgres({ url, connections: 2 }));
       const journal = openPostgresJournal(database, limits, hooks);
       // It reads all rows to say how it is.
       return { database, journal, times: { askMs: 60_000, pressedMs: 5000 } };

@@ -17,7 +17,7 @@ export function sqliteEngine(
     openSpool: (kept) => openSqliteSpool({ file, bodiesFolder: join(dataDir, 'bodies'), ...kept }),
     async openJournal(limits, hooks) {
       // What is written here follows from the rows: an index that a power failure undoes is filled again.
-      const database = await openDatabase(file, { isDurable: false });
+      const database = hooks.shared ?? (await openDatabase(file, { isDurable: false }));
       const journal = openSqliteJournal(database, limits, hooks);
       return { database, journal, times: { askMs: 3000, pressedMs: 250 } };
     },

@@ -1,6 +1,7 @@
 // Opens the journal that a configuration names, has it tended, and makes its metrics.
 
 import { BelievedTime, type Clock } from '../../base/clock.ts';
+import type { Database } from '../../base/database/database.ts';
 import { errorMessage } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
 import type { Config } from '../../config.ts';
@@ -121,6 +122,8 @@ export interface TendedJournal {
 
 /**
  * Opens the journal; the spool must have been opened before, because it makes the tables.
+ * @param parts.database of all tables but the spool's. A journal that is off works on it: it gets no rows, and what it still has is
+ *   seldom asked for, so that it needs no thread of its own
  * @param parts.gauge the one that the spool was opened with
  * @param parts.caughtUp of the spool's events
  * @throws Error where it cannot be opened
@@ -128,6 +131,7 @@ export interface TendedJournal {
 export async function openJournal(
   config: Pick<Config, 'database' | 'dataDir' | 'journal'>,
   parts: {
+    readonly database: Database;
     readonly gauge: ContentGauge;
     readonly caughtUp: () => Promise<void>;
     readonly clock: Clock;
@@ -138,7 +142,8 @@ export async function openJournal(
   const removed: Record<Removed, number> = { aged: 0, refusals: 0, content: 0 };
   const onRemoved = (kind: Removed, count: number): void => void (removed[kind] += count);
   const engine = await engineOf(config);
-  const { journal, database, times } = await engine.openJournal(limits, { ...parts, onRemoved });
+  const shared = settings.enabled ? undefined : parts.database;
+  const { journal, database, times } = await engine.openJournal(limits, { ...parts, shared, onRemoved });
   const tender = new JournalTender(journal, { ...parts, times });
   return {
     journal,
@@ -146,7 +151,7 @@ export async function openJournal(
     abandon: () => database.abandon?.(),
     async close() {
       await tender.stop();
-      await journal.close();
+      if (!shared) await journal.close();
     },
   };
 }
