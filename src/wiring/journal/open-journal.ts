@@ -142,7 +142,7 @@ export async function openJournal(
   const removed: Record<Removed, number> = { aged: 0, refusals: 0, content: 0 };
   const onRemoved = (kind: Removed, count: number): void => void (removed[kind] += count);
   const engine = await engineOf(config);
-  const shared = settings.enabled ? undefined : parts.database;
+  const shared = config.journal.enabled ? undefined : parts.database;
   const { journal, database, times } = await engine.openJournal(limits, { ...parts, shared, onRemoved });
   const tender = new JournalTender(journal, { ...parts, times });
   return {
