@@ -10,8 +10,8 @@ import { tellDue } from './events/written-events.ts';
 import { lineIsFree, recipientHold } from './postgres-holds.ts';
 import { entryColumns, textList } from './postgres-queue.ts';
 import type { ProcessRegister } from './process-register.ts';
-import type { DatabaseClock } from './server/database-clock.ts';
-import { InDoubt, lostConnection, type PostgresSession, type Send } from './server/postgres-session.ts';
+import type { DatabaseClock, ServerParts } from './server/database-clock.ts';
+import { InDoubt, lostConnection, type Send } from './server/postgres-session.ts';
 import { inLines, lineColumns, sendAllLines, sendEndOfTurns, triedBefore } from './spool-lines.ts';
 
 /** Rounds of one claim at most: a round finds fewer messages than asked for where they have many recipients. */
@@ -140,24 +140,16 @@ function rowList(row: Row, column: string): readonly Row[] {
 
 /** The claims of one process; the methods of the same names in `Spool` say what each does. */
 export class PostgresClaims {
-  readonly #session: PostgresSession;
-  readonly #clock: DatabaseClock;
-  readonly #register: ProcessRegister;
+  readonly #parts: ServerParts & { readonly register: ProcessRegister };
   /** Claims of a single message: every fourth is for a deferred one. */
   #singles = 0;
 
-  constructor(parts: {
-    readonly session: PostgresSession;
-    readonly clock: DatabaseClock;
-    readonly register: ProcessRegister;
-  }) {
-    this.#session = parts.session;
-    this.#clock = parts.clock;
-    this.#register = parts.register;
+  constructor(parts: ServerParts & { readonly register: ProcessRegister }) {
+    this.#parts = parts;
   }
 
   async turns({ transport, now, limit, except = [] }: Parameters<Spool['turns']>[0]): Promise<readonly ClaimTurn[]> {
-    const rows = await this.#session.query(turns, [transport, this.#clock.stored(now), limit, except]);
+    const rows = await this.#parts.session.query(turns, [transport, this.#parts.clock.stored(now), limit, except]);
     return rows.map((row) => ({ transport: text(row, 'lane'), account: text(row, 'account') }));
   }
 
@@ -165,8 +157,8 @@ export class PostgresClaims {
     const lines = put.toSorted((one, other) => (keyOf(one) < keyOf(other) ? -1 : 1));
     const lanes = lines.map(({ transport }) => transport);
     const accounts = lines.map(({ account }) => account);
-    const times = lines.map(({ until }) => this.#clock.stored(until));
-    await this.#session.query(postpone, [lanes, accounts, times]);
+    const times = lines.map(({ until }) => this.#parts.clock.stored(until));
+    await this.#parts.session.query(postpone, [lanes, accounts, times]);
   }
 
   /** @throws BrokenClaim where something may be claimed all the same */
@@ -175,7 +167,7 @@ export class PostgresClaims {
     const accounts =
       lane === ''
         ? ['']
-        : (await this.#session.query(freeLines, [lane, account ?? null])).map((row) => text(row, 'account'));
+        : (await this.#parts.session.query(freeLines, [lane, account ?? null])).map((row) => text(row, 'account'));
     const messages: DueMessage[] = [];
     const looked: string[] = [];
     try {
@@ -184,7 +176,7 @@ export class PostgresClaims {
         looked.push(one);
         await this.#claimLine(query, { lane, account: one, limit: limit - messages.length }, messages);
       }
-      const at = this.#clock.stored(now);
+      const at = this.#parts.clock.stored(now);
       if (lane !== '' && looked.length > 0) await this.#endTurns(lane, looked, at);
     } catch (thrown) {
       throw messages.length === 0 ? thrown : brokenClaim(messages, thrown);
@@ -197,21 +189,21 @@ export class PostgresClaims {
    * @param claimed what was claimed is put here, and where the claim fails what may be claimed
    */
   async #claimLine(query: ClaimQuery, line: Omit<Step, 'isDeferred'>, claimed: DueMessage[]): Promise<void> {
-    const process = await this.#register.id();
+    const process = await this.#parts.register.id();
     const before = claimed.length;
     try {
-      await this.#session.transaction(
+      await this.#parts.session.transaction(
         async (send) => {
-          const steps = new ClaimSteps({ send, query, clock: this.#clock, process });
+          const steps = new ClaimSteps({ send, query, clock: this.#parts.clock, process });
           for (const message of await this.#shared(steps, line)) claimed.push(message);
-          if (claimed.length > before) this.#register.sendPresence(send, process);
+          if (claimed.length > before) this.#parts.register.sendPresence(send, process);
         },
         { tellsDoubt: true },
       );
     } catch (thrown) {
       if (!(thrown instanceof InDoubt)) claimed.length = before;
-      if (!this.#register.isForgotten(thrown)) throw thrown instanceof InDoubt ? lostConnection(thrown) : thrown;
-      await this.#register.renew(process);
+      if (!this.#parts.register.isForgotten(thrown)) throw thrown instanceof InDoubt ? lostConnection(thrown) : thrown;
+      await this.#parts.register.renew(process);
       await this.#claimLine(query, line, claimed);
     }
   }
@@ -230,9 +222,10 @@ export class PostgresClaims {
 
   async giveTransports(query: Parameters<Spool['giveTransports']>[0]): Promise<number> {
     const { now, limit, transports, transportOf } = query;
-    const at = this.#clock.stored(now);
-    const found = await this.#session.query(strays, [at, transports, limit]);
-    const empty = found.length < limit ? await this.#session.query(readyLines, [at, transports, mostEmptyLines]) : [];
+    const at = this.#parts.clock.stored(now);
+    const found = await this.#parts.session.query(strays, [at, transports, limit]);
+    const empty =
+      found.length < limit ? await this.#parts.session.query(readyLines, [at, transports, mostEmptyLines]) : [];
     if (found.length === 0 && empty.length === 0) return 0;
     const given = found.map((row) => {
       const [account, address] = [text(row, 'account'), text(row, 'address')];
@@ -263,7 +256,7 @@ export class PostgresClaims {
   }
 
   async release(id: string, recipients: readonly string[]): Promise<void> {
-    const process = await this.#register.id();
+    const process = await this.#parts.register.id();
     await this.#withAllLines((send) => {
       void send(release, [id, recipients, process]);
       void send(tellDue);
@@ -271,12 +264,12 @@ export class PostgresClaims {
   }
 
   async #endTurns(lane: string, accounts: readonly string[], at: number): Promise<void> {
-    await this.#session.transaction(async (send) => sendEndOfTurns(send, { lane, accounts, at }));
+    await this.#parts.session.transaction(async (send) => sendEndOfTurns(send, { lane, accounts, at }));
   }
 
   /** Sends statements that change recipients of any line. They do no harm where they are run twice. */
   async #withAllLines(work: (send: Send) => void): Promise<void> {
-    await this.#session.transaction(async (send) => {
+    await this.#parts.session.transaction(async (send) => {
       sendAllLines(send);
       work(send);
     });

@@ -11,8 +11,8 @@ import {
 } from '../../../base/database/postgres-partitions.ts';
 import { lateMs } from '../../search/searched-event.ts';
 import { integer, text } from '../../stored-rows.ts';
-import type { DatabaseClock } from '../server/database-clock.ts';
-import type { PostgresSession, Send } from '../server/postgres-session.ts';
+import type { ServerParts } from '../server/database-clock.ts';
+import type { Send } from '../server/postgres-session.ts';
 import { changeAlone } from './change-alone.ts';
 import { firstEventFrom } from './event-times.ts';
 import { countEvents, takeTurn } from './written-events.ts';
@@ -57,8 +57,7 @@ export function makeEventPartition(from: number, to: number): readonly string[] 
 
 /** Makes and drops partitions. */
 export class EventPartitions {
-  readonly #session: PostgresSession;
-  readonly #clock: DatabaseClock;
+  readonly #parts: ServerParts;
   #isOn: boolean | undefined;
   #known: readonly EventPartition[] = [];
   #ahead = leastEvents;
@@ -67,9 +66,8 @@ export class EventPartitions {
   #isFree = true;
   #droppedAt = Number.NEGATIVE_INFINITY;
 
-  constructor(parts: { readonly session: PostgresSession; readonly clock: DatabaseClock }) {
-    this.#session = parts.session;
-    this.#clock = parts.clock;
+  constructor(parts: ServerParts) {
+    this.#parts = parts;
   }
 
   /** The first ids of the partitions in order; none where the tables are whole. */
@@ -84,11 +82,11 @@ export class EventPartitions {
 
   /** Whether events are kept in partitions. */
   async isOn(): Promise<boolean> {
-    this.#isOn ??= await isPartitioned((sql, values) => this.#session.query(sql, values), 'mail_events');
+    this.#isOn ??= await isPartitioned((sql, values) => this.#parts.session.query(sql, values), 'mail_events');
     return this.#isOn;
   }
 
-  async #look(ask: AskServer = (sql, values) => this.#session.query(sql, values)): Promise<void> {
+  async #look(ask: AskServer = (sql, values) => this.#parts.session.query(sql, values)): Promise<void> {
     const found = await partitionsOf(ask, 'mail_events');
     this.#known = found.flatMap(numbered).toSorted((one, other) => one.from - other.from);
   }
@@ -98,7 +96,7 @@ export class EventPartitions {
   }
 
   async #last(): Promise<number> {
-    const [row] = await this.#session.query(newest);
+    const [row] = await this.#parts.session.query(newest);
     return integer(row ?? {}, 'last_event');
   }
 
@@ -111,12 +109,12 @@ export class EventPartitions {
     if (now < this.#lookAt && !(isShort && this.#isFree)) return;
     this.#lookAt = now + pauseMs;
     this.#isFree = false;
-    const since = this.#clock.stored(this.#clock.now()) - dayMs;
-    const ofDay = last === 0 ? 0 : last - (await firstEventFrom(this.#session, since, last)) + 1;
+    const since = this.#parts.clock.stored(this.#parts.clock.now()) - dayMs;
+    const ofDay = last === 0 ? 0 : last - (await firstEventFrom(this.#parts.session, since, last)) + 1;
     this.#ahead = Math.min(Math.max(leastEvents, ofDay), mostEvents);
     await this.#look();
     const isShortStill = last + this.#ahead >= this.#end;
-    const isDone = !isShortStill || (await changeAlone(this.#session, (send) => this.#make(send)));
+    const isDone = !isShortStill || (await changeAlone(this.#parts.session, (send) => this.#make(send)));
     if (isShortStill) await this.#look();
     this.#isFree = true;
     if (isDone) this.#lookAt = now + lookEveryMs;
@@ -159,14 +157,14 @@ export class EventPartitions {
   }
 
   async #isAged(suffix: string, limit: number): Promise<boolean> {
-    const [row] = await this.#session.query(firstAndLast(`mail_events_${suffix}`), [], { isPlannedAnew: true });
+    const [row] = await this.#parts.session.query(firstAndLast(`mail_events_${suffix}`), [], { isPlannedAnew: true });
     const isOld = (at: unknown): boolean => at === null || Number(at) < limit - lateMs;
     return isOld(row?.['first'] ?? null) && isOld(row?.['last'] ?? null);
   }
 
   /** Takes a partition off its tables. Both are locked in the order in which searches read them. */
   async #detach(suffix: string): Promise<void> {
-    await changeAlone(this.#session, async (send) => {
+    await changeAlone(this.#parts.session, async (send) => {
       void send(takeTurn, [0]);
       void send(waitShortly);
       void send('INSERT INTO mail_event_removals (partition) VALUES ($1::text)', [suffix]);
@@ -178,10 +176,10 @@ export class EventPartitions {
 
   /** Counts the events of partitions that were taken off, and drops them; also of those whose process ended in between. */
   async #dropDetached(): Promise<void> {
-    for (const row of await this.#session.query('SELECT partition FROM mail_event_removals')) {
+    for (const row of await this.#parts.session.query('SELECT partition FROM mail_event_removals')) {
       const suffix = text(row, 'partition');
       const counted = await this.#count(`mail_events_${suffix}`);
-      await this.#session.transaction(async (send) => {
+      await this.#parts.session.transaction(async (send) => {
         void send(takeTurn, [0]);
         const mine = await send('DELETE FROM mail_event_removals WHERE partition = $1::text RETURNING 1', [suffix]);
         // Another process was here.
@@ -201,10 +199,14 @@ export class EventPartitions {
   async #count(name: string) {
     const counts = new Map<string, { readonly account: string; readonly share: number; events: number }>();
     const settings = { isPlannedAnew: true };
-    const [bounds] = await this.#session.query(`SELECT min(id) AS low, max(id) AS high FROM ${name}`, [], settings);
+    const [bounds] = await this.#parts.session.query(
+      `SELECT min(id) AS low, max(id) AS high FROM ${name}`,
+      [],
+      settings,
+    );
     const high = Number(bounds?.['high'] ?? -1);
     for (let low = Number(bounds?.['low'] ?? 0); low <= high; low += countedAtOnce) {
-      const rows = await this.#session.query(
+      const rows = await this.#parts.session.query(
         `SELECT account, share, count(*) AS events FROM ${name} WHERE id >= $1::bigint AND id < $2::bigint GROUP BY account, share`,
         [low, low + countedAtOnce],
         settings,

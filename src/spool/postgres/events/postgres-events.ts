@@ -7,8 +7,8 @@ import { type PackedPage, shareNumbers, shares, toldOf } from '../../packed-even
 import { joinParts, mostAtOnce, type PageOrder, type PagePart, PartReader } from '../../search/event-page.ts';
 import { isSearched, keyNumber, lateMs, searchBounds } from '../../search/searched-event.ts';
 import { integer } from '../../stored-rows.ts';
-import type { DatabaseClock } from '../server/database-clock.ts';
-import type { PgValue, PostgresSession } from '../server/postgres-session.ts';
+import type { ServerParts } from '../server/database-clock.ts';
+import type { PgValue } from '../server/postgres-session.ts';
 import type { EventPartitions } from './event-partitions.ts';
 import { spansOf } from './event-spans.ts';
 import { firstEventFrom } from './event-times.ts';
@@ -55,22 +55,13 @@ function searchedSources(query: EventSearch): readonly Source[] {
 
 /** The events of one database. */
 export class PostgresEvents {
-  readonly #session: PostgresSession;
-  readonly #clock: DatabaseClock;
-  readonly #partitions: EventPartitions;
-
-  constructor(parts: {
-    readonly session: PostgresSession;
-    readonly clock: DatabaseClock;
-    readonly partitions: EventPartitions;
-  }) {
-    this.#session = parts.session;
-    this.#clock = parts.clock;
-    this.#partitions = parts.partitions;
+  readonly #parts: ServerParts & { readonly partitions: EventPartitions };
+  constructor(parts: ServerParts & { readonly partitions: EventPartitions }) {
+    this.#parts = parts;
   }
 
   async newest(): Promise<number> {
-    const [row] = await this.#session.query(newest);
+    const [row] = await this.#parts.session.query(newest);
     return integer(row ?? {}, 'last_event');
   }
 
@@ -79,7 +70,10 @@ export class PostgresEvents {
     const last = await this.newest();
     if (last <= after) return { newest: last, told: [] };
     if (last - after > newsAtMost) return { newest: last, told: undefined };
-    return { newest: last, told: toldOf(await this.#session.query(news, [after + 1, last], { isPlannedAnew: true })) };
+    return {
+      newest: last,
+      told: toldOf(await this.#parts.session.query(news, [after + 1, last], { isPlannedAnew: true })),
+    };
   }
 
   async read({ after, limit, kinds, account, message }: EventQuery): Promise<PackedPage> {
@@ -97,13 +91,14 @@ export class PostgresEvents {
 
   async search(query: EventSearch): Promise<PackedPage> {
     const [since, until] = [query.since, query.until].map((time) =>
-      time === undefined ? undefined : this.#clock.stored(time),
+      time === undefined ? undefined : this.#parts.clock.stored(time),
     );
     const stored = { ...query, since, until };
     const last = await this.newest();
     const { low, high, limit, end } = searchBounds(stored, {
-      low: since === undefined ? 1 : await firstEventFrom(this.#session, since - lateMs, last),
-      high: until === undefined ? last : Math.min(last, await firstEventFrom(this.#session, until + lateMs, last)),
+      low: since === undefined ? 1 : await firstEventFrom(this.#parts.session, since - lateMs, last),
+      high:
+        until === undefined ? last : Math.min(last, await firstEventFrom(this.#parts.session, until + lateMs, last)),
       newest: last,
     });
     const { order, cursor } = query;
@@ -131,10 +126,10 @@ export class PostgresEvents {
     const sql = `SELECT ${columns} FROM ${table} WHERE ${where} AND ${id} BETWEEN ${between} AND e.id BETWEEN ${between}
       ORDER BY ${id} ${isOldest ? 'ASC' : 'DESC'} LIMIT $3::integer`;
     const reader = new PartReader(query.most, query.fits);
-    for (const span of spansOf(query, { starts: this.#partitions.starts, isOldest })) {
+    for (const span of spansOf(query, { starts: this.#parts.partitions.starts, isOldest })) {
       let { low, high } = span;
       for (let isMore = true; isMore && low <= high; ) {
-        const rows = await this.#session.query(sql, [low, high, readAtOnce, ...values], { isPlannedAnew: true });
+        const rows = await this.#parts.session.query(sql, [low, high, readAtOnce, ...values], { isPlannedAnew: true });
         for (const row of rows) {
           if (reader.isFull) break;
           reader.look(row);

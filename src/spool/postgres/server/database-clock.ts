@@ -3,6 +3,7 @@
 // equally long and see each other's claims alike.
 
 import { BelievedTime, type Clock, type ClockReading, clockStep, readClock } from '../../../base/clock.ts';
+import type { PostgresSession } from './postgres-session.ts';
 
 /** Smaller differences between two hosts come from the way and from drift; they move no time. */
 const leastDifferenceMs = 1000;
@@ -66,4 +67,10 @@ export class DatabaseClock {
   wall(storedTime: number): number {
     return storedTime + this.#offset;
   }
+}
+
+/** What everything has that asks the server for rows with times. */
+export interface ServerParts {
+  readonly session: PostgresSession;
+  readonly clock: DatabaseClock;
 }
