@@ -152,7 +152,7 @@ async function recordsOf(direct: pg.Client, span: readonly number[], messages: n
     `SELECT coalesce(pg_filenode_relation(0, (regexp_match(block_ref, 'rel [0-9]+/[0-9]+/([0-9]+)'))[1]::oid)::regclass::text,
        resource_manager) AS what, record_type AS type, count(*) AS records, sum(record_length) AS octets
      FROM pg_get_wal_records_info('0/0'::pg_lsn + $1::numeric, '0/0'::pg_lsn + $2::numeric)
-     GROUP BY 1, 2 ORDER BY sum(record_length) DESC LIMIT 30`,
+     GROUP BY 1, 2 ORDER BY sum(record_length) DESC LIMIT 60`,
     [...span],
   );
   return rows.map(({ what, type, records, octets }) => ({

@@ -1,5 +1,6 @@
 // What a transaction tells, as it is kept until it is filed.
 
+import { deflateRawSync } from 'node:zlib';
 import { expect, test } from 'vitest';
 import { packTold, type Told, unpackTold } from '../../src/spool/postgres/events/told.ts';
 import { tallyOf } from '../../src/spool/tally.ts';
@@ -14,6 +15,12 @@ test('what is told is the same once it is read, whatever texts it has', () => {
   expect(unpackTold(packTold(told))).toEqual(told);
   const nothing: Told = { events: [], rows: [], tallies: [] };
   expect(unpackTold(packTold(nothing))).toEqual(nothing);
+});
+
+test('what was packed without a dictionary is read as well', () => {
+  const tally = { account: 'dev', ...tallyOf(5, undefined) };
+  const told = deflateRawSync(`t${JSON.stringify(tally)}`, { level: 1 });
+  expect(unpackTold(told)).toEqual({ events: [], rows: [], tallies: [tally] });
 });
 
 test('what is damaged is not taken for something else', () => {

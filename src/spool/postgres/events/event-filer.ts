@@ -30,11 +30,11 @@ const patienceMs = 2000;
 
 const keep = 'INSERT INTO spool_unfiled (told) VALUES ($1::bytea)';
 const isMine = "pg_try_advisory_xact_lock(hashtextextended('postern filing ' || current_schema(), 0))";
-// Locking a row leaves it out where it was filed since the statement began.
+// A row that was filed since the statement began is passed over: DELETE does not find it any more.
 const take = `DELETE FROM spool_unfiled WHERE seq = ANY (ARRAY(
     SELECT seq FROM (SELECT seq, sum(octets) OVER (ORDER BY seq) - octets AS before
       FROM (SELECT seq, octet_length(told) AS octets FROM spool_unfiled WHERE (SELECT ${isMine}) AND seq > $1::bigint
-        AND seq <> ALL ($2::bigint[]) ORDER BY seq LIMIT $3::integer FOR UPDATE) AS first) AS summed
+        AND seq <> ALL ($2::bigint[]) ORDER BY seq LIMIT $3::integer) AS first) AS summed
     WHERE before < ${octetsAtOnce})) RETURNING seq, told`;
 
 /** Rows that cannot be filed which are passed over, at most. */

@@ -29,5 +29,9 @@ export const filingMigrations: Migrations = {
     -- 1: the process files what it tells, and waits for nobody. NULL, of an earlier release: it expects that one writes at a time.
     ALTER TABLE spool_processes ADD COLUMN form SMALLINT;
     `,
+    `
+    -- Octets of up to 8 KB, as they are compressed, stay in their row: pieces beside it cost an entry of an index and a removal each.
+    ALTER TABLE spool_octets ALTER COLUMN octets SET STORAGE MAIN;
+    `,
   ],
 };
