@@ -7,24 +7,10 @@ import { keyNumber } from './searched-event.ts';
 
 /** Kinds that most events of their share have: they are found among the events of the account. */
 const common: ReadonlySet<string> = new Set(['accepted', 'delivered', 'refused'] satisfies EventKind[]);
-/** Keys of accounts and kinds that are kept at hand; an installation has some dozens. */
-const mostKept = 10_000;
-const kept = new Map<string, bigint>();
-
-function keptKey(account: string, name: string): bigint {
-  const text = `${name}\0${account}`;
-  let key = kept.get(text);
-  if (key === undefined) {
-    key = keyNumber(account, name);
-    if (kept.size >= mostKept) kept.clear();
-    kept.set(text, key);
-  }
-  return key;
-}
 
 /** The key of all events of an account in a share. */
 export function accountKey(account: string, share: EventShare): bigint {
-  return keptKey(account, `a ${share}`);
+  return keyNumber(account, `a ${share}`);
 }
 
 /** Whether events of the kind have a key of their kind. */
@@ -34,7 +20,7 @@ export function isRare(kind: string): boolean {
 
 /** The key of all events of an account of a rare kind. */
 export function kindKey(account: string, kind: string): bigint {
-  return keptKey(account, `k ${kind}`);
+  return keyNumber(account, `k ${kind}`);
 }
 
 /** The keys under which all events of an account are that may be of these kinds; absent: of any. Each event is under one of them. */

@@ -13,9 +13,20 @@ import { type EventRow, mostAtOnce } from './event-page.ts';
  */
 export const lateMs = 60_000;
 
+/** Numbers of keys that are kept at hand: accounts and senders come again and again, and a recipient with each attempt. */
+const mostKept = 10_000;
+const kept = new Map<string, bigint>();
+
 /** The number under which a key of an account's events is kept: 64 bits of SHA-256. */
 export function keyNumber(account: string, key: string): bigint {
-  return hash('sha256', `${account}\0${key}`, 'buffer').readBigInt64BE(0);
+  const text = `${account}\0${key}`;
+  let number = kept.get(text);
+  if (number === undefined) {
+    number = BigInt.asIntN(64, BigInt(`0x${hash('sha256', text).slice(0, 16)}`));
+    if (kept.size >= mostKept) kept.clear();
+    kept.set(text, number);
+  }
+  return number;
 }
 
 /** The numbers of the keys of a kept event; none where it is damaged. @param json as `packEvent` made it */

@@ -44,10 +44,27 @@ interface Keyed {
   readonly event: number;
 }
 
+/** Keys that one statement adds, where there are so many. */
+const addedAtOnce = 64;
+
+/** Adds keys to a table: one at a time, or many. */
+interface Adding {
+  readonly one: StatementSync;
+  readonly many: StatementSync;
+}
+
+function addingTo(database: DatabaseSync, table: string): Adding {
+  const sql = `INSERT OR IGNORE INTO ${table} VALUES (?, ?)`;
+  return { one: database.prepare(sql), many: database.prepare(`${sql}${', (?, ?)'.repeat(addedAtOnce - 1)}`) };
+}
+
 /** Writes keys in their order, so that neighbours in the tree are written together. */
-function write(statement: StatementSync, keyed: Keyed[]): void {
+function write({ one, many }: Adding, keyed: Keyed[]): void {
   keyed.sort((left, right) => (left.key < right.key ? -1 : left.key > right.key ? 1 : left.event - right.event));
-  for (const { key, event } of keyed) statement.run(key, event);
+  const full = keyed.length - (keyed.length % addedAtOnce);
+  for (let at = 0; at < full; at += addedAtOnce)
+    many.run(...keyed.slice(at, at + addedAtOnce).flatMap(({ key, event }) => [key, event]));
+  for (const { key, event } of keyed.slice(full)) one.run(key, event);
 }
 
 function prepare(database: DatabaseSync) {
@@ -58,8 +75,8 @@ function prepare(database: DatabaseSync) {
     indexed: database.prepare('UPDATE mail_event_state SET indexed = ?1, built = ?1'),
     built: database.prepare('UPDATE mail_event_state SET built = ?'),
     some: database.prepare(`SELECT at, ${columns} FROM mail_events WHERE id > ? AND id <= ? ORDER BY id LIMIT ?`),
-    addIndex: database.prepare('INSERT OR IGNORE INTO mail_event_index VALUES (?, ?)'),
-    addKey: database.prepare('INSERT OR IGNORE INTO mail_event_keys VALUES (?, ?)'),
+    index: addingTo(database, 'mail_event_index'),
+    keys: addingTo(database, 'mail_event_keys'),
     removeIndex: database.prepare('DELETE FROM mail_event_index WHERE key = ? AND event = ?'),
     removeKey: database.prepare('DELETE FROM mail_event_keys WHERE key = ? AND event = ?'),
     count: database.prepare(`INSERT INTO mail_event_counts VALUES (?1, ?2, ?3)
@@ -190,8 +207,8 @@ export class EventFollower {
       if (counted) counted.events += 1;
       else counts.set(`${share} ${account}`, { account, share, events: 1 });
     }
-    write(this.#sql.addIndex, index);
-    write(this.#sql.addKey, keys);
+    write(this.#sql.index, index);
+    write(this.#sql.keys, keys);
     for (const { account, share, events } of counts.values()) this.#sql.count.run(account, share, events);
   }
 
@@ -277,7 +294,7 @@ export class EventFollower {
       const { rows, end } = this.#rows(built, indexed, builtAtOnce);
       for (const some of this.#isCareful ? rows.map((row) => [row]) : [rows]) {
         const keyed = some.flatMap((row) => indexKeysOf(row).map((key) => ({ key, event: Number(row['id']) })));
-        this.#sound(() => write(this.#sql.addIndex, keyed));
+        this.#sound(() => write(this.#sql.index, keyed));
       }
       this.#sound(() => this.#sql.built.run(end));
       return true;

@@ -41,6 +41,8 @@ export class Attempts {
   /** @returns how many outcomes are not reported to their senders because of the limits */
   record({ outcomes, now }: OperationOf<'record'>): number {
     const group = new MessageGroup<StoredMessage>();
+    const [first] = outcomes;
+    if (first && outcomes.length === 1 && this.#messages.forgetInFlight(first.queueId, outcomes)) return 0;
     const byMessage = Map.groupBy(outcomes, ({ queueId }) => queueId);
     const left = [...byMessage].flatMap(([id, own]) => (this.#messages.forgetInFlight(id, own) ? [] : own));
     if (left.length === 0) return 0;

@@ -62,6 +62,8 @@ export class StoredMessages {
   readonly #settled: SettledOctets;
   readonly #grown = new Set<string>();
   #gone: string[] = [];
+  /** The number of the next message that this transaction adds; undefined before the first. */
+  #nextSeq: number | undefined;
 
   constructor({ statements, clock, ledger, lines, inFlight, settled }: SpoolTables) {
     this.#statements = statements;
@@ -84,6 +86,7 @@ export class StoredMessages {
 
   /** To be called at the beginning of a transaction. */
   begin(): void {
+    this.#nextSeq = undefined;
     this.#gone = [];
     this.#grown.clear();
   }
@@ -92,7 +95,10 @@ export class StoredMessages {
   add({ entry, claimUntil, size, head, body }: OperationOf<'add'>): void {
     const envelope = envelopeOf(entry, this.#clock.stored(claimUntil));
     const isInFlight = claimUntil - entry.acceptedAt >= leastClaimMs;
-    const { lastInsertRowid } = this.#statements.addMessage.run(
+    const seq = this.#nextSeq ?? integer(this.#statements.nextSeq.get() ?? {}, 'seq');
+    this.#nextSeq = seq + 1;
+    this.#statements.addMessage.run(
+      seq,
       entry.id,
       entry.account,
       entry.credential,
@@ -119,7 +125,6 @@ export class StoredMessages {
       isInFlight ? JSON.stringify(envelope) : null,
     );
     const { id, account } = entry;
-    const seq = Number(lastInsertRowid);
     if (isInFlight) this.#inFlight.add({ id, seq, account, size, isBodyFile: !body }, envelope);
     else this.#inFlight.writeRows(envelope, { seq, account, accepted_at: entry.acceptedAt });
     const counts = { queued: envelope.to.length, delivered: 0, failed: 0 };

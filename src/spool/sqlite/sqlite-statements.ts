@@ -15,8 +15,10 @@ export function prepareStatements(database: DatabaseSync) {
       database.prepare(`INSERT INTO spool_messages (seq, id, account, credential, session_id, message_id, client_message_id,
         reverse_path, sender_path, smtputf8, require_tls, accepted_at, expires_at, signature_start, signature_end, size,
         body_in_file, head, body, via, client_address, helo, ret, envid, envelope)
-      VALUES ((SELECT max(mark, 1 + coalesce((SELECT max(seq) FROM spool_messages), 0)) FROM spool_in_flight),
-        ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
+    nextSeq: database.prepare(
+      'SELECT max(mark, 1 + coalesce((SELECT max(seq) FROM spool_messages), 0)) AS seq FROM spool_in_flight',
+    ),
     states: database.prepare(`SELECT m.seq, m.account, m.size, m.body_in_file, m.accepted_at, m.reports AS begun,
         r.position, r.address, r.state, r.attempts, r.reports, r.line, r.next_attempt_at, r.claimed_until
       FROM spool_messages m JOIN spool_recipients r ON r.message = m.seq WHERE m.id = ?`),

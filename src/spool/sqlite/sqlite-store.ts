@@ -331,7 +331,7 @@ export class SqliteStore {
     // The report was made by another process, or more is to be reported: this one would be a second or a wrong one.
     if (answers && !this.#steps(endReport(answers))) throw new Error('What this report tells has changed');
     this.#messages.add(operation);
-    this.#steps(addKey(operation.entry));
+    if (operation.entry.idempotency) this.#steps(addKey(operation.entry));
     this.#threads.keep(operation.entry, this.#clock.stored(operation.entry.acceptedAt));
     this.#addEvents([operation.event]);
     if (operation.journal && this.#hasJournal) this.#journal.add(operation.journal);
