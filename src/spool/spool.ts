@@ -10,9 +10,8 @@ import type { SmtpReply } from '../mail/smtp-reply.ts';
 import type { TlsFacts } from '../mail/tls-facts.ts';
 import type { Hold, HoldRule } from './hold.ts';
 import type { UsedKey } from './idempotency-keys.ts';
-import type { RecipientState } from './recipient-state.ts';
 import type { DueReport, ReportKey } from './reports/report.ts';
-import type { AccountTally } from './tally.ts';
+import type { AccountTally, RecipientState } from './tally.ts';
 
 /** How a message came in. */
 export interface Origin {
@@ -346,15 +345,4 @@ export interface Spool extends SpoolDoors, SpoolDelivery, SpoolReports, SpoolOpe
   close(): Promise<void>;
   /** As `Database.abandon`; absent where there is no server. */
   abandon?(): void;
-}
-
-/** Lists the recipients of an entry with their transports; a recipient that is named repeatedly comes once. */
-export function distinctRecipients({
-  recipients,
-  transports = [],
-}: Pick<SpoolEntry, 'recipients' | 'transports'>): readonly { readonly address: string; readonly transport: string }[] {
-  const [only] = recipients;
-  if (only !== undefined && recipients.length === 1) return [{ address: only, transport: transports[0] ?? '' }];
-  const transportByAddress = new Map(recipients.map((address, index) => [address, transports[index] ?? '']));
-  return [...transportByAddress].map(([address, transport]) => ({ address, transport }));
 }

@@ -3,8 +3,8 @@
 import type { Row } from '../base/database/database.ts';
 import type { DsnRequest, RecipientRequest } from '../mail/dsn-request.ts';
 import type { SmtpReply } from '../mail/smtp-reply.ts';
-import type { RecipientState } from './recipient-state.ts';
 import type { Origin, SpoolEntry, SpooledRecipient } from './spool.ts';
+import type { RecipientState } from './tally.ts';
 
 /** A message without its octets. */
 export type EntryMeta = Omit<SpoolEntry, 'head' | 'body' | 'received' | 'journal'>;
@@ -99,6 +99,17 @@ export function entryOf(row: Row, recipients: readonly Row[]): EntryMeta {
       ? {}
       : { platformSignature: { start: integer(row, 'signature_start'), end: integer(row, 'signature_end') } }),
   };
+}
+
+/** Lists the recipients of an entry with their transports; a recipient that is named repeatedly comes once. */
+export function distinctRecipients({
+  recipients,
+  transports = [],
+}: Pick<SpoolEntry, 'recipients' | 'transports'>): readonly { readonly address: string; readonly transport: string }[] {
+  const [only] = recipients;
+  if (only !== undefined && recipients.length === 1) return [{ address: only, transport: transports[0] ?? '' }];
+  const transportByAddress = new Map(recipients.map((address, index) => [address, transports[index] ?? '']));
+  return [...transportByAddress].map(([address, transport]) => ({ address, transport }));
 }
 
 /** Gives the state in a row of spool_recipients. */

@@ -2,7 +2,8 @@
 // recipients is queued, and as failed once none is and the message is still kept. Each recipient counts by its own state,
 // so that a message that failed for some recipients shows.
 
-import type { RecipientState } from './recipient-state.ts';
+/** A recipient's state in the spool. `failed` and `delivered` are final. */
+export type RecipientState = 'queued' | 'delivered' | 'failed';
 
 /** The numbers of one account, or of all accounts. */
 export interface Tally {

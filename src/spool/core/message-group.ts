@@ -3,10 +3,9 @@
 // writes in the same transaction (D90). It knows no engine and asks nobody; times are wall times, milliseconds since 1970.
 
 import type { OutcomeEvent } from '../../events/mail-event.ts';
-import type { RecipientState } from '../recipient-state.ts';
 import type { NotedMail, NotedOutcome } from '../reports/report.ts';
 import type { RetryCount, RetryPick } from '../spool.ts';
-import { countStates, emptyTally, type Tally, tallyOf } from '../tally.ts';
+import { countStates, emptyTally, type RecipientState, type Tally, tallyOf } from '../tally.ts';
 
 /** A recipient as it was read. */
 export interface GroupRecipient {

@@ -2,8 +2,8 @@
 // accounts have more or less; it is added up where that is filed (event-filer.ts).
 
 import type { Row } from '../../base/database/database.ts';
-import { distinctRecipients, type SpoolEntry } from '../spool.ts';
-import { integer, text } from '../stored-rows.ts';
+import type { SpoolEntry } from '../spool.ts';
+import { distinctRecipients, integer, text } from '../stored-rows.ts';
 import { type AccountTally, addTally, emptyTally, type Tally, tallyOf } from '../tally.ts';
 import { sizeOf } from './added-messages.ts';
 import type { PostgresSession, Send } from './server/postgres-session.ts';

@@ -2,7 +2,8 @@
 
 import { idempotencyMilliseconds } from '../idempotency-keys.ts';
 import { wantedReports } from '../reports/report.ts';
-import { distinctRecipients, type SpoolEntry } from '../spool.ts';
+import type { SpoolEntry } from '../spool.ts';
+import { distinctRecipients } from '../stored-rows.ts';
 import { sendThreads } from './postgres-threads.ts';
 import type { DatabaseClock } from './server/database-clock.ts';
 import type { Send } from './server/postgres-session.ts';

@@ -5,7 +5,7 @@ import { boundedRefused } from '../journal/bounded-rows.ts';
 import type { ContentGauge } from '../journal/content-gauge.ts';
 import type { PackedJournal } from '../journal/pack-journal.ts';
 import type { WrittenJournal } from '../journal/sqlite-journal.ts';
-import { packEvent, unpackEvents } from '../packed-event.ts';
+import { type PackedPage, packEvent, unpackEvents } from '../packed-event.ts';
 import type { SpoolFault } from './file/sqlite-health.ts';
 import type { SpoolThread } from './sqlite-thread.ts';
 
@@ -16,6 +16,10 @@ function writtenRefusal({ row, isSameBody, receivedHead, receivedBody }: PackedJ
     receivedHead: receivedHead && new Uint8Array(receivedHead),
     receivedBody: receivedBody && new Uint8Array(receivedBody),
   };
+}
+
+function unpacked({ events, ...page }: PackedPage) {
+  return { ...page, events: unpackEvents(events) };
 }
 
 /**
@@ -31,18 +35,10 @@ export function eventsOver(
   }: { readonly fault: () => SpoolFault | undefined; readonly contentGauge: ContentGauge | undefined },
 ): ConstructorParameters<typeof EventFeed>[0] {
   return {
-    read: async (query) => {
-      const { events, ...page } = await thread.ask({ kind: 'events', ...query });
-      return { ...page, events: unpackEvents(events) };
-    },
-    search: async (query) => {
-      const { events, ...page } = await thread.ask({ kind: 'searchEvents', query });
-      return { ...page, events: unpackEvents(events) };
-    },
+    read: async (query) => unpacked(await thread.ask({ kind: 'events', ...query })),
+    search: async (query) => unpacked(await thread.ask({ kind: 'searchEvents', query })),
     newest: () => thread.ask({ kind: 'newestEvent' }),
-    catchUp: async () => {
-      await thread.ask({ kind: 'catchUp' });
-    },
+    catchUp: () => thread.ask({ kind: 'catchUp' }),
     news: (after) => thread.ask({ kind: 'eventNews', after }),
     refused: async (refusals) => {
       const why = fault();
@@ -55,8 +51,6 @@ export function eventsOver(
       });
       contentGauge?.wrote('refused', rows.length);
     },
-    write: async (events) => {
-      await thread.run({ kind: 'writeEvents', events: events.map(packEvent) });
-    },
+    write: (events) => thread.run({ kind: 'writeEvents', events: events.map(packEvent) }),
   };
 }

@@ -5,8 +5,7 @@
 import type { Row } from '../../base/database/database.ts';
 import type { DatabaseSync } from '../../base/database/sqlite-file.ts';
 import { reportBits, wantedReports } from '../reports/report.ts';
-import { distinctRecipients } from '../spool.ts';
-import { type EntryMeta, integer, text } from '../stored-rows.ts';
+import { distinctRecipients, type EntryMeta, integer, text } from '../stored-rows.ts';
 import type { SpoolClock } from './sqlite-clock.ts';
 import type { Lines } from './sqlite-lines.ts';
 

@@ -7,32 +7,27 @@ import { noteReports, type ReportTables } from '../core/report-steps.ts';
 import type { RetryCount } from '../spool.ts';
 import { droppedEvent, requeuedEvent } from '../spool-events.ts';
 import { storedHead } from './file/settled-octets.ts';
-import type { RunSteps } from './file/sqlite-steps.ts';
-import type { SpoolTables, StoredMessage, StoredMessages } from './sqlite-messages.ts';
+import { SpoolPart, type SpoolTables } from './spool-part.ts';
+import type { StoredMessage, StoredMessages } from './sqlite-messages.ts';
 import type { OperationOf } from './sqlite-protocol.ts';
-import type { Statements } from './sqlite-statements.ts';
 
 /** The attempts on one database; the methods of the same names in `Spool` say what each method does. */
-export class Attempts {
-  readonly #statements: Statements;
+export class Attempts extends SpoolPart {
   readonly #messages: StoredMessages;
-  readonly #steps: RunSteps;
   readonly #reports: ReportTables<StoredMessage>;
   readonly #write: (event: EventFacts) => void;
 
   /** @param parts.write writes an event in the transaction of the change that it reports */
   constructor(
-    { statements }: SpoolTables,
+    tables: SpoolTables,
     parts: {
       readonly messages: StoredMessages;
-      readonly steps: RunSteps;
       readonly reports: Omit<ReportTables<StoredMessage>, 'keyOf' | 'head'>;
       readonly write: (event: EventFacts) => void;
     },
   ) {
-    this.#statements = statements;
+    super(tables);
     this.#messages = parts.messages;
-    this.#steps = parts.steps;
     const head = `coalesce(m.head_length, length(m.head)) AS head_length, ${storedHead} AS octets`;
     this.#reports = { ...parts.reports, keyOf: ({ seq }) => seq, head };
     this.#write = parts.write;
@@ -48,7 +43,7 @@ export class Attempts {
     if (left.length === 0) return 0;
     for (const { queueId } of left) this.#take(group, queueId);
     group.record(left, now);
-    const unreported = this.#steps(noteReports(this.#reports, group.noted, now));
+    const unreported = this.tables.steps(noteReports(this.#reports, group.noted, now));
     this.#messages.apply(group.changes());
     return unreported;
   }
@@ -59,7 +54,7 @@ export class Attempts {
     for (const pick of picks) {
       this.#take(group, pick.id);
       const made = group.retry(pick, { now, expiresAt });
-      const entry = made && made.recipients > 0 ? this.#statements.entry.get(pick.id) : undefined;
+      const entry = made && made.recipients > 0 ? this.statements.entry.get(pick.id) : undefined;
       if (!made || !entry) continue;
       sum.messages += 1;
       sum.recipients += made.recipients;
@@ -73,7 +68,7 @@ export class Attempts {
   drop({ id, now }: OperationOf<'drop'>): boolean {
     const group = new MessageGroup<StoredMessage>();
     this.#take(group, id);
-    const row = this.#statements.entry.get(id);
+    const row = this.statements.entry.get(id);
     const recipients = row && group.drop(id);
     if (!recipients) return false;
     this.#write(droppedEvent(this.#messages.entry(row, []), recipients, now));

@@ -3,13 +3,11 @@
 import type { Row } from '../../base/database/database.ts';
 import type { ClaimTurn, DueMessage } from '../spool.ts';
 import { integer, text } from '../stored-rows.ts';
-import type { MessagesInFlight } from './in-flight.ts';
-import type { SpoolClock } from './sqlite-clock.ts';
+import { SpoolPart, type SpoolTables } from './spool-part.ts';
 import type { StoredHolds } from './sqlite-holds.ts';
-import type { Line, Lines } from './sqlite-lines.ts';
-import type { SpoolTables, StoredMessages } from './sqlite-messages.ts';
+import type { Line } from './sqlite-lines.ts';
+import type { StoredMessages } from './sqlite-messages.ts';
 import type { OperationOf, OperationResults, Stray } from './sqlite-protocol.ts';
-import type { Statements } from './sqlite-statements.ts';
 
 /** Rows that one claim looks at, at most, so that messages with very many recipients do not delay the others. */
 const mostDueRows = 10_000;
@@ -32,32 +30,24 @@ function strayOf(row: Row): Stray {
 }
 
 /** The claims on one database; the methods of the same names in `Spool` say what each method does. */
-export class RecipientClaims {
-  readonly #statements: Statements;
-  readonly #clock: SpoolClock;
-  readonly #lines: Lines;
-  readonly #inFlight: MessagesInFlight;
+export class RecipientClaims extends SpoolPart {
   readonly #messages: StoredMessages;
   readonly #holds: StoredHolds;
   /** Claims of a single message: every fourth is for a deferred one. */
   #singles = 0;
 
   constructor(tables: SpoolTables, parts: { readonly messages: StoredMessages; readonly holds: StoredHolds }) {
-    const { statements, clock, lines, inFlight } = tables;
-    this.#inFlight = inFlight;
-    this.#statements = statements;
-    this.#clock = clock;
-    this.#lines = lines;
+    super(tables);
     this.#messages = parts.messages;
     this.#holds = parts.holds;
   }
 
   turns({ transport, now, limit, except }: OperationOf<'turns'>): readonly ClaimTurn[] {
     this.#holds.settle();
-    const at = this.#clock.stored(now);
-    this.#inFlight.settleDue(at);
+    const at = this.clock.stored(now);
+    this.inFlight.settleDue(at);
     for (let page = 0; page < mostPages; page += 1) {
-      const lines = this.#lines.ready(transport, at, limit, except);
+      const lines = this.lines.ready(transport, at, limit, except);
       const free = lines.filter((line) => !this.#isParked(line));
       if (free.length > 0 || lines.length === 0)
         return free.map(({ transport: waitsFor, account }) => ({ transport: waitsFor, account }));
@@ -66,7 +56,7 @@ export class RecipientClaims {
   }
 
   postpone({ turns }: OperationOf<'postpone'>): void {
-    for (const { until, ...turn } of turns) this.#lines.postpone(turn, this.#clock.stored(until));
+    for (const { until, ...turn } of turns) this.lines.postpone(turn, this.clock.stored(until));
   }
 
   claimDue({
@@ -77,20 +67,20 @@ export class RecipientClaims {
     account,
     expiredOnly,
   }: OperationOf<'claimDue'>): readonly DueMessage[] {
-    const at = this.#clock.stored(now);
-    this.#inFlight.settleDue(at);
+    const at = this.clock.stored(now);
+    this.inFlight.settleDue(at);
     const nobodys: Line = { id: 0, transport, account: account ?? '' };
-    const lines = transport === '' ? [nobodys] : this.#lines.ofTransport({ transport, account });
+    const lines = transport === '' ? [nobodys] : this.lines.ofTransport({ transport, account });
     const messages: DueMessage[] = [];
     for (const line of lines) {
       if (messages.length >= limit) break;
       if (this.#isParked(line)) continue;
       const seqs = this.#pick(line.id, { at, limit: limit - messages.length, expiredOnly: expiredOnly === true });
       for (const seq of seqs) {
-        const claimed = this.#claim(seq, line.id, { at, until: this.#clock.stored(claimUntil) });
+        const claimed = this.#claim(seq, line.id, { at, until: this.clock.stored(claimUntil) });
         if (claimed) messages.push(claimed);
       }
-      this.#lines.endTurn(line.id, at);
+      this.lines.endTurn(line.id, at);
     }
     return messages;
   }
@@ -98,35 +88,35 @@ export class RecipientClaims {
   giveTransports({ given, looked, now }: OperationOf<'giveTransports'>): void {
     const holds = this.#holds.current;
     for (const { id, address, account, transport, message, position } of given) {
-      const row = this.#statements.queuedRecipient.get(message, position);
+      const row = this.statements.queuedRecipient.get(message, position);
       if (!row) continue;
       const hold = holds.ofRecipient({ id, address });
       if (hold) this.#holds.setAside(message, position, hold.id);
       else {
-        const line = this.#lines.of({ transport, account }, integer(row, 'due'));
-        this.#statements.giveLine.run(line, message, position);
+        const line = this.lines.of({ transport, account }, integer(row, 'due'));
+        this.statements.giveLine.run(line, message, position);
       }
     }
-    for (const line of looked) this.#lines.endTurn(line, this.#clock.stored(now));
+    for (const line of looked) this.lines.endTurn(line, this.clock.stored(now));
   }
 
   /** Recipients that are due and whose transport is none of these, `limit` of them at most; and the lines that were looked at. */
   strays({ now, limit, transports }: OperationOf<'strays'>): OperationResults['strays'] {
-    const at = this.#clock.stored(now);
-    this.#inFlight.settleDue(at);
+    const at = this.clock.stored(now);
+    this.inFlight.settleDue(at);
     const strays: Stray[] = [];
     const looked: number[] = [];
     const look = (line: number): void => {
       for (const isDeferred of [fresh, deferred]) {
-        for (const row of this.#statements.dueInLine.all(line, isDeferred, at, limit - strays.length))
+        for (const row of this.statements.dueInLine.all(line, isDeferred, at, limit - strays.length))
           strays.push(strayOf(row));
       }
     };
     look(0);
     const known = new Set(transports);
-    for (const stem of this.#lines.stems()) {
+    for (const stem of this.lines.stems()) {
       if (known.has(stem)) continue;
-      for (const { id } of this.#lines.ready(stem, at, limit)) {
+      for (const { id } of this.lines.ready(stem, at, limit)) {
         if (strays.length >= limit) break;
         look(id);
         looked.push(id);
@@ -140,15 +130,15 @@ export class RecipientClaims {
     // One query for all rows of the message: a query for each address would cost the square of their number.
     for (const row of this.#messages.states(id)) {
       if (!wanted.has(text(row, 'address')) || integer(row, 'state') !== 0) continue;
-      this.#statements.release.run(integer(row, 'seq'), integer(row, 'position'));
-      this.#lines.dueAt(integer(row, 'line'), integer(row, 'next_attempt_at'));
+      this.statements.release.run(integer(row, 'seq'), integer(row, 'position'));
+      this.lines.dueAt(integer(row, 'line'), integer(row, 'next_attempt_at'));
     }
   }
 
   /** Tells whether a hold keeps the whole line waiting, and if so takes it out of its turns. */
   #isParked(line: Line): boolean {
     const hold = line.id === 0 ? undefined : this.#holds.current.ofLine(line);
-    if (hold) this.#lines.park(line.id, hold.id);
+    if (hold) this.lines.park(line.id, hold.id);
     return hold !== undefined;
   }
 
@@ -172,9 +162,9 @@ export class RecipientClaims {
   ): readonly number[] {
     const seqs = new Set<number>();
     let looked = 0;
-    for (const row of this.#statements.due.iterate(line, isDeferred, query.at)) {
+    for (const row of this.statements.due.iterate(line, isDeferred, query.at)) {
       const seq = integer(row, 'message');
-      if (query.expiredOnly && integer(this.#statements.expiry.get(seq) ?? {}, 'expires_at') > query.at) break;
+      if (query.expiredOnly && integer(this.statements.expiry.get(seq) ?? {}, 'expires_at') > query.at) break;
       seqs.add(seq);
       looked += 1;
       if (seqs.size >= query.limit || looked >= mostDueRows) break;
@@ -184,23 +174,23 @@ export class RecipientClaims {
 
   /** Claims a message's due recipients of a line, except those that a hold sets aside. */
   #claim(seq: number, line: number, { at, until }: { at: number; until: number }): DueMessage | undefined {
-    const row = this.#statements.entryBySeq.get(seq);
+    const row = this.statements.entryBySeq.get(seq);
     if (!row) return undefined;
     const holds = this.#holds.current;
     const due: Row[] = [];
-    for (const recipient of this.#statements.dueOf.all(seq, line, at)) {
+    for (const recipient of this.statements.dueOf.all(seq, line, at)) {
       const address = text(recipient, 'address');
       const hold = holds.hasPicked ? holds.ofRecipient({ id: text(row, 'id'), address }) : undefined;
       const position = integer(recipient, 'position');
       if (hold) this.#holds.setAside(seq, position, hold.id);
       else {
-        this.#statements.claim.run(until, seq, position);
+        this.statements.claim.run(until, seq, position);
         due.push(recipient);
       }
     }
     if (due.length === 0) return undefined;
     return {
-      entry: this.#messages.entry(row, this.#statements.envelope.all(seq)),
+      entry: this.#messages.entry(row, this.statements.envelope.all(seq)),
       size: integer(row, 'size'),
       due: due.map((recipient) => ({
         address: text(recipient, 'address'),

@@ -2,7 +2,7 @@
 // change that they report.
 
 import type { Migrations } from '../../base/database/database.ts';
-import { type DatabaseSync, migrateSqlite, type StatementSync } from '../../base/database/sqlite-file.ts';
+import { type DatabaseSync, migrateSqlite } from '../../base/database/sqlite-file.ts';
 import { type EventNews, type EventQuery, type EventSearch, newsAtMost } from '../../events/event-store.ts';
 import { type EventKind, eventKinds } from '../../events/mail-event.ts';
 import { type PackedEvent, type PackedPage, shareNumbers, toldOf } from '../packed-event.ts';
@@ -45,38 +45,39 @@ export const eventMigrations: Migrations = {
   ],
 };
 
+function prepare(database: DatabaseSync) {
+  return {
+    add: database.prepare(
+      'INSERT INTO mail_events (at, account, share, kind, queue_id, event) VALUES (?, ?, ?, ?, ?, ?)',
+    ),
+    newest: database.prepare("SELECT seq FROM sqlite_sequence WHERE name = 'mail_events'"),
+    news: database.prepare('SELECT DISTINCT account, kind FROM mail_events WHERE id > ? AND id <= ?'),
+    behind: database.prepare('SELECT id, kind, event FROM mail_events WHERE id > ? AND id <= ? ORDER BY id'),
+    first: database.prepare('SELECT id FROM mail_events WHERE id > ? ORDER BY id LIMIT 1'),
+    ofKinds: database.prepare(`SELECT id, kind, event FROM mail_events
+      WHERE id > ? AND id <= ? AND kind IN (SELECT value FROM json_each(?)) ORDER BY id`),
+  };
+}
+
 /** The events of one database. What they are found by is written behind the commits (event-follower.ts). */
 export class SqliteEvents {
-  readonly #add: StatementSync;
-  readonly #newest: StatementSync;
-  readonly #news: StatementSync;
-  readonly #behind: StatementSync;
-  readonly #first: StatementSync;
-  readonly #ofKinds: StatementSync;
+  readonly #sql: ReturnType<typeof prepare>;
   readonly #searcher: EventSearcher;
 
   /** Brings the tables up to date. */
   constructor(database: DatabaseSync) {
     migrateSqlite(database, eventMigrations);
-    this.#add = database.prepare(
-      'INSERT INTO mail_events (at, account, share, kind, queue_id, event) VALUES (?, ?, ?, ?, ?, ?)',
-    );
-    this.#newest = database.prepare("SELECT seq FROM sqlite_sequence WHERE name = 'mail_events'");
-    this.#news = database.prepare('SELECT DISTINCT account, kind FROM mail_events WHERE id > ? AND id <= ?');
-    this.#behind = database.prepare('SELECT id, kind, event FROM mail_events WHERE id > ? AND id <= ? ORDER BY id');
-    this.#first = database.prepare('SELECT id FROM mail_events WHERE id > ? ORDER BY id LIMIT 1');
-    this.#ofKinds = database.prepare(`SELECT id, kind, event FROM mail_events
-      WHERE id > ? AND id <= ? AND kind IN (SELECT value FROM json_each(?)) ORDER BY id`);
+    this.#sql = prepare(database);
     this.#searcher = new EventSearcher(database);
   }
 
   /** Writes an event, in the transaction of the change that it reports. @param at its time as it is stored */
   add({ account, kind, message, json }: PackedEvent, at: number): void {
-    this.#add.run(at, account, shareNumbers[eventKinds[kind].share], kind, message, json);
+    this.#sql.add.run(at, account, shareNumbers[eventKinds[kind].share], kind, message, json);
   }
 
   newest(): number {
-    return Number(this.#newest.get()?.['seq'] ?? 0);
+    return Number(this.#sql.newest.get()?.['seq'] ?? 0);
   }
 
   /** Tells which accounts have events behind a cursor. */
@@ -84,7 +85,7 @@ export class SqliteEvents {
     const newest = this.newest();
     if (newest <= after) return { newest, told: [] };
     if (newest - after > newsAtMost) return { newest, told: undefined };
-    return { newest, told: toldOf(this.#news.all(after, newest)) };
+    return { newest, told: toldOf(this.#sql.news.all(after, newest)) };
   }
 
   /** Finds events. Those newer than the newest one at the start of the search are left to the next page. */
@@ -112,11 +113,11 @@ export class SqliteEvents {
   }): PagePart {
     const { after, newest, kinds, most } = query;
     const look = (rows: Iterable<EventRow>, end: number): PagePart => readPart(rows, { most, fits: () => true, end });
-    if (!kinds) return look(this.#behind.iterate(after, newest), newest);
-    const first = this.#first.get(after)?.['id'];
+    if (!kinds) return look(this.#sql.behind.iterate(after, newest), newest);
+    const first = this.#sql.first.get(after)?.['id'];
     // As many ids as another page examines rows, counted from the first that is still there.
     const end = Math.min(newest, Number(first ?? newest) + examinedAtOnce - 1);
-    return look(this.#ofKinds.iterate(after, end, JSON.stringify(kinds)), end);
+    return look(this.#sql.ofKinds.iterate(after, end, JSON.stringify(kinds)), end);
   }
 
   /** Searches events. @param query its times as they are stored */

@@ -4,34 +4,19 @@
 
 import { type Hold, type HoldRule, Holds, isHoldKind, mostHolds } from '../hold.ts';
 import { integer, text } from '../stored-rows.ts';
-import type { MessagesInFlight } from './in-flight.ts';
-import type { SpoolClock } from './sqlite-clock.ts';
-import type { Lines } from './sqlite-lines.ts';
-import type { SpoolTables } from './sqlite-messages.ts';
-import type { Statements } from './sqlite-statements.ts';
+import { SpoolPart } from './spool-part.ts';
 
 /** Rows that one call gives back to their lines, at most. */
 const liftedAtOnce = 1000;
 
 /** The holds of one database. Every method runs in the caller's transaction. */
-export class StoredHolds {
-  readonly #statements: Statements;
-  readonly #clock: SpoolClock;
-  readonly #lines: Lines;
-  readonly #inFlight: MessagesInFlight;
+export class StoredHolds extends SpoolPart {
   #read = new Holds();
   #version = '';
   /** This transaction has looked whether the holds have changed. */
   #isChecked = false;
   /** Rows of holds that are gone may still be set aside. */
   #mayHaveLifted = true;
-
-  constructor({ statements, clock, lines, inFlight }: SpoolTables) {
-    this.#statements = statements;
-    this.#clock = clock;
-    this.#lines = lines;
-    this.#inFlight = inFlight;
-  }
 
   /** To be called at the beginning of a transaction: another process may have changed the holds since. */
   begin(): void {
@@ -42,7 +27,7 @@ export class StoredHolds {
   get current(): Holds {
     if (this.#isChecked) return this.#read;
     this.#isChecked = true;
-    const row = this.#statements.holdsVersion.get() ?? {};
+    const row = this.statements.holdsVersion.get() ?? {};
     // Ids are never used twice, so that neither a hold that came nor one that went leaves both numbers as they were.
     const version = `${integer(row, 'held')} ${integer(row, 'newest')}`;
     if (version === this.#version) return this.#read;
@@ -54,10 +39,10 @@ export class StoredHolds {
 
   /** Reads the holds, times as wall times. */
   read(): readonly Hold[] {
-    return this.#statements.holds.all().flatMap((row) => {
+    return this.statements.holds.all().flatMap((row) => {
       const kind = text(row, 'kind');
       if (!isHoldKind(kind)) return [];
-      const at = this.#clock.wall(integer(row, 'made_at'));
+      const at = this.clock.wall(integer(row, 'made_at'));
       return [
         {
           id: integer(row, 'id'),
@@ -76,12 +61,12 @@ export class StoredHolds {
     const { all } = this.current;
     if (all.length >= mostHolds && !all.some((hold) => hold.kind === kind && hold.value === value))
       throw new Error(`There are ${mostHolds} holds, which is the most that are kept; lift others first`);
-    this.#statements.addHold.run(kind, value, this.#clock.stored(at), by, why);
+    this.statements.addHold.run(kind, value, this.clock.stored(at), by, why);
     this.#forgetRead();
     if (kind !== 'message') return;
-    const id = integer(this.#statements.holdId.get(kind, value) ?? {}, 'id');
-    this.#inFlight.spread(value);
-    for (const row of this.#statements.states.all(value)) {
+    const id = integer(this.statements.holdId.get(kind, value) ?? {}, 'id');
+    this.inFlight.spread(value);
+    for (const row of this.statements.states.all(value)) {
       if (integer(row, 'state') === 0) this.setAside(integer(row, 'seq'), integer(row, 'position'), id);
     }
   }
@@ -89,7 +74,7 @@ export class StoredHolds {
   /** Lifts a hold. @returns false where there is none */
   lift({ kind, value }: Pick<HoldRule, 'kind' | 'value'>): boolean {
     this.#forgetRead();
-    return Number(this.#statements.liftHold.run(kind, value).changes) > 0;
+    return Number(this.statements.liftHold.run(kind, value).changes) > 0;
   }
 
   #forgetRead(): void {
@@ -99,18 +84,18 @@ export class StoredHolds {
 
   /** Takes a queued recipient out of its line. */
   setAside(message: number, position: number, hold: number): void {
-    this.#statements.giveLine.run(-hold, message, position);
+    this.statements.giveLine.run(-hold, message, position);
   }
 
   /** Gives what holds kept that are gone back to the lines, some at a time; to be called again and again. */
   settle(): void {
     const held = new Set(this.current.all.map(({ id }) => id));
     if (!this.#mayHaveLifted) return;
-    let done = this.#lines.unparkOthers(held, liftedAtOnce);
-    let line: unknown = this.#statements.nextAside.get(Number.MIN_SAFE_INTEGER)?.['line'];
+    let done = this.lines.unparkOthers(held, liftedAtOnce);
+    let line: unknown = this.statements.nextAside.get(Number.MIN_SAFE_INTEGER)?.['line'];
     while (typeof line === 'number' && done < liftedAtOnce) {
-      if (!held.has(-line)) done += Number(this.#statements.backInLine.run(line, liftedAtOnce - done).changes);
-      line = this.#statements.nextAside.get(line)?.['line'];
+      if (!held.has(-line)) done += Number(this.statements.backInLine.run(line, liftedAtOnce - done).changes);
+      line = this.statements.nextAside.get(line)?.['line'];
     }
     if (done < liftedAtOnce) this.#mayHaveLifted = false;
   }

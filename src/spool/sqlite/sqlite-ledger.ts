@@ -3,7 +3,7 @@
 // whichever process changes them and however it ends.
 
 import type { Row } from '../../base/database/database.ts';
-import type { DatabaseSync, StatementSync } from '../../base/database/sqlite-file.ts';
+import type { DatabaseSync } from '../../base/database/sqlite-file.ts';
 import { integer, text } from '../stored-rows.ts';
 import { type AccountTally, addTally, emptyTally, type Tally } from '../tally.ts';
 
@@ -35,33 +35,34 @@ function tallyOfRow(row: Row): AccountTally {
   };
 }
 
+function prepare(database: DatabaseSync) {
+  return {
+    add: database.prepare(`INSERT INTO spool_counts VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+      ON CONFLICT (account) DO UPDATE SET queued_messages = queued_messages + ?2, failed_messages = failed_messages + ?3,
+        queued_octets = queued_octets + ?4, failed_octets = failed_octets + ?5,
+        queued_recipients = queued_recipients + ?6, delivered_recipients = delivered_recipients + ?7,
+        failed_recipients = failed_recipients + ?8`),
+    // An account without messages has no row, so that accounts that come and go leave nothing behind.
+    clear: database.prepare(
+      'DELETE FROM spool_counts WHERE account = ? AND queued_messages = 0 AND failed_messages = 0',
+    ),
+    of: database.prepare('SELECT * FROM spool_counts WHERE account = ?'),
+    all: database.prepare('SELECT * FROM spool_counts ORDER BY account'),
+    messages: database.prepare('SELECT count(*) AS messages FROM spool_messages'),
+    recipients: database.prepare('SELECT state, count(*) AS recipients FROM spool_recipients GROUP BY state'),
+  };
+}
+
 /** The accounts' numbers on one connection. */
 export class Ledger {
   readonly #database: DatabaseSync;
-  readonly #add: StatementSync;
-  readonly #clear: StatementSync;
-  readonly #of: StatementSync;
-  readonly #all: StatementSync;
-  readonly #messages: StatementSync;
-  readonly #recipients: StatementSync;
+  readonly #sql: ReturnType<typeof prepare>;
   readonly #changes = new Map<string, Tally>();
 
   /** @param database its tables are up to date */
   constructor(database: DatabaseSync) {
     this.#database = database;
-    this.#add = database.prepare(`INSERT INTO spool_counts VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
-      ON CONFLICT (account) DO UPDATE SET queued_messages = queued_messages + ?2, failed_messages = failed_messages + ?3,
-        queued_octets = queued_octets + ?4, failed_octets = failed_octets + ?5,
-        queued_recipients = queued_recipients + ?6, delivered_recipients = delivered_recipients + ?7,
-        failed_recipients = failed_recipients + ?8`);
-    // An account without messages has no row, so that accounts that come and go leave nothing behind.
-    this.#clear = database.prepare(
-      'DELETE FROM spool_counts WHERE account = ? AND queued_messages = 0 AND failed_messages = 0',
-    );
-    this.#of = database.prepare('SELECT * FROM spool_counts WHERE account = ?');
-    this.#all = database.prepare('SELECT * FROM spool_counts ORDER BY account');
-    this.#messages = database.prepare('SELECT count(*) AS messages FROM spool_messages');
-    this.#recipients = database.prepare('SELECT state, count(*) AS recipients FROM spool_recipients GROUP BY state');
+    this.#sql = prepare(database);
   }
 
   /** Notes that a message of the account changes from the numbers `before` to the numbers `after`. */
@@ -72,14 +73,17 @@ export class Ledger {
 
   /** An account's numbers as they are inside this transaction. */
   of(account: string): Tally {
-    const row = this.#of.get(account);
+    const row = this.#sql.of.get(account);
     return addTally(row ? tallyOfRow(row) : emptyTally, this.#changes.get(account) ?? emptyTally);
   }
 
   /** Writes the noted changes; to be called last before COMMIT. */
   write(): void {
     for (const [account, { messages, octets, recipients }] of this.#changes) {
-      this.#add.run(
+      // As many messages may have come as have gone: then there is nothing to write.
+      if (![messages, octets, recipients].some((numbers) => Object.values(numbers).some((number) => number !== 0)))
+        continue;
+      this.#sql.add.run(
         account,
         messages.queued,
         messages.failed,
@@ -89,7 +93,7 @@ export class Ledger {
         recipients.delivered,
         recipients.failed,
       );
-      if (messages.queued < 0 || messages.failed < 0) this.#clear.run(account);
+      if (messages.queued < 0 || messages.failed < 0) this.#sql.clear.run(account);
     }
     this.#changes.clear();
   }
@@ -101,7 +105,7 @@ export class Ledger {
 
   /** The numbers of every account that has a message, by name. It reads one row for each account, however many messages. */
   read(): readonly AccountTally[] {
-    return this.#all.all().map(tallyOfRow);
+    return this.#sql.all.all().map(tallyOfRow);
   }
 
   /**
@@ -112,9 +116,12 @@ export class Ledger {
   verify(): boolean {
     const kept = this.read();
     const sum = (pick: (tally: Tally) => number): number => kept.reduce((total, tally) => total + pick(tally), 0);
-    const states = new Map(this.#recipients.all().map((row) => [integer(row, 'state'), integer(row, 'recipients')]));
+    const states = new Map(
+      this.#sql.recipients.all().map((row) => [integer(row, 'state'), integer(row, 'recipients')]),
+    );
     const isRight =
-      sum(({ messages }) => messages.queued + messages.failed) === integer(this.#messages.get() ?? {}, 'messages') &&
+      sum(({ messages }) => messages.queued + messages.failed) ===
+        integer(this.#sql.messages.get() ?? {}, 'messages') &&
       sum(({ recipients }) => recipients.queued) === (states.get(0) ?? 0) &&
       sum(({ recipients }) => recipients.delivered) === (states.get(1) ?? 0) &&
       sum(({ recipients }) => recipients.failed) === (states.get(2) ?? 0);

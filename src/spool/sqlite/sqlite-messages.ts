@@ -11,23 +11,10 @@ import type {
 } from '../core/message-group.ts';
 import { type EntryMeta, entryOf, integer, stateNumbers, stateOf, text } from '../stored-rows.ts';
 import { emptyTally, tallyOf } from '../tally.ts';
-import { inBlock, type SettledOctets } from './file/settled-octets.ts';
-import { envelopeOf, envelopeRows, leastClaimMs, type MessagesInFlight, readEnvelope } from './in-flight.ts';
-import type { SpoolClock } from './sqlite-clock.ts';
-import type { Ledger } from './sqlite-ledger.ts';
-import type { Lines } from './sqlite-lines.ts';
+import { inBlock } from './file/settled-octets.ts';
+import { envelopeOf, envelopeRows, leastClaimMs, readEnvelope } from './in-flight.ts';
+import { SpoolPart } from './spool-part.ts';
 import type { OperationOf } from './sqlite-protocol.ts';
-import type { Statements } from './sqlite-statements.ts';
-
-/** Shared by all that works on the spool's tables: one connection, and one time for a whole transaction. */
-export interface SpoolTables {
-  readonly statements: Statements;
-  readonly clock: SpoolClock;
-  readonly ledger: Ledger;
-  readonly lines: Lines;
-  readonly inFlight: MessagesInFlight;
-  readonly settled: SettledOctets;
-}
 
 /** A recipient as it was read here. */
 interface StoredRecipient extends GroupRecipient {
@@ -53,26 +40,11 @@ function storedRecipient(row: Row): StoredRecipient {
 }
 
 /** The messages of one database. Every method runs in the caller's transaction. */
-export class StoredMessages {
-  readonly #statements: Statements;
-  readonly #clock: SpoolClock;
-  readonly #ledger: Ledger;
-  readonly #lines: Lines;
-  readonly #inFlight: MessagesInFlight;
-  readonly #settled: SettledOctets;
+export class StoredMessages extends SpoolPart {
   readonly #grown = new Set<string>();
   #gone: string[] = [];
   /** The number of the next message that this transaction adds; undefined before the first. */
   #nextSeq: number | undefined;
-
-  constructor({ statements, clock, ledger, lines, inFlight, settled }: SpoolTables) {
-    this.#statements = statements;
-    this.#clock = clock;
-    this.#ledger = ledger;
-    this.#lines = lines;
-    this.#inFlight = inFlight;
-    this.#settled = settled;
-  }
 
   /** Accounts that got a message kept as failed in this transaction, and may now have too many. */
   get grown(): ReadonlySet<string> {
@@ -93,11 +65,11 @@ export class StoredMessages {
 
   /** Adds a message with its recipients: as an envelope where they are claimed for long, otherwise as rows. */
   add({ entry, claimUntil, size, head, body }: OperationOf<'add'>): void {
-    const envelope = envelopeOf(entry, this.#clock.stored(claimUntil));
+    const envelope = envelopeOf(entry, this.clock.stored(claimUntil));
     const isInFlight = claimUntil - entry.acceptedAt >= leastClaimMs;
-    const seq = this.#nextSeq ?? integer(this.#statements.nextSeq.get() ?? {}, 'seq');
+    const seq = this.#nextSeq ?? integer(this.statements.nextSeq.get() ?? {}, 'seq');
     this.#nextSeq = seq + 1;
-    this.#statements.addMessage.run(
+    this.statements.addMessage.run(
       seq,
       entry.id,
       entry.account,
@@ -110,7 +82,7 @@ export class StoredMessages {
       entry.smtputf8 ? 1 : 0,
       entry.requireTls ? 1 : entry.tlsOptional ? 2 : 0,
       entry.acceptedAt,
-      this.#clock.stored(entry.expiresAt),
+      this.clock.stored(entry.expiresAt),
       entry.platformSignature?.start ?? null,
       entry.platformSignature?.end ?? null,
       size,
@@ -125,20 +97,20 @@ export class StoredMessages {
       isInFlight ? JSON.stringify(envelope) : null,
     );
     const { id, account } = entry;
-    if (isInFlight) this.#inFlight.add({ id, seq, account, size, isBodyFile: !body }, envelope);
-    else this.#inFlight.writeRows(envelope, { seq, account, accepted_at: entry.acceptedAt });
+    if (isInFlight) this.inFlight.add({ id, seq, account, size, isBodyFile: !body }, envelope);
+    else this.inFlight.writeRows(envelope, { seq, account, accepted_at: entry.acceptedAt });
     const counts = { queued: envelope.to.length, delivered: 0, failed: 0 };
-    this.#ledger.change(account, emptyTally, tallyOf(size, counts));
+    this.ledger.change(account, emptyTally, tallyOf(size, counts));
   }
 
   /** Removes a message in flight whose recipients are all delivered. @returns false where it is none, or not yet done */
   forgetInFlight(id: string, outcomes: readonly Pick<GivenOutcome, 'kind' | 'recipient'>[]): boolean {
     const delivered = outcomes.flatMap(({ kind, recipient }) => (kind === 'delivered' ? [recipient] : []));
-    const message = this.#inFlight.forget(id, new Set(delivered));
+    const message = this.inFlight.forget(id, new Set(delivered));
     if (!message) return false;
     const { account, size, recipients, isBodyFile } = message;
     const counts = { queued: recipients.length, delivered: 0, failed: 0 };
-    this.#ledger.change(account, tallyOf(size, counts), emptyTally);
+    this.ledger.change(account, tallyOf(size, counts), emptyTally);
     if (isBodyFile) this.#gone.push(id);
     return true;
   }
@@ -159,50 +131,50 @@ export class StoredMessages {
 
   /** The rows of a message's recipients with their states; empty where there is no such message. */
   states(id: string): readonly Row[] {
-    const rows = this.#statements.states.all(id);
-    return rows.length === 0 && this.#inFlight.spread(id) ? this.#statements.states.all(id) : rows;
+    const rows = this.statements.states.all(id);
+    return rows.length === 0 && this.inFlight.spread(id) ? this.statements.states.all(id) : rows;
   }
 
   /** The rows of the recipients of a message, also where they stand in its envelope. @param message a row with seq and envelope */
   recipients(message: Row): readonly Row[] {
     const envelope = readEnvelope(message['envelope']);
-    if (!envelope) return this.#statements.recipients.all(integer(message, 'seq'));
-    return envelopeRows(envelope, this.#clock.stored(integer(message, 'accepted_at')));
+    if (!envelope) return this.statements.recipients.all(integer(message, 'seq'));
+    return envelopeRows(envelope, this.clock.stored(integer(message, 'accepted_at')));
   }
 
   /** Writes what has changed, with the accounts' numbers and the list of messages kept as failed. */
   apply({ gone, recipients, failed, queuedAgain, extended, tallies }: GroupChanges<StoredMessage>): void {
-    for (const { account, before, after } of tallies) this.#ledger.change(account, before, after);
+    for (const { account, before, after } of tallies) this.ledger.change(account, before, after);
     for (const { id, seq, isBodyFile, isInBlock } of gone) {
-      this.#statements.forgetFailure.run(seq);
-      this.#statements.forgetRecipients.run(seq);
-      if (isInBlock) this.#settled.forget(seq);
-      this.#statements.forgetMessage.run(seq);
+      this.statements.forgetFailure.run(seq);
+      this.statements.forgetRecipients.run(seq);
+      if (isInBlock) this.tables.settled.forget(seq);
+      this.statements.forgetMessage.run(seq);
       if (isBodyFile) this.#gone.push(id);
     }
     for (const { message, recipient, changed } of recipients) this.#change(message, recipient, changed);
     for (const { message, endedAt } of failed) {
-      this.#statements.keepFailure.run(message.seq, message.account, this.#clock.stored(endedAt), message.size);
+      this.statements.keepFailure.run(message.seq, message.account, this.clock.stored(endedAt), message.size);
       this.#grown.add(message.account);
     }
-    for (const { seq } of queuedAgain) this.#statements.forgetFailure.run(seq);
+    for (const { seq } of queuedAgain) this.statements.forgetFailure.run(seq);
     for (const { message, expiresAt } of extended)
-      this.#statements.extend.run(this.#clock.stored(expiresAt), message.seq);
+      this.statements.extend.run(this.clock.stored(expiresAt), message.seq);
   }
 
   #change({ seq }: StoredMessage, recipient: StoredRecipient, changed: ChangedRecipient): void {
     const { state, attempts, endedAt, isReleased, reply } = changed;
-    const nextAttemptAt = this.#clock.stored(changed.nextAttemptAt);
+    const nextAttemptAt = this.clock.stored(changed.nextAttemptAt);
     const claimedUntil = isReleased ? 0 : recipient.claimedUntil;
     // One that had failed gets a line anew, when its transport is known.
     const line = state === 'queued' && recipient.state === 'failed' ? 0 : recipient.line;
-    if (state === 'queued') this.#lines.dueAt(line, Math.max(nextAttemptAt, claimedUntil));
-    const ended = endedAt === null ? null : this.#clock.stored(endedAt);
+    if (state === 'queued') this.lines.dueAt(line, Math.max(nextAttemptAt, claimedUntil));
+    const ended = endedAt === null ? null : this.clock.stored(endedAt);
     const values = [stateNumbers[state], attempts, nextAttemptAt, claimedUntil, ended, line];
-    if (!reply) this.#statements.change.run(seq, recipient.position, ...values);
+    if (!reply) this.statements.change.run(seq, recipient.position, ...values);
     else {
       const { code, enhanced = null, text: words } = reply.reply;
-      this.#statements.changeReplied.run(seq, recipient.position, ...values, code, enhanced, words, reply.host);
+      this.statements.changeReplied.run(seq, recipient.position, ...values, code, enhanced, words, reply.host);
     }
   }
 
@@ -214,6 +186,6 @@ export class StoredMessages {
   /** Makes the message of a row of spool_messages and those of its recipients, its times turned into wall times. */
   entry(row: Row, recipients: readonly Row[]): EntryMeta {
     const stored = entryOf(row, recipients);
-    return { ...stored, expiresAt: this.#clock.wall(stored.expiresAt) };
+    return { ...stored, expiresAt: this.clock.wall(stored.expiresAt) };
   }
 }

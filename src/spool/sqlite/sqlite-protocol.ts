@@ -99,7 +99,7 @@ export interface WriteCalls {
   }): RetryCount;
   drop(call: { readonly id: string; readonly now: number }): boolean;
   /** With `until` the report is put off, otherwise it is deleted. */
-  endReport(call: { readonly report: ReportKey; readonly until?: number }): boolean;
+  endReport(call: { readonly report: ReportKey; readonly until?: number | undefined }): boolean;
   answered(call: AccountKey & { readonly answer: string }): void;
   /** Gives rows to the recipients of messages that have been in flight for too long, or of all (in-flight.ts). */
   settle(call: { readonly isAll: boolean }): void;
@@ -170,7 +170,8 @@ export interface WriteResult {
 export interface PackedAdd {
   readonly kind: 'packed';
   readonly entry: EntryMeta;
-  readonly event: PackedEvent;
+  /** The event of the acceptance as JSON; its other values are those of the entry. */
+  readonly event: string;
   readonly claimUntil: number;
   readonly headLength: number;
   /** BODY_IN_FILE when the body is in a file. */

@@ -4,12 +4,10 @@ import type { Row } from '../../base/database/database.ts';
 import type { Holds } from '../hold.ts';
 import type { QueueItem, QueuePage, WaitingLine } from '../spool.ts';
 import { integer, recipientOf, stateNumbers, text } from '../stored-rows.ts';
-import type { SettledOctets } from './file/settled-octets.ts';
-import type { SpoolClock } from './sqlite-clock.ts';
+import { SpoolPart, type SpoolTables } from './spool-part.ts';
 import type { StoredHolds } from './sqlite-holds.ts';
-import type { SpoolTables, StoredMessages } from './sqlite-messages.ts';
+import type { StoredMessages } from './sqlite-messages.ts';
 import type { OperationOf, OperationResults } from './sqlite-protocol.ts';
-import type { Statements } from './sqlite-statements.ts';
 
 /** Messages that are examined for one page of a list. */
 const examinedAtOnce = 2000;
@@ -25,46 +23,41 @@ function escapeLike(search: string): string {
 }
 
 /** Reads the queue of one database, outside of any transaction; the methods of the same names in `Spool` say what each does. */
-export class StoredQueue {
-  readonly #statements: Statements;
-  readonly #clock: SpoolClock;
-  readonly #settled: SettledOctets;
+export class StoredQueue extends SpoolPart {
   readonly #messages: StoredMessages;
   readonly #holds: StoredHolds;
   /** No message before this one was queued at the last question for the oldest. */
   #oldest = 0;
   #lookedAllAt = 0;
 
-  constructor({ statements, clock, settled }: SpoolTables, parts: { messages: StoredMessages; holds: StoredHolds }) {
-    this.#settled = settled;
-    this.#statements = statements;
-    this.#clock = clock;
+  constructor(tables: SpoolTables, parts: { messages: StoredMessages; holds: StoredHolds }) {
+    super(tables);
     this.#messages = parts.messages;
     this.#holds = parts.holds;
   }
 
   /** A message's octets; without the body where that is in a file. */
   load(id: string): OperationResults['load'] {
-    const row = this.#statements.octets.get(id);
+    const row = this.statements.octets.get(id);
     if (!row) return undefined;
-    const { head, body } = this.#settled.of(row);
+    const { head, body } = this.tables.settled.of(row);
     return { head, body: row['body_in_file'] === 1 ? undefined : body };
   }
 
   show(id: string): QueueItem | undefined {
-    const row = this.#statements.entry.get(id);
+    const row = this.statements.entry.get(id);
     return row && this.#item(row);
   }
 
   list({ state, account = '', search, limit, after = '' }: OperationOf<'list'>): QueuePage {
     const stateNumber = state === undefined ? -1 : stateNumbers[state];
     const pattern = search === undefined ? '%' : escapeLike(search);
-    const end = this.#statements.endOfSlice.get(after, examinedAtOnce - 1);
+    const end = this.statements.endOfSlice.get(after, examinedAtOnce - 1);
     const endId = end ? text(end, 'id') : behindEveryId;
     const items: QueueItem[] = [];
     let recipients = 0;
     const holds = this.#currentHolds();
-    for (const row of this.#statements.list.all(after, stateNumber, pattern, limit, endId, account)) {
+    for (const row of this.statements.list.all(after, stateNumber, pattern, limit, endId, account)) {
       const item = this.#item(row, holds);
       items.push(item);
       recipients += item.recipients.length;
@@ -82,9 +75,9 @@ export class StoredQueue {
       this.#lookedAllAt = performance.now();
       this.#oldest = 0;
     }
-    const row = this.#statements.oldest.get(this.#oldest);
+    const row = this.statements.oldest.get(this.#oldest);
     if (row) this.#oldest = integer(row, 'message');
-    const times = [row, this.#statements.oldestInFlight.get()].flatMap((found) =>
+    const times = [row, this.statements.oldestInFlight.get()].flatMap((found) =>
       found ? integer(found, 'accepted_at') : [],
     );
     return times.length === 0 ? undefined : times.reduce((one, other) => Math.min(one, other));
@@ -93,7 +86,7 @@ export class StoredQueue {
   /** What waits, by line; the lines with the most recipients first. */
   waiting({ limit }: OperationOf<'waiting'>): readonly WaitingLine[] {
     const lines = new Map<string, WaitingLine>();
-    for (const row of [...this.#statements.waiting.all(limit), ...this.#statements.waitingInFlight.all()]) {
+    for (const row of [...this.statements.waiting.all(limit), ...this.statements.waitingInFlight.all()]) {
       const [transport, account] = [text(row, 'lane'), text(row, 'account')];
       const hold = integer(row, 'line') < 0 ? -integer(row, 'line') : integer(row, 'hold');
       const key = integer(row, 'line') < 0 ? `${hold}` : `${transport} ${account}`;
@@ -110,7 +103,7 @@ export class StoredQueue {
     const { recipients: _, ...entry } = this.#messages.entry(row, rows);
     const recipients = rows.map((recipient) => {
       const stored = recipientOf(recipient);
-      const nextAttemptAt = this.#clock.wall(stored.nextAttemptAt);
+      const nextAttemptAt = this.clock.wall(stored.nextAttemptAt);
       if (stored.state !== 'queued' || holds.isEmpty) return { ...stored, nextAttemptAt };
       const line = { transport: text(recipient, 'waits_for'), account: entry.account };
       const hold = holds.ofLine(line) ?? holds.ofRecipient({ id: entry.id, address: stored.address });

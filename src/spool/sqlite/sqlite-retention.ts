@@ -10,45 +10,24 @@ import { MessageGroup } from '../core/message-group.ts';
 import { failedRetentionMilliseconds } from '../lease.ts';
 import type { RemovedFailures, SpoolLimits } from '../spool-limits.ts';
 import { text } from '../stored-rows.ts';
-import type { SqliteThreads } from '../threads/sqlite-threads.ts';
-import type { RunSteps } from './file/sqlite-steps.ts';
-import type { SpoolClock } from './sqlite-clock.ts';
-import type { Ledger } from './sqlite-ledger.ts';
-import type { SpoolTables, StoredMessage, StoredMessages } from './sqlite-messages.ts';
+import { SpoolPart, type SpoolTables } from './spool-part.ts';
+import type { StoredMessage, StoredMessages } from './sqlite-messages.ts';
 import type { OperationFailure, OperationOf } from './sqlite-protocol.ts';
-import type { Statements } from './sqlite-statements.ts';
 
 const pruneEveryMilliseconds = 60 * 60 * 1000;
 /** Messages removed in one transaction at most; the next one removes more. */
 const removedAtOnce = 500;
 
 /** The retention on one database. Every method runs in the caller's transaction. */
-export class Retention {
-  readonly #statements: Statements;
-  readonly #clock: SpoolClock;
-  readonly #ledger: Ledger;
+export class Retention extends SpoolPart {
   readonly #messages: StoredMessages;
-  readonly #steps: RunSteps;
-  readonly #threads: SqliteThreads;
   readonly #limits: SpoolLimits;
   readonly #removed = new Map<string, RemovedFailures>();
   #prunedAt = 0;
 
-  constructor(
-    { statements, clock, ledger }: SpoolTables,
-    parts: {
-      readonly messages: StoredMessages;
-      readonly steps: RunSteps;
-      readonly threads: SqliteThreads;
-      readonly limits: SpoolLimits;
-    },
-  ) {
-    this.#statements = statements;
-    this.#clock = clock;
-    this.#ledger = ledger;
+  constructor(tables: SpoolTables, parts: { readonly messages: StoredMessages; readonly limits: SpoolLimits }) {
+    super(tables);
     this.#messages = parts.messages;
-    this.#steps = parts.steps;
-    this.#threads = parts.threads;
     this.#limits = parts.limits;
   }
 
@@ -66,7 +45,7 @@ export class Retention {
   overQuota({ entry, size }: OperationOf<'add'>): OperationFailure | undefined {
     const { queuedMessages, queuedBytes = Number.POSITIVE_INFINITY } = this.#limits;
     if (queuedMessages === Number.POSITIVE_INFINITY && queuedBytes === Number.POSITIVE_INFINITY) return undefined;
-    const { messages, octets: held } = this.#ledger.of(entry.account);
+    const { messages, octets: held } = this.ledger.of(entry.account);
     if (messages.queued < queuedMessages && held.queued + size <= queuedBytes) return undefined;
     const message = `Account ${entry.account} has ${messages.queued} messages queued with ${held.queued} octets; the limits are ${queuedMessages} and ${queuedBytes}`;
     return { message, code: 'SPOOL_QUOTA', unavailable: 'room' };
@@ -78,9 +57,9 @@ export class Retention {
     let left = removedAtOnce;
     for (const account of this.#messages.grown) {
       for (;;) {
-        const { messages, octets: held } = this.#ledger.of(account);
+        const { messages, octets: held } = this.ledger.of(account);
         if (left === 0 || (messages.failed <= failedMessages && held.failed <= failedBytes)) break;
-        const [oldest] = this.#statements.oldestFailures.all(account, 1);
+        const [oldest] = this.statements.oldestFailures.all(account, 1);
         const size = oldest && this.#forget(oldest);
         if (size === undefined) break;
         left -= 1;
@@ -97,12 +76,12 @@ export class Retention {
 
   /** Removes what is too old, at most `removedAtOnce` messages; if more may remain, the next claim continues. */
   prune(now: number): void {
-    const rows = this.#statements.prunable.all(this.#clock.stored(now) - failedRetentionMilliseconds, removedAtOnce);
+    const rows = this.statements.prunable.all(this.clock.stored(now) - failedRetentionMilliseconds, removedAtOnce);
     for (const row of rows) this.#forget(row);
     // The limits may be lower than before the last start.
-    for (const { account } of this.#ledger.read()) this.#messages.suspect(account);
-    const moreKeys = this.#steps(pruneKeys(now, removedAtOnce));
-    const moreThreads = this.#threads.prune(this.#clock.stored(now), removedAtOnce);
+    for (const { account } of this.ledger.read()) this.#messages.suspect(account);
+    const moreKeys = this.tables.steps(pruneKeys(now, removedAtOnce));
+    const moreThreads = this.tables.threads.prune(this.clock.stored(now), removedAtOnce);
     this.#prunedAt = rows.length === removedAtOnce || moreKeys || moreThreads ? 0 : now;
   }
 
@@ -127,7 +106,7 @@ export class Retention {
     }
     for (const entry of entries) {
       // Postern makes no folders here: this may be `lost+found`, where the bodies have a file system of their own.
-      if (!entry.isFile() || keep.has(entry.name) || this.#statements.entry.get(entry.name)) continue;
+      if (!entry.isFile() || keep.has(entry.name) || this.statements.entry.get(entry.name)) continue;
       unlinkSync(join(bodies, entry.name));
     }
   }

@@ -9,30 +9,16 @@ import { EventFeed } from '../../events/event-feed.ts';
 import { defaultEventLimits, type EventLimits } from '../../events/event-store.ts';
 import type { OutcomeEvent } from '../../events/mail-event.ts';
 import { BodyFiles, bodyError, bodyFileThreshold, bufferOver } from '../body-files.ts';
-import type { Hold, HoldRule } from '../hold.ts';
-import type { UsedKey } from '../idempotency-keys.ts';
 import { boundedAccepted } from '../journal/bounded-rows.ts';
 import type { ContentGauge } from '../journal/content-gauge.ts';
 import { listJournal } from '../journal/listed-journal.ts';
 import { packEvent } from '../packed-event.ts';
-import { type DueReport, type ReportKey, type ReportLimits, unlimitedReports } from '../reports/report.ts';
+import { type DueReport, type ReportLimits, unlimitedReports } from '../reports/report.ts';
 import type { Behind } from '../search/follow-pace.ts';
-import type {
-  ClaimQuery,
-  ClaimTurn,
-  DueMessage,
-  ListQuery,
-  QueueItem,
-  QueuePage,
-  RetryCount,
-  RetryPick,
-  Spool,
-  SpoolEntry,
-  WaitingLine,
-} from '../spool.ts';
+import type { RetryCount, RetryPick, Spool, SpoolEntry } from '../spool.ts';
 import { acceptedEvent } from '../spool-events.ts';
 import { type RemovedFailures, type SpoolLimits, unlimited } from '../spool-limits.ts';
-import { type AccountTally, totalOf } from '../tally.ts';
+import { totalOf } from '../tally.ts';
 import { eventsOver } from './events-over-thread.ts';
 import type { SpoolFault } from './file/sqlite-health.ts';
 import { BODY_IN_FILE, type SpoolWorkerData } from './sqlite-protocol.ts';
@@ -181,17 +167,26 @@ export class SqliteSpool implements Spool {
     }
   }
 
-  turns(query: Parameters<Spool['turns']>[0]): Promise<readonly ClaimTurn[]> {
-    return this.#thread.run({ kind: 'turns', ...query });
-  }
-
-  async postpone(turns: Parameters<Spool['postpone']>[0]): Promise<void> {
-    await this.#thread.run({ kind: 'postpone', turns });
-  }
-
-  claimDue(query: ClaimQuery): Promise<readonly DueMessage[]> {
-    return this.#thread.run({ kind: 'claimDue', ...query });
-  }
+  /** What is handed to the thread as it is. */
+  readonly turns: Spool['turns'] = (query) => this.#thread.run({ kind: 'turns', ...query });
+  readonly postpone: Spool['postpone'] = (turns) => this.#thread.run({ kind: 'postpone', turns });
+  readonly claimDue: Spool['claimDue'] = (query) => this.#thread.run({ kind: 'claimDue', ...query });
+  readonly release: Spool['release'] = (id, recipients) => this.#thread.run({ kind: 'release', id, recipients });
+  readonly addHold: Spool['addHold'] = (rule) => this.#thread.run({ kind: 'addHold', rule });
+  readonly liftHold: Spool['liftHold'] = (rule) => this.#thread.run({ kind: 'liftHold', rule });
+  readonly endReport: Spool['endReport'] = (report, until) => this.#thread.run({ kind: 'endReport', report, until });
+  readonly answered: Spool['answered'] = (account, key, answer) =>
+    this.#thread.run({ kind: 'answered', account, key, answer });
+  readonly list: Spool['list'] = (query) => this.#thread.ask({ kind: 'list', ...query });
+  readonly show: Spool['show'] = (id) => this.#thread.ask({ kind: 'show', id });
+  readonly tallies: Spool['tallies'] = () => this.#thread.ask({ kind: 'tallies' });
+  readonly holds: Spool['holds'] = () => this.#thread.ask({ kind: 'holds' });
+  readonly oldest: Spool['oldest'] = () => this.#thread.ask({ kind: 'oldest' });
+  readonly waiting: Spool['waiting'] = (limit) => this.#thread.ask({ kind: 'waiting', limit });
+  readonly usedKey: Spool['usedKey'] = (account, key) =>
+    this.#thread.ask({ kind: 'usedKey', account, key, now: this.#clock.now() });
+  readonly replacedIds: Spool['replacedIds'] = (account, ids) =>
+    this.#thread.ask({ kind: 'replacedIds', account, ids, now: this.#clock.now() });
 
   async giveTransports({ transportOf, ...query }: Parameters<Spool['giveTransports']>[0]): Promise<number> {
     const { strays, looked } = await this.#thread.run({ kind: 'strays', ...query });
@@ -227,10 +222,6 @@ export class SqliteSpool implements Spool {
     this.events.committed(outcomes);
   }
 
-  async release(id: string, recipients: readonly string[]): Promise<void> {
-    await this.#thread.run({ kind: 'release', id, recipients });
-  }
-
   recover(): Promise<number> {
     const recovery = this.#thread.run({ kind: 'recover', keepBodies: [...this.#writing], now: this.#clock.now() });
     this.#recovering = recovery.then(
@@ -238,14 +229,6 @@ export class SqliteSpool implements Spool {
       () => undefined,
     );
     return recovery;
-  }
-
-  list(query: ListQuery): Promise<QueuePage> {
-    return this.#thread.ask({ kind: 'list', ...query });
-  }
-
-  show(id: string): Promise<QueueItem | undefined> {
-    return this.#thread.ask({ kind: 'show', id });
   }
 
   async retryMany(
@@ -267,49 +250,9 @@ export class SqliteSpool implements Spool {
     return totalOf(await this.tallies()).messages;
   }
 
-  tallies(): Promise<readonly AccountTally[]> {
-    return this.#thread.ask({ kind: 'tallies' });
-  }
-
-  async addHold(rule: HoldRule): Promise<void> {
-    await this.#thread.run({ kind: 'addHold', rule });
-  }
-
-  liftHold(rule: Pick<HoldRule, 'kind' | 'value'>): Promise<boolean> {
-    return this.#thread.run({ kind: 'liftHold', rule });
-  }
-
-  holds(): Promise<readonly Hold[]> {
-    return this.#thread.ask({ kind: 'holds' });
-  }
-
-  oldest(): Promise<number | undefined> {
-    return this.#thread.ask({ kind: 'oldest' });
-  }
-
-  waiting(limit: number): Promise<readonly WaitingLine[]> {
-    return this.#thread.ask({ kind: 'waiting', limit });
-  }
-
-  usedKey(account: string, key: string): Promise<UsedKey | undefined> {
-    return this.#thread.ask({ kind: 'usedKey', account, key, now: this.#clock.now() });
-  }
-
-  async answered(account: string, key: string, answer: string): Promise<void> {
-    await this.#thread.run({ kind: 'answered', account, key, answer });
-  }
-
-  replacedIds(account: string, ids: readonly string[]): Promise<ReadonlyMap<string, string>> {
-    return this.#thread.ask({ kind: 'replacedIds', account, ids, now: this.#clock.now() });
-  }
-
   async reportsDue(query: { readonly now: number; readonly limit: number }): Promise<readonly DueReport[]> {
     const reports = await this.#thread.ask({ kind: 'reportsDue', ...query });
     return reports.map((report) => ({ ...report, head: bufferOver(report.head) }));
-  }
-
-  endReport(report: ReportKey, until?: number): Promise<boolean> {
-    return this.#thread.run({ kind: 'endReport', report, ...(until === undefined ? {} : { until }) });
   }
 
   get unreported(): number {
@@ -341,7 +284,7 @@ export class SqliteSpool implements Spool {
         ...{
           kind: 'packed',
           entry: meta,
-          event: packEvent(event),
+          event: JSON.stringify(event),
           claimUntil,
           headLength: head.length,
           bodyLength,

@@ -4,7 +4,6 @@
 import type { ClockReading } from '../../base/clock.ts';
 import { failureOf, isBusy } from '../../base/database/sqlite-errors.ts';
 import type { DatabaseSync } from '../../base/database/sqlite-file.ts';
-import { migrateSqlite } from '../../base/database/sqlite-file.ts';
 import { defaultEventLimits, type EventLimits } from '../../events/event-store.ts';
 import { addKey, findKey, keepAnswer } from '../core/key-steps.ts';
 import { dueReports, endReport, postponeReport } from '../core/report-steps.ts';
@@ -14,19 +13,14 @@ import { type ReportLimits, unlimitedReports } from '../reports/report.ts';
 import { type Behind, FollowPace } from '../search/follow-pace.ts';
 import { type SpoolLimits, unlimited } from '../spool-limits.ts';
 import { totalOf } from '../tally.ts';
-import { SqliteThreads } from '../threads/sqlite-threads.ts';
 import { EventFollower, followedAtOnce } from './event-follower.ts';
-import { SettledOctets } from './file/settled-octets.ts';
 import type { SpoolLock } from './file/sqlite-lock.ts';
-import { type RunSteps, stepsOn } from './file/sqlite-steps.ts';
-import { MessagesInFlight, spreadAll } from './in-flight.ts';
+import { spreadAll } from './in-flight.ts';
+import { SpoolPart, tablesOf } from './spool-part.ts';
 import { Attempts } from './sqlite-attempts.ts';
 import { RecipientClaims } from './sqlite-claims.ts';
-import { SpoolClock } from './sqlite-clock.ts';
 import { SqliteEvents } from './sqlite-events.ts';
 import { StoredHolds } from './sqlite-holds.ts';
-import { Ledger } from './sqlite-ledger.ts';
-import { Lines } from './sqlite-lines.ts';
 import { StoredMessages } from './sqlite-messages.ts';
 import type {
   OperationOf,
@@ -40,17 +34,11 @@ import type {
 } from './sqlite-protocol.ts';
 import { StoredQueue } from './sqlite-queue.ts';
 import { Retention } from './sqlite-retention.ts';
-import { idempotencyMigrations, spoolMigrations } from './sqlite-schema.ts';
-import { prepareStatements, type Statements } from './sqlite-statements.ts';
 
 /** Slices that are made for a reader who waits for them, at most. */
 const slicesForReader = 8;
 
 const needsLock: ReadonlySet<string> = new Set(['add', 'claimDue', 'turns', 'hold']);
-
-function failure(thrown: unknown): OperationOutcome {
-  return { error: failureOf(thrown) };
-}
 
 /** Has an operation done by the call of its kind. */
 function called<Calls>(
@@ -63,7 +51,7 @@ function called<Calls>(
 }
 
 /** The spool in one database. It owns nothing but its prepared statements; the caller closes database and lock. */
-export class SqliteStore {
+export class SqliteStore extends SpoolPart {
   #now: ClockReading | undefined;
   /** When `#now` was set, by this thread's own clock. */
   #toldAt = 0;
@@ -73,26 +61,16 @@ export class SqliteStore {
   readonly #database: DatabaseSync;
   readonly #lock: SpoolLock;
   readonly #bodies: string;
-  readonly #statements: Statements;
-  readonly #clock: SpoolClock;
-  readonly #ledger: Ledger;
-  readonly #lines: Lines;
-  readonly #inFlight: MessagesInFlight;
-  readonly #settled: SettledOctets;
-  readonly #holds: StoredHolds;
   readonly #events: SqliteEvents;
   readonly #follower: EventFollower;
   readonly #journal: SqliteJournal;
   readonly #hasJournal: boolean;
   readonly #messages: StoredMessages;
-  readonly #claims: RecipientClaims;
-  readonly #attempts: Attempts;
-  readonly #steps: RunSteps;
-  readonly #threads: SqliteThreads;
-  readonly #queue: StoredQueue;
   readonly #retention: Retention;
   readonly #writes: WriteCalls;
   readonly #reads: ReadCalls;
+  /** What is told of each transaction's beginning. */
+  readonly #begins: readonly { begin(): void }[];
 
   /**
    * Brings the tables up to date.
@@ -109,47 +87,36 @@ export class SqliteStore {
     readonly reportLimits?: ReportLimits;
     readonly hasJournal?: boolean;
   }) {
+    super(tablesOf(options.database));
+    const { tables, clock } = this;
     this.#database = options.database;
     this.#lock = options.lock;
     this.#bodies = options.bodies;
-    migrateSqlite(this.#database, spoolMigrations);
-    migrateSqlite(this.#database, idempotencyMigrations);
-    this.#statements = prepareStatements(this.#database);
     this.#events = new SqliteEvents(this.#database);
     this.#journal = new SqliteJournal(this.#database);
     this.#hasJournal = options.hasJournal ?? true;
-    const { eventLimits = defaultEventLimits } = options;
+    const { eventLimits = defaultEventLimits, reportLimits = unlimitedReports, limits = unlimited } = options;
     this.#follower = new EventFollower(this.#database, eventLimits, this.#hasJournal ? this.#journal : undefined);
-    this.#clock = new SpoolClock(this.#database);
-    this.#ledger = new Ledger(this.#database);
-    this.#lines = new Lines(this.#database);
-    this.#settled = new SettledOctets(this.#database);
-    this.#inFlight = new MessagesInFlight(this.#database, { clock: this.#clock, lines: this.#lines });
-    const tables = {
-      ...{ statements: this.#statements, clock: this.#clock, ledger: this.#ledger, lines: this.#lines },
-      ...{ inFlight: this.#inFlight, settled: this.#settled },
-    };
-    this.#holds = new StoredHolds(tables);
-    const messages = new StoredMessages(tables);
+    const [holds, messages] = [new StoredHolds(tables), new StoredMessages(tables)];
     this.#messages = messages;
-    this.#claims = new RecipientClaims(tables, { messages, holds: this.#holds });
-    this.#steps = stepsOn(this.#database);
-    this.#attempts = new Attempts(tables, {
+    const attempts = new Attempts(tables, {
       messages,
-      steps: this.#steps,
-      reports: { times: this.#clock, limits: options.reportLimits ?? unlimitedReports },
+      reports: { times: clock, limits: reportLimits },
       write: (event) => this.#addEvents([packEvent(event)]),
     });
-    this.#threads = new SqliteThreads(this.#database);
-    this.#queue = new StoredQueue(tables, { messages, holds: this.#holds });
-    const { limits = unlimited } = options;
-    this.#retention = new Retention(tables, { messages, steps: this.#steps, threads: this.#threads, limits });
-    this.#writes = this.#writeCalls();
-    this.#reads = this.#readCalls();
+    this.#retention = new Retention(tables, { messages, limits });
+    const claims = new RecipientClaims(tables, { messages, holds });
+    this.#writes = this.#writeCalls({ claims, attempts, holds });
+    this.#reads = this.#readCalls({ queue: new StoredQueue(tables, { messages, holds }), holds });
+    this.#begins = [messages, this.#retention, this.lines, holds, this.inFlight];
   }
 
-  #writeCalls(): WriteCalls {
-    const [claims, attempts, holds] = [this.#claims, this.#attempts, this.#holds];
+  #writeCalls(parts: {
+    readonly claims: RecipientClaims;
+    readonly attempts: Attempts;
+    readonly holds: StoredHolds;
+  }): WriteCalls {
+    const { claims, attempts, holds } = parts;
     return {
       add: (call) => this.#add(call),
       record: (call) => {
@@ -179,28 +146,28 @@ export class SqliteStore {
       recover: (call) => this.#recover(call),
       retryMany: (call) => attempts.retryMany(call),
       drop: (call) => attempts.drop(call),
-      answered: (call) => this.#steps(keepAnswer(call, call.answer)),
-      settle: ({ isAll }) => this.#inFlight.settle(isAll),
+      answered: (call) => this.tables.steps(keepAnswer(call, call.answer)),
+      settle: ({ isAll }) => this.inFlight.settle(isAll),
       hold: () => undefined,
     };
   }
 
-  #readCalls(): ReadCalls {
-    const [queue, events] = [this.#queue, this.#events];
+  #readCalls({ queue, holds }: { readonly queue: StoredQueue; readonly holds: StoredHolds }): ReadCalls {
+    const events = this.#events;
     return {
       load: ({ id }) => queue.load(id),
       list: (call) => queue.list(call),
       show: ({ id }) => queue.show(id),
-      replacedIds: ({ account, ids, now }) => this.#threads.find(account, ids, this.#clock.stored(now)),
-      reportsDue: (call) => this.#steps(dueReports(this.#clock, call)),
-      tallies: () => this.#ledger.read(),
+      replacedIds: ({ account, ids, now }) => this.tables.threads.find(account, ids, this.clock.stored(now)),
+      reportsDue: (call) => this.tables.steps(dueReports(this.clock, call)),
+      tallies: () => this.ledger.read(),
       events: (call) => events.read(call),
       searchEvents: (call) => this.#searchEvents(call),
       newestEvent: () => events.newest(),
       catchUp: () => this.#catchUp(),
       eventNews: ({ after }) => events.news(after),
-      usedKey: (call) => this.#steps(findKey(call, call.now)),
-      holds: () => this.#holds.read(),
+      usedKey: (call) => this.tables.steps(findKey(call, call.now)),
+      holds: () => holds.read(),
       oldest: () => queue.oldest(),
       waiting: (call) => queue.waiting(call),
     };
@@ -215,7 +182,7 @@ export class SqliteStore {
     try {
       this.#now = now;
       this.#toldAt = performance.now();
-      if (now) this.#clock.observe(now);
+      if (now) this.clock.observe(now);
       for (const operation of operations) {
         if (needsLock.has(operation.kind)) this.#lock.hold();
       }
@@ -224,7 +191,7 @@ export class SqliteStore {
       // If the time was spent waiting for another process, each retry would spend it again.
       if (operations.length === 1 || isBusy(thrown)) {
         return {
-          outcomes: operations.map(() => failure(thrown)),
+          outcomes: operations.map(() => ({ error: failureOf(thrown) })),
           orphanedBodies: [],
           removed: [],
           isBusy: isBusy(thrown),
@@ -243,34 +210,30 @@ export class SqliteStore {
   /** Answers one question. */
   read(operation: ReadOperation): OperationOutcome {
     try {
-      this.#clock.hold();
+      this.clock.hold();
       return { value: called(this.#reads, operation) };
     } catch (thrown) {
-      return failure(thrown);
+      return { error: failureOf(thrown) };
     }
   }
 
   #transaction(operations: readonly WriteOperation[]): WriteResult {
-    this.#messages.begin();
-    this.#retention.begin();
-    this.#lines.begin();
-    this.#holds.begin();
-    this.#inFlight.begin();
+    for (const part of this.#begins) part.begin();
     this.#database.exec('BEGIN IMMEDIATE');
     try {
-      this.#clock.hold();
+      this.clock.hold();
       const outcomes = operations.map((operation) => this.#outcome(operation));
       this.#retention.removeSurplus();
-      this.#ledger.write();
-      this.#lines.write();
-      this.#inFlight.mark();
+      this.ledger.write();
+      this.lines.write();
+      this.inFlight.mark();
       this.#database.exec('COMMIT');
       return { outcomes, orphanedBodies: this.#messages.gone, removed: this.#retention.removed, isBusy: false };
     } catch (thrown) {
       // SQLite has already rolled back by itself after a full disk or an I/O error.
       if (this.#database.isTransaction) this.#database.exec('ROLLBACK');
-      this.#ledger.undo();
-      this.#inFlight.undo();
+      this.ledger.undo();
+      this.inFlight.undo();
       throw thrown;
     }
   }
@@ -284,11 +247,11 @@ export class SqliteStore {
     const now = this.#now;
     if (!now) return false;
     return this.#followPace.take(() => {
-      this.#clock.hold();
+      this.clock.hold();
       const wall = now.wall + performance.now() - this.#toldAt;
       const isMore =
-        this.#follower.follow(this.#clock.stored(wall)) ||
-        this.#follower.unsynced(() => this.#settled.settle(wall, this.#inFlight.oldest));
+        this.#follower.follow(this.clock.stored(wall)) ||
+        this.#follower.unsynced(() => this.tables.settled.settle(wall, this.inFlight.oldest));
       this.#unfiled = isMore ? Math.max(0, this.#unfiled - followedAtOnce) : 0;
       return isMore;
     });
@@ -302,12 +265,12 @@ export class SqliteStore {
 
   /** Whether messages are in flight (in-flight.ts). */
   get hasInFlight(): boolean {
-    return this.#inFlight.isAny;
+    return this.inFlight.isAny;
   }
 
   /** Whether messages have been in flight for too long (`settle`). */
   get hasLate(): boolean {
-    return this.#inFlight.isLate;
+    return this.inFlight.isLate;
   }
 
   /** Whether a whole slice of events waits to be filed. */
@@ -317,7 +280,7 @@ export class SqliteStore {
 
   /** Writes a value, to find out whether the database can be written. @throws what SQLite throws */
   probe(now: number): void {
-    this.#statements.probe.run(now);
+    this.statements.probe.run(now);
   }
 
   /** Runs one operation. One refused because of what the store already holds does not undo the others of the batch. */
@@ -329,10 +292,10 @@ export class SqliteStore {
   #add(operation: OperationOf<'add'>): void {
     const { answers } = operation.entry;
     // The report was made by another process, or more is to be reported: this one would be a second or a wrong one.
-    if (answers && !this.#steps(endReport(answers))) throw new Error('What this report tells has changed');
+    if (answers && !this.tables.steps(endReport(answers))) throw new Error('What this report tells has changed');
     this.#messages.add(operation);
-    if (operation.entry.idempotency) this.#steps(addKey(operation.entry));
-    this.#threads.keep(operation.entry, this.#clock.stored(operation.entry.acceptedAt));
+    if (operation.entry.idempotency) this.tables.steps(addKey(operation.entry));
+    this.tables.threads.keep(operation.entry, this.clock.stored(operation.entry.acceptedAt));
     this.#addEvents([operation.event]);
     if (operation.journal && this.#hasJournal) this.#journal.add(operation.journal);
   }
@@ -342,14 +305,14 @@ export class SqliteStore {
   }
 
   #endReport({ report, until }: OperationOf<'endReport'>): boolean {
-    if (until === undefined) return this.#steps(endReport(report));
-    this.#steps(postponeReport(report, this.#clock.stored(until)));
+    if (until === undefined) return this.tables.steps(endReport(report));
+    this.tables.steps(postponeReport(report, this.clock.stored(until)));
     return true;
   }
 
   #addEvents(events: readonly PackedEvent[]): void {
     for (const event of events) {
-      this.#events.add(event, this.#clock.stored(event.at));
+      this.#events.add(event, this.clock.stored(event.at));
       this.#unfiled += 1;
     }
   }
@@ -358,29 +321,29 @@ export class SqliteStore {
     const { since, until } = query;
     return this.#events.search({
       ...query,
-      since: since === undefined ? undefined : this.#clock.stored(since),
-      until: until === undefined ? undefined : this.#clock.stored(until),
+      since: since === undefined ? undefined : this.clock.stored(since),
+      until: until === undefined ? undefined : this.clock.stored(until),
     });
   }
 
   #recover({ keepBodies, now }: OperationOf<'recover'>): number {
-    this.#ledger.write();
+    this.ledger.write();
     // While another process works on the spool, its claims stay, and its unfinished adds have body files without a row.
     this.#lock.whileAlone(() => {
-      if (this.#now) this.#clock.begin(this.#now);
+      if (this.#now) this.clock.begin(this.#now);
       spreadAll(this.#database, true);
       // Somebody has changed the tables: the mark may be wrong, too.
-      if (!this.#ledger.verify()) {
+      if (!this.ledger.verify()) {
         spreadAll(this.#database, false);
-        this.#ledger.verify();
+        this.ledger.verify();
       }
-      this.#inFlight.recovered();
-      this.#statements.releaseAll.run();
-      this.#lines.wakeAll(this.#clock.stored(now));
+      this.inFlight.recovered();
+      this.statements.releaseAll.run();
+      this.lines.wakeAll(this.clock.stored(now));
       this.#retention.removeOrphans(this.#bodies, new Set(keepBodies));
     });
     this.#retention.prune(now);
-    this.#ledger.write();
-    return totalOf(this.#ledger.read()).messages.queued;
+    this.ledger.write();
+    return totalOf(this.ledger.read()).messages.queued;
   }
 }

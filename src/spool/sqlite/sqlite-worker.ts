@@ -252,7 +252,8 @@ function unpack({ operations, octets }: WriteBatch): WriteOperation[] {
     if (operation.kind !== 'packed') return operation;
     const head = take(operation.headLength);
     const body = operation.bodyLength === BODY_IN_FILE ? undefined : take(operation.bodyLength);
-    const { entry, event, claimUntil, size, journal } = operation;
+    const { entry, event: json, claimUntil, size, journal } = operation;
+    const event = { at: entry.acceptedAt, account: entry.account, kind: 'accepted', message: entry.id, json } as const;
     const written = journal && unlistJournal(journal, event, { head, body, take });
     return { kind: 'add', entry, event, claimUntil, size, head, body, journal: written };
   });

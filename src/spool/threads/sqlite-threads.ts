@@ -1,7 +1,7 @@
 // Keeps in the spool's database which Message-ID stands for the client's own. Every method that writes runs in the caller's
 // transaction, which is the one that keeps the message.
 
-import type { DatabaseSync, StatementSync } from '../../base/database/sqlite-file.ts';
+import type { DatabaseSync } from '../../base/database/sqlite-file.ts';
 import { keptClientId, threadKey, threadMilliseconds, threadsOfAccount } from './replaced-ids.ts';
 
 /** The tables, a step of the spool's migrations. */
@@ -23,48 +23,48 @@ export const threadTables = `
 /** Rows that one message removes at most: twice what it adds, so that a surplus becomes less. */
 const removedByAdd = 2;
 
+const oldest = 'SELECT client_id FROM spool_threads WHERE account = ?1';
+
+function prepare(database: DatabaseSync) {
+  return {
+    exists: database.prepare('SELECT 1 FROM spool_threads WHERE account = ? AND client_id = ?'),
+    add: database.prepare('INSERT OR REPLACE INTO spool_threads VALUES (?, ?, ?, ?)'),
+    find: database.prepare(
+      'SELECT message_id FROM spool_threads WHERE account = ? AND client_id = ? AND created_at > ?',
+    ),
+    removeOld: database.prepare(`DELETE FROM spool_threads WHERE account = ?1 AND client_id IN
+      (${oldest} AND created_at <= ?2 ORDER BY created_at LIMIT ?3)`),
+    removeOldest: database.prepare(`DELETE FROM spool_threads WHERE account = ?1 AND client_id IN
+      (${oldest} ORDER BY created_at LIMIT ?2)`),
+    count: database.prepare('SELECT ids FROM spool_thread_counts WHERE account = ?'),
+    change: database.prepare(`INSERT INTO spool_thread_counts VALUES (?1, ?2)
+      ON CONFLICT (account) DO UPDATE SET ids = ids + ?2`),
+    accounts: database.prepare('SELECT account FROM spool_thread_counts WHERE ids > 0'),
+  };
+}
+
 /** The ids of one database. */
 export class SqliteThreads {
   readonly #most: number;
-  readonly #add: StatementSync;
-  readonly #exists: StatementSync;
-  readonly #find: StatementSync;
-  readonly #removeOld: StatementSync;
-  readonly #removeOldest: StatementSync;
-  readonly #count: StatementSync;
-  readonly #change: StatementSync;
-  readonly #accounts: StatementSync;
+  readonly #sql: ReturnType<typeof prepare>;
 
   /** @param database its tables are up to date */
   constructor(database: DatabaseSync, most = threadsOfAccount) {
     this.#most = most;
-    this.#exists = database.prepare('SELECT 1 FROM spool_threads WHERE account = ? AND client_id = ?');
-    this.#add = database.prepare('INSERT OR REPLACE INTO spool_threads VALUES (?, ?, ?, ?)');
-    this.#find = database.prepare(
-      'SELECT message_id FROM spool_threads WHERE account = ? AND client_id = ? AND created_at > ?',
-    );
-    const oldest = 'SELECT client_id FROM spool_threads WHERE account = ?1';
-    this.#removeOld = database.prepare(`DELETE FROM spool_threads WHERE account = ?1 AND client_id IN
-      (${oldest} AND created_at <= ?2 ORDER BY created_at LIMIT ?3)`);
-    this.#removeOldest = database.prepare(`DELETE FROM spool_threads WHERE account = ?1 AND client_id IN
-      (${oldest} ORDER BY created_at LIMIT ?2)`);
-    this.#count = database.prepare('SELECT ids FROM spool_thread_counts WHERE account = ?');
-    this.#change = database.prepare(`INSERT INTO spool_thread_counts VALUES (?1, ?2)
-      ON CONFLICT (account) DO UPDATE SET ids = ids + ?2`);
-    this.#accounts = database.prepare('SELECT account FROM spool_thread_counts WHERE ids > 0');
+    this.#sql = prepare(database);
   }
 
   /** Keeps an id; one that the client has used before stands for the newer message from now on. @param storedAt stored time */
   add(account: string, clientId: string, { messageId, storedAt }: { messageId: string; storedAt: number }): void {
     const key = threadKey(clientId);
-    const isNew = this.#exists.get(account, key) === undefined;
-    this.#add.run(account, key, messageId, storedAt);
-    if (isNew) this.#change.run(account, 1);
+    const isNew = this.#sql.exists.get(account, key) === undefined;
+    this.#sql.add.run(account, key, messageId, storedAt);
+    if (isNew) this.#sql.change.run(account, 1);
     this.#prune(account, storedAt, removedByAdd);
-    const surplus = Number(this.#count.get(account)?.['ids'] ?? 0) - this.#most;
+    const surplus = Number(this.#sql.count.get(account)?.['ids'] ?? 0) - this.#most;
     if (surplus <= 0) return;
-    const removed = Number(this.#removeOldest.run(account, Math.min(surplus, removedByAdd)).changes);
-    this.#change.run(account, -removed);
+    const removed = Number(this.#sql.removeOldest.run(account, Math.min(surplus, removedByAdd)).changes);
+    this.#sql.change.run(account, -removed);
   }
 
   /** Keeps the id of a message's client, where its thread is to be repaired. @param storedAt stored time */
@@ -77,7 +77,9 @@ export class SqliteThreads {
   find(account: string, clientIds: readonly string[], storedNow: number): ReadonlyMap<string, string> {
     const found = new Map<string, string>();
     for (const clientId of clientIds) {
-      const messageId = this.#find.get(account, threadKey(clientId), storedNow - threadMilliseconds)?.['message_id'];
+      const messageId = this.#sql.find.get(account, threadKey(clientId), storedNow - threadMilliseconds)?.[
+        'message_id'
+      ];
       if (typeof messageId === 'string') found.set(clientId, messageId);
     }
     return found;
@@ -86,15 +88,15 @@ export class SqliteThreads {
   /** Removes ids that are too old, at most `limit` of each account. @returns true where more may be left */
   prune(storedNow: number, limit: number): boolean {
     let isMore = false;
-    for (const { account } of this.#accounts.all()) {
+    for (const { account } of this.#sql.accounts.all()) {
       if (this.#prune(String(account), storedNow, limit) === limit) isMore = true;
     }
     return isMore;
   }
 
   #prune(account: string, storedNow: number, limit: number): number {
-    const removed = Number(this.#removeOld.run(account, storedNow - threadMilliseconds, limit).changes);
-    if (removed > 0) this.#change.run(account, -removed);
+    const removed = Number(this.#sql.removeOld.run(account, storedNow - threadMilliseconds, limit).changes);
+    if (removed > 0) this.#sql.change.run(account, -removed);
     return removed;
   }
 }

@@ -13,7 +13,6 @@ import {
   type ClaimQuery,
   type ClaimTurn,
   type DueMessage,
-  distinctRecipients,
   type ListQuery,
   type QueueItem,
   type QueuePage,
@@ -24,6 +23,7 @@ import {
   type WaitingLine,
 } from '../../../src/spool/spool.ts';
 import { acceptedEvent, droppedEvent, requeuedEvent } from '../../../src/spool/spool-events.ts';
+import { distinctRecipients } from '../../../src/spool/stored-rows.ts';
 import { type AccountTally, totalOf } from '../../../src/spool/tally.ts';
 import { matchesSearch } from './matches-search.ts';
 import { claimed } from './memory-claims.ts';
