@@ -7,9 +7,9 @@ import { noteReports, type ReportTables } from '../core/report-steps.ts';
 import type { RetryCount } from '../spool.ts';
 import { droppedEvent, requeuedEvent } from '../spool-events.ts';
 import { storedHead } from './file/settled-octets.ts';
-import { SpoolPart, type SpoolTables } from './spool-part.ts';
 import type { StoredMessage, StoredMessages } from './sqlite-messages.ts';
 import type { OperationOf } from './sqlite-protocol.ts';
+import { SpoolPart, type SpoolTables } from './sqlite-tables.ts';
 
 /** The attempts on one database; the methods of the same names in `Spool` say what each method does. */
 export class Attempts extends SpoolPart {

@@ -3,11 +3,11 @@
 import type { Row } from '../../base/database/database.ts';
 import type { ClaimTurn, DueMessage } from '../spool.ts';
 import { integer, text } from '../stored-rows.ts';
-import { SpoolPart, type SpoolTables } from './spool-part.ts';
 import type { StoredHolds } from './sqlite-holds.ts';
 import type { Line } from './sqlite-lines.ts';
 import type { StoredMessages } from './sqlite-messages.ts';
 import type { OperationOf, OperationResults, Stray } from './sqlite-protocol.ts';
+import { SpoolPart, type SpoolTables } from './sqlite-tables.ts';
 
 /** Rows that one claim looks at, at most, so that messages with very many recipients do not delay the others. */
 const mostDueRows = 10_000;

@@ -4,7 +4,7 @@
 
 import { type Hold, type HoldRule, Holds, isHoldKind, mostHolds } from '../hold.ts';
 import { integer, text } from '../stored-rows.ts';
-import { SpoolPart } from './spool-part.ts';
+import { SpoolPart } from './sqlite-tables.ts';
 
 /** Rows that one call gives back to their lines, at most. */
 const liftedAtOnce = 1000;

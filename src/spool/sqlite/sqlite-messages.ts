@@ -13,8 +13,8 @@ import { type EntryMeta, entryOf, integer, stateNumbers, stateOf, text } from '.
 import { emptyTally, tallyOf } from '../tally.ts';
 import { inBlock } from './file/settled-octets.ts';
 import { envelopeOf, envelopeRows, leastClaimMs, readEnvelope } from './in-flight.ts';
-import { SpoolPart } from './spool-part.ts';
 import type { OperationOf } from './sqlite-protocol.ts';
+import { SpoolPart } from './sqlite-tables.ts';
 
 /** A recipient as it was read here. */
 interface StoredRecipient extends GroupRecipient {

@@ -4,10 +4,10 @@ import type { Row } from '../../base/database/database.ts';
 import type { Holds } from '../hold.ts';
 import type { QueueItem, QueuePage, WaitingLine } from '../spool.ts';
 import { integer, recipientOf, stateNumbers, text } from '../stored-rows.ts';
-import { SpoolPart, type SpoolTables } from './spool-part.ts';
 import type { StoredHolds } from './sqlite-holds.ts';
 import type { StoredMessages } from './sqlite-messages.ts';
 import type { OperationOf, OperationResults } from './sqlite-protocol.ts';
+import { SpoolPart, type SpoolTables } from './sqlite-tables.ts';
 
 /** Messages that are examined for one page of a list. */
 const examinedAtOnce = 2000;

@@ -10,9 +10,9 @@ import { MessageGroup } from '../core/message-group.ts';
 import { failedRetentionMilliseconds } from '../lease.ts';
 import type { RemovedFailures, SpoolLimits } from '../spool-limits.ts';
 import { text } from '../stored-rows.ts';
-import { SpoolPart, type SpoolTables } from './spool-part.ts';
 import type { StoredMessage, StoredMessages } from './sqlite-messages.ts';
 import type { OperationFailure, OperationOf } from './sqlite-protocol.ts';
+import { SpoolPart, type SpoolTables } from './sqlite-tables.ts';
 
 const pruneEveryMilliseconds = 60 * 60 * 1000;
 /** Messages removed in one transaction at most; the next one removes more. */

@@ -16,7 +16,6 @@ import { totalOf } from '../tally.ts';
 import { EventFollower, followedAtOnce } from './event-follower.ts';
 import type { SpoolLock } from './file/sqlite-lock.ts';
 import { spreadAll } from './in-flight.ts';
-import { SpoolPart, tablesOf } from './spool-part.ts';
 import { Attempts } from './sqlite-attempts.ts';
 import { RecipientClaims } from './sqlite-claims.ts';
 import { SqliteEvents } from './sqlite-events.ts';
@@ -34,6 +33,7 @@ import type {
 } from './sqlite-protocol.ts';
 import { StoredQueue } from './sqlite-queue.ts';
 import { Retention } from './sqlite-retention.ts';
+import { SpoolPart, tablesOf } from './sqlite-tables.ts';
 
 /** Slices that are made for a reader who waits for them, at most. */
 const slicesForReader = 8;

@@ -39,7 +39,7 @@ export const mail = [
     ['answer = ?3 WHERE account = ?1 AND', 'answer = ?3 WHERE ?1 IS NOT NULL AND'],
     ['WHERE (account, key) IN\n  (SELECT account, key', 'WHERE key IN\n  (SELECT key'],
   ]),
-  ...of('spool/sqlite/sqlite-statements.ts', sqlite, [
+  ...of('spool/sqlite/sqlite-tables.ts', sqlite, [
     ['WHERE f.account = ? ORDER BY', 'WHERE ? IS NOT NULL ORDER BY', ['test/spool/sqlite/sqlite-store.test.ts']],
     ["(?6 = '' OR account = ?6)", '?6 IS NOT NULL'],
   ]),

@@ -1,9 +1,16 @@
-// The spool's SQL, prepared once for each connection. `state` is 0 queued, 1 delivered, 2 failed.
+// The spool's tables on one connection: its SQL, prepared once, and what everything shares that works on the tables. `state` is 0
+// queued, 1 delivered, 2 failed.
 
-import type { DatabaseSync } from '../../base/database/sqlite-file.ts';
+import { type DatabaseSync, migrateSqlite } from '../../base/database/sqlite-file.ts';
 import { entryColumns } from '../stored-rows.ts';
-import { octetColumns } from './file/settled-octets.ts';
-import { inFlightRows } from './in-flight.ts';
+import { SqliteThreads } from '../threads/sqlite-threads.ts';
+import { octetColumns, SettledOctets } from './file/settled-octets.ts';
+import { stepsOn } from './file/sqlite-steps.ts';
+import { inFlightRows, MessagesInFlight } from './in-flight.ts';
+import { SpoolClock } from './sqlite-clock.ts';
+import { Ledger } from './sqlite-ledger.ts';
+import { Lines } from './sqlite-lines.ts';
+import { idempotencyMigrations, spoolMigrations } from './sqlite-schema.ts';
 
 const change = `UPDATE spool_recipients SET state = ?3, attempts = ?4, next_attempt_at = ?5, claimed_until = ?6, ended_at = ?7,
   line = ?8`;
@@ -95,5 +102,36 @@ export function prepareStatements(database: DatabaseSync) {
   };
 }
 
-/** Every statement of the spool, ready to run. */
-export type Statements = ReturnType<typeof prepareStatements>;
+/** Brings the tables of a database up to date, all but those of events and the journal. */
+export function tablesOf(database: DatabaseSync) {
+  migrateSqlite(database, spoolMigrations);
+  migrateSqlite(database, idempotencyMigrations);
+  const [clock, lines] = [new SpoolClock(database), new Lines(database)];
+  return {
+    ...{ statements: prepareStatements(database), clock, lines, ledger: new Ledger(database) },
+    ...{ inFlight: new MessagesInFlight(database, { clock, lines }), settled: new SettledOctets(database) },
+    ...{ threads: new SqliteThreads(database), steps: stepsOn(database) },
+  };
+}
+
+/** What is shared. */
+export type SpoolTables = ReturnType<typeof tablesOf>;
+
+/** A part of the store that works on the tables of one database. */
+export abstract class SpoolPart {
+  protected readonly statements: SpoolTables['statements'];
+  protected readonly clock: SpoolTables['clock'];
+  protected readonly ledger: SpoolTables['ledger'];
+  protected readonly lines: SpoolTables['lines'];
+  protected readonly inFlight: SpoolTables['inFlight'];
+  protected readonly tables: SpoolTables;
+
+  constructor(tables: SpoolTables) {
+    this.tables = tables;
+    this.statements = tables.statements;
+    this.clock = tables.clock;
+    this.ledger = tables.ledger;
+    this.lines = tables.lines;
+    this.inFlight = tables.inFlight;
+  }
+}
