@@ -12,8 +12,7 @@ import { errorMessage } from '../base/errors.ts';
 import { uuidv7 } from '../base/ids.ts';
 import { ensurePartitions } from '../spool/postgres/events/ensure-partitions.ts';
 import { DatabaseClock } from '../spool/postgres/server/database-clock.ts';
-import { copyOctets } from './copy-octets.ts';
-import { copyRows } from './copy-rows.ts';
+import { type Copying, copyOctets, copyRows } from './copy-table.ts';
 import { type Damaged, findDamagedEntries, findDamagedMessages, noDamage } from './damaged-rows.ts';
 import {
   derivedTables,
@@ -23,9 +22,7 @@ import {
   movedCounters,
   movedTables,
 } from './moved-tables.ts';
-import { sumQuestion } from './row-sum.ts';
 import { SourceFile } from './source-file.ts';
-import type { Copying, SentTable } from './table-writer.ts';
 import { EndUnknown, TargetDatabase } from './target-database.ts';
 
 /** How far the move is: rows and octets that were copied, of so many rows. */
@@ -192,42 +189,37 @@ class Move {
     const messages = this.#source.number('SELECT count(*) FROM spool_messages');
     for (const { name } of movedTables) this.#all += this.#source.number(`SELECT count(*) FROM "${name}"`);
     this.#all += messages;
-    const sent = new Map<string, SentTable>();
     const until = this.#clock.now();
     await ensurePartitions((sql, values) => this.#target.query(sql, values), {
       ...{ since: this.#source.number('SELECT coalesce(min(at), 9e15) FROM journal'), until },
       lastEvent: this.#source.number(lastNumber('mail_events')),
     });
+    const sent = [];
     for (const table of movedTables) {
       this.#tell(`Copying ${table.name}`);
-      sent.set(table.name, await copyRows(table, copying));
+      sent.push(await copyRows(table, copying));
     }
     const copied = await copyOctets(copying, this.#request.bodiesFolder);
-    sent.set('spool_octets', copied);
+    const { octets } = copied;
+    sent.push(copied);
     this.#tell('Counting what was written');
     for (const change of derivedTables) await this.#target.query(change, [], { isLong: true });
     for (const counter of movedCounters) await this.#moveCounter(counter);
-    await this.#verify(sent, copied.octets);
-    return { rows: new Map([...sent].map(([name, { sum }]) => [name, sum.rows])), octets: copied.octets };
+    for (const table of sent) {
+      this.#tell(`Checking ${table.name}`);
+      await table.verify(this.#target);
+    }
+    const sizes = 'SELECT coalesce(sum(size), 0) AS octets FROM spool_messages';
+    const [row] = await this.#target.query(sizes, [], { isLong: true });
+    const kept = Number(row?.['octets']);
+    if (kept !== octets) throw new Error(`The target has messages of ${kept} octets, and ${octets} were sent`);
+    return { rows: new Map(sent.map(({ name, rows }) => [name, rows])), octets };
   }
 
   async #moveCounter({ name, select, change }: MovedCounter): Promise<void> {
     const [row] = await this.#target.query(change, [this.#source.number(select)]);
     if (row?.['value'] === null || row?.['value'] === undefined)
       throw new Error(`The target's ${name} has no number that goes on`);
-  }
-
-  /** Counts in the target what was sent and adds it up, and compares the queue with the source. */
-  async #verify(sent: ReadonlyMap<string, SentTable>, octets: number): Promise<void> {
-    for (const [table, { columns, sum }] of sent) {
-      this.#tell(`Checking ${table}`);
-      const [row] = await this.#target.query(sumQuestion(table, columns), [], { isLong: true });
-      sum.compare(table, row);
-    }
-    const sizes = 'SELECT coalesce(sum(size), 0) AS octets FROM spool_messages';
-    const [row] = await this.#target.query(sizes, [], { isLong: true });
-    const kept = Number(row?.['octets']);
-    if (kept !== octets) throw new Error(`The target has messages of ${kept} octets, and ${octets} were sent`);
   }
 
   /** Has the target keep everything, and the source marked as moved. */

@@ -1,6 +1,7 @@
 // How every table of SQLite comes to PostgreSQL. Whoever adds a table says here what becomes of it; a test and the move itself
 // refuse a table that is not named.
 
+import type { Migrations } from '../base/database/database.ts';
 import { searchColumns } from '../spool/journal/postgres-journal.ts';
 
 /** A table of the target, and where its rows come from. */
@@ -181,3 +182,9 @@ export const movedCounters: readonly MovedCounter[] = [
 
 /** Tables of the target that have rows before anything was written to it. */
 export const tablesWithFirstRows: ReadonlySet<string> = new Set(['migrations', 'proxy_revision', 'spool_state']);
+
+/** The table in PostgreSQL that names the moves which came to it: a row is kept in the transaction that keeps everything else. */
+export const moveMigrations: Migrations = {
+  owner: 'move',
+  steps: ['CREATE TABLE moved_here (id TEXT NOT NULL PRIMARY KEY, at INTEGER NOT NULL) STRICT'],
+};

@@ -20,10 +20,13 @@ const patienceMs = 2000;
 /** A value of a row as it is handed on; whole numbers beyond 2^53 stay exact. */
 export type SourceValue = null | number | bigint | string | Uint8Array;
 
+/** A row by the order of its columns. */
+export type SourceRow = readonly SourceValue[];
+
 /** The columns of a question and its rows, one after another. */
-export interface SourceRows {
+interface SourceRows {
   readonly columns: readonly string[];
-  readonly rows: Iterable<readonly SourceValue[]>;
+  readonly rows: Iterable<SourceRow>;
 }
 
 /** An open source. */
@@ -108,7 +111,7 @@ export class SourceFile {
     statement.setReturnArrays(true);
     const columns = statement.columns().map(({ name }) => name);
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a row is an array, as was asked for above
-    const rows = statement.iterate(named) as unknown as Iterable<readonly SourceValue[]>;
+    const rows = statement.iterate(named) as unknown as Iterable<SourceRow>;
     return { columns, rows: readable(rows, `"${this.file}" is damaged: ${table} cannot be read`) };
   }
 
@@ -130,7 +133,7 @@ export class SourceFile {
 }
 
 /** Hands rows on. @throws Error that says behind which row they cannot be read */
-function* readable(rows: SourceRows['rows'], words: string): Generator<readonly SourceValue[]> {
+function* readable(rows: SourceRows['rows'], words: string): Generator<SourceRow> {
   let read = 0;
   try {
     for (const row of rows) {

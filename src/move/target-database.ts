@@ -7,9 +7,7 @@ import { openPostgres } from '../base/database/postgres-database.ts';
 import { storeError } from '../base/database/postgres-errors.ts';
 import { singleClient } from '../base/database/postgres-pool.ts';
 import { errorMessage } from '../base/errors.ts';
-import { moveMigrations } from './move-here.ts';
-import { tablesWithFirstRows } from './moved-tables.ts';
-import { foreignTables } from './target-tables.ts';
+import { moveMigrations, tablesWithFirstRows } from './moved-tables.ts';
 
 /** How long a statement may take, in milliseconds: one that writes some rows, and one that counts all of them. */
 const writeMs = 60_000;
@@ -19,18 +17,29 @@ const lockMs = 5000;
 /** How long the server keeps a transaction open whose client has gone without a word, in milliseconds. */
 const idleMs = 120_000;
 
-/** A value of a statement; a list is an array of PostgreSQL. */
-export type TargetValue =
-  | null
-  | number
-  | bigint
-  | string
-  | Uint8Array
-  | readonly (null | number | bigint | string | Uint8Array)[];
-
 /** The connection was lost before the answer to COMMIT came: the target may have kept everything, or nothing. */
 export class EndUnknown extends Error {
   override readonly name = 'EndUnknown';
+}
+
+// Partitions stand behind their table, and tables of extensions behind their extension. `migrations` is a name that many give: one of
+// another form is another program's.
+const tablesQuestion = `SELECT relname AS name, relname <> 'migrations' OR 2 = (SELECT count(*) FROM pg_attribute a
+      WHERE a.attrelid = c.oid AND a.attname IN ('owner', 'version') AND NOT a.attisdropped) AS is_own
+  FROM pg_class c WHERE relnamespace = to_regnamespace(current_schema()) AND relkind IN ('r', 'p') AND NOT relispartition
+    AND NOT EXISTS (SELECT 1 FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e')
+  ORDER BY relname`;
+
+const lockedQuestion = `SELECT relname AS name FROM pg_class
+  WHERE relnamespace = to_regnamespace(current_schema()) AND relkind IN ('r', 'p') ORDER BY relname`;
+
+/** The tables that migrations make, by name. */
+function madeBy(migrations: readonly Migrations[]): ReadonlySet<string> {
+  const steps = migrations.flatMap(({ steps: own, postgres = own }) => postgres);
+  const names = steps.flatMap((step) =>
+    [...step.matchAll(/\bCREATE TABLE (?:IF NOT EXISTS )?"?(\w+)/g)].map(([, name]) => name ?? ''),
+  );
+  return new Set(['migrations', ...names]);
 }
 
 /** A connection to the target. */
@@ -96,7 +105,10 @@ export class TargetDatabase {
   }
 
   async #refuseForeign(migrations: readonly Migrations[]): Promise<void> {
-    const foreign = await foreignTables((sql) => this.query(sql), [...migrations, moveMigrations]);
+    const made = madeBy([...migrations, moveMigrations]);
+    const foreign = (await this.query(tablesQuestion))
+      .filter(({ name, is_own: isOwn }) => !made.has(String(name)) || isOwn === false)
+      .map((row) => String(row['name']));
     if (foreign.length === 0) return;
     const shown = foreign.slice(0, 5).join(', ');
     throw new Error(
@@ -105,7 +117,11 @@ export class TargetDatabase {
   }
 
   /** Runs a statement. @throws Unavailable where the server is away or busy; Error where the statement is at fault */
-  async query(sql: string, values: readonly TargetValue[] = [], { isLong = false } = {}): Promise<readonly Row[]> {
+  async query(
+    sql: string,
+    values: readonly (number | string)[] = [],
+    { isLong = false } = {},
+  ): Promise<readonly Row[]> {
     try {
       const config = { text: sql, values: [...values], ...(isLong ? { query_timeout: countMs } : {}) };
       return (await this.#client.query<Row>(config)).rows;
@@ -126,7 +142,7 @@ export class TargetDatabase {
    */
   async begin(): Promise<void> {
     await this.query('BEGIN');
-    const tables = await this.#tables();
+    const tables = (await this.query(lockedQuestion)).map((row) => String(row['name']));
     await this.query(`LOCK TABLE ${tables.map((name) => `"${name}"`).join(', ')} IN EXCLUSIVE MODE`);
     const taken: string[] = [];
     for (const name of tables.filter((table) => !tablesWithFirstRows.has(table))) {
@@ -196,13 +212,5 @@ export class TargetDatabase {
   /** Closes the connection; a transaction that is open is undone. */
   async close(): Promise<void> {
     await this.#client.end().catch(() => undefined);
-  }
-
-  async #tables(): Promise<readonly string[]> {
-    const rows = await this.query(
-      `SELECT relname AS name FROM pg_class WHERE relnamespace = to_regnamespace(current_schema()) AND relkind IN ('r', 'p')
-       ORDER BY relname`,
-    );
-    return rows.map((row) => String(row['name']));
   }
 }

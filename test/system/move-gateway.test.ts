@@ -7,7 +7,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { openPostgres } from '../../src/base/database/postgres-database.ts';
 import { moveData } from '../../src/move/move-data.ts';
-import { moveMigrations } from '../../src/move/move-here.ts';
+import { moveMigrations } from '../../src/move/moved-tables.ts';
 import { PostgresSpool } from '../../src/spool/postgres/postgres-spool.ts';
 import { tableMigrations } from '../../src/wiring/table-versions.ts';
 import { deviceConfiguration } from '../support/device-config.ts';

@@ -5,7 +5,7 @@ import type { Config } from '../../config.ts';
 import { type DatabaseReport, shownOctets } from '../../inspect/database-report.ts';
 import { inspectPostgres } from '../../inspect/inspect-postgres.ts';
 import { inspectSqlite } from '../../inspect/inspect-sqlite.ts';
-import { moveMigrations } from '../../move/move-here.ts';
+import { moveMigrations } from '../../move/moved-tables.ts';
 import { tableMigrations, tableVersions } from '../../wiring/table-versions.ts';
 import { isoTime } from '../command/choose-account.ts';
 import { columns, defineCommand, defineGroup, table } from '../command/command.ts';
