@@ -48,7 +48,7 @@ function* made(): Generator<BenchRow> {
     };
     const row = {
       ...{ id: uuidv7(time), at: time, account: ['dev', 'shop', 'mail'][at % 3] ?? '' },
-      ...{ outcome: isRefused ? 6 : 2, waiting: 0, facts: JSON.stringify(facts), more: '{}' },
+      ...{ outcome: isRefused ? 6 : 2, waiting: 0, octets: 0, facts: JSON.stringify(facts), more: '{}' },
     };
     yield { row, facts };
   }

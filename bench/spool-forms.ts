@@ -91,10 +91,10 @@ function today(folder: string): Form {
       const operations: WriteOperation[] = added.map(({ entry }) => {
         const { head: _, body: __, received: ___, journal, ...meta } = entry;
         const event = acceptedEvent(entry);
-        const { row, isSameBody } = acceptedRow(event, journal ?? details, entry.body);
+        const { row, isSameBody } = acceptedRow(event, { details: journal ?? details, sent: entry });
         const none = { receivedHead: undefined, receivedBody: undefined, sentHead: undefined, sentBody: undefined };
         const size = head.length + body.length;
-        const written = { row, isSameBody, ...none };
+        const written = { row: { ...row, octets: 0 }, isSameBody, ...none };
         return {
           kind: 'add',
           entry: meta,

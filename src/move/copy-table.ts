@@ -51,7 +51,7 @@ function textOf(value: SourceValue, type: string | undefined): string {
 }
 
 /** What was sent to a table. */
-export class SentTable {
+class SentTable {
   readonly name: string;
   readonly #columns: readonly Column[];
   rows = 0;

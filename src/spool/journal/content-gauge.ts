@@ -4,9 +4,6 @@
 /** The least octets that may be written before what is too much is removed. */
 const leastAhead = 1_048_576;
 
-/** Why a row lacks the content that the configuration asks for. */
-export const noRoom = 'more content came than journal.maxOctets lets be kept, faster than the oldest is removed';
-
 /** The content of one journal, as one process sees it. */
 export class ContentGauge {
   readonly #most: number;

@@ -2,8 +2,7 @@
 
 import { outcomeNumbers } from '../../journal/journal-row.ts';
 import type { PackedEvent } from '../packed-event.ts';
-import type { PackedJournal } from './pack-journal.ts';
-import type { WrittenJournal } from './sqlite-journal.ts';
+import type { WrittenJournal } from './pack-journal.ts';
 
 /**
  * The journal's row of an accepted message, without what its event tells as well. It is a list, because the names of members
@@ -14,6 +13,8 @@ export type ListedJournal = readonly [
   more: string,
   /** Recipients without an outcome for good. */
   waiting: number,
+  /** All that are kept. */
+  octets: number,
   /** Octets of what came; -1: not kept. */
   receivedHead: number,
   receivedBody: number,
@@ -27,10 +28,10 @@ export type ListedJournal = readonly [
  * Makes the list of a row. What is kept of the message that came is sent beside it.
  * @param apart octets of the body that leaves, where it is sent beside the row because the message's own is a file
  */
-export function listJournal({ row, receivedHead, receivedBody, ...packed }: PackedJournal, apart = 0): ListedJournal {
-  const { isSameBody, keepsSentHead, keepsSentBody } = packed;
-  const octets = [receivedHead?.length ?? -1, receivedBody?.length ?? -1] as const;
-  return [row.facts, row.more, row.waiting, ...octets, isSameBody, keepsSentHead, keepsSentBody ? apart : -1];
+export function listJournal({ row, isSameBody, ...kept }: WrittenJournal, apart = 0): ListedJournal {
+  const came = [kept.receivedHead?.length ?? -1, kept.receivedBody?.length ?? -1] as const;
+  const leaves = [kept.sentHead !== undefined, kept.sentBody === undefined ? -1 : apart] as const;
+  return [row.facts, row.more, row.waiting, row.octets, ...came, isSameBody, ...leaves];
 }
 
 /**
@@ -39,7 +40,7 @@ export function listJournal({ row, receivedHead, receivedBody, ...packed }: Pack
  * @param octets.take gives the next octets of what came
  */
 export function unlistJournal(
-  [facts, more, waiting, received, receivedBody, isSameBody, keepsSentHead, sentBody]: ListedJournal,
+  [facts, more, waiting, all, received, receivedBody, isSameBody, keepsSentHead, sentBody]: ListedJournal,
   { message, account, at }: PackedEvent,
   octets: {
     readonly head: Uint8Array;
@@ -48,7 +49,7 @@ export function unlistJournal(
   },
 ): WrittenJournal {
   return {
-    row: { id: message ?? '', at, account, outcome: outcomeNumbers.accepted, waiting, facts, more },
+    row: { id: message ?? '', at, account, outcome: outcomeNumbers.accepted, waiting, octets: all, facts, more },
     isSameBody,
     receivedHead: received >= 0 ? octets.take(received) : undefined,
     receivedBody: receivedBody >= 0 ? octets.take(receivedBody) : undefined,

@@ -9,7 +9,7 @@ import {
   firstAddresses,
   type RefusedEvent,
 } from '../../events/mail-event.ts';
-import type { JournalDetails } from '../../journal/journal-details.ts';
+import { type JournalDetails, withoutContent } from '../../journal/journal-details.ts';
 import {
   type JournalFacts,
   type JournalMore,
@@ -17,6 +17,7 @@ import {
   journalBounds,
   outcomeNumbers,
 } from '../../journal/journal-row.ts';
+import type { ContentGauge } from './content-gauge.ts';
 
 /** A row as stores write it. */
 export interface JournalRow {
@@ -29,24 +30,41 @@ export interface JournalRow {
   readonly outcome: number;
   /** Recipients without an outcome for good. */
   readonly waiting: number;
+  /** Those that are kept of the message. */
+  readonly octets: number;
   /** `JournalFacts` and `JournalMore` as JSON. */
   readonly facts: string;
   readonly more: string;
 }
 
-/** A row with the octets that are kept of what came; those of what leaves are at hand where it is written. */
-export interface PackedJournal {
-  readonly row: JournalRow;
-  readonly receivedHead: Buffer | undefined;
-  readonly receivedBody: Buffer | undefined;
+/** What is kept of a message itself. */
+interface KeptOctets {
+  readonly receivedHead: Uint8Array | undefined;
+  readonly receivedBody: Uint8Array | undefined;
   /** The body that leaves is the one that came, octet by octet, and is kept once. */
   readonly isSameBody: boolean;
-  /** Keep the head and the body that leave. */
-  readonly keepsSentHead: boolean;
-  readonly keepsSentBody: boolean;
+  readonly sentHead: Uint8Array | undefined;
+  readonly sentBody: Uint8Array | undefined;
 }
 
-const noOctets = { receivedHead: undefined, receivedBody: undefined, isSameBody: false } as const;
+/** A row with what is kept of its message. */
+export interface WrittenJournal extends KeptOctets {
+  readonly row: JournalRow;
+}
+
+/** The head and the body that leave. */
+interface Sent {
+  readonly head: Buffer;
+  readonly body: Buffer;
+}
+
+/** Why a row lacks the content that the configuration asks for. */
+const noRoom = 'more content came than journal.maxOctets lets be kept, faster than the oldest is removed';
+
+const noOctets = {
+  ...{ receivedHead: undefined, receivedBody: undefined, isSameBody: false },
+  ...{ sentHead: undefined, sentBody: undefined },
+} as const;
 
 function namesOf({ fields, content }: JournalDetails): string {
   let names = '';
@@ -97,20 +115,31 @@ function headOf({ fields }: JournalDetails): Buffer {
   return Buffer.concat([...parts, Buffer.from('\r\n')]);
 }
 
-/** The octets that came, as much as is kept of them. */
-function octetsOf(
-  details: JournalDetails | undefined,
-  sent: Buffer | undefined,
-): Pick<PackedJournal, 'receivedHead' | 'receivedBody' | 'isSameBody'> {
+/** The octets of a message, as much as is kept of them. */
+function octetsOf(details: JournalDetails | undefined, sent: Sent | undefined): KeptOctets {
   if (!details || details.content === 'none' || details.lacking !== undefined) return noOctets;
-  if (details.fields.length === 0) return noOctets;
-  const { octets, body } = details;
-  if (!octets || !body) return { ...noOctets, receivedHead: headOf(details) };
+  const { octets, body, content, fields, maxBodyOctets } = details;
+  const keepsSent = content === 'full' && sent !== undefined && sent.body.length <= maxBodyOctets;
+  const leaves = { sentHead: sent?.head, sentBody: keepsSent ? sent.body : undefined };
+  if (fields.length === 0) return { ...noOctets, ...leaves };
+  if (!octets || !body) return { ...noOctets, ...leaves, receivedHead: headOf(details) };
   const receivedHead = octets.subarray(0, octets.length - body.length);
-  if (details.content === 'headers' || (details.largeBody ?? body.length) > details.maxBodyOctets)
-    return { receivedHead, receivedBody: undefined, isSameBody: false };
-  const isSameBody = sent !== undefined && sent.length === body.length && sent.equals(body);
-  return { receivedHead, receivedBody: isSameBody ? undefined : body, isSameBody };
+  if (content === 'headers' || (details.largeBody ?? body.length) > maxBodyOctets)
+    return { receivedHead, receivedBody: undefined, isSameBody: false, ...leaves };
+  const isSameBody = sent !== undefined && sent.body.length === body.length && sent.body.equals(body);
+  return { receivedHead, receivedBody: isSameBody ? undefined : body, isSameBody, ...leaves };
+}
+
+/** Joins a row with what is kept of its message. */
+function written(
+  row: Omit<JournalRow, 'octets' | 'facts' | 'more'>,
+  told: { readonly facts: JournalFacts; readonly more: JournalMore },
+  kept: KeptOctets,
+): WrittenJournal {
+  const { receivedHead, receivedBody, sentHead, sentBody } = kept;
+  const octets =
+    (receivedHead?.length ?? 0) + (receivedBody?.length ?? 0) + (sentHead?.length ?? 0) + (sentBody?.length ?? 0);
+  return { row: { ...row, octets, facts: JSON.stringify(told.facts), more: JSON.stringify(told.more) }, ...kept };
 }
 
 function lackingOf(details: JournalDetails | undefined, body: Buffer | undefined): string | undefined {
@@ -120,8 +149,18 @@ function lackingOf(details: JournalDetails | undefined, body: Buffer | undefined
   return `the body has ${largest} octets, and bodies over ${details.maxBodyOctets} (journal.maxBodyOctets) are not kept`;
 }
 
-/** Makes the row of an accepted message. @param sent the body that leaves */
-export function acceptedRow(event: AcceptedEvent, details: JournalDetails, sent: Buffer): PackedJournal {
+/** Makes the row of an accepted message. @param gauge says whether there is room for its content; absent: there is */
+export function acceptedRow(
+  event: AcceptedEvent,
+  { details, sent }: { readonly details: JournalDetails; readonly sent: Sent },
+  gauge?: ContentGauge,
+): WrittenJournal {
+  const made = madeAccepted(event, details, sent);
+  if (!gauge || gauge.take(made.row.octets)) return made;
+  return madeAccepted(event, withoutContent(details, noRoom), sent);
+}
+
+function madeAccepted(event: AcceptedEvent, details: JournalDetails, sent: Sent): WrittenJournal {
   const observed = event.observed?.map(({ field, code, message }) => ({ code, field, message: message ?? '' }));
   // Plain members, none of them spread: this is made for each message that is accepted.
   const { mailer, subject } = mailerAndSubject(details);
@@ -152,31 +191,34 @@ export function acceptedRow(event: AcceptedEvent, details: JournalDetails, sent:
     timings,
     clientMessageId: event.clientMessageId,
     sizeAsSent: event.sizeAsSent,
-    lacking: lackingOf(details, sent),
+    lacking: lackingOf(details, sent.body),
   };
-  const content = details.lacking === undefined ? details.content : 'none';
-  return {
-    row: {
-      id: event.queueId,
-      at: event.at,
-      account: event.account,
-      outcome: outcomeNumbers.accepted,
-      waiting: event.recipientCount,
-      facts: JSON.stringify(facts),
-      more: JSON.stringify(more),
-    },
-    ...octetsOf(details, sent),
-    keepsSentHead: content !== 'none',
-    keepsSentBody: content === 'full' && sent.length <= details.maxBodyOctets,
-  };
+  const { queueId: id, at, account, recipientCount: waiting } = event;
+  return written(
+    { id, at, account, outcome: outcomeNumbers.accepted, waiting },
+    { facts, more },
+    octetsOf(details, sent),
+  );
 }
 
 function reasonOf({ code, message, field, pointer }: EventViolation): JournalReason {
   return { code, message, ...(field === undefined ? {} : { field }), ...(pointer === undefined ? {} : { pointer }) };
 }
 
-/** Makes the row of a refusal; undefined for one that has no account or no id of its own. */
-export function refusedRow(event: RefusedEvent, details: JournalDetails | undefined): PackedJournal | undefined {
+/**
+ * Makes the row of a refusal; undefined for one that has no account or no id of its own.
+ * @param gauge says whether there is room for its content; absent: there is
+ */
+export function refusedRow(
+  { event, journal }: { readonly event: RefusedEvent; readonly journal: JournalDetails | undefined },
+  gauge?: ContentGauge,
+): WrittenJournal | undefined {
+  const made = madeRefused(event, journal);
+  if (!made || !journal || !gauge || gauge.take(made.row.octets)) return made;
+  return madeRefused(event, withoutContent(journal, noRoom));
+}
+
+function madeRefused(event: RefusedEvent, details: JournalDetails | undefined): WrittenJournal | undefined {
   const { journalId, violations } = event;
   if (journalId === undefined || event.account === '') return undefined;
   const facts = {
@@ -198,18 +240,10 @@ export function refusedRow(event: RefusedEvent, details: JournalDetails | undefi
     lacking: lackingOf(details, undefined),
     ...noted(details),
   } satisfies JournalMore;
-  return {
-    row: {
-      id: journalId,
-      at: event.at,
-      account: event.account,
-      outcome: outcomeNumbers.refused,
-      waiting: 0,
-      facts: JSON.stringify(facts),
-      more: JSON.stringify(more),
-    },
-    ...octetsOf(details, undefined),
-    keepsSentHead: false,
-    keepsSentBody: false,
-  };
+  const { at, account } = event;
+  return written(
+    { id: journalId, at, account, outcome: outcomeNumbers.refused, waiting: 0 },
+    { facts, more },
+    octetsOf(details, undefined),
+  );
 }

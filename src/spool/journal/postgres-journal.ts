@@ -1,25 +1,12 @@
 // Writes the journal in PostgreSQL: one statement for each table, however many rows. What is kept of messages is written in the
 // transaction that takes them, and the rows behind it (event-filer.ts), with what has become of their messages meanwhile.
 
-import type { EventKind } from '../../events/mail-event.ts';
-import { type JournalFacts, outcomeNumbers } from '../../journal/journal-row.ts';
+import type { JournalFacts } from '../../journal/journal-row.ts';
 import { keyWords, searchText } from '../../journal/store/words.ts';
-import type { PackedEvent } from '../packed-event.ts';
+import { type PackedEvent, readFacts } from '../packed-event.ts';
 import type { Send } from '../postgres/server/postgres-session.ts';
-import type { JournalRow, PackedJournal } from './pack-journal.ts';
-
-/** A row that is to be filed. */
-export interface ToldRow extends JournalRow {
-  /** Those of its content. */
-  readonly octets: number;
-}
-
-/** A row that is to be written, with the octets that leave. */
-export interface PostgresJournalRow {
-  readonly packed: PackedJournal;
-  readonly sentHead: Buffer | undefined;
-  readonly sentBody: Buffer | undefined;
-}
+import { type Noted, notesOf, withNotes } from './journal-notes.ts';
+import type { JournalRow, WrittenJournal } from './pack-journal.ts';
 
 const addRows = `INSERT INTO journal (id, at, account, outcome, waiting, octets, facts, more, keys, words)
   SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::smallint[], $5::integer[], $6::bigint[], $7::text[],
@@ -45,87 +32,28 @@ const noteAll = `UPDATE journal SET
     AS new (id, ended, again, dropped, requeued, failed, deferred)
   WHERE journal.id = new.id AND journal.id BETWEEN $8::text AND $9::text`;
 
-/** What the events of a message make of its row; what came before it was queued again counts for `waiting` alone. */
-interface Noted {
-  ended: number;
-  again: number;
-  dropped: number;
-  requeued: number;
-  failed: number;
-  deferred: number;
-}
-
-const changes: Partial<Record<EventKind, (noted: Noted, event: PackedEvent) => void>> = {
-  delivered: (noted) => void (noted.ended += 1),
-  deferred: (noted) => void (noted.deferred = 1),
-  failed: (noted) => {
-    noted.ended += 1;
-    noted.failed = 1;
-  },
-  requeued: (noted, { json }) => {
-    Object.assign(noted, { requeued: 1, failed: 0, deferred: 0 });
-    const event: unknown = JSON.parse(json);
-    if (typeof event === 'object' && event !== null && 'failedCount' in event) noted.again += Number(event.failedCount);
-  },
-  dropped: (noted) => void (noted.dropped = 1),
-};
-
-function notesOf(events: readonly PackedEvent[]): ReadonlyMap<string, Noted> {
-  const notes = new Map<string, Noted>();
-  for (const event of events) {
-    const change = changes[event.kind];
-    if (!change || event.message === null) continue;
-    const noted = notes.get(event.message) ?? { ended: 0, again: 0, dropped: 0, requeued: 0, failed: 0, deferred: 0 };
-    change(noted, event);
-    notes.set(event.message, noted);
-  }
-  return notes;
-}
-
-/** What `noteAll` does, for a row that is not written yet. */
-function withNotes(row: ToldRow, noted: Noted | undefined): ToldRow {
-  if (!noted) return row;
-  const left = row.waiting - noted.ended + noted.again;
-  const { accepted, delivered, deferred, failed, dropped } = outcomeNumbers;
-  const outcomes: readonly (readonly [boolean, number])[] = [
-    [noted.dropped === 1, dropped],
-    [noted.failed === 1, failed],
-    [noted.ended > 0 && left <= 0, delivered],
-    [noted.deferred === 1, deferred],
-    [noted.requeued === 1, accepted],
-  ];
-  const [, outcome] = outcomes.find(([isSo]) => isSo) ?? [true, row.outcome];
-  return { ...row, waiting: Math.max(left, 0), outcome };
-}
-
-/** The octets of the content of a row. */
-export function octetsOf({ packed, sentHead, sentBody }: PostgresJournalRow): number {
-  const parts = [packed.receivedHead, packed.receivedBody, sentHead, sentBody];
-  return parts.reduce((sum, part) => sum + (part?.length ?? 0), 0);
-}
-
 /** Sends the statement that writes what is kept of messages. */
-export function sendContent(send: Send, rows: readonly PostgresJournalRow[]): void {
-  const octets: Buffer[] = [];
+export function sendContent(send: Send, rows: readonly WrittenJournal[]): void {
+  const octets: Uint8Array[] = [];
   let length = 0;
-  const place = (part: Buffer | undefined): readonly [number, number] => {
+  const place = (part: Uint8Array | undefined): readonly [number, number] => {
     if (!part) return [0, 0];
     octets.push(part);
     length += part.length;
     return [length - part.length + 1, part.length];
   };
   const placed = rows
-    .filter((row) => octetsOf(row) > 0)
-    .map(({ packed, sentHead, sentBody }) => ({
-      packed,
-      places: [place(packed.receivedHead), place(sentHead), place(packed.receivedBody), place(sentBody)] as const,
+    .filter(({ row }) => row.octets > 0)
+    .map(({ row, isSameBody, ...kept }) => ({
+      ...{ row, isSameBody },
+      places: [place(kept.receivedHead), place(kept.sentHead), place(kept.receivedBody), place(kept.sentBody)] as const,
     }));
   if (placed.length === 0) return;
   const column = (part: 0 | 1 | 2 | 3, of: 0 | 1): number[] => placed.map(({ places }) => places[part][of]);
   void send(addContent, [
     Buffer.concat(octets, length),
-    placed.map(({ packed }) => packed.row.id),
-    placed.map(({ packed }) => (packed.isSameBody ? 1 : 0)),
+    placed.map(({ row }) => row.id),
+    placed.map(({ isSameBody }) => (isSameBody ? 1 : 0)),
     ...[column(0, 0), column(0, 1), column(1, 0), column(1, 1), column(2, 0), column(2, 1), column(3, 0), column(3, 1)],
   ]);
 }
@@ -138,8 +66,8 @@ export function searchColumns(facts: string): { readonly keys: string; readonly 
 }
 
 /** Sends the statements that write rows, and what events make of them and of rows that were there before. */
-export function sendRows(send: Send, rows: readonly ToldRow[], events: readonly PackedEvent[]): void {
-  const notes = notesOf(events);
+export function sendRows(send: Send, rows: readonly JournalRow[], events: readonly PackedEvent[]): void {
+  const notes = notesOf(events, ({ json }) => readFacts(json));
   const own = new Set(rows.map(({ id }) => id));
   if (rows.length > 0) {
     const written = rows.map((row) => withNotes(row, notes.get(row.id)));

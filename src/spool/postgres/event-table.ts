@@ -3,8 +3,8 @@
 import type { Unavailable } from '../../base/errors.ts';
 import type { EventTable } from '../../events/event-feed.ts';
 import type { EventFacts } from '../../events/mail-event.ts';
-import { boundedRefused } from '../journal/bounded-rows.ts';
 import type { ContentGauge } from '../journal/content-gauge.ts';
+import { refusedRow } from '../journal/pack-journal.ts';
 import { packEvent, unpackEvents } from '../packed-event.ts';
 import type { EventFiler } from './events/event-filer.ts';
 import type { PostgresEvents } from './events/postgres-events.ts';
@@ -53,11 +53,11 @@ export function eventTable(parts: {
     refused: async (refusals) => {
       const fault = parts.fault();
       if (fault) throw fault;
-      const rows = refusals.flatMap((refusal) => boundedRefused(refusal, parts.contentGauge) ?? []);
+      const rows = refusals.flatMap((refusal) => refusedRow(refusal, parts.contentGauge) ?? []);
       await writer.write({
         run: ({ events: kept, journal }) => {
           for (const { event } of refusals) kept.push(packEvent(event));
-          for (const packed of rows) journal.push({ packed, sentHead: undefined, sentBody: undefined });
+          for (const row of rows) journal.push(row);
         },
       });
       parts.contentGauge?.wrote('refused', rows.length);

@@ -8,8 +8,8 @@ import { BrokenClaim } from '../broken-claim.ts';
 import { findKey, keepAnswer } from '../core/key-steps.ts';
 import type { Hold, HoldRule } from '../hold.ts';
 import { KeyUsed, type UsedKey } from '../idempotency-keys.ts';
-import { boundedAccepted } from '../journal/bounded-rows.ts';
 import { journalMigrations } from '../journal/journal-tables.ts';
+import { acceptedRow } from '../journal/pack-journal.ts';
 import { packEvent } from '../packed-event.ts';
 import type { DueReport, ReportKey } from '../reports/report.ts';
 import type {
@@ -88,22 +88,17 @@ export class PostgresSpool implements Spool {
     const event = acceptedEvent(entry);
     const { journal: details } = entry;
     const { contentGauge } = this.#parts;
-    const packed = details && boundedAccepted(event, { details, sent: entry }, contentGauge);
     // The octets are copied now: the caller may change its buffers afterwards.
     const kept = { ...entry, head: Buffer.from(entry.head), body: Buffer.from(entry.body) };
+    const journal = details && acceptedRow(event, { details, sent: kept }, contentGauge);
     try {
-      const journal = packed && {
-        packed,
-        sentHead: packed.keepsSentHead ? kept.head : undefined,
-        sentBody: packed.keepsSentBody ? kept.body : undefined,
-      };
       await this.#asked(this.#parts.writer.add({ entry: kept, claimUntil }, packEvent(event), journal));
     } catch (thrown) {
       throw storedAlready(thrown, entry);
     } finally {
       this.#parts.quotas.giveBack(entry);
     }
-    if (packed) contentGauge?.wrote('accepted', 1);
+    if (journal) contentGauge?.wrote('accepted', 1);
     this.events.committed([event]);
   }
 

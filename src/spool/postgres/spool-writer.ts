@@ -2,7 +2,7 @@
 // a message locks anything that another gateway's needs, but for rows of the same message. New messages have ways of their own, so
 // that they wait neither for outcomes, which are read before they are changed, nor long for one another.
 
-import type { PostgresJournalRow } from '../journal/postgres-journal.ts';
+import type { WrittenJournal } from '../journal/pack-journal.ts';
 import type { PackedEvent } from '../packed-event.ts';
 import { type AddedMessage, sizeOf } from './added-messages.ts';
 import { GroupQueue } from './server/group-queue.ts';
@@ -45,7 +45,7 @@ export class SpoolWriter {
   }
 
   /** Adds a message with its event. */
-  async add(message: AddedMessage, event: PackedEvent, journal?: PostgresJournalRow): Promise<void> {
+  async add(message: AddedMessage, event: PackedEvent, journal?: WrittenJournal): Promise<void> {
     await this.write({
       octets: sizeOf(message.entry),
       run: (group) => {

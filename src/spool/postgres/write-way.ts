@@ -3,7 +3,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isRace, storeError } from '../../base/database/postgres-errors.ts';
 import { Unavailable } from '../../base/errors.ts';
-import { octetsOf, type PostgresJournalRow, sendContent } from '../journal/postgres-journal.ts';
+import type { WrittenJournal } from '../journal/pack-journal.ts';
+import { sendContent } from '../journal/postgres-journal.ts';
 import { type PackedEvent, packEvent } from '../packed-event.ts';
 import type { AccountTally } from '../tally.ts';
 import { AccountChanges } from './account-changes.ts';
@@ -31,7 +32,7 @@ const releaseMessages = releaseWhere('message = ANY ($1::uuid[]) AND state = 0 A
 export interface WriteGroup {
   readonly added: AddedMessage[];
   readonly events: PackedEvent[];
-  readonly journal: PostgresJournalRow[];
+  readonly journal: WrittenJournal[];
   readonly messages: MessageChanges;
   /** Further statements, sent behind those for messages. */
   readonly others: ((send: Send) => void)[];
@@ -218,7 +219,7 @@ export class WriteWay {
   #told({ events, journal }: WriteGroup, accounts: AccountChanges): Told {
     return {
       events: events.map((event) => ({ ...event, at: this.#parts.clock.stored(event.at) })),
-      rows: this.#parts.hasJournal ? journal.map((row) => ({ ...row.packed.row, octets: octetsOf(row) })) : [],
+      rows: this.#parts.hasJournal ? journal.map(({ row }) => row) : [],
       tallies: accounts.all,
     };
   }

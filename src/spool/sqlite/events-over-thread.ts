@@ -1,21 +1,16 @@
 // The events of a spool, asked of its thread.
 
 import type { EventFeed } from '../../events/event-feed.ts';
-import { boundedRefused } from '../journal/bounded-rows.ts';
 import type { ContentGauge } from '../journal/content-gauge.ts';
-import type { PackedJournal } from '../journal/pack-journal.ts';
-import type { WrittenJournal } from '../journal/sqlite-journal.ts';
+import { refusedRow, type WrittenJournal } from '../journal/pack-journal.ts';
 import { type PackedPage, packEvent, unpackEvents } from '../packed-event.ts';
 import type { SpoolFault } from './file/sqlite-health.ts';
 import type { SpoolThread } from './sqlite-thread.ts';
 
 /** The row of a refusal for another thread: of a view, that would get the whole memory behind it. */
-function writtenRefusal({ row, isSameBody, receivedHead, receivedBody }: PackedJournal): WrittenJournal {
-  return {
-    ...{ row, isSameBody, sentHead: undefined, sentBody: undefined },
-    receivedHead: receivedHead && new Uint8Array(receivedHead),
-    receivedBody: receivedBody && new Uint8Array(receivedBody),
-  };
+function apart(refusal: WrittenJournal): WrittenJournal {
+  const { receivedHead: head, receivedBody: body } = refusal;
+  return { ...refusal, receivedHead: head && new Uint8Array(head), receivedBody: body && new Uint8Array(body) };
 }
 
 function unpacked({ events, ...page }: PackedPage) {
@@ -43,11 +38,11 @@ export function eventsOver(
     refused: async (refusals) => {
       const why = fault();
       if (why) throw new Error(why.text);
-      const rows = refusals.flatMap((refusal) => boundedRefused(refusal, contentGauge) ?? []);
+      const rows = refusals.flatMap((refusal) => refusedRow(refusal, contentGauge) ?? []);
       await thread.run({
         kind: 'refusals',
         events: refusals.map(({ event }) => packEvent(event)),
-        journal: rows.map(writtenRefusal),
+        journal: rows.map(apart),
       });
       contentGauge?.wrote('refused', rows.length);
     },

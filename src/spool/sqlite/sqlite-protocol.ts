@@ -8,7 +8,7 @@ import type { OutcomeEvent } from '../../events/mail-event.ts';
 import type { Hold, HoldRule } from '../hold.ts';
 import type { AccountKey, UsedKey } from '../idempotency-keys.ts';
 import type { ListedJournal } from '../journal/listed-journal.ts';
-import type { WrittenJournal } from '../journal/sqlite-journal.ts';
+import type { WrittenJournal } from '../journal/pack-journal.ts';
 import type { PackedEvent, PackedPage } from '../packed-event.ts';
 import type { DueReport, ReportableOutcome, ReportKey, ReportLimits } from '../reports/report.ts';
 import type { Behind } from '../search/follow-pace.ts';

@@ -9,9 +9,9 @@ import { EventFeed } from '../../events/event-feed.ts';
 import { defaultEventLimits, type EventLimits } from '../../events/event-store.ts';
 import type { OutcomeEvent } from '../../events/mail-event.ts';
 import { BodyFiles, bodyError, bodyFileThreshold, bufferOver } from '../body-files.ts';
-import { boundedAccepted } from '../journal/bounded-rows.ts';
 import type { ContentGauge } from '../journal/content-gauge.ts';
 import { listJournal } from '../journal/listed-journal.ts';
+import { acceptedRow } from '../journal/pack-journal.ts';
 import { packEvent } from '../packed-event.ts';
 import { type DueReport, type ReportLimits, unlimitedReports } from '../reports/report.ts';
 import type { Behind } from '../search/follow-pace.ts';
@@ -275,9 +275,9 @@ export class SqliteSpool implements Spool {
     const event = acceptedEvent(entry);
     const size = head.length + whole.length;
     const bodyLength = body ? body.length : BODY_IN_FILE;
-    const packed = details && boundedAccepted(event, { details, sent: { head, body: whole } }, this.#contentGauge);
+    const packed = details && acceptedRow(event, { details, sent: { head, body: whole } }, this.#contentGauge);
     // A body that is a file goes to the thread for the journal's sake alone.
-    const apart = packed?.keepsSentBody && !body ? whole : undefined;
+    const apart = packed?.sentBody && !body ? whole : undefined;
     const journal = packed && listJournal(packed, apart?.length);
     await this.#thread.add(
       {

@@ -33,7 +33,7 @@ export const retryAfterSeconds = 30;
 type AddOctets = {
   readonly head: Buffer;
   readonly body: Buffer | undefined;
-  readonly received?: readonly (Buffer | undefined)[];
+  readonly received?: readonly (Uint8Array | undefined)[];
 };
 
 type Settle = (outcome: OperationOutcome) => void;
@@ -326,7 +326,7 @@ function lengthOf({ head, body, received }: AddOctets): number {
 
 function pack(batch: readonly Waiting[], target: Buffer): void {
   let offset = 0;
-  const put = (part: Buffer | undefined): void => {
+  const put = (part: Uint8Array | undefined): void => {
     if (!part) return;
     target.set(part, offset);
     offset += part.length;

@@ -109,7 +109,7 @@ describe('damage', () => {
     const entry = spoolEntry();
     for (const event of [acceptedEvent(entry), attemptOf(entry, outcome)]) events.add(packEvent(event), someTime);
     journal.add({
-      row: { id: entry.id, at: 1, account: 'dev', outcome: 1, waiting: 1, facts: '{}', more: '{}' },
+      row: { id: entry.id, at: 1, account: 'dev', outcome: 1, waiting: 1, octets: 0, facts: '{}', more: '{}' },
       ...{ isSameBody: false, receivedHead: undefined, receivedBody: undefined },
       ...{ sentHead: undefined, sentBody: undefined },
     });
@@ -165,7 +165,7 @@ describe('what became of a message', () => {
     const entry = spoolEntry({ recipients: addresses });
     const { id, account } = entry;
     journal.add({
-      row: { id, at: someTime, account, outcome: 1, waiting: recipients, facts: '{}', more: '{}' },
+      row: { id, at: someTime, account, outcome: 1, waiting: recipients, octets: 0, facts: '{}', more: '{}' },
       ...{ isSameBody: false, receivedHead: undefined, receivedBody: undefined },
       ...{ sentHead: undefined, sentBody: undefined },
     });

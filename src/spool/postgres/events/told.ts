@@ -2,7 +2,7 @@
 // journal beside it say much the same.
 
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
-import type { ToldRow } from '../../journal/postgres-journal.ts';
+import type { JournalRow } from '../../journal/pack-journal.ts';
 import type { PackedEvent } from '../../packed-event.ts';
 import type { AccountTally } from '../../tally.ts';
 
@@ -10,7 +10,7 @@ import type { AccountTally } from '../../tally.ts';
 export interface Told {
   /** Their times as they are stored. */
   readonly events: readonly PackedEvent[];
-  readonly rows: readonly ToldRow[];
+  readonly rows: readonly JournalRow[];
   /** What accounts have more; less where it is negative. */
   readonly tallies: readonly AccountTally[];
 }
@@ -57,7 +57,7 @@ export function packTold({ events, rows, tallies }: Told): Buffer {
 
 /** Unpacks it. @throws Error where it is damaged */
 export function unpackTold(octets: Uint8Array): Told {
-  const told = { events: [] as PackedEvent[], rows: [] as ToldRow[], tallies: [] as AccountTally[] };
+  const told = { events: [] as PackedEvent[], rows: [] as JournalRow[], tallies: [] as AccountTally[] };
   const [mark] = octets;
   const text = mark === withDictionary ? inflateRawSync(octets.subarray(1), { dictionary }) : inflateRawSync(octets);
   const lines = text.toString().split('\n').values();
@@ -67,7 +67,7 @@ export function unpackTold(octets: Uint8Array): Told {
     // oxlint-disable typescript/no-unsafe-type-assertion -- only `packTold` writes them
     if (line.startsWith('e')) told.events.push({ ...(JSON.parse(rest) as Omit<PackedEvent, 'json'>), json: next() });
     else if (line.startsWith('t')) told.tallies.push(JSON.parse(rest) as AccountTally);
-    else told.rows.push({ ...(JSON.parse(rest) as Omit<ToldRow, 'facts' | 'more'>), facts: next(), more: next() });
+    else told.rows.push({ ...(JSON.parse(rest) as Omit<JournalRow, 'facts' | 'more'>), facts: next(), more: next() });
     // oxlint-enable typescript/no-unsafe-type-assertion
   }
   return told;
