@@ -2,7 +2,7 @@
 
 import type { DatabaseSync } from 'node:sqlite';
 import type { Row } from '../base/database/database.ts';
-import { hasTable } from '../base/database/sqlite-file.ts';
+import { hasTable, inTransaction } from '../base/database/sqlite-file.ts';
 import { rebuildLedger } from '../spool/sqlite/sqlite-ledger.ts';
 import { integer, text } from '../spool/stored-rows.ts';
 
@@ -39,18 +39,17 @@ export function hasMessage(database: DatabaseSync, id: string): boolean {
 /** Removes messages from a database that nobody else has open, and counts the accounts' totals again. */
 export function forgetMessages(database: DatabaseSync, ids: readonly string[]): void {
   if (ids.length === 0) return;
-  database.exec('BEGIN');
-  for (const table of ['spool_recipients', 'spool_failures'].filter((name) => hasTable(database, name))) {
-    const forget = database.prepare(
-      `DELETE FROM ${table} WHERE message = (SELECT seq FROM spool_messages WHERE id = ?)`,
-    );
+  inTransaction(database, () => {
+    for (const table of ['spool_recipients', 'spool_failures'].filter((name) => hasTable(database, name))) {
+      const seq = '(SELECT seq FROM spool_messages WHERE id = ?)';
+      const forget = database.prepare(`DELETE FROM ${table} WHERE message = ${seq}`);
+      for (const id of ids) forget.run(id);
+    }
+    const forget = database.prepare('DELETE FROM spool_messages WHERE id = ?');
     for (const id of ids) forget.run(id);
-  }
-  const forget = database.prepare('DELETE FROM spool_messages WHERE id = ?');
-  for (const id of ids) forget.run(id);
-  // A database of an older release lacks this table. It is migrated, and counted, when a server opens it.
-  if (hasTable(database, 'spool_counts')) database.exec(rebuildLedger);
-  database.exec('COMMIT');
+    // A database of an older release lacks this table. It is migrated, and counted, when a server opens it.
+    if (hasTable(database, 'spool_counts')) database.exec(rebuildLedger);
+  });
 }
 
 /**

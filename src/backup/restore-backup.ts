@@ -13,11 +13,12 @@ import {
   openSync,
   renameSync,
   rmSync,
-  writeSync,
+  writeFileSync,
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { compactDatabase } from '../base/database/free-pages.ts';
+import { tablesOf } from '../base/database/sqlite-file.ts';
 import { syncPath } from '../base/database/sync-folder.ts';
 import { errorMessage } from '../base/errors.ts';
 import { SpoolLock } from '../spool/sqlite/file/sqlite-lock.ts';
@@ -47,16 +48,8 @@ export interface Restored {
 
 /** Tables that have rows even in a new database, because they are about the database itself. */
 const ownTables = new Set([
-  ...[
-    'migrations',
-    'spool_clock',
-    'spool_probe',
-    'proxy_revision',
-    'journal_state',
-    'mail_event_state',
-    'spool_in_flight',
-  ],
-  ...['journal_words_config', 'journal_words_data'],
+  ...['migrations', 'spool_clock', 'spool_probe', 'proxy_revision', 'journal_state', 'mail_event_state'],
+  'spool_in_flight',
 ]);
 
 /** Tells what a restore would remove from a database; undefined where it has nothing. */
@@ -66,10 +59,7 @@ function contentsOf(file: string): string | undefined {
   try {
     const messages = countMessages(database);
     if (messages > 0) return `${messages} message${messages === 1 ? '' : 's'}`;
-    const tables = database
-      .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'")
-      .all()
-      .map((row) => String(row['name']))
+    const tables = tablesOf(database)
       .filter((name) => !ownTables.has(name))
       .filter((name) => database.prepare(`SELECT 1 FROM "${name.replaceAll('"', '""')}" LIMIT 1`).get());
     return tables.length === 0 ? undefined : `no mail, but rows in ${tables.join(', ')}`;
@@ -92,9 +82,7 @@ function writeBodies(backup: DatabaseSync, { bodiesFolder, progress }: RestoreRe
     const temporary = join(bodiesFolder, `.${id}.tmp`);
     const descriptor = openSync(temporary, 'w', 0o600);
     try {
-      for (const part of bodyParts(backup, id)) {
-        for (let written = 0; written < part.length; ) written += writeSync(descriptor, part, written);
-      }
+      for (const part of bodyParts(backup, id)) writeFileSync(descriptor, part);
       fsyncSync(descriptor);
     } finally {
       closeSync(descriptor);

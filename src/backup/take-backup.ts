@@ -2,12 +2,11 @@
 // messages. If a body is gone by then, its message was delivered or dropped in between, and is removed from the copy.
 
 import { createHash, randomBytes } from 'node:crypto';
-import { existsSync, linkSync, lstatSync, renameSync, rmSync, statSync } from 'node:fs';
-import { open } from 'node:fs/promises';
+import { createReadStream, existsSync, linkSync, lstatSync, renameSync, rmSync, statSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
 import { refuseMoved } from '../base/database/moved-mark.ts';
-import { makePrivate } from '../base/database/sqlite-file.ts';
+import { makePrivate, requireDatabase } from '../base/database/sqlite-file.ts';
 import { syncPath } from '../base/database/sync-folder.ts';
 import { errorCode, errorMessage } from '../base/errors.ts';
 import { createTables, type Progress, partOctets, writeAbout } from './backup-file.ts';
@@ -51,9 +50,7 @@ function isTheSameFile(one: string, other: string): boolean {
 
 /** @throws Error where the target is taken, is no plain file, or is a file of the data folder */
 function checkTarget({ database, bodiesFolder, target, force }: BackupRequest): void {
-  // Throws where the folder may not be read, which must not be told as if there were nothing.
-  if (!statSync(database, { throwIfNoEntry: false }))
-    throw new Error(`There is no database "${database}"; has a server run with this configuration?`);
+  requireDatabase(database);
   const own = ['', '-wal', '-shm', '-spool.lock'].map((ending) => `${database}${ending}`);
   if (own.some((file) => isTheSameFile(target, file)) || dirname(resolve(target)) === resolve(bodiesFolder))
     throw new Error(`"${target}" is one of the files that a backup is made of`);
@@ -82,37 +79,29 @@ async function copyDatabase(source: string, copy: string, progress: Progress): P
   }
 }
 
-/** Copies a body into the backup. @returns false where its file no longer exists */
+/** Copies a body into the backup. @returns false where its file no longer exists, or is another */
 async function copyBody(copy: DatabaseSync, folder: string, { id, octets }: BodyRow): Promise<boolean> {
-  const handle = await open(join(folder, id), 'r').catch((error: unknown) => {
-    if (errorCode(error) === 'ENOENT') return undefined;
-    throw error;
-  });
-  if (!handle) return false;
   const addPart = copy.prepare('INSERT INTO backup_parts VALUES (?, ?, ?)');
   const hash = createHash('sha256');
-  const buffer = Buffer.allocUnsafe(partOctets);
+  const pieces: AsyncIterable<Buffer> = createReadStream(join(folder, id), { highWaterMark: partOctets });
+  let isWhole = false;
   copy.exec('BEGIN');
   try {
-    let read = 0;
-    for (let part = 0; ; part += 1) {
-      const { bytesRead } = await handle.read(buffer, 0, buffer.length, null);
-      if (bytesRead === 0) break;
-      const piece = buffer.subarray(0, bytesRead);
+    let [read, part] = [0, 0];
+    for await (const piece of pieces) {
       hash.update(piece);
       addPart.run(id, part, piece);
-      read += bytesRead;
+      read += piece.length;
+      part += 1;
     }
-    const isWhole = read === octets;
+    isWhole = read === octets;
     if (isWhole) copy.prepare('INSERT INTO backup_bodies VALUES (?, ?, ?)').run(id, octets, hash.digest());
-    copy.exec(isWhole ? 'COMMIT' : 'ROLLBACK');
-    return isWhole;
   } catch (error) {
-    if (copy.isTransaction) copy.exec('ROLLBACK');
-    throw error;
+    if (errorCode(error) !== 'ENOENT') throw error;
   } finally {
-    await handle.close();
+    if (copy.isTransaction) copy.exec(isWhole ? 'COMMIT' : 'ROLLBACK');
   }
+  return isWhole;
 }
 
 /** Adds the bodies to the copy, and removes messages whose body is gone. @returns ids of those that are still in the queue */

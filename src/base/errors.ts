@@ -48,10 +48,19 @@ export class Unavailable extends Error {
   readonly reason: 'room' | 'store';
   readonly retryAfterSeconds: number;
 
-  /** @param reason `room`: there is no room for more mail; `store`: the store cannot be written */
-  constructor(message: string, details: { readonly reason: 'room' | 'store'; readonly retryAfterSeconds: number }) {
-    super(message);
+  /** @param details.reason `room`: there is no room for more mail; `store`: the store cannot be written */
+  constructor(
+    message: string,
+    details: { readonly reason: 'room' | 'store'; readonly retryAfterSeconds: number; readonly cause?: unknown },
+  ) {
+    super(message, details);
     this.reason = details.reason;
     this.retryAfterSeconds = details.retryAfterSeconds;
   }
+}
+
+/** A database that cannot be used now, as what was thrown tells. */
+export function cannotBeUsed(cause: unknown): Unavailable {
+  const text = `The database cannot be used now: ${errorMessage(cause)}`;
+  return new Unavailable(text, { reason: 'store', retryAfterSeconds: 2, cause });
 }

@@ -2,7 +2,7 @@
 
 import type { Clock } from '../base/clock.ts';
 import type { Database, Migrations, Row } from '../base/database/database.ts';
-import { placeholders } from '../base/database/placeholders.ts';
+import { placeholders } from '../base/database/database.ts';
 import { uuidv7 } from '../base/ids.ts';
 import type { MaybePromise } from '../base/load/maybe-promise.ts';
 import { comparableMailbox } from '../mail/address/comparable-mailbox.ts';

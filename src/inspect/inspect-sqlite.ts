@@ -1,8 +1,8 @@
 // Reports on a SQLite database (D90), within a bounded time.
 
 import { fork } from 'node:child_process';
-import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { requireDatabase } from '../base/database/sqlite-file.ts';
 import { commonProblems, type DatabaseProblem, type DatabaseReport, shownOctets } from './database-report.ts';
 import type { SqliteFindings } from './sqlite-look.ts';
 
@@ -42,7 +42,7 @@ function look({ file, isFull, seconds }: SqliteInspection): Promise<Partial<Sqli
 /** Looks at the file. @throws Error where there is none, or it cannot be read at all */
 export async function inspectSqlite(inspection: SqliteInspection): Promise<DatabaseReport> {
   const { file, known, seconds } = inspection;
-  if (!existsSync(file)) throw new Error(`There is no database "${file}"; has a server run with this configuration?`);
+  requireDatabase(file);
   const { about: found, tables = [], faults, failure } = await look(inspection);
   if (!found) throw new Error(`"${file}" cannot be read: ${failure ?? `nothing was answered within ${seconds} s`}`);
   const owners = found.owners.map((one) => ({ ...one, known: known.get(one.owner) ?? null }));

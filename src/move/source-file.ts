@@ -1,12 +1,11 @@
 // The SQLite file that is moved. From its opening to its closing nobody else can read or write it, so that nothing changes behind
 // the copy, and no gateway starts on it.
 
-import { existsSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import type { Migrations } from '../base/database/database.ts';
 import { type MovedMark, movedMark, removeMovedMark, writeMovedMark } from '../base/database/moved-mark.ts';
 import { isBusy } from '../base/database/sqlite-errors.ts';
-import { migrateSqlite } from '../base/database/sqlite-file.ts';
+import { inTransaction, migrateSqlite, requireDatabase, tablesOf } from '../base/database/sqlite-file.ts';
 import { errorMessage } from '../base/errors.ts';
 import { SqliteJournal } from '../spool/journal/sqlite-journal.ts';
 import { fileEvents } from '../spool/sqlite/event-follower.ts';
@@ -39,7 +38,7 @@ export class SourceFile {
    * @throws Error where there is none, or another program has it open
    */
   static open(file: string): SourceFile {
-    if (!existsSync(file)) throw new Error(`There is no database "${file}"; has a server run with this configuration?`);
+    requireDatabase(file);
     if (isServed(file))
       throw new Error(
         `A gateway works on "${file}": stop it first. What clients send meanwhile they keep, and send once it is back`,
@@ -77,12 +76,12 @@ export class SourceFile {
 
   /** Marks the file; on disk when it returns. */
   putMark(mark: MovedMark): void {
-    this.#change(() => writeMovedMark(this.#database, mark));
+    inTransaction(this.#database, () => writeMovedMark(this.#database, mark));
   }
 
   /** Takes the mark off; on disk when it returns. */
   takeMarkOff(): void {
-    this.#change(() => removeMovedMark(this.#database));
+    inTransaction(this.#database, () => removeMovedMark(this.#database));
   }
 
   /** The names of its tables, but for those of SQLite itself. */
@@ -119,17 +118,6 @@ export class SourceFile {
   close(): void {
     this.#database.close();
   }
-
-  #change(work: () => void): void {
-    this.#database.exec('BEGIN IMMEDIATE');
-    try {
-      work();
-      this.#database.exec('COMMIT');
-    } catch (thrown) {
-      if (this.#database.isTransaction) this.#database.exec('ROLLBACK');
-      throw thrown;
-    }
-  }
 }
 
 /** Hands rows on. @throws Error that says behind which row they cannot be read */
@@ -145,18 +133,6 @@ function* readable(rows: SourceRows['rows'], words: string): Generator<SourceRow
   }
 }
 
-// The tables below a virtual one (`shadow`) are its own business.
-const tableNames = `SELECT name FROM pragma_table_list WHERE schema = 'main' AND type IN ('table', 'virtual')
-  AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name`;
-
-/** The names of the tables of a database, but for those of SQLite itself. */
-function tablesOf(database: DatabaseSync): readonly string[] {
-  return database
-    .prepare(tableNames)
-    .all()
-    .map((row) => String(row['name']));
-}
-
 /** What a file has to be moved, read beside a running gateway. */
 export interface SourceContents {
   /** Rows by table, in the order of the names. */
@@ -169,7 +145,7 @@ export interface SourceContents {
 
 /** Counts what a file has, and changes nothing. @throws Error where it cannot be read */
 export function lookAtSource(file: string): SourceContents {
-  if (!existsSync(file)) throw new Error(`There is no database "${file}"; has a server run with this configuration?`);
+  requireDatabase(file);
   const database = new DatabaseSync(file, { readOnly: true, timeout: 5000 });
   try {
     database.exec('BEGIN');

@@ -2,7 +2,7 @@
 // may change a webhook's progress only while it holds the lease, so that two never send the same (D54, D91).
 
 import type { Database, Row, SqlValue, Transaction } from '../base/database/database.ts';
-import { placeholders } from '../base/database/placeholders.ts';
+import { placeholders } from '../base/database/database.ts';
 import { failuresToSlow, longestStepMs, slowPauseMs } from './retry-steps.ts';
 import type { DeliveryRecord, Webhook } from './webhook.ts';
 import { numberOf, textOf, webhookOf } from './webhook-store.ts';

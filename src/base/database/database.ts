@@ -122,3 +122,10 @@ export interface Database extends Queryable {
   /** Finishes what was asked and closes the connection. Asked once more it does nothing. */
   close(): Promise<void>;
 }
+
+/** Writes the parameters `($1, $2), ($3, $4)` of a statement that takes many rows. @param first number of the first parameter */
+export function placeholders(rows: number, columns: number, first = 1): string {
+  const row = (at: number): string =>
+    `(${Array.from({ length: columns }, (_, column) => `$${at * columns + column + first}`).join(', ')})`;
+  return Array.from({ length: rows }, (_, at) => row(at)).join(', ');
+}

@@ -1,10 +1,9 @@
 // What the error codes of PostgreSQL mean to us (https://www.postgresql.org/docs/current/errcodes-appendix.html).
 
-import { ConfigurationError, errorCode, errorMessage, Unavailable } from '../errors.ts';
+import { ConfigurationError, cannotBeUsed, errorCode, errorMessage, Unavailable } from '../errors.ts';
 import type { ConstraintKind } from './database.ts';
 
-/** Retry-After, in seconds: where the server is away or busy; and where its disk is full. */
-const awayRetrySeconds = 2;
+/** Retry-After where the disk of the server is full, in seconds. */
 const roomRetrySeconds = 30;
 
 /** The disk of the server is full. */
@@ -83,12 +82,7 @@ export function storeError(thrown: unknown): Error {
   const isAway = state === undefined || awayCodes.has(state) || awayCodes.has(state.slice(0, 2)) || isRace(thrown);
   const error = thrown instanceof Error ? thrown : new Error(errorMessage(thrown));
   if (!isAway || error instanceof Unavailable) return error;
-  const unavailable = new Unavailable(`The database cannot be used now: ${error.message}`, {
-    reason: 'store',
-    retryAfterSeconds: awayRetrySeconds,
-  });
-  unavailable.cause = error;
-  return unavailable;
+  return cannotBeUsed(error);
 }
 
 /**

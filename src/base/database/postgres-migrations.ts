@@ -84,7 +84,5 @@ async function applyNext(
 
 function lockedOut(owner: string, cause: unknown): Unavailable {
   const words = `The "${owner}" tables wait to be brought up to date: others use them, such as pg_dump`;
-  const error = new Unavailable(`${words} (${errorMessage(cause)})`, { reason: 'store', retryAfterSeconds: 2 });
-  error.cause = cause;
-  return error;
+  return new Unavailable(`${words} (${errorMessage(cause)})`, { reason: 'store', retryAfterSeconds: 2, cause });
 }

@@ -5,9 +5,8 @@ import { errorCode, errorMessage } from '../errors.ts';
 import { PrimaryFinder, primaryClient } from '../postgres/primary-client.ts';
 import { breakOff, ServerConnections } from '../postgres/server-connections.ts';
 import { currentUrl, type ServerUrl, serverHosts } from '../postgres/server-hosts.ts';
-import { askServer, unusableServer, whyUnusable } from '../postgres/server-settings.ts';
+import { requireUsable, takesNoChanges } from '../postgres/server-settings.ts';
 import { SharingPool, tooManyConnections } from '../postgres/sharing-pool.ts';
-import type { Row } from './database.ts';
 
 /** How long PostgreSQL may take for one statement, in milliseconds, waiting for locks included. */
 const statementMs = 5000;
@@ -74,13 +73,12 @@ type Verify = (client: pg.ClientBase, told: (error?: Error) => void) => void;
 /** Settings of a user or a database hold for new connections: each is asked whether its word is worth anything. */
 function verifyFor(finder: PrimaryFinder): Verify {
   return (client, told) => {
-    client.query<Row>(askServer).then(
-      ({ rows: [row = {}] }) => {
-        const reason = whyUnusable(row);
-        if (reason !== undefined) finder.lost();
-        told(reason === undefined ? undefined : unusableServer(reason));
+    requireUsable(client).then(
+      () => told(),
+      (thrown: unknown) => {
+        if (errorCode(thrown) === takesNoChanges) finder.lost();
+        told(thrown instanceof Error ? thrown : new Error(errorMessage(thrown)));
       },
-      (thrown: unknown) => told(thrown instanceof Error ? thrown : new Error(errorMessage(thrown))),
     );
   };
 }
@@ -125,15 +123,8 @@ export async function lookAtServer(pool: pg.Pool, options: OpenPostgresOptions, 
     await lookAnew(options, signal);
   } catch (thrown) {
     if (errorCode(thrown) !== tooManyConnections) throw thrown;
-    await requireUsable((sql) => pool.query<Row>(sql));
+    await requireUsable(pool);
   }
-}
-
-/** Asks a server how it is. @throws what keeps it from being used */
-async function requireUsable(ask: (sql: string) => Promise<pg.QueryResult<Row>>): Promise<void> {
-  const { rows } = await ask(askServer);
-  const reason = whyUnusable(rows[0] ?? {});
-  if (reason !== undefined) throw unusableServer(reason);
 }
 
 /** Opens a connection, asks the server how it is, and closes it. @throws what keeps a new connection from being used */
@@ -145,7 +136,7 @@ async function lookAnew(options: OpenPostgresOptions, signal?: AbortSignal): Pro
   signal?.addEventListener('abort', giveUp);
   try {
     await client.connect();
-    await requireUsable((sql) => client.query<Row>(sql));
+    await requireUsable(client);
     void client.end().catch(() => undefined);
   } catch (thrown) {
     breakOff(client);

@@ -1,7 +1,7 @@
 // Opens a SQLite file and brings its tables up to date (D89, D90), for the thread that calls: the worker threads of the
 // database and of the spool. Everybody else asks a Database (database.ts).
 
-import { closeSync, mkdirSync, openSync } from 'node:fs';
+import { closeSync, mkdirSync, openSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { errorCode } from '../errors.ts';
@@ -62,6 +62,35 @@ function versionOf(database: DatabaseSync, owner: string): number {
   return Number(row?.['version'] ?? 0);
 }
 
+/** Makes changes in a transaction, which is on disk when this returns. @throws what `work` throws: then nothing is changed */
+export function inTransaction(database: DatabaseSync, work: () => void): void {
+  database.exec('BEGIN IMMEDIATE');
+  try {
+    work();
+    database.exec('COMMIT');
+  } catch (thrown) {
+    if (database.isTransaction) database.exec('ROLLBACK');
+    throw thrown;
+  }
+}
+
+/** The names of the tables of a database, but for those of SQLite itself; those below a virtual one (`shadow`) are its own business. */
+export function tablesOf(database: DatabaseSync): readonly string[] {
+  const names = `SELECT name FROM pragma_table_list WHERE schema = 'main' AND type IN ('table', 'virtual')
+    AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name`;
+  return database
+    .prepare(names)
+    .all()
+    .map((row) => String(row['name']));
+}
+
+/** @throws Error where there is no such file */
+export function requireDatabase(file: string): void {
+  // Throws the system's error where the folder may not be read, which must not be told as if there were nothing.
+  if (!statSync(file, { throwIfNoEntry: false }))
+    throw new Error(`There is no database "${file}"; has a server run with this configuration?`);
+}
+
 /**
  * Applies the migrations that this database has not had yet, all in one transaction. Safe beside other processes; where
  * there is nothing to do, it takes no lock.
@@ -69,8 +98,7 @@ function versionOf(database: DatabaseSync, owner: string): number {
  */
 export function migrateSqlite(database: DatabaseSync, { owner, steps }: Migrations): void {
   if (versionOf(database, owner) === steps.length) return;
-  database.exec('BEGIN IMMEDIATE');
-  try {
+  inTransaction(database, () => {
     database.exec('CREATE TABLE IF NOT EXISTS migrations (owner TEXT PRIMARY KEY, version INTEGER NOT NULL) STRICT');
     const version = versionOf(database, owner);
     if (version > steps.length) {
@@ -82,9 +110,5 @@ export function migrateSqlite(database: DatabaseSync, { owner, steps }: Migratio
     database
       .prepare('INSERT INTO migrations VALUES (?, ?) ON CONFLICT (owner) DO UPDATE SET version = excluded.version')
       .run(owner, steps.length);
-    database.exec('COMMIT');
-  } catch (error) {
-    if (database.isTransaction) database.exec('ROLLBACK');
-    throw error;
-  }
+  });
 }

@@ -2,12 +2,45 @@
 // found it well. While it can be used this costs nothing: nobody looks.
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { errorMessage, Unavailable } from '../errors.ts';
+import { cannotBeUsed, Unavailable } from '../errors.ts';
 import { type Logger, silentLog } from '../log.ts';
-import { StoreFault } from './store-fault.ts';
 
 /** How long after a failure, and after a look that has failed, it is looked again, in milliseconds. */
 const lookAfterMs = 250;
+
+/**
+ * Why a store cannot be used now. A look at the store may have begun before something failed, and end after it: it says nothing of the
+ * failure, and does not end the fault.
+ */
+export class StoreFault {
+  #current: Unavailable | undefined;
+  #failures = 0;
+
+  /** What failed last; undefined while the store can be used. */
+  get current(): Unavailable | undefined {
+    return this.#current;
+  }
+
+  /** Takes note of a failure: the store cannot be used from now on. */
+  failed(error: Unavailable): void {
+    this.#failures += 1;
+    this.#current = error;
+  }
+
+  /**
+   * To be called when a look at the store begins.
+   * @returns a function to be called once the look has found the store well. It ends the fault and gives true; where something has
+   * failed since the look began, it ends nothing and gives false.
+   */
+  beginLook(): () => boolean {
+    const before = this.#failures;
+    return () => {
+      if (this.#failures !== before) return false;
+      this.#current = undefined;
+      return true;
+    };
+  }
+}
 
 /** What a watch is made from. */
 export interface WatchParts {
@@ -63,19 +96,10 @@ export class FaultWatch {
         await this.#look(signal);
         if (found()) break;
       } catch (thrown) {
-        this.#fault.failed(thrown instanceof Unavailable ? thrown : unavailable(thrown));
+        this.#fault.failed(thrown instanceof Unavailable ? thrown : cannotBeUsed(thrown));
       }
     }
     this.#isLooking = false;
     this.#log.info('the database can be used again');
   }
-}
-
-function unavailable(thrown: unknown): Unavailable {
-  const error = new Unavailable(`The database cannot be used now: ${errorMessage(thrown)}`, {
-    reason: 'store',
-    retryAfterSeconds: 2,
-  });
-  error.cause = thrown;
-  return error;
 }

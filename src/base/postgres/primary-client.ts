@@ -4,7 +4,7 @@ import pg from 'pg';
 import { errorCode, errorMessage } from '../errors.ts';
 import type { ServerConnections } from './server-connections.ts';
 import { currentUrl, hostName, passwordIn, type ServerHost, type ServerUrl } from './server-hosts.ts';
-import { askServer, takesNoChanges, unusableServer, whyUnusable } from './server-settings.ts';
+import { requireUsable, takesNoChanges } from './server-settings.ts';
 import { tooManyConnections } from './sharing-pool.ts';
 
 /** How long one server may take to answer when the primary is looked for, in milliseconds. */
@@ -118,9 +118,7 @@ export class PrimaryFinder {
       this.#opened?.note(client);
       await client.connect();
       // A primary of before may come back as one that may only be read, which is no standby.
-      const { rows } = await client.query<Record<string, unknown>>(askServer);
-      const reason = whyUnusable(rows[0] ?? {});
-      if (reason !== undefined) throw unusableServer(reason);
+      await requireUsable(client);
       return host;
     } finally {
       void client.end().catch(() => undefined);

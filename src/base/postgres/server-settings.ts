@@ -30,6 +30,13 @@ export function whyUnusable(row: Row): string | undefined {
   return undefined;
 }
 
+/** Asks a server how it is. @throws `unusableServer`, or what keeps it from answering */
+export async function requireUsable(server: { query(sql: string): Promise<{ rows: readonly Row[] }> }): Promise<void> {
+  const { rows } = await server.query(askServer);
+  const reason = whyUnusable(rows[0] ?? {});
+  if (reason !== undefined) throw unusableServer(reason);
+}
+
 /** What an operator should know of a server that can be used, one line each. */
 export function risksOf(row: Row): readonly string[] {
   const risks: string[] = [];

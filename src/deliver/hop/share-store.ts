@@ -1,7 +1,7 @@
 // The shares of next hops in the database: who delivers, and how many connections to each next hop each has.
 
 import type { Database, Migrations, Queryable } from '../../base/database/database.ts';
-import { placeholders } from '../../base/database/placeholders.ts';
+import { placeholders } from '../../base/database/database.ts';
 import { type Granted, shareOf } from './hop-share.ts';
 
 /** The tables. beats: grows while the process lives. A hop is named by a digest. */

@@ -7,7 +7,7 @@ import type { JournalItem, JournalPage, JournalQuery } from '../journal.ts';
 import { outcomeNumbers } from '../journal-row.ts';
 import { itemColumns, itemOf } from './item-of.ts';
 import { forgetParts, seqSource } from './seq-parts.ts';
-import { firstFrom, lateMs } from './time-bounds.ts';
+import { rangeOf } from './time-bounds.ts';
 import { isWanted, keysWanted, searchedWords, wordsWanted } from './words.ts';
 
 /** Numbers of the first window; each further one is larger, up to a bound, and as large as can be read in its time by the last one. */
@@ -63,11 +63,10 @@ async function findPage(
   const [row] = await database.query('SELECT last_value AS newest FROM journal_seq_seq');
   const newest = Number(row?.['newest'] ?? 0);
   const source = (from: number, to: number): Promise<string> => seqSource(database, from, to);
-  const { since, until, cursor, limit } = query;
-  const low = since === undefined ? 1 : await firstFrom(database, since - lateMs, newest, source);
-  const last =
-    until === undefined ? newest : Math.min(newest, await firstFrom(database, until + lateMs, newest, source));
-  let high = Math.min(last, (cursor ?? Number.MAX_SAFE_INTEGER) - 1);
+  const { limit } = query;
+  const range = await rangeOf(database, query, { newest, source });
+  const [low] = range;
+  let [, high] = range;
   const { sql, values } = conditionsOf(query, words);
   const items: JournalItem[] = [];
   const began = performance.now();

@@ -5,7 +5,7 @@ import type { Queryable, Row, SqlValue } from '../../base/database/database.ts';
 import type { JournalItem, JournalPage, JournalQuery } from '../journal.ts';
 import { outcomeNumbers } from '../journal-row.ts';
 import { itemColumns, itemOf } from './item-of.ts';
-import { firstFrom, lateMs } from './time-bounds.ts';
+import { rangeOf } from './time-bounds.ts';
 import { isWanted, matchOf, searchedWords } from './words.ts';
 
 /** Rows that are read at once, and for one page in each of its two parts. */
@@ -131,10 +131,7 @@ export async function findRows(database: Queryable, query: JournalQuery): Promis
   const [state] = await database.query(`SELECT indexed,
     coalesce((SELECT seq FROM journal ORDER BY seq DESC LIMIT 1), 0) AS newest FROM journal_state`);
   const [indexed, newest] = [Number(state?.['indexed'] ?? 0), Number(state?.['newest'] ?? 0)];
-  const { since, until, cursor } = query;
-  const low = since === undefined ? 1 : await firstFrom(database, since - lateMs, newest);
-  const last = until === undefined ? newest : Math.min(newest, await firstFrom(database, until + lateMs, newest));
-  const high = Math.min(last, (cursor ?? Number.MAX_SAFE_INTEGER) - 1);
+  const [low, high] = await rangeOf(database, query, { newest });
   const page = new Page(query, words, high + 1);
   const behind = Math.max(low, indexed + 1);
   const isTailRead =

@@ -1,7 +1,7 @@
-// Makes the journal's values of rows of its tables.
+// Makes the journal's values of rows of its tables, and finds single rows.
 
-import type { Row } from '../../base/database/database.ts';
-import type { JournalEntry, JournalItem } from '../journal.ts';
+import type { Database, Row } from '../../base/database/database.ts';
+import type { Journal, JournalEntry, JournalItem } from '../journal.ts';
 import { readFacts, readMore } from '../journal-faults.ts';
 import { type JournalContent, type JournalFacts, type JournalMore, outcomeOf } from '../journal-row.ts';
 
@@ -35,7 +35,7 @@ export function itemOf(row: Row): JournalItem {
 }
 
 /** Makes an entry of a row that has `more`, too. */
-export function entryOf(row: Row): JournalEntry {
+function entryOf(row: Row): JournalEntry {
   const item = itemOf(row);
   const more = readMore(String(row['more']));
   if (more && !item.isDamaged) return { ...item, more };
@@ -54,5 +54,31 @@ export function contentOf(row: Row): JournalContent {
     receivedBody: Number(row['same_body']) === 1 ? sentBody : octets(row['received_body']),
     sentHead: octets(row['sent_head']),
     sentBody,
+  };
+}
+
+/**
+ * What both engines read alike.
+ * @param caughtUp resolves when what was committed before can be read
+ * @param byIds a condition with all ids as one value
+ */
+export function readersOf(
+  database: Database,
+  caughtUp: () => Promise<void>,
+  byIds: { readonly sql: string; readonly value: (ids: readonly string[]) => string },
+): Pick<Journal, 'find' | 'rows' | 'close'> {
+  return {
+    async find(id, account) {
+      await caughtUp();
+      const [row] = await database.query(`SELECT ${itemColumns}, j.more FROM journal j WHERE j.id = $1`, [id]);
+      const entry = row && entryOf(row);
+      return entry && (account === undefined || entry.account === account) ? entry : undefined;
+    },
+    async rows(ids) {
+      await caughtUp();
+      const asked = `SELECT ${itemColumns} FROM journal j WHERE ${byIds.sql} ORDER BY j.seq`;
+      return (await database.query(asked, [byIds.value(ids)])).map(itemOf);
+    },
+    close: () => database.close(),
   };
 }

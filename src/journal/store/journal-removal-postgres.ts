@@ -6,8 +6,6 @@ import { partitionsOf, waitShortly } from '../../base/database/postgres-partitio
 import { errorCode, Unavailable } from '../../base/errors.ts';
 import type { JournalLimits, Removed } from '../journal.ts';
 import { outcomeNumbers } from '../journal-row.ts';
-import { removeContent } from './content-removal-postgres.ts';
-import { countedRows } from './counted-rows.ts';
 
 /** Rows of one transaction at most. */
 const rowsAtOnce = 500;
@@ -28,6 +26,21 @@ const removeLeft = `DELETE FROM journal_content WHERE id = '' AND seq IN (SELECT
 
 /** Told of what was removed, with the number of rows. */
 type OnRemoved = (removed: Removed, count: number) => void;
+
+/** Counts the rows of a table; one that is too large to be counted in the time of a statement is estimated. */
+async function countedRows(database: Database, name: string): Promise<number> {
+  try {
+    const [row] = await database.query(`SELECT count(*) AS rows FROM ${name}`);
+    return Number(row?.['rows'] ?? 0);
+  } catch (thrown) {
+    if (!(thrown instanceof Unavailable)) throw thrown;
+    const [row] = await database.query(
+      'SELECT greatest(reltuples, 0) AS rows FROM pg_class WHERE oid = to_regclass($1::text)',
+      [name],
+    );
+    return Number(row?.['rows'] ?? 0);
+  }
+}
 
 /** Removes rows with their content. @returns whether there may be more */
 async function removeRows(database: Database, rows: readonly Row[]): Promise<boolean> {
@@ -102,6 +115,132 @@ async function removeRefusals(database: Database, most: number, onRemoved: OnRem
   return isMore;
 }
 
+/** Rows whose octets are summed by one statement, and transactions of one call that remove content. */
+const summedAtOnce = 20_000;
+const mostSlices = 20;
+
+const octets = ['received_head', 'sent_head', 'received_body', 'sent_body']
+  .map((column) => `coalesce(octet_length(${column}), 0)`)
+  .join(' + ');
+
+/** The octets that a table has, and the key of the row up to which they were summed. */
+interface Sum {
+  octets: number;
+  id: string;
+  seq: number;
+}
+
+/** What this process knows of a database, and since when by its own clock. */
+const known = new WeakMap<Database, { readonly sums: Map<string, Sum>; readonly since: number }>();
+/** After what time everything is summed anew, in milliseconds: others remove, and a few rows come behind later ones. */
+const anewMs = 3_600_000;
+
+/** Sums what came since the last look; lengths are read without the octets. */
+async function sumUp(database: Database, name: string, sum: Sum): Promise<void> {
+  for (let rows = summedAtOnce; rows === summedAtOnce; ) {
+    const [found] = await database.query(
+      `SELECT count(*) AS rows, coalesce(sum(octets), 0) AS octets, (array_agg(id ORDER BY id DESC, seq DESC))[1] AS id,
+         (array_agg(seq ORDER BY id DESC, seq DESC))[1] AS seq
+       FROM (SELECT id, seq, ${octets} AS octets FROM ${name} WHERE (id, seq) > ($1::text, $2::bigint)
+         ORDER BY id, seq LIMIT ${summedAtOnce}) AS next`,
+      [sum.id, sum.seq],
+    );
+    rows = Number(found?.['rows'] ?? 0);
+    if (rows === 0) return;
+    sum.octets += Number(found?.['octets']);
+    sum.id = String(found?.['id']);
+    sum.seq = Number(found?.['seq']);
+  }
+}
+
+/** The tables that have content, the oldest first, with their octets. */
+async function sumsOf(database: Database, sums: Map<string, Sum>): Promise<ReadonlyMap<string, Sum>> {
+  const partitions = await partitionsOf((sql, values) => database.query(sql, values), 'journal_content');
+  const names = partitions.toSorted((one, other) => ((one.from ?? '') < (other.from ?? '') ? -1 : 1));
+  const own = names.length === 0 ? ['journal_content'] : names.map(({ name }) => name);
+  for (const name of sums.keys()) if (!own.includes(name)) sums.delete(name);
+  const found = own.map((name) => [name, sums.get(name) ?? { octets: 0, id: '', seq: -1 }] as const);
+  for (const [name, sum] of found) {
+    await sumUp(database, name, sum);
+    sums.set(name, sum);
+  }
+  return new Map(found);
+}
+
+function totalOf(sums: ReadonlyMap<string, Sum>): number {
+  return sums.values().reduce((total, sum) => total + sum.octets, 0);
+}
+
+/** Removes the oldest rows of a table. @returns their octets, and how many they were */
+async function removeSlice(
+  database: Database,
+  name: string,
+  surplus: number,
+): Promise<{ readonly freed: number; readonly rows: number }> {
+  const rows = await database.query(
+    `SELECT id, seq, octets FROM (SELECT id, seq, octets, sum(octets) OVER (ORDER BY id, seq) AS sum FROM
+       (SELECT id, seq, ${octets} AS octets FROM ${name} ORDER BY id, seq LIMIT ${rowsAtOnce}) AS first) AS summed
+     WHERE sum - octets < $1::bigint`,
+    [surplus],
+  );
+  const seqs = rows.map(({ seq }) => String(seq)).join(',');
+  const ids = rows.map(({ id }) => String(id)).join(',');
+  await database.run(
+    `DELETE FROM ${name} WHERE (id, seq) IN (SELECT * FROM unnest(string_to_array($1::text, ','), string_to_array($2::text, ',')::bigint[]))`,
+    [ids, seqs],
+  );
+  return { freed: rows.reduce((sum, row) => sum + Number(row['octets']), 0), rows: rows.length };
+}
+
+/** The sums that this process has of a database; anew after a while. */
+function knownSums(database: Database): Map<string, Sum> {
+  const now = performance.now();
+  const last = known.get(database);
+  if (last && now - last.since < anewMs) return last.sums;
+  const sums = new Map<string, Sum>();
+  known.set(database, { sums, since: now });
+  return sums;
+}
+
+/** Octets of all content together; what others have removed in the last hour may be among them. */
+export async function contentOctets(database: Database): Promise<number> {
+  return totalOf(await sumsOf(database, knownSums(database)));
+}
+
+/**
+ * Removes some of the oldest content where there is too much.
+ * @returns whether there may be more
+ */
+async function removeContent(database: Database, most: number, onRemoved: OnRemoved): Promise<boolean> {
+  const kept = knownSums(database);
+  if (totalOf(await sumsOf(database, kept)) <= most) return false;
+  // What others have removed since is in the sums: before anything goes, all is summed anew.
+  kept.clear();
+  const sums = await sumsOf(database, kept);
+  let surplus = totalOf(sums) - most;
+  let slices = 0;
+  for (const [name, sum] of sums) {
+    if (surplus >= sum.octets && sum.octets > 0 && sums.size > 1) {
+      const gone = await countedRows(database, name);
+      await database.transaction(async (transaction) => {
+        await transaction.run(waitShortly);
+        await transaction.run(`TRUNCATE ${name}`);
+      });
+      onRemoved('content', gone);
+      surplus -= sum.octets;
+      kept.delete(name);
+    }
+    for (; surplus > 0 && sum.octets > 0 && kept.has(name) && slices < mostSlices; slices += 1) {
+      const { freed, rows } = await removeSlice(database, name, surplus);
+      if (freed === 0) break;
+      onRemoved('content', rows);
+      surplus -= freed;
+      sum.octets -= freed;
+    }
+  }
+  return surplus > 0 && slices === mostSlices;
+}
+
 /**
  * Removes some of what is too old or too much.
  * @param now the wall time of this host, milliseconds since 1970. Where the server's clock says that it is earlier, that counts: what a
@@ -118,7 +257,7 @@ export async function removeFromJournal(
   const isMore = [
     await removeAged(database, limit, onRemoved),
     await removeRefusals(database, limits.refusals, onRemoved),
-    await removeContent(database, limits.maxOctets, (rows) => onRemoved('content', rows)),
+    await removeContent(database, limits.maxOctets, onRemoved),
   ];
   return isMore.includes(true);
 }

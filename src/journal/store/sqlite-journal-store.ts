@@ -3,7 +3,7 @@
 import type { Database } from '../../base/database/database.ts';
 import type { Journal, JournalLimits, Removed } from '../journal.ts';
 import { findRows } from './find-rows.ts';
-import { contentOf, entryOf, itemColumns, itemOf } from './item-of.ts';
+import { contentOf, readersOf } from './item-of.ts';
 import { SqliteTender } from './tend-journal.ts';
 
 const stateOf = `SELECT octets + (SELECT coalesce(sum(octets), 0) FROM journal WHERE seq > indexed) AS octets,
@@ -28,23 +28,13 @@ export function openSqliteJournal(
 ): Journal {
   const tender = new SqliteTender(database, limits, onRemoved);
   return {
+    ...readersOf(database, caughtUp, {
+      sql: 'j.id IN (SELECT value FROM json_each($1))',
+      value: (ids) => JSON.stringify(ids),
+    }),
     async list(query) {
       await caughtUp();
       return await findRows(database, query);
-    },
-    async find(id, account) {
-      await caughtUp();
-      const [row] = await database.query(`SELECT ${itemColumns}, j.more FROM journal j WHERE j.id = $1`, [id]);
-      const entry = row && entryOf(row);
-      return entry && (account === undefined || entry.account === account) ? entry : undefined;
-    },
-    async rows(ids) {
-      await caughtUp();
-      const rows = await database.query(
-        `SELECT ${itemColumns} FROM json_each($1) asked JOIN journal j ON j.id = asked.value ORDER BY j.seq`,
-        [JSON.stringify(ids)],
-      );
-      return rows.map(itemOf);
     },
     async content(seq) {
       const [row] = await database.query('SELECT * FROM journal_content WHERE seq = $1', [seq]);
@@ -55,6 +45,5 @@ export function openSqliteJournal(
       const [row] = await database.query(stateOf);
       return { octets: Number(row?.['octets'] ?? 0), waiting: Number(row?.['waiting'] ?? 0) };
     },
-    close: () => database.close(),
   };
 }

@@ -47,17 +47,35 @@ function hasWords({ facts }: JournalItem, words: readonly string[]): boolean {
   );
 }
 
+/** What a row can be found by. */
+type Filter = readonly [
+  inQuery: 'credential' | 'client' | 'code' | 'field',
+  letter: string,
+  of: (facts: JournalFacts) => readonly (string | undefined)[],
+];
+const filters: readonly Filter[] = [
+  ['credential', 'c', ({ credential }) => [credential]],
+  ['client', 'i', ({ client }) => [client]],
+  ['code', 'e', ({ codes = [] }) => codes],
+  ['field', 'f', ({ fields = [] }) => fields.map(asciiLower)],
+];
+
+/** The filters that a query has, each with its value. */
+function asked(query: JournalQuery) {
+  return filters.flatMap(([name, letter, of]) => {
+    const value = query[name];
+    return value === undefined ? [] : [{ letter, of, value: name === 'field' ? asciiLower(value) : value }];
+  });
+}
+
 /** Whether a row is wanted. @param words `searchedWords` of the query's text; undefined where it has none */
 export function isWanted(item: JournalItem, query: JournalQuery, words: readonly string[] | undefined): boolean {
-  const { account, outcome, credential, client, code, field, since, until } = query;
+  const { account, outcome, since, until } = query;
   const { facts, at } = item;
   if (account !== undefined && item.account !== account) return false;
   if (outcome !== undefined && item.outcome !== outcome) return false;
   if (at < (since ?? Number.NEGATIVE_INFINITY) || at >= (until ?? Number.POSITIVE_INFINITY)) return false;
-  if (credential !== undefined && facts.credential !== credential) return false;
-  if (client !== undefined && facts.client !== client) return false;
-  if (code !== undefined && facts.codes?.includes(code) !== true) return false;
-  if (field !== undefined && facts.fields?.some((one) => asciiLower(one) === asciiLower(field)) !== true) return false;
+  if (!asked(query).every(({ of, value }) => of(facts).includes(value))) return false;
   return words === undefined || hasWords(item, words);
 }
 
@@ -109,37 +127,26 @@ export const fillSoundWords = `INSERT INTO journal_words (rowid, keys, words)
 
 /** The question of a query to the index; undefined where every row fits, but for what the index does not know. */
 export function matchOf(query: JournalQuery, searched: readonly string[] | undefined): string | undefined {
-  const { account, outcome, credential, client, code, field } = query;
+  const { account, outcome } = query;
   const wanted: string[] = [];
   const key = (text: string): void => void wanted.push(`keys:"${text}"`);
   if (account !== undefined) key(keyOf('a', account));
   if (outcome !== undefined) key(outcome === 'refused' ? 'kr' : 'ks');
-  if (credential !== undefined) key(keyOf('c', credential));
-  if (client !== undefined) key(keyOf('i', client));
-  if (code !== undefined) key(keyOf('e', code));
-  if (field !== undefined) key(keyOf('f', asciiLower(field)));
+  for (const { letter, value } of asked(query)) key(keyOf(letter, value));
   const own = searched ?? [];
   own.forEach((word, index) => wanted.push(`words:"${word}"${mayBeBeginning(own, index) ? '*' : ''}`));
   return wanted.length === 0 ? undefined : wanted.join(' AND ');
 }
 
 /** The codes and headers of a row, and its other filters, as one text with blanks around each. */
-export function keyWords({ credential, client, codes = [], fields = [] }: JournalFacts): string {
-  const words = [`c${credential ?? ''}`, `i${client ?? ''}`];
-  for (const code of codes) words.push(`e${code}`);
-  for (const field of fields) words.push(`f${asciiLower(field)}`);
+export function keyWords(facts: JournalFacts): string {
+  const words = filters.flatMap(([, letter, of]) => of(facts).map((value = '') => `${letter}${value}`));
   return ` ${words.map((word) => word.replaceAll(/\s/g, '_')).join(' ')} `;
 }
 
 /** What of `keyWords` a query wants. */
-export function keysWanted({ credential, client, code, field }: JournalQuery): readonly string[] {
-  const wanted = [
-    ...(credential === undefined ? [] : [`c${credential}`]),
-    ...(client === undefined ? [] : [`i${client}`]),
-    ...(code === undefined ? [] : [`e${code}`]),
-    ...(field === undefined ? [] : [`f${asciiLower(field)}`]),
-  ];
-  return wanted.map((word) => ` ${word.replaceAll(/\s/g, '_')} `);
+export function keysWanted(query: JournalQuery): readonly string[] {
+  return asked(query).map(({ letter, value }) => ` ${`${letter}${value}`.replaceAll(/\s/g, '_')} `);
 }
 
 /** The words of a row that are searched, as one text with blanks around each. */

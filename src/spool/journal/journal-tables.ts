@@ -3,6 +3,13 @@
 import type { Migrations } from '../../base/database/database.ts';
 import { takesPartitions } from '../../base/database/postgres-partitions.ts';
 
+// The columns of both tables in PostgreSQL, behind those that differ between the versions.
+const rowColumns = `at BIGINT NOT NULL, account TEXT COLLATE "C" NOT NULL, outcome SMALLINT NOT NULL,
+      waiting INTEGER NOT NULL, octets BIGINT NOT NULL, facts TEXT COLLATE "C" NOT NULL, more TEXT COLLATE "C" NOT NULL,
+      keys TEXT COLLATE "C" NOT NULL, words TEXT COLLATE "C" NOT NULL`;
+const contentColumns =
+  'same_body SMALLINT NOT NULL, received_head BYTEA, sent_head BYTEA, received_body BYTEA, sent_body BYTEA';
+
 // Ids are UUIDv7, which begin with their time: a range of ids is a time. What there is becomes the partition of everything before
 // the day after its newest row's, and content without an id that of everything below the ids. Numbers of rows go on.
 const journalPartitions = `
@@ -27,26 +34,14 @@ const journalPartitions = `
     CREATE TABLE journal (
       seq BIGINT GENERATED ALWAYS AS IDENTITY,
       id TEXT COLLATE "C" NOT NULL UNIQUE,
-      at BIGINT NOT NULL,
-      account TEXT COLLATE "C" NOT NULL,
-      outcome SMALLINT NOT NULL,
-      waiting INTEGER NOT NULL,
-      octets BIGINT NOT NULL,
-      facts TEXT COLLATE "C" NOT NULL,
-      more TEXT COLLATE "C" NOT NULL,
-      keys TEXT COLLATE "C" NOT NULL,
-      words TEXT COLLATE "C" NOT NULL
+      ${rowColumns}
     ) PARTITION BY RANGE (id);
     CREATE INDEX journal_by_seq ON journal (seq);
     CREATE INDEX journal_by_account ON journal (account, seq);
     CREATE INDEX journal_by_outcome ON journal (outcome, account) WHERE outcome > 2;
     CREATE TABLE journal_content (
       seq BIGINT NOT NULL,
-      same_body SMALLINT NOT NULL,
-      received_head BYTEA,
-      sent_head BYTEA,
-      received_body BYTEA,
-      sent_body BYTEA,
+      ${contentColumns},
       id TEXT COLLATE "C" NOT NULL DEFAULT '',
       PRIMARY KEY (id, seq)
     ) PARTITION BY RANGE (id);
@@ -115,25 +110,13 @@ export const journalMigrations: Migrations = {
     CREATE TABLE journal (
       seq BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
       id TEXT COLLATE "C" NOT NULL UNIQUE,
-      at BIGINT NOT NULL,
-      account TEXT COLLATE "C" NOT NULL,
-      outcome SMALLINT NOT NULL,
-      waiting INTEGER NOT NULL,
-      octets BIGINT NOT NULL,
-      facts TEXT COLLATE "C" NOT NULL,
-      more TEXT COLLATE "C" NOT NULL,
-      keys TEXT COLLATE "C" NOT NULL,
-      words TEXT COLLATE "C" NOT NULL
+      ${rowColumns}
     );
     CREATE INDEX journal_by_account ON journal (account, seq);
     CREATE INDEX journal_by_outcome ON journal (outcome, account) WHERE outcome > 2;
     CREATE TABLE journal_content (
       seq BIGINT PRIMARY KEY,
-      same_body SMALLINT NOT NULL,
-      received_head BYTEA,
-      sent_head BYTEA,
-      received_body BYTEA,
-      sent_body BYTEA
+      ${contentColumns}
     );
     `,
     `

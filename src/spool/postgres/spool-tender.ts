@@ -5,7 +5,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import type { Row } from '../../base/database/database.ts';
 import { isOutOfReach } from '../../base/database/postgres-errors.ts';
 import { errorCode, errorMessage, Unavailable } from '../../base/errors.ts';
-import { StoreFault } from '../../base/fault/store-fault.ts';
+import { StoreFault } from '../../base/fault/fault-watch.ts';
 import type { Logger } from '../../base/log.ts';
 import {
   askServer,
@@ -256,7 +256,5 @@ export class SpoolTender {
 }
 
 function unusable(text: string): Unavailable {
-  const error = new Unavailable(text, { reason: 'store', retryAfterSeconds });
-  error.cause = unusableServer(text);
-  return error;
+  return new Unavailable(text, { reason: 'store', retryAfterSeconds, cause: unusableServer(text) });
 }
