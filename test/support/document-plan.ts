@@ -58,7 +58,7 @@ export const elsewhere: readonly BlockElsewhere[] = [
   { page: 'CONTRIBUTING.md', begins: 'npm ci', by: ['.ci/run', 'test/e2e/shutdown.test.ts'], because: 'the same' },
   { page: 'CONTRIBUTING.md', begins: 'npm run check', by: ['.ci/run'], because: 'it runs this suite' },
   {
-    page: 'README.md',
+    page: 'docs/tour.md',
     begins: 'docker compose up',
     by: ['test/system/image.test.ts'],
     because: 'CI has no Docker engine; the test builds the image and runs what compose.yaml says without one',
@@ -85,12 +85,12 @@ export const elsewhere: readonly BlockElsewhere[] = [
 
 export const arranged: readonly ArrangedBlock[] = [
   {
-    page: 'README.md',
+    page: 'docs/tour.md',
     begins: 'POSTERN_RELAY=',
     starts: true,
   },
   {
-    page: 'README.md',
+    page: 'docs/tour.md',
     begins: 'npm run -s postern -- check --as dev/oldbox',
     before: archive,
     says: [/1 of 1 message accepted/],
