@@ -1,4 +1,4 @@
-// Every line that the program logs stands in the table of docs/operations.md, so that whoever greps for one finds what it means.
+// Every line that the program logs stands in the table of docs/watching.md, so that whoever greps for one finds what it means.
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
@@ -51,8 +51,8 @@ function argumentsAt(source: string, start: number): string[] {
 
 /** The texts of a source's log lines; a text that is made in an unknown way is given as it is written. */
 function textsOf(source: string): string[] {
-  return [...source.matchAll(/\b(?:trace|debug|info|warn|error|fatal)\(/g)].flatMap((call) => {
-    if (!/(?:\b|#)log\.$/.test(source.slice(Math.max(0, call.index - 20), call.index))) return [];
+  return [...source.matchAll(/\b(?:trace|debug|info|warn|error|fatal|(?<!function )logErrors)\(/g)].flatMap((call) => {
+    if (call[0] !== 'logErrors(' && !/(?:\b|#)log\.$/.test(source.slice(Math.max(0, call.index - 20), call.index))) return [];
     const text = argumentsAt(source, call.index + call[0].length).at(-1) ?? '';
     const literal = /^'([^']*)'$/.exec(text)?.[1];
     return literal === undefined ? (spoken[text] ?? [text]) : [literal];
@@ -69,7 +69,7 @@ const logged = readdirSync(root, { recursive: true, encoding: 'utf8' })
     })),
   );
 
-const section = /^## Logs\n([^]*?)^## /m.exec(readFileSync(join(root, '../docs/operations.md'), 'utf8'))?.[1] ?? '';
+const section = /^## Logs\n([^]*?)^## /m.exec(readFileSync(join(root, '../docs/watching.md'), 'utf8'))?.[1] ?? '';
 const rows = [...section.matchAll(/^\| (.+?) \| (?:debug|info|warn|error|fatal)(?:, (?:info|warn|error))* \|/gm)].map(
   ([, texts = '']) => texts,
 );
@@ -79,7 +79,7 @@ function tells(row: string, text: string): boolean {
   return `, ${row}, `.includes(`, ${text}, `);
 }
 
-test('every log line is in the table of docs/operations.md', () => {
+test('every log line is in the table of docs/watching.md', () => {
   expect(logged.length).toBeGreaterThan(80);
   const missing = logged.filter(({ text }) => !rows.some((row) => tells(row, text)));
   expect(missing.map(({ file, text }) => `${file}: ${text}`)).toEqual([]);

@@ -314,7 +314,7 @@ and health on 127.0.0.1:8080, mail captured into data/capture/new; keys, a certi
 POSTERN_RELAY=smtp://host:port relays for real. The environment's POSTERN_* wins over the file; docs/operations.md
 lists it all. SIGHUP reads the configuration again, as "postern reload" does. SIGTERM stops accepting, finishes what is
 in flight and exits 0. With --processes (or processes: in the file) several processes share the work and a PostgreSQL,
-under a supervisor that starts them again when they die; docs/operations.md tells what holds over all of them.`,
+under a supervisor that starts them again when they die; docs/upkeep.md tells what holds over all of them.`,
   options: {
     processes: { value: 'N', summary: 'share the work between so many processes; auto: one for each core (default 1)' },
   },

@@ -43,7 +43,7 @@ const archive =
 
 export const elsewhere: readonly BlockElsewhere[] = [
   {
-    page: 'docs/operations.md',
+    page: 'docs/upkeep.md',
     begins: 'postern migrate',
     by: ['test/system/move-gateway.test.ts'],
     because: 'it needs a PostgreSQL, which that test has',
@@ -121,7 +121,7 @@ export const arranged: readonly ArrangedBlock[] = [
     says: [/^ok \S+postern\.yaml$/m],
   },
   {
-    page: 'docs/operations.md',
+    page: 'docs/delivery.md',
     begins: 'postern capture list',
     before: firstId('postern capture list'),
     // It asks at a terminal alone; elsewhere it wants --yes.
@@ -150,7 +150,7 @@ export const arranged: readonly ArrangedBlock[] = [
     says: [/^pt_\S+$/m],
   },
   {
-    page: 'docs/operations.md',
+    page: 'docs/watching.md',
     begins: 'postern queue list',
     before: `curl -sS http://127.0.0.1:8080/client/v4/accounts/dev/email/sending/send -o sent.json -H "Authorization: Bearer $TOKEN" \\
       -H 'Content-Type: application/json' -d '{"from": "a@example.com", "to": "you@partner.example", "subject": "x", "text": "x"}'
@@ -158,19 +158,19 @@ export const arranged: readonly ArrangedBlock[] = [
     says: [/you@partner\.example: queued/],
   },
   {
-    page: 'docs/operations.md',
+    page: 'docs/estate.md',
     begins: 'postern check --as dev/oldbox',
     before: `${archive}
       mkdir -p mail-copies && tail -n +2 ~/sent.mbox > mail-copies/1.eml`,
     instead: [['/var/mail/copies', 'mail-copies']],
   },
   {
-    page: 'docs/operations.md',
+    page: 'docs/upkeep.md',
     begins: 'postern reload',
     says: [/^reloaded: /m],
   },
   {
-    page: 'docs/operations.md',
+    page: 'docs/upkeep.md',
     begins: 'postern backup',
     before: 'mkdir -p backup',
     instead: [
