@@ -35,8 +35,11 @@ const everyMs = 1000;
 const forgottenMs = 3_600_000;
 /** Clients that are remembered, and that are told of at a time: a flood of addresses is bounded. */
 const most = { remembered: 50_000, told: 500 };
-/** The part of its limit that a client has used when the others are told of it. */
-const toldFrom = 1 / 50;
+/**
+ * The part of its limit that a client has used when the others are told of it. Those who have used the first part are told of first, so
+ * that a flood of clients that ask once hides none that asks much.
+ */
+const toldFrom = [1 / 2, 1 / 50] as const;
 
 /** What is counted under a key: how much, and until when on the monotonic clock, in milliseconds. */
 interface Count {
@@ -47,6 +50,22 @@ interface Count {
 
 /** What a row says of a key: how much, and for how many milliseconds from when it was told. */
 type Told = Readonly<Record<string, readonly [count: number, leftMs: number]>>;
+
+/** The counts of a row that are there and can be read: one that is damaged is no reason to pass over the others. */
+function readTold(counts: unknown): readonly (readonly [key: string, count: number, leftMs: number])[] {
+  let told: unknown;
+  try {
+    told = JSON.parse(String(counts));
+  } catch {
+    return []; // the row is damaged, and its gateway writes it anew within a second
+  }
+  if (typeof told !== 'object' || told === null) return [];
+  return Object.entries(told).flatMap(([key, value]) => {
+    const [count, leftMs]: readonly unknown[] = Array.isArray(value) ? value : [];
+    const isSound = typeof count === 'number' && count >= 0 && typeof leftMs === 'number' && Number.isFinite(leftMs);
+    return isSound ? [[key, count, leftMs] as const] : [];
+  });
+}
 
 /** The counts of one gateway, and what the others have told. Asking them is a look into memory. */
 export class ToldCounts implements Omit<MinuteCounts, 'totals'> {
@@ -154,11 +173,13 @@ export class ToldCounts implements Omit<MinuteCounts, 'totals'> {
     const told: Record<string, [number, number]> = {};
     for (const [account, count] of this.#minutes.totals()) told[`minute ${account}`] = [count, 60_000];
     let left = most.told;
-    for (const [key, { count, until, limit }] of this.#windows) {
-      if (until <= now || count < limit * toldFrom) continue;
-      told[key] = [count, until - now];
-      left -= 1;
-      if (left === 0) break;
+    for (const part of toldFrom) {
+      for (const [key, { count, until, limit }] of this.#windows) {
+        if (left === 0) return told;
+        if (until <= now || count < limit * part || key in told) continue;
+        told[key] = [count, until - now];
+        left -= 1;
+      }
     }
     return told;
   }
@@ -174,8 +195,7 @@ export class ToldCounts implements Omit<MinuteCounts, 'totals'> {
     const monotonic = this.#clock.monotonic();
     for (const row of rows) {
       const ageMs = Math.max(0, now - Number(row['told_at']));
-      // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a gateway of this very program wrote it
-      for (const [key, [count, leftMs]] of Object.entries(JSON.parse(String(row['counts'])) as Told)) {
+      for (const [key, count, leftMs] of readTold(row['counts'])) {
         const until = monotonic + leftMs - ageMs;
         if (until <= monotonic) continue;
         const before = others.get(key);

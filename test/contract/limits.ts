@@ -344,6 +344,37 @@ export function limitsContract(engine: Engine): void {
         await Promise.all([one.close(), two.close()]);
         expect(await one.exchange()).toBeUndefined();
       });
+
+      test.each([
+        'no JSON',
+        '{"minute a":',
+        'null',
+        '[1]',
+        '{"minute a":null}',
+        '{"minute a":["7",60000]}',
+        '{"minute a":[{},60000]}',
+        '{"minute a":[9,null],"__proto__":[9,60000],"constructor":[1e999,1e999]}',
+      ])('a damaged row (%s) is passed over: what the others told still counts', async (counts) => {
+        const { one, two, time, database, exchange } = await setUpTwo();
+        for (const process of ['!', 'ffffffff', '~'])
+          await database.run('INSERT INTO told_counts VALUES ($1, $2, $3)', [process, time.ms, counts]);
+        for (let message = 0; message < 3; message += 1) expect(one.take('a', 9)).toBe(0);
+        await exchange();
+        expect(two.ask('a', 3)).toBeGreaterThan(0);
+        expect(two.ask('a', 4)).toBe(0);
+        await Promise.all([one.close(), two.close()]);
+      });
+
+      test('a flood of clients that ask once hides none that has used up its limit', async () => {
+        const { one, two, exchange } = await setUpTwo();
+        const limit = { requests: 10, perSeconds: 600 };
+        for (let client = 0; client < 2000; client += 1)
+          one.takeWindow('zone z', limit, `10.0.${client >> 8}.${client & 255}`);
+        for (let request = 0; request < 10; request += 1) one.takeWindow('zone z', limit, '192.0.2.1');
+        await exchange();
+        expect(two.takeWindow('zone z', limit, '192.0.2.1')).toBe(600);
+        await Promise.all([one.close(), two.close()]);
+      });
     });
   });
 }
