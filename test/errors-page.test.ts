@@ -1,10 +1,9 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { expect, test } from 'vitest';
-import { renderEdgeErrors } from '../src/edge/errors/errors-section.ts';
 import { headerCatalogue } from '../src/policy/header-catalogue.ts';
 import { restAnswers } from '../src/policy/rejections.ts';
-import { renderProxyErrors } from '../src/proxy/rules/errors-section.ts';
+import { renderEdgeErrors, renderProxyErrors } from './support/errors-sections.ts';
 import { renderRejections } from './support/policy-errors-page.ts';
 
 const file = resolve(import.meta.dirname, '../docs/errors.md');

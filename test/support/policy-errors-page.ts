@@ -13,7 +13,8 @@ import { headerLimits } from '../../src/policy/value-rules.ts';
 
 type Row = readonly string[];
 
-function cell(text: string): string {
+/** A text as it may stand in a cell of a table. */
+export function cell(text: string): string {
   return text.replaceAll('|', '\\|').replaceAll('<', '&lt;');
 }
 

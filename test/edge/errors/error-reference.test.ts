@@ -3,9 +3,9 @@
 import { describe, expect, test } from 'vitest';
 import { allEdgeErrors } from '../../../src/edge/errors/catalogue.ts';
 import { errorReferenceIndex, errorReferencePage } from '../../../src/edge/errors/error-reference.ts';
-import { renderEdgeErrors } from '../../../src/edge/errors/errors-section.ts';
 import { renderJson } from '../../../src/edge/errors/render-json.ts';
 import { edgeOccurrence } from '../../support/edge-occurrence.ts';
+import { renderEdgeErrors } from '../../support/errors-sections.ts';
 
 function textOf(html: string): string {
   return html.slice(html.indexOf('<body>')).replace(/<[^<>]*>/g, '');

@@ -1,8 +1,8 @@
 // The table against the specification's: codes, statuses, order.
 
 import { expect, test } from 'vitest';
-import { renderProxyErrors } from '../../../src/proxy/rules/errors-section.ts';
 import { ruleRows } from '../../../src/proxy/rules/rules.ts';
+import { renderProxyErrors } from '../../support/errors-sections.ts';
 
 // D82: 403 for three, 409 for one, 500 or 503 for one, 400 for the rest.
 const wanted: readonly (readonly [number, number])[] = [
