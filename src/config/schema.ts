@@ -58,6 +58,8 @@ const smtp = value.object({
 /** `bounces`: limits of the bounce listeners (D40a). */
 const bounces = value.object({
   tokenDays: Optional(value.integer(1, 365, 'days')),
+  connections: Optional(count),
+  connectionsPerAddress: Optional(count),
   messagesPerMinute: Optional(value.integer(1, 1_000_000)),
 });
 

@@ -15,11 +15,6 @@ interface RemovedKey {
 
 const removedKeys: Readonly<Record<string, RemovedKey>> = {
   'bounces.messageBytes': { since: '0.1.0', now: 'a report has at most 1048576 octets' },
-  'bounces.connections': { since: '0.1.0', now: 'the bounce listeners have at most 200 connections' },
-  'bounces.connectionsPerAddress': {
-    since: '0.1.0',
-    now: 'an address has at most 50 connections to the bounce listeners',
-  },
   'events.refusalsPerAccount': { since: '0.1.0', now: 'the newest 50000 refusals of an account are kept' },
   'http.adminLimits': { since: '0.1.0', now: 'the admin listener has at most 1000 connections, 100 from one address' },
   'reports.perMessage': { since: '0.1.0', now: 'at most 10 reports are made about one message' },
