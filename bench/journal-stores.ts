@@ -14,7 +14,7 @@ import { openSqliteJournal } from '../src/journal/store/sqlite-journal-store.ts'
 import { keyWords, searchText } from '../src/journal/store/words.ts';
 import type { JournalRow } from '../src/spool/journal/pack-journal.ts';
 import { SqliteJournal } from '../src/spool/journal/sqlite-journal.ts';
-import { ensurePartitions } from '../src/spool/postgres/events/ensure-partitions.ts';
+import { ensurePartitions } from '../src/spool/postgres/events/event-partitions.ts';
 import { PostgresSpool } from '../src/spool/postgres/postgres-spool.ts';
 import type { Spool } from '../src/spool/spool.ts';
 import { SqliteSpool } from '../src/spool/sqlite/sqlite-spool.ts';

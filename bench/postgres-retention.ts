@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { systemClock } from '../src/base/clock.ts';
 import { uuidv7 } from '../src/base/ids.ts';
-import { ensurePartitions } from '../src/spool/postgres/events/ensure-partitions.ts';
+import { ensurePartitions } from '../src/spool/postgres/events/event-partitions.ts';
 import { PostgresSpool } from '../src/spool/postgres/postgres-spool.ts';
 import { startPostgres } from '../test/support/postgres.ts';
 import { spoolEntry } from '../test/support/spool-entry.ts';

@@ -10,7 +10,7 @@ import type { Migrations } from '../base/database/database.ts';
 import type { MovedMark } from '../base/database/moved-mark.ts';
 import { errorMessage } from '../base/errors.ts';
 import { uuidv7 } from '../base/ids.ts';
-import { ensurePartitions } from '../spool/postgres/events/ensure-partitions.ts';
+import { ensurePartitions } from '../spool/postgres/events/event-partitions.ts';
 import { DatabaseClock } from '../spool/postgres/server/database-clock.ts';
 import { type Copying, copyOctets, copyRows } from './copy-table.ts';
 import { type Damaged, findDamagedEntries, findDamagedMessages, noDamage } from './damaged-rows.ts';

@@ -10,7 +10,7 @@ import { tellDue } from './events/written-events.ts';
 import { lineIsFree, recipientHold } from './postgres-holds.ts';
 import { entryColumns, textList } from './postgres-queue.ts';
 import type { ProcessRegister } from './process-register.ts';
-import type { DatabaseClock, ServerParts } from './server/database-clock.ts';
+import { type DatabaseClock, ServerPart, type ServerParts } from './server/database-clock.ts';
 import { InDoubt, lostConnection, type Send } from './server/postgres-session.ts';
 import { inLines, lineColumns, sendAllLines, sendEndOfTurns, triedBefore } from './spool-lines.ts';
 
@@ -139,17 +139,12 @@ function rowList(row: Row, column: string): readonly Row[] {
 }
 
 /** The claims of one process; the methods of the same names in `Spool` say what each does. */
-export class PostgresClaims {
-  readonly #parts: ServerParts & { readonly register: ProcessRegister };
+export class PostgresClaims extends ServerPart<ServerParts & { readonly register: ProcessRegister }> {
   /** Claims of a single message: every fourth is for a deferred one. */
   #singles = 0;
 
-  constructor(parts: ServerParts & { readonly register: ProcessRegister }) {
-    this.#parts = parts;
-  }
-
   async turns({ transport, now, limit, except = [] }: Parameters<Spool['turns']>[0]): Promise<readonly ClaimTurn[]> {
-    const rows = await this.#parts.session.query(turns, [transport, this.#parts.clock.stored(now), limit, except]);
+    const rows = await this.parts.session.query(turns, [transport, this.parts.clock.stored(now), limit, except]);
     return rows.map((row) => ({ transport: text(row, 'lane'), account: text(row, 'account') }));
   }
 
@@ -157,8 +152,8 @@ export class PostgresClaims {
     const lines = put.toSorted((one, other) => (keyOf(one) < keyOf(other) ? -1 : 1));
     const lanes = lines.map(({ transport }) => transport);
     const accounts = lines.map(({ account }) => account);
-    const times = lines.map(({ until }) => this.#parts.clock.stored(until));
-    await this.#parts.session.query(postpone, [lanes, accounts, times]);
+    const times = lines.map(({ until }) => this.parts.clock.stored(until));
+    await this.parts.session.query(postpone, [lanes, accounts, times]);
   }
 
   /** @throws BrokenClaim where something may be claimed all the same */
@@ -167,7 +162,7 @@ export class PostgresClaims {
     const accounts =
       lane === ''
         ? ['']
-        : (await this.#parts.session.query(freeLines, [lane, account ?? null])).map((row) => text(row, 'account'));
+        : (await this.parts.session.query(freeLines, [lane, account ?? null])).map((row) => text(row, 'account'));
     const messages: DueMessage[] = [];
     const looked: string[] = [];
     try {
@@ -176,7 +171,7 @@ export class PostgresClaims {
         looked.push(one);
         await this.#claimLine(query, { lane, account: one, limit: limit - messages.length }, messages);
       }
-      const at = this.#parts.clock.stored(now);
+      const at = this.parts.clock.stored(now);
       if (lane !== '' && looked.length > 0) await this.#endTurns(lane, looked, at);
     } catch (thrown) {
       throw messages.length === 0 ? thrown : brokenClaim(messages, thrown);
@@ -189,21 +184,21 @@ export class PostgresClaims {
    * @param claimed what was claimed is put here, and where the claim fails what may be claimed
    */
   async #claimLine(query: ClaimQuery, line: Omit<Step, 'isDeferred'>, claimed: DueMessage[]): Promise<void> {
-    const process = await this.#parts.register.id();
+    const process = await this.parts.register.id();
     const before = claimed.length;
     try {
-      await this.#parts.session.transaction(
+      await this.parts.session.transaction(
         async (send) => {
-          const steps = new ClaimSteps({ send, query, clock: this.#parts.clock, process });
+          const steps = new ClaimSteps({ send, query, clock: this.parts.clock, process });
           for (const message of await this.#shared(steps, line)) claimed.push(message);
-          if (claimed.length > before) this.#parts.register.sendPresence(send, process);
+          if (claimed.length > before) this.parts.register.sendPresence(send, process);
         },
         { tellsDoubt: true },
       );
     } catch (thrown) {
       if (!(thrown instanceof InDoubt)) claimed.length = before;
-      if (!this.#parts.register.isForgotten(thrown)) throw thrown instanceof InDoubt ? lostConnection(thrown) : thrown;
-      await this.#parts.register.renew(process);
+      if (!this.parts.register.isForgotten(thrown)) throw thrown instanceof InDoubt ? lostConnection(thrown) : thrown;
+      await this.parts.register.renew(process);
       await this.#claimLine(query, line, claimed);
     }
   }
@@ -222,10 +217,10 @@ export class PostgresClaims {
 
   async giveTransports(query: Parameters<Spool['giveTransports']>[0]): Promise<number> {
     const { now, limit, transports, transportOf } = query;
-    const at = this.#parts.clock.stored(now);
-    const found = await this.#parts.session.query(strays, [at, transports, limit]);
+    const at = this.parts.clock.stored(now);
+    const found = await this.parts.session.query(strays, [at, transports, limit]);
     const empty =
-      found.length < limit ? await this.#parts.session.query(readyLines, [at, transports, mostEmptyLines]) : [];
+      found.length < limit ? await this.parts.session.query(readyLines, [at, transports, mostEmptyLines]) : [];
     if (found.length === 0 && empty.length === 0) return 0;
     const given = found.map((row) => {
       const [account, address] = [text(row, 'account'), text(row, 'address')];
@@ -256,7 +251,7 @@ export class PostgresClaims {
   }
 
   async release(id: string, recipients: readonly string[]): Promise<void> {
-    const process = await this.#parts.register.id();
+    const process = await this.parts.register.id();
     await this.#withAllLines((send) => {
       void send(release, [id, recipients, process]);
       void send(tellDue);
@@ -264,47 +259,44 @@ export class PostgresClaims {
   }
 
   async #endTurns(lane: string, accounts: readonly string[], at: number): Promise<void> {
-    await this.#parts.session.transaction(async (send) => sendEndOfTurns(send, { lane, accounts, at }));
+    await this.parts.session.transaction(async (send) => sendEndOfTurns(send, { lane, accounts, at }));
   }
 
   /** Sends statements that change recipients of any line. They do no harm where they are run twice. */
   async #withAllLines(work: (send: Send) => void): Promise<void> {
-    await this.#parts.session.transaction(async (send) => {
+    await this.parts.session.transaction(async (send) => {
       sendAllLines(send);
       work(send);
     });
   }
 }
 
+/** What the claims of one transaction have. */
+interface ClaimParts {
+  readonly send: Send;
+  readonly query: ClaimQuery;
+  readonly clock: DatabaseClock;
+  /** The number of this process. */
+  readonly process: number;
+}
+
 /** The claims of one transaction. */
 class ClaimSteps {
-  readonly #send: Send;
-  readonly #query: ClaimQuery;
-  readonly #clock: DatabaseClock;
-  readonly #process: number;
+  readonly #parts: ClaimParts;
 
-  /** @param parts.process the number of this process */
-  constructor(parts: {
-    readonly send: Send;
-    readonly query: ClaimQuery;
-    readonly clock: DatabaseClock;
-    readonly process: number;
-  }) {
-    this.#send = parts.send;
-    this.#query = parts.query;
-    this.#clock = parts.clock;
-    this.#process = parts.process;
+  constructor(parts: ClaimParts) {
+    this.#parts = parts;
   }
 
   async claim({ lane, account, limit, isDeferred }: Step): Promise<readonly DueMessage[]> {
     if (limit <= 0) return [];
-    const { now, claimUntil, expiredOnly } = this.#query;
-    const [at, until] = [this.#clock.stored(now), this.#clock.stored(claimUntil)];
+    const { now, claimUntil, expiredOnly } = this.#parts.query;
+    const [at, until] = [this.#parts.clock.stored(now), this.#parts.clock.stored(claimUntil)];
     const flags = [isDeferred ? 1 : 0, expiredOnly ? 1 : 0];
     const messages: DueMessage[] = [];
     for (let round = 0; round < mostRounds && messages.length < limit; round += 1) {
       const left = limit - messages.length;
-      const rows = await this.#send(claim, [lane, account, at, left, until, this.#process, ...flags]);
+      const rows = await this.#parts.send(claim, [lane, account, at, left, until, this.#parts.process, ...flags]);
       for (const row of rows) messages.push(this.#dueOf(row));
       if (rows.length === 0) break;
     }
@@ -316,7 +308,7 @@ class ClaimSteps {
     const attempts: unknown = row['due_attempts'];
     const entry = entryOf(row, rowList(row, 'recipients'));
     return {
-      entry: { ...entry, expiresAt: this.#clock.wall(entry.expiresAt) },
+      entry: { ...entry, expiresAt: this.#parts.clock.wall(entry.expiresAt) },
       size: integer(row, 'size'),
       due: addresses.map((address, index) => ({
         address,

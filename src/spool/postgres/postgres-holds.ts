@@ -5,7 +5,7 @@ import { type Hold, type HoldRule, isHoldKind, mostHolds } from '../hold.ts';
 import { integer, text } from '../stored-rows.ts';
 import { tellDue } from './events/written-events.ts';
 import { isId } from './postgres-queue.ts';
-import type { ServerParts } from './server/database-clock.ts';
+import { ServerPart } from './server/database-clock.ts';
 import { inLines, lineColumns, sendAllLines } from './spool-lines.ts';
 
 /** Recipients that go back to their lines in one transaction, at most, and transactions of one call. */
@@ -40,17 +40,11 @@ const lifted = `WITH RECURSIVE kept AS (
   ) SELECT hold FROM kept WHERE hold IS NOT NULL AND hold NOT IN (SELECT id FROM spool_holds)`;
 
 /** The holds of one database; the methods of the same names in `Spool` say what each does. */
-export class PostgresHolds {
-  readonly #parts: ServerParts;
-
-  constructor(parts: ServerParts) {
-    this.#parts = parts;
-  }
-
+export class PostgresHolds extends ServerPart {
   async read(): Promise<readonly Hold[]> {
-    return (await this.#parts.session.query(all)).flatMap((row) => {
+    return (await this.parts.session.query(all)).flatMap((row) => {
       const kind = text(row, 'kind');
-      const at = this.#parts.clock.wall(integer(row, 'made_at'));
+      const at = this.parts.clock.wall(integer(row, 'made_at'));
       if (!isHoldKind(kind)) return [];
       const words = { value: text(row, 'value'), by: text(row, 'made_by'), why: text(row, 'why') };
       return [{ id: integer(row, 'id'), kind, at, ...words }];
@@ -62,8 +56,8 @@ export class PostgresHolds {
     const present = await this.read();
     if (present.length >= mostHolds && !present.some((hold) => hold.kind === kind && hold.value === value))
       throw new Error(`There are ${mostHolds} holds, which is the most that are kept; lift others first`);
-    const madeAt = this.#parts.clock.stored(at);
-    await this.#parts.session.transaction(async (send) => {
+    const madeAt = this.parts.clock.stored(at);
+    await this.parts.session.transaction(async (send) => {
       void send(add, [kind, value, madeAt, by, why]);
       if (kind === 'message' && isId(value)) void send(setAside, [value]);
       await send(tellDue);
@@ -72,7 +66,7 @@ export class PostgresHolds {
 
   /** Lifts a hold, and lets what it had set aside have turns again. @returns false where there is none */
   async lift({ kind, value }: Pick<HoldRule, 'kind' | 'value'>): Promise<boolean> {
-    const [row] = await this.#parts.session.transaction(async (send) => {
+    const [row] = await this.parts.session.transaction(async (send) => {
       const rows = send(lift, [kind, value]);
       void send(tellDue);
       return await rows;
@@ -83,13 +77,13 @@ export class PostgresHolds {
 
   /** Gives back what holds had set aside that are gone, where whoever lifted them did not come to the end. */
   async settle(): Promise<void> {
-    for (const row of await this.#parts.session.query(lifted)) await this.#giveBack(integer(row, 'hold'));
+    for (const row of await this.parts.session.query(lifted)) await this.#giveBack(integer(row, 'hold'));
   }
 
   async #giveBack(hold: number): Promise<void> {
     for (let slice = 0; slice < mostSlices; slice += 1) {
-      if ((await this.#parts.session.query(isKeeping, [hold])).length === 0) return;
-      await this.#parts.session.transaction(async (send) => {
+      if ((await this.parts.session.query(isKeeping, [hold])).length === 0) return;
+      await this.parts.session.transaction(async (send) => {
         sendAllLines(send);
         void send(backInLine, [hold]);
         await send(tellDue);

@@ -4,7 +4,7 @@ import type { Row } from '../../base/database/database.ts';
 import { type Hold, Holds } from '../hold.ts';
 import type { ListQuery, QueueItem, QueuePage, WaitingLine } from '../spool.ts';
 import { entryOf, integer, octets, recipientOf, stateNumbers, text } from '../stored-rows.ts';
-import type { ServerParts } from './server/database-clock.ts';
+import { ServerPart, type ServerParts } from './server/database-clock.ts';
 
 /** The columns that `entryOf` reads. */
 export const entryColumns = `m.id, m.account, m.credential, m.session_id, m.message_id, m.client_message_id, m.reverse_path,
@@ -59,20 +59,15 @@ function escapeLike(search: string): string {
 }
 
 /** The queue of one database; the methods of the same names in `Spool` say what each does. */
-export class PostgresQueue {
-  readonly #parts: ServerParts & { readonly holds: () => Promise<readonly Hold[]> };
+export class PostgresQueue extends ServerPart<ServerParts & { readonly holds: () => Promise<readonly Hold[]> }> {
   /** The message that was the oldest at the last question. */
   #oldest = firstId;
   #lookedAllAt = Number.NEGATIVE_INFINITY;
 
-  constructor(parts: ServerParts & { readonly holds: () => Promise<readonly Hold[]> }) {
-    this.#parts = parts;
-  }
-
   async load(id: string): Promise<{ readonly head: Buffer; readonly body: Buffer } | undefined> {
     if (!isId(id)) return undefined;
-    const parts = await this.#parts.session.query(octetsOf, [id]);
-    const [row] = await this.#parts.session.query(lengthOf, [id]);
+    const parts = await this.parts.session.query(octetsOf, [id]);
+    const [row] = await this.parts.session.query(lengthOf, [id]);
     if (!row) return undefined;
     const whole = Buffer.concat(parts.map((part) => octets(part, 'octets')));
     if (whole.length !== integer(row, 'size')) throw new Error(`Octets of message ${id} are missing from the database`);
@@ -81,7 +76,7 @@ export class PostgresQueue {
   }
 
   async show(id: string): Promise<QueueItem | undefined> {
-    const [row] = isId(id) ? await this.#parts.session.query(one, [id]) : [];
+    const [row] = isId(id) ? await this.parts.session.query(one, [id]) : [];
     if (!row) return undefined;
     const [item] = await this.#items([row]);
     return item;
@@ -89,8 +84,8 @@ export class PostgresQueue {
 
   async list({ state, account = '', search, limit, after = '' }: ListQuery): Promise<QueuePage> {
     const begin = isId(after) ? after : firstId;
-    const [end] = await this.#parts.session.query(endOfSlice, [begin, examinedAtOnce - 1]);
-    const rows = await this.#parts.session.query(list, [
+    const [end] = await this.parts.session.query(endOfSlice, [begin, examinedAtOnce - 1]);
+    const rows = await this.parts.session.query(list, [
       begin,
       end ? text(end, 'id') : lastId,
       state === undefined ? -1 : stateNumbers[state],
@@ -118,7 +113,7 @@ export class PostgresQueue {
       this.#lookedAllAt = performance.now();
       this.#oldest = firstId;
     }
-    const [row] = await this.#parts.session.query(oldest, [this.#oldest]);
+    const [row] = await this.parts.session.query(oldest, [this.#oldest]);
     if (!row) return undefined;
     this.#oldest = text(row, 'message');
     return integer(row, 'accepted_at');
@@ -126,8 +121,8 @@ export class PostgresQueue {
 
   /** What waits, by line; the lines with the most recipients first. */
   async waiting(limit: number): Promise<readonly WaitingLine[]> {
-    const holds = new Holds(await this.#parts.holds());
-    return (await this.#parts.session.query(waiting, [limit])).map((row) => {
+    const holds = new Holds(await this.parts.holds());
+    return (await this.parts.session.query(waiting, [limit])).map((row) => {
       const line = { transport: text(row, 'lane'), account: text(row, 'account') };
       const hold = row['hold'] === null ? holds.ofLine(line)?.id : integer(row, 'hold');
       const told = { recipients: integer(row, 'recipients'), oldestAcceptedAt: integer(row, 'accepted_at') };
@@ -136,22 +131,22 @@ export class PostgresQueue {
   }
 
   async #items(rows: readonly Row[]): Promise<readonly QueueItem[]> {
-    const found = await this.#parts.session.query(recipientsOf, [rows.map((row) => text(row, 'id'))]);
-    const holds = new Holds(await this.#parts.holds());
+    const found = await this.parts.session.query(recipientsOf, [rows.map((row) => text(row, 'id'))]);
+    const holds = new Holds(await this.parts.holds());
     const byMessage = Map.groupBy(found, (row) => text(row, 'message'));
     return rows.map((row) => {
       const read = byMessage.get(text(row, 'id')) ?? [];
       const { recipients: _, ...entry } = entryOf(row, read);
       const recipients = read.map((recipient) => {
         const stored = recipientOf(recipient);
-        const nextAttemptAt = this.#parts.clock.wall(stored.nextAttemptAt);
+        const nextAttemptAt = this.parts.clock.wall(stored.nextAttemptAt);
         if (stored.state !== 'queued' || holds.isEmpty) return { ...stored, nextAttemptAt };
         const line = { transport: text(recipient, 'lane'), account: entry.account };
         const hold = holds.ofLine(line) ?? holds.ofRecipient({ id: entry.id, address: stored.address });
         return { ...stored, nextAttemptAt, ...(hold ? { hold } : {}) };
       });
       return {
-        entry: { ...entry, expiresAt: this.#parts.clock.wall(entry.expiresAt) },
+        entry: { ...entry, expiresAt: this.parts.clock.wall(entry.expiresAt) },
         size: integer(row, 'size'),
         recipients,
       };

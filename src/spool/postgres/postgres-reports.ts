@@ -3,9 +3,8 @@
 import type { GroupMessage } from '../core/message-group.ts';
 import { dueReports, endReport, noteReports, postponeReport, type ReportTables } from '../core/report-steps.ts';
 import type { DueReport, NotedMail, ReportKey, ReportLimits } from '../reports/report.ts';
-import type { DatabaseClock } from './server/database-clock.ts';
-import type { PostgresSession, Send } from './server/postgres-session.ts';
-import { stepsOver } from './server/postgres-steps.ts';
+import { ServerPart, type ServerParts } from './server/database-clock.ts';
+import { type Send, stepsOver } from './server/postgres-session.ts';
 
 const head = `m.head_length,
   (SELECT substring(o.octets FOR 131072) FROM spool_octets o WHERE o.message = m.id AND o.part = 0) AS octets`;
@@ -18,20 +17,11 @@ const locks = {
 };
 
 /** The reports of one database. */
-export class PostgresReports {
-  readonly #session: PostgresSession;
-  readonly #clock: DatabaseClock;
-  readonly #tables: ReportTables<GroupMessage>;
-
-  constructor(parts: {
-    readonly session: PostgresSession;
-    readonly clock: DatabaseClock;
-    readonly limits: ReportLimits;
-  }) {
-    this.#session = parts.session;
-    this.#clock = parts.clock;
-    this.#tables = { times: parts.clock, limits: parts.limits, keyOf: ({ id }) => id, head, locks };
-  }
+export class PostgresReports extends ServerPart<ServerParts & { readonly limits: ReportLimits }> {
+  readonly #tables: ReportTables<GroupMessage> = {
+    ...{ times: this.parts.clock, limits: this.parts.limits, head, locks },
+    keyOf: ({ id }) => id,
+  };
 
   /** Notes outcomes, in the transaction that writes them and before their messages are forgotten; see `noteReports`. */
   note(send: Send, mails: readonly NotedMail<GroupMessage>[], now: number): Promise<number> {
@@ -42,14 +32,14 @@ export class PostgresReports {
 
   /** Reads reports that are due. */
   due(query: { readonly now: number; readonly limit: number }): Promise<readonly DueReport[]> {
-    return this.#session.steps(dueReports(this.#clock, query));
+    return this.parts.session.steps(dueReports(this.parts.clock, query));
   }
 
   /** Deletes a report, or puts it off; see `Spool.endReport`. */
   async end(report: ReportKey, until?: number): Promise<boolean> {
-    return await this.#session.transaction(async (send) => {
+    return await this.parts.session.transaction(async (send) => {
       if (until === undefined) return await stepsOver(send, endReport(report));
-      await stepsOver(send, postponeReport(report, this.#clock.stored(until)));
+      await stepsOver(send, postponeReport(report, this.parts.clock.stored(until)));
       return true;
     });
   }

@@ -10,8 +10,7 @@ import { integer, text } from '../stored-rows.ts';
 import { type AccountTally, addTally, emptyTally, type Tally, tallyOf } from '../tally.ts';
 import { sizeOf } from './added-messages.ts';
 import { pruneThreads } from './postgres-threads.ts';
-import type { DatabaseClock } from './server/database-clock.ts';
-import type { PostgresSession } from './server/postgres-session.ts';
+import { ServerPart, type ServerParts } from './server/database-clock.ts';
 import type { SpoolWriter } from './spool-writer.ts';
 
 /** Messages or keys removed in one transaction at most. */
@@ -78,37 +77,24 @@ function oneQueued(entry: SpoolEntry): Tally {
   return tallyOf(sizeOf(entry), { queued: 1, delivered: 0, failed: 0 });
 }
 
+/** What a removal works on. */
+interface RetentionParts extends ServerParts {
+  readonly writer: SpoolWriter;
+  readonly limits: SpoolLimits;
+  /** Told of failed messages that were removed because their account has too many. */
+  readonly onRemoved: (removed: RemovedFailures) => void;
+}
+
 /** Removes what is not kept any longer. */
-export class PostgresRetention {
-  readonly #session: PostgresSession;
-  readonly #writer: SpoolWriter;
-  readonly #clock: DatabaseClock;
-  readonly #limits: SpoolLimits;
-  readonly #onRemoved: (removed: RemovedFailures) => void;
-
-  constructor(parts: {
-    readonly session: PostgresSession;
-    readonly writer: SpoolWriter;
-    readonly clock: DatabaseClock;
-    readonly limits: SpoolLimits;
-    /** Told of failed messages that were removed because their account has too many. */
-    readonly onRemoved: (removed: RemovedFailures) => void;
-  }) {
-    this.#session = parts.session;
-    this.#writer = parts.writer;
-    this.#clock = parts.clock;
-    this.#limits = parts.limits;
-    this.#onRemoved = parts.onRemoved;
-  }
-
+export class PostgresRetention extends ServerPart<RetentionParts> {
   /** Removes some failed messages and keys that are too old. @returns whether there may be more */
   async prune(): Promise<boolean> {
-    const now = this.#clock.now();
-    const storedNow = this.#clock.removalTime();
-    const rows = await this.#session.query(aged, [storedNow - failedRetentionMilliseconds, removedAtOnce]);
+    const now = this.parts.clock.now();
+    const storedNow = this.parts.clock.removalTime();
+    const rows = await this.parts.session.query(aged, [storedNow - failedRetentionMilliseconds, removedAtOnce]);
     await this.#forget(rows.map((row) => text(row, 'message')));
-    await this.#session.steps(pruneKeys(now, removedAtOnce));
-    await pruneThreads(this.#session, storedNow);
+    await this.parts.session.steps(pruneKeys(now, removedAtOnce));
+    await pruneThreads(this.parts.session, storedNow);
     return rows.length === removedAtOnce;
   }
 
@@ -116,21 +102,21 @@ export class PostgresRetention {
   async removeSurplus(account: string, { messages, octets }: Tally): Promise<void> {
     let [left, held] = [messages.failed, octets.failed];
     const ids: string[] = [];
-    for (const row of await this.#session.query(oldestFailures, [account, removedAtOnce])) {
-      if (left <= this.#limits.failedMessages && held <= this.#limits.failedBytes) break;
+    for (const row of await this.parts.session.query(oldestFailures, [account, removedAtOnce])) {
+      if (left <= this.parts.limits.failedMessages && held <= this.parts.limits.failedBytes) break;
       ids.push(text(row, 'message'));
       left -= 1;
       held -= integer(row, 'size');
     }
     const sizes = await this.#forget(ids);
     const removed = { account, messages: sizes.length, octets: sizes.reduce((sum, size) => sum + size, 0) };
-    if (sizes.length > 0) this.#onRemoved(removed);
+    if (sizes.length > 0) this.parts.onRemoved(removed);
   }
 
   /** Removes messages, but for those that were queued again meanwhile. @returns the octets of each that is gone */
   async #forget(ids: readonly string[]): Promise<readonly number[]> {
     if (ids.length === 0) return [];
-    return await this.#writer.write({
+    return await this.parts.writer.write({
       reads: ids,
       run: ({ messages }) => ids.flatMap((id) => messages.forgetEnded(id) ?? []),
     });

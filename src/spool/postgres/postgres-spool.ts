@@ -6,25 +6,11 @@ import type { EventFeed } from '../../events/event-feed.ts';
 import type { OutcomeEvent } from '../../events/mail-event.ts';
 import { BrokenClaim } from '../broken-claim.ts';
 import { findKey, keepAnswer } from '../core/key-steps.ts';
-import type { Hold, HoldRule } from '../hold.ts';
-import { KeyUsed, type UsedKey } from '../idempotency-keys.ts';
+import { KeyUsed } from '../idempotency-keys.ts';
 import { journalMigrations } from '../journal/journal-tables.ts';
 import { acceptedRow } from '../journal/pack-journal.ts';
 import { packEvent } from '../packed-event.ts';
-import type { DueReport, ReportKey } from '../reports/report.ts';
-import type {
-  ClaimQuery,
-  ClaimTurn,
-  DueMessage,
-  ListQuery,
-  QueueItem,
-  QueuePage,
-  RetryCount,
-  RetryPick,
-  Spool,
-  SpoolEntry,
-  WaitingLine,
-} from '../spool.ts';
+import type { Spool, SpoolEntry } from '../spool.ts';
 import { acceptedEvent } from '../spool-events.ts';
 import { type AccountTally, totalOf } from '../tally.ts';
 import { readTallies } from './account-changes.ts';
@@ -102,50 +88,26 @@ export class PostgresSpool implements Spool {
     this.events.committed([event]);
   }
 
-  claimDue(query: ClaimQuery): Promise<readonly DueMessage[]> {
-    this.#begin();
-    return this.#asked(this.#parts.claims.claimDue(query));
-  }
-
-  turns(query: Parameters<Spool['turns']>[0]): Promise<readonly ClaimTurn[]> {
-    this.#begin();
-    return this.#asked(this.#parts.claims.turns(query));
-  }
-
-  async postpone(turns: Parameters<Spool['postpone']>[0]): Promise<void> {
-    this.#begin();
-    await this.#asked(this.#parts.claims.postpone(turns));
-  }
-
-  async addHold(rule: HoldRule): Promise<void> {
-    this.#begin();
-    await this.#asked(this.#parts.holds.add(rule));
-  }
-
-  liftHold(rule: Pick<HoldRule, 'kind' | 'value'>): Promise<boolean> {
-    return this.#asked(this.#parts.holds.lift(rule));
-  }
-
-  holds(): Promise<readonly Hold[]> {
-    return this.#asked(this.#parts.holds.read());
-  }
-
-  waiting(limit: number): Promise<readonly WaitingLine[]> {
-    return this.#asked(this.#parts.queue.waiting(limit));
-  }
-
-  oldest(): Promise<number | undefined> {
-    return this.#asked(this.#parts.queue.oldest());
-  }
-
-  giveTransports(query: Parameters<Spool['giveTransports']>[0]): Promise<number> {
-    this.#begin();
-    return this.#asked(this.#parts.claims.giveTransports(query));
-  }
-
-  load(id: string): Promise<{ readonly head: Buffer; readonly body: Buffer } | undefined> {
-    return this.#asked(this.#parts.queue.load(id));
-  }
+  readonly claimDue: Spool['claimDue'] = (query) => this.#asked(this.#begin().claims.claimDue(query));
+  readonly turns: Spool['turns'] = (query) => this.#asked(this.#begin().claims.turns(query));
+  readonly postpone: Spool['postpone'] = (turns) => this.#asked(this.#begin().claims.postpone(turns));
+  readonly giveTransports: Spool['giveTransports'] = (query) => this.#asked(this.#begin().claims.giveTransports(query));
+  readonly addHold: Spool['addHold'] = (rule) => this.#asked(this.#begin().holds.add(rule));
+  readonly liftHold: Spool['liftHold'] = (rule) => this.#asked(this.#parts.holds.lift(rule));
+  readonly holds: Spool['holds'] = () => this.#asked(this.#parts.holds.read());
+  readonly waiting: Spool['waiting'] = (limit) => this.#asked(this.#parts.queue.waiting(limit));
+  readonly oldest: Spool['oldest'] = () => this.#asked(this.#parts.queue.oldest());
+  readonly load: Spool['load'] = (id) => this.#asked(this.#parts.queue.load(id));
+  readonly list: Spool['list'] = (query) => this.#asked(this.#begin().queue.list(query));
+  readonly show: Spool['show'] = (id) => this.#asked(this.#begin().queue.show(id));
+  readonly reportsDue: Spool['reportsDue'] = (query) => this.#asked(this.#begin().reports.due(query));
+  readonly endReport: Spool['endReport'] = (report, until) => this.#asked(this.#begin().reports.end(report, until));
+  readonly replacedIds: Spool['replacedIds'] = (account, ids) =>
+    this.#asked(readReplacedIds(this.#begin(), account, ids));
+  readonly usedKey: Spool['usedKey'] = (account, key) =>
+    this.#asked(this.#parts.session.steps(findKey({ account, key }, this.#parts.clock.now())));
+  readonly answered: Spool['answered'] = (account, key, answer) =>
+    this.#asked(this.#parts.session.steps(keepAnswer({ account, key }, answer)));
 
   async record(outcomes: readonly OutcomeEvent[]): Promise<void> {
     this.#begin();
@@ -177,32 +139,7 @@ export class PostgresSpool implements Spool {
     return (await this.counts()).queued;
   }
 
-  list(query: ListQuery): Promise<QueuePage> {
-    this.#begin();
-    return this.#asked(this.#parts.queue.list(query));
-  }
-
-  show(id: string): Promise<QueueItem | undefined> {
-    this.#begin();
-    return this.#asked(this.#parts.queue.show(id));
-  }
-
-  async retryMany(
-    picks: readonly RetryPick[],
-    times: { readonly now: number; readonly expiresAt: number },
-  ): Promise<RetryCount> {
-    const made = (await this.#retry(picks, times)).filter(({ recipients }) => recipients > 0);
-    return {
-      messages: made.length,
-      recipients: made.reduce((sum, { recipients }) => sum + recipients, 0),
-      failed: made.reduce((sum, { failed }) => sum + failed, 0),
-    };
-  }
-
-  async #retry(
-    picks: readonly RetryPick[],
-    times: { readonly now: number; readonly expiresAt: number },
-  ): Promise<readonly Omit<RetryCount, 'messages'>[]> {
+  readonly retryMany: Spool['retryMany'] = async (picks, times) => {
     this.#begin();
     const known = picks.filter(({ id }) => isId(id));
     const written = this.#parts.writer.write({
@@ -217,10 +154,14 @@ export class PostgresSpool implements Spool {
         });
       },
     });
-    const made = await this.#asked(written);
+    const made = (await this.#asked(written)).filter(({ recipients }) => recipients > 0);
     this.events.committed([]);
-    return made;
-  }
+    return {
+      messages: made.length,
+      recipients: made.reduce((sum, { recipients }) => sum + recipients, 0),
+      failed: made.reduce((sum, { failed }) => sum + failed, 0),
+    };
+  };
 
   async drop(id: string): Promise<boolean> {
     this.#begin();
@@ -248,30 +189,6 @@ export class PostgresSpool implements Spool {
     return await this.#asked(readTallies(this.#parts.session));
   }
 
-  usedKey(account: string, key: string): Promise<UsedKey | undefined> {
-    return this.#asked(this.#parts.session.steps(findKey({ account, key }, this.#parts.clock.now())));
-  }
-
-  async answered(account: string, key: string, answer: string): Promise<void> {
-    await this.#asked(this.#parts.session.steps(keepAnswer({ account, key }, answer)));
-  }
-
-  replacedIds(account: string, ids: readonly string[]): Promise<ReadonlyMap<string, string>> {
-    this.#begin();
-    const storedNow = this.#parts.clock.stored(this.#parts.clock.now());
-    return this.#asked(readReplacedIds(this.#parts.session, { account, ids, storedNow }));
-  }
-
-  reportsDue(query: { readonly now: number; readonly limit: number }): Promise<readonly DueReport[]> {
-    this.#begin();
-    return this.#asked(this.#parts.reports.due(query));
-  }
-
-  endReport(report: ReportKey, until?: number): Promise<boolean> {
-    this.#begin();
-    return this.#asked(this.#parts.reports.end(report, until));
-  }
-
   get unreported(): number {
     return this.#parts.writer.unreported;
   }
@@ -297,9 +214,10 @@ export class PostgresSpool implements Spool {
     await this.#parts.session.close();
   }
 
-  /** To be called before each operation that has to do with times. */
-  #begin(): void {
+  /** Gives the parts, for an operation that has to do with times. */
+  #begin(): SpoolParts {
     this.#parts.clock.observe();
+    return this.#parts;
   }
 
   /** Has a failure of the server noticed at once. */

@@ -3,7 +3,7 @@
 import type { SpoolEntry } from '../spool.ts';
 import { text } from '../stored-rows.ts';
 import { keptClientId, threadKey, threadMilliseconds, threadsOfAccount } from '../threads/replaced-ids.ts';
-import type { DatabaseClock } from './server/database-clock.ts';
+import type { DatabaseClock, ServerParts } from './server/database-clock.ts';
 import type { PostgresSession, Send } from './server/postgres-session.ts';
 
 /** Rows that are removed at once, at most. */
@@ -50,15 +50,12 @@ export function sendThreads(send: Send, entries: readonly SpoolEntry[], clock: D
 
 /** Finds the Message-IDs that stand for clients' ids; see `Spool.replacedIds`. */
 export async function readReplacedIds(
-  session: PostgresSession,
-  {
-    account,
-    ids,
-    storedNow,
-  }: { readonly account: string; readonly ids: readonly string[]; readonly storedNow: number },
+  { session, clock }: ServerParts,
+  account: string,
+  ids: readonly string[],
 ): Promise<ReadonlyMap<string, string>> {
   const keys = new Map(ids.map((id) => [keyOf(id), id]));
-  const rows = await session.query(find, [account, [...keys.keys()], storedNow - threadMilliseconds]);
+  const rows = await session.query(find, [account, [...keys.keys()], clock.stored(clock.now()) - threadMilliseconds]);
   return new Map(rows.map((row) => [keys.get(text(row, 'client_id')) ?? '', text(row, 'message_id')]));
 }
 

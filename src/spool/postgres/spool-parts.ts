@@ -15,7 +15,6 @@ import { EventFiler } from './events/event-filer.ts';
 import { EventPartitions } from './events/event-partitions.ts';
 import { EventRemoval } from './events/event-removal.ts';
 import { PostgresEvents } from './events/postgres-events.ts';
-import { PartitionTender } from './partition-tender.ts';
 import { PostgresClaims } from './postgres-claims.ts';
 import { PostgresHolds } from './postgres-holds.ts';
 import { PostgresQueue } from './postgres-queue.ts';
@@ -100,7 +99,7 @@ export function makeParts(options: PostgresSpoolOptions) {
       onRemoved?.(removed);
     },
   });
-  const kept = { quotas, holds, retention, removal, partitions: new PartitionTender({ ...shared, partitions }) };
+  const kept = { quotas, holds, retention, removal, partitions };
   const tender = new SpoolTender({ ...shared, ...kept, writer, filer, log, serverTime: options.serverTime });
   const table = eventTable({
     ...{ events, writer, filer, clock: databaseClock },

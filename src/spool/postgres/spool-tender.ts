@@ -16,8 +16,8 @@ import {
 } from '../../base/postgres/server-settings.ts';
 import { readTallies } from './account-changes.ts';
 import type { EventFiler } from './events/event-filer.ts';
+import type { EventPartitions } from './events/event-partitions.ts';
 import type { EventRemoval } from './events/event-removal.ts';
-import type { PartitionTender } from './partition-tender.ts';
 import type { PostgresHolds } from './postgres-holds.ts';
 import type { PostgresRetention, Quotas } from './postgres-retention.ts';
 import type { ProcessRegister } from './process-register.ts';
@@ -60,7 +60,7 @@ export interface TendedParts {
   readonly quotas: Quotas;
   readonly retention: PostgresRetention;
   readonly removal: EventRemoval;
-  readonly partitions: PartitionTender;
+  readonly partitions: EventPartitions;
   readonly holds: PostgresHolds;
   readonly writer: Pick<SpoolWriter, 'settleDoubt'>;
   readonly filer: EventFiler;

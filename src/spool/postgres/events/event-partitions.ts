@@ -1,5 +1,6 @@
-// The partitions of events and their search keys: ranges of ids. How many events a day has is not known before, so that each new
-// partition is as large as the last day was, and is there before the first id of its own is given.
+// The partitions of what is kept by age: days of the journal, and of events and their search keys ranges of ids. How many events a
+// day has is not known before, so that each new partition is as large as the last day was, and is there before the first id of its
+// own is given.
 
 import {
   type AskServer,
@@ -9,18 +10,21 @@ import {
   partitionsOf,
   waitShortly,
 } from '../../../base/database/postgres-partitions.ts';
+import { missingJournalDays } from '../../journal/journal-partitions.ts';
 import { lateMs } from '../../search/searched-event.ts';
 import { integer, text } from '../../stored-rows.ts';
-import type { ServerParts } from '../server/database-clock.ts';
-import type { Send } from '../server/postgres-session.ts';
-import { changeAlone } from './change-alone.ts';
-import { firstEventFrom } from './event-times.ts';
+import { ServerPart } from '../server/database-clock.ts';
+import { anew, type PostgresSession, type Send } from '../server/postgres-session.ts';
 import { countEvents, takeTurn } from './written-events.ts';
 
 /** Events of a partition, at least and at most; so many ids are kept free ahead at least. */
 export const leastEvents = 10_000;
 const mostEvents = 20_000_000;
 const dayMs = 86_400_000;
+/** Days of the journal that are there before they begin. */
+const daysAhead = 3;
+/** Days that get partitions of their own at most; older rows go into DEFAULT, from where they are removed one by one. */
+const mostDays = 100;
 /** How often partitions are looked for while there is room enough, and those to be dropped, in milliseconds. */
 const lookEveryMs = 60_000;
 /** How long is waited before the tables are tried again that others held, in milliseconds. */
@@ -28,7 +32,9 @@ const pauseMs = 10_000;
 /** Events that are counted by one statement. */
 const countedAtOnce = 100_000;
 
+const mine = "SELECT pg_try_advisory_xact_lock(hashtextextended('postern partitions ' || current_schema(), 0)) AS mine";
 const newest = 'SELECT last_event FROM spool_state';
+const firstFrom = 'SELECT id, at FROM mail_events WHERE id >= $1::bigint AND id <= $2::bigint ORDER BY id LIMIT 1';
 const firstAndLast = (name: string): string => `SELECT (SELECT at FROM ${name} ORDER BY id LIMIT 1) AS first,
   (SELECT at FROM ${name} ORDER BY id DESC LIMIT 1) AS last`;
 
@@ -55,20 +61,72 @@ export function makeEventPartition(from: number, to: number): readonly string[] 
   ];
 }
 
+/** What is going to be written. */
+export interface WrittenSpan {
+  /** The times of the journal's rows, milliseconds since 1970. */
+  readonly since: number;
+  readonly until: number;
+  /** The greatest id of the events. */
+  readonly lastEvent: number;
+}
+
+/**
+ * Makes the partitions that are missing for rows of the journal, its content and the events. Where there are none, because the server has
+ * none or rows come first, everything works as well: DEFAULT takes them.
+ * @param ask asks inside a transaction, which is to be undone where this fails
+ * @throws what `ask` throws, such as Unavailable where others hold the tables
+ */
+export async function ensurePartitions(ask: AskServer, { since, until, lastEvent }: WrittenSpan): Promise<void> {
+  if (await isPartitioned(ask, 'journal')) {
+    const first = Math.max(since, until - mostDays * dayMs);
+    for (const statements of await missingJournalDays(ask, { since: first, until }))
+      for (const sql of statements) await ask(sql);
+  }
+  const events = await partitionsOf(ask, 'mail_events');
+  const end = events.reduce((most, { to }) => Math.max(most, Number(to ?? 0)), 1);
+  if (events.length === 0 || end > lastEvent) return;
+  for (const sql of makeEventPartition(end, lastEvent + 1)) await ask(sql);
+}
+
+/** The id of the first event from a stored time on, by halving. @param last the newest event's id */
+export async function firstEventFrom(session: PostgresSession, at: number, last: number): Promise<number> {
+  const find = (low: number, high: number) => session.query(firstFrom, [low, high], anew);
+  const [first] = await find(1, last);
+  let low = first ? integer(first, 'id') : 1;
+  let high = last + 1;
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2);
+    const [row] = await find(middle, high - 1);
+    if (row === undefined || integer(row, 'at') >= at) high = middle;
+    else low = integer(row, 'id') + 1;
+  }
+  return low;
+}
+
+/**
+ * Runs a transaction that changes partitions: one process at a time does, and the others find them changed.
+ * @returns whether it was run; else another's is under way
+ */
+async function changeAlone(session: PostgresSession, work: (send: Send) => Promise<void>): Promise<boolean> {
+  return await session.transaction(async (send) => {
+    const [row] = await send(mine);
+    if (row?.['mine'] !== true) return false;
+    await work(send);
+    return true;
+  });
+}
+
 /** Makes and drops partitions. */
-export class EventPartitions {
-  readonly #parts: ServerParts;
+export class EventPartitions extends ServerPart {
   #isOn: boolean | undefined;
+  #hasDays: boolean | undefined;
+  #lookedForDaysAt = Number.NEGATIVE_INFINITY;
   #known: readonly EventPartition[] = [];
   #ahead = leastEvents;
   #lookAt = Number.NEGATIVE_INFINITY;
   /** The last change of the tables met nobody who held them. */
   #isFree = true;
   #droppedAt = Number.NEGATIVE_INFINITY;
-
-  constructor(parts: ServerParts) {
-    this.#parts = parts;
-  }
 
   /** The first ids of the partitions in order; none where the tables are whole. */
   get starts(): readonly number[] {
@@ -82,11 +140,11 @@ export class EventPartitions {
 
   /** Whether events are kept in partitions. */
   async isOn(): Promise<boolean> {
-    this.#isOn ??= await isPartitioned((sql, values) => this.#parts.session.query(sql, values), 'mail_events');
+    this.#isOn ??= await isPartitioned((sql, values) => this.parts.session.query(sql, values), 'mail_events');
     return this.#isOn;
   }
 
-  async #look(ask: AskServer = (sql, values) => this.#parts.session.query(sql, values)): Promise<void> {
+  async #look(ask: AskServer = (sql, values) => this.parts.session.query(sql, values)): Promise<void> {
     const found = await partitionsOf(ask, 'mail_events');
     this.#known = found.flatMap(numbered).toSorted((one, other) => one.from - other.from);
   }
@@ -96,12 +154,31 @@ export class EventPartitions {
   }
 
   async #last(): Promise<number> {
-    const [row] = await this.#parts.session.query(newest);
+    const [row] = await this.parts.session.query(newest);
     return integer(row ?? {}, 'last_event');
   }
 
-  /** Makes what is missing ahead; to be called once a second. @throws Unavailable where others hold the tables: it is tried again */
-  async makeAhead(): Promise<void> {
+  /** Makes ahead what is missing; to be called at the start and once a second. @throws Unavailable where others hold the tables */
+  async tend(): Promise<void> {
+    await this.#makeAhead();
+    const ask: AskServer = (sql, values) => this.parts.session.query(sql, values, anew);
+    this.#hasDays ??= await isPartitioned(ask, 'journal');
+    const now = performance.now();
+    if (!this.#hasDays || now - this.#lookedForDaysAt < lookEveryMs) return;
+    this.#lookedForDaysAt = now;
+    // The ids of rows are of this host's own clock.
+    const today = this.parts.clock.now();
+    const span = { since: today - dayMs, until: today + daysAhead * dayMs };
+    if ((await missingJournalDays(ask, span)).length === 0) return;
+    const isMine = await changeAlone(this.parts.session, async (send) => {
+      void send(waitShortly);
+      for (const statements of await missingJournalDays(send, span))
+        for (const sql of statements) await send(sql, [], anew);
+    });
+    if (!isMine) this.#lookedForDaysAt = Number.NEGATIVE_INFINITY;
+  }
+
+  async #makeAhead(): Promise<void> {
     if (!(await this.isOn())) return;
     const last = await this.#last();
     const now = performance.now();
@@ -109,12 +186,12 @@ export class EventPartitions {
     if (now < this.#lookAt && !(isShort && this.#isFree)) return;
     this.#lookAt = now + pauseMs;
     this.#isFree = false;
-    const since = this.#parts.clock.stored(this.#parts.clock.now()) - dayMs;
-    const ofDay = last === 0 ? 0 : last - (await firstEventFrom(this.#parts.session, since, last)) + 1;
+    const since = this.parts.clock.stored(this.parts.clock.now()) - dayMs;
+    const ofDay = last === 0 ? 0 : last - (await firstEventFrom(this.parts.session, since, last)) + 1;
     this.#ahead = Math.min(Math.max(leastEvents, ofDay), mostEvents);
     await this.#look();
     const isShortStill = last + this.#ahead >= this.#end;
-    const isDone = !isShortStill || (await changeAlone(this.#parts.session, (send) => this.#make(send)));
+    const isDone = !isShortStill || (await changeAlone(this.parts.session, (send) => this.#make(send)));
     if (isShortStill) await this.#look();
     this.#isFree = true;
     if (isDone) this.#lookAt = now + lookEveryMs;
@@ -132,7 +209,7 @@ export class EventPartitions {
     void send(waitShortly);
     let from = Math.max(this.#end, last + 1);
     for (; from <= last + this.#ahead; from += this.#ahead)
-      for (const sql of makeEventPartition(from, from + this.#ahead)) await send(sql, [], { isPlannedAnew: true });
+      for (const sql of makeEventPartition(from, from + this.#ahead)) await send(sql, [], anew);
   }
 
   /**
@@ -157,29 +234,28 @@ export class EventPartitions {
   }
 
   async #isAged(suffix: string, limit: number): Promise<boolean> {
-    const [row] = await this.#parts.session.query(firstAndLast(`mail_events_${suffix}`), [], { isPlannedAnew: true });
+    const [row] = await this.parts.session.query(firstAndLast(`mail_events_${suffix}`), [], anew);
     const isOld = (at: unknown): boolean => at === null || Number(at) < limit - lateMs;
     return isOld(row?.['first'] ?? null) && isOld(row?.['last'] ?? null);
   }
 
   /** Takes a partition off its tables. Both are locked in the order in which searches read them. */
   async #detach(suffix: string): Promise<void> {
-    await changeAlone(this.#parts.session, async (send) => {
+    await changeAlone(this.parts.session, async (send) => {
       void send(takeTurn, [0]);
       void send(waitShortly);
       void send('INSERT INTO mail_event_removals (partition) VALUES ($1::text)', [suffix]);
-      const settings = { isPlannedAnew: true };
-      void send(`ALTER TABLE mail_event_keys DETACH PARTITION mail_event_keys_${suffix}`, [], settings);
-      await send(`ALTER TABLE mail_events DETACH PARTITION mail_events_${suffix}`, [], settings);
+      void send(`ALTER TABLE mail_event_keys DETACH PARTITION mail_event_keys_${suffix}`, [], anew);
+      await send(`ALTER TABLE mail_events DETACH PARTITION mail_events_${suffix}`, [], anew);
     });
   }
 
   /** Counts the events of partitions that were taken off, and drops them; also of those whose process ended in between. */
   async #dropDetached(): Promise<void> {
-    for (const row of await this.#parts.session.query('SELECT partition FROM mail_event_removals')) {
+    for (const row of await this.parts.session.query('SELECT partition FROM mail_event_removals')) {
       const suffix = text(row, 'partition');
       const counted = await this.#count(`mail_events_${suffix}`);
-      await this.#parts.session.transaction(async (send) => {
+      await this.parts.session.transaction(async (send) => {
         void send(takeTurn, [0]);
         const mine = await send('DELETE FROM mail_event_removals WHERE partition = $1::text RETURNING 1', [suffix]);
         // Another process was here.
@@ -190,7 +266,7 @@ export class EventPartitions {
             counted.map(({ share }) => share),
             counted.map(({ events }) => -events),
           ]);
-        await send(`DROP TABLE mail_events_${suffix}, mail_event_keys_${suffix}`, [], { isPlannedAnew: true });
+        await send(`DROP TABLE mail_events_${suffix}, mail_event_keys_${suffix}`, [], anew);
       });
     }
   }
@@ -198,18 +274,13 @@ export class EventPartitions {
   /** Counts the events of a table that nobody changes, some at a time. */
   async #count(name: string) {
     const counts = new Map<string, { readonly account: string; readonly share: number; events: number }>();
-    const settings = { isPlannedAnew: true };
-    const [bounds] = await this.#parts.session.query(
-      `SELECT min(id) AS low, max(id) AS high FROM ${name}`,
-      [],
-      settings,
-    );
+    const [bounds] = await this.parts.session.query(`SELECT min(id) AS low, max(id) AS high FROM ${name}`, [], anew);
     const high = Number(bounds?.['high'] ?? -1);
     for (let low = Number(bounds?.['low'] ?? 0); low <= high; low += countedAtOnce) {
-      const rows = await this.#parts.session.query(
+      const rows = await this.parts.session.query(
         `SELECT account, share, count(*) AS events FROM ${name} WHERE id >= $1::bigint AND id < $2::bigint GROUP BY account, share`,
         [low, low + countedAtOnce],
-        settings,
+        anew,
       );
       for (const row of rows) {
         const [account, share] = [text(row, 'account'), integer(row, 'share')];

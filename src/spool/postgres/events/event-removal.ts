@@ -6,8 +6,8 @@ import type { EventLimits } from '../../../events/event-store.ts';
 import { shareNumbers } from '../../packed-event.ts';
 import { keyNumbersOf } from '../../search/searched-event.ts';
 import { integer, text } from '../../stored-rows.ts';
-import type { ServerParts } from '../server/database-clock.ts';
-import type { PgValue, Send } from '../server/postgres-session.ts';
+import { ServerPart, type ServerParts } from '../server/database-clock.ts';
+import { anew, type PgValue, type Send } from '../server/postgres-session.ts';
 import { type EventPartitions, leastEvents } from './event-partitions.ts';
 import { countEvents, takeTurn } from './written-events.ts';
 
@@ -20,7 +20,6 @@ const slackMs = 86_400_000;
 /** After what time it is looked again where nothing is known of the next event to be removed, in milliseconds. */
 const lookAgainMs = 60_000;
 
-const anew = { isPlannedAnew: true } as const;
 const most = `CASE share WHEN ${shareNumbers.mail} THEN $1::bigint ELSE $2::bigint END`;
 // What is in a partition that is being removed is still counted: meanwhile nobody has too much.
 const noRemoval = 'NOT EXISTS (SELECT 1 FROM mail_event_removals)';
@@ -37,28 +36,25 @@ const removeKeys = `DELETE FROM mail_event_keys k USING unnest($1::bigint[], $2:
   WHERE k.key = gone.key AND k.event = gone.event AND k.event BETWEEN $3::bigint AND $4::bigint`;
 
 /** The removal of one database's events. */
-export class EventRemoval {
-  readonly #parts: ServerParts & { readonly partitions: EventPartitions; readonly limits: EventLimits };
+export class EventRemoval extends ServerPart<
+  ServerParts & { readonly partitions: EventPartitions; readonly limits: EventLimits }
+> {
   /** Between these times, as they are stored, no event is removed by its age. */
   #rest: { readonly since: number; readonly until: number } = { since: 0, until: 0 };
 
-  constructor(parts: ServerParts & { readonly partitions: EventPartitions; readonly limits: EventLimits }) {
-    this.#parts = parts;
-  }
-
   /** Removes events that are too many or too old, some at a time. */
   async prune(): Promise<void> {
-    const { mail, refusals, ageMilliseconds } = this.#parts.limits;
+    const { mail, refusals, ageMilliseconds } = this.parts.limits;
     let slices = 0;
-    for (const row of await this.#parts.session.query(surplus, [mail, refusals])) {
+    for (const row of await this.parts.session.query(surplus, [mail, refusals])) {
       const values = [mail, refusals, text(row, 'account'), integer(row, 'share')];
       while (slices < mostSlices && (await this.#remove(surplusIds, values)) === removedAtOnce) slices += 1;
     }
-    const now = this.#parts.clock.removalTime();
+    const now = this.parts.clock.removalTime();
     // A clock that was set back is looked at anew.
     if (now >= this.#rest.since && now < this.#rest.until) return;
     const limit = now - ageMilliseconds;
-    await this.#parts.partitions.dropAged(limit);
+    await this.parts.partitions.dropAged(limit);
     for (; slices < mostSlices; slices += 1) {
       const next = await this.#nextAged(limit);
       if ('restMs' in next) {
@@ -73,20 +69,20 @@ export class EventRemoval {
   async #nextAged(
     limit: number,
   ): Promise<{ readonly low: number; readonly high: number } | { readonly restMs: number }> {
-    const [first] = await this.#parts.session.query(oldest, [], anew);
-    if (!first) return { restMs: Math.min(this.#parts.limits.ageMilliseconds, lookAgainMs) };
+    const [first] = await this.parts.session.query(oldest, [], anew);
+    if (!first) return { restMs: Math.min(this.parts.limits.ageMilliseconds, lookAgainMs) };
     const [low, at] = [integer(first, 'id'), integer(first, 'at')];
     if (at >= limit) return { restMs: at - limit };
-    const partition = this.#parts.partitions.holding(low);
+    const partition = this.parts.partitions.holding(low);
     const isLarge = partition !== undefined && partition.to - partition.from > 2 * leastEvents;
     if (isLarge && at >= limit - slackMs) return { restMs: lookAgainMs };
-    const next = this.#parts.partitions.starts.find((start) => start > low);
+    const next = this.parts.partitions.starts.find((start) => start > low);
     return { low, high: partition ? partition.to - 1 : (next ?? Number.MAX_SAFE_INTEGER) - 1 };
   }
 
   /** Removes the events that a question finds in the turn to write. @returns how many */
   async #remove(sql: string, values: readonly PgValue[]): Promise<number> {
-    return await this.#parts.session.transaction(async (send) => {
+    return await this.parts.session.transaction(async (send) => {
       void send(takeTurn, [0]);
       const ids = (await send(sql, values, anew)).map((row) => integer(row, 'id'));
       if (ids.length > 0) await forget(send, await send(remove, [ids], anew));

@@ -7,11 +7,9 @@ import { type PackedPage, shareNumbers, shares, toldOf } from '../../packed-even
 import { joinParts, mostAtOnce, type PageOrder, type PagePart, PartReader } from '../../search/event-page.ts';
 import { isSearched, keyNumber, lateMs, searchBounds } from '../../search/searched-event.ts';
 import { integer } from '../../stored-rows.ts';
-import type { ServerParts } from '../server/database-clock.ts';
-import type { PgValue } from '../server/postgres-session.ts';
-import type { EventPartitions } from './event-partitions.ts';
-import { spansOf } from './event-spans.ts';
-import { firstEventFrom } from './event-times.ts';
+import { ServerPart, type ServerParts } from '../server/database-clock.ts';
+import { anew, type PgValue } from '../server/postgres-session.ts';
+import { type EventPartitions, firstEventFrom } from './event-partitions.ts';
 
 /** Rows that are read at a time for a part of a page. */
 const readAtOnce = 250;
@@ -53,15 +51,41 @@ function searchedSources(query: EventSearch): readonly Source[] {
   return [{ table, id: 'k.event', where: 'k.key = $4::bigint', values: [keyNumber(query.account, key)] }];
 }
 
-/** The events of one database. */
-export class PostgresEvents {
-  readonly #parts: ServerParts & { readonly partitions: EventPartitions };
-  constructor(parts: ServerParts & { readonly partitions: EventPartitions }) {
-    this.#parts = parts;
-  }
+/** A range of ids, both included. */
+export interface IdSpan {
+  readonly low: number;
+  readonly high: number;
+}
 
+/**
+ * The ranges of ids in which a page looks for its events, one after another: first those of one partition, then of two, of four ...
+ * A page that is soon full touches one partition, whatever their number; one that finds little touches all with few questions.
+ * @param starts the first ids of the partitions, in order; without any the range stays whole
+ */
+export function* spansOf(
+  { low, high }: IdSpan,
+  { starts, isOldest }: { readonly starts: readonly number[]; readonly isOldest: boolean },
+): Generator<IdSpan> {
+  let [bottom, top] = [low, high];
+  for (let count = 1; bottom <= top; count *= 2) {
+    if (isOldest) {
+      const end = starts[starts.findLastIndex((start) => start <= bottom) + count];
+      const until = end === undefined ? top : Math.min(top, end - 1);
+      yield { low: bottom, high: until };
+      bottom = until + 1;
+    } else {
+      const begin = starts[starts.findLastIndex((start) => start <= top) - count + 1];
+      const since = begin === undefined ? bottom : Math.max(bottom, begin);
+      yield { low: since, high: top };
+      top = since - 1;
+    }
+  }
+}
+
+/** The events of one database. */
+export class PostgresEvents extends ServerPart<ServerParts & { readonly partitions: EventPartitions }> {
   async newest(): Promise<number> {
-    const [row] = await this.#parts.session.query(newest);
+    const [row] = await this.parts.session.query(newest);
     return integer(row ?? {}, 'last_event');
   }
 
@@ -72,7 +96,7 @@ export class PostgresEvents {
     if (last - after > newsAtMost) return { newest: last, told: undefined };
     return {
       newest: last,
-      told: toldOf(await this.#parts.session.query(news, [after + 1, last], { isPlannedAnew: true })),
+      told: toldOf(await this.parts.session.query(news, [after + 1, last], anew)),
     };
   }
 
@@ -91,14 +115,13 @@ export class PostgresEvents {
 
   async search(query: EventSearch): Promise<PackedPage> {
     const [since, until] = [query.since, query.until].map((time) =>
-      time === undefined ? undefined : this.#parts.clock.stored(time),
+      time === undefined ? undefined : this.parts.clock.stored(time),
     );
     const stored = { ...query, since, until };
     const last = await this.newest();
     const { low, high, limit, end } = searchBounds(stored, {
-      low: since === undefined ? 1 : await firstEventFrom(this.#parts.session, since - lateMs, last),
-      high:
-        until === undefined ? last : Math.min(last, await firstEventFrom(this.#parts.session, until + lateMs, last)),
+      low: since === undefined ? 1 : await firstEventFrom(this.parts.session, since - lateMs, last),
+      high: until === undefined ? last : Math.min(last, await firstEventFrom(this.parts.session, until + lateMs, last)),
       newest: last,
     });
     const { order, cursor } = query;
@@ -126,10 +149,10 @@ export class PostgresEvents {
     const sql = `SELECT ${columns} FROM ${table} WHERE ${where} AND ${id} BETWEEN ${between} AND e.id BETWEEN ${between}
       ORDER BY ${id} ${isOldest ? 'ASC' : 'DESC'} LIMIT $3::integer`;
     const reader = new PartReader(query.most, query.fits);
-    for (const span of spansOf(query, { starts: this.#parts.partitions.starts, isOldest })) {
+    for (const span of spansOf(query, { starts: this.parts.partitions.starts, isOldest })) {
       let { low, high } = span;
       for (let isMore = true; isMore && low <= high; ) {
-        const rows = await this.#parts.session.query(sql, [low, high, readAtOnce, ...values], { isPlannedAnew: true });
+        const rows = await this.parts.session.query(sql, [low, high, readAtOnce, ...values], anew);
         for (const row of rows) {
           if (reader.isFull) break;
           reader.look(row);

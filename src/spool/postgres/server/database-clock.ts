@@ -74,3 +74,12 @@ export interface ServerParts {
   readonly session: PostgresSession;
   readonly clock: DatabaseClock;
 }
+
+/** A part of the spool that asks the server. */
+export abstract class ServerPart<Parts extends ServerParts = ServerParts> {
+  protected readonly parts: Parts;
+
+  constructor(parts: Parts) {
+    this.parts = parts;
+  }
+}

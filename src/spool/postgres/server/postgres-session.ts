@@ -9,8 +9,7 @@ import { lookAtServer, openPool, storableText } from '../../../base/database/pos
 import { Unavailable } from '../../../base/errors.ts';
 import { ServerConnections } from '../../../base/postgres/server-connections.ts';
 import type { ServerUrl } from '../../../base/postgres/server-hosts.ts';
-import type { StoreSteps } from '../../core/steps.ts';
-import { stepsOver } from './postgres-steps.ts';
+import { type StoreSteps, sendSteps } from '../../core/steps.ts';
 
 /** A value of a statement; a list is an array of PostgreSQL. */
 export type PgValue = null | number | bigint | string | Buffer | readonly (null | number | bigint | string)[];
@@ -23,6 +22,9 @@ export interface StatementSettings {
    */
   readonly isPlannedAnew?: boolean;
 }
+
+/** Has a statement planned for its very values. */
+export const anew: StatementSettings = { isPlannedAnew: true };
 
 /** Sends a statement of a transaction. The answer need not be waited for: a statement that fails ends the transaction. */
 export type Send = (sql: string, values?: readonly PgValue[], settings?: StatementSettings) => Promise<readonly Row[]>;
@@ -74,6 +76,28 @@ function valueOf(value: PgValue): unknown {
 function queryOf(sql: string, values: readonly PgValue[], { isPlannedAnew }: StatementSettings): pg.QueryConfig {
   const query = { text: sql, values: values.map(valueOf) };
   return isPlannedAnew === true ? query : { ...query, name: nameOf(sql) };
+}
+
+/** The statements in PostgreSQL's words, by those of the steps. */
+const translated = new Map<string, string>();
+
+function inPostgres(sql: string): string {
+  const text = translated.get(sql) ?? sql.replaceAll(/\?(\d+)/g, '$$$1');
+  translated.set(sql, text);
+  return text;
+}
+
+/** Runs what is written once for every engine (core/steps.ts). @param send sends a statement of a transaction, or one of its own */
+export function stepsOver<Result>(
+  send: (sql: string, values: readonly (null | number | string | Buffer)[]) => Promise<readonly Row[]>,
+  steps: StoreSteps<Result>,
+): Promise<Result> {
+  return sendSteps(steps, ({ sql, values }) =>
+    send(
+      inPostgres(sql),
+      values.map((value) => (value instanceof Uint8Array ? Buffer.from(value) : value)),
+    ),
+  );
 }
 
 /** The connections of one spool. */
