@@ -36,6 +36,12 @@ export interface Hold extends HoldRule {
 /** Holds that a store keeps at most: each claim asks all of them. */
 export const mostHolds = 1000;
 
+/** @throws Error where there are so many holds that a further one is not made */
+export function requireRoom(holds: readonly Hold[], { kind, value }: HoldRule): void {
+  if (holds.length >= mostHolds && !holds.some((hold) => hold.kind === kind && hold.value === value))
+    throw new Error(`There are ${mostHolds} holds, which is the most that are kept; lift others first`);
+}
+
 /** The route of a transport's name: `ROUTE#digest` or `ROUTE#digest/DOMAIN`. */
 export function routeOfTransport(transport: string): string {
   return transport.split('#')[0] ?? '';

@@ -1,8 +1,8 @@
 // Events as the stores keep them: the values of the table's columns, and the whole event as JSON.
 
 import type { Row } from '../base/database/database.ts';
-import type { EventNews } from '../events/event-store.ts';
-import { type EventFacts, type EventKind, type EventShare, isEventKind, type MailEvent } from '../events/mail-event.ts';
+import type { EventNews, EventPage } from '../events/event-store.ts';
+import { type EventFacts, type EventKind, type EventShare, isEventKind } from '../events/mail-event.ts';
 
 /** An event: the values of the table's columns, and the whole event as JSON. */
 export interface PackedEvent {
@@ -43,12 +43,13 @@ export function readFacts(json: string): EventFacts | undefined {
   return value as EventFacts;
 }
 
-/** Unpacks events that were found. Damaged ones are left out, so that they keep nobody from reading what is behind them. */
-export function unpackEvents(found: PackedPage['events']): readonly MailEvent[] {
-  return found.flatMap(({ id, json }) => {
+/** Unpacks a page. Damaged events are left out, so that they keep nobody from reading what is behind them. */
+export function unpackPage({ events, ...page }: PackedPage): EventPage {
+  const unpacked = events.flatMap(({ id, json }) => {
     const facts = readFacts(json);
     return facts ? [{ ...facts, id }] : [];
   });
+  return { ...page, events: unpacked };
 }
 
 /** The accounts and kinds of rows that have both; kinds that a newer program knows are passed over. */

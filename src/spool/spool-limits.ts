@@ -1,6 +1,12 @@
-// Limits of the spool: the free room that must be left on the disk, and each account's share of the spool.
+// Settings of the spool in either engine: the free room that must be left on the disk, each account's share of the spool, and more.
 
-/** The spool's settings. */
+import type { Clock } from '../base/clock.ts';
+import type { Logger } from '../base/log.ts';
+import type { EventLimits } from '../events/event-store.ts';
+import type { ContentGauge } from './journal/content-gauge.ts';
+import type { ReportLimits } from './reports/report.ts';
+
+/** How much the spool takes and keeps. */
 export interface SpoolLimits {
   /** With less free room than this on a file system of the spool no mail is taken; absent: see `defaultMinFreeBytes`. */
   readonly minFreeBytes?: number;
@@ -38,4 +44,24 @@ export interface RemovedFailures {
   readonly account: string;
   readonly messages: number;
   readonly octets: number;
+}
+
+/** What a spool is opened with, whatever the engine. */
+export interface SpoolOptions {
+  readonly clock?: Clock;
+  readonly log?: Logger;
+  /** Absent: no limits. The free room of a server's disk is not known. */
+  readonly limits?: SpoolLimits;
+  /** How long events are kept; absent: `defaultEventLimits`. */
+  readonly eventLimits?: EventLimits;
+  /** How many reports to senders are made; absent: any number. */
+  readonly reportLimits?: ReportLimits;
+  /** Whether messages get rows in the journal; absent: yes. */
+  readonly hasJournal?: boolean;
+  /** Knows how much content the journal keeps; absent: it may be any amount. */
+  readonly contentGauge?: ContentGauge | undefined;
+  /** Called with how many failed messages were removed, and of which account, because their account has too many. */
+  readonly onRemoved?: (removed: RemovedFailures) => void;
+  /** Called after each commit with how many operations it had. */
+  readonly onCommitted?: (operations: number) => void;
 }

@@ -3,6 +3,7 @@
 import type { Row } from '../base/database/database.ts';
 import type { DsnRequest, RecipientRequest } from '../mail/dsn-request.ts';
 import type { SmtpReply } from '../mail/smtp-reply.ts';
+import { type Hold, isHoldKind } from './hold.ts';
 import type { Origin, SpoolEntry, SpooledRecipient } from './spool.ts';
 import type { RecipientState } from './tally.ts';
 
@@ -139,4 +140,17 @@ function replyOf(row: Row): SmtpReply | undefined {
     ...(typeof enhanced === 'string' ? { enhanced } : {}),
     text: text(row, 'reply_text'),
   };
+}
+
+/** Reads the holds of a store, in the order in which they were made. */
+export const readHolds = 'SELECT id, kind, value, made_at, made_by, why FROM spool_holds ORDER BY id';
+
+/** The holds of `readHolds`. @param wall turns a stored time into wall time */
+export function holdsOf(rows: readonly Row[], wall: (storedTime: number) => number): readonly Hold[] {
+  return rows.flatMap((row) => {
+    const kind = text(row, 'kind');
+    if (!isHoldKind(kind)) return [];
+    const words = { by: text(row, 'made_by'), why: text(row, 'why') };
+    return [{ id: integer(row, 'id'), kind, value: text(row, 'value'), at: wall(integer(row, 'made_at')), ...words }];
+  });
 }

@@ -10,9 +10,9 @@ import type { Logger } from '../log.ts';
 import { ServerConnections } from '../postgres/server-connections.ts';
 import type { Attempt, Change, Database, Migrations, Row, SqlValue, Transaction } from './database.ts';
 import { PostgresChanges } from './postgres-changes.ts';
-import { constraintOf, isOutOfReach, isRace, startError, storeError } from './postgres-errors.ts';
+import { constraintOf, isOutOfReach, isRace, startError, storeError, told } from './postgres-errors.ts';
 import { migratePostgres } from './postgres-migrations.ts';
-import { lookAtServer, type OpenPostgresOptions, openPool, storableText } from './postgres-pool.ts';
+import { lookAtServer, type OpenPostgresOptions, openPool, storableText, withClient } from './postgres-pool.ts';
 
 /** How many requests may be under way or wait for a connection. Further ones fail with Unavailable. */
 const mostWaiting = 10_000;
@@ -27,15 +27,6 @@ function valuesOf(params: readonly SqlValue[]): unknown[] {
     if (typeof value === 'string') return storableText(value);
     return value instanceof Uint8Array ? Buffer.from(value) : value;
   });
-}
-
-/** Has what the driver throws told in our own words. */
-async function told<T>(asked: Promise<T>): Promise<T> {
-  try {
-    return await asked;
-  } catch (thrown) {
-    throw storeError(thrown);
-  }
 }
 
 /** How a database of PostgreSQL is opened for the stores. */
@@ -103,7 +94,7 @@ class PostgresDatabase implements Database {
   }
 
   async migrate(migrations: Migrations): Promise<void> {
-    await this.#asked(() => told(this.#with((client) => migratePostgres(client, migrations))));
+    await this.#asked(() => told(withClient(this.#pool, (client) => migratePostgres(client, migrations))));
   }
 
   transaction<T>(work: (transaction: Transaction) => Promise<T>): Promise<T> {
@@ -153,7 +144,7 @@ class PostgresDatabase implements Database {
     const until = performance.now() + this.#transactionMs;
     for (;;) {
       try {
-        return await this.#with((client) => this.#once(client, work));
+        return await withClient(this.#pool, (client) => this.#once(client, work));
       } catch (thrown) {
         if (!isRace(thrown)) throw thrown;
         if (performance.now() >= until) throw storeError(thrown);
@@ -182,20 +173,6 @@ class PostgresDatabase implements Database {
       throw inside.raced ?? thrown;
     } finally {
       clearTimeout(limit);
-    }
-  }
-
-  /** Has a connection for itself. One that fails outside its statements is not used again. */
-  async #with<T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
-    const client = await told(this.#pool.connect());
-    let lost: Error | undefined;
-    const onError = (error: Error): void => void (lost = error);
-    client.on('error', onError);
-    try {
-      return await work(client);
-    } finally {
-      client.off('error', onError);
-      client.release(lost);
     }
   }
 }

@@ -85,6 +85,15 @@ export function storeError(thrown: unknown): Error {
   return cannotBeUsed(error);
 }
 
+/** Has what the driver throws told in our own words (`storeError`). */
+export async function told<T>(asked: Promise<T>): Promise<T> {
+  try {
+    return await asked;
+  } catch (thrown) {
+    throw storeError(thrown);
+  }
+}
+
 /**
  * Whether a request failed because the server cannot be reached or lets nobody in: then any request may fail, and a new connection
  * tells whether that still holds. Otherwise it was one statement: it took too long, or somebody held a lock.

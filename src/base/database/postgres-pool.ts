@@ -7,6 +7,7 @@ import { breakOff, ServerConnections } from '../postgres/server-connections.ts';
 import { currentUrl, type ServerUrl, serverHosts } from '../postgres/server-hosts.ts';
 import { requireUsable, takesNoChanges } from '../postgres/server-settings.ts';
 import { SharingPool, tooManyConnections } from '../postgres/sharing-pool.ts';
+import { storeError } from './postgres-errors.ts';
 
 /** How long PostgreSQL may take for one statement, in milliseconds, waiting for locks included. */
 const statementMs = 5000;
@@ -102,6 +103,36 @@ export function openPool(options: OpenPostgresOptions): pg.Pool {
   // A connection that breaks at once fails at what it was opened for.
   if (begin !== undefined) pool.on('connect', (client) => void client.query(begin).catch(() => undefined));
   return pool;
+}
+
+/**
+ * Has a connection of a pool for some work. One that fails outside its statements is not used again.
+ * @param isBroken whether the connection is not used again either after what the work threw; absent: it is
+ * @throws Unavailable where no connection can be had; what `work` throws
+ */
+export async function withClient<T>(
+  pool: pg.Pool,
+  work: (client: pg.PoolClient) => Promise<T>,
+  isBroken: (thrown: unknown) => boolean = () => false,
+): Promise<T> {
+  let client: pg.PoolClient;
+  try {
+    client = await pool.connect();
+  } catch (thrown) {
+    throw storeError(thrown);
+  }
+  let isLost = false;
+  const onError = (): void => void (isLost = true);
+  client.on('error', onError);
+  try {
+    return await work(client);
+  } catch (thrown) {
+    isLost ||= isBroken(thrown);
+    throw thrown;
+  } finally {
+    client.off('error', onError);
+    client.release(isLost);
+  }
 }
 
 /** Makes one connection outside a pool. It is not open yet. @param changes settings that differ from those of a pool */

@@ -4,7 +4,7 @@
 import type { JournalFacts } from '../../journal/journal-row.ts';
 import { keyWords, searchText } from '../../journal/store/words.ts';
 import { type PackedEvent, readFacts } from '../packed-event.ts';
-import type { Send } from '../postgres/server/postgres-session.ts';
+import { anew, columnsOf, type Send } from '../postgres/server/postgres-session.ts';
 import { type Noted, notesOf, withNotes } from './journal-notes.ts';
 import type { JournalRow, WrittenJournal } from './pack-journal.ts';
 
@@ -73,16 +73,8 @@ export function sendRows(send: Send, rows: readonly JournalRow[], events: readon
     const written = rows.map((row) => withNotes(row, notes.get(row.id)));
     const searched = written.map(({ facts }) => searchColumns(facts));
     void send(addRows, [
-      written.map(({ id }) => id),
-      written.map(({ at }) => at),
-      written.map(({ account }) => account),
-      written.map(({ outcome }) => outcome),
-      written.map(({ waiting }) => waiting),
-      written.map(({ octets }) => octets),
-      written.map(({ facts }) => facts),
-      written.map(({ more }) => more),
-      searched.map(({ keys }) => keys),
-      searched.map(({ words }) => words),
+      ...columnsOf(written, 'id', 'at', 'account', 'outcome', 'waiting', 'octets', 'facts', 'more'),
+      ...columnsOf(searched, 'keys', 'words'),
     ]);
   }
   // Ids of one day begin alike, so that each statement finds its rows in one partition.
@@ -98,21 +90,9 @@ function dayOf(id: string): number {
 function sendNotes(send: Send, notes: readonly (readonly [string, Noted])[]): void {
   const ids = notes.map(([id]) => id);
   const [first, last] = [ids.reduce(lesser, ids[0] ?? ''), ids.reduce(greater, '')];
-  void send(
-    noteAll,
-    [
-      ids,
-      notes.map(([, { ended }]) => ended),
-      notes.map(([, { again }]) => again),
-      notes.map(([, { dropped }]) => dropped),
-      notes.map(([, { requeued }]) => requeued),
-      notes.map(([, { failed }]) => failed),
-      notes.map(([, { deferred }]) => deferred),
-      first,
-      last,
-    ],
-    { isPlannedAnew: true },
-  );
+  const noted = notes.map(([, note]) => note);
+  const columns = columnsOf(noted, 'ended', 'again', 'dropped', 'requeued', 'failed', 'deferred');
+  void send(noteAll, [ids, ...columns, first, last], anew);
 }
 
 function lesser(one: string, other: string): string {

@@ -8,20 +8,23 @@ import { type AccountTally, addTally, emptyTally, type Tally, tallyOf } from '..
 import { sizeOf } from './added-messages.ts';
 import type { PostgresSession, Send } from './server/postgres-session.ts';
 
-const columns = `account, queued_messages, failed_messages, queued_octets, failed_octets, queued_recipients,
-  delivered_recipients, failed_recipients`;
+/** The columns of an account's numbers. */
+const numbers: Readonly<Record<string, (tally: Tally) => number>> = {
+  queued_messages: ({ messages }) => messages.queued,
+  failed_messages: ({ messages }) => messages.failed,
+  queued_octets: ({ octets }) => octets.queued,
+  failed_octets: ({ octets }) => octets.failed,
+  queued_recipients: ({ recipients }) => recipients.queued,
+  delivered_recipients: ({ recipients }) => recipients.delivered,
+  failed_recipients: ({ recipients }) => recipients.failed,
+};
+const names = Object.keys(numbers);
+const columns = ['account', ...names].join(', ');
 
 // Accounts in one order: two transactions never wait for each other's.
 const change = `INSERT INTO spool_counts AS kept (${columns})
-  SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
-    $8::bigint[])
-  ON CONFLICT (account) DO UPDATE SET queued_messages = kept.queued_messages + excluded.queued_messages,
-    failed_messages = kept.failed_messages + excluded.failed_messages,
-    queued_octets = kept.queued_octets + excluded.queued_octets,
-    failed_octets = kept.failed_octets + excluded.failed_octets,
-    queued_recipients = kept.queued_recipients + excluded.queued_recipients,
-    delivered_recipients = kept.delivered_recipients + excluded.delivered_recipients,
-    failed_recipients = kept.failed_recipients + excluded.failed_recipients`;
+  SELECT * FROM unnest($1::text[], ${names.map((_, index) => `$${index + 2}::bigint[]`).join(', ')})
+  ON CONFLICT (account) DO UPDATE SET ${names.map((name) => `${name} = kept.${name} + excluded.${name}`).join(', ')}`;
 
 const clear =
   'DELETE FROM spool_counts WHERE account = ANY ($1::text[]) AND queued_messages = 0 AND failed_messages = 0';
@@ -77,17 +80,8 @@ export function sendTallies(send: Send, more: readonly AccountTally[]): void {
   for (const tally of more) sum.add(tally.account, tally);
   const changes = sum.all.toSorted((left, right) => (left.account < right.account ? -1 : 1));
   if (changes.length === 0) return;
-  const numbers = (pick: (tally: Tally) => number): number[] => changes.map(pick);
-  void send(change, [
-    changes.map(({ account }) => account),
-    numbers(({ messages }) => messages.queued),
-    numbers(({ messages }) => messages.failed),
-    numbers(({ octets }) => octets.queued),
-    numbers(({ octets }) => octets.failed),
-    numbers(({ recipients }) => recipients.queued),
-    numbers(({ recipients }) => recipients.delivered),
-    numbers(({ recipients }) => recipients.failed),
-  ]);
+  const accounts = changes.map(({ account }) => account);
+  void send(change, [accounts, ...Object.values(numbers).map((pick) => changes.map(pick))]);
   // An account without messages has no row, so that accounts that come and go leave nothing behind.
-  void send(clear, [changes.map(({ account }) => account)]);
+  void send(clear, [accounts]);
 }

@@ -6,7 +6,7 @@ import type { SpoolEntry } from '../spool.ts';
 import { distinctRecipients } from '../stored-rows.ts';
 import { sendThreads } from './postgres-threads.ts';
 import type { DatabaseClock } from './server/database-clock.ts';
-import type { Send } from './server/postgres-session.ts';
+import { columnsOf, type Send } from './server/postgres-session.ts';
 import { inLines, lineColumns, sendLinesShared } from './spool-lines.ts';
 
 /** Octets of one part of a message, at most. */
@@ -72,14 +72,8 @@ export function sendAdded(
   if (added.length === 0) return;
   const entries = added.map(({ entry }) => entry);
   void send(addMessages, [
-    entries.map(({ id }) => id),
-    entries.map(({ account }) => account),
-    entries.map(({ credential }) => credential),
-    entries.map(({ sessionId }) => sessionId),
-    entries.map(({ messageId }) => messageId),
-    entries.map(({ clientMessageId }) => clientMessageId ?? null),
-    entries.map(({ reversePath }) => reversePath),
-    entries.map(({ senderPath }) => senderPath),
+    ...columnsOf(entries, 'id', 'account', 'credential', 'sessionId', 'messageId', 'clientMessageId', 'reversePath'),
+    ...columnsOf(entries, 'senderPath'),
     entries.map(({ smtputf8 }) => flag(smtputf8)),
     // As SQLite keeps it: 1 is REQUIRETLS, 2 is TLS-Required: No.
     entries.map(({ requireTls, tlsOptional }) => (requireTls ? 1 : tlsOptional ? 2 : 0)),
@@ -100,8 +94,7 @@ export function sendAdded(
   sendKeys(send, entries);
   sendThreads(send, entries, clock);
   const answered = entries.flatMap(({ answers }) => answers ?? []);
-  if (answered.length > 0)
-    void send(endReports, [answered.map(({ seq }) => seq), answered.map(({ version }) => version)]);
+  if (answered.length > 0) void send(endReports, columnsOf(answered, 'seq', 'version'));
 }
 
 function sendRecipients(
@@ -122,17 +115,9 @@ function sendRecipients(
   });
   sendLinesShared(send, rows);
   void send(addRecipients, [
-    rows.map(({ id }) => id),
-    rows.map(({ position }) => position),
-    rows.map(({ address }) => address),
-    rows.map(({ lane }) => lane),
-    rows.map(({ account }) => account),
-    rows.map(({ dueAt }) => dueAt),
-    rows.map(({ until }) => until),
+    ...columnsOf(rows, 'id', 'position', 'address', 'lane', 'account', 'dueAt', 'until'),
     process,
-    rows.map(({ notify }) => notify ?? null),
-    rows.map(({ orcpt }) => orcpt ?? null),
-    rows.map(({ wanted }) => wanted),
+    ...columnsOf(rows, 'notify', 'orcpt', 'wanted'),
   ]);
 }
 
@@ -152,10 +137,7 @@ function sendOctets(send: Send, entries: readonly SpoolEntry[]): void {
       entries.flatMap(({ head, body }) => [head, body]),
       offset,
     ),
-    parts.map(({ id }) => id),
-    parts.map(({ part }) => part),
-    parts.map(({ start }) => start),
-    parts.map(({ length }) => length),
+    ...columnsOf(parts, 'id', 'part', 'start', 'length'),
   ]);
 }
 
@@ -165,15 +147,10 @@ function sendKeys(send: Send, entries: readonly SpoolEntry[]): void {
     .flatMap((entry) => (entry.idempotency ? [{ ...entry, ...entry.idempotency }] : []))
     .toSorted((one, other) => (`${one.account} ${one.key}` < `${other.account} ${other.key}` ? -1 : 1));
   if (keyed.length === 0) return;
-  const [accounts, keys] = [keyed.map(({ account }) => account), keyed.map(({ key }) => key)];
-  const times = keyed.map(({ acceptedAt }) => acceptedAt);
-  void send(forgetOldKeys, [accounts, keys, times]);
+  void send(forgetOldKeys, columnsOf(keyed, 'account', 'key', 'acceptedAt'));
   void send(addKeys, [
-    accounts,
-    keys,
-    keyed.map(({ digest }) => digest),
-    keyed.map(({ messageId }) => messageId),
+    ...columnsOf(keyed, 'account', 'key', 'digest', 'messageId'),
     keyed.map(({ recipients }) => JSON.stringify(recipients)),
-    times,
+    ...columnsOf(keyed, 'acceptedAt'),
   ]);
 }

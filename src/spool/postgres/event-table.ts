@@ -4,8 +4,8 @@ import type { Unavailable } from '../../base/errors.ts';
 import type { EventTable } from '../../events/event-feed.ts';
 import type { EventFacts } from '../../events/mail-event.ts';
 import type { ContentGauge } from '../journal/content-gauge.ts';
-import { refusedRow } from '../journal/pack-journal.ts';
-import { packEvent, unpackEvents } from '../packed-event.ts';
+import { refusedRow, type WrittenJournal } from '../journal/pack-journal.ts';
+import { packEvent, unpackPage } from '../packed-event.ts';
 import type { EventFiler } from './events/event-filer.ts';
 import type { PostgresEvents } from './events/postgres-events.ts';
 import type { DatabaseClock } from './server/database-clock.ts';
@@ -21,47 +21,37 @@ export function eventTable(parts: {
   /** Knows how much content the journal keeps; undefined: it may be any amount. */
   readonly contentGauge: ContentGauge | undefined;
 }): EventTable {
-  const { events, writer, filer, clock } = parts;
-  const write = async (facts: readonly EventFacts[]): Promise<void> => {
-    await writer.write({
-      run: ({ events: kept }) => {
+  const { events, writer, filer, clock, contentGauge } = parts;
+  // A reader finds what this process has told before; what others tell is filed some 100 ms later.
+  const once = async <T>(read: () => Promise<T>): Promise<T> => {
+    await filer.caughtUp();
+    return await read();
+  };
+  const write = (facts: readonly EventFacts[], rows: readonly WrittenJournal[] = []): Promise<void> =>
+    writer.write({
+      run: ({ events: kept, journal }) => {
         for (const event of facts) kept.push(packEvent(event));
+        for (const row of rows) journal.push(row);
       },
     });
-  };
   return {
-    // A reader finds what this process has told before; what others tell is filed some 100 ms later.
-    read: async (query) => {
-      await filer.caughtUp();
-      const { events: found, ...page } = await events.read(query);
-      return { ...page, events: unpackEvents(found) };
-    },
-    search: async (query) => {
+    read: (query) => once(async () => unpackPage(await events.read(query))),
+    search: (query) => {
       clock.observe();
-      await filer.caughtUp();
-      const { events: found, ...page } = await events.search(query);
-      return { ...page, events: unpackEvents(found) };
+      return once(async () => unpackPage(await events.search(query)));
     },
-    newest: async () => {
-      await filer.caughtUp();
-      return await events.newest();
-    },
-    news: async (after) => {
-      await filer.caughtUp();
-      return await events.news(after);
-    },
+    newest: () => once(() => events.newest()),
+    news: (after) => once(() => events.news(after)),
     refused: async (refusals) => {
       const fault = parts.fault();
       if (fault) throw fault;
-      const rows = refusals.flatMap((refusal) => refusedRow(refusal, parts.contentGauge) ?? []);
-      await writer.write({
-        run: ({ events: kept, journal }) => {
-          for (const { event } of refusals) kept.push(packEvent(event));
-          for (const row of rows) journal.push(row);
-        },
-      });
-      parts.contentGauge?.wrote('refused', rows.length);
+      const rows = refusals.flatMap((refusal) => refusedRow(refusal, contentGauge) ?? []);
+      await write(
+        refusals.map(({ event }) => event),
+        rows,
+      );
+      contentGauge?.wrote('refused', rows.length);
     },
-    write,
+    write: (facts) => write(facts),
   };
 }

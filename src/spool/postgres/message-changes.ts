@@ -57,19 +57,22 @@ const forgetRows = ['spool_failures WHERE message', 'spool_recipients WHERE mess
 const forgetFailures = `DELETE FROM ${forgetRows[0]} = ANY ($1::uuid[])`;
 const forget = [...forgetRows, 'spool_messages WHERE id'].map((rows) => `DELETE FROM ${rows} = ANY ($1::uuid[])`);
 
+/** What the changes of one transaction need. */
+interface ChangingParts {
+  readonly accounts: AccountChanges;
+  readonly clock: DatabaseClock;
+  /** The number of this process. */
+  readonly process: number;
+}
+
 /** The messages that one transaction has read and changes; the rules are those of every engine. */
 export class MessageChanges extends MessageGroup<LinedMessage> {
   readonly #entries = new Map<string, EntryMeta>();
-  readonly #accounts: AccountChanges;
-  readonly #clock: DatabaseClock;
-  readonly #process: number;
+  readonly #parts: ChangingParts;
 
-  /** @param parts.process the number of this process */
-  constructor(parts: { readonly accounts: AccountChanges; readonly clock: DatabaseClock; readonly process: number }) {
+  constructor(parts: ChangingParts) {
     super();
-    this.#accounts = parts.accounts;
-    this.#clock = parts.clock;
-    this.#process = parts.process;
+    this.#parts = parts;
   }
 
   /** Reads messages, and keeps others from changing them until the transaction ends. */
@@ -96,7 +99,7 @@ export class MessageChanges extends MessageGroup<LinedMessage> {
       address: text(row, 'address'),
       state: stateOf(row),
       attempts: integer(row, 'attempts'),
-      claim: holder === undefined ? 'none' : holder === this.#process ? 'own' : 'other',
+      claim: holder === undefined ? 'none' : holder === this.#parts.process ? 'own' : 'other',
       wanted: integer(row, 'reports'),
       lane: text(row, 'lane'),
       lineAccount: text(row, 'line_account'),
@@ -133,21 +136,21 @@ export class MessageChanges extends MessageGroup<LinedMessage> {
   /** Sends what has changed, and notes it for the accounts' numbers. */
   write(send: Send): void {
     const { gone, recipients, failed, queuedAgain, extended, tallies } = this.changes();
-    for (const { account, before, after } of tallies) this.#accounts.change(account, before, after);
+    for (const { account, before, after } of tallies) this.#parts.accounts.change(account, before, after);
     if (gone.length > 0) for (const sql of forget) void send(sql, [gone.map(({ id }) => id)]);
     this.#writeRecipients(send, recipients);
     if (failed.length > 0) {
       void send(keepFailures, [
         failed.map(({ message }) => message.id),
         failed.map(({ message }) => message.account),
-        failed.map(({ endedAt }) => this.#clock.stored(endedAt)),
+        failed.map(({ endedAt }) => this.#parts.clock.stored(endedAt)),
       ]);
     }
     if (queuedAgain.length > 0) void send(forgetFailures, [queuedAgain.map(({ id }) => id)]);
     if (extended.length > 0)
       void send(extend, [
         extended.map(({ message }) => message.id),
-        extended.map(({ expiresAt }) => this.#clock.stored(expiresAt)),
+        extended.map(({ expiresAt }) => this.#parts.clock.stored(expiresAt)),
       ]);
   }
 
@@ -163,8 +166,8 @@ export class MessageChanges extends MessageGroup<LinedMessage> {
       rows.map(({ recipient }) => recipient.position),
       changed.map(({ state }) => stateNumbers[state]),
       changed.map(({ attempts }) => attempts),
-      changed.map(({ nextAttemptAt }) => this.#clock.stored(nextAttemptAt)),
-      changed.map(({ endedAt }) => (endedAt === null ? null : this.#clock.stored(endedAt))),
+      changed.map(({ nextAttemptAt }) => this.#parts.clock.stored(nextAttemptAt)),
+      changed.map(({ endedAt }) => (endedAt === null ? null : this.#parts.clock.stored(endedAt))),
       changed.map(({ isReleased }) => (isReleased ? 1 : 0)),
       changed.map(({ reply }) => (reply ? 1 : 0)),
       changed.map(({ reply }) => reply?.reply.code ?? null),

@@ -6,13 +6,12 @@ import type { Row } from '../../base/database/database.ts';
 import { BrokenClaim } from '../broken-claim.ts';
 import type { ClaimQuery, ClaimTurn, DueMessage, Spool } from '../spool.ts';
 import { entryOf, integer, text } from '../stored-rows.ts';
-import { tellDue } from './events/written-events.ts';
 import { lineIsFree, recipientHold } from './postgres-holds.ts';
 import { entryColumns, textList } from './postgres-queue.ts';
 import type { ProcessRegister } from './process-register.ts';
 import { type DatabaseClock, ServerPart, type ServerParts } from './server/database-clock.ts';
-import { InDoubt, lostConnection, type Send } from './server/postgres-session.ts';
-import { inLines, lineColumns, sendAllLines, sendEndOfTurns, triedBefore } from './spool-lines.ts';
+import { columnsOf, InDoubt, lostConnection, type Send } from './server/postgres-session.ts';
+import { changeAnyLine, inLines, lineColumns, sendAllLines, sendEndOfTurns, triedBefore } from './spool-lines.ts';
 
 /** Rounds of one claim at most: a round finds fewer messages than asked for where they have many recipients. */
 const mostRounds = 20;
@@ -150,10 +149,8 @@ export class PostgresClaims extends ServerPart<ServerParts & { readonly register
 
   async postpone(put: Parameters<Spool['postpone']>[0]): Promise<void> {
     const lines = put.toSorted((one, other) => (keyOf(one) < keyOf(other) ? -1 : 1));
-    const lanes = lines.map(({ transport }) => transport);
-    const accounts = lines.map(({ account }) => account);
     const times = lines.map(({ until }) => this.parts.clock.stored(until));
-    await this.parts.session.query(postpone, [lanes, accounts, times]);
+    await this.parts.session.query(postpone, [...columnsOf(lines, 'transport', 'account'), times]);
   }
 
   /** @throws BrokenClaim where something may be claimed all the same */
@@ -232,11 +229,10 @@ export class PostgresClaims extends ServerPart<ServerParts & { readonly register
       };
     });
     const lines = Map.groupBy(empty, (row) => text(row, 'lane'));
-    await this.#withAllLines((send) => {
+    await this.parts.session.transaction(async (send) => {
+      sendAllLines(send);
       void send(give, [
-        given.map(({ message }) => message),
-        given.map(({ position }) => position),
-        given.map(({ lane }) => lane),
+        ...columnsOf(given, 'message', 'position', 'lane'),
         given.map(({ account, lane }) => (lane === '' ? '' : account)),
         at,
       ]);
@@ -252,22 +248,11 @@ export class PostgresClaims extends ServerPart<ServerParts & { readonly register
 
   async release(id: string, recipients: readonly string[]): Promise<void> {
     const process = await this.parts.register.id();
-    await this.#withAllLines((send) => {
-      void send(release, [id, recipients, process]);
-      void send(tellDue);
-    });
+    await changeAnyLine(this.parts.session, release, [id, recipients, process]);
   }
 
   async #endTurns(lane: string, accounts: readonly string[], at: number): Promise<void> {
     await this.parts.session.transaction(async (send) => sendEndOfTurns(send, { lane, accounts, at }));
-  }
-
-  /** Sends statements that change recipients of any line. They do no harm where they are run twice. */
-  async #withAllLines(work: (send: Send) => void): Promise<void> {
-    await this.parts.session.transaction(async (send) => {
-      sendAllLines(send);
-      work(send);
-    });
   }
 }
 

@@ -1,12 +1,12 @@
 // Holds in PostgreSQL. A hold on a line, an account, a route or the domain of a whole line is asked for when turns are given; one on a
 // message or a domain sets single recipients aside: the message's at once, the domain's when they would be claimed.
 
-import { type Hold, type HoldRule, isHoldKind, mostHolds } from '../hold.ts';
-import { integer, text } from '../stored-rows.ts';
+import { type Hold, type HoldRule, requireRoom } from '../hold.ts';
+import { holdsOf, integer, readHolds } from '../stored-rows.ts';
 import { tellDue } from './events/written-events.ts';
 import { isId } from './postgres-queue.ts';
 import { ServerPart } from './server/database-clock.ts';
-import { inLines, lineColumns, sendAllLines } from './spool-lines.ts';
+import { changeAnyLine, inLines, lineColumns } from './spool-lines.ts';
 
 /** Recipients that go back to their lines in one transaction, at most, and transactions of one call. */
 const liftedAtOnce = 1000;
@@ -22,7 +22,6 @@ export const lineIsFree = `NOT EXISTS (SELECT 1 FROM spool_holds h WHERE (h.kind
 export const recipientHold = `(SELECT min(h.id) FROM spool_holds h WHERE (h.kind = 'message' AND h.value = r.message::text)
   OR (h.kind = 'destination' AND h.value = lower(substring(r.address FROM '[^@]*$'))))`;
 
-const all = 'SELECT id, kind, value, made_at, made_by, why FROM spool_holds ORDER BY id';
 const add = `INSERT INTO spool_holds AS kept (kind, value, made_at, made_by, why)
   VALUES ($1::text, $2::text, $3::bigint, $4::text, $5::text)
   ON CONFLICT (kind, value) DO UPDATE SET made_at = excluded.made_at, made_by = excluded.made_by, why = excluded.why`;
@@ -42,20 +41,13 @@ const lifted = `WITH RECURSIVE kept AS (
 /** The holds of one database; the methods of the same names in `Spool` say what each does. */
 export class PostgresHolds extends ServerPart {
   async read(): Promise<readonly Hold[]> {
-    return (await this.parts.session.query(all)).flatMap((row) => {
-      const kind = text(row, 'kind');
-      const at = this.parts.clock.wall(integer(row, 'made_at'));
-      if (!isHoldKind(kind)) return [];
-      const words = { value: text(row, 'value'), by: text(row, 'made_by'), why: text(row, 'why') };
-      return [{ id: integer(row, 'id'), kind, at, ...words }];
-    });
+    return holdsOf(await this.parts.session.query(readHolds), (storedTime) => this.parts.clock.wall(storedTime));
   }
 
   /** Makes a hold, or says anew who made it and why. @throws Error where there are too many */
-  async add({ kind, value, at, by, why }: HoldRule): Promise<void> {
-    const present = await this.read();
-    if (present.length >= mostHolds && !present.some((hold) => hold.kind === kind && hold.value === value))
-      throw new Error(`There are ${mostHolds} holds, which is the most that are kept; lift others first`);
+  async add(rule: HoldRule): Promise<void> {
+    requireRoom(await this.read(), rule);
+    const { kind, value, at, by, why } = rule;
     const madeAt = this.parts.clock.stored(at);
     await this.parts.session.transaction(async (send) => {
       void send(add, [kind, value, madeAt, by, why]);
@@ -83,11 +75,7 @@ export class PostgresHolds extends ServerPart {
   async #giveBack(hold: number): Promise<void> {
     for (let slice = 0; slice < mostSlices; slice += 1) {
       if ((await this.parts.session.query(isKeeping, [hold])).length === 0) return;
-      await this.parts.session.transaction(async (send) => {
-        sendAllLines(send);
-        void send(backInLine, [hold]);
-        await send(tellDue);
-      });
+      await changeAnyLine(this.parts.session, backInLine, [hold]);
     }
   }
 }

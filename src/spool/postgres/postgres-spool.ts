@@ -14,10 +14,9 @@ import type { Spool, SpoolEntry } from '../spool.ts';
 import { acceptedEvent } from '../spool-events.ts';
 import { type AccountTally, totalOf } from '../tally.ts';
 import { readTallies } from './account-changes.ts';
-import { filingMigrations } from './events/filing-schema.ts';
 import { tellDue } from './events/written-events.ts';
 import { isId } from './postgres-queue.ts';
-import { postgresSpoolMigrations } from './postgres-schema.ts';
+import { filingMigrations, postgresSpoolMigrations } from './postgres-schema.ts';
 import { readReplacedIds } from './postgres-threads.ts';
 import { makeParts, type PostgresSpoolOptions, type SpoolParts } from './spool-parts.ts';
 

@@ -4,7 +4,7 @@ import type { SpoolEntry } from '../spool.ts';
 import { text } from '../stored-rows.ts';
 import { keptClientId, threadKey, threadMilliseconds, threadsOfAccount } from '../threads/replaced-ids.ts';
 import type { DatabaseClock, ServerParts } from './server/database-clock.ts';
-import type { PostgresSession, Send } from './server/postgres-session.ts';
+import { columnsOf, type PostgresSession, type Send } from './server/postgres-session.ts';
 
 /** Rows that are removed at once, at most. */
 const removedAtOnce = 5000;
@@ -37,15 +37,9 @@ function keyOf(clientId: string): string {
 export function sendThreads(send: Send, entries: readonly SpoolEntry[], clock: DatabaseClock): void {
   const kept = entries.flatMap((entry) => {
     const clientId = keptClientId(entry);
-    return clientId === undefined ? [] : [{ ...entry, key: keyOf(clientId) }];
+    return clientId === undefined ? [] : [{ ...entry, key: keyOf(clientId), storedAt: clock.stored(entry.acceptedAt) }];
   });
-  if (kept.length === 0) return;
-  void send(add, [
-    kept.map(({ account }) => account),
-    kept.map(({ key }) => key),
-    kept.map(({ messageId }) => messageId),
-    kept.map(({ acceptedAt }) => clock.stored(acceptedAt)),
-  ]);
+  if (kept.length > 0) void send(add, columnsOf(kept, 'account', 'key', 'messageId', 'storedAt'));
 }
 
 /** Finds the Message-IDs that stand for clients' ids; see `Spool.replacedIds`. */

@@ -7,9 +7,8 @@ import { hostname } from 'node:os';
 import type { Row } from '../../base/database/database.ts';
 import { errorCode } from '../../base/errors.ts';
 import { integer } from '../stored-rows.ts';
-import { tellDue } from './events/written-events.ts';
-import type { PgValue, PostgresSession, Send } from './server/postgres-session.ts';
-import { inLines, lineColumns, sendAllLines, turnBesideEarlier } from './spool-lines.ts';
+import type { PostgresSession, Send } from './server/postgres-session.ts';
+import { changeAnyLine, inLines, lineColumns, turnBesideEarlier } from './spool-lines.ts';
 
 /** The ways in which a process writes at once, each in one transaction at a time. */
 const mostWays = 8;
@@ -65,11 +64,17 @@ interface Seen {
   readonly patienceMs: number;
 }
 
+/** By what processes are judged. */
+interface RegisterOptions {
+  readonly monotonic: () => number;
+  /** How long the row of this process may stay unchanged before others take it for dead, in milliseconds. */
+  readonly patienceMs: number;
+}
+
 /** The row of this process, and what it knows of the others. */
 export class ProcessRegister {
   readonly #session: PostgresSession;
-  readonly #monotonic: () => number;
-  readonly #patienceMs: number;
+  readonly #options: RegisterOptions;
   #seen: ReadonlyMap<number, Seen> = new Map();
   #lookedAt = Number.NEGATIVE_INFINITY;
   #entered: Promise<number> | undefined;
@@ -77,11 +82,9 @@ export class ProcessRegister {
   /** The number of the last transaction of each way. */
   #batches: number[] = [];
 
-  /** @param patienceMs how long the row of this process may stay unchanged before others take it for dead */
-  constructor(session: PostgresSession, options: { readonly monotonic: () => number; readonly patienceMs: number }) {
+  constructor(session: PostgresSession, options: RegisterOptions) {
     this.#session = session;
-    this.#monotonic = options.monotonic;
-    this.#patienceMs = options.patienceMs;
+    this.#options = options;
   }
 
   /** The number of this process; it is entered at the first use. */
@@ -96,7 +99,7 @@ export class ProcessRegister {
   }
 
   async #enter(): Promise<number> {
-    const [row] = await this.#session.query(enter, [`${hostname()} ${process.pid}`, this.#patienceMs]);
+    const [row] = await this.#session.query(enter, [`${hostname()} ${process.pid}`, this.#options.patienceMs]);
     this.#batches = Array<number>(mostWays).fill(0);
     this.#id = integer(row ?? {}, 'id');
     return this.#id;
@@ -154,9 +157,9 @@ export class ProcessRegister {
    * @returns whether claims were given back
    */
   async tend(): Promise<boolean> {
-    const now = this.#monotonic();
+    const now = this.#options.monotonic();
     // As often as the least patient of them asks for: between two looks the server may have been away for all.
-    let least = this.#patienceMs;
+    let least = this.#options.patienceMs;
     for (const { patienceMs } of this.#seen.values()) least = Math.min(least, patienceMs);
     if (now - this.#lookedAt < least / looksPerPatience) return false;
     if (this.#id !== undefined) await this.#session.query(beat, [this.#id]);
@@ -176,7 +179,7 @@ export class ProcessRegister {
     for (const row of rows) {
       const [id, beats] = [integer(row, 'id'), integer(row, 'beats')];
       const known = this.#seen.get(id);
-      const patienceMs = row['patience_ms'] === null ? this.#patienceMs : integer(row, 'patience_ms');
+      const patienceMs = row['patience_ms'] === null ? this.#options.patienceMs : integer(row, 'patience_ms');
       // After a time without a look nobody can be judged.
       const isJudged = known?.beats === beats && sinceLook <= patienceMs * mostUnseen;
       seen.set(id, isJudged ? known : { beats, since: now, patienceMs });
@@ -189,20 +192,12 @@ export class ProcessRegister {
 
   /** Gives back what processes held that are no longer there. */
   async releaseDead(): Promise<void> {
-    await this.#release(releaseOrphans, []);
+    await changeAnyLine(this.#session, releaseOrphans, []);
   }
 
   /** Gives back everything that this process holds. */
   async releaseOwn(): Promise<void> {
-    if (this.#id !== undefined) await this.#release(releaseOwn, [this.#id]);
-  }
-
-  async #release(sql: string, values: readonly PgValue[]): Promise<void> {
-    await this.#session.transaction(async (send) => {
-      sendAllLines(send);
-      void send(sql, values);
-      await send(tellDue);
-    });
+    if (this.#id !== undefined) await changeAnyLine(this.#session, releaseOwn, [this.#id]);
   }
 
   /** Ends the row of this process; what it still holds goes back to the others. */

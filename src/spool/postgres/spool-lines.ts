@@ -1,7 +1,8 @@
 // The lines in which recipients wait for their turn: one for each transport and account. A line's row tells when its turn may
 // come, so that whoever claims looks at lines whose turn it is and at nothing else, however many rows and lines wait.
 
-import type { Send } from './server/postgres-session.ts';
+import { tellDue } from './events/written-events.ts';
+import { columnsOf, type PgValue, type PostgresSession, type Send } from './server/postgres-session.ts';
 
 /** What a change of recipients must give back for `inLines`. */
 export const lineColumns = 'lane, account, state, hold, due_at';
@@ -37,14 +38,22 @@ export function sendLinesShared(
   send: Send,
   lines: readonly { readonly lane: string; readonly account: string }[],
 ): void {
-  if (lines.length === 0) return;
-  void send(shareLines, [lines.map(({ lane }) => lane), lines.map(({ account }) => account)]);
+  if (lines.length > 0) void send(shareLines, columnsOf(lines, 'lane', 'account'));
 }
 
 /** To be sent first in a transaction that changes recipients of any line by `inLines`: nobody ends a turn until its commit. */
 export function sendAllLines(send: Send): void {
   void send(turnBesideEarlier);
   void send(holdAll);
+}
+
+/** Runs a change of recipients of any line by itself, and tells others that mail may be due. It does no harm where it is run twice. */
+export async function changeAnyLine(session: PostgresSession, sql: string, values: readonly PgValue[]): Promise<void> {
+  await session.transaction(async (send) => {
+    sendAllLines(send);
+    void send(sql, values);
+    await send(tellDue);
+  });
 }
 
 /**

@@ -1,14 +1,13 @@
 // Makes the parts of a spool in PostgreSQL and joins them.
 
-import { type Clock, systemClock } from '../../base/clock.ts';
+import { systemClock } from '../../base/clock.ts';
 import type { Changes, Row } from '../../base/database/database.ts';
-import { type Logger, silentLog } from '../../base/log.ts';
+import { silentLog } from '../../base/log.ts';
 import type { ServerUrl } from '../../base/postgres/server-hosts.ts';
 import { EventFeed } from '../../events/event-feed.ts';
-import { defaultEventLimits, type EventLimits } from '../../events/event-store.ts';
-import type { ContentGauge } from '../journal/content-gauge.ts';
-import { type ReportLimits, unlimitedReports } from '../reports/report.ts';
-import { type RemovedFailures, type SpoolLimits, unlimited } from '../spool-limits.ts';
+import { defaultEventLimits } from '../../events/event-store.ts';
+import { unlimitedReports } from '../reports/report.ts';
+import { type SpoolOptions, unlimited } from '../spool-limits.ts';
 import { sendTallies } from './account-changes.ts';
 import { eventTable } from './event-table.ts';
 import { EventFiler } from './events/event-filer.ts';
@@ -32,27 +31,11 @@ const connections = 8;
 const defaultPatienceMs = 30_000;
 
 /** Where the spool is stored, and its settings. */
-export interface PostgresSpoolOptions {
+export interface PostgresSpoolOptions extends SpoolOptions {
   /** `postgres://...`; a function is asked for the password of each connection. */
   readonly url: ServerUrl;
   /** Tells of what other processes write; absent: they are asked for regularly. */
   readonly changes?: Changes;
-  readonly clock?: Clock;
-  readonly log?: Logger;
-  /** Absent: no limits. The free room of the server's disk is not known here. */
-  readonly limits?: SpoolLimits;
-  /** How long events are kept; absent: `defaultEventLimits`. */
-  readonly eventLimits?: EventLimits;
-  /** How many reports to senders are made; absent: any number. */
-  readonly reportLimits?: ReportLimits;
-  /** Whether messages get rows in the journal; absent: yes. */
-  readonly hasJournal?: boolean;
-  /** Knows how much content the journal keeps; absent: it may be any amount. */
-  readonly contentGauge?: ContentGauge | undefined;
-  /** Called with how many failed messages were removed, and of which account, because their account has too many. */
-  readonly onRemoved?: (removed: RemovedFailures) => void;
-  /** Called after each commit with how many operations it had. */
-  readonly onCommitted?: (operations: number) => void;
   /** After how long without a sign another process is taken for dead, in milliseconds; 30,000 if absent. */
   readonly patienceMs?: number;
   /** How long callers wait to hear what became of a transaction whose end was lost, in milliseconds; 10,000 if absent. */

@@ -21,8 +21,7 @@ import type { EventRemoval } from './events/event-removal.ts';
 import type { PostgresHolds } from './postgres-holds.ts';
 import type { PostgresRetention, Quotas } from './postgres-retention.ts';
 import type { ProcessRegister } from './process-register.ts';
-import type { DatabaseClock } from './server/database-clock.ts';
-import type { PostgresSession } from './server/postgres-session.ts';
+import { ServerPart, type ServerParts } from './server/database-clock.ts';
 import type { SpoolWriter } from './spool-writer.ts';
 
 /** How often it is done, in milliseconds. */
@@ -53,9 +52,7 @@ const tryTables = [
 ];
 
 /** What the tender works on. */
-export interface TendedParts {
-  readonly session: PostgresSession;
-  readonly clock: DatabaseClock;
+export interface TendedParts extends ServerParts {
   readonly register: ProcessRegister;
   readonly quotas: Quotas;
   readonly retention: PostgresRetention;
@@ -70,8 +67,7 @@ export interface TendedParts {
 }
 
 /** Does it until it is stopped. */
-export class SpoolTender {
-  readonly #parts: TendedParts;
+export class SpoolTender extends ServerPart<TendedParts> {
   readonly #fault = new StoreFault();
   /** All connections are younger than the fault. */
   #isRenewed = false;
@@ -86,10 +82,6 @@ export class SpoolTender {
   /** The log tells already that partitions cannot be changed. */
   #isPartitionTold = false;
   #prunedAt = Number.NEGATIVE_INFINITY;
-
-  constructor(parts: TendedParts) {
-    this.#parts = parts;
-  }
 
   /** Why the spool takes no mail; undefined while it does. */
   get fault(): Unavailable | undefined {
@@ -119,27 +111,32 @@ export class SpoolTender {
   /** Something has failed because the server is away: no mail is taken until it has answered again. */
   failed(error: Unavailable): void {
     if (!this.#fault.current && !this.#isStopped)
-      this.#parts.log.error({ reason: error.message }, 'the spool takes no mail');
+      this.parts.log.error({ reason: error.message }, 'the spool takes no mail');
     this.#fault.failed(error);
     if (this.#isRenewed || errorCode(error.cause) !== takesNoChanges) return;
     // New connections are refused, and those of before may still write: mail would be taken by some of them, now and then.
     this.#isRenewed = true;
-    this.#parts.session.renew();
+    this.parts.session.renew();
   }
 
   /** Removes what is too old or too many, some of it. */
   async prune(): Promise<void> {
-    const { retention, quotas } = this.#parts;
-    const mayHaveMore = await retention.prune();
+    const mayHaveMore = await this.parts.retention.prune();
     this.#prunedAt = mayHaveMore ? Number.NEGATIVE_INFINITY : performance.now();
-    await this.#pruneEvents();
+    await this.#pruneSome();
+  }
+
+  /** Removes events that are too old where nobody holds the tables, and failed messages that are too many. */
+  async #pruneSome(): Promise<void> {
+    const { retention, removal, quotas } = this.parts;
+    await removal.prune().catch((thrown: unknown) => this.#tellOfPartitions(thrown));
     for (const [account, tally] of quotas.withSurplus()) await retention.removeSurplus(account, tally);
   }
 
   /** Where others hold the tables, partitions wait: what has none goes into DEFAULT. */
   async #tendPartitions(): Promise<void> {
     try {
-      await this.#parts.partitions.tend();
+      await this.parts.partitions.tend();
       this.#isPartitionTold = false;
     } catch (thrown) {
       this.#tellOfPartitions(thrown);
@@ -149,35 +146,25 @@ export class SpoolTender {
   /** Files what is left of others. Where somebody holds the tables, readers wait, and mail does not. */
   async #file(): Promise<void> {
     try {
-      await this.#parts.filer.file();
+      await this.parts.filer.file();
       this.#isFilingTold = false;
     } catch (thrown) {
       if (!(thrown instanceof Unavailable) || isOutOfReach(thrown)) throw thrown;
-      if (!this.#isFilingTold) this.#parts.log.warn({ error: errorMessage(thrown) }, 'events cannot be filed for now');
+      if (!this.#isFilingTold) this.parts.log.warn({ error: errorMessage(thrown) }, 'events cannot be filed for now');
       this.#isFilingTold = true;
-    }
-  }
-
-  /** What is too old goes later where others hold the tables. */
-  async #pruneEvents(): Promise<void> {
-    try {
-      await this.#parts.removal.prune();
-    } catch (thrown) {
-      this.#tellOfPartitions(thrown);
     }
   }
 
   /** @throws what has nothing to do with partitions */
   #tellOfPartitions(thrown: unknown): void {
     if (!partitionCodes.has(errorCode(thrown instanceof Unavailable ? thrown.cause : thrown) ?? '')) throw thrown;
-    if (!this.#isPartitionTold)
-      this.#parts.log.warn({ error: errorMessage(thrown) }, 'partitions could not be changed');
+    if (!this.#isPartitionTold) this.parts.log.warn({ error: errorMessage(thrown) }, 'partitions could not be changed');
     this.#isPartitionTold = true;
   }
 
   /** Tells of transactions that keep the server from clearing away what is deleted: every table grows while they last. */
   async #watchOldest(): Promise<void> {
-    const { session, log } = this.#parts;
+    const { session, log } = this.parts;
     if (performance.now() - this.#watchedAt < watchEveryMs) return;
     this.#watchedAt = performance.now();
     const [row] = await session.query(oldestTransaction, [longMinutes]);
@@ -185,7 +172,7 @@ export class SpoolTender {
   }
 
   async #tend(): Promise<void> {
-    const { register, log, quotas, retention, holds, writer } = this.#parts;
+    const { register, log, holds, writer } = this.parts;
     const found = this.#fault.beginLook();
     try {
       await this.#look();
@@ -197,10 +184,7 @@ export class SpoolTender {
       await this.#file();
       await this.#watchOldest();
       if (performance.now() - this.#prunedAt > pruneEveryMs) await this.prune();
-      else {
-        await this.#pruneEvents();
-        for (const [account, tally] of quotas.withSurplus()) await retention.removeSurplus(account, tally);
-      }
+      else await this.#pruneSome();
     } catch (thrown) {
       if (thrown instanceof Unavailable) this.failed(thrown);
       else log.error({ err: thrown }, 'the spool cannot tidy up');
@@ -215,10 +199,10 @@ export class SpoolTender {
   async #recover(found: () => boolean): Promise<void> {
     if (!this.#fault.current) return;
     try {
-      await this.#parts.session.tryConnecting();
+      await this.parts.session.tryConnecting();
       await this.#tryWriting();
       if (!found()) return;
-      this.#parts.log.info('the spool takes mail again');
+      this.parts.log.info('the spool takes mail again');
       this.#isRenewed = false;
     } catch (thrown) {
       if (!(thrown instanceof Unavailable)) throw thrown;
@@ -230,7 +214,7 @@ export class SpoolTender {
   async #tryWriting(): Promise<void> {
     // With a code it is none of the connection's failures.
     const undone = Object.assign(new Error('it was only tried'), { code: '00000' });
-    const tried = this.#parts.session.transaction(async (send) => {
+    const tried = this.parts.session.transaction(async (send) => {
       for (const sql of tryTables) void send(sql);
       await send(tryOctets, [randomUUID(), randomBytes(triedOctets)]);
       throw undone;
@@ -242,7 +226,7 @@ export class SpoolTender {
 
   /** Asks the server how it is. @throws Unavailable where it takes no changes */
   async #look(): Promise<void> {
-    const { session, clock, quotas, log, serverTime } = this.#parts;
+    const { session, clock, quotas, log, serverTime } = this.parts;
     const [row = {}] = await session.query(askServer);
     const reason = whyUnusable(row);
     if (reason !== undefined) throw unusable(reason);

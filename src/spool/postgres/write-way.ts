@@ -15,8 +15,8 @@ import { tellDue } from './events/written-events.ts';
 import { MessageChanges } from './message-changes.ts';
 import type { PostgresReports } from './postgres-reports.ts';
 import { type BatchKey, type ProcessRegister, releaseWhere } from './process-register.ts';
-import type { DatabaseClock } from './server/database-clock.ts';
-import { InDoubt, type PostgresSession, type Send } from './server/postgres-session.ts';
+import type { ServerParts } from './server/database-clock.ts';
+import { InDoubt, type Send } from './server/postgres-session.ts';
 import { sendAllLines } from './spool-lines.ts';
 
 /** How long callers wait to hear what became of a transaction whose end was not heard of, in milliseconds. */
@@ -53,10 +53,8 @@ export interface PostgresWrite<Result> {
 }
 
 /** What writers of one process share. */
-export interface WriterParts {
-  readonly session: PostgresSession;
+export interface WriterParts extends ServerParts {
   readonly register: ProcessRegister;
-  readonly clock: DatabaseClock;
   readonly reports: PostgresReports;
   readonly filer: EventFiler;
   /** Whether the journal is written. */

@@ -3,7 +3,7 @@
 import type { EventFeed } from '../../events/event-feed.ts';
 import type { ContentGauge } from '../journal/content-gauge.ts';
 import { refusedRow, type WrittenJournal } from '../journal/pack-journal.ts';
-import { type PackedPage, packEvent, unpackEvents } from '../packed-event.ts';
+import { packEvent, unpackPage } from '../packed-event.ts';
 import type { SpoolFault } from './file/sqlite-health.ts';
 import type { SpoolThread } from './sqlite-thread.ts';
 
@@ -11,10 +11,6 @@ import type { SpoolThread } from './sqlite-thread.ts';
 function apart(refusal: WrittenJournal): WrittenJournal {
   const { receivedHead: head, receivedBody: body } = refusal;
   return { ...refusal, receivedHead: head && new Uint8Array(head), receivedBody: body && new Uint8Array(body) };
-}
-
-function unpacked({ events, ...page }: PackedPage) {
-  return { ...page, events: unpackEvents(events) };
 }
 
 /**
@@ -30,8 +26,8 @@ export function eventsOver(
   }: { readonly fault: () => SpoolFault | undefined; readonly contentGauge: ContentGauge | undefined },
 ): ConstructorParameters<typeof EventFeed>[0] {
   return {
-    read: async (query) => unpacked(await thread.ask({ kind: 'events', ...query })),
-    search: async (query) => unpacked(await thread.ask({ kind: 'searchEvents', query })),
+    read: async (query) => unpackPage(await thread.ask({ kind: 'events', ...query })),
+    search: async (query) => unpackPage(await thread.ask({ kind: 'searchEvents', query })),
     newest: () => thread.ask({ kind: 'newestEvent' }),
     catchUp: () => thread.ask({ kind: 'catchUp' }),
     news: (after) => thread.ask({ kind: 'eventNews', after }),

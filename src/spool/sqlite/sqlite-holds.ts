@@ -2,8 +2,8 @@
 // single recipients aside: the message's at once, the domain's when they would be claimed. So neither making nor lifting a
 // hold rewrites a long queue in one transaction.
 
-import { type Hold, type HoldRule, Holds, isHoldKind, mostHolds } from '../hold.ts';
-import { integer, text } from '../stored-rows.ts';
+import { type Hold, type HoldRule, Holds, requireRoom } from '../hold.ts';
+import { holdsOf, integer } from '../stored-rows.ts';
 import { SpoolPart } from './sqlite-tables.ts';
 
 /** Rows that one call gives back to their lines, at most. */
@@ -39,28 +39,13 @@ export class StoredHolds extends SpoolPart {
 
   /** Reads the holds, times as wall times. */
   read(): readonly Hold[] {
-    return this.statements.holds.all().flatMap((row) => {
-      const kind = text(row, 'kind');
-      if (!isHoldKind(kind)) return [];
-      const at = this.clock.wall(integer(row, 'made_at'));
-      return [
-        {
-          id: integer(row, 'id'),
-          kind,
-          value: text(row, 'value'),
-          at,
-          by: text(row, 'made_by'),
-          why: text(row, 'why'),
-        },
-      ];
-    });
+    return holdsOf(this.statements.holds.all(), (storedTime) => this.clock.wall(storedTime));
   }
 
   /** Makes a hold, or says anew who made it and why. @throws Error where there are too many */
-  add({ kind, value, at, by, why }: HoldRule): void {
-    const { all } = this.current;
-    if (all.length >= mostHolds && !all.some((hold) => hold.kind === kind && hold.value === value))
-      throw new Error(`There are ${mostHolds} holds, which is the most that are kept; lift others first`);
+  add(rule: HoldRule): void {
+    requireRoom(this.current.all, rule);
+    const { kind, value, at, by, why } = rule;
     this.statements.addHold.run(kind, value, this.clock.stored(at), by, why);
     this.#forgetRead();
     if (kind !== 'message') return;

@@ -6,18 +6,18 @@ import { type Clock, systemClock } from '../../base/clock.ts';
 import { errorMessage, Unavailable } from '../../base/errors.ts';
 import { type Logger, silentLog } from '../../base/log.ts';
 import { EventFeed } from '../../events/event-feed.ts';
-import { defaultEventLimits, type EventLimits } from '../../events/event-store.ts';
+import { defaultEventLimits } from '../../events/event-store.ts';
 import type { OutcomeEvent } from '../../events/mail-event.ts';
 import { BodyFiles, bodyError, bodyFileThreshold, bufferOver } from '../body-files.ts';
 import type { ContentGauge } from '../journal/content-gauge.ts';
 import { listJournal } from '../journal/listed-journal.ts';
 import { acceptedRow } from '../journal/pack-journal.ts';
 import { packEvent } from '../packed-event.ts';
-import { type DueReport, type ReportLimits, unlimitedReports } from '../reports/report.ts';
+import { type DueReport, unlimitedReports } from '../reports/report.ts';
 import type { Behind } from '../search/follow-pace.ts';
 import type { RetryCount, RetryPick, Spool, SpoolEntry } from '../spool.ts';
 import { acceptedEvent } from '../spool-events.ts';
-import { type RemovedFailures, type SpoolLimits, unlimited } from '../spool-limits.ts';
+import { type RemovedFailures, type SpoolOptions, unlimited } from '../spool-limits.ts';
 import { totalOf } from '../tally.ts';
 import { eventsOver } from './events-over-thread.ts';
 import type { SpoolFault } from './file/sqlite-health.ts';
@@ -25,30 +25,13 @@ import { BODY_IN_FILE, type SpoolWorkerData } from './sqlite-protocol.ts';
 import { retryAfterSeconds, SpoolThread, startSpoolThread } from './sqlite-thread.ts';
 
 /** Where the spool is stored, and its settings. */
-export interface SqliteSpoolOptions {
+export interface SqliteSpoolOptions extends SpoolOptions {
   /** Path of the database. */
   readonly file: string;
   /** Folder of the large bodies (D94); `bodies` beside the database if absent. */
   readonly bodiesFolder?: string;
-  readonly clock?: Clock;
-  /** Logs body files that cannot be deleted. */
-  readonly log?: Logger;
   /** Called once, when the thread ended without `close`: the spool no longer works. */
   readonly onLost?: (error: Error) => void;
-  /** Absent: no limits. */
-  readonly limits?: SpoolLimits;
-  /** How long events are kept; absent: `defaultEventLimits`. */
-  readonly eventLimits?: EventLimits;
-  /** How many reports to senders are made; absent: any number. */
-  readonly reportLimits?: ReportLimits;
-  /** Whether messages get rows in the journal; absent: yes. */
-  readonly hasJournal?: boolean;
-  /** Knows how much content the journal keeps; absent: it may be any amount. */
-  readonly contentGauge?: ContentGauge | undefined;
-  /** Called with how many failed messages were removed, and of which account, because their account has too many. */
-  readonly onRemoved?: (removed: RemovedFailures) => void;
-  /** Called with how many operations shared a commit. */
-  readonly onCommitted?: (operations: number) => void;
 }
 
 /** What the spool's thread starts with. */

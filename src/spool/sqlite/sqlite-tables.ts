@@ -2,7 +2,7 @@
 // queued, 1 delivered, 2 failed.
 
 import { type DatabaseSync, migrateSqlite } from '../../base/database/sqlite-file.ts';
-import { entryColumns } from '../stored-rows.ts';
+import { entryColumns, readHolds } from '../stored-rows.ts';
 import { SqliteThreads } from '../threads/sqlite-threads.ts';
 import { octetColumns, SettledOctets } from './file/settled-octets.ts';
 import { stepsOn } from './file/sqlite-steps.ts';
@@ -65,7 +65,7 @@ export function prepareStatements(database: DatabaseSync) {
     oldestInFlight: database.prepare(`SELECT accepted_at FROM ${inFlightRows} ORDER BY seq LIMIT 1`),
     oldest: database.prepare(`SELECT r.message, m.accepted_at FROM spool_recipients r
       JOIN spool_messages m ON m.seq = r.message WHERE r.message >= ? AND +r.state = 0 ORDER BY r.message LIMIT 1`),
-    holds: database.prepare('SELECT id, kind, value, made_at, made_by, why FROM spool_holds ORDER BY id'),
+    holds: database.prepare(readHolds),
     holdsVersion: database.prepare('SELECT count(*) AS held, max(id) AS newest FROM spool_holds'),
     addHold: database.prepare(`INSERT INTO spool_holds (kind, value, made_at, made_by, why) VALUES (?, ?, ?, ?, ?)
       ON CONFLICT (kind, value) DO UPDATE SET made_at = excluded.made_at, made_by = excluded.made_by, why = excluded.why`),

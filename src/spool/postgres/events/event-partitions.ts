@@ -15,7 +15,7 @@ import { lateMs } from '../../search/searched-event.ts';
 import { integer, text } from '../../stored-rows.ts';
 import { ServerPart } from '../server/database-clock.ts';
 import { anew, type PostgresSession, type Send } from '../server/postgres-session.ts';
-import { countEvents, takeTurn } from './written-events.ts';
+import { EventCounts, takeTurn } from './written-events.ts';
 
 /** Events of a partition, at least and at most; so many ids are kept free ahead at least. */
 export const leastEvents = 10_000;
@@ -260,20 +260,15 @@ export class EventPartitions extends ServerPart {
         const mine = await send('DELETE FROM mail_event_removals WHERE partition = $1::text RETURNING 1', [suffix]);
         // Another process was here.
         if (mine.length === 0) return;
-        if (counted.length > 0)
-          void send(countEvents, [
-            counted.map(({ account }) => account),
-            counted.map(({ share }) => share),
-            counted.map(({ events }) => -events),
-          ]);
+        counted.send(send);
         await send(`DROP TABLE mail_events_${suffix}, mail_event_keys_${suffix}`, [], anew);
       });
     }
   }
 
-  /** Counts the events of a table that nobody changes, some at a time. */
-  async #count(name: string) {
-    const counts = new Map<string, { readonly account: string; readonly share: number; events: number }>();
+  /** Counts the events of a table that nobody changes, some at a time. @returns what is less without them */
+  async #count(name: string): Promise<EventCounts> {
+    const counts = new EventCounts();
     const [bounds] = await this.parts.session.query(`SELECT min(id) AS low, max(id) AS high FROM ${name}`, [], anew);
     const high = Number(bounds?.['high'] ?? -1);
     for (let low = Number(bounds?.['low'] ?? 0); low <= high; low += countedAtOnce) {
@@ -282,13 +277,8 @@ export class EventPartitions extends ServerPart {
         [low, low + countedAtOnce],
         anew,
       );
-      for (const row of rows) {
-        const [account, share] = [text(row, 'account'), integer(row, 'share')];
-        const counted = counts.get(`${share} ${account}`) ?? { account, share, events: 0 };
-        counted.events += integer(row, 'events');
-        counts.set(`${share} ${account}`, counted);
-      }
+      for (const row of rows) counts.add(text(row, 'account'), integer(row, 'share'), -integer(row, 'events'));
     }
-    return [...counts.values()];
+    return counts;
   }
 }

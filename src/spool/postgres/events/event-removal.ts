@@ -7,9 +7,9 @@ import { shareNumbers } from '../../packed-event.ts';
 import { keyNumbersOf } from '../../search/searched-event.ts';
 import { integer, text } from '../../stored-rows.ts';
 import { ServerPart, type ServerParts } from '../server/database-clock.ts';
-import { anew, type PgValue, type Send } from '../server/postgres-session.ts';
+import { anew, columnsOf, type PgValue, type Send } from '../server/postgres-session.ts';
 import { type EventPartitions, leastEvents } from './event-partitions.ts';
-import { countEvents, takeTurn } from './written-events.ts';
+import { EventCounts, takeTurn } from './written-events.ts';
 
 /** Events removed in one transaction at most, so that nobody who writes waits long. */
 const removedAtOnce = 500;
@@ -85,25 +85,21 @@ export class EventRemoval extends ServerPart<
     return await this.parts.session.transaction(async (send) => {
       void send(takeTurn, [0]);
       const ids = (await send(sql, values, anew)).map((row) => integer(row, 'id'));
-      if (ids.length > 0) await forget(send, await send(remove, [ids], anew));
+      if (ids.length > 0) forget(send, await send(remove, [ids], anew));
       return ids.length;
     });
   }
 }
 
 /** Removes the keys of events that were removed, and counts them off. */
-async function forget(send: Send, rows: readonly Row[]): Promise<void> {
+function forget(send: Send, rows: readonly Row[]): void {
   let [low, high] = [Number.MAX_SAFE_INTEGER, 0];
   for (const row of rows) [low, high] = [Math.min(low, integer(row, 'id')), Math.max(high, integer(row, 'id'))];
   const keys = rows.flatMap((row) =>
     keyNumbersOf(text(row, 'account'), text(row, 'event')).map((key) => ({ key, event: integer(row, 'id') })),
   );
-  void send(removeKeys, [keys.map(({ key }) => key), keys.map(({ event }) => event), low, high], anew);
-  const groups = Map.groupBy(rows, (row) => `${integer(row, 'share')} ${text(row, 'account')}`);
-  const counts = [...groups.values()].flatMap(([row, ...others]) => (row ? [{ row, events: 1 + others.length }] : []));
-  await send(countEvents, [
-    counts.map(({ row }) => text(row, 'account')),
-    counts.map(({ row }) => integer(row, 'share')),
-    counts.map(({ events }) => -events),
-  ]);
+  void send(removeKeys, [...columnsOf(keys, 'key', 'event'), low, high], anew);
+  const counts = new EventCounts();
+  for (const row of rows) counts.add(text(row, 'account'), integer(row, 'share'), -1);
+  counts.send(send);
 }

@@ -5,7 +5,7 @@ import { tellOthers } from '../../../base/database/postgres-changes.ts';
 import { eventKinds, isEventKind } from '../../../events/mail-event.ts';
 import { type PackedEvent, shareNumbers } from '../../packed-event.ts';
 import { keyNumbersOf } from '../../search/searched-event.ts';
-import type { Send } from '../server/postgres-session.ts';
+import { columnsOf, type Send } from '../server/postgres-session.ts';
 
 /** Tells other processes that there are events, or that mail may be due or under another hold. */
 export const tellEvents = tellOthers('mail_events');
@@ -25,10 +25,27 @@ const addKeys = `INSERT INTO mail_event_keys (key, event)
   SELECT new.key, (SELECT last_event FROM spool_state) - $1::bigint + new.number
   FROM unnest($2::bigint[], $3::bigint[]) AS new (key, number)`;
 
-/** Changes how many events each account has. */
-export const countEvents = `INSERT INTO mail_event_counts AS kept (account, share, events)
+const countEvents = `INSERT INTO mail_event_counts AS kept (account, share, events)
   SELECT * FROM unnest($1::text[], $2::smallint[], $3::bigint[])
   ON CONFLICT (account, share) DO UPDATE SET events = kept.events + excluded.events`;
+
+/** How many events more the accounts have, in each share. */
+export class EventCounts {
+  readonly #counts = new Map<string, { readonly account: string; readonly share: number; events: number }>();
+
+  /** @param events less where it is negative */
+  add(account: string, share: number, events: number): void {
+    const counted = this.#counts.get(`${share} ${account}`);
+    if (counted) counted.events += events;
+    else this.#counts.set(`${share} ${account}`, { account, share, events });
+  }
+
+  /** Sends the statement that adds them to what is kept. */
+  send(send: Send): void {
+    if (this.#counts.size > 0)
+      void send(countEvents, columnsOf([...this.#counts.values()], 'account', 'share', 'events'));
+  }
+}
 
 /** Sends the statements that write events, in their order; `takeTurn` with their number must have been sent before. */
 export function sendEvents(send: Send, events: readonly PackedEvent[]): void {
@@ -38,31 +55,17 @@ export function sendEvents(send: Send, events: readonly PackedEvent[]): void {
   void send(addEvents, [
     events.length,
     events.map((_, index) => index + 1),
-    events.map(({ at }) => at),
-    events.map(({ account }) => account),
+    ...columnsOf(events, 'at', 'account'),
     shares,
-    events.map(({ kind }) => kind),
-    events.map(({ message }) => message),
-    events.map(({ json }) => json),
+    ...columnsOf(events, 'kind', 'message', 'json'),
   ]);
   const keys = events
     .flatMap(({ account, json }, index) =>
       [...new Set(keyNumbersOf(account, json))].map((key) => ({ key, number: index + 1 })),
     )
     .toSorted((left, right) => (left.key < right.key ? -1 : left.key > right.key ? 1 : left.number - right.number));
-  if (keys.length > 0)
-    void send(addKeys, [events.length, keys.map(({ key }) => key), keys.map(({ number }) => number)]);
-  const counts = new Map<string, { readonly account: string; readonly share: number; events: number }>();
-  for (const [index, { account }] of events.entries()) {
-    const share = shares[index] ?? 0;
-    const counted = counts.get(`${share} ${account}`);
-    if (counted) counted.events += 1;
-    else counts.set(`${share} ${account}`, { account, share, events: 1 });
-  }
-  const rows = [...counts.values()];
-  void send(countEvents, [
-    rows.map(({ account }) => account),
-    rows.map(({ share }) => share),
-    rows.map(({ events: number }) => number),
-  ]);
+  if (keys.length > 0) void send(addKeys, [events.length, ...columnsOf(keys, 'key', 'number')]);
+  const counts = new EventCounts();
+  for (const [index, { account }] of events.entries()) counts.add(account, shares[index] ?? 0, 1);
+  counts.send(send);
 }

@@ -4,15 +4,26 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 import type { Row } from '../../../base/database/database.ts';
-import { storeError } from '../../../base/database/postgres-errors.ts';
-import { lookAtServer, openPool, storableText } from '../../../base/database/postgres-pool.ts';
-import { Unavailable } from '../../../base/errors.ts';
+import { storeError, told } from '../../../base/database/postgres-errors.ts';
+import { lookAtServer, openPool, storableText, withClient } from '../../../base/database/postgres-pool.ts';
+import { errorCode, Unavailable } from '../../../base/errors.ts';
 import { ServerConnections } from '../../../base/postgres/server-connections.ts';
 import type { ServerUrl } from '../../../base/postgres/server-hosts.ts';
 import { type StoreSteps, sendSteps } from '../../core/steps.ts';
 
+type Scalar = null | number | bigint | string;
+
 /** A value of a statement; a list is an array of PostgreSQL. */
-export type PgValue = null | number | bigint | string | Buffer | readonly (null | number | bigint | string)[];
+export type PgValue = Scalar | Buffer | readonly Scalar[];
+
+/** Lists for `unnest` of what rows have under some names, one list for each; NULL where a row has nothing. */
+export function columnsOf<Name extends string, Named extends { readonly [One in Name]?: Scalar | undefined }>(
+  rows: readonly Named[],
+  ...names: readonly (Name & keyof Named)[]
+): readonly (readonly Scalar[])[] {
+  const all: readonly { readonly [One in Name]?: Scalar | undefined }[] = rows;
+  return names.map((name) => all.map((row) => row[name] ?? null));
+}
 
 /** How a statement is run. */
 export interface StatementSettings {
@@ -138,18 +149,10 @@ export class PostgresSession {
    */
   async transaction<T>(work: (send: Send) => Promise<T>, { tellsDoubt }: TransactionSettings = {}): Promise<T> {
     this.#checkOpen();
-    const client = await this.#connect();
-    let lost: Error | undefined;
-    const onError = (error: Error): void => void (lost = error);
-    client.on('error', onError);
     try {
-      return await new Sending(client).run(work, tellsDoubt === true);
+      return await withClient(this.#pool, (client) => new Sending(client).run(work, tellsDoubt === true), hasNoCode);
     } catch (thrown) {
-      if (!(thrown instanceof Error) || !('code' in thrown)) lost ??= new Error('the transaction broke off');
       throw thrown instanceof InDoubt ? thrown : storeError(thrown);
-    } finally {
-      client.off('error', onError);
-      client.release(lost);
     }
   }
 
@@ -167,11 +170,7 @@ export class PostgresSession {
   /** Looks whether connections can be opened, or those that are open are enough. @throws Unavailable where they cannot be used */
   async tryConnecting(): Promise<void> {
     this.#checkOpen();
-    try {
-      await lookAtServer(this.#pool, { url: this.#url, opened: this.#opened });
-    } catch (thrown) {
-      throw storeError(thrown);
-    }
+    await told(lookAtServer(this.#pool, { url: this.#url, opened: this.#opened }));
   }
 
   /** What waits for the server was given up (`abandon`). */
@@ -194,14 +193,6 @@ export class PostgresSession {
   #openPool(): pg.Pool {
     const settings = { connections: this.#connections, pipeline: true, begin: planByIndexes };
     return openPool({ url: this.#url, ...settings, opened: this.#opened });
-  }
-
-  async #connect(): Promise<pg.PoolClient> {
-    try {
-      return await this.#pool.connect();
-    } catch (thrown) {
-      throw storeError(thrown);
-    }
   }
 
   #checkOpen(): void {
@@ -270,7 +261,7 @@ class Sending {
   async #firstFailure(): Promise<unknown> {
     const ends = await Promise.allSettled(this.#sent);
     const reasons = ends.flatMap((end): unknown[] => (end.status === 'rejected' ? [end.reason] : []));
-    return reasons.find((reason) => !isCode(reason, followsFailure)) ?? reasons[0];
+    return reasons.find((reason) => errorCode(reason) !== followsFailure) ?? reasons[0];
   }
 
   #send(sql: string, values: readonly PgValue[] = [], settings: StatementSettings = {}): Promise<pg.QueryResult<Row>> {
@@ -281,6 +272,7 @@ class Sending {
   }
 }
 
-function isCode(thrown: unknown, code: string): boolean {
-  return thrown instanceof Error && 'code' in thrown && thrown.code === code;
+/** An error without a code is none of the server's: nobody knows what the connection is still about. */
+function hasNoCode(thrown: unknown): boolean {
+  return !(thrown instanceof Error) || !('code' in thrown);
 }
