@@ -85,6 +85,8 @@ test('the list has 200 rows at most; new ones are counted where the reader has s
     await page.locator('.live.on').waitFor();
     const heard = await listen(page);
     const subjects = page.locator('a.row-link');
+    // On a busy machine the stream may be open before the rows are there, and an empty page scrolls nowhere.
+    await page.getByRole('link', { name: 'Old 59' }).waitFor();
     await page.evaluate('scrollTo(0, 600)');
     for (let at = 0; at < 230; at += 1) await send(`New ${at}`);
     await heard(230);

@@ -69,7 +69,7 @@ function optionsFor(room: HTMLElement, { title, lines, write }: PlotProps): uPlo
     gap: 4,
   };
   return {
-    ...{ width: room.clientWidth, height: room.clientHeight, padding: [8, 14, 0, 0] },
+    ...{ width: room.clientWidth, height: room.clientHeight, padding: [8, 18, 0, 0] },
     title: '',
     legend: { show: false },
     cursor: { points: { size: 5 }, drag: { x: false, y: false } },
@@ -98,7 +98,7 @@ function optionsFor(room: HTMLElement, { title, lines, write }: PlotProps): uPlo
           label: `${title}: ${label}`,
           stroke: colourOf(room, colour),
           width: 1.75,
-          points: { show: true, size: 4, filter: aloneAt },
+          points: { show: true, size: 4, fill: colourOf(room, colour), filter: aloneAt },
         },
         ...(dash ? { dash: [...dashes[dash]] } : {}),
       })),
