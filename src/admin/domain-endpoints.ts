@@ -3,14 +3,14 @@
 
 import { Type } from 'typebox';
 import type { Account, SendingDomain } from '../accounts/account.ts';
+import { accountPath, endpointsAt } from '../http/endpoint.ts';
 import { refusal } from '../http/envelope.ts';
 import type { V4Plugin } from '../http/v4-app.ts';
 import type { SigningKey } from '../sign/signed.ts';
 import { checkRecords, type DnsSettings } from './check-records.ts';
 import { type DnsRecord, domainRecords, type RecordFacts } from './domain-records.ts';
-import { endpointsAt } from './endpoint.ts';
 import type { RecordCheck } from './judge-record.ts';
-import { accountPath, flag, isOn, queryOf } from './schemas.ts';
+import { flag, isOn, queryOf } from './schemas.ts';
 
 /** What the endpoint needs. */
 export interface DomainEndpointsParts {

@@ -1,16 +1,8 @@
 // Schemas that the account endpoints share: path, flags, times, texts (D45, D52).
 
 import { type TProperties, Type } from 'typebox';
+import { accountPath } from '../http/endpoint.ts';
 import type { Fault } from '../http/envelope.ts';
-
-/** The path parameter that names the account. */
-export const accountPath = Type.Object({
-  account_id: Type.String({
-    want: 'the id or the name of an account',
-    description: 'Id or name of the account',
-    example: 'dev',
-  }),
-});
 
 /** The path parameters that name an entry of an account. */
 export const entryPath = Type.Object({

@@ -4,10 +4,10 @@ import { Type } from 'typebox';
 import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../base/log.ts';
 import { type Suppression, type SuppressionStore, suppressionReasons } from '../feedback/suppression-store.ts';
+import { endpointsAt, type Register } from '../http/endpoint.ts';
 import { type Fault, Refusal, refusal, succeedWithPage } from '../http/envelope.ts';
 import type { V4Plugin } from '../http/v4-app.ts';
 import { readComparable } from '../mail/address/comparable-mailbox.ts';
-import { endpointsAt, type Register } from './endpoint.ts';
 import {
   cursorLike,
   entryPath,

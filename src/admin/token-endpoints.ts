@@ -7,9 +7,9 @@ import { isLive, scopesInForce, type TokenRecord } from '../accounts/tokens.ts';
 import type { Clock } from '../base/clock.ts';
 import { closest } from '../base/closest.ts';
 import type { Logger } from '../base/log.ts';
+import { endpointsAt, type Register } from '../http/endpoint.ts';
 import { type Fault, Refusal, refusal } from '../http/envelope.ts';
 import type { V4Plugin } from '../http/v4-app.ts';
-import { endpointsAt, type Register } from './endpoint.ts';
 import {
   entryPath,
   expiry,

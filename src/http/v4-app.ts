@@ -1,6 +1,6 @@
 // What a room registers its endpoints of the v4 API on.
 //
-// How a room adds endpoints; those of `admin` have one form for it (`admin/endpoint.ts`). It exports a V4Plugin, a function that registers routes on what it is given, and the
+// How a room adds endpoints; those of an account or a zone have one form for it (`endpoint.ts`). It exports a V4Plugin, a function that registers routes on what it is given, and the
 // gateway lists it in `plugins`:
 //
 //   export function suppressionEndpoints(parts: Parts): V4Plugin {

@@ -2,8 +2,8 @@
 
 import { Type } from 'typebox';
 import type { Figure } from '../../figures/figure-store.ts';
+import { endpointsAt } from '../../http/endpoint.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
-import { endpointsAt } from '../endpoint.ts';
 import { createSearchTurns } from '../events/search-turns.ts';
 import { isoTime } from '../schemas.ts';
 import { type FigureReader, minutesQuery, readSteps, type Steps, seriesHead, stepsOf, timeOfMinute } from './series.ts';

@@ -1,8 +1,8 @@
 // GET /settings: the configuration in force, where it came from, and how the last reload went.
 
 import { Type } from 'typebox';
+import { endpointsAt } from '../../http/endpoint.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
-import { endpointsAt } from '../endpoint.ts';
 import { isoTime, time } from '../schemas.ts';
 
 /** How a reload went; times are milliseconds since 1970. */

@@ -10,10 +10,10 @@ import {
   type MessageHistory,
   type RecipientHistory,
 } from '../../events/message-history.ts';
+import { accountPath, endpointsAt } from '../../http/endpoint.ts';
 import { Refusal, refusal, succeedWithPage } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
-import { endpointsAt } from '../endpoint.ts';
-import { accountPath, isoTime, isoTimeOrNull, queryOf, textOrNull, time, timeOrNull } from '../schemas.ts';
+import { isoTime, isoTimeOrNull, queryOf, textOrNull, time, timeOrNull } from '../schemas.ts';
 import { eventSchema, mailEventsAt } from './event-endpoints.ts';
 import { findMessages, readHistory } from './find-messages.ts';
 import { addressParameter, bareId, messageParameter, queueIdOf } from './message-id.ts';

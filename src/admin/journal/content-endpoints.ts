@@ -2,12 +2,12 @@
 
 import type { FastifyReply } from 'fastify';
 import { type TSchema, Type } from 'typebox';
+import type { Described } from '../../http/endpoint.ts';
 import { refusal } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
 import type { Journal, JournalEntry } from '../../journal/journal.ts';
 import type { JournalContent } from '../../journal/journal-row.ts';
 import type { ContentReader } from '../../journal/reader/content-reader.ts';
-import type { Described } from '../endpoint.ts';
 import { createSearchTurns } from '../events/search-turns.ts';
 import { entryNamed, ofEachEntry } from './journal-endpoints.ts';
 import { type entryOfAny, previewAnswer, signatureVerdict } from './schemas.ts';

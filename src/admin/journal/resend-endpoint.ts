@@ -3,6 +3,7 @@
 import { Type } from 'typebox';
 import { type Account, type Credential, holdsScope, type Submitter } from '../../accounts/account.ts';
 import type { EventStore } from '../../events/event-store.ts';
+import { endpointsAt } from '../../http/endpoint.ts';
 import { type Fault, Refusal, refusal } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
 import type { Journal, JournalEntry } from '../../journal/journal.ts';
@@ -10,7 +11,6 @@ import type { JournalContent } from '../../journal/journal-row.ts';
 import { type ReadMessage, readMessage } from '../../mail/header/header-reader.ts';
 import { findHeader } from '../../policy/header-catalogue.ts';
 import type { Submission, Submit, Violation } from '../../submit.ts';
-import { endpointsAt } from '../endpoint.ts';
 import { readHistory } from '../events/find-messages.ts';
 import { bareId } from '../events/message-id.ts';
 import { entryNamed } from './journal-endpoints.ts';

@@ -1,9 +1,10 @@
 // The schemas of the journal's answers and questions.
 
 import { Type } from 'typebox';
+import { accountPath } from '../../http/endpoint.ts';
 import { journalOutcomes } from '../../journal/journal-row.ts';
 import { eventSchema } from '../events/event-endpoints.ts';
-import { accountPath, numberCursor, olderName, perPage, queryOf, textOrNull, time, timeParameter } from '../schemas.ts';
+import { numberCursor, olderName, perPage, queryOf, textOrNull, time, timeParameter } from '../schemas.ts';
 
 const countOrNull = Type.Union([Type.Integer(), Type.Null()]);
 

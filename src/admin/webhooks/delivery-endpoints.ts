@@ -2,11 +2,11 @@
 
 import { Type } from 'typebox';
 import type { EventStore } from '../../events/event-store.ts';
+import type { Register } from '../../http/endpoint.ts';
 import { Refusal, refusal, succeedWithPage } from '../../http/envelope.ts';
 import { replayRange } from '../../webhooks/replay-range.ts';
 import type { DeliveryRecord } from '../../webhooks/webhook.ts';
 import type { WebhookStore } from '../../webhooks/webhook-store.ts';
-import type { Register } from '../endpoint.ts';
 import { entryPath, isoTime, numberCursor, perPage, queryOf, readTime, textOrNull, time } from '../schemas.ts';
 
 /** What these endpoints need. */

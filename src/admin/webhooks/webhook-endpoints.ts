@@ -5,12 +5,12 @@ import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../base/log.ts';
 import type { EventStore } from '../../events/event-store.ts';
 import { type EventKind, isEventKind, kindNames } from '../../events/mail-event.ts';
+import { type AskedOf, endpointsAt, type Register } from '../../http/endpoint.ts';
 import { Refusal, refusal } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
 import { makeSecret } from '../../webhooks/secret.ts';
 import { type Webhook, webhooksPerAccount } from '../../webhooks/webhook.ts';
 import type { WebhookStore } from '../../webhooks/webhook-store.ts';
-import { type AskedOf, endpointsAt, type Register } from '../endpoint.ts';
 import { entryPath, isoTime, removed, textOrNull, time, words } from '../schemas.ts';
 import { deliveryEndpoints, noWebhook } from './delivery-endpoints.ts';
 

@@ -4,7 +4,15 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Static, type TSchema, Type } from 'typebox';
 import { isRecord } from '../../base/is-record.ts';
 import type { Logger } from '../../base/log.ts';
-import { changed, changedCode, judgeVersion, namesVersion, showVersion } from '../../http/entity-tag.ts';
+import {
+  accountPath,
+  changed,
+  changedCode,
+  endpointsAt,
+  judgeVersion,
+  namesVersion,
+  showVersion,
+} from '../../http/endpoint.ts';
 import { type Fault, Refusal, succeed } from '../../http/envelope.ts';
 import { documentFaults } from '../../http/request-body.ts';
 import { schemaFaults } from '../../http/schema-faults.ts';
@@ -104,13 +112,7 @@ const places = {
   },
   account: {
     path: '/accounts/:account_id',
-    params: Type.Object({
-      account_id: Type.String({
-        want: 'the id or the name of an account',
-        description: 'Id or name of the account',
-        example: 'dev',
-      }),
-    }),
+    params: accountPath,
     of: 'an account',
     noun: 'Account',
   },
@@ -121,10 +123,6 @@ function ownerOf(request: FastifyRequest, level: CustomErrorOwner['level']): Cus
   if (level === 'account') return { level, id: submitterOf(request).account.id };
   return { level, id: String(member(request.params, 'zone_id')).toLowerCase() };
 }
-
-const scope = { scope: 'edge:edit' } as const;
-const bodyConfig = { ...scope, bodyBytes, ownBodyFaults: true };
-const tags = ['Custom errors'];
 
 /** The routes of one kind at one level. */
 interface Routes {
@@ -141,7 +139,7 @@ interface Routes {
   /** What is in effect, and how it is answered. */
   readonly read: (owner: CustomErrorOwner) => Promise<{ readonly found: InEffect<unknown>; readonly shown: object }>;
   /** Asked before the body is read. */
-  readonly mayPut?: (request: FastifyRequest) => void;
+  readonly mayPut?: (request: FastifyRequest) => Promise<void>;
   /** Takes a body that fits the schema, once `judge` has passed it. */
   readonly put: (owner: CustomErrorOwner, request: FastifyRequest, ifVersion?: number) => Promise<boolean>;
   readonly remove: (owner: CustomErrorOwner, ifVersion?: number) => Promise<boolean>;
@@ -151,8 +149,8 @@ function register(app: V4App, log: Logger, routes: Routes): void {
   const { level, what, result, body, describe, read, mayPut, put, remove } = routes;
   const { path, params, of, noun } = places[level];
   const thing = `${noun}${routes.noun}`;
-  const url = path + routes.path;
-  const common = { tags, params, response: { 200: result } };
+  const endpoint = endpointsAt(app, { path: path + routes.path, tag: 'Custom errors', reads: 'edge:edit' });
+  const common = { params, result };
   const changing = { ...common, codes: [changedCode] };
   const answer = async (reply: FastifyReply, owner: CustomErrorOwner): Promise<FastifyReply> => {
     const { found, shown } = await read(owner);
@@ -171,45 +169,42 @@ function register(app: V4App, log: Logger, routes: Routes): void {
     const { account } = submitterOf(request);
     log.info({ session: request.id, account: account.name, [level]: owner.id }, `${what} ${done}`);
   };
-  app.get(
-    url,
+  endpoint(
+    'GET',
     {
-      config: scope,
-      schema: {
-        ...common,
-        operationId: `get${thing}`,
-        summary: `Show ${what} of ${of}`,
-        description: 'What is in effect, and where it comes from.',
-      },
+      ...common,
+      operationId: `get${thing}`,
+      summary: `Show ${what} of ${of}`,
+      description: 'What is in effect, and where it comes from.',
     },
-    async (request, reply) => answer(reply, ownerOf(request, level)),
+    ({ request, reply }) => answer(reply, ownerOf(request, level)),
   );
-  app.put(
-    url,
+  endpoint(
+    'PUT',
     {
-      config: bodyConfig,
-      attachValidation: true,
-      onRequest: async (request) => mayPut?.(request),
-      schema: { ...changing, body, operationId: `put${thing}`, summary: `Put ${what} of ${of}`, description: describe },
+      ...changing,
+      body,
+      operationId: `put${thing}`,
+      summary: `Put ${what} of ${of}`,
+      description: describe,
+      reading: { bodyBytes, ownBodyFaults: true, attachValidation: true },
+      ...(mayPut ? { before: mayPut } : {}),
     },
-    async (request, reply) => {
+    async ({ request, reply }) => {
       const owner = await change(request, (of, ifVersion) => put(of, request, ifVersion));
       told(request, owner, 'put');
       return answer(reply, owner);
     },
   );
-  app.delete(
-    url,
+  endpoint(
+    'DELETE',
     {
-      config: scope,
-      schema: {
-        ...changing,
-        operationId: `delete${thing}`,
-        summary: `Take ${what} of ${of} back`,
-        description: 'What the configuration file says counts again; the answer is what is then in effect.',
-      },
+      ...changing,
+      operationId: `delete${thing}`,
+      summary: `Take ${what} of ${of} back`,
+      description: 'What the configuration file says counts again; the answer is what is then in effect.',
     },
-    async (request, reply) => {
+    async ({ request, reply }) => {
       const owner = await change(request, remove);
       told(request, owner, 'taken back');
       return answer(reply, owner);
@@ -218,7 +213,7 @@ function register(app: V4App, log: Logger, routes: Routes): void {
 }
 
 /** D65. */
-function refuseOnFreePlan(request: FastifyRequest): void {
+async function refuseOnFreePlan(request: FastifyRequest): Promise<void> {
   if (submitterOf(request).account.plan !== 'free') return;
   throw new Refusal([
     { token: 'E_FORBIDDEN', message: 'Plan free has no Custom Error Rules; an Error Page it may have' },

@@ -4,9 +4,17 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { randomHex } from '../../base/ids.ts';
 import type { Logger } from '../../base/log.ts';
-import { changed, changedCode, judgeVersion, namesVersion, showVersion } from '../../http/entity-tag.ts';
+import {
+  changed,
+  changedCode,
+  endpointsAt,
+  judgeVersion,
+  namesVersion,
+  type Register,
+  showVersion,
+} from '../../http/endpoint.ts';
 import { Refusal, succeed } from '../../http/envelope.ts';
-import { type DocumentedCode, submitterOf, type V4App, type V4Plugin } from '../../http/v4-app.ts';
+import { type DocumentedCode, submitterOf, type V4Plugin } from '../../http/v4-app.ts';
 import type { ApplicationStatus, StoredApplication } from '../application/application.ts';
 import { parseProtocol } from '../application/protocol.ts';
 import { got } from '../application/quote.ts';
@@ -37,9 +45,6 @@ export interface ApplicationEndpointsParts extends WriteParts {
 
 /** A body holds one application: 64 KiB. */
 const bodyBytes = 65_536;
-
-const path = '/zones/:zone_id/proxy';
-const tags = ['Proxy applications'];
 
 interface Place {
   readonly zone: ProxyZone;
@@ -161,177 +166,135 @@ function share(parts: ApplicationEndpointsParts) {
     throw (await store.get(zone.id, id)) ? changed() : unknownApplication();
   }
 
-  return { parts, placeOf, onRequest: hasPlan(placeOf), show, answer, logged, write, find, remove };
+  return { parts, placeOf, show, answer, logged, write, find, remove };
 }
 
-const reads = { scope: ['proxy:read', 'console:read'] } as const;
-const edits = { scope: 'proxy:edit', bodyBytes } as const;
-/** Accepts any body: the rules judge bodies, and their schemas only document them (D82). */
-const takesAll = () => (): true => true;
+/** How the body of a write is read: the rules judge it, and its schema only documents it (D82). */
+const written = { bodyBytes, validatorCompiler: () => (): true => true } as const;
 
-function readingRoutes(app: V4App, { parts, placeOf, onRequest, show, answer, find }: Shared): void {
-  app.get(
-    `${path}/apps`,
+function readingEndpoints(endpoint: Register, { parts, placeOf, show, answer, find }: Shared): void {
+  endpoint(
+    'GET /apps',
     {
-      onRequest,
-      config: reads,
-      schema: {
-        operationId: 'listProxyApplications',
-        summary: 'List the applications of a zone',
-        description: '`result_info` has page, per_page, count, total_count and total_pages.',
-        tags,
-        params: schema.zonePath,
-        querystring: schema.listQuery,
-        response: { 200: Type.Array(schema.shownApplication) },
-      },
+      operationId: 'listProxyApplications',
+      summary: 'List the applications of a zone',
+      description: '`result_info` has page, per_page, count, total_count and total_pages.',
+      params: schema.zonePath,
+      query: schema.listQuery,
+      result: Type.Array(schema.shownApplication),
     },
-    async (request, reply) => {
+    async ({ query, request, reply }) => {
       const place = placeOf(request);
-      const page = readPage(request.query);
-      const { order = 'dns', direction = 'asc' } = request.query;
-      const filter = await filterOf(request.query, parts.see);
+      const page = readPage(query);
+      const { order = 'dns', direction = 'asc' } = query;
+      const filter = await filterOf(query, parts.see);
       const { applications, total } = await parts.store.list(place.zone.id, { ...page, order, direction, ...filter });
       const shown = await show(applications, place);
       return succeed(reply, shown, { result_info: pageInfo(page, shown.length, total) });
     },
   );
 
-  app.get(
-    `${path}/apps/:app_id`,
+  endpoint(
+    'GET /apps/:app_id',
     {
-      onRequest,
-      config: reads,
-      schema: {
-        operationId: 'getProxyApplication',
-        summary: 'Show an application',
-        tags,
-        params: schema.applicationPath,
-        response: { 200: schema.shownApplication },
-      },
+      operationId: 'getProxyApplication',
+      summary: 'Show an application',
+      params: schema.applicationPath,
+      result: schema.shownApplication,
     },
-    async (request, reply) => await answer(reply, await find(request, request.params.app_id), placeOf(request)),
+    async ({ params, request, reply }) => answer(reply, await find(request, params.app_id), placeOf(request)),
   );
 
-  app.get(
-    `${path}/apps/:app_id/traffic`,
+  endpoint(
+    'GET /apps/:app_id/traffic',
     {
-      onRequest,
-      config: reads,
-      schema: {
-        operationId: 'getProxyApplicationTraffic',
-        summary: 'Show what an application has carried since the process that carries it began',
-        description: 'Counters, the state of its origins, and the latest events of its connections.',
-        tags,
-        params: schema.applicationPath,
-        response: { 200: schema.shownTraffic },
-      },
+      operationId: 'getProxyApplicationTraffic',
+      summary: 'Show what an application has carried since the process that carries it began',
+      description: 'Counters, the state of its origins, and the latest events of its connections.',
+      params: schema.applicationPath,
+      result: schema.shownTraffic,
     },
-    async (request, reply) => {
-      const { id } = await find(request, request.params.app_id);
+    async ({ params, request }) => {
+      const { id } = await find(request, params.app_id);
       const viewOf = await parts.see({ ids: [id], traffic: 'all' });
-      return succeed(reply, showTraffic(viewOf(id).traffic));
+      return showTraffic(viewOf(id).traffic);
     },
   );
 
-  app.get(
-    `${path}/protocols`,
+  endpoint(
+    'GET /protocols',
     {
-      onRequest,
-      config: reads,
-      schema: {
-        operationId: 'listProxyProtocols',
-        summary: 'List the protocols that applications of a zone may have',
-        tags,
-        params: schema.zonePath,
-        response: { 200: Type.Array(schema.shownProtocol) },
-      },
+      operationId: 'listProxyProtocols',
+      summary: 'List the protocols that applications of a zone may have',
+      params: schema.zonePath,
+      result: Type.Array(schema.shownProtocol),
     },
-    async (request, reply) => {
+    ({ request }) => {
       const { zone, account } = placeOf(request);
-      return succeed(reply, zoneProtocols(zone, account, parts.ownPorts()));
+      return zoneProtocols(zone, account, parts.ownPorts());
     },
   );
 }
 
-function writingRoutes(app: V4App, { parts, placeOf, onRequest, write, remove, logged }: Shared): void {
-  const codes = [...parts.codes, changedCode];
-  const body = { tags, codes, response: { 200: schema.shownApplication } };
-  app.post(
-    `${path}/apps`,
+function writingEndpoints(endpoint: Register, { parts, placeOf, write, remove, logged }: Shared): void {
+  const writes = { codes: [...parts.codes, changedCode], reading: written, result: schema.shownApplication };
+  endpoint(
+    'POST /apps',
     {
-      onRequest,
-      config: edits,
-      validatorCompiler: takesAll,
-      schema: {
-        operationId: 'createProxyApplication',
-        summary: 'Create an application',
-        description: 'It listens when the answer comes; `status` says so, or why not.',
-        ...body,
-        params: schema.zonePath,
-        body: schema.newApplication,
-      },
+      operationId: 'createProxyApplication',
+      summary: 'Create an application',
+      description: 'It listens when the answer comes; `status` says so, or why not.',
+      ...writes,
+      params: schema.zonePath,
+      body: schema.newApplication,
     },
-    async (request, reply) => write(request, reply, 'create'),
+    ({ request, reply }) => write(request, reply, 'create'),
   );
 
-  app.put(
-    `${path}/apps/:app_id`,
+  endpoint(
+    'PUT /apps/:app_id',
     {
-      onRequest,
-      config: edits,
-      validatorCompiler: takesAll,
-      schema: {
-        operationId: 'replaceProxyApplication',
-        summary: 'Replace an application',
-        description: 'What is not sent is gone. `dns.type` cannot be changed.',
-        ...body,
-        params: schema.applicationPath,
-        body: schema.newApplication,
-      },
+      operationId: 'replaceProxyApplication',
+      summary: 'Replace an application',
+      description: 'What is not sent is gone. `dns.type` cannot be changed.',
+      ...writes,
+      params: schema.applicationPath,
+      body: schema.newApplication,
     },
-    async (request, reply) => write(request, reply, 'replace', request.params.app_id),
+    ({ params, request, reply }) => write(request, reply, 'replace', params.app_id),
   );
 
-  app.patch(
-    `${path}/apps/:app_id`,
+  endpoint(
+    'PATCH /apps/:app_id',
     {
-      onRequest,
-      config: edits,
-      validatorCompiler: takesAll,
-      schema: {
-        operationId: 'updateProxyApplication',
-        summary: 'Change fields of an application',
-        description: 'The merged application is judged. Open connections go on for the drain time.',
-        ...body,
-        bodyTypes: ['application/json', 'application/merge-patch+json'],
-        params: schema.applicationPath,
-        body: schema.applicationPatch,
-      },
+      operationId: 'updateProxyApplication',
+      summary: 'Change fields of an application',
+      description: 'The merged application is judged. Open connections go on for the drain time.',
+      ...writes,
+      bodyTypes: ['application/json', 'application/merge-patch+json'],
+      params: schema.applicationPath,
+      body: schema.applicationPatch,
     },
-    async (request, reply) => write(request, reply, 'patch', request.params.app_id),
+    ({ params, request, reply }) => write(request, reply, 'patch', params.app_id),
   );
 
-  app.delete(
-    `${path}/apps/:app_id`,
+  endpoint(
+    'DELETE /apps/:app_id',
     {
-      onRequest,
-      config: edits,
-      schema: {
-        operationId: 'deleteProxyApplication',
-        summary: 'Remove an application',
-        description: 'It takes no new connections; open ones go on for the drain time.',
-        tags,
-        codes: [changedCode],
-        params: schema.applicationPath,
-        response: { 200: schema.removedApplication },
-      },
+      operationId: 'deleteProxyApplication',
+      summary: 'Remove an application',
+      description: 'It takes no new connections; open ones go on for the drain time.',
+      codes: [changedCode],
+      reading: { bodyBytes },
+      params: schema.applicationPath,
+      result: schema.removedApplication,
     },
-    async (request, reply) => {
+    async ({ params, request }) => {
       const place = placeOf(request);
-      const id = await remove(request, place, request.params.app_id);
+      const id = await remove(request, place, params.app_id);
       logged(request, place, id, 'proxy application removed');
       await parts.see({ ids: [], follows: true });
-      return succeed(reply, { id });
+      return { id };
     },
   );
 }
@@ -340,7 +303,14 @@ function writingRoutes(app: V4App, { parts, placeOf, onRequest, write, remove, l
 export function applicationEndpoints(parts: ApplicationEndpointsParts): V4Plugin {
   return (app) => {
     const shared = share(parts);
-    readingRoutes(app, shared);
-    writingRoutes(app, shared);
+    const endpoint = endpointsAt(app, {
+      path: '/zones/:zone_id/proxy',
+      tag: 'Proxy applications',
+      reads: ['proxy:read', 'console:read'],
+      edits: 'proxy:edit',
+      before: hasPlan(shared.placeOf),
+    });
+    readingEndpoints(endpoint, shared);
+    writingEndpoints(endpoint, shared);
   };
 }

@@ -4,8 +4,9 @@
 import { createHash } from 'node:crypto';
 import ipaddr from 'ipaddr.js';
 import { Type } from 'typebox';
+import { endpointsAt } from '../../http/endpoint.ts';
 import { Refusal, succeed } from '../../http/envelope.ts';
-import { submitterOf, type V4Plugin } from '../../http/v4-app.ts';
+import type { V4Plugin } from '../../http/v4-app.ts';
 import type { ProxyAccount, VirtualNetwork } from '../application/zone.ts';
 import { pageInfo, pageOf, pageQuery, readPage } from './application-schema.ts';
 
@@ -28,10 +29,6 @@ const route = Type.Object(
   },
   { title: 'NetworkRoute' },
 );
-
-const accountPath = Type.Object({
-  account_id: Type.String({ description: 'Id or name of the account', example: 'dev' }),
-});
 
 const networkQuery = Type.Object(
   { ...pageQuery, name: Optional(Type.String({ want: 'a name', description: 'Only the network of this name' })) },
@@ -96,52 +93,41 @@ function shownRoute({ network: { id, name }, cidr }: { readonly network: Virtual
 /** The endpoints of the virtual networks of all accounts. */
 export function networkEndpoints({ accounts }: { readonly accounts: readonly ProxyAccount[] }): V4Plugin {
   const networks = new Map(accounts.map(({ id, virtualNetworks }) => [id, virtualNetworks]));
-  const tags = ['Virtual networks'];
-  const config = { scope: ['proxy:read', 'console:read'] } as const;
   return (app) => {
-    app.get(
-      '/accounts/:account_id/networks/virtual_networks',
+    const place = { tag: 'Virtual networks', reads: ['proxy:read', 'console:read'] } as const;
+    const endpoint = endpointsAt(app, { path: '/accounts/:account_id/networks', ...place });
+    endpoint(
+      'GET /virtual_networks',
       {
-        config,
-        schema: {
-          operationId: 'listVirtualNetworks',
-          summary: 'List the virtual networks of an account',
-          tags,
-          params: accountPath,
-          querystring: networkQuery,
-          response: { 200: Type.Array(network) },
-        },
+        operationId: 'listVirtualNetworks',
+        summary: 'List the virtual networks of an account',
+        query: networkQuery,
+        result: Type.Array(network),
       },
-      async (request, reply) => {
-        const page = readPage(request.query);
-        const { name: wanted } = request.query;
-        const all = (networks.get(submitterOf(request).account.id) ?? [])
-          .filter(({ name }) => wanted === undefined || name === wanted)
+      ({ account, query, reply }) => {
+        const page = readPage(query);
+        const all = (networks.get(account.id) ?? [])
+          .filter(({ name }) => query.name === undefined || name === query.name)
           .map(({ id, name }) => ({ id, name }));
         const shown = pageOf(all, page);
         return succeed(reply, shown, { result_info: pageInfo(page, shown.length, all.length) });
       },
     );
 
-    app.get(
-      '/accounts/:account_id/networks/routes',
+    endpoint(
+      'GET /routes',
       {
-        config,
-        schema: {
-          operationId: 'listVirtualNetworkRoutes',
-          summary: 'List the routes of an account’s virtual networks',
-          tags,
-          params: accountPath,
-          querystring: routeQuery,
-          response: { 200: Type.Array(route) },
-        },
+        operationId: 'listVirtualNetworkRoutes',
+        summary: 'List the routes of an account’s virtual networks',
+        query: routeQuery,
+        result: Type.Array(route),
       },
-      async (request, reply) => {
-        const page = readPage(request.query);
-        const { virtual_network_id: id, network_subset: subset, network_superset: superset } = request.query;
+      ({ account, query, reply }) => {
+        const page = readPage(query);
+        const { virtual_network_id: id, network_subset: subset, network_superset: superset } = query;
         const within = queried(subset, 'network_subset');
         const holding = queried(superset, 'network_superset');
-        const all = (networks.get(submitterOf(request).account.id) ?? [])
+        const all = (networks.get(account.id) ?? [])
           .filter((network) => id === undefined || network.id.toLowerCase() === id.toLowerCase())
           .flatMap((network) => network.routes.map((cidr) => ({ network, cidr })))
           .filter(({ cidr }) => {

@@ -1,8 +1,10 @@
 // GET /accounts/{account_id}/proxy/traffic: what the applications of an account carry, of all its zones at once.
 
 import { Type } from 'typebox';
+import { endpointsAt } from '../../http/endpoint.ts';
 import { succeed } from '../../http/envelope.ts';
-import { submitterOf, type V4Plugin } from '../../http/v4-app.ts';
+import type { V4Plugin } from '../../http/v4-app.ts';
+import type { StoredApplication } from '../application/application.ts';
 import type { ProxyZone } from '../application/zone.ts';
 import type { SeeApplications } from '../plane/application-views.ts';
 import type { ApplicationStore } from '../store/store.ts';
@@ -47,10 +49,7 @@ const application = Type.Object(
 );
 
 async function applicationsOf({ zones, store }: TrafficEndpointParts, account: string) {
-  const found: {
-    readonly zone: ProxyZone;
-    readonly application: Awaited<ReturnType<typeof store.list>>['applications'][number];
-  }[] = [];
+  const found: { readonly zone: ProxyZone; readonly application: StoredApplication }[] = [];
   let total = 0;
   for (const zone of zones.filter((each) => each.account === account)) {
     const pages = Math.ceil(Math.max(1, mostApplications - found.length) / perPage);
@@ -68,23 +67,20 @@ async function applicationsOf({ zones, store }: TrafficEndpointParts, account: s
 /** The endpoint. */
 export function trafficEndpoint(parts: TrafficEndpointParts): V4Plugin {
   return (app) => {
-    app.get(
-      '/accounts/:account_id/proxy/traffic',
+    endpointsAt(app, {
+      path: '/accounts/:account_id/proxy',
+      tag: 'Proxy applications',
+      reads: ['proxy:read', 'console:read'],
+    })(
+      'GET /traffic',
       {
-        config: { scope: ['proxy:read', 'console:read'] },
-        schema: {
-          operationId: 'listProxyTraffic',
-          summary: 'Tell what the proxy applications of an account carry',
-          description: `At most ${mostApplications} applications; \`result_info.total_count\` tells how many there are. The counters are those of the process that carries them, since its start.`,
-          tags: ['Proxy applications'],
-          params: Type.Object({
-            account_id: Type.String({ description: 'Id or name of the account', example: 'dev' }),
-          }),
-          response: { 200: Type.Array(application) },
-        },
+        operationId: 'listProxyTraffic',
+        summary: 'Tell what the proxy applications of an account carry',
+        description: `At most ${mostApplications} applications; \`result_info.total_count\` tells how many there are. The counters are those of the process that carries them, since its start.`,
+        result: Type.Array(application),
       },
-      async (request, reply) => {
-        const { found, total } = await applicationsOf(parts, submitterOf(request).account.id);
+      async ({ account, reply }) => {
+        const { found, total } = await applicationsOf(parts, account.id);
         const viewOf = await parts.see({ ids: found.map(({ application: { id } }) => id), traffic: 'sums' });
         const shown = found.map(({ zone, application: { id, fields } }) => {
           const { status, traffic } = viewOf(id);

@@ -13,7 +13,7 @@ const report = ['test/report/read-events.test.ts', 'test/cli/report.test.ts'];
 
 /** What an account sees and does of its mail. */
 export const shown = [
-  ...of('admin/endpoint.ts', endpoints, [
+  ...of('http/endpoint.ts', endpoints, [
     ["scope: method === 'GET' ? reads : edits", 'scope: reads', consoleGuard],
     ['isOfAccount ? submitter.account.name : undefined', 'undefined', consoleGuard],
   ]),

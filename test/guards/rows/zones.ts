@@ -49,11 +49,11 @@ export const zonesGuards = [
     ['test/e2e/two-accounts.test.ts'],
     [
       [
-        '.get(submitterOf(request).account.id) ?? [])\n          .filter(({ name })',
+        '.get(account.id) ?? [])\n          .filter(({ name })',
         ".get('') ?? [...networks.values()].flat())\n          .filter(({ name })",
       ],
       [
-        '.get(submitterOf(request).account.id) ?? [])\n          .filter((network)',
+        '.get(account.id) ?? [])\n          .filter((network)',
         ".get('') ?? [...networks.values()].flat())\n          .filter((network)",
       ],
     ],

@@ -1,13 +1,26 @@
-// The one form of an endpoint here: its place, what it takes and gives, and the function that answers.
+// The one form of an endpoint of an account or a zone: its place, what it takes and gives, and the function that answers. Versions of
+// what it shows, by which a client changes only what it has seen: ETag and If-Match (RFC 9110 §8.8.3, §13.1.1).
 
-import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { Static, TSchema } from 'typebox';
+import type { FastifyReply, FastifyRequest, FastifySchema, RouteShorthandOptions } from 'fastify';
+import { type Static, type TSchema, Type } from 'typebox';
 import type { Account, Credential, Scope } from '../accounts/account.ts';
-import { succeed } from '../http/envelope.ts';
-import { submitterOf, type V4App } from '../http/v4-app.ts';
-import { accountPath } from './schemas.ts';
+import { Refusal, succeed } from './envelope.ts';
+import type { BodyOptions } from './request-body.ts';
+import { submitterOf, type V4App } from './v4-app.ts';
+
+/** The path parameter that names the account. */
+export const accountPath = Type.Object({
+  account_id: Type.String({
+    want: 'the id or the name of an account',
+    description: 'Id or name of the account',
+    example: 'dev',
+  }),
+});
 
 type Scopes = Scope | readonly Scope[];
+
+/** Asked before a body is read. */
+type Before = (request: FastifyRequest) => Promise<void>;
 
 /** What several endpoints of one thing share. */
 export interface Place {
@@ -19,23 +32,26 @@ export interface Place {
   readonly edits?: Scopes;
   /** Stands behind each operationId, where the same endpoints are also at another place. */
   readonly suffix?: string;
+  readonly before?: Before;
 }
 
 /** An endpoint, as the OpenAPI document describes it. Its schemas also give the types of what it is asked. */
-export interface Described<Params extends TSchema, Query extends TSchema, Body extends TSchema> {
+export interface Described<Params extends TSchema, Query extends TSchema, Body extends TSchema>
+  extends Pick<FastifySchema, 'description' | 'answerType' | 'codes' | 'bodyTypes'> {
   readonly operationId: string;
   readonly summary: string;
-  readonly description?: string;
   /** Absent: the account alone, where the path names it. */
   readonly params?: Params;
   readonly query?: Query;
   readonly body?: Body;
   /** The result. */
   readonly result?: TSchema;
-  /** Media type of an answer that is no envelope. */
-  readonly answerType?: string;
   /** False: HEAD is not answered. */
   readonly exposeHeadRoute?: boolean;
+  /** In place of that of the place. */
+  readonly before?: Before;
+  /** How the body is read and judged; absent: by its schema. */
+  readonly reading?: BodyOptions & Pick<RouteShorthandOptions, 'attachValidation' | 'validatorCompiler'>;
 }
 
 /** What an endpoint is asked. */
@@ -65,15 +81,20 @@ export type Register = <
 ) => void;
 
 /** Gives the function that registers endpoints at a place. */
-export function endpointsAt(app: V4App, { path, tag, reads, edits = reads, suffix = '' }: Place): Register {
+export function endpointsAt(app: V4App, { path, tag, reads, edits = reads, suffix = '', ...place }: Place): Register {
   const isOfAccount = path.includes('/:account_id');
-  return (line, { operationId, query, params, result, exposeHeadRoute = true, ...described }, answer) => {
+  return (line, { operationId, query, params, result, exposeHeadRoute = true, ...more }, answer) => {
     const [method = '', below = ''] = line.split(' ');
+    const { before = place.before, reading = {}, ...described } = more;
+    const { attachValidation = false, validatorCompiler, ...bodyOptions } = reading;
     app.route({
       method,
       url: path + below,
       exposeHeadRoute: exposeHeadRoute && method === 'GET',
-      config: { scope: method === 'GET' ? reads : edits },
+      attachValidation,
+      ...(validatorCompiler ? { validatorCompiler } : {}),
+      ...(before ? { onRequest: before } : {}),
+      config: { scope: method === 'GET' ? reads : edits, ...bodyOptions },
       schema: {
         ...described,
         operationId: operationId + suffix,
@@ -119,4 +140,34 @@ export function endpointsOfBoth(
   } as const;
   register(endpointsAt(app, ofAccount), 'of an account', true);
   register(endpointsAt(app, { path, tag, reads: 'admin', suffix }), 'of all accounts', false);
+}
+
+/** What a caller may meet where If-Match is honoured, for the OpenAPI document. */
+export const changedCode = { number: 10001, status: 412 } as const;
+
+/** Gives the version of what is answered to the client. */
+export function showVersion(reply: FastifyReply, version: string | number): void {
+  reply.header('ETag', `"${version}"`);
+}
+
+/** Whether a request is to be done only on a version that it names. */
+export function namesVersion({ headers }: FastifyRequest): boolean {
+  return headers['if-match'] !== undefined;
+}
+
+/** The refusal of a request whose If-Match names another version than the present one. */
+export function changed(): Refusal {
+  const message = 'If-Match names another version than the present one; get it again and look at what has changed';
+  return new Refusal([{ ...changedCode, message }]);
+}
+
+/**
+ * Judges If-Match against the present version of what is there.
+ * @throws Refusal 412 where it names versions, and this is none of them. A weak tag fits nothing (RFC 9110 §8.8.3.2)
+ */
+export function judgeVersion(request: FastifyRequest, version: string | number): void {
+  const wanted = request.headers['if-match'];
+  if (wanted === undefined || wanted.trim() === '*') return;
+  const tags = wanted.split(',').map((tag) => tag.trim());
+  if (!tags.includes(`"${version}"`)) throw changed();
 }
