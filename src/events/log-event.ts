@@ -3,9 +3,9 @@
 import type { Logger } from '../base/log.ts';
 import {
   type AcceptedEvent,
-  type BouncedEvent,
   type EventFacts,
   eventKinds,
+  isOfWord,
   type OutcomeEvent,
   type RefusedEvent,
   type WebhookDisabledEvent,
@@ -83,46 +83,34 @@ function outcomeLine(event: OutcomeEvent): Line {
   };
 }
 
-function bouncedLine(event: BouncedEvent): Line {
-  return {
-    class: event.bounceClass,
-    rule: event.rule,
-    status: event.status,
-    diagnostic: event.diagnostic?.slice(0, loggedReply),
-    remoteMta: event.remoteMta,
-    reportingMta: event.reportingMta,
-    client: event.reportedBy,
-  };
-}
-
-/** What the line of an event has beside what all events of a message have. */
-function ownLine(event: Exclude<EventFacts, AcceptedEvent | RefusedEvent | OutcomeEvent | WebhookDisabledEvent>): Line {
-  if (event.kind === 'requeued') return { failed: event.failedCount };
-  if (event.kind === 'complained')
-    return { feedbackType: event.feedbackType, userAgent: event.userAgent, client: event.reportedBy };
-  if (event.kind === 'suppressed') return { reason: event.reason, source: event.source, rule: event.rule };
-  return event.kind === 'bounced' ? bouncedLine(event) : {};
-}
-
-function messageLine(event: Parameters<typeof ownLine>[0]): Line {
+/** The line of an event whose kind has no line of its own. */
+function messageLine(
+  event: Exclude<EventFacts, AcceptedEvent | RefusedEvent | OutcomeEvent | WebhookDisabledEvent>,
+): Line {
+  const members: Line = { ...event };
+  const own = Object.entries(eventKinds[event.kind].logged).map(([name, member]) => [name, members[member]]);
   return {
     session: event.sessionId,
     id: event.queueId,
     messageId: event.messageId,
     account: event.account,
     ...('recipients' in event ? { recipients: event.recipientCount } : { recipient: event.recipient }),
-    ...ownLine(event),
+    ...Object.fromEntries(own),
+    ...(event.kind === 'bounced' ? { diagnostic: event.diagnostic?.slice(0, loggedReply) } : {}),
   };
 }
 
-/** Writes the line of an event. One of a kind that has no words of its own has what all events of a message have. */
+function lineOf(event: Exclude<EventFacts, RefusedEvent | WebhookDisabledEvent>): Line {
+  if (!isOfWord(event, 'logged', 'own')) return messageLine(event);
+  return event.kind === 'accepted' ? acceptedLine(event) : outcomeLine(event);
+}
+
+/** Writes the line of an event. */
 export function logEvent(log: Logger, event: EventFacts): void {
   if (event.kind === 'refused') return log.info(refusedLine(event), refusedTexts[event.stage]);
   if (event.kind === 'webhook_disabled') {
     const { sessionId: session, account, url, reason } = event;
     return log.warn({ session, account, url, reason }, 'webhook disabled');
   }
-  const line =
-    event.kind === 'accepted' ? acceptedLine(event) : 'route' in event ? outcomeLine(event) : messageLine(event);
-  return eventKinds[event.kind].level === 'warn' ? log.warn(line, event.kind) : log.info(line, event.kind);
+  log[eventKinds[event.kind].level](lineOf(event), event.kind);
 }

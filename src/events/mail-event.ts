@@ -233,7 +233,7 @@ export type QueueEvent = RequeuedEvent | DroppedEvent;
 
 /**
  * What happened, before it is written. `kind` tells the members apart. A further kind is one more member here and one more row of
- * `eventKinds`; the compiler then finds what else must learn of it.
+ * `eventKinds`; the compiler then asks for each of its columns, and for what a column promises.
  */
 export type EventFacts = AcceptedEvent | RefusedEvent | OutcomeEvent | QueueEvent | ReturnEvent;
 
@@ -255,77 +255,87 @@ export type MailEvent = EventFacts & { readonly id: number };
 /** The share of room that an event's kind takes: for accepted mail, or for refusals, which any client can cause. */
 export type EventShare = 'mail' | 'refusals';
 
-/** What every reader of events needs to know of a kind. */
-interface KindFacts {
+/** What readers of events need to know of a kind. */
+interface KindFacts<Facts extends EventFacts> {
   /** The share that it takes room from. */
   readonly share: EventShare;
   /** How its line stands in the log. */
   readonly level: 'info' | 'warn';
-  /** What it makes of the recipient that it is about; absent: nothing. */
-  readonly state?: string;
+  /**
+   * What its line has beside what all events of a message have: names in the log, each with the member. `own`: it has a line
+   * of its own in `log-event.ts`.
+   */
+  readonly logged: 'own' | Readonly<Record<string, keyof Facts>>;
+  /** What it makes of the recipient that it is about; undefined: nothing. */
+  readonly state: string | undefined;
   /** It makes or changes a row of the journal. */
-  readonly isOfRow?: true;
+  readonly isOfRow: boolean;
+  /** What it counts as among the figures: its kind alone, or with its reasons, its route, or its route and how long it took. */
+  readonly figure: 'none' | 'kind' | 'reasons' | 'route' | 'latency';
+  /** What counts it among the metrics: the counter of outcomes or of the queue's actions, or `own`, one in `mail-metrics.ts`. */
+  readonly metric: 'none' | 'own' | 'outcome' | 'queue';
 }
 
-/** Every kind. What reads events reads this table, so that a new kind is a row here; whoever counts some kinds names those. */
+const outcome = {
+  share: 'mail',
+  level: 'info',
+  logged: 'own',
+  isOfRow: true,
+  figure: 'route',
+  metric: 'outcome',
+} as const;
+const action = { share: 'mail', level: 'info', isOfRow: true, figure: 'none', metric: 'queue' } as const;
+const comeBack = { share: 'mail', level: 'info', isOfRow: false, figure: 'kind', metric: 'own' } as const;
+const bouncedMembers = {
+  class: 'bounceClass',
+  rule: 'rule',
+  status: 'status',
+  diagnostic: 'diagnostic',
+  remoteMta: 'remoteMta',
+  reportingMta: 'reportingMta',
+  client: 'reportedBy',
+} as const;
+const complainedMembers = { feedbackType: 'feedbackType', userAgent: 'userAgent', client: 'reportedBy' } as const;
+const suppressedMembers = { reason: 'reason', source: 'source', rule: 'rule' } as const;
+
+/** Every kind. What reads events reads this table: a kind without a row, or with a row that leaves a column out, does not compile. */
 export const eventKinds = {
-  accepted: { share: 'mail', level: 'info', state: 'queued', isOfRow: true },
-  refused: { share: 'refusals', level: 'info', isOfRow: true },
-  delivered: { share: 'mail', level: 'info', state: 'delivered', isOfRow: true },
-  deferred: { share: 'mail', level: 'info', state: 'deferred', isOfRow: true },
-  failed: { share: 'mail', level: 'warn', state: 'failed', isOfRow: true },
-  webhook_disabled: { share: 'mail', level: 'warn' },
-  requeued: { share: 'mail', level: 'info', state: 'queued', isOfRow: true },
-  dropped: { share: 'mail', level: 'warn', state: 'dropped', isOfRow: true },
-  bounced: { share: 'mail', level: 'info', state: 'bounced' },
-  complained: { share: 'mail', level: 'info', state: 'complained' },
-  suppressed: { share: 'mail', level: 'info' },
-} as const satisfies Record<EventKind, KindFacts>;
+  accepted: { ...outcome, state: 'queued', figure: 'kind', metric: 'own' },
+  refused: { ...outcome, share: 'refusals', state: undefined, figure: 'reasons', metric: 'own' },
+  delivered: { ...outcome, state: 'delivered', figure: 'latency' },
+  deferred: { ...outcome, state: 'deferred' },
+  failed: { ...outcome, level: 'warn', state: 'failed' },
+  webhook_disabled: { ...comeBack, level: 'warn', logged: 'own', state: undefined, figure: 'none', metric: 'none' },
+  requeued: { ...action, logged: { failed: 'failedCount' }, state: 'queued' },
+  dropped: { ...action, level: 'warn', logged: {}, state: 'dropped' },
+  bounced: { ...comeBack, logged: bouncedMembers, state: 'bounced' },
+  complained: { ...comeBack, logged: complainedMembers, state: 'complained' },
+  suppressed: { ...comeBack, logged: suppressedMembers, state: undefined, figure: 'none' },
+} as const satisfies { readonly [Kind in EventKind]: KindFacts<Extract<EventFacts, { readonly kind: Kind }>> };
 
 /** The names of the kinds, in the order in which they are listed. */
 // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the keys of the table are the kinds
 export const kindNames = Object.keys(eventKinds) as readonly EventKind[];
 
-/** What the table says of a kind. */
-export function factsOfKind(kind: EventKind): KindFacts {
-  return eventKinds[kind];
+/** The columns of `eventKinds` by which a reader tells events apart. */
+type WordColumn = 'logged' | 'figure' | 'metric';
+
+/** The events of the kinds whose rows have a word in a column. */
+export type EventsOfWord<Column extends WordColumn, Word> = Extract<
+  EventFacts,
+  { readonly kind: { [Kind in EventKind]: (typeof eventKinds)[Kind][Column] extends Word ? Kind : never }[EventKind] }
+>;
+
+/** Tells whether the row of an event's kind has this word in the column; the event then has what all kinds of that word have. */
+export function isOfWord<Column extends WordColumn, Word extends (typeof eventKinds)[EventKind][Column] & string>(
+  event: EventFacts,
+  column: Column,
+  word: Word,
+): event is EventsOfWord<Column, Word> {
+  return eventKinds[event.kind][column] === word;
 }
 
 /** Tells whether this program knows a kind; a newer program may have written others. */
 export function isEventKind(text: string): text is EventKind {
   return Object.hasOwn(eventKinds, text);
-}
-
-/** The most that an event holds; the rest is cut, and counts tell how much there was. Texts in characters. */
-export const eventBounds = {
-  /** All recipients of an accepted message together. */
-  acceptedRecipients: 16_384,
-  /** All recipients of a refused one. */
-  refusedRecipients: 2048,
-  violations: 50,
-  violationMessage: 300,
-  fieldName: 100,
-  pointer: 200,
-  /** A path, a name, an id. */
-  name: 1000,
-} as const;
-
-/** The first `length` characters; never half of a surrogate pair. */
-export function cutText(text: string, length: number): string {
-  if (text.length <= length) return text;
-  const cut = text.slice(0, length);
-  return cut.isWellFormed() ? cut : cut.slice(0, -1).toWellFormed();
-}
-
-/** The first addresses that together fit into so many characters; always at least the first one, cut if necessary. */
-export function firstAddresses(addresses: readonly string[], characters: number): readonly string[] {
-  let left = characters;
-  let count = 0;
-  for (const { length } of addresses) {
-    if (length > left) break;
-    left -= length;
-    count += 1;
-  }
-  if (count === addresses.length) return addresses;
-  return count === 0 ? addresses.slice(0, 1).map((one) => cutText(one, characters)) : addresses.slice(0, count);
 }

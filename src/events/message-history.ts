@@ -2,23 +2,17 @@
 
 import { type AcceptedEvent, type EventKind, eventKinds, kindNames, type MailEvent } from './mail-event.ts';
 
-type StateOf<Facts> = Facts extends { readonly state: infer State } ? State : never;
-
 /** The state of a recipient: that of the last event about it which says so. */
-export type HistoryState = StateOf<(typeof eventKinds)[EventKind]>;
-
-/** What an event of a kind makes of the recipient that it is about; undefined: nothing. */
-function stateAfter(kind: EventKind): HistoryState | undefined {
-  const facts = eventKinds[kind];
-  return 'state' in facts ? facts.state : undefined;
-}
+export type HistoryState = NonNullable<(typeof eventKinds)[EventKind]['state']>;
 
 /** Every state, each once. */
-export const historyStates: readonly HistoryState[] = [...new Set(kindNames.flatMap((kind) => stateAfter(kind) ?? []))];
+export const historyStates: readonly HistoryState[] = [
+  ...new Set(kindNames.flatMap((kind) => eventKinds[kind].state ?? [])),
+];
 
 /** The kinds of events after which a recipient is in a state. */
 export function kindsThatLeadTo(state: HistoryState): readonly EventKind[] {
-  return kindNames.filter((kind) => stateAfter(kind) === state);
+  return kindNames.filter((kind) => eventKinds[kind].state === state);
 }
 
 /** A recipient of a message. */
@@ -73,8 +67,8 @@ export function historyOf(id: string, events: readonly MailEvent[]): MessageHist
     }
   }
   const recipients = [...byAddress].map(([address, own]) => {
-    const decisive = own.findLast(({ kind }) => stateAfter(kind) !== undefined) ?? accepted ?? last;
-    return { address, state: stateAfter(decisive.kind) ?? ('queued' as const), since: decisive.at, events: own };
+    const decisive = own.findLast(({ kind }) => eventKinds[kind].state !== undefined) ?? accepted ?? last;
+    return { address, state: eventKinds[decisive.kind].state ?? ('queued' as const), since: decisive.at, events: own };
   });
   return { id, accepted, last, recipients, common: events.filter((event) => recipientsOf(event).length === 0) };
 }

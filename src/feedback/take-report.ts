@@ -2,8 +2,9 @@
 // says, and writes the events. A report is believed about recipients of its message alone, so whoever forges one can say no
 // more than a recipient of that message could (D26, D51).
 
+import { cutText, eventBounds } from '../events/event-bounds.ts';
 import type { EventStore } from '../events/event-store.ts';
-import { type BouncedEvent, type ComplainedEvent, cutText, eventBounds } from '../events/mail-event.ts';
+import type { BouncedEvent, ComplainedEvent } from '../events/mail-event.ts';
 import { comparableMailbox } from '../mail/address/comparable-mailbox.ts';
 import { classify } from './classify/classify.ts';
 import { type KnownMessage, type KnownMessages, returnKey } from './known-messages.ts';

@@ -1,6 +1,6 @@
 // The names of figures, and what they are made from: one word, then what it is about.
 
-import type { EventFacts } from '../events/mail-event.ts';
+import { type EventFacts, eventKinds, isOfWord } from '../events/mail-event.ts';
 
 /** Latencies are counted in steps of a quarter of an octave, so a percentile is right to a tenth. */
 const stepsPerOctave = 4;
@@ -32,20 +32,20 @@ const one = (name: string, instead?: string): Counted => ({
   ...(instead === undefined ? {} : { instead }),
 });
 
-/** What an event counts as; nothing for kinds that no figure is about. */
+/** What an event counts as, by the column `figure` of its kind. */
 export function countedOf(event: EventFacts): readonly Counted[] {
   const { kind } = event;
-  if (kind === 'accepted' || kind === 'bounced' || kind === 'complained') return [one(kind)];
-  if (kind === 'refused') {
+  if (isOfWord(event, 'figure', 'latency'))
+    return [one(kind), one(`route ${kind} ${event.route}`), latencyOf(event.at - event.acceptedAt)];
+  if (isOfWord(event, 'figure', 'route')) return [one(kind), one(`route ${kind} ${event.route}`)];
+  if (isOfWord(event, 'figure', 'reasons')) {
     const reasons = event.violations.map(({ code, field }) => {
       const about = field !== undefined && plainField.test(field) ? ` ${field}` : '';
       return `reason ${code}${about}`;
     });
     return [one(kind), ...[...new Set(reasons)].map((name) => one(name, name.split(' ', 2).join(' ')))];
   }
-  if (kind === 'delivered')
-    return [one(kind), one(`route ${kind} ${event.route}`), latencyOf(event.at - event.acceptedAt)];
-  return kind === 'deferred' || kind === 'failed' ? [one(kind), one(`route ${kind} ${event.route}`)] : [];
+  return eventKinds[kind].figure === 'none' ? [] : [one(kind)];
 }
 
 function latencyOf(ms: number): Counted {

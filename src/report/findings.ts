@@ -2,7 +2,8 @@
 // rows, however many messages are added.
 
 import type { Credential } from '../accounts/account.ts';
-import { cutText, type EventViolation } from '../events/mail-event.ts';
+import { cutText } from '../events/event-bounds.ts';
+import type { EventViolation } from '../events/mail-event.ts';
 import { type Cure, cureOf, type MessageFacts } from './cure.ts';
 import { type CredentialLines, credentialLines, hasSetting, type Setting, settingKey } from './settings.ts';
 

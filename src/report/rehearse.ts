@@ -1,7 +1,8 @@
 // Judges each message of an archive as the gateway would. Nothing is sent.
 
 import type { Submitter } from '../accounts/account.ts';
-import { cutText, type EventViolation, eventBounds } from '../events/mail-event.ts';
+import { cutText, eventBounds } from '../events/event-bounds.ts';
+import type { EventViolation } from '../events/mail-event.ts';
 import { mailerOf } from '../events/mailer-mark.ts';
 import type { HeaderField } from '../mail/header/header-field.ts';
 import { type BuildParts, examine, type Submission } from '../submit.ts';

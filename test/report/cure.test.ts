@@ -2,7 +2,8 @@
 // pass; what no setting cures says what to change in the program.
 
 import { describe, expect, test } from 'vitest';
-import { type EventViolation, eventBounds } from '../../src/events/mail-event.ts';
+import { eventBounds } from '../../src/events/event-bounds.ts';
+import type { EventViolation } from '../../src/events/mail-event.ts';
 import { check } from '../../src/policy/check.ts';
 import { rejections } from '../../src/policy/rejections.ts';
 import type { Submission } from '../../src/policy/submission.ts';

@@ -2,11 +2,11 @@
 // runs only while somebody watches.
 
 import type { EventStore } from '../../events/event-store.ts';
-import { factsOfKind, kindNames, type MailEvent } from '../../events/mail-event.ts';
+import { eventKinds, kindNames, type MailEvent } from '../../events/mail-event.ts';
 import type { Journal, JournalItem } from '../../journal/journal.ts';
 
 /** The kinds of events that make or change a row. */
-const kinds = kindNames.filter((kind) => factsOfKind(kind).isOfRow);
+const kinds = kindNames.filter((kind) => eventKinds[kind].isOfRow);
 /** Events that are told of together, and how long the first of them waits, in milliseconds. */
 const atOnce = 200;
 const gatherMs = 100;

@@ -1,14 +1,9 @@
 // Makes the journal's row of a message, as the stores write it, from the event of the message and what the pipeline knows
 // beside it. What only a reader needs, such as the table of verdicts, is made when it is read.
 
+import { cutText, firstAddresses } from '../../events/event-bounds.ts';
 import { dialogueWithoutQuotes, keptName } from '../../events/kept-words.ts';
-import {
-  type AcceptedEvent,
-  cutText,
-  type EventViolation,
-  firstAddresses,
-  type RefusedEvent,
-} from '../../events/mail-event.ts';
+import type { AcceptedEvent, EventViolation, RefusedEvent } from '../../events/mail-event.ts';
 import { type JournalDetails, withoutContent } from '../../journal/journal-details.ts';
 import {
   type JournalFacts,

@@ -4,6 +4,7 @@ import type { Logger } from '../../base/log.ts';
 import type { Delivery } from '../../deliver/delivery.ts';
 import { serviceOf } from '../../deliver/transport.ts';
 import { logEvent } from '../../events/log-event.ts';
+import { type EventsOfWord, isOfWord } from '../../events/mail-event.ts';
 import type { GaugeSource, MetricFamily, Metrics } from '../../http/metrics.ts';
 import type { OutcomeWatch } from '../../ingress/rest/outcome-watch.ts';
 import type { SmtpDoor } from '../../ingress/smtp/smtp-door.ts';
@@ -21,25 +22,37 @@ interface EventHearers {
   readonly outcomes: OutcomeWatch;
 }
 
+/** Counts an event of a kind that has a counter of its own. */
+function countOwn(metrics: EventHearers['metrics'], event: EventsOfWord<'metric', 'own'>): void {
+  switch (event.kind) {
+    case 'accepted':
+      return metrics.accepted({ recipients: event.recipientCount, bytes: event.sizeAsSent });
+    case 'refused': {
+      const [first] = event.violations;
+      return first && event.stage === 'message' && isToken(first.code) ? metrics.refused(first.code) : undefined;
+    }
+    case 'bounced':
+      return metrics.bounced(event.bounceClass);
+    case 'complained':
+      return metrics.complained();
+    case 'suppressed':
+      return metrics.suppressed(event.source);
+    default:
+      return event satisfies never;
+  }
+}
+
 /** Makes the listener for the spool's mail events, which serves the log, the metrics, and requests that wait for an outcome. */
 export function tellEvents({ events }: Pick<Spool, 'events'>, { log, metrics, outcomes }: EventHearers): void {
   events.listen((event) => {
     logEvent(log, event);
-    const { kind } = event;
-    if (kind === 'accepted') metrics.accepted({ recipients: event.recipientCount, bytes: event.sizeAsSent });
-    else if (kind === 'refused') {
-      const [first] = event.violations;
-      if (first && event.stage === 'message' && isToken(first.code)) metrics.refused(first.code);
-    } else if (kind === 'delivered' || kind === 'deferred' || kind === 'failed') {
-      metrics.outcome({
-        ...{ kind, route: event.route },
-        // The wall clock may have been set since.
-        ...(kind === 'delivered' ? { seconds: Math.max(0, event.at - event.acceptedAt) / 1000 } : {}),
-      });
+    if (isOfWord(event, 'metric', 'outcome')) {
+      const { kind, route } = event;
+      // The wall clock may have been set since.
+      const seconds = kind === 'delivered' ? Math.max(0, event.at - event.acceptedAt) / 1000 : undefined;
+      metrics.outcome({ kind, route, ...(seconds === undefined ? {} : { seconds }) });
       outcomes.tell(event.sessionId, event.recipient, kind);
-    } else if (kind === 'bounced') metrics.bounced(event.bounceClass);
-    else if (kind === 'complained') metrics.complained();
-    else if (kind === 'suppressed') metrics.suppressed(event.source);
+    } else if (isOfWord(event, 'metric', 'own')) countOwn(metrics, event);
     // What somebody did to the queue is told by `queue-log.ts`.
   });
 }

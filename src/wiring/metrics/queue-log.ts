@@ -5,8 +5,11 @@ import { setTimeout } from 'node:timers/promises';
 import type { Logger } from '../../base/log.ts';
 import type { EventStore } from '../../events/event-store.ts';
 import { logEvent } from '../../events/log-event.ts';
-import type { QueueEvent } from '../../events/mail-event.ts';
+import { eventKinds, isOfWord, kindNames, type QueueEvent } from '../../events/mail-event.ts';
 import type { MetricFamily } from '../../http/metrics.ts';
+
+/** What somebody did to the queue. */
+const kinds = kindNames.filter((kind) => eventKinds[kind].metric === 'queue');
 
 /** How long after a failure of the store it is asked again, in milliseconds. */
 const againMs = 5000;
@@ -29,9 +32,9 @@ export function openQueueLog(events: Pick<EventStore, 'follow' | 'newest'>, log:
 
   async function read(): Promise<void> {
     after ??= await events.newest();
-    for await (const event of events.follow({ after, kinds: ['requeued', 'dropped'], signal })) {
+    for await (const event of events.follow({ after, kinds, signal })) {
       after = event.id;
-      if (event.kind !== 'requeued' && event.kind !== 'dropped') continue;
+      if (!isOfWord(event, 'metric', 'queue')) continue;
       counts[event.kind] += 1;
       logEvent(log, event);
     }
