@@ -63,11 +63,6 @@ export class AccountChanges {
     this.add(entry.account, tallyOf(sizeOf(entry), counts));
   }
 
-  /** Notes that a message of the account changes from the numbers `before` to the numbers `after`. */
-  change(account: string, before: Tally, after: Tally): void {
-    this.add(account, addTally(after, before, -1));
-  }
-
   /** What each account has more; less where it is negative. */
   get all(): readonly AccountTally[] {
     return [...this.#changes].map(([account, tally]) => ({ account, ...tally }));

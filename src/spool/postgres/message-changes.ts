@@ -7,6 +7,7 @@ import { type GroupMessage, type GroupRecipient, MessageGroup } from '../core/me
 import type { RetryCount, RetryPick } from '../spool.ts';
 import { droppedEvent, requeuedEvent } from '../spool-events.ts';
 import { type EntryMeta, entryOf, integer, stateNumbers, stateOf, text } from '../stored-rows.ts';
+import { addTally } from '../tally.ts';
 import type { AccountChanges } from './account-changes.ts';
 import { entryColumns } from './postgres-queue.ts';
 import type { DatabaseClock } from './server/database-clock.ts';
@@ -136,7 +137,7 @@ export class MessageChanges extends MessageGroup<LinedMessage> {
   /** Sends what has changed, and notes it for the accounts' numbers. */
   write(send: Send): void {
     const { gone, recipients, failed, queuedAgain, extended, tallies } = this.changes();
-    for (const { account, before, after } of tallies) this.#parts.accounts.change(account, before, after);
+    for (const { account, before, after } of tallies) this.#parts.accounts.add(account, addTally(after, before, -1));
     if (gone.length > 0) for (const sql of forget) void send(sql, [gone.map(({ id }) => id)]);
     this.#writeRecipients(send, recipients);
     if (failed.length > 0) {

@@ -14,6 +14,7 @@ import type { Spool, SpoolEntry } from '../spool.ts';
 import { acceptedEvent } from '../spool-events.ts';
 import { type AccountTally, totalOf } from '../tally.ts';
 import { readTallies } from './account-changes.ts';
+import { sizeOf } from './added-messages.ts';
 import { tellDue } from './events/written-events.ts';
 import { isId } from './postgres-queue.ts';
 import { filingMigrations, postgresSpoolMigrations } from './postgres-schema.ts';
@@ -71,13 +72,22 @@ export class PostgresSpool implements Spool {
     if (this.unavailable) throw this.unavailable;
     this.#parts.quotas.take(entry);
     const event = acceptedEvent(entry);
+    const packed = packEvent(event);
     const { journal: details } = entry;
     const { contentGauge } = this.#parts;
     // The octets are copied now: the caller may change its buffers afterwards.
     const kept = { ...entry, head: Buffer.from(entry.head), body: Buffer.from(entry.body) };
     const journal = details && acceptedRow(event, { details, sent: kept }, contentGauge);
     try {
-      await this.#asked(this.#parts.writer.add({ entry: kept, claimUntil }, packEvent(event), journal));
+      const written = this.#parts.writer.write({
+        octets: sizeOf(kept),
+        run: (group) => {
+          group.added.push({ entry: kept, claimUntil });
+          group.events.push(packed);
+          if (journal) group.journal.push(journal);
+        },
+      });
+      await this.#asked(written);
     } catch (thrown) {
       throw storedAlready(thrown, entry);
     } finally {

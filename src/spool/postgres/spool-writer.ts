@@ -2,9 +2,6 @@
 // a message locks anything that another gateway's needs, but for rows of the same message. New messages have ways of their own, so
 // that they wait neither for outcomes, which are read before they are changed, nor long for one another.
 
-import type { WrittenJournal } from '../journal/pack-journal.ts';
-import type { PackedEvent } from '../packed-event.ts';
-import { type AddedMessage, sizeOf } from './added-messages.ts';
 import { GroupQueue } from './server/group-queue.ts';
 import { type PostgresWrite, type Waiting, type WriterParts, WriteWay } from './write-way.ts';
 
@@ -42,18 +39,6 @@ export class SpoolWriter {
     });
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- `WriteWay` settles each operation with its own result
     return result as Result;
-  }
-
-  /** Adds a message with its event. */
-  async add(message: AddedMessage, event: PackedEvent, journal?: WrittenJournal): Promise<void> {
-    await this.write({
-      octets: sizeOf(message.entry),
-      run: (group) => {
-        group.added.push(message);
-        group.events.push(event);
-        if (journal) group.journal.push(journal);
-      },
-    });
   }
 
   /** Whether an outcome (the object) was kept by an operation that failed. To be asked in `run`: then no transaction is in doubt. */

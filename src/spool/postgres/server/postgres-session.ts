@@ -14,7 +14,7 @@ import { type StoreSteps, sendSteps } from '../../core/steps.ts';
 type Scalar = null | number | bigint | string;
 
 /** A value of a statement; a list is an array of PostgreSQL. */
-export type PgValue = Scalar | Buffer | readonly Scalar[];
+export type PgValue = Scalar | Uint8Array | readonly Scalar[];
 
 /** Lists for `unnest` of what rows have under some names, one list for each; NULL where a row has nothing. */
 export function columnsOf<Name extends string, Named extends { readonly [One in Name]?: Scalar | undefined }>(
@@ -99,16 +99,8 @@ function inPostgres(sql: string): string {
 }
 
 /** Runs what is written once for every engine (core/steps.ts). @param send sends a statement of a transaction, or one of its own */
-export function stepsOver<Result>(
-  send: (sql: string, values: readonly (null | number | string | Buffer)[]) => Promise<readonly Row[]>,
-  steps: StoreSteps<Result>,
-): Promise<Result> {
-  return sendSteps(steps, ({ sql, values }) =>
-    send(
-      inPostgres(sql),
-      values.map((value) => (value instanceof Uint8Array ? Buffer.from(value) : value)),
-    ),
-  );
+export function stepsOver<Result>(send: Send, steps: StoreSteps<Result>): Promise<Result> {
+  return sendSteps(steps, ({ sql, values }) => send(inPostgres(sql), values));
 }
 
 /** The connections of one spool. */
