@@ -55,49 +55,36 @@ async function written(
   return { ok: true, application };
 }
 
-/** Thrown to undo a transaction; carries the result of its work. */
-class Undone<T> {
-  readonly result: T;
-
-  constructor(result: T) {
-    this.result = result;
-  }
-}
-
-/** Runs `work` in a transaction, whose changes stay only if `work` says so. */
-async function keepIf<T>(
+/** Runs `work` in a transaction, whose changes stay only where the result is `ok`. */
+async function keepIfOk<T extends { readonly ok: boolean } | undefined>(
   database: Database,
-  work: (transaction: Transaction) => Promise<{ readonly keep: boolean; readonly result: T }>,
+  work: (transaction: Transaction) => Promise<T>,
 ): Promise<T> {
-  let undone: Undone<T> | undefined;
+  const undo = new Error('A write that has lost is undone');
+  let result: { readonly lost: T } | undefined;
   try {
     return await database.transaction(async (transaction) => {
-      const { keep, result } = await work(transaction);
-      if (keep) return result;
-      undone = new Undone(result);
-      throw undone;
+      const end = await work(transaction);
+      if (end?.ok) return end;
+      result = { lost: end };
+      throw undo;
     });
   } catch (thrown) {
-    if (undone === undefined || thrown !== undone) throw thrown;
-    return undone.result;
+    if (!result || thrown !== undo) throw thrown;
+    return result.lost;
   }
 }
-
-type Replaced = Awaited<ReturnType<ApplicationStore['replace']>>;
 
 async function replace(
   transaction: Transaction,
   write: ApplicationWrite,
   ifModifiedAt: number | undefined,
-): Promise<{ readonly keep: boolean; readonly result: Replaced }> {
+): ReturnType<ApplicationStore['replace']> {
   const stored = await get(transaction, write.zone, write.id);
-  if (!stored) return { keep: false, result: undefined };
-  if (ifModifiedAt !== undefined && stored.modifiedAt !== ifModifiedAt) {
-    return { keep: false, result: { ok: false, changed: true } };
-  }
+  if (!stored) return undefined;
+  if (stored.modifiedAt !== (ifModifiedAt ?? stored.modifiedAt)) return { ok: false, changed: true };
   const writing = new ApplicationWriting(transaction, write);
-  const result = await written(transaction, write, (await writing.update(stored)) ?? (await writing.claim()));
-  return { keep: result.ok, result };
+  return await written(transaction, write, (await writing.update(stored)) ?? (await writing.claim()));
 }
 
 async function edgeAddresses(
@@ -168,13 +155,11 @@ export async function openApplicationStore(database: Database): Promise<Applicat
   return {
     ...factsOf(database),
     create: (write) =>
-      keepIf(database, async (transaction) => {
+      keepIfOk(database, async (transaction) => {
         const writing = new ApplicationWriting(transaction, write);
-        const lost = (await writing.insert()) ?? (await writing.claim());
-        const result = await written(transaction, write, lost);
-        return { keep: result.ok, result };
+        return await written(transaction, write, (await writing.insert()) ?? (await writing.claim()));
       }),
-    replace: (write, ifModifiedAt) => keepIf(database, (transaction) => replace(transaction, write, ifModifiedAt)),
+    replace: (write, ifModifiedAt) => keepIfOk(database, (transaction) => replace(transaction, write, ifModifiedAt)),
     remove: (zone, id, ifModifiedAt) =>
       database.transaction(async (transaction) => {
         const stored = await get(transaction, zone, id);
