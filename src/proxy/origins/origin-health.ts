@@ -36,13 +36,8 @@ export function createOriginHealth(clock: MonotonicClock) {
       if (!known) {
         const [oldest] = failing.size >= mostRemembered ? failing.keys() : [];
         if (oldest !== undefined) failing.delete(oldest);
-        failing.set(key, {
-          origin,
-          failures: 1,
-          backOff: firstBackOffMs,
-          until: now + firstBackOffMs,
-          isProbed: false,
-        });
+        const backOff = firstBackOffMs;
+        failing.set(key, { origin, failures: 1, backOff, until: now + backOff, isProbed: false });
         return;
       }
       known.failures += 1;

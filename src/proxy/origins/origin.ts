@@ -22,7 +22,6 @@ export interface Origins {
   failed(origin: OriginAddress): void;
   /** What is known of each, for the application's `traffic`. */
   health(): readonly { readonly origin: OriginAddress; readonly healthy: boolean; readonly failures: number }[];
-  close(): void;
 }
 
 /** Failures of this machine, which say nothing about the origin; EINVAL: no way there from the source address. */

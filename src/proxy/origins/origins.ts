@@ -136,6 +136,5 @@ export function createOrigins(plan: ForwardingPlan, parts: OriginsParts): Origin
     succeeded: (origin) => health.succeeded(origin),
     failed: (origin) => health.failed(origin),
     health: () => healthOf(source, health),
-    close: () => undefined,
   };
 }

@@ -244,7 +244,6 @@ export class DataPlane {
     const ids = new Set(plans.map(({ id }) => id));
     for (const [id, state] of this.#applications) {
       if (ids.has(id)) continue;
-      state.close();
       this.#retired.add(state.current(), this.#drainMs);
       this.#applications.delete(id);
       this.#statuses.delete(id);
@@ -302,6 +301,5 @@ export class DataPlane {
     }, leftMs);
     await Promise.race([this.#sockets.closed(), sleep(leftMs + cutGraceMs, undefined, { ref: false })]);
     clearTimeout(timer);
-    for (const state of this.#applications.values()) state.close();
   }
 }

@@ -3,7 +3,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { errorCode, errorMessage } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
-import type { TransportProtocol } from '../application/application.ts';
 import { writePorts, writeSockets } from '../application/port-ranges.ts';
 import type { ListenAt, PortListener } from '../traffic/listener.ts';
 import type { WantedListener } from './listen-plan.ts';
@@ -40,13 +39,7 @@ const hopelessCodes: ReadonlySet<string> = new Set(['EADDRNOTAVAIL', 'EAFNOSUPPO
 
 /** Tells all failures of one application, those of one address and code together. Ports are those of the edge. */
 export function explainFailures(failures: readonly BindFailure[]): string[] {
-  const groups = new Map<string, BindFailure[]>();
-  for (const failure of failures) {
-    const key = `${failure.code} ${failure.at.address}`;
-    const group = groups.get(key);
-    if (group) group.push(failure);
-    else groups.set(key, [failure]);
-  }
+  const groups = Map.groupBy(failures, ({ code, at }) => `${code} ${at.address}`);
   return [...groups.values()].flatMap((group) => {
     const [first] = group;
     if (!first) return [];
@@ -78,13 +71,7 @@ function whereBound(sockets: readonly OpenSocket[]): readonly string[] {
   return writeSockets(sockets.map(({ listener }) => listener.at));
 }
 
-function addressOf({
-  transport,
-  at,
-}: {
-  readonly transport: TransportProtocol;
-  readonly at: { readonly address: string };
-}) {
+function addressOf({ transport, at }: WantedListener): string {
   return `${transport} ${at.address}`;
 }
 

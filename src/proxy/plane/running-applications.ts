@@ -107,11 +107,8 @@ export function createApplicationState(first: ForwardingPlan, parts: Application
       const sameOrigin = isDeepStrictEqual([plan.origin, plan.ports], [origin, ports]);
       const origins = sameOrigin ? before.origins : parts.createOrigins(plan);
       current = { ...before, plan, origins, connections: new Set() };
-      if (!sameOrigin) before.origins.close();
       retire(before);
     },
-    /** Ends the application's use of its origins. */
-    close: () => current.origins.close(),
   };
 }
 
