@@ -11,7 +11,7 @@ import type { MetricFamily } from '../http/metrics.ts';
 import type { DocumentedCode, V4Plugin } from '../http/v4-app.ts';
 import { seedApplications } from './api/seed-applications.ts';
 import type { WriteParts } from './api/write-application.ts';
-import type { ProxyAccount, ProxySettings, ProxyZone } from './application/zone.ts';
+import type { ProxyOwners, ProxySettings } from './application/zone.ts';
 import { createOrigins } from './origins/origins.ts';
 import { createResolver, type Resolver, type ResolverDns } from './origins/resolver.ts';
 import { type ApplicationViewsParts, createApplicationViews, type SeeApplications } from './plane/application-views.ts';
@@ -28,9 +28,7 @@ import { watchStore } from './store/watch-store.ts';
 import { openUdpListener } from './traffic/udp-listener.ts';
 
 /** What of the configuration the proxy applications are made from; another can take its place while they run. */
-export interface ProxyConfigured {
-  readonly zones: readonly ProxyZone[];
-  readonly accounts: readonly ProxyAccount[];
+export interface ProxyConfigured extends ProxyOwners {
   readonly settings: ProxySettings;
   /** Names the configuration in errors. */
   readonly file: string;

@@ -18,7 +18,7 @@ import { type DocumentedCode, submitterOf, type V4Plugin } from '../../http/v4-a
 import type { ApplicationStatus, StoredApplication } from '../application/application.ts';
 import { parseProtocol } from '../application/protocol.ts';
 import { got } from '../application/quote.ts';
-import type { ProxyAccount, ProxyZone } from '../application/zone.ts';
+import { type ProxyOwners, type ProxyPlace, placesOf } from '../application/zone.ts';
 import type { SeeApplications } from '../plane/application-views.ts';
 import type { AskedWrite } from '../rules/judge-write.ts';
 import { zoneProtocols } from '../rules/zone-protocols.ts';
@@ -29,9 +29,7 @@ import { pageInfo, readPage } from './application-schema.ts';
 import { createTurns, type WriteParts, writeApplication } from './write-application.ts';
 
 /** What the endpoints work on. */
-export interface ApplicationEndpointsParts extends WriteParts {
-  readonly zones: readonly ProxyZone[];
-  readonly accounts: readonly ProxyAccount[];
+export interface ApplicationEndpointsParts extends WriteParts, ProxyOwners {
   /** How the applications are, asked of the process that carries them. */
   readonly see: SeeApplications;
   /** Edge ports that the gateway itself has, the offset taken away (D84). */
@@ -46,11 +44,6 @@ export interface ApplicationEndpointsParts extends WriteParts {
 /** A body holds one application: 64 KiB. */
 const bodyBytes = 65_536;
 
-interface Place {
-  readonly zone: ProxyZone;
-  readonly account: ProxyAccount;
-}
-
 /** An id as the store has it; undefined where the text is no id. */
 function applicationId(text: string): string | undefined {
   return /^[0-9a-f]{32}$/i.test(text) ? text.toLowerCase() : undefined;
@@ -61,14 +54,9 @@ function unknownApplication(): Refusal {
 }
 
 /** Finds the zone of a path; authorization has seen to it that it is the caller's. */
-function createPlaces({ zones, accounts }: Pick<ApplicationEndpointsParts, 'zones' | 'accounts'>) {
-  const accountById = new Map(accounts.map((account) => [account.id, account]));
-  const places = new Map<string, Place>();
-  for (const zone of zones) {
-    const account = accountById.get(zone.account);
-    if (account) places.set(zone.id, { zone, account });
-  }
-  return (request: FastifyRequest): Place => {
+function createPlaces(owners: ProxyOwners) {
+  const places = placesOf(owners);
+  return (request: FastifyRequest): ProxyPlace => {
     const { params } = request;
     const id = typeof params === 'object' && params !== null && 'zone_id' in params ? String(params.zone_id) : '';
     const place = places.get(id.toLowerCase());
@@ -78,7 +66,7 @@ function createPlaces({ zones, accounts }: Pick<ApplicationEndpointsParts, 'zone
 }
 
 /** Keeps accounts out whose plan has no proxy applications, before a body is read (D99). */
-function hasPlan(placeOf: (request: FastifyRequest) => Place): (request: FastifyRequest) => Promise<void> {
+function hasPlan(placeOf: (request: FastifyRequest) => ProxyPlace): (request: FastifyRequest) => Promise<void> {
   return async (request) => {
     const { account } = placeOf(request);
     if (account.plan !== 'free') return;
@@ -111,14 +99,14 @@ function share(parts: ApplicationEndpointsParts) {
   const placeOf = createPlaces(parts);
   const { store, see, log } = parts;
   const turns = createTurns();
-  async function show(applications: readonly StoredApplication[], { account }: Place, follows = false) {
+  async function show(applications: readonly StoredApplication[], { account }: ProxyPlace, follows = false) {
     const viewOf = await see({ ids: applications.map(({ id }) => id), follows });
     return applications.map((application) => showApplication(application, account, viewOf(application.id).status));
   }
-  const logged = (request: FastifyRequest, { zone, account }: Place, application: string, what: string): void =>
+  const logged = (request: FastifyRequest, { zone, account }: ProxyPlace, application: string, what: string): void =>
     log.info({ session: request.id, account: account.name, zone: zone.name, application }, what);
   /** Answers with an application and its version. */
-  const answer = async (reply: FastifyReply, application: StoredApplication, place: Place, follows = false) => {
+  const answer = async (reply: FastifyReply, application: StoredApplication, place: ProxyPlace, follows = false) => {
     const [shown] = await show([application], place, follows);
     showVersion(reply, application.modifiedAt);
     return succeed(reply, shown);
@@ -159,7 +147,7 @@ function share(parts: ApplicationEndpointsParts) {
     return application;
   }
 
-  async function remove(request: FastifyRequest, { zone }: Place, known: string): Promise<string> {
+  async function remove(request: FastifyRequest, { zone }: ProxyPlace, known: string): Promise<string> {
     const { id, modifiedAt } = await find(request, known);
     const isRemoved = await turns(id, () => store.remove(zone.id, id, namesVersion(request) ? modifiedAt : undefined));
     if (isRemoved) return id;

@@ -2,36 +2,31 @@
 
 import { ConfigurationError } from '../../base/errors.ts';
 import type { Fault } from '../../http/envelope.ts';
-import type { ProxyAccount, ProxyZone } from '../application/zone.ts';
+import { type ProxyOwners, type ProxyPlace, type ProxyZone, placesOf } from '../application/zone.ts';
 import { judgeConfigured } from '../rules/judge-write.ts';
 import { conflictFaults } from '../rules/rules.ts';
 import type { WriteParts } from './write-application.ts';
 
 /** What is needed to write them. */
-export interface SeedParts extends WriteParts {
-  readonly zones: readonly ProxyZone[];
-  readonly accounts: readonly ProxyAccount[];
+export interface SeedParts extends WriteParts, ProxyOwners {
   /** Names the configuration in errors. */
   readonly file: string;
 }
 
 /** One application of the configuration and where it stands. */
-interface Seed {
-  readonly zone: ProxyZone;
-  readonly account: ProxyAccount;
+interface Seed extends ProxyPlace {
   readonly id: string;
   readonly entry: NonNullable<ProxyZone['applications']>[number];
   readonly path: string;
 }
 
-function seedsOf({ zones, accounts }: SeedParts): readonly Seed[] {
-  const accountById = new Map(accounts.map((account) => [account.id, account]));
-  return zones.flatMap((zone, at) => {
-    const account = accountById.get(zone.account);
-    if (!account) return [];
+function seedsOf(owners: ProxyOwners): readonly Seed[] {
+  const places = placesOf(owners);
+  return owners.zones.flatMap((zone, at) => {
+    const place = places.get(zone.id);
+    if (!place) return [];
     return (zone.applications ?? []).map((entry, index) => ({
-      zone,
-      account,
+      ...place,
       id: entry.id.toLowerCase(),
       entry,
       path: `zones[${at}].applications[${index}]`,

@@ -105,6 +105,29 @@ export interface CallerRights {
   readonly readsPrefixes: boolean;
 }
 
+/** The zones and accounts of a configuration. */
+export interface ProxyOwners {
+  readonly zones: readonly ProxyZone[];
+  readonly accounts: readonly ProxyAccount[];
+}
+
+/** A zone with its account, whose plan, prefixes and entitlements hold for it whoever calls (D85). */
+export interface ProxyPlace {
+  readonly zone: ProxyZone;
+  readonly account: ProxyAccount;
+}
+
+/** Every zone whose account is there, by its id. */
+export function placesOf({ zones, accounts }: ProxyOwners): ReadonlyMap<string, ProxyPlace> {
+  const accountById = new Map(accounts.map((account) => [account.id, account]));
+  return new Map(
+    zones.flatMap((zone) => {
+      const account = accountById.get(zone.account);
+      return account ? [[zone.id, { zone, account }] as const] : [];
+    }),
+  );
+}
+
 /** Joins what mail and proxy each read of an account. */
 export function proxyAccounts(
   accounts: readonly Pick<ProxyAccount, 'id' | 'name' | 'plan'>[],

@@ -5,7 +5,7 @@ import type { Logger } from '../../base/log.ts';
 import { addressTest } from '../../base/net/address-test.ts';
 import type { DirectOrigin, ForwardingPlan, StoredApplication } from '../application/application.ts';
 import { wildcardIp } from '../application/ip-address.ts';
-import type { ProxyAccount, ProxyZone } from '../application/zone.ts';
+import { type ProxyOwners, type ProxyPlace, placesOf } from '../application/zone.ts';
 import { type ReadApplication, readApplication } from '../rules/read-application.ts';
 import type { ApplicationMark, ApplicationStore } from '../store/store.ts';
 
@@ -36,10 +36,7 @@ function originOf({
  * @param from its zone and account as they are configured now
  * @throws Error where its fields cannot be read: the store was changed by other means
  */
-export function planOf(
-  stored: StoredApplication,
-  from: { readonly zone: ProxyZone; readonly account: ProxyAccount },
-): ForwardingPlan {
+export function planOf(stored: StoredApplication, from: ProxyPlace): ForwardingPlan {
   const read = readApplication({ ...stored.fields });
   const { protocol, hostname, fields } = read;
   const origin = originOf(read);
@@ -69,9 +66,7 @@ export function planOf(
 }
 
 /** What plans are made from. */
-export interface PlanParts {
-  readonly zones: readonly ProxyZone[];
-  readonly accounts: readonly ProxyAccount[];
+export interface PlanParts extends ProxyOwners {
   readonly store: Pick<ApplicationStore, 'marks' | 'get'>;
   /** Networks of the edge addresses that this machine serves; absent: it serves all. */
   readonly servedAddresses?: readonly string[] | undefined;
@@ -90,8 +85,7 @@ interface Known {
  * application that has not changed it gives the very same plan again: with thousands of them one change stays cheap.
  */
 export function storedPlans(parts: PlanParts): () => Promise<readonly ForwardingPlan[]> {
-  const accountById = new Map(parts.accounts.map((account) => [account.id, account]));
-  const zoneById = new Map(parts.zones.map((zone) => [zone.id, zone]));
+  const places = placesOf(parts);
   const isServed = parts.servedAddresses && addressTest(parts.servedAddresses);
   /** Leaves the addresses that another machine serves. Every IPv6 address of a machine is its own. */
   const ownPart = (given: ForwardingPlan): ForwardingPlan => {
@@ -106,14 +100,13 @@ export function storedPlans(parts: PlanParts): () => Promise<readonly Forwarding
     parts.log.warn({ application: application.id, zone: application.zone, why }, 'a proxy application cannot run');
   };
   const plan = (application: StoredApplication): readonly ForwardingPlan[] => {
-    const zone = zoneById.get(application.zone);
-    const account = zone && accountById.get(zone.account);
-    if (!zone || !account) {
+    const place = places.get(application.zone);
+    if (!place) {
       tellOnce(application, 'its zone is not in the configuration');
       return [];
     }
     try {
-      return [ownPart(planOf(application, { zone, account }))];
+      return [ownPart(planOf(application, place))];
     } catch (error) {
       // An application that another version of this program has written must not stop the others.
       tellOnce(application, errorMessage(error));

@@ -9,7 +9,7 @@ import { canonicalAddress } from '../application/ip-address.ts';
 import { readOriginAllow } from '../application/origin-allow.ts';
 import { configuredPorts, within, without } from '../application/port-ranges.ts';
 import type { Protocol } from '../application/protocol.ts';
-import type { ProxyAccount, ProxySettings, ProxyZone, VirtualNetwork } from '../application/zone.ts';
+import type { ProxyOwners, ProxySettings, ProxyZone, VirtualNetwork } from '../application/zone.ts';
 import type { ApplicationFactsSource, Claims } from '../store/store.ts';
 
 /** What `dns` is asked. */
@@ -91,9 +91,7 @@ export interface IpamSource {
 }
 
 /** What the sources read. */
-export interface FactParts {
-  readonly zones: readonly ProxyZone[];
-  readonly accounts: readonly ProxyAccount[];
+export interface FactParts extends ProxyOwners {
   readonly settings: ProxySettings;
   readonly store: ApplicationFactsSource;
   /** Where Postern's own doors are bound; TCP. */

@@ -7,7 +7,7 @@ import type { Logger } from '../../base/log.ts';
 import type { Fault } from '../../http/envelope.ts';
 import type { ApplicationFields, StoredApplication } from '../application/application.ts';
 import { got } from '../application/quote.ts';
-import type { CallerRights, ProxyAccount, ProxyZone } from '../application/zone.ts';
+import type { CallerRights, ProxyPlace, ProxyZone } from '../application/zone.ts';
 import type { Claims } from '../store/store.ts';
 import type { DnsSource, Facts, IpamSource } from './facts.ts';
 import { completeFields, type ReadApplication, readApplication } from './read-application.ts';
@@ -16,13 +16,10 @@ import type { Judged } from './rule.ts';
 import { faultsOf, internalFault, malformed } from './rules.ts';
 
 /** A write that is asked for. */
-export interface AskedWrite {
+export interface AskedWrite extends ProxyPlace {
   readonly kind: 'create' | 'replace' | 'patch';
   /** Any JSON value. */
   readonly body: unknown;
-  readonly zone: ProxyZone;
-  /** The zone's. */
-  readonly account: ProxyAccount;
   readonly rights: CallerRights;
   /** Of the application, 32 hex; of a new one for `create`. */
   readonly id: string;
@@ -174,7 +171,7 @@ export async function judgeWrite(write: AskedWrite, sources: JudgeSources): Prom
  */
 export function judgeConfigured(
   application: NonNullable<ProxyZone['applications']>[number],
-  of: { readonly zone: ProxyZone; readonly account: ProxyAccount },
+  of: ProxyPlace,
   sources: JudgeSources,
 ): Promise<JudgedWrite> {
   const { id, ...body } = application;
