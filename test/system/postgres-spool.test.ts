@@ -7,7 +7,11 @@ import { openPostgres } from '../../src/base/database/postgres-database.ts';
 import { Unavailable } from '../../src/base/errors.ts';
 import { uuidv7 } from '../../src/base/ids.ts';
 import type { EventLimits } from '../../src/events/event-store.ts';
+import { outcomeNumbers } from '../../src/journal/journal-row.ts';
 import { openPostgresJournal } from '../../src/journal/store/postgres-journal-store.ts';
+import { notesOf, withNotes } from '../../src/spool/journal/journal-notes.ts';
+import { sendRows } from '../../src/spool/journal/postgres-journal.ts';
+import { readFacts } from '../../src/spool/packed-event.ts';
 import { PostgresSpool } from '../../src/spool/postgres/postgres-spool.ts';
 import { type BatchKey, ProcessRegister } from '../../src/spool/postgres/process-register.ts';
 import { PostgresSession } from '../../src/spool/postgres/server/postgres-session.ts';
@@ -354,3 +358,35 @@ describe('what a server may meet', () => {
   });
 });
 turnsContract('PostgreSQL spool', { ...store, open: (clock) => store.open(clock), another: (clock) => opened(clock) });
+
+test('what events make of a row that was filed before is what they make of one that is filed with them', async () => {
+  const client = new pg.Client(await server.createSchema());
+  await client.connect();
+  onTestFinished(() => client.end());
+  await client.query('CREATE TEMP TABLE journal (id text PRIMARY KEY, waiting integer, outcome smallint)');
+  const kinds = ['delivered', 'deferred', 'failed', 'requeued', 'dropped'] as const;
+  const pairs = kinds.flatMap((one) => kinds.map((other) => [one, other] as const));
+  const rows = [1, 2, 3].flatMap((waiting) =>
+    pairs.map((pair) => ({ id: uuidv7(Date.now()), waiting, outcome: outcomeNumbers.accepted, pair })),
+  );
+  for (const { id, waiting, outcome } of rows)
+    await client.query('INSERT INTO journal VALUES ($1, $2, $3)', [id, waiting, outcome]);
+  const events = rows.flatMap(({ id: message, pair }) =>
+    pair.map((kind) => ({
+      ...{ at: 1, account: 'dev', kind, message },
+      json: JSON.stringify({ kind, at: 1, account: 'dev', failedCount: 1 }),
+    })),
+  );
+  const sent: Promise<unknown>[] = [];
+  const send = async (sql: string, values: readonly unknown[] = []) => {
+    const answer = client.query<Record<string, unknown>>(sql, [...values]);
+    sent.push(answer);
+    return (await answer).rows;
+  };
+  sendRows(send, [], events);
+  await Promise.all(sent);
+  const notes = notesOf(events, ({ json }) => readFacts(json));
+  const wanted = rows.map(({ id, waiting, outcome }) => withNotes({ id, waiting, outcome }, notes.get(id)));
+  const found = await client.query('SELECT id, waiting, outcome FROM journal');
+  expect(new Map(found.rows.map((row) => [row.id, row]))).toEqual(new Map(wanted.map((row) => [row.id, row])));
+});

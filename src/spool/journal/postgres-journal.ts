@@ -24,7 +24,7 @@ const addContent = `INSERT INTO journal_content (id, seq, same_body, received_he
 
 // What several events make of a row together. The bounds of the ids say in which partitions the rows are.
 const noteAll = `UPDATE journal SET
-  waiting = greatest(waiting - new.ended + new.again, 0),
+  waiting = CASE WHEN new.dropped = 1 THEN 0 ELSE greatest(waiting - new.ended + new.again, 0) END,
   outcome = CASE WHEN new.dropped = 1 THEN 5 WHEN new.failed = 1 OR (outcome = 4 AND new.requeued = 0) THEN 4
     WHEN new.ended > 0 AND waiting - new.ended + new.again <= 0 THEN 2
     WHEN new.deferred = 1 AND (outcome = 1 OR new.requeued = 1) THEN 3 WHEN new.requeued = 1 THEN 1 ELSE outcome END
