@@ -23,10 +23,10 @@ import { openSuppressionStore, type SuppressionStore } from '../feedback/suppres
 import type { GaugeSource, MetricFamily, Metrics } from '../http/metrics.ts';
 import { createOutcomeWatch, type OutcomeWatch } from '../ingress/rest/outcome-watch.ts';
 import { createSmtpDoor, type SmtpDoor } from '../ingress/smtp/smtp-door.ts';
+import { ContentGauge } from '../journal/content-gauge.ts';
 import type { Journal } from '../journal/journal.ts';
 import { type ContentReader, createContentReader } from '../journal/reader/content-reader.ts';
 import type { Notifier } from '../notify/notifier.ts';
-import { ContentGauge } from '../spool/journal/content-gauge.ts';
 import type { Spool } from '../spool/spool.ts';
 import { spoolMetrics } from '../spool/spool-metrics.ts';
 import { type BuildParts, createSubmit, type Submit, type Violation } from '../submit.ts';

@@ -4,6 +4,7 @@
 import { cutText, firstAddresses } from '../../events/event-bounds.ts';
 import { dialogueWithoutQuotes, keptName } from '../../events/kept-words.ts';
 import type { AcceptedEvent, EventViolation, RefusedEvent } from '../../events/mail-event.ts';
+import type { ContentGauge } from '../../journal/content-gauge.ts';
 import { type JournalDetails, withoutContent } from '../../journal/journal-details.ts';
 import {
   type JournalFacts,
@@ -12,7 +13,6 @@ import {
   journalBounds,
   outcomeNumbers,
 } from '../../journal/journal-row.ts';
-import type { ContentGauge } from './content-gauge.ts';
 
 /** A row as stores write it. */
 export interface JournalRow {

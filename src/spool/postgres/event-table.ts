@@ -3,7 +3,7 @@
 import type { Unavailable } from '../../base/errors.ts';
 import type { EventTable } from '../../events/event-feed.ts';
 import type { EventFacts } from '../../events/mail-event.ts';
-import type { ContentGauge } from '../journal/content-gauge.ts';
+import type { ContentGauge } from '../../journal/content-gauge.ts';
 import { refusedRow, type WrittenJournal } from '../journal/pack-journal.ts';
 import { packEvent, unpackPage } from '../packed-event.ts';
 import type { EventFiler } from './events/event-filer.ts';

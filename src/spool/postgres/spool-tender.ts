@@ -52,7 +52,7 @@ const tryTables = [
 ];
 
 /** What the tender works on. */
-export interface TendedParts extends ServerParts {
+interface TendedParts extends ServerParts {
   readonly register: ProcessRegister;
   readonly quotas: Quotas;
   readonly retention: PostgresRetention;

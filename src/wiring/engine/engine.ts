@@ -5,9 +5,8 @@ import type { Changes, Database } from '../../base/database/database.ts';
 import type { OpenDatabaseOptions } from '../../base/database/sqlite-database.ts';
 import type { Logger } from '../../base/log.ts';
 import type { EventLimits } from '../../events/event-store.ts';
+import type { ContentGauge } from '../../journal/content-gauge.ts';
 import type { Journal, JournalLimits, Removed } from '../../journal/journal.ts';
-
-import type { ContentGauge } from '../../spool/journal/content-gauge.ts';
 import type { ReportLimits } from '../../spool/reports/report.ts';
 import type { Spool } from '../../spool/spool.ts';
 import type { SpoolLimits } from '../../spool/spool-limits.ts';

@@ -6,8 +6,8 @@ import { errorMessage } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
 import type { Config } from '../../config.ts';
 import type { GaugeSource, MetricFamily } from '../../http/metrics.ts';
+import type { ContentGauge } from '../../journal/content-gauge.ts';
 import type { Journal, Removed } from '../../journal/journal.ts';
-import type { ContentGauge } from '../../spool/journal/content-gauge.ts';
 import { engineOf, refusalsPerAccount } from '../engine/open-stores.ts';
 
 /** How often it is looked whether there is something to do, in milliseconds. */

@@ -53,7 +53,7 @@ function numbered({ name, from, to, isDefault }: Partition): readonly EventParti
 }
 
 /** The statements that make the partitions of both tables for ids from the first one on and before the second. */
-export function makeEventPartition(from: number, to: number): readonly string[] {
+function makeEventPartition(from: number, to: number): readonly string[] {
   const range = { from: String(from), to: String(to) };
   return [
     ...makePartition('mail_event_keys', { name: `mail_event_keys_${from}`, key: 'event', ...range }),
