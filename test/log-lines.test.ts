@@ -51,8 +51,10 @@ function argumentsAt(source: string, start: number): string[] {
 
 /** The texts of a source's log lines; a text that is made in an unknown way is given as it is written. */
 function textsOf(source: string): string[] {
-  return [...source.matchAll(/\b(?:trace|debug|info|warn|error|fatal|(?<!function )logErrors)\(/g)].flatMap((call) => {
-    if (call[0] !== 'logErrors(' && !/(?:\b|#)log\.$/.test(source.slice(Math.max(0, call.index - 20), call.index)))
+  return [
+    ...source.matchAll(/\b(?:trace|debug|info|warn|error|fatal|(?<!function )logErrors)\(|\blog\[.*?\]\(/g),
+  ].flatMap((call) => {
+    if (!call[0].startsWith('log') && !/(?:\b|#)log\.$/.test(source.slice(Math.max(0, call.index - 20), call.index)))
       return [];
     const text = argumentsAt(source, call.index + call[0].length).at(-1) ?? '';
     const literal = /^'([^']*)'$/.exec(text)?.[1];

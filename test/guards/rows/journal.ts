@@ -10,15 +10,14 @@ const figures = ['test/figures/figures.test.ts'];
 export const journal = [
   ...of('journal/store/words.ts', sqliteJournal, [
     ['if (account !== undefined && item.account !== account) return false', ''],
-    ['if (credential !== undefined && facts.credential !== credential) return false', ''],
+    ['if (!asked(query).every(({ of, value }) => of(facts).includes(value))) return false', ''],
     ["if (account !== undefined) key(keyOf('a', account))", ''],
   ]),
-  ...of('journal/store/sqlite-journal-store.ts', sqliteJournal, [
-    ['entry && (account === undefined || entry.account === account) ?', 'entry ?'],
-  ]),
-  ...of('journal/store/postgres-journal-store.ts', postgresJournal, [
-    ['entry && (account === undefined || entry.account === account) ?', 'entry ?'],
-  ]),
+  ...of(
+    'journal/store/item-of.ts',
+    [...sqliteJournal, ...postgresJournal],
+    [['entry && (account === undefined || entry.account === account) ?', 'entry ?']],
+  ),
   ...of('journal/store/tend-journal.ts', sqliteJournal, [
     ['WHERE gone.account = journal_refusals.account', 'WHERE gone.account IS NOT NULL'],
   ]),
