@@ -189,7 +189,7 @@ function frontPlot(file: string): void {
   groups.sort((one, other) => Math.max(...other.figures) - Math.max(...one.figures));
   const [date, commit] = ['date', 'commit'].map((key) => new RegExp(`^${key} +(\\S{8,10})`, 'm').exec(text)?.[1] ?? '');
   const title = 'Messages a second, accepted, signed, safe on disk and relayed';
-  const busy = /^state .*ABOVE/m.test(text) ? '; A BUSY MACHINE' : '';
+  const busy = /^state .*ABOVE/m.test(text) ? '; busy' : '';
   const note = `4 KB, one RSA-2048 signature; two cores shared with load and next hop; ${date}, ${commit}${busy}`;
   keepPlot('mail', barPlot({ title, note, names: sessions.map((count) => `${count} sessions`), groups }));
 }
