@@ -93,6 +93,7 @@ export class ToldCounts implements Omit<MinuteCounts, 'totals'> {
   static async open(database: Database, parts: ToldCountsParts): Promise<ToldCounts> {
     await database.migrate(toldCountMigrations);
     const counts = new ToldCounts(database, parts);
+    await counts.#leave();
     counts.#timer = setInterval(() => void counts.exchange(), everyMs).unref();
     return counts;
   }
@@ -146,10 +147,17 @@ export class ToldCounts implements Omit<MinuteCounts, 'totals'> {
     return this.#exchange;
   }
 
-  /** Ends it; what this gateway has counted is no longer counted by the others. */
+  /** Ends it; what this gateway has counted is no longer counted by the others, or where the database is away, for its time alone. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await this.#exchange;
+    await this.#leave().catch((err: unknown) => {
+      this.#log.warn({ err }, 'what this gateway has counted counts for others until its time is over');
+    });
+  }
+
+  /** Removes the row of this gateway, and those of gateways that ended without it. */
+  async #leave(): Promise<void> {
     await this.#database.run(sql.leave, [this.#process, (await this.#databaseTime()) - forgottenMs]);
   }
 

@@ -335,6 +335,18 @@ export function limitsContract(engine: Engine): void {
         await Promise.all([one.close(), two.close()]);
       });
 
+      test('an end while the database is away is no fault, and rows that were left are removed by the next gateway', async () => {
+        const { one, two, clock, database, time, exchange } = await setUpTwo();
+        one.take('a', 10);
+        await exchange();
+        time.ms += 2 * 3_600_000;
+        const minutes = createMinuteCounts(() => clock.monotonic());
+        const next = await ToldCounts.open(database, { clock, log: silentLog, minutes });
+        expect(await database.query('SELECT process FROM told_counts')).toEqual([]);
+        await database.close();
+        await Promise.all([one.close(), two.close(), next.close()]);
+      });
+
       test('one that never asked less than it may is told of its wait by what others told', async () => {
         const { one, two, exchange } = await setUpTwo();
         const limit = { requests: 2, perSeconds: 30 };
