@@ -1,7 +1,7 @@
 // Events of very many messages in a spool of SQLite, and searches among them, for events.ts and the growth of the events.
 
 import { uuidv7 } from '../src/base/ids.ts';
-import type { EventSearch } from '../src/events/event-store.ts';
+import type { EventSearch } from '../src/spool/events/event-store.ts';
 import type { SpoolEntry } from '../src/spool/spool.ts';
 import { outcomeEvent } from '../src/spool/spool-events.ts';
 import type { SqliteSpool } from '../src/spool/sqlite/sqlite-spool.ts';

@@ -3,7 +3,7 @@
 
 import { parseArgs } from 'node:util';
 import { uuidv7 } from '../src/base/ids.ts';
-import type { JournalQuery } from '../src/journal/journal.ts';
+import type { JournalQuery } from '../src/spool/journal/journal.ts';
 import { spoolEntry } from '../test/support/spool-entry.ts';
 import { type BenchRow, postgresStore, sqliteStore } from './journal-stores.ts';
 

@@ -5,7 +5,7 @@
 import pg from 'pg';
 import { openPostgres } from '../src/base/database/postgres-database.ts';
 import { uuidv7 } from '../src/base/ids.ts';
-import { openPostgresJournal } from '../src/journal/store/postgres-journal-store.ts';
+import { openPostgresJournal } from '../src/spool/journal/store/postgres-journal-store.ts';
 import { ensurePartitions } from '../src/spool/postgres/events/event-partitions.ts';
 import { PostgresSpool } from '../src/spool/postgres/postgres-spool.ts';
 import { startPostgres } from '../test/support/postgres.ts';

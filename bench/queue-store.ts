@@ -2,8 +2,8 @@
 
 import { openSqliteFile } from '../src/base/database/sqlite-file.ts';
 import { uuidv7 } from '../src/base/ids.ts';
-import { transportOf } from '../src/deliver/router.ts';
-import type { Route } from '../src/deliver/settings.ts';
+import { transportOf } from '../src/delivery/router.ts';
+import type { Route } from '../src/delivery/settings.ts';
 import { leaseMilliseconds } from '../src/spool/lease.ts';
 import { packEvent } from '../src/spool/packed-event.ts';
 import type { SpoolEntry } from '../src/spool/spool.ts';

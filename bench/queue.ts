@@ -10,7 +10,7 @@ import { parseArgs } from 'node:util';
 import { systemClock } from '../src/base/clock.ts';
 import { openSqliteFile } from '../src/base/database/sqlite-file.ts';
 import { silentLog } from '../src/base/log.ts';
-import { createDelivery, type Delivery } from '../src/deliver/delivery.ts';
+import { createDelivery, type Delivery } from '../src/delivery/delivery.ts';
 import { leaseMilliseconds } from '../src/spool/lease.ts';
 import type { Spool, SpoolEntry } from '../src/spool/spool.ts';
 import { openSqliteSpool } from '../src/spool/sqlite/sqlite-spool.ts';

@@ -18,7 +18,7 @@ for (const entry of readdirSync(from, { recursive: true, withFileTypes: true }))
   const target = join(to, path);
   mkdirSync(join(target, '..'), { recursive: true });
   cpSync(join(from, path), target);
-  if (path.startsWith('console/web/') || !/\.(?:ts|mjs)$/.test(path)) continue;
+  if (path.startsWith('web/console/web/') || !/\.(?:ts|mjs)$/.test(path)) continue;
   const text = readFileSync(join(from, path), 'utf8');
   const code = (path.endsWith('.ts') ? stripTypeScriptTypes(text) : text).replace(ourFile, '$1$2.js$1');
   if (path.endsWith('.mjs')) writeFileSync(target, code);

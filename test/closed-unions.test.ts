@@ -7,11 +7,11 @@ import type { EdgeCode, EdgeError } from '../src/edge/errors/edge-error.ts';
 import type { Forwarded } from '../src/edge/origin/origin.ts';
 import { badReply, type OriginFailure } from '../src/edge/origin/origin-failure.ts';
 import type { Verdict } from '../src/edge/zone/judge-request.ts';
-import { type AnswerTable, type Fault, failureOf } from '../src/http/envelope.ts';
-import type { RuleCode, TokenNumber, V4Number, V4Token } from '../src/http/v4-code.ts';
-import { type RestCode, restAnswers } from '../src/policy/rejections.ts';
+import { type RestCode, restAnswers } from '../src/pipeline/policy/rejections.ts';
 import type { Rule } from '../src/proxy/rules/rule.ts';
 import { ruleRows, rules } from '../src/proxy/rules/rules.ts';
+import { type AnswerTable, type Fault, failureOf } from '../src/web/http/envelope.ts';
+import type { RuleCode, TokenNumber, V4Number, V4Token } from '../src/web/http/v4-code.ts';
 
 test('the edge names only errors of its catalogue', () => {
   const fail: Forwarded['fail'] = (code) => expectTypeOf(code).toEqualTypeOf<EdgeCode>();

@@ -4,7 +4,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { loadConfig } from '../src/config.ts';
+import { loadConfig } from '../src/app/config/config.ts';
 import { scratchFolder } from './support/scratch.ts';
 
 const project = join(import.meta.dirname, '..');

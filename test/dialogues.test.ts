@@ -2,7 +2,7 @@
 // gives the same transcript.
 
 import { describe, expect, test } from 'vitest';
-import type { Submission } from '../src/submit.ts';
+import type { Submission } from '../src/pipeline/submit.ts';
 import { choicesFor, type DialogueFile, readDialogues } from './support/dialogue-file.ts';
 import { answeringLate } from './support/late-answers.ts';
 import fc from './support/properties.ts';

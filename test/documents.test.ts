@@ -5,7 +5,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, posix } from 'node:path';
 import { expect, test } from 'vitest';
 import { parse, stringify } from 'yaml';
-import { loadConfig } from '../src/config.ts';
+import { loadConfig } from '../src/app/config/config.ts';
 import { fencedBlocks, headings, linkTargets, markdownPages, readPage } from './support/markdown.ts';
 import { scratchFolder } from './support/scratch.ts';
 

@@ -1,8 +1,8 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { expect, test } from 'vitest';
-import { headerCatalogue } from '../src/policy/header-catalogue.ts';
-import { restAnswers } from '../src/policy/rejections.ts';
+import { headerCatalogue } from '../src/pipeline/policy/header-catalogue.ts';
+import { restAnswers } from '../src/pipeline/policy/rejections.ts';
 import { renderEdgeErrors, renderProxyErrors } from './support/errors-sections.ts';
 import { renderRejections } from './support/policy-errors-page.ts';
 

@@ -179,7 +179,7 @@ test.each([
   ['the console in the browser', true],
 ])('in %s the name of an exported type means one thing', (_, isBrowser) => {
   const places = new Map<string, string[]>();
-  const modules = modulesIn('src').filter(({ path }) => path.includes('/src/console/web/') === isBrowser);
+  const modules = modulesIn('src').filter(({ path }) => path.includes('/src/web/console/web/') === isBrowser);
   expect(modules.length).toBeGreaterThan(10);
   for (const { path, code, types } of modules) {
     const classes = [...code.matchAll(classDeclaration)].map(([, name = '']) => name);

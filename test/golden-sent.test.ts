@@ -5,7 +5,7 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { type HeaderRow, headerCatalogue } from '../src/policy/header-catalogue.ts';
+import { type HeaderRow, headerCatalogue } from '../src/pipeline/policy/header-catalogue.ts';
 import { verifySignatures } from './support/dkim-verifier.ts';
 import { buildGolden, makeGoldenKeys, readGoldenCase, withoutSignatureValues } from './support/golden-gateway.ts';
 

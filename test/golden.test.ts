@@ -5,7 +5,7 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { expect, test } from 'vitest';
-import { check } from '../src/policy/check.ts';
+import { check } from '../src/pipeline/policy/check.ts';
 import { readGoldenCase } from './support/golden-gateway.ts';
 import { context, smtpSubmission } from './support/policy-fixtures.ts';
 

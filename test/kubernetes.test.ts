@@ -5,7 +5,7 @@ import { request } from 'node:http';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
-import { loadConfig } from '../src/config.ts';
+import { loadConfig } from '../src/app/config/config.ts';
 import { kubernetesFaults } from './support/kubernetes-shapes.ts';
 import { projectRoot, startPostern } from './support/postern-process.ts';
 import { loadYaml } from './support/scratch.ts';

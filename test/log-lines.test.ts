@@ -3,7 +3,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { expect, test } from 'vitest';
-import { kindNames } from '../src/events/mail-event.ts';
+import { kindNames } from '../src/spool/events/mail-event.ts';
 
 const root = join(import.meta.dirname, '../src');
 

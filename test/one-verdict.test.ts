@@ -2,7 +2,7 @@
 // same octets leave. Header sets are generated; every door is the real one, over a socket where it has one.
 
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { findHeader } from '../src/policy/header-catalogue.ts';
+import { findHeader } from '../src/pipeline/policy/header-catalogue.ts';
 import { type Door, type Doors, type DoorVerdict, openDoors } from './support/doors.ts';
 import { type HeaderSet, headerSet, isTakenOutOverSmtp, oneOfEach } from './support/header-sets.ts';
 import fc from './support/properties.ts';

@@ -1,12 +1,12 @@
 // postern backup writes the gateway's state to one file; postern restore puts it back (D89, D94).
 
 import { join, resolve } from 'node:path';
-import type { Progress } from '../backup/backup-file.ts';
-import { restoreBackup } from '../backup/restore-backup.ts';
-import { takeBackup } from '../backup/take-backup.ts';
+import type { Config } from '../app/config/config.ts';
+import { tableVersions } from '../app/wiring/table-versions.ts';
 import { UsageError } from '../base/errors.ts';
-import type { Config } from '../config.ts';
-import { tableVersions } from '../wiring/table-versions.ts';
+import type { Progress } from '../spool/backup/backup-file.ts';
+import { restoreBackup } from '../spool/backup/restore-backup.ts';
+import { takeBackup } from '../spool/backup/take-backup.ts';
 import { type CommandIo, defineCommand } from './command/command.ts';
 
 /** Milliseconds before the first line of progress, and from one line to the next. */

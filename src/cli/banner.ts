@@ -2,9 +2,9 @@
 // starts say which token counts. The text goes to standard error, never through the log.
 
 import { join } from 'node:path';
-import type { DevelopmentToken } from '../bootstrap.ts';
-import { formatHostPort } from '../config/addresses.ts';
-import type { Listening } from '../wiring/addresses.ts';
+import type { DevelopmentToken } from '../app/bootstrap/bootstrap.ts';
+import { formatHostPort } from '../app/config/addresses.ts';
+import type { Listening } from '../app/wiring/addresses.ts';
 
 /** What the banner tells. */
 export interface BannerFacts {

@@ -1,15 +1,15 @@
 // `postern config` checks the configuration and shows it.
 
 import { stringify } from 'yaml';
+import { checkFiles } from '../app/bootstrap/check-files.ts';
+import { formatHostPort } from '../app/config/addresses.ts';
+import { type Config, missingSecrets } from '../app/config/config.ts';
+import { shownConfig } from '../app/wiring/console/shown-config.ts';
+import { checkApplications } from '../app/wiring/load-settings.ts';
 import { systemClock } from '../base/clock.ts';
 import { ConfigurationError } from '../base/errors.ts';
-import { checkFiles } from '../bootstrap/check-files.ts';
-import { formatHostPort } from '../config/addresses.ts';
-import { type Config, missingSecrets } from '../config.ts';
-import { recipientRules } from '../deliver/router.ts';
+import { recipientRules } from '../delivery/router.ts';
 import { errorPageFaults } from '../edge/custom/error-page.ts';
-import { shownConfig } from '../wiring/console/shown-config.ts';
-import { checkApplications } from '../wiring/load-settings.ts';
 import { configOption, defineCommand, defineGroup, table } from './command/command.ts';
 import { counted } from './command/printable.ts';
 

@@ -2,16 +2,16 @@
 
 import { readFileSync } from 'node:fs';
 import type { DkimKeyName } from '../accounts/account.ts';
-import { checkRecords, type DnsSettings, systemDns } from '../admin/check-records.ts';
-import { type DnsRecord, domainRecords, platformRecords } from '../admin/domain-records.ts';
-import type { RecordCheck } from '../admin/judge-record.ts';
+import { dkimKeyFile } from '../app/bootstrap/key-paths.ts';
+import type { Config } from '../app/config/config.ts';
+import { recordFacts } from '../app/wiring/build-parts.ts';
 import { closest } from '../base/closest.ts';
 import { UsageError } from '../base/errors.ts';
-import { dkimKeyFile } from '../bootstrap/key-paths.ts';
-import type { Config } from '../config.ts';
-import { parseSigningKey } from '../sign/dkim-key.ts';
-import type { SigningKey } from '../sign/signed.ts';
-import { recordFacts } from '../wiring/build-parts.ts';
+import { parseSigningKey } from '../pipeline/sign/dkim-key.ts';
+import type { SigningKey } from '../pipeline/sign/signed.ts';
+import { checkRecords, type DnsSettings, systemDns } from '../web/admin/check-records.ts';
+import { type DnsRecord, domainRecords, platformRecords } from '../web/admin/domain-records.ts';
+import type { RecordCheck } from '../web/admin/judge-record.ts';
 import { type CommandIo, defineCommand, defineGroup } from './command/command.ts';
 import { printable } from './command/printable.ts';
 import { domainOf, keyFault } from './keys.ts';

@@ -1,8 +1,8 @@
 // postern health asks the server of a configuration whether it is ready (D97), for health checks of containers and scripts.
 
 import { request } from 'node:http';
+import { formatHostPort, type HostPort, reachable } from '../app/config/addresses.ts';
 import { errorMessage } from '../base/errors.ts';
-import { formatHostPort, type HostPort, reachable } from '../config/addresses.ts';
 import { defineCommand } from './command/command.ts';
 
 /** How long the server may take to answer, in milliseconds: less than a container's health check waits for the command. */

@@ -4,14 +4,14 @@
 import { createPrivateKey } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { DkimKeyName } from '../accounts/account.ts';
+import { createFile, createFolder, replaceFile } from '../app/bootstrap/key-files.ts';
+import { dkimKeyFile, ownTlsPlace } from '../app/bootstrap/key-paths.ts';
+import type { Config } from '../app/config/config.ts';
 import { systemClock } from '../base/clock.ts';
 import { errorCode, errorMessage, UsageError } from '../base/errors.ts';
 import { randomSecret } from '../base/ids.ts';
-import { createFile, createFolder, replaceFile } from '../bootstrap/key-files.ts';
-import { dkimKeyFile, ownTlsPlace } from '../bootstrap/key-paths.ts';
-import type { Config } from '../config.ts';
 import { asciiDomain } from '../mail/address/domain.ts';
-import { dkimRecord, generateDkimKey, parseSigningKey } from '../sign/dkim-key.ts';
+import { dkimRecord, generateDkimKey, parseSigningKey } from '../pipeline/sign/dkim-key.ts';
 import { type CommandIo, defineCommand, defineGroup } from './command/command.ts';
 
 /** Reads a domain of the command line, as an A-label. @throws UsageError */
@@ -190,7 +190,7 @@ is never replaced.`,
     const host = domainOf(given);
     const { folder, certificateFile, privateKeyFile } = ownTlsPlace(readConfig().certsDir, host);
     // Loaded only here, because the library that it uses takes longer to load than the rest of the program.
-    const { makeCertificate } = await import('../bootstrap/certificate.ts');
+    const { makeCertificate } = await import('../app/bootstrap/certificate.ts');
     const { certificate, privateKey } = await makeCertificate(host, systemClock.now());
     if (!createFolder(folder, { 'fullchain.pem': certificate, 'privkey.pem': privateKey })) {
       io.stderr.write(`There is something already: ${folder}; move it away first.\n`);

@@ -4,12 +4,19 @@
 import { realpath } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import type { Submitter } from '../accounts/account.ts';
-import { archiveOctets, isArchive, readArchive } from '../report/archive/archive-files.ts';
-import { archivedMessage } from '../report/archive/archived-message.ts';
-import { type CredentialReport, Findings } from '../report/findings.ts';
-import { counted, credentialJson, credentialText, escapedText, printableJson, share } from '../report/print.ts';
-import { type RehearsalParts, rehearse } from '../report/rehearse.ts';
-import { withLines } from '../report/yaml-lines.ts';
+import { archiveOctets, isArchive, readArchive } from '../pipeline/report/archive/archive-files.ts';
+import { archivedMessage } from '../pipeline/report/archive/archived-message.ts';
+import { type CredentialReport, Findings } from '../pipeline/report/findings.ts';
+import {
+  counted,
+  credentialJson,
+  credentialText,
+  escapedText,
+  printableJson,
+  share,
+} from '../pipeline/report/print.ts';
+import { type RehearsalParts, rehearse } from '../pipeline/report/rehearse.ts';
+import { withLines } from '../pipeline/report/yaml-lines.ts';
 import type { CommandIo } from './command/command.ts';
 import { ProgressLine } from './command/progress-line.ts';
 

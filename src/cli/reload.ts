@@ -3,9 +3,9 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parseDocument } from 'yaml';
+import type { Config } from '../app/config/config.ts';
+import { askToReload } from '../app/wiring/server-socket.ts';
 import { ConfigurationError } from '../base/errors.ts';
-import type { Config } from '../config.ts';
-import { askToReload } from '../wiring/server-socket.ts';
 import { type CommandIo, defineCommand } from './command/command.ts';
 
 /** The data folder that a faulty configuration file names, or the default where that cannot be read from it. */

@@ -2,11 +2,11 @@
 // events beside a running server (D94).
 
 import type { Account } from '../accounts/account.ts';
+import type { Config } from '../app/config/config.ts';
 import { UsageError } from '../base/errors.ts';
-import type { Config } from '../config.ts';
-import type { CredentialReport } from '../report/findings.ts';
-import { counted, credentialJson, credentialText, printableJson } from '../report/print.ts';
-import { findingsOfEvents } from '../report/read-events.ts';
+import type { CredentialReport } from '../pipeline/report/findings.ts';
+import { counted, credentialJson, credentialText, printableJson } from '../pipeline/report/print.ts';
+import { findingsOfEvents } from '../pipeline/report/read-events.ts';
 import { chooseAccount } from './command/choose-account.ts';
 import { type CommandIo, defineCommand } from './command/command.ts';
 import { ProgressLine } from './command/progress-line.ts';

@@ -5,19 +5,31 @@ import { flushCompileCache } from 'node:module';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openTokenStore } from '../accounts/token-store.ts';
+import {
+  bootstrap,
+  type DevelopmentToken,
+  ensureDevelopmentToken,
+  readKeys,
+  wholeKeys,
+} from '../app/bootstrap/bootstrap.ts';
+import { fileWarnings } from '../app/bootstrap/check-files.ts';
+import {
+  type Config,
+  type ConfigPlace,
+  configuredGlobalKeys,
+  configuredTokens,
+  loadConfig,
+} from '../app/config/config.ts';
+import { engineTraits } from '../app/config/settings.ts';
+import type { Server } from '../app/processes/server.ts';
+import { openDatabaseOf } from '../app/wiring/engine/open-stores.ts';
+import { openServerSocket } from '../app/wiring/server-socket.ts';
 import { systemClock } from '../base/clock.ts';
 import type { Database } from '../base/database/database.ts';
 import { Unavailable, UsageError } from '../base/errors.ts';
 import { type Logger, type OpenLog, openLog } from '../base/log.ts';
-import { fileWarnings } from '../bootstrap/check-files.ts';
-import { bootstrap, type DevelopmentToken, ensureDevelopmentToken, readKeys, wholeKeys } from '../bootstrap.ts';
-import { engineTraits } from '../config/settings.ts';
-import { type Config, type ConfigPlace, configuredGlobalKeys, configuredTokens, loadConfig } from '../config.ts';
-import { offerSignIn, openSessionStore } from '../console/session-store.ts';
-import { WaitingDoor } from '../http/waiting-door.ts';
-import type { Server } from '../processes/server.ts';
-import { openDatabaseOf } from '../wiring/engine/open-stores.ts';
-import { openServerSocket } from '../wiring/server-socket.ts';
+import { offerSignIn, openSessionStore } from '../web/console/session-store.ts';
+import { WaitingDoor } from '../web/http/waiting-door.ts';
 import { renderBanner, renderSignIn, renderTokenNote } from './banner.ts';
 import { type CommandIo, defineCommand } from './command/command.ts';
 
@@ -194,7 +206,7 @@ interface Opening extends Serving {
 async function prepare(config: Config, io: CommandIo, { log, database }: { log: OpenLog['log']; database: Database }) {
   // Other gateways may keep a table locked for long: this is where the start waits for that.
   if ('url' in config.database) {
-    const { tableMigrations } = await import('../wiring/table-versions.ts');
+    const { tableMigrations } = await import('../app/wiring/table-versions.ts');
     for (const one of tableMigrations.postgres) await database.migrate(one);
   }
   const parts = { env: io.env, tokens: await openTokenStore(database), clock: systemClock };
@@ -218,7 +230,7 @@ async function openServer(config: Config, io: CommandIo, { openedLog, place, sig
     isInUse = config.processes === 1;
     if (!isInUse) await aboutToListen();
     const server: Server = isInUse
-      ? await (await import('../gateway.ts')).openGateway({
+      ? await (await import('../app/gateway.ts')).openGateway({
           config,
           keys,
           tokens: configuredTokens(config, io.env),
@@ -226,10 +238,10 @@ async function openServer(config: Config, io: CommandIo, { openedLog, place, sig
           database,
           log,
           droppedLogLines: openedLog.dropped,
-          load: async () => (await import('../wiring/load-settings.ts')).loadSettings(place, systemClock),
+          load: async () => (await import('../app/wiring/load-settings.ts')).loadSettings(place, systemClock),
           aboutToListen,
         })
-      : await (await import('../processes/open-processes.ts')).openProcesses({ config, place, log, signalled });
+      : await (await import('../app/processes/open-processes.ts')).openProcesses({ config, place, log, signalled });
     const token = server.listening.length > 0 ? await ensureDevelopmentToken(config, parts) : undefined;
     const signIn = server.listening.length > 0 ? await signInPath(config, database) : undefined;
     if (!isInUse) await database.close();
@@ -333,7 +345,7 @@ under a supervisor that starts them again when they die; docs/upkeep.md tells wh
       // The supervisor reads the configuration again for all. A signal that goes to every process of a service must not end this.
       process.on('SIGHUP', () => undefined);
       const signalled = untilSignal().first;
-      const { serveAsProcess } = await import('../processes/serve-as-process.ts');
+      const { serveAsProcess } = await import('../app/processes/serve-as-process.ts');
       return await serveAsProcess({ ...io, signalled, dieOnSurprise, patienceMs: servingPatienceMs });
     }
     const { config, place } = configOf(io, options);

@@ -1,15 +1,15 @@
 // `postern suppression` manages the addresses that an account does not send to. A running server sees changes within a
 // second (D51, D94).
 
+import type { Config } from '../app/config/config.ts';
 import { systemClock } from '../base/clock.ts';
 import { UsageError } from '../base/errors.ts';
-import type { Config } from '../config.ts';
 import {
   openSuppressionStore,
   type Suppression,
   type SuppressionStore,
   suppressionReasons,
-} from '../feedback/suppression-store.ts';
+} from '../delivery/feedback/suppression-store.ts';
 import { readComparable } from '../mail/address/comparable-mailbox.ts';
 import { accountOf, accountOption, isoTime, withDatabase } from './command/choose-account.ts';
 import { type CommandIo, defineCommand, defineGroup } from './command/command.ts';

@@ -3,10 +3,10 @@
 import { type Account, isScope, type Scope } from '../accounts/account.ts';
 import { openTokenStore, type TokenStore } from '../accounts/token-store.ts';
 import { isLive, scopesInForce, type TokenRecord } from '../accounts/tokens.ts';
+import type { Config } from '../app/config/config.ts';
 import { systemClock } from '../base/clock.ts';
 import { closest } from '../base/closest.ts';
 import { UsageError } from '../base/errors.ts';
-import type { Config } from '../config.ts';
 import { chooseAccount, isoTime, withDatabase } from './command/choose-account.ts';
 import { type CommandIo, defineCommand, defineGroup, table } from './command/command.ts';
 import { parseSpan } from './command/span.ts';

@@ -1,16 +1,16 @@
 // `postern webhook` shows and changes the webhooks of accounts beside a running server, which notices within seconds (D54, D94).
 
+import type { Config } from '../app/config/config.ts';
+import { openSpool } from '../app/wiring/engine/open-stores.ts';
 import { systemClock } from '../base/clock.ts';
 import { UsageError } from '../base/errors.ts';
-import type { Config } from '../config.ts';
-import type { EventStore } from '../events/event-store.ts';
-import { type EventKind, eventKinds, isEventKind } from '../events/mail-event.ts';
-import { replayRange } from '../webhooks/replay-range.ts';
-import { makeSecret } from '../webhooks/secret.ts';
-import { type DeliveryRecord, type Webhook, webhooksPerAccount } from '../webhooks/webhook.ts';
-import { openWebhookStore, type WebhookStore } from '../webhooks/webhook-store.ts';
-import { createAddressGuard, urlFault } from '../webhooks/webhook-url.ts';
-import { openSpool } from '../wiring/engine/open-stores.ts';
+import { replayRange } from '../delivery/webhooks/replay-range.ts';
+import { makeSecret } from '../delivery/webhooks/secret.ts';
+import { type DeliveryRecord, type Webhook, webhooksPerAccount } from '../delivery/webhooks/webhook.ts';
+import { openWebhookStore, type WebhookStore } from '../delivery/webhooks/webhook-store.ts';
+import { createAddressGuard, urlFault } from '../delivery/webhooks/webhook-url.ts';
+import type { EventStore } from '../spool/events/event-store.ts';
+import { type EventKind, eventKinds, isEventKind } from '../spool/events/mail-event.ts';
 import { accountOf, accountOption, isoTime, withDatabase } from './command/choose-account.ts';
 import { type CommandIo, defineCommand, defineGroup } from './command/command.ts';
 import { printable } from './command/printable.ts';

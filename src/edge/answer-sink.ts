@@ -3,7 +3,7 @@
 import type { ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { piecesOf, writeWhole } from '../http/listener/whole-response.ts';
+import { piecesOf, writeWhole } from '../web/http/listener/whole-response.ts';
 import type { FailureAnswer } from './error-answers.ts';
 
 type EndListener = (end: { readonly status?: number | undefined; readonly whole: boolean }) => void;

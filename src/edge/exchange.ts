@@ -4,7 +4,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../base/log.ts';
-import type { Arrival } from '../http/front.ts';
+import type { Arrival } from '../web/http/front.ts';
 import type { AnswerSink } from './answer-sink.ts';
 import { createErrorAnswers, type ErrorAnswerParts, lastResort } from './error-answers.ts';
 import type { EdgeCode, ErrorRequest } from './errors/edge-error.ts';

@@ -3,8 +3,8 @@
 import type { Clock } from '../base/clock.ts';
 import type { Database } from '../base/database/database.ts';
 import type { Logger } from '../base/log.ts';
-import type { HttpFront } from '../http/front.ts';
-import type { V4Plugin } from '../http/v4-app.ts';
+import type { HttpFront } from '../web/http/front.ts';
+import type { V4Plugin } from '../web/http/v4-app.ts';
 import { type CustomErrorsParts, followCustomErrors, openCustomErrors } from './custom/custom-errors.ts';
 import { createEdge, type EdgeParts } from './edge.ts';
 import { defaultAnswer } from './errors/default-answer.ts';

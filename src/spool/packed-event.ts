@@ -1,8 +1,8 @@
 // Events as the stores keep them: the values of the table's columns, and the whole event as JSON.
 
 import type { Row } from '../base/database/database.ts';
-import type { EventNews, EventPage } from '../events/event-store.ts';
-import { type EventFacts, type EventKind, type EventShare, isEventKind } from '../events/mail-event.ts';
+import type { EventNews, EventPage } from './events/event-store.ts';
+import { type EventFacts, type EventKind, type EventShare, isEventKind } from './events/mail-event.ts';
 
 /** An event: the values of the table's columns, and the whole event as JSON. */
 export interface PackedEvent {

@@ -1,8 +1,8 @@
 // Makes the events that the spool writes in one commit with what they report.
 
-import { cutText, eventBounds, firstAddresses } from '../events/event-bounds.ts';
-import { reasonWithoutQuotes } from '../events/kept-words.ts';
-import type { AcceptedEvent, DroppedEvent, OutcomeEvent, RequeuedEvent } from '../events/mail-event.ts';
+import { cutText, eventBounds, firstAddresses } from './events/event-bounds.ts';
+import { reasonWithoutQuotes } from './events/kept-words.ts';
+import type { AcceptedEvent, DroppedEvent, OutcomeEvent, RequeuedEvent } from './events/mail-event.ts';
 import type { DueMessage, Outcome, SpoolEntry, SpooledRecipient } from './spool.ts';
 
 function factsOf(entry: DueMessage['entry']) {

@@ -2,8 +2,8 @@
 
 import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../base/log.ts';
-import type { EventLimits } from '../events/event-store.ts';
-import type { ContentGauge } from '../journal/content-gauge.ts';
+import type { EventLimits } from './events/event-store.ts';
+import type { ContentGauge } from './journal/content-gauge.ts';
 import type { ReportLimits } from './reports/report.ts';
 
 /** How much the spool takes and keeps. */

@@ -2,14 +2,14 @@
 // several stores; test/contract/spool.ts holds every store to the same behaviour (D90, D91, D94).
 
 import type { Unavailable } from '../base/errors.ts';
-import type { EventStore } from '../events/event-store.ts';
-import type { EventVia, Handover, OutcomeEvent } from '../events/mail-event.ts';
-import type { JournalDetails } from '../journal/journal-details.ts';
 import type { DsnRequest, ReportWish } from '../mail/dsn-request.ts';
 import type { SmtpReply } from '../mail/smtp-reply.ts';
 import type { TlsFacts } from '../mail/tls-facts.ts';
+import type { EventStore } from './events/event-store.ts';
+import type { EventVia, Handover, OutcomeEvent } from './events/mail-event.ts';
 import type { Hold, HoldRule } from './hold.ts';
 import type { UsedKey } from './idempotency-keys.ts';
+import type { JournalDetails } from './journal/journal-details.ts';
 import type { DueReport, ReportKey } from './reports/report.ts';
 import type { AccountTally, RecipientState } from './tally.ts';
 

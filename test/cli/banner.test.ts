@@ -1,8 +1,8 @@
 // Where the banner leads who tries the HTTP interface.
 
 import { describe, expect, test } from 'vitest';
+import type { Listening } from '../../src/app/wiring/addresses.ts';
 import { renderBanner } from '../../src/cli/banner.ts';
-import type { Listening } from '../../src/wiring/addresses.ts';
 
 const at = (name: string, port: number, host = '127.0.0.1'): Listening => ({ name, host, port });
 

@@ -3,8 +3,8 @@
 import { chmodSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { makeCertificate } from '../../src/bootstrap/certificate.ts';
-import { generateDkimKey } from '../../src/sign/dkim-key.ts';
+import { makeCertificate } from '../../src/app/bootstrap/certificate.ts';
+import { generateDkimKey } from '../../src/pipeline/sign/dkim-key.ts';
 import { startPostern } from '../support/postern-process.ts';
 import { runCli } from '../support/run-cli.ts';
 import { scratchFolder } from '../support/scratch.ts';

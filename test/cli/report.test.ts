@@ -3,11 +3,11 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { loadConfig } from '../../src/app/config/config.ts';
+import { openSpool } from '../../src/app/wiring/engine/open-stores.ts';
 import { runCommandLine } from '../../src/cli/run.ts';
-import { loadConfig } from '../../src/config.ts';
-import type { RefusalFacts } from '../../src/events/refusal.ts';
+import type { RefusalFacts } from '../../src/spool/events/refusal.ts';
 import type { Spool } from '../../src/spool/spool.ts';
-import { openSpool } from '../../src/wiring/engine/open-stores.ts';
 import { scratchFolder } from '../support/scratch.ts';
 import { spoolEntry } from '../support/spool-entry.ts';
 

@@ -2,9 +2,9 @@
 
 import { afterEach, describe, expect, test } from 'vitest';
 import type { Clock } from '../../src/base/clock.ts';
-import { defaultEventLimits, type EventLimits, type EventSearch } from '../../src/events/event-store.ts';
-import type { EventFacts, MailEvent } from '../../src/events/mail-event.ts';
-import type { RefusalFacts } from '../../src/events/refusal.ts';
+import { defaultEventLimits, type EventLimits, type EventSearch } from '../../src/spool/events/event-store.ts';
+import type { EventFacts, MailEvent } from '../../src/spool/events/mail-event.ts';
+import type { RefusalFacts } from '../../src/spool/events/refusal.ts';
 import type { Outcome, Spool } from '../../src/spool/spool.ts';
 import { attemptOf, someTime, spoolEntry } from '../support/spool-entry.ts';
 

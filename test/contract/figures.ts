@@ -1,7 +1,7 @@
 // The contract of the figures by minute: one suite, run on every engine.
 
 import { describe, expect, test } from 'vitest';
-import { type Figure, openFigureStore } from '../../src/figures/figure-store.ts';
+import { type Figure, openFigureStore } from '../../src/spool/figures/figure-store.ts';
 import type { Engine } from '../support/engines.ts';
 
 const figure = (minute: number, name: string, count: number, account = 'dev'): Figure => ({

@@ -1,8 +1,8 @@
 // The tables of every owner come to the same form from every version that they ever had, on every engine.
 
 import { describe, expect, test } from 'vitest';
+import { tableMigrations } from '../../src/app/wiring/table-versions.ts';
 import type { Database, Migrations } from '../../src/base/database/database.ts';
-import { tableMigrations } from '../../src/wiring/table-versions.ts';
 import type { Engine } from '../support/engines.ts';
 
 /** The migrations as they were when an owner's tables had a version. */

@@ -2,7 +2,7 @@
 
 import { afterEach, describe, expect, test } from 'vitest';
 import type { Clock } from '../../src/base/clock.ts';
-import type { OutcomeEvent } from '../../src/events/mail-event.ts';
+import type { OutcomeEvent } from '../../src/spool/events/mail-event.ts';
 import { type ReportLimits, unlimitedReports } from '../../src/spool/reports/report.ts';
 import type { Outcome, Spool, SpoolEntry } from '../../src/spool/spool.ts';
 import { attemptOf, someTime, spoolEntry } from '../support/spool-entry.ts';

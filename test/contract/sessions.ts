@@ -1,7 +1,7 @@
 // The contract of the console's sessions: one suite, run on every engine.
 
 import { describe, expect, test } from 'vitest';
-import { openSessionStore } from '../../src/console/session-store.ts';
+import { openSessionStore } from '../../src/web/console/session-store.ts';
 import type { Engine } from '../support/engines.ts';
 
 const token = 'ab'.repeat(32);

@@ -3,8 +3,8 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
-import type { HopShare } from '../../src/deliver/hop/hop-share.ts';
-import { openShares } from '../../src/deliver/hop/leased-shares.ts';
+import type { HopShare } from '../../src/delivery/hop/hop-share.ts';
+import { openShares } from '../../src/delivery/hop/leased-shares.ts';
 import type { Engine } from '../support/engines.ts';
 
 const waiting = { timeout: 15_000, interval: 10 };

@@ -2,7 +2,7 @@
 
 import { afterEach, describe, expect, test } from 'vitest';
 import type { Clock } from '../../src/base/clock.ts';
-import type { OutcomeEvent } from '../../src/events/mail-event.ts';
+import type { OutcomeEvent } from '../../src/spool/events/mail-event.ts';
 import { isKeyUsed } from '../../src/spool/idempotency-keys.ts';
 import { failedRetentionMilliseconds, leaseMilliseconds } from '../../src/spool/lease.ts';
 import type { DueMessage, Outcome, Spool, SpoolEntry } from '../../src/spool/spool.ts';

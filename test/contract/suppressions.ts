@@ -6,7 +6,7 @@ import {
   type NewSuppression,
   openSuppressionStore,
   type SuppressionStore,
-} from '../../src/feedback/suppression-store.ts';
+} from '../../src/delivery/feedback/suppression-store.ts';
 import type { Engine } from '../support/engines.ts';
 import fc from '../support/properties.ts';
 import { manualClock } from '../support/smtp-peers.ts';

@@ -1,9 +1,9 @@
 // The contract of the webhooks and their progress (D54, D91): one suite, run on every engine.
 
 import { describe, expect, test } from 'vitest';
-import { LeaseStore, leaseMs, type PendingEvent, type RoundProgress } from '../../src/webhooks/lease-store.ts';
-import { longestStepMs } from '../../src/webhooks/retry-steps.ts';
-import { openWebhookStore } from '../../src/webhooks/webhook-store.ts';
+import { LeaseStore, leaseMs, type PendingEvent, type RoundProgress } from '../../src/delivery/webhooks/lease-store.ts';
+import { longestStepMs } from '../../src/delivery/webhooks/retry-steps.ts';
+import { openWebhookStore } from '../../src/delivery/webhooks/webhook-store.ts';
 import type { Engine } from '../support/engines.ts';
 import { manualClock } from '../support/smtp-peers.ts';
 

@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Webhook as Verifier } from 'standardwebhooks';
 import { afterEach, expect, test } from 'vitest';
-import { makeSecret } from '../../src/webhooks/secret.ts';
+import { makeSecret } from '../../src/delivery/webhooks/secret.ts';
 import { startHookEndpoint } from '../support/hook-endpoint.ts';
 import { ask } from '../support/http-app.ts';
 import { type PosternProcess, startPostern, testToken } from '../support/postern-process.ts';

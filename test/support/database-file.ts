@@ -1,6 +1,6 @@
 // The file of the embedded database of a configuration.
 
-import type { Config } from '../../src/config.ts';
+import type { Config } from '../../src/app/config/config.ts';
 
 /** The path of the database's file. */
 export function databaseFileOf({ database }: Pick<Config, 'database'>): string {

@@ -17,8 +17,8 @@
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { SmtpLimits, SmtpListener } from '../../src/ingress/smtp/settings.ts';
-import type { Submission, SubmitResult } from '../../src/submit.ts';
+import type { SmtpLimits, SmtpListener } from '../../src/doors/smtp/settings.ts';
+import type { Submission, SubmitResult } from '../../src/pipeline/submit.ts';
 import { type DoorChoices, deviceListener, plainListener, recordingSubmit } from './smtp-peers.ts';
 
 const folder = join(import.meta.dirname, '../dialogues');

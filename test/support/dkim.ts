@@ -1,8 +1,8 @@
 // DKIM keys of the tests and another implementation's verdict on our signatures.
 
 import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
-import { dkimRecord, generateDkimKey, parseSigningKey } from '../../src/sign/dkim-key.ts';
-import type { SigningKey } from '../../src/sign/signed.ts';
+import { dkimRecord, generateDkimKey, parseSigningKey } from '../../src/pipeline/sign/dkim-key.ts';
+import type { SigningKey } from '../../src/pipeline/sign/signed.ts';
 
 /** A key with its record. */
 export interface TestKey {

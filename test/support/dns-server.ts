@@ -5,8 +5,8 @@ import { createSocket, type Socket as UdpSocket } from 'node:dgram';
 import { createServer, type Server, type Socket } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { onTestFinished } from 'vitest';
-import type { DnsSettings } from '../../src/admin/check-records.ts';
-import { systemDns } from '../../src/admin/check-records.ts';
+import type { DnsSettings } from '../../src/web/admin/check-records.ts';
+import { systemDns } from '../../src/web/admin/check-records.ts';
 
 /** What a name has: TXT records (long ones are cut into strings), other records, or a way to fail. */
 export interface DnsName {

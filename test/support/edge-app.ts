@@ -14,9 +14,9 @@ import { errorReferenceIndex, errorReferencePage } from '../../src/edge/errors/e
 import { negotiate } from '../../src/edge/errors/negotiate.ts';
 import type { Forwarded, OriginProxy } from '../../src/edge/origin/origin.ts';
 import type { EdgeZone } from '../../src/edge/zone/zone.ts';
-import type { HttpAppParts } from '../../src/http/app.ts';
-import { serverCertificates } from '../../src/http/listener/server-certificates.ts';
-import type { V4Plugin } from '../../src/http/v4-app.ts';
+import type { HttpAppParts } from '../../src/web/http/app.ts';
+import { serverCertificates } from '../../src/web/http/listener/server-certificates.ts';
+import type { V4Plugin } from '../../src/web/http/v4-app.ts';
 import { testCertificate } from './certificate.ts';
 import { edgeError } from './edge-occurrence.ts';
 import { startHttpApp } from './http-app.ts';

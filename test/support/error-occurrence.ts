@@ -1,7 +1,7 @@
 // Errors as they happen, for tests of what answers them: rows of the test's own, not the catalogue's.
 
 import type { EdgeError, EdgeOccurrence, ErrorAnswer, ErrorRequest } from '../../src/edge/errors/edge-error.ts';
-import { piecesOf } from '../../src/http/listener/whole-response.ts';
+import { piecesOf } from '../../src/web/http/listener/whole-response.ts';
 
 /** A retryable error and one that is not. */
 export const sampleErrors = {

@@ -2,9 +2,9 @@
 
 import { allEdgeErrors, type CatalogueError } from '../../src/edge/errors/catalogue.ts';
 import { categories } from '../../src/edge/errors/categories.ts';
-import type { RuleCode } from '../../src/http/v4-code.ts';
 import type { Rule } from '../../src/proxy/rules/rule.ts';
 import { ruleRows, rules } from '../../src/proxy/rules/rules.ts';
+import type { RuleCode } from '../../src/web/http/v4-code.ts';
 import { cell } from './policy-errors-page.ts';
 
 function edgeRow(error: CatalogueError): string {

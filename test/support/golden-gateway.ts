@@ -4,8 +4,8 @@
 import { createSecretKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { SigningKey } from '../../src/sign/signed.ts';
-import { type BuildParts, build } from '../../src/submit.ts';
+import type { SigningKey } from '../../src/pipeline/sign/signed.ts';
+import { type BuildParts, build } from '../../src/pipeline/submit.ts';
 import { clockOf } from './manual-clock.ts';
 import { context, devAccount, type SubmissionOptions, smtpSubmission } from './policy-fixtures.ts';
 

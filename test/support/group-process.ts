@@ -1,7 +1,7 @@
 // A process of a group as the supervisor sees it, without a gateway: the tests of the supervisor start several in a moment.
 
-import type { FromProcess, ToProcess } from '../../src/processes/messages.ts';
-import { SupervisorLink } from '../../src/processes/supervisor-link.ts';
+import type { FromProcess, ToProcess } from '../../src/app/processes/messages.ts';
+import { SupervisorLink } from '../../src/app/processes/supervisor-link.ts';
 
 const send = (message: FromProcess, done?: () => void): void =>
   void process.send?.(message, undefined, undefined, () => done?.());

@@ -1,7 +1,7 @@
 // Sets of custom headers as a client may give them, for properties over every door: names of every class and casing,
 // values with every kind of fault, limits at their edges, repetition, and enough that pass.
 
-import { findHeader, type HeaderRow, headerCatalogue } from '../../src/policy/header-catalogue.ts';
+import { findHeader, type HeaderRow, headerCatalogue } from '../../src/pipeline/policy/header-catalogue.ts';
 import fc, { anyCharacter } from './properties.ts';
 
 /** One header as it is given; only JSON can carry a value that is no string. */

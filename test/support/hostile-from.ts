@@ -2,7 +2,7 @@
 
 import { createSecretKey, generateKeyPairSync } from 'node:crypto';
 import { asciiDomain } from '../../src/mail/address/domain.ts';
-import { type BuildParts, build } from '../../src/submit.ts';
+import { type BuildParts, build } from '../../src/pipeline/submit.ts';
 import { clockOf } from './manual-clock.ts';
 import { context, smtpSubmission } from './policy-fixtures.ts';
 import fc from './properties.ts';

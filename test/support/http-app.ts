@@ -7,9 +7,9 @@ import { stripRules } from '../../src/accounts/strip-rules.ts';
 import { hashToken } from '../../src/accounts/tokens.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
-import { createHttpApp, type HttpApp, type HttpAppParts } from '../../src/http/app.ts';
-import type { V4Plugin } from '../../src/http/v4-app.ts';
-import { restAnswers } from '../../src/submit.ts';
+import { restAnswers } from '../../src/pipeline/submit.ts';
+import { createHttpApp, type HttpApp, type HttpAppParts } from '../../src/web/http/app.ts';
+import type { V4Plugin } from '../../src/web/http/v4-app.ts';
 
 function credential(name: string, scopes: readonly Scope[]): [string, Credential] {
   return [name, { name, scopes: new Set(scopes), strip: stripRules(), trustedHop: false }];

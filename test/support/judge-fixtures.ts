@@ -2,8 +2,8 @@
 // them, with the applications of the file in a store of facts.
 
 import { resolve } from 'node:path';
+import { loadConfig } from '../../src/app/config/config.ts';
 import { silentLog } from '../../src/base/log.ts';
-import { loadConfig } from '../../src/config.ts';
 import type { StoredApplication } from '../../src/proxy/application/application.ts';
 import { canonicalAddress, wildcardIp } from '../../src/proxy/application/ip-address.ts';
 import { joinRanges, within } from '../../src/proxy/application/port-ranges.ts';

@@ -2,7 +2,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Account, Submitter } from '../../src/accounts/account.ts';
-import type { Violation } from '../../src/submit.ts';
+import type { Violation } from '../../src/pipeline/submit.ts';
 import { type DoorChoices, accounts as knownAccounts } from './smtp-peers.ts';
 
 /** Whether a recipient is suppressed, as the door asks it. */

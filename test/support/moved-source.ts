@@ -2,11 +2,11 @@
 
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { tableMigrations } from '../../src/app/wiring/table-versions.ts';
 import { migrateSqlite, openSqliteFile } from '../../src/base/database/sqlite-file.ts';
 import { uuidv7 } from '../../src/base/ids.ts';
 import type { SpoolEntry } from '../../src/spool/spool.ts';
 import { openSqliteSpool, type SqliteSpool } from '../../src/spool/sqlite/sqlite-spool.ts';
-import { tableMigrations } from '../../src/wiring/table-versions.ts';
 import { attemptOf, spoolEntry } from './spool-entry.ts';
 
 /** Where a source is. */

@@ -3,12 +3,12 @@
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { openDatabase } from '../../src/base/database/sqlite-database.ts';
-import { createDelivery } from '../../src/deliver/delivery.ts';
-import { openStsStore } from '../../src/deliver/mx/sts-store.ts';
-import type { TlsResult } from '../../src/deliver/mx/tls-result.ts';
-import type { MxRoute } from '../../src/deliver/settings.ts';
-import { logEvent } from '../../src/events/log-event.ts';
-import type { OutcomeEvent } from '../../src/events/mail-event.ts';
+import { createDelivery } from '../../src/delivery/delivery.ts';
+import { openStsStore } from '../../src/delivery/mx/sts-store.ts';
+import type { TlsResult } from '../../src/delivery/mx/tls-result.ts';
+import type { MxRoute } from '../../src/delivery/settings.ts';
+import { logEvent } from '../../src/spool/events/log-event.ts';
+import type { OutcomeEvent } from '../../src/spool/events/mail-event.ts';
 import { leaseMilliseconds } from '../../src/spool/lease.ts';
 import type { SpoolEntry } from '../../src/spool/spool.ts';
 import { SqliteSpool } from '../../src/spool/sqlite/sqlite-spool.ts';

@@ -8,7 +8,7 @@ import { silentLog } from '../../src/base/log.ts';
 import type { Forwarded, OriginProxy } from '../../src/edge/origin/origin.ts';
 import { createOriginProxy, type OriginProxyParts } from '../../src/edge/origin/origin-proxy.ts';
 import type { EdgeZone } from '../../src/edge/zone/zone.ts';
-import { createListener } from '../../src/http/listener/listener.ts';
+import { createListener } from '../../src/web/http/listener/listener.ts';
 
 /** A running front. */
 export interface OriginFront {

@@ -6,10 +6,15 @@ import {
   headerCatalogue,
   type OverSmtp,
   type ValueRule,
-} from '../../src/policy/header-catalogue.ts';
-import { type HttpRejection, httpRejections, type Rejection, rejections } from '../../src/policy/rejections.ts';
-import { MAX_RECEIVED } from '../../src/policy/trace.ts';
-import { headerLimits } from '../../src/policy/value-rules.ts';
+} from '../../src/pipeline/policy/header-catalogue.ts';
+import {
+  type HttpRejection,
+  httpRejections,
+  type Rejection,
+  rejections,
+} from '../../src/pipeline/policy/rejections.ts';
+import { MAX_RECEIVED } from '../../src/pipeline/policy/trace.ts';
+import { headerLimits } from '../../src/pipeline/policy/value-rules.ts';
 
 type Row = readonly string[];
 

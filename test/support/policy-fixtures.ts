@@ -4,8 +4,8 @@ import type { Account, Credential, SendingDomain } from '../../src/accounts/acco
 import { stripRules } from '../../src/accounts/strip-rules.ts';
 import { isWithinDomain } from '../../src/base/net/domain-labels.ts';
 import { readMessage } from '../../src/mail/header/header-reader.ts';
-import { type CheckContext, type CheckResult, check } from '../../src/policy/check.ts';
-import type { Submission, Via } from '../../src/policy/submission.ts';
+import { type CheckContext, type CheckResult, check } from '../../src/pipeline/policy/check.ts';
+import type { Submission, Via } from '../../src/pipeline/policy/submission.ts';
 
 function domain(name: string, subdomains = true): SendingDomain {
   return { name, subdomains, dkim: [{ selector: 's1', algorithm: 'rsa' }] };

@@ -8,10 +8,10 @@ import { stripRules } from '../../src/accounts/strip-rules.ts';
 import { hashToken } from '../../src/accounts/tokens.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
-import type { DoorAccounts } from '../../src/ingress/smtp/dialogue-context.ts';
-import type { SmtpLimits, SmtpListener, SmtpSettings } from '../../src/ingress/smtp/settings.ts';
-import { createSmtpDoor, type SmtpDoor, type SmtpDoorParts } from '../../src/ingress/smtp/smtp-door.ts';
-import type { Submission, SubmitResult } from '../../src/submit.ts';
+import type { DoorAccounts } from '../../src/doors/smtp/dialogue-context.ts';
+import type { SmtpLimits, SmtpListener, SmtpSettings } from '../../src/doors/smtp/settings.ts';
+import { createSmtpDoor, type SmtpDoor, type SmtpDoorParts } from '../../src/doors/smtp/smtp-door.ts';
+import type { Submission, SubmitResult } from '../../src/pipeline/submit.ts';
 
 export { type ManualClock, manualClock } from './manual-clock.ts';
 

@@ -1,7 +1,7 @@
 // Makes messages for tests of the spool and of delivery.
 
 import { uuidv7 } from '../../src/base/ids.ts';
-import type { OutcomeEvent } from '../../src/events/mail-event.ts';
+import type { OutcomeEvent } from '../../src/spool/events/mail-event.ts';
 import type { Outcome, SpoolEntry } from '../../src/spool/spool.ts';
 import { type DeliveryAttempt, outcomeEvent } from '../../src/spool/spool-events.ts';
 

@@ -4,9 +4,9 @@
 import { cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { bootstrap } from '../../src/app/bootstrap/bootstrap.ts';
+import { loadConfig } from '../../src/app/config/config.ts';
 import { systemClock } from '../../src/base/clock.ts';
-import { bootstrap } from '../../src/bootstrap.ts';
-import { loadConfig } from '../../src/config.ts';
 
 /** The environment variable that names the folder to the tests. */
 const place = 'POSTERN_TEST_KEYS';

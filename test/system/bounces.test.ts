@@ -94,7 +94,7 @@ test('Exim: its report suppresses the recipient that is unknown', async () => {
   closers.push(() => hop.close());
   const relay = await freePort();
   const gateway = await startThrough(() => relay);
-  const script = join(projectRoot, 'test/feedback/reports/mail-server.sh');
+  const script = join(projectRoot, 'test/delivery/feedback/reports/mail-server.sh');
   const ports = [hop.port, relay, gateway.postern.ports['bounce']].map(String);
   const args = ['-m', '-p', '-f', '--kill-child', 'bash', script, 'exim', ...ports];
   const exim: ChildProcess = spawn('unshare', args, { stdio: 'ignore' });

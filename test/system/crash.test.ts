@@ -5,7 +5,7 @@
 import { rmSync } from 'node:fs';
 import { afterEach, expect, onTestFinished, test } from 'vitest';
 import type { Database } from '../../src/base/database/database.ts';
-import type { MailEvent } from '../../src/events/mail-event.ts';
+import type { MailEvent } from '../../src/spool/events/mail-event.ts';
 import { deviceConfiguration } from '../support/device-config.ts';
 import { FaultSink } from '../support/fault-sink.ts';
 import { aheadBy } from '../support/old-data.ts';

@@ -6,7 +6,7 @@ import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import type { OutcomeEvent } from '../../src/events/mail-event.ts';
+import type { OutcomeEvent } from '../../src/spool/events/mail-event.ts';
 import { type DnsName, startDnsServer } from '../support/dns-server.ts';
 import { type MxDeliveryChanges, runMxDelivery } from '../support/mx-delivery.ts';
 import { policyOf, type TestAuthority, testAuthority, tlsaOf } from '../support/mx-estate.ts';

@@ -4,7 +4,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest';
 import { openPostgres } from '../../src/base/database/postgres-database.ts';
 import { uuidv7 } from '../../src/base/ids.ts';
-import { openPostgresJournal } from '../../src/journal/store/postgres-journal-store.ts';
+import { openPostgresJournal } from '../../src/spool/journal/store/postgres-journal-store.ts';
 import { PostgresSpool } from '../../src/spool/postgres/postgres-spool.ts';
 import type { Outcome, SpoolEntry } from '../../src/spool/spool.ts';
 import { logLines } from '../support/log-lines.ts';

@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { makeSecret, signatureOf } from '../../src/webhooks/secret.ts';
+import { makeSecret, signatureOf } from '../../src/delivery/webhooks/secret.ts';
 import { projectRoot } from '../support/postern-process.ts';
 
 const secret = makeSecret();

@@ -3,9 +3,9 @@
 import { constants } from 'node:fs';
 import { type FileHandle, open, opendir, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Config } from '../../app/config/config.ts';
 import { errorCode, UsageError } from '../../base/errors.ts';
-import type { Config } from '../../config.ts';
-import { allRoutes } from '../../deliver/router.ts';
+import { allRoutes } from '../../delivery/router.ts';
 import { MAX_HEADER_SECTION_BYTES, readMessage } from '../../mail/header/header-reader.ts';
 import { decodeWords, trimBlanks, unfold } from '../../mail/header/header-text.ts';
 import { type CommandIo, columns, defineCommand, defineGroup } from '../command/command.ts';

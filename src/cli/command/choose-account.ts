@@ -1,11 +1,11 @@
 // Finds the account that a command line names, and opens the database that the command works on.
 
 import type { Account } from '../../accounts/account.ts';
+import type { Config } from '../../app/config/config.ts';
+import { openDatabaseOf } from '../../app/wiring/engine/open-stores.ts';
 import { closest } from '../../base/closest.ts';
 import type { Database } from '../../base/database/database.ts';
 import { UsageError } from '../../base/errors.ts';
-import type { Config } from '../../config.ts';
-import { openDatabaseOf } from '../../wiring/engine/open-stores.ts';
 
 /** Finds an account by its name or id. @throws UsageError, which suggests the account that was probably meant */
 export function chooseAccount(config: Config, reference: string): Account {

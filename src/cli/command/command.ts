@@ -1,9 +1,9 @@
 // What a command is. It is declared once; its parsing, its --help and its line in the table follow from the declaration.
 
 import { type ParseArgsOptionDescriptor, parseArgs } from 'node:util';
+import type { Config } from '../../app/config/config.ts';
 import { closest } from '../../base/closest.ts';
 import { errorCode, errorMessage, UsageError } from '../../base/errors.ts';
-import type { Config } from '../../config.ts';
 
 /** The streams, the environment and the folder that a command works with; tests pass their own. */
 export interface CommandIo {
@@ -208,7 +208,7 @@ export function defineCommand<const O extends Options>(spec: CommandSpec<O>): Co
       const surplus = positionals[max];
       if (surplus !== undefined) throw new UsageError(`${call}: too many arguments: "${surplus}"`);
       if (!areValuesOf(values, spec.options)) throw new UsageError(`${call}: an option is given in a wrong form`);
-      const { loadConfig } = await import('../../config.ts');
+      const { loadConfig } = await import('../../app/config/config.ts');
       const readConfig = (file = values.config): Config =>
         loadConfig({ env: io.env, cwd: io.cwd, ...(file === undefined ? {} : { file }) });
       return await spec.run({ options: values, args: positionals, readConfig }, io);

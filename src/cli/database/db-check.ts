@@ -1,12 +1,12 @@
 // postern db check tells how the database is, whichever engine it is.
 
+import type { Config } from '../../app/config/config.ts';
+import { tableMigrations, tableVersions } from '../../app/wiring/table-versions.ts';
 import { UsageError } from '../../base/errors.ts';
-import type { Config } from '../../config.ts';
-import { type DatabaseReport, shownOctets } from '../../inspect/database-report.ts';
-import { inspectPostgres } from '../../inspect/inspect-postgres.ts';
-import { inspectSqlite } from '../../inspect/inspect-sqlite.ts';
-import { moveMigrations } from '../../move/moved-tables.ts';
-import { tableMigrations, tableVersions } from '../../wiring/table-versions.ts';
+import { type DatabaseReport, shownOctets } from '../../spool/inspect/database-report.ts';
+import { inspectPostgres } from '../../spool/inspect/inspect-postgres.ts';
+import { inspectSqlite } from '../../spool/inspect/inspect-sqlite.ts';
+import { moveMigrations } from '../../spool/move/moved-tables.ts';
 import { isoTime } from '../command/choose-account.ts';
 import { columns, defineCommand, defineGroup, table } from '../command/command.ts';
 import { printable } from '../command/printable.ts';

@@ -1,16 +1,16 @@
 // postern migrate moves a data folder with its queue from SQLite to PostgreSQL.
 
 import { join, resolve } from 'node:path';
+import type { Config } from '../../app/config/config.ts';
+import { readSecret } from '../../app/config/secrets.ts';
+import { tableMigrations } from '../../app/wiring/table-versions.ts';
 import { parsePostgresUrl, withPassword } from '../../base/database/postgres-url.ts';
 import { errorMessage, UsageError } from '../../base/errors.ts';
-import { readSecret } from '../../config/secrets.ts';
-import type { Config } from '../../config.ts';
-import type { Damaged } from '../../move/damaged-rows.ts';
-import { DamagedRows, type Moved, type MoveProgress, moveData, undoMove } from '../../move/move-data.ts';
-import { leftTables } from '../../move/moved-tables.ts';
-import { lookAtSource } from '../../move/source-file.ts';
-import { EndUnknown } from '../../move/target-database.ts';
-import { tableMigrations } from '../../wiring/table-versions.ts';
+import type { Damaged } from '../../spool/move/damaged-rows.ts';
+import { DamagedRows, type Moved, type MoveProgress, moveData, undoMove } from '../../spool/move/move-data.ts';
+import { leftTables } from '../../spool/move/moved-tables.ts';
+import { lookAtSource } from '../../spool/move/source-file.ts';
+import { EndUnknown } from '../../spool/move/target-database.ts';
 import { type CommandIo, defineCommand, type OptionValues, table } from '../command/command.ts';
 import { printable } from '../command/printable.ts';
 import { ProgressLine } from '../command/progress-line.ts';

@@ -1,9 +1,9 @@
 // `postern edge` exports the zones for operators whose own proxy serves them, and has Postern answer what fails (D66).
 
 import { join, resolve } from 'node:path';
+import { parseListen, reachable } from '../../app/config/addresses.ts';
 import { UsageError } from '../../base/errors.ts';
 import { createCertificateFinder } from '../../base/net/find-certificate.ts';
-import { parseListen, reachable } from '../../config/addresses.ts';
 import { caddyEdge } from '../../edge/export/caddy.ts';
 import {
   type EdgeExportSettings,

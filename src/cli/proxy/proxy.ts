@@ -4,11 +4,11 @@
 import { getServers } from 'node:dns';
 import { isIP } from 'node:net';
 import { join, resolve } from 'node:path';
+import { parseListen, parsePort } from '../../app/config/addresses.ts';
+import type { Config } from '../../app/config/config.ts';
 import { UsageError } from '../../base/errors.ts';
 import { silentLog } from '../../base/log.ts';
 import { createCertificateFinder } from '../../base/net/find-certificate.ts';
-import { parseListen, parsePort } from '../../config/addresses.ts';
-import type { Config } from '../../config.ts';
 import type { ForwardingPlan, StoredApplication } from '../../proxy/application/application.ts';
 import { writeListening } from '../../proxy/application/port-ranges.ts';
 import { proxyAccounts } from '../../proxy/application/zone.ts';

@@ -1,9 +1,9 @@
 // Opens the queue for its commands: the spool of the configuration, read a page at a time beside a running server (D94).
 
+import type { Config } from '../../app/config/config.ts';
+import { openSpool } from '../../app/wiring/engine/open-stores.ts';
 import { UsageError } from '../../base/errors.ts';
-import type { Config } from '../../config.ts';
 import type { ListQuery, QueueItem, Spool } from '../../spool/spool.ts';
-import { openSpool } from '../../wiring/engine/open-stores.ts';
 import type { CommandIo } from '../command/command.ts';
 
 /** Exit codes of the commands that name messages. */

@@ -1,10 +1,10 @@
 // postern queue destinations: what waits by destination, from the database, and how each next hop is served, from the running
 // server.
 
-import type { DestinationView, HopWait } from '../../deliver/transport.ts';
+import { askForDestinations } from '../../app/wiring/server-socket.ts';
+import type { DestinationView, HopWait } from '../../delivery/transport.ts';
 import { domainOfTransport, type Hold, Holds, routeOfTransport } from '../../spool/hold.ts';
 import type { WaitingLine } from '../../spool/spool.ts';
-import { askForDestinations } from '../../wiring/server-socket.ts';
 import { columns, defineCommand } from '../command/command.ts';
 import { printable } from '../command/printable.ts';
 import { withQueue } from './open-queue.ts';

@@ -1,8 +1,8 @@
 // postern queue hold, release and holds: mail that waits because the operator says so. They work beside a running server,
 // which notices within a second.
 
+import type { Config } from '../../app/config/config.ts';
 import { UsageError } from '../../base/errors.ts';
-import type { Config } from '../../config.ts';
 import { asciiDomain } from '../../mail/address/domain.ts';
 import { type Hold, type HoldKind, type HoldRule, holdKinds } from '../../spool/hold.ts';
 import { type CommandIo, columns, defineCommand } from '../command/command.ts';

@@ -2,9 +2,9 @@
 // server, in small steps.
 
 import { setTimeout } from 'node:timers/promises';
+import type { Config } from '../../app/config/config.ts';
 import { UsageError } from '../../base/errors.ts';
-import type { Config } from '../../config.ts';
-import { allRoutes, wayFor } from '../../deliver/router.ts';
+import { allRoutes, wayFor } from '../../delivery/router.ts';
 import { asciiDomain, splitMailbox } from '../../mail/address/domain.ts';
 import type { QueueItem, RetryCount, SpooledRecipient } from '../../spool/spool.ts';
 import { type CommandIo, defineCommand } from '../command/command.ts';

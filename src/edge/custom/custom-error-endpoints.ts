@@ -12,11 +12,11 @@ import {
   judgeVersion,
   namesVersion,
   showVersion,
-} from '../../http/endpoint.ts';
-import { type Fault, Refusal, succeed } from '../../http/envelope.ts';
-import { documentFaults } from '../../http/request-body.ts';
-import { schemaFaults } from '../../http/schema-faults.ts';
-import { submitterOf, type V4App, type V4Plugin } from '../../http/v4-app.ts';
+} from '../../web/http/endpoint.ts';
+import { type Fault, Refusal, succeed } from '../../web/http/envelope.ts';
+import { documentFaults } from '../../web/http/request-body.ts';
+import { schemaFaults } from '../../web/http/schema-faults.ts';
+import { submitterOf, type V4App, type V4Plugin } from '../../web/http/v4-app.ts';
 import { contentFault, expressionFaults, maxRules, spellingFaults } from './custom-error-rules.ts';
 import {
   newPage,

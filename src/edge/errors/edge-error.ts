@@ -1,6 +1,6 @@
 // What an edge error is (RFC 9457 and its extension members): the row of the catalogue, and one occurrence of it (D60-D64).
 
-import type { AnswerBody } from '../../http/listener/whole-response.ts';
+import type { AnswerBody } from '../../web/http/listener/whole-response.ts';
 import type { accessErrors } from './access-errors.ts';
 import type { CatalogueRow, EdgeCategory } from './categories.ts';
 import type { clientErrors } from './client-errors.ts';

@@ -1,6 +1,6 @@
 // The reference of edge errors: a page for every code, where the `type` of its answers points, and an index (D62).
 
-import { closePage, escapeHtml, openPage, pageStyle, sheetCss } from '../../http/page/html-page.ts';
+import { closePage, escapeHtml, openPage, pageStyle, sheetCss } from '../../web/http/page/html-page.ts';
 import { allEdgeErrors, type CatalogueError, findEdgeError } from './catalogue.ts';
 import { categories } from './categories.ts';
 import type { ErrorAnswer } from './edge-error.ts';

@@ -1,6 +1,6 @@
 // What every renderer says alike of an occurrence, so that no two formats of one error can differ (RFC 9457, D60, D62).
 
-import { escapeHtml } from '../../http/page/html-page.ts';
+import { escapeHtml } from '../../web/http/page/html-page.ts';
 import { categories } from './categories.ts';
 import type { EdgeError, EdgeOccurrence } from './edge-error.ts';
 

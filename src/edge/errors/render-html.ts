@@ -1,6 +1,13 @@
 // An edge error as a page for a person: what happened, what to do, who is responsible, and what to quote when asking.
 
-import { closePage, escapeForeignText, escapeHtml, openPage, pageStyle, sheetCss } from '../../http/page/html-page.ts';
+import {
+  closePage,
+  escapeForeignText,
+  escapeHtml,
+  openPage,
+  pageStyle,
+  sheetCss,
+} from '../../web/http/page/html-page.ts';
 import type { EdgeError, EdgeOccurrence } from './edge-error.ts';
 import {
   attribution,

@@ -6,7 +6,7 @@ import type { Clock } from '../../base/clock.ts';
 import { freeOctets } from '../../base/free-octets.ts';
 import type { Logger } from '../../base/log.ts';
 import { resetConnection } from '../../base/net/reset-connection.ts';
-import { lingerMs } from '../../http/listener/whole-response.ts';
+import { lingerMs } from '../../web/http/listener/whole-response.ts';
 import { beginDial, type Dial, type Dialling, type DialParts } from './dial-origin.ts';
 import type { Forwarded } from './origin.ts';
 import type { ConnectionUser, OriginConnection } from './origin-connection.ts';

@@ -4,7 +4,7 @@ import { isIP, isIPv4 } from 'node:net';
 import type { AddressTest } from '../../base/net/address-test.ts';
 import { ownText } from '../../base/net/own-text.ts';
 import { normalAddress } from '../../base/net/socket-address.ts';
-import { readAuthority } from '../../http/route.ts';
+import { readAuthority } from '../../web/http/route.ts';
 
 /** The codes that a proxy may report: those that failing origins have. */
 const reportedCodes = [520, 521, 522, 523, 524, 525, 526, 1016] as const;

@@ -1,8 +1,8 @@
 // Judges whether a zone lets a request through to its origin; the checks run in this order (D60, D66).
 
 import { type AddressTest, addressTest } from '../../base/net/address-test.ts';
-import { tunnelFreeMethods } from '../../http/front.ts';
-import { headerSectionOctets } from '../../http/listener/head-octets.ts';
+import { tunnelFreeMethods } from '../../web/http/front.ts';
+import { headerSectionOctets } from '../../web/http/listener/head-octets.ts';
 import type { EdgeCode } from '../errors/edge-error.ts';
 import { readEdgePath } from './edge-path.ts';
 import type { RateLimit } from './rate-limit.ts';

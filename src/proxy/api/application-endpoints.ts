@@ -12,9 +12,9 @@ import {
   namesVersion,
   type Register,
   showVersion,
-} from '../../http/endpoint.ts';
-import { Refusal, succeed } from '../../http/envelope.ts';
-import { type DocumentedCode, submitterOf, type V4Plugin } from '../../http/v4-app.ts';
+} from '../../web/http/endpoint.ts';
+import { Refusal, succeed } from '../../web/http/envelope.ts';
+import { type DocumentedCode, submitterOf, type V4Plugin } from '../../web/http/v4-app.ts';
 import type { ApplicationStatus, StoredApplication } from '../application/application.ts';
 import { parseProtocol } from '../application/protocol.ts';
 import { got } from '../application/quote.ts';

@@ -4,9 +4,9 @@
 import { createHash } from 'node:crypto';
 import ipaddr from 'ipaddr.js';
 import { Type } from 'typebox';
-import { endpointsAt } from '../../http/endpoint.ts';
-import { Refusal, succeed } from '../../http/envelope.ts';
-import type { V4Plugin } from '../../http/v4-app.ts';
+import { endpointsAt } from '../../web/http/endpoint.ts';
+import { Refusal, succeed } from '../../web/http/envelope.ts';
+import type { V4Plugin } from '../../web/http/v4-app.ts';
 import type { ProxyAccount, VirtualNetwork } from '../application/zone.ts';
 import { pageInfo, pageOf, pageQuery, readPage } from './application-schema.ts';
 

@@ -1,7 +1,7 @@
 // Applications of the configuration (D99): written once, when the store has none of that id, judged by the same rules.
 
 import { ConfigurationError } from '../../base/errors.ts';
-import type { Fault } from '../../http/envelope.ts';
+import type { Fault } from '../../web/http/envelope.ts';
 import { type ProxyOwners, type ProxyPlace, type ProxyZone, placesOf } from '../application/zone.ts';
 import { judgeConfigured } from '../rules/judge-write.ts';
 import { conflictFaults } from '../rules/rules.ts';

@@ -1,9 +1,9 @@
 // GET /accounts/{account_id}/proxy/traffic: what the applications of an account carry, of all its zones at once.
 
 import { Type } from 'typebox';
-import { endpointsAt } from '../../http/endpoint.ts';
-import { succeed } from '../../http/envelope.ts';
-import type { V4Plugin } from '../../http/v4-app.ts';
+import { endpointsAt } from '../../web/http/endpoint.ts';
+import { succeed } from '../../web/http/envelope.ts';
+import type { V4Plugin } from '../../web/http/v4-app.ts';
 import type { StoredApplication } from '../application/application.ts';
 import type { ProxyZone } from '../application/zone.ts';
 import type { SeeApplications } from '../plane/application-views.ts';

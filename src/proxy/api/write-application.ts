@@ -2,7 +2,7 @@
 // request changed the application in between.
 
 import type { Clock } from '../../base/clock.ts';
-import type { Fault } from '../../http/envelope.ts';
+import type { Fault } from '../../web/http/envelope.ts';
 import type { StoredApplication } from '../application/application.ts';
 import { type AskedWrite, type JudgeSources, judgeWrite } from '../rules/judge-write.ts';
 import { conflictFaults } from '../rules/rules.ts';

@@ -1,6 +1,6 @@
 // What the applications carry, for /metrics: one series an application and number (D84, D97).
 
-import type { MetricFamily } from '../../http/metrics.ts';
+import type { MetricFamily } from '../../web/http/metrics.ts';
 import type { Traffic } from '../application/application.ts';
 import { formatPorts } from '../application/port-ranges.ts';
 import type { DataPlane } from './data-plane.ts';

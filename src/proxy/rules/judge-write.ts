@@ -4,7 +4,7 @@
 import { errorMessage } from '../../base/errors.ts';
 import { isRecord, type UnknownRecord } from '../../base/is-record.ts';
 import type { Logger } from '../../base/log.ts';
-import type { Fault } from '../../http/envelope.ts';
+import type { Fault } from '../../web/http/envelope.ts';
 import type { ApplicationFields, StoredApplication } from '../application/application.ts';
 import { got } from '../application/quote.ts';
 import type { CallerRights, ProxyPlace, ProxyZone } from '../application/zone.ts';

@@ -2,7 +2,7 @@
 // operations concern, as an engine has read them, works on them in memory, and gives what has changed as values, which the engine
 // writes in the same transaction (D90). It knows no engine and asks nobody; times are wall times, milliseconds since 1970.
 
-import type { OutcomeEvent } from '../../events/mail-event.ts';
+import type { OutcomeEvent } from '../events/mail-event.ts';
 import type { NotedMail, NotedOutcome } from '../reports/report.ts';
 import type { RetryCount, RetryPick } from '../spool.ts';
 import { countStates, emptyTally, type RecipientState, type Tally, tallyOf } from '../tally.ts';

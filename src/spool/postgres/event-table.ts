@@ -1,10 +1,10 @@
 // The table of events behind a spool's feed, in PostgreSQL.
 
 import type { Unavailable } from '../../base/errors.ts';
-import type { EventTable } from '../../events/event-feed.ts';
-import type { EventFacts } from '../../events/mail-event.ts';
-import type { ContentGauge } from '../../journal/content-gauge.ts';
-import { refusedRow, type WrittenJournal } from '../journal/pack-journal.ts';
+import type { EventTable } from '../events/event-feed.ts';
+import type { EventFacts } from '../events/mail-event.ts';
+import type { ContentGauge } from '../journal/content-gauge.ts';
+import { refusedRow, type WrittenJournal } from '../journal/writer/pack-journal.ts';
 import { packEvent, unpackPage } from '../packed-event.ts';
 import type { EventFiler } from './events/event-filer.ts';
 import type { PostgresEvents } from './events/postgres-events.ts';

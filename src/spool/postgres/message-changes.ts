@@ -2,8 +2,8 @@
 // statement for each table.
 
 import type { Row } from '../../base/database/database.ts';
-import type { DroppedEvent, RequeuedEvent } from '../../events/mail-event.ts';
 import { type GroupMessage, type GroupRecipient, MessageGroup } from '../core/message-group.ts';
+import type { DroppedEvent, RequeuedEvent } from '../events/mail-event.ts';
 import type { RetryCount, RetryPick } from '../spool.ts';
 import { droppedEvent, requeuedEvent } from '../spool-events.ts';
 import { type EntryMeta, entryOf, integer, stateNumbers, stateOf, text } from '../stored-rows.ts';

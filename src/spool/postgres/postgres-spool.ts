@@ -2,13 +2,13 @@
 
 import { openPostgres } from '../../base/database/postgres-database.ts';
 import { errorMessage, Unavailable } from '../../base/errors.ts';
-import type { EventFeed } from '../../events/event-feed.ts';
-import type { OutcomeEvent } from '../../events/mail-event.ts';
 import { BrokenClaim } from '../broken-claim.ts';
 import { findKey, keepAnswer } from '../core/key-steps.ts';
+import type { EventFeed } from '../events/event-feed.ts';
+import type { OutcomeEvent } from '../events/mail-event.ts';
 import { KeyUsed } from '../idempotency-keys.ts';
-import { journalMigrations } from '../journal/journal-tables.ts';
-import { acceptedRow } from '../journal/pack-journal.ts';
+import { journalMigrations } from '../journal/writer/journal-tables.ts';
+import { acceptedRow } from '../journal/writer/pack-journal.ts';
 import { packEvent } from '../packed-event.ts';
 import type { Spool, SpoolEntry } from '../spool.ts';
 import { acceptedEvent } from '../spool-events.ts';

@@ -3,8 +3,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isRace, storeError } from '../../base/database/postgres-errors.ts';
 import { Unavailable } from '../../base/errors.ts';
-import type { WrittenJournal } from '../journal/pack-journal.ts';
-import { sendContent } from '../journal/postgres-journal.ts';
+import type { WrittenJournal } from '../journal/writer/pack-journal.ts';
+import { sendContent } from '../journal/writer/postgres-journal.ts';
 import { type PackedEvent, packEvent } from '../packed-event.ts';
 import type { AccountTally } from '../tally.ts';
 import { AccountChanges } from './account-changes.ts';

@@ -1,7 +1,7 @@
 // The keys of mail_event_index: the events of an account, of a message, and of a kind that is rare. Each is a number, so that a row
 // is two numbers and one tree serves all three; who searches compares the event itself.
 
-import { type EventKind, type EventShare, eventKinds } from '../../events/mail-event.ts';
+import { type EventKind, type EventShare, eventKinds } from '../events/mail-event.ts';
 import { shares } from '../packed-event.ts';
 import { keyNumber } from './searched-event.ts';
 

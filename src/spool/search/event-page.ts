@@ -1,7 +1,7 @@
 // Makes a page of events from rows of the stores' tables. A page is made of parts, each read from one index in the order of
 // the ids; a part ends early once it has enough, so that the cost of a page is bounded.
 
-import { isEventKind } from '../../events/mail-event.ts';
+import { isEventKind } from '../events/mail-event.ts';
 import type { PackedPage } from '../packed-event.ts';
 
 /** Rows that are examined for one page, in each part. */

@@ -2,9 +2,9 @@
 // filed yet; what the other conditions leave out is skipped row by row, so that a page may have few events or none while more follow.
 
 import type { DatabaseSync, StatementSync } from '../../base/database/sqlite-file.ts';
-import { searchedKeys } from '../../events/event-keys.ts';
-import type { EventSearch } from '../../events/event-store.ts';
-import type { EventKind } from '../../events/mail-event.ts';
+import { searchedKeys } from '../events/event-keys.ts';
+import type { EventSearch } from '../events/event-store.ts';
+import type { EventKind } from '../events/mail-event.ts';
 import type { PackedPage } from '../packed-event.ts';
 import { keysOfKinds, messageKey } from './event-index.ts';
 import { type EventRow, joinParts, type PageOrder, type PagePart, readPart } from './event-page.ts';

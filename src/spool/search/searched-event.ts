@@ -1,9 +1,9 @@
 // What a search of events means, whatever engine keeps them: which events fit, and between which ids a page lies.
 
 import { hash } from 'node:crypto';
-import { eventKeys, searchedKeys } from '../../events/event-keys.ts';
-import type { EventSearch } from '../../events/event-store.ts';
-import type { EventFacts } from '../../events/mail-event.ts';
+import { eventKeys, searchedKeys } from '../events/event-keys.ts';
+import type { EventSearch } from '../events/event-store.ts';
+import type { EventFacts } from '../events/mail-event.ts';
 import { readFacts } from '../packed-event.ts';
 import { type EventRow, mostAtOnce } from './event-page.ts';
 

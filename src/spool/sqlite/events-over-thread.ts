@@ -1,8 +1,8 @@
 // The events of a spool, asked of its thread.
 
-import type { EventFeed } from '../../events/event-feed.ts';
-import type { ContentGauge } from '../../journal/content-gauge.ts';
-import { refusedRow, type WrittenJournal } from '../journal/pack-journal.ts';
+import type { EventFeed } from '../events/event-feed.ts';
+import type { ContentGauge } from '../journal/content-gauge.ts';
+import { refusedRow, type WrittenJournal } from '../journal/writer/pack-journal.ts';
 import { packEvent, unpackPage } from '../packed-event.ts';
 import type { SpoolFault } from './file/sqlite-health.ts';
 import type { SpoolThread } from './sqlite-thread.ts';

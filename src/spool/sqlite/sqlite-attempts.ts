@@ -1,9 +1,9 @@
 // Outcomes of attempts, retries and removals in SQLite: reads the messages, lets the rules (core/message-group.ts) work on them, and
 // writes what has changed.
 
-import type { EventFacts } from '../../events/mail-event.ts';
 import { MessageGroup } from '../core/message-group.ts';
 import { noteReports, type ReportTables } from '../core/report-steps.ts';
+import type { EventFacts } from '../events/mail-event.ts';
 import type { RetryCount } from '../spool.ts';
 import { droppedEvent, requeuedEvent } from '../spool-events.ts';
 import { storedHead } from './file/settled-octets.ts';

@@ -3,8 +3,8 @@
 
 import type { Migrations } from '../../base/database/database.ts';
 import { type DatabaseSync, migrateSqlite } from '../../base/database/sqlite-file.ts';
-import { type EventNews, type EventQuery, type EventSearch, newsAtMost } from '../../events/event-store.ts';
-import { type EventKind, eventKinds } from '../../events/mail-event.ts';
+import { type EventNews, type EventQuery, type EventSearch, newsAtMost } from '../events/event-store.ts';
+import { type EventKind, eventKinds } from '../events/mail-event.ts';
 import { type PackedEvent, type PackedPage, shareNumbers, toldOf } from '../packed-event.ts';
 import { type EventRow, examinedAtOnce, joinParts, mostAtOnce, type PagePart, readPart } from '../search/event-page.ts';
 import { EventSearcher, indexTables, notedEvents, searchTables } from '../search/event-search.ts';

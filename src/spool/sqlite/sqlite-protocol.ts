@@ -3,12 +3,12 @@
 
 import type { ClockReading } from '../../base/clock.ts';
 import type { DatabaseFailure } from '../../base/database/sqlite-errors.ts';
-import type { EventLimits, EventNews, EventQuery, EventSearch } from '../../events/event-store.ts';
-import type { OutcomeEvent } from '../../events/mail-event.ts';
+import type { EventLimits, EventNews, EventQuery, EventSearch } from '../events/event-store.ts';
+import type { OutcomeEvent } from '../events/mail-event.ts';
 import type { Hold, HoldRule } from '../hold.ts';
 import type { AccountKey, UsedKey } from '../idempotency-keys.ts';
-import type { ListedJournal } from '../journal/listed-journal.ts';
-import type { WrittenJournal } from '../journal/pack-journal.ts';
+import type { ListedJournal } from '../journal/writer/listed-journal.ts';
+import type { WrittenJournal } from '../journal/writer/pack-journal.ts';
 import type { PackedEvent, PackedPage } from '../packed-event.ts';
 import type { DueReport, ReportableOutcome, ReportKey, ReportLimits } from '../reports/report.ts';
 import type { Behind } from '../search/follow-pace.ts';

@@ -4,10 +4,10 @@
 import type { ClockReading } from '../../base/clock.ts';
 import { failureOf, isBusy } from '../../base/database/sqlite-errors.ts';
 import type { DatabaseSync } from '../../base/database/sqlite-file.ts';
-import { defaultEventLimits, type EventLimits } from '../../events/event-store.ts';
 import { addKey, findKey, keepAnswer } from '../core/key-steps.ts';
 import { dueReports, endReport, postponeReport } from '../core/report-steps.ts';
-import { SqliteJournal } from '../journal/sqlite-journal.ts';
+import { defaultEventLimits, type EventLimits } from '../events/event-store.ts';
+import { SqliteJournal } from '../journal/writer/sqlite-journal.ts';
 import { type PackedEvent, packEvent } from '../packed-event.ts';
 import { type ReportLimits, unlimitedReports } from '../reports/report.ts';
 import { type Behind, FollowPace } from '../search/follow-pace.ts';

@@ -7,7 +7,7 @@ import type { ClockReading } from '../../base/clock.ts';
 import { giveBackSomePages } from '../../base/database/free-pages.ts';
 import { sqliteCode, sqliteMessage, whyUnwritable } from '../../base/database/sqlite-errors.ts';
 import { type DatabaseSync, openSqliteFile } from '../../base/database/sqlite-file.ts';
-import { unlistJournal } from '../journal/listed-journal.ts';
+import { unlistJournal } from '../journal/writer/listed-journal.ts';
 import type { Behind } from '../search/follow-pace.ts';
 import { defaultQueuedBytes, type SpoolLimits } from '../spool-limits.ts';
 import { type SpoolFault, SpoolFiles } from './file/sqlite-health.ts';

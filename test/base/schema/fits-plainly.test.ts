@@ -5,13 +5,13 @@ import { join } from 'node:path';
 import { Type as Typebox } from 'typebox';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
+import { schema } from '../../../src/app/config/schema.ts';
 import { fitsPlainly } from '../../../src/base/schema/fits-plainly.ts';
 import { Type } from '../../../src/base/schema/schema-type.ts';
 import { compileSchema } from '../../../src/base/schema-judge.ts';
-import { schema } from '../../../src/config/schema.ts';
 import fc from '../../support/properties.ts';
 
-const folders = ['../../../config', '../../../config/examples', '../../config/faults'].map((folder) =>
+const folders = ['../../../config', '../../../config/examples', '../../app/config/faults'].map((folder) =>
   join(import.meta.dirname, folder),
 );
 const texts = folders.flatMap((folder) =>

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { uuidv7 } from '../../../src/base/ids.ts';
 import { runCommandLine } from '../../../src/cli/run.ts';
-import { Maildir } from '../../../src/deliver/capture.ts';
+import { Maildir } from '../../../src/delivery/capture.ts';
 import { scratchFolder } from '../../support/scratch.ts';
 
 const minute = 60_000;

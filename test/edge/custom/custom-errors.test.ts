@@ -12,7 +12,7 @@ import { compilePage, pageFault } from '../../../src/edge/custom/error-page.ts';
 import type { EdgeOccurrence, ErrorAnswer, ErrorRequest } from '../../../src/edge/errors/edge-error.ts';
 import { negotiate } from '../../../src/edge/errors/negotiate.ts';
 import type { CustomErrorRule, CustomErrorSettings, EdgeAccountSlice, EdgeZone } from '../../../src/edge/zone/zone.ts';
-import { piecesOf } from '../../../src/http/listener/whole-response.ts';
+import { piecesOf } from '../../../src/web/http/listener/whole-response.ts';
 import { openTestDatabase } from '../../support/engines.ts';
 import { bodyText, errorRequest, occurrenceOf, sampleErrors } from '../../support/error-occurrence.ts';
 import { logLines } from '../../support/log-lines.ts';

@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { allEdgeErrors } from '../../../src/edge/errors/catalogue.ts';
 import type { EdgeOccurrence } from '../../../src/edge/errors/edge-error.ts';
 import { errorPageSecurityPolicy, renderHtml } from '../../../src/edge/errors/render-html.ts';
-import { escapeForeignText, escapeHtml } from '../../../src/http/page/html-page.ts';
+import { escapeForeignText, escapeHtml } from '../../../src/web/http/page/html-page.ts';
 import { hostileOccurrence } from '../../support/edge-arbitraries.ts';
 import { edgeOccurrence } from '../../support/edge-occurrence.ts';
 import fc, { anyCharacter } from '../../support/properties.ts';

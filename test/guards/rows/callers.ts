@@ -2,22 +2,22 @@
 
 import { of } from '../guard.ts';
 
-const app = ['test/http/app.test.ts'];
+const app = ['test/web/http/app.test.ts'];
 const accounts = ['test/accounts/create-accounts.test.ts', 'test/e2e/two-accounts.test.ts'];
 const consoleGuard = ['test/e2e/console-guard.test.ts'];
-const consoleApp = ['test/console/sign-in.test.ts'];
-const sessionStore = ['test/console/session-store.test.ts'];
+const consoleApp = ['test/web/console/sign-in.test.ts'];
+const sessionStore = ['test/web/console/session-store.test.ts'];
 const limits = ['test/accounts/limits.test.ts'];
-const smtp = [
-  'test/ingress/smtp/live-state.test.ts',
-  'test/dialogues.test.ts',
-  'test/ingress/smtp/connections.test.ts',
+const smtp = ['test/doors/smtp/live-state.test.ts', 'test/dialogues.test.ts', 'test/doors/smtp/connections.test.ts'];
+const live = ['test/e2e/two-accounts.test.ts', 'test/web/admin/live-streams.test.ts'];
+const metrics = ['test/web/http/metrics-token.test.ts'];
+const secrets = [
+  'test/app/config/load-config.test.ts',
+  'test/app/config/environment.test.ts',
+  'test/app/config/faults.test.ts',
 ];
-const live = ['test/e2e/two-accounts.test.ts', 'test/admin/live-streams.test.ts'];
-const metrics = ['test/http/metrics-token.test.ts'];
-const secrets = ['test/config/load-config.test.ts', 'test/config/environment.test.ts', 'test/config/faults.test.ts'];
 const tokenStore = ['test/accounts/token-store.test.ts'];
-const endpoints = ['test/admin/endpoints.test.ts'];
+const endpoints = ['test/web/admin/endpoints.test.ts'];
 
 /** Who calls, and which account, scopes and zone a request is for. */
 export const callers = [
@@ -32,7 +32,11 @@ export const callers = [
     ['found.scopes ? narrow(submitter, found.scopes) : submitter', 'submitter'],
     ['return covering?.account === account.id ? covering.domain : undefined', 'return covering?.domain'],
     ['(name === domain || found.domain.subdomains)', 'true'],
-    ['[`${email.toLowerCase()} ${sha256}`', '[`${sha256}`', ['test/http/app.test.ts', 'test/console/sign-in.test.ts']],
+    [
+      '[`${email.toLowerCase()} ${sha256}`',
+      '[`${sha256}`',
+      ['test/web/http/app.test.ts', 'test/web/console/sign-in.test.ts'],
+    ],
     ['found && ofAccounts.get(found)?.get(credential)', '[...ofAccounts.values()][0]?.get(credential)'],
   ]),
   ...of('accounts/tokens.ts', accounts, [
@@ -71,7 +75,7 @@ export const callers = [
       "windows.get('') ?? new MinuteWindow();\n    windows.set('', window)",
     ],
   ]),
-  ...of('http/authorization.ts', app, [
+  ...of('web/http/authorization.ts', app, [
     ['if (!wanted.some((each) => holdsScope(credential, each)))', 'if (wanted.length === 0)'],
     ['wanted.some((each) => holdsScope', 'wanted.every((each) => holdsScope', consoleGuard],
     ['named === undefined || named === account.id ||', 'named !== null ||'],
@@ -96,16 +100,16 @@ export const callers = [
       live,
     ],
   ]),
-  ...of('http/v4-routes.ts', app, [['if (config?.scope === undefined) throw', 'if (config === null) throw']]),
-  ...of('http/scrape/metrics-token.ts', metrics, [
+  ...of('web/http/v4-routes.ts', app, [['if (config?.scope === undefined) throw', 'if (config === null) throw']]),
+  ...of('web/http/scrape/metrics-token.ts', metrics, [
     ['shown !== undefined && isToken(shown, token)', 'shown !== undefined'],
     ['return sha256 !== undefined && ', 'return sha256 === undefined || '],
     ['if (header === undefined) {', "if (header === '') {"],
   ]),
-  ...of('wiring/http.ts', consoleGuard, [
+  ...of('app/wiring/http.ts', consoleGuard, [
     ['accountOfZone: (zone) => accountOfZone.get(zone)', 'accountOfZone: () => [...accountOfZone.values()][0]'],
   ]),
-  ...of('console/sessions.ts', consoleApp, [
+  ...of('web/console/sessions.ts', consoleApp, [
     ["return holdsScope(credential, 'console:read')", 'return credential.scopes.size > 0'],
     ['if (mayUseConsole(submitter)) return', 'if (submitter) return'],
     ['return submitter && mayUseConsole(submitter) ?', 'return submitter ?'],
@@ -117,17 +121,17 @@ export const callers = [
     ],
     ['if (linked?.account !== account || linked.credential !== credential) return undefined', ''],
   ]),
-  ...of('console/session-routes.ts', consoleApp, [
+  ...of('web/console/session-routes.ts', consoleApp, [
     ["holdsScope(credential, 'admin') ? allAccounts() : [account]", 'allAccounts()'],
     ['const waitSeconds = await rate.waitSeconds(account.id)', "const waitSeconds = await rate.waitSeconds('')"],
   ]),
-  ...of('console/session-store.ts', sessionStore, [
+  ...of('web/console/session-store.ts', sessionStore, [
     ['WHERE account = $1 AND sha256 <> $2 ORDER', 'WHERE $1 IS NOT NULL AND sha256 <> $2 ORDER'],
     ['console_sessions WHERE sha256 = $1 AND expires_at', 'console_sessions WHERE $1 IS NOT NULL AND expires_at'],
     ["'DELETE FROM console_sessions WHERE sha256 = $1'", "'DELETE FROM console_sessions WHERE $1 IS NOT NULL'"],
     ['FROM console_links WHERE sha256 = $1 RETURNING', 'FROM console_links WHERE $1 IS NOT NULL RETURNING'],
   ]),
-  ...of('ingress/smtp/authentication.ts', smtp, [
+  ...of('doors/smtp/authentication.ts', smtp, [
     ["if (found?.credential.scopes.has('email:send'))", 'if (found)'],
     ["if (!found.credential.scopes.has('email:send'))", 'if (!found.credential.name)'],
     [
@@ -135,17 +139,17 @@ export const callers = [
       'found',
     ],
   ]),
-  ...of('ingress/smtp/smtp-door.ts', smtp, [
+  ...of('doors/smtp/smtp-door.ts', smtp, [
     ["if (!submitter.credential.scopes.has('email:send'))", 'if (!submitter.credential.name)'],
     ['(credential === undefined) !== (listener.allowFrom.length === 0)', 'credential === null'],
   ]),
-  ...of('ingress/smtp/mail-commands.ts', smtp, [
+  ...of('doors/smtp/mail-commands.ts', smtp, [
     [
       "if (mailbox === '' || accounts.sendingDomain(account, domain)) return undefined",
       'if (account) return undefined',
     ],
   ]),
-  ...of('config/secrets.ts', secrets, [
+  ...of('app/config/secrets.ts', secrets, [
     ['owner.account !== token.account || ', ''],
     [' || owner.credential !== token.credential', ''],
     ['token.account === development?.account && ', 'development !== undefined && '],

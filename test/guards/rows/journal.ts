@@ -4,25 +4,27 @@ import { of } from '../guard.ts';
 
 const sqliteJournal = ['test/spool/sqlite/sqlite-spool.test.ts > journal of'];
 const postgresJournal = ['test/system/postgres-spool.test.ts > journal of'];
-const figures = ['test/figures/figures.test.ts'];
+const figures = ['test/spool/figures/figures.test.ts'];
 
 /** What the journal and the figures tell of an account. */
 export const journal = [
-  ...of('journal/store/words.ts', sqliteJournal, [
+  ...of('spool/journal/store/words.ts', sqliteJournal, [
     ['if (account !== undefined && item.account !== account) return false', ''],
     ['if (!asked(query).every(({ of, value }) => of(facts).includes(value))) return false', ''],
     ["if (account !== undefined) key(keyOf('a', account))", ''],
   ]),
   ...of(
-    'journal/store/item-of.ts',
+    'spool/journal/store/item-of.ts',
     [...sqliteJournal, ...postgresJournal],
     [['entry && (account === undefined || entry.account === account) ?', 'entry ?']],
   ),
-  ...of('journal/store/tend-journal.ts', sqliteJournal, [
+  ...of('spool/journal/store/tend-journal.ts', sqliteJournal, [
     ['WHERE gone.account = journal_refusals.account', 'WHERE gone.account IS NOT NULL'],
   ]),
-  ...of('journal/store/journal-removal-postgres.ts', postgresJournal, [
+  ...of('spool/journal/store/journal-removal-postgres.ts', postgresJournal, [
     ['AND outcome > 2 AND account = $1::text', 'AND outcome > 2 AND $1::text IS NOT NULL'],
   ]),
-  ...of('figures/figure-store.ts', figures, [['WHERE account = $5 AND minute', 'WHERE $5 IS NOT NULL AND minute']]),
+  ...of('spool/figures/figure-store.ts', figures, [
+    ['WHERE account = $5 AND minute', 'WHERE $5 IS NOT NULL AND minute'],
+  ]),
 ];

@@ -5,28 +5,28 @@ import { of } from '../guard.ts';
 const memory = ['test/spool/memory-spool.test.ts'];
 const sqlite = ['test/spool/sqlite/sqlite-accounts.test.ts'];
 const sqliteShare = ['test/spool/sqlite/sqlite-spool.test.ts > turns of'];
-const idempotency = ['test/ingress/rest/idempotency.test.ts'];
-const restDoor = ['test/ingress/rest/send.test.ts', 'test/ingress/rest/idempotency.test.ts'];
-const sending = ['test/policy/sender.test.ts', 'test/policy/check.test.ts'];
-const router = ['test/deliver/router.test.ts'];
-const threads = ['test/submit/repair-thread.test.ts'];
+const idempotency = ['test/doors/rest/idempotency.test.ts'];
+const restDoor = ['test/doors/rest/send.test.ts', 'test/doors/rest/idempotency.test.ts'];
+const sending = ['test/pipeline/policy/sender.test.ts', 'test/pipeline/policy/check.test.ts'];
+const router = ['test/delivery/router.test.ts'];
+const threads = ['test/pipeline/repair-thread.test.ts'];
 
 /** What an account may send, and what the spool in memory and in SQLite keeps of it. */
 export const mail = [
-  ...of('policy/judge-sender.ts', sending, [
+  ...of('pipeline/policy/judge-sender.ts', sending, [
     ['return domain === fromDomain || find(account, domain) ?', 'return domain ?'],
     [
       'const sendingDomain = find(account, from.domain)',
       'const sendingDomain = find(account, from.domain) ?? account.sendingDomains[0]',
     ],
   ]),
-  ...of('deliver/router.ts', router, [['if (match?.accounts && !match.accounts.includes(account)) return false', '']]),
-  ...of('ingress/rest/idempotency.ts', idempotency, [['const name = `${account} ${key}`', 'const name = key']]),
-  ...of('ingress/rest/rest-door.ts', restDoor, [
+  ...of('delivery/router.ts', router, [['if (match?.accounts && !match.accounts.includes(account)) return false', '']]),
+  ...of('doors/rest/idempotency.ts', idempotency, [['const name = `${account} ${key}`', 'const name = key']]),
+  ...of('doors/rest/rest-door.ts', restDoor, [
     ['await parts.idempotent.begin(account, idempotency)', "await parts.idempotent.begin('', idempotency)"],
     ['parts.keys.answered(account, idempotency.key', "parts.keys.answered('', idempotency.key"],
   ]),
-  ...of('submit/repair-thread.ts', threads, [
+  ...of('pipeline/repair-thread.ts', threads, [
     ['find(submitter.account.name, ids)', "find('', ids)"],
     [' || submitter.account.threadRepair !== true', ''],
   ]),

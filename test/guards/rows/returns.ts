@@ -2,12 +2,12 @@
 
 import { of } from '../guard.ts';
 
-const webhooks = ['test/admin/webhooks.test.ts'];
-const webhookStore = ['test/webhooks/webhook-store.test.ts'];
-const sender = ['test/webhooks/sender.test.ts'];
-const suppressions = ['test/feedback/suppression-store.test.ts'];
-const feedback = ['test/feedback/suppress-by-events.test.ts'];
-const bounces = ['test/ingress/bounce/bounce-address.test.ts', 'test/ingress/bounce/bounce-listener.test.ts'];
+const webhooks = ['test/web/admin/webhooks.test.ts'];
+const webhookStore = ['test/delivery/webhooks/webhook-store.test.ts'];
+const sender = ['test/delivery/webhooks/sender.test.ts'];
+const suppressions = ['test/delivery/feedback/suppression-store.test.ts'];
+const feedback = ['test/delivery/feedback/suppress-by-events.test.ts'];
+const bounces = ['test/doors/bounce/bounce-address.test.ts', 'test/doors/bounce/bounce-listener.test.ts'];
 const returnToken = ['test/mail/return-token.test.ts'];
 
 /** What comes back, and who is told. */
@@ -16,7 +16,7 @@ export const returns = [
     ['if (!timingSafeEqual(octets, macOf(id, kind, hashOf(id, key)))) return undefined', ''],
     ["kind === 'bounce' ? mac", 'kind !== undefined ? mac'],
   ]),
-  ...of('ingress/bounce/bounce-address.ts', bounces, [
+  ...of('doors/bounce/bounce-address.ts', bounces, [
     ['if (!isOwn && !addresses.returnPathDomains.has(host)) return', 'if (host === null) return'],
     ['if (isOwn && localPart', 'if (localPart'],
     ['if (queueId === undefined) return', 'if (queueId === null) return'],
@@ -24,28 +24,28 @@ export const returns = [
     [' && !isExpired(id, addresses, nowMs)', ''],
     ["readToken(id, 'feedback', addresses", "readToken(id, 'bounce', addresses"],
   ]),
-  ...of('ingress/bounce/bounce-commands.ts', bounces, [
+  ...of('doors/bounce/bounce-commands.ts', bounces, [
     ["target.kind === 'unknown' || target.kind === 'expired'", "target.kind === 'expired'"],
   ]),
-  ...of('ingress/bounce/bounce-desk.ts', bounces, [
+  ...of('doors/bounce/bounce-desk.ts', bounces, [
     [
       "if (queueId === undefined) return { result: 'unauthenticated'",
       "if (queueId === null) return { result: 'unauthenticated'",
     ],
   ]),
   ...of(
-    'feedback/take-report.ts',
-    ['test/ingress/bounce/bounce-listener.test.ts'],
+    'delivery/feedback/take-report.ts',
+    ['test/doors/bounce/bounce-listener.test.ts'],
     [
       ['message.recipients.get(comparableMailbox(address))', '[...message.recipients.values()][0]'],
       ['return recipientCount === 1 ?', 'return recipientCount > 0 ?'],
     ],
   ),
-  ...of('feedback/suppress-by-events.ts', feedback, [
+  ...of('delivery/feedback/suppress-by-events.ts', feedback, [
     ['entry: { account: owner.id, address', "entry: { account: 'x', address"],
     ['!owner || owner.suppress?.[cause.setting] === false', '!owner'],
   ]),
-  ...of('feedback/suppression-store.ts', suppressions, [
+  ...of('delivery/feedback/suppression-store.ts', suppressions, [
     [
       "'SELECT * FROM suppressions WHERE account = $1 AND address",
       "'SELECT * FROM suppressions WHERE $1 IS NOT NULL AND address",
@@ -61,7 +61,7 @@ export const returns = [
     ['for (const { account } of entries) empty.forget(account)', ''],
     ['const since = this.#since.get(account);', 'const [since] = this.#since.values();'],
   ]),
-  ...of('webhooks/webhook-store.ts', webhookStore, [
+  ...of('delivery/webhooks/webhook-store.ts', webhookStore, [
     ["FROM webhooks WHERE account = $1'", "FROM webhooks WHERE $1 IS NOT NULL'"],
     ["list: 'SELECT * FROM webhooks WHERE account = $1", "list: 'SELECT * FROM webhooks WHERE $1 IS NOT NULL"],
     ["find: 'SELECT * FROM webhooks WHERE account = $1", "find: 'SELECT * FROM webhooks WHERE $1 IS NOT NULL"],
@@ -102,7 +102,7 @@ export const returns = [
     ],
     ['last_failure_at = NULL WHERE id = $1 AND source', 'last_failure_at = NULL WHERE $1 IS NOT NULL AND source'],
   ]),
-  ...of('webhooks/lease-store.ts', webhookStore, [
+  ...of('delivery/webhooks/lease-store.ts', webhookStore, [
     ['WHERE webhook = webhooks.id AND ready_at IS NOT NULL', 'WHERE ready_at IS NOT NULL'],
     ['WHERE id = $1 AND enabled = 1 AND (lease_holder', 'WHERE $1 IS NOT NULL AND enabled = 1 AND (lease_holder'],
     [
@@ -152,19 +152,21 @@ export const returns = [
       'message FROM webhook_pending WHERE $1 IS NOT NULL AND message IN',
     ],
   ]),
-  ...of('webhooks/known-webhooks.ts', sender, [['...(this.#byAccount.get(account) ?? [])', '...this.#known.keys()']]),
+  ...of('delivery/webhooks/known-webhooks.ts', sender, [
+    ['...(this.#byAccount.get(account) ?? [])', '...this.#known.keys()'],
+  ]),
   ...of(
-    'webhooks/round.ts',
-    ['test/webhooks/sender.test.ts > of two accounts'],
+    'delivery/webhooks/round.ts',
+    ['test/delivery/webhooks/sender.test.ts > of two accounts'],
     [
       ['limit, kinds: webhook.kinds, account })', 'limit, kinds: webhook.kinds })'],
       ['limit: replayedAtOnce, kinds, account })', 'limit: replayedAtOnce, kinds })'],
     ],
   ),
-  ...of('admin/webhooks/webhook-endpoints.ts', webhooks, [
+  ...of('web/admin/webhooks/webhook-endpoints.ts', webhooks, [
     ["if (found.source === 'api') return found", 'if (found) return found'],
   ]),
-  ...of('admin/webhooks/delivery-endpoints.ts', webhooks, [
+  ...of('web/admin/webhooks/delivery-endpoints.ts', webhooks, [
     ['if (!(await store.find(account.id, params.id))) throw noWebhook()', ''],
 
     ['await replayRange(events, account.name, {', "await replayRange(events, '', {"],

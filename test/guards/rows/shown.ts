@@ -2,26 +2,26 @@
 
 import { of } from '../guard.ts';
 
-const endpoints = ['test/admin/endpoints.test.ts'];
+const endpoints = ['test/web/admin/endpoints.test.ts'];
 const twoAccounts = ['test/e2e/two-accounts.test.ts'];
 const consoleGuard = ['test/e2e/console-guard.test.ts > an account sees and changes nothing'];
-const queue = ['test/admin/queue.test.ts'];
+const queue = ['test/web/admin/queue.test.ts'];
 const journal = ['test/e2e/journal.test.ts'];
-const live = ['test/e2e/two-accounts.test.ts', 'test/admin/live-streams.test.ts'];
-const mailEvents = ['test/admin/mail-events.test.ts'];
-const report = ['test/report/read-events.test.ts', 'test/cli/report.test.ts'];
+const live = ['test/e2e/two-accounts.test.ts', 'test/web/admin/live-streams.test.ts'];
+const mailEvents = ['test/web/admin/mail-events.test.ts'];
+const report = ['test/pipeline/report/read-events.test.ts', 'test/cli/report.test.ts'];
 
 /** What an account sees and does of its mail. */
 export const shown = [
-  ...of('http/endpoint.ts', endpoints, [
+  ...of('web/http/endpoint.ts', endpoints, [
     ["scope: method === 'GET' ? reads : edits", 'scope: reads', consoleGuard],
     ['isOfAccount ? submitter.account.name : undefined', 'undefined', consoleGuard],
   ]),
-  ...of('admin/journal/live-hub.ts', live, [
+  ...of('web/admin/journal/live-hub.ts', live, [
     ['if (account === undefined || account === row.item.account) tell(row)', 'tell(row)'],
     ['limit: 1000, kinds, account })', 'limit: 1000, kinds })'],
   ]),
-  ...of('admin/journal/live-endpoint.ts', live, [
+  ...of('web/admin/journal/live-endpoint.ts', live, [
     ["return submitter !== undefined && holdsScope(submitter.credential, 'admin')", 'return submitter !== undefined'],
     ['isOperator(request) ? undefined : account', 'undefined'],
     ['this.#hub.watch({ account, tell', 'this.#hub.watch({ account: undefined, tell'],
@@ -29,30 +29,30 @@ export const shown = [
     ['if (!(await this.#mayGoOn())) this.end()', 'await this.#mayGoOn()'],
     ['streams.open(request, reply, of)', 'streams.open(request, reply, undefined)'],
   ]),
-  ...of('admin/journal/journal-endpoints.ts', consoleGuard, [
+  ...of('web/admin/journal/journal-endpoints.ts', consoleGuard, [
     ['...{ account, credential, client', '...{ credential, client'],
     ['await journal.find(id.toLowerCase(), account)', 'await journal.find(id.toLowerCase())'],
     ['{ account: entry.account, message: entry.id }', "{ account: '', message: entry.id }", journal],
     ['readQuery(asked, of)', 'readQuery(asked, undefined)'],
     ['entryNamed(parts, id, of)', 'entryNamed(parts, id, undefined)'],
   ]),
-  ...of('admin/journal/content-endpoints.ts', consoleGuard, [
+  ...of('web/admin/journal/content-endpoints.ts', consoleGuard, [
     ['entryNamed(parts, id, of)', 'entryNamed(parts, id, undefined)'],
   ]),
-  ...of('admin/journal/refusal-endpoints.ts', consoleGuard, [
+  ...of('web/admin/journal/refusal-endpoints.ts', consoleGuard, [
     ['...{ since, account: of, credential', '...{ since, account: undefined, credential'],
   ]),
-  ...of('admin/journal/resend-endpoint.ts', twoAccounts, [
+  ...of('web/admin/journal/resend-endpoint.ts', twoAccounts, [
     ['entryNamed(parts, params.id, account.name)', 'entryNamed(parts, params.id, undefined)'],
     ["if (holdsScope(credential, 'email:send')) return credential", 'if (credential) return credential'],
     ['if (!(await parts.suppressed(account, recipient))) continue', 'if (recipient) continue'],
     ["account.credentials.get(facts.credential ?? '') ?? caller", 'caller'],
   ]),
-  ...of('report/read-events.ts', report, [
+  ...of('pipeline/report/read-events.ts', report, [
     ["kinds: ['accepted', 'refused'], account }", "kinds: ['accepted', 'refused'] }"],
     ['if (query.credential !== undefined && credential !== query.credential) continue', ''],
   ]),
-  ...of('admin/queue/queue-endpoints.ts', queue, [
+  ...of('web/admin/queue/queue-endpoints.ts', queue, [
     ["const isOperator = holdsScope(credential, 'admin')", 'const isOperator = credential !== undefined'],
     ['actorOf(of, {', 'actorOf(undefined, {'],
     ['last_reply: who.isOperator ? lastReply(hop?.lastWords) : null', 'last_reply: lastReply(hop?.lastWords)'],
@@ -62,11 +62,11 @@ export const shown = [
     ['account: who.account };', 'account: undefined };'],
     ['parts.destinations(), who.account)', 'parts.destinations(), undefined)'],
   ]),
-  ...of('admin/queue/queue-selection.ts', queue, [
+  ...of('web/admin/queue/queue-selection.ts', queue, [
     ['!item || (selection.account !== undefined && item.entry.account !== selection.account)', '!item'],
     ['...(account === undefined ? {} : { account }),', ''],
   ]),
-  ...of('admin/queue/queue-actions.ts', queue, [
+  ...of('web/admin/queue/queue-actions.ts', queue, [
     ['return isOperator || by.startsWith(`console ${account}/`)', 'return true'],
     ['by.startsWith(`console ${account}/`)', "by.startsWith('console ')"],
     ['by.startsWith(`console ${account}/`)', 'by.startsWith(`console ${account}`)'],
@@ -80,32 +80,32 @@ export const shown = [
     ["hold.kind !== 'account' && mayLift(hold, actor)", "hold.kind !== 'account'"],
     ['own.has(entry.id) ? await', 'entry.id ? await'],
   ]),
-  ...of('admin/queue/queue-groups.ts', queue, [
+  ...of('web/admin/queue/queue-groups.ts', queue, [
     ['if (account !== undefined && line.account !== account) continue', ''],
   ]),
-  ...of('admin/events/find-messages.ts', mailEvents, [
+  ...of('web/admin/events/find-messages.ts', mailEvents, [
     ['limit: readAtOnce, account, message })', 'limit: readAtOnce, message })'],
   ]),
-  ...of('admin/console/overview-endpoints.ts', twoAccounts, [
+  ...of('web/admin/console/overview-endpoints.ts', twoAccounts, [
     ['account === undefined || tally.account === account', 'true'],
     ['account === undefined || line.account === account', 'true'],
     ['readSteps(parts.figures, steps, { account })', 'readSteps(parts.figures, steps, { account: undefined })'],
     ['overviewOf(parts, of, Number(minutes))', 'overviewOf(parts, undefined, Number(minutes))'],
   ]),
-  ...of('wiring/console/console-endpoints.ts', twoAccounts, [
+  ...of('app/wiring/console/console-endpoints.ts', twoAccounts, [
     ['zonesOf: (account) => config.zones.filter((zone) => zone.account === account)', 'zonesOf: () => config.zones'],
     ['account === undefined || (match?.accounts?.includes(account) ?? true)', 'true'],
   ]),
-  ...of('wiring/console/figures.ts', twoAccounts, [
+  ...of('app/wiring/console/figures.ts', twoAccounts, [
     ['return last.names.get(zone)', 'return [...last.names.values()][0]'],
   ]),
-  ...of('admin/token-endpoints.ts', endpoints, [
+  ...of('web/admin/token-endpoints.ts', endpoints, [
     ['if (credential.scopes.has(one)) return []', 'if (credential) return []'],
     ['await store.list(account.id)', 'await store.list()'],
     ['store.revoke({ id, account: account.id, now', 'store.revoke({ id, now'],
     ["edits: 'admin'", "edits: ['admin', 'console:read']", consoleGuard],
   ]),
-  ...of('admin/domain-endpoints.ts', consoleGuard, [
+  ...of('web/admin/domain-endpoints.ts', consoleGuard, [
     ['account.sendingDomains.find((domain) => domain.name === name.toLowerCase())', 'account.sendingDomains[0]'],
   ]),
 ];

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { openSqliteFile } from '../../../src/base/database/sqlite-file.ts';
 import { uuidv7 } from '../../../src/base/ids.ts';
-import type { EventFacts } from '../../../src/events/mail-event.ts';
+import type { EventFacts } from '../../../src/spool/events/mail-event.ts';
 import { packEvent } from '../../../src/spool/packed-event.ts';
 import { keysOfKinds, messageKey } from '../../../src/spool/search/event-index.ts';
 import { EventFollower, fileEvents, followedAtOnce } from '../../../src/spool/sqlite/event-follower.ts';

@@ -10,7 +10,7 @@ import { DatabaseSync } from 'node:sqlite';
 import type { Worker } from 'node:worker_threads';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { openDatabase } from '../../../src/base/database/sqlite-database.ts';
-import { openSqliteJournal } from '../../../src/journal/store/sqlite-journal-store.ts';
+import { openSqliteJournal } from '../../../src/spool/journal/store/sqlite-journal-store.ts';
 import { SqliteSpool } from '../../../src/spool/sqlite/sqlite-spool.ts';
 import { eventsContract } from '../../contract/events.ts';
 import { journalContract } from '../../contract/journal.ts';

@@ -1,7 +1,7 @@
 // Events in memory, for tests and trials: they behave like those of the durable stores, but end with the process.
 
-import type { EventTable } from '../../../src/events/event-feed.ts';
-import { eventKeys, searchedKeys } from '../../../src/events/event-keys.ts';
+import type { EventTable } from '../../../src/spool/events/event-feed.ts';
+import { eventKeys, searchedKeys } from '../../../src/spool/events/event-keys.ts';
 import {
   defaultEventLimits,
   type EventLimits,
@@ -9,9 +9,9 @@ import {
   type EventPage,
   type EventQuery,
   type EventSearch,
-} from '../../../src/events/event-store.ts';
-import { type EventFacts, eventKinds, type MailEvent } from '../../../src/events/mail-event.ts';
-import type { WrittenRefusal } from '../../../src/events/refusal.ts';
+} from '../../../src/spool/events/event-store.ts';
+import { type EventFacts, eventKinds, type MailEvent } from '../../../src/spool/events/mail-event.ts';
+import type { WrittenRefusal } from '../../../src/spool/events/refusal.ts';
 
 /** Events of one process. */
 export class MemoryEvents implements EventTable {

@@ -1,6 +1,6 @@
 // Messages and recipients as the spool in memory keeps them.
 
-import type { OutcomeEvent } from '../../../src/events/mail-event.ts';
+import type { OutcomeEvent } from '../../../src/spool/events/mail-event.ts';
 import type { Hold, Holds } from '../../../src/spool/hold.ts';
 import type { QueueItem, RetryCount, SpoolEntry, SpooledRecipient } from '../../../src/spool/spool.ts';
 import { countStates, type Tally, tallyOf } from '../../../src/spool/tally.ts';

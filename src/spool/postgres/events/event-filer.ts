@@ -5,7 +5,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Unavailable } from '../../../base/errors.ts';
-import { sendRows } from '../../journal/postgres-journal.ts';
+import { sendRows } from '../../journal/writer/postgres-journal.ts';
 import { integer, octets } from '../../stored-rows.ts';
 import type { AccountTally } from '../../tally.ts';
 import type { PostgresSession, Send } from '../server/postgres-session.ts';

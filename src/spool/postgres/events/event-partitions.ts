@@ -10,7 +10,7 @@ import {
   partitionsOf,
   waitShortly,
 } from '../../../base/database/postgres-partitions.ts';
-import { missingJournalDays } from '../../journal/journal-partitions.ts';
+import { missingJournalDays } from '../../journal/writer/journal-partitions.ts';
 import { lateMs } from '../../search/searched-event.ts';
 import { integer, text } from '../../stored-rows.ts';
 import { ServerPart } from '../server/database-clock.ts';

@@ -1,8 +1,8 @@
 // Reads and searches the events in PostgreSQL.
 
 import type { Row } from '../../../base/database/database.ts';
-import { searchedKeys } from '../../../events/event-keys.ts';
-import { type EventNews, type EventQuery, type EventSearch, newsAtMost } from '../../../events/event-store.ts';
+import { searchedKeys } from '../../events/event-keys.ts';
+import { type EventNews, type EventQuery, type EventSearch, newsAtMost } from '../../events/event-store.ts';
 import { type PackedPage, shareNumbers, shares, toldOf } from '../../packed-event.ts';
 import { joinParts, mostAtOnce, type PageOrder, type PagePart, PartReader } from '../../search/event-page.ts';
 import { isSearched, keyNumber, lateMs, searchBounds } from '../../search/searched-event.ts';

@@ -2,7 +2,7 @@
 // journal beside it say much the same.
 
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
-import type { JournalRow } from '../../journal/pack-journal.ts';
+import type { JournalRow } from '../../journal/writer/pack-journal.ts';
 import type { PackedEvent } from '../../packed-event.ts';
 import type { AccountTally } from '../../tally.ts';
 

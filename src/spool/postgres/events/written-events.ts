@@ -2,7 +2,7 @@
 // files them holds until the commit (`takeTurn`); so they are given in the order of the commits and without gaps.
 
 import { tellOthers } from '../../../base/database/postgres-changes.ts';
-import { eventKinds, isEventKind } from '../../../events/mail-event.ts';
+import { eventKinds, isEventKind } from '../../events/mail-event.ts';
 import { type PackedEvent, shareNumbers } from '../../packed-event.ts';
 import { keyNumbersOf } from '../../search/searched-event.ts';
 import { columnsOf, type Send } from '../server/postgres-session.ts';

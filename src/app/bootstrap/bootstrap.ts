@@ -1,0 +1,143 @@
+// The first start in development (D95) makes the keys, the certificate and the token that are missing, and says what it
+// made. Without `development` in the configuration nothing is made, and a missing file is an error.
+
+import { existsSync } from 'node:fs';
+import type { TokenStore } from '../../accounts/token-store.ts';
+import { isLive } from '../../accounts/tokens.ts';
+import type { Clock } from '../../base/clock.ts';
+import { ConfigurationError } from '../../base/errors.ts';
+import { randomSecret } from '../../base/ids.ts';
+import { generateDkimKey } from '../../pipeline/sign/dkim-key.ts';
+import {
+  type Config,
+  type DevelopmentSettings,
+  developmentToken,
+  type Environment,
+  missingSecrets,
+} from '../config/config.ts';
+import { createFile, createFolder } from './key-files.ts';
+import {
+  type DkimKeyPlace,
+  platformKeyPlaces,
+  sendsMail,
+  signingKeyPlaces,
+  type TlsPlace,
+  tlsPlaces,
+} from './key-paths.ts';
+
+export { defaultTlsHost, type TlsPlace, tlsPlacesFor } from './key-paths.ts';
+export { type Keys, loadKeys, readKeys, readTlsKeys, type TlsKeys, wholeKeys } from './load-keys.ts';
+
+/** The state of the development credential's token. */
+export type DevelopmentToken =
+  /** The token was made now. This is the only time that it can be shown. */
+  | { readonly kind: 'made'; readonly account: string; readonly credential: string; readonly token: string }
+  /** POSTERN_TOKEN gives the token. `revoked` has the last four characters of tokens that an earlier start made. */
+  | {
+      readonly kind: 'given';
+      readonly account: string;
+      readonly credential: string;
+      readonly revoked: readonly string[];
+    }
+  /** The store has one token or several, told by their last four characters, the oldest first. */
+  | {
+      readonly kind: 'kept';
+      readonly account: string;
+      readonly credential: string;
+      readonly lastFour: readonly string[];
+    };
+
+/** Which files the start made, and which secrets it did not find. */
+export interface Bootstrapped {
+  /** Paths of the files made, absolute. */
+  readonly made: readonly string[];
+  /** Secrets that routes and credentials need and that are missing; one line each. */
+  readonly missing: readonly string[];
+}
+
+/** What the start works with. */
+export interface BootstrapParts {
+  readonly env: Environment;
+  readonly tokens: TokenStore;
+  readonly clock: Clock;
+}
+
+/** The label of a token made at first start. */
+const madeLabel = 'development';
+
+async function makeDkimKey({ file, algorithm }: DkimKeyPlace): Promise<string[]> {
+  if (existsSync(file)) return [];
+  return createFile(file, await generateDkimKey(algorithm)) ? [file] : [];
+}
+
+async function makeTls(place: TlsPlace, nowMs: number): Promise<string[]> {
+  const { certificateFile, privateKeyFile, folder, host } = place;
+  if (existsSync(certificateFile) || existsSync(privateKeyFile)) return [];
+  // Loaded only where it is needed, because the library that it uses takes longer to load than all the rest of a start.
+  const { makeCertificate } = await import('./certificate.ts');
+  const { certificate, privateKey } = await makeCertificate(host, nowMs);
+  const isNew = createFolder(folder, { 'fullchain.pem': certificate, 'privkey.pem': privateKey });
+  return isNew ? [certificateFile, privateKeyFile] : [];
+}
+
+function makeHmacKey(file: string): string[] {
+  return !existsSync(file) && createFile(file, `${randomSecret()}\n`) ? [file] : [];
+}
+
+/**
+ * Makes a token for the development credential unless it has one; undefined without `development`. Call it once the
+ * listeners are up: a new token is shown only once, and a start that fails before that would lose it.
+ */
+export async function ensureDevelopmentToken(
+  config: Config,
+  parts: BootstrapParts,
+): Promise<DevelopmentToken | undefined> {
+  const { development } = config;
+  return development && (await ensureToken(config, development, parts));
+}
+
+async function ensureToken(
+  config: Config,
+  development: DevelopmentSettings,
+  parts: BootstrapParts,
+): Promise<DevelopmentToken> {
+  const { tokens, clock, env } = parts;
+  const { account, credential } = development;
+  const name = config.accounts.find(({ id }) => id === account)?.name ?? account;
+  // One transaction, so that only one of two processes that start at the same time makes the token.
+  return await tokens.transaction<DevelopmentToken>(async (inside) => {
+    const now = clock.now();
+    const own = (await inside.list(account)).filter((token) => token.credential === credential && isLive(token, now));
+    if (developmentToken(env) !== undefined) {
+      // POSTERN_TOKEN replaces the token that an earlier start made; tokens that a person made stay (D95).
+      const made = own.filter(({ label }) => label === madeLabel);
+      for (const { id } of made) await inside.revoke({ id, now });
+      return { kind: 'given', account: name, credential, revoked: made.map(({ lastFour }) => lastFour) };
+    }
+    if (own.length > 0) {
+      return { kind: 'kept', account: name, credential, lastFour: own.map(({ lastFour }) => lastFour) };
+    }
+    const { token } = await inside.create({ account, credential, label: madeLabel, createdAt: now });
+    return { kind: 'made', account: name, credential, token };
+  });
+}
+
+/**
+ * Makes the files that are missing, in development only. Safe when several processes start at the same time.
+ * @throws ConfigurationError where a file cannot be written, or, in production, where a secret in use is missing
+ */
+export async function bootstrap(config: Config, parts: Pick<BootstrapParts, 'env' | 'clock'>): Promise<Bootstrapped> {
+  const missing = missingSecrets(config, parts.env);
+  const { development } = config;
+  if (!development) {
+    if (missing.length > 0) throw new ConfigurationError(missing.join('\n'));
+    return { made: [], missing };
+  }
+  const keys = [...platformKeyPlaces(config), ...signingKeyPlaces(config)];
+  const hmacKey = sendsMail(config) ? makeHmacKey(config.platform.hmacKeyFile) : [];
+  const made = await Promise.all([
+    ...tlsPlaces(config).map((place) => makeTls(place, parts.clock.now())),
+    ...keys.map(makeDkimKey),
+  ]);
+  return { made: [...hmacKey, ...made.flat()], missing };
+}

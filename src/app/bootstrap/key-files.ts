@@ -1,0 +1,132 @@
+// Writes key files so that a crash leaves whole files or none, and only the owner can read them. Of two processes that start
+// at the same time one writes the file, and the other uses it.
+
+import { randomBytes } from 'node:crypto';
+import {
+  closeSync,
+  constants,
+  copyFileSync,
+  fsyncSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  renameSync,
+  rmSync,
+  writeSync,
+} from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import { ConfigurationError, errorCode, errorMessage } from '../../base/errors.ts';
+
+function syncFolder(folder: string): void {
+  const descriptor = openSync(folder, 'r');
+  try {
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+function writeSynced(file: string, text: string): void {
+  const descriptor = openSync(file, 'wx', 0o600);
+  try {
+    writeSync(descriptor, text);
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+/** A name beside the target that no other process takes. */
+function temporaryBeside(target: string): string {
+  return join(dirname(target), `.${basename(target)}.${randomBytes(6).toString('hex')}.tmp`);
+}
+
+const noHardLinks = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EXDEV', 'EMLINK']);
+const taken = new Set(['EEXIST', 'ENOTEMPTY']);
+
+/** Gives a finished file its name unless the name is taken. A hard link does so in one step. @returns whether it did */
+function claim(temporary: string, file: string): boolean {
+  try {
+    linkSync(temporary, file);
+    return true;
+  } catch (error) {
+    const code = errorCode(error) ?? '';
+    if (code === 'EEXIST') return false;
+    if (!noHardLinks.has(code)) throw error;
+  }
+  try {
+    copyFileSync(temporary, file, constants.COPYFILE_EXCL);
+    return true;
+  } catch (error) {
+    if (errorCode(error) === 'EEXIST') return false;
+    throw error;
+  }
+}
+
+/** Removes what a failed write has left, as far as possible. An error of the removal is ignored: the write's own is told. */
+function discard(temporary: string): void {
+  try {
+    rmSync(temporary, { force: true, recursive: true });
+  } catch (error) {
+    if (errorCode(error) === undefined) throw error;
+  }
+}
+
+function cannotWrite(path: string, cause: unknown): ConfigurationError {
+  return new ConfigurationError(`Cannot write "${path}": ${errorMessage(cause)}`, { cause });
+}
+
+/**
+ * Writes a file of mode 0600, its folder of mode 0700 where that is missing.
+ * @returns false where the file existed already; it is then left as it is
+ * @throws ConfigurationError naming the path
+ */
+export function createFile(file: string, text: string): boolean {
+  const temporary = temporaryBeside(file);
+  try {
+    mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+    writeSynced(temporary, text);
+    const isNew = claim(temporary, file);
+    rmSync(temporary, { force: true });
+    syncFolder(dirname(file));
+    return isNew;
+  } catch (cause) {
+    discard(temporary);
+    throw cannotWrite(file, cause);
+  }
+}
+
+/** Writes a file of mode 0600, in one step; it replaces an existing one. @throws ConfigurationError */
+export function replaceFile(file: string, text: string): void {
+  const temporary = temporaryBeside(file);
+  try {
+    mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+    writeSynced(temporary, text);
+    renameSync(temporary, file);
+    syncFolder(dirname(file));
+  } catch (cause) {
+    discard(temporary);
+    throw cannotWrite(file, cause);
+  }
+}
+
+/**
+ * Writes files that belong together as a new folder of mode 0700, all or none.
+ * @returns false where the folder existed already with something in it; it is then left as it is
+ * @throws ConfigurationError naming the folder
+ */
+export function createFolder(folder: string, files: Readonly<Record<string, string>>): boolean {
+  const temporary = temporaryBeside(folder);
+  try {
+    mkdirSync(temporary, { recursive: true, mode: 0o700 });
+    for (const [name, text] of Object.entries(files)) writeSynced(join(temporary, name), text);
+    syncFolder(temporary);
+    renameSync(temporary, folder);
+    syncFolder(dirname(folder));
+    return true;
+  } catch (cause) {
+    discard(temporary);
+    if (taken.has(errorCode(cause) ?? '')) return false;
+    throw cannotWrite(folder, cause);
+  }
+}

@@ -1,0 +1,195 @@
+// The defaults of absent keys (D42, D42a, D95, D99).
+
+import { scopes } from '../../accounts/account.ts';
+import type { CredentialEntry, FileContents } from './schema.ts';
+
+/** The contents with every section present. Only `development` may be absent, since its absence has a meaning (D95). */
+export type CompleteContents = Required<Omit<FileContents, 'development'>> & Pick<FileContents, 'development'>;
+
+/** D42; sizes in octets. */
+export const smtpLimits = {
+  messageBytes: 5_242_880,
+  recipients: 1000,
+  connections: 1000,
+  connectionsPerAddress: 100,
+  authFailures: 3,
+  authSeconds: 30,
+  commandSeconds: 60,
+  dataIdleSeconds: 300,
+  dataOctetsPerSecond: 100,
+  idleSeconds: 300,
+} as const;
+
+/** D42, D42a. */
+export const restLimits = {
+  messageBytes: 5_242_880,
+  requestBytes: 8_388_608,
+  recipients: 50,
+  attachments: 32,
+  subjectCharacters: 998,
+} as const;
+
+/** Of each account. */
+export const spoolLimits = {
+  queuedMessages: 1_000_000,
+  failedMessages: 10_000,
+  failedBytes: 1_073_741_824,
+} as const;
+
+/** D53. The number is of each account. */
+export const events = { keepDays: 30, perAccount: 1_000_000 } as const;
+
+/** D53a. Of the messages themselves nothing is kept unless the operator says otherwise. */
+export const journal = {
+  enabled: true,
+  content: 'none',
+  keepDays: 30,
+  maxOctets: 1_073_741_824,
+  maxBodyOctets: 262_144,
+} as const;
+
+/** D42a. */
+export const retry = {
+  firstDelaySeconds: 60,
+  factor: 2,
+  maxDelaySeconds: 14_400,
+  jitter: 0.2,
+  expireAfterSeconds: 432_000,
+} as const;
+
+/** D42a. */
+export const reports = {
+  perMessage: 10,
+  perAddressPerDay: 1000,
+  perAccountPerDay: 10_000,
+  gatherSeconds: 30,
+  delaySeconds: 14_400,
+  returnBytes: 262_144,
+} as const;
+
+/** Of each account (D51). */
+export const suppress = { hardBounces: true, complaints: true, failures: true } as const;
+
+/** Octets of a report; the limits of the bounce listeners alone (D40a). */
+export const bounces = {
+  tokenDays: 30,
+  messageBytes: 1_048_576,
+  connections: 200,
+  connectionsPerAddress: 50,
+  messagesPerMinute: 15_000,
+} as const;
+
+/** Connections that a route has open at once to one next hop. */
+export const connections = 10;
+
+/** RFC 5321 §4.5.4.2. */
+export const mxPort = 25;
+
+/** D66. */
+export const edge = {
+  maxHeaderBytes: 32_768,
+  connectTimeoutSeconds: 15,
+  responseTimeoutSeconds: 100,
+  afterCloseSeconds: 5,
+  originDownSeconds: 1,
+  trustedProxies: [],
+  limits: { requests: 8000, requestsPerZone: 2000, requestsPerAddress: 400 },
+} as const;
+
+/** D84, D86. */
+export const proxy = {
+  ipv4Pool: '127.64.0.0/16',
+  /** Added to ports in development, because ports such as tcp/22 are privileged (D84). */
+  developmentPortOffset: 20_000,
+  servedAddresses: ['0.0.0.0/0', '::/0'],
+  originDeny: ['0.0.0.0/8', '169.254.0.0/16', '224.0.0.0/4', '::/128', 'fe80::/10', 'ff00::/8'],
+} as const;
+
+/** D67, D95. */
+export const http = {
+  listen: '127.0.0.1:8080',
+  tlsListen: '127.0.0.1:8443',
+  apiHosts: ['127.0.0.1', 'localhost'],
+  limits: { connections: 10_000, connectionsPerAddress: 500 },
+} as const;
+
+/** D40a. */
+export const platform = {
+  domain: 'platform.example',
+  bounceDomain: 'bounces.platform.example',
+  hmacKeyFile: 'hmac.key',
+  dkim: [{ selector: 'p1', algorithm: 'rsa' }],
+} as const;
+
+/** The DKIM keys of a sending domain that names none. */
+export const domainKeys = [{ selector: 's1', algorithm: 'rsa' }] as const;
+
+/** D95. */
+export const development = { account: 'dev', credential: 'default' } as const;
+
+const listeners = [
+  { name: 'submission', listen: '127.0.0.1:2587', tls: 'starttls' },
+  { name: 'submissions', listen: '127.0.0.1:2465', tls: 'implicit' },
+] as const;
+
+const developmentCredential: CredentialEntry = {
+  name: development.credential,
+  tokenEnv: 'POSTERN_TOKEN',
+  scopes: [...scopes],
+};
+
+const accounts: NonNullable<FileContents['accounts']> = [
+  {
+    name: development.account,
+    id: 'a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1',
+    sendingDomains: [{ name: 'example.com' }, { name: 'example.net' }, { name: 'example.org' }],
+    credentials: [developmentCredential],
+  },
+];
+
+/** The credentials of an account that lists none: one that may send, or, for the development account, do everything. */
+function defaultCredentials(
+  account: Pick<NonNullable<FileContents['accounts']>[number], 'name' | 'id'>,
+  setup: FileContents['development'],
+): CredentialEntry[] {
+  const name = setup?.account ?? development.account;
+  if (setup === undefined || (account.name !== name && account.id !== name)) return [{ name: 'default' }];
+  return [{ ...developmentCredential, name: setup.credential ?? development.credential }];
+}
+
+/** Fills in the sections and entries that the file leaves out. The numbers inside are filled in slice by slice. */
+export function complete(given: FileContents): CompleteContents {
+  // Where accounts are listed but none has a sending domain, only edge and proxy are used, and no mail listener is needed.
+  const sendsMail = given.accounts?.some(({ sendingDomains = [] }) => sendingDomains.length > 0) ?? true;
+  return {
+    dataDir: './data',
+    certsDir: './certs',
+    database: { url: 'sqlite:postern.db' },
+    log: {},
+    drainSeconds: 30,
+    processes: 1,
+    limits: {},
+    bounces: {},
+    rest: {},
+    spool: {},
+    events: {},
+    journal: {},
+    webhooks: {},
+    http: {},
+    console: {},
+    edge: {},
+    proxy: {},
+    delivery: {},
+    reports: {},
+    tlsReports: {},
+    zones: [],
+    routes: [{ name: 'default', type: 'capture' }],
+    ...given,
+    platform: { ...platform, dkim: [...platform.dkim], ...given.platform },
+    smtp: { hostname: 'mx.platform.example', listeners: sendsMail ? [...listeners] : [], ...given.smtp },
+    accounts: (given.accounts ?? accounts).map((account) => ({
+      ...account,
+      credentials: account.credentials ?? defaultCredentials(account, given.development),
+    })),
+  };
+}

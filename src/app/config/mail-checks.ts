@@ -1,0 +1,341 @@
+// Checks of the mail part that the schema cannot express: entries that must fit one another.
+
+import { daysUntil, maxObserveDays } from '../../accounts/observe-period.ts';
+import { closest } from '../../base/closest.ts';
+import { parsePostgresUrl } from '../../base/database/postgres-url.ts';
+import { isWithinDomain } from '../../base/net/domain-labels.ts';
+import { parseRelayUrl } from '../../delivery/smtp/relay-url.ts';
+import { asciiDomain } from '../../mail/address/domain.ts';
+import type { CompleteContents } from './defaults.ts';
+import { type ConfigFault, type ConfigPath, formatPath, quote } from './fault.ts';
+import type { ListenerEntry, RouteEntry } from './schema.ts';
+
+/** Faults of entries whose key (a name, an id) an entry before them has already. */
+export function repeated(entries: readonly { readonly key: string; readonly path: ConfigPath }[]): ConfigFault[] {
+  const owners = new Map<string, ConfigPath>();
+  return entries.flatMap(({ key, path }) => {
+    const owner = owners.get(key);
+    if (owner) return [{ path, text: `got ${quote(key)}, which ${formatPath(owner)} has already` }];
+    owners.set(key, path);
+    return [];
+  });
+}
+
+/** The account of a name or an id. */
+export function findAccount(contents: CompleteContents, reference: string) {
+  return contents.accounts.find(
+    (account) => account.name === reference || account.id.toLowerCase() === reference.toLowerCase(),
+  );
+}
+
+/** The fault of a reference to an account that does not exist. */
+export function unknownAccount(contents: CompleteContents, path: ConfigPath, reference: string): ConfigFault {
+  const names = contents.accounts.map((account) => account.name);
+  const near = closest(reference, names);
+  return {
+    path,
+    text: `got ${quote(reference)}, want an account of this file${near ? `; did you mean "${near}"?` : ` (${names.join(', ')})`}`,
+  };
+}
+
+/** The faults of a reference `account/credential`: the account or the credential does not exist. */
+function credentialFaults(
+  contents: CompleteContents,
+  path: ConfigPath,
+  reference: { account: string; credential: string; shown: string },
+): ConfigFault[] {
+  const account = findAccount(contents, reference.account);
+  if (!account) return [unknownAccount(contents, path, reference.account)];
+  const names = (account.credentials ?? []).map((credential) => credential.name);
+  if (names.includes(reference.credential)) return [];
+  const near = closest(reference.credential, names);
+  const hint = near ? `; did you mean "${near}"?` : names.length > 0 ? ` (${names.join(', ')})` : '';
+  return [{ path, text: `got ${quote(reference.shown)}, want a credential of account "${account.name}"${hint}` }];
+}
+
+/** Checks that `development` names a credential that exists. */
+export function developmentFaults(contents: CompleteContents): ConfigFault[] {
+  if (!contents.development) return [];
+  const { account = 'dev', credential = 'default' } = contents.development;
+  if (!findAccount(contents, account)) return [unknownAccount(contents, ['development', 'account'], account)];
+  return credentialFaults(contents, ['development', 'credential'], { account, credential, shown: credential });
+}
+
+/** D40a: checks that the bounce domain is the platform's domain or below it. */
+export function platformFaults({ platform }: CompleteContents): ConfigFault[] {
+  const domain = asciiDomain(platform.domain ?? '') ?? '';
+  const bounceDomain = asciiDomain(platform.bounceDomain ?? '') ?? '';
+  const selectors = (platform.dkim ?? []).map(({ selector }) => selector);
+  const twice = repeated(selectors.map((key, index) => ({ key, path: ['platform', 'dkim', index, 'selector'] })));
+  if (isWithinDomain(bounceDomain, domain)) return twice;
+  const text = `got ${quote(bounceDomain)}, want platform.domain (${domain}) or a name below it`;
+  return [...twice, { path: ['platform', 'bounceDomain'], text }];
+}
+
+interface PolicyEntry {
+  readonly policy?: { readonly observe?: { readonly until: string } };
+}
+
+/**
+ * Checks that the last day on which the policy is observed is near enough (D4c). A past day is no fault, because the gateway
+ * must also start on the day after.
+ * @param nowMs milliseconds since 1970
+ */
+export function observeFaults({ policy }: PolicyEntry, path: ConfigPath, nowMs: number): ConfigFault[] {
+  const until = policy?.observe?.until;
+  if (until === undefined) return [];
+  const days = daysUntil(until, nowMs);
+  if (days <= maxObserveDays) return [];
+  const text = `got ${quote(until)}, which is ${days} days ahead; want a day at most ${maxObserveDays} days ahead`;
+  return [{ path: [...path, 'policy', 'observe', 'until'], text }];
+}
+
+/** What a listener says about programs that log in and send; a bounce listener has none of it (D40a). */
+const mailersKeys = [
+  ...(['credential', 'allowFrom', 'policy', 'allowInsecureAuth'] as const),
+  ...(['trustedHop', 'lineEndings', 'legacyCharset'] as const),
+] as const satisfies readonly (keyof ListenerEntry)[];
+
+function listenerFaults(contents: CompleteContents, listener: ListenerEntry, path: ConfigPath): ConfigFault[] {
+  const { credential, allowFrom } = listener;
+  const ofMailers = mailersKeys.find((key) => listener[key] !== undefined);
+  if (listener.role === 'bounce' && ofMailers) {
+    return [{ path: [...path, ofMailers], text: 'a bounce listener has none' }];
+  }
+  if (credential === undefined && (allowFrom?.length ?? 0) > 0) {
+    return [{ path: [...path, 'allowFrom'], text: 'stands without credential; want both or neither' }];
+  }
+  if (credential === undefined) return [];
+  const slash = credential.indexOf('/');
+  const reference = { account: credential.slice(0, slash), credential: credential.slice(slash + 1), shown: credential };
+  const faults = credentialFaults(contents, [...path, 'credential'], reference);
+  if ((allowFrom?.length ?? 0) > 0) return faults;
+  return [
+    ...faults,
+    { path: [...path, 'credential'], text: 'stands without allowFrom; want both, allowFrom not empty, or neither' },
+  ];
+}
+
+/** Checks that listeners share no name or address, and device listeners as D40c says. @param nowMs milliseconds since 1970 */
+export function smtpFaults(contents: CompleteContents, nowMs: number): ConfigFault[] {
+  const listeners = (contents.smtp.listeners ?? []).map((listener, index) => ({
+    listener,
+    path: ['smtp', 'listeners', index] as const,
+  }));
+  const enabled = listeners.filter(({ listener }) => listener.enabled !== false && !listener.listen.endsWith(':0'));
+  return [
+    ...repeated(listeners.map(({ listener, path }) => ({ key: listener.name, path: [...path, 'name'] }))),
+    ...repeated(enabled.map(({ listener, path }) => ({ key: listener.listen, path: [...path, 'listen'] }))),
+    ...listeners.flatMap(({ listener, path }) => listenerFaults(contents, listener, path)),
+    ...listeners.flatMap(({ listener, path }) => observeFaults(listener, path, nowMs)),
+  ];
+}
+
+/** Keys of every route that mail leaves by. */
+const leavingKeys = [
+  ...(['tls', 'tlsVerify', 'localAddress', 'redirectAll', 'allowRecipients'] as const),
+  ...(['connections', 'messagesPerConnection', 'messagesPerSecond', 'backoffSeconds'] as const),
+] as const;
+
+const keysOfType = {
+  smarthost: ['url', 'urls', 'auth', ...leavingKeys],
+  capture: ['folder'],
+  mx: ['port', 'tlsByDomain', 'mtaSts', 'allowPrivate', ...leavingKeys],
+} as const satisfies Record<RouteEntry['type'], readonly (keyof RouteEntry)[]>;
+
+const typedKeys = [...new Set(Object.values(keysOfType).flat())];
+
+/** A route's TLS settings in one form. `tlsVerify` beside `tls` is another spelling of `tls.verify`. */
+export function routeTls({ tls, tlsVerify }: Pick<RouteEntry, 'tls' | 'tlsVerify'>): {
+  readonly mode?: 'none' | 'opportunistic' | 'required' | 'implicit';
+  readonly verify?: boolean;
+  readonly ca?: string;
+} {
+  const given = typeof tls === 'object' ? tls : tls === undefined ? {} : { mode: tls };
+  return tlsVerify === undefined ? given : { verify: tlsVerify, ...given };
+}
+
+/** What is said of one server of a smarthost route. */
+export type ServerEntry = Pick<RouteEntry, 'url' | 'tls' | 'tlsVerify' | 'auth'> & { readonly priority?: number };
+
+/**
+ * The servers of a smarthost route, each with what is said of it: by `url`, or by `urls`, where a server that says nothing of
+ * TLS or AUTH has what the route says.
+ */
+export function serverEntries(route: RouteEntry, path: ConfigPath) {
+  const { url, urls, tls, tlsVerify, auth } = route;
+  const shared = { ...(tls === undefined ? {} : { tls }), ...(tlsVerify === undefined ? {} : { tlsVerify }) };
+  const withAuth = auth === undefined ? shared : { ...shared, auth };
+  if (!urls) return [{ entry: { ...withAuth, ...(url === undefined ? {} : { url }) } satisfies ServerEntry, path }];
+  return urls.map((one, index): { readonly entry: ServerEntry; readonly path: ConfigPath } => {
+    if (typeof one === 'string') return { entry: { ...withAuth, url: one }, path: [...path, 'urls', index] };
+    const isOwnTls = one.tls !== undefined || one.tlsVerify !== undefined;
+    const given = isOwnTls ? (auth === undefined ? {} : { auth }) : withAuth;
+    return { entry: { ...given, ...one }, path: [...path, 'urls', index] };
+  });
+}
+
+function smarthostFaults(route: RouteEntry, path: ConfigPath): ConfigFault[] {
+  if (route.url !== undefined && route.urls !== undefined) {
+    return [{ path: [...path, 'urls'], text: 'stands beside url; want one of them', atKey: true }];
+  }
+  return serverEntries(route, path).flatMap(({ entry, path: place }) => serverFaults(entry, place));
+}
+
+function serverFaults(server: ServerEntry, path: ConfigPath): ConfigFault[] {
+  // The fault of an entry that is a URL alone is at the entry, everything else at its key.
+  const at = (key: string): ConfigPath =>
+    typeof path.at(-1) === 'number' && path.at(-2) === 'urls' ? path : [...path, key];
+  if (server.url === undefined)
+    return [{ path: at('url'), text: 'missing, want smtp://host:port or smtps://host:port' }];
+  const url = parseRelayUrl(server.url);
+  const faults: ConfigFault[] = [];
+  if (!url)
+    faults.push({ path: at('url'), text: `got ${quote(server.url)}, want smtp://host:port or smtps://host:port` });
+  if (url?.auth) {
+    faults.push({ path: at('url'), text: 'holds a user; want it under auth (user, and passwordEnv or passwordFile)' });
+  }
+  const { mode, verify, ca } = routeTls(server);
+  if (url?.implicitTls && mode !== undefined && mode !== 'implicit') {
+    faults.push({ path: at('tls'), text: `got "${mode}", want implicit with a URL of smtps://` });
+  }
+  if (typeof server.tls === 'object' && server.tls.verify !== undefined && server.tlsVerify !== undefined) {
+    faults.push({ path: at('tlsVerify'), text: 'stands beside tls.verify, which says the same; want one' });
+  }
+  if (ca !== undefined && (mode === 'none' || verify === false)) {
+    faults.push({ path: [...path, 'tls', 'ca'], text: 'is never asked: the route looks at no certificate' });
+  }
+  if (server.auth && mode === 'none') {
+    faults.push({ path: at('auth'), text: 'can never be used: AUTH is sent only over TLS, and tls is none' });
+  }
+  const sources = [server.auth?.passwordEnv, server.auth?.passwordFile].filter((source) => source !== undefined);
+  if (server.auth && sources.length !== 1) {
+    faults.push({ path: at('auth'), text: `has ${sources.length} of passwordEnv and passwordFile; want one` });
+  }
+  return faults;
+}
+
+function mxFaults(route: RouteEntry, path: ConfigPath): ConfigFault[] {
+  const faults: ConfigFault[] = [];
+  if (routeTls(route).mode === 'implicit') {
+    faults.push({
+      path: [...path, 'tls'],
+      text: 'got "implicit", want none, opportunistic or required: mail exchangers use STARTTLS',
+    });
+  }
+  if (typeof route.tls === 'object' && route.tls.verify !== undefined && route.tlsVerify !== undefined) {
+    faults.push({ path: [...path, 'tlsVerify'], text: 'stands beside tls.verify, which says the same; want one' });
+  }
+  for (const name of Object.keys(route.tlsByDomain ?? {})) {
+    if (asciiDomain(name) !== undefined) continue;
+    faults.push({ path: [...path, 'tlsByDomain', name], text: `got ${quote(name)}, want a domain name`, atKey: true });
+  }
+  return faults;
+}
+
+/** A route has one address to send from of each family at the most. */
+function localAddressFaults({ localAddress = [] }: RouteEntry, path: ConfigPath): ConfigFault[] {
+  const families = localAddress.map((one) => (typeof one === 'string' ? one : one.address).includes(':'));
+  return families.flatMap((family, index) => {
+    if (families.indexOf(family) === index) return [];
+    const text = `is a second ${family ? 'IPv6' : 'IPv4'} address; want one of each at the most`;
+    return [{ path: [...path, 'localAddress', index], text }];
+  });
+}
+
+/** The last route, and no other, takes everything. */
+function matchFaults(isLast: boolean, { match }: RouteEntry, path: ConfigPath): ConfigFault[] {
+  if (isLast !== (match !== undefined)) return [];
+  if (match) return [{ path, text: 'the last route has none, so that every message finds one', atKey: true }];
+  return [{ path, text: 'missing: only the last route goes without, those below it would never be used' }];
+}
+
+function routeFaults(contents: CompleteContents, route: RouteEntry, path: ConfigPath): ConfigFault[] {
+  const own: readonly string[] = keysOfType[route.type];
+  const foreign = typedKeys.filter((key) => route[key] !== undefined && !own.includes(key));
+  const isLast = path.at(-1) === contents.routes.length - 1;
+  return [
+    ...foreign.map((key) => ({ path: [...path, key], text: `is not for type ${route.type}`, atKey: true })),
+    ...(route.type === 'smarthost' ? smarthostFaults(route, path) : []),
+    ...(route.type === 'mx' ? mxFaults(route, path) : []),
+    ...localAddressFaults(route, path),
+    ...matchFaults(isLast, route, [...path, 'match']),
+    ...(route.match?.accounts ?? []).flatMap((reference, index) =>
+      findAccount(contents, reference)
+        ? []
+        : [unknownAccount(contents, [...path, 'match', 'accounts', index], reference)],
+    ),
+  ];
+}
+
+/** Checks that an account or a route has one rule of staging safety at most (D98a). */
+export function recipientRuleFaults(
+  { redirectAll, allowRecipients }: Pick<RouteEntry, 'redirectAll' | 'allowRecipients'>,
+  path: ConfigPath,
+): ConfigFault[] {
+  if (redirectAll === undefined || allowRecipients === undefined) return [];
+  const text = 'stands beside redirectAll, which leaves nobody to allow; want one of the two';
+  return [{ path: [...path, 'allowRecipients'], text, atKey: true }];
+}
+
+/** The name of the route that captures what `allowRecipients` keeps back. */
+export const withheldRouteName = 'withheld';
+
+function reservedNames({ routes }: CompleteContents): ConfigFault[] {
+  return routes.flatMap(({ name }, index) => {
+    if (name !== withheldRouteName) return [];
+    const text = `got ${quote(name)}, which is the name of what allowRecipients keeps back; want another`;
+    return [{ path: ['routes', index, 'name'], text }];
+  });
+}
+
+/** Checks that only the last route takes everything, and that each has the keys of its type. */
+export function routesFaults(contents: CompleteContents): ConfigFault[] {
+  return [
+    ...reservedNames(contents),
+    ...contents.routes.flatMap((route, index) => recipientRuleFaults(route, ['routes', index])),
+    ...repeated(contents.routes.map(({ name }, index) => ({ key: name, path: ['routes', index, 'name'] }))),
+    ...contents.routes.flatMap((route, index) => routeFaults(contents, route, ['routes', index])),
+  ];
+}
+
+/** D42a: checks that the delays of retries fit one another. */
+export function deliveryFaults({ delivery }: CompleteContents): ConfigFault[] {
+  const { firstDelaySeconds = 60, maxDelaySeconds = 14_400 } = delivery.retry ?? {};
+  if (maxDelaySeconds >= firstDelaySeconds) return [];
+  const path = ['delivery', 'retry', 'maxDelaySeconds'];
+  return [{ path, text: `got ${maxDelaySeconds}, want at least firstDelaySeconds (${firstDelaySeconds})` }];
+}
+
+/** Checks that several processes have a database that serves several (D91a). */
+export function processesFaults({ database, processes }: CompleteContents): ConfigFault[] {
+  if (typeof processes !== 'number' || processes === 1 || !database.url.startsWith('sqlite:')) return [];
+  const text =
+    `got ${processes}, but SQLite serves one process; want 1, or a PostgreSQL that they share (database.url: ` +
+    'postgres://USER@HOST/NAME), where "postern migrate" takes what is kept';
+  return [{ path: ['processes'], text }];
+}
+
+/** Checks that the database is SQLite's or PostgreSQL's, and that the keys fit. A URL may hold a password and is not shown. */
+export function databaseFaults({ database }: CompleteContents): ConfigFault[] {
+  const path = ['database', 'url'];
+  const { url, ...others } = database;
+  if (/^sqlite:(?!\/\/(?!\/))./.test(url)) {
+    const [foreign] = Object.keys(others);
+    return foreign === undefined ? [] : [{ path: ['database', foreign], text: 'is for PostgreSQL alone', atKey: true }];
+  }
+  if (!/^postgres(?:ql)?:/.test(url)) {
+    const text = `got ${quote(url)}, want sqlite:FILE, such as sqlite:postern.db, or postgres://USER@HOST/NAME`;
+    return [{ path, text }];
+  }
+  const parsed = parsePostgresUrl(url);
+  if (!parsed) return [{ path, text: 'want postgres://USER@HOST:PORT/NAME, or postgres://USER@/NAME?host=FOLDER' }];
+  const sources = [others.passwordEnv, others.passwordFile].filter((source) => source !== undefined);
+  if (sources.length + (parsed.hasPassword ? 1 : 0) > 1)
+    return [
+      { path: ['database'], text: 'names several passwords; want one of passwordEnv, passwordFile and one in url' },
+    ];
+  if (sources.length > 0 && !parsed.hasUser)
+    return [{ path, text: 'names no user for the password; want postgres://USER@HOST/NAME' }];
+  return [];
+}

@@ -1,0 +1,176 @@
+// Makes accounts, their tokens, and zones from the file's contents: defaults filled in, domains as A-labels (D50, D93, D99).
+
+import { hash } from 'node:crypto';
+import { resolve } from 'node:path';
+import type { Account, Credential, SendingDomain } from '../../accounts/account.ts';
+import { observePeriod } from '../../accounts/observe-period.ts';
+import { stripRules } from '../../accounts/strip-rules.ts';
+import type { ConfiguredWebhook } from '../../delivery/webhooks/webhook.ts';
+import type { CustomErrorRule, CustomErrorSettings } from '../../edge/zone/zone.ts';
+import { patternsOfSets } from '../../pipeline/policy/strip-sets.ts';
+import { isEventKind } from '../../spool/events/mail-event.ts';
+import * as defaults from './defaults.ts';
+import { findAccount } from './mail-checks.ts';
+import { dkimOf, domainOf, type Folders } from './resolve-mail.ts';
+import type { AccountEntry, CredentialEntry, ZoneEntry } from './schema.ts';
+import { type Environment, readSecret } from './secrets.ts';
+import type { Config, ConfiguredToken, DevelopmentSettings, EdgeAccount, SecretSource, Zone } from './settings.ts';
+
+type Contents = defaults.CompleteContents;
+
+function resolveCredential(entry: CredentialEntry): Credential {
+  return {
+    name: entry.name,
+    scopes: new Set(entry.scopes ?? ['email:send' as const]),
+    strip: stripRules({ ...entry, strip: [...(entry.strip ?? []), ...patternsOfSets(entry.stripSets ?? [])] }),
+    trustedHop: entry.trustedHop ?? false,
+    ...(entry.defaultDomain === undefined ? {} : { defaultDomain: domainOf(entry.defaultDomain) }),
+    ...(entry.legacyCharset === undefined ? {} : { legacyCharset: entry.legacyCharset }),
+    ...(entry.policy?.observe ? { observe: observePeriod(entry.policy.observe.until) } : {}),
+  };
+}
+
+function resolveSendingDomain(entry: NonNullable<AccountEntry['sendingDomains']>[number]): SendingDomain {
+  return {
+    name: domainOf(entry.name),
+    subdomains: entry.subdomains ?? true,
+    ...(entry.returnPathDomain === undefined ? {} : { returnPathDomain: domainOf(entry.returnPathDomain) }),
+    dkim: dkimOf(entry.dkim ?? defaults.domainKeys),
+  };
+}
+
+/** One account in the form that the doors (SMTP and REST) and the pipeline use. */
+export function resolveAccount(entry: AccountEntry): Account {
+  const credentials = (entry.credentials ?? []).map(resolveCredential);
+  return {
+    id: entry.id.toLowerCase(),
+    name: entry.name,
+    plan: entry.plan ?? 'enterprise',
+    sendingDomains: (entry.sendingDomains ?? []).map(resolveSendingDomain),
+    limits: { ...entry.limits },
+    showClientAddress: entry.showClientAddress ?? true,
+    tlsRequiredNo: entry.tlsRequiredNo ?? false,
+    ...(entry.threadRepair === true ? { threadRepair: true } : {}),
+    ...(entry.reports ? { reports: entry.reports } : {}),
+    suppress: { ...defaults.suppress, ...entry.suppress },
+    credentials: new Map(credentials.map((credential) => [credential.name, credential])),
+  };
+}
+
+function tokenSource(entry: CredentialEntry, folders: Folders): ConfiguredToken['source'] | undefined {
+  if (entry.tokenEnv !== undefined) return { kind: 'variable', name: entry.tokenEnv };
+  if (entry.tokenFile !== undefined) return { kind: 'file', file: resolve(folders.cwd, entry.tokenFile) };
+  return entry.tokenSha256 === undefined ? undefined : { kind: 'sha256', hex: entry.tokenSha256.toLowerCase() };
+}
+
+/** The tokens that the file gives to credentials. */
+export function resolveTokens(contents: Contents, folders: Folders): ConfiguredToken[] {
+  return contents.accounts.flatMap((account, at) =>
+    (account.credentials ?? []).flatMap((entry, index): ConfiguredToken[] => {
+      const source = tokenSource(entry, folders);
+      const path = `accounts[${at}].credentials[${index}]`;
+      return source ? [{ account: account.id.toLowerCase(), credential: entry.name, path, source }] : [];
+    }),
+  );
+}
+
+function secretSource(
+  variable: string | undefined,
+  file: string | undefined,
+  folders: Folders,
+): readonly SecretSource[] {
+  if (variable !== undefined) return [{ kind: 'variable', name: variable }];
+  return file === undefined ? [] : [{ kind: 'file', file: resolve(folders.cwd, file) }];
+}
+
+/**
+ * The webhooks of the file (D54). Their ids are made from account and name, so that a webhook keeps its place in the events
+ * from one start to the next.
+ */
+export function resolveWebhooks(
+  contents: Contents,
+  { folders, env }: { readonly folders: Folders; readonly env: Environment },
+): { readonly configured: ConfiguredWebhook[]; readonly webhookSecrets: Config['webhookSecrets'] } {
+  const found = contents.accounts.flatMap((account, at) =>
+    (account.webhooks ?? []).map((entry, index) => {
+      const path = `accounts[${at}].webhooks[${index}]`;
+      const sources = [
+        ...secretSource(entry.secretEnv, entry.secretFile, folders),
+        ...secretSource(entry.previousSecretEnv, entry.previousSecretFile, folders),
+      ];
+      const id = hash('sha256', `webhook ${account.id.toLowerCase()} ${entry.name}`).slice(0, 32);
+      return {
+        webhook: {
+          ...{ id, account: account.id.toLowerCase(), url: entry.url, note: entry.name },
+          kinds: entry.kinds?.filter(isEventKind),
+          secrets: () => sources.map((source) => readSecret(source, env, path)),
+        },
+        secrets: sources.map((source) => ({ path, source })),
+      };
+    }),
+  );
+  return { configured: found.map((one) => one.webhook), webhookSecrets: found.flatMap((one) => one.secrets) };
+}
+
+/** The development settings, with the account named by its id. */
+export function resolveDevelopment(contents: Contents): DevelopmentSettings | undefined {
+  if (!contents.development) return undefined;
+  const { account, credential } = { ...defaults.development, ...contents.development };
+  return { account: findAccount(contents, account)?.id.toLowerCase() ?? account, credential };
+}
+
+type RuleEntry = NonNullable<NonNullable<ZoneEntry['customErrors']>['rules']>[number];
+
+/** A rule in one spelling (D65). */
+function ruleOf({ content_type, status_code, ...rule }: RuleEntry): CustomErrorRule {
+  const contentType = rule.contentType ?? content_type;
+  const statusCode = rule.statusCode ?? status_code;
+  if (contentType === undefined) throw new Error('A rule without contentType passed the checks');
+  return { ...rule, contentType, ...(statusCode === undefined ? {} : { statusCode }) };
+}
+
+/** Custom errors with the page's file as an absolute path; a relative one lies under the working directory. */
+function customErrorsOf(
+  { customErrors }: AccountEntry | ZoneEntry,
+  folders: Folders,
+): { readonly customErrors?: CustomErrorSettings } {
+  if (!customErrors) return {};
+  const { rules, errorPage } = customErrors;
+  const page = errorPage?.file === undefined ? errorPage : { file: resolve(folders.cwd, errorPage.file) };
+  return { customErrors: { ...(rules ? { rules: rules.map(ruleOf) } : {}), ...(page ? { errorPage: page } : {}) } };
+}
+
+/** What edge and proxy need of an account. */
+export function resolveEdgeAccount(entry: AccountEntry, folders: Folders): EdgeAccount {
+  return {
+    id: entry.id.toLowerCase(),
+    ...(entry.email === undefined ? {} : { email: entry.email }),
+    entitlements: entry.entitlements ?? [],
+    prefixes: entry.prefixes ?? [],
+    virtualNetworks: entry.virtualNetworks ?? [],
+    ...customErrorsOf(entry, folders),
+    ...(entry.globalKeyEnv === undefined ? {} : { globalKey: { kind: 'variable', name: entry.globalKeyEnv } as const }),
+  };
+}
+
+/** A zone with the defaults of D99. */
+export function resolveZone(contents: Contents, entry: ZoneEntry, folders: Folders): Zone {
+  const name = domainOf(entry.name);
+  const { customErrors: _, ...rest } = entry;
+  return {
+    ...rest,
+    name,
+    id: entry.id.toLowerCase(),
+    account: findAccount(contents, entry.account)?.id.toLowerCase() ?? entry.account,
+    hostnames: (entry.hostnames ?? [name]).map(domainOf),
+    ipv4Quota: entry.ipv4Quota ?? 10,
+    protocols: entry.protocols ?? { tcp: ['1-65535'], udp: ['1-65535'] },
+    ...customErrorsOf(entry, folders),
+    // In the form in which origin_dns.name is compared with them (D86); `*` stays as it is.
+    ...(entry.permittedOriginZones ? { permittedOriginZones: entry.permittedOriginZones.map(domainOf) } : {}),
+    ...(entry.applications
+      ? { applications: entry.applications.map((one) => ({ ...one, id: one.id.toLowerCase() })) }
+      : {}),
+    ...(entry.loadBalancers ? { loadBalancers: entry.loadBalancers.map(domainOf) } : {}),
+  };
+}

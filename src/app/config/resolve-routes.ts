@@ -1,0 +1,278 @@
+// Makes the `delivery` slice from the file's contents: routes with their defaults, domains as A-labels, paths absolute (D42a,
+// D96, D98, D99).
+
+import { resolve } from 'node:path';
+import type { HopLimits } from '../../delivery/hop/hop-health.ts';
+import type { DomainTls, LocalAddress, MxSettings, MxTls } from '../../delivery/mx/settings.ts';
+import type {
+  CaptureRoute,
+  DeliverySettings,
+  MxRoute,
+  Route,
+  Smarthost,
+  SmarthostRoute,
+} from '../../delivery/settings.ts';
+import { parseRelayUrl, type RelayUrl } from '../../delivery/smtp/relay-url.ts';
+import { type RecipientRule, readPattern, readTarget } from '../../delivery/staging/recipient-rules.ts';
+import * as defaults from './defaults.ts';
+import type { ConfigPath } from './fault.ts';
+import { formatPath } from './fault.ts';
+import { findAccount, routeTls, type ServerEntry, serverEntries, withheldRouteName } from './mail-checks.ts';
+import { domainOf, type Folders, type Resolving, sourceOf } from './resolve-mail.ts';
+import type { RouteEntry } from './schema.ts';
+import { type Environment, readSecret } from './secrets.ts';
+import type { Config, SecretSource } from './settings.ts';
+
+function matchOf(contents: Resolving['contents'], match: RouteEntry['match']): Pick<Route, 'match'> {
+  if (!match) return {};
+  const accounts = match.accounts?.map((reference) => findAccount(contents, reference)?.name ?? reference);
+  const recipientDomains = match.recipientDomains?.map(domainOf);
+  return { match: { ...(accounts ? { accounts } : {}), ...(recipientDomains ? { recipientDomains } : {}) } };
+}
+
+/**
+ * Whether a server's certificate is verified by default. Opportunistic TLS accepts any certificate, because the alternative is
+ * worse: no TLS at all. A server that gets a password is verified, because otherwise any that answers would get it.
+ */
+function defaultVerify(tls: Smarthost['tls'], hasAuth: boolean): boolean {
+  return hasAuth || tls === 'required' || tls === 'implicit';
+}
+
+function smarthostOf(url: RelayUrl, entry: ServerEntry, folders: Folders): Smarthost {
+  const hasAuth = (entry.auth ?? url.auth) !== undefined;
+  const { mode, verify, ca } = routeTls(entry);
+  const tls = mode ?? (url.implicitTls ? 'implicit' : 'opportunistic');
+  return {
+    host: url.host,
+    port: url.port,
+    tls,
+    // A server whose issuer is named is meant to be verified.
+    tlsVerify: verify ?? (ca !== undefined || defaultVerify(tls, hasAuth)),
+    ...(ca === undefined ? {} : { caFile: resolve(folders.cwd, ca) }),
+    ...(entry.priority === undefined ? {} : { priority: entry.priority }),
+  };
+}
+
+/** A user whose password is read each time it is needed, so that only a route in use needs it. */
+function lazyAuth(user: string, source: SecretSource, at: { readonly env: Environment; readonly path: string }) {
+  return {
+    user,
+    get password(): string {
+      return readSecret(source, at.env, at.path);
+    },
+  };
+}
+
+function captureOf(folders: Folders, entry: Pick<RouteEntry, 'folder'>): Pick<CaptureRoute, 'type' | 'folder'> {
+  return { type: 'capture', folder: resolve(folders.dataDir, entry.folder ?? 'capture') };
+}
+
+/** Where the configuration names the password of a server: `routes[0].auth`, or `routes[0].urls[1].auth`. */
+function authPath(route: RouteEntry, { entry, path }: ReturnType<typeof serverEntries>[number]): string {
+  const isOwn = route.auth === undefined || entry.auth !== route.auth;
+  return formatPath([...(isOwn ? path : path.slice(0, 2)), 'auth']);
+}
+
+function localAddressesOf({ localAddress = [] }: RouteEntry): readonly LocalAddress[] {
+  return localAddress.map((one) => {
+    if (typeof one === 'string') return { address: one };
+    return one.hostname === undefined ? { address: one.address } : { ...one, hostname: domainOf(one.hostname) };
+  });
+}
+
+/** The limits of a next hop that an entry names besides its connections. */
+function limitsOf(entry: Partial<Record<keyof HopLimits, number>>): { readonly limits?: Partial<HopLimits> } {
+  const keys = ['messagesPerConnection', 'messagesPerSecond', 'backoffSeconds'] as const;
+  const given = keys.filter((key) => entry[key] !== undefined);
+  return given.length === 0 ? {} : { limits: Object.fromEntries(given.map((key) => [key, entry[key]])) };
+}
+
+/** The limits by recipient domain, and those of all connections together. */
+function shapingOf({ connections, destinations = [] }: Resolving['contents']['delivery']): Partial<DeliverySettings> {
+  const resolved = destinations.map((entry) => ({
+    domains: entry.domains.map(domainOf),
+    limits: {
+      ...(entry.connections === undefined ? {} : { connections: entry.connections }),
+      ...limitsOf(entry).limits,
+    },
+  }));
+  return {
+    ...(connections === undefined ? {} : { connections }),
+    ...(resolved.length === 0 ? {} : { destinations: resolved }),
+  };
+}
+
+type Base = Pick<Route, 'name' | 'platformSignature' | 'match'> & RecipientRule;
+
+function smarthostRoute(
+  { folders, env }: Resolving,
+  base: Base,
+  entry: RouteEntry,
+  path: ConfigPath,
+): SmarthostRoute | undefined {
+  const servers = serverEntries(entry, path).flatMap((server): Smarthost[] => {
+    const url = parseRelayUrl(server.entry.url ?? '');
+    if (!url) return [];
+    const source = sourceOf(server.entry.auth, folders);
+    const auth =
+      source && server.entry.auth && lazyAuth(server.entry.auth.user, source, { env, path: authPath(entry, server) });
+    return [{ ...smarthostOf(url, server.entry, folders), ...(auth ? { auth } : {}) }];
+  });
+  const [first, ...standby] = servers;
+  if (!first) return undefined;
+  return {
+    ...base,
+    type: 'smarthost',
+    ...first,
+    ...(standby.length > 0 ? { standby } : {}),
+    ...(entry.localAddress ? { localAddress: localAddressesOf(entry) } : {}),
+    connections: entry.connections ?? defaults.connections,
+    ...limitsOf(entry),
+  };
+}
+
+function mxTlsOf(
+  given: { readonly mode?: string | undefined; readonly verify?: boolean | undefined },
+  verify?: boolean,
+): MxTls {
+  const mode = given.mode === 'none' || given.mode === 'required' ? given.mode : 'opportunistic';
+  return { mode, verify: given.verify ?? verify ?? mode === 'required' };
+}
+
+/** The networks of `allowPrivate`; true is all of them. */
+function allowedNetworks({ allowPrivate = false }: Pick<RouteEntry, 'allowPrivate'>): readonly string[] {
+  if (typeof allowPrivate !== 'boolean') return allowPrivate;
+  return allowPrivate ? ['0.0.0.0/0', '::/0'] : [];
+}
+
+function mxRoute(folders: Folders, base: Base, entry: Partial<RouteEntry>): MxRoute {
+  const { mode, verify, ca } = routeTls(entry);
+  const tlsByDomain = Object.entries(entry.tlsByDomain ?? {}).map(([name, tls]): readonly [string, DomainTls] => {
+    const domain = domainOf(name);
+    return [domain, { domain, ...mxTlsOf(typeof tls === 'string' ? { mode: tls } : tls, verify) }];
+  });
+  const localAddress = localAddressesOf({ ...entry, name: base.name, type: 'mx' });
+  const settings: Omit<MxSettings, 'name'> = {
+    port: entry.port ?? defaults.mxPort,
+    tls: mxTlsOf({ mode, verify }),
+    tlsByDomain: new Map(tlsByDomain),
+    ...(ca === undefined ? {} : { caFile: resolve(folders.cwd, ca) }),
+    mtaSts: entry.mtaSts ?? true,
+    ...(localAddress.length > 0 ? { localAddress } : {}),
+    allowPrivate: allowedNetworks(entry),
+  };
+  return {
+    ...base,
+    type: 'mx',
+    ...settings,
+    connections: entry.connections ?? defaults.connections,
+    ...limitsOf(entry),
+  };
+}
+
+function resolveRoute(resolving: Resolving, entry: RouteEntry, index: number): Route {
+  const { contents, folders } = resolving;
+  const base: Base = {
+    name: entry.name,
+    platformSignature: entry.platformSignature ?? true,
+    ...matchOf(contents, entry.match),
+    ...recipientRuleOf(entry),
+  };
+  if (entry.type === 'mx') return mxRoute(folders, base, entry);
+  const smarthost = entry.type === 'smarthost' ? smarthostRoute(resolving, base, entry, ['routes', index]) : undefined;
+  return smarthost ?? { ...base, ...captureOf(folders, entry) };
+}
+
+/** The rule of staging safety that an account or a route has (D98a). */
+function recipientRuleOf({ redirectAll, allowRecipients }: Pick<RouteEntry, 'redirectAll' | 'allowRecipients'>) {
+  const to = redirectAll === undefined ? undefined : readTarget(redirectAll);
+  const patterns = allowRecipients?.map(readPattern).filter((pattern) => pattern !== undefined);
+  return {
+    ...(to === undefined ? {} : { redirectAll: to }),
+    ...(patterns ? { allowRecipients: patterns } : {}),
+  };
+}
+
+function hasRule({ redirectAll, allowRecipients }: RecipientRule): boolean {
+  return redirectAll !== undefined || allowRecipients !== undefined;
+}
+
+/**
+ * Staging safety; absent where nothing has a rule. What is kept back goes to the folder of the first route that captures, so
+ * that all that has not left is found in one place.
+ */
+function safetyOf({ contents, folders }: Resolving, routes: readonly Route[]): Pick<DeliverySettings, 'safety'> {
+  const rules = contents.accounts.map((entry) => [entry.name, recipientRuleOf(entry)] as const);
+  const ofAccounts = rules.filter(([, rule]) => hasRule(rule));
+  if (ofAccounts.length === 0 && !routes.some(hasRule)) return {};
+  const capturing = routes.find((route) => route.type === 'capture');
+  const own = { name: withheldRouteName, platformSignature: true, ...captureOf(folders, {}) };
+  const withheld = capturing ? { ...own, folder: capturing.folder } : own;
+  return { safety: { accounts: Object.fromEntries(ofAccounts), withheld } };
+}
+
+/** POSTERN_RELAY in place of all routes (D96). */
+function relayRoute(relay: string, folders: Folders): Route {
+  const base = { name: 'relay', platformSignature: true };
+  if (relay === 'mx') return mxRoute(folders, base, {});
+  const url = parseRelayUrl(relay);
+  if (!url) return { ...base, ...captureOf(folders, {}) };
+  const { auth } = url;
+  const connections = { connections: defaults.connections };
+  return { ...base, type: 'smarthost', ...smarthostOf(url, {}, folders), ...connections, ...(auth ? { auth } : {}) };
+}
+
+/** Where the passwords of a route come from, and the files of issuers that it trusts. */
+function secretsOf(entry: RouteEntry, index: number, folders: Folders): Config['routeSecrets'] {
+  const path: ConfigPath = ['routes', index];
+  const servers = entry.type === 'smarthost' ? serverEntries(entry, path) : [{ entry, path }];
+  const secrets = servers.flatMap((server) => {
+    const source = sourceOf(server.entry.auth, folders);
+    const { ca } = routeTls(server.entry);
+    const isOwn = server.entry.tls !== entry.tls;
+    return [
+      ...(source ? [{ path: authPath(entry, server), source }] : []),
+      ...(ca === undefined
+        ? []
+        : [
+            {
+              path: formatPath([...(isOwn ? server.path : path), 'tls', 'ca']),
+              source: { kind: 'file', file: resolve(folders.cwd, ca) } as const,
+            },
+          ]),
+    ];
+  });
+  return [...new Map(secrets.map((secret) => [secret.path, secret])).values()];
+}
+
+/** The `delivery` slice, and where its passwords come from. */
+export function resolveDelivery(
+  resolving: Resolving,
+  relay: string | undefined,
+): { readonly delivery: DeliverySettings; readonly routeSecrets: Config['routeSecrets'] } {
+  const { contents, folders } = resolving;
+  const entries = relay === undefined ? contents.routes : [];
+  const { resolver, retry } = contents.delivery;
+  const routes =
+    relay === undefined
+      ? entries.map((entry, index) => resolveRoute(resolving, entry, index))
+      : [relayRoute(relay, folders)];
+  return {
+    delivery: {
+      hostname: domainOf(contents.smtp.hostname ?? ''),
+      routes,
+      ...safetyOf(resolving, routes),
+      retry: { ...defaults.retry, ...retry },
+      ...shapingOf(contents.delivery),
+      ...(resolver
+        ? {
+            resolver: {
+              ...(resolver.servers ? { servers: resolver.servers } : {}),
+              validates: resolver.validates ?? false,
+            },
+          }
+        : {}),
+    },
+    routeSecrets: entries.flatMap((entry, index) => secretsOf(entry, index, folders)),
+  };
+}

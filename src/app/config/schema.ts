@@ -1,0 +1,297 @@
+// The schema of the whole configuration file: one for mail, edge and proxy; every top-level key may be absent (D99).
+
+import type { Static } from 'typebox';
+import { Type } from '../../base/schema/schema-type.ts';
+import { account, dkimKeys, policy, webhookSettings } from './account-schema.ts';
+import { consolePages, edge, http, proxy, zone } from './edge-schema.ts';
+import * as value from './value-types.ts';
+
+const { Optional } = Type;
+
+/** `platform`. */
+const platform = value.object({
+  domain: Optional(value.domain),
+  bounceDomain: Optional(value.domain),
+  hmacKeyFile: Optional(value.filePath),
+  dkim: Optional(dkimKeys),
+});
+
+const smtpListener = value.object({
+  name: value.entryName,
+  role: Optional(value.choice('submission', 'bounce')),
+  listen: value.listen,
+  tls: value.choice('starttls', 'implicit', 'none'),
+  allowInsecureAuth: Optional(value.boolean),
+  trustedHop: Optional(value.boolean),
+  lineEndings: Optional(value.choice('fix', 'reject')),
+  legacyCharset: Optional(value.charset),
+  proxyProtocolFrom: Optional(value.list(value.network)),
+  credential: Optional(value.credentialReference),
+  allowFrom: Optional(value.list(value.network)),
+  policy: Optional(policy),
+  enabled: Optional(value.boolean),
+});
+
+const count = value.integer(1, 1_000_000);
+
+/** `smtp`. */
+const smtp = value.object({
+  hostname: Optional(value.domain),
+  listeners: Optional(value.list(smtpListener)),
+  limits: Optional(
+    value.object({
+      messageBytes: Optional(value.octets),
+      // RFC 5321 §4.5.3.1.8: at least 100 recipients must be taken.
+      recipients: Optional(value.integer(100, 1_000_000)),
+      connections: Optional(count),
+      connectionsPerAddress: Optional(count),
+      authFailures: Optional(value.integer(1, 100)),
+      authSeconds: Optional(value.seconds),
+      commandSeconds: Optional(value.seconds),
+      dataIdleSeconds: Optional(value.seconds),
+      dataOctetsPerSecond: Optional(value.integer(0, 1_000_000)),
+      idleSeconds: Optional(value.seconds),
+    }),
+  ),
+});
+
+/** `bounces`: limits of the bounce listeners (D40a). */
+const bounces = value.object({
+  tokenDays: Optional(value.integer(1, 365, 'days')),
+  connections: Optional(count),
+  connectionsPerAddress: Optional(count),
+  messagesPerMinute: Optional(value.integer(1, 1_000_000)),
+});
+
+/** `rest`. */
+const rest = value.object({
+  limits: Optional(
+    value.object({
+      messageBytes: Optional(value.octets),
+      requestBytes: Optional(value.octets),
+      recipients: Optional(value.integer(1, 1_000_000)),
+      attachments: Optional(value.integer(0, 10_000)),
+      subjectCharacters: Optional(value.integer(1, 100_000)),
+    }),
+  ),
+});
+
+const tlsMode = value.choice('none', 'opportunistic', 'required', 'implicit');
+
+/** How a route uses TLS: a word, or a mapping where there is more to say. */
+const routeTls = Type.Union(
+  [tlsMode, value.object({ mode: Optional(tlsMode), verify: Optional(value.boolean), ca: Optional(value.filePath) })],
+  { want: 'one of none, opportunistic, required, implicit, or a mapping of mode, verify and ca' },
+);
+
+const auth = value.object(
+  {
+    user: value.words,
+    passwordEnv: Optional(value.variableName),
+    passwordFile: Optional(value.filePath),
+  },
+  true,
+);
+
+/** One of several servers of a smarthost route: its URL, or a mapping where there is more to say. */
+const smarthostUrl = Type.Union(
+  [
+    value.url('smtp', 'smtps'),
+    value.object({
+      url: value.url('smtp', 'smtps'),
+      priority: Optional(value.integer(0, 65_535)),
+      tls: Optional(routeTls),
+      tlsVerify: Optional(value.boolean),
+      auth: Optional(auth),
+    }),
+  ],
+  { want: 'a URL of smtp:// or smtps://, or a mapping of url, priority, tls, tlsVerify and auth' },
+);
+
+/** An address that a route's mail leaves from. */
+const localAddress = Type.Union(
+  [value.ipAddress, value.object({ address: value.ipAddress, hostname: Optional(value.domain) })],
+  { want: 'an IP address, or a mapping of address and hostname' },
+);
+
+const domainTls = Type.Union(
+  [
+    value.choice('none', 'opportunistic', 'required'),
+    value.object({ mode: value.choice('none', 'opportunistic', 'required'), verify: Optional(value.boolean) }),
+  ],
+  { want: 'one of none, opportunistic, required, or a mapping of mode and verify' },
+);
+
+/** TLS by recipient domain; the names are checked afterwards. */
+const tlsByDomain = Type.Record(Type.String({ pattern: '^[^\\s]{1,253}$' }), domainTls, {
+  additionalProperties: false,
+  want: 'a mapping of domains to what is asked of their TLS',
+});
+
+/** The limits of one next hop. */
+const hopLimits = {
+  connections: Optional(value.integer(1, 10_000)),
+  messagesPerConnection: Optional(count),
+  messagesPerSecond: Optional(value.number(0.001, 100_000)),
+  backoffSeconds: Optional(value.integer(1, 86_400, 'seconds')),
+};
+
+/** One entry of `routes`; which keys go with which type is checked afterwards, so that an error can say so. */
+const route = value.object({
+  name: value.entryName,
+  type: value.choice('smarthost', 'capture', 'mx'),
+  match: Optional(
+    value.object({
+      accounts: Optional(value.list(value.accountReference, { minItems: 1 })),
+      recipientDomains: Optional(value.list(value.domain, { minItems: 1 })),
+    }),
+  ),
+  platformSignature: Optional(value.boolean),
+  url: Optional(value.url('smtp', 'smtps')),
+  urls: Optional(value.list(smarthostUrl, { minItems: 1 })),
+  tls: Optional(routeTls),
+  tlsVerify: Optional(value.boolean),
+  tlsByDomain: Optional(tlsByDomain),
+  mtaSts: Optional(value.boolean),
+  port: Optional(value.integer(1, 65_535)),
+  localAddress: Optional(value.list(localAddress, { minItems: 1 })),
+  allowPrivate: Optional(
+    Type.Union([value.boolean, value.list(value.network)], { want: 'true, false, or a list of networks' }),
+  ),
+  auth: Optional(auth),
+  ...hopLimits,
+  folder: Optional(value.filePath),
+  redirectAll: Optional(value.address),
+  allowRecipients: Optional(value.list(value.recipientPattern)),
+});
+
+const room = value.integer(0, 2 ** 50, 'octets');
+const heldMessages = value.integer(1, 1_000_000_000);
+
+/** `spool`. */
+const spool = value.object({
+  minFreeBytes: Optional(room),
+  account: Optional(
+    value.object({
+      queuedMessages: Optional(heldMessages),
+      queuedBytes: Optional(room),
+      failedMessages: Optional(heldMessages),
+      failedBytes: Optional(room),
+    }),
+  ),
+});
+
+/** `reports`: those to senders about their mail (RFC 3464). */
+const reports = value.object({
+  perAddressPerDay: Optional(value.integer(0, 1_000_000)),
+  perAccountPerDay: Optional(value.integer(0, 10_000_000)),
+  gatherSeconds: Optional(value.integer(0, 86_400, 'seconds')),
+  delaySeconds: Optional(value.seconds),
+  returnBytes: Optional(value.integer(0, 104_857_600, 'octets')),
+});
+
+/** `events`. */
+const events = value.object({
+  keepDays: Optional(value.integer(1, 3650, 'days')),
+  perAccount: Optional(heldMessages),
+});
+
+/** `journal`: what is kept of each message for the console. */
+const journal = value.object({
+  enabled: Optional(value.boolean),
+  content: Optional(value.choice('none', 'headers', 'full')),
+  keepDays: Optional(value.integer(1, 3650, 'days')),
+  maxOctets: Optional(value.integer(0, 1_099_511_627_776, 'octets')),
+  maxBodyOctets: Optional(value.integer(0, 33_554_432, 'octets')),
+});
+
+/** `tlsReports`: those to recipients' domains about their TLS (RFC 8460). */
+const tlsReports = value.object({
+  enabled: Optional(value.boolean),
+  organization: Optional(value.words),
+  contact: Optional(value.words),
+  allowPrivate: Optional(value.list(value.network)),
+});
+
+/** `delivery`. */
+const delivery = value.object({
+  resolver: Optional(
+    value.object({
+      servers: Optional(value.list(value.nameServer, { minItems: 1 })),
+      validates: Optional(value.boolean),
+    }),
+  ),
+  connections: Optional(value.integer(1, 60_000)),
+  destinations: Optional(
+    value.list(value.object({ domains: value.list(value.domain, { minItems: 1 }), ...hopLimits }, true)),
+  ),
+  retry: Optional(
+    value.object({
+      firstDelaySeconds: Optional(value.seconds),
+      factor: Optional(value.number(1, 100)),
+      maxDelaySeconds: Optional(value.seconds),
+      jitter: Optional(value.number(0, 0.9)),
+      expireAfterSeconds: Optional(value.integer(1, 2_592_000, 'seconds')),
+    }),
+  ),
+});
+
+/** The whole file. */
+export const schema = value.object({
+  dataDir: Optional(value.filePath),
+  certsDir: Optional(value.filePath),
+  database: Optional(
+    value.object(
+      {
+        url: value.words,
+        passwordEnv: Optional(value.variableName),
+        passwordFile: Optional(value.filePath),
+        takeOverSeconds: Optional(value.integer(5, 600, 'seconds')),
+        shareLimits: Optional(value.boolean),
+      },
+      true,
+    ),
+  ),
+  log: Optional(
+    value.object({ level: Optional(value.choice('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent')) }),
+  ),
+  processes: Optional(value.processes),
+  drainSeconds: Optional(value.integer(0, 3600, 'seconds')),
+  development: Optional(
+    value.object({ account: Optional(value.accountReference), credential: Optional(value.entryName) }),
+  ),
+  platform: Optional(platform),
+  limits: Optional(value.object({ bodiesInFlightBytes: Optional(value.memory) })),
+  smtp: Optional(smtp),
+  bounces: Optional(bounces),
+  rest: Optional(rest),
+  spool: Optional(spool),
+  events: Optional(events),
+  journal: Optional(journal),
+  webhooks: Optional(webhookSettings),
+  http: Optional(http),
+  console: Optional(consolePages),
+  edge: Optional(edge),
+  proxy: Optional(proxy),
+  routes: Optional(value.list(route, { minItems: 1 })),
+  delivery: Optional(delivery),
+  reports: Optional(reports),
+  tlsReports: Optional(tlsReports),
+  accounts: Optional(value.list(account)),
+  zones: Optional(value.list(zone)),
+});
+
+/** What the file may say. */
+export type FileContents = Static<typeof schema>;
+/** The name of a top-level key. */
+export type Section = keyof FileContents;
+/** One entry of `accounts` as written. */
+export type AccountEntry = NonNullable<FileContents['accounts']>[number];
+/** One entry of `zones` as written. */
+export type ZoneEntry = NonNullable<FileContents['zones']>[number];
+/** One entry of `routes` as written. */
+export type RouteEntry = NonNullable<FileContents['routes']>[number];
+/** One entry of `smtp.listeners` as written. */
+export type ListenerEntry = NonNullable<NonNullable<FileContents['smtp']>['listeners']>[number];
+/** One entry of an account's `credentials` as written. */
+export type CredentialEntry = NonNullable<AccountEntry['credentials']>[number];

@@ -1,0 +1,123 @@
+// Reads secrets from environment variables or files. They are read where they are used, and never kept in the configuration
+// (D92).
+
+import { readFileSync } from 'node:fs';
+import type { GlobalKeyHash, TokenHash } from '../../accounts/create-accounts.ts';
+import { hashToken } from '../../accounts/tokens.ts';
+import { ConfigurationError, errorCode, errorMessage } from '../../base/errors.ts';
+import type { Config, ConfiguredToken, EdgeAccount, SecretSource } from './settings.ts';
+
+/** The environment as everything here takes it. */
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/**
+ * The value of a variable that the configuration names, without surrounding white space; empty where it is unset. Only a variable
+ * of the environment's own counts: every object, `process.env` among them, inherits members such as `constructor`.
+ */
+export function variableOf(name: string, env: Environment): string {
+  return (Object.hasOwn(env, name) ? env[name] : undefined)?.trim() ?? '';
+}
+
+type Found = { readonly value: string } | { readonly problem: string; readonly cause?: unknown };
+
+function find(source: SecretSource, env: Environment): Found {
+  if (source.kind === 'variable') {
+    const value = variableOf(source.name, env);
+    return value ? { value } : { problem: `the environment variable ${source.name} is not set` };
+  }
+  try {
+    const value = readFileSync(source.file, 'utf8').trim();
+    return value ? { value } : { problem: `"${source.file}" is empty` };
+  } catch (cause) {
+    const reason = errorCode(cause) === 'ENOENT' ? 'there is no such file' : errorMessage(cause);
+    return { problem: `cannot read "${source.file}": ${reason}`, cause };
+  }
+}
+
+/**
+ * Reads a secret; surrounding white space is no part of it.
+ * @param path where it is named, for the error
+ * @throws ConfigurationError where the variable is unset or empty, or the file cannot be read or is empty
+ */
+export function readSecret(source: SecretSource, env: Environment, path: string): string {
+  const found = find(source, env);
+  if ('value' in found) return found.value;
+  throw new ConfigurationError(`${path}: ${found.problem}`, { cause: found.cause });
+}
+
+/** SHA-256 of a secret, 64 hexadecimal digits; undefined where the secret is missing. */
+export function secretHash(source: SecretSource, env: Environment): string | undefined {
+  const found = find(source, env);
+  return 'value' in found ? hashToken(found.value) : undefined;
+}
+
+/** Whether a token is the development credential's, which may be missing because the start makes one (D95). */
+function isMade({ development }: Config, token: ConfiguredToken): boolean {
+  return token.account === development?.account && token.credential === development.credential;
+}
+
+/**
+ * The secrets that the gateway would miss while it runs: passwords of routes in force, tokens of credentials, and the one
+ * for /metrics; one line each.
+ */
+export function missingSecrets(config: Config, env: Environment): string[] {
+  const tokens = config.tokens.filter((token) => !isMade(config, token));
+  const { metricsToken } = config.http;
+  return [...config.routeSecrets, ...config.webhookSecrets, ...tokens, ...(metricsToken ? [metricsToken] : [])].flatMap(
+    ({ path, source }) => {
+      const found = source.kind === 'sha256' ? { value: source.hex } : find(source, env);
+      return 'value' in found ? [] : [`${path}: ${found.problem}`];
+    },
+  );
+}
+
+/** POSTERN_TOKEN: the development credential's token (D96). */
+export function developmentToken(env: Environment): string | undefined {
+  return env['POSTERN_TOKEN']?.trim() || undefined;
+}
+
+interface NamedHash extends TokenHash {
+  /** Where it is named. */
+  readonly path: string;
+}
+
+function hashOf({ source, path, account, credential }: ConfiguredToken, env: Environment): NamedHash[] {
+  if (source.kind === 'sha256') return [{ account, credential, path, sha256: source.hex }];
+  const found = find(source, env);
+  return 'value' in found ? [{ account, credential, path, sha256: hashToken(found.value) }] : [];
+}
+
+/**
+ * The tokens of the configuration as hashes, with POSTERN_TOKEN for the development credential. A missing token is left
+ * out; `missingSecrets` reports it.
+ * @throws ConfigurationError where two credentials have the same token
+ */
+export function configuredTokens(config: Config, env: Environment): TokenHash[] {
+  const given = developmentToken(env);
+  const own =
+    config.development && given ? [{ ...config.development, sha256: hashToken(given), path: 'POSTERN_TOKEN' }] : [];
+  const owners = new Map<string, NamedHash>();
+  for (const token of [...own, ...config.tokens.flatMap((token) => hashOf(token, env))]) {
+    const owner = owners.get(token.sha256);
+    if (owner && (owner.account !== token.account || owner.credential !== token.credential)) {
+      throw new ConfigurationError(`${token.path}: the same token stands for another credential (${owner.path})`);
+    }
+    owners.set(token.sha256, token);
+  }
+  return [...owners.values()].map(({ account, credential, sha256 }) => ({ account, credential, sha256 }));
+}
+
+/** An account's global key; undefined where it has none or the variable is unset. */
+export function globalKeyOf({ globalKey }: EdgeAccount, env: Environment): string | undefined {
+  const found = globalKey && find(globalKey, env);
+  return found && 'value' in found ? found.value : undefined;
+}
+
+/** The global keys of the accounts as hashes (D85). A missing key is left out, and a warning tells of it. */
+export function configuredGlobalKeys(config: Config, env: Environment): GlobalKeyHash[] {
+  return config.edgeAccounts.flatMap((account) => {
+    const { id, email } = account;
+    const key = globalKeyOf(account, env);
+    return email === undefined || key === undefined ? [] : [{ account: id, email, sha256: hashToken(key) }];
+  });
+}

@@ -1,0 +1,311 @@
+// Builds every part of the gateway, connects the parts, listens, drains and stops. src/app/wiring has the code that connects them.
+
+import { join } from 'node:path';
+import { createAccounts, type GlobalKeyHash, type TokenHash } from '../accounts/create-accounts.ts';
+import { createGuessing } from '../accounts/guessing.ts';
+import { createMinuteCounts } from '../accounts/minute-window.ts';
+import { openTokenStore } from '../accounts/token-store.ts';
+import type { ToldCounts } from '../accounts/told-counts.ts';
+import { createBodyBudget, defaultBodyLimit } from '../base/body-budget.ts';
+import { type Clock, systemClock } from '../base/clock.ts';
+import type { Database } from '../base/database/database.ts';
+import { ConfigurationError } from '../base/errors.ts';
+import { lazily } from '../base/load/lazily.ts';
+import type { Logger } from '../base/log.ts';
+import type { OwnDoor } from '../base/net/own-doors.ts';
+import type { CarrierAnswer, CarrierQuestion, MetricValues, ProcessGroup } from '../base/process-group.ts';
+import type { DestinationView } from '../delivery/transport.ts';
+import { customErrorMigrations } from '../edge/custom/custom-error-store.ts';
+import { applicationMigrations } from '../proxy/store/application-tables.ts';
+import { createQueueLines } from '../web/admin/queue/queue-lines.ts';
+import { openConsole } from '../web/console/console.ts';
+import { createHttpApp } from '../web/http/app.ts';
+import { createMetrics } from '../web/http/metrics.ts';
+import type { Keys } from './bootstrap/bootstrap.ts';
+import type { Config } from './config/config.ts';
+import { GatewayAddresses, type Listening } from './wiring/addresses.ts';
+import { watchCertificates } from './wiring/certificate-watch.ts';
+import { changeSettings, proxyConfigured } from './wiring/change-settings.ts';
+import type { ConsoleSources, LoadState } from './wiring/console/console-endpoints.ts';
+import { openFigures, startQueueSamples } from './wiring/console/figures.ts';
+import { httpAppParts, httpMetrics, httpsCertificates, listenHttp } from './wiring/http.ts';
+import { type Live, liveAccounts, type Settings } from './wiring/in-force.ts';
+import { createLiveEdge } from './wiring/live/live-edge.ts';
+import { type LiveProxy, openLiveProxy } from './wiring/live/live-proxy.ts';
+import { certificateOf, openMail } from './wiring/mail.ts';
+import { observeMetrics, processMetrics } from './wiring/metrics/process-metrics.ts';
+import { createReloader, type ReloadOutcome } from './wiring/reload.ts';
+import { type Running, stopAll } from './wiring/running.ts';
+import { openWebhooks } from './wiring/webhooks.ts';
+
+/** A running gateway. */
+export interface Gateway {
+  /** Every listener that is open now, SMTP and HTTP. */
+  readonly listening: readonly Listening[];
+  /** The configuration in force. */
+  readonly config: Config;
+  /**
+   * Reads the configuration again and puts it in force, whole or not at all. Connections stay open. Never rejects.
+   * @param why who asked, for the log
+   */
+  reload(why: string): Promise<ReloadOutcome>;
+  /** The numbers of this process. */
+  metrics(): Promise<MetricValues>;
+  /** Whether it serves and takes mail: this process alone. */
+  isReady(): boolean;
+  /** The next hops of mail as they are served now. */
+  destinations(): readonly DestinationView[];
+  /** How the proxy applications are that this process carries. */
+  applications(question: CarrierQuestion): Promise<CarrierAnswer>;
+  /**
+   * Stops accepting connections, lets DATA in flight finish, commits and records it, and closes everything (D97). Resolves
+   * within the drain time and a second.
+   */
+  stop(): Promise<void>;
+}
+
+/** What the gateway is made from. */
+export interface GatewayParts {
+  readonly config: Config;
+  readonly keys: Keys;
+  /** Tokens of the configuration and the environment, as hashes. */
+  readonly tokens: readonly TokenHash[];
+  readonly globalKeys?: readonly GlobalKeyHash[];
+  /** The database of all tables but the spool's, which has connections of its own. The gateway closes it. */
+  readonly database: Database;
+  readonly log: Logger;
+  /** Log lines lost since the start; none if absent. */
+  readonly droppedLogLines?: () => number;
+  /** Reads the configuration again for a reload; where absent, every reload is refused. */
+  readonly load?: () => Promise<Settings>;
+  /** Where reloads are told; absent: `log`. */
+  readonly reloadLog?: Logger;
+  /** Milliseconds from one check for renewed certificates to the next; 60,000 if absent. */
+  readonly certificatesEveryMs?: number;
+  readonly clock?: Clock;
+  /** The processes that share the work, this one among them; absent: there is one. */
+  readonly group?: ProcessGroup | undefined;
+  /** Called before a place of HTTP is bound: whoever listens there meanwhile leaves it. */
+  readonly aboutToListen?: () => Promise<void>;
+}
+
+type Opening = GatewayParts & { readonly clock: Clock };
+
+/** How long the parts that a failed start had opened may take to close, in milliseconds. */
+const failedStartDrainMs = 3000;
+
+/**
+ * Opens everything and listens. When a part fails, the parts opened before it are closed again within a few seconds.
+ * @throws ConfigurationError where the configuration or a listener is at fault, otherwise the error of the part that failed
+ */
+export async function openGateway(parts: GatewayParts): Promise<Gateway> {
+  const { log, config } = parts;
+  const clock = parts.clock ?? systemClock;
+  const running: Running = { isDraining: false, stores: [() => parts.database.close()], askers: [parts.database] };
+  try {
+    return await openParts({ ...parts, clock }, running);
+  } catch (error) {
+    const drainMs = Math.min(config.drainSeconds * 1000, failedStartDrainMs);
+    await stopAll(running, { drainMs, clock }).catch((err: unknown) => {
+      log.error({ err }, 'not everything could be closed after a failed start');
+    });
+    throw error;
+  }
+}
+
+/** Whether the gateway takes requests: from the end of its start to the beginning of its drain. */
+interface Readiness {
+  isReady: boolean;
+  /** How the configuration in force came to be; absent before there is what reloads it. */
+  loadState?: () => LoadState;
+}
+
+/** What counts together with the other gateways of the database, where the configuration asks for it (D91a). */
+async function shareLimits({ config, database, clock, log }: Opening): Promise<ToldCounts | undefined> {
+  if (config.database.engine !== 'postgres' || !config.database.shareLimits) return undefined;
+  const { ToldCounts: Counts } = await import('../accounts/told-counts.ts');
+  return await Counts.open(database, { clock, log, minutes: createMinuteCounts(() => clock.monotonic()) });
+}
+
+/** Makes every part, in order, and adds each to `running` as soon as it exists. Nothing listens yet. */
+async function makeParts(parts: Opening, running: Running, readiness: Readiness) {
+  const { config, keys, log, database, clock, tokens, globalKeys = [] } = parts;
+  const startedAt = clock.now();
+  const store = await openTokenStore(database);
+  const first = createAccounts({ accounts: config.accounts, tokens, globalKeys, store, clock });
+  const live: Live = { current: { config, keys, tokens, globalKeys, accounts: first } };
+  const accounts = liveAccounts(live);
+  const { group } = parts;
+  const onFailure = group && ((address: string) => group.tellFailure(address));
+  const guessing = createGuessing({ onFailure, places: group?.places });
+  group?.hearFailures((address) => guessing.heard(address));
+  const bodies = createBodyBudget(config.limits.bodiesInFlightBytes ?? defaultBodyLimit());
+  const told = await shareLimits(parts);
+  if (told) running.stores.push(() => told.close());
+  const metrics = createMetrics({}, group && ((own) => group.sumMetrics(own)));
+  const addresses = new GatewayAddresses(() => live.current.config);
+  const figures = await openFigures({ database, config: () => live.current.config, clock, log }, running);
+  const edge = createLiveEdge({
+    database,
+    limits: () => live.current.config.edge.limits,
+    group,
+    told,
+    docsBaseUrl: () => addresses.docsBaseUrl(),
+    onRequest: (count) => {
+      metrics.edgeRequest(count);
+      figures.edgeRequest(count);
+    },
+    onCutOff: (zone) => metrics.rulesCutOff(zone),
+    clock,
+    log,
+  });
+  running.edge = edge;
+  const firstEdge = await edge.prepare(config);
+  firstEdge.commit();
+  const onDuty = (begin: () => void): void => (group ? group.onDuty(begin) : begin());
+  const shared = {
+    live,
+    accounts,
+    tokens: store,
+    database,
+    bodies,
+    guessing,
+    metrics,
+    group,
+    told,
+    onDuty,
+    clock,
+    log,
+  };
+  const ownDoors = (): readonly OwnDoor[] => addresses.ownDoors();
+  const mail = await openMail({ ...shared, ownDoors }, running);
+  figures.follow(mail.spool.events);
+  const webhooks = await openWebhooks({ ...shared, events: mail.spool.events, addresses }, running);
+  const proxyParts = {
+    ...proxyConfigured(config),
+    database,
+    tlsFolder: join(config.certsDir, 'tls'),
+    ownDoors,
+    askCarrier: group && ((question: CarrierQuestion) => group.askCarrier(question)),
+    clock,
+    log,
+  };
+  // What comes with its first use finds its tables up to date: that use may be while another program holds the lock.
+  for (const one of [customErrorMigrations, applicationMigrations]) await database.migrate(one);
+  const proxy = await openLiveProxy(proxyParts, (families) => metrics.add({ families }));
+  running.proxy = proxy;
+  const isServing = (): boolean => readiness.isReady && !running.isDraining;
+  const isReady = (): boolean => isServing() && !mail.fault();
+  const hub = { journal: mail.journal, events: mail.spool.events };
+  const streams = lazily(async () => {
+    const { LiveStreams } = await import('../web/admin/journal/live-endpoint.ts');
+    return new LiveStreams({ ...hub, places: group?.places }, isServing);
+  });
+  const isServed = (): boolean => live.current.config.console.enabled;
+  const pages = await openConsole({ ...shared, minutes: group?.minutes, isServing, isServed });
+  const lines = createQueueLines(mail.spool, clock);
+  const sampling = {
+    spool: mail.spool,
+    lines,
+    minutes: figures.minutes,
+    config: () => live.current.config,
+    clock,
+    log,
+  };
+  startQueueSamples(sampling, running);
+  const sources: ConsoleSources = {
+    ...{ spool: mail.spool, figures, lines, clock, log },
+    destinations: () => mail.delivery.destinations(),
+    docsBaseUrl: () => addresses.docsBaseUrl(),
+    loadState: () => readiness.loadState?.() ?? { loadedAt: startedAt },
+  };
+  const httpParts = { ...shared, mail, webhooks, streams, pages, sources, isServing, isReady };
+  const http = createHttpApp(httpAppParts({ ...httpParts, settings: live.current, edge: firstEdge, proxy }));
+  running.http = http;
+  return { ...shared, addresses, edge, mail, webhooks, proxy, httpParts, http };
+}
+
+/** Makes what renews parts while the gateway runs: certificates by themselves, the configuration when a reload is asked for. */
+function makeRenewal(parts: Opening, made: Awaited<ReturnType<typeof makeParts>>, running: Running) {
+  const { live, mail, http, clock, log } = made;
+  const certificates = watchCertificates({
+    live,
+    onRenewed: ({ host }) => {
+      const { current } = live;
+      if (host === current.config.smtp.hostname) mail.door.showCertificate(certificateOf(current.keys, host));
+      if (current.config.http.tlsListen) http.showCertificate(httpsCertificates(current));
+    },
+    now: () => clock.now(),
+    log,
+    everyMs: parts.certificatesEveryMs,
+  });
+  const { group } = parts;
+  const agree = group && (() => group.agree());
+  const changing = { ...made, certificates, agree, isDraining: () => running.isDraining };
+  const reloader = createReloader({
+    load: parts.load ?? (() => Promise.reject(new ConfigurationError('There is no configuration to read again'))),
+    apply: (settings) => changeSettings(changing, settings),
+    clock,
+    log: parts.reloadLog ?? log,
+  });
+  return { certificates, reloader };
+}
+
+/** Opens the proxy applications in a process that has taken them over. */
+async function startProxy(proxy: Pick<LiveProxy, 'start'>, log: Logger): Promise<void> {
+  try {
+    await proxy.start();
+  } catch (err) {
+    log.error({ err }, 'the proxy applications could not be started');
+  }
+}
+
+async function openParts(parts: Opening, running: Running): Promise<Gateway> {
+  const readiness: Readiness = { isReady: false };
+  const made = await makeParts(parts, running, readiness);
+  const { live, addresses, edge, mail, webhooks, proxy, http, metrics, bodies, guessing, onDuty, clock } = made;
+  const { certificates, reloader } = makeRenewal(parts, made, running);
+  readiness.loadState = () => reloader.state();
+  metrics.add(mail);
+  metrics.add(webhooks);
+  metrics.add(httpMetrics(http, edge));
+  metrics.add(processMetrics({ bodies, guessing, droppedLogLines: parts.droppedLogLines ?? (() => 0) }));
+  metrics.add(certificates);
+  metrics.add(reloader);
+  metrics.add(observeMetrics(() => live.current.config));
+  // Before anything listens, so that no mail is taken under a configuration whose applications break a rule.
+  await proxy.seed();
+  await parts.aboutToListen?.();
+  addresses.setHttp(await listenHttp(http, live));
+  await mail.delivery.start();
+  onDuty(() => mail.notifier.start());
+  await webhooks.configure();
+  await webhooks.start();
+  mail.tlsReporter.start();
+  addresses.setMail(await mail.door.listen());
+  if (parts.group) onDuty(() => void startProxy(proxy, made.log));
+  else await proxy.start();
+  certificates.start();
+  readiness.isReady = true;
+  return {
+    get listening() {
+      return addresses.listening;
+    },
+    get config() {
+      return live.current.config;
+    },
+    reload: (why) => reloader.reload(why),
+    isReady: made.httpParts.isReady,
+    destinations: () => mail.delivery.destinations(),
+    metrics: () => metrics.values(),
+    applications: (question) => proxy.tell(question),
+    async stop() {
+      // A reload under way is finished before anything is closed, so that it cannot open something afterwards.
+      await reloader.stop();
+      certificates.stop();
+      mail.outcomes.release();
+      guessing.close();
+      await stopAll(running, { drainMs: live.current.config.drainSeconds * 1000, clock });
+    },
+  };
+}

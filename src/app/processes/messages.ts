@@ -1,0 +1,99 @@
+// What the supervisor and the processes that serve say to one another, over the channel that Node opens between them.
+
+import type {
+  CarrierAnswer,
+  CarrierQuestion,
+  MetricValues,
+  PlaceWanted,
+  WindowLimit,
+} from '../../base/process-group.ts';
+import type { DestinationView } from '../../delivery/transport.ts';
+import type { Listening } from '../wiring/addresses.ts';
+import type { ReloadOutcome } from '../wiring/reload.ts';
+import type { ChosenPorts } from './fixed-ports.ts';
+
+/** The exit code of a process whose start may pass later (sysexits.h, EX_TEMPFAIL): its database cannot be used now. */
+export const temporaryFailure = 75;
+
+/** What a process is started with. */
+export interface StartOrder {
+  /** From 1; no two that run have the same. */
+  readonly number: number;
+  readonly count: number;
+  /** Counts the configurations that were in force. */
+  readonly version: number;
+  /** The configuration file as the supervisor has read it. */
+  readonly text: string;
+  /** The file that the command line names. */
+  readonly file?: string;
+  readonly ports: ChosenPorts;
+}
+
+/** What a process asks about limits that hold for all processes, each with its answer. */
+export interface LimitQuestions {
+  readonly takePlaces: { readonly asked: readonly PlaceWanted[]; readonly answer: number | null };
+  readonly askPlaces: { readonly asked: readonly PlaceWanted[]; readonly answer: number | null };
+  readonly takeMinute: {
+    readonly asked: { readonly account: string; readonly limit: number };
+    readonly answer: number;
+  };
+  readonly askMinute: { readonly asked: { readonly account: string; readonly limit: number }; readonly answer: number };
+  readonly takeWindow: {
+    readonly asked: { readonly name: string; readonly limit: WindowLimit; readonly address: string };
+    readonly answer: number;
+  };
+}
+
+/** The names of these questions. */
+export type LimitQuestion = keyof LimitQuestions;
+
+/** What a process asks the supervisor, each with its answer. */
+export interface Questions extends LimitQuestions {
+  readonly metrics: { readonly asked: MetricValues; readonly answer: string };
+  /** Whether one process takes connections and mail, and none says that it takes no mail. */
+  readonly ready: { readonly asked: null; readonly answer: boolean };
+  /** What the process on duty tells of the proxy applications; absent where it gives no answer. */
+  readonly applications: { readonly asked: CarrierQuestion; readonly answer: CarrierAnswer | undefined };
+}
+
+/** What the supervisor asks a process, each with its answer. */
+export interface Inquiries {
+  /** Whether it answers at all. */
+  readonly alive: { readonly asked: null; readonly answer: true };
+  readonly values: { readonly asked: null; readonly answer: MetricValues };
+  readonly destinations: { readonly asked: null; readonly answer: readonly DestinationView[] };
+  /** Whether it takes connections and mail. */
+  readonly ready: { readonly asked: null; readonly answer: boolean };
+  /** How the proxy applications are that it carries. */
+  readonly applications: { readonly asked: CarrierQuestion; readonly answer: CarrierAnswer };
+}
+
+/** From the supervisor to a process. */
+export type ToProcess =
+  | ({ readonly kind: 'start' } & StartOrder)
+  | { readonly kind: 'answer'; readonly id: number; readonly answer: unknown }
+  | { readonly kind: 'inquire'; readonly id: number; readonly about: keyof Inquiries; readonly asked: unknown }
+  /** This process does from now on what exactly one does. */
+  | { readonly kind: 'duty' }
+  | { readonly kind: 'failure'; readonly address: string }
+  /** Get ready for this configuration, and say so. */
+  | { readonly kind: 'reload'; readonly version: number; readonly text: string }
+  /** Take it, or, where there are faults, stay as you are. */
+  | { readonly kind: 'decide'; readonly faults: readonly string[] }
+  | { readonly kind: 'drain' };
+
+/** From a process to the supervisor. */
+export type FromProcess =
+  /** It hears; what was said before may be lost. */
+  | { readonly kind: 'hello' }
+  | { readonly kind: 'ask'; readonly id: number; readonly about: keyof Questions; readonly asked: unknown }
+  | { readonly kind: 'told'; readonly id: number; readonly answer: unknown }
+  | { readonly kind: 'placesBack'; readonly keys: readonly string[] }
+  | { readonly kind: 'minuteBack'; readonly account: string }
+  | { readonly kind: 'failure'; readonly address: string }
+  /** It takes connections. */
+  | { readonly kind: 'serving'; readonly listening: readonly Listening[] }
+  /** It cannot start, and ends. */
+  | { readonly kind: 'failed'; readonly exitCode: number; readonly reason: string }
+  | { readonly kind: 'prepared' }
+  | { readonly kind: 'reloaded'; readonly outcome: ReloadOutcome };

@@ -1,0 +1,84 @@
+// Opens a server of several processes: everything that one process does once for all of them, then the supervisor.
+
+import { systemClock } from '../../base/clock.ts';
+import type { Logger } from '../../base/log.ts';
+import { type Config, type ConfigPlace, readConfigText } from '../config/config.ts';
+import type { Listening } from '../wiring/addresses.ts';
+import { loadSettings } from '../wiring/load-settings.ts';
+import { createReloader } from '../wiring/reload.ts';
+import { choosePorts } from './fixed-ports.ts';
+import type { Server } from './server.ts';
+import { Supervisor } from './supervisor.ts';
+
+/** What the server is opened with. */
+export interface OpenParts {
+  readonly config: Config;
+  /** Where the configuration is read from at a reload. */
+  readonly place: ConfigPlace;
+  readonly log: Logger;
+  /** Resolves at a signal to stop, even while the processes start. */
+  readonly signalled: Promise<unknown>;
+}
+
+/**
+ * Opens the server. Keys and certificates of development must have been made.
+ * @throws ConfigurationError, or Error with what a process said, where one cannot start; none is left then
+ */
+export async function openProcesses({ config, place, log, signalled }: OpenParts): Promise<Server> {
+  let inForce = config;
+  const ports = await choosePorts(config);
+  const supervisor = new Supervisor({
+    count: config.processes,
+    order: {
+      text: readConfigText(place),
+      ports,
+      ...(place.file === undefined ? {} : { file: place.file }),
+    },
+    log,
+    drainMs: () => inForce.drainSeconds * 1000,
+  });
+  const starting = supervisor.start();
+  let early: readonly Listening[] | undefined;
+  try {
+    early = await Promise.race([starting, signalled.then(() => undefined)]);
+  } catch (error) {
+    await supervisor.stop();
+    throw error;
+  }
+  if (!early) {
+    const failed = starting.catch(() => undefined);
+    // Whatever the start waits for ends now.
+    await supervisor.stop();
+    await failed;
+  }
+  let text = '';
+  const reloader = createReloader({
+    load: async () => {
+      // Judged first, so that the log of one process tells what is wrong, and only then read for all.
+      await loadSettings(place, systemClock);
+      text = readConfigText(place);
+      return await loadSettings({ ...place, text }, systemClock);
+    },
+    apply: async (settings) => {
+      const changed = await supervisor.reload(text);
+      inForce = settings.config;
+      if (settings.config.log.level !== log.level) log.level = settings.config.log.level;
+      return changed;
+    },
+    clock: systemClock,
+    log,
+  });
+  return {
+    get config() {
+      return inForce;
+    },
+    listening: early ?? [],
+    reload: (why) => reloader.reload(why),
+    destinations: () => supervisor.destinations(),
+    async stop() {
+      await reloader.stop();
+      await supervisor.stop();
+    },
+    kill: () => supervisor.kill(),
+  };
+}

@@ -1,0 +1,117 @@
+// Adds up the metrics of all processes. Counters and histograms of a process that has ended stay in the sum with their last
+// reading: a sum that fell would look like a restart of everything to whoever computes rates from it.
+
+import { AggregatorRegistry, Counter, Gauge, Registry } from 'prom-client';
+import type { MetricValues } from '../../base/process-group.ts';
+import type { DestinationView } from '../../delivery/transport.ts';
+
+function merged(one: DestinationView, other: DestinationView): DestinationView {
+  // The trouble of whoever waits longest, and what was said to it.
+  const [worse, better] = (other.trouble && !one.trouble) || other.waitMs > one.waitMs ? [other, one] : [one, other];
+  const { trouble, waits = better.waits, lastWords = better.lastWords } = worse;
+  return {
+    key: one.key,
+    label: one.label,
+    route: one.route,
+    domains: [...new Set([...one.domains, ...other.domains])],
+    connections: one.connections + other.connections,
+    allowed: one.allowed + other.allowed,
+    most: one.most + other.most,
+    waiting: one.waiting + other.waiting,
+    active: one.active + other.active,
+    ...(trouble ? { trouble } : {}),
+    ...(waits ? { waits } : {}),
+    waitMs: worse.waitMs,
+    ...(lastWords ? { lastWords } : {}),
+  };
+}
+
+/** Gives each next hop once. */
+export function mergeDestinations(views: readonly DestinationView[]): readonly DestinationView[] {
+  const byKey = new Map<string, DestinationView>();
+  for (const view of views) {
+    const key = `${view.route} ${view.key}`;
+    const known = byKey.get(key);
+    byKey.set(key, known ? merged(known, view) : view);
+  }
+  return [...byKey.values()];
+}
+
+/** The supervisor's numbers. */
+interface SupervisorNumbers {
+  /** Processes that are to run, and those that take connections. */
+  readonly wanted: number;
+  readonly serving: number;
+  /** Since the start. */
+  readonly restarts: number;
+}
+
+/** Gives the numbers as the processes give theirs. */
+export async function supervisorMetrics({ wanted, serving, restarts }: SupervisorNumbers): Promise<MetricValues> {
+  const registry = new Registry();
+  const registers = [registry];
+  const processes = new Gauge({
+    name: 'postern_processes',
+    help: 'Processes of the server: wanted, and serving',
+    labelNames: ['state'],
+    registers,
+  });
+  processes.set({ state: 'wanted' }, wanted);
+  processes.set({ state: 'serving' }, serving);
+  const again = new Counter({
+    name: 'postern_process_restarts_total',
+    help: 'Processes that have ended and were started again',
+    registers,
+  });
+  again.inc(restarts);
+  return await registry.getMetricsAsJSON();
+}
+
+/** Whether a metric only grows, and is added up. */
+function grows(metric: object): boolean {
+  const { type, aggregator } = { type: undefined, aggregator: undefined, ...metric };
+  return (type === 'counter' || type === 'histogram') && aggregator === 'sum';
+}
+
+function aggregate(all: readonly MetricValues[]) {
+  return AggregatorRegistry.aggregate(all.map((values) => [...values]));
+}
+
+/** The last readings of processes, and their sum. */
+export class MetricsSum {
+  readonly #last = new Map<number, MetricValues>();
+  /** What ended processes have counted: a sum, and behind it those that are not in the sum yet. */
+  #ended: readonly MetricValues[] = [];
+  #isFolding = false;
+
+  /** A reading of a process. */
+  read(process: number, values: MetricValues): void {
+    this.#last.set(process, values);
+  }
+
+  /** A process has ended. */
+  gone(process: number): void {
+    const last = this.#last.get(process);
+    if (!last) return;
+    this.#last.delete(process);
+    this.#ended = [...this.#ended, last.filter(grows)];
+    if (!this.#isFolding) void this.#fold();
+  }
+
+  /** Adds up what ended processes have counted, so that it does not grow with each that ends. */
+  async #fold(): Promise<void> {
+    this.#isFolding = true;
+    while (this.#ended.length > 1) {
+      const parts = this.#ended;
+      const sum = await aggregate(parts).getMetricsAsJSON();
+      // Others may have ended meanwhile.
+      this.#ended = [sum, ...this.#ended.slice(parts.length)];
+    }
+    this.#isFolding = false;
+  }
+
+  /** The sum of the last readings, in the form of Prometheus. @param own the supervisor's own numbers */
+  async text(own: MetricValues): Promise<string> {
+    return await aggregate([...this.#ended, own, ...this.#last.values()]).metrics();
+  }
+}

@@ -1,0 +1,313 @@
+// A process's end of the channel to its supervisor: what it asks, what it is told, and the group of processes that it is of.
+
+import { ConfigurationError } from '../../base/errors.ts';
+import type {
+  CarrierAnswer,
+  CarrierQuestion,
+  CountedDoor,
+  MetricValues,
+  ProcessGroup,
+  SharedConnections,
+  SharedWindows,
+  WindowLimit,
+} from '../../base/process-group.ts';
+import type { ReloadOutcome } from '../wiring/reload.ts';
+import type { FromProcess, Inquiries, LimitQuestions, Questions, StartOrder, ToProcess } from './messages.ts';
+
+// A process's end of the windows that the supervisor counts. A client whose window is full is refused here until its end, so that
+// whoever is over the limit costs the supervisor nothing.
+
+type AskedWindow = LimitQuestions['takeWindow']['asked'];
+
+/** Full windows that are remembered. The one that was found full first is forgotten for a new one, and asked about again. */
+const mostFull = 50_000;
+
+/** Asks the supervisor, unless it is known that the window of a client is full. */
+class AskedWindows implements SharedWindows {
+  readonly #ask: (asked: AskedWindow) => Promise<number>;
+  /** Until when windows are full for certain, in milliseconds of the monotonic clock: they end within a second after that. */
+  readonly #full = new Map<string, number>();
+
+  /** @param ask asks the supervisor; it rejects where that is gone */
+  constructor(ask: (asked: AskedWindow) => Promise<number>) {
+    this.#ask = ask;
+  }
+
+  async take(name: string, limit: WindowLimit, address: string): Promise<number> {
+    // The limit is part of the key: a reload may have given more.
+    const key = `${name} ${limit.requests} ${limit.perSeconds} ${address}`;
+    const until = this.#full.get(key);
+    if (until !== undefined) {
+      const leftMs = until - performance.now();
+      // Whoever waits so long is served.
+      if (leftMs > 0) return Math.ceil((leftMs + 1000) / 1000);
+      this.#full.delete(key);
+    }
+    const seconds = await this.#ask({ name, limit, address });
+    if (seconds > 0) this.#remember(key, seconds);
+    return seconds;
+  }
+
+  #remember(key: string, seconds: number): void {
+    this.#full.delete(key);
+    const [oldest] = this.#full.size >= mostFull ? this.#full.keys() : [];
+    if (oldest !== undefined) this.#full.delete(oldest);
+    // The supervisor rounds up to whole seconds.
+    this.#full.set(key, performance.now() + (seconds - 1) * 1000);
+  }
+}
+
+// Asks the supervisor whether the server is ready. However many ask, one question is under way and one waits behind it: whoever
+// comes meanwhile gets the answer to the one that waits, since the other may have been judged before.
+
+/** How long the supervisor has for an answer, in milliseconds. */
+const answerMs = 2500;
+
+/** The questions of one process. */
+export class AskedReadiness {
+  readonly #ask: () => Promise<boolean>;
+  #underWay: Promise<boolean> | undefined;
+  #next: Promise<boolean> | undefined;
+
+  /** @param ask asks the supervisor @throws Error where it is gone */
+  constructor(ask: () => Promise<boolean>) {
+    this.#ask = ask;
+  }
+
+  /** Whether it is; false where nobody answers. What was true when this was called is in the answer. */
+  ask(): Promise<boolean> {
+    if (!this.#underWay) return this.#begin();
+    this.#next ??= this.#underWay.then(() => this.#begin());
+    return this.#next;
+  }
+
+  #begin(): Promise<boolean> {
+    this.#next = undefined;
+    this.#underWay = this.#answer().finally(() => {
+      if (!this.#next) this.#underWay = undefined;
+    });
+    return this.#underWay;
+  }
+
+  async #answer(): Promise<boolean> {
+    let patience: NodeJS.Timeout | undefined;
+    const silence = new Promise<boolean>((resolve) => (patience = setTimeout(() => resolve(false), answerMs)));
+    try {
+      return await Promise.race([this.#ask(), silence]);
+    } catch {
+      // The supervisor is gone, and this process drains.
+      return false;
+    } finally {
+      clearTimeout(patience);
+    }
+  }
+}
+
+/** The channel, as Node gives it to a process that was started with one. */
+export interface Channel {
+  send(message: FromProcess, done?: () => void): void;
+  on(event: 'message', listener: (message: ToProcess) => void): void;
+}
+
+/** What a process does when the supervisor says so. */
+export interface Orders {
+  readonly reload: (text: string) => Promise<ReloadOutcome>;
+  readonly inquiries: {
+    readonly [About in Exclude<keyof Inquiries, 'alive'>]: (
+      asked: Inquiries[About]['asked'],
+    ) => Promise<Inquiries[About]['answer']>;
+  };
+}
+
+interface Asked {
+  readonly resolve: (answer: unknown) => void;
+  readonly reject: (error: Error) => void;
+}
+
+/** The link of one process to its supervisor. */
+export class SupervisorLink implements ProcessGroup {
+  readonly number: number;
+  readonly count: number;
+  readonly minutes: ProcessGroup['minutes'];
+  readonly places: ProcessGroup['places'];
+  readonly windows: ProcessGroup['windows'];
+  /** Resolves when the process is to drain: it was told to, or the supervisor is gone. */
+  readonly drained: Promise<'drain' | 'gone'>;
+  /** Resolves when the supervisor is gone. */
+  readonly isGone: Promise<void>;
+  readonly #channel: Channel;
+  readonly #readiness = new AskedReadiness(() => this.#ask('ready', null));
+  readonly #asked = new Map<number, Asked>();
+  #asks = 0;
+  #isOnDuty = false;
+  readonly #duties: (() => void)[] = [];
+  #heard: (address: string) => void = () => undefined;
+  #orders: Orders | undefined;
+  #decide: Asked | undefined;
+  #hasGone = false;
+  #tellGone: () => void = () => undefined;
+  #drain: (why: 'drain' | 'gone') => void = () => undefined;
+
+  /** @param order what the supervisor has sent first */
+  constructor(channel: Channel, order: StartOrder) {
+    this.#channel = channel;
+    this.number = order.number;
+    this.count = order.count;
+    this.drained = new Promise((resolve) => (this.#drain = resolve));
+    this.isGone = new Promise((resolve) => (this.#tellGone = resolve));
+    this.minutes = {
+      take: (account, limit) => this.#ask('takeMinute', { account, limit }),
+      ask: (account, limit) => this.#ask('askMinute', { account, limit }),
+      giveBack: (account) => this.#send({ kind: 'minuteBack', account }),
+    };
+    this.places = {
+      take: async (wanted) => (await this.#ask('takePlaces', wanted)) ?? undefined,
+      ask: async (wanted) => (await this.#ask('askPlaces', wanted)) ?? undefined,
+      giveBack: (keys) => this.#send({ kind: 'placesBack', keys }),
+    };
+    this.windows = new AskedWindows((asked) => this.#ask('takeWindow', asked));
+    channel.on('message', (message) => this.#receive(message));
+  }
+
+  /** From now on the process does what the supervisor says. */
+  obey(orders: Orders): void {
+    this.#orders = orders;
+  }
+
+  isReady(): Promise<boolean> {
+    return this.#readiness.ask();
+  }
+
+  connections(door: CountedDoor): SharedConnections {
+    return {
+      take: async (address, { connections, connectionsPerAddress = Number.MAX_SAFE_INTEGER }) => {
+        const ofAddress = { key: `${door} ${address}`, most: connectionsPerAddress };
+        const full = await this.places.take([ofAddress, { key: door, most: connections }]);
+        return full === undefined ? undefined : full === 0 ? 'address' : 'all';
+      },
+      closed: (address) => this.places.giveBack([`${door} ${address}`, door]),
+    };
+  }
+
+  tellFailure(address: string): void {
+    this.#send({ kind: 'failure', address });
+  }
+
+  hearFailures(heard: (address: string) => void): void {
+    this.#heard = heard;
+  }
+
+  sumMetrics(own: MetricValues): Promise<string> {
+    return this.#ask('metrics', own);
+  }
+
+  onDuty(begin: () => void): void {
+    if (this.#isOnDuty) begin();
+    else this.#duties.push(begin);
+  }
+
+  askCarrier(question: CarrierQuestion): Promise<CarrierAnswer | undefined> {
+    return this.#ask('applications', question);
+  }
+
+  agree(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (this.#hasGone) throw supervisorGone();
+      this.#decide = { resolve: () => resolve(), reject };
+      this.#send({ kind: 'prepared' });
+    });
+  }
+
+  /** Tells the supervisor something. */
+  tell(message: FromProcess, done?: () => void): void {
+    this.#send(message, done);
+  }
+
+  /** The channel has closed: nothing more is asked, told or awaited. */
+  gone(): void {
+    this.#hasGone = true;
+    const waiting = [...this.#asked.values(), ...(this.#decide ? [this.#decide] : [])];
+    this.#asked.clear();
+    this.#decide = undefined;
+    for (const { reject } of waiting) reject(supervisorGone());
+    this.#drain('gone');
+    this.#tellGone();
+  }
+
+  #send(message: FromProcess, done?: () => void): void {
+    if (this.#hasGone) done?.();
+    else this.#channel.send(message, done);
+  }
+
+  #ask<About extends keyof Questions>(
+    about: About,
+    asked: Questions[About]['asked'],
+  ): Promise<Questions[About]['answer']> {
+    return new Promise((resolve, reject) => {
+      if (this.#hasGone) throw supervisorGone();
+      this.#asks += 1;
+      // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the supervisor answers each question with its own kind
+      this.#asked.set(this.#asks, { resolve: (answer) => resolve(answer as Questions[About]['answer']), reject });
+      this.#send({ kind: 'ask', id: this.#asks, about, asked });
+    });
+  }
+
+  #receive(message: ToProcess): void {
+    switch (message.kind) {
+      case 'start':
+        return;
+      case 'answer':
+        this.#asked.get(message.id)?.resolve(message.answer);
+        this.#asked.delete(message.id);
+        return;
+      case 'inquire':
+        void this.#tellOf(message);
+        return;
+      case 'duty':
+        this.#isOnDuty = true;
+        for (const begin of this.#duties.splice(0)) begin();
+        return;
+      case 'failure':
+        this.#heard(message.address);
+        return;
+      case 'reload':
+        void this.#reload(message.text);
+        return;
+      case 'decide': {
+        const decide = this.#decide;
+        this.#decide = undefined;
+        if (message.faults.length === 0) decide?.resolve(undefined);
+        else decide?.reject(new ConfigurationError(message.faults.join('\n')));
+        return;
+      }
+      case 'drain':
+        this.#drain('drain');
+        return;
+      default:
+        message satisfies never;
+    }
+  }
+
+  async #tellOf({ id, about, asked }: Extract<ToProcess, { readonly kind: 'inquire' }>): Promise<void> {
+    let answer: unknown;
+    try {
+      // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the supervisor asks what belongs to each kind
+      answer = about === 'alive' ? true : await this.#orders?.inquiries[about](asked as never);
+    } catch {
+      answer = undefined;
+    }
+    this.#send({ kind: 'told', id, answer });
+  }
+
+  async #reload(text: string): Promise<void> {
+    const outcome: ReloadOutcome = (await this.#orders?.reload(text)) ?? {
+      ok: false,
+      faults: ['a process is still starting'],
+    };
+    this.#send({ kind: 'reloaded', outcome });
+  }
+}
+
+function supervisorGone(): Error {
+  return new Error('The supervisor of this process is gone');
+}

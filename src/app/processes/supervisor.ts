@@ -1,0 +1,309 @@
+// Starts the processes of a server, keeps them running, and has them act as one: readiness, reloads, metrics, limits, the end.
+
+import cluster from 'node:cluster';
+import { ConfigurationError, Unavailable } from '../../base/errors.ts';
+import type { Logger } from '../../base/log.ts';
+import type { CarrierQuestion, MetricValues } from '../../base/process-group.ts';
+import type { DestinationView } from '../../delivery/transport.ts';
+import type { Listening } from '../wiring/addresses.ts';
+import { Child, type ProcessEnd, RestartDelay, type StuckWatch, type Vote } from './child.ts';
+import { type FromProcess, type Questions, type StartOrder, temporaryFailure } from './messages.ts';
+import { SharedLimits } from './shared-limits.ts';
+import { defaultMostStopped, lookEveryMs } from './stopped.ts';
+import { MetricsSum, mergeDestinations, supervisorMetrics } from './sum-metrics.ts';
+
+/** What the supervisor is made from. */
+export interface SupervisorParts {
+  readonly count: number;
+  /** What every process is started with. */
+  readonly order: Omit<StartOrder, 'number' | 'count' | 'version'>;
+  readonly log: Logger;
+  /** How long a process may take to drain, in milliseconds; asked when it is to. */
+  readonly drainMs: () => number;
+  /** How long a process has to answer a reload, in milliseconds; 30 s if absent. */
+  readonly voteMs?: number;
+  /** How a process that is stuck is found; if absent, one that has given no answer for 30 s, or was stopped 7.5 s ago. */
+  readonly watch?: StuckWatch;
+}
+
+/** How long a process has for its numbers, in milliseconds; one that is busy for longer is told of by its last reading. */
+const readingMs = 2000;
+/** How long a process has to say whether it is ready, in milliseconds. One that is busy for longer is left out. */
+const readyMs = 1500;
+/** How long the process on duty has to tell of the proxy applications, in milliseconds; who asks waits less. */
+const carrierMs = 10_000;
+/** How long a process has to get ready for a configuration, or to take it, in milliseconds. */
+const defaultVoteMs = 30_000;
+/** Beyond its time to drain, in milliseconds; then a process is killed. */
+const graceMs = 5000;
+/**
+ * How often a process is asked whether it is alive, in milliseconds, and how often in a row it may give no answer; then it is
+ * killed. The number of questions counts, not the time alone: after a pause of the whole machine all have the time to answer.
+ */
+const defaultWatch: StuckWatch = { everyMs: lookEveryMs, most: 12, mostStopped: defaultMostStopped };
+
+/** The processes of one server. */
+export class Supervisor {
+  readonly #parts: SupervisorParts;
+  readonly #children = new Map<number, Child>();
+  readonly #delays = new Map<number, RestartDelay>();
+  readonly #timers = new Set<NodeJS.Timeout>();
+  readonly #limits = new SharedLimits();
+  readonly #metrics = new MetricsSum();
+  #text: string;
+  #version = 1;
+  #onDuty: Child | undefined;
+  #hasStarted = false;
+  #isStopping = false;
+  #restarts = 0;
+
+  constructor(parts: SupervisorParts) {
+    this.#parts = parts;
+    this.#text = parts.order.text;
+  }
+
+  /**
+   * Starts all processes: the first alone, so that it makes what is not there yet, then the others.
+   * @returns where they listen
+   * @throws ConfigurationError, or Error with what a process said, where one cannot start; the others have ended then
+   */
+  async start(): Promise<readonly Listening[]> {
+    // Whichever process is free takes the next connection of the shared socket. The other way of node:cluster, to accept here
+    // and hand connections out, would lose those that are on their way when a process is killed.
+    cluster.schedulingPolicy = cluster.SCHED_NONE;
+    try {
+      const listening = await this.#firstStart(1);
+      const others = Array.from({ length: this.#parts.count - 1 }, (_, index) => this.#firstStart(index + 2));
+      await Promise.all(others);
+      this.#hasStarted = true;
+      return listening;
+    } catch (error) {
+      await this.stop();
+      throw error;
+    }
+  }
+
+  async #firstStart(number: number): Promise<readonly Listening[]> {
+    if (this.#isStopping) throw new Error('The server is stopping');
+    const child = this.#fork(number);
+    const first = await Promise.race([child.serving, child.ended]);
+    if (!('code' in first)) return first;
+    const { code, signal, failed } = first;
+    if (this.#isStopping) throw new Error('The server is stopping');
+    const how = signal === null ? `ended with ${code}` : `was ended by ${signal}`;
+    const reason = failed?.reason ?? `process ${number} ${how} while it started`;
+    if (failed?.exitCode === temporaryFailure) throw new Unavailable(reason, { reason: 'store', retryAfterSeconds: 2 });
+    throw failed?.exitCode === 78 ? new ConfigurationError(reason) : new Error(reason);
+  }
+
+  /** Changes the configuration of all processes, or of none. @throws ConfigurationError with the faults @returns what changed */
+  async reload(text: string): Promise<readonly string[]> {
+    const children = [...this.#children.values()].filter(({ servingSince }) => servingSince !== undefined);
+    if (children.length === 0) throw new ConfigurationError('No process takes connections now; try again in a moment');
+    const version = this.#version + 1;
+    const { voteMs = defaultVoteMs } = this.#parts;
+    const votes = await Promise.all(children.map((child) => child.vote({ kind: 'reload', version, text }, voteMs)));
+    const faults = [...new Set(votes.flatMap(faultsOf))];
+    if (faults.length > 0 || this.#isStopping) {
+      const reasons = faults.length > 0 ? faults : ['The server is stopping'];
+      const prepared = children.filter((_, index) => votes[index]?.kind === 'prepared');
+      // One that has said nothing would wait for a decision that it has missed, and take no reload any more.
+      for (const [index, child] of children.entries()) if (votes[index]?.kind === 'silent') this.#renew(child, reasons);
+      await Promise.all(prepared.map((child) => child.vote({ kind: 'decide', faults: reasons }, voteMs)));
+      throw new ConfigurationError(reasons.join('\n'));
+    }
+    // Decided: whoever starts from now on starts with it.
+    this.#text = text;
+    this.#version = version;
+    const ends = await Promise.all(children.map((child) => child.vote({ kind: 'decide', faults: [] }, voteMs)));
+    for (const [index, child] of children.entries()) {
+      const late = faultsOf(ends[index]);
+      child.version = version;
+      if (late.length > 0) this.#renew(child, late);
+    }
+    const [changed = []] = ends.flatMap((end) =>
+      end.kind === 'outcome' && end.outcome.ok ? [end.outcome.changed] : [],
+    );
+    return changed;
+  }
+
+  /** Has a process end that did not do as the others at a reload; it is started again with the configuration in force. */
+  #renew(child: Child, faults: readonly string[]): void {
+    if (child.hasEnded) return;
+    const facts = { process: child.number, faults };
+    this.#parts.log.error(facts, 'a process did not take the configuration: it is started anew');
+    void this.#end(child);
+  }
+
+  /** The next hops as all processes serve them. */
+  async destinations(): Promise<readonly DestinationView[]> {
+    const views = await Promise.all(
+      [...this.#children.values()].map((child) => child.inquire('destinations', null, readingMs)),
+    );
+    return mergeDestinations(views.flatMap((view) => view ?? []));
+  }
+
+  /** Drains all processes. Resolves when the last has ended; what takes too long is killed. */
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    for (const timer of this.#timers) clearTimeout(timer);
+    await Promise.all([...this.#children.values()].map((child) => this.#end(child)));
+  }
+
+  /** Kills all processes at once. */
+  kill(): void {
+    for (const child of this.#children.values()) child.kill('SIGKILL');
+  }
+
+  async #end(child: Child): Promise<void> {
+    child.drain();
+    const patience = setTimeout(() => {
+      this.#parts.log.error({ process: child.number, pid: child.pid }, 'a process did not end in time: it is killed');
+      child.kill('SIGKILL');
+    }, this.#parts.drainMs() + graceMs);
+    await child.ended;
+    clearTimeout(patience);
+  }
+
+  #fork(number: number): Child {
+    const { order, count } = this.#parts;
+    const full = { ...order, text: this.#text, number, count, version: this.#version };
+    const child = new Child(cluster.fork(), full, (message) => this.#hear(child, message));
+    this.#children.set(number, child);
+    void child.serving.then(() => this.#serves(child));
+    void child.ended.then((end) => this.#ended(child, end));
+    void this.#watch(child);
+    return child;
+  }
+
+  /** Kills a process that gives no answers: its connections hang, and it may hold what the others wait for. */
+  async #watch(child: Child): Promise<void> {
+    const watch = this.#parts.watch ?? defaultWatch;
+    const silentMs = (await child.untilHeard(watch)) ?? (await child.untilStuck(watch));
+    if (silentMs === undefined) return;
+    const { number, pid } = child;
+    this.#parts.log.error({ process: number, pid, silentMs }, 'a process gives no answer: it is killed');
+    child.kill('SIGKILL');
+  }
+
+  #serves(child: Child): void {
+    const { number, pid } = child;
+    // A reload came while it started.
+    if (child.version !== this.#version) {
+      void this.#end(child);
+      return;
+    }
+    this.#parts.log.info({ process: number, pid }, 'a process takes connections');
+    this.#appoint();
+  }
+
+  #ended(child: Child, end: ProcessEnd): void {
+    const { number, pid, servingSince } = child;
+    const { code, signal, failed } = end;
+    this.#children.delete(number);
+    this.#limits.gone(child);
+    this.#metrics.gone(number);
+    if (this.#onDuty === child) this.#onDuty = undefined;
+    this.#appoint();
+    if (this.#isStopping || !this.#hasStarted) return;
+    const delay = this.#delays.get(number) ?? new RestartDelay();
+    this.#delays.set(number, delay);
+    const againInMs = delay.next(servingSince === undefined ? 0 : performance.now() - servingSince);
+    const facts = { process: number, pid, code, signal, reason: failed?.reason, againInMs };
+    this.#parts.log.error(facts, 'a process has ended: it is started again');
+    const timer = setTimeout(() => {
+      this.#timers.delete(timer);
+      this.#again(number);
+    }, againInMs);
+    this.#timers.add(timer);
+  }
+
+  #again(number: number): void {
+    if (this.#isStopping) return;
+    this.#restarts += 1;
+    this.#fork(number);
+  }
+
+  /** Has one of the processes do what exactly one does, where none is at it. */
+  #appoint(): void {
+    if (this.#onDuty || this.#isStopping) return;
+    this.#onDuty = [...this.#children.values()].find(({ servingSince }) => servingSince !== undefined);
+    this.#onDuty?.tell({ kind: 'duty' });
+  }
+
+  /**
+   * Whether one process takes connections and mail, and none that takes connections says that it takes no mail. Those that start,
+   * drain or give no answer are left out: they take no connection, and the others serve on.
+   */
+  async #isReady(): Promise<boolean> {
+    if (this.#isStopping) return false;
+    const serving = [...this.#children.values()].filter(
+      (child) => child.servingSince !== undefined && !child.isDraining,
+    );
+    const answers = await Promise.all(serving.map((child) => child.inquire('ready', null, readyMs)));
+    return answers.includes(true) && !answers.includes(false);
+  }
+
+  #hear(child: Child, message: FromProcess): void {
+    switch (message.kind) {
+      case 'ask':
+        void this.#answer(child, message.about, message.asked).then((answer) =>
+          child.tell({ kind: 'answer', id: message.id, answer }),
+        );
+        return;
+      case 'placesBack':
+        this.#limits.placesBack(child, message.keys);
+        return;
+      case 'minuteBack':
+        this.#limits.minuteBack(message.account);
+        return;
+      case 'failure':
+        for (const other of this.#children.values()) if (other !== child) other.tell(message);
+        return;
+      case 'hello':
+      case 'told':
+      case 'failed':
+      case 'serving':
+      case 'prepared':
+      case 'reloaded':
+        // The child waits for these itself.
+        return;
+      default:
+        message satisfies never;
+    }
+  }
+
+  async #answer(child: Child, about: keyof Questions, given: unknown): Promise<unknown> {
+    if (about === 'ready') return await this.#isReady();
+    if (about === 'applications') {
+      // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a process of this very program asks
+      return await this.#onDuty?.inquire('applications', given as CarrierQuestion, carrierMs);
+    }
+    if (about !== 'metrics') return this.#limits.answer(child, about, given);
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a process of this very program asks
+    return await this.#readMetrics(child, given as MetricValues);
+  }
+
+  async #readMetrics(asking: Child, own: MetricValues): Promise<string> {
+    if (!asking.hasEnded) this.#metrics.read(asking.number, own);
+    const others = [...this.#children.values()].filter((child) => child !== asking && child.servingSince !== undefined);
+    await Promise.all(
+      others.map(async (child) => {
+        const values = await child.inquire('values', null, readingMs);
+        if (values && !child.hasEnded) this.#metrics.read(child.number, values);
+      }),
+    );
+    return await this.#metrics.text(await this.#own());
+  }
+
+  /** The numbers of the supervisor itself. */
+  async #own(): Promise<MetricValues> {
+    const serving = [...this.#children.values()].filter(({ servingSince }) => servingSince !== undefined).length;
+    return await supervisorMetrics({ wanted: this.#parts.count, serving, restarts: this.#restarts });
+  }
+}
+
+function faultsOf(vote: Vote | undefined): readonly string[] {
+  if (vote?.kind === 'silent') return vote.faults;
+  return vote?.kind === 'outcome' && !vote.outcome.ok ? vote.outcome.faults : [];
+}

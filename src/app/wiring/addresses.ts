@@ -1,0 +1,67 @@
+// Where the gateway listens: the addresses that the configuration names and, once they are bound, the actual ones.
+
+import { addressTest } from '../../base/net/address-test.ts';
+import type { OwnDoor } from '../../base/net/own-doors.ts';
+import { formatHostPort } from '../config/addresses.ts';
+import type { Config } from '../config/config.ts';
+
+const isLoopback = addressTest(['127.0.0.0/8', '::1']);
+
+/** A bound address. */
+export interface Listening {
+  readonly name: string;
+  readonly host: string;
+  readonly port: number;
+}
+
+/** The addresses that the listeners are to be bound to. Port 0 stands for a port known only once it is bound (D84). */
+export function configuredDoors({ smtp, http }: Config): readonly OwnDoor[] {
+  const { listen, tlsListen, adminListen } = http;
+  return [...smtp.listeners, listen, ...(tlsListen ? [tlsListen] : []), ...(adminListen ? [adminListen] : [])]
+    .map(({ host, port }) => ({ host, port }))
+    .filter(({ port }) => port !== 0);
+}
+
+/** The listeners of mail and HTTP: at first those that the configuration names, then those that are bound. */
+export class GatewayAddresses {
+  readonly #config: () => Config;
+  #http: readonly Listening[] = [];
+  #mail: readonly Listening[] = [];
+
+  /** @param config gives the configuration in force; it is called each time */
+  constructor(config: () => Config) {
+    this.#config = config;
+  }
+
+  /** Sets the listeners of HTTP that are bound. */
+  setHttp(bound: readonly Listening[]): void {
+    this.#http = bound;
+  }
+
+  /** Sets the listeners of mail that are bound. They come before those of HTTP in `listening`. */
+  setMail(bound: readonly Listening[]): void {
+    this.#mail = bound;
+  }
+
+  /** Every listener that is open. */
+  get listening(): readonly Listening[] {
+    return [...this.#mail, ...this.#http];
+  }
+
+  /** The gateway's own addresses, which no proxy application may have for its origin (D84). */
+  ownDoors(): readonly OwnDoor[] {
+    return [...configuredDoors(this.#config()), ...this.listening];
+  }
+
+  /**
+   * The start of the documentation's URLs (D62): the configured one. Without it only a development on loopback has one, the
+   * address of plain HTTP, which whoever meets an error there can reach; of any other address nobody knows who can.
+   */
+  docsBaseUrl(): string | undefined {
+    const { http, development } = this.#config();
+    if (http.docsBaseUrl !== undefined) return http.docsBaseUrl;
+    const bound = this.#http.find(({ name }) => name === 'http') ?? http.listen;
+    const isReached = development && !http.adminListen && isLoopback(bound.host);
+    return isReached ? `http://${formatHostPort(bound)}` : undefined;
+  }
+}

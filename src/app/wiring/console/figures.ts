@@ -1,0 +1,120 @@
+// Counts mail and edge errors by account and minute, for the pages of the console. Where the console is not served nothing is counted.
+
+import type { Clock } from '../../../base/clock.ts';
+import type { Database } from '../../../base/database/database.ts';
+import type { Logger } from '../../../base/log.ts';
+import type { EventStore } from '../../../spool/events/event-store.ts';
+import { countedOf } from '../../../spool/figures/figure-names.ts';
+import { openFigureStore } from '../../../spool/figures/figure-store.ts';
+import { MinuteFigures } from '../../../spool/figures/minute-figures.ts';
+import { type Queues, sampleQueues } from '../../../spool/figures/sample-queue.ts';
+import type { Spool, WaitingLine } from '../../../spool/spool.ts';
+import type { Config } from '../../config/config.ts';
+
+/** Recipients up to which the oldest message of each account is looked for: that costs the more the more of them wait. */
+const mostLookedAt = 10_000;
+
+/** What telling needs. */
+interface QueueSamplesParts {
+  readonly spool: Pick<Spool, 'tallies' | 'oldest'>;
+  readonly lines: () => Promise<{ readonly lines: readonly WaitingLine[] }>;
+  readonly minutes: Pick<MinuteFigures, 'count'>;
+  readonly config: () => Config;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+async function queuesOf({ spool, lines }: QueueSamplesParts): Promise<Queues> {
+  const tallies = (await spool.tallies()).map(({ account, recipients }) => ({
+    account,
+    recipients: recipients.queued,
+  }));
+  const all = tallies.reduce((sum, { recipients }) => sum + recipients, 0);
+  if (all === 0) return { accounts: [] };
+  const oldest = new Map<string, number>();
+  for (const { account, oldestAcceptedAt } of all > mostLookedAt ? [] : (await lines()).lines) {
+    oldest.set(account, Math.min(oldest.get(account) ?? oldestAcceptedAt, oldestAcceptedAt));
+  }
+  const accounts = tallies.map((tally) => ({ ...tally, oldestAt: oldest.get(tally.account) }));
+  return { accounts, oldestAt: await spool.oldest() };
+}
+
+/** Tells from now on, where the console is served. */
+export function startQueueSamples(
+  parts: QueueSamplesParts,
+  running: { readonly stores: (() => void | Promise<void>)[] },
+): void {
+  const stop = sampleQueues({
+    queues: async () => (parts.config().console.enabled ? await queuesOf(parts) : undefined),
+    tell: (account, at, counted) => parts.minutes.count(account, at, counted),
+    clock: parts.clock,
+    log: parts.log,
+  });
+  running.stores.push(stop);
+}
+
+/** What counting needs. */
+export interface FiguresParts {
+  readonly database: Database;
+  /** The configuration in force; called at each event. */
+  readonly config: () => Config;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** A request to the edge that has ended. */
+interface EdgeRequest {
+  /** Name of the zone; empty where it was for none. */
+  readonly zone: string;
+  readonly code?: number | undefined;
+}
+
+/** The figures, and what counts into them. */
+export interface Figures {
+  readonly minutes: MinuteFigures;
+  /** Counts events from now on. */
+  follow(events: Pick<EventStore, 'listen'>): void;
+  /** Counts a request to the edge. */
+  edgeRequest(request: EdgeRequest): void;
+}
+
+/** Makes a function that names the account of a zone; the names are gathered once for each configuration. */
+function accountsOfZones(config: () => Config): (zone: string) => string | undefined {
+  let last: { readonly of: Config; readonly names: ReadonlyMap<string, string | undefined> } | undefined;
+  return (zone) => {
+    const now = config();
+    if (last?.of !== now) {
+      const accounts = new Map(now.accounts.map(({ id, name }) => [id, name]));
+      last = { of: now, names: new Map(now.zones.map(({ name, account }) => [name, accounts.get(account)])) };
+    }
+    return last.names.get(zone);
+  };
+}
+
+/** Opens the figures. They are written from the start on. */
+export async function openFigures(
+  { database, config, clock, log }: FiguresParts,
+  running: { readonly stores: (() => void | Promise<void>)[] },
+): Promise<Figures> {
+  const minutes = new MinuteFigures({ store: await openFigureStore(database), clock, log });
+  const accountOf = accountsOfZones(config);
+  running.stores.push(() => minutes.stop());
+  minutes.start();
+  return {
+    minutes,
+    follow(events) {
+      events.listen((event) => {
+        if (config().console.enabled) minutes.count(event.account, event.at, countedOf(event));
+      });
+    },
+    edgeRequest({ zone, code }) {
+      const account = config().console.enabled && zone !== '' ? accountOf(zone) : undefined;
+      if (account === undefined) return;
+      const failed = code === undefined ? [] : [{ name: `edge ${code} ${zone}`, instead: `edge ${code} *`, count: 1 }];
+      minutes.count(account, clock.now(), [
+        { name: `edge requests ${zone}`, instead: 'edge requests *', count: 1 },
+        ...failed,
+      ]);
+    },
+  };
+}

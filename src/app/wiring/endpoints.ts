@@ -1,0 +1,92 @@
+// Connects the endpoints under /client/v4 with what they ask. Loaded with the first request to the API.
+
+import { rehearseEndpoint } from '../../doors/rest/rehearse.ts';
+import { type RestDoorParts, restDoor } from '../../doors/rest/rest-door.ts';
+import { publicRecord } from '../../pipeline/sign/dkim-key.ts';
+import type { SigningKey } from '../../pipeline/sign/signed.ts';
+import { build, examine, noteOfRefused, type Submission } from '../../pipeline/submit.ts';
+import { systemDns } from '../../web/admin/check-records.ts';
+import { domainEndpoints } from '../../web/admin/domain-endpoints.ts';
+import { eventEndpoints } from '../../web/admin/events/event-endpoints.ts';
+import { messageEndpoints } from '../../web/admin/events/message-endpoints.ts';
+import { contentEndpoints } from '../../web/admin/journal/content-endpoints.ts';
+import { journalEndpoints } from '../../web/admin/journal/journal-endpoints.ts';
+import { liveEndpoints } from '../../web/admin/journal/live-endpoint.ts';
+import { refusalEndpoints } from '../../web/admin/journal/refusal-endpoints.ts';
+import { resendEndpoint } from '../../web/admin/journal/resend-endpoint.ts';
+import { suppressionEndpoints } from '../../web/admin/suppression-endpoints.ts';
+import { tokenEndpoints } from '../../web/admin/token-endpoints.ts';
+import { webhookEndpoints } from '../../web/admin/webhooks/webhook-endpoints.ts';
+import type { V4Plugin } from '../../web/http/v4-app.ts';
+import { recordFacts } from './build-parts.ts';
+import { consoleEndpoints } from './console/console-endpoints.ts';
+import type { HttpParts } from './http.ts';
+import { entryLinkFor, keptContent } from './journal/kept-content.ts';
+
+function sendingEndpoints({ settings, mail, clock }: HttpParts): V4Plugin[] {
+  const { submit, building, outcomes, suppressed } = mail;
+  const kept = keptContent(settings.config.journal);
+  const parts = {
+    limits: settings.config.rest.limits,
+    submit,
+    examine: (submission: Submission) => examine(submission, building()),
+    preview: async (submission: Submission) => {
+      const built = await build(submission, building());
+      return built.ok ? ({ ok: true, head: built.signed.head, body: built.signed.body } as const) : built;
+    },
+    keys: mail.spool,
+    outcomes,
+    suppressed,
+    entryLink: entryLinkFor(settings.config, clock),
+    noted: (submission, explanation) => kept && noteOfRefused(submission, explanation, { kept, clock }),
+    onRefused: mail.spool.events.refuse,
+  } satisfies RestDoorParts;
+  return [restDoor(parts), rehearseEndpoint(parts)];
+}
+
+/** The DNS record of a key: its name and its text. */
+function recordOf(key: SigningKey): readonly [string, string] {
+  const { name, value } = publicRecord(key);
+  return [name.toLowerCase(), value];
+}
+
+/** Makes the endpoints under some settings. */
+export async function endpoints(parts: HttpParts): Promise<readonly V4Plugin[]> {
+  const { accounts, tokens, mail, webhooks, edge, proxy, clock, log } = parts;
+  const { config, keys } = parts.settings;
+  const { enabled: isOn } = config.journal;
+  return [
+    ...sendingEndpoints(parts),
+    suppressionEndpoints({ suppressions: mail.suppressions, clock, log }),
+    tokenEndpoints({ store: tokens, clock, log }),
+    eventEndpoints({ events: mail.spool.events }),
+    messageEndpoints({ events: mail.spool.events }),
+    refusalEndpoints({ events: mail.spool.events, account: (name) => accounts.find(name), clock, isOn }),
+    liveEndpoints(await parts.streams(), isOn),
+    contentEndpoints({
+      ...{ journal: mail.journal, isOn },
+      reader: mail.contentReader,
+      keyRecords: () => [...[...keys.signing.values()].flat(), ...keys.platform].map(recordOf),
+    }),
+    resendEndpoint({
+      ...{ journal: mail.journal, isOn },
+      events: mail.spool.events,
+      submit: mail.submit,
+      suppressed: mail.suppressed,
+    }),
+    journalEndpoints({
+      ...{ journal: mail.journal, isOn },
+      events: mail.spool.events,
+      account: (name) => accounts.find(name),
+    }),
+    webhookEndpoints({ ...webhooks, events: mail.spool.events, clock, log }),
+    ...(await edge.plugins()),
+    domainEndpoints({
+      domainKeys: (domain) => keys.signing.get(domain) ?? [],
+      facts: recordFacts(config),
+      dns: systemDns(config.delivery.resolver?.servers),
+    }),
+    ...(await proxy.plugins()),
+    ...consoleEndpoints(config, parts.sources),
+  ];
+}

@@ -1,0 +1,169 @@
+// Connects what is served over HTTP: the API for mail, the edge and the proxy applications. They share a port or have ports
+// of their own (D67).
+
+import type { Accounts } from '../../accounts/accounts.ts';
+import type { Guessing } from '../../accounts/guessing.ts';
+import type { TokenStore } from '../../accounts/token-store.ts';
+import type { BodyBudget } from '../../base/body-budget.ts';
+import type { Clock } from '../../base/clock.ts';
+import type { Logger } from '../../base/log.ts';
+import type { ProcessGroup } from '../../base/process-group.ts';
+import type { OpenEdge } from '../../edge/open-edge.ts';
+import { restAnswers } from '../../pipeline/submit.ts';
+import type { LiveStreams } from '../../web/admin/journal/live-endpoint.ts';
+import type { Console } from '../../web/console/console.ts';
+import type { HttpApp, HttpAppParts } from '../../web/http/app.ts';
+import type { ListenerTls } from '../../web/http/listener/listener.ts';
+import { serverCertificates } from '../../web/http/listener/server-certificates.ts';
+import type { GaugeSource, MetricFamily, Metrics } from '../../web/http/metrics.ts';
+import { defaultTlsHost } from '../bootstrap/bootstrap.ts';
+import type { Listening } from './addresses.ts';
+import type { ConsoleSources } from './console/console-endpoints.ts';
+import { type Live, madeOf, type Settings } from './in-force.ts';
+import type { EdgeRoutes } from './live/live-edge.ts';
+import type { ProxyRoutes } from './live/live-proxy.ts';
+import type { Mail } from './mail.ts';
+import type { Webhooks } from './webhooks.ts';
+
+/** Connections to the admin listener, which `http.limits` does not count, so that it answers when the others are full. */
+const adminLimits = { connections: 1000, connectionsPerAddress: 100 } as const;
+
+/** What the HTTP side is made from. */
+export interface HttpParts {
+  /** The processes that share the work; absent: there is one. */
+  readonly group?: ProcessGroup | undefined;
+  /** The settings that the routes are made from. A reload makes other routes. */
+  readonly settings: Pick<Settings, 'config' | 'keys'>;
+  /** The accounts as they are at the moment of each call. */
+  readonly accounts: Accounts;
+  readonly tokens: TokenStore;
+  readonly bodies: BodyBudget;
+  readonly guessing: Guessing;
+  readonly metrics: Metrics;
+  readonly mail: Mail;
+  readonly webhooks: Webhooks;
+  readonly streams: () => Promise<LiveStreams>;
+  readonly edge: EdgeRoutes;
+  readonly proxy: ProxyRoutes;
+  readonly pages: Console;
+  /** What the console's pages tell of. */
+  readonly sources: ConsoleSources;
+  /** Whether the gateway has started and has not begun to stop. */
+  readonly isServing: () => boolean;
+  /** Whether it serves and takes mail. */
+  readonly isReady: () => boolean;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** The console, where the configuration has it served. */
+function consoleOf({ settings: { config }, pages }: HttpParts): Partial<HttpAppParts> {
+  const { development, console: own } = config;
+  if (!own.enabled) return {};
+  const { publicUrl } = own;
+  return pages.under({
+    accounts: config.accounts,
+    ...(publicUrl === undefined ? {} : { publicUrl }),
+    ...(development ? { linked: development } : {}),
+  });
+}
+
+/** Makes the parts that answer over HTTP under some settings, at the start and at each reload. */
+export function httpAppParts(parts: HttpParts): HttpAppParts {
+  const { accounts, bodies, guessing, metrics, edge, isServing, isReady, group, clock, log } = parts;
+  const { config } = parts.settings;
+  const accountOfZone = new Map(config.zones.map(({ id, account }) => [id, account]));
+  return {
+    answers: restAnswers,
+    accounts,
+    accountOfZone: (zone) => accountOfZone.get(zone),
+    bodies,
+    guessing,
+    clock,
+    log,
+    ready: async () => (group ? await group.isReady() : isReady()),
+    takesRequests: isServing,
+    metrics: () => metrics.render(),
+    trustedProxies: config.edge.trustedProxies,
+    plugins: async () => (await import('./endpoints.ts')).endpoints(parts),
+    front: edge.front,
+    ...consoleOf(parts),
+    limits: config.http.limits,
+    ...(group ? { sharedConnections: (door) => group.connections(door) } : {}),
+    ...(config.http.adminListen ? { admin: { limits: adminLimits } } : {}),
+    ...(config.http.metricsToken ? { metricsToken: { sha256: config.http.metricsToken.sha256 } } : {}),
+  };
+}
+
+/** The certificates of HTTPS under some settings. @throws Error where the one that is shown by default is missing */
+export function httpsCertificates({ config, keys }: Pick<Settings, 'config' | 'keys'>): ListenerTls {
+  return serverCertificates(keys.tls, defaultTlsHost(config));
+}
+
+/**
+ * Binds HTTP, and HTTPS and the API's own listener where they are configured; certificates are looked up with each handshake.
+ * @throws ConfigurationError naming what cannot be bound
+ */
+export async function listenHttp(http: HttpApp, live: Live): Promise<Listening[]> {
+  const { listen, tlsListen, adminListen } = live.current.config.http;
+  const bound: Listening[] = [{ name: 'http', ...(await http.listen(listen)) }];
+  if (tlsListen) {
+    const certificates = madeOf(live, httpsCertificates);
+    const tls = { ...certificates(), contextOf: (serverName: string) => certificates().contextOf(serverName) };
+    bound.push({ name: 'https', ...(await http.listen(tlsListen, tls)) });
+  }
+  if (adminListen) bound.push({ name: 'admin', ...(await http.listenAdmin(adminListen)) });
+  return bound;
+}
+
+/** What HTTP and the edge tell /metrics. */
+export function httpMetrics(
+  http: HttpApp,
+  edge: Pick<OpenEdge, 'open' | 'requests'>,
+): { readonly gauges: readonly GaugeSource[]; readonly families: readonly MetricFamily[] } {
+  return {
+    gauges: [
+      {
+        name: 'postern_http_connections',
+        help: 'HTTP and HTTPS connections open now',
+        read: () => http.open().connections,
+      },
+      {
+        name: 'postern_http_admin_connections',
+        help: 'Those among them to the admin listener',
+        read: () => http.adminConnections(),
+      },
+      { name: 'postern_http_requests', help: 'HTTP answers under way now', read: () => http.open().answers },
+      {
+        name: 'postern_http_waiting_octets',
+        help: 'Octets that clients sent behind requests whose answers are under way',
+        read: () => http.open().waitingOctets,
+      },
+      {
+        name: 'postern_edge_requests_open',
+        help: 'Requests to the edge and upgraded connections open now',
+        read: () => edge.requests(),
+      },
+      {
+        name: 'postern_edge_origin_requests',
+        help: 'Requests and upgraded connections that origins have open now',
+        read: () => edge.open(),
+      },
+      {
+        kind: 'counter',
+        name: 'postern_http_auth_failures_total',
+        help: 'Requests with a wrong token or key',
+        read: () => http.authFailures(),
+      },
+    ],
+    families: [
+      {
+        kind: 'counter',
+        name: 'postern_http_connections_refused_total',
+        help: 'HTTP and HTTPS connections over a limit: of all, or of one address; admin_ of the admin listener',
+        label: 'limit',
+        read: () => Object.entries(http.refusedConnections()),
+      },
+    ],
+  };
+}

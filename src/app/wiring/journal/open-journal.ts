@@ -1,0 +1,205 @@
+// Opens the journal that a configuration names, has it tended, and makes its metrics.
+
+import { BelievedTime, type Clock } from '../../../base/clock.ts';
+import type { Database } from '../../../base/database/database.ts';
+import { errorMessage } from '../../../base/errors.ts';
+import type { Logger } from '../../../base/log.ts';
+import type { ContentGauge } from '../../../spool/journal/content-gauge.ts';
+import type { Journal, Removed } from '../../../spool/journal/journal.ts';
+import type { GaugeSource, MetricFamily } from '../../../web/http/metrics.ts';
+import type { Config } from '../../config/config.ts';
+import { engineOf, refusalsPerAccount } from '../engine/open-stores.ts';
+
+/** How often it is looked whether there is something to do, in milliseconds. */
+const lookEveryMs = 3000;
+/**
+ * The pause after a slice of work, in milliseconds: as long as the slice took, so that others get the database's lock, and within
+ * these bounds. SQLite tries for a lock that another has every 17 ms or so.
+ */
+const leastPauseMs = 25;
+const longestPauseMs = 500;
+
+/** How often a journal is asked how it is, in milliseconds: mostly, and while more content is kept than should be. */
+interface AskingTimes {
+  readonly askMs: number;
+  readonly pressedMs: number;
+}
+
+/** Tends one journal until it is stopped. */
+export class JournalTender {
+  readonly #journal: Pick<Journal, 'tend' | 'state'>;
+  readonly #gauge: ContentGauge;
+  readonly #times: AskingTimes;
+  readonly #log: Logger;
+  readonly #believed: BelievedTime;
+  #isStopped = false;
+  #timer: NodeJS.Timeout | undefined;
+  #working: Promise<void> | undefined;
+  #endedAt = Number.NEGATIVE_INFINITY;
+  #askedAt = Number.NEGATIVE_INFINITY;
+  #waitingRows = 0;
+
+  constructor(
+    journal: Pick<Journal, 'tend' | 'state'>,
+    parts: { readonly gauge: ContentGauge; readonly times: AskingTimes; readonly clock: Clock; readonly log: Logger },
+  ) {
+    this.#journal = journal;
+    this.#gauge = parts.gauge;
+    this.#times = parts.times;
+    this.#log = parts.log;
+    this.#believed = new BelievedTime(parts.clock);
+    this.#gauge.onPressed = () => this.#hurry();
+    this.#schedule(leastPauseMs);
+  }
+
+  /** Rows that were not in the index of the search when it was last looked. */
+  get waitingRows(): number {
+    return this.#waitingRows;
+  }
+
+  /** Ends the work; resolves once nothing is under way. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    clearTimeout(this.#timer);
+    await this.#working;
+  }
+
+  /** Content is to be removed: the work goes on soon, where it would else wait for its next look. */
+  #hurry(): void {
+    if (this.#working || this.#isStopped) return;
+    const wait = this.#endedAt + this.#times.pressedMs - performance.now();
+    this.#schedule(Math.max(leastPauseMs, wait));
+  }
+
+  #schedule(ms: number): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => {
+      this.#working = this.#work().finally(() => {
+        this.#working = undefined;
+      });
+    }, ms);
+    this.#timer.unref();
+  }
+
+  async #work(): Promise<void> {
+    const began = performance.now();
+    let isMore = false;
+    try {
+      isMore = await this.#journal.tend(this.#believed.now(), this.#gauge.isPressed);
+      await this.#ask();
+    } catch (thrown) {
+      // Where the database cannot be written, the rows wait: they are found without the index, too.
+      this.#log.debug({ error: errorMessage(thrown) }, 'the journal could not be tended');
+    }
+    this.#endedAt = performance.now();
+    if (this.#isStopped) return;
+    const pause = Math.min(longestPauseMs, Math.max(leastPauseMs, this.#endedAt - began));
+    if (isMore) this.#schedule(pause);
+    else this.#schedule(this.#gauge.isPressed ? this.#times.pressedMs : lookEveryMs);
+  }
+
+  async #ask(): Promise<void> {
+    const { askMs, pressedMs } = this.#times;
+    if (performance.now() - this.#askedAt < (this.#gauge.isPressed ? pressedMs : askMs)) return;
+    const { written } = this.#gauge;
+    const { octets, waiting } = await this.#journal.state();
+    this.#gauge.learn(octets, written);
+    this.#waitingRows = waiting;
+    this.#askedAt = performance.now();
+  }
+}
+
+/** A journal that is tended. */
+export interface TendedJournal {
+  readonly journal: Journal;
+  readonly gauges: readonly GaugeSource[];
+  readonly families: readonly MetricFamily[];
+  /** As `Database.abandon`. */
+  abandon?(): void;
+  /** Ends the work behind the rows, and closes the journal. */
+  close(): Promise<void>;
+}
+
+/**
+ * Opens the journal; the spool must have been opened before, because it makes the tables.
+ * @param parts.database of all tables but the spool's. A journal that is off works on it: it gets no rows, and what it still has is
+ *   seldom asked for, so that it needs no thread of its own
+ * @param parts.gauge the one that the spool was opened with
+ * @param parts.caughtUp of the spool's events
+ * @throws Error where it cannot be opened
+ */
+export async function openJournal(
+  config: Pick<Config, 'database' | 'dataDir' | 'journal'>,
+  parts: {
+    readonly database: Database;
+    readonly gauge: ContentGauge;
+    readonly caughtUp: () => Promise<void>;
+    readonly clock: Clock;
+    readonly log: Logger;
+  },
+): Promise<TendedJournal> {
+  const limits = { ...config.journal, refusals: refusalsPerAccount };
+  const removed: Record<Removed, number> = { aged: 0, refusals: 0, content: 0 };
+  const onRemoved = (kind: Removed, count: number): void => void (removed[kind] += count);
+  const engine = await engineOf(config);
+  const shared = config.journal.enabled ? undefined : parts.database;
+  const { journal, database, times } = await engine.openJournal(limits, { ...parts, shared, onRemoved });
+  const tender = new JournalTender(journal, { ...parts, times });
+  return {
+    journal,
+    ...journalMetrics(parts.gauge, { removed, waitingRows: () => tender.waitingRows }),
+    abandon: () => database.abandon?.(),
+    async close() {
+      await tender.stop();
+      if (!shared) await journal.close();
+    },
+  };
+}
+
+/** Makes the journal's part of /metrics. */
+function journalMetrics(
+  gauge: ContentGauge,
+  seen: { readonly removed: Readonly<Record<Removed, number>>; readonly waitingRows: () => number },
+): Pick<TendedJournal, 'gauges' | 'families'> {
+  return {
+    gauges: [
+      {
+        over: 'max',
+        name: 'postern_journal_rows_waiting',
+        help: 'Rows of the journal that are not in the index of its search yet',
+        read: seen.waitingRows,
+      },
+      {
+        over: 'max',
+        name: 'postern_journal_content_bytes',
+        help: 'Octets of the messages that the journal keeps',
+        read: () => gauge.octets,
+      },
+      {
+        kind: 'counter',
+        name: 'postern_journal_content_skipped_total',
+        help: 'Rows of the journal written without content, because it came faster than the oldest was removed',
+        read: () => gauge.counts.skipped,
+      },
+    ],
+    families: [
+      {
+        kind: 'counter',
+        name: 'postern_journal_rows_total',
+        help: 'Rows that were written to the journal',
+        label: 'outcome',
+        read: () => [
+          ['accepted', gauge.counts.accepted],
+          ['refused', gauge.counts.refused],
+        ],
+      },
+      {
+        kind: 'counter',
+        name: 'postern_journal_removed_total',
+        help: 'What was removed from the journal: rows by age or because an account had too many refusals, content over the limit',
+        label: 'removed',
+        read: () => Object.entries(seen.removed),
+      },
+    ],
+  };
+}

@@ -1,0 +1,73 @@
+// Delivery while routes change. A new delivery takes the messages that come from now on, and the old one finishes the attempts
+// that it has begun. Messages it has not begun go back to the spool; claims ensure that no message is sent twice.
+
+import { createDelivery, type Delivery, type DeliveryMetrics, type DeliveryParts } from '../../../delivery/delivery.ts';
+import { HeldRecipients } from '../../../delivery/held-recipients.ts';
+import type { DeliverySettings } from '../../../delivery/settings.ts';
+import { leaseMilliseconds } from '../../../spool/lease.ts';
+
+/** Delivery whose settings can change while it runs. */
+export interface LiveDelivery extends Delivery {
+  /**
+   * Prepares delivery by other settings.
+   * @returns a function that makes the change at once; attempts under way go on to their end
+   */
+  prepare(settings: DeliverySettings): () => void;
+}
+
+function sumOf(all: readonly DeliveryMetrics[]): DeliveryMetrics {
+  const sum = (name: keyof DeliveryMetrics): number => all.reduce((total, metrics) => total + metrics[name], 0);
+  return {
+    delivered: sum('delivered'),
+    deferred: sum('deferred'),
+    failed: sum('failed'),
+    inHand: sum('inHand'),
+    leftToSpool: sum('leftToSpool'),
+    active: sum('active'),
+    connections: sum('connections'),
+    contentBytes: sum('contentBytes'),
+    unrecorded: sum('unrecorded'),
+  };
+}
+
+/** Makes the delivery. It delivers nothing before `deliverNow` or `start`. */
+export function createLiveDelivery(given: DeliveryParts): LiveDelivery {
+  const parts = { ...given, held: new HeldRecipients() };
+  let current = createDelivery(parts);
+  /** The counts of the deliveries that have ended. */
+  let gone = sumOf([]);
+  const ending = new Set<Delivery>();
+
+  async function end(before: Delivery): Promise<void> {
+    ending.add(before);
+    try {
+      // No attempt lasts longer than its claim, so within this time each ends by itself.
+      await before.drain(leaseMilliseconds);
+      gone = sumOf([gone, before.metrics()]);
+    } catch (error) {
+      parts.log.error({ err: error }, 'delivery by the routes before could not be ended');
+    }
+    ending.delete(before);
+  }
+
+  return {
+    deliverNow: (entry) => current.deliverNow(entry),
+    start: (options) => current.start(options),
+    prepare(settings) {
+      const next = createDelivery({ ...parts, settings });
+      return () => {
+        const before = current;
+        current = next;
+        next.start({ takesOver: false }).catch((error: unknown) => {
+          parts.log.error({ err: error }, 'delivery could not be started');
+        });
+        void end(before);
+      };
+    },
+    async drain(withinMs) {
+      await Promise.all([current, ...ending].map((one) => one.drain(withinMs)));
+    },
+    destinations: () => [current, ...ending].flatMap((one) => one.destinations()),
+    metrics: () => sumOf([gone, current.metrics(), ...[...ending].map((one) => one.metrics())]),
+  };
+}

@@ -1,0 +1,166 @@
+// The edge while zones change. A new edge answers the requests that come from now on, and the old one finishes those that it
+// has. The counts of open requests and of clients' rates go on.
+
+import type { ToldCounts } from '../../../accounts/told-counts.ts';
+import type { Clock } from '../../../base/clock.ts';
+import type { Database } from '../../../base/database/database.ts';
+import { lazily } from '../../../base/load/lazily.ts';
+import type { Logger } from '../../../base/log.ts';
+import type { ProcessGroup } from '../../../base/process-group.ts';
+import type { OpenEdge, OpenEdgeParts } from '../../../edge/open-edge.ts';
+import { OpenRequests } from '../../../edge/zone/open-requests.ts';
+import { keepRateLimits, shareRateLimits, tellRateLimits } from '../../../edge/zone/rate-limit.ts';
+import { answerPlainly } from '../../../web/http/plain-routes.ts';
+import { apiHostSet } from '../../../web/http/route.ts';
+import type { Config } from '../../config/config.ts';
+
+/** The parts that the edge is made from. */
+export interface LiveEdgeParts extends Pick<OpenEdgeParts, 'docsBaseUrl' | 'onRequest' | 'onCutOff'> {
+  readonly database: Database;
+  /** Gives the limits in force; called whenever a limit is checked. */
+  readonly limits: () => Config['edge']['limits'];
+  /** The processes that share the work; absent: there is one. */
+  readonly group?: ProcessGroup | undefined;
+  /** Counts together with the other gateways of the database; absent: they are not asked. */
+  readonly told?: ToldCounts | undefined;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** The routes that an edge adds to the API. They exist before the edge is in force. */
+export type EdgeRoutes = Pick<OpenEdge, 'front' | 'plugins'>;
+
+/** An edge that can be replaced by another while it runs. */
+export interface LiveEdge extends Pick<OpenEdge, 'open' | 'requests' | 'close'> {
+  /**
+   * Opens another edge beside the present one.
+   * @throws ConfigurationError where the file of an Error Page cannot be used
+   */
+  prepare(config: Config): Promise<EdgeRoutes & { commit(): void; abort(): Promise<void> }>;
+}
+
+/** The longest time that a Node timer accepts, in milliseconds. */
+const longestMs = 2 ** 31 - 1;
+
+/** An edge that another can take the place of. */
+type ReplaceableEdge = EdgeRoutes & Pick<OpenEdge, 'open' | 'close'>;
+
+/** Whether a configuration has something for the edge to answer with: then it is opened with the gateway. */
+function isUsed({ zones, edgeAccounts }: Config): boolean {
+  return zones.length > 0 || edgeAccounts.some(({ customErrors }) => customErrors !== undefined);
+}
+
+/** An edge without zones: it is loaded with the first request that is not for the API, or with its endpoints. */
+class LateEdge implements ReplaceableEdge {
+  readonly front: EdgeRoutes['front'];
+  readonly #load: () => Promise<OpenEdge>;
+  #loaded: OpenEdge | undefined;
+  #isClosed = false;
+
+  constructor(open: () => Promise<OpenEdge>, apiHosts: readonly string[], log: Logger) {
+    this.#load = lazily(async () => {
+      const edge = await open();
+      this.#loaded = edge;
+      // A request of a connection from before a reload may come when another edge has taken the place of this one.
+      if (this.#isClosed) await edge.close(0);
+      return edge;
+    });
+    this.front = {
+      hosts: { isZone: () => false, apiHosts: apiHostSet(apiHosts) },
+      answer: (request, response, arrival) => {
+        const failed = (err: unknown): void => {
+          log.error({ err, ray: arrival.rayId }, 'http request failed');
+          if (!response.headersSent) answerPlainly(response, 500, 'Internal error');
+        };
+        this.#load()
+          .then(({ front }) => front.answer(request, response, arrival))
+          .catch(failed);
+      },
+      takesUpgrade: () => false,
+      upgrade: (_request, socket) => void socket.destroy(),
+    };
+  }
+
+  async plugins(): ReturnType<OpenEdge['plugins']> {
+    return await (await this.#load()).plugins();
+  }
+
+  open(): number {
+    return this.#loaded?.open() ?? 0;
+  }
+
+  async close(withinMs: number): Promise<void> {
+    this.#isClosed = true;
+    await this.#loaded?.close(withinMs);
+  }
+}
+
+function liveRequests({ limits, group }: Pick<LiveEdgeParts, 'limits' | 'group'>): OpenRequests {
+  const live = {
+    get requests() {
+      return limits().requests;
+    },
+    get requestsPerZone() {
+      return limits().requestsPerZone;
+    },
+    get requestsPerAddress() {
+      return limits().requestsPerAddress;
+    },
+  };
+  return new OpenRequests(live, group);
+}
+
+/** Makes the replaceable edge. It has no edge in force before the first one is prepared and committed. */
+export function createLiveEdge(parts: LiveEdgeParts): LiveEdge {
+  const { limits, group, told, log, ...rest } = parts;
+  const requests = liveRequests({ limits, group });
+  const byGroup = group ? shareRateLimits(group.windows) : keepRateLimits(parts.clock);
+  const rateLimitOf = told ? tellRateLimits((...asked) => told.takeWindow(...asked)) : byGroup;
+  const opened = new Set<ReplaceableEdge>();
+  let current: ReplaceableEdge | undefined;
+
+  async function end(edge: ReplaceableEdge, withinMs: number): Promise<void> {
+    try {
+      await edge.close(withinMs);
+    } catch (error) {
+      log.error({ err: error }, 'the edge before could not be ended');
+    }
+    opened.delete(edge);
+  }
+
+  return {
+    async prepare(config) {
+      const open = lazily(async () => {
+        const { edgeAccounts, openEdge } = await import('../../../edge/open-edge.ts');
+        return await openEdge({
+          ...rest,
+          log,
+          zones: config.zones,
+          accounts: edgeAccounts(config.accounts, config.edgeAccounts),
+          settings: config.edge,
+          apiHosts: config.http.apiHosts,
+          requests,
+          rateLimitOf,
+        });
+      });
+      const next = isUsed(config) ? await open() : new LateEdge(open, config.http.apiHosts, log);
+      opened.add(next);
+      return {
+        front: next.front,
+        plugins: () => next.plugins(),
+        commit() {
+          const before = current;
+          current = next;
+          // Its requests, including upgraded connections, may take as long as they could before.
+          if (before) void end(before, longestMs);
+        },
+        abort: () => end(next, 0),
+      };
+    },
+    open: () => [...opened].reduce((sum, edge) => sum + edge.open(), 0),
+    requests: () => requests.open(),
+    async close(withinMs) {
+      await Promise.all([...opened].map((edge) => edge.close(withinMs)));
+    },
+  };
+}

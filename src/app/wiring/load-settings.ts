@@ -1,0 +1,65 @@
+// Reads a configuration and everything that it names for a reload. All of it is read and checked before anything changes.
+
+import { readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Clock } from '../../base/clock.ts';
+import { ConfigurationError } from '../../base/errors.ts';
+import { fileMark } from '../../base/file-mark.ts';
+import { silentLog } from '../../base/log.ts';
+import { proxyAccounts } from '../../proxy/application/zone.ts';
+import { bootstrap, loadKeys } from '../bootstrap/bootstrap.ts';
+import { type Config, type ConfigPlace, configuredGlobalKeys, configuredTokens, loadConfig } from '../config/config.ts';
+import { configuredDoors } from './addresses.ts';
+import type { Settings } from './in-force.ts';
+
+/** After so many milliseconds, a file that is being written has changed or is complete. */
+const settleMs = 100;
+
+/**
+ * Judges the proxy applications of a configuration without a store.
+ * @throws ConfigurationError where one breaks a rule
+ */
+export async function checkApplications(config: Config, clock: Clock): Promise<void> {
+  if (config.zones.length === 0) return;
+  const { checkConfiguredApplications } = await import('../../proxy/proxy.ts');
+  await checkConfiguredApplications({
+    zones: config.zones,
+    accounts: proxyAccounts(config.accounts, config.edgeAccounts),
+    settings: config.proxy,
+    file: config.file,
+    ownDoors: () => configuredDoors(config),
+    clock,
+    log: silentLog,
+  });
+}
+
+/**
+ * Reads the configuration with its secrets, keys, certificates, tokens and Error Pages. In development, missing keys and
+ * certificates are made, as at a start.
+ * @throws ConfigurationError with a line for each fault
+ */
+export async function loadSettings(place: ConfigPlace, clock: Clock): Promise<Settings> {
+  // A text that has been read already is whole.
+  if (place.text !== undefined) return await readSettings(place, clock);
+  const { file } = loadConfig(place);
+  const before = fileMark(file);
+  await sleep(settleMs);
+  const settings = await readSettings(place, clock);
+  // A half-written file may be a valid configuration, only without the accounts that are not written yet.
+  if (fileMark(file) !== before) throw new ConfigurationError(`${file}: is being written; reload when it is whole`);
+  if (readFileSync(file, 'utf8').trim() === '') throw new ConfigurationError(`${file}: is empty; want a configuration`);
+  return settings;
+}
+
+async function readSettings(place: ConfigPlace, clock: Clock): Promise<Settings> {
+  const config = loadConfig(place);
+  await bootstrap(config, { env: place.env, clock });
+  const keys = loadKeys(config);
+  const tokens = configuredTokens(config, place.env);
+  const globalKeys = configuredGlobalKeys(config, place.env);
+  const { errorPageFaults } = await import('../../edge/custom/error-page.ts');
+  const pages = errorPageFaults({ zones: config.zones, accounts: config.edgeAccounts });
+  if (pages.length > 0) throw new ConfigurationError(pages.join('\n'));
+  await checkApplications(config, clock);
+  return { config, keys, tokens, globalKeys };
+}

@@ -1,0 +1,297 @@
+// Connects the parts of the mail path: the doors (SMTP and REST) pass submissions to the pipeline, the pipeline stores them in
+// the spool, and delivery empties the spool.
+
+import type { Account } from '../../accounts/account.ts';
+import type { Accounts } from '../../accounts/accounts.ts';
+import type { Guessing } from '../../accounts/guessing.ts';
+import { type Limits, type LimitVerdict, openLimits } from '../../accounts/limits.ts';
+import type { ToldCounts } from '../../accounts/told-counts.ts';
+import type { BodyBudget } from '../../base/body-budget.ts';
+import type { Clock } from '../../base/clock.ts';
+import type { Database } from '../../base/database/database.ts';
+import { ConfigurationError, type Unavailable } from '../../base/errors.ts';
+import { whenKnown } from '../../base/load/maybe-promise.ts';
+import { gatherErrors, type Logger } from '../../base/log.ts';
+import type { OwnDoor } from '../../base/net/own-doors.ts';
+import type { ProcessGroup } from '../../base/process-group.ts';
+import { openSuppressionStore, type SuppressionStore } from '../../delivery/feedback/suppression-store.ts';
+import { openShares } from '../../delivery/hop/leased-shares.ts';
+import { openStsStore } from '../../delivery/mx/sts-store.ts';
+import type { Notifier } from '../../delivery/notify/notifier.ts';
+import { transportOf } from '../../delivery/router.ts';
+import type { TlsReporter } from '../../delivery/tls-report/reporter.ts';
+import { createOutcomeWatch, type OutcomeWatch } from '../../doors/rest/outcome-watch.ts';
+import { createSmtpDoor, type SmtpDoor } from '../../doors/smtp/smtp-door.ts';
+import { type BuildParts, createSubmit, type Submit, type Violation } from '../../pipeline/submit.ts';
+import { ContentGauge } from '../../spool/journal/content-gauge.ts';
+import type { Journal } from '../../spool/journal/journal.ts';
+import { type ContentReader, createContentReader } from '../../spool/journal/reader/content-reader.ts';
+import type { Spool } from '../../spool/spool.ts';
+import { spoolMetrics } from '../../spool/spool-metrics.ts';
+import type { GaugeSource, MetricFamily, Metrics } from '../../web/http/metrics.ts';
+import type { Keys } from '../bootstrap/bootstrap.ts';
+import { engineTraits } from '../config/settings.ts';
+import { openBounces } from './bounces.ts';
+import { buildParts } from './build-parts.ts';
+import { openSpool } from './engine/open-stores.ts';
+import { type Live, madeOf } from './in-force.ts';
+import { entryLinkFor, keptContent } from './journal/kept-content.ts';
+import { openJournal } from './journal/open-journal.ts';
+import { createLiveDelivery, type LiveDelivery } from './live/live-delivery.ts';
+import { destinationFamilies, mailGauges, tellEvents } from './metrics/mail-metrics.ts';
+import { openQueueLog } from './metrics/queue-log.ts';
+import { createReporting, createTlsReporting, openTlsResults } from './reporting.ts';
+import type { Running } from './running.ts';
+
+/** What delivery tells of each message in hand while the database is away, by its texts in the log. */
+const errorsOfMessages = [
+  'Cannot read a message from the spool',
+  'Cannot give a message back to the spool',
+  'Cannot look for the other recipients of a message',
+];
+
+/** The parts that the mail path is made from. */
+export interface MailParts {
+  readonly live: Live;
+  /** The accounts as they are at the moment of each call. */
+  readonly accounts: Accounts;
+  /** The database of accounts, limits and suppressions. */
+  readonly database: Database;
+  readonly bodies: BodyBudget;
+  readonly guessing: Guessing;
+  /** The processes that share the work; absent: there is one. */
+  readonly group?: ProcessGroup | undefined;
+  /** Counts together with the other gateways of the database; absent: they are not asked. */
+  readonly told?: ToldCounts | undefined;
+  /** Begins what one process of the server does. */
+  readonly onDuty: (begin: () => void) => void;
+  /** Postern's own listeners, to which no mail is sent. */
+  readonly ownDoors: () => readonly OwnDoor[];
+  readonly metrics: Pick<
+    Metrics,
+    'accepted' | 'refused' | 'outcome' | 'bounced' | 'complained' | 'suppressed' | 'committed'
+  >;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** The mail path. It listens only after `door.listen`, and delivers only after `delivery.start`. */
+export interface Mail {
+  readonly spool: Spool;
+  /** Why no mail is taken: the fault of the first store that what a sender hears depends on; undefined while mail is taken. */
+  readonly fault: () => Unavailable | undefined;
+  readonly journal: Journal;
+  readonly contentReader: ContentReader;
+  readonly delivery: LiveDelivery;
+  readonly door: SmtpDoor;
+  readonly submit: Submit;
+  /** Gives what messages are built with under the settings in force. */
+  readonly building: () => BuildParts;
+  readonly outcomes: OutcomeWatch;
+  readonly suppressions: SuppressionStore;
+  /** Sends reports to senders after `start`. */
+  readonly notifier: Notifier;
+  /** Sends reports of TLS after `start`. */
+  readonly tlsReporter: TlsReporter;
+  /** Whether an account does not send to a recipient (D51). */
+  readonly suppressed: (account: Account, recipient: string) => boolean | Promise<boolean>;
+  readonly gauges: readonly GaugeSource[];
+  readonly families: readonly MetricFamily[];
+}
+
+/** @throws Unavailable while no mail is taken */
+function checkStores({ fault }: Pick<Mail, 'fault'>): void {
+  const unavailable = fault();
+  if (unavailable) throw unavailable;
+}
+
+/** Ends the process, so that it is started again: a gateway without its spool refuses everything yet says it is ready. */
+function endProcess(error: Error): void {
+  setImmediate(() => {
+    throw error;
+  });
+}
+
+/** The violation for an account's limit that is reached (D42a); undefined where none is. */
+function rateViolation(account: Account, verdict: LimitVerdict): Violation | undefined {
+  if (verdict.allowed) return undefined;
+  const limit =
+    verdict.code === 'E_RATE_LIMIT_EXCEEDED'
+      ? `${account.limits.messagesPerMinute} messages a minute`
+      : `${account.limits.recipientsPerDay} recipients a day`;
+  return {
+    code: verdict.code,
+    message: `Account ${account.name} is limited to ${limit}; try again in ${verdict.retryAfterSeconds} s`,
+    retryAfterSeconds: verdict.retryAfterSeconds,
+  };
+}
+
+/** Makes the pipeline, with the limits of accounts before it, and log, metrics and delivery behind it. */
+function createPipeline(
+  { live }: MailParts,
+  made: Pick<Mail, 'spool' | 'fault' | 'delivery' | 'building'> & { readonly limits: Limits },
+): Submit {
+  const { spool, delivery, building, limits } = made;
+  // All of one message is built with the same settings, even if a reload happens meanwhile.
+  const pipelineOf = madeOf(live, ({ config }) =>
+    createSubmit({
+      ...building(),
+      spool,
+      charge: ({ submitter: { account }, envelope }) =>
+        whenKnown(limits.take(account, envelope.recipients.length), (verdict) => rateViolation(account, verdict)),
+      refund: ({ submitter, envelope }) => limits.giveBack(submitter.account, envelope.recipients.length),
+      transportOf: transportOf(config.delivery.routes, config.delivery.safety),
+      expireAfterSeconds: config.delivery.retry.expireAfterSeconds,
+      onAccepted: (entry) => delivery.deliverNow(entry),
+      onRefused: spool.events.refuse,
+      journal: keptContent(config.journal),
+    }),
+  );
+  // Checked here as well, so that no message is built and signed in vain.
+  return async (submission) => {
+    checkStores(made);
+    return await pipelineOf()(submission);
+  };
+}
+
+/** The certificate of a name. @throws ConfigurationError where there is none */
+export function certificateOf({ tls }: Keys, host: string): { readonly cert: string; readonly key: string } {
+  const found = tls.get(host);
+  if (!found) throw new ConfigurationError(`No certificate for ${host}`);
+  return { cert: found.certificate, key: found.privateKey };
+}
+
+/**
+ * Opens the mail path.
+ * @param running gets each part as soon as it exists, so that a failed start can close it
+ */
+export async function openMail(parts: MailParts, running: Running): Promise<Mail> {
+  const { live, accounts, bodies, guessing, metrics, group, onDuty, clock, log } = parts;
+  const { config } = live.current;
+  const limits = await openLimits(parts.database, clock, parts.told ?? group?.minutes);
+  running.stores.push(() => limits.close());
+  const suppressions = await openSuppressionStore(parts.database, clock);
+  const suppressed: Mail['suppressed'] = (account, recipient) => suppressions.isSuppressed(account.id, recipient);
+  let removedFailures = 0;
+  /** How often a next hop was given less, by kind and route. */
+  const troubles = new Map<string, number>();
+  const { changes } = parts.database;
+  const contentGauge = new ContentGauge(config.journal.maxOctets);
+  const spool = await openSpool(config, {
+    contentGauge,
+    log,
+    changes,
+    onLost: endProcess,
+    onRemoved: ({ messages }) => (removedFailures += messages),
+    onCommitted: metrics.committed,
+  });
+  running.stores.push(() => spool.close());
+  // Both, so that what senders hear and /readyz agree: where the one is well again before the other, mail waits for the other.
+  const fault = (): Unavailable | undefined => spool.unavailable ?? parts.database.unavailable;
+  const tended = await openJournal(config, {
+    database: parts.database,
+    gauge: contentGauge,
+    caughtUp: () => spool.events.caughtUp(),
+    clock,
+    log,
+  });
+  running.stores.push(() => tended.close());
+  running.askers.push(spool, tended);
+  const contentReader = createContentReader();
+  running.stores.push(() => contentReader.close());
+  const outcomes = createOutcomeWatch();
+  tellEvents(spool, { log, metrics, outcomes });
+  const queueLog = openQueueLog(spool.events, log);
+  running.stores.push(() => queueLog.stop());
+  onDuty(() => queueLog.start());
+  const tlsResults = await openTlsResults(parts);
+  // One process alone has the whole of each next hop.
+  const isAlone = !engineTraits[config.database.engine].isShared && !group;
+  const shares = isAlone ? undefined : await openShares(parts.database, { clock, log });
+  if (shares) running.stores.push(() => shares.stop());
+  const delivery = createLiveDelivery({
+    spool,
+    ...(shares ? { shares } : {}),
+    changes,
+    settings: config.delivery,
+    clock,
+    log: gatherErrors(log, errorsOfMessages),
+    mx: {
+      stsStore: await openStsStore(parts.database),
+      ownDoors: parts.ownDoors,
+      onTlsResult: tlsResults.count,
+    },
+    onTrouble: (route, trouble) => {
+      const key = `${trouble}\n${route}`;
+      troubles.set(key, (troubles.get(key) ?? 0) + 1);
+    },
+  });
+  running.delivery = delivery;
+  const building = madeOf(
+    live,
+    (inForce): BuildParts => ({
+      ...buildParts(inForce.config, inForce.keys, accounts, clock),
+      replacedIds: (account, ids) => spool.replacedIds(account, ids),
+    }),
+  );
+  const submit = createPipeline(parts, { spool, fault, delivery, building, limits });
+  const bounces = openBounces(
+    { live, accounts, database: parts.database, events: spool.events, suppressions, onDuty, group, clock, log },
+    running,
+  );
+  const door = createSmtpDoor({
+    settings: config.smtp,
+    accounts,
+    submit,
+    log,
+    clock,
+    tls: (host) => certificateOf(live.current.keys, host),
+    bodies,
+    guessing,
+    suppressed,
+    rateLimit: (account, recipients) => {
+      checkStores({ fault });
+      return whenKnown(limits.ask(account, recipients), (verdict) => rateViolation(account, verdict));
+    },
+    onRefused: spool.events.refuse,
+    entryLink: madeOf(live, ({ config: inForce }) => entryLinkFor(inForce, clock)),
+    keepsTranscripts: config.journal.enabled,
+    bounces: bounces.desk,
+    ...(group ? { sharedConnections: (door) => group.connections(door) } : {}),
+  });
+  running.door = door;
+  const reporting = createReporting({ ...parts, spool, delivery, building, suppressed });
+  running.stores.push(() => reporting.notifier.stop());
+  const tlsReporting = createTlsReporting({ ...parts, spool, delivery, building }, tlsResults);
+  running.stores.push(() => tlsReporting.tlsReporter.stop());
+  const ofSpool = spoolMetrics(spool, { removedFailures: () => removedFailures, takesMail: () => !fault(), clock });
+  return {
+    spool,
+    fault,
+    journal: tended.journal,
+    contentReader,
+    delivery,
+    door,
+    submit,
+    building,
+    outcomes,
+    suppressions,
+    suppressed,
+    notifier: reporting.notifier,
+    tlsReporter: tlsReporting.tlsReporter,
+    gauges: [
+      ...ofSpool.gauges,
+      ...tended.gauges,
+      ...mailGauges(delivery, door),
+      ...reporting.gauges,
+      ...tlsReporting.gauges,
+    ],
+    families: [
+      ...ofSpool.families,
+      ...tended.families,
+      ...queueLog.families,
+      ...bounces.families,
+      ...destinationFamilies(delivery, troubles),
+    ],
+  };
+}

@@ -1,0 +1,168 @@
+// Connects the reports to senders: the notifier reads what the spool has noted and hands what it makes to a pipeline of its
+// own, in which the platform's domain is the sender and its key signs. The reports of TLS go the same way.
+
+import type { Account, SendingDomain } from '../../accounts/account.ts';
+import type { Accounts } from '../../accounts/accounts.ts';
+import type { Clock } from '../../base/clock.ts';
+import type { Database } from '../../base/database/database.ts';
+import { createDnsLookup } from '../../base/dns/dns-lookup.ts';
+import type { Logger } from '../../base/log.ts';
+import type { OwnDoor } from '../../base/net/own-doors.ts';
+import { createAddressJudge } from '../../delivery/mx/address-judge.ts';
+import type { TlsResult } from '../../delivery/mx/tls-result.ts';
+import { createNotifier, type Notifier } from '../../delivery/notify/notifier.ts';
+import { transportOf } from '../../delivery/router.ts';
+import { createTlsReporter, type TlsReporter } from '../../delivery/tls-report/reporter.ts';
+import { SessionCounts } from '../../delivery/tls-report/session-counts.ts';
+import { openTlsReportStore, type TlsReportStore } from '../../delivery/tls-report/tls-report-store.ts';
+import { type BuildParts, createSubmit, type Submit, type SubmitParts } from '../../pipeline/submit.ts';
+import type { Spool } from '../../spool/spool.ts';
+import type { GaugeSource } from '../../web/http/metrics.ts';
+import { type Live, madeOf } from './in-force.ts';
+import { keptContent } from './journal/kept-content.ts';
+import type { LiveDelivery } from './live/live-delivery.ts';
+
+/** The domain of our own reports, as the pipeline sees it. */
+function platformSender(domain: string): SendingDomain {
+  return { name: domain, subdomains: false, dkim: [] };
+}
+
+/** The parts that the pipeline for mail of our own is made with. */
+interface OwnMailParts {
+  readonly live: Live;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly spool: Spool;
+  readonly delivery: Pick<LiveDelivery, 'deliverNow'>;
+  /** What messages are built with under the settings in force. */
+  readonly building: () => BuildParts;
+}
+
+/** The parts that reports are made with. */
+interface ReportingParts extends OwnMailParts {
+  readonly accounts: Accounts;
+  readonly suppressed: (account: Account, recipient: string) => boolean | Promise<boolean>;
+}
+
+/** Makes the pipeline for mail of our own: the platform's domain is its sender, and the platform's key signs it. */
+function createOwnSubmit({ live, building, spool, delivery }: OwnMailParts): Submit {
+  const pipelineOf = madeOf(live, ({ config, keys }) => {
+    const { domain } = config.platform;
+    const parts: SubmitParts = {
+      ...building(),
+      sendingDomain: (_account: Account, asked) => (asked === domain ? platformSender(domain) : undefined),
+      // One signature, which no route leaves out.
+      domainKeys: () => keys.platform,
+      platformKeys: [],
+      wantsPlatformSignature: () => false,
+      spool,
+      transportOf: transportOf(config.delivery.routes, config.delivery.safety),
+      expireAfterSeconds: config.delivery.retry.expireAfterSeconds,
+      onAccepted: (entry) => delivery.deliverNow(entry),
+      onRefused: spool.events.refuse,
+      journal: keptContent(config.journal),
+    };
+    return createSubmit(parts);
+  });
+  return (submission) => pipelineOf()(submission);
+}
+
+/** Makes the notifier and its metrics. It sends nothing before `start`. */
+export function createReporting(parts: ReportingParts): {
+  readonly notifier: Notifier;
+  readonly gauges: readonly GaugeSource[];
+} {
+  const { live, accounts, clock, log, spool, suppressed } = parts;
+  const notifier = createNotifier({
+    spool,
+    accounts,
+    submit: createOwnSubmit(parts),
+    suppressed,
+    from: () => {
+      const { platform, smtp } = live.current.config;
+      return { platformDomain: platform.domain, hostname: smtp.hostname };
+    },
+    returnBytes: live.current.config.reports.returnBytes,
+    clock,
+    log,
+  });
+  return {
+    notifier,
+    gauges: [
+      {
+        kind: 'counter',
+        name: 'postern_reports_sent_total',
+        help: 'Reports to senders that were made and queued',
+        read: () => notifier.counts.made,
+      },
+      {
+        kind: 'counter',
+        name: 'postern_reports_left_total',
+        help: 'Reports to senders that were not made: the address is suppressed or no longer the account’s',
+        read: () => notifier.counts.left,
+      },
+      {
+        kind: 'counter',
+        name: 'postern_reports_limited_total',
+        help: 'Recipients that no report tells of, because the limits of reports were reached',
+        read: () => spool.unreported,
+      },
+    ],
+  };
+}
+
+/** How the TLS of deliveries goes, until it is reported. */
+export interface TlsResults {
+  readonly store: TlsReportStore;
+  readonly counts: SessionCounts;
+  /** Counts an attempt, where reports are sent. */
+  readonly count: (result: TlsResult) => void;
+}
+
+/** Opens what counts how the TLS of deliveries goes. */
+export async function openTlsResults({
+  live,
+  database,
+  clock,
+  log,
+}: Pick<OwnMailParts, 'live' | 'clock' | 'log'> & { readonly database: Database }): Promise<TlsResults> {
+  const store = await openTlsReportStore(database);
+  const counts = new SessionCounts({ store, clock, log, random: Math.random });
+  const count = (result: TlsResult): void => {
+    if (live.current.config.tlsReports.enabled) counts.count(result);
+  };
+  return { store, counts, count };
+}
+
+function counter(name: string, help: string, read: () => number): GaugeSource {
+  return { kind: 'counter', name, help, read };
+}
+
+/** Makes the reporter of TLS and its metrics. It sends nothing before `start`. */
+export function createTlsReporting(
+  parts: OwnMailParts & { readonly ownDoors: () => readonly OwnDoor[] },
+  { store, counts }: TlsResults,
+): { readonly tlsReporter: TlsReporter; readonly gauges: readonly GaugeSource[] } {
+  const { live, clock, log, ownDoors } = parts;
+  const tlsReporter = createTlsReporter({
+    store,
+    counts,
+    settings: () => {
+      const { tlsReports, platform } = live.current.config;
+      return { ...tlsReports, platformDomain: platform.domain };
+    },
+    lookup: madeOf(live, ({ config }) => createDnsLookup({ ...config.delivery.resolver, clock })),
+    judge: madeOf(live, ({ config }) => createAddressJudge({ allowPrivate: config.tlsReports.allowPrivate, ownDoors })),
+    submit: createOwnSubmit(parts),
+    clock,
+    log,
+  });
+  return {
+    tlsReporter,
+    gauges: [
+      counter('postern_tls_reports_sent_total', 'Reports of TLS handed over', () => tlsReporter.totals.sent),
+      counter('postern_tls_reports_given_up_total', 'Reports of TLS given up', () => tlsReporter.totals.givenUp),
+      counter('postern_tls_results_lost_total', 'Results of TLS that no report tells of', () => counts.lost),
+    ],
+  };
+}

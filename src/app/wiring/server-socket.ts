@@ -1,0 +1,198 @@
+// How commands reach the running server: by a Unix socket in the data folder that only its owner may use. The client sends one
+// line, the question, the server answers with one line of JSON, and the connection closes.
+
+import { chmodSync, mkdirSync, rmSync } from 'node:fs';
+import { connect, createServer, type Server, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { errorCode, errorMessage } from '../../base/errors.ts';
+import type { Logger } from '../../base/log.ts';
+import type { DestinationView } from '../../delivery/transport.ts';
+import type { ReloadOutcome } from './reload.ts';
+
+/** The path of a data folder's socket. */
+function socketFile(dataDir: string): string {
+  return join(dataDir, 'postern.sock');
+}
+
+/** The questions, and what answers each. */
+export interface SocketAnswers {
+  readonly reload: () => Promise<ReloadOutcome>;
+  /** The next hops as they are served now. */
+  readonly destinations: () => readonly DestinationView[] | Promise<readonly DestinationView[]>;
+}
+
+type Question = keyof SocketAnswers;
+const longestQuestion = 'destinations\n'.length;
+
+function isQuestion(text: string): text is Question {
+  return text === 'reload' || text === 'destinations';
+}
+
+/** How long a client may take to send its line, in milliseconds. */
+const questionMs = 5000;
+/** Clients served at the same time; connections beyond that are closed at once. */
+const mostAsking = 32;
+
+/** Answers one connection. */
+function serveOne(socket: Socket, answers: SocketAnswers): void {
+  let asked = '';
+  // A client that sends nothing must not keep a stopping process alive.
+  socket.unref();
+  socket.setEncoding('utf8');
+  socket.setTimeout(questionMs, () => socket.destroy());
+  socket.on('error', () => socket.destroy());
+  socket.on('data', (text: string) => {
+    if (asked.endsWith('\n') || asked.length >= longestQuestion) return;
+    asked += text;
+    if (!asked.endsWith('\n') && asked.length < longestQuestion) return;
+    socket.setTimeout(0);
+    const question = asked.slice(0, -1);
+    if (!asked.endsWith('\n') || !isQuestion(question)) {
+      socket.destroy();
+      return;
+    }
+    // `reload` never rejects.
+    void Promise.resolve(answers[question]()).then((answer) => socket.end(`${JSON.stringify(answer)}\n`));
+  });
+}
+
+/** Binds the socket, which only its owner can open from its first moment on. */
+function listenOn(server: Server, file: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    const before = process.umask(0o177);
+    try {
+      // `listen` creates the file before it returns.
+      server.listen(file, () => {
+        server.removeListener('error', reject);
+        resolve();
+      });
+    } finally {
+      process.umask(before);
+    }
+  });
+}
+
+/** Whether a server accepts connections at a socket. */
+function isAnswered(file: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(file);
+    socket.once('connect', () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once('error', () => resolve(false));
+  });
+}
+
+/** Binds the socket, and replaces one that a killed process has left. @throws Error where it cannot */
+async function bind(server: Server, file: string): Promise<void> {
+  try {
+    await listenOn(server, file);
+  } catch (error) {
+    if (errorCode(error) !== 'EADDRINUSE') throw error;
+    if (await isAnswered(file)) throw new Error('another server on this data folder has it', { cause: error });
+    rmSync(file, { force: true });
+    await listenOn(server, file);
+  }
+}
+
+/** The open socket. */
+export interface ServerSocket {
+  /** Accepts no more clients. Clients that have sent their line still get the answer of their reload. */
+  close(): void;
+}
+
+/**
+ * Opens the socket of a data folder. Where that fails, the server runs without it: the log says why, and SIGHUP still works.
+ */
+export async function openServerSocket(dataDir: string, answers: SocketAnswers, log: Logger): Promise<ServerSocket> {
+  const file = socketFile(dataDir);
+  const server = createServer((socket) => serveOne(socket, answers));
+  server.maxConnections = mostAsking;
+  server.unref();
+  try {
+    // With PostgreSQL nobody else needs the folder.
+    mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+    await bind(server, file);
+    chmodSync(file, 0o600);
+  } catch (error) {
+    server.close();
+    log.warn({ file, reason: errorMessage(error) }, '"postern reload" cannot reach this server; SIGHUP can');
+    return { close: () => undefined };
+  }
+  server.on('error', (error: Error) => log.warn({ file, reason: error.message }, 'the socket for reloads failed'));
+  return {
+    // Closing the server removes the socket's file.
+    close: () => void server.close(),
+  };
+}
+
+function isOutcome(value: unknown): value is ReloadOutcome {
+  if (typeof value !== 'object' || value === null || !('ok' in value)) return false;
+  const list: unknown = value.ok === true && 'changed' in value ? value.changed : 'faults' in value && value.faults;
+  return Array.isArray(list) && list.every((line) => typeof line === 'string');
+}
+
+/** How long the command waits for a reload, in milliseconds. A reload may wait for another one and for locks. */
+const answerMs = 60_000;
+
+/** Why a server closed the connection without an answer, as far as a client can know. */
+function turnedAway(file: string): string {
+  return (
+    `The server at ${file} closed the connection without an answer: it is ending, which its log tells, or ` +
+    `${mostAsking} others are asking it; try again in a moment`
+  );
+}
+
+/** Asks the server on a data folder. @returns its answer; undefined where no server runs there. @throws Error as `askToReload` */
+function ask(dataDir: string, question: Question): Promise<unknown> {
+  const file = socketFile(dataDir);
+  return new Promise((resolve, reject) => {
+    let answer = '';
+    const socket = connect(file);
+    socket.setEncoding('utf8');
+    socket.setTimeout(answerMs, () => socket.destroy(new Error(`no answer within ${answerMs / 1000} s`)));
+    socket.on('connect', () => socket.write(`${question}\n`));
+    socket.on('data', (text: string) => (answer += text));
+    socket.on('error', (error) => {
+      const code = errorCode(error);
+      if (code === 'ENOENT' || code === 'ECONNREFUSED' || code === 'ENOTDIR') resolve(undefined);
+      else if (code === 'EPIPE' || code === 'ECONNRESET') reject(new Error(turnedAway(file), { cause: error }));
+      else reject(new Error(`Cannot ask the server at ${file}: ${errorMessage(error)}`, { cause: error }));
+    });
+    socket.on('close', () => {
+      try {
+        resolve(JSON.parse(answer));
+      } catch {
+        // A line that is no JSON is no answer.
+        reject(new Error(turnedAway(file)));
+      }
+    });
+  });
+}
+
+/**
+ * Asks the server on a data folder to reload.
+ * @returns how it ended; undefined where no server runs there
+ * @throws Error where one runs that cannot be asked, or ends without an answer
+ */
+export async function askToReload(dataDir: string): Promise<ReloadOutcome | undefined> {
+  const answer = await ask(dataDir, 'reload');
+  if (answer === undefined || isOutcome(answer)) return answer;
+  throw new Error(turnedAway(socketFile(dataDir)));
+}
+
+/**
+ * Asks the server on a data folder how it serves its next hops.
+ * @returns undefined where no server runs there, or one of a release that does not know the question
+ */
+export async function askForDestinations(dataDir: string): Promise<readonly DestinationView[] | undefined> {
+  try {
+    const answer = await ask(dataDir, 'destinations');
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- it is the answer of this very file
+    return Array.isArray(answer) ? (answer as readonly DestinationView[]) : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,45 @@
+// The versions of all tables that this program knows, for what reads a whole database, such as a restore.
+
+import { accountMigrations } from '../../accounts/account-tables.ts';
+import { toldCountMigrations } from '../../accounts/told-counts.ts';
+import type { Migrations } from '../../base/database/database.ts';
+import { feedbackMigrations } from '../../delivery/feedback/suppress-by-events.ts';
+import { suppressionMigrations } from '../../delivery/feedback/suppression-store.ts';
+import { shareMigrations } from '../../delivery/hop/share-store.ts';
+import { stsMigrations } from '../../delivery/mx/sts-store.ts';
+import { tlsReportMigrations } from '../../delivery/tls-report/tls-report-store.ts';
+import { webhookMigrations } from '../../delivery/webhooks/webhook-store.ts';
+import { customErrorMigrations } from '../../edge/custom/custom-error-store.ts';
+import { applicationMigrations } from '../../proxy/store/application-tables.ts';
+import { figureMigrations } from '../../spool/figures/figure-tables.ts';
+import { journalMigrations } from '../../spool/journal/writer/journal-tables.ts';
+import { filingMigrations, postgresSpoolMigrations } from '../../spool/postgres/postgres-schema.ts';
+import { eventMigrations } from '../../spool/sqlite/sqlite-events.ts';
+import { idempotencyMigrations, spoolMigrations } from '../../spool/sqlite/sqlite-schema.ts';
+import { consoleMigrations } from '../../web/console/session-tables.ts';
+
+/** The tables that both engines make from the same migrations. */
+const shared: readonly Migrations[] = [
+  accountMigrations,
+  stsMigrations,
+  shareMigrations,
+  customErrorMigrations,
+  feedbackMigrations,
+  suppressionMigrations,
+  applicationMigrations,
+  webhookMigrations,
+  tlsReportMigrations,
+  consoleMigrations,
+  figureMigrations,
+];
+
+/** The migrations of every owner of tables, for each engine. Whoever owns tables stands here. */
+export const tableMigrations: { readonly sqlite: readonly Migrations[]; readonly postgres: readonly Migrations[] } = {
+  sqlite: [...shared, spoolMigrations, eventMigrations, idempotencyMigrations, journalMigrations],
+  postgres: [...shared, toldCountMigrations, postgresSpoolMigrations, filingMigrations, journalMigrations],
+};
+
+/** The version of each owner's tables in SQLite: a backup with tables of another owner is of a later release. */
+export const tableVersions: ReadonlyMap<string, number> = new Map(
+  tableMigrations.sqlite.map(({ owner, steps }) => [owner, steps.length]),
+);

@@ -1,0 +1,110 @@
+// What is known of a message that a report is about: its recipients, and what has come back about them already. It is read
+// from the events, since the spool forgets a message once it is delivered.
+
+import { comparableMailbox } from '../../mail/address/comparable-mailbox.ts';
+import type { EventStore } from '../../spool/events/event-store.ts';
+import type { BouncedEvent, ComplainedEvent, MailEvent } from '../../spool/events/mail-event.ts';
+
+/** The facts of a message that events about it share. */
+export type ReturnedFacts = Pick<
+  BouncedEvent,
+  | 'account'
+  | 'credential'
+  | 'sessionId'
+  | 'via'
+  | 'clientAddress'
+  | 'helo'
+  | 'senderPath'
+  | 'queueId'
+  | 'messageId'
+  | 'acceptedAt'
+>;
+
+/** A message and what came back of it. */
+export interface KnownMessage {
+  readonly facts: ReturnedFacts;
+  /** Recipients by their comparable spelling, each as the message has it. */
+  readonly recipients: ReadonlyMap<string, string>;
+  /** All recipients, also those that the events do not name. */
+  readonly recipientCount: number;
+  /** What has come back, by `returnKey`. */
+  readonly returned: Set<string>;
+}
+
+/** What may come back once of a recipient: a bounce of each class, and a complaint. */
+export function returnKey(
+  event: Pick<BouncedEvent, 'kind' | 'bounceClass' | 'recipient'> | Pick<ComplainedEvent, 'kind' | 'recipient'>,
+): string {
+  const what = event.kind === 'bounced' ? event.bounceClass : event.kind;
+  return `${what} ${comparableMailbox(event.recipient ?? '')}`;
+}
+
+/** Finds messages by their id in the spool. */
+export interface KnownMessages {
+  /** @returns undefined where no event tells of the message's acceptance */
+  find(queueId: string): Promise<KnownMessage | undefined>;
+}
+
+/** Events read at a time. */
+const readAtOnce = 500;
+/** Events read at most for one message: of a thousand recipients with some attempts each. */
+const mostEvents = 20_000;
+/** Messages remembered, and for how long, in milliseconds: of one message to many, many reports come at once. */
+const rememberedMessages = 100;
+const rememberedMs = 5000;
+
+/**
+ * Makes the search.
+ * @param events where the events are read
+ * @param now milliseconds of a clock that is never set
+ */
+export function createKnownMessages(events: Pick<EventStore, 'read'>, now: () => number): KnownMessages {
+  const remembered = new Map<string, { readonly message: KnownMessage; readonly at: number }>();
+  return {
+    async find(queueId) {
+      const last = remembered.get(queueId);
+      if (last && now() - last.at < rememberedMs) return last.message;
+      remembered.delete(queueId);
+      const message = await readMessage(events, queueId);
+      if (!message) return undefined;
+      remembered.set(queueId, { message, at: now() });
+      const [oldest] = remembered.keys();
+      if (remembered.size > rememberedMessages && oldest !== undefined) remembered.delete(oldest);
+      return message;
+    },
+  };
+}
+
+async function readMessage(events: Pick<EventStore, 'read'>, message: string): Promise<KnownMessage | undefined> {
+  let known: (KnownMessage & { readonly recipients: Map<string, string> }) | undefined;
+  for (let after = 0, read = 0, hasMore = true; hasMore && read < mostEvents; ) {
+    const page = await events.read({ after, limit: readAtOnce, message });
+    for (const event of page.events) known = withEvent(known, event);
+    read += page.events.length;
+    hasMore = page.hasMore && page.events.length > 0;
+    after = page.next;
+  }
+  return known;
+}
+
+type Building = KnownMessage & { readonly recipients: Map<string, string> };
+
+function withEvent(known: Building | undefined, event: MailEvent): Building | undefined {
+  if (event.kind === 'accepted') {
+    const { account, credential, sessionId, via, clientAddress, helo, senderPath, queueId, messageId } = event;
+    const facts = { account, credential, sessionId, via, clientAddress, helo, senderPath, queueId, messageId };
+    return {
+      facts: { ...facts, acceptedAt: event.at },
+      recipients: new Map(event.recipients.map((recipient) => [comparableMailbox(recipient), recipient])),
+      recipientCount: event.recipientCount,
+      returned: new Set(),
+    };
+  }
+  if (!known) return undefined;
+  if (event.kind === 'bounced' || event.kind === 'complained') known.returned.add(returnKey(event));
+  // The acceptance names as many recipients as fit; the outcomes name the others.
+  else if (event.kind === 'delivered' || event.kind === 'deferred' || event.kind === 'failed') {
+    known.recipients.set(comparableMailbox(event.recipient), event.recipient);
+  }
+  return known;
+}

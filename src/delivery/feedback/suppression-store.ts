@@ -1,0 +1,285 @@
+// The suppression lists: addresses that an account does not send to, kept in the database (D51, D52, D94).
+
+import type { Clock } from '../../base/clock.ts';
+import type { Database, Migrations, Row } from '../../base/database/database.ts';
+import { placeholders } from '../../base/database/database.ts';
+import { uuidv7 } from '../../base/ids.ts';
+import type { MaybePromise } from '../../base/load/maybe-promise.ts';
+import { comparableMailbox } from '../../mail/address/comparable-mailbox.ts';
+import { asciiDomain, splitMailbox } from '../../mail/address/domain.ts';
+
+/** The table of the list. */
+export const suppressionMigrations: Migrations = {
+  owner: 'suppressions',
+  steps: [
+    `CREATE TABLE suppressions (
+       account TEXT NOT NULL,
+       id TEXT NOT NULL,
+       address TEXT NOT NULL,
+       reason TEXT NOT NULL,
+       note TEXT,
+       created_at INTEGER NOT NULL,
+       expires_at INTEGER,
+       PRIMARY KEY (account, id)
+     ) STRICT, WITHOUT ROWID;
+     CREATE UNIQUE INDEX suppressions_of_address ON suppressions (account, address);
+     CREATE INDEX suppressions_that_expire ON suppressions (expires_at) WHERE expires_at IS NOT NULL;`,
+  ],
+};
+
+/** Why an address is on the list. */
+export const suppressionReasons = ['manual', 'hard_bounce', 'complaint', 'unsubscribe'] as const;
+
+/** Why an address is on the list. */
+export type SuppressionReason = (typeof suppressionReasons)[number];
+
+/** One entry. Times are milliseconds since 1970. */
+export interface Suppression {
+  /** 32 hex digits; a later entry has a greater id. */
+  readonly id: string;
+  /** Id of the account. */
+  readonly account: string;
+  /** In the spelling of `comparableMailbox`. */
+  readonly address: string;
+  readonly reason: SuppressionReason;
+  readonly note?: string;
+  readonly createdAt: number;
+  readonly expiresAt?: number;
+}
+
+/** A new entry. */
+export interface NewSuppression {
+  readonly account: string;
+  /** In any spelling; the caller has checked that it is an address. */
+  readonly address: string;
+  readonly reason: SuppressionReason;
+  readonly note?: string;
+  /** Milliseconds since 1970; absent: it stays until it is removed. */
+  readonly expiresAt?: number;
+}
+
+/** Which entries of an account are wanted; the newest come first. */
+export interface SuppressionQuery {
+  readonly limit: number;
+  /** Id of the last entry of the previous page. */
+  readonly after?: string;
+  /** Part of the address or the note, in any case. */
+  readonly search?: string;
+}
+
+/** One page of the list. */
+export interface SuppressionPage {
+  readonly entries: readonly Suppression[];
+  /** The `after` of the next page; absent on the last page. */
+  readonly next?: string;
+}
+
+/** The suppression lists of all accounts. `account` is always an account's id. */
+export interface SuppressionStore {
+  /**
+   * Tells whether an account's list has a recipient now. For an account without entries this mostly does not read the
+   * database, and gives no promise; changes by another process take effect within a second (D94).
+   */
+  isSuppressed(account: string, recipient: string): MaybePromise<boolean>;
+  /**
+   * Puts an address on the list. An address that is there already keeps its id and date, and gets the reason, note and
+   * expiry of the new entry.
+   */
+  add(entry: NewSuppression): Promise<Suppression>;
+  /**
+   * Puts addresses on lists where they are not yet, all in one statement; entries that are there stay as they are.
+   * @returns whether each was added, in the order given
+   */
+  addNew(entries: readonly NewSuppression[]): Promise<readonly boolean[]>;
+  /** Removes an entry from the list. @returns the entry as it was; undefined where there is none */
+  remove(account: string, id: string): Promise<Suppression | undefined>;
+  /** Finds the entry of an address in any spelling, unless it has expired. */
+  find(account: string, address: string): Promise<Suppression | undefined>;
+  /** Lists entries that have not expired, page by page. A search reads the rows in slices. */
+  list(account: string, query: SuppressionQuery): Promise<SuppressionPage>;
+}
+
+/** How long an account is remembered as having no entries, in milliseconds: well within the second of D94. */
+const emptyForMs = 500;
+/** Rows that a search reads at a time. */
+const sliceRows = 1000;
+/** Expired rows that one `add` clears away. */
+const prunedAtOnce = 1000;
+/** Greater than every id. */
+const behindAll = 'g';
+
+function reasonOf(text: unknown): SuppressionReason {
+  // An unknown reason, written by a newer program, is shown as the most general one.
+  return suppressionReasons.find((reason) => reason === text) ?? 'manual';
+}
+
+function suppressionOf(row: Row): Suppression {
+  const { note, expires_at: expiresAt } = row;
+  return {
+    id: String(row['id']),
+    account: String(row['account']),
+    address: String(row['address']),
+    reason: reasonOf(row['reason']),
+    ...(typeof note === 'string' ? { note } : {}),
+    createdAt: Number(row['created_at']),
+    ...(typeof expiresAt === 'number' ? { expiresAt } : {}),
+  };
+}
+
+/** Makes the test of whether an entry contains the searched text; a domain may be given in its own script. */
+function matcher(search: string): (entry: Suppression) => boolean {
+  const wanted = search.toLowerCase();
+  const { localPart, domain = '' } = search.includes('@') ? splitMailbox(search) : { localPart: '', domain: search };
+  const ascii = asciiDomain(domain);
+  const inAddress =
+    ascii === undefined ? wanted : `${search.includes('@') ? `${localPart.toLowerCase()}@` : ''}${ascii}`;
+  return ({ address, note }) =>
+    address.includes(inAddress) || address.includes(wanted) || (note?.toLowerCase().includes(wanted) ?? false);
+}
+
+const sql = {
+  any: 'SELECT 1 FROM suppressions WHERE account = $1 LIMIT 1',
+  find: 'SELECT * FROM suppressions WHERE account = $1 AND address = $2 AND (expires_at IS NULL OR expires_at > $3)',
+  forget: 'DELETE FROM suppressions WHERE account = $1 AND address = $2 AND expires_at <= $3',
+  pruneAll: 'DELETE FROM suppressions WHERE expires_at <= $1',
+  prune: `DELETE FROM suppressions WHERE (account, id) IN
+    (SELECT account, id FROM suppressions WHERE expires_at <= $1 LIMIT ${prunedAtOnce})`,
+  add: `INSERT INTO suppressions (account, id, address, reason, note, created_at, expires_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7)
+    ON CONFLICT (account, address) DO UPDATE
+    SET reason = excluded.reason, note = excluded.note, expires_at = excluded.expires_at RETURNING *`,
+  remove: `DELETE FROM suppressions WHERE account = $1 AND id = $2 AND (expires_at IS NULL OR expires_at > $3)
+    RETURNING *`,
+  page: `SELECT * FROM suppressions WHERE account = $1 AND id < $2 AND (expires_at IS NULL OR expires_at > $3)
+    ORDER BY id DESC LIMIT $4`,
+} as const;
+
+/** Rows that one statement adds at most. */
+const addedAtOnce = 500;
+
+/** The statements that add many rows: a transaction of many would hold the lock that the spool's commits wait for. */
+function manyRows(count: number) {
+  return {
+    forget: `DELETE FROM suppressions WHERE expires_at <= $1 AND (account, address) IN (VALUES ${placeholders(count, 2, 2)})`,
+    add: `INSERT INTO suppressions (account, id, address, reason, note, created_at, expires_at)
+      VALUES ${placeholders(count, 7)} ON CONFLICT (account, address) DO NOTHING RETURNING id`,
+  };
+}
+
+/** Remembers for a short time which accounts have no entries. */
+class EmptyAccounts {
+  readonly #database: Database;
+  readonly #clock: Clock;
+  /** When the database said that the account has no entries. */
+  readonly #since = new Map<string, number>();
+  /** How many entries this process has added: an answer that was asked for before one of them may be outdated. */
+  #added = 0;
+
+  constructor(database: Database, clock: Clock) {
+    this.#database = database;
+    this.#clock = clock;
+  }
+
+  /** The account is known to have no entries. */
+  has(account: string): boolean {
+    const since = this.#since.get(account);
+    return since !== undefined && this.#clock.monotonic() - since < emptyForMs;
+  }
+
+  /** Asks the database whether the account has no entries. */
+  async ask(account: string): Promise<boolean> {
+    const now = this.#clock.monotonic();
+    const added = this.#added;
+    const rows = await this.#database.query(sql.any, [account]);
+    if (rows.length > 0) this.#since.delete(account);
+    else if (added === this.#added) this.#since.set(account, now);
+    return rows.length === 0;
+  }
+
+  /** Forgets an account, since an entry of it was added. */
+  forget(account: string): void {
+    this.#added += 1;
+    this.#since.delete(account);
+  }
+}
+
+async function search(
+  page: (after: string, limit: number) => Promise<Suppression[]>,
+  { limit, after, search: wanted = '' }: SuppressionQuery,
+): Promise<Suppression[]> {
+  const fits = matcher(wanted);
+  const entries: Suppression[] = [];
+  let last = after ?? behindAll;
+  for (;;) {
+    const slice = await page(last, sliceRows);
+    for (const entry of slice) if (fits(entry)) entries.push(entry);
+    last = slice.at(-1)?.id ?? last;
+    if (entries.length > limit || slice.length < sliceRows) return entries;
+  }
+}
+
+/** Opens the lists, updates the tables of the database, and removes expired entries. */
+export async function openSuppressionStore(database: Database, clock: Clock): Promise<SuppressionStore> {
+  await database.migrate(suppressionMigrations);
+  await database.run(sql.pruneAll, [clock.now()]);
+  const empty = new EmptyAccounts(database, clock);
+
+  async function find(account: string, address: string): Promise<Suppression | undefined> {
+    const [row] = await database.query(sql.find, [account, comparableMailbox(address), clock.now()]);
+    return row && suppressionOf(row);
+  }
+
+  async function ask(account: string, recipient: string): Promise<boolean> {
+    return !(await empty.ask(account)) && (await find(account, recipient)) !== undefined;
+  }
+
+  return {
+    // Asked for each recipient: a promise would cost each of them a turn.
+    isSuppressed: (account, recipient) => !empty.has(account) && ask(account, recipient),
+    async add({ account, address, reason, note, expiresAt }) {
+      const now = clock.now();
+      const key = comparableMailbox(address);
+      const id = uuidv7(now).replaceAll('-', '');
+      const values = [account, id, key, reason, note ?? null, now, expiresAt ?? null];
+      const [row] = await database.transaction(async (transaction) => {
+        // An expired entry counts as removed: the new entry gets an id and date of its own.
+        await transaction.run(sql.forget, [account, key, now]);
+        await transaction.run(sql.prune, [now]);
+        return await transaction.query(sql.add, values);
+      });
+      empty.forget(account);
+      return suppressionOf(row ?? {});
+    },
+    async addNew(entries) {
+      const now = clock.now();
+      const rows = entries.map(({ account, address, reason, note, expiresAt }) => {
+        const id = uuidv7(now).replaceAll('-', '');
+        return [account, id, comparableMailbox(address), reason, note ?? null, now, expiresAt ?? null] as const;
+      });
+      const ids = new Set<unknown>();
+      for (let at = 0; at < rows.length; at += addedAtOnce) {
+        const some = rows.slice(at, at + addedAtOnce);
+        const statements = manyRows(some.length);
+        await database.run(statements.forget, [now, ...some.flatMap(([account, , key]) => [account, key])]);
+        for (const row of await database.query(statements.add, some.flat())) ids.add(row['id']);
+      }
+      const added = rows.map(([, id]) => ids.has(id));
+      for (const { account } of entries) empty.forget(account);
+      return added;
+    },
+    async remove(account, id) {
+      const [row] = await database.query(sql.remove, [account, id, clock.now()]);
+      return row && suppressionOf(row);
+    },
+    find,
+    async list(account, query) {
+      const { limit, after = behindAll } = query;
+      const page = async (from: string, most: number): Promise<Suppression[]> =>
+        (await database.query(sql.page, [account, from, clock.now(), most])).map(suppressionOf);
+      const found = (query.search ?? '') === '' ? await page(after, limit + 1) : await search(page, query);
+      const entries = found.slice(0, limit);
+      const last = entries.at(-1)?.id;
+      return { entries, ...(found.length > limit && last !== undefined ? { next: last } : {}) };
+    },
+  };
+}

@@ -1,0 +1,157 @@
+// Takes a report about a message whose token has been found to be ours: compares it with the message, classifies what it
+// says, and writes the events. A report is believed about recipients of its message alone, so whoever forges one can say no
+// more than a recipient of that message could (D26, D51).
+
+import { comparableMailbox } from '../../mail/address/comparable-mailbox.ts';
+import { cutText, eventBounds } from '../../spool/events/event-bounds.ts';
+import type { EventStore } from '../../spool/events/event-store.ts';
+import type { BouncedEvent, ComplainedEvent } from '../../spool/events/mail-event.ts';
+import { classify } from './classify/classify.ts';
+import { type KnownMessage, type KnownMessages, returnKey } from './known-messages.ts';
+import type { ComplaintReport, DeliveryReport, NamedRecipient, Report } from './report/report.ts';
+
+/** A report and what is known of its way. */
+export interface ArrivedReport {
+  /** The id of the message that the token refers to. */
+  readonly queueId: string;
+  readonly report: Report;
+  /** The IP address that it came from. */
+  readonly reportedBy: string;
+  /** Milliseconds since 1970. */
+  readonly at: number;
+}
+
+/** What became of a report. */
+export type ReportResult =
+  /** Events are written. */
+  | 'counted'
+  /** All that it says had come back before. */
+  | 'repeated'
+  /** It says that the message arrived. */
+  | 'confirmed'
+  /** It names no recipient of the message. */
+  | 'unmatched'
+  /** An answer of a person or a program, no report. */
+  | 'reply'
+  /** Nothing is known of the message any more. */
+  | 'unknown_message';
+
+/** What taking reports needs. */
+export interface TakeParts {
+  readonly messages: KnownMessages;
+  readonly events: Pick<EventStore, 'write'>;
+}
+
+/** Makes the function that takes reports; it rejects where the events cannot be read or written. */
+export function createTakeReport({ messages, events }: TakeParts): (arrived: ArrivedReport) => Promise<ReportResult> {
+  // Reports about one message are taken one after another, so that two of the same kind are not both counted.
+  const last = new Map<string, Promise<unknown>>();
+  const take = async (arrived: ArrivedReport): Promise<ReportResult> => {
+    const { report } = arrived;
+    if (report.kind === 'reply') return 'reply';
+    const message = await messages.find(arrived.queueId);
+    if (!message) return 'unknown_message';
+    const said = report.kind === 'complaint' ? complaints(report, message, arrived) : bounces(report, message, arrived);
+    if (typeof said === 'string') return said;
+    const fresh = [...new Map(said.map((event) => [returnKey(event), event]))].filter(
+      ([key]) => !message.returned.has(key),
+    );
+    if (fresh.length === 0) return 'repeated';
+    await events.write(fresh.map(([, event]) => event));
+    for (const [key] of fresh) message.returned.add(key);
+    return 'counted';
+  };
+  return async (arrived) => {
+    const { queueId } = arrived;
+    const before = last.get(queueId);
+    const taken = (before ?? Promise.resolve()).then(
+      () => take(arrived),
+      () => take(arrived),
+    );
+    last.set(queueId, taken);
+    try {
+      return await taken;
+    } finally {
+      if (last.get(queueId) === taken) last.delete(queueId);
+    }
+  };
+}
+
+/** The recipient of the message that an address of a report is. */
+function recipientOf(message: KnownMessage, address: string | undefined): string | undefined {
+  return address === undefined ? undefined : message.recipients.get(comparableMailbox(address));
+}
+
+function onlyRecipient({ recipients, recipientCount }: KnownMessage): string | undefined {
+  return recipientCount === 1 ? [...recipients.values()][0] : undefined;
+}
+
+function bounces(
+  { form, recipients, reportingMta }: DeliveryReport,
+  message: KnownMessage,
+  arrived: ArrivedReport,
+): BouncedEvent[] | 'confirmed' | 'unmatched' {
+  const found: BouncedEvent[] = [];
+  let isConfirmed = false;
+  for (const reported of recipients) {
+    const named = recipientOf(message, reported.final) ?? recipientOf(message, reported.original);
+    // A text that names nobody at all is about the only recipient that there is.
+    const isNameless = form === 'text' && reported.final === undefined && found.length === 0;
+    const recipient = named ?? (isNameless ? onlyRecipient(message) : undefined);
+    if (recipient === undefined) continue;
+    if (reported.action === 'failed' || reported.action === 'delayed') {
+      found.push(bouncedEvent(reported, { recipient, message, arrived, reportingMta }));
+    } else isConfirmed = true;
+  }
+  if (found.length > 0) return found;
+  return isConfirmed ? 'confirmed' : 'unmatched';
+}
+
+function bouncedEvent(
+  { action, status, diagnostic, remoteMta }: NamedRecipient,
+  about: {
+    readonly recipient: string;
+    readonly message: KnownMessage;
+    readonly arrived: ArrivedReport;
+    readonly reportingMta: string | undefined;
+  },
+): BouncedEvent {
+  const { recipient, message, arrived, reportingMta } = about;
+  const words = diagnostic ?? '';
+  const decided = action === 'delayed' ? ({ class: 'soft', rule: 'delayed' } as const) : classify({ status, words });
+  return {
+    kind: 'bounced',
+    at: arrived.at,
+    ...message.facts,
+    recipient,
+    bounceClass: decided.class,
+    rule: decided.rule,
+    reportedBy: arrived.reportedBy,
+    ...(status === undefined ? {} : { status }),
+    ...(diagnostic === undefined ? {} : { diagnostic: cutText(diagnostic, eventBounds.name) }),
+    ...(remoteMta === undefined ? {} : { remoteMta }),
+    ...(reportingMta === undefined ? {} : { reportingMta }),
+  };
+}
+
+function complaints(
+  { feedbackType, userAgent, recipients }: ComplaintReport,
+  message: KnownMessage,
+  { at, reportedBy }: ArrivedReport,
+): ComplainedEvent[] | 'reply' {
+  // RFC 5965 §3.1 and its registry: "not-spam" takes a complaint back, and "auth-failure" and the like are none of a person's.
+  if (feedbackType === 'not-spam' || feedbackType === 'auth-failure') return 'reply';
+  const named = recipients.map((address) => recipientOf(message, address)).find((one) => one !== undefined);
+  const recipient = named ?? onlyRecipient(message);
+  return [
+    {
+      kind: 'complained',
+      at,
+      ...message.facts,
+      ...(recipient === undefined ? {} : { recipient }),
+      feedbackType,
+      reportedBy,
+      ...(userAgent === undefined ? {} : { userAgent }),
+    },
+  ];
+}

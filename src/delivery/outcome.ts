@@ -1,0 +1,221 @@
+// Turns a next hop's reply into the outcome to record: a deferral gets its next time, or is given up (D42a).
+
+import { type Clock, clockStep, readClock } from '../base/clock.ts';
+import type { Logger } from '../base/log.ts';
+import type { TlsFacts } from '../mail/tls-facts.ts';
+import type { OutcomeEvent } from '../spool/events/mail-event.ts';
+import type { Outcome, Spool } from '../spool/spool.ts';
+import { outcomeEvent } from '../spool/spool-events.ts';
+import type { HeldRecipients } from './held-recipients.ts';
+import { type DueRecipient, type Job, recipientsOf, type Task } from './job.ts';
+import type { OutcomeWriter } from './outcome-writer.ts';
+import type { Ways } from './router.ts';
+import type { DeliverySettings, RetrySettings } from './settings.ts';
+import type { RecipientResult } from './smtp/smtp-client.ts';
+
+/** What to do after a deferral. */
+type RetryPlan = { readonly kind: 'retry'; readonly at: number } | { readonly kind: 'expired' };
+
+/**
+ * Plans what follows a deferral: the delay grows by `factor` with each attempt up to its maximum, and is varied at random
+ * by `jitter`. The last attempt is made when the message expires, not before.
+ * @param attempt.attempts attempts made so far, this one included; 1 or more
+ * @param attempt.now, attempt.expiresAt milliseconds since 1970
+ * @param attempt.random from 0 up to, not including, 1
+ */
+export function planRetry(
+  settings: RetrySettings,
+  attempt: { readonly attempts: number; readonly now: number; readonly expiresAt: number; readonly random: number },
+): RetryPlan {
+  if (attempt.now >= attempt.expiresAt) return { kind: 'expired' };
+  const delay = Math.min(
+    settings.firstDelaySeconds * settings.factor ** (attempt.attempts - 1),
+    settings.maxDelaySeconds,
+  );
+  const jittered = delay * (1 + settings.jitter * (2 * attempt.random - 1));
+  return { kind: 'retry', at: Math.min(Math.round(attempt.now + jittered * 1000), attempt.expiresAt) };
+}
+
+function days(milliseconds: number): string {
+  const value = milliseconds / 86_400_000;
+  return value >= 1 ? `${Number(value.toFixed(1))} days` : `${Math.round(milliseconds / 1000)} seconds`;
+}
+
+function planned(
+  settings: RetrySettings,
+  attempt: Parameters<typeof planRetry>[1] & { readonly retryAt?: number },
+): RetryPlan {
+  const { retryAt, now, expiresAt } = attempt;
+  if (retryAt === undefined || now >= expiresAt) return planRetry(settings, attempt);
+  return { kind: 'retry', at: Math.min(retryAt, expiresAt) };
+}
+
+/** The outcome of an attempt, and for a deferral when to try again. */
+export interface SettledOutcome {
+  readonly outcome: Outcome;
+  /** Milliseconds since 1970; present for deferrals only. */
+  readonly nextAttemptAt?: number;
+}
+
+/**
+ * Decides the outcome for a recipient. A deferral of an expired message fails with 4.4.7 (RFC 3463 §3.5, delivery time
+ * expired) and the next hop's last reply.
+ * @param attempt.attempts attempts so far, this one included
+ * @param attempt.host who replied, and `tls` over what
+ * @param attempt.random from 0 up to, not including, 1
+ */
+export function settleOutcome(
+  { kind, reply, handover }: RecipientResult,
+  settings: RetrySettings,
+  attempt: {
+    readonly host: string;
+    readonly tls?: TlsFacts | undefined;
+    readonly attempts: number;
+    readonly now: number;
+    readonly acceptedAt: number;
+    readonly expiresAt: number;
+    readonly random: number;
+    /** When a next hop that could not be reached is tried again; absent: as the retry settings say. */
+    readonly retryAt?: number;
+  },
+): SettledOutcome {
+  const { host, tls } = attempt;
+  const by = tls ? { host, tls } : { host };
+  if (kind === 'failed') return { outcome: { kind, reply, ...by } };
+  if (kind === 'delivered') return { outcome: { kind, reply, ...by, ...(handover === undefined ? {} : { handover }) } };
+  const plan = planned(settings, attempt);
+  if (plan.kind === 'retry') return { outcome: { kind, reply, ...by }, nextAttemptAt: plan.at };
+  const last = `${reply.code} ${reply.enhanced ? `${reply.enhanced} ` : ''}${reply.text}`;
+  const text = `Expired after ${days(Math.max(0, attempt.now - attempt.acceptedAt))}; last reply: ${last}`;
+  return { outcome: { kind: 'failed', reply: { code: reply.code, enhanced: '4.4.7', text }, ...by } };
+}
+
+/**
+ * Makes the event of an attempt that has ended for one recipient, with what follows from it.
+ * @param ended.by who replied
+ * @param ended.random from 0 up to, not including, 1
+ */
+function endOfAttempt(
+  { entry, share, size, takenAt, redirect }: Job,
+  { address, attempts }: DueRecipient,
+  ended: Ended & { readonly retry: RetrySettings; readonly clock: Clock },
+): OutcomeEvent {
+  const at = readClock(ended.clock);
+  const now = at.wall;
+  // Where the clock was set, the spool has moved its times by as much.
+  const expiresAt = entry.expiresAt + clockStep(takenAt, at);
+  const { by, random, retryInMs } = ended;
+  const isUntried = retryInMs !== undefined;
+  const made = isUntried ? attempts : attempts + 1;
+  const settled = settleOutcome(ended.result, ended.retry, {
+    ...{ ...by, attempts: made, now, acceptedAt: entry.acceptedAt, expiresAt, random },
+    ...(isUntried ? { retryAt: now + Math.max(1, Math.ceil(retryInMs)) } : {}),
+  });
+  const attempt = { recipient: address, route: share.route.name, attempts: made, at: now, size, isUntried };
+  const redirectedTo = redirect ? { redirectedTo: redirect.to } : {};
+  return outcomeEvent(entry, { ...attempt, ...redirectedTo, ...settled });
+}
+
+/** What settling needs. */
+interface SettlerParts {
+  readonly spool: Pick<Spool, 'show'>;
+  readonly settings: DeliverySettings;
+  readonly held: HeldRecipients;
+  readonly ways: Ways;
+  readonly outcomes: OutcomeWriter;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** A random number from 0 up to, not including, 1, for the jitter; absent: Math.random. */
+  readonly random?: () => number;
+}
+
+/** Who gave a result: `route name (host:port)`, and the TLS of the connection where there was one. */
+interface Replier {
+  readonly host: string;
+  readonly tls?: TlsFacts;
+}
+
+/** A result that is to be settled; `random` decides the jitter of the next attempt. */
+interface Ended {
+  readonly result: RecipientResult;
+  readonly by: Replier;
+  readonly random: number;
+  /** Where the next hop could not be reached, so that there was no attempt: when it is tried again. */
+  readonly retryInMs?: number | undefined;
+}
+
+/** How a task ended. */
+export interface TaskEnd {
+  /** One for each recipient of its envelope, in order. */
+  readonly results: readonly RecipientResult[];
+  /** Who replied. */
+  readonly by: Replier;
+  /** Where the next hop could not be reached, so that there was no attempt: when it is tried again. */
+  readonly retryInMs?: number;
+}
+
+/** Settles the attempts of a delivery. */
+export class Settler {
+  /** Outcomes since the start. */
+  readonly counts = { delivered: 0, deferred: 0, failed: 0 };
+  readonly #parts: SettlerParts;
+  readonly #random: () => number;
+
+  constructor(parts: SettlerParts) {
+    this.#parts = parts;
+    this.#random = parts.random ?? Math.random;
+  }
+
+  /**
+   * Settles a task that has ended.
+   * @returns a promise where more recipients have to be looked for; it never rejects
+   */
+  settle(task: Task, end: TaskEnd): Promise<void> | undefined {
+    const { job } = task;
+    const { results, by, retryInMs } = end;
+    if (job.redirect) return this.#settleRedirected(task, end);
+    for (const [index, recipient] of recipientsOf(task).entries()) {
+      const result = results[index];
+      if (result) this.#settleOne(job, recipient, { result, by, retryInMs, random: this.#random() });
+    }
+    return undefined;
+  }
+
+  /**
+   * Settles a message that left to another address (D98a): the one result is that of all its recipients. They are tried again
+   * at the same time, so that one copy leaves for all of them.
+   */
+  #settleRedirected(task: Task, { results: [result], by, retryInMs }: TaskEnd): Promise<void> | undefined {
+    if (!result) return undefined;
+    const ended = { result, by, retryInMs, random: this.#random() };
+    const attempts = task.recipients[0]?.attempts ?? 0;
+    for (const { address } of recipientsOf(task)) this.#settleOne(task.job, { address, attempts }, ended);
+    return result.kind === 'delivered' ? this.#settleOthers(task.job, ended) : undefined;
+  }
+
+  /**
+   * Records the delivery of a redirected message for its recipients that were not due yet, because the copy that has left
+   * names them. Otherwise a second copy would leave when they are due.
+   */
+  async #settleOthers(job: Job, ended: Ended): Promise<void> {
+    const { spool, held, ways, log } = this.#parts;
+    const { id } = job.entry;
+    try {
+      const item = await spool.show(id);
+      for (const { address, state, attempts } of item?.recipients ?? []) {
+        if (state !== 'queued' || held.has(id, address) || !ways.isCovered(job, address)) continue;
+        held.hold(id, address);
+        this.#settleOne(job, { address, attempts }, ended);
+      }
+    } catch (error) {
+      log.error({ id, err: error }, 'Cannot look for the other recipients of a message');
+    }
+  }
+
+  #settleOne(job: Job, recipient: DueRecipient, ended: Ended): void {
+    const { clock, settings, outcomes } = this.#parts;
+    const event = endOfAttempt(job, recipient, { ...ended, retry: settings.retry, clock });
+    outcomes.write(event);
+    this.counts[event.kind] += 1;
+  }
+}

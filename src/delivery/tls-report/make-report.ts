@@ -1,0 +1,153 @@
+// Makes the report of a day for a domain: JSON, compressed (RFC 8460 §4, §5.2).
+
+import { promisify } from 'node:util';
+import { gzip } from 'node:zlib';
+import type { Account } from '../../accounts/account.ts';
+import { stripRules } from '../../accounts/strip-rules.ts';
+import { randomHex } from '../../base/ids.ts';
+import { readMessage } from '../../mail/header/header-reader.ts';
+import { encodeBase64 } from '../../mail/mime/transfer-encoding.ts';
+import type { Submission } from '../../pipeline/submit.ts';
+import { endOfDay } from './session-kind.ts';
+import type { DueTlsReport, FailureCount, TlsReportStore } from './tls-report-store.ts';
+
+/** The settings, defaults filled in. */
+export interface TlsReportSettings {
+  /** Collect results and send reports. */
+  readonly enabled: boolean;
+  /** Who reports, in words. */
+  readonly organization: string;
+  /** An address for questions. */
+  readonly contact: string;
+  /** Networks in which hosts that take reports by HTTPS may be although they are private. */
+  readonly allowPrivate: readonly string[];
+}
+
+/** What the mail is made of. */
+interface ReportMailParts {
+  /** The report, compressed. */
+  readonly report: Buffer;
+  readonly to: string;
+  /** The domain that reports: A-label, lower case. */
+  readonly platformDomain: string;
+}
+
+/**
+ * The account of these reports in the queue and the log. No configured account can have its name. RFC 8460 §3: the report
+ * has to arrive although the TLS of the domain fails, of which it tells; so it has `TLS-Required: No` (RFC 8689).
+ */
+const account: Account = {
+  id: '0'.repeat(32),
+  name: 'tls.reports',
+  plan: 'enterprise',
+  sendingDomains: [],
+  limits: {},
+  showClientAddress: false,
+  tlsRequiredNo: true,
+  reports: { failure: false, delay: false, success: false },
+  credentials: new Map(),
+};
+const credential = { name: 'reports', scopes: new Set<never>(), strip: stripRules(), trustedHop: false } as const;
+
+/** Makes the mail. */
+export async function reportMail(due: DueTlsReport, parts: ReportMailParts): Promise<Submission> {
+  const { report, to, platformDomain } = parts;
+  const { day, domain, id } = due;
+  const { begin, end } = periodOf(due);
+  const boundary = `tlsrpt-${id}`;
+  // RFC 8460 §5.1; seconds since 1970.
+  const file = `${platformDomain}!${domain}!${begin / 1000}!${end / 1000 - 1}!${id}.json.gz`;
+  const message = Buffer.from(`From: "TLS reports" <tls-reports@${platformDomain}>\r
+To: <${to}>\r
+Subject: Report Domain: ${domain} Submitter: ${platformDomain} Report-ID: <${id}@${platformDomain}>\r
+Auto-Submitted: auto-generated\r
+MIME-Version: 1.0\r
+Content-Type: multipart/report; report-type="tlsrpt"; boundary="${boundary}"\r
+\r
+This is a report of TLS in several parts (RFC 8460).\r
+\r
+--${boundary}\r
+Content-Type: text/plain; charset="us-ascii"\r
+Content-Transfer-Encoding: 7bit\r
+\r
+This is an aggregate report of ${platformDomain} about the TLS of its mail to\r
+${domain} on ${day} (UTC). The attached file is for programs.\r
+\r
+--${boundary}\r
+Content-Type: application/tlsrpt+gzip\r
+Content-Transfer-Encoding: base64\r
+Content-Disposition: attachment; filename="${file}"\r
+\r
+${(await encodeBase64(report)).toString('latin1').trimEnd()}\r
+--${boundary}--\r
+`);
+  const { fields, body } = readMessage(message);
+  return {
+    via: {
+      kind: 'dsn',
+      sessionId: randomHex(6),
+      protocol: '',
+      legacyCharset: 'utf-8',
+      trustedHop: false,
+      lineEndings: 'fix',
+    },
+    submitter: { account, credential },
+    // What becomes of a report is told to nobody.
+    envelope: { reversePath: '', recipients: [to], smtputf8: false, requireTls: false },
+    fields,
+    body: { kind: 'mime', bytes: body },
+    size: message.length,
+    tlsReport: { domain, submitter: platformDomain },
+  };
+}
+
+/** Who reports. */
+export interface Reporter {
+  readonly organization: string;
+  readonly contact: string;
+}
+
+function failureDetail({ result, localAddress, exchanger, address, reason, sessions }: FailureCount) {
+  return {
+    'result-type': result,
+    ...(localAddress === '' ? {} : { 'sending-mta-ip': localAddress }),
+    ...(exchanger === '' ? {} : { 'receiving-mx-hostname': exchanger }),
+    ...(address === '' ? {} : { 'receiving-ip': address }),
+    'failed-session-count': sessions,
+    ...(reason === '' ? {} : { 'failure-reason-code': reason }),
+  };
+}
+
+/** When the period of a report begins and ends, in milliseconds since 1970. */
+function periodOf({ day }: Pick<DueTlsReport, 'day'>): { readonly begin: number; readonly end: number } {
+  const end = endOfDay(day);
+  return { begin: end - 86_400_000, end };
+}
+
+/**
+ * Makes a report.
+ * @returns its octets, compressed by gzip; undefined where there is nothing to tell
+ */
+export async function makeReport(
+  due: DueTlsReport,
+  { totals, failures }: Awaited<ReturnType<TlsReportStore['contents']>>,
+  { organization, contact }: Reporter,
+): Promise<Buffer | undefined> {
+  if (totals.length === 0) return undefined;
+  const report = {
+    'organization-name': organization,
+    'date-range': { 'start-datetime': `${due.day}T00:00:00Z`, 'end-datetime': `${due.day}T23:59:59Z` },
+    'contact-info': contact,
+    'report-id': due.id,
+    policies: totals.map(({ policyId, policy, succeeded, failed }) => {
+      const details = failures.filter((one) => one.policyId === policyId).map(failureDetail);
+      const written: unknown = JSON.parse(policy);
+      return {
+        policy: written,
+        summary: { 'total-successful-session-count': succeeded, 'total-failure-session-count': failed },
+        ...(details.length === 0 ? {} : { 'failure-details': details }),
+      };
+    }),
+  };
+  return await promisify(gzip)(JSON.stringify(report));
+}

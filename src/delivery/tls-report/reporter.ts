@@ -1,0 +1,319 @@
+// Sends the reports of TLS (RFC 8460): each some time after the end of its day, to where the domain asks for it. What could not
+// be handed over is tried again for a day, with growing delays.
+
+import { request } from 'node:https';
+import { isIP, isIPv6 } from 'node:net';
+import type { Clock } from '../../base/clock.ts';
+import type { DnsLookup } from '../../base/dns/dns-lookup.ts';
+import { errorMessage } from '../../base/errors.ts';
+import type { Logger } from '../../base/log.ts';
+import { asciiDomain, splitMailbox } from '../../mail/address/domain.ts';
+import type { Submit } from '../../pipeline/submit.ts';
+import type { AddressJudge } from '../mx/address-judge.ts';
+import type { TlsReportSettings } from './make-report.ts';
+import { makeReport, reportMail } from './make-report.ts';
+import type { SessionCounts } from './session-counts.ts';
+import type { DueTlsReport, TlsReportStore } from './tls-report-store.ts';
+
+// Hands a report over by HTTPS (RFC 8460 §5.4): to an address that is judged before, within bounds of time and octets, no
+// redirect followed. The certificate is not verified, which RFC 8460 §3 allows: a report of failing certificates has to
+// arrive where certificates fail, and it holds counts alone.
+
+/** What handing over needs. */
+interface PostParts {
+  readonly lookup: DnsLookup;
+  readonly judge: AddressJudge;
+  readonly signal: AbortSignal;
+  /** For one request until its answer, in milliseconds. */
+  readonly withinMs: number;
+}
+
+/** Addresses of a host that are tried. */
+const mostAddresses = 2;
+
+function portOf({ port }: URL): number {
+  return port === '' ? 443 : Number(port);
+}
+
+async function addressesOf(url: URL, { lookup, judge }: PostParts): Promise<readonly string[]> {
+  const host = url.hostname.replace(/^\[|\]$/g, '');
+  const found =
+    isIP(host) === 0
+      ? (await Promise.all([lookup.find(host, 'A'), lookup.find(host, 'AAAA')])).flatMap((one) =>
+          one.kind === 'found' ? one.records : [],
+        )
+      : [host];
+  return found.filter((address) => judge(address, portOf(url)) === undefined).slice(0, mostAddresses);
+}
+
+function post(url: URL, address: string, body: Buffer, { signal, withinMs }: PostParts): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const asking = request({
+      host: address,
+      family: isIPv6(address) ? 6 : 4,
+      port: portOf(url),
+      ...(isIP(url.hostname.replace(/^\[|\]$/g, '')) === 0 ? { servername: url.hostname } : {}),
+      path: `${url.pathname}${url.search}`,
+      method: 'POST',
+      headers: { Host: url.host, 'Content-Type': 'application/tlsrpt+gzip', 'Content-Length': body.length },
+      rejectUnauthorized: false,
+      agent: false,
+      signal: AbortSignal.any([signal, AbortSignal.timeout(withinMs)]),
+    });
+    asking.on('error', (error) => {
+      resolve(error.name === 'AbortError' || error.name === 'TimeoutError' ? 'no answer in time' : errorMessage(error));
+    });
+    // Nobody asked for another protocol; without a listener Node would close the connection and tell nobody.
+    asking.on('upgrade', ({ statusCode = 101 }, socket) => {
+      socket.destroy();
+      resolve(`the answer was ${statusCode}`);
+    });
+    // Whatever has ended the connection: a report that is waited for without end would keep back all others.
+    asking.on('close', () => resolve('the connection was closed'));
+    asking.on('response', ({ statusCode = 0 }) => {
+      resolve(statusCode >= 200 && statusCode < 300 ? undefined : `the answer was ${statusCode}`);
+      // Nothing else of the answer matters.
+      asking.destroy();
+    });
+    asking.end(body);
+  });
+}
+
+/** Hands a report over. @returns undefined where it was taken, else why not. Never rejects */
+async function postReport(url: URL, body: Buffer, parts: PostParts): Promise<string | undefined> {
+  let why: string | undefined = 'the host has no address that may be asked';
+  for (const address of await addressesOf(url, parts)) {
+    why = await post(url, address, body, parts);
+    if (why === undefined) return undefined;
+  }
+  return why;
+}
+
+/** One place. `uri` is as the record has it. */
+type ReportDestination =
+  | { readonly kind: 'mailto'; readonly uri: string; readonly address: string }
+  | { readonly kind: 'https'; readonly uri: string; readonly url: URL };
+
+/** Places that are used of one record; the others are passed over. */
+const mostDestinations = 5;
+/** Records of this length may have been cut when they were read (base/dns). */
+const mostRecord = 1000;
+const mostUri = 500;
+
+const version = 'v=TLSRPTv1';
+/** ABNF of RFC 8460 §3: after the version fields of `name=value`, each behind `;`; one more `;` may stand at the end. */
+const field = /^[ \t]*([A-Za-z0-9][A-Za-z0-9_.-]{0,30})=([\x21-\x3a\x3c\x3e-\x7e, \t=]*?)[ \t]*$/;
+const mailbox = /^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*@[^@]+$/;
+
+function decoded(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function mailtoOf(uri: string): ReportDestination | undefined {
+  // Fields of a header (`?subject=`) are somebody else's words in our mail.
+  const address = decoded(uri.slice('mailto:'.length).replace(/\?.*$/, '')) ?? '';
+  if (address.length > 254 || !mailbox.test(address)) return undefined;
+  const { localPart, domain = '' } = splitMailbox(address);
+  const ascii = asciiDomain(domain);
+  if (ascii === undefined || isIP(ascii) !== 0 || localPart.length > 64) return undefined;
+  return { kind: 'mailto', uri, address: `${localPart}@${ascii}` };
+}
+
+function httpsOf(uri: string): ReportDestination | undefined {
+  const url = URL.parse(uri);
+  if (url?.protocol !== 'https:' || url.username !== '' || url.password !== '' || url.port === '0') return undefined;
+  url.hash = '';
+  return { kind: 'https', uri, url };
+}
+
+function destinationOf(text: string): ReportDestination | undefined {
+  const uri = text.replace(/^[ \t]+|[ \t]+$/g, '');
+  if (uri.length > mostUri || /[ \t!]/.test(uri)) return undefined;
+  if (/^mailto:/i.test(uri)) return mailtoOf(uri);
+  return /^https:\/\//i.test(uri) ? httpsOf(uri) : undefined;
+}
+
+/**
+ * Reads the TXT records of `_smtp._tls.DOMAIN`.
+ * @returns where reports go; nothing where the domain asks for none, or in a way that RFC 8460 does not know
+ */
+export function destinationsOf(texts: readonly string[]): readonly ReportDestination[] {
+  const records = texts.filter((text) => text.startsWith(version));
+  const [record = ''] = records;
+  if (records.length !== 1 || record.length > mostRecord) return [];
+  const [rest, ...parts] = record.slice(version.length).split(';');
+  if (rest?.trim() !== '') return [];
+  if (parts.at(-1)?.trim() === '') parts.pop();
+  const fields = parts.map((part) => field.exec(part));
+  const ruas = fields.flatMap((one) => (one?.[1] === 'rua' ? [one[2] ?? ''] : []));
+  if (fields.includes(null) || ruas.length !== 1) return [];
+  const all = (ruas[0] ?? '').split(',').flatMap((text) => destinationOf(text) ?? []);
+  return [...new Map(all.map((one) => [one.uri, one])).values()].slice(0, mostDestinations);
+}
+
+/** What sending needs. Functions are asked each time, since a reload may change what they give. */
+export interface TlsReporterParts {
+  readonly store: TlsReportStore;
+  readonly counts: Pick<SessionCounts, 'flush' | 'lost'>;
+  readonly settings: () => TlsReportSettings & { readonly platformDomain: string };
+  readonly lookup: () => DnsLookup;
+  readonly judge: () => AddressJudge;
+  /** The pipeline for mail of our own. */
+  readonly submit: Submit;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Milliseconds from one round to the next; absent: 5,000. */
+  readonly everyMs?: number;
+  /** For one request by HTTPS, in milliseconds; absent: 30,000. */
+  readonly postWithinMs?: number;
+}
+
+/** The reporter at work. */
+export interface TlsReporter {
+  start(): void;
+  /** Begins nothing any more, ends what is under way, and writes the counts down. */
+  stop(): Promise<void>;
+  /** Sends all reports that are due now. */
+  sendDue(): Promise<void>;
+  /** Since the start: reports that were handed over, by destination, and those that were given up. */
+  readonly totals: { readonly sent: number; readonly givenUp: number };
+}
+
+/** Reports that are worked at side by side, so that one slow name server does not keep back all others. */
+const atOnce = 10;
+/** The delay before the second attempt and the longest one, in milliseconds. */
+const firstDelayMs = 300_000;
+const longestDelayMs = 14_400_000;
+/** More than there are in a day; they end a report whose day cannot end because the clock was set back. */
+const mostAttempts = 20;
+
+/** Makes the reporter; it does nothing before `start`. */
+export function createTlsReporter(parts: TlsReporterParts): TlsReporter {
+  return new RoundReporter(parts);
+}
+
+class RoundReporter implements TlsReporter {
+  readonly #parts: TlsReporterParts;
+  readonly #stopping = new AbortController();
+  readonly #stopped: Promise<void>;
+  readonly totals = { sent: 0, givenUp: 0 };
+  #timer: NodeJS.Timeout | undefined;
+  #round: Promise<void> | undefined;
+
+  constructor(parts: TlsReporterParts) {
+    this.#parts = parts;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#stopped = promise;
+    this.#stopping.signal.addEventListener('abort', () => resolve());
+  }
+
+  start(): void {
+    const { counts, log, everyMs = 5000 } = this.#parts;
+    this.#timer = setInterval(() => {
+      void counts.flush();
+      this.sendDue().catch((error: unknown) => log.error({ err: error }, 'TLS reports could not be read'));
+    }, everyMs);
+  }
+
+  async stop(): Promise<void> {
+    clearInterval(this.#timer);
+    this.#stopping.abort();
+    await Promise.allSettled([this.#round]);
+    await this.#parts.counts.flush();
+  }
+
+  async sendDue(): Promise<void> {
+    this.#round ??= this.#sendAll().finally(() => {
+      this.#round = undefined;
+    });
+    await this.#round;
+  }
+
+  async #sendAll(): Promise<void> {
+    const { store, clock, log } = this.#parts;
+    for (;;) {
+      if (this.#stopping.signal.aborted) return;
+      const due = await store.due(clock.now(), atOnce);
+      const ends = await Promise.allSettled(due.map((one) => this.#send(one)));
+      for (const end of ends) {
+        if (end.status === 'rejected') log.error({ err: end.reason }, 'TLS reports could not be read');
+      }
+      // One that failed is still due; the next round tries it.
+      if (due.length < atOnce || ends.some(({ status }) => status === 'rejected')) return;
+    }
+  }
+
+  async #send(due: DueTlsReport): Promise<void> {
+    const { store, clock } = this.#parts;
+    if (!this.#parts.settings().enabled) return await store.remove(due);
+    if (!(await store.claim(due, clock.now()))) return;
+    const wanted = await this.#destinations(due);
+    if (wanted === 'stopped') return;
+    if (typeof wanted === 'string') return await this.#putOff(due, due.told, wanted);
+    const open = wanted.filter(({ uri }) => !due.told.includes(uri));
+    const report =
+      open.length === 0 ? undefined : await makeReport(due, await store.contents(due), this.#parts.settings());
+    if (!report) return await store.remove(due);
+    const told = [...due.told];
+    let fault: string | undefined;
+    for (const destination of open) {
+      if (this.#stopping.signal.aborted) return await store.putOff(due, clock.now(), told);
+      const why = await this.#handOver(due, destination, report);
+      if (why === undefined) told.push(destination.uri);
+      else fault = `${destination.uri}: ${why}`;
+    }
+    if (fault === undefined) await store.remove(due);
+    else await this.#putOff(due, told, fault);
+  }
+
+  /** @returns where the report goes; `stopped`; or why that cannot be found out */
+  async #destinations({ domain }: DueTlsReport): Promise<readonly ReportDestination[] | string> {
+    const asked = this.#parts.lookup().find(`_smtp._tls.${domain}`, 'TXT');
+    const finding = await Promise.race([asked, this.#stopped]);
+    if (!finding) return 'stopped';
+    if (finding.kind === 'failed') return finding.why;
+    return finding.kind === 'found' ? destinationsOf(finding.records) : [];
+  }
+
+  async #handOver(due: DueTlsReport, destination: ReportDestination, report: Buffer): Promise<string | undefined> {
+    const { lookup, judge, submit, settings, log, postWithinMs: withinMs = 30_000 } = this.#parts;
+    const { day, domain, id } = due;
+    try {
+      if (destination.kind === 'https') {
+        const { signal } = this.#stopping;
+        const posting = postReport(destination.url, report, { lookup: lookup(), judge: judge(), signal, withinMs });
+        // A name server that is slow to answer must not hold up a stop.
+        const why = await Promise.race([posting, this.#stopped.then(() => 'the server is stopping')]);
+        if (why !== undefined) return why;
+      } else {
+        const { platformDomain } = settings();
+        const result = await submit(await reportMail(due, { report, to: destination.address, platformDomain }));
+        if (!result.accepted) return result.violations.map(({ code }) => code).join(' ');
+      }
+    } catch (error) {
+      return errorMessage(error);
+    }
+    this.totals.sent += 1;
+    log.info({ domain, day, report: id, to: destination.uri }, 'TLS report sent');
+    return undefined;
+  }
+
+  async #putOff(due: DueTlsReport, told: readonly string[], reason: string): Promise<void> {
+    const { store, clock, log } = this.#parts;
+    const { day, domain, id, attempts, giveUpAt } = due;
+    const now = clock.now();
+    if (now >= giveUpAt || attempts + 1 >= mostAttempts) {
+      await store.remove(due);
+      this.totals.givenUp += 1;
+      log.warn({ domain, day, report: id, reason }, 'TLS report given up');
+      return;
+    }
+    const delay = Math.min(firstDelayMs * 2 ** attempts, longestDelayMs);
+    await store.putOff(due, Math.min(now + delay, giveUpAt), told);
+    log.info({ domain, day, report: id, reason, retryInMs: delay }, 'TLS report put off');
+  }
+}

@@ -1,0 +1,249 @@
+// What sending keeps in the database: who sends for a webhook now, how far it is, what is tried again, and the log. A process
+// may change a webhook's progress only while it holds the lease, so that two never send the same (D54, D91).
+
+import type { Database, Row, SqlValue, Transaction } from '../../base/database/database.ts';
+import { placeholders } from '../../base/database/database.ts';
+import { failuresToSlow, longestStepMs, slowPauseMs } from './retry-steps.ts';
+import type { DeliveryRecord, Webhook } from './webhook.ts';
+import { numberOf, textOf, webhookOf } from './webhook-store.ts';
+
+/** How long a lease holds unless it is renewed, in milliseconds: as long others wait for what a killed process held. */
+export const leaseMs = 10_000;
+/** A retry is left where its time came so long ago, in milliseconds: who sends for a webhook begins within a second. */
+const leftMs = 5000;
+/** Rows of the log that are kept of one webhook, and for how long. */
+const loggedDeliveries = 1000;
+const loggedMs = 30 * 86_400_000;
+
+/** A webhook that is enabled, as a process that looks at all of them sees it. */
+export interface ActiveWebhook extends Webhook {
+  /** Another process holds its lease. */
+  readonly isElsewhere: boolean;
+  /**
+   * Something of it has waited for so long that whoever sent for it seems to be gone: a retry whose time has come, or the next
+   * event for an endpoint that fails.
+   */
+  readonly isLeft: boolean;
+}
+
+/** A webhook whose lease this process holds. */
+export interface Leased {
+  readonly webhook: Webhook;
+  /** The secrets of one that the API made; none of the file's, whose secrets are not in the database. */
+  readonly secrets: readonly string[];
+  readonly failingMs: number;
+  readonly lastFailureAt: number | undefined;
+}
+
+/** An event that is tried again. */
+export interface PendingEvent {
+  readonly event: number;
+  /** Events of the same message have the same; events without a message each their own. */
+  readonly message: string;
+  readonly attempts: number;
+  /** Milliseconds since 1970; undefined: an earlier event of its message comes first. */
+  readonly readyAt: number | undefined;
+}
+
+/** Events that are sent once more: those behind `after`, up to `until`. */
+export type Replay = NonNullable<Webhook['replay']>;
+
+/** What a round has done. */
+export interface RoundProgress {
+  readonly cursor: number;
+  /** The replay that the round began with, and what is left of it, undefined: nothing; undefined: there was none. */
+  readonly replay: { readonly before: Replay; readonly left: Replay | undefined } | undefined;
+  readonly failures: number;
+  readonly failingMs: number;
+  readonly lastFailureAt: number | undefined;
+  /** Pending events that are through or given up. */
+  readonly done: readonly PendingEvent[];
+  /** Pending events whose next attempt has moved. */
+  readonly again: readonly PendingEvent[];
+  /** Events that are pending from now on; one that is already stays as it is. */
+  readonly pending: readonly PendingEvent[];
+  readonly log: readonly Omit<DeliveryRecord, 'id'>[];
+  /** Whether everything that waits for its time is tried now, since the endpoint answers again. */
+  readonly retryAll: boolean;
+}
+
+const sql = {
+  active: `SELECT webhooks.*, (SELECT min(ready_at) FROM webhook_pending
+      WHERE webhook = webhooks.id AND ready_at IS NOT NULL) AS ready_at FROM webhooks WHERE enabled = 1 ORDER BY id`,
+  // A lease that ends later than one taken now was written before the clock was set back.
+  lease: `UPDATE webhooks SET lease_holder = $2, lease_until = $4
+    WHERE id = $1 AND enabled = 1 AND (lease_holder = $2 OR lease_until <= $3 OR lease_until > $4) RETURNING *`,
+  held: 'SELECT * FROM webhooks WHERE id = $1 AND lease_holder = $2 AND enabled = 1',
+  release: 'UPDATE webhooks SET lease_holder = NULL, lease_until = 0 WHERE lease_holder = $1',
+  due: `SELECT event, message, attempts, ready_at FROM webhook_pending
+    WHERE webhook = $1 AND ready_at IS NOT NULL AND (ready_at <= $2 OR ready_at > $3) ORDER BY ready_at LIMIT $4`,
+  nextReady: 'SELECT min(ready_at) AS ready_at FROM webhook_pending WHERE webhook = $1 AND ready_at IS NOT NULL',
+  waiting: 'SELECT count(*) AS events FROM (SELECT 1 FROM webhook_pending WHERE webhook = $1 LIMIT $2) AS counted',
+  progress: `UPDATE webhooks SET cursor = $3, failures = $4, failing_ms = $5, last_failure_at = $6
+    WHERE id = $1 AND lease_holder = $2`,
+  // One that was asked for or widened meanwhile stays. Other processes are told of each change of these columns.
+  replayed: `UPDATE webhooks SET replay_after = $4, replay_until = $5
+    WHERE id = $1 AND replay_after = $2 AND replay_until = $3`,
+  done: 'DELETE FROM webhook_pending WHERE webhook = $1 AND event = $2',
+  again: 'UPDATE webhook_pending SET attempts = $3, ready_at = $4 WHERE webhook = $1 AND event = $2',
+  promote: `UPDATE webhook_pending SET ready_at = $3 WHERE webhook = $1 AND ready_at IS NULL
+    AND event = (SELECT min(event) FROM webhook_pending WHERE webhook = $1 AND message = $2)`,
+  retryAll: 'UPDATE webhook_pending SET ready_at = $2 WHERE webhook = $1 AND ready_at > $2',
+  pruneLog: `DELETE FROM webhook_deliveries WHERE webhook = $1 AND (at < $2 OR id <=
+    (SELECT id FROM webhook_deliveries WHERE webhook = $1 ORDER BY id DESC LIMIT 1 OFFSET ${loggedDeliveries}))`,
+  disable: 'UPDATE webhooks SET enabled = 0, disabled_reason = $3 WHERE id = $1 AND lease_holder = $2',
+} as const;
+
+async function keepPending(transaction: Transaction, webhook: string, pending: readonly PendingEvent[]): Promise<void> {
+  if (pending.length === 0) return;
+  const values = pending.flatMap(({ event, message, attempts, readyAt }): SqlValue[] => [
+    ...[webhook, event, message, attempts],
+    readyAt ?? null,
+  ]);
+  await transaction.run(
+    `INSERT INTO webhook_pending (webhook, event, message, attempts, ready_at) VALUES ${placeholders(pending.length, 5)}
+     ON CONFLICT (webhook, event) DO NOTHING`,
+    values,
+  );
+}
+
+async function keepLog(
+  transaction: Transaction,
+  webhook: string,
+  log: RoundProgress['log'],
+  now: number,
+): Promise<void> {
+  if (log.length === 0) return;
+  const values = log.flatMap(({ event, kind, attempt, at, durationMs, result, status, error }): SqlValue[] => [
+    ...[webhook, event, kind, attempt, at, durationMs, result],
+    ...[status ?? null, error ?? null],
+  ]);
+  await transaction.run(
+    `INSERT INTO webhook_deliveries (webhook, event, kind, attempt, at, duration_ms, result, status, error)
+     VALUES ${placeholders(log.length, 9)}`,
+    values,
+  );
+  await transaction.run(sql.pruneLog, [webhook, now - loggedMs]);
+}
+
+async function write(
+  transaction: Transaction,
+  { id, holder, now }: { readonly id: string; readonly holder: string; readonly now: number },
+  progress: RoundProgress,
+): Promise<boolean> {
+  const { cursor, replay, failures, failingMs, lastFailureAt } = progress;
+  const held = await transaction.run(sql.progress, [
+    ...[id, holder, cursor, failures, failingMs],
+    lastFailureAt ?? null,
+  ]);
+  if (held === 0) return false;
+  if (replay) {
+    const { before, left } = replay;
+    await transaction.run(sql.replayed, [id, before.after, before.until, left?.after ?? null, left?.until ?? null]);
+  }
+  await keepPending(transaction, id, progress.pending);
+  for (const { event, attempts, readyAt } of progress.again) {
+    await transaction.run(sql.again, [id, event, attempts, readyAt ?? null]);
+  }
+  for (const { event } of progress.done) await transaction.run(sql.done, [id, event]);
+  for (const { message } of progress.done) await transaction.run(sql.promote, [id, message, now]);
+  if (progress.retryAll) await transaction.run(sql.retryAll, [id, now]);
+  await keepLog(transaction, id, progress.log, now);
+  return true;
+}
+
+function leasedOf(row: Row, now: number): Leased {
+  const before = (numberOf(row, 'previous_until') ?? 0) > now ? textOf(row, 'previous_secret') : undefined;
+  return {
+    webhook: webhookOf(row),
+    secrets: [textOf(row, 'secret'), before].filter((secret) => secret !== undefined),
+    failingMs: Number(row['failing_ms']),
+    lastFailureAt: numberOf(row, 'last_failure_at'),
+  };
+}
+
+function activeOf(row: Row, { holder, now }: { readonly holder: string; readonly now: number }): ActiveWebhook {
+  const webhook = webhookOf(row);
+  const [until, ready] = [Number(row['lease_until']), numberOf(row, 'ready_at')];
+  // A lease that ends later than one taken now was written before the clock was set back, and so was a later time of a retry.
+  const isHeld = until > now && until <= now + leaseMs;
+  const isLate = ready !== undefined && (ready < now - leftMs || ready > now + longestStepMs);
+  const isSilent = webhook.failures >= failuresToSlow && until < now - slowPauseMs;
+  return { ...webhook, isElsewhere: isHeld && row['lease_holder'] !== holder, isLeft: !isHeld && (isLate || isSilent) };
+}
+
+/** The progress of webhooks. Every method rejects when the database cannot be used. */
+export class LeaseStore {
+  readonly #database: Database;
+  /** The name of this process among those that send; no other has it. */
+  readonly #holder: string;
+
+  /** @param database its tables are up to date */
+  constructor(database: Database, holder: string) {
+    this.#database = database;
+    this.#holder = holder;
+  }
+
+  /** Every webhook that is enabled. One question for all of them. */
+  async active(now: number): Promise<readonly ActiveWebhook[]> {
+    return (await this.#database.query(sql.active)).map((row) => activeOf(row, { holder: this.#holder, now }));
+  }
+
+  /** Takes or renews the lease. @returns undefined where another process holds it, or the webhook is disabled or gone */
+  async lease(id: string, now: number): Promise<Leased | undefined> {
+    const [row] = await this.#database.query(sql.lease, [id, this.#holder, now, now + leaseMs]);
+    return row && leasedOf(row, now);
+  }
+
+  /** Reads a webhook whose lease this process took; undefined where it is lost, or the webhook is disabled or gone. */
+  async held(id: string, now: number): Promise<Leased | undefined> {
+    const [row] = await this.#database.query(sql.held, [id, this.#holder]);
+    return row && leasedOf(row, now);
+  }
+
+  /** Gives back every lease that this process holds. */
+  async release(): Promise<void> {
+    await this.#database.run(sql.release, [this.#holder]);
+  }
+
+  /** The pending events whose time has come, and those whose time the clock was set back from. */
+  async due(id: string, now: number, limit: number): Promise<readonly PendingEvent[]> {
+    const rows = await this.#database.query(sql.due, [id, now, now + longestStepMs, limit]);
+    return rows.map((row) => ({
+      event: Number(row['event']),
+      message: String(row['message']),
+      attempts: Number(row['attempts']),
+      readyAt: numberOf(row, 'ready_at'),
+    }));
+  }
+
+  /** When the next pending event is due, milliseconds since 1970; undefined: none is pending. */
+  async nextReady(id: string): Promise<number | undefined> {
+    const [row] = await this.#database.query(sql.nextReady, [id]);
+    return row && numberOf(row, 'ready_at');
+  }
+
+  /** How many events are pending, counted up to `most`. */
+  async waiting(id: string, most: number): Promise<number> {
+    const [row] = await this.#database.query(sql.waiting, [id, most]);
+    return Number(row?.['events'] ?? 0);
+  }
+
+  /** Which of some messages have an event pending. */
+  async blocked(id: string, messages: readonly string[]): Promise<ReadonlySet<string>> {
+    if (messages.length === 0) return new Set();
+    const list = messages.map((_, at) => `$${at + 2}`).join(', ');
+    const text = `SELECT DISTINCT message FROM webhook_pending WHERE webhook = $1 AND message IN (${list})`;
+    return new Set((await this.#database.query(text, [id, ...messages])).map((row) => String(row['message'])));
+  }
+
+  /** Writes what a round has done, all of it or nothing. @returns false where the lease is lost, or the webhook is gone */
+  commit(id: string, progress: RoundProgress, now: number): Promise<boolean> {
+    return this.#database.transaction((transaction) => write(transaction, { id, holder: this.#holder, now }, progress));
+  }
+
+  /** Disables a webhook. @returns false where the lease is lost, or the webhook is gone */
+  async disable(id: string, reason: string): Promise<boolean> {
+    return (await this.#database.run(sql.disable, [id, this.#holder, reason])) > 0;
+  }
+}

@@ -1,0 +1,162 @@
+// Sends one request to an endpoint, within bounds of time and octets. The address is judged when the connection is made, so
+// that a name which means another address by then does not get by; redirects are not followed.
+
+import { lookup as systemLookup } from 'node:dns';
+import http, { type IncomingMessage } from 'node:http';
+import https from 'node:https';
+import { isIP, type LookupFunction } from 'node:net';
+import { errorCode, errorMessage } from '../../base/errors.ts';
+import type { RefuseAddress } from './webhook-url.ts';
+import { hostOf, portOf } from './webhook-url.ts';
+
+/** What a request is sent with. */
+export interface PosterParts {
+  readonly refuse: RefuseAddress;
+  /** For the whole request, until the answer's end. */
+  readonly timeoutMs: number;
+  /** Resolves names; absent: as the system does. */
+  readonly lookup?: LookupFunction;
+  /** Certificates of further authorities, PEM; absent: those that Node trusts. */
+  readonly ca?: string;
+}
+
+/** A request. */
+export interface PostRequest {
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+  /** Ends the request. */
+  readonly signal: AbortSignal;
+}
+
+/** How a request ended: the HTTP status, and what Retry-After said; or why there is none. */
+export type PostResult = { readonly status: number; readonly retryAfter?: string } | { readonly error: string };
+
+/** Sends requests. */
+export interface Poster {
+  post(request: PostRequest): Promise<PostResult>;
+  /** Closes the connections that are kept open. */
+  close(): void;
+}
+
+/** Octets of an answer's body that are read, so that the connection can be used again; behind them it is closed. */
+const answerOctets = 16_384;
+/** Open connections of all endpoints together, and of one. */
+const connections = { maxTotalSockets: 1024, maxSockets: 64, maxFreeSockets: 4 } as const;
+/** How long an unused connection is kept, in milliseconds. */
+const idleMs = 15_000;
+
+class ForbiddenAddress extends Error {}
+
+/** Makes a lookup that gives only addresses which may be called. */
+function guardedLookup(port: number, refuse: RefuseAddress, lookup: LookupFunction): LookupFunction {
+  return (hostname, options, callback) => {
+    lookup(hostname, { ...options, all: true }, (error, found) => {
+      if (error) {
+        callback(error, '', 0);
+        return;
+      }
+      const addresses = Array.isArray(found) ? found : [{ address: found, family: isIP(found) }];
+      const allowed = addresses.filter(({ address }) => refuse(address, port) === undefined);
+      const [first] = allowed;
+      // The account reads this in its log, and is not told what names of this network mean.
+      if (!first) callback(new ForbiddenAddress('the name leads to no address that webhooks may call'), '', 0);
+      else if (options.all === true) callback(null, allowed);
+      else callback(null, first.address, first.family);
+    });
+  };
+}
+
+function reasonOf(error: unknown, timeoutMs: number): string {
+  if (error instanceof ForbiddenAddress) return `may not be called: ${error.message}`;
+  if (error instanceof Error && error.name === 'TimeoutError') return `no answer within ${timeoutMs / 1000} s`;
+  const code = errorCode(error);
+  const text = error instanceof AggregateError ? errorMessage(error.errors[0]) : errorMessage(error);
+  return (code === undefined || text.includes(code) ? text : `${code}: ${text}`).slice(0, 200);
+}
+
+/** Reads the rest of an answer, up to the bound. */
+function finish(answer: IncomingMessage, done: () => void): void {
+  let octets = 0;
+  answer.on('data', (chunk: Buffer) => {
+    octets += chunk.length;
+    if (octets > answerOctets) answer.destroy();
+  });
+  answer.on('close', done);
+  answer.on('error', done);
+}
+
+/** Makes a sender of requests with connections of its own. */
+export function createPoster({ refuse, timeoutMs, lookup, ca }: PosterParts): Poster {
+  const resolve: LookupFunction = lookup ?? ((name, options, callback) => systemLookup(name, options, callback));
+  const options = { keepAlive: true, timeout: idleMs, ...connections };
+  const agents = { 'http:': new http.Agent(options), 'https:': new https.Agent({ ...options, ...(ca ? { ca } : {}) }) };
+
+  function send({ url: text, headers, body, signal }: PostRequest): Promise<PostResult | 'stale'> {
+    const url = new URL(text);
+    const isSecure = url.protocol === 'https:';
+    const port = portOf(url);
+    const host = hostOf(url);
+    // A connection to an address is made without a lookup.
+    const refused = isIP(host) === 0 ? undefined : refuse(host, port);
+    if (refused !== undefined) return Promise.resolve({ error: `may not be called: ${refused}` });
+    return new Promise((settle) => {
+      const request = (isSecure ? https : http).request({
+        ...{ protocol: url.protocol, host, port, path: `${url.pathname}${url.search}`, method: 'POST' },
+        headers: { ...headers, host: url.host, 'content-length': Buffer.byteLength(body) },
+        agent: agents[isSecure ? 'https:' : 'http:'],
+        lookup: guardedLookup(port, refuse, resolve),
+        maxHeaderSize: answerOctets,
+        signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
+      });
+      request.on('socket', (socket) => {
+        // A connection that was kept open was judged by the settings of its time.
+        const why = socket.remoteAddress === undefined ? undefined : refuse(socket.remoteAddress, port);
+        if (why !== undefined) request.destroy(new ForbiddenAddress(why));
+      });
+      let answered: PostResult | undefined;
+      request.on('response', (answer) => {
+        const { statusCode: status = 0, headers: fields } = answer;
+        const retryAfter = fields['retry-after'];
+        const known = { status, ...(retryAfter === undefined ? {} : { retryAfter }) };
+        answered = known;
+        finish(answer, () => settle(known));
+      });
+      // Nobody asked for another protocol; without a listener Node would close the connection and tell nobody.
+      request.on('upgrade', ({ statusCode = 101 }, socket) => {
+        socket.destroy();
+        settle({ status: statusCode });
+      });
+      request.on('close', () => settle(answered ?? { error: 'the connection was closed' }));
+      request.on('error', (error) => {
+        // Who has answered has decided, whatever becomes of the rest of the answer.
+        if (answered) {
+          settle(answered);
+          return;
+        }
+        const cause = error.cause instanceof Error ? error.cause : error;
+        // The endpoint closed a connection that was kept open, while this request was on its way.
+        const isStale = request.reusedSocket && errorCode(error) === 'ECONNRESET';
+        settle(isStale ? 'stale' : { error: reasonOf(cause, timeoutMs) });
+      });
+      request.end(body);
+    });
+  }
+
+  return {
+    async post(request) {
+      try {
+        for (let tries = 0; tries < connections.maxFreeSockets; tries += 1) {
+          const result = await send(request);
+          if (result !== 'stale') return result;
+        }
+        return { error: 'the connection was closed' };
+      } catch (error) {
+        return { error: reasonOf(error, timeoutMs) };
+      }
+    },
+    close() {
+      for (const agent of Object.values(agents)) agent.destroy();
+    },
+  };
+}

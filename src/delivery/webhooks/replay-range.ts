@@ -1,0 +1,49 @@
+// Which events a replay is about, as a range of their ids.
+
+import type { EventStore } from '../../spool/events/event-store.ts';
+
+/** What is to be replayed: one event, or those of a time (milliseconds since 1970). */
+export interface ReplayWish {
+  readonly event?: number;
+  readonly since?: number;
+  readonly until?: number;
+}
+
+/** The first id in an order of an account's events of a time. */
+async function firstId(
+  events: Pick<EventStore, 'search'>,
+  query: {
+    readonly account: string;
+    readonly order: 'newest' | 'oldest';
+    readonly since?: number;
+    readonly until?: number;
+  },
+): Promise<number | undefined> {
+  for (let cursor: number | undefined; ; ) {
+    const page = await events.search({ ...query, limit: 1, cursor });
+    const [found] = page.events;
+    if (found) return found.id;
+    if (!page.hasMore) return undefined;
+    cursor = page.next;
+  }
+}
+
+/**
+ * Finds the range of a replay.
+ * @param account name of the account
+ * @returns the events behind `after`, up to `until`; undefined where the account has none of them
+ */
+export async function replayRange(
+  events: Pick<EventStore, 'search'>,
+  account: string,
+  { event, since, until }: ReplayWish,
+): Promise<{ readonly after: number; readonly until: number } | undefined> {
+  if (event !== undefined) {
+    const page = await events.search({ account, order: 'oldest', limit: 1, cursor: event - 1 });
+    return page.events[0]?.id === event ? { after: event - 1, until: event } : undefined;
+  }
+  const times = { ...(since === undefined ? {} : { since }), ...(until === undefined ? {} : { until }) };
+  const first = await firstId(events, { account, order: 'oldest', ...times });
+  const last = await firstId(events, { account, order: 'newest', ...times });
+  return first === undefined || last === undefined ? undefined : { after: first - 1, until: last };
+}

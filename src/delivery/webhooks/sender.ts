@@ -1,0 +1,379 @@
+// Sends events to the webhooks of all accounts: wakes a webhook when there is something for it, and gives each one round after
+// another, all in turn, so that a slow endpoint delays no other.
+
+import type { MonotonicClock } from '../../base/clock.ts';
+import type { Changes } from '../../base/database/database.ts';
+import { errorMessage } from '../../base/errors.ts';
+import type { Logger } from '../../base/log.ts';
+import type { EventStore } from '../../spool/events/event-store.ts';
+import type { EventFacts } from '../../spool/events/mail-event.ts';
+import { type KnownWebhook, KnownWebhooks, newlyKnown } from './known-webhooks.ts';
+import { type ActiveWebhook, type Leased, type LeaseStore, leaseMs } from './lease-store.ts';
+import type { Poster } from './post.ts';
+import { disableAfterMs, failuresToSlow, longestStepMs, slowPauseMs } from './retry-steps.ts';
+import { type RoundResult, runRound } from './round.ts';
+import { WebhookTurns } from './webhook-turns.ts';
+
+/** What sending needs. */
+export interface SenderParts {
+  readonly leases: LeaseStore;
+  readonly events: Pick<EventStore, 'read' | 'news' | 'listen' | 'write'>;
+  readonly poster: Poster;
+  /** Tells of webhooks and events that other processes have changed. */
+  readonly changes: Changes;
+  /** The name of an account by its id; undefined: it is not in the configuration. */
+  readonly accountName: (id: string) => string | undefined;
+  /** The secrets of a webhook of the file; undefined: the file does not have it. */
+  readonly fileSecrets: (id: string) => readonly string[] | undefined;
+  readonly clock: MonotonicClock & { now(): number };
+  readonly log: Logger;
+  /** Called with the result of each request. */
+  readonly onRequest?: (result: 'delivered' | 'failed' | 'given_up') => void;
+}
+
+/** How often all webhooks are looked at, for what other processes changed or left, in milliseconds. */
+const lookEveryMs = 2000;
+/** How often events are looked for that other processes wrote, in milliseconds. */
+const newsEveryMs = 750;
+/** How long it is between two looks that other processes ask for, in milliseconds: they tell of each of their commits. */
+const restMs = 500;
+/** A refusal is heard at once and written within so many milliseconds. */
+const refusedMs = 1000;
+/** How often webhooks are woken whose time has come. */
+const tickMs = 250;
+/** How long a webhook waits after a fault of the database. */
+const putOffMs = 3000;
+/** Where the database is away, webhooks are put off again and again: a line tells of one, and of how many since the last line. */
+const tellEveryMs = 10_000;
+/** What the cursor may pass without being written: that much is looked at again after a restart. */
+const unwrittenCursor = 1000;
+
+/** Sends events to webhooks. */
+export class WebhookSender {
+  readonly #parts: SenderParts;
+  readonly #known = new KnownWebhooks();
+  readonly #turns: WebhookTurns;
+  readonly #ended = new AbortController();
+  readonly #timers: NodeJS.Timeout[] = [];
+  readonly #unlisten: (() => void)[] = [];
+  #isEnding = false;
+  #newest = 0;
+  #lookedAt = Number.NEGATIVE_INFINITY;
+  /** When all webhooks were looked at last; minus infinity: they are looked at next. */
+  #sawAllAt = Number.NEGATIVE_INFINITY;
+  #toldAt = Number.NEGATIVE_INFINITY;
+  #untold = 0;
+  #soon: NodeJS.Timeout | undefined;
+  #looking: Promise<void> | undefined;
+
+  constructor(parts: SenderParts) {
+    this.#parts = parts;
+    this.#turns = new WebhookTurns((id) => this.#run(id));
+  }
+
+  /** How many webhooks have their turn now, and how many wait for it. */
+  get counts(): { readonly running: number; readonly waiting: number } {
+    return this.#turns.counts;
+  }
+
+  /** How many webhooks are remembered as failing; those that were removed are not among them. */
+  get failing(): number {
+    return this.#turns.failing;
+  }
+
+  /** Begins to send. */
+  async start(): Promise<void> {
+    this.#unlisten.push(this.#parts.events.listen((event) => this.#onEvent(event)));
+    await this.#look();
+    this.#timers.push(
+      setInterval(() => this.#tick(), tickMs),
+      setInterval(() => this.#lookAgain(), newsEveryMs),
+    );
+    this.#unlisten.push(
+      this.#parts.changes.on('mail_events', () => this.#lookSoon()),
+      this.#parts.changes.on('webhooks', () => {
+        this.#sawAllAt = Number.NEGATIVE_INFINITY;
+        this.#lookSoon();
+      }),
+    );
+  }
+
+  /** Looks at once for what was changed in the database, where a webhook was made, changed or removed by this process. */
+  async refresh(): Promise<void> {
+    this.#sawAllAt = Number.NEGATIVE_INFINITY;
+    await this.#look();
+  }
+
+  /** Begins nothing more, lets requests under way end for at most so long, and gives back what is held. */
+  async stop(withinMs: number): Promise<void> {
+    this.#isEnding = true;
+    for (const end of this.#unlisten) end();
+    for (const timer of this.#timers) clearInterval(timer);
+    clearTimeout(this.#soon);
+    const patience = setTimeout(() => this.#ended.abort(), withinMs);
+    await this.#turns.end();
+    await this.#looking;
+    clearTimeout(patience);
+    this.#parts.poster.close();
+    // Where they cannot be given back, they end by themselves.
+    await this.#parts.leases.release().catch((error: unknown) => {
+      this.#parts.log.warn({ reason: errorMessage(error) }, 'webhooks cannot be read');
+    });
+  }
+
+  #onEvent({ account, kind }: EventFacts): void {
+    for (const id of this.#known.wokenBy(account, kind)) {
+      const known = this.#known.get(id);
+      if (!known) continue;
+      if (kind === 'refused') known.nextAt = Math.min(known.nextAt, this.#parts.clock.monotonic() + refusedMs);
+      else this.#ask(id, known);
+    }
+  }
+
+  /** Asks for a turn, once it is this process's to send for the webhook. */
+  #ask(id: string, known: KnownWebhook): void {
+    if (known.isElsewhere) known.isWanted = true;
+    else this.#turns.ask(id);
+  }
+
+  #tick(): void {
+    const now = this.#parts.clock.monotonic();
+    for (const [id, known] of this.#known) {
+      if (known.nextAt > now) continue;
+      known.nextAt = Number.POSITIVE_INFINITY;
+      this.#ask(id, known);
+    }
+  }
+
+  /** Looks because another process has changed something: at once, or after a rest for all that comes during it. */
+  #lookSoon(): void {
+    if (this.#soon || this.#isEnding) return;
+    const rest = this.#lookedAt + restMs - this.#parts.clock.monotonic();
+    if (rest <= 0) return this.#lookAgain();
+    this.#soon = setTimeout(
+      () => {
+        this.#soon = undefined;
+        this.#lookAgain();
+      },
+      Math.min(rest, restMs),
+    );
+  }
+
+  #lookAgain(): void {
+    this.#looking ??= this.#look().finally(() => (this.#looking = undefined));
+  }
+
+  /** Brings what is known up to date: now and then all webhooks, and each time events that others wrote. */
+  async #look(): Promise<void> {
+    if (this.#isEnding) return;
+    const { clock, leases, events, log } = this.#parts;
+    this.#lookedAt = clock.monotonic();
+    try {
+      if (this.#lookedAt - this.#sawAllAt >= lookEveryMs) {
+        const lookedAt = this.#lookedAt;
+        this.#sawAllAt = lookedAt;
+        this.#seeAll(await leases.active(clock.now()), lookedAt);
+      }
+      const { newest, told } = await events.news(this.#newest);
+      this.#newest = Math.max(this.#newest, newest);
+      if (told) {
+        const ids = new Set(told.flatMap(({ account, kind }) => this.#known.wokenBy(account, kind)));
+        for (const id of ids) this.#wake(id);
+      } else for (const [id, { isSlow }] of this.#known) if (!isSlow) this.#wake(id);
+    } catch (error) {
+      log.warn({ reason: errorMessage(error) }, 'webhooks cannot be read');
+    }
+  }
+
+  #wake(id: string): void {
+    const known = this.#known.get(id);
+    if (known) this.#ask(id, known);
+  }
+
+  /** Takes what a look at all webhooks found. @param lookedAt when it began, monotonic milliseconds */
+  #seeAll(active: readonly ActiveWebhook[], lookedAt: number): void {
+    const { accountName, fileSecrets } = this.#parts;
+    const ids = new Set(active.map(({ id }) => id));
+    for (const [id] of [...this.#known]) if (!ids.has(id)) this.#forget(id);
+    for (const { id, account, source, kinds, replay, failures, isElsewhere, isLeft } of active) {
+      const name = accountName(account);
+      // A webhook whose secrets the file here does not have is left to a process that has them.
+      if (name === undefined || (source === 'file' && !fileSecrets(id)?.length)) {
+        this.#forget(id);
+        continue;
+      }
+      const isSlow = failures >= failuresToSlow;
+      const before = this.#known.get(id);
+      if (before?.account !== name) {
+        this.#known.forget(id);
+        this.#known.add(id, newlyKnown({ account: name, kinds, isSlow, isElsewhere }));
+      }
+      const known = this.#known.get(id);
+      if (!known) continue;
+      const isRenewed = known.isSlow && !isSlow;
+      // A round under way writes into the same object: in a copy its next time would be lost. What it leased since stays.
+      Object.assign(known, { kinds, isSlow, isElsewhere: isElsewhere && known.leasedAt < lookedAt });
+      const isWanted = known.isWanted || isRenewed || isLeft || (!isSlow && replay !== undefined);
+      if (!isWanted) continue;
+      known.isWanted = false;
+      this.#ask(id, known);
+    }
+  }
+
+  /** Knows a webhook no more, since it is gone or another process sends for it. */
+  #forget(id: string): void {
+    this.#known.forget(id);
+    this.#turns.forget(id);
+  }
+
+  /** Gives a webhook its turn. @returns whether it wants another at once, and whether its endpoint fails */
+  async #run(id: string): Promise<{ readonly again: boolean; readonly isFailing: boolean }> {
+    const known = this.#known.get(id);
+    if (!known || this.#isEnding) return { again: false, isFailing: false };
+    // One that is forgotten during its turn counts as one that works, so that nothing of it is left.
+    const isFailing = (): boolean => this.#known.get(id)?.isSlow === true;
+    try {
+      const again = await this.#round(id, known);
+      return { again, isFailing: isFailing() };
+    } catch (error) {
+      if (!this.#isEnding) this.#tellPutOff(id, known, error);
+      known.nextAt = this.#parts.clock.monotonic() + putOffMs;
+      return { again: false, isFailing: isFailing() };
+    }
+  }
+
+  #tellPutOff(id: string, { account }: KnownWebhook, error: unknown): void {
+    const now = this.#parts.clock.monotonic();
+    this.#untold += 1;
+    if (now - this.#toldAt < tellEveryMs) return;
+    this.#parts.log.warn(
+      { webhook: id, account, reason: errorMessage(error), count: this.#untold },
+      'a webhook is put off',
+    );
+    this.#toldAt = now;
+    this.#untold = 0;
+  }
+
+  async #lease(id: string, known: KnownWebhook): Promise<Leased | undefined> {
+    const { clock, leases } = this.#parts;
+    // The lease is written anew only when a third of it is over, since each write is a sync of the disk.
+    if (clock.monotonic() - known.leasedAt < leaseMs / 3) return await leases.held(id, clock.now());
+    known.leasedAt = clock.monotonic();
+    const leased = await leases.lease(id, clock.now());
+    if (!leased) known.leasedAt = Number.NEGATIVE_INFINITY;
+    return leased;
+  }
+
+  async #round(id: string, known: KnownWebhook): Promise<boolean> {
+    const { clock, leases, events, poster, fileSecrets } = this.#parts;
+    const leased = await this.#lease(id, known);
+    const secrets = leased?.webhook.source === 'file' ? fileSecrets(id) : leased?.secrets;
+    if (!leased || !secrets?.length) {
+      known.leasedAt = Number.NEGATIVE_INFINITY;
+      known.isElsewhere = true;
+      known.isWanted = true;
+      return false;
+    }
+    const isSlow = leased.webhook.failures >= failuresToSlow;
+    const mayProbe = isSlow && clock.monotonic() - known.probedAt >= slowPauseMs;
+    if (mayProbe) known.probedAt = clock.monotonic();
+    const parts = {
+      ...{ store: leases, events, poster, now: () => clock.now(), signal: this.#ended.signal },
+      isEnding: () => this.#isEnding,
+    };
+    // A round may last longer than a lease.
+    const renewing = setInterval(() => {
+      void leases.lease(id, clock.now()).catch((error: unknown) => {
+        this.#tellPutOff(id, known, error);
+      });
+    }, leaseMs / 3);
+    const result = await runRound(parts, { ...leased, secrets }, { account: known.account, mayProbe }).finally(() =>
+      clearInterval(renewing),
+    );
+    return await this.#finish(id, { known, leased, result });
+  }
+
+  /** Writes what a round did, and decides when the next one is. */
+  async #finish(
+    id: string,
+    { known, leased, result }: { readonly known: KnownWebhook; readonly leased: Leased; readonly result: RoundResult },
+  ): Promise<boolean> {
+    const { clock, leases, onRequest } = this.#parts;
+    const { progress, hasMore } = result;
+    const { webhook } = leased;
+    const isSame =
+      progress.log.length === 0 &&
+      progress.pending.length === 0 &&
+      progress.done.length === 0 &&
+      progress.replay?.left?.after === progress.replay?.before.after &&
+      progress.cursor - webhook.cursor < unwrittenCursor &&
+      !hasMore;
+    if (!isSame && !(await leases.commit(id, progress, clock.now()))) {
+      // Another process sends, or the webhook is gone: what this one sent may be sent again.
+      this.#forget(id);
+      return false;
+    }
+    for (const record of progress.log) {
+      onRequest?.(record.result);
+      if (record.result !== 'delivered') this.#tell(known, leased, record);
+    }
+    known.isSlow = progress.failures >= failuresToSlow;
+    const why = result.isGone
+      ? 'the endpoint answered 410'
+      : progress.failingMs >= disableAfterMs
+        ? 'every request has failed for a day'
+        : undefined;
+    if (why !== undefined) {
+      await this.#disable(id, { known, leased, why });
+      return false;
+    }
+    if (hasMore) return true;
+    const ready = await leases.nextReady(id);
+    const left = ready === undefined ? Number.POSITIVE_INFINITY : ready - clock.now();
+    // A time further ahead than the longest step was written before the clock was set back, and is due.
+    const pause = ready !== undefined && left > longestStepMs ? 0 : left;
+    const limit = known.isSlow ? slowPauseMs : Number.POSITIVE_INFINITY;
+    // A refusal may have set an earlier time during the round.
+    known.nextAt = Math.min(known.nextAt, clock.monotonic() + Math.max(0, Math.min(pause, limit)));
+    return false;
+  }
+
+  async #disable(
+    id: string,
+    { known, leased, why }: { readonly known: KnownWebhook; readonly leased: Leased; readonly why: string },
+  ): Promise<void> {
+    const { events, leases, clock } = this.#parts;
+    // The event comes first: after a crash in between it is there twice rather than not at all.
+    await events.write([
+      {
+        kind: 'webhook_disabled',
+        at: clock.now(),
+        account: known.account,
+        ...{ sessionId: id, webhook: id, url: originOf(leased.webhook.url), reason: why },
+      },
+    ]);
+    await leases.disable(id, why);
+    this.#forget(id);
+  }
+
+  #tell(known: KnownWebhook, { webhook }: Leased, record: RoundResult['progress']['log'][number]): void {
+    this.#parts.log.info(
+      {
+        webhook: webhook.id,
+        account: known.account,
+        url: originOf(webhook.url),
+        event: record.event,
+        attempt: record.attempt,
+        status: record.status,
+        reason: record.error,
+        result: record.result,
+      },
+      'webhook request failed',
+    );
+  }
+}
+
+/** What of a URL may be told: path and query may hold a secret of the endpoint's. */
+function originOf(url: string): string {
+  return URL.canParse(url) ? new URL(url).origin : '';
+}

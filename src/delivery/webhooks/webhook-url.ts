@@ -1,0 +1,82 @@
+// Reads the URL of a webhook.
+
+import { isIP } from 'node:net';
+import ipaddr from 'ipaddr.js';
+import { addressTest } from '../../base/net/address-test.ts';
+import { reachedAddresses } from '../../base/net/reached-addresses.ts';
+
+/** What operators allow and what Postern itself listens on. */
+interface GuardSettings {
+  /** Networks that may be called although they are not public. */
+  readonly allowNetworks: readonly string[];
+  /** Whether Postern itself listens at an address; asked with each connection. Absent: nowhere. */
+  readonly isOwn?: (address: string, port: number) => boolean;
+}
+
+/** @returns why an address may not be called; undefined where it may */
+export type RefuseAddress = (address: string, port: number) => string | undefined;
+
+/** Ranges that ipaddr.js takes for public and that are not: documentation (RFC 9637, RFC 5737), benchmarks, 192.0.0.0/24. */
+const besides = addressTest([
+  ...['192.0.0.0/24', '192.0.2.0/24', '198.51.100.0/24', '203.0.113.0/24', '198.18.0.0/15', '192.88.99.0/24'],
+  ...['3fff::/20', '2001:db8::/32', '2001::/23', '100::/64', 'fec0::/10', '5f00::/16'],
+]);
+
+function isPublic(address: string): boolean {
+  return ipaddr.process(address).range() === 'unicast' && !besides(address);
+}
+
+/**
+ * Makes the judge. An address is judged by each address that a connection to it may end at, so that no spelling helps.
+ * @throws ConfigurationError for a network that is none
+ */
+export function createAddressGuard({ allowNetworks, isOwn }: GuardSettings): RefuseAddress {
+  const isAllowed = addressTest(allowNetworks);
+  return (address, port) => {
+    const reached = reachedAddresses(address);
+    const [own = ''] = reached;
+    // Behind 6to4 and NAT64 stands an IPv4 address, which decides; the range of the wrapping tells nothing.
+    const judged = reached.length > 1 ? reached.slice(1) : reached;
+    if (judged.length === 0) return 'it has no IP address';
+    if (reached.some((one) => isOwn?.(one, port))) return `Postern itself listens at ${own}`;
+    if (isAllowed(own) || judged.every((one) => isAllowed(one) || isPublic(one))) return undefined;
+    return `${own} is no public address, and webhooks.allowNetworks does not name it`;
+  };
+}
+
+/** The most characters of a URL. */
+const urlCharacters = 2000;
+
+/** A host as it is connected to: without the brackets of an IPv6 address. */
+export function hostOf({ hostname }: URL): string {
+  return hostname.replace(/^\[(.*)\]$/, '$1');
+}
+
+/** The port that a URL leads to. */
+export function portOf({ protocol, port }: URL): number {
+  return port === '' ? (protocol === 'https:' ? 443 : 80) : Number(port);
+}
+
+/**
+ * Judges a URL as far as that needs no DNS; names are judged by their addresses at each connection.
+ * @returns what is wrong with it; undefined where nothing is
+ */
+export function urlFault(
+  text: string,
+  { allowHttp, refuse }: { readonly allowHttp: boolean; readonly refuse: RefuseAddress },
+): string | undefined {
+  if (text.length > urlCharacters) return `has ${text.length} characters; want at most ${urlCharacters}`;
+  if (!/^[\x21-\x7e]+$/.test(text) || !URL.canParse(text)) return 'is no URL';
+  const url = new URL(text);
+  if (url.protocol !== 'https:' && !(allowHttp && url.protocol === 'http:')) {
+    return allowHttp ? 'must begin with https:// or http://' : 'must begin with https://';
+  }
+  if (url.username !== '' || url.password !== '') return 'must not contain a user name or password';
+  if (url.hash !== '') return 'must not contain a fragment';
+  if (url.port === '0') return 'must not have port 0';
+  const host = hostOf(url);
+  if (isIP(host) === 0) return undefined;
+  // The parser has read every spelling of an address: 127.1, 0x7f000001, [::ffff:7f00:1].
+  const refused = refuse(host, portOf(url));
+  return refused === undefined ? undefined : `may not be called: ${refused}`;
+}

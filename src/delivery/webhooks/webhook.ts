@@ -1,0 +1,72 @@
+// What a webhook is: an endpoint of an account's that is told of events (D54).
+
+import type { EventKind } from '../../spool/events/mail-event.ts';
+
+/** A webhook. Times are milliseconds since 1970. */
+export interface Webhook {
+  /** 32 hex digits. */
+  readonly id: string;
+  /** Id of the account. */
+  readonly account: string;
+  /** Whether the API made it, or the configuration file has it, which then alone may change it. */
+  readonly source: 'api' | 'file';
+  readonly url: string;
+  /** Which events it is told of; undefined: all. */
+  readonly kinds: readonly EventKind[] | undefined;
+  /** For people; '' where there is none. In the file it is the webhook's name. */
+  readonly note: string;
+  readonly createdAt: number;
+  readonly isEnabled: boolean;
+  /** Why it was disabled, where it was not by the account itself. */
+  readonly disabledReason: string | undefined;
+  /** Requests that have failed one after another until now. */
+  readonly failures: number;
+  /** The id of the last event that was dealt with or is among those that are tried again. */
+  readonly cursor: number;
+  /** Events that are sent again on demand: those behind `after`, up to `until`. */
+  readonly replay: { readonly after: number; readonly until: number } | undefined;
+}
+
+/** A webhook to be made. */
+export interface NewWebhook extends Pick<Webhook, 'account' | 'url' | 'kinds' | 'note'> {
+  readonly secret: string;
+}
+
+/** What may be changed of a webhook; what is absent stays as it is. */
+export interface WebhookChange {
+  readonly url?: string;
+  readonly kinds?: readonly EventKind[] | undefined;
+  readonly note?: string;
+  readonly isEnabled?: boolean;
+}
+
+/** A webhook of the configuration file. */
+export interface ConfiguredWebhook extends Pick<Webhook, 'id' | 'account' | 'url' | 'kinds' | 'note'> {
+  /** The secret and, while it is being replaced, the one before; read when they are used. */
+  readonly secrets: () => readonly string[];
+}
+
+/** One request of a webhook, as the delivery log keeps it. */
+export interface DeliveryRecord {
+  /** A later one has a greater id. */
+  readonly id: number;
+  /** Id of the event. */
+  readonly event: number;
+  readonly kind: string;
+  /** Which attempt for this event it was, from 1 on. */
+  readonly attempt: number;
+  /** Milliseconds since 1970. */
+  readonly at: number;
+  readonly durationMs: number;
+  /** Of `given_up` it was the last attempt. */
+  readonly result: 'delivered' | 'failed' | 'given_up';
+  /** The HTTP status; undefined where there was no answer. */
+  readonly status: number | undefined;
+  /** Why it failed; undefined where it did not. */
+  readonly error: string | undefined;
+}
+
+/** How many webhooks an account may have, those of the file included. */
+export const webhooksPerAccount = 20;
+/** For how long the secret before still signs after a rotation, in milliseconds. */
+export const rotationMs = 86_400_000;

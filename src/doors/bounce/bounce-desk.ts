@@ -1,0 +1,158 @@
+// What bounce listeners do with mail: they judge the recipient, have the report read, and hand on what it says (D40a).
+// Nothing of a report is sent on, so no report can cause another one.
+
+import type { BodyBudget } from '../../base/body-budget.ts';
+import type { Clock } from '../../base/clock.ts';
+import { countedAddress } from '../../base/counted-address.ts';
+import { Unavailable } from '../../base/errors.ts';
+import type { Logger } from '../../base/log.ts';
+import type { SharedWindows } from '../../base/process-group.ts';
+import type { ReportReader } from '../../delivery/feedback/report/report-reader.ts';
+import type { ArrivedReport, ReportResult } from '../../delivery/feedback/take-report.ts';
+import { type Answer, replies, unavailableReply } from '../smtp/replies.ts';
+import type { BounceDesk, ReceivedMessage } from '../smtp/smtp-session.ts';
+import { type BounceAddresses, readBounceAddress, readFeedbackIds } from './bounce-address.ts';
+import { BounceCommands, type BounceQuestions } from './bounce-commands.ts';
+import { createMinuteRate } from './minute-rate.ts';
+import type { BounceSettings } from './settings.ts';
+
+/** What the desk needs. */
+export interface BounceDeskParts {
+  /** The limits in force. */
+  readonly settings: () => BounceSettings;
+  /** The addresses in force. */
+  readonly addresses: () => BounceAddresses;
+  readonly bodies: BodyBudget;
+  readonly reader: Pick<ReportReader, 'read'>;
+  /** Compares a report with its message and writes what it says. */
+  readonly takeReport: (arrived: ArrivedReport) => Promise<ReportResult>;
+  /** Keeps mail to postmaster for people to read. @returns the name of the file; undefined where there is no room for more */
+  readonly keepForPostmaster: (reversePath: string, message: Buffer) => Promise<string | undefined>;
+  /** Counts over all processes what an address does in a minute; absent: there is one. */
+  readonly windows?: SharedWindows | undefined;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** What became of a message to a bounce listener, beside what becomes of reports. */
+type DeskResult =
+  | ReportResult
+  | 'postmaster'
+  | 'unreadable'
+  | 'unauthenticated'
+  | 'too_large'
+  | 'no_room'
+  | 'put_off'
+  | 'fault';
+
+/** The desk, and what it counts. */
+export interface CountingDesk extends BounceDesk {
+  /** Messages since the start by what became of them. */
+  readonly taken: ReadonlyMap<DeskResult, number>;
+  /** Refused recipients since the start by the reason. */
+  readonly refused: ReadonlyMap<'unknown' | 'expired', number>;
+}
+
+/** Wrong recipients of one address in a minute, after which each further one ends its session. */
+const wrongPerMinute = 300;
+
+const deskReplies = {
+  postmasterFull: { code: 452, enhanced: '4.2.2', text: 'The mailbox of the postmaster is full' },
+  unreadable: { code: 554, enhanced: '5.6.0', text: 'This report cannot be read' },
+  unauthenticated: { code: 554, enhanced: '5.7.1', text: 'No complaint with a CFBL-Feedback-ID of ours (RFC 9477)' },
+} as const satisfies Record<string, Answer>;
+
+/** Makes the desk. */
+export function createBounceDesk(parts: BounceDeskParts): CountingDesk {
+  const { settings, addresses, bodies, clock, log } = parts;
+  const taken = new Map<DeskResult, number>();
+  const refused = new Map<'unknown' | 'expired', number>();
+  const rate = { shared: parts.windows, now: () => clock.monotonic() };
+  const isOverWrong = createMinuteRate('wrong bounces', rate);
+  const isOverRate = createMinuteRate('bounces', rate);
+  const questions: BounceQuestions = {
+    targetOf: (mailbox) => readBounceAddress(mailbox, addresses(), clock.now()),
+    refused: (reason, { address, sessionId }) => {
+      refused.set(reason, (refused.get(reason) ?? 0) + 1);
+      log.debug({ session: sessionId, client: address, reason }, 'bounce recipient refused');
+      return isOverWrong(address, wrongPerMinute);
+    },
+    isOverRate: ({ address }) => isOverRate(address, settings().messagesPerMinute),
+  };
+  return {
+    limits: settings,
+    bodies,
+    commands: (context, session) => new BounceCommands(context, { ...session, questions }),
+    take: async (message) => {
+      const { result, queueId, why, answer } = await judge(parts, message);
+      taken.set(result, (taken.get(result) ?? 0) + 1);
+      const { client, data } = message;
+      if (result === 'postmaster') {
+        log.warn(
+          { session: client.sessionId, client: client.address, file: why, size: data.size },
+          'mail for the postmaster',
+        );
+      } else if (result !== 'counted' && result !== 'fault') {
+        const facts = { session: client.sessionId, client: client.address, id: queueId, size: data.size, result, why };
+        log.info(facts, 'report without effect');
+      }
+      return answer;
+    },
+    taken,
+    refused,
+  };
+}
+
+interface Judged {
+  readonly result: DeskResult;
+  /** The id of the message, once known. */
+  readonly queueId?: string;
+  readonly why?: string;
+  readonly answer: Answer;
+}
+
+/** Takes one message. Whatever is understood and authentic is answered 250, whether or not it has an effect. */
+async function judge(parts: BounceDeskParts, message: ReceivedMessage): Promise<Judged> {
+  const { data, client } = message;
+  if (data.oversize) return { result: 'too_large', answer: data.flooded ? replies.flooded : replies.tooLarge };
+  if (data.noRoom) return { result: 'no_room', answer: replies.noRoom };
+  try {
+    return await read(parts, message);
+  } catch (error) {
+    if (error instanceof Unavailable) {
+      return { result: 'put_off', why: error.message, answer: unavailableReply(error) };
+    }
+    parts.log.error({ session: client.sessionId, client: client.address, err: error }, 'report failed');
+    return { result: 'fault', answer: { ...replies.internalError, text: `Internal error, id ${client.sessionId}` } };
+  }
+}
+
+async function read(parts: BounceDeskParts, { client, dialogue, data }: ReceivedMessage): Promise<Judged> {
+  const { reader, takeReport, clock } = parts;
+  const { reversePath = '', recipients = [] } = dialogue.envelope ?? {};
+  const now = clock.now();
+  const addresses = parts.addresses();
+  const target = readBounceAddress(recipients[0] ?? '', addresses, now);
+  if (target.kind === 'postmaster') {
+    const file = await parts.keepForPostmaster(reversePath, data.message());
+    return file === undefined
+      ? { result: 'no_room', why: 'too much unread mail for the postmaster', answer: deskReplies.postmasterFull }
+      : { result: 'postmaster', why: file, answer: replies.ok };
+  }
+  const report = await reader.read(data.message(), {
+    isFromNobody: reversePath === '',
+    from: countedAddress(client.address),
+  });
+  if (report.kind === 'unreadable') {
+    return { result: 'unreadable', why: report.why, answer: deskReplies.unreadable };
+  }
+  const queueId =
+    target.kind === 'bounce'
+      ? target.queueId
+      : report.kind === 'complaint'
+        ? readFeedbackIds(report.feedbackIds, addresses, now)
+        : undefined;
+  if (queueId === undefined) return { result: 'unauthenticated', answer: deskReplies.unauthenticated };
+  const result = await takeReport({ queueId, report, reportedBy: client.address, at: now });
+  return { result, queueId, answer: replies.ok };
+}

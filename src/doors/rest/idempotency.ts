@@ -1,0 +1,108 @@
+// Idempotency-Key (D48): a key stands for one message, however often the request comes and however many come at the same time.
+// Keys of requests under way are in memory; keys of messages are in the store, written in the same commit as the message. Of
+// requests at several processes at once the store keeps one message, and the others ask it again.
+
+import type { Idempotency } from '../../pipeline/submit.ts';
+import { type Fault, Refusal } from '../../web/http/envelope.ts';
+
+/** What a key was used for, as the store has it. */
+export interface KeyUse {
+  readonly digest: string;
+  readonly messageId: string;
+  readonly recipients: readonly string[];
+  readonly answer?: string;
+}
+
+/** The spool's keys (D48). */
+export interface KeyStore {
+  /** What the account of this name has used a key for within the last 24 hours. */
+  usedKey(account: string, key: string): Promise<KeyUse | undefined>;
+  /** Keeps the answer of a key where it differs from the default one. */
+  answered(account: string, key: string, answer: string): Promise<void>;
+}
+
+const form = /^[\x21-\x7e]{1,255}$/;
+
+function conflict(message: string, status: number): Refusal {
+  return new Refusal([{ token: 'E_IDEMPOTENCY_CONFLICT', message, status }]);
+}
+
+function underWay(): Refusal {
+  return conflict('A request with this Idempotency-Key is still under way', 409);
+}
+
+/** What a request with a key gets: the earlier use whose answer it repeats, or the turn to send, which it has to end. */
+export type Turn = { readonly used: KeyUse } | { readonly end: () => void };
+
+/** Hands out the turns to send. */
+export interface Idempotent {
+  /**
+   * Begins a request. It rejects with a Refusal: 409 where another request with this key is under way, 422 where the key was
+   * used with another body. Where the store fails, it rejects with the store's error.
+   */
+  begin(account: string, idempotency: Idempotency): Promise<Turn>;
+  /**
+   * What the key was used for by another process, or another gateway on the same store, since the turn began. It rejects as `begin`
+   * does: where the use cannot be seen, it is under way.
+   */
+  usedMeanwhile(account: string, idempotency: Idempotency): Promise<KeyUse>;
+}
+
+/**
+ * Reads the header.
+ * @throws Refusal 400 for a malformed key
+ */
+export function readKey(header: string | readonly string[] | undefined): string | undefined {
+  if (header === undefined) return undefined;
+  if (typeof header === 'string' && form.test(header)) return header;
+  const fault: Fault = {
+    token: 'E_VALIDATION_ERROR',
+    message: 'Idempotency-Key must be one key of 1 to 255 printable ASCII characters without blanks',
+  };
+  throw new Refusal([fault]);
+}
+
+/** A request with this key is sending; or the store was asked about the key while none was, and this is its answer. */
+type Place = 'sending' | Promise<KeyUse | undefined>;
+
+/** The use of a key, if it was by the same request. @throws Refusal 422 where it was by another */
+function useBy(digest: string, used: KeyUse): KeyUse {
+  if (used.digest === digest) return used;
+  throw conflict('This Idempotency-Key was used with another request; use a new one for another message', 422);
+}
+
+/** Makes the turns of one process. */
+export function createIdempotent(store: KeyStore): Idempotent {
+  const places = new Map<string, Place>();
+  const leave = (name: string, place: Place): void => {
+    if (places.get(name) === place) places.delete(name);
+  };
+  return {
+    async begin(account, { key, digest }) {
+      const name = `${account} ${key}`;
+      // Requests that come while the store is asked share its answer, which was asked for while none of them sent: were
+      // each to ask for itself, an answer could be older than a message that another has sent meanwhile.
+      const place = places.get(name);
+      if (place === 'sending') throw underWay();
+      const question = place ?? store.usedKey(account, key);
+      places.set(name, question);
+      const used = await question.catch((thrown: unknown) => {
+        leave(name, question);
+        throw thrown;
+      });
+      // Of the requests that shared the answer, the first may be sending by now.
+      if (places.get(name) === 'sending') throw underWay();
+      if (!used) {
+        places.set(name, 'sending');
+        return { end: () => leave(name, 'sending') };
+      }
+      leave(name, question);
+      return { used: useBy(digest, used) };
+    },
+    async usedMeanwhile(account, { key, digest }) {
+      const used = await store.usedKey(account, key);
+      if (!used) throw underWay();
+      return useBy(digest, used);
+    },
+  };
+}

@@ -1,0 +1,39 @@
+// Puts the faults of a request's fields and the policy's violations into one answer (D42b).
+
+import type { Submission, Violation } from '../../pipeline/submit.ts';
+import type { Fault } from '../../web/http/envelope.ts';
+
+/** Turns a violation into a fault of the envelope. */
+export function faultOf({ code, message, pointer }: Violation): Fault {
+  return { token: code, message, ...(pointer === undefined ? {} : { pointer }) };
+}
+
+/** The place in the body that a violation of the policy is about, for violations that name none themselves. */
+function placeOf({ via }: Submission, { code, name, retryAfterSeconds }: Violation): string | undefined {
+  if (retryAfterSeconds !== undefined || code === 'E_CONTENT_TOO_LARGE') return undefined;
+  if (code === 'E_SENDER_NOT_VERIFIED' && name === undefined) return '/from';
+  if (via.kind === 'raw') return '/mime_message';
+  return code === 'E_HEADERS_TOO_MANY' || code === 'E_HEADERS_TOO_LARGE' ? '/headers' : undefined;
+}
+
+function isSize(fault: Fault): boolean {
+  return 'token' in fault && fault.token === 'E_CONTENT_TOO_LARGE';
+}
+
+/** Gives the faults of the fields, then the policy's violations of the rest, each once (D42b). */
+export function mergeFaults(
+  submission: Submission,
+  ofFields: readonly Fault[],
+  violations: readonly Violation[],
+): readonly Fault[] {
+  const isUnread = ofFields.some((fault) => fault.pointer === '/mime_message' && !isSize(fault));
+  // The policy reports a sender that cannot be read as missing; the fault of the field says it already.
+  const fromIsTold = ofFields.some(({ pointer = '' }) => pointer === '/from' || pointer.startsWith('/from/'));
+  const more = violations.flatMap((violation) => {
+    const pointer = violation.pointer ?? placeOf(submission, violation);
+    if (pointer === '/from' && fromIsTold) return [];
+    if (isUnread && pointer === '/mime_message') return [];
+    return [faultOf(pointer === undefined ? violation : { ...violation, pointer })];
+  });
+  return [...ofFields, ...more];
+}

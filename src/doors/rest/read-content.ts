@@ -1,0 +1,86 @@
+// Reads what a request of send holds besides addresses and headers: subject, text, HTML and attachments, with their limits
+// (D42, D43).
+
+import type { SubmissionBody, Violation } from '../../pipeline/submit.ts';
+import type { DecodedText } from '../../web/http/json/json-base64.ts';
+import type { JsonObject, JsonValue } from '../../web/http/json/json-reader.ts';
+import { readAttachments } from './attachments.ts';
+import { countOf, stringOf } from './read-request.ts';
+import type { RestLimits } from './settings.ts';
+
+const control = /[\p{Cc}\u2028\u2029]/u;
+
+/** Counts the characters of a well-formed text: a pair of surrogates is one. */
+function charactersIn(text: string): number {
+  let pairs = 0;
+  for (let at = 0; at < text.length; at += 1) {
+    if ((text.charCodeAt(at) & 0xfc00) === 0xd800) pairs += 1;
+  }
+  return text.length - pairs;
+}
+
+/** What is wrong with the subject: its length in characters, or something in it that would end the line (D42). */
+export function subjectViolations(subject: JsonValue | undefined, limits: RestLimits): Violation[] {
+  if (typeof subject !== 'string') return [];
+  const pointer = '/subject';
+  // A character is one or two units of UTF-16, so a text with few enough units needs no count.
+  const characters = subject.length <= limits.subjectCharacters ? subject.length : charactersIn(subject);
+  if (characters > limits.subjectCharacters) {
+    const message = `subject has ${characters} characters, at most ${limits.subjectCharacters} are allowed`;
+    return [{ code: 'E_VALIDATION_ERROR', message, pointer }];
+  }
+  if (!control.test(subject.replaceAll('\t', ' '))) return [];
+  return [{ code: 'E_VALIDATION_ERROR', message: 'subject holds a line break or another control character', pointer }];
+}
+
+/** A message is never smaller than its texts, which are written as they are or encoded (D21). */
+function sizeViolations(octets: { readonly texts: number; readonly attachments: number }, most: number): Violation[] {
+  const { texts, attachments } = octets;
+  if (texts + attachments <= most) return [];
+  if (attachments > most) {
+    const message = `The attachments have ${attachments} octets, the message at most ${most}`;
+    return [{ code: 'E_CONTENT_TOO_LARGE', message, pointer: '/attachments' }];
+  }
+  const what = attachments === 0 ? 'text and html' : 'text, html and attachments';
+  const message = `${what} have ${texts + attachments} octets together, the message at most ${most}`;
+  return [{ code: 'E_CONTENT_TOO_LARGE', message }];
+}
+
+/** The content of a message, and every fault in it besides those of its shape. */
+export interface ReadContent {
+  /** Empty where the content is larger than a message may be: nothing is built of it then. */
+  readonly body: SubmissionBody;
+  readonly violations: readonly Violation[];
+}
+
+/**
+ * Reads text, HTML and attachments.
+ * @param decoded the attachments' contents by their pointers
+ */
+export function readContent(
+  body: JsonObject,
+  decoded: ReadonlyMap<string, DecodedText>,
+  limits: RestLimits,
+): ReadContent {
+  const given = body['attachments'];
+  const read = readAttachments(given, decoded, limits.attachments);
+  const text = stringOf(body['text']);
+  const html = stringOf(body['html']);
+  const violations: Violation[] = [...read.violations];
+  if (body['text'] === undefined && body['html'] === undefined) {
+    violations.push({ code: 'E_FIELD_MISSING', message: 'One of "text" and "html" is missing', pointer: '/text' });
+  }
+  if (Array.isArray(given) && given.length > limits.attachments) {
+    const message = `There are ${countOf(given)} attachments, at most ${limits.attachments} are allowed`;
+    violations.push({ code: 'E_TOO_MANY_ATTACHMENTS', message, pointer: '/attachments' });
+  }
+  const octets = {
+    texts: Buffer.byteLength(text ?? '') + Buffer.byteLength(html ?? ''),
+    attachments: read.octets,
+  };
+  const ofSize = sizeViolations(octets, limits.messageBytes);
+  for (const violation of ofSize) violations.push(violation);
+  if (ofSize.length > 0) return { body: { kind: 'parts', attachments: [] }, violations };
+  const texts = { ...(text === undefined ? {} : { text }), ...(html === undefined ? {} : { html }) };
+  return { body: { kind: 'parts', attachments: read.attachments, ...texts }, violations };
+}

@@ -1,0 +1,73 @@
+// The verdict of `validate` (D47): every violation in the order of `send`, the counts, and the headers that the message would
+// leave with. `postern check` runs the same code.
+
+import type { Explanation, Submission, Violation } from '../../pipeline/submit.ts';
+import type { Fault } from '../../web/http/envelope.ts';
+import { cutText } from '../../web/http/json/cut-text.ts';
+import { mergeFaults } from './merge-faults.ts';
+import type { ReadRequest } from './read-request.ts';
+import type { RestLimits } from './settings.ts';
+
+/** Judges a message without building it. */
+export type Examine = (
+  submission: Submission,
+) => Promise<{ readonly explanation: Explanation; readonly violations: readonly Violation[] }>;
+
+/** A message as it would leave, or why it would not. */
+export type Preview = (
+  submission: Submission,
+) => Promise<
+  | { readonly ok: true; readonly head: Buffer; readonly body: Buffer }
+  | { readonly ok: false; readonly violations: readonly Violation[] }
+>;
+
+/** What validation asks. */
+export interface ValidationParts {
+  readonly examine: Examine;
+  readonly preview: Preview;
+  readonly limits: RestLimits;
+}
+
+/** Cuts a header section into its fields. */
+function fieldsOf(head: Buffer): string[] {
+  return head
+    .toString('utf8')
+    .replace(/\r\n\r\n$/, '')
+    .split(/\r\n(?![ \t])/);
+}
+
+/** Judges a request that has been read. */
+export async function validation(
+  read: ReadRequest,
+  { examine, preview, limits }: ValidationParts,
+): Promise<{ readonly faults: readonly Fault[]; readonly result: object }> {
+  const { submission } = read;
+  const { explanation, violations } = await examine(submission);
+  const judged = mergeFaults(submission, read.faults, violations);
+  const built = judged.length === 0 ? await preview(submission) : undefined;
+  const faults = built?.ok === false ? mergeFaults(submission, [], built.violations) : judged;
+  const sent = built?.ok === true ? built : undefined;
+  const result = {
+    usage: {
+      allowlisted_headers: explanation.usage.allowlisted,
+      header_bytes: explanation.usage.bytes,
+      message_bytes: sent ? sent.head.length + sent.body.length : null,
+      recipients: read.recipients,
+    },
+    limits: {
+      allowlisted_headers: explanation.limits.allowlisted,
+      header_bytes: explanation.limits.totalBytes,
+      message_bytes: limits.messageBytes,
+      recipients: limits.recipients,
+    },
+    headers: explanation.headers.map(({ name, verdict, rule, standard, violation }) => ({
+      name: cutText(name, 100, 60).toWellFormed(),
+      verdict,
+      rule,
+      ...(standard === undefined ? {} : { standard }),
+      ...(violation ? { token: violation.code } : {}),
+    })),
+    headers_as_sent: sent ? fieldsOf(sent.head) : null,
+  };
+  return { faults, result };
+}

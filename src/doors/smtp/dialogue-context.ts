@@ -1,0 +1,104 @@
+// What the door hands to a session's dialogue: the questions that it may ask, and who the client is. Answers that come from
+// a store may come late.
+
+import type { Account, Submitter } from '../../accounts/account.ts';
+import type { Accounts } from '../../accounts/accounts.ts';
+import type { Guessing } from '../../accounts/guessing.ts';
+import type { BodyBudget, BodyOwner } from '../../base/body-budget.ts';
+import type { MaybePromise } from '../../base/load/maybe-promise.ts';
+import type { Logger } from '../../base/log.ts';
+import type { Envelope } from '../../mail/envelope.ts';
+import type { Violation } from '../../pipeline/submit.ts';
+import type { RefusalFacts, Refuse } from '../../spool/events/refusal.ts';
+import type { EntryLink } from '../../spool/journal/entry-link.ts';
+import type { SessionTranscript } from './record/session-transcript.ts';
+import type { Answer } from './replies.ts';
+import type { SmtpLimits, SmtpListener } from './settings.ts';
+
+/** What this door may ask about accounts. */
+export interface DoorAccounts extends Pick<Accounts, 'find' | 'submitter' | 'sendingDomain'> {
+  /** The submitter of a token by its hash (`hashToken`), or undefined; the token's row is read each time (D94). */
+  authenticateHash(sha256: string): MaybePromise<Submitter | undefined>;
+}
+
+/** What the mail commands need from their session. */
+export interface MailSession {
+  /** TLS is up. */
+  readonly secure: boolean;
+  /** The name of HELO or EHLO; undefined before. */
+  readonly helo: string | undefined;
+  /** The submitter that has authenticated or that the listener names. */
+  readonly submitter: Submitter | undefined;
+  /** The owner of the octets of a message. */
+  readonly bodyOwner: BodyOwner;
+  /** Reads the submitter's token again; undefined where it no longer counts (D94). */
+  renew(): MaybePromise<Submitter | undefined>;
+}
+
+/** The facts of a session for the event of a refusal. */
+export type SessionFacts = Pick<
+  RefusalFacts,
+  'account' | 'credential' | 'sessionId' | 'via' | 'listener' | 'clientAddress' | 'helo'
+>;
+
+/** MAIL, RCPT and DATA of one session. Each command is handed in only when the one before has been answered. */
+export interface TransactionCommands {
+  /** A transaction is open. */
+  readonly open: boolean;
+  /** The open transaction has SMTPUTF8 (RFC 6531). */
+  readonly smtputf8: boolean;
+  /** The envelope of the open transaction. */
+  readonly envelope: Envelope | undefined;
+  readonly refusalFacts: SessionFacts;
+  /** Forgets the transaction. */
+  reset(): void;
+  /** Answers a line without CRLF. */
+  mail(line: Buffer): MaybePromise<Answer>;
+  rcpt(line: Buffer): MaybePromise<Answer>;
+  /** Answers DATA; `next` of the answer tells whether the octets of a message follow. */
+  data(): MaybePromise<Answer>;
+}
+
+/** Makes the mail commands of a session. */
+export type CommandsOf = (
+  context: DialogueContext,
+  parts: { readonly client: Client; readonly session: MailSession },
+) => TransactionCommands;
+
+/** What a dialogue may ask of the door, and what it reports. */
+export interface DialogueContext {
+  readonly hostname: string;
+  readonly listener: SmtpListener;
+  readonly limits: SmtpLimits;
+  readonly accounts: DoorAccounts;
+  /** The room in memory for messages under way. */
+  readonly bodies: BodyBudget;
+  readonly log: Logger;
+  /** Tells whether the account's suppression list holds the recipient (D51). */
+  readonly suppressed: (account: Account, recipient: string) => MaybePromise<boolean>;
+  /**
+   * Checks the account's rates before the octets of a message are taken; a violation refuses the message. Nothing is charged
+   * yet: that is done once the message is found to be in order (D41).
+   */
+  readonly rateLimit: (account: Account, recipients: number) => MaybePromise<Violation | undefined>;
+  /** The count of wrong tokens over all doors. */
+  readonly guessing: Guessing;
+  readonly onAuthFailure: () => void;
+  /** The mail commands where they are others than those of submission: a bounce listener's (D40a). */
+  readonly commands?: CommandsOf | undefined;
+  /** Where the journal's entries can be looked at; undefined where nobody has said. */
+  readonly entryLink?: EntryLink | undefined;
+  /** Called for each sender, recipient and message that the door itself refuses. */
+  readonly onRefused: Refuse;
+}
+
+/** The client of a session. */
+export interface Client {
+  readonly sessionId: string;
+  /** The IP address in normal form; IPv4 is never in IPv6 form. */
+  readonly address: string;
+  /** Gives the submitter, as the accounts have it now, where the listener names one (D40c); else undefined. */
+  readonly submitter: () => Submitter | undefined;
+  /** What is said, for the journal. */
+  readonly transcript?: SessionTranscript;
+}

@@ -1,0 +1,264 @@
+// MAIL, RCPT and DATA, and the mail transaction that they build (RFC 5321 §3.3; D4b, D40b, D41, D50, D51).
+
+import { type MaybePromise, whenKnown } from '../../base/load/maybe-promise.ts';
+import { type DsnRequest, type RecipientRequest, readNotify, readOrcpt, readRet } from '../../mail/dsn-request.ts';
+import type { Envelope } from '../../mail/envelope.ts';
+import type { Violation } from '../../pipeline/submit.ts';
+import type { RefusalFacts } from '../../spool/events/refusal.ts';
+import type { JournalDetails } from '../../spool/journal/journal-details.ts';
+import { readAddressCommand, wrongMailParameter } from './address-command.ts';
+import type { Client, DialogueContext, MailSession, SessionFacts, TransactionCommands } from './dialogue-context.ts';
+import { printableAscii } from './printable-ascii.ts';
+import { refusalReply, withLink } from './refusal.ts';
+import { type Answer, replies } from './replies.ts';
+
+interface MailTransaction {
+  readonly reversePath: string;
+  readonly recipients: Set<string>;
+  readonly smtputf8: boolean;
+  readonly requireTls: boolean;
+  /** Octets as declared (RFC 1870); 0 where none were. */
+  readonly size: number;
+  /** RET and ENVID. */
+  readonly asked: Pick<DsnRequest, 'ret' | 'envid'>;
+  /** NOTIFY and ORCPT of the recipients that have one. */
+  readonly askedFor: Map<string, RecipientRequest>;
+}
+
+/** RET and ENVID of a MAIL whose parameters are in order. */
+function askedForMessage(parameters: ReadonlyMap<string, string>): MailTransaction['asked'] {
+  const ret = readRet(parameters.get('RET') ?? '');
+  const envid = parameters.get('ENVID');
+  return { ...(ret === undefined ? {} : { ret }), ...(envid === undefined ? {} : { envid }) };
+}
+
+/** NOTIFY and ORCPT of a RCPT, or the reply that refuses them (RFC 3461 §4.1, §4.2). */
+function askedForRecipient(parameters: ReadonlyMap<string, string>): RecipientRequest | Answer {
+  const [given, orcpt] = [parameters.get('NOTIFY'), parameters.get('ORCPT')];
+  const notify = given === undefined ? undefined : readNotify(given);
+  if (given !== undefined && notify === undefined) return replies.badNotify;
+  if (orcpt !== undefined && readOrcpt(orcpt) === undefined) return replies.badOrcpt;
+  return { ...(notify === undefined ? {} : { notify }), ...(orcpt === undefined ? {} : { orcpt }) };
+}
+
+/** What the journal keeps of a refusal that the door makes: what was said, and nothing of the message. */
+export function heardOf({ transcript }: Client): JournalDetails | undefined {
+  if (!transcript) return undefined;
+  return {
+    content: 'none',
+    maxBodyOctets: 0,
+    fields: [],
+    verdicts: '',
+    timings: {},
+    transcript: transcript.ofTransaction(),
+  };
+}
+
+/** The mail commands of one session. Hand in each command only when the one before has been answered. */
+export class MailCommands implements TransactionCommands {
+  readonly #context: DialogueContext;
+  readonly #client: Client;
+  readonly #session: MailSession;
+  #transaction: MailTransaction | undefined;
+
+  constructor(
+    context: DialogueContext,
+    { client, session }: { readonly client: Client; readonly session: MailSession },
+  ) {
+    this.#context = context;
+    this.#client = client;
+    this.#session = session;
+  }
+
+  /** A transaction is open. */
+  get open(): boolean {
+    return this.#transaction !== undefined;
+  }
+
+  /** The open transaction has SMTPUTF8 (RFC 6531). */
+  get smtputf8(): boolean {
+    return this.#transaction?.smtputf8 === true;
+  }
+
+  /** The envelope of the open transaction. */
+  get envelope(): Envelope | undefined {
+    const transaction = this.#transaction;
+    if (!transaction) return undefined;
+    const { reversePath, recipients, smtputf8, requireTls, asked, askedFor } = transaction;
+    const envelope = { reversePath, recipients: [...recipients], smtputf8, requireTls };
+    if (askedFor.size > 0) return { ...envelope, dsn: { ...asked, recipients: askedFor } };
+    return Object.keys(asked).length > 0 ? { ...envelope, dsn: asked } : envelope;
+  }
+
+  /** Forgets the transaction. */
+  reset(): void {
+    this.#transaction = undefined;
+  }
+
+  /** Gives the refusal where TLS or the submitter is missing, which every mail command needs (D40); else undefined. */
+  #barred(): Answer | undefined {
+    const { listener } = this.#context;
+    if (!this.#session.secure && listener.tls === 'starttls' && !listener.allowInsecureAuth)
+      return replies.mustStartTls;
+    return this.#session.submitter ? undefined : replies.authRequired;
+  }
+
+  /** Answers MAIL. */
+  mail(line: Buffer): MaybePromise<Answer> {
+    const barred = this.#barred();
+    if (barred) return barred;
+    if (this.#session.helo === undefined) return replies.sayHelloFirst;
+    if (this.#transaction) return replies.nestedMail;
+    // RFC 4954 §6: 530 to any command that needs an authentication where there is none, or it is no longer valid.
+    return whenKnown(this.#session.renew(), (submitter) => (submitter ? this.#open(line) : replies.tokenGone));
+  }
+
+  #open(line: Buffer): Answer {
+    const command = readAddressCommand('MAIL', { line, smtputf8: false });
+    if ('code' in command) return command;
+    const { path, parameters } = command;
+    const wrong = wrongMailParameter(parameters, this.#session.secure);
+    if (wrong) return wrong;
+    const size = Number(parameters.get('SIZE') ?? 0);
+    if (size > this.#context.limits.messageBytes) return this.#tooLarge(path.mailbox, size);
+    if (size > 0 && !this.#hasRoom(size)) return this.#noRoom(path.mailbox, size);
+    const sender = this.#completed(path.mailbox, path.domain);
+    if (sender === undefined) return this.#senderWithoutDomain(path.mailbox);
+    const refused = this.#senderRefused(sender);
+    if (refused) return refused;
+    this.#transaction = {
+      reversePath: sender.mailbox,
+      recipients: new Set(),
+      smtputf8: parameters.has('SMTPUTF8'),
+      requireTls: parameters.has('REQUIRETLS'),
+      size,
+      asked: askedForMessage(parameters),
+      askedFor: new Map(),
+    };
+    return replies.senderOk;
+  }
+
+  /** RFC 1870 §6.1: a message that is declared too large is refused here, before its octets are sent. */
+  #tooLarge(from: string, size: number): Answer {
+    const violations = [{ code: 'E_CONTENT_TOO_LARGE', message: replies.tooLarge.text }];
+    return this.#refuse({ stage: 'message', senderPath: from, size, violations }, replies.tooLarge);
+  }
+
+  #hasRoom(size: number): boolean {
+    return this.#context.bodies.admits(this.#session.bodyOwner, size);
+  }
+
+  #noRoom(from: string, size: number): Answer {
+    const reason = replies.noRoom.text;
+    return this.#refuse({ stage: 'message', senderPath: from, size, violations: [], reason }, replies.noRoom);
+  }
+
+  /** D4b: an address without a domain gets the credential's default domain, where there is one. */
+  #completed(
+    mailbox: string,
+    domain: string | undefined,
+  ): { readonly mailbox: string; readonly domain: string } | undefined {
+    if (domain !== undefined || mailbox === '') return { mailbox, domain: domain ?? '' };
+    const defaultDomain = this.#session.submitter?.credential.defaultDomain;
+    return defaultDomain === undefined ? undefined : { mailbox: `${mailbox}@${defaultDomain}`, domain: defaultDomain };
+  }
+
+  #senderWithoutDomain(from: string): Answer {
+    const message = `The reverse-path "${printableAscii(from, 100)}" has no domain`;
+    const violations = [{ code: 'E_VALIDATION_ERROR', message }];
+    return this.#refuse({ stage: 'sender', senderPath: from, violations }, replies.senderWithoutDomain);
+  }
+
+  /** D50: the domain must be the account's; every account may use the null reverse-path. */
+  #senderRefused({ mailbox, domain }: { readonly mailbox: string; readonly domain: string }): Answer | undefined {
+    const { accounts } = this.#context;
+    const account = this.#session.submitter?.account;
+    if (!account) return replies.authRequired;
+    if (mailbox === '' || accounts.sendingDomain(account, domain)) return undefined;
+    const text = `${domain} is no sending domain of account ${account.name}`;
+    const violations = [{ code: 'E_SENDER_NOT_VERIFIED', message: text }];
+    const answer = { code: 550, enhanced: '5.7.1', text };
+    return this.#refuse({ stage: 'sender', senderPath: mailbox, violations, reason: 'sender domain' }, answer);
+  }
+
+  /** Answers RCPT. */
+  rcpt(line: Buffer): MaybePromise<Answer> {
+    const barred = this.#barred();
+    if (barred) return barred;
+    const transaction = this.#transaction;
+    const account = this.#session.submitter?.account;
+    if (!transaction || !account) return replies.mailFirst;
+    const command = readAddressCommand('RCPT', { line, smtputf8: transaction.smtputf8 });
+    if ('code' in command) return command;
+    const { mailbox, domain } = command.path;
+    if (mailbox === '') return replies.badRecipient;
+    const asked = askedForRecipient(command.parameters);
+    if ('code' in asked) return asked;
+    const recipient = this.#completed(mailbox, domain)?.mailbox;
+    if (recipient === undefined) return replies.recipientWithoutDomain;
+    const { recipients } = transaction;
+    if (recipients.has(recipient)) return replies.recipientOk;
+    if (recipients.size >= this.#context.limits.recipients) return replies.tooManyRecipients;
+    return whenKnown(this.#context.suppressed(account, recipient), (suppressed) => {
+      if (suppressed) return this.#suppressed(transaction, recipient);
+      recipients.add(recipient);
+      if (asked.notify !== undefined || asked.orcpt !== undefined) transaction.askedFor.set(recipient, asked);
+      return replies.recipientOk;
+    });
+  }
+
+  #suppressed({ reversePath: senderPath }: MailTransaction, recipient: string): Answer {
+    const message = `${printableAscii(recipient, 300)} is on the suppression list`;
+    const violations = [{ code: 'E_RECIPIENT_SUPPRESSED', message }];
+    return this.#refuse(
+      { stage: 'recipient', senderPath, recipients: [recipient], violations, reason: 'suppressed' },
+      { code: 550, enhanced: '5.7.1', text: `E_RECIPIENT_SUPPRESSED: ${message}` },
+    );
+  }
+
+  /** Answers DATA; `next` of the answer tells whether the octets of a message follow. */
+  data(): MaybePromise<Answer> {
+    const barred = this.#barred();
+    if (barred) return barred;
+    const transaction = this.#transaction;
+    const account = this.#session.submitter?.account;
+    if (!transaction || !account) return replies.mailFirst;
+    if (transaction.recipients.size === 0) return replies.noRecipients;
+    if (!this.#hasRoom(transaction.size)) return this.#noRoom(transaction.reversePath, transaction.size);
+    return whenKnown(this.#context.rateLimit(account, transaction.recipients.size), (violation) =>
+      violation ? this.#overRate(transaction, violation) : replies.startData,
+    );
+  }
+
+  #overRate({ reversePath: senderPath, recipients }: MailTransaction, violation: Violation): Answer {
+    return this.#refuse(
+      { stage: 'message', senderPath, recipients: [...recipients], violations: [violation] },
+      refusalReply([violation]),
+    );
+  }
+
+  /** The facts of the session for the event of a refusal. */
+  get refusalFacts(): SessionFacts {
+    const submitter = this.#session.submitter;
+    return {
+      account: submitter?.account.name ?? '',
+      credential: submitter?.credential.name,
+      sessionId: this.#client.sessionId,
+      via: 'smtp',
+      listener: this.#context.listener.name,
+      clientAddress: this.#client.address,
+      helo: this.#session.helo,
+    };
+  }
+
+  /** Reports a refusal with the facts of the session, and gives the answer. */
+  #refuse(refusal: Omit<RefusalFacts, keyof SessionFacts | 'reply'>, answer: Answer): Answer {
+    const { code, enhanced } = answer;
+    const reply = enhanced === undefined ? { code } : { code, enhanced };
+    const { entryLink } = this.#context;
+    const journalId = entryLink?.newId();
+    const entry = { journal: heardOf(this.#client), ...(journalId === undefined ? {} : { journalId }) };
+    this.#context.onRefused({ ...this.refusalFacts, ...refusal, reply, ...entry });
+    return withLink(answer, entryLink, journalId);
+  }
+}

@@ -1,0 +1,131 @@
+// Takes a complete message: makes it a Submission, hands it to the pipeline, and turns the result into a reply (D7, D41).
+
+import { laterPeriod } from '../../accounts/observe-period.ts';
+import { Unavailable } from '../../base/errors.ts';
+import type { Logger } from '../../base/log.ts';
+import { readMessage } from '../../mail/header/header-reader.ts';
+import type { Submission, Submit } from '../../pipeline/submit.ts';
+import type { RefusalFacts } from '../../spool/events/refusal.ts';
+import type { DialogueContext } from './dialogue-context.ts';
+import { heardOf } from './mail-commands.ts';
+import { refusalReply, withLink } from './refusal.ts';
+import { type Answer, replies, unavailableReply } from './replies.ts';
+import type { ReceivedMessage } from './smtp-session.ts';
+
+/** Counts the messages so far by their result. */
+export interface MessageCounts {
+  accepted: number;
+  /** Refused for their content or their size. */
+  refused: number;
+  /** Answered 451: a fault of our own. */
+  failed: number;
+}
+
+/** Everything the intake needs. */
+export interface IntakeParts {
+  readonly context: Pick<DialogueContext, 'listener' | 'limits' | 'log' | 'onRefused' | 'entryLink'>;
+  readonly submit: Submit;
+  readonly counts: MessageCounts;
+}
+
+type Facts = Readonly<Record<string, unknown>>;
+
+/**
+ * Makes the function that judges and keeps one message and gives the reply to its final dot. It never rejects: an error
+ * that the pipeline throws is logged with the session's id and answered 451 4.3.0.
+ */
+export function createMessageIntake(parts: IntakeParts): (message: ReceivedMessage) => Promise<Answer> {
+  const { context, submit, counts } = parts;
+  return async (message) => {
+    const { data, client } = message;
+    const { entryLink } = context;
+    const journalId = entryLink?.newId();
+    const linked = (answer: Answer): Answer => withLink(answer, entryLink, journalId);
+    const entry = journalId === undefined ? {} : { journalId };
+    if (data.oversize) {
+      const text = `${replies.tooLarge.text} of ${context.limits.messageBytes} octets`;
+      const { code, enhanced } = replies.tooLarge;
+      const violations = [{ code: 'E_CONTENT_TOO_LARGE', message: text }];
+      context.onRefused({ ...refusalFacts(message), ...entry, violations, reply: { code, enhanced } });
+      return linked(data.flooded ? replies.flooded : { ...replies.tooLarge, text });
+    }
+    if (data.noRoom) {
+      const { code, enhanced, text: reason } = replies.noRoom;
+      context.onRefused({ ...refusalFacts(message), ...entry, violations: [], reason, reply: { code, enhanced } });
+      return linked(replies.noRoom);
+    }
+    try {
+      const result = await submit({ ...submissionOf(parts, message), ...entry });
+      if (result.accepted) {
+        counts.accepted += 1;
+        return { code: 250, enhanced: '2.0.0', text: `Ok ${result.messageId}` };
+      }
+      counts.refused += 1;
+      return linked(refusalReply(result.violations));
+    } catch (error) {
+      counts.failed += 1;
+      if (error instanceof Unavailable) {
+        context.log.warn({ ...factsOf(parts, message), reason: error.message }, 'put off');
+        return unavailableReply(error);
+      }
+      logFailure(context.log, factsOf(parts, message), error);
+      return { ...replies.internalError, text: `Internal error, id ${client.sessionId}` };
+    }
+  };
+}
+
+function logFailure(log: Logger, facts: Facts, error: unknown): void {
+  log.error({ ...facts, err: error }, 'failed');
+}
+
+/** The facts of a message that the door itself refuses. */
+function refusalFacts({ client, dialogue, data }: ReceivedMessage): Omit<RefusalFacts, 'violations'> {
+  const { reversePath, recipients } = dialogue.envelope ?? {};
+  const journal = heardOf(client);
+  return { ...dialogue.refusalFacts, stage: 'message', senderPath: reversePath, recipients, size: data.size, journal };
+}
+
+function factsOf({ context }: IntakeParts, { client, dialogue, data }: ReceivedMessage): Facts {
+  const { submitter, envelope } = dialogue;
+  return {
+    session: client.sessionId,
+    listener: context.listener.name,
+    client: client.address,
+    helo: dialogue.helo,
+    account: submitter?.account.name,
+    credential: submitter?.credential.name,
+    from: envelope?.reversePath,
+    recipients: envelope?.recipients.length,
+    size: data.size,
+  };
+}
+
+function submissionOf({ context }: IntakeParts, { client, dialogue, data }: ReceivedMessage): Submission {
+  const { submitter, envelope, helo } = dialogue;
+  if (!submitter || !envelope) throw new Error('A message came in without a submitter or an envelope');
+  const { listener } = context;
+  const octets = data.message();
+  const { fields, body, tooLarge } = readMessage(octets);
+  return {
+    via: {
+      kind: 'smtp',
+      sessionId: client.sessionId,
+      ...(helo === undefined ? {} : { helo }),
+      remoteAddress: client.address,
+      listener: listener.name,
+      protocol: dialogue.protocol,
+      legacyCharset: submitter.credential.legacyCharset ?? listener.legacyCharset,
+      trustedHop: listener.trustedHop || submitter.credential.trustedHop,
+      lineEndings: listener.lineEndings,
+    },
+    submitter,
+    envelope,
+    fields,
+    ...(tooLarge ? { headerSectionTooLarge: true } : {}),
+    observe: laterPeriod(listener.observe, submitter.credential.observe),
+    body: { kind: 'mime', bytes: body },
+    size: data.size,
+    octets,
+    transcript: client.transcript?.ofTransaction(),
+  };
+}

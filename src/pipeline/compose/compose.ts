@@ -1,0 +1,241 @@
+// Composes the exact message that leaves: platform fields, order, casing, folding (D20-D30; order D22).
+
+import type { KeyObject } from 'node:crypto';
+import { hasNonAscii } from '../../mail/header/encoded-word.ts';
+import { mailDate } from '../../mail/mail-date.ts';
+import { makeTokens } from '../../mail/return-token.ts';
+import { type FieldKind, writeField } from '../../mail/write-field.ts';
+import type { Checked, CheckedField, MimeFieldName } from '../policy/checked.ts';
+import type { Via } from '../policy/submission.ts';
+import type { BodyPlan } from './body-plan.ts';
+import { fieldKind } from './field-kind.ts';
+import { longFieldLength, type WriteLongField } from './long-field.ts';
+import type { Message, MessageField } from './message.ts';
+import { receivedField, traceField } from './received.ts';
+import { verbatimField } from './verbatim-field.ts';
+
+/** The platform's own names and its secret (D26, D29). */
+export interface Platform {
+  /** A-label, lower case: used in Message-ID, Feedback-ID and the platform's signature. */
+  readonly domain: string;
+  /** A-label, lower case: the platform's bounce processor. */
+  readonly bounceDomain: string;
+  /** Authenticates reverse-paths and feedback ids. */
+  readonly hmacKey: KeyObject;
+}
+
+/** What composing needs besides the message. */
+export interface ComposeContext {
+  /** UUIDv7 of the message. */
+  readonly id: string;
+  /** Acceptance time, milliseconds since 1970. */
+  readonly nowMs: number;
+  /** The host name in Received `by`. */
+  readonly hostname: string;
+  readonly platform: Platform;
+  /** Fields that have been written already: see `writeLongFields`. */
+  readonly written?: WrittenFields | undefined;
+}
+
+/** Finished fields by what they were made of: a field, or the body's plan for the Content-Type that it changes. */
+export type WrittenFields = ReadonlyMap<CheckedField | BodyPlan, string>;
+
+/** The fields that are written from their text. */
+function writtenOf({ lifted, custom, mime }: Checked): readonly CheckedField[] {
+  return [...Object.values(lifted), ...custom, ...Object.values(mime)];
+}
+
+function isLong({ text }: CheckedField): boolean {
+  return text.length > longFieldLength;
+}
+
+/** Whether there are fields that `writeLongFields` would write. */
+export function hasLongFields(checked: Checked, { contentType = '' }: BodyPlan): boolean {
+  return contentType.length > longFieldLength || writtenOf(checked).some(isLong);
+}
+
+/**
+ * Writes in advance the fields that take long; `compose` writes the others.
+ * @param plan as for `compose`
+ */
+export async function writeLongFields(
+  checked: Checked,
+  plan: BodyPlan,
+  writeLong: WriteLongField,
+): Promise<WrittenFields> {
+  const kindOf = kindsOf(checked);
+  const lines = new Map<CheckedField | BodyPlan, string>();
+  for (const field of writtenOf(checked)) {
+    if (!isLong(field)) continue;
+    lines.set(field, await writeLong(field.name, field.text, kindOf(field)));
+  }
+  const { contentType = '' } = plan;
+  if (contentType.length > longFieldLength) {
+    lines.set(plan, await writeLong('Content-Type', contentType, fieldKind('Content-Type')));
+  }
+  return lines;
+}
+
+/**
+ * Composes the message.
+ * @param checked the submission the policy admitted
+ * @param plan what `planBody` decided about its body
+ */
+export function compose(checked: Checked, plan: BodyPlan, context: ComposeContext): Message {
+  const { submission } = checked;
+  const { account } = submission.submitter;
+  const date = mailDate(context.nowMs);
+  const tokens = makeTokens(context.id, context.platform.hmacKey);
+  const messageId = `<${context.id}@${context.platform.domain}>`;
+  const received = receivedField({
+    via: submission.via,
+    envelope: submission.envelope,
+    showClientAddress: account.showClientAddress,
+    hostname: context.hostname,
+    id: context.id,
+    date,
+    passes: checked.passes ?? 0,
+  });
+  const kindOf = kindsOf(checked);
+  const write: Write = (field) => {
+    const { name, text } = field;
+    return { name, line: context.written?.get(field) ?? writeField(name, text, kindOf(field)) };
+  };
+  const trace: MessageField[] = [{ name: 'Received', line: received }];
+  for (const field of checked.trace) trace.push(traceField(field, submission.via));
+  const fields = [
+    { name: 'Date', line: `Date: ${date}\r\n` },
+    ...liftedFields(checked, write),
+    { name: 'Message-ID', line: `Message-ID: ${messageId}\r\n` },
+    ...checked.custom.map(write),
+    ...platformFields(checked, { platform: context.platform, feedbackToken: tokens.feedback }),
+    ...mimeFields(checked, plan, { write, contentType: context.written?.get(plan) }),
+  ];
+  const returnDomain = checked.sendingDomain.returnPathDomain ?? context.platform.bounceDomain;
+  return {
+    checked,
+    id: context.id,
+    messageId,
+    // D50: a null reverse-path stays null, so that the message never causes a report.
+    reversePath: submission.envelope.reversePath === '' ? '' : `b+${tokens.bounce}@${returnDomain}`,
+    acceptedAt: context.nowMs,
+    trace,
+    fields,
+    body: plan.body,
+    smtputf8: fields.some((field) => hasNonAscii(field.line)) || trace.some((field) => hasNonAscii(field.line)),
+  };
+}
+
+/** Writes a field, or gives it as it was written in advance. */
+type Write = (field: CheckedField) => MessageField;
+
+/**
+ * Chooses how each field of a message is written. Where the sender did not ask for SMTPUTF8 (RFC 6531 §3.4), a later hop
+ * without SMTPUTF8 must not fail the message for an address that only people read. The sender asks for it in MAIL, by a
+ * From outside ASCII, or by using REST, whose addresses are UTF-8 and which has no other way to ask.
+ */
+function kindsOf({ lifted, submission, from }: Checked): (field: CheckedField) => FieldKind {
+  const { envelope, via } = submission;
+  const isAscii = !envelope.smtputf8 && via.kind !== 'rest' && !hasNonAscii(from.address);
+  return (field) => {
+    const kind = fieldKind(field.name);
+    return kind === 'addresses' && isAscii && field !== lifted.from ? 'ascii-addresses' : kind;
+  };
+}
+
+function liftedFields({ lifted }: Checked, write: Write): MessageField[] {
+  const fields = [write(lifted.from)];
+  if (lifted.to) fields.push(write(lifted.to));
+  if (lifted.cc) fields.push(write(lifted.cc));
+  if (lifted.replyTo) fields.push(write(lifted.replyTo));
+  if (lifted.subject) fields.push(write(lifted.subject));
+  return fields;
+}
+
+const campaign = /^[A-Za-z0-9._-]{1,64}$/;
+/** The channel of each door (D42a). */
+const channels = { smtp: 'smtp', dsn: 'smtp', rest: 'rest', raw: 'rest' } as const satisfies Record<
+  Via['kind'],
+  string
+>;
+
+/** Feedback-ID (D28), CFBL-Address and CFBL-Feedback-ID (RFC 9477; D29), TLS-Required (RFC 8689), TLS-Report-* (RFC 8460; D30). */
+function platformFields(
+  checked: Checked,
+  context: { readonly platform: Platform; readonly feedbackToken: string },
+): MessageField[] {
+  const { platform, feedbackToken } = context;
+  const { via, envelope, submitter, tlsReport } = checked.submission;
+  const given = checked.custom.find((field) => field.name.toLowerCase() === 'x-campaign-id')?.decoded ?? '';
+  const feedback = [campaign.test(given) ? given : '-', submitter.account.name, channels[via.kind], platform.domain];
+  const fields = [
+    { name: 'Feedback-ID', line: writeField('Feedback-ID', feedback.join(':')) },
+    { name: 'CFBL-Address', line: writeField('CFBL-Address', `fbl@${platform.bounceDomain}; report=arf`) },
+    { name: 'CFBL-Feedback-ID', line: writeField('CFBL-Feedback-ID', feedbackToken) },
+  ];
+  // RFC 8689 §4: REQUIRETLS on the envelope overrides the field.
+  if (submitter.account.tlsRequiredNo && !envelope.requireTls) {
+    fields.push({ name: 'TLS-Required', line: 'TLS-Required: No\r\n' });
+  }
+  if (tlsReport) {
+    fields.push({ name: 'TLS-Report-Domain', line: writeField('TLS-Report-Domain', tlsReport.domain) });
+    fields.push({ name: 'TLS-Report-Submitter', line: writeField('TLS-Report-Submitter', tlsReport.submitter) });
+  }
+  return fields;
+}
+
+/** The MIME fields that describe the top-level entity, besides Content-Type and Content-Transfer-Encoding (D3). */
+const describing = [
+  ['content-disposition', 'Content-Disposition'],
+  ['content-id', 'Content-ID'],
+  ['content-description', 'Content-Description'],
+  ['content-location', 'Content-Location'],
+] as const satisfies readonly (readonly [MimeFieldName, string])[];
+
+function mimeFields(
+  { mime }: Checked,
+  plan: BodyPlan,
+  { write, contentType }: { readonly write: Write; readonly contentType: string | undefined },
+): MessageField[] {
+  const fields = [
+    { name: 'MIME-Version', line: 'MIME-Version: 1.0\r\n' },
+    contentType === undefined
+      ? mimeField('Content-Type', {
+          value: plan.contentType,
+          given: mime['content-type'],
+          write,
+          fallback: 'text/plain; charset=us-ascii',
+        })
+      : { name: 'Content-Type', line: contentType },
+    mimeField('Content-Transfer-Encoding', {
+      value: plan.transferEncoding,
+      given: mime['content-transfer-encoding'],
+      write,
+      fallback: '7bit',
+    }),
+  ];
+  for (const [lowerName, name] of describing) {
+    const given = mime[lowerName];
+    if (given) fields.push(asGiven(name, given, write));
+  }
+  return fields;
+}
+
+function mimeField(
+  name: string,
+  value: {
+    readonly value: string | undefined;
+    readonly given: CheckedField | undefined;
+    readonly fallback: string;
+    readonly write: Write;
+  },
+): MessageField {
+  if (value.value !== undefined) return { name, line: writeField(name, value.value, fieldKind(name)) };
+  if (!value.given) return { name, line: writeField(name, value.fallback) };
+  return asGiven(name, value.given, value.write);
+}
+
+function asGiven(name: string, field: CheckedField, write: Write): MessageField {
+  const line = verbatimField(name, field.rawBytes);
+  return line === undefined ? write(field) : { name, line };
+}

@@ -1,0 +1,83 @@
+// Notes, while a message goes through the pipeline, what the journal keeps of it: the verdict of each field, and how long
+// each stage took. Nothing is copied or decoded before it is known what is kept.
+
+import type { Clock } from '../base/clock.ts';
+import { decodeWords, trimBlanks } from '../mail/header/header-text.ts';
+import { readRawText } from '../mail/header/raw-text.ts';
+import { mailerOf } from '../spool/events/mailer-mark.ts';
+import type { JournalDetails } from '../spool/journal/journal-details.ts';
+import { type ContentKept, journalBounds } from '../spool/journal/journal-row.ts';
+import type { Explanation } from './policy/explain.ts';
+import { lettersOf } from './policy/field-verdicts.ts';
+import type { Submission } from './policy/submission.ts';
+
+/** Octets of a Subject that are decoded for the journal. */
+const subjectOctets = journalBounds.subject * 16;
+
+/** A stage of the pipeline. The commit, attempts and deliveries are told by the events. */
+export type NotedStage = 'check' | 'compose' | 'sign';
+
+/** The decoded Subject; the first, where there are several. */
+function subjectOf({ fields, via }: Submission): string | undefined {
+  const field = fields.find(({ name }) => name.toLowerCase() === 'subject');
+  if (!field) return undefined;
+  const octets = field.rawBytes.subarray(0, subjectOctets);
+  const text = readRawText(octets, { legacyCharset: via.legacyCharset, folded: true, structured: false });
+  return trimBlanks(decodeWords(trimBlanks(text)));
+}
+
+/** What the journal keeps of a message that is refused before it reaches the pipeline. */
+export function noteOfRefused(
+  submission: Submission,
+  explanation: Explanation,
+  { kept, clock }: { readonly kept: ContentKept; readonly clock: Clock },
+): JournalDetails {
+  const note = new JournalNote(kept, clock);
+  note.tellVerdicts(() => lettersOf(explanation));
+  return note.details(submission);
+}
+
+/** The note of one message. */
+export class JournalNote {
+  readonly #kept: ContentKept;
+  readonly #clock: Clock;
+  readonly #timings: Record<string, number> = {};
+  #since: number;
+  #letters: () => string = () => '';
+
+  constructor(kept: ContentKept, clock: Clock) {
+    this.#kept = kept;
+    this.#clock = clock;
+    this.#since = clock.monotonic();
+  }
+
+  /** To be called by `check`, as `CheckContext.tellVerdicts`. */
+  readonly tellVerdicts = (letters: () => string): void => {
+    this.#letters = letters;
+  };
+
+  /** A stage has ended. */
+  ended(stage: NotedStage): void {
+    const now = this.#clock.monotonic();
+    this.#timings[stage] = Math.round((now - this.#since) * 100) / 100;
+    this.#since = now;
+  }
+
+  /** Gives what was noted. @param subject decoded, where it is known already */
+  details(submission: Submission, subject?: string): JournalDetails {
+    const { fields, octets, body, transcript } = submission;
+    const { content, maxBodyOctets } = this.#kept;
+    return {
+      content,
+      maxBodyOctets,
+      fields,
+      verdicts: this.#letters(),
+      ...(octets ? { octets } : {}),
+      ...(body.kind === 'mime' ? { body: body.bytes } : {}),
+      subject: content === 'none' ? undefined : (subject ?? subjectOf(submission)),
+      mailer: mailerOf(fields),
+      transcript,
+      timings: this.#timings,
+    };
+  }
+}

@@ -1,0 +1,200 @@
+// Judges who a message is from: the From header (D4b), its domain and the reverse-path's (D50), and completes addresses
+// without a domain where the credential has one (RFC 6409 §8.1).
+
+import type { Account, SendingDomain } from '../../accounts/account.ts';
+import { type AddressList, type Mailbox, parseAddressList } from '../../mail/address/address.ts';
+import { splitMailbox } from '../../mail/address/domain.ts';
+import { writeMailbox } from '../../mail/address/write-mailbox.ts';
+import { decodeWords } from '../../mail/header/header-text.ts';
+import type { CheckedField } from './checked.ts';
+import { isServersFrom, originalFromName } from './server-bounce.ts';
+import type { Submission } from './submission.ts';
+import { shown } from './value-rules.ts';
+import type { Violation } from './violation.ts';
+
+/** Finds the sending domain of an account that covers a domain (D50); `domain` is an A-label in lower case. */
+export type FindSendingDomain = (account: Account, domain: string) => SendingDomain | undefined;
+
+/** The sender of an admitted message. */
+export interface Sender {
+  /** The From field written anew (D4b), its domain completed. */
+  readonly field: CheckedField;
+  /** The address; its domain is an A-label in lower case. */
+  readonly address: string;
+  /** An A-label in lower case. */
+  readonly domain: string;
+  readonly sendingDomain: SendingDomain;
+  /** X-Original-From with the given From, where the bounce of a mail server got a new From (D4b). */
+  readonly originalFrom?: CheckedField;
+}
+
+/**
+ * Tells whether a field is replaced by the X-Original-From of a bounce (D4b): the message already had one of that name.
+ * @param key the field's name in lower case
+ */
+export function isReplacedByOriginalFrom(key: string, sender: Sender | undefined): boolean {
+  return sender?.originalFrom !== undefined && key === originalFromName.toLowerCase();
+}
+
+/** The verdict on the sender: faults of the fields themselves, and domains that the account may not send from. */
+export interface SenderVerdict {
+  readonly sender?: Sender;
+  /** What is wrong with the From header itself. */
+  readonly malformed?: Violation;
+  /** What is wrong with the reverse-path. */
+  readonly envelope?: Violation;
+  readonly unverified: readonly Violation[];
+}
+
+function withDomains(text: string, boxes: readonly Mailbox[], domain: string): string {
+  let completed = '';
+  let copied = 0;
+  for (const box of boxes) {
+    completed += `${text.slice(copied, box.end)}@${domain}`;
+    copied = box.end;
+  }
+  return completed + text.slice(copied);
+}
+
+/**
+ * Completes the addresses of a field that have no domain (D4b). A field that is no address list stays as it is: only From
+ * is refused for its syntax (D14).
+ */
+export function completeAddresses(field: CheckedField, defaultDomain: string): CheckedField {
+  const list = parseAddressList(field.text);
+  if (!list.ok) return field;
+  const bare = list.addresses
+    .flatMap((address) => (address.kind === 'group' ? address.members : [address]))
+    .filter((box) => box.domain === undefined);
+  if (bare.length === 0) return field;
+  const text = withDomains(field.text, bare, defaultDomain);
+  return { ...field, text, decoded: decodeWords(text) };
+}
+
+/**
+ * Octets of a From value, as it came in, that are read at most. From holds one mailbox, whose address has at most 254
+ * octets; the rest is a display name and comments. Writing them anew takes time on the thread that serves everyone.
+ */
+const MAX_FROM_BYTES = 8192;
+
+type FromMailbox = { readonly mailbox: Mailbox } | { readonly violation: Omit<Violation, 'name' | 'pointer'> };
+
+function malformed(message: string): { readonly violation: Omit<Violation, 'name' | 'pointer'> } {
+  return { violation: { code: 'E_VALIDATION_ERROR', message } };
+}
+
+/** Reads the one mailbox of a From header (D4b). */
+function oneMailbox(text: string): FromMailbox {
+  const list: AddressList = parseAddressList(text, { strict: true });
+  if (!list.ok) return malformed(`From is malformed: ${list.reason}; got "${shown(text)}"`);
+  const [first, second] = list.addresses;
+  if (!first) return { violation: { code: 'E_FIELD_MISSING', message: 'From holds no address' } };
+  if (second) return malformed(`From must be one mailbox; got ${list.addresses.length}: "${shown(text)}"`);
+  if (first.kind === 'group') return malformed(`From must be one mailbox; got a group: "${shown(text)}"`);
+  return { mailbox: first };
+}
+
+function unverified(what: string, domain: string, account: Account): Violation {
+  const message = `${shown(domain)} (domain of ${what}) is not a sending domain of account ${account.name}`;
+  return { code: 'E_SENDER_NOT_VERIFIED', message };
+}
+
+/** The state of the From header: it passed the rules for all fields, was refused by them, or is missing. */
+export type FromState =
+  | { readonly kind: 'given'; readonly value: CheckedField; readonly pointer?: string }
+  | { readonly kind: 'refused' }
+  | { readonly kind: 'missing'; readonly pointer?: string };
+
+interface ReadFrom {
+  readonly malformed?: Violation;
+  /** The field written anew (D4b), its address, and its domain as an A-label in lower case. */
+  readonly from?: Omit<Sender, 'sendingDomain'>;
+}
+
+/**
+ * Reads the From of a mail server's bounce (D4b): it becomes MAILER-DAEMON at the credential's default domain, and the
+ * given text is kept in X-Original-From. Undefined for other messages, and where the credential has no default domain.
+ */
+function readBounceFrom(submission: Submission, given: CheckedField, find: FindSendingDomain): ReadFrom['from'] {
+  const { account, credential } = submission.submitter;
+  const domain = credential.defaultDomain;
+  // A REST request is no server's bounce: its reverse-path is also empty where its sender could not be read.
+  if (domain === undefined || submission.envelope.reversePath !== '' || submission.via.kind === 'rest')
+    return undefined;
+  if (!isServersFrom(given.text, (name) => find(account, name) !== undefined)) return undefined;
+  const address = `MAILER-DAEMON@${domain}`;
+  const originalFrom = given.text === '' ? {} : { originalFrom: { ...given, name: originalFromName } };
+  return { field: { ...given, text: address, decoded: address }, address, domain, ...originalFrom };
+}
+
+function readFrom(submission: Submission, state: FromState, find: FindSendingDomain): ReadFrom {
+  if (state.kind === 'refused') return {};
+  const place = { name: 'From', ...(state.pointer === undefined ? {} : { pointer: state.pointer }) };
+  if (state.kind === 'missing') {
+    return { malformed: { ...place, code: 'E_FIELD_MISSING', message: 'From is missing' } };
+  }
+  const given = state.value;
+  const { length } = given.rawBytes;
+  if (length > MAX_FROM_BYTES) {
+    const reason = `From has ${length} octets, at most ${MAX_FROM_BYTES} are allowed: it is one mailbox`;
+    return { malformed: { ...place, ...malformed(reason).violation } };
+  }
+  const bounce = readBounceFrom(submission, given, find);
+  if (bounce) return { from: bounce };
+  const { defaultDomain } = submission.submitter.credential;
+  const read = oneMailbox(given.text);
+  if ('violation' in read) return { malformed: { ...place, ...read.violation } };
+  const domain = read.mailbox.domain ?? defaultDomain;
+  if (domain === undefined) {
+    const { violation } = malformed(`The address "${shown(read.mailbox.localPart)}" of From has no domain`);
+    return { malformed: { ...place, ...violation } };
+  }
+  // D4b: always written anew, so that no reader can see another mailbox than the one judged here.
+  const written = writeMailbox({ ...read.mailbox, domain }, 'From: '.length);
+  if (!written.ok) {
+    return { malformed: { ...place, ...malformed(`From ${written.reason}; got "${shown(given.text)}"`).violation } };
+  }
+  const field = { ...given, text: written.text, decoded: decodeWords(written.text) };
+  return { from: { field, address: `${written.localPart}@${written.domain}`, domain: written.domain } };
+}
+
+/** Judges From, then its domain and that of the reverse-path; at most one violation for each domain. */
+export function judgeSender(submission: Submission, state: FromState, find: FindSendingDomain): SenderVerdict {
+  const { account } = submission.submitter;
+  const { malformed, from } = readFrom(submission, state, find);
+  const broken: Violation[] = [];
+  let sender: Sender | undefined;
+  if (from) {
+    const sendingDomain = find(account, from.domain);
+    const pointer = state.kind === 'given' && state.pointer !== undefined ? { pointer: state.pointer } : {};
+    if (sendingDomain) {
+      sender = { ...from, sendingDomain };
+    } else {
+      broken.push({ ...unverified('From', from.domain, account), name: 'From', ...pointer });
+    }
+  }
+  const envelope = judgeReversePath(submission, from?.domain, find);
+  if (envelope?.code === 'E_SENDER_NOT_VERIFIED') broken.push(envelope);
+  return {
+    unverified: broken,
+    ...(sender ? { sender } : {}),
+    ...(malformed ? { malformed } : {}),
+    ...(envelope && envelope.code !== 'E_SENDER_NOT_VERIFIED' ? { envelope } : {}),
+  };
+}
+
+/** Judges the reverse-path: every account may use the null one (D50), and a domain that From has too is judged there. */
+function judgeReversePath(
+  submission: Submission,
+  fromDomain: string | undefined,
+  find: FindSendingDomain,
+): Violation | undefined {
+  const { reversePath } = submission.envelope;
+  if (reversePath === '') return undefined;
+  const { domain } = splitMailbox(reversePath);
+  if (domain === undefined || domain === '') {
+    return { code: 'E_VALIDATION_ERROR', message: `The reverse-path "${shown(reversePath)}" has no domain` };
+  }
+  const { account } = submission.submitter;
+  return domain === fromDomain || find(account, domain) ? undefined : unverified('MAIL FROM', domain, account);
+}

@@ -1,0 +1,86 @@
+// The Submission: every door makes one, and the pipeline takes nothing else.
+
+import type { Submitter } from '../../accounts/account.ts';
+import type { ObservePeriod } from '../../accounts/observe-period.ts';
+import type { Envelope } from '../../mail/envelope.ts';
+import type { HeaderField } from '../../mail/header/header-field.ts';
+import type { Transcript } from '../../mail/transcript.ts';
+
+/** How a message came in. It shows in Received (D25) and in the log; it never changes a verdict on a custom header (D1). */
+export interface Via {
+  readonly kind: 'smtp' | 'rest' | 'raw' | 'dsn';
+  /** One id from connection to delivery. */
+  readonly sessionId: string;
+  /** What the client called itself; absent for REST. */
+  readonly helo?: string;
+  /** The client's IP address; IPv4 is never in IPv6 form. */
+  readonly remoteAddress?: string;
+  /** Name of the SMTP listener. */
+  readonly listener?: string;
+  /** The `with` of Received (RFC 3848, RFC 6531): ESMTP, ESMTPA, ESMTPS, ESMTPSA, UTF8SMTPSA, HTTP ...; '' for none. */
+  readonly protocol: string;
+  /** The charset of raw 8-bit text that is not UTF-8 (D13): the credential's, else the listener's; an iconv-lite name. */
+  readonly legacyCharset: string;
+  /** Received fields are kept as trace (D4): the listener's or the credential's flag. */
+  readonly trustedHop: boolean;
+  /** What becomes of a bare CR or LF in the body (D11). */
+  readonly lineEndings: 'fix' | 'reject';
+}
+
+/** One attachment of a message made of parts (D43). */
+export interface Attachment {
+  readonly content: Buffer;
+  readonly filename?: string;
+  readonly contentType: string;
+  readonly disposition: 'attachment' | 'inline';
+  readonly contentId?: string;
+}
+
+/** The body: a MIME tree's octets as they came (without the top-level header section), or parts to compose (D20, D21). */
+export type SubmissionBody =
+  | { readonly kind: 'mime'; readonly bytes: Buffer }
+  | {
+      readonly kind: 'parts';
+      readonly text?: string;
+      readonly html?: string;
+      readonly attachments: readonly Attachment[];
+    };
+
+/** A message as a door hands it over, before it is judged. */
+export interface Submission {
+  readonly via: Via;
+  readonly submitter: Submitter;
+  readonly envelope: Envelope;
+  /** In the order of the text. */
+  readonly fields: readonly HeaderField[];
+  /** Set by the reader when the header section was larger than it reads: everything else was dropped unread. */
+  readonly headerSectionTooLarge?: boolean;
+  readonly body: SubmissionBody;
+  /** Until when the policy is only observed (D4c): set by the listener or the credential; never for REST's send. */
+  readonly observe?: ObservePeriod | undefined;
+  /** The whole message as it came, of which `body` is the end; absent for REST's `send`, which brings none. */
+  readonly octets?: Buffer;
+  /** What was said in the session, for the journal. */
+  readonly transcript?: Transcript | undefined;
+  /** The id of its entry in the journal, should it be refused: a door that names the entry in its answer chooses it. */
+  readonly journalId?: string | undefined;
+  /** Octets received, for the size limit and the log (D42). */
+  readonly size: number;
+  /** The most octets that the composed message may have: REST's limit (D42). */
+  readonly composedBytesLimit?: number;
+  /** Called once the body is composed: the parts' octets are no longer read, and their memory may be given back. */
+  readonly release?: () => void;
+  /** The request's Idempotency-Key, kept with the message in one commit (D48). */
+  readonly idempotency?: Idempotency;
+  /** The message is the report that was made of what is kept under this key; both change in one commit. */
+  readonly answers?: { readonly seq: number; readonly version: number };
+  /** The message is a report of TLS that Postern itself sends (D30, RFC 8460 §5.3). Both are domains. */
+  readonly tlsReport?: { readonly domain: string; readonly submitter: string };
+}
+
+/** An Idempotency-Key and what it was used for (D48). */
+export interface Idempotency {
+  readonly key: string;
+  /** SHA-256 of the endpoint and the body, hex: shows whether the same key comes with another body. */
+  readonly digest: string;
+}

@@ -1,0 +1,346 @@
+// Reads the messages of an archive (files, folders, Maildirs and mbox files) one at a time. Nothing outside of the named paths
+// is opened: links are not followed, and only plain files are read.
+
+import { constants, type Dirent } from 'node:fs';
+import { type FileHandle, lstat, open, opendir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { errorMessage } from '../../../base/errors.ts';
+
+// Reads an mbox file as a stream (RFC 4155 and its older forms): a message begins at a line `From sender date` at the start
+// of the file or behind an empty line. Its memory is bounded, whatever is in the file.
+
+/** One message of an mbox. */
+export interface MboxMessage {
+  /** The message as it is in the file, without the `From ` line; only the first `most` octets where it is longer. */
+  readonly octets: Buffer;
+  /** Octets in the file. */
+  readonly size: number;
+  /** Who the `From ` line names; '' where it names nobody. */
+  readonly sender: string;
+}
+
+const separatorStart = Buffer.from('\nFrom ');
+/** A `From ` line is not longer than this, its end included. */
+const longestSeparator = 1000;
+/** Octets at the end of a window that are read only together with the next one, so that no separator is cut in two. */
+const heldBack = longestSeparator + separatorStart.length;
+const lineFeed = 0x0a;
+const carriageReturn = 0x0d;
+
+/** Whether a line has a sender and a time as asctime writes it, in any order and zone. Lines of a body seldom have both. */
+function isSeparator(line: string): boolean {
+  return /^From \S/.test(line) && /\d:\d\d/.test(line) && /\b(?:19|20)\d\d\b/.test(line);
+}
+
+/** Whether octets are the beginning of an mbox. */
+export function beginsMbox(start: Buffer): boolean {
+  const line = start.toString('latin1', 0, longestSeparator).split('\n', 1)[0] ?? '';
+  return isSeparator(line);
+}
+
+/** The message that is being read. */
+class Collected {
+  readonly sender: string;
+  readonly #most: number;
+  #pieces: Buffer[] = [];
+  #held = 0;
+  #size = 0;
+
+  constructor(line: string, most: number) {
+    this.sender = /^From (\S+)/.exec(line)?.[1] ?? '';
+    this.#most = most;
+  }
+
+  /** Adds octets of a window. They are copied, because the window is used again. */
+  add(octets: Buffer): void {
+    this.#size += octets.length;
+    const room = this.#most - this.#held;
+    if (room <= 0 || octets.length === 0) return;
+    const kept = Buffer.from(octets.subarray(0, room));
+    this.#pieces.push(kept);
+    this.#held += kept.length;
+  }
+
+  finish(): MboxMessage {
+    return { octets: unquoted(Buffer.concat(this.#pieces)), size: this.#size, sender: this.sender };
+  }
+}
+
+/** Removes the quoting of mboxrd and mboxo: `>From ` at the start of a line stands for `From `, `>>From ` for `>From `. */
+function unquoted(octets: Buffer): Buffer {
+  if (!octets.includes('\n>')) return octets;
+  return Buffer.from(octets.toString('latin1').replace(/\n>(?=>{0,50}From )/g, '\n'), 'latin1');
+}
+
+/** Finds separators in windows of a file. */
+class Splitter {
+  readonly #most: number;
+  /** The octets before the window: whether an empty line is before its first one. */
+  #before = Buffer.alloc(0);
+  #current: Collected | undefined;
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  /**
+   * Reads a window up to `limit`; what stands behind it is only looked at.
+   * @returns how much of it was used, and the messages that ended in it
+   */
+  *read(window: Buffer, limit: number): Generator<MboxMessage, number> {
+    let at = 0;
+    if (!this.#current) {
+      const first = lineAt(window, 0);
+      this.#current = new Collected(first ?? '', this.#most);
+      if (first !== undefined) at = first.length + 1;
+    }
+    let from = at;
+    for (;;) {
+      const found = window.indexOf(separatorStart, from);
+      if (found < 0 || found >= limit) break;
+      const line = this.#isBehindEmptyLine(window, found) ? lineAt(window, found + 1) : undefined;
+      if (line === undefined) {
+        from = found + 1;
+        continue;
+      }
+      this.#current.add(window.subarray(at, found));
+      yield this.#current.finish();
+      this.#current = new Collected(line, this.#most);
+      at = found + 1 + line.length + 1;
+      // The line's own end may begin the next separator only behind an empty line, which it is not.
+      from = at;
+    }
+    const used = Math.min(window.length, Math.max(at, limit));
+    this.#current.add(window.subarray(at, used));
+    this.#before = Buffer.from(window.subarray(Math.max(0, used - 2), used));
+    return used;
+  }
+
+  /** The last message. */
+  end(): MboxMessage | undefined {
+    return this.#current?.finish();
+  }
+
+  #isBehindEmptyLine(window: Buffer, found: number): boolean {
+    const octet = (at: number): number | undefined => (at >= 0 ? window[at] : this.#before.at(at));
+    if (octet(found - 1) === lineFeed) return true;
+    return octet(found - 1) === carriageReturn && octet(found - 2) === lineFeed;
+  }
+}
+
+/** The separator line that begins at an offset, without its LF; undefined where there is none. */
+function lineAt(window: Buffer, start: number): string | undefined {
+  const text = window.toString('latin1', start, start + longestSeparator);
+  const end = text.indexOf('\n');
+  const line = end < 0 ? text : text.slice(0, end);
+  return end >= 0 && isSeparator(line) ? line : undefined;
+}
+
+/**
+ * Gives the messages of an mbox in their order. A file that does not begin with a `From ` line is one message up to the
+ * first such line. Memory: one message of at most `most` octets and two windows.
+ * @param windows the file's octets in pieces
+ * @param most octets kept of one message
+ */
+export async function* readMbox(windows: AsyncIterable<Buffer>, most: number): AsyncGenerator<MboxMessage> {
+  const splitter = new Splitter(most);
+  let rest: Buffer = Buffer.alloc(0);
+  for await (const piece of windows) {
+    const window: Buffer = rest.length === 0 ? piece : Buffer.concat([rest, piece]);
+    if (window.length <= heldBack) {
+      rest = window;
+      continue;
+    }
+    const used: number = yield* splitter.read(window, window.length - heldBack);
+    rest = Buffer.from(window.subarray(used));
+  }
+  if (rest.length > 0) yield* splitter.read(rest, rest.length);
+  const last = splitter.end();
+  if (last && last.size > 0) yield last;
+}
+
+/** One message, or a file that is none. */
+export type ArchiveEntry =
+  | {
+      readonly kind: 'message';
+      /** The file, with the number of the message behind it where it is an mbox. */
+      readonly name: string;
+      /** The first `most` octets of the message at most, with the line ends of the file. */
+      readonly octets: Buffer;
+      /** Size of the message in the archive, in octets. */
+      readonly size: number;
+      /** Who the `From ` line of an mbox names; absent elsewhere. */
+      readonly sender?: string;
+    }
+  | { readonly kind: 'skipped'; readonly name: string; readonly why: string };
+
+/** Octets that are read at a time. */
+const windowOctets = 1_048_576;
+/** How deep folders within folders are searched. */
+const deepest = 32;
+/** Octets in which a message's first fields must stand. */
+const startOctets = 65_536;
+
+const wellKnown = /^(?:from|to|cc|subject|date|received|message-id|return-path|mime-version|content-type|x-mailer):/im;
+
+/** Whether octets are the beginning of a message: a header section with a field that mail has. */
+function beginsMessage(start: Buffer): boolean {
+  if (start.subarray(0, 1000).includes(0)) return false;
+  const text = start.toString('latin1');
+  const head = text.split(/\r?\n\r?\n/, 1)[0] ?? '';
+  return /^[A-Za-z][\x21-\x39\x3b-\x7e]*[ \t]*:/.test(head) && wellKnown.test(head);
+}
+
+/** Folders of a Maildir in which messages are. */
+const mailFolders: ReadonlySet<string> = new Set(['cur', 'new']);
+
+async function isMaildir(folder: string): Promise<boolean> {
+  const kinds = await Promise.all([...mailFolders].map((name) => lstat(join(folder, name)).catch(() => undefined)));
+  return kinds.every((kind) => kind?.isDirectory() === true);
+}
+
+interface FoundFile {
+  readonly file: string;
+  /** Why the file cannot be read. */
+  readonly fault?: string;
+}
+
+async function* entriesOf(folder: string): AsyncGenerator<Dirent | { readonly fault: string }> {
+  try {
+    yield* await opendir(folder);
+  } catch (cause) {
+    yield { fault: errorMessage(cause) };
+  }
+}
+
+/** The plain files below a folder. Of a Maildir, these are the files in cur and new, and those of Maildirs within it. */
+async function* filesBelow(folder: string, depth: number): AsyncGenerator<FoundFile> {
+  if (depth > deepest) {
+    yield { file: folder, fault: `more than ${deepest} folders deep` };
+    return;
+  }
+  const maildir = await isMaildir(folder);
+  for await (const entry of entriesOf(folder)) {
+    if ('fault' in entry) {
+      yield { file: folder, fault: entry.fault };
+      continue;
+    }
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) {
+      if (!(maildir && entry.name === 'tmp')) yield* filesBelow(path, depth + 1);
+    } else if (!maildir) {
+      yield entry.isFile() ? { file: path } : { file: path, fault: 'no plain file' };
+    }
+  }
+}
+
+async function* windowsOf(handle: FileHandle, onOctets: (octets: number) => void): AsyncGenerator<Buffer> {
+  for (let position = 0; ; ) {
+    const window = Buffer.allocUnsafeSlow(windowOctets);
+    const { bytesRead } = await handle.read(window, 0, windowOctets, position);
+    if (bytesRead === 0) return;
+    position += bytesRead;
+    onOctets(bytesRead);
+    yield window.subarray(0, bytesRead);
+  }
+}
+
+/** How an archive is read. */
+export interface ArchiveOptions {
+  /** How many octets of one message are kept. */
+  readonly most: number;
+  /** Called with the number of octets that were just read. */
+  readonly onOctets?: (octets: number) => void;
+}
+
+async function readStart(handle: FileHandle, octets: number): Promise<Buffer> {
+  const start = Buffer.alloc(octets);
+  let filled = 0;
+  while (filled < octets) {
+    const { bytesRead } = await handle.read(start, filled, octets - filled, filled);
+    if (bytesRead === 0) break;
+    filled += bytesRead;
+  }
+  return start.subarray(0, filled);
+}
+
+async function* messagesOf(file: string, handle: FileHandle, options: ArchiveOptions): AsyncGenerator<ArchiveEntry> {
+  const { size } = await handle.stat();
+  const onOctets = options.onOctets ?? (() => undefined);
+  const start = await readStart(handle, Math.min(size, startOctets));
+  if (beginsMbox(start)) {
+    let count = 0;
+    for await (const { octets, size: of, sender } of readMbox(windowsOf(handle, onOctets), options.most)) {
+      count += 1;
+      const name = `${file}:${count}`;
+      if (beginsMessage(octets.subarray(0, startOctets))) yield { kind: 'message', name, octets, size: of, sender };
+      else yield { kind: 'skipped', name, why: 'no message' };
+    }
+    return;
+  }
+  onOctets(size);
+  if (!beginsMessage(start)) {
+    yield { kind: 'skipped', name: file, why: size === 0 ? 'empty' : 'no message' };
+    return;
+  }
+  yield { kind: 'message', name: file, octets: await readStart(handle, Math.min(size, options.most)), size };
+}
+
+async function* readFoundFile({ file, fault }: FoundFile, options: ArchiveOptions): AsyncGenerator<ArchiveEntry> {
+  if (fault !== undefined) {
+    yield { kind: 'skipped', name: file, why: fault };
+    return;
+  }
+  let handle: FileHandle | undefined;
+  try {
+    // NOFOLLOW refuses a link made since the folder was read; NONBLOCK does not wait at a pipe that nobody writes to.
+    handle = await open(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    if ((await handle.stat()).isFile()) yield* messagesOf(file, handle, options);
+    else yield { kind: 'skipped', name: file, why: 'no plain file' };
+  } catch (cause) {
+    yield { kind: 'skipped', name: file, why: errorMessage(cause) };
+  } finally {
+    await handle?.close();
+  }
+}
+
+async function* filesOf(path: string): AsyncGenerator<FoundFile> {
+  const kind = await lstat(path).catch((cause: unknown) => errorMessage(cause));
+  if (typeof kind === 'string') yield { file: path, fault: kind };
+  else if (kind.isDirectory()) yield* filesBelow(path, 0);
+  else yield { file: path };
+}
+
+/**
+ * Reads messages from files, folders, Maildirs and mbox files. Files that are no messages or cannot be read are reported and
+ * skipped. It holds one message and its reader in memory, however many there are.
+ */
+export async function* readArchive(paths: readonly string[], options: ArchiveOptions): AsyncGenerator<ArchiveEntry> {
+  for (const path of paths) {
+    for await (const found of filesOf(path)) yield* readFoundFile(found, options);
+  }
+}
+
+/** The octets of all files of an archive, for showing how far its reading is. */
+export async function archiveOctets(paths: readonly string[]): Promise<number> {
+  let sum = 0;
+  for (const path of paths) {
+    for await (const { file, fault } of filesOf(path)) {
+      if (fault === undefined) sum += (await lstat(file).catch(() => undefined))?.size ?? 0;
+    }
+  }
+  return sum;
+}
+
+/** Whether a path is more than one message: a folder, or an mbox file. */
+export async function isArchive(path: string): Promise<boolean> {
+  const kind = await lstat(path).catch(() => undefined);
+  if (kind?.isDirectory()) return true;
+  if (!kind?.isFile()) return false;
+  const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    return beginsMbox(await readStart(handle, 1024));
+  } finally {
+    await handle.close();
+  }
+}

@@ -1,0 +1,153 @@
+// Settings of a credential that cure refusals: their lines in the configuration, and whether a credential has them already (D4,
+// D4a, D4b, D4e).
+
+import type { Credential } from '../../accounts/account.ts';
+import { type FieldNames, hasName, type StripRules, stripRules } from '../../accounts/strip-rules.ts';
+import { patternsOfSets, type StripSetName, stripSetNames, stripSets } from '../policy/strip-sets.ts';
+import { isOfSet, smallestSets } from './smallest-sets.ts';
+
+/** One setting. Names of fields are as they were given, domains A-labels. */
+export type Setting =
+  | { readonly kind: 'strip'; readonly name: string }
+  | { readonly kind: 'stripInvalid'; readonly name: string }
+  | { readonly kind: 'keepFirst'; readonly name: string }
+  | { readonly kind: 'stripEmpty' }
+  | { readonly kind: 'trustedHop' }
+  | { readonly kind: 'defaultDomain'; readonly domain: string }
+  | { readonly kind: 'legacyCharset'; readonly charset: string };
+
+/** A text by which equal settings are known: two that differ in the case of a field's name are equal. */
+export function settingKey(setting: Setting): string {
+  switch (setting.kind) {
+    case 'strip':
+    case 'stripInvalid':
+    case 'keepFirst':
+      return `${setting.kind} ${setting.name.toLowerCase()}`;
+    case 'defaultDomain':
+      return `${setting.kind} ${setting.domain}`;
+    case 'legacyCharset':
+      return `${setting.kind} ${setting.charset}`;
+    case 'stripEmpty':
+    case 'trustedHop':
+      return setting.kind;
+    default:
+      return setting satisfies never;
+  }
+}
+
+/** Whether a credential has a setting already. */
+export function hasSetting({ strip, ...credential }: Credential, setting: Setting): boolean {
+  switch (setting.kind) {
+    case 'strip':
+      return removes(strip, setting.name);
+    case 'stripInvalid':
+      return removes(strip, setting.name) || removes(strip.invalid, setting.name);
+    case 'keepFirst':
+      return strip.keepFirst.has(setting.name.toLowerCase());
+    case 'stripEmpty':
+      return strip.empty;
+    case 'trustedHop':
+      return credential.trustedHop;
+    case 'defaultDomain':
+      return credential.defaultDomain !== undefined;
+    case 'legacyCharset':
+      return credential.legacyCharset?.toLowerCase() === setting.charset;
+    default:
+      return setting satisfies never;
+  }
+}
+
+function removes(names: FieldNames, name: string): boolean {
+  return hasName(names, name.toLowerCase());
+}
+
+/** The part of a credential's configuration that cures refusals, with keys as in the file. */
+export interface CredentialLines {
+  readonly strip?: readonly string[];
+  readonly stripSets?: readonly StripSetName[];
+  readonly stripInvalid?: readonly string[];
+  readonly stripEmpty?: true;
+  readonly keepFirst?: readonly string[];
+  readonly trustedHop?: true;
+  readonly defaultDomain?: string;
+  readonly legacyCharset?: string;
+}
+
+/** The patterns of a list, as the file spells them. */
+function patternsOf({ names, prefixes }: FieldNames, spellings: StripRules['spellings']): readonly string[] {
+  return [...names, ...prefixes.map((prefix) => `${prefix}*`)].map((key) => spellings.get(key) ?? key);
+}
+
+/** The present rules in the form of the configuration: whole sets by their names, the rest as patterns. */
+function presentLines(rules: StripRules): Required<Pick<CredentialLines, 'strip' | 'stripSets'>> {
+  const patterns = patternsOf(rules, rules.spellings);
+  const has = new Set(patterns.map((pattern) => pattern.toLowerCase()));
+  const sets = stripSetNames.filter((set) => stripSets[set].every(({ pattern }) => has.has(pattern.toLowerCase())));
+  return { stripSets: sets, strip: patterns.filter((pattern) => !sets.some((set) => isOfSet(set, pattern))) };
+}
+
+function presentFirsts(rules: StripRules | undefined): readonly string[] {
+  return rules ? [...rules.keepFirst].map((key) => rules.spellings.get(key) ?? key) : [];
+}
+
+function sorted(names: readonly string[]): readonly string[] {
+  return names.toSorted((left, right) => left.localeCompare(right, 'en'));
+}
+
+/** The names of `stripInvalid`, without those that go anyhow. @param stripped what `strip` and the sets name */
+function invalidNames(
+  settings: readonly Setting[],
+  rules: StripRules | undefined,
+  stripped: readonly string[],
+): readonly string[] {
+  const gone = stripRules({ strip: stripped });
+  const present = rules ? patternsOf(rules.invalid, rules.spellings) : [];
+  const wanted = namesOf(settings, 'stripInvalid').filter(
+    (name) => !removes(gone, name) && !(rules && removes(rules.invalid, name)),
+  );
+  return sorted([...present, ...wanted]);
+}
+
+type Named = Extract<Setting, { readonly name: string }>;
+
+function namesOf(settings: readonly Setting[], kind: Named['kind']): string[] {
+  const names = new Map<string, string>();
+  for (const setting of settings) {
+    if (setting.kind === kind && !names.has(setting.name.toLowerCase()))
+      names.set(setting.name.toLowerCase(), setting.name);
+  }
+  return [...names.values()];
+}
+
+/**
+ * The settings in the configuration's words, together with what the credential has: these lines take the place of its
+ * own. Where several fields belong to one of the named sets, the smallest such set stands for them.
+ * @param settings the most wanted first: of several domains or charsets the first counts
+ * @param credential its present settings stay; undefined: it has none
+ */
+export function credentialLines(settings: readonly Setting[], credential?: Credential): CredentialLines {
+  const { strip: rules, trustedHop, defaultDomain, legacyCharset } = credential ?? {};
+  const present = rules ? presentLines(rules) : { strip: [], stripSets: [] };
+  const wanted = namesOf(settings, 'strip').filter((name) => !rules || !removes(rules, name));
+  const { sets, rest } = smallestSets(wanted);
+  const stripNames = [...present.strip.filter((pattern) => !sets.some((set) => isOfSet(set, pattern))), ...rest];
+  const strip = sorted(stripNames);
+  const setNames = [...present.stripSets, ...sets];
+  const invalid = invalidNames(settings, rules, [...strip, ...patternsOfSets(setNames)]);
+  const keepFirst = [...presentFirsts(rules), ...namesOf(settings, 'keepFirst')];
+  const domain = defaultDomain ?? settings.find((setting) => setting.kind === 'defaultDomain')?.domain;
+  const charset = settings.find((setting) => setting.kind === 'legacyCharset')?.charset ?? legacyCharset;
+  const has = (kind: Setting['kind']): boolean => settings.some((setting) => setting.kind === kind);
+  return {
+    ...(strip.length > 0 ? { strip } : {}),
+    ...(setNames.length > 0 ? { stripSets: setNames } : {}),
+    ...(invalid.length > 0 ? { stripInvalid: invalid } : {}),
+    ...(rules?.empty || has('stripEmpty') ? { stripEmpty: true } : {}),
+    ...(keepFirst.length > 0
+      ? { keepFirst: [...new Map(keepFirst.map((one) => [one.toLowerCase(), one])).values()] }
+      : {}),
+    ...(trustedHop || has('trustedHop') ? { trustedHop: true } : {}),
+    ...(domain === undefined ? {} : { defaultDomain: domain }),
+    ...(charset === undefined ? {} : { legacyCharset: charset }),
+  };
+}

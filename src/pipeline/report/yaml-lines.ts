@@ -1,0 +1,43 @@
+// The proposed settings of one credential as lines for the configuration file, and as the credential that they make.
+
+import type { Credential } from '../../accounts/account.ts';
+import { stripRules } from '../../accounts/strip-rules.ts';
+import { patternsOfSets } from '../policy/strip-sets.ts';
+import type { CredentialLines } from './settings.ts';
+
+/** Words that YAML reads as something else than text. */
+const plainText = /^(?!(?:true|false|null|yes|no|on|off|y|n)$)[A-Za-z][A-Za-z0-9_.*-]*$/i;
+
+function yamlText(text: string): string {
+  return plainText.test(text) ? text : JSON.stringify(text).replace(/[^\x20-\x7e]/g, escapeUnit);
+}
+
+function escapeUnit(unit: string): string {
+  return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
+}
+
+function yamlValue(value: unknown): string {
+  return Array.isArray(value) ? `[${value.map((one) => yamlText(String(one))).join(', ')}]` : yamlText(String(value));
+}
+
+/** The lines to put into the credential's entry, in place of those of the same keys: `strip: [User-Agent]`. ASCII. */
+export function yamlLines(lines: CredentialLines): readonly string[] {
+  return Object.entries(lines).map(([key, value]) => `${key}: ${value === true ? 'true' : yamlValue(value)}`);
+}
+
+/** The credential with these lines in its entry. */
+export function withLines(credential: Credential, lines: CredentialLines): Credential {
+  const { defaultDomain, legacyCharset } = lines;
+  return {
+    ...credential,
+    strip: stripRules({
+      strip: [...(lines.strip ?? []), ...patternsOfSets(lines.stripSets ?? [])],
+      stripInvalid: lines.stripInvalid ?? [],
+      stripEmpty: lines.stripEmpty ?? false,
+      keepFirst: lines.keepFirst ?? [],
+    }),
+    trustedHop: lines.trustedHop ?? false,
+    ...(defaultDomain === undefined ? {} : { defaultDomain }),
+    ...(legacyCharset === undefined ? {} : { legacyCharset }),
+  };
+}

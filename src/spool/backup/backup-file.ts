@@ -1,0 +1,129 @@
+// The format of a backup: one SQLite file, a copy of the gateway's database with three more tables. These hold facts about the
+// copy, and the message bodies that are files beside the database (D94).
+
+import { createHash } from 'node:crypto';
+import { closeSync, openSync, readSync, statSync } from 'node:fs';
+import { DatabaseSync } from 'node:sqlite';
+import { hasTable } from '../../base/database/sqlite-file.ts';
+import { errorMessage } from '../../base/errors.ts';
+import { bodyRows, ownerOfNewerTables } from './body-rows.ts';
+
+/** The version of the format. Files of other versions are refused. */
+const form = 1;
+/** Octets of a body in one row. No more are in memory at a time. */
+export const partOctets = 1024 * 1024;
+
+/** SQL that makes the three tables in a copy. */
+export const createTables = `
+  CREATE TABLE backup_about (
+    one INTEGER PRIMARY KEY CHECK (one = 1), form INTEGER NOT NULL, made_at INTEGER NOT NULL
+  ) STRICT;
+  CREATE TABLE backup_bodies (id TEXT PRIMARY KEY, octets INTEGER NOT NULL, sha256 BLOB NOT NULL) STRICT;
+  CREATE TABLE backup_parts (
+    id TEXT NOT NULL, part INTEGER NOT NULL, octets BLOB NOT NULL, PRIMARY KEY (id, part)
+  ) STRICT;`;
+
+/** SQL that removes the three tables again. */
+export const dropTables = 'DROP TABLE backup_about; DROP TABLE backup_bodies; DROP TABLE backup_parts;';
+
+/** Writes the last row, which marks the backup as complete. @param nowMs milliseconds since 1970 */
+export function writeAbout(database: DatabaseSync, nowMs: number): void {
+  database.prepare('INSERT INTO backup_about VALUES (1, ?, ?)').run(form, nowMs);
+}
+
+/** Is called with the present step of the work and the fraction of it that is done, 0 to 1. */
+export type Progress = (step: string, fraction: number) => void;
+
+/** The size that a SQLite file's header states (https://www.sqlite.org/fileformat.html §1.3); undefined for other files. */
+function toldOctets(file: string): number | undefined {
+  const head = Buffer.alloc(100);
+  const descriptor = openSync(file, 'r');
+  try {
+    if (readSync(descriptor, head, 0, head.length, 0) < head.length) return undefined;
+  } finally {
+    closeSync(descriptor);
+  }
+  if (head.toString('latin1', 0, 16) !== 'SQLite format 3\0') return undefined;
+  const pageOctets = head.readUInt16BE(16);
+  return head.readUInt32BE(28) * (pageOctets === 1 ? 65_536 : pageOctets);
+}
+
+/** Opens a backup to read it. @throws Error naming the file and what is wrong with it */
+export function openBackup(file: string): DatabaseSync {
+  const wrong = (why: string): Error => new Error(`"${file}" ${why}`);
+  // Opening a pipe would wait for whoever writes to it.
+  if (!statSync(file).isFile()) throw wrong('is no file');
+  const told = toldOctets(file);
+  if (told === undefined) throw wrong('is no backup of Postern');
+  const { size } = statSync(file);
+  if (size < told) throw wrong(`is cut short: it has ${size} octets of ${told}`);
+  const database = new DatabaseSync(file, { readOnly: true });
+  try {
+    const about = hasTable(database, 'backup_about') && database.prepare('SELECT form FROM backup_about').get();
+    if (!about) throw wrong('is a database, but no backup of Postern');
+    if (about['form'] !== form)
+      throw wrong(`is a backup of form ${String(about['form'])}, this program reads form ${form}`);
+    return database;
+  } catch (error) {
+    database.close();
+    throw error instanceof Error && error.message.startsWith(`"${file}"`)
+      ? error
+      : wrong(`cannot be read: ${errorMessage(error)}`);
+  }
+}
+
+/** The octets of a body, a part at a time. */
+export function* bodyParts(database: DatabaseSync, id: string): Generator<Uint8Array> {
+  for (const row of database.prepare('SELECT octets FROM backup_parts WHERE id = ? ORDER BY part').iterate(id)) {
+    if (row['octets'] instanceof Uint8Array) yield row['octets'];
+  }
+}
+
+/** The ids of the bodies that a backup has. */
+export function bodyIds(database: DatabaseSync): string[] {
+  return database
+    .prepare('SELECT id FROM backup_bodies ORDER BY id')
+    .all()
+    .map((row) => String(row['id']));
+}
+
+/** The backup that is checked. */
+interface CheckedBackup {
+  /** Its path, for errors. */
+  readonly file: string;
+  /** The version of each owner's tables that this program knows. */
+  readonly versions: ReadonlyMap<string, number>;
+  readonly progress: Progress;
+}
+
+/**
+ * Reads a whole backup and checks that the tables are consistent and that every body is present and unchanged.
+ * @throws Error naming the file and what is wrong with it
+ */
+export function checkBackup(database: DatabaseSync, { file, versions, progress }: CheckedBackup): void {
+  const wrong = (why: string): Error => new Error(`"${file}" is damaged: ${why}`);
+  progress('Checking the database', 0);
+  try {
+    const answer = database.prepare('PRAGMA integrity_check(1)').get()?.['integrity_check'];
+    if (answer !== 'ok') throw new Error(String(answer));
+  } catch (error) {
+    throw wrong(errorMessage(error));
+  }
+  const owner = ownerOfNewerTables(database, versions);
+  if (owner !== undefined)
+    throw new Error(`"${file}" is of a release after this program's: its "${owner}" tables are newer`);
+  const wanted = database.prepare('SELECT octets, sha256 FROM backup_bodies WHERE id = ?');
+  const rows = bodyRows(database);
+  for (const [at, { id, octets }] of rows.entries()) {
+    progress('Checking bodies', at / rows.length);
+    const hash = createHash('sha256');
+    let read = 0;
+    for (const part of bodyParts(database, id)) {
+      hash.update(part);
+      read += part.length;
+    }
+    const told = wanted.get(id)?.['sha256'];
+    const isWhole = read === octets && told instanceof Uint8Array && hash.digest().equals(told);
+    if (!isWhole) throw wrong(`the body of message ${id} is not as it was written`);
+  }
+}

@@ -1,0 +1,246 @@
+// The part of an event store that all stores share: it tells listeners, wakes followers, and gathers refusals for commits
+// of their own.
+
+import type { Clock } from '../../base/clock.ts';
+import { uuidv7 } from '../../base/ids.ts';
+import type { Logger } from '../../base/log.ts';
+import { type JournalDetails, withoutContent, withoutLargeBody } from '../journal/journal-details.ts';
+import type {
+  EventListener,
+  EventNews,
+  EventPage,
+  EventQuery,
+  EventSearch,
+  EventStore,
+  FollowQuery,
+} from './event-store.ts';
+import type { EventFacts, EventKind, MailEvent, ReturnEvent } from './mail-event.ts';
+import { type RefusalFacts, refusedEvent, type WrittenRefusal } from './refusal.ts';
+import { type QueueBounds, RefusalQueue, refusalBounds } from './refusal-queue.ts';
+
+/** How often followers look for events that other processes wrote, in milliseconds. */
+const pollMs = 500;
+/** Events that a follower reads at once. */
+const followedAtOnce = 200;
+/** How long refusals gather before a commit, in milliseconds. */
+const gatherMs = 100;
+/** Refusals in one commit: so few that an accept that waits for it does not wait long. */
+const refusalsAtOnce = 256;
+
+/** Octets of refused messages that wait for the journal at most. */
+const octetsAtOnce = 16_777_216;
+
+/** The table of events behind a feed. */
+export interface EventTable {
+  read(query: EventQuery): Promise<EventPage>;
+  search(query: EventSearch): Promise<EventPage>;
+  newest(): Promise<number>;
+  news(after: number): Promise<EventNews>;
+  /** Makes what readers need of events beside them, within a bound; absent: that is made in their commits. */
+  readonly catchUp?: () => Promise<void>;
+  /** Writes refusals in a commit of their own; rejects when none of them is written. */
+  refused(refusals: readonly WrittenRefusal[]): Promise<void>;
+  /** Writes other events that report no change of the spool; rejects when none of them is written. */
+  write(events: readonly ReturnEvent[]): Promise<void>;
+}
+
+/** Somebody who follows events. */
+interface Follower {
+  /** What is followed; absent: everything. */
+  readonly kinds: readonly EventKind[] | undefined;
+  /** A commit came since the last read, which may have what is followed. */
+  isBehind: boolean;
+  /** Ends its sleep; does nothing while it reads. */
+  wake: () => void;
+}
+
+/** The events of one process's spool, for its listeners and followers. */
+export class EventFeed implements EventStore {
+  readonly #table: EventTable;
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  readonly #listeners = new Set<EventListener>();
+  readonly #refusals: RefusalQueue;
+  readonly #hasJournal: boolean;
+  #droppedRefusals = 0;
+  #gathering: NodeJS.Timeout | undefined;
+  #writing: Promise<void> | undefined;
+  #isClosed = false;
+  readonly #followers = new Set<Follower>();
+
+  /** @param parts.hasJournal whether refusals get rows in the journal; absent: yes */
+  constructor(
+    table: EventTable,
+    parts: {
+      readonly clock: Clock;
+      readonly log: Logger;
+      readonly bounds?: QueueBounds | undefined;
+      readonly hasJournal?: boolean | undefined;
+    },
+  ) {
+    this.#table = table;
+    this.#clock = parts.clock;
+    this.#log = parts.log;
+    this.#refusals = new RefusalQueue(parts.bounds ?? refusalBounds);
+    this.#hasJournal = parts.hasJournal ?? true;
+  }
+
+  get droppedRefusals(): number {
+    return this.#droppedRefusals;
+  }
+
+  get waitingRefusals(): number {
+    return this.#refusals.length;
+  }
+
+  read(query: EventQuery): Promise<EventPage> {
+    return this.#table.read(query);
+  }
+
+  search(query: EventSearch): Promise<EventPage> {
+    return this.#table.search(query);
+  }
+
+  newest(): Promise<number> {
+    return this.#table.newest();
+  }
+
+  async caughtUp(): Promise<void> {
+    // Where it cannot be made now, readers get what there is; why is told in the log and in a metric.
+    await this.#table.catchUp?.().catch(() => undefined);
+  }
+
+  news(after: number): Promise<EventNews> {
+    return this.#table.news(after);
+  }
+
+  async *follow({ after, signal, kinds, account }: FollowQuery): AsyncGenerator<MailEvent, void> {
+    const follower: Follower = { kinds, isBehind: false, wake: () => undefined };
+    this.#followers.add(follower);
+    try {
+      let cursor = after ?? (await this.#table.newest());
+      while (!signal.aborted) {
+        follower.isBehind = false;
+        const page = await this.#table.read({ after: cursor, limit: followedAtOnce, kinds, account });
+        for (const event of page.events) {
+          if (signal.aborted) return;
+          yield event;
+        }
+        cursor = page.next;
+        if (!page.hasMore && !follower.isBehind) await this.#nextCommit(follower, signal);
+      }
+    } finally {
+      this.#followers.delete(follower);
+    }
+  }
+
+  listen(listener: EventListener): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
+  async write(events: readonly ReturnEvent[]): Promise<void> {
+    if (events.length === 0) return;
+    await this.#table.write(events);
+    this.committed(events);
+  }
+
+  readonly refuse = (refusal: RefusalFacts): void => {
+    const now = this.#clock.now();
+    const { journalId = uuidv7(now), ...facts } = refusal;
+    const event = refusedEvent(this.#hasJournal ? { ...facts, journalId } : facts, now);
+    this.#tell(event);
+    if (this.#isClosed) this.#droppedRefusals += 1;
+    else this.#droppedRefusals += this.#refusals.put({ event, journal: this.#bounded(refusal.journal) });
+    this.#gather();
+  };
+
+  /**
+   * To be called when events are on disk: tells the listeners, in order, and lets followers read on.
+   * @param events none where the commit has events that are told to followers alone
+   */
+  committed(events: readonly EventFacts[]): void {
+    for (const event of events) this.#tell(event);
+    this.#wake(events);
+  }
+
+  /** Writes the waiting refusals and takes no more. The store must stay open until this resolves. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    clearTimeout(this.#gathering);
+    this.#gathering = undefined;
+    await this.#writing;
+    while (this.#refusals.length > 0) await this.#write();
+    this.#wake();
+  }
+
+  #tell(event: EventFacts): void {
+    for (const listener of this.#listeners) {
+      try {
+        listener(event);
+      } catch (thrown) {
+        // A listener's fault must not fail the commit: the event has happened.
+        this.#log.error({ err: thrown, event: event.kind, session: event.sessionId }, 'A listener for events failed');
+      }
+    }
+  }
+
+  /** What waits with a refusal for the journal: no large body, and nothing of the message where too much waits already. */
+  #bounded(details: JournalDetails | undefined): JournalDetails | undefined {
+    const kept = this.#hasJournal && details ? withoutLargeBody(details) : undefined;
+    if (!kept || this.#refusals.octets + (kept.octets?.length ?? 0) <= octetsAtOnce) return kept;
+    return withoutContent(kept, 'too many refusals came at once');
+  }
+
+  #gather(): void {
+    if (this.#gathering || this.#writing || this.#refusals.length === 0) return;
+    this.#gathering = setTimeout(() => {
+      this.#gathering = undefined;
+      this.#writing = this.#write().finally(() => {
+        this.#writing = undefined;
+        if (!this.#isClosed) this.#gather();
+      });
+    }, gatherMs);
+  }
+
+  async #write(): Promise<void> {
+    const refusals = this.#refusals.take(refusalsAtOnce);
+    try {
+      await this.#table.refused(refusals);
+      this.#wake();
+    } catch (thrown) {
+      // They are not kept for later: more come while nothing can be written, and the log has a line for each.
+      this.#droppedRefusals += refusals.length;
+      this.#log.debug({ err: thrown, refusals: refusals.length }, 'refusals are not kept');
+    }
+  }
+
+  /**
+   * Wakes followers, and of a commit whose events are known those alone that follow one of them: who follows rare events would
+   * else read at each commit of every message.
+   */
+  #wake(events: readonly EventFacts[] = []): void {
+    for (const follower of [...this.#followers]) {
+      const { kinds } = follower;
+      if (kinds && events.length > 0 && !events.some(({ kind }) => kinds.includes(kind))) continue;
+      follower.isBehind = true;
+      follower.wake();
+    }
+  }
+
+  /** Waits for a commit of this process that has what is followed, for at most `pollMs`. */
+  async #nextCommit(follower: Follower, signal: AbortSignal): Promise<void> {
+    await new Promise<void>((resolve) => {
+      const wake = (): void => {
+        clearTimeout(patience);
+        signal.removeEventListener('abort', wake);
+        follower.wake = () => undefined;
+        resolve();
+      };
+      const patience = setTimeout(wake, pollMs);
+      signal.addEventListener('abort', wake);
+      follower.wake = wake;
+      if (signal.aborted) wake();
+    });
+  }
+}

@@ -1,0 +1,102 @@
+// Keeps figures by minute in the database. Every process adds what it counted, so the sums are right for any number of them.
+
+import type { Database, SqlValue } from '../../base/database/database.ts';
+import { momentPrefix } from './figure-names.ts';
+import { figureMigrations } from './figure-tables.ts';
+
+/** How often something happened in a minute. */
+export interface Figure {
+  /** Name of the account. */
+  readonly account: string;
+  /** Minutes since 1970. */
+  readonly minute: number;
+  /** What happened (`figure-names.ts`). */
+  readonly name: string;
+  readonly count: number;
+}
+
+/** Which figures are read. */
+export interface FigureQuery {
+  /** Absent: those of all accounts together. */
+  readonly account?: string | undefined;
+  /** From this minute on. */
+  readonly since: number;
+  /** Figures of so many minutes are added up. */
+  readonly step: number;
+  /** Only names that begin so; absent: all. */
+  readonly prefix?: string;
+}
+
+/** The figures. Every promise rejects when the database fails. */
+export interface FigureStore {
+  /** Adds to what is kept, all in one commit. What tells of a moment (`momentPrefix`) takes the place of what was told before. */
+  add(figures: readonly Figure[]): Promise<void>;
+  /** Reads figures; `minute` is the first one of the step. The cost grows with the minutes, not with what happened in them. */
+  read(query: FigureQuery): Promise<readonly Omit<Figure, 'account'>[]>;
+  /** Removes what is before a minute. */
+  prune(before: number): Promise<void>;
+}
+
+/** Figures of one statement. */
+const addedAtOnce = 200;
+
+/** In one order for all processes: two that write the same rows then wait for each other instead of getting in a circle. */
+function ordered(figures: readonly Figure[]): readonly Figure[] {
+  const key = ({ account, minute, name }: Figure): string => `${account} ${minute} ${name}`;
+  return figures.toSorted((one, other) => (key(one) < key(other) ? -1 : 1));
+}
+
+/** A condition of SQL. */
+const isMoment = (name: string): string => `substr(${name}, 1, ${momentPrefix.length}) = '${momentPrefix}'`;
+
+function addition(figures: readonly Figure[]): { readonly sql: string; readonly params: SqlValue[] } {
+  const rows = figures.map(
+    (_, index) => `($${4 * index + 1}, $${4 * index + 2}, $${4 * index + 3}, $${4 * index + 4})`,
+  );
+  return {
+    sql: `INSERT INTO minute_figures (account, minute, name, count) VALUES ${rows.join(', ')}
+      ON CONFLICT (account, minute, name) DO UPDATE
+      SET count = CASE WHEN ${isMoment('excluded.name')} THEN excluded.count ELSE minute_figures.count + excluded.count END`,
+    params: figures.flatMap(({ account, minute, name, count }) => [account, minute, name, count]),
+  };
+}
+
+const sums = `SELECT minute - minute % $2 AS first, name,
+    CAST(CASE WHEN ${isMoment('name')} THEN max(count) ELSE sum(count) END AS BIGINT) AS total
+  FROM minute_figures`;
+const sql = {
+  readAll: `${sums} WHERE minute >= $1 AND name >= $3 AND name < $4 GROUP BY first, name`,
+  readOf: `${sums} WHERE account = $5 AND minute >= $1 AND name >= $3 AND name < $4 GROUP BY first, name`,
+  prune: 'DELETE FROM minute_figures WHERE minute < $1',
+} as const;
+
+/** Opens the store and brings its table up to date. */
+export async function openFigureStore(database: Database): Promise<FigureStore> {
+  await database.migrate(figureMigrations);
+  return {
+    async add(figures) {
+      const all = ordered(figures);
+      await database.transaction(async (inside) => {
+        for (let start = 0; start < all.length; start += addedAtOnce) {
+          const { sql: text, params } = addition(all.slice(start, start + addedAtOnce));
+          await inside.run(text, params);
+        }
+      });
+    },
+    async read({ account, since, step, prefix = '' }) {
+      // Names are ASCII, so a tilde sorts behind all that may follow.
+      const params = [since, step, prefix, `${prefix}~`];
+      const rows = await (account === undefined
+        ? database.query(sql.readAll, params)
+        : database.query(sql.readOf, [...params, account]));
+      return rows.map((row) => ({
+        minute: Number(row['first']),
+        name: String(row['name']),
+        count: Number(row['total']),
+      }));
+    },
+    async prune(before) {
+      await database.run(sql.prune, [before]);
+    },
+  };
+}

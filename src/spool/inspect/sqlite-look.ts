@@ -1,0 +1,121 @@
+// Looks at a SQLite file, which it only reads. A large file takes long to read, and SQLite cannot be interrupted from outside, so
+// this is a process of its own, which is ended when its time is over. What it has found by then, it has sent.
+
+import { statSync } from 'node:fs';
+import { DatabaseSync } from 'node:sqlite';
+import type { Row } from '../../base/database/database.ts';
+import { movedMark } from '../../base/database/moved-mark.ts';
+import { hasTable } from '../../base/database/sqlite-file.ts';
+import { errorMessage } from '../../base/errors.ts';
+import { isServed } from '../sqlite/file/sqlite-lock.ts';
+import { inFlightRows } from '../sqlite/in-flight.ts';
+import { type DatabaseReport, queueOf, sizeOf, type TableSize } from './database-report.ts';
+
+/** What is found, part by part: what takes longest comes last. */
+export interface SqliteFindings {
+  readonly about: Pick<DatabaseReport, 'facts' | 'queue'> & {
+    readonly isServed: boolean;
+    readonly movedTo: string | undefined;
+    readonly now: number;
+    readonly owners: readonly { readonly owner: string; readonly version: number }[];
+  };
+  readonly tables: readonly TableSize[];
+  /** Lines of SQLite; none where all is well. */
+  readonly faults: readonly string[];
+  /** Why it did not come to its end. */
+  readonly failure: string;
+}
+
+function factsOf(database: DatabaseSync, file: string): DatabaseReport['facts'] {
+  const pragma = (name: string): string | number => {
+    const value = database.prepare(`PRAGMA ${name}`).get()?.[name];
+    return typeof value === 'number' ? value : String(value);
+  };
+  const log = statSync(`${file}-wal`, { throwIfNoEntry: false });
+  return {
+    version: String(database.prepare('SELECT sqlite_version() AS version').get()?.['version']),
+    fileOctets: statSync(file).size,
+    logOctets: log?.size ?? 0,
+    pageOctets: pragma('page_size'),
+    pages: pragma('page_count'),
+    freePages: pragma('freelist_count'),
+    journal: pragma('journal_mode'),
+    givesPagesBack: pragma('auto_vacuum') === 2,
+  };
+}
+
+/** The question for the queue. Times of the spool are by its own clock. @param hasFlights whether the file knows messages in flight */
+function queueQuestion(hasFlights: boolean): string {
+  // Recipients of messages in flight are claimed as well.
+  const flights = `UNION ALL SELECT json_array_length(envelope, '$.to'), envelope ->> 'until', accepted_at FROM ${inFlightRows}`;
+  return `WITH clock AS (SELECT coalesce(max(offset), 0) AS offset FROM spool_clock),
+    claims AS (SELECT 1 AS recipients, claimed_until AS until, NULL AS at FROM spool_recipients
+      WHERE state = 0 AND claimed_until > 0 ${hasFlights ? flights : ''}),
+    oldest AS (SELECT m.accepted_at AS at FROM spool_recipients r JOIN spool_messages m ON m.seq = r.message
+      WHERE r.state = 0 ORDER BY r.message LIMIT 1)
+    SELECT (SELECT sum(queued_recipients) FROM spool_counts) AS queued,
+      (SELECT sum(failed_messages) FROM spool_counts) AS failed, (SELECT sum(recipients) FROM claims) AS claimed,
+      (SELECT min(until) FROM claims) + offset AS claim_until,
+      (SELECT min(ready_at) FROM spool_lines WHERE hold = 0) + offset AS turn,
+      (SELECT min(at) FROM (SELECT at FROM oldest UNION ALL SELECT at FROM claims)) AS accepted FROM clock`;
+}
+
+/** What can be read of a file that may be damaged; null where it cannot. The check tells what is wrong. */
+function whereReadable<T>(read: () => T): T | null {
+  try {
+    return read();
+  } catch {
+    return null;
+  }
+}
+
+// An index counts for its table.
+const tablesQuestion = `SELECT coalesce(s.tbl_name, d.name) AS name, sum(d.pgsize) AS octets
+  FROM dbstat d LEFT JOIN sqlite_schema s ON s.name = d.name GROUP BY 1 ORDER BY octets DESC`;
+
+/** Looks at a file and hands on what it finds. @param isFull whether indexes are compared with their tables, which takes longer */
+function lookAtSqlite(file: string, isFull: boolean, send: (found: Partial<SqliteFindings>) => void): void {
+  const database = new DatabaseSync(file, { readOnly: true, timeout: 5000 });
+  const ask = (sql: string): readonly Row[] => database.prepare(sql).all();
+  try {
+    const mark = movedMark(database);
+    const versions = hasTable(database, 'migrations')
+      ? ask('SELECT owner, version FROM migrations ORDER BY owner')
+      : [];
+    send({
+      about: {
+        facts: factsOf(database, file),
+        queue: whereReadable(() =>
+          hasTable(database, 'spool_lines')
+            ? queueOf(ask(queueQuestion(hasTable(database, 'spool_in_flight')))[0])
+            : null,
+        ),
+        ...{ movedTo: mark?.target, isServed: isServed(file), now: Date.now() },
+        // A mark raises the version of the spool's tables.
+        owners: versions
+          .filter((row) => !mark || row['owner'] !== 'spool')
+          .map((row) => ({ owner: String(row['owner']), version: Number(row['version']) })),
+      },
+    });
+    send({ tables: ask(tablesQuestion).map(sizeOf) });
+    const lines = ask(`PRAGMA ${isFull ? 'integrity_check' : 'quick_check'}(20)`).map((row) =>
+      String(Object.values(row)[0]),
+    );
+    const broken = (isFull ? ask('PRAGMA foreign_key_check') : [])
+      .slice(0, 20)
+      .map((row) => `a row of ${String(row['table'])} names a row of ${String(row['parent'])} that is not there`);
+    send({ faults: [...lines.filter((line) => line !== 'ok'), ...broken] });
+  } finally {
+    database.close();
+  }
+}
+
+const [, , file, isFull] = process.argv;
+if (process.send && file !== undefined) {
+  try {
+    lookAtSqlite(file, isFull === 'full', (found) => process.send?.(found));
+  } catch (thrown) {
+    process.send({ failure: errorMessage(thrown) } satisfies Partial<SqliteFindings>);
+  }
+  process.disconnect();
+}

@@ -1,0 +1,106 @@
+// Finds out whether a stored row of the journal is one that its readers understand: what pack-journal.ts writes, of this release
+// or an earlier one. What is absent is no fault, since earlier releases wrote less. Readers of a journal in use take a row that
+// they do not understand as one of which nothing is known, so that it stops nobody from reading the others.
+
+import { errorMessage } from '../../base/errors.ts';
+import { type JournalFacts, type JournalMore, journalOutcomes } from './journal-row.ts';
+
+/** The columns that are looked at. */
+export interface StoredJournalRow {
+  /** `outcomeNumbers`. */
+  readonly outcome: number;
+  readonly waiting: number;
+  /** `JournalFacts` and `JournalMore` as JSON. */
+  readonly facts: string;
+  readonly more: string;
+}
+
+type Rule = (value: unknown) => string | undefined;
+
+const isText: Rule = (value) => (typeof value === 'string' ? undefined : 'no text');
+const isNumber: Rule = (value) => (Number.isSafeInteger(value) ? undefined : 'no whole number');
+const isTexts: Rule = (value) =>
+  Array.isArray(value) && value.every((one) => typeof one === 'string') ? undefined : 'no list of texts';
+const isObject: Rule = (value) =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) ? undefined : 'no object';
+const hasTexts = (value: unknown, names: readonly string[]): boolean => {
+  const members = new Map<string, unknown>(isObject(value) === undefined ? Object.entries(value ?? {}) : []);
+  return names.every((name) => typeof members.get(name) === 'string');
+};
+const isReasons: Rule = (value) =>
+  Array.isArray(value) && value.every((one) => hasTexts(one, ['code', 'message'])) ? undefined : 'no list of reasons';
+const isReply: Rule = (value) =>
+  typeof value === 'object' && value !== null && 'code' in value && Number.isSafeInteger(value.code)
+    ? undefined
+    : 'no reply with a code';
+const isTls: Rule = (value) => (hasTexts(value, ['version', 'cipher']) ? undefined : 'no version and cipher');
+const isTimings: Rule = (value) =>
+  isObject(value) === undefined && Object.values(value ?? {}).every((one) => Number.isFinite(one))
+    ? undefined
+    : 'no object of numbers';
+
+const factRules: Readonly<Record<string, Rule>> = {
+  ...{ credential: isText, via: isText, client: isText, helo: isText, mailer: isText, sender: isText },
+  ...{ recipients: isTexts, count: isNumber, subject: isText, size: isNumber, codes: isTexts, fields: isTexts },
+  messageId: isText,
+};
+const moreRules: Readonly<Record<string, Rule>> = {
+  ...{ session: isText, listener: isText, stage: isText, reasons: isReasons, reasonCount: isNumber, reason: isText },
+  ...{ reply: isReply, names: isText, verdicts: isText, dialogue: isText, tls: isTls, timings: isTimings },
+  ...{ clientMessageId: isText, sizeAsSent: isNumber, lacking: isText },
+};
+/** Members that every release has written. */
+const required: ReadonlySet<string> = new Set(['facts.recipients', 'facts.count', 'more.session']);
+
+type Parsed = { readonly value: unknown } | { readonly fault: string };
+
+function parse(column: string, json: string): Parsed {
+  try {
+    return { value: JSON.parse(json) };
+  } catch (thrown) {
+    return { fault: `${column} is no JSON: ${errorMessage(thrown)}` };
+  }
+}
+
+function faultOfValue(column: string, value: unknown, rules: Readonly<Record<string, Rule>>): string | undefined {
+  const fault = isObject(value);
+  if (fault !== undefined) return `${column} is ${fault}`;
+  const members = new Map<string, unknown>(Object.entries(value ?? {}));
+  for (const [name, rule] of Object.entries(rules)) {
+    const path = `${column}.${name}`;
+    const member = members.get(name);
+    if (member === undefined && required.has(path)) return `${path} is missing`;
+    const wrong = member === undefined ? undefined : rule(member);
+    if (wrong !== undefined) return `${path} is ${wrong}`;
+  }
+  return undefined;
+}
+
+function faultOfJson(column: string, json: string, rules: Readonly<Record<string, Rule>>): string | undefined {
+  const parsed = parse(column, json);
+  return 'fault' in parsed ? parsed.fault : faultOfValue(column, parsed.value, rules);
+}
+
+/** Why readers do not understand a row: the member and the rule that it breaks; undefined where they do. */
+export function faultOfRow({ outcome, waiting, facts, more }: StoredJournalRow): string | undefined {
+  if (!Number.isInteger(outcome) || outcome < 1 || outcome > journalOutcomes.length)
+    return `outcome is ${outcome}, and not 1 to ${journalOutcomes.length}`;
+  if (!Number.isInteger(waiting) || waiting < 0) return `waiting is ${waiting}, and not a number of recipients`;
+  return faultOfJson('facts', facts, factRules) ?? faultOfJson('more', more, moreRules);
+}
+
+/** Reads the column `facts`. @returns undefined where it is damaged */
+export function readFacts(json: string): JournalFacts | undefined {
+  const parsed = parse('facts', json);
+  if ('fault' in parsed || faultOfValue('facts', parsed.value, factRules) !== undefined) return undefined;
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the rules have judged it
+  return parsed.value as JournalFacts;
+}
+
+/** Reads the column `more`. @returns undefined where it is damaged */
+export function readMore(json: string): JournalMore | undefined {
+  const parsed = parse('more', json);
+  if ('fault' in parsed || faultOfValue('more', parsed.value, moreRules) !== undefined) return undefined;
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the rules have judged it
+  return parsed.value as JournalMore;
+}

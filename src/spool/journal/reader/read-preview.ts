@@ -1,0 +1,67 @@
+// Takes a message apart for people, by mailparser, within bounds. Runs in the process of the content reader alone.
+
+import { type ParsedMail, simpleParser } from 'mailparser';
+import { decodeWords } from '../../../mail/header/header-text.ts';
+import type { MessagePreview } from './content-question.ts';
+
+/** Characters of text and of HTML, of a header's value, and of a name. */
+const textCharacters = 1_048_576;
+const valueCharacters = 4096;
+const nameCharacters = 500;
+/** Headers and attachments at most. */
+const mostHeaders = 500;
+const mostAttachments = 200;
+
+function cut(text: string, most: number): string {
+  return text.slice(0, most).toWellFormed();
+}
+
+async function parse(octets: Buffer): Promise<ParsedMail> {
+  const plain = { skipHtmlToText: true, skipTextToHtml: true, skipImageLinks: true, skipTextLinks: true };
+  try {
+    return await simpleParser(octets, plain);
+  } catch (thrown) {
+    // mailparser stops at some bounds, and names none of them.
+    const isOfParts = thrown instanceof Error && /child nodes/.test(thrown.message);
+    throw isOfParts ? new Error('It has more parts than a preview shows', { cause: thrown }) : thrown;
+  }
+}
+
+/**
+ * Reads a message.
+ * @throws Error where it has more parts, header fields or octets in a header than mailparser takes
+ */
+export async function readPreview(octets: Buffer): Promise<MessagePreview> {
+  const mail = await parse(octets);
+  const { text, html, headerLines, attachments } = mail;
+  const headers = headerLines.slice(0, mostHeaders).map(({ line }) => {
+    const colon = line.indexOf(':');
+    const value = line
+      .slice(colon + 1)
+      .replaceAll(/\r?\n(?=[ \t])/g, '')
+      .trim();
+    return {
+      name: cut(line.slice(0, Math.max(colon, 0)), nameCharacters),
+      value: cut(decodeWords(cut(value, valueCharacters)), valueCharacters),
+    };
+  });
+  return {
+    headers,
+    text: text === undefined ? null : cut(text, textCharacters),
+    html: html === false || html === undefined ? null : cut(html, textCharacters),
+    truncated:
+      (text?.length ?? 0) > textCharacters ||
+      (html === false ? 0 : html.length) > textCharacters ||
+      headerLines.length > mostHeaders ||
+      attachments.length > mostAttachments,
+    attachments: attachments
+      .slice(0, mostAttachments)
+      .map(({ filename, contentType, size, contentDisposition, cid }) => ({
+        filename: filename === undefined ? null : cut(filename, nameCharacters),
+        type: cut(contentType, nameCharacters),
+        size,
+        inline: contentDisposition === 'inline',
+        content_id: cid === undefined ? null : cut(cid, nameCharacters),
+      })),
+  };
+}

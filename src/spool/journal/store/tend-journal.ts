@@ -1,0 +1,236 @@
+// What is done behind the rows in SQLite: the index of the search is filled, and what is too old or too much is removed. It is
+// done in slices, each a transaction that keeps the file's lock for some milliseconds only, so that an accept does not wait.
+
+import type { Change, Database } from '../../../base/database/database.ts';
+import { Unavailable } from '../../../base/errors.ts';
+import type { JournalLimits, Removed } from '../journal.ts';
+import { outcomeNumbers } from '../journal-row.ts';
+import { SlicePace } from './slice-pace.ts';
+import { fillSoundWords, fillWords, matchOf } from './words.ts';
+
+/** Octets of content that are removed in one slice, about: each of its pages costs time. */
+const octetsAtOnce = 8_388_608;
+const dayMs = 86_400_000;
+/** A row that is later than now by more than this was written while the clock was wrong. */
+const futureMs = dayMs;
+/** How long is waited before rows are looked through for one that is not from the future, in milliseconds. */
+const searchPauseMs = 60_000;
+
+const waiting = `SELECT state.indexed, max(rows.seq) AS last, coalesce(sum(rows.octets), 0) AS octets FROM journal_state state
+  LEFT JOIN (SELECT seq, octets FROM journal WHERE seq > (SELECT indexed FROM journal_state) ORDER BY seq LIMIT $1) rows`;
+// Another process may have filled these rows meanwhile; then the statements find nothing to do.
+const isStill = '(SELECT indexed FROM journal_state) = $1';
+const countRefusals = `INSERT INTO journal_refusals SELECT account, count(*) FROM journal
+  WHERE seq > $1 AND seq <= $2 AND +outcome = ${outcomeNumbers.refused} AND ${isStill} GROUP BY account
+  ON CONFLICT (account) DO UPDATE SET rows = rows + excluded.rows`;
+const those = '(SELECT value FROM json_each($1))';
+
+// SQLite merges parts of the index by itself, with much at once where most of a part is of removed rows, and keeps its lock for
+// seconds meanwhile. It is told not to, and merges are slices of their own.
+const settings: readonly Change[] = ["('automerge', 0)", "('crisismerge', 100)"].map((pair) => ({
+  sql: `INSERT INTO journal_words (journal_words, rank) VALUES ${pair}`,
+}));
+/** Merges parts of the index until so many pages are written. */
+const merge = "INSERT INTO journal_words (journal_words, rank) VALUES ('merge', $1)";
+/** Pages of one such slice at most, and such slices for each slice that has changed the index; more than these are not owed. */
+const mergedPages = 64;
+const mergesForChange = 2;
+const mostOwed = 2000;
+
+/** The changes that remove rows with everything that belongs to them. */
+function removal(seqs: readonly number[]): readonly Change[] {
+  const params = [JSON.stringify(seqs)];
+  const statements = [
+    `DELETE FROM journal_words WHERE rowid IN ${those}`,
+    `DELETE FROM journal_content WHERE seq IN ${those}`,
+    // The plus keeps SQLite from going through all refusals by the index of the outcome.
+    `UPDATE journal_refusals SET rows = rows - gone.refused FROM (SELECT account, count(*) AS refused
+       FROM json_each($1) chosen JOIN journal ON journal.seq = chosen.value
+       WHERE +outcome = ${outcomeNumbers.refused} GROUP BY account) gone
+     WHERE gone.account = journal_refusals.account`,
+    `UPDATE journal_state SET octets = octets - (SELECT coalesce(sum(octets), 0) FROM journal WHERE seq IN ${those})`,
+    `DELETE FROM journal WHERE seq IN ${those}`,
+  ];
+  return statements.map((sql) => ({ sql, params }));
+}
+
+/** Tends the journal of one file. */
+export class SqliteTender {
+  readonly #database: Database;
+  readonly #limits: JournalLimits;
+  readonly #onRemoved: (removed: Removed, count: number) => void;
+  readonly #paces = {
+    fill: new SlicePace(),
+    rows: new SlicePace(),
+    content: new SlicePace(),
+    merge: new SlicePace(mergedPages),
+  };
+  /** Slices of merges that are to be done. */
+  #owedMerges = 0;
+  #hasSettings = false;
+  /** Fewer rows than a slice may be filled: once for each time that all was done, or under load each slice would be of a few rows. */
+  #mayFillRest = true;
+  readonly #jobs: readonly ((now: number) => Promise<boolean>)[];
+  #turn = 0;
+  #searchedAt = Number.NEGATIVE_INFINITY;
+
+  /** @param onRemoved told of what was removed */
+  constructor(database: Database, limits: JournalLimits, onRemoved: (removed: Removed, count: number) => void) {
+    this.#database = database;
+    this.#limits = limits;
+    this.#onRemoved = onRemoved;
+    this.#jobs = [
+      () => this.#fill(),
+      () => this.#removeContent(),
+      (now) => this.#removeAged(now - limits.keepDays * dayMs, now + futureMs),
+      () => this.#removeRefusals(),
+      () => this.#mergeWords(),
+    ];
+  }
+
+  /** Does one slice of what is to be done, of each kind in turn. @returns whether there may be more to do */
+  async tend(now: number): Promise<boolean> {
+    for (let looked = 0; looked < this.#jobs.length; looked += 1) {
+      const job = this.#jobs[this.#turn];
+      this.#turn = (this.#turn + 1) % this.#jobs.length;
+      if (await job?.(now)) return true;
+    }
+    this.#mayFillRest = true;
+    return false;
+  }
+
+  /** Fills the index of some rows. @returns whether there were any, here and below */
+  async #fill(): Promise<boolean> {
+    const pace = this.#paces.fill;
+    const [found] = await this.#database.query(waiting, [pace.rows]);
+    const last = found?.['last'] ?? null;
+    if (last === null) return false;
+    const span = [Number(found?.['indexed']), Number(last)] as const;
+    const isRest = span[1] - span[0] < pace.rows;
+    if (isRest && !this.#mayFillRest) return false;
+    if (isRest) this.#mayFillRest = false;
+    const octets = Number(found?.['octets']);
+    const fill = (sql: string): Promise<number> =>
+      this.#database.atOnce([
+        { sql: `${sql} AND ${isStill}`, params: span },
+        { sql: countRefusals, params: span },
+        {
+          sql: 'UPDATE journal_state SET indexed = $2, octets = octets + $3 WHERE indexed = $1',
+          params: [...span, octets],
+        },
+      ]);
+    // A row whose facts are no JSON fails the first statement, and with it would all later rows.
+    await pace.take(() =>
+      fill(fillWords).catch((thrown: unknown) => {
+        if (thrown instanceof Unavailable) throw thrown;
+        return fill(fillSoundWords);
+      }),
+    );
+    this.#oweMerges();
+    return true;
+  }
+
+  /** Removes the oldest content where there is too much. */
+  async #removeContent(): Promise<boolean> {
+    const pace = this.#paces.content;
+    const [state] = await this.#database.query('SELECT octets, indexed FROM journal_state');
+    let surplus = Number(state?.['octets'] ?? 0) - this.#limits.maxOctets;
+    if (surplus <= 0) return false;
+    const rows = await this.#database.query(
+      `SELECT c.seq, j.octets FROM journal_content c JOIN journal j ON j.seq = c.seq WHERE c.seq <= $1
+       ORDER BY c.seq LIMIT $2`,
+      [Number(state?.['indexed'] ?? 0), pace.rows],
+    );
+    const gone: number[] = [];
+    let freed = 0;
+    for (const row of rows) {
+      if (surplus <= 0 || freed >= octetsAtOnce) break;
+      gone.push(Number(row['seq']));
+      freed += Number(row['octets']);
+      surplus -= Number(row['octets']);
+    }
+    if (gone.length === 0) return false;
+    const params = [JSON.stringify(gone)];
+    const statements = [
+      `DELETE FROM journal_content WHERE seq IN ${those}`,
+      `UPDATE journal_state SET octets = octets - (SELECT coalesce(sum(octets), 0) FROM journal WHERE seq IN ${those})`,
+      `UPDATE journal SET octets = 0 WHERE seq IN ${those}`,
+    ];
+    await pace.take(() => this.#database.atOnce(statements.map((sql) => ({ sql, params }))));
+    this.#onRemoved('content', gone.length);
+    return true;
+  }
+
+  /**
+   * Removes some of the rows that are too old. Rows are in the order of the commits, so that whatever stands before an old row is
+   * old, too, even where the clock was ahead while it was written.
+   */
+  async #removeAged(oldest: number, future: number): Promise<boolean> {
+    const last = await this.#lastAged(oldest, future);
+    if (last === undefined) return false;
+    const rows = await this.#database.query(
+      `SELECT seq, at FROM journal WHERE seq <= (SELECT indexed FROM journal_state)
+       AND seq < (SELECT max(seq) FROM journal) ORDER BY seq LIMIT $1`,
+      [this.#paces.rows.rows],
+    );
+    const end = rows.findLastIndex(({ seq, at }) => Number(seq) <= last || Number(at) < oldest);
+    return await this.#remove('aged', rows.slice(0, end + 1));
+  }
+
+  /** A row that is too old; undefined where the first row that can be told by its time is not. */
+  async #lastAged(oldest: number, future: number): Promise<number | undefined> {
+    const [first] = await this.#database.query('SELECT seq, at FROM journal ORDER BY seq LIMIT 1');
+    if (!first) return undefined;
+    if (Number(first['at']) <= future) return Number(first['at']) < oldest ? Number(first['seq']) : undefined;
+    // There may be very many from the future.
+    if (performance.now() - this.#searchedAt < searchPauseMs) return undefined;
+    const [known] = await this.#database.query('SELECT seq, at FROM journal WHERE at <= $1 ORDER BY seq LIMIT 1', [
+      future,
+    ]);
+    const isAged = known !== undefined && Number(known['at']) < oldest;
+    if (!isAged) this.#searchedAt = performance.now();
+    return isAged ? Number(known['seq']) : undefined;
+  }
+
+  /** Removes some refusals of an account that has too many. */
+  async #removeRefusals(): Promise<boolean> {
+    const [over] = await this.#database.query('SELECT account, rows FROM journal_refusals WHERE rows > $1 LIMIT 1', [
+      this.#limits.refusals,
+    ]);
+    if (!over) return false;
+    const [account, surplus] = [String(over['account']), Number(over['rows']) - this.#limits.refusals];
+    const match = matchOf({ account, outcome: 'refused', limit: 1 }, undefined) ?? '';
+    const rows = await this.#database.query(
+      `SELECT rowid AS seq FROM journal_words WHERE journal_words MATCH $1
+       AND rowid < (SELECT max(seq) FROM journal) ORDER BY rowid LIMIT $2`,
+      [match, Math.min(surplus, this.#paces.rows.rows)],
+    );
+    return await this.#remove('refusals', rows);
+  }
+
+  #oweMerges(): void {
+    this.#owedMerges = Math.min(mostOwed, this.#owedMerges + mergesForChange);
+  }
+
+  /** Merges some of the index, which clears words of removed rows away and keeps it quick. */
+  async #mergeWords(): Promise<boolean> {
+    if (!this.#hasSettings) {
+      await this.#database.atOnce(settings);
+      this.#hasSettings = true;
+    }
+    if (this.#owedMerges === 0) return false;
+    this.#owedMerges -= 1;
+    const pace = this.#paces.merge;
+    await pace.take(() => this.#database.atOnce([{ sql: merge, params: [pace.rows] }]));
+    return true;
+  }
+
+  async #remove(removed: Removed, rows: readonly Readonly<Record<string, unknown>>[]): Promise<boolean> {
+    if (rows.length === 0) return false;
+    const seqs = rows.map(({ seq }) => Number(seq));
+    await this.#paces.rows.take(() => this.#database.atOnce(removal(seqs)));
+    this.#oweMerges();
+    this.#onRemoved(removed, seqs.length);
+    return true;
+  }
+}

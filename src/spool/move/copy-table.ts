@@ -1,0 +1,199 @@
+// Copies rows to tables of the target, some at a time: while the server writes some, the next are gathered. Of each table the rows are
+// counted and added up, here as they are sent and later in the target: a row that is missing, twice there or changed makes another sum.
+
+import { hash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { join } from 'node:path';
+import { storableText } from '../../base/database/postgres-pool.ts';
+import { errorMessage, Unavailable } from '../../base/errors.ts';
+import { partOctets } from '../postgres/added-messages.ts';
+import type { Damaged } from './damaged-rows.ts';
+import type { MovedTable } from './moved-tables.ts';
+import type { SourceFile, SourceRow, SourceValue } from './source-file.ts';
+import type { TargetDatabase } from './target-database.ts';
+
+/** Rows and octets of one statement, at most; a single row may have more octets. */
+const rowsAtOnce = 1000;
+const octetsAtOnce = 1024 * 1024;
+
+/** What copying needs besides a table. */
+export interface Copying {
+  readonly source: SourceFile;
+  readonly target: TargetDatabase;
+  /** Milliseconds that are added to times that the spool stores. */
+  readonly shift: number;
+  /** What is left behind. */
+  readonly left: Damaged;
+  readonly signal: AbortSignal;
+  /** Told of rows and octets that were copied since the last call. */
+  readonly onCopied: (table: string, rows: number, octets: number) => void;
+}
+
+/** What stands between the values of a row, and for NULL, where rows are added up. */
+const [between, none] = ['\u{1f}', '\u{1e}'];
+
+/** A column of the target. */
+interface Column {
+  readonly name: string;
+  readonly type: string;
+}
+
+/** The value of a column as the target tells it where rows are added up; `textOf` tells it alike. */
+function shown({ name, type }: Column): string {
+  if (type === 'bytea') return `encode(sha256("${name}"), 'hex')`;
+  return type === 'uuid' ? `replace("${name}"::text, '-', '')` : `"${name}"::text`;
+}
+
+function textOf(value: SourceValue, type: string | undefined): string {
+  if (value === null) return none;
+  if (value instanceof Uint8Array) return hash('sha256', value, 'hex');
+  return type === 'uuid' ? String(value).replaceAll('-', '').toLowerCase() : String(value);
+}
+
+/** What was sent to a table. */
+class SentTable {
+  readonly name: string;
+  readonly #columns: readonly Column[];
+  rows = 0;
+  /** Those of its columns that are octets. */
+  octets = 0;
+  #sum = 0n;
+
+  constructor(name: string, columns: readonly Column[]) {
+    this.name = name;
+    this.#columns = columns;
+  }
+
+  /** Adds a row. @param values as they are sent, in the order of the columns */
+  add(values: SourceRow): void {
+    const text = values.map((value, at) => textOf(value, this.#columns[at]?.type)).join(between);
+    this.#sum += BigInt(Number.parseInt(hash('sha256', text, 'hex').slice(0, 8), 16));
+    this.rows += 1;
+    for (const value of values) if (value instanceof Uint8Array) this.octets += value.length;
+  }
+
+  /** @throws Error where the target has other rows */
+  async verify(target: TargetDatabase): Promise<void> {
+    const values = this.#columns.map((column) => `coalesce(${shown(column)}, chr(${none.charCodeAt(0)}))`).join(', ');
+    const digest = `sha256(convert_to(concat_ws(chr(${between.charCodeAt(0)}), ${values}), 'UTF8'))`;
+    const number = `('x' || encode(substring(${digest} FROM 1 FOR 4), 'hex'))::bit(32)::bigint`;
+    const question = `SELECT count(*) AS rows, coalesce(sum(${number}), 0)::text AS sum FROM "${this.name}"`;
+    const [told] = await target.query(question, [], { isLong: true });
+    const rows = Number(told?.['rows']);
+    if (rows !== this.rows) throw new Error(`The target has ${rows} rows of ${this.name}, and ${this.rows} were sent`);
+    if (told?.['sum'] !== String(this.#sum))
+      throw new Error(`The target has rows of ${this.name} that are not as they were sent`);
+  }
+}
+
+/** A value in the JSON of a statement, in the form that the server reads for a column of any type. */
+function jsonOf(value: SourceValue): string | number | null {
+  if (value instanceof Uint8Array)
+    return `\\x${Buffer.from(value.buffer, value.byteOffset, value.length).toString('hex')}`;
+  return typeof value === 'bigint' ? String(value) : value;
+}
+
+/** Writes rows to a table. @throws Error where the target has no such column, or refuses a row */
+async function writeRows(
+  table: string,
+  names: readonly string[],
+  { rows, copying }: { readonly rows: Iterable<SourceRow> | AsyncIterable<SourceRow>; readonly copying: Copying },
+): Promise<SentTable> {
+  const { target, signal, onCopied } = copying;
+  const types = await target.types(table);
+  const unknown = names.find((name) => !types.has(name));
+  if (unknown !== undefined) throw new Error(`The target's ${table} has no column ${unknown}`);
+  const sent = new SentTable(
+    table,
+    names.map((name) => ({ name, type: types.get(name) ?? '' })),
+  );
+  const list = names.map((name) => `"${name}"`).join(', ');
+  // Numbers that the server gives otherwise are those that SQLite has given.
+  const sql = `INSERT INTO "${table}" (${list}) OVERRIDING SYSTEM VALUE
+    SELECT ${list} FROM json_populate_recordset(NULL::"${table}", $1::json)`;
+  let [waiting, octets, sending]: [string[], number, Promise<unknown>] = [[], 0, Promise.resolve()];
+  const send = async (): Promise<void> => {
+    signal.throwIfAborted();
+    const [json, count, last, length] = [`[${waiting.join(',')}]`, waiting.length, sent.rows, octets];
+    [waiting, octets] = [[], 0];
+    await sending;
+    if (count === 0) return;
+    sending = target.query(sql, [json]).catch((thrown: unknown) => {
+      if (thrown instanceof Unavailable) throw thrown;
+      const which = `rows ${last - count + 1} to ${last} of ${table}`;
+      throw new Error(`The target refuses ${which}: ${errorMessage(thrown)}`, { cause: thrown });
+    });
+    sending.catch(() => undefined);
+    onCopied(table, count, length);
+  };
+  for await (const row of rows) {
+    // JSON could tell of half a character, which neither the server nor UTF-8 has.
+    const kept = row.map((value) => (typeof value === 'string' ? storableText(value).toWellFormed() : value));
+    sent.add(kept);
+    waiting.push(JSON.stringify(Object.fromEntries(kept.map((value, at) => [names[at], jsonOf(value)]))));
+    for (const value of kept) octets += typeof value === 'string' || value instanceof Uint8Array ? value.length : 8;
+    if (waiting.length >= rowsAtOnce || octets >= octetsAtOnce) await send();
+  }
+  await send();
+  await sending;
+  return sent;
+}
+
+/** The question for a table's rows. @throws Error where the table has other columns than the target's */
+async function questionOf({ name, select }: MovedTable, { source, target }: Copying): Promise<string> {
+  if (select !== undefined) return select;
+  const types = await target.types(name);
+  const columns = source.columns(name);
+  if (columns.length !== types.size || columns.some((column) => !types.has(column)))
+    throw new Error(`Table ${name} has other columns in the target: the two databases are of different releases`);
+  return `SELECT ${columns.map((column) => `"${column}"`).join(', ')} FROM "${name}"`;
+}
+
+/** Copies a table, without the rows that are left behind. */
+export async function copyRows(table: MovedTable, copying: Copying): Promise<SentTable> {
+  const { source, shift, left } = copying;
+  const question = await questionOf(table, copying);
+  const found = source.read(table.name, question, question.includes(':shift') ? { shift } : {});
+  const { from = '', names = [], of = () => [] } = table.computed ?? {};
+  const [message = -1, entry = -1, fromAt = -1] = [table.message, table.entry, from].map((name = '') =>
+    found.columns.indexOf(name),
+  );
+  const rows = function* (): Generator<SourceRow> {
+    for (const row of found.rows) {
+      const isLeft = left.messages.has(String(row[message])) || left.entries.has(Number(row[entry] ?? Number.NaN));
+      if (!isLeft) yield names.length === 0 ? row : [...row, ...of(String(row[fromAt]))];
+    }
+  };
+  return await writeRows(table.name, [...found.columns, ...names], { rows: rows(), copying });
+}
+
+const messages = 'SELECT id, body_in_file, size, head, body FROM spool_messages ORDER BY seq';
+
+function bytes(value: SourceValue | undefined): Uint8Array {
+  return value instanceof Uint8Array ? value : new Uint8Array(0);
+}
+
+/** The octets of the messages: heads, bodies in the database, and bodies that are files, of which a few parts are in memory at a time. */
+async function* octetsOf({ source, left }: Copying, bodiesFolder: string): AsyncGenerator<SourceRow> {
+  for (const row of source.read('spool_messages', messages).rows) {
+    const id = String(row[0]);
+    if (left.messages.has(id)) continue;
+    const [head, body] = [bytes(row[3]), bytes(row[4])];
+    if (head.length + body.length > 0) yield [id, 0, Buffer.concat([head, body])];
+    if (Number(row[1]) === 0) continue;
+    let [part, read] = [0, 0];
+    const file = join(bodiesFolder, id);
+    const pieces: AsyncIterable<Buffer> = createReadStream(file, { highWaterMark: partOctets });
+    for await (const piece of pieces) {
+      read += piece.length;
+      yield [id, (part += 1), piece];
+    }
+    if (read !== Number(row[2]) - head.length) throw new Error(`The body "${file}" has changed while it was copied`);
+  }
+}
+
+/** Copies the octets of every message that is not left behind. */
+export async function copyOctets(copying: Copying, bodiesFolder: string): Promise<SentTable> {
+  const rows = octetsOf(copying, bodiesFolder);
+  return await writeRows('spool_octets', ['message', 'part', 'octets'], { rows, copying });
+}

@@ -1,0 +1,280 @@
+// Moves everything that a SQLite file and its bodies hold to PostgreSQL: all of it in one transaction of the target, or nothing.
+//
+// A gateway must never start on both. So before the target commits, the source is marked as "a move whose end is not known", which
+// no gateway starts on; once the target has answered, as "moved", or the mark is taken off again. Who runs the move again after
+// it was killed in between asks the target by the id of the move.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Clock, systemClock } from '../../base/clock.ts';
+import type { Migrations } from '../../base/database/database.ts';
+import type { MovedMark } from '../../base/database/moved-mark.ts';
+import { errorMessage } from '../../base/errors.ts';
+import { uuidv7 } from '../../base/ids.ts';
+import { ensurePartitions } from '../postgres/events/event-partitions.ts';
+import { DatabaseClock } from '../postgres/server/database-clock.ts';
+import { type Copying, copyOctets, copyRows } from './copy-table.ts';
+import { type Damaged, findDamagedEntries, findDamagedMessages, noDamage } from './damaged-rows.ts';
+import {
+  derivedTables,
+  lastNumber,
+  leftTables,
+  type MovedCounter,
+  movedCounters,
+  movedTables,
+} from './moved-tables.ts';
+import { SourceFile } from './source-file.ts';
+import { EndUnknown, TargetDatabase } from './target-database.ts';
+
+/** How far the move is: rows and octets that were copied, of so many rows. */
+export interface MoveProgress {
+  readonly step: string;
+  readonly rows: number;
+  readonly allRows: number;
+  readonly octets: number;
+}
+
+/** What is moved, and where to. */
+export interface MoveRequest {
+  /** Path of the SQLite file. */
+  readonly file: string;
+  /** Folder of the bodies that are files. */
+  readonly bodiesFolder: string;
+  /** `postgres://...` */
+  readonly url: string;
+  /** The target for people: host, port and name. */
+  readonly shown: string;
+  readonly migrations: { readonly sqlite: readonly Migrations[]; readonly postgres: readonly Migrations[] };
+  /** Whether messages and entries of the journal that are damaged stay behind; else nothing is moved while there are any. */
+  readonly leaveDamaged: boolean;
+  /** Aborted, it ends the move, which then has changed nothing; once the target commits it is too late. */
+  readonly signal: AbortSignal;
+  readonly progress: (progress: MoveProgress) => void;
+  readonly clock?: Clock;
+}
+
+/** What was moved. */
+export interface Moved {
+  /** Rows by table, as they were counted in the target. */
+  readonly rows: ReadonlyMap<string, number>;
+  /** Octets of messages. */
+  readonly octets: number;
+  /** Messages and entries of the journal that stayed behind, and why. */
+  readonly left: Damaged;
+  /** An earlier move had moved everything, and only its end was not known. */
+  readonly wasDone: boolean;
+}
+
+/** How often, and with what pause in milliseconds, a target that went away at its COMMIT is asked what it has kept. */
+const mostQuestions = 10;
+const questionPauseMs = 2000;
+
+/** Nothing was moved: messages or entries of the journal are damaged. */
+export class DamagedRows extends Error {
+  override readonly name = 'DamagedRows';
+  readonly damaged: Damaged;
+
+  constructor(damaged: Damaged) {
+    super('Something is damaged, so nothing was moved');
+    this.damaged = damaged;
+  }
+}
+
+/**
+ * Moves everything.
+ * @throws EndUnknown where nobody can tell what the target has kept: the source stays closed to gateways, and the same move
+ *   run again finds out. After any other error, source and target are as they were
+ */
+export async function moveData(request: MoveRequest): Promise<Moved> {
+  const source = SourceFile.open(request.file);
+  try {
+    refuseOther(source.mark, request);
+    const target = await TargetDatabase.open({ ...request, migrations: request.migrations.postgres });
+    try {
+      const { mark } = source;
+      if (mark && (await target.hasMove(mark.id))) {
+        markDone(source, mark);
+        return { rows: new Map(), octets: 0, left: noDamage, wasDone: true };
+      }
+      if (mark) source.takeMarkOff();
+      return await new Move(request, source, target).run();
+    } finally {
+      await target.close();
+    }
+  } finally {
+    source.close();
+  }
+}
+
+function refuseOther(mark: MovedMark | undefined, { file, shown }: MoveRequest): void {
+  if (mark?.isDone)
+    throw new Error(`"${file}" was moved to ${mark.target} already; postern migrate --undo takes it back`);
+  if (mark && mark.target !== shown)
+    throw new Error(
+      `The end of a move of "${file}" to ${mark.target} is not known: name that target again, which finds out, or ` +
+        'run postern migrate --undo --force where it is certain that no gateway works there',
+    );
+}
+
+/** Marks the source as moved. @throws EndUnknown where it cannot be written: the target has everything, as a further run finds out */
+function markDone(source: SourceFile, mark: MovedMark): void {
+  try {
+    source.putMark({ ...mark, isDone: true });
+  } catch (thrown) {
+    throw new EndUnknown(`the old database cannot be marked: ${errorMessage(thrown)}`, { cause: thrown });
+  }
+}
+
+/** One move. */
+class Move {
+  readonly #request: MoveRequest;
+  readonly #source: SourceFile;
+  readonly #target: TargetDatabase;
+  readonly #clock: Clock;
+  #copied = 0;
+  #octets = 0;
+  #all = 0;
+
+  constructor(request: MoveRequest, source: SourceFile, target: TargetDatabase) {
+    this.#request = request;
+    this.#source = source;
+    this.#target = target;
+    this.#clock = request.clock ?? systemClock;
+  }
+
+  async run(): Promise<Moved> {
+    const { migrations, bodiesFolder, leaveDamaged, signal } = this.#request;
+    this.#source.migrate(migrations.sqlite);
+    this.#refuseUnknown();
+    this.#tell('Looking at the messages');
+    const messages = await findDamagedMessages(this.#source, bodiesFolder);
+    this.#tell('Looking at the journal');
+    const left = { messages, entries: findDamagedEntries(this.#source) };
+    if (messages.size + left.entries.size > 0 && !leaveDamaged) throw new DamagedRows(left);
+    try {
+      await this.#target.begin();
+      const moved = await this.#copy(left);
+      signal.throwIfAborted();
+      await this.#keep();
+      return { ...moved, left, wasDone: false };
+    } catch (thrown) {
+      await this.#target.undo();
+      throw thrown;
+    }
+  }
+
+  #refuseUnknown(): void {
+    const known = new Set([...movedTables.map(({ name }) => name), ...Object.keys(leftTables)]);
+    const unknown = this.#source.tables().filter((name) => !known.has(name));
+    if (unknown.length > 0)
+      throw new Error(`The database has tables that this program does not know: ${unknown.join(', ')}`);
+  }
+
+  #tell(step: string): void {
+    this.#request.progress({ step, rows: this.#copied, allRows: this.#all, octets: this.#octets });
+  }
+
+  async #copy(left: Damaged): Promise<Pick<Moved, 'rows' | 'octets'>> {
+    const clock = new DatabaseClock(this.#clock);
+    clock.compare(await this.#target.time());
+    const copying: Copying = {
+      ...{ source: this.#source, target: this.#target, left, signal: this.#request.signal },
+      // What the spool's time is ahead of the server's.
+      shift: this.#source.number('SELECT coalesce(max(offset), 0) FROM spool_clock') + clock.stored(0),
+      onCopied: (table, rows, octets) => {
+        this.#copied += rows;
+        this.#octets += octets;
+        this.#tell(`Copying ${table}`);
+      },
+    };
+    const messages = this.#source.number('SELECT count(*) FROM spool_messages');
+    for (const { name } of movedTables) this.#all += this.#source.number(`SELECT count(*) FROM "${name}"`);
+    this.#all += messages;
+    const until = this.#clock.now();
+    await ensurePartitions((sql, values) => this.#target.query(sql, values), {
+      ...{ since: this.#source.number('SELECT coalesce(min(at), 9e15) FROM journal'), until },
+      lastEvent: this.#source.number(lastNumber('mail_events')),
+    });
+    const sent = [];
+    for (const table of movedTables) {
+      this.#tell(`Copying ${table.name}`);
+      sent.push(await copyRows(table, copying));
+    }
+    const copied = await copyOctets(copying, this.#request.bodiesFolder);
+    const { octets } = copied;
+    sent.push(copied);
+    this.#tell('Counting what was written');
+    for (const change of derivedTables) await this.#target.query(change, [], { isLong: true });
+    for (const counter of movedCounters) await this.#moveCounter(counter);
+    for (const table of sent) {
+      this.#tell(`Checking ${table.name}`);
+      await table.verify(this.#target);
+    }
+    const sizes = 'SELECT coalesce(sum(size), 0) AS octets FROM spool_messages';
+    const [row] = await this.#target.query(sizes, [], { isLong: true });
+    const kept = Number(row?.['octets']);
+    if (kept !== octets) throw new Error(`The target has messages of ${kept} octets, and ${octets} were sent`);
+    return { rows: new Map(sent.map(({ name, rows }) => [name, rows])), octets };
+  }
+
+  async #moveCounter({ name, select, change }: MovedCounter): Promise<void> {
+    const [row] = await this.#target.query(change, [this.#source.number(select)]);
+    if (row?.['value'] === null || row?.['value'] === undefined)
+      throw new Error(`The target's ${name} has no number that goes on`);
+  }
+
+  /** Has the target keep everything, and the source marked as moved. */
+  async #keep(): Promise<void> {
+    const at = this.#clock.now();
+    const mark = { id: uuidv7(at), target: this.#request.shown, at, isDone: false };
+    this.#tell('Keeping everything');
+    this.#source.putMark(mark);
+    try {
+      await this.#target.commit(mark.id, at);
+    } catch (thrown) {
+      if (!(thrown instanceof EndUnknown) || !(await this.#askEnd(mark.id))) {
+        this.#source.takeMarkOff();
+        throw thrown instanceof EndUnknown
+          ? new Error(`The target went away and has kept nothing: ${thrown.message}`, { cause: thrown })
+          : thrown;
+      }
+    }
+    markDone(this.#source, mark);
+    // Without it the server would learn only later how many rows there are. It is not needed.
+    await this.#target.query('ANALYZE', [], { isLong: true }).catch(() => undefined);
+  }
+
+  /** Asks the target what it has kept. @throws EndUnknown where it does not answer */
+  async #askEnd(id: string): Promise<boolean> {
+    const { url, migrations } = this.#request;
+    for (let count = 1; ; count += 1) {
+      try {
+        const { signal } = new AbortController();
+        const target = await TargetDatabase.open({ url, migrations: migrations.postgres, signal });
+        try {
+          return await target.hasMove(id);
+        } finally {
+          await target.close();
+        }
+      } catch (thrown) {
+        if (count === mostQuestions) throw new EndUnknown(errorMessage(thrown), { cause: thrown });
+        await sleep(questionPauseMs);
+      }
+    }
+  }
+}
+
+/**
+ * Takes the mark of a move off, so that a gateway starts on the file again.
+ * @returns the mark; undefined where there was none
+ * @throws Error where there is no file, or another program has it open
+ */
+export function undoMove(file: string): MovedMark | undefined {
+  const source = SourceFile.open(file);
+  try {
+    const { mark } = source;
+    if (mark) source.takeMarkOff();
+    return mark;
+  } finally {
+    source.close();
+  }
+}

@@ -1,0 +1,190 @@
+// How every table of SQLite comes to PostgreSQL. Whoever adds a table says here what becomes of it; a test and the move itself
+// refuse a table that is not named.
+
+import type { Migrations } from '../../base/database/database.ts';
+import { searchColumns } from '../journal/writer/postgres-journal.ts';
+
+/** A table of the target, and where its rows come from. */
+export interface MovedTable {
+  /** Its name in both databases. */
+  readonly name: string;
+  /**
+   * The question to SQLite, whose columns are named as the target's. `:shift` is added to times that the spool stores. Absent:
+   * the table has the same columns in both.
+   */
+  readonly select?: string;
+  /** The column that names a message; rows of messages that are left behind are left behind as well. */
+  readonly message?: string;
+  /** The column with the number of an entry of the journal; rows of entries that are left behind are left behind as well. */
+  readonly entry?: string;
+  /** Columns that the target has besides, and how they are made of the text of one column. */
+  readonly computed?: {
+    readonly from: string;
+    readonly names: readonly string[];
+    readonly of: (text: string) => readonly string[];
+  };
+}
+
+/** A number that goes on in the target where it ended in SQLite. */
+export interface MovedCounter {
+  /** What it counts, for errors. */
+  readonly name: string;
+  /** The question to SQLite; its column is `value`. */
+  readonly select: string;
+  /** The change in PostgreSQL, with the number as `$1`; its answer `value` is NULL where there is nothing to change. */
+  readonly change: string;
+}
+
+const messages = `SELECT id, account, credential, session_id, message_id, client_message_id, reverse_path, sender_path, smtputf8,
+    require_tls, accepted_at, expires_at + :shift AS expires_at, signature_start, signature_end, size,
+    length(head) AS head_length, via, client_address, helo, ret, envid, reports
+  FROM spool_messages ORDER BY seq`;
+
+// Nobody works on the file while it is moved, so no claim is worth anything. A recipient that has no line, or was set aside by
+// a hold (a line below zero), is given a transport by the gateway.
+const recipients = `SELECT m.id AS message, r.position, r.address, coalesce(l.lane, '') AS lane, coalesce(l.account, '') AS account,
+    CASE WHEN r.line < 0 AND r.state = 0 THEN -r.line END AS hold, r.state, r.attempts,
+    r.next_attempt_at + :shift AS next_attempt_at, r.next_attempt_at + :shift AS due_at, r.ended_at + :shift AS ended_at,
+    r.reply_code, r.reply_enhanced, r.reply_text, r.host, r.notify, r.orcpt, r.reports
+  FROM spool_recipients r JOIN spool_messages m ON m.seq = r.message LEFT JOIN spool_lines l ON l.id = r.line
+  ORDER BY r.message, r.position`;
+
+const failures = `SELECT m.id AS message, f.account, f.ended_at + :shift AS ended_at
+  FROM spool_failures f JOIN spool_messages m ON m.seq = f.message ORDER BY f.message`;
+
+const holds = `SELECT id, kind, value, made_at + :shift AS made_at, made_by, why FROM spool_holds ORDER BY id`;
+
+const reports = `SELECT seq, queue_id, version, due_at + :shift AS due_at, more, account, session_id, message_id,
+    client_message_id, sender_path, ret, envid, smtputf8, accepted_at, expires_at + :shift AS expires_at, head
+  FROM spool_reports ORDER BY seq`;
+
+const threads = `SELECT account, lower(hex(client_id)) AS client_id, message_id, created_at + :shift AS created_at
+  FROM spool_threads ORDER BY account, client_id`;
+
+const events = `SELECT id, at + :shift AS at, account, share, kind, queue_id, event FROM mail_events ORDER BY id`;
+
+// The process that had a lease on a webhook has ended.
+const webhooks = `SELECT id, account, source, url, kinds, note, secret, previous_secret, previous_until, created_at, enabled,
+    disabled_reason, failures, failing_ms, last_failure_at, cursor, replay_after, replay_until, NULL AS lease_holder,
+    0 AS lease_until
+  FROM webhooks ORDER BY id`;
+
+const journal = 'SELECT seq, id, at, account, outcome, waiting, octets, facts, more FROM journal ORDER BY seq';
+
+/** What PostgreSQL searches: SQLite has an index of its own instead. */
+const searched = {
+  from: 'facts',
+  names: ['keys', 'words'],
+  of: (facts: string): readonly string[] => {
+    const { keys, words } = searchColumns(facts);
+    return [keys, words];
+  },
+};
+
+// The id says into which partition the content belongs.
+const journalContent = `SELECT c.seq, same_body, received_head, sent_head, received_body, sent_body, coalesce(j.id, '') AS id
+  FROM journal_content c LEFT JOIN journal j ON j.seq = c.seq ORDER BY c.seq`;
+
+/** Tables that are the same in both. */
+function same(...names: readonly string[]): readonly MovedTable[] {
+  return names.map((name) => ({ name }));
+}
+
+/** The tables in the order in which they are written: what others refer to comes first. */
+export const movedTables: readonly MovedTable[] = [
+  ...same('tokens', 'recipients_per_day', 'sts_policies', 'edge_custom_errors', 'feedback_cursor', 'suppressions'),
+  ...same('console_sessions', 'console_links', 'minute_figures', 'proxy_hostnames', 'proxy_addresses'),
+  ...same('proxy_applications', 'proxy_allocations', 'proxy_bindings', 'proxy_pools', 'tls_sessions', 'tls_reports'),
+  { name: 'webhooks', select: webhooks },
+  ...same('webhook_pending', 'webhook_deliveries'),
+  { name: 'spool_holds', select: holds },
+  { name: 'spool_messages', select: messages, message: 'id' },
+  { name: 'spool_recipients', select: recipients, message: 'message' },
+  { name: 'spool_failures', select: failures, message: 'message' },
+  { name: 'spool_reports', select: reports },
+  ...same('spool_report_recipients', 'spool_report_counts'),
+  { name: 'spool_threads', select: threads },
+  ...same('idempotency_keys'),
+  { name: 'mail_events', select: events },
+  ...same('mail_event_counts', 'mail_event_keys'),
+  { name: 'journal', select: journal, entry: 'seq', computed: searched },
+  { name: 'journal_content', select: journalContent, entry: 'seq' },
+];
+
+/** Tables of SQLite whose rows are not copied, and why. */
+export const leftTables: Readonly<Record<string, string>> = {
+  journal_refusals: 'PostgreSQL counts by an index',
+  journal_state: 'how far the index of SQLite is filled',
+  journal_words: 'the index of SQLite; PostgreSQL searches columns of the rows',
+  mail_event_index: 'the index of SQLite; PostgreSQL has its own',
+  mail_event_state: 'how far the index of SQLite is filled',
+  hop_holders: 'processes that deliver, of which none does meanwhile',
+  hop_shares: 'what these processes were granted',
+  migrations: 'the target has its own',
+  moved_away: 'the mark of the move itself',
+  proxy_revision: 'a number, which goes on in the target',
+  spool_blocks: 'octets of messages, which are put back into the messages before',
+  spool_clock: 'times are turned into the time of the server',
+  spool_counts: 'counted anew from what the target has',
+  spool_in_flight: 'messages in flight get rows of recipients before they are copied',
+  spool_lines: 'made anew from the recipients that wait',
+  spool_probe: 'says nothing about mail',
+  spool_thread_counts: 'PostgreSQL counts otherwise',
+};
+
+/** What the target makes of what it has. */
+export const derivedTables: readonly string[] = [
+  `INSERT INTO spool_lines (lane, account, transport, ready_at)
+   SELECT lane, account, split_part(lane, '/', 1), min(due_at) FROM spool_recipients
+   WHERE state = 0 AND hold IS NULL AND lane <> '' GROUP BY lane, account`,
+  `INSERT INTO spool_counts (account, queued_messages, failed_messages, queued_octets, failed_octets, queued_recipients,
+     delivered_recipients, failed_recipients)
+   SELECT account, count(*) FILTER (WHERE queued > 0), count(*) FILTER (WHERE queued = 0),
+     coalesce(sum(size) FILTER (WHERE queued > 0), 0), coalesce(sum(size) FILTER (WHERE queued = 0), 0),
+     sum(queued), sum(delivered), sum(failed)
+   FROM (SELECT m.account, m.size, count(*) FILTER (WHERE r.state = 0) AS queued,
+       count(*) FILTER (WHERE r.state = 1) AS delivered, count(*) FILTER (WHERE r.state = 2) AS failed
+     FROM spool_messages m JOIN spool_recipients r ON r.message = m.id GROUP BY m.id) AS each
+   GROUP BY account`,
+];
+
+/** The next number of a column that the server numbers by itself lies behind every number that SQLite has given. */
+function serial(table: string, column: string): MovedCounter {
+  return {
+    name: table,
+    select: lastNumber(table),
+    change: `SELECT setval(pg_get_serial_sequence('${table}', '${column}'), greatest($1::bigint, 1), $1::bigint > 0) AS value`,
+  };
+}
+
+/** The last number that SQLite has given to a row of a table. */
+export function lastNumber(table: string): string {
+  return `SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = '${table}'), 0) AS value`;
+}
+
+/** The numbers that go on. */
+export const movedCounters: readonly MovedCounter[] = [
+  {
+    name: 'mail_events',
+    select: lastNumber('mail_events'),
+    change: 'UPDATE spool_state SET last_event = $1::bigint RETURNING last_event AS value',
+  },
+  {
+    name: 'proxy_revision',
+    select: 'SELECT coalesce(max(revision), 0) AS value FROM proxy_revision',
+    change: 'UPDATE proxy_revision SET revision = $1::bigint RETURNING revision AS value',
+  },
+  serial('webhook_deliveries', 'id'),
+  serial('spool_holds', 'id'),
+  serial('spool_reports', 'seq'),
+  serial('journal', 'seq'),
+];
+
+/** Tables of the target that have rows before anything was written to it. */
+export const tablesWithFirstRows: ReadonlySet<string> = new Set(['migrations', 'proxy_revision', 'spool_state']);
+
+/** The table in PostgreSQL that names the moves which came to it: a row is kept in the transaction that keeps everything else. */
+export const moveMigrations: Migrations = {
+  owner: 'move',
+  steps: ['CREATE TABLE moved_here (id TEXT NOT NULL PRIMARY KEY, at INTEGER NOT NULL) STRICT'],
+};

@@ -1,0 +1,164 @@
+// The SQLite file that is moved. From its opening to its closing nobody else can read or write it, so that nothing changes behind
+// the copy, and no gateway starts on it.
+
+import { DatabaseSync } from 'node:sqlite';
+import type { Migrations } from '../../base/database/database.ts';
+import { type MovedMark, movedMark, removeMovedMark, writeMovedMark } from '../../base/database/moved-mark.ts';
+import { isBusy } from '../../base/database/sqlite-errors.ts';
+import { inTransaction, migrateSqlite, requireDatabase, tablesOf } from '../../base/database/sqlite-file.ts';
+import { errorMessage } from '../../base/errors.ts';
+import { SqliteJournal } from '../journal/writer/sqlite-journal.ts';
+import { fileEvents } from '../sqlite/event-follower.ts';
+import { unsettle } from '../sqlite/file/settled-octets.ts';
+import { isServed } from '../sqlite/file/sqlite-lock.ts';
+import { spreadAll } from '../sqlite/in-flight.ts';
+
+/** How long to wait for the end of another command that has the file open, in milliseconds. */
+const patienceMs = 2000;
+
+/** A value of a row as it is handed on; whole numbers beyond 2^53 stay exact. */
+export type SourceValue = null | number | bigint | string | Uint8Array;
+
+/** A row by the order of its columns. */
+export type SourceRow = readonly SourceValue[];
+
+/** The columns of a question and its rows, one after another. */
+interface SourceRows {
+  readonly columns: readonly string[];
+  readonly rows: Iterable<SourceRow>;
+}
+
+/** An open source. */
+export class SourceFile {
+  readonly file: string;
+  readonly #database: DatabaseSync;
+
+  /**
+   * Opens a file for itself alone.
+   * @throws Error where there is none, or another program has it open
+   */
+  static open(file: string): SourceFile {
+    requireDatabase(file);
+    if (isServed(file))
+      throw new Error(
+        `A gateway works on "${file}": stop it first. What clients send meanwhile they keep, and send once it is back`,
+      );
+    const database = new DatabaseSync(file, { timeout: patienceMs });
+    try {
+      // In this mode SQLite lets nobody else open the file, from the first question to the end of this connection
+      // (https://www.sqlite.org/pragma.html#pragma_locking_mode).
+      database.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = FULL; BEGIN IMMEDIATE; COMMIT');
+      return new SourceFile(file, database);
+    } catch (thrown) {
+      database.close();
+      if (!isBusy(thrown)) throw new Error(`Cannot open "${file}": ${errorMessage(thrown)}`, { cause: thrown });
+      throw new Error(`Another command has "${file}" open: wait for its end, and run this again`, { cause: thrown });
+    }
+  }
+
+  private constructor(file: string, database: DatabaseSync) {
+    this.file = file;
+    this.#database = database;
+  }
+
+  /** The mark of an earlier move. */
+  get mark(): MovedMark | undefined {
+    return movedMark(this.#database);
+  }
+
+  /** Brings the tables up to date, with what is made behind the commits. @throws Error where they are newer than this program */
+  migrate(migrations: readonly Migrations[]): void {
+    for (const one of migrations) migrateSqlite(this.#database, one);
+    unsettle(this.#database);
+    fileEvents(this.#database, new SqliteJournal(this.#database));
+    spreadAll(this.#database, false);
+  }
+
+  /** Marks the file; on disk when it returns. */
+  putMark(mark: MovedMark): void {
+    inTransaction(this.#database, () => writeMovedMark(this.#database, mark));
+  }
+
+  /** Takes the mark off; on disk when it returns. */
+  takeMarkOff(): void {
+    inTransaction(this.#database, () => removeMovedMark(this.#database));
+  }
+
+  /** The names of its tables, but for those of SQLite itself. */
+  tables(): readonly string[] {
+    return tablesOf(this.#database);
+  }
+
+  /** The columns of a table. */
+  columns(table: string): readonly string[] {
+    return this.#database
+      .prepare('SELECT name FROM pragma_table_info(?) ORDER BY cid')
+      .all(table)
+      .map((row) => String(row['name']));
+  }
+
+  /** The one number that a question has for an answer. */
+  number(sql: string): number {
+    const row = this.#database.prepare(sql).get() ?? {};
+    return Number(Object.values(row)[0] ?? 0);
+  }
+
+  /** Reads rows as they are asked for. @param table what is read, for errors: where the file is damaged they say so, and where */
+  read(table: string, sql: string, named: Readonly<Record<string, number>> = {}): SourceRows {
+    const statement = this.#database.prepare(sql);
+    statement.setReadBigInts(true);
+    statement.setReturnArrays(true);
+    const columns = statement.columns().map(({ name }) => name);
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a row is an array, as was asked for above
+    const rows = statement.iterate(named) as unknown as Iterable<SourceRow>;
+    return { columns, rows: readable(rows, `"${this.file}" is damaged: ${table} cannot be read`) };
+  }
+
+  /** Lets others use the file again. */
+  close(): void {
+    this.#database.close();
+  }
+}
+
+/** Hands rows on. @throws Error that says behind which row they cannot be read */
+function* readable(rows: SourceRows['rows'], words: string): Generator<SourceRow> {
+  let read = 0;
+  try {
+    for (const row of rows) {
+      yield row;
+      read += 1;
+    }
+  } catch (thrown) {
+    throw new Error(`${words} after row ${read}: ${errorMessage(thrown)}`, { cause: thrown });
+  }
+}
+
+/** What a file has to be moved, read beside a running gateway. */
+export interface SourceContents {
+  /** Rows by table, in the order of the names. */
+  readonly rows: ReadonlyMap<string, number>;
+  readonly messages: number;
+  /** Octets of the messages in the queue. */
+  readonly octets: number;
+  readonly mark: MovedMark | undefined;
+}
+
+/** Counts what a file has, and changes nothing. @throws Error where it cannot be read */
+export function lookAtSource(file: string): SourceContents {
+  requireDatabase(file);
+  const database = new DatabaseSync(file, { readOnly: true, timeout: 5000 });
+  try {
+    database.exec('BEGIN');
+    const rows = new Map(
+      tablesOf(database).map((name) => {
+        const row = database.prepare(`SELECT count(*) AS rows FROM "${name.replaceAll('"', '""')}"`).get();
+        return [name, Number(row?.['rows'] ?? 0)] as const;
+      }),
+    );
+    const messages = rows.get('spool_messages') ?? 0;
+    const size = rows.has('spool_messages') && database.prepare('SELECT sum(size) AS size FROM spool_messages').get();
+    return { rows, messages, octets: size ? Number(size['size'] ?? 0) : 0, mark: movedMark(database) };
+  } finally {
+    database.close();
+  }
+}

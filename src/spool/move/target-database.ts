@@ -1,0 +1,216 @@
+// The PostgreSQL that a move goes to. Everything is written in one transaction, so that the target has all of it or nothing,
+// however the move ends.
+
+import pg from 'pg';
+import type { Migrations, Row } from '../../base/database/database.ts';
+import { openPostgres } from '../../base/database/postgres-database.ts';
+import { storeError } from '../../base/database/postgres-errors.ts';
+import { singleClient } from '../../base/database/postgres-pool.ts';
+import { errorMessage } from '../../base/errors.ts';
+import { moveMigrations, tablesWithFirstRows } from './moved-tables.ts';
+
+/** How long a statement may take, in milliseconds: one that writes some rows, and one that counts all of them. */
+const writeMs = 60_000;
+const countMs = 30 * 60_000;
+/** How long to wait for a lock that another program holds, in milliseconds. */
+const lockMs = 5000;
+/** How long the server keeps a transaction open whose client has gone without a word, in milliseconds. */
+const idleMs = 120_000;
+
+/** The connection was lost before the answer to COMMIT came: the target may have kept everything, or nothing. */
+export class EndUnknown extends Error {
+  override readonly name = 'EndUnknown';
+}
+
+// Partitions stand behind their table, and tables of extensions behind their extension. `migrations` is a name that many give: one of
+// another form is another program's.
+const tablesQuestion = `SELECT relname AS name, relname <> 'migrations' OR 2 = (SELECT count(*) FROM pg_attribute a
+      WHERE a.attrelid = c.oid AND a.attname IN ('owner', 'version') AND NOT a.attisdropped) AS is_own
+  FROM pg_class c WHERE relnamespace = to_regnamespace(current_schema()) AND relkind IN ('r', 'p') AND NOT relispartition
+    AND NOT EXISTS (SELECT 1 FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e')
+  ORDER BY relname`;
+
+const lockedQuestion = `SELECT relname AS name FROM pg_class
+  WHERE relnamespace = to_regnamespace(current_schema()) AND relkind IN ('r', 'p') ORDER BY relname`;
+
+/** The tables that migrations make, by name. */
+function madeBy(migrations: readonly Migrations[]): ReadonlySet<string> {
+  const steps = migrations.flatMap(({ steps: own, postgres = own }) => postgres);
+  const names = steps.flatMap((step) =>
+    [...step.matchAll(/\bCREATE TABLE (?:IF NOT EXISTS )?"?(\w+)/g)].map(([, name]) => name ?? ''),
+  );
+  return new Set(['migrations', ...names]);
+}
+
+/** A connection to the target. */
+export class TargetDatabase {
+  readonly #client: pg.Client;
+  readonly #types = new Map<string, ReadonlyMap<string, string>>();
+  /** COMMIT was sent: from here on the connection is not given up. */
+  #isCommitting = false;
+
+  /**
+   * Connects and makes the tables that are missing.
+   * @param parts.signal ends the connection, and with it what is under way
+   * @throws Error that says what to do, where the server or the database cannot be the target
+   */
+  static async open(parts: {
+    readonly url: string;
+    readonly migrations: readonly Migrations[];
+    readonly signal: AbortSignal;
+  }): Promise<TargetDatabase> {
+    const target = new TargetDatabase(parts.url);
+    try {
+      await target.#connect(parts.signal);
+      await target.#refuseForeign(parts.migrations);
+      const database = await openPostgres({ url: parts.url, connections: 1 });
+      try {
+        for (const one of [...parts.migrations, moveMigrations]) await database.migrate(one);
+      } finally {
+        await database.close();
+      }
+      return target;
+    } catch (thrown) {
+      await target.close();
+      throw thrown;
+    }
+  }
+
+  private constructor(url: string) {
+    this.#client = singleClient(
+      { url },
+      {
+        application_name: 'postern migrate',
+        connectionTimeoutMillis: 10_000,
+        statement_timeout: countMs,
+        lock_timeout: lockMs,
+        idle_in_transaction_session_timeout: idleMs,
+        query_timeout: writeMs,
+      },
+    );
+    // A connection that breaks is told by the statement that waits for it.
+    this.#client.on('error', () => undefined);
+  }
+
+  async #connect(signal: AbortSignal): Promise<void> {
+    try {
+      await this.#client.connect();
+    } catch (thrown) {
+      throw storeError(thrown);
+    }
+    const end = (): void => {
+      if (!this.#isCommitting) void this.#client.end().catch(() => undefined);
+    };
+    signal.addEventListener('abort', end, { once: true });
+  }
+
+  async #refuseForeign(migrations: readonly Migrations[]): Promise<void> {
+    const made = madeBy([...migrations, moveMigrations]);
+    const foreign = (await this.query(tablesQuestion))
+      .filter(({ name, is_own: isOwn }) => !made.has(String(name)) || isOwn === false)
+      .map((row) => String(row['name']));
+    if (foreign.length === 0) return;
+    const shown = foreign.slice(0, 5).join(', ');
+    throw new Error(
+      `The target has ${foreign.length} tables of another program (${shown}): give Postern a database or a schema of its own`,
+    );
+  }
+
+  /** Runs a statement. @throws Unavailable where the server is away or busy; Error where the statement is at fault */
+  async query(
+    sql: string,
+    values: readonly (number | string)[] = [],
+    { isLong = false } = {},
+  ): Promise<readonly Row[]> {
+    try {
+      const config = { text: sql, values: [...values], ...(isLong ? { query_timeout: countMs } : {}) };
+      return (await this.#client.query<Row>(config)).rows;
+    } catch (thrown) {
+      throw storeError(thrown);
+    }
+  }
+
+  /** The time of the server's clock, milliseconds since 1970. */
+  async time(): Promise<number> {
+    const [row] = await this.query('SELECT extract(epoch FROM clock_timestamp()) * 1000 AS time');
+    return Number(row?.['time']);
+  }
+
+  /**
+   * Begins the transaction, and keeps every other program from writing to the tables until its end.
+   * @throws Error where a table has rows, or another program writes
+   */
+  async begin(): Promise<void> {
+    await this.query('BEGIN');
+    const tables = (await this.query(lockedQuestion)).map((row) => String(row['name']));
+    await this.query(`LOCK TABLE ${tables.map((name) => `"${name}"`).join(', ')} IN EXCLUSIVE MODE`);
+    const taken: string[] = [];
+    for (const name of tables.filter((table) => !tablesWithFirstRows.has(table))) {
+      const [row] = await this.query(`SELECT EXISTS (SELECT 1 FROM "${name}") AS taken`);
+      if (row?.['taken'] === true) taken.push(name);
+    }
+    const [state] = await this.query('SELECT last_event FROM spool_state');
+    if (Number(state?.['last_event'] ?? 0) > 0) taken.push('mail_events');
+    if (taken.length === 0) return;
+    throw new Error(
+      `The target is not empty: it has rows in ${[...new Set(taken)].join(', ')}. A gateway works or has worked on it; ` +
+        'name an empty database or schema',
+    );
+  }
+
+  /** The types of a table's columns, by name. */
+  async types(table: string): Promise<ReadonlyMap<string, string>> {
+    const known = this.#types.get(table);
+    if (known) return known;
+    const rows = await this.query(
+      `SELECT attname AS name, format_type(atttypid, NULL) AS type FROM pg_attribute
+       WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped ORDER BY attnum`,
+      [table],
+    );
+    const types = new Map(rows.map((row) => [String(row['name']), String(row['type'])]));
+    this.#types.set(table, types);
+    return types;
+  }
+
+  /** Undoes what was begun. */
+  async undo(): Promise<void> {
+    await this.#client.query('ROLLBACK').catch(() => undefined);
+  }
+
+  /**
+   * Keeps everything, with the id of the move.
+   * @throws EndUnknown where nobody can tell; else nothing was kept
+   */
+  async commit(id: string, at: number): Promise<void> {
+    this.#isCommitting = true;
+    await this.query('INSERT INTO moved_here (id, at) VALUES ($1, $2)', [id, at]);
+    let command: string;
+    try {
+      ({ command } = await this.#client.query({ text: 'COMMIT', ...{ query_timeout: countMs } }));
+    } catch (thrown) {
+      // The server itself says that it has kept nothing; anything else is the connection's.
+      if (thrown instanceof pg.DatabaseError && !thrown.code?.startsWith('57')) throw storeError(thrown);
+      throw new EndUnknown(errorMessage(thrown), { cause: thrown });
+    }
+    if (command !== 'COMMIT') throw new Error('The target has undone the move');
+  }
+
+  /**
+   * Tells whether a move of before was kept. It waits for a transaction that may still keep it.
+   * @throws Error where that one does not end in time
+   */
+  async hasMove(id: string): Promise<boolean> {
+    await this.query('BEGIN');
+    try {
+      await this.query('LOCK TABLE moved_here IN EXCLUSIVE MODE');
+      return (await this.query('SELECT 1 FROM moved_here WHERE id = $1', [id])).length > 0;
+    } finally {
+      await this.undo();
+    }
+  }
+
+  /** Closes the connection; a transaction that is open is undone. */
+  async close(): Promise<void> {
+    await this.#client.end().catch(() => undefined);
+  }
+}

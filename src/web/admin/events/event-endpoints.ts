@@ -1,0 +1,90 @@
+// GET .../email/sending/events: what happened to an account's mail (D53).
+
+import { Type } from 'typebox';
+import { type EventJson, eventJson } from '../../../spool/events/event-json.ts';
+import type { EventStore } from '../../../spool/events/event-store.ts';
+import { isEventKind, kindNames } from '../../../spool/events/mail-event.ts';
+import { endpointsAt, type Place } from '../../http/endpoint.ts';
+import { Refusal, succeedWithPage } from '../../http/envelope.ts';
+import type { V4Plugin } from '../../http/v4-app.ts';
+import { queryOf, time } from '../schemas.ts';
+import { addressParameter, messageParameter, queueIdOf } from './message-id.ts';
+import { pageParameters, readPage, readWords } from './paging.ts';
+import { createSearchTurns } from './search-turns.ts';
+
+/** An event in answers. */
+export const eventSchema = Type.Object(
+  {
+    id: Type.String({ description: 'A later event has a greater number', example: '4711' }),
+    kind: Type.String({ description: `One of ${kindNames.join(', ')}`, example: 'delivered' }),
+    at: time,
+    account: Type.String({ description: 'Name of the account', example: 'dev' }),
+    credential: Type.Optional(Type.String({ example: 'default' })),
+    session_id: Type.Optional(Type.String({ description: 'The `session` of the log lines' })),
+    queue_id: Type.Optional(Type.String({ description: 'The message; `id` of the message endpoints' })),
+    message_id: Type.Optional(Type.String({ description: 'Message-ID as it left, without brackets' })),
+    recipient: Type.Optional(Type.String({ description: 'Whom the event is about', example: 'you@example.net' })),
+    reply: Type.Optional(
+      Type.Object(
+        {
+          code: Type.Integer({ example: 250 }),
+          enhanced: Type.Optional(Type.String()),
+          text: Type.Optional(Type.String()),
+        },
+        { description: 'What the next hop answered, or Postern' },
+      ),
+    ),
+  },
+  { title: 'MailEvent', additionalProperties: true, description: 'Further members depend on the kind' },
+);
+
+/** Where endpoints that tell of events are. */
+export function mailEventsAt(what: 'events' | 'messages'): Place {
+  const path = `/accounts/:account_id/email/sending/${what}`;
+  return { path, tag: 'Events', reads: ['email:events', 'console:read'] };
+}
+
+const query = queryOf({
+  ...pageParameters,
+  kind: Type.Optional(
+    Type.String({
+      description: `Only these, separated by commas: ${kindNames.join(', ')}`,
+      example: 'failed,deferred',
+    }),
+  ),
+  recipient: Type.Optional(addressParameter('Only events that name this recipient')),
+  message_id: Type.Optional(messageParameter),
+  order: Type.Optional(Type.Enum(['newest', 'oldest'], { description: 'Which come first; newest where absent' })),
+});
+
+/** The endpoint of events. */
+export function eventEndpoints({ events }: { readonly events: Pick<EventStore, 'search'> }): V4Plugin {
+  const inTurn = createSearchTurns();
+  return (app) =>
+    endpointsAt(app, mailEventsAt('events'))(
+      'GET',
+      {
+        operationId: 'listEvents',
+        summary: 'List what happened to mail',
+        description:
+          '`result_info.cursor` leads to the next page. It is null where there is none, but never with `order=oldest`: who asks with it again later gets what has come since. A page may have few events or none while the cursor leads on.',
+        query,
+        result: Type.Array(eventSchema),
+      },
+      async ({ account, query, reply }) => {
+        const { kind, recipient, message_id: messageId, order = 'newest', ...paging } = query;
+        const page = readPage(paging);
+        const wanted = readWords(kind, isEventKind, { name: 'kind', known: kindNames });
+        const faults = [...('limit' in page ? [] : page), ...(wanted && 'message' in wanted ? [wanted] : [])];
+        if (!('limit' in page) || (wanted && 'message' in wanted)) throw new Refusal(faults);
+        const search = {
+          ...{ ...page, account: account.name, order, kinds: wanted, recipient },
+          message: messageId === undefined ? undefined : queueIdOf(messageId),
+        };
+        const found = await inTurn(account.name, () => events.search(search));
+        const next = found.hasMore || order === 'oldest' ? found.next : undefined;
+        const shown: EventJson[] = found.events.map(eventJson);
+        return succeedWithPage(reply, shown, { limit: page.limit, next });
+      },
+    );
+}

@@ -1,0 +1,153 @@
+// GET .../email/sending/messages and .../messages/{id}: messages with what became of them, without their bodies (D53).
+
+import { Type } from 'typebox';
+import { eventJson } from '../../../spool/events/event-json.ts';
+import type { EventStore } from '../../../spool/events/event-store.ts';
+import {
+  countStates,
+  type HistoryState,
+  historyStates,
+  type MessageHistory,
+  type RecipientHistory,
+} from '../../../spool/events/message-history.ts';
+import { accountPath, endpointsAt } from '../../http/endpoint.ts';
+import { Refusal, refusal, succeedWithPage } from '../../http/envelope.ts';
+import type { V4Plugin } from '../../http/v4-app.ts';
+import { isoTime, isoTimeOrNull, queryOf, textOrNull, time, timeOrNull } from '../schemas.ts';
+import { eventSchema, mailEventsAt } from './event-endpoints.ts';
+import { findMessages, readHistory } from './find-messages.ts';
+import { addressParameter, bareId, messageParameter, queueIdOf } from './message-id.ts';
+import { pageParameters, readPage } from './paging.ts';
+import { createSearchTurns } from './search-turns.ts';
+
+/** Recipients that a list shows of one message. */
+const listedRecipients = 20;
+
+const state = Type.Enum([...historyStates], { want: `one of ${historyStates.join(', ')}` });
+
+const message = Type.Object(
+  {
+    id: Type.String({ description: 'The queue id', example: '0199f3c1-1f0b-7c3a-9d8e-4f2a6b1c0d5e' }),
+    message_id: textOrNull(),
+    client_message_id: textOrNull("The client's own Message-ID"),
+    credential: textOrNull(),
+    sender: textOrNull('The reverse-path that the client gave'),
+    size: Type.Union([Type.Integer(), Type.Null()], { description: 'Octets as it left' }),
+    accepted_at: timeOrNull,
+    last_event_at: time,
+    recipient_count: Type.Integer(),
+    states: Type.Record(Type.String(), Type.Integer(), { description: 'How many recipients are in which state' }),
+    recipients: Type.Array(Type.Object({ address: Type.String(), state, since: time }), {
+      description: `The first ${listedRecipients} in a list, all where one message is asked for`,
+    }),
+  },
+  { title: 'Message' },
+);
+
+const wholeMessage = Type.Object(
+  {
+    ...message.properties,
+    recipients: Type.Array(
+      Type.Object({ address: Type.String(), state, since: time, events: Type.Array(eventSchema) }),
+    ),
+    events: Type.Array(eventSchema, { description: 'Those about no single recipient' }),
+    complete: Type.Boolean({ description: 'False: it has more events, which the endpoint of events pages through' }),
+  },
+  { title: 'WholeMessage' },
+);
+
+const query = queryOf({
+  ...pageParameters,
+  message_id: Type.Optional(messageParameter),
+  client_message_id: Type.Optional({ ...messageParameter, description: "The client's own Message-ID" }),
+  recipient: Type.Optional(addressParameter('Only messages to this recipient')),
+  sender: Type.Optional(addressParameter('Only messages with this reverse-path')),
+  state: Type.Optional({
+    ...state,
+    description: 'Only messages with a recipient (the one that is named) in this state',
+  }),
+});
+
+/** Shows what became of a recipient, but for its events. */
+export function shownRecipient({ address, state, since }: Omit<RecipientHistory, 'events'>) {
+  return { address, state, since: isoTime(since) };
+}
+
+function shown(history: MessageHistory) {
+  const { id, accepted, last, recipients } = history;
+  const any = 'messageId' in last ? last : undefined;
+  const messageId = accepted?.messageId ?? any?.messageId;
+  return {
+    id,
+    message_id: messageId === undefined ? null : bareId(messageId),
+    client_message_id: accepted?.clientMessageId === undefined ? null : bareId(accepted.clientMessageId),
+    credential: accepted?.credential ?? any?.credential ?? null,
+    sender: accepted?.senderPath ?? any?.senderPath ?? null,
+    size: accepted?.sizeAsSent ?? null,
+    accepted_at: isoTimeOrNull(accepted?.at),
+    last_event_at: isoTime(last.at),
+    recipient_count: Math.max(accepted?.recipientCount ?? 0, recipients.length),
+    states: countStates(history),
+    recipients: recipients.slice(0, listedRecipients).map(shownRecipient),
+  };
+}
+
+/** The endpoints of messages. */
+export function messageEndpoints({ events }: { readonly events: Pick<EventStore, 'read' | 'search'> }): V4Plugin {
+  const inTurn = createSearchTurns();
+  return (app) => {
+    const register = endpointsAt(app, mailEventsAt('messages'));
+    register(
+      'GET',
+      {
+        operationId: 'listMessages',
+        summary: 'Search messages, the newest first',
+        description:
+          'Those that wait and those that have ended, for as long as their events are kept. A page may have few messages or none while the cursor leads on.',
+        query,
+        result: Type.Array(message),
+      },
+      async ({ account, query: asked, reply }) => {
+        const { message_id: messageId, client_message_id: clientMessageId, recipient, sender } = asked;
+        const page = readPage(asked);
+        if (!('limit' in page)) throw new Refusal(page);
+        const wish = {
+          ...page,
+          ...{ account: account.name, clientMessageId, recipient, sender },
+          message: messageId === undefined ? undefined : queueIdOf(messageId),
+          state: historyStates.find((one: HistoryState) => one === asked.state),
+        };
+        const found = await inTurn(account.name, () => findMessages(events, wish, shown));
+        return succeedWithPage(reply, found.messages, { limit: page.limit, next: found.next });
+      },
+    );
+    register(
+      'GET /:id',
+      {
+        operationId: 'getMessage',
+        summary: 'Tell what became of one message',
+        params: Type.Object({ ...accountPath.properties, id: messageParameter }),
+        result: wholeMessage,
+      },
+      async ({ account, params: { id } }) => {
+        const about = { account: account.name, message: queueIdOf(id) };
+        const found = await inTurn(account.name, () => readHistory(events, about));
+        const head = found && shown(found.history);
+        const isMeant = !id.includes('@') || head?.message_id === bareId(id);
+        if (!found || !head || !isMeant) {
+          throw refusal('E_NOT_FOUND', 'The account has no such message, or its events are gone');
+        }
+        const { recipients, common: others } = found.history;
+        return {
+          ...head,
+          recipients: recipients.map(({ events: own, ...recipient }) => ({
+            ...shownRecipient(recipient),
+            events: own.map(eventJson),
+          })),
+          events: others.map(eventJson),
+          complete: found.isWhole,
+        };
+      },
+    );
+  };
+}

@@ -1,0 +1,129 @@
+// GET .../journal/{id}/received, /sent, /preview and /dkim: the content of a message, as much as the journal keeps of it.
+
+import type { FastifyReply } from 'fastify';
+import { type TSchema, Type } from 'typebox';
+import type { Journal, JournalEntry } from '../../../spool/journal/journal.ts';
+import type { JournalContent } from '../../../spool/journal/journal-row.ts';
+import type { ContentReader } from '../../../spool/journal/reader/content-reader.ts';
+import type { Described } from '../../http/endpoint.ts';
+import { refusal } from '../../http/envelope.ts';
+import type { V4Plugin } from '../../http/v4-app.ts';
+import { createSearchTurns } from '../events/search-turns.ts';
+import { entryNamed, ofEachEntry } from './journal-endpoints.ts';
+import { type entryOfAny, previewAnswer, signatureVerdict } from './schemas.ts';
+
+/** What the endpoints are made from. */
+export interface ContentParts {
+  readonly journal: Pick<Journal, 'find' | 'content'>;
+  /** `journal.enabled`. */
+  readonly isOn: boolean;
+  readonly reader: ContentReader;
+  /** The DNS records of the keys on file, each name with its text. */
+  readonly keyRecords: () => readonly (readonly [string, string])[];
+}
+
+type Side = 'received' | 'sent';
+
+/** The octets of a side: the whole message, or its header section where that is all that is kept. @throws Refusal */
+function octetsOf(content: JournalContent | undefined, side: Side, entry: JournalEntry): Buffer {
+  if (side === 'received' && entry.facts.via === 'rest')
+    throw refusal('E_NOT_FOUND', 'It came as the fields of a request, so there is no message as it came');
+  const [head, body] =
+    side === 'received' ? [content?.receivedHead, content?.receivedBody] : [content?.sentHead, content?.sentBody];
+  if (head) return body ? Buffer.concat([head, body]) : head;
+  if (side === 'sent' && entry.outcome === 'refused')
+    throw refusal('E_NOT_FOUND', 'It was refused, so nothing has left');
+  throw refusal(
+    'E_NOT_FOUND',
+    'Nothing of its content is kept: journal.content was none, or it was too old or too much',
+  );
+}
+
+/** The octets of a side, undefined where it cannot be had. */
+function optional(content: JournalContent | undefined, side: Side, entry: JournalEntry): Buffer | undefined {
+  try {
+    return octetsOf(content, side, entry);
+  } catch {
+    return undefined;
+  }
+}
+
+async function preview({ journal, reader }: ContentParts, entry: JournalEntry) {
+  const content = await journal.content(entry.seq);
+  const shown = async (side: Side) => {
+    const octets = optional(content, side, entry);
+    if (!octets) return null;
+    const read = await reader.preview(octets, entry.account);
+    const body = side === 'received' ? content?.receivedBody : content?.sentBody;
+    return 'error' in read ? { unreadable: read.error } : { ...read, body_kept: body !== undefined };
+  };
+  return { received: await shown('received'), sent: await shown('sent') };
+}
+
+async function signatures(parts: ContentParts, entry: JournalEntry) {
+  const content = await parts.journal.content(entry.seq);
+  if (!content?.sentBody)
+    throw refusal('E_NOT_FOUND', 'The body that left is not kept, so its signatures cannot be verified');
+  const octets = octetsOf(content, 'sent', entry);
+  const verdicts = await parts.reader.verify(octets, parts.keyRecords(), entry.account);
+  if ('error' in verdicts) throw refusal('E_NOT_FOUND', `It cannot be verified: ${verdicts.error}`);
+  return verdicts;
+}
+
+/** Answers octets as a file that no browser shows as a page. */
+function download(reply: FastifyReply, octets: Buffer, name: string): FastifyReply {
+  return reply
+    .header('Content-Disposition', `attachment; filename="${name}"`)
+    .header('X-Content-Type-Options', 'nosniff')
+    .header('Content-Security-Policy', "default-src 'none'; sandbox")
+    .type('message/rfc822')
+    .send(octets);
+}
+
+function fileOf({ journal }: ContentParts, side: Side) {
+  return async (entry: JournalEntry, reply: FastifyReply): Promise<FastifyReply> =>
+    download(reply, octetsOf(await journal.content(entry.seq), side, entry), `${entry.id}-${side}.eml`);
+}
+
+/** The endpoints of content. */
+export function contentEndpoints(parts: ContentParts): V4Plugin {
+  // What waits for the process that reads holds no octets meanwhile.
+  const inTurn = createSearchTurns();
+  return (app) => {
+    /** Registers an endpoint below an entry, of an account and of any. */
+    const below = (
+      name: string,
+      schema: Omit<Described<typeof entryOfAny, TSchema, TSchema>, 'params'>,
+      answer: (entry: JournalEntry, reply: FastifyReply) => unknown,
+    ): void =>
+      ofEachEntry(app, (register, params) =>
+        register(`GET /${name}`, { ...schema, params }, async ({ params: { id }, of, reply }) =>
+          answer(await entryNamed(parts, id, of), reply),
+        ),
+      );
+    const file = { description: 'Its header section alone, where no more is kept.', answerType: 'message/rfc822' };
+    const received = { operationId: 'getMessageAsReceived', summary: 'Give a message as it came', ...file };
+    below('received', received, fileOf(parts, 'received'));
+    const sent = { operationId: 'getMessageAsSent', summary: 'Give a message as it left', ...file };
+    below('sent', sent, fileOf(parts, 'sent'));
+    below(
+      'preview',
+      {
+        operationId: 'previewMessage',
+        summary: 'Take a message apart for people: text, HTML, attachments, as it came and as it left',
+        description: 'The HTML is as it came. Whoever shows it has to see that nothing in it runs or loads.',
+        result: previewAnswer,
+      },
+      async (entry) => await inTurn(entry.account, () => preview(parts, entry)),
+    );
+    below(
+      'dkim',
+      {
+        operationId: 'verifyMessage',
+        summary: 'Verify the signatures of a message as it left against the keys on file',
+        result: Type.Array(signatureVerdict),
+      },
+      async (entry) => await inTurn(entry.account, () => signatures(parts, entry)),
+    );
+  };
+}

@@ -1,0 +1,149 @@
+// GET .../email/sending/journal and .../journal/{id}: every message that was handed in, and why it was refused (D53a).
+
+import type { FastifyRequest } from 'fastify';
+import { type Static, Type } from 'typebox';
+import type { Account } from '../../../accounts/account.ts';
+import type { EventStore } from '../../../spool/events/event-store.ts';
+import type { Journal, JournalEntry, JournalPage, JournalQuery } from '../../../spool/journal/journal.ts';
+import { endpointsOfBoth, type Register } from '../../http/endpoint.ts';
+import { refusal, succeedWithPage } from '../../http/envelope.ts';
+import type { V4App, V4Plugin } from '../../http/v4-app.ts';
+import { readHistory } from '../events/find-messages.ts';
+import { createSearchTurns } from '../events/search-turns.ts';
+import { readTime } from '../schemas.ts';
+import { entryJson } from './entry-json.ts';
+import { findNamed } from './find-named.ts';
+import { rowJson } from './row-json.ts';
+import { entryOfAccount, entryOfAny, journalEntry, journalParameters, journalRow, usualRows } from './schemas.ts';
+
+const journalPlace = { path: '/email/sending/journal', tag: 'Journal' } as const;
+
+/** Says that the journal is off, and how to turn it on. */
+export const journalOff =
+  'The journal is off, so messages get no entries. To turn it on, set journal.enabled: true (or leave it out) and restart';
+
+/**
+ * The members of an answer that tell whether the journal is off, in the envelope's `messages`.
+ * @param isOn `journal.enabled`
+ */
+export function journalNote(isOn: boolean): { readonly messages?: readonly { readonly message: string }[] } {
+  return isOn ? {} : { messages: [{ message: journalOff }] };
+}
+
+/** What the endpoints are made from. */
+export interface JournalParts {
+  readonly journal: Pick<Journal, 'list' | 'find' | 'content' | 'rows'>;
+  /** `journal.enabled`. */
+  readonly isOn: boolean;
+  readonly events: Pick<EventStore, 'read' | 'search'>;
+  /** The account of a name, as it is configured now. */
+  readonly account: (name: string) => Account | undefined;
+}
+
+/** Reads a time. @throws Refusal */
+function timeOf(text: string | undefined, name: string): number | undefined {
+  if (text === undefined) return undefined;
+  const read = readTime(text, name);
+  if (typeof read === 'number') return read;
+  throw refusal('E_VALIDATION_ERROR', read.message);
+}
+
+/** Reads the parameters of the list. @throws Refusal for a time that is none */
+function readQuery(asked: Static<typeof journalParameters>, account: string | undefined): JournalQuery {
+  const { cursor, outcome, credential, client, code, field } = asked;
+  return {
+    ...{ account, credential, client, code, field, outcome, text: asked.search ?? asked.q },
+    since: timeOf(asked.since, 'since'),
+    until: timeOf(asked.until, 'until'),
+    ...(cursor === undefined ? {} : { cursor: Number(cursor) }),
+    limit: Number(asked.per_page ?? asked.limit ?? usualRows),
+  };
+}
+
+/** Finds an entry. @param account its name; undefined: any. @throws Refusal */
+export async function entryNamed(
+  { journal, isOn }: { readonly journal: Pick<Journal, 'find'>; readonly isOn: boolean },
+  id: string,
+  account: string | undefined,
+): Promise<JournalEntry> {
+  const entry = await journal.find(id.toLowerCase(), account);
+  if (entry) return entry;
+  const message = 'There is no such entry in the journal: it is too old, or it is another account’s';
+  throw refusal('E_NOT_FOUND', isOn ? message : `${message}. ${journalOff}`);
+}
+
+async function showEntry(parts: JournalParts, request: FastifyRequest, entry: JournalEntry) {
+  const account = parts.account(entry.account);
+  const isAccepted = entry.outcome !== 'refused';
+  const found = isAccepted ? await readHistory(parts.events, { account: entry.account, message: entry.id }) : undefined;
+  return entryJson({
+    entry,
+    content: await parts.journal.content(entry.seq),
+    credential: account?.credentials.get(entry.facts.credential ?? ''),
+    sendingDomains: account?.sendingDomains.map(({ name }) => name) ?? [],
+    history: found?.history,
+    path: request.url.split('?', 1)[0] ?? '',
+  });
+}
+
+/** Registers the list, of an account and of all. */
+function listJournal(app: V4App, parts: JournalParts): void {
+  const { journal, isOn } = parts;
+  const inTurn = createSearchTurns();
+  endpointsOfBoth(app, journalPlace, (register) =>
+    register(
+      'GET',
+      {
+        operationId: 'listJournal',
+        summary: 'List every message that was handed in, accepted or refused, newest first',
+        description:
+          '`result_info.cursor` leads to the next page and is null on the last. A page may have few rows or none while the cursor leads on.',
+        query: journalParameters,
+        result: Type.Array(journalRow),
+      },
+      async ({ of, query: asked, reply }) => {
+        const query = readQuery(asked, of);
+        const { page, items } = await inTurn(of ?? '*', async () => {
+          const named = query.cursor === undefined ? (await findNamed(parts, query)).slice(0, query.limit) : [];
+          const known = new Set(named.map(({ seq }) => seq));
+          const limit = query.limit - named.length;
+          const found: JournalPage = limit === 0 ? { items: [] } : await journal.list({ ...query, limit });
+          return { page: found, items: [...named, ...found.items.filter(({ seq }) => !known.has(seq))] };
+        });
+        return succeedWithPage(
+          reply,
+          items.map(rowJson),
+          { limit: query.limit, next: page.next, isNamedTwice: true },
+          journalNote(isOn),
+        );
+      },
+    ),
+  );
+}
+
+/** Registers endpoints at one entry, of an account and of any. */
+export function ofEachEntry(app: V4App, register: (endpoint: Register, params: typeof entryOfAny) => void): void {
+  const place = { ...journalPlace, path: `${journalPlace.path}/:id`, suffix: 'OfAny' };
+  endpointsOfBoth(app, place, (endpoint, _whose, isOfAccount) =>
+    register(endpoint, isOfAccount ? entryOfAccount : entryOfAny),
+  );
+}
+
+/** The endpoints that list the journal and show an entry. */
+export function journalEndpoints(parts: JournalParts): V4Plugin {
+  return (app) => {
+    listJournal(app, parts);
+    ofEachEntry(app, (register, params) =>
+      register(
+        'GET',
+        {
+          operationId: 'getJournalEntry',
+          summary: 'Tell everything that is kept of one message: verdicts, dialogue, times, recipients',
+          params,
+          result: journalEntry,
+        },
+        async ({ of, params: { id }, request }) => await showEntry(parts, request, await entryNamed(parts, id, of)),
+      ),
+    );
+  };
+}

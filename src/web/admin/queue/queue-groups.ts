@@ -1,0 +1,81 @@
+// What waits, grouped by where it goes: by route, and by recipient domain where the route leads to several next hops.
+
+import type { DestinationView } from '../../../delivery/transport.ts';
+import { domainOfTransport, type Hold, Holds, routeOfTransport } from '../../../spool/hold.ts';
+import type { WaitingNow } from './queue-lines.ts';
+
+/** A group of recipients. Times are milliseconds since 1970. */
+export interface QueueGroup {
+  /** Name of the account. */
+  readonly account: string;
+  readonly route: string;
+  /** A recipient domain; absent where all domains of the route wait together. */
+  readonly destination?: string;
+  /** Recipients that wait, those held among them. */
+  readonly depth: number;
+  readonly held: number;
+  /** What keeps all of them waiting. */
+  readonly hold?: Hold;
+  /** Absent where nothing waits. */
+  readonly oldestAt?: number;
+  /** How the next hop is served by this process; absent where it has not met it. */
+  readonly hop?: DestinationView;
+}
+
+/** The next hops by route, or by route and domain. */
+function hopsByPlace(hops: readonly DestinationView[]): ReadonlyMap<string, DestinationView> {
+  return new Map(
+    hops.flatMap((hop) =>
+      hop.domains.length === 0
+        ? [[hop.route, hop] as const]
+        : hop.domains.map((domain) => [`${hop.route} ${domain}`, hop] as const),
+    ),
+  );
+}
+
+/** The places that are held as a line, whether anything waits in them or not: who holds one must find it to release it. */
+function heldPlaces(rules: readonly Hold[], account: string | undefined): readonly (readonly [string, QueueGroup])[] {
+  return rules.flatMap((hold) => {
+    const [, owner = '', route = '', destination] =
+      (hold.kind === 'line' && /^(\S+) ([^/]+)(?:\/(.+))?$/.exec(hold.value)) || [];
+    if (owner === '' || (account !== undefined && owner !== account)) return [];
+    const place = { route, ...(destination === undefined ? {} : { destination }) };
+    return [[hold.value.replace('/', ' '), { account: owner, ...place, depth: 0, held: 0, hold }] as const];
+  });
+}
+
+/**
+ * Groups what waits, the largest first, and places that are held though nothing waits there.
+ * @param account only of the account with this name; undefined: of all
+ */
+export function queueGroups(
+  { lines, holds: rules }: WaitingNow,
+  hops: readonly DestinationView[],
+  account?: string,
+): readonly QueueGroup[] {
+  const holds = new Holds(rules);
+  const known = hopsByPlace(hops);
+  const groups = new Map(heldPlaces(rules, account));
+  for (const line of lines) {
+    if (account !== undefined && line.account !== account) continue;
+    const hold = holds.ofLine(line);
+    const isHeld = line.hold !== undefined || hold !== undefined;
+    const route = routeOfTransport(line.transport);
+    const destination = domainOfTransport(line.transport);
+    const place = destination === undefined ? route : `${route} ${destination}`;
+    const key = `${line.account} ${place}`;
+    const before = groups.get(key);
+    const hop = known.get(place);
+    groups.set(key, {
+      account: line.account,
+      route,
+      ...(destination === undefined ? {} : { destination }),
+      depth: (before?.depth ?? 0) + line.recipients,
+      held: (before?.held ?? 0) + (isHeld ? line.recipients : 0),
+      oldestAt: Math.min(before?.oldestAt ?? line.oldestAcceptedAt, line.oldestAcceptedAt),
+      ...(hold ? { hold } : {}),
+      ...(hop ? { hop } : {}),
+    });
+  }
+  return [...groups.values()].toSorted((left, right) => right.depth - left.depth);
+}

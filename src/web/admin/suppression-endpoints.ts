@@ -1,0 +1,169 @@
+// GET, POST and DELETE .../email/sending/suppressions (D51, D52).
+
+import { Type } from 'typebox';
+import type { Clock } from '../../base/clock.ts';
+import type { Logger } from '../../base/log.ts';
+import {
+  type Suppression,
+  type SuppressionStore,
+  suppressionReasons,
+} from '../../delivery/feedback/suppression-store.ts';
+import { readComparable } from '../../mail/address/comparable-mailbox.ts';
+import { endpointsAt, type Register } from '../http/endpoint.ts';
+import { type Fault, Refusal, refusal, succeedWithPage } from '../http/envelope.ts';
+import type { V4Plugin } from '../http/v4-app.ts';
+import {
+  cursorLike,
+  entryPath,
+  expiry,
+  isoTime,
+  isoTimeOrNull,
+  perPage,
+  queryOf,
+  readExpiry,
+  removed,
+  textOrNull,
+  time,
+  timeOrNull,
+  words,
+} from './schemas.ts';
+
+/** What the endpoints need. */
+export interface SuppressionEndpointsParts {
+  readonly suppressions: SuppressionStore;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+const reason = Type.Enum([...suppressionReasons], { want: `one of ${suppressionReasons.join(', ')}` });
+
+const suppression = Type.Object(
+  {
+    id: Type.String({ pattern: '^[0-9a-f]{32}$' }),
+    address: Type.String({ description: 'Domain as A-label; in lower case', example: 'user@example.net' }),
+    reason,
+    note: textOrNull(),
+    created_at: time,
+    expires_at: timeOrNull,
+  },
+  { title: 'Suppression' },
+);
+
+const newSuppression = Type.Object(
+  {
+    address: Type.String({ want: 'an address such as user@example.net', example: 'user@example.net' }),
+    reason: Type.Optional(reason),
+    note: Type.Optional(words),
+    expires_at: Type.Optional(expiry),
+  },
+  { additionalProperties: false, title: 'NewSuppression' },
+);
+
+const defaultPage = 100;
+
+const page = queryOf({
+  cursor: cursorLike('^[0-9a-f]{32}$'),
+  per_page: perPage(1000, defaultPage),
+  search: Type.Optional(
+    Type.String({
+      maxLength: 254,
+      want: 'a text of at most 254 characters',
+      description: 'Part of the address or the note, in any case',
+    }),
+  ),
+});
+
+function shown({ id, address, reason, note, createdAt, expiresAt }: Suppression) {
+  return {
+    id,
+    address,
+    reason,
+    note: note ?? null,
+    created_at: isoTime(createdAt),
+    expires_at: isoTimeOrNull(expiresAt),
+  };
+}
+
+function listSuppressions(register: Register, { suppressions }: SuppressionEndpointsParts): void {
+  register(
+    'GET',
+    {
+      operationId: 'listSuppressions',
+      summary: 'List suppressed addresses, the newest first',
+      description:
+        '`result_info` has `count` and `per_page` of this page, and the `cursor` of the next one, null where there is none.',
+      query: page,
+      result: Type.Array(suppression),
+    },
+    async ({ account, query: { cursor, per_page: asked = defaultPage, search }, reply }) => {
+      const limit = Number(asked);
+      const { entries, next } = await suppressions.list(account.id, {
+        limit,
+        ...(cursor === undefined ? {} : { after: cursor }),
+        ...(search === undefined ? {} : { search }),
+      });
+      return succeedWithPage(reply, entries.map(shown), { limit, next });
+    },
+  );
+}
+
+function createSuppression(register: Register, { suppressions, clock, log }: SuppressionEndpointsParts): void {
+  register(
+    'POST',
+    {
+      operationId: 'createSuppression',
+      summary: 'Suppress an address',
+      description:
+        'Mail to it is refused from now on, by SMTP at RCPT and by REST the whole request. An address that is on the list already keeps its id and takes reason, note and expiry of the new entry.',
+      body: newSuppression,
+      result: suppression,
+    },
+    async ({ account, body, request }) => {
+      const { address: given, reason: why = 'manual', note, expires_at: expiresText } = body;
+      const faults: Fault[] = [];
+      const address = readComparable(given);
+      if (address === undefined) {
+        const message = `address must be an address such as user@example.net, got ${JSON.stringify(given.slice(0, 100))}`;
+        faults.push({ token: 'E_VALIDATION_ERROR', message, pointer: '/address' });
+      }
+      const expiresAt = readExpiry(expiresText, clock.now());
+      if (typeof expiresAt === 'object') faults.push(expiresAt);
+      if (address === undefined || typeof expiresAt === 'object') throw new Refusal(faults);
+      const entry = await suppressions.add({
+        ...{ account: account.id, address, reason: why },
+        ...(note === undefined || note === '' ? {} : { note }),
+        ...(expiresAt === undefined ? {} : { expiresAt }),
+      });
+      log.info({ session: request.id, account: account.name, recipient: address, reason: why }, 'suppression added');
+      return shown(entry);
+    },
+  );
+}
+
+function deleteSuppression(register: Register, { suppressions, log }: SuppressionEndpointsParts): void {
+  register(
+    'DELETE /:id',
+    { operationId: 'deleteSuppression', summary: 'Take an address off the list', params: entryPath, result: removed },
+    async ({ account, params, request }) => {
+      const entry = await suppressions.remove(account.id, params.id);
+      if (!entry) throw refusal('E_NOT_FOUND', 'There is no such entry on the list');
+      log.info({ session: request.id, account: account.name, recipient: entry.address }, 'suppression removed');
+      return { id: entry.id };
+    },
+  );
+}
+
+/** The endpoints of the suppression list. */
+export function suppressionEndpoints(parts: SuppressionEndpointsParts): V4Plugin {
+  return (app) => {
+    const register = endpointsAt(app, {
+      path: '/accounts/:account_id/email/sending/suppressions',
+      tag: 'Suppressions',
+      reads: ['email:suppressions', 'console:read'],
+      edits: ['email:suppressions', 'console:edit'],
+    });
+    listSuppressions(register, parts);
+    createSuppression(register, parts);
+    deleteSuppression(register, parts);
+  };
+}

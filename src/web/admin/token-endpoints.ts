@@ -1,0 +1,200 @@
+// GET, POST and DELETE .../tokens: the tokens of the store at run time (D52, D85, D92, D93).
+
+import { Type } from 'typebox';
+import { type Account, type Scope, scopes } from '../../accounts/account.ts';
+import type { TokenStore } from '../../accounts/token-store.ts';
+import { isLive, scopesInForce, type TokenRecord } from '../../accounts/tokens.ts';
+import type { Clock } from '../../base/clock.ts';
+import { closest } from '../../base/closest.ts';
+import type { Logger } from '../../base/log.ts';
+import { endpointsAt, type Register } from '../http/endpoint.ts';
+import { type Fault, Refusal, refusal } from '../http/envelope.ts';
+import type { V4Plugin } from '../http/v4-app.ts';
+import {
+  entryPath,
+  expiry,
+  flag,
+  isOn,
+  isoTime,
+  isoTimeOrNull,
+  queryOf,
+  readExpiry,
+  removed,
+  time,
+  timeOrNull,
+  words,
+} from './schemas.ts';
+
+/** What the endpoints need. */
+export interface TokenEndpointsParts {
+  readonly store: TokenStore;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** The most tokens of an account that are valid at a time. The operator's command makes more. */
+const maxLiveTokens = 1000;
+
+const scope = Type.Enum([...scopes], { want: `one of ${scopes.join(', ')}` });
+
+const token = Type.Object(
+  {
+    id: Type.String(),
+    credential: Type.String(),
+    last_four: Type.String({ description: 'Its last four characters' }),
+    label: Type.String(),
+    scopes: Type.Array(scope, { description: 'What it may do now: never more than its credential' }),
+    created_at: time,
+    expires_at: timeOrNull,
+    revoked_at: timeOrNull,
+    live: Type.Boolean({ description: 'Neither expired nor revoked' }),
+  },
+  { title: 'Token' },
+);
+
+const madeToken = Type.Object(
+  {
+    ...token.properties,
+    token: Type.String({ description: 'The token itself, shown this once: bearer token of HTTP, password of SMTP' }),
+  },
+  { title: 'MadeToken' },
+);
+
+const newToken = Type.Object(
+  {
+    credential: Type.String({ want: 'the name of a credential of the account', example: 'default' }),
+    label: Type.Optional(words),
+    scopes: Type.Optional(
+      Type.Array(scope, {
+        minItems: 1,
+        uniqueItems: true,
+        want: 'a list of scopes, each once',
+        description: "Narrows it to some of its credential's scopes; absent: all of them",
+      }),
+    ),
+    expires_at: Type.Optional(expiry),
+  },
+  { additionalProperties: false, title: 'NewToken' },
+);
+
+function shown(account: Account, record: TokenRecord, now: number) {
+  const { id, credential, lastFour, label, createdAt, expiresAt, revokedAt } = record;
+  return {
+    id,
+    credential,
+    last_four: lastFour,
+    label,
+    scopes: scopesInForce(account.credentials.get(credential), record.scopes),
+    created_at: isoTime(createdAt),
+    expires_at: isoTimeOrNull(expiresAt),
+    revoked_at: isoTimeOrNull(revokedAt),
+    live: isLive(record, now),
+  };
+}
+
+/** What is wrong with the credential that is named and the scopes that are wanted of it. */
+function credentialFaults(account: Account, name: string, wanted: readonly Scope[]): Fault[] {
+  const credential = account.credentials.get(name);
+  if (!credential) {
+    const names = [...account.credentials.keys()];
+    const near = closest(name, names);
+    const hint = near ? `did you mean "${near}"?` : `it has ${names.join(', ')}`;
+    const message = `Account ${account.name} has no credential ${JSON.stringify(name.slice(0, 100))}; ${hint}`;
+    return [{ token: 'E_VALIDATION_ERROR', message, pointer: '/credential' }];
+  }
+  return wanted.flatMap((one, index): Fault[] => {
+    if (credential.scopes.has(one)) return [];
+    const message = `Credential ${name} lacks the scope ${one}; it has ${[...credential.scopes].join(', ')}`;
+    return [{ token: 'E_VALIDATION_ERROR', message, pointer: `/scopes/${index}` }];
+  });
+}
+
+function listTokens(register: Register, { store, clock }: TokenEndpointsParts): void {
+  register(
+    'GET',
+    {
+      operationId: 'listTokens',
+      summary: 'List tokens, the oldest first',
+      description: 'Tokens that the configuration file names are not listed.',
+      query: queryOf({ all: Type.Optional(flag) }),
+      result: Type.Array(token),
+    },
+    async ({ account, query }) => {
+      const now = clock.now();
+      const records = await store.list(account.id);
+      return records
+        .filter((record) => isOn(query.all) || isLive(record, now))
+        .map((record) => shown(account, record, now));
+    },
+  );
+}
+
+function createToken(register: Register, { store, clock, log }: TokenEndpointsParts): void {
+  register(
+    'POST',
+    {
+      operationId: 'createToken',
+      summary: 'Make a token',
+      description: `The answer shows it, this once. It counts at once, by HTTP and SMTP. An account has at most ${maxLiveTokens} that are valid.`,
+      body: newToken,
+      result: madeToken,
+    },
+    async ({ account, body, request }) => {
+      const { credential, label = '', scopes: wanted, expires_at: expiresText } = body;
+      const now = clock.now();
+      const faults = credentialFaults(account, credential, wanted ?? []);
+      const expiresAt = readExpiry(expiresText, now);
+      if (typeof expiresAt === 'object') throw new Refusal([...faults, expiresAt]);
+      if (faults.length > 0) throw new Refusal(faults);
+      const made = await store.transaction(async (tokens) => {
+        if ((await tokens.countLive(account.id, now)) >= maxLiveTokens) return undefined;
+        return await tokens.create({
+          ...{ account: account.id, credential, label, createdAt: now },
+          ...(wanted === undefined ? {} : { scopes: wanted }),
+          ...(expiresAt === undefined ? {} : { expiresAt }),
+        });
+      });
+      if (!made) {
+        const message = `The account has ${maxLiveTokens} valid tokens, and may not have more; revoke one first`;
+        throw refusal('E_VALIDATION_ERROR', message);
+      }
+      log.info({ session: request.id, account: account.name, credential, tokenId: made.record.id }, 'token made');
+      return { ...shown(account, made.record, now), token: made.token };
+    },
+  );
+}
+
+function revokeToken(register: Register, { store, clock, log }: TokenEndpointsParts): void {
+  register(
+    'DELETE /:id',
+    {
+      operationId: 'revokeToken',
+      summary: 'Revoke a token',
+      description: 'From now on it opens nothing; an SMTP session that it opened ends at its next MAIL.',
+      params: entryPath,
+      result: removed,
+    },
+    async ({ account, params: { id }, request }) => {
+      const record = await store.revoke({ id, account: account.id, now: clock.now() });
+      if (!record) throw refusal('E_NOT_FOUND', 'The account has no such token');
+      const { credential } = record;
+      log.info({ session: request.id, account: account.name, credential, tokenId: id }, 'token revoked');
+      return { id };
+    },
+  );
+}
+
+/** The endpoints of tokens. */
+export function tokenEndpoints(parts: TokenEndpointsParts): V4Plugin {
+  return (app) => {
+    const register = endpointsAt(app, {
+      path: '/accounts/:account_id/tokens',
+      tag: 'Tokens',
+      reads: ['admin', 'console:read'],
+      edits: 'admin',
+    });
+    listTokens(register, parts);
+    createToken(register, parts);
+    revokeToken(register, parts);
+  };
+}

@@ -1,0 +1,247 @@
+// GET, POST, PATCH and DELETE .../email/sending/webhooks (D54). Those of the configuration file are shown and not changed.
+
+import { Type } from 'typebox';
+import type { Clock } from '../../../base/clock.ts';
+import type { Logger } from '../../../base/log.ts';
+import { makeSecret } from '../../../delivery/webhooks/secret.ts';
+import { type Webhook, webhooksPerAccount } from '../../../delivery/webhooks/webhook.ts';
+import type { WebhookStore } from '../../../delivery/webhooks/webhook-store.ts';
+import type { EventStore } from '../../../spool/events/event-store.ts';
+import { type EventKind, isEventKind, kindNames } from '../../../spool/events/mail-event.ts';
+import { type AskedOf, endpointsAt, type Register } from '../../http/endpoint.ts';
+import { Refusal, refusal } from '../../http/envelope.ts';
+import type { V4Plugin } from '../../http/v4-app.ts';
+import { entryPath, isoTime, removed, textOrNull, time, words } from '../schemas.ts';
+import { deliveryEndpoints, noWebhook } from './delivery-endpoints.ts';
+
+/** What the endpoints need. */
+export interface WebhookEndpointsParts {
+  readonly store: WebhookStore;
+  readonly events: Pick<EventStore, 'newest' | 'search'>;
+  /** What is wrong with a URL; undefined where nothing is. */
+  readonly urlFault: (url: string) => string | undefined;
+  /** Has a change noticed at once. */
+  readonly refresh: () => Promise<void>;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+const kind = Type.Enum([...kindNames], { want: `one of ${kindNames.join(', ')}` });
+const url = Type.String({
+  want: 'the URL of an endpoint',
+  description: 'https; no user name, no fragment, and no address that is not public unless the operator allows it',
+  example: 'https://hooks.example.com/postern',
+});
+const kinds = Type.Array(kind, {
+  description: 'Which events it is told of; empty or absent: all',
+  example: ['delivered', 'failed'],
+});
+
+/** A webhook in answers. */
+const webhook = Type.Object(
+  {
+    id: Type.String({ pattern: '^[0-9a-f]{32}$' }),
+    url: Type.String(),
+    kinds: Type.Array(Type.String(), { description: 'Empty: all' }),
+    note: Type.String(),
+    source: Type.Enum(['api', 'file'], { description: 'Those of the file are changed in the file alone' }),
+    enabled: Type.Boolean(),
+    disabled_reason: textOrNull(),
+    failures: Type.Integer({ description: 'Requests that failed since the last one that did not' }),
+    created_at: time,
+    replaying: Type.Boolean(),
+  },
+  { title: 'Webhook' },
+);
+
+const madeWebhook = Type.Object(
+  { ...webhook.properties, secret: Type.String({ description: 'What signs its requests, shown this once' }) },
+  { title: 'MadeWebhook' },
+);
+
+const newWebhook = Type.Object(
+  { url, kinds: Type.Optional(kinds), note: Type.Optional(words) },
+  { additionalProperties: false, title: 'NewWebhook' },
+);
+
+const changedWebhook = Type.Object(
+  {
+    url: Type.Optional(url),
+    kinds: Type.Optional(kinds),
+    note: Type.Optional(words),
+    enabled: Type.Optional(Type.Boolean({ description: 'One that is enabled again goes on where it stopped' })),
+  },
+  { additionalProperties: false, title: 'ChangedWebhook' },
+);
+
+/** Shows a webhook, never its secret. */
+function shownWebhook({ id, url: to, kinds: told, note, source, createdAt, ...rest }: Webhook) {
+  return {
+    ...{ id, url: to, kinds: told ?? [], note, source },
+    enabled: rest.isEnabled,
+    disabled_reason: rest.disabledReason ?? null,
+    failures: rest.failures,
+    created_at: isoTime(createdAt),
+    replaying: rest.replay !== undefined,
+  };
+}
+
+/** Finds a webhook that the API may change. @throws Refusal where there is none, or the file has it */
+async function changeable(store: WebhookStore, account: string, id: string): Promise<Webhook> {
+  const found = await store.find(account, id);
+  if (!found) throw noWebhook();
+  if (found.source === 'api') return found;
+  const message = `The configuration file has this webhook (${found.note}), and it is changed there alone`;
+  throw refusal('E_FORBIDDEN', message);
+}
+
+/** Refuses a URL that may not be told anything. @throws Refusal */
+function judgeUrl({ urlFault }: WebhookEndpointsParts, to: string | undefined): void {
+  const fault = to === undefined ? undefined : urlFault(to);
+  if (fault === undefined) return;
+  throw new Refusal([{ token: 'E_VALIDATION_ERROR', message: `url ${fault}`, pointer: '/url' }]);
+}
+
+function kindsOf(given: readonly string[] | undefined): readonly EventKind[] | undefined {
+  return given === undefined || given.length === 0 ? undefined : [...new Set(given.filter(isEventKind))];
+}
+
+/** What the log says beside what was done to a webhook. */
+function facts({ request, account }: AskedOf, webhook: string) {
+  return { session: request.id, account: account.name, webhook };
+}
+
+function listWebhooks(register: Register, { store }: WebhookEndpointsParts): void {
+  register(
+    'GET',
+    { operationId: 'listWebhooks', summary: 'List webhooks', result: Type.Array(webhook) },
+    async ({ account }) => (await store.list(account.id)).map(shownWebhook),
+  );
+  register(
+    'GET /:id',
+    { operationId: 'getWebhook', summary: 'Show a webhook', params: entryPath, result: webhook },
+    async ({ account, params: { id } }) => {
+      const found = await store.find(account.id, id);
+      if (!found) throw noWebhook();
+      return shownWebhook(found);
+    },
+  );
+}
+
+function createWebhook(register: Register, parts: WebhookEndpointsParts): void {
+  const { store, events, refresh } = parts;
+  register(
+    'POST',
+    {
+      operationId: 'createWebhook',
+      summary: 'Make a webhook',
+      description: `It is told of what happens from now on. The answer shows its secret, this once. An account has at most ${webhooksPerAccount}.`,
+      body: newWebhook,
+      result: madeWebhook,
+    },
+    async (asked) => {
+      const { url: to, kinds: told, note = '' } = asked.body;
+      judgeUrl(parts, to);
+      const secret = makeSecret();
+      const made = await store.create(
+        { account: asked.account.id, url: to, kinds: kindsOf(told), note, secret },
+        await events.newest(),
+      );
+      if (!made) {
+        const message = `The account has ${webhooksPerAccount} webhooks, and may not have more`;
+        throw refusal('E_VALIDATION_ERROR', message);
+      }
+      await refresh();
+      parts.log.info(facts(asked, made.id), 'webhook made');
+      return { ...shownWebhook(made), secret };
+    },
+  );
+}
+
+function changeWebhook(register: Register, parts: WebhookEndpointsParts): void {
+  const { store, refresh } = parts;
+  register(
+    'PATCH /:id',
+    {
+      operationId: 'changeWebhook',
+      summary: 'Change a webhook',
+      description: 'What is left out stays. Enabled again, or with another URL, it tries at once what waits.',
+      params: entryPath,
+      body: changedWebhook,
+      result: webhook,
+    },
+    async (asked) => {
+      const { id } = asked.params;
+      await changeable(store, asked.account.id, id);
+      const { url: to, kinds: told, note, enabled } = asked.body;
+      judgeUrl(parts, to);
+      const changed = await store.change(asked.account.id, id, {
+        ...(to === undefined ? {} : { url: to }),
+        ...(told === undefined ? {} : { kinds: kindsOf(told) }),
+        ...(note === undefined ? {} : { note }),
+        ...(enabled === undefined ? {} : { isEnabled: enabled }),
+      });
+      if (!changed) throw noWebhook();
+      await refresh();
+      parts.log.info(facts(asked, id), 'webhook changed');
+      return shownWebhook(changed);
+    },
+  );
+}
+
+function rotateSecret(register: Register, parts: WebhookEndpointsParts): void {
+  const { store } = parts;
+  register(
+    'POST /:id/rotate',
+    {
+      operationId: 'rotateWebhookSecret',
+      summary: "Replace a webhook's secret",
+      description: 'The answer shows the new one, this once. For a day requests are signed with both.',
+      params: entryPath,
+      result: madeWebhook,
+    },
+    async (asked) => {
+      const { id } = asked.params;
+      await changeable(store, asked.account.id, id);
+      const secret = makeSecret();
+      const changed = await store.rotate(asked.account.id, id, secret);
+      if (!changed) throw noWebhook();
+      parts.log.info(facts(asked, id), 'webhook changed');
+      return { ...shownWebhook(changed), secret };
+    },
+  );
+}
+
+function deleteWebhook(register: Register, parts: WebhookEndpointsParts): void {
+  const { store, refresh } = parts;
+  register(
+    'DELETE /:id',
+    { operationId: 'deleteWebhook', summary: 'Remove a webhook with its log', params: entryPath, result: removed },
+    async (asked) => {
+      const { id } = asked.params;
+      await changeable(store, asked.account.id, id);
+      if (!(await store.remove(asked.account.id, id))) throw noWebhook();
+      await refresh();
+      parts.log.info(facts(asked, id), 'webhook removed');
+      return { id };
+    },
+  );
+}
+
+/** The endpoints of webhooks. */
+export function webhookEndpoints(parts: WebhookEndpointsParts): V4Plugin {
+  return (app) => {
+    const register = endpointsAt(app, {
+      path: '/accounts/:account_id/email/sending/webhooks',
+      tag: 'Webhooks',
+      reads: ['email:webhooks', 'console:read'],
+      edits: ['email:webhooks', 'console:edit'],
+    });
+    listWebhooks(register, parts);
+    createWebhook(register, parts);
+    changeWebhook(register, parts);
+    rotateSecret(register, parts);
+    deleteWebhook(register, parts);
+    deliveryEndpoints(register, parts);
+  };
+}

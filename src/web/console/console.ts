@@ -1,0 +1,66 @@
+// Joins the parts of the console: its pages, signing in and out, and who is signed in.
+
+import type { Account } from '../../accounts/account.ts';
+import type { Accounts } from '../../accounts/accounts.ts';
+import type { Guessing } from '../../accounts/guessing.ts';
+import type { BodyBudget } from '../../base/body-budget.ts';
+import type { Clock } from '../../base/clock.ts';
+import type { Database } from '../../base/database/database.ts';
+import type { Logger } from '../../base/log.ts';
+import type { SharedMinutes } from '../../base/process-group.ts';
+import type { BrowserSessions } from '../http/authorization.ts';
+import type { RootPlugin, V4App } from '../http/v4-app.ts';
+import { openSessionStore } from './session-store.ts';
+import { type SessionParts, Sessions } from './sessions.ts';
+import { SignInRate } from './sign-in-rate.ts';
+
+/** What the console is made from. */
+export interface ConsoleParts {
+  readonly database: Database;
+  readonly accounts: Pick<Accounts, 'authenticateHash' | 'submitter'>;
+  readonly guessing: Guessing;
+  readonly bodies: BodyBudget;
+  /** Counts sign-ins over all processes; absent: there is one. */
+  readonly minutes?: SharedMinutes | undefined;
+  /** Whether the gateway has started and has not begun to stop. */
+  readonly isServing: () => boolean;
+  /** `console.enabled` of the configuration in force. */
+  readonly isServed: () => boolean;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** What the configuration says of the console. */
+export interface SessionSettings extends Pick<SessionParts, 'linked' | 'publicUrl'> {
+  readonly accounts: readonly Pick<Account, 'id' | 'name'>[];
+}
+
+/** The console, under whatever configuration. */
+export interface Console {
+  /** Makes its routes and its sessions under a configuration, at the start and at each reload. */
+  under(settings: SessionSettings): { readonly console: RootPlugin; readonly sessions: BrowserSessions };
+}
+
+/** Opens the console and brings its tables up to date. */
+export async function openConsole(parts: ConsoleParts): Promise<Console> {
+  const { database, accounts, minutes, clock } = parts;
+  const store = await openSessionStore(database);
+  const rate = new SignInRate(clock, minutes);
+  return {
+    under({ accounts: all, ...settings }) {
+      const sessions = new Sessions({ store, accounts, clock, isServed: parts.isServed, ...settings });
+      const signIn = { ...parts, ...settings, sessions, store, rate, allAccounts: () => all, now: () => clock.now() };
+      return {
+        sessions,
+        async console(app, onAuthFailure) {
+          const { pageRoutes } = await import('./page-routes.ts');
+          const { sessionRoutes } = await import('./session-routes.ts');
+          pageRoutes(app);
+          void app.register(async (scope: V4App) =>
+            sessionRoutes(scope, { ...signIn, onAuthFailure }, parts.isServing),
+          );
+        },
+      };
+    },
+  };
+}

@@ -1,0 +1,189 @@
+// Signing in and out: with a token, or by a link that works once.
+
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
+import { type Account, holdsScope, type Submitter } from '../../accounts/account.ts';
+import type { Accounts } from '../../accounts/accounts.ts';
+import type { Guessing, Penalty } from '../../accounts/guessing.ts';
+import { hashToken } from '../../accounts/tokens.ts';
+import type { BodyBudget } from '../../base/body-budget.ts';
+import type { Logger } from '../../base/log.ts';
+import { refuseLogin } from '../http/authorization.ts';
+import { Refusal, refuse, succeed } from '../http/envelope.ts';
+import { describedBadly, holdBody, readBodies } from '../http/request-body.ts';
+import type { V4App } from '../http/v4-app.ts';
+import { answerError } from '../http/v4-routes.ts';
+import { forgottenCookies, sessionCookie } from './session-cookie.ts';
+import type { SessionStore } from './session-store.ts';
+import { type OpenSession, refuseUse, type Sessions, sessionMs } from './sessions.ts';
+import type { SignInRate } from './sign-in-rate.ts';
+
+/** What signing in needs. */
+export interface SignInParts {
+  readonly sessions: Sessions;
+  readonly store: Pick<SessionStore, 'useLink'>;
+  readonly accounts: Pick<Accounts, 'authenticateHash' | 'submitter'>;
+  readonly rate: SignInRate;
+  /** The count of wrong tokens, which all protocols share (D92). */
+  readonly guessing: Guessing;
+  readonly bodies: BodyBudget;
+  /** The origin by which people reach the console. */
+  readonly publicUrl?: string;
+  /** Every account, for those who may act for all. */
+  readonly allAccounts: () => readonly Pick<Account, 'id' | 'name'>[];
+  readonly now: () => number;
+  readonly log: Logger;
+  /** Told of each wrong token. */
+  readonly onAuthFailure: () => void;
+}
+
+const maxBodyBytes = 4096;
+const codeForm = /^[\w-]{43}$/;
+/** How long a client is told to wait while the process starts or stops. */
+const restartSeconds = 5;
+
+const SignIn = Type.Object(
+  { token: Type.String({ pattern: '^[A-Za-z0-9._~+/=-]{1,512}$', want: 'a token' }) },
+  { additionalProperties: false },
+);
+
+/** What a page learns of its session. */
+function told(
+  { submitter: { account, credential }, expiresAt }: OpenSession,
+  { allAccounts }: Pick<SignInParts, 'allAccounts'>,
+): Readonly<Record<string, unknown>> {
+  const accounts = holdsScope(credential, 'admin') ? allAccounts() : [account];
+  return {
+    account: { id: account.id, name: account.name },
+    credential: credential.name,
+    scopes: [...credential.scopes],
+    expires_at: new Date(expiresAt).toISOString(),
+    accounts: accounts.map(({ id, name }) => ({ id, name })),
+  };
+}
+
+/** Whether the browser speaks HTTPS, as far as can be seen from here: a proxy may speak it for us. */
+function isSecure({ protocol, headers, host }: FastifyRequest, publicUrl: string | undefined): boolean {
+  if (protocol === 'https' || headers.origin?.startsWith('https://') === true) return true;
+  return publicUrl === `https://${host}`;
+}
+
+/** The fields by which browsers tell that they only look ahead: of today, of older ones and of Safari. */
+const lookingAhead = ['sec-purpose', 'purpose', 'x-purpose', 'x-moz'] as const;
+
+/** Whether a browser only looks ahead, or loads a part of a page. A link must not be used up by that. */
+function isNoVisit({ headers }: FastifyRequest): boolean {
+  const { 'sec-fetch-dest': wanted } = headers;
+  const looksAhead = lookingAhead.some((name) => /prefetch|prerender|preview/i.test(String(headers[name] ?? '')));
+  return looksAhead || (wanted !== undefined && wanted !== 'document');
+}
+
+/** Tells the log and the metrics of a wrong login. The path has no code of a link in it. */
+function onFailure({ log, onAuthFailure }: SignInParts, path: string) {
+  return (request: FastifyRequest, penalty: Penalty): void => {
+    onAuthFailure();
+    // A flood of guesses is only counted, not logged one by one.
+    if (penalty.kind === 'turnedAway') return;
+    log.warn({ session: request.id, client: request.ip, path }, 'authentication failed');
+  };
+}
+
+/**
+ * Opens a session and sets its cookie.
+ * @param by the hash of the token; absent: a link signs in
+ * @throws Refusal 403 where the credential may not use the console, 429 where its account signs in too often
+ */
+async function signIn(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { parts, submitter, by }: { readonly parts: SignInParts; readonly submitter: Submitter; readonly by?: string },
+): Promise<OpenSession> {
+  const { sessions, rate, log, publicUrl } = parts;
+  const { account, credential } = submitter;
+  refuseUse(submitter);
+  const waitSeconds = await rate.waitSeconds(account.id);
+  if (waitSeconds > 0) {
+    const message = `The account signs in too often; try again in ${waitSeconds} s`;
+    throw new Refusal([{ token: 'E_RATE_LIMIT_EXCEEDED', message }], waitSeconds);
+  }
+  const opened = await sessions.open(request, submitter, by);
+  reply.header('Set-Cookie', sessionCookie(opened.secret, isSecure(request, publicUrl), sessionMs / 1000));
+  const facts = { session: request.id, client: request.ip, account: account.name, credential: credential.name };
+  log.info({ ...facts, way: by === undefined ? 'link' : 'token' }, 'signed in to the console');
+  return opened;
+}
+
+/** Signs in with a token; the answer to a wrong one may be delayed (D92). */
+async function signInByToken(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { parts, token }: { readonly parts: SignInParts; readonly token: string },
+): Promise<FastifyReply> {
+  const { sessions, guessing, accounts } = parts;
+  sessions.refuseForeign(request);
+  await guessing.pause(request.ip);
+  const by = hashToken(token);
+  const submitter = await accounts.authenticateHash(by);
+  if (!submitter) {
+    const counting = { guessing, onFailure: onFailure(parts, '/console/session') };
+    throw await refuseLogin(request, 'The token is unknown, expired or revoked', counting);
+  }
+  return succeed(reply, told(await signIn(request, reply, { parts, submitter, by }), parts));
+}
+
+/** Signs in by a link and leads to the first page. The way on has no host in it, so that no Host decides where it leads. */
+async function signInByLink(
+  request: FastifyRequest<{ Params: { code: string } }>,
+  reply: FastifyReply,
+  parts: SignInParts,
+): Promise<FastifyReply> {
+  const { store, guessing, accounts } = parts;
+  reply.header('Referrer-Policy', 'no-referrer');
+  if (isNoVisit(request)) return refuse(reply, [{ token: 'E_FORBIDDEN', message: 'This link is for a visit' }]);
+  await guessing.pause(request.ip);
+  const { code } = request.params;
+  const found = codeForm.test(code) ? await store.useLink(code, parts.now()) : undefined;
+  const submitter = found && accounts.submitter(found.account, found.credential);
+  if (!submitter) {
+    await refuseLogin(request, '', { guessing, onFailure: onFailure(parts, '/console/sign-in/...') });
+    return reply.redirect('/console?notice=link', 303);
+  }
+  await signIn(request, reply, { parts, submitter });
+  return reply.redirect('/console', 303);
+}
+
+/** Registers the routes. @param takesRequests false while the process starts or ends */
+export function sessionRoutes(app: V4App, parts: SignInParts, takesRequests: () => boolean): void {
+  const { sessions, bodies, log } = parts;
+  app.addHook('onRequest', async (request, reply) => {
+    reply.header('Cache-Control', 'no-store');
+    if (!takesRequests()) {
+      const message = 'The gateway is starting or stopping; try again';
+      return refuse(reply, [{ token: 'E_INTERNAL_SERVER_ERROR', message, status: 503 }], restartSeconds);
+    }
+    const bad = describedBadly(request.headers, { limit: maxBodyBytes });
+    if (bad) throw bad;
+    holdBody(request, bodies);
+    if (request.headers.expect !== undefined) reply.raw.writeContinue();
+    return undefined;
+  });
+  app.setErrorHandler(async (error, request, reply) => answerError(log, error, request, reply));
+  readBodies(app, maxBodyBytes);
+  app.post('/console/session', { schema: { body: SignIn } }, async (request, reply) =>
+    signInByToken(request, reply, { parts, token: request.body.token }),
+  );
+  app.get('/console/session', async (request, reply) => {
+    sessions.refuseForeign(request);
+    const open = await sessions.look(request);
+    return succeed(reply, open ? told(open, parts) : null);
+  });
+  app.delete('/console/session', async (request, reply) => {
+    sessions.refuseForeign(request);
+    await sessions.end(request);
+    return succeed(reply.header('Set-Cookie', forgottenCookies()), null);
+  });
+  const visit = { exposeHeadRoute: false };
+  app.get<{ Params: { code: string } }>('/console/sign-in/:code', visit, async (request, reply) =>
+    signInByLink(request, reply, parts),
+  );
+}

@@ -1,0 +1,93 @@
+// The API: Fastify, which never listens itself. Under /client/v4 every answer is a v4 envelope; elsewhere the API refuses by one
+// line of text.
+
+import { createServer } from 'node:http';
+import Fastify from 'fastify';
+import { createGuessing, type Guessing } from '../../accounts/guessing.ts';
+import { type BodyBudget, createBodyBudget, defaultBodyLimit } from '../../base/body-budget.ts';
+import type { Clock } from '../../base/clock.ts';
+import { AllowedMethods } from './allowed-methods.ts';
+import { createDocuments } from './documents.ts';
+import { type AnswerTable, refuse } from './envelope.ts';
+import { type Answerer, rayOf } from './front.ts';
+import type { DocumentedRoute } from './openapi.ts';
+import { answerPlainly, type PlainParts, plainRoutes } from './plain-routes.ts';
+import { schemaCompiler } from './schema-compiler.ts';
+import type { RootPlugin, SchemaTypes, V4App, V4Plugin } from './v4-app.ts';
+import { type V4Parts, v4Routes } from './v4-routes.ts';
+
+/** What the API is made from. */
+export interface ApiParts extends Omit<PlainParts, 'guessing'>, Omit<V4Parts, 'guessing' | 'bodies' | 'plugins'> {
+  /** The endpoints under /client/v4, or what loads them. */
+  readonly plugins: readonly V4Plugin[] | (() => Promise<readonly V4Plugin[]>);
+  readonly answers: AnswerTable;
+  /** The room in memory for bodies, which all protocols share; absent: the API has its own. */
+  readonly bodies?: BodyBudget;
+  /** The count of wrong tokens, which all protocols share; absent: the API has its own. */
+  readonly guessing?: Guessing;
+  readonly clock: Clock;
+  /** Networks of proxies whose X-Forwarded-For is believed (D66). */
+  readonly trustedProxies?: readonly string[];
+  /** The console's routes, served on the API's own hosts; absent: it is not served. */
+  readonly console?: RootPlugin;
+}
+
+/** Stands where Fastify would ask for a compiler before one is set. */
+function neverAsked(): never {
+  throw new Error('Every route is made after the compilers of its schemas were set');
+}
+
+/**
+ * Makes the routes of the API.
+ * @param onAuthFailure told of each wrong token
+ * @returns what answers a request
+ */
+export async function createApi(parts: ApiParts, onAuthFailure: () => void): Promise<Answerer> {
+  let toFastify: Answerer | undefined;
+  const methods = new AllowedMethods();
+  const app = Fastify({
+    // Fastify answers; it never listens itself.
+    serverFactory: (handler) => {
+      toFastify = handler;
+      return createServer();
+    },
+    logger: false,
+    genReqId: (request) => rayOf(request),
+    trustProxy: parts.trustedProxies && parts.trustedProxies.length > 0 ? [...parts.trustedProxies] : false,
+    return503OnClosing: false,
+    routerOptions: { maxParamLength: 500 },
+    // Fastify loads a hundred modules for its own compilers, though those set below are used.
+    schemaController: { compilersFactory: { buildValidator: neverAsked, buildSerializer: neverAsked } },
+    frameworkErrors: (_error, request, reply) => {
+      const message = 'The path has a percent-encoding that is none';
+      if (request.raw.url?.startsWith('/client/v4/') === true) {
+        const path = request.raw.url.slice(0, 200);
+        parts.log.info(
+          { session: request.id, method: request.method, path, status: 400, client: request.ip },
+          'request',
+        );
+        void refuse(reply, [{ token: 'E_VALIDATION_ERROR', message }]);
+      } else answerPlainly(reply.raw, 400, message);
+    },
+  }).withTypeProvider<SchemaTypes>();
+  app.setValidatorCompiler(schemaCompiler);
+  app.setSerializerCompiler(() => (data) => JSON.stringify(data));
+  app.decorate('answers', parts.answers);
+  app.decorateRequest('submitter', undefined);
+  app.decorateRequest('mayGoOn', undefined);
+  app.decorateRequest('document', undefined);
+  app.decorateRequest('bodyHold', undefined);
+  app.decorateRequest('bodyOctets', 0);
+  app.decorateRequest('bodyDigest', undefined);
+  const routes: DocumentedRoute[] = [];
+  const { guessing = createGuessing(), bodies = createBodyBudget(defaultBodyLimit()) } = parts;
+  const documents = createDocuments(routes, parts.answers);
+  plainRoutes(app, { ...parts, guessing }, { documents, methods, onAuthFailure });
+  const plugins = typeof parts.plugins === 'function' ? await parts.plugins() : parts.plugins;
+  v4Routes(app, { ...parts, plugins, guessing, bodies }, { routes, methods, onAuthFailure });
+  const { console: pages } = parts;
+  if (pages) void app.register(async (scope: V4App) => await pages(scope, onAuthFailure));
+  await app.ready();
+  if (!toFastify) throw new Error('Fastify has no handler');
+  return toFastify;
+}

@@ -1,0 +1,209 @@
+// The HTTP app: plain node:http and node:https listeners, so that hostnames of zones can be routed before the API looks at a
+// request (D67, D68). The API itself is loaded with the first request to it.
+
+import { ConfigurationError } from '../../base/errors.ts';
+import { listenFault } from '../../base/net/listen-fault.ts';
+import type { SharedConnections } from '../../base/process-group.ts';
+import type { ApiParts } from './api.ts';
+import { createHandlers, type HttpFront } from './front.ts';
+import { LateApi } from './late-api.ts';
+import type { BoundHttp } from './listener/accepting.ts';
+import { type ConnectionLimit, type ConnectionLimits, createConnectionLimit } from './listener/connection-limit.ts';
+import type { OpenHttp } from './listener/connections.ts';
+import { createListener, type HttpListener, type ListenerHandlers, type ListenerTls } from './listener/listener.ts';
+
+/** What the app is made from. */
+export interface HttpAppParts extends ApiParts {
+  /** Answers requests for zones, and those that are neither for a zone nor for the API (D67). Absent: these get a plain 404. */
+  readonly front?: HttpFront;
+  /** Milliseconds that a request has for its body; absent: 300,000. */
+  readonly bodyTimeoutMs?: number;
+  /** Absent: as many connections as come. */
+  readonly limits?: ConnectionLimits;
+  /** Counts the connections of each door over all processes; absent: there is one process. */
+  readonly sharedConnections?: (door: 'http' | 'admin') => SharedConnections;
+  /**
+   * Present where the API has a listener of its own (`listenAdmin`), with limits of its own: the listeners of `listen` then
+   * serve only zones and health. Absent: each listener serves everything.
+   */
+  readonly admin?: { readonly limits: ConnectionLimits };
+  /** Milliseconds after which a client that takes nothing of an answer is cut; absent: 300,000. */
+  readonly clientStallMs?: number;
+}
+
+/** The running app. */
+export interface HttpApp {
+  /**
+   * Binds a listener, for HTTPS where `tls` is given. Each call binds one more; all have the same routes.
+   * @throws ConfigurationError where it cannot
+   */
+  listen(at: BoundHttp, tls?: ListenerTls): Promise<BoundHttp>;
+  /**
+   * Binds the API's own listener. It speaks plain HTTP and serves no zone whatever the Host; `limits` does not count its
+   * connections.
+   * @throws ConfigurationError where it cannot; Error where the app was made without `admin`
+   */
+  listenAdmin(at: BoundHttp): Promise<BoundHttp>;
+  /**
+   * Prepares to answer by other parts, without changing anything yet.
+   * @returns a function that makes the change at once: later requests are answered by the new parts, requests under way by
+   *   the old ones, and connections stay open
+   */
+  prepare(parts: HttpAppParts): Promise<() => void>;
+  /** Shows another default certificate in every TLS handshake from now on. @throws Error where it does not fit its key */
+  showCertificate(shown: Pick<ListenerTls, 'cert' | 'key'>): void;
+  /** Stops accepting on all listeners, lets requests in flight finish, and cuts those left after so many milliseconds. */
+  close(withinMs: number): Promise<void>;
+  /** Failed logins since the start. */
+  authFailures(): number;
+  /** What is open now, all listeners together. */
+  open(): OpenHttp;
+  /** Connections to the API's own listener that are open now; they are among those of `open`. */
+  adminConnections(): number;
+  /**
+   * Connections refused since the start, by the limit that was reached: `all`, `address`, and, where the API has a listener of
+   * its own, `admin_all` and `admin_address`.
+   */
+  refusedConnections(): Readonly<Record<string, number>>;
+}
+
+const noLimits: ConnectionLimits = { connections: Infinity, connectionsPerAddress: Infinity };
+
+/** The setting of each listener's address, with the variable that wins over it, for errors. */
+const listenSettings = {
+  http: 'http.listen, or POSTERN_HTTP_PORT',
+  https: 'http.tlsListen, or POSTERN_HTTPS_PORT',
+  admin: 'http.adminListen, or POSTERN_ADMIN_PORT',
+} as const satisfies Record<keyof Answering, string>;
+
+/** The handlers of each kind of listener. */
+type Answering = Readonly<Record<'http' | 'https' | 'admin', ListenerHandlers>>;
+
+/** The handlers, and the API behind them. */
+interface Made {
+  readonly answering: Answering;
+  readonly api: LateApi;
+}
+
+function makeAnswering(parts: HttpAppParts, onAuthFailure: () => void): Made {
+  const api = new LateApi(parts, onAuthFailure);
+  const shared = { ...parts, front: parts.front, toApi: api.answer, hasConsole: parts.console !== undefined };
+  const serves = parts.admin ? 'zones' : 'all';
+  const answering = {
+    http: createHandlers({ ...shared, scheme: 'http', serves }),
+    https: createHandlers({ ...shared, scheme: 'https', serves }),
+    admin: createHandlers({ ...shared, scheme: 'http', serves: 'api' }),
+  };
+  return { answering, api };
+}
+
+/** Makes the app; it binds nothing before `listen`. */
+export function createHttpApp(parts: HttpAppParts): HttpApp {
+  return new App(parts);
+}
+
+class App implements HttpApp {
+  readonly #parts: HttpAppParts;
+  readonly #listeners: HttpListener[] = [];
+  readonly #limit: ConnectionLimit;
+  readonly #adminLimit: ConnectionLimit | undefined;
+  #current: Made;
+  #authFailures = 0;
+
+  constructor(parts: HttpAppParts) {
+    this.#parts = parts;
+    const { limits = noLimits, trustedProxies, sharedConnections: shared } = parts;
+    this.#limit = createConnectionLimit(limits, trustedProxies, shared?.('http'));
+    this.#adminLimit = parts.admin && createConnectionLimit(parts.admin.limits, trustedProxies, shared?.('admin'));
+    this.#current = this.#make(parts);
+  }
+
+  #make(parts: HttpAppParts): Made {
+    return makeAnswering(parts, () => (this.#authFailures += 1));
+  }
+
+  async prepare(parts: HttpAppParts): Promise<() => void> {
+    const next = this.#make(parts);
+    // Where the API is in use, what is wrong with it is found before anything changes.
+    if (this.#current.api.isLoaded) await next.api.load();
+    return () => {
+      this.#limit.follow(parts.limits ?? noLimits, parts.trustedProxies);
+      if (parts.admin) this.#adminLimit?.follow(parts.admin.limits, parts.trustedProxies);
+      this.#current = next;
+    };
+  }
+
+  listen(at: BoundHttp, tls?: ListenerTls): Promise<BoundHttp> {
+    return this.#bind(at, { kind: tls ? 'https' : 'http', limit: this.#limit, tls });
+  }
+
+  async listenAdmin(at: BoundHttp): Promise<BoundHttp> {
+    if (!this.#adminLimit) throw new Error('The app was made without an admin listener');
+    return await this.#bind(at, { kind: 'admin', limit: this.#adminLimit });
+  }
+
+  async #bind(
+    at: BoundHttp,
+    options: {
+      readonly kind: keyof Answering;
+      readonly limit: ConnectionLimit;
+      readonly tls?: ListenerTls | undefined;
+    },
+  ): Promise<BoundHttp> {
+    const { kind, limit, tls } = options;
+    const scheme = tls ? 'https' : 'http';
+    const now = (): ListenerHandlers => this.#current.answering[kind];
+    const listener = createListener({
+      handlers: {
+        request: (request, response) => now().request(request, response),
+        takesUpgrade: (request) => now().takesUpgrade(request),
+        upgrade: (request, socket, head) => now().upgrade(request, socket, head),
+        connect: (request, socket) => now().connect(request, socket),
+      },
+      tls,
+      limit,
+      clientStallMs: this.#parts.clientStallMs,
+      onRefused: ({ rayId, ...refused }) => this.#parts.log.info({ ray: rayId, ...refused }, 'http refused'),
+    });
+    try {
+      const bound = await listener.listen(at);
+      this.#listeners.push(listener);
+      return bound;
+    } catch (cause) {
+      const text = `Cannot listen on ${scheme} ${at.host}:${at.port}: ${listenFault(cause, listenSettings[kind])}`;
+      throw new ConfigurationError(text, { cause });
+    }
+  }
+
+  showCertificate(shown: Pick<ListenerTls, 'cert' | 'key'>): void {
+    for (const listener of this.#listeners) listener.showCertificate(shown);
+  }
+
+  async close(withinMs: number): Promise<void> {
+    await Promise.all(this.#listeners.map((listener) => listener.close(withinMs)));
+  }
+
+  authFailures(): number {
+    return this.#authFailures;
+  }
+
+  open(): OpenHttp {
+    const each = this.#listeners.map((listener) => listener.open());
+    const sum = (of: (open: OpenHttp) => number): number => each.reduce((all, open) => all + of(open), 0);
+    return {
+      connections: sum(({ connections }) => connections),
+      answers: sum(({ answers }) => answers),
+      upgraded: sum(({ upgraded }) => upgraded),
+      waitingOctets: sum(({ waitingOctets }) => waitingOctets),
+    };
+  }
+
+  adminConnections(): number {
+    return this.#adminLimit?.open() ?? 0;
+  }
+
+  refusedConnections(): Readonly<Record<string, number>> {
+    const admin = this.#adminLimit?.refused();
+    return { ...this.#limit.refused(), ...(admin ? { admin_all: admin.all, admin_address: admin.address } : {}) };
+  }
+}

@@ -1,0 +1,198 @@
+// Finds who calls, by a bearer token (RFC 6750), an account's global key or a session of the console, and judges its scope and
+// the account of the path (D85, D92, D93).
+
+import type { FastifyRequest } from 'fastify';
+import { holdsScope, type Scope, type Submitter } from '../../accounts/account.ts';
+import type { Accounts } from '../../accounts/accounts.ts';
+import type { Guessing, Penalty } from '../../accounts/guessing.ts';
+import { type Fault, Refusal } from './envelope.ts';
+
+const bearer = /^Bearer +([A-Za-z0-9._~+/-]{1,512}=*)$/i;
+
+/** The refusal of a request that shows nothing that lets it in. @param message why */
+export function unauthorized(message: string): Refusal {
+  return new Refusal([{ token: 'E_UNAUTHORIZED', message }]);
+}
+
+/** Finds who calls by what a browser sends with every request. */
+export interface BrowserSessions {
+  /**
+   * The submitter of the session that a request shows; undefined where it shows none.
+   * @throws Refusal 401 where the session has ended, 403 where the request may come from another site
+   */
+  find(request: FastifyRequest): Promise<Submitter | undefined>;
+}
+
+/** What authorization needs. */
+export interface AuthorizationParts {
+  readonly accounts: Pick<Accounts, 'authenticate' | 'authenticateGlobalKey' | 'find'>;
+  readonly guessing: Guessing;
+  /** Id of the account that a zone belongs to; absent: there are no zones. */
+  readonly accountOfZone?: (zone: string) => string | undefined;
+  /** Absent: there are no sessions, and only tokens and keys let in. */
+  readonly sessions?: BrowserSessions;
+  /** Called with every failed login, before its answer is delayed. */
+  readonly onFailure: (request: FastifyRequest, penalty: Penalty) => void;
+}
+
+interface Caller {
+  readonly submitter: Submitter;
+  /** Whether the caller showed a global key, which opens no other account than its own (D85). */
+  readonly isGlobalKey: boolean;
+}
+
+/** Whether a request shows a token or a key. It then counts alone, whatever cookies a browser adds. */
+function showsCredential({ headers }: FastifyRequest): boolean {
+  return headers.authorization !== undefined || headers['x-auth-key'] !== undefined;
+}
+
+/** Reads X-Auth-Email and X-Auth-Key, where there is no Authorization. */
+function globalKeyOf({ headers }: FastifyRequest): { readonly email: string; readonly key: string } | undefined {
+  const email = headers['x-auth-email'];
+  const key = headers['x-auth-key'];
+  if (headers.authorization !== undefined || typeof email !== 'string' || typeof key !== 'string') return undefined;
+  return { email, key };
+}
+
+/** The credential that a request shows. */
+type Shown =
+  | { readonly kind: 'global'; readonly email: string; readonly key: string }
+  | { readonly kind: 'bearer' /** Absent where the header is no bearer token. */; readonly token: string | undefined };
+
+/** The caller that a credential stands for, and the message where it stands for nobody. */
+interface Login {
+  readonly caller: Caller | undefined;
+  readonly refusal: string;
+}
+
+/** Reads the credential of a request. @throws Refusal where the request shows none */
+function readLogin(request: FastifyRequest): Shown {
+  const global = globalKeyOf(request);
+  if (global) return { kind: 'global', ...global };
+  const header = request.headers.authorization;
+  if (header === undefined) throw unauthorized('Authorization: Bearer TOKEN is missing');
+  return { kind: 'bearer', token: bearer.exec(header)?.[1] };
+}
+
+async function findCaller(shown: Shown, accounts: AuthorizationParts['accounts']): Promise<Login> {
+  if (shown.kind === 'global') {
+    const submitter = accounts.authenticateGlobalKey(shown.email, shown.key);
+    const refusal = 'X-Auth-Email and X-Auth-Key are of no account';
+    return { caller: submitter && { submitter, isGlobalKey: true }, refusal };
+  }
+  if (shown.token === undefined) return { caller: undefined, refusal: 'Authorization must be Bearer TOKEN' };
+  const submitter = await accounts.authenticate(shown.token);
+  return {
+    caller: submitter && { submitter, isGlobalKey: false },
+    refusal: 'The token is unknown, expired or revoked',
+  };
+}
+
+/**
+ * Finds who the request's token or global key stands for. Only hashes are compared. A valid credential passes whatever else
+ * came from its address; the answer to a wrong one may be delayed (D92).
+ */
+async function authenticate(request: FastifyRequest, parts: AuthorizationParts): Promise<Caller> {
+  const open = showsCredential(request) ? undefined : await parts.sessions?.find(request);
+  if (open) return { submitter: open, isGlobalKey: false };
+  const shown = readLogin(request);
+  await parts.guessing.pause(request.ip);
+  const { caller, refusal } = await findCaller(shown, parts.accounts);
+  if (caller) return caller;
+  throw await refuseLogin(request, refusal, parts);
+}
+
+/**
+ * Counts a wrong login, and waits as long as its answer has to (D92).
+ * @param refusal what is wrong, for the answer
+ * @returns the refusal that answers it: 401, or 429 where too many wait already
+ */
+export async function refuseLogin(
+  request: FastifyRequest,
+  refusal: string,
+  parts: Pick<AuthorizationParts, 'guessing' | 'onFailure'>,
+): Promise<Refusal> {
+  const penalty = await parts.guessing.failed(request.ip);
+  parts.onFailure(request, penalty);
+  if (penalty.kind === 'turnedAway') {
+    const { retryAfterSeconds } = penalty;
+    const message = `${refusal}, and too many wrong ones came from this address; try again in ${retryAfterSeconds} s`;
+    return new Refusal([{ token: 'E_RATE_LIMIT_EXCEEDED', message }], retryAfterSeconds);
+  }
+  await penalty.over;
+  return unauthorized(refusal);
+}
+
+const unknownAccount: Fault = { token: 'E_NOT_FOUND', message: 'There is no such account, or it is another one’s' };
+
+const unknownZone: Fault = { token: 'E_NOT_FOUND', message: 'There is no such zone, or it is another account’s' };
+
+function isZonePath({ params }: FastifyRequest): boolean {
+  return typeof params === 'object' && params !== null && 'zone_id' in params;
+}
+
+/** The account that the path is about, by id or name, or the account of its zone. */
+function pathAccount(request: FastifyRequest, parts: AuthorizationParts): string | undefined {
+  const { params } = request;
+  if (typeof params !== 'object' || params === null) return undefined;
+  if ('account_id' in params) return String(params.account_id);
+  if (!('zone_id' in params)) return undefined;
+  const account = parts.accountOfZone?.(String(params.zone_id).toLowerCase());
+  if (account === undefined) throw new Refusal([unknownZone]);
+  return account;
+}
+
+/**
+ * Finds who calls and whether they may; the request's `submitter` is then set. Its account is the one of the path or of
+ * the path's zone: the token's own, or any where the token has the scope `admin` (D85).
+ * @throws Refusal 401; 403 for a scope that is missing; 404 for an account or a zone that is not the token's; 429 where too
+ *   many wrong tokens of the client's address wait for their answers already
+ */
+export async function authorize(
+  request: FastifyRequest,
+  scope: Scope | readonly Scope[],
+  parts: AuthorizationParts,
+): Promise<Submitter> {
+  return permitted(await authenticate(request, parts), request, { scope, parts });
+}
+
+/**
+ * Tells whether a request that was let in would be let in now, for an answer that goes on for minutes. Nothing is counted as a
+ * wrong login. Rejects where the database cannot be asked.
+ */
+export async function isStillAuthorized(
+  request: FastifyRequest,
+  scope: Scope | readonly Scope[],
+  parts: AuthorizationParts,
+): Promise<boolean> {
+  try {
+    const open = showsCredential(request) ? undefined : await parts.sessions?.find(request);
+    const caller = open
+      ? { submitter: open, isGlobalKey: false }
+      : (await findCaller(readLogin(request), parts.accounts)).caller;
+    return caller !== undefined && permitted(caller, request, { scope, parts }) !== undefined;
+  } catch (thrown) {
+    if (thrown instanceof Refusal) return false;
+    throw thrown;
+  }
+}
+
+/** The submitter that a request acts for, by who calls. @throws Refusal 403, 404 */
+function permitted(
+  { submitter, isGlobalKey }: Caller,
+  request: FastifyRequest,
+  { scope, parts }: { readonly scope: Scope | readonly Scope[]; readonly parts: AuthorizationParts },
+): Submitter {
+  const { account, credential } = submitter;
+  const wanted = [scope].flat();
+  if (!wanted.some((each) => holdsScope(credential, each))) {
+    throw new Refusal([{ token: 'E_FORBIDDEN', message: `The token lacks the scope ${wanted.join(' or ')}` }]);
+  }
+  const named = pathAccount(request, parts);
+  if (named === undefined || named === account.id || named === account.name) return submitter;
+  const other = parts.accounts.find(named);
+  if (other?.id === account.id) return submitter;
+  if (!other || isGlobalKey || !credential.scopes.has('admin'))
+    throw new Refusal([isZonePath(request) ? unknownZone : unknownAccount]);
+  return { account: other, credential };
+}

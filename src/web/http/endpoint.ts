@@ -1,0 +1,173 @@
+// The one form of an endpoint of an account or a zone: its place, what it takes and gives, and the function that answers. Versions of
+// what it shows, by which a client changes only what it has seen: ETag and If-Match (RFC 9110 §8.8.3, §13.1.1).
+
+import type { FastifyReply, FastifyRequest, FastifySchema, RouteShorthandOptions } from 'fastify';
+import { type Static, type TSchema, Type } from 'typebox';
+import type { Account, Credential, Scope } from '../../accounts/account.ts';
+import { Refusal, succeed } from './envelope.ts';
+import type { BodyOptions } from './request-body.ts';
+import { submitterOf, type V4App } from './v4-app.ts';
+
+/** The path parameter that names the account. */
+export const accountPath = Type.Object({
+  account_id: Type.String({
+    want: 'the id or the name of an account',
+    description: 'Id or name of the account',
+    example: 'dev',
+  }),
+});
+
+type Scopes = Scope | readonly Scope[];
+
+/** Asked before a body is read. */
+type Before = (request: FastifyRequest) => Promise<void>;
+
+/** What several endpoints of one thing share. */
+export interface Place {
+  /** Where they begin, behind /client/v4. */
+  readonly path: string;
+  readonly tag: string;
+  /** The scopes that let a caller look (GET), and those for everything else; of several, one is enough. */
+  readonly reads: Scopes;
+  readonly edits?: Scopes;
+  /** Stands behind each operationId, where the same endpoints are also at another place. */
+  readonly suffix?: string;
+  readonly before?: Before;
+}
+
+/** An endpoint, as the OpenAPI document describes it. Its schemas also give the types of what it is asked. */
+export interface Described<Params extends TSchema, Query extends TSchema, Body extends TSchema>
+  extends Pick<FastifySchema, 'description' | 'answerType' | 'codes' | 'bodyTypes'> {
+  readonly operationId: string;
+  readonly summary: string;
+  /** Absent: the account alone, where the path names it. */
+  readonly params?: Params;
+  readonly query?: Query;
+  readonly body?: Body;
+  /** The result. */
+  readonly result?: TSchema;
+  /** False: HEAD is not answered. */
+  readonly exposeHeadRoute?: boolean;
+  /** In place of that of the place. */
+  readonly before?: Before;
+  /** How the body is read and judged; absent: by its schema. */
+  readonly reading?: BodyOptions & Pick<RouteShorthandOptions, 'attachValidation' | 'validatorCompiler'>;
+}
+
+/** What an endpoint is asked. */
+export interface AskedOf<Params = unknown, Query = unknown, Body = unknown> {
+  readonly params: Params;
+  readonly query: Query;
+  readonly body: Body;
+  /** The account that the path names; where it names none, that of the token. */
+  readonly account: Account;
+  readonly credential: Credential;
+  /** Name of the account that is asked about; undefined: all, since the path names none. */
+  readonly of: string | undefined;
+  readonly request: FastifyRequest;
+  readonly reply: FastifyReply;
+}
+
+/** Registers endpoints at a place. An answer is the result, or the reply where that is sent already. */
+export type Register = <
+  Params extends TSchema = typeof accountPath,
+  Query extends TSchema = TSchema,
+  Body extends TSchema = TSchema,
+>(
+  /** Method, and what is behind the place's path: `GET`, `DELETE /:id`. */
+  method: string,
+  described: Described<Params, Query, Body>,
+  answer: (asked: AskedOf<Static<Params>, Static<Query>, Static<Body>>) => unknown,
+) => void;
+
+/** Gives the function that registers endpoints at a place. */
+export function endpointsAt(app: V4App, { path, tag, reads, edits = reads, suffix = '', ...place }: Place): Register {
+  const isOfAccount = path.includes('/:account_id');
+  return (line, { operationId, query, params, result, exposeHeadRoute = true, ...more }, answer) => {
+    const [method = '', below = ''] = line.split(' ');
+    const { before = place.before, reading = {}, ...described } = more;
+    const { attachValidation = false, validatorCompiler, ...bodyOptions } = reading;
+    app.route({
+      method,
+      url: path + below,
+      exposeHeadRoute: exposeHeadRoute && method === 'GET',
+      attachValidation,
+      ...(validatorCompiler ? { validatorCompiler } : {}),
+      ...(before ? { onRequest: before } : {}),
+      config: { scope: method === 'GET' ? reads : edits, ...bodyOptions },
+      schema: {
+        ...described,
+        operationId: operationId + suffix,
+        tags: [tag],
+        ...(params || isOfAccount ? { params: params ?? accountPath } : {}),
+        ...(query ? { querystring: query } : {}),
+        ...(result ? { response: { 200: result } } : {}),
+      },
+      async handler(request, reply) {
+        const submitter = submitterOf(request);
+        // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the schemas have judged them
+        const asked = request as unknown as Parameters<typeof answer>[0];
+        const of = isOfAccount ? submitter.account.name : undefined;
+        const facts = { params: asked.params, query: asked.query, body: asked.body };
+        const told = await answer({ ...submitter, ...facts, of, request, reply });
+        // A reply is a promise: awaited, it is no longer there to be compared.
+        return reply.sent ? reply : succeed(reply, told);
+      },
+    });
+  };
+}
+
+/** A thing that an account sees of its own, and the operator of all. */
+export interface SharedPlace {
+  /** Behind the account. */
+  readonly path: string;
+  readonly tag: string;
+  /** Stands behind the operationId of the operator's. */
+  readonly suffix?: string;
+}
+
+/** Registers the same endpoints for one account, and for all: those are the operator's. */
+export function endpointsOfBoth(
+  app: V4App,
+  { path, tag, suffix = 'OfAll' }: SharedPlace,
+  register: (endpoint: Register, whose: string, isOfAccount: boolean) => void,
+): void {
+  const ofAccount = {
+    path: `/accounts/:account_id${path}`,
+    tag,
+    reads: 'console:read',
+    edits: 'console:edit',
+  } as const;
+  register(endpointsAt(app, ofAccount), 'of an account', true);
+  register(endpointsAt(app, { path, tag, reads: 'admin', suffix }), 'of all accounts', false);
+}
+
+/** What a caller may meet where If-Match is honoured, for the OpenAPI document. */
+export const changedCode = { number: 10001, status: 412 } as const;
+
+/** Gives the version of what is answered to the client. */
+export function showVersion(reply: FastifyReply, version: string | number): void {
+  reply.header('ETag', `"${version}"`);
+}
+
+/** Whether a request is to be done only on a version that it names. */
+export function namesVersion({ headers }: FastifyRequest): boolean {
+  return headers['if-match'] !== undefined;
+}
+
+/** The refusal of a request whose If-Match names another version than the present one. */
+export function changed(): Refusal {
+  const message = 'If-Match names another version than the present one; get it again and look at what has changed';
+  return new Refusal([{ ...changedCode, message }]);
+}
+
+/**
+ * Judges If-Match against the present version of what is there.
+ * @throws Refusal 412 where it names versions, and this is none of them. A weak tag fits nothing (RFC 9110 §8.8.3.2)
+ */
+export function judgeVersion(request: FastifyRequest, version: string | number): void {
+  const wanted = request.headers['if-match'];
+  if (wanted === undefined || wanted.trim() === '*') return;
+  const tags = wanted.split(',').map((tag) => tag.trim());
+  if (!tags.includes(`"${version}"`)) throw changed();
+}

@@ -1,0 +1,107 @@
+// Binds a server to its port by several sockets. Node accepts one connection of a listening socket in each turn of its event
+// loop (libuv since 1.45), however many wait. Under attack a turn is long, and an honest client would wait behind hundreds of
+// connections that are to be refused, or whose client has gone. Where several sockets share a port (SO_REUSEPORT), the system
+// spreads the connections over them, and each socket accepts one in a turn.
+
+import { once } from 'node:events';
+import { createServer, type ListenOptions, type Server, type Socket } from 'node:net';
+import { takePlace } from '../../../base/net/bound-places.ts';
+
+/** Where a listener is bound. */
+export interface BoundHttp {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** A port at which connections are accepted. */
+export interface Accepting {
+  readonly at: BoundHttp;
+  /** Stops accepting; resolves once every connection has closed. */
+  stop(): Promise<void>;
+}
+
+/** Sockets that share the port of a listener. */
+const socketsOfPort = 8;
+
+/** Binds one socket. @throws the system's error where it cannot */
+async function bind(server: Server, options: ListenOptions): Promise<BoundHttp> {
+  server.listen(options);
+  // Rejects with the error event, if that comes first.
+  await once(server, 'listening');
+  // A connection that cannot be accepted (the process is out of descriptors) ends nothing: the next one is still tried.
+  server.on('error', () => undefined);
+  const address = server.address();
+  if (!address || typeof address === 'string') throw new Error('The HTTP listener has no address');
+  return { host: address.address, port: address.port };
+}
+
+/**
+ * Binds the port for a moment without sharing it. Sockets that share it would join those of another program that shares it too.
+ * @throws the system's error where any program has the port
+ */
+async function refuseTakenPort(at: BoundHttp): Promise<void> {
+  // A connection that comes in this moment is closed: while open it would hold the socket.
+  const alone = createServer((socket) => socket.destroy());
+  await bind(alone, { host: at.host, port: at.port });
+  alone.close();
+  await once(alone, 'close');
+}
+
+/** Whether an error says that ports cannot be shared on this system (macOS). */
+function isUnsupported(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ENOTSUP';
+}
+
+/**
+ * Binds the socket that all processes of a server share (node:cluster); whichever of them is free takes the next connection.
+ * @param arrive gets each connection, and hands it to the server when it may come in
+ * @throws the system's error where it cannot, such as EADDRINUSE
+ */
+export async function listenShared({ host, port }: BoundHttp, arrive: (socket: Socket) => void): Promise<Accepting> {
+  const leave = takePlace({ host, port });
+  const server = createServer({ allowHalfOpen: true, noDelay: true }, arrive);
+  const stop = (): Promise<void> => {
+    leave();
+    return stopAll([server]);
+  };
+  try {
+    return { at: await bind(server, { host, port }), stop };
+  } catch (error) {
+    leave();
+    throw error;
+  }
+}
+
+async function stopAll(servers: readonly Server[]): Promise<void> {
+  await Promise.all(servers.map((server) => new Promise<void>((resolve) => server.close(() => resolve()))));
+}
+
+/**
+ * Binds an HTTP or HTTPS server; every connection reaches it by its own `connection` event. Only `stop` stops it: its own
+ * `close` would leave the other sockets open.
+ * @param at where to bind; port 0 is any free port
+ * @throws the system's error where it cannot, such as EADDRINUSE
+ */
+export async function listenBySeveral(server: Server, at: BoundHttp): Promise<Accepting> {
+  const { host } = at;
+  if (at.port !== 0) await refuseTakenPort(at);
+  let bound: BoundHttp;
+  try {
+    bound = await bind(server, { host, port: at.port, reusePort: true });
+  } catch (error) {
+    if (!isUnsupported(error)) throw error;
+    return { at: await bind(server, { host, port: at.port }), stop: () => stopAll([server]) };
+  }
+  // The same settings as the sockets of node:http: each direction ends on its own, and small writes leave at once.
+  const others = Array.from({ length: socketsOfPort - 1 }, () =>
+    createServer({ allowHalfOpen: true, noDelay: true }, (socket) => void server.emit('connection', socket)),
+  );
+  const stop = (): Promise<void> => stopAll([server, ...others]);
+  try {
+    await Promise.all(others.map((other) => bind(other, { host, port: bound.port, reusePort: true })));
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return { at: bound, stop };
+}

@@ -1,0 +1,352 @@
+// The process's metrics in Prometheus form (D97), by prom-client.
+
+import type { Aggregator } from 'prom-client';
+import Counter from 'prom-client/lib/counter.js';
+import Gauge from 'prom-client/lib/gauge.js';
+import Histogram from 'prom-client/lib/histogram.js';
+import Registry from 'prom-client/lib/registry.js';
+import { lazily } from '../../base/load/lazily.ts';
+import type { MetricValues } from '../../base/process-group.ts';
+import { createPaced } from './scrape/paced.ts';
+import type { V4Token } from './v4-code.ts';
+
+/** Counts events, and renders the text that /metrics serves. */
+export interface Metrics {
+  /** Adds numbers that are read when /metrics is asked for. */
+  readonly add: (sources: MetricSources) => void;
+  readonly accepted: (count: { readonly recipients: number; readonly bytes: number }) => void;
+  /** Counts a refused message under its first token. */
+  readonly refused: (token: V4Token) => void;
+  /** Counts an outcome. `seconds`: how long after its acceptance, for a message that was delivered. */
+  readonly outcome: (outcome: {
+    readonly kind: 'delivered' | 'deferred' | 'failed';
+    readonly route: string;
+    readonly seconds?: number;
+  }) => void;
+  /** Counts a commit of the spool that so many operations shared. */
+  readonly committed: (operations: number) => void;
+  /** Counts a recipient that a report says was not reached, by the class of the bounce. */
+  readonly bounced: (bounceClass: string) => void;
+  readonly complained: () => void;
+  /** Counts an address that was put on a suppression list because of what happened to a message. */
+  readonly suppressed: (source: 'bounced' | 'complained' | 'failed') => void;
+  /** Counts a request to the edge by zone and status class, and the error it was answered with. */
+  readonly edgeRequest: (request: {
+    readonly zone: string;
+    readonly status?: number | undefined;
+    readonly code?: number | undefined;
+    readonly gone?: 'time' | 'room' | undefined;
+    readonly fromMemory?: boolean | undefined;
+  }) => void;
+  /** Counts an error that got the default answer because the rules of this zone ask too much of the request. */
+  readonly rulesCutOff: (zone: string) => void;
+  /** Reads all numbers of this process. */
+  readonly values: () => Promise<MetricValues>;
+  /**
+   * Reads all numbers, at most ten times a second: callers in between wait for the next reading and share it. Resolves to
+   * undefined for a caller that comes while 256 wait already.
+   */
+  readonly render: () => Promise<{ readonly contentType: string; readonly text: string } | undefined>;
+}
+
+/**
+ * How the numbers of several processes become one: added up if absent; `max` or `min` for what each of them tells of the same
+ * thing.
+ */
+export type OverProcesses = 'max' | 'min';
+
+/** A number read when /metrics is asked for. */
+export interface GaugeSource {
+  readonly over?: OverProcesses;
+  readonly name: string;
+  readonly help: string;
+  /** A number that only grows; its name ends in `_total`. */
+  readonly kind?: 'counter';
+  readonly read: () => number | Promise<number>;
+}
+
+/** Numbers of one name, told apart by labels, read when /metrics is asked for. */
+export interface MetricFamily {
+  readonly over?: OverProcesses;
+  readonly kind: 'gauge' | 'counter';
+  readonly name: string;
+  readonly help: string;
+  /** The name of the label, or the names where there are several. */
+  readonly label: string | readonly string[];
+  /**
+   * Gives the numbers by the values of their labels, a value for each name. A number that is no longer given is no longer
+   * shown. Where the function rejects, none of the family is shown, and the other metrics still are.
+   */
+  readonly read: () => Labelled | Promise<Labelled>;
+}
+
+/** The numbers that are read when /metrics is asked for. */
+export interface MetricSources {
+  readonly gauges?: readonly GaugeSource[];
+  readonly families?: readonly MetricFamily[];
+}
+
+type Labelled = Iterable<readonly [string | readonly string[], number]>;
+
+async function told(read: MetricFamily['read']): Promise<Labelled> {
+  try {
+    return await read();
+  } catch {
+    return [];
+  }
+}
+
+function addFamily({ kind, name, help, label, read, over }: MetricFamily, registers: Registry[]): void {
+  const names = [label].flat();
+  const aggregator: Aggregator = over ?? 'sum';
+  const shared = { name, help, labelNames: names, registers, aggregator };
+  const labels = (values: string | readonly string[]): Record<string, string> => {
+    const given = [values].flat();
+    return Object.fromEntries(names.map((one, index) => [one, given[index] ?? '']));
+  };
+  if (kind === 'gauge') {
+    const gauge: Gauge = new Gauge({
+      ...shared,
+      collect: async () => {
+        const values = await told(read);
+        gauge.reset();
+        for (const [given, number] of values) gauge.set(labels(given), number);
+      },
+    });
+    return;
+  }
+  const counter: Counter = new Counter({
+    ...shared,
+    collect: async () => {
+      const values = await told(read);
+      counter.reset();
+      for (const [given, number] of values) counter.inc(labels(given), number);
+    },
+  });
+}
+
+/** The number of status classes: 1 to 9, since origins may send up to 999, and 0 for no status. */
+const statusClasses = 10;
+
+/** Counts requests to the edge. Every request passes here, so labels are written only when the metrics are read. */
+function countEdge(registers: Registry[]): Metrics['edgeRequest'] {
+  const byZone = new Map<string, number[]>();
+  const byCode = new Map<number, number>();
+  const downByZone = new Map<string, number>();
+  const requests: Counter = new Counter({
+    name: 'postern_edge_requests_total',
+    help: 'Requests to zones by status class, "none" where none was answered; zone is empty for hosts that are no zone’s',
+    labelNames: ['zone', 'status'],
+    registers,
+    collect: () => {
+      requests.reset();
+      for (const [zone, counts] of byZone) {
+        for (const [index, count] of counts.entries()) {
+          if (count > 0) requests.inc({ zone, status: index === 0 ? 'none' : `${index}xx` }, count);
+        }
+      }
+    },
+  });
+  const errors: Counter = new Counter({
+    name: 'postern_edge_errors_total',
+    help: 'Edge errors by code, without those asked for at /cdn-cgi/error',
+    labelNames: ['code'],
+    registers,
+    collect: () => {
+      errors.reset();
+      for (const [code, count] of byCode) errors.inc({ code }, count);
+    },
+  });
+  const gone = new Counter({
+    name: 'postern_edge_gone_requests_total',
+    help: 'Requests given up whose client had ended its side: their time was over, or others wanted the room',
+    labelNames: ['reason'],
+    registers,
+  });
+  const knownDown: Counter = new Counter({
+    name: 'postern_edge_known_down_total',
+    help: 'Requests answered from memory, because their origin could not be connected to a moment before',
+    labelNames: ['zone'],
+    registers,
+    collect: () => {
+      knownDown.reset();
+      for (const [zone, count] of downByZone) knownDown.inc({ zone }, count);
+    },
+  });
+  return ({ zone, status, code, gone: reason, fromMemory }) => {
+    if (reason !== undefined) gone.inc({ reason });
+    if (fromMemory) downByZone.set(zone, (downByZone.get(zone) ?? 0) + 1);
+    let counts = byZone.get(zone);
+    if (!counts) {
+      counts = Array<number>(statusClasses).fill(0);
+      byZone.set(zone, counts);
+    }
+    const index = status === undefined ? 0 : Math.trunc(status / 100);
+    counts[index] = (counts[index] ?? 0) + 1;
+    if (code !== undefined) byCode.set(code, (byCode.get(code) ?? 0) + 1);
+  };
+}
+
+/** The number, or NaN where it cannot be read. */
+async function numberOf(read: GaugeSource['read']): Promise<number> {
+  try {
+    return await read();
+  } catch {
+    return Number.NaN;
+  }
+}
+
+function addGauge({ name, help, kind, read, over }: GaugeSource, registers: Registry[]): void {
+  const aggregator: Aggregator = over ?? 'sum';
+  const shared = { name, help, registers, aggregator };
+  if (kind === 'counter') {
+    const counter: Counter = new Counter({
+      ...shared,
+      collect: async () => {
+        const value = await numberOf(read);
+        counter.reset();
+        counter.inc(value);
+      },
+    });
+    return;
+  }
+  const gauge: Gauge = new Gauge({ ...shared, collect: async () => gauge.set(await numberOf(read)) });
+}
+
+/** Gauges of prom-client with names of counters. Their numbers are the sums of `nodejs_active_handles` and the like. */
+const misnamed = ['handles', 'requests', 'resources'].map((what) => `nodejs_active_${what}_total`);
+
+/**
+ * Adds what prom-client tells of every process. It comes with the first reader: it wakes the process a hundred times a second,
+ * to see how late it is, and looks at each collection of garbage.
+ */
+async function addProcess(registry: Registry): Promise<void> {
+  const { collectDefaultMetrics } = await import('prom-client');
+  collectDefaultMetrics({ register: registry });
+  for (const name of misnamed) registry.removeSingleMetric(name);
+}
+
+/** Milliseconds from the beginning of one reading to the beginning of the next, however many ask. */
+const readingPaceMs = 100;
+/** The most callers that may wait for the next reading. */
+const maxWaitingReaders = 256;
+
+function histograms(registers: Registry[]): { readonly latency: Histogram<'route'>; readonly groups: Histogram } {
+  return {
+    latency: new Histogram({
+      name: 'postern_delivery_latency_seconds',
+      help: 'Time from acceptance to delivery, one a recipient',
+      labelNames: ['route'],
+      buckets: [0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60, 300, 1800, 7200, 28_800, 86_400, 432_000],
+      registers,
+    }),
+    groups: new Histogram({
+      name: 'postern_spool_commit_operations',
+      help: 'Operations of the spool that shared a commit',
+      buckets: [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024],
+      registers,
+    }),
+  };
+}
+
+/**
+ * Makes the registry; the names begin with `postern_`.
+ * @param sources what is read at /metrics; `add` adds more
+ * @param sum adds up the numbers of all processes into the text; absent: the text has those of this process
+ */
+export function createMetrics(sources: MetricSources = {}, sum?: (own: MetricValues) => Promise<string>): Metrics {
+  const registry = new Registry();
+  const registers = [registry];
+  const accepted = new Counter({
+    name: 'postern_messages_accepted_total',
+    help: 'Messages committed to the spool',
+    registers,
+  });
+  const recipients = new Counter({
+    name: 'postern_recipients_accepted_total',
+    help: 'Recipients of accepted messages',
+    registers,
+  });
+  const bytes = new Counter({
+    name: 'postern_accepted_bytes_total',
+    help: 'Octets of accepted messages as they leave',
+    registers,
+  });
+  const refused = new Counter({
+    name: 'postern_messages_refused_total',
+    help: 'Messages refused by the pipeline, by the first token of the answer',
+    labelNames: ['code'],
+    registers,
+  });
+  const outcomes = new Counter({
+    name: 'postern_deliveries_total',
+    help: 'Outcomes of delivery attempts, one a recipient',
+    labelNames: ['outcome', 'route'],
+    registers,
+  });
+  const bounces = new Counter({
+    name: 'postern_bounces_total',
+    help: 'Recipients that a report says were not reached, by class: hard, soft, policy',
+    labelNames: ['class'],
+    registers,
+  });
+  const complaints = new Counter({
+    name: 'postern_complaints_total',
+    help: 'Complaints of recipients',
+    registers,
+  });
+  const suppressions = new Counter({
+    name: 'postern_suppressed_total',
+    help: 'Addresses put on a suppression list by what happened, by the kind of the event',
+    labelNames: ['source'],
+    registers,
+  });
+  const rulesCutOff = new Counter({
+    name: 'postern_edge_rules_cut_off_total',
+    help: 'Errors answered by the default because the Custom Error Rules of the zone ask too much of the request',
+    labelNames: ['zone'],
+    registers,
+  });
+  const { latency, groups } = histograms(registers);
+  const edge = countEdge(registers);
+  const ofProcess = lazily(() => addProcess(registry));
+  const values = async (): Promise<MetricValues> => {
+    await ofProcess();
+    return await registry.getMetricsAsJSON();
+  };
+  const text = async (): Promise<string> => {
+    if (sum) return await sum(await values());
+    await ofProcess();
+    return await registry.metrics();
+  };
+  const read = createPaced(async () => ({ contentType: registry.contentType, text: await text() }), {
+    paceMs: readingPaceMs,
+    maxWaiting: maxWaitingReaders,
+  });
+  const add = ({ gauges = [], families = [] }: MetricSources): void => {
+    for (const gauge of gauges) addGauge(gauge, registers);
+    for (const family of families) addFamily(family, registers);
+  };
+  add(sources);
+  return {
+    add,
+    accepted: (count) => {
+      accepted.inc();
+      recipients.inc(count.recipients);
+      bytes.inc(count.bytes);
+    },
+    refused: (code) => refused.inc({ code }),
+    outcome: ({ kind, route, seconds }) => {
+      outcomes.inc({ outcome: kind, route });
+      if (seconds !== undefined) latency.observe({ route }, seconds);
+    },
+    committed: (operations) => groups.observe(operations),
+    bounced: (bounceClass) => bounces.inc({ class: bounceClass }),
+    complained: () => complaints.inc(),
+    suppressed: (source) => suppressions.inc({ source }),
+    edgeRequest: edge,
+    rulesCutOff: (zone) => rulesCutOff.inc({ zone }),
+    values,
+    render: read,
+  };
+}

@@ -1,0 +1,112 @@
+// The routes outside /client/v4: health, metrics, the documents about the API, and one line of text for every other path (D67,
+// D97).
+
+import type { ServerResponse } from 'node:http';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Guessing } from '../../accounts/guessing.ts';
+import type { Logger } from '../../base/log.ts';
+import type { AllowedMethods } from './allowed-methods.ts';
+import type { Documents } from './documents.ts';
+import { isHeadTooLarge } from './listener/head-octets.ts';
+import { type FixedDocument, isHeldBy } from './page/fixed-document.ts';
+import { type MetricsToken, refuseReader } from './scrape/metrics-token.ts';
+import type { V4App } from './v4-app.ts';
+
+/** Answers one line of text. The header field Ray-ID must be set before. */
+export function answerPlainly(response: ServerResponse, status: number, text: string): void {
+  const line = `${text}\n`;
+  response.writeHead(status, {
+    'Content-Type': 'text/plain; charset=utf-8',
+    'Content-Length': Buffer.byteLength(line),
+    'Cache-Control': 'no-store',
+  });
+  response.end(response.req.method === 'HEAD' ? undefined : line);
+}
+
+function plain(reply: FastifyReply, status: number, text: string): FastifyReply {
+  return reply.code(status).header('Cache-Control', 'no-store').type('text/plain; charset=utf-8').send(`${text}\n`);
+}
+
+/** What these routes are made from. */
+export interface PlainParts {
+  readonly log: Logger;
+  /** True once every listener is up and until draining begins, while mail is taken. */
+  readonly ready: () => Promise<boolean>;
+  /** The Prometheus text and its content type. */
+  readonly metrics: () => Promise<{ readonly contentType: string; readonly text: string } | undefined>;
+  /** What a reader of /metrics has to show; absent: anybody may read it. */
+  readonly metricsToken?: MetricsToken;
+  /** The count of wrong tokens, which all protocols share. */
+  readonly guessing: Guessing;
+}
+
+/** What the app knows of all its routes. */
+export interface KnownRoutes {
+  readonly methods: AllowedMethods;
+  readonly documents: () => Documents;
+  readonly onAuthFailure: () => void;
+}
+
+function fixed({ headers }: FastifyRequest, reply: FastifyReply, document: FixedDocument): FastifyReply {
+  reply.headers(document.headers);
+  return isHeldBy(headers['if-none-match'], document) ? reply.code(304).send() : reply.send(document.body);
+}
+
+/** An answer to a probe or scraper. */
+interface ProbeAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly text: string;
+}
+
+function probed(status: number, text: string, more: Readonly<Record<string, string>> = {}): ProbeAnswer {
+  const headers = { ...more, 'Content-Type': 'text/plain; charset=utf-8', 'Cache-Control': 'no-store' };
+  return { status, headers, text: `${text}\n` };
+}
+
+function answered(reply: FastifyReply, { status, headers, text }: ProbeAnswer): FastifyReply {
+  return reply.code(status).headers(headers).send(text);
+}
+
+/** What probes and scrapers ask all the time, by path. Whether a reader may see the metrics is judged before. */
+export const probeAnswers = {
+  '/livez': async (): Promise<ProbeAnswer> => probed(200, 'live'),
+  '/readyz': async ({ ready }: Pick<PlainParts, 'ready'>): Promise<ProbeAnswer> =>
+    (await ready()) ? probed(200, 'ready') : probed(503, 'not ready'),
+  '/metrics': async ({ metrics }: Pick<PlainParts, 'metrics'>): Promise<ProbeAnswer> => {
+    const read = await metrics();
+    if (!read) return probed(503, 'Too many readers at once', { 'Retry-After': '1' });
+    const headers = { 'Content-Type': read.contentType, 'Cache-Control': 'no-store' };
+    return { status: 200, headers, text: read.text };
+  },
+} as const;
+
+/** Registers the routes outside /client/v4. */
+export function plainRoutes(app: V4App, parts: PlainParts, { methods, documents, onAuthFailure }: KnownRoutes): void {
+  const { metricsToken, guessing, log } = parts;
+  app.addHook('onRoute', ({ url, method }) => methods.add(url, [method].flat()));
+  app.get('/livez', async (_request, reply) => answered(reply, await probeAnswers['/livez']()));
+  app.get('/readyz', async (_request, reply) => answered(reply, await probeAnswers['/readyz'](parts)));
+  app.get('/metrics', async (request, reply) => {
+    const refused =
+      metricsToken && (await refuseReader(request, { token: metricsToken, guessing, log, onAuthFailure }));
+    if (refused) return plain(reply.headers(refused.headers), refused.status, refused.text);
+    return answered(reply, await probeAnswers['/metrics'](parts));
+  });
+  app.get('/openapi.json', async (request, reply) => fixed(request, reply, documents().openApi));
+  app.get('/docs', async (request, reply) => fixed(request, reply, documents().reference));
+  app.get('/', async (request, reply) => fixed(request, reply, documents().home));
+  // This runs before a body is looked at: a path without a route takes no body.
+  app.addHook('onRequest', async (request, reply) => {
+    if (request.url.startsWith('/client/v4/')) return undefined;
+    if (isHeadTooLarge(request.raw)) return plain(reply, 431, 'Request Header Fields Too Large');
+    if (!request.is404) return undefined;
+    const allowed = methods.of(request.url.split('?', 1)[0] ?? '/');
+    if (allowed.length === 0) return plain(reply, 404, 'Not found');
+    return plain(reply.header('Allow', allowed.join(', ')), 405, 'Method not allowed');
+  });
+  app.setErrorHandler(async (error, request, reply) => {
+    parts.log.error({ session: request.id, method: request.method, err: error }, 'http request failed');
+    return plain(reply, 500, 'Internal error');
+  });
+}

@@ -1,0 +1,88 @@
+// Turns the errors that a schema finds in a value into faults of the envelope, each with its pointer and with words that tell
+// what is wanted.
+
+import { closest } from '../../base/closest.ts';
+import type { SchemaError } from '../../base/schema-judge.ts';
+import { type Fault, maxFaults } from './envelope.ts';
+import { quoted } from './json/cut-text.ts';
+import { pointerStep } from './json/json-pointer.ts';
+
+/** Part of a request that a schema judged. */
+export type JudgedPart = 'body' | 'querystring' | 'params' | 'headers';
+
+const partNames = {
+  body: 'field',
+  querystring: 'query parameter',
+  params: 'path parameter',
+  headers: 'header',
+} as const satisfies Record<JudgedPart, string>;
+
+function place(error: SchemaError): string {
+  return error.instancePath === '' ? 'The body' : error.instancePath.slice(1).replaceAll('/', '.');
+}
+
+function member(node: unknown, name: string): unknown {
+  return typeof node === 'object' && node !== null ? Reflect.get(node, name) : undefined;
+}
+
+function hintOf(error: SchemaError, name: string): string {
+  const known = Object.keys(member(error.node, 'properties') ?? {});
+  const near = closest(name, known);
+  return near ? `; did you mean "${near}"?` : `; there are ${known.join(', ')}`;
+}
+
+function unknownName(error: SchemaError, at: Judged): Omit<Extract<Fault, { token: unknown }>, 'token'> {
+  const { name = '' } = error.params;
+  return {
+    message: `${quoted(name)} is no ${partNames[at.part]}${at.isTold ? hintOf(error, name) : ''}`,
+    pointer: error.instancePath + pointerStep(name),
+  };
+}
+
+function wanted(error: SchemaError): string {
+  const want = member(error.node, 'want');
+  if (typeof want === 'string') return `must be ${want}`;
+  const { allowed } = error.params;
+  return allowed ? `must be one of ${allowed.join(', ')}` : error.message;
+}
+
+interface Judged {
+  readonly part: JudgedPart;
+  /** Whether the answer has room for the fault. The others are only counted, since finding what was meant takes time. */
+  readonly isTold: boolean;
+}
+
+function faultOf(error: SchemaError, at: Judged): Fault {
+  if (error.keyword === 'required') {
+    const { name = '' } = error.params;
+    const pointer = error.instancePath + pointerStep(name);
+    return { token: 'E_FIELD_MISSING', message: `"${name}" is missing`, pointer };
+  }
+  if (error.keyword === 'additionalProperties') return { token: 'E_VALIDATION_ERROR', ...unknownName(error, at) };
+  return { token: 'E_VALIDATION_ERROR', message: `${place(error)} ${wanted(error)}`, pointer: error.instancePath };
+}
+
+/** Whether an error comes from one branch of a union. It does not tell what was meant; the error of the union itself does. */
+function isBranch({ schemaPath }: SchemaError): boolean {
+  return schemaPath.includes('Of/') && /\/(?:anyOf|oneOf)\/[0-9]/.test(schemaPath);
+}
+
+function withoutPointer(fault: Fault): Fault {
+  const { pointer: _, ...rest } = fault;
+  return rest;
+}
+
+/** Turns errors into faults, one for each place, in the same order. Only faults of a body carry pointers. */
+export function schemaFaults(errors: readonly SchemaError[], part: JudgedPart): Fault[] {
+  const seen = new Set<string>();
+  const faults: Fault[] = [];
+  for (const error of errors) {
+    if (isBranch(error)) continue;
+    const fault = faultOf(error, { part, isTold: faults.length < maxFaults });
+    const key = fault.pointer ?? '';
+    if (seen.has(key)) continue;
+    seen.add(key);
+    faults.push(part === 'body' ? fault : withoutPointer(fault));
+  }
+  return faults;
+}

@@ -1,0 +1,185 @@
+// Everything under /client/v4: requests are authorized before their body is read, every answer is an envelope, and each request
+// is one line in the log.
+
+import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
+import type { Accounts } from '../../accounts/accounts.ts';
+import type { Guessing, Penalty } from '../../accounts/guessing.ts';
+import type { BodyBudget } from '../../base/body-budget.ts';
+import { errorCode, Unavailable } from '../../base/errors.ts';
+import type { Logger } from '../../base/log.ts';
+import type { SchemaError } from '../../base/schema-judge.ts';
+import type { AllowedMethods } from './allowed-methods.ts';
+import { type AuthorizationParts, authorize, isStillAuthorized } from './authorization.ts';
+import { type Fault, Refusal, refuse } from './envelope.ts';
+import { pathForLog } from './front.ts';
+import { isHeadTooLarge, maxApiHeadOctets } from './listener/head-octets.ts';
+import { type DocumentedRoute, documentedRoutes } from './openapi.ts';
+import { bodyLimit, describedBadly, documentFaults, holdBody, readBodies } from './request-body.ts';
+import { type JudgedPart, schemaFaults } from './schema-faults.ts';
+import type { V4App, V4Plugin } from './v4-app.ts';
+
+/** What these routes are made from. */
+export interface V4Parts {
+  readonly accounts: Pick<Accounts, 'authenticate' | 'authenticateGlobalKey' | 'find'>;
+  /** Id of the account that a zone belongs to (32 hex, lower case); absent: there are no zones. */
+  readonly accountOfZone?: (zone: string) => string | undefined;
+  /** The sessions of the console; absent: there are none. */
+  readonly sessions?: AuthorizationParts['sessions'];
+  /** The room in memory for bodies, which all protocols share. */
+  readonly bodies: BodyBudget;
+  /** The count of wrong tokens, which all protocols share. */
+  readonly guessing: Guessing;
+  readonly log: Logger;
+  /** False while the process starts or ends: endpoints answer 503 with Retry-After then (D97). Absent: always true. */
+  readonly takesRequests?: () => boolean;
+  readonly plugins: readonly V4Plugin[];
+}
+
+/** What these routes note for the app. */
+export interface V4Record {
+  readonly methods: AllowedMethods;
+  /** Every route is added here, for the OpenAPI document. */
+  readonly routes: DocumentedRoute[];
+  readonly onAuthFailure: () => void;
+}
+
+/** How long a client is told to wait while the process starts or stops. */
+const restartSeconds = 5;
+/** The most octets of a body, where the route sets no other limit. */
+const defaultBodyBytes = 1_048_576;
+
+function pathOf(request: FastifyRequest): string {
+  return request.url.split('?', 1)[0] ?? '/';
+}
+
+function notFound(request: FastifyRequest, reply: FastifyReply, methods: AllowedMethods): FastifyReply {
+  const allowed = methods.of(pathOf(request));
+  if (allowed.length === 0) {
+    const message = `There is no ${JSON.stringify(pathOf(request).slice(0, 200))} here`;
+    return refuse(reply, [{ token: 'E_NOT_FOUND', message }]);
+  }
+  const message = `${request.method.slice(0, 20)} is not taken here, only ${allowed.join(', ')}`;
+  return refuse(reply.header('Allow', allowed.join(', ')), [{ token: 'E_METHOD_NOT_ALLOWED', message }]);
+}
+
+type Invalid = FastifyError & { readonly validation: SchemaError[]; readonly validationContext: JudgedPart };
+
+function isInvalid(error: unknown): error is Invalid {
+  return error instanceof Error && 'validation' in error && Array.isArray(error.validation);
+}
+
+/** Fastify's error codes for a body whose length is wrong. */
+const malformedLength: readonly string[] = ['FST_ERR_CTP_INVALID_CONTENT_LENGTH'];
+
+/**
+ * Answers an error that a handler threw in the envelope, and logs it where it was not expected.
+ * @param error a Refusal, a judgement of a schema, or what went wrong
+ */
+export function answerError(log: Logger, error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  if (error instanceof Refusal) {
+    const [first] = error.faults;
+    if (first && 'token' in first && first.token === 'E_UNAUTHORIZED') {
+      reply.header('WWW-Authenticate', 'Bearer realm="postern"'); // RFC 9110 §11.6.1
+    }
+    return refuse(reply, error.faults, error.retryAfterSeconds);
+  }
+  if (isInvalid(error)) {
+    const repeated = request.document ? documentFaults(request.document) : [];
+    return refuse(reply, [...repeated, ...schemaFaults(error.validation, error.validationContext)]);
+  }
+  if (malformedLength.includes(errorCode(error) ?? '')) {
+    return refuse(reply, [{ token: 'E_VALIDATION_ERROR', message: 'The body is not as long as Content-Length says' }]);
+  }
+  if (error instanceof Unavailable) {
+    log.warn(
+      { session: request.id, method: request.method, path: pathForLog(request.url), reason: error.message },
+      'put off',
+    );
+    const [token, text] =
+      error.reason === 'room'
+        ? (['E_NO_ROOM', 'There is no room for mail at the moment'] as const)
+        : (['E_INTERNAL_SERVER_ERROR', 'The database cannot be written at the moment'] as const);
+    const message = `${text}, Ray ID ${request.id}; try again in ${error.retryAfterSeconds} s`;
+    return refuse(reply, [{ token, message, status: 503 }], error.retryAfterSeconds);
+  }
+  if (request.raw.destroyed && !request.raw.complete) {
+    log.info({ session: request.id, client: request.ip }, 'client went away');
+  } else {
+    log.error({ session: request.id, method: request.method, path: pathForLog(request.url), err: error }, 'failed');
+  }
+  const message = `Internal error, Ray ID ${request.id}`;
+  const fault: Fault = { token: 'E_INTERNAL_SERVER_ERROR', message };
+  return refuse(reply, [fault]);
+}
+
+/** Registers the endpoints of the plugins. */
+export function v4Routes(root: V4App, parts: V4Parts, { methods, routes, onAuthFailure }: V4Record): void {
+  const { log, guessing, accounts } = parts;
+  const authorization = {
+    accounts,
+    guessing,
+    ...(parts.accountOfZone ? { accountOfZone: parts.accountOfZone } : {}),
+    ...(parts.sessions ? { sessions: parts.sessions } : {}),
+    onFailure: (request: FastifyRequest, penalty: Penalty) => {
+      onAuthFailure();
+      // A flood of guesses is only counted, not logged one by one.
+      if (penalty.kind === 'turnedAway') return;
+      log.warn({ session: request.id, client: request.ip, path: pathOf(request) }, 'authentication failed');
+    },
+  };
+  void root.register(
+    async (app: V4App) => {
+      app.addHook('onRoute', (route) => {
+        const { url, config, method } = route;
+        if (config?.scope === undefined) throw new Error(`Route ${String(method)} ${url} names no scope`);
+        for (const documented of documentedRoutes(route)) routes.push(documented);
+      });
+      app.addHook('onRequest', async (request, reply) => {
+        reply.header('Cache-Control', 'no-store');
+        if (isHeadTooLarge(request.raw)) {
+          const message = `The target or the header section is over ${maxApiHeadOctets} octets`;
+          return refuse(reply, [{ token: 'E_CONTENT_TOO_LARGE', message, status: 431 }]);
+        }
+        if (request.is404) return notFound(request, reply, methods);
+        if (parts.takesRequests?.() === false) {
+          const message = 'The gateway is starting or stopping; try again';
+          return refuse(reply, [{ token: 'E_INTERNAL_SERVER_ERROR', message, status: 503 }], restartSeconds);
+        }
+        const { scope } = request.routeOptions.config;
+        if (scope === undefined) throw new Error('A route without a scope was called');
+        request.submitter = await authorize(request, scope, authorization);
+        request.mayGoOn = () => isStillAuthorized(request, scope, authorization);
+        const bad = describedBadly(request.headers, {
+          limit: bodyLimit(request, defaultBodyBytes),
+          types: request.routeOptions.schema?.bodyTypes,
+        });
+        if (bad) throw bad;
+        holdBody(request, parts.bodies);
+        if (request.headers.expect !== undefined) reply.raw.writeContinue();
+        return undefined;
+      });
+      app.addHook('onResponse', (request, reply, done) => {
+        const { account, credential } = request.submitter ?? {};
+        log.info(
+          {
+            session: request.id,
+            method: request.method,
+            path: pathOf(request).slice(0, 200),
+            status: reply.statusCode,
+            client: request.ip,
+            account: account?.name,
+            credential: credential?.name,
+            ms: Math.round(reply.elapsedTime),
+          },
+          'request',
+        );
+        done();
+      });
+      app.setNotFoundHandler(async (request, reply) => notFound(request, reply, methods));
+      app.setErrorHandler(async (error, request, reply) => answerError(log, error, request, reply));
+      readBodies(app, defaultBodyBytes);
+      for (const plugin of parts.plugins) plugin(app);
+    },
+    { prefix: '/client/v4' },
+  );
+}

@@ -1,0 +1,77 @@
+import { describe, expect, test } from 'vitest';
+import { readAttempt, sampleMessage, sampleRequest } from '../../../../src/web/console/web/text/attempt.ts';
+import { journalQuery } from '../../../../src/web/console/web/text/journal-query.ts';
+import { fitsFilters } from '../../../../src/web/console/web/text/row-filter.ts';
+
+const typed = (form: string, text: string, from = '', to = '') => readAttempt(JSON.stringify({ form, text, from, to }));
+
+describe('what is tried', () => {
+  test('a message alone is judged without an envelope, and would be sent to whom its fields name', () => {
+    const text =
+      'From: "A, B" <a@example.com>\nTo: x@example.net,\n "Y, Z" <y@example.net>\nCC: x@example.net\n\nTo: z@example.net\n';
+    expect(typed('message', text)).toEqual({
+      ok: true,
+      judge: { raw: text.replaceAll('\n', '\r\n') },
+      send: {
+        from: 'a@example.com',
+        recipients: ['x@example.net', 'y@example.net'],
+        mime_message: text.replaceAll('\n', '\r\n'),
+      },
+    });
+  });
+
+  test('an envelope that is typed is judged with it', () => {
+    expect(typed('message', 'Subject: x\r\n\r\n', 'a@example.com', ' b@example.net, c@example.net ')).toMatchObject({
+      judge: {
+        from: 'a@example.com',
+        recipients: ['b@example.net', 'c@example.net'],
+        mime_message: 'Subject: x\r\n\r\n',
+      },
+    });
+  });
+
+  test('a message without a recipient is judged, and cannot be sent', () => {
+    expect(typed('message', 'Subject: x\n\ny')).toEqual({ ok: true, judge: { raw: 'Subject: x\r\n\r\ny' } });
+  });
+
+  test('a request body is JSON', () => {
+    expect(typed('request', sampleRequest)).toMatchObject({ ok: true, judge: { to: 'you@example.net' } });
+    expect(typed('request', '{')).toMatchObject({ ok: false, fault: expect.stringContaining('no JSON yet') });
+  });
+
+  test('nothing typed is no fault, and the example is a whole message', () => {
+    expect(typed('message', ' \n')).toEqual({ ok: false });
+    expect(typed('message', sampleMessage)).toMatchObject({ send: { recipients: ['you@example.net'] } });
+  });
+});
+
+describe('rows that come live', () => {
+  const row = {
+    ...{ outcome: 'refused', credential: 'cron', client: '192.0.2.7', subject: 'Your Größe: order 4711' },
+    ...{ sender: 'shop@example.com', recipients: ['ana@example.net'], codes: ['E_A', 'E_B'], fields: ['User-Agent'] },
+  };
+
+  test.each([
+    [{}, true],
+    [{ outcome: 'refused', credential: 'cron', client: '192.0.2.7', code: 'E_B', field: 'user-agent' }, true],
+    [{ outcome: 'accepted' }, false],
+    [{ credential: 'shop' }, false],
+    [{ client: '192.0.2.8' }, false],
+    [{ code: 'E_C' }, false],
+    [{ field: 'User' }, false],
+    [{ q: 'ord GRÖ' }, true],
+    [{ q: 'ana@example' }, true],
+    [{ q: 'rder' }, false],
+    [{ span: '1h', until: '2026-11-22T12:00:00Z' }, true],
+  ])('%j: %s', (filters, fits) => {
+    expect(fitsFilters(row, filters)).toBe(fits);
+  });
+});
+
+test('the filters of the page become the query of the journal, a span from a whole minute on', () => {
+  const now = Date.parse('2026-11-22T12:00:30Z');
+  expect(journalQuery({}, now, 50)).toBe('?per_page=50');
+  expect(journalQuery({ q: 'a b', span: '1h', until: '2026-11-22T11:59:00Z', other: 'x' }, now, 50)).toBe(
+    '?per_page=50&search=a+b&since=2026-11-22T11%3A00%3A00.000Z&until=2026-11-22T11%3A59%3A00.000Z',
+  );
+});

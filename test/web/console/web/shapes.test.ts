@@ -1,0 +1,119 @@
+// The shapes that the pages of the console read are held against the OpenAPI document: what the document says of an answer can be
+// assigned to its shape, and no page reads a member that no answer has.
+
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import ts from 'typescript';
+import { expect, test } from 'vitest';
+import { isRecord } from '../../../../src/base/is-record.ts';
+import { projectRoot } from '../../../support/postern-process.ts';
+
+const shapesFile = join(projectRoot, 'src/web/console/web/state/shapes.ts');
+
+/** The schemas of each shape: what is only in the answer that makes a thing is a schema of its own. Others are part of these. */
+const schemasOf: Readonly<Record<string, readonly string[]>> = {
+  JournalRow: ['JournalRow'],
+  FieldVerdict: ['FieldVerdict'],
+  Cure: ['Cure'],
+  MailEvent: ['MailEvent'],
+  MessageFault: ['JournalReason'],
+  JournalEntry: ['JournalEntry'],
+  Preview: ['MessagePreview'],
+  DkimVerdict: ['SignatureVerdict'],
+  RefusalGroup: ['RefusalGroup'],
+  Overview: ['Overview'],
+  QueueGroup: ['QueueGroup'],
+  QueuedMessage: ['QueuedMessage'],
+  QueueDone: ['QueueActionDone'],
+  Suppression: ['Suppression'],
+  Token: ['Token', 'MadeToken'],
+  DnsRecord: ['DnsRecord'],
+  SendingDomain: ['SendingDomain'],
+  Webhook: ['Webhook', 'MadeWebhook'],
+  WebhookDelivery: ['WebhookDelivery'],
+};
+/** Shapes of what stands inside of those. */
+const parts = ['Outcome', 'RecipientHistory', 'PreviewPart', 'OverviewCounts', 'OverviewRoute', 'QueueHold'];
+
+const plain: Readonly<Record<string, string>> = {
+  ...{ string: 'string', integer: 'number', number: 'number', boolean: 'boolean', null: 'null' },
+};
+
+/** A schema as a type. */
+function typeOf(schema: unknown): string {
+  if (!isRecord(schema)) return 'unknown';
+  const { type, properties, required, items, additionalProperties: more } = schema;
+  const alternatives = schema['enum'] ?? ('const' in schema ? [schema['const']] : undefined);
+  if (Array.isArray(alternatives)) return alternatives.map((value) => JSON.stringify(value)).join(' | ');
+  if (typeof schema['$ref'] === 'string') return schema['$ref'].replace('#/components/schemas/', 'Api.');
+  if (Array.isArray(schema['anyOf'])) return schema['anyOf'].map((each) => `(${typeOf(each)})`).join(' | ');
+  if (type === 'array') return `readonly (${typeOf(items)})[]`;
+  if (type !== 'object') return plain[String(type)] ?? 'unknown';
+  const isRequired = (name: string): boolean => Array.isArray(required) && required.includes(name);
+  const members = Object.entries(isRecord(properties) ? properties : {}).map(
+    ([name, member]) => `readonly ${JSON.stringify(name)}${isRequired(name) ? '' : '?'}: ${typeOf(member)};`,
+  );
+  const index = isRecord(more) ? ` & { readonly [name: string]: ${typeOf(more)} }` : '';
+  return `{ ${members.join(' ')} }${index}`;
+}
+
+function checkedText(): string {
+  const document: unknown = JSON.parse(readFileSync(join(projectRoot, 'docs/openapi.json'), 'utf8'));
+  const components = isRecord(document) && isRecord(document['components']) ? document['components']['schemas'] : {};
+  const types = Object.entries(isRecord(components) ? components : {}).map(
+    ([name, schema]) => `  export type ${name} = ${typeOf(schema)};`,
+  );
+  const checks = Object.entries(schemasOf).flatMap(([shape, schemas]) => [
+    ...schemas.map(
+      (schema) => `export const ${shape}Of${schema}: (answer: Api.${schema}) => Shapes.${shape} = (answer) => answer;`,
+    ),
+    `export const ${shape}Reads: Unknown<Shapes.${shape}, ${schemas.map((schema) => `keyof Api.${schema}`).join(' | ')}> = [];`,
+  ]);
+  return [
+    "import type * as Shapes from './shapes.ts';",
+    `declare namespace Api {\n${types.join('\n')}\n}`,
+    'type Unknown<Shape, Known> = string extends keyof Shape ? [] : [Exclude<keyof Shape, Known>] extends [never] ? [] : Exclude<keyof Shape, Known>;',
+    ...checks,
+  ].join('\n');
+}
+
+/** What the compiler says of a text that stands beside the shapes. */
+function faultsOf(text: string): readonly string[] {
+  const file = join(shapesFile, '../checked-shapes.ts');
+  const options = {
+    ...{ strict: true, noEmit: true, allowImportingTsExtensions: true, exactOptionalPropertyTypes: true, types: [] },
+    ...{
+      target: ts.ScriptTarget.ESNext,
+      module: ts.ModuleKind.NodeNext,
+      moduleResolution: ts.ModuleResolutionKind.NodeNext,
+    },
+  };
+  const host = ts.createCompilerHost(options);
+  const plainHost = ts.createCompilerHost(options);
+  host.fileExists = (name) => name === file || plainHost.fileExists(name);
+  host.getSourceFile = (name, version) =>
+    name === file ? ts.createSourceFile(name, text, version, true) : plainHost.getSourceFile(name, version);
+  const diagnostics = ts.getPreEmitDiagnostics(ts.createProgram([file], options, host));
+  return diagnostics.map(({ messageText, start = 0, file: at }) => {
+    const line = at?.text.slice(0, start).split('\n').length ?? 0;
+    return `${at?.text.split('\n')[line - 1]?.slice(0, 120)}: ${ts.flattenDiagnosticMessageText(messageText, ' ')}`;
+  });
+}
+
+test('every shape is one of those that are checked, or part of one', () => {
+  const names = [...readFileSync(shapesFile, 'utf8').matchAll(/^export (?:interface|type) (\w+)/gm)].map(
+    ([, name]) => name,
+  );
+  expect(new Set([...Object.keys(schemasOf), ...parts])).toEqual(new Set(names));
+});
+
+test('what the OpenAPI document says of an answer fits its shape', { timeout: 60_000 }, () => {
+  expect(faultsOf(checkedText())).toEqual([]);
+});
+
+test('a shape that reads another type, or a member that is not there, is found', { timeout: 60_000 }, () => {
+  const wrong = checkedText()
+    .replace(/readonly "count": number;/, 'readonly "count": string;')
+    .replace(/readonly "last_four": string;/g, '');
+  expect(faultsOf(wrong).length).toBeGreaterThan(1);
+});
