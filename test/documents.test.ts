@@ -42,6 +42,22 @@ test.each(pages)('%s: every link inside the project leads somewhere', (page) => 
   expect(broken.map(({ target }) => target)).toEqual([]);
 });
 
+test.each(pages.filter((page) => page.startsWith('docs/') && !page.startsWith('docs/adr/')))(
+  '%s says at its top for whom it is',
+  (page) => {
+    const [, opening = ''] = readPage(page).split('\n\n', 2);
+    expect(opening).toMatch(/\bfor\s+whoever\b/);
+  },
+);
+
+test('a row of the decisions is short enough to be read: what else belongs to it stands below its table', () => {
+  const rows = readPage('docs/decisions.md')
+    .split('\n')
+    .filter((line) => line.startsWith('| D'));
+  expect(rows.length).toBeGreaterThan(50);
+  expect(rows.filter((row) => row.length > 600).map((row) => row.slice(0, 40))).toEqual([]);
+});
+
 /** The links of the list that stands before the first section, or under a section called "Contents". */
 function contentsOf(page: string): readonly string[] {
   const [opening = ''] = readPage(page).split(/^## (?!Contents$)/m);

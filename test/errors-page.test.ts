@@ -11,6 +11,7 @@ const command = 'UPDATE_DOCS=1 npx vitest run --project unit test/errors-page.te
 
 const opening = `# Errors
 
+This page is for whoever was refused, or writes a program that is told of it.
 This page lists everything that Postern refuses or fails with, what it means, and what to do about it. It is written from the
 program's own tables, and \`npm test\` fails when the two differ.
 

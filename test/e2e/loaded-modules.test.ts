@@ -62,7 +62,7 @@ async function startNoting(config: object): Promise<Noting> {
   onTestFinished(() => postern.cleanUp());
   const loaded = (): readonly Part[] => {
     const urls = readFileSync(file, 'utf8');
-    expect(urls, 'the hook sees the modules of the gateway').toContain('/src/gateway.ts');
+    expect(urls, 'the hook sees the modules of the gateway').toContain('/src/app/gateway.ts');
     return (Object.keys(parts) as Part[]).filter((part) => parts[part].some((text) => urls.includes(text)));
   };
   return { postern, loaded };

@@ -88,13 +88,16 @@ const documents = new Set(['explain.ts', 'header-catalogue.ts', 'rejections.ts',
 
 test('no text that a reply could quote has a character that it would have to escape, such as a section sign', () => {
   const source = resolve(import.meta.dirname, '../../../src');
-  const files = ['accounts', 'doors/smtp', 'mail', 'pipeline'].flatMap((room) =>
-    readdirSync(join(source, room), { recursive: true, encoding: 'utf8' })
-      .filter((name) => name.endsWith('.ts') && !documents.has(name) && !name.startsWith('report/'))
-      .map((name) => join(source, room, name)),
+  const files = ['accounts', 'doors/smtp', 'mail', 'pipeline/compose', 'pipeline/policy', 'pipeline/sign'].flatMap(
+    (room) =>
+      readdirSync(join(source, room), { recursive: true, encoding: 'utf8' })
+        .filter((name) => name.endsWith('.ts') && !documents.has(name))
+        .map((name) => join(source, room, name)),
   );
   const withoutComments = (code: string): string => code.replace(/^\s*(?:\/\/|\/?\*).*$| \/\/ .*$/gm, '');
-  const found = files.filter((file) => /[^\x00-\x7f]/.test(withoutComments(readFileSync(file, 'utf8'))));
+  const found = [...files, join(source, 'pipeline/submit.ts')].filter((file) =>
+    /[^\x00-\x7f]/.test(withoutComments(readFileSync(file, 'utf8'))),
+  );
   expect(found).toEqual([]);
 });
 
