@@ -9,8 +9,8 @@ import { systemClock } from '../src/base/clock.ts';
 import { openDatabase } from '../src/base/database/sqlite-database.ts';
 import { openSqliteFile } from '../src/base/database/sqlite-file.ts';
 import { uuidv7 } from '../src/base/ids.ts';
+import { encodeEvent } from '../src/spool/encoded-event.ts';
 import { openFigureStore } from '../src/spool/figures/figure-store.ts';
-import { packEvent } from '../src/spool/packed-event.ts';
 import type { Spool, SpoolEntry } from '../src/spool/spool.ts';
 import { acceptedEvent } from '../src/spool/spool-events.ts';
 import { SpoolLock } from '../src/spool/sqlite/file/sqlite-lock.ts';
@@ -39,7 +39,7 @@ function added(account: string, index: number): WriteOperation {
   };
   const { head: _, body: _body, ...meta } = entry;
   const octets = { head: new Uint8Array(head), body: new Uint8Array(body) };
-  return { kind: 'add', entry: meta, event: packEvent(acceptedEvent(entry)), claimUntil: 0, size: 100, ...octets };
+  return { kind: 'add', entry: meta, event: encodeEvent(acceptedEvent(entry)), claimUntil: 0, size: 100, ...octets };
 }
 
 function fill(): void {

@@ -4,8 +4,8 @@ import { openSqliteFile } from '../src/base/database/sqlite-file.ts';
 import { uuidv7 } from '../src/base/ids.ts';
 import { transportOf } from '../src/delivery/router.ts';
 import type { Route } from '../src/delivery/settings.ts';
+import { encodeEvent } from '../src/spool/encoded-event.ts';
 import { leaseMilliseconds } from '../src/spool/lease.ts';
-import { packEvent } from '../src/spool/packed-event.ts';
 import type { SpoolEntry } from '../src/spool/spool.ts';
 import { acceptedEvent } from '../src/spool/spool-events.ts';
 import { SpoolLock } from '../src/spool/sqlite/file/sqlite-lock.ts';
@@ -41,7 +41,7 @@ export function entryOf(account: string): SpoolEntry {
 function addOf(entry: SpoolEntry, claimUntil: number): WriteOperation {
   const { head: _, body: _body, ...meta } = entry;
   const octets = { head: new Uint8Array(head), body: new Uint8Array(body) };
-  return { kind: 'add', entry: meta, event: packEvent(acceptedEvent(entry)), claimUntil, size: 700, ...octets };
+  return { kind: 'add', entry: meta, event: encodeEvent(acceptedEvent(entry)), claimUntil, size: 700, ...octets };
 }
 
 /** CPU time in microseconds for each of so many pieces of work. */

@@ -14,8 +14,8 @@ import { silentLog } from '../src/base/log.ts';
 import { createDelivery } from '../src/delivery/delivery.ts';
 import { transportOf } from '../src/delivery/router.ts';
 import type { Route } from '../src/delivery/settings.ts';
+import { encodeEvent } from '../src/spool/encoded-event.ts';
 import { leaseMilliseconds } from '../src/spool/lease.ts';
-import { packEvent } from '../src/spool/packed-event.ts';
 import type { SpoolEntry } from '../src/spool/spool.ts';
 import { acceptedEvent } from '../src/spool/spool-events.ts';
 import { SpoolLock } from '../src/spool/sqlite/file/sqlite-lock.ts';
@@ -63,7 +63,7 @@ function claims(queued: number): void {
         entries.map((entry) => ({
           kind: 'add',
           entry,
-          event: packEvent(acceptedEvent(entry)),
+          event: encodeEvent(acceptedEvent(entry)),
           claimUntil: 0,
           size: 100,
           head: new Uint8Array(9),

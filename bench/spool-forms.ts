@@ -11,9 +11,9 @@ import { parseArgs } from 'node:util';
 import { crc32 } from 'node:zlib';
 import { openSqliteFile } from '../src/base/database/sqlite-file.ts';
 import { uuidv7 } from '../src/base/ids.ts';
+import { encodeEvent } from '../src/spool/encoded-event.ts';
 import type { OutcomeEvent } from '../src/spool/events/mail-event.ts';
-import { acceptedRow } from '../src/spool/journal/writer/pack-journal.ts';
-import { packEvent } from '../src/spool/packed-event.ts';
+import { acceptedRow } from '../src/spool/journal/writer/journal-of-event.ts';
 import type { SpoolEntry } from '../src/spool/spool.ts';
 import { acceptedEvent } from '../src/spool/spool-events.ts';
 import { SpoolLock } from '../src/spool/sqlite/file/sqlite-lock.ts';
@@ -98,7 +98,7 @@ function today(folder: string): Form {
         return {
           kind: 'add',
           entry: meta,
-          event: packEvent(event),
+          event: encodeEvent(event),
           claimUntil: now + 60_000,
           size,
           head,
@@ -109,7 +109,7 @@ function today(folder: string): Form {
       if (ended.length > 0) {
         const outcomes = ended.map(({ outcome: event }) => {
           const { queueId, recipient, kind, reply, host } = event;
-          return { queueId, recipient, kind, reply, host, event: packEvent(event) };
+          return { queueId, recipient, kind, reply, host, event: encodeEvent(event) };
         });
         operations.push({ kind: 'record', outcomes, now });
       }

@@ -34,7 +34,7 @@ const includedIn: Partial<Record<Scope, readonly Scope[]>> = {
 };
 
 /** Whether a credential has a scope, or one that includes it. */
-export function holdsScope({ scopes: own }: Pick<Credential, 'scopes'>, scope: Scope): boolean {
+export function hasScope({ scopes: own }: Pick<Credential, 'scopes'>, scope: Scope): boolean {
   return own.has(scope) || (includedIn[scope]?.some((wider) => own.has(wider)) ?? false);
 }
 

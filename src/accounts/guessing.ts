@@ -2,7 +2,7 @@
 // D92). A valid token always passes: at once, or after a second while too many answers to its address wait already.
 
 import { countedAddress } from '../base/counted-address.ts';
-import type { PlaceWanted, SharedPlaces } from '../base/process-group.ts';
+import type { SharedSlots, SlotWanted } from '../base/process-group.ts';
 
 /** What happens to a wrong token: its answer waits for a time, or is turned away because too many answers wait already. */
 export type Penalty =
@@ -146,7 +146,7 @@ export function createGuessing(
     /** Called with the counted address of each wrong token. */
     readonly onFailure?: ((address: string) => void) | undefined;
     /** Counts the answers that wait over all processes; absent: there is one. */
-    readonly places?: SharedPlaces | undefined;
+    readonly places?: SharedSlots | undefined;
   } = {},
 ): Guessing {
   const { now = () => performance.now(), onFailure, places, ...given } = options;
@@ -160,7 +160,7 @@ export function createGuessing(
     return waiting < limits.waitingPerAddress && penalties < limits.waiting;
   }
 
-  const placesOf = (key: string): readonly PlaceWanted[] => [
+  const placesOf = (key: string): readonly SlotWanted[] => [
     { key: `guess ${key}`, most: limits.waitingPerAddress },
     { key: 'guess', most: limits.waiting },
   ];
@@ -183,7 +183,7 @@ export function createGuessing(
 
   /** Waits with an answer where there is a place for it over all processes, too. */
   async function sharedPenalty(
-    shared: SharedPlaces,
+    shared: SharedSlots,
     key: string,
     { leave, delayMs, turnedAway }: { leave: () => void; delayMs: number; turnedAway: Penalty },
   ): Promise<Penalty> {
@@ -205,7 +205,7 @@ export function createGuessing(
     return { kind: 'wait', over: penalty(delayMs, leaveAll) };
   }
 
-  async function sharedPause(shared: SharedPlaces, key: string): Promise<void> {
+  async function sharedPause(shared: SharedSlots, key: string): Promise<void> {
     const full = await shared.ask(placesOf(key)).catch(() => undefined);
     if (full !== undefined && !closed) await waits.wait(limits.pauseMs);
   }

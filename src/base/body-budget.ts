@@ -23,7 +23,7 @@ export interface BodyOwner {
 }
 
 /** The memory that one body holds of the budget. */
-export interface BodyHold {
+export interface BodyReservation {
   /**
    * Holds memory for a body that has so many octets so far. Where there is none left, it counts a refusal, gives back what
    * was held and returns false; then the caller must drop the body.
@@ -36,7 +36,7 @@ export interface BodyHold {
 /** The memory budget of all bodies. */
 export interface BodyBudget {
   /** Makes the hold of a body that begins; it holds nothing yet. */
-  open(owner: BodyOwner): BodyHold;
+  open(owner: BodyOwner): BodyReservation;
   /** Whether a body of so many octets would find room now. Where it would not, a refusal is counted. */
   admits(owner: BodyOwner, octets: number): boolean;
   /** Octets of memory held now. */

@@ -33,20 +33,20 @@ export interface SharedMinutes {
 }
 
 /** Places of which there are so many, by a name that is the same in all processes. */
-export interface PlaceWanted {
+export interface SlotWanted {
   readonly key: string;
   readonly most: number;
 }
 
 /** Counts places that are taken over all processes. What a process had taken is free when it has ended. */
-export interface SharedPlaces {
+export interface SharedSlots {
   /**
    * Takes a place of each key, or none.
    * @returns which of them has none left, counted from 0; undefined where all were taken @throws Error where the supervisor is gone
    */
-  take(wanted: readonly PlaceWanted[]): Promise<number | undefined>;
+  take(wanted: readonly SlotWanted[]): Promise<number | undefined>;
   /** Tells the same without taking any. @throws Error where the supervisor is gone */
-  ask(wanted: readonly PlaceWanted[]): Promise<number | undefined>;
+  ask(wanted: readonly SlotWanted[]): Promise<number | undefined>;
   /** Gives back a place of each key. */
   giveBack(keys: readonly string[]): void;
 }
@@ -96,7 +96,7 @@ export interface ProcessGroup {
   isReady(): Promise<boolean>;
   connections(door: CountedDoor): SharedConnections;
   readonly minutes: SharedMinutes;
-  readonly places: SharedPlaces;
+  readonly places: SharedSlots;
   readonly windows: SharedWindows;
   /** Tells the others of a wrong token of an address. */
   tellFailure(address: string): void;

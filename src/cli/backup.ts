@@ -32,7 +32,7 @@ function places({ database, dataDir }: Config): { readonly database: string; rea
   return { database: database.file, bodiesFolder: join(dataDir, 'bodies') };
 }
 
-const whatItHolds = `It holds the database (the queue with its failed messages, tokens, suppressions, proxy applications, custom error
+const whatItKeeps = `It holds the database (the queue with its failed messages, tokens, suppressions, proxy applications, custom error
 rules, what accounts have sent today) and the bodies of queued messages. Not in it: captured mail, and everything under
 certsDir (DKIM keys, certificates, hmac.key), which is to be kept elsewhere.`;
 
@@ -41,7 +41,7 @@ export const backupCommand = defineCommand({
   name: 'backup',
   summary: 'Write the queue and all other state into one file, online',
   synopsis: 'FILE',
-  details: `${whatItHolds}
+  details: `${whatItKeeps}
 
 The file is of one moment, though mail flows meanwhile; a message that is delivered while the backup is taken may be left
 out. It appears whole and with mode 0600, or not at all. It has the text of mail in it: keep it as you keep mail.`,
@@ -72,7 +72,7 @@ export const restoreCommand = defineCommand({
   name: 'restore',
   summary: 'Put a backup into the data folder; no server may run on it',
   synopsis: 'FILE',
-  details: `${whatItHolds}
+  details: `${whatItKeeps}
 
 FILE is read whole and checked before anything is changed. What was queued when the backup was taken is sent again by the
 next start, also what has been delivered since. Run it as the user that the server runs as. There must be room for twice

@@ -72,7 +72,7 @@ function adminOf(listening: BannerFacts['listening']): Listening | undefined {
 function adminLine({ listening }: BannerFacts): string {
   const admin = adminOf(listening);
   if (!admin) return '';
-  return `\nThe HTTP interface, its reference and /metrics are at http://${placeOf(admin)}/ alone (http.adminListen).\n`;
+  return `\nThe HTTP interface, its reference and /metrics are at http://${addressOf(admin)}/ alone (http.adminListen).\n`;
 }
 
 function shown(host: string): string {
@@ -80,7 +80,7 @@ function shown(host: string): string {
 }
 
 /** Where a client on this machine reaches a listener, as `host:port`. */
-function placeOf({ host, port }: Listening): string {
+function addressOf({ host, port }: Listening): string {
   return formatHostPort({ host: shown(host), port });
 }
 
@@ -89,7 +89,7 @@ function rest({ listening, account, token }: BannerFacts, from: string): string 
   const http = adminOf(listening) ?? listening.find(({ name }) => name === 'http');
   if (!http) return '';
   return `
-  curl 'http://${placeOf(http)}/client/v4/accounts/${account}/email/sending/send' \\
+  curl 'http://${addressOf(http)}/client/v4/accounts/${account}/email/sending/send' \\
     -H 'Authorization: Bearer ${token}' -H 'Content-Type: application/json' \\
     -d '{"from": "${from}", "to": "you@example.net", "subject": "Hello", "text": "A first message."}'
 `;
@@ -108,7 +108,7 @@ export interface SignInFacts {
 export function renderSignIn({ path, publicUrl, listening }: SignInFacts): string {
   const http = adminOf(listening) ?? listening.find(({ name }) => name === 'http');
   if (path === undefined || (publicUrl === undefined && !http)) return '';
-  const base = publicUrl ?? `http://${http ? placeOf(http) : ''}`;
+  const base = publicUrl ?? `http://${http ? addressOf(http) : ''}`;
   return `
 The console shows every message, sent or refused, and why. This link signs in once, within 15 minutes:
 

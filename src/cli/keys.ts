@@ -5,7 +5,7 @@ import { createPrivateKey } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { DkimKeyName } from '../accounts/account.ts';
 import { createFile, createFolder, replaceFile } from '../app/bootstrap/key-files.ts';
-import { dkimKeyFile, ownTlsPlace } from '../app/bootstrap/key-paths.ts';
+import { dkimKeyFile, ownTlsFiles } from '../app/bootstrap/key-paths.ts';
 import type { Config } from '../app/config/config.ts';
 import { systemClock } from '../base/clock.ts';
 import { errorCode, errorMessage, UsageError } from '../base/errors.ts';
@@ -188,7 +188,7 @@ is never replaced.`,
   exitCodes: { 1: 'there is something already' },
   async run({ args: [given = ''], readConfig }, io) {
     const host = domainOf(given);
-    const { folder, certificateFile, privateKeyFile } = ownTlsPlace(readConfig().certsDir, host);
+    const { folder, certificateFile, privateKeyFile } = ownTlsFiles(readConfig().certsDir, host);
     // Loaded only here, because the library that it uses takes longer to load than the rest of the program.
     const { makeCertificate } = await import('../app/bootstrap/certificate.ts');
     const { certificate, privateKey } = await makeCertificate(host, systemClock.now());

@@ -22,7 +22,7 @@ function namedDataDir(io: CommandIo, option: string | undefined): string {
 }
 
 /** The data folder, and what is wrong with the configuration where it cannot be read. */
-function placeOf(
+function addressOf(
   io: CommandIo,
   option: string | undefined,
   readConfig: () => Config,
@@ -50,7 +50,7 @@ database, spool, http.listen, http.tlsListen, http.adminListen) is a fault. SIGH
     78: 'the configuration has faults: nothing has changed',
   },
   async run({ options, readConfig }, io) {
-    const { dataDir, fault } = placeOf(io, options.config, readConfig);
+    const { dataDir, fault } = addressOf(io, options.config, readConfig);
     const outcome = await askToReload(dataDir);
     if (!outcome) {
       if (fault) throw fault;

@@ -15,7 +15,7 @@ import {
 import { fileWarnings } from '../app/bootstrap/check-files.ts';
 import {
   type Config,
-  type ConfigPlace,
+  type ConfigSource,
   configuredGlobalKeys,
   configuredTokens,
   loadConfig,
@@ -192,7 +192,7 @@ function banner(
 interface Serving {
   readonly openedLog: OpenLog;
   /** Where the configuration is read from at a reload. */
-  readonly place: ConfigPlace;
+  readonly place: ConfigSource;
   readonly handHangups: ReturnType<typeof onHangup>;
 }
 

@@ -116,8 +116,8 @@ export class CaptureTransport implements Transport {
     return [{ ...view, allowed: writers, most: writers, waiting: this.#queue.length, active }];
   }
 
-  hold(isHeld: boolean): void {
-    this.#queue.hold(isHeld);
+  pause(isPaused: boolean): void {
+    this.#queue.pause(isPaused);
   }
 
   stop(): void {

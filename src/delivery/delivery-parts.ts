@@ -4,10 +4,10 @@ import type { Clock } from '../base/clock.ts';
 import type { Changes } from '../base/database/database.ts';
 import type { Logger } from '../base/log.ts';
 import type { SpoolDelivery, SpoolEntry, SpoolOperators } from '../spool/spool.ts';
-import type { HeldRecipients } from './held-recipients.ts';
 import type { HopTrouble } from './hop/hop-health.ts';
 import type { HopShares } from './hop/hop-share.ts';
 import type { MxFacilities } from './mx/mx-hops.ts';
+import type { RecipientsInFlight } from './recipients-in-flight.ts';
 import type { DeliverySettings } from './settings.ts';
 import type { SmtpTimeouts } from './smtp/smtp-timeouts.ts';
 import type { DestinationView } from './transport.ts';
@@ -45,7 +45,7 @@ export interface DeliveryParts {
   readonly contentBytes?: number;
   readonly timeouts?: SmtpTimeouts;
   /** The recipients in hand, shared by all deliveries of this process; absent: this is the only one. */
-  readonly held?: HeldRecipients;
+  readonly inFlight?: RecipientsInFlight;
   /** The part of each next hop's limits that this process has, where others deliver mail of the same spool; absent: all. */
   readonly shares?: HopShares;
   /** What routes by MX need; without it there can be none. */

@@ -13,13 +13,13 @@ import { leaseMilliseconds } from '../spool/lease.ts';
 import type { DueMessage, SpoolEntry, TransportOf } from '../spool/spool.ts';
 import { Claimer, type Working } from './claimer.ts';
 import type { Delivery, DeliveryMetrics, DeliveryParts } from './delivery-parts.ts';
-import { GivenBack, HeldRecipients } from './held-recipients.ts';
 import { ConnectionBudget } from './hop/connection-budget.ts';
 import type { HopTrouble } from './hop/hop-health.ts';
 import { type DueRecipient, type Job, newJob, recipientsOf, setContent, type Task } from './job.ts';
 import { newTransport } from './new-transport.ts';
 import { Settler, type TaskEnd } from './outcome.ts';
 import { OutcomeWriter } from './outcome-writer.ts';
+import { GivenBack, RecipientsInFlight } from './recipients-in-flight.ts';
 import { transportNames, transportOf, Ways } from './router.ts';
 import { defaultConnections, type Route } from './settings.ts';
 import type { RecipientResult } from './smtp/smtp-client.ts';
@@ -47,7 +47,7 @@ class DeliveryRunner implements Delivery, TransportEvents {
   readonly #transportOf: TransportOf;
   readonly #claimer: Claimer;
   readonly #outcomes: OutcomeWriter;
-  readonly #held: HeldRecipients;
+  readonly #inFlight: RecipientsInFlight;
   readonly #settler: Settler;
   /** What the operator keeps waiting, at most a second old. */
   #holds = new Holds();
@@ -65,8 +65,8 @@ class DeliveryRunner implements Delivery, TransportEvents {
   constructor(parts: DeliveryParts) {
     this.#parts = parts;
     this.#timeouts = parts.timeouts ?? defaultTimeouts;
-    this.#held = parts.held ?? new HeldRecipients();
-    this.#givenBack = new GivenBack({ ...parts, held: this.#held });
+    this.#inFlight = parts.inFlight ?? new RecipientsInFlight();
+    this.#givenBack = new GivenBack({ ...parts, inFlight: this.#inFlight });
     this.#outcomes = new OutcomeWriter(parts, {
       onHealth: (isHealthy) => this.#setHealth(isHealthy),
       onWritten: (outcomes) => this.#written(outcomes),
@@ -81,7 +81,7 @@ class DeliveryRunner implements Delivery, TransportEvents {
       this.#transports.set(route, { transport: this.#newTransport(share), share });
     }
     this.#ways = new Ways(parts.settings, this.#transports);
-    this.#settler = new Settler({ ...parts, held: this.#held, ways: this.#ways, outcomes: this.#outcomes });
+    this.#settler = new Settler({ ...parts, inFlight: this.#inFlight, ways: this.#ways, outcomes: this.#outcomes });
     this.#claimer = new Claimer({
       ...parts,
       transports: [...this.#transports.values()],
@@ -94,7 +94,7 @@ class DeliveryRunner implements Delivery, TransportEvents {
   }
 
   deliverNow(entry: SpoolEntry): void {
-    const addresses = [...new Set(entry.recipients)].filter((address) => !this.#held.has(entry.id, address));
+    const addresses = [...new Set(entry.recipients)].filter((address) => !this.#inFlight.has(entry.id, address));
     const due = addresses.map((address) => ({ address, attempts: 0 }));
     for (const [working, group] of this.#ways.byTransport(entry.account, due)) {
       const isHeld = ({ address }: DueRecipient): boolean => this.#isOnHold(entry, address);
@@ -242,7 +242,7 @@ class DeliveryRunner implements Delivery, TransportEvents {
   /** Takes what was claimed for a transport, except recipients that are in hand already. */
   #takeClaimed(claimed: Working, message: DueMessage, takenAt: ClockReading): void {
     const { entry, size } = message;
-    const due = message.due.filter(({ address }) => !this.#held.isHeldAlready(entry.id, address));
+    const due = message.due.filter(({ address }) => !this.#inFlight.isClaimedAgain(entry.id, address));
     if (due.length === 0) return;
     if (this.#isDraining) {
       this.#release(entry.id, due);
@@ -268,7 +268,7 @@ class DeliveryRunner implements Delivery, TransportEvents {
         tasks.push({ job, recipients: due.slice(start, start + transport.recipientsPerTask), deadConnections: 0 });
       }
     }
-    for (const { address } of due) this.#held.hold(job.entry.id, address);
+    for (const { address } of due) this.#inFlight.add(job.entry.id, address);
     this.#inHand += 1;
     job.share.enter(job);
     // All tasks are counted before the first begins, since a task may end at once.
@@ -297,7 +297,7 @@ class DeliveryRunner implements Delivery, TransportEvents {
     try {
       if (job.content || (await job.loading)) return true;
       // A command beside the server has dropped the message (D94).
-      for (const { address } of recipientsOf(task)) this.#held.letGo(job.entry.id, address);
+      for (const { address } of recipientsOf(task)) this.#inFlight.remove(job.entry.id, address);
       this.#close(task);
       return false;
     } catch (thrown) {
@@ -339,7 +339,7 @@ class DeliveryRunner implements Delivery, TransportEvents {
 
   #written(outcomes: readonly OutcomeEvent[]): void {
     for (const { queueId, recipient } of outcomes) {
-      if (this.#held.letGo(queueId, recipient)) this.#release(queueId, [{ address: recipient }]);
+      if (this.#inFlight.remove(queueId, recipient)) this.#release(queueId, [{ address: recipient }]);
     }
   }
 
@@ -347,6 +347,6 @@ class DeliveryRunner implements Delivery, TransportEvents {
   #setHealth(isHealthy: boolean): void {
     if (this.#isHealthy === isHealthy) return;
     this.#isHealthy = isHealthy;
-    for (const { transport } of this.#transports.values()) transport.hold(!isHealthy);
+    for (const { transport } of this.#transports.values()) transport.pause(!isHealthy);
   }
 }

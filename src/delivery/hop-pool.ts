@@ -4,9 +4,9 @@
 import type { MonotonicClock } from '../base/clock.ts';
 import { errorMessage } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
-import { AccountTurns } from './hop/account-turns.ts';
 import { Alarm } from './hop/alarm.ts';
 import type { ConnectionBudget, ConnectionHolder, HopRoom } from './hop/connection-budget.ts';
+import { FairTurns } from './hop/fair-turns.ts';
 import { HopAllowance } from './hop/hop-allowance.ts';
 import type { HopEvent, HopLimits } from './hop/hop-health.ts';
 import { isThrottling, isTooMany } from './hop/hop-health.ts';
@@ -50,7 +50,7 @@ export class HopPool implements ConnectionHolder {
   readonly #parts: HopPoolParts;
   /** What the next hop is given. */
   readonly allowance: HopAllowance;
-  readonly #turns: AccountTurns;
+  readonly #turns: FairTurns;
   readonly #alarm: Alarm;
   /** The open connections, and how many messages each was given. */
   readonly #connections = new Map<SmtpConnection, { readonly place: HopRoom; given: number }>();
@@ -76,7 +76,7 @@ export class HopPool implements ConnectionHolder {
       isUnused: () => this.isUnused,
       changed: () => this.wake(),
     });
-    this.#turns = new AccountTurns(parts.clock);
+    this.#turns = new FairTurns(parts.clock);
     this.#alarm = new Alarm(parts.clock, () => this.#pump());
     this.queue.onReady = () => this.#pump();
   }
@@ -145,7 +145,7 @@ export class HopPool implements ConnectionHolder {
   /** Why mail waits although the next hop is in no trouble; undefined where it does not, or for a turn alone. */
   get waits(): HopWait | undefined {
     if (this.queue.length === 0) return undefined;
-    if (this.queue.isHeld) return 'unrecorded';
+    if (this.queue.isPaused) return 'unrecorded';
     if (this.queue.ready === 0) return this.#active === 0 ? 'memory' : undefined;
     if (this.allowance.beginsIn > 0) return 'pace';
     if (this.allowance.share.connections === 0) return 'share';

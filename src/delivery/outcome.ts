@@ -6,9 +6,9 @@ import type { TlsFacts } from '../mail/tls-facts.ts';
 import type { OutcomeEvent } from '../spool/events/mail-event.ts';
 import type { Outcome, Spool } from '../spool/spool.ts';
 import { outcomeEvent } from '../spool/spool-events.ts';
-import type { HeldRecipients } from './held-recipients.ts';
 import { type DueRecipient, type Job, recipientsOf, type Task } from './job.ts';
 import type { OutcomeWriter } from './outcome-writer.ts';
+import type { RecipientsInFlight } from './recipients-in-flight.ts';
 import type { Ways } from './router.ts';
 import type { DeliverySettings, RetrySettings } from './settings.ts';
 import type { RecipientResult } from './smtp/smtp-client.ts';
@@ -120,7 +120,7 @@ function endOfAttempt(
 interface SettlerParts {
   readonly spool: Pick<Spool, 'show'>;
   readonly settings: DeliverySettings;
-  readonly held: HeldRecipients;
+  readonly inFlight: RecipientsInFlight;
   readonly ways: Ways;
   readonly outcomes: OutcomeWriter;
   readonly clock: Clock;
@@ -198,13 +198,13 @@ export class Settler {
    * names them. Otherwise a second copy would leave when they are due.
    */
   async #settleOthers(job: Job, ended: Ended): Promise<void> {
-    const { spool, held, ways, log } = this.#parts;
+    const { spool, inFlight, ways, log } = this.#parts;
     const { id } = job.entry;
     try {
       const item = await spool.show(id);
       for (const { address, state, attempts } of item?.recipients ?? []) {
-        if (state !== 'queued' || held.has(id, address) || !ways.isCovered(job, address)) continue;
-        held.hold(id, address);
+        if (state !== 'queued' || inFlight.has(id, address) || !ways.isCovered(job, address)) continue;
+        inFlight.add(id, address);
         this.#settleOne(job, { address, attempts }, ended);
       }
     } catch (error) {

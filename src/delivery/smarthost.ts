@@ -32,7 +32,7 @@ interface Server {
 
 const noAnswer: SmtpReply = { code: 451, enhanced: '4.4.1', text: 'No server of the route was tried' };
 
-function placeOf({ host, port }: Smarthost): string {
+function addressOf({ host, port }: Smarthost): string {
   return `${host}:${port}`;
 }
 
@@ -63,8 +63,8 @@ class SmarthostHop implements NextHop {
     this.#route = route;
     this.#parts = parts;
     this.#servers = smarthosts.map((smarthost) => ({ smarthost, failures: 0, downUntil: Number.NEGATIVE_INFINITY }));
-    this.key = smarthosts.map(placeOf).join(',');
-    this.label = `${route.name} (${smarthosts.map(placeOf).join(', ')})`;
+    this.key = smarthosts.map(addressOf).join(',');
+    this.label = `${route.name} (${smarthosts.map(addressOf).join(', ')})`;
   }
 
   async connect({ signal }: { readonly signal: AbortSignal }): Promise<SmtpConnection | HopRefusal> {
@@ -126,5 +126,5 @@ class SmarthostHop implements NextHop {
 }
 
 function named(smarthost: Smarthost, reply: SmtpReply): SmtpReply {
-  return { ...reply, text: `${placeOf(smarthost)}: ${reply.text}` };
+  return { ...reply, text: `${addressOf(smarthost)}: ${reply.text}` };
 }

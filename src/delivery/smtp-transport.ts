@@ -78,7 +78,7 @@ export class SmtpTransport implements Transport {
   /** When a message was last claimed to try a next hop with that was down. */
   readonly #probedAt = new WeakMap<HopPool, number>();
   #pruneAt = fewPools;
-  #isHeld = false;
+  #isPaused = false;
   #isStopped = false;
 
   constructor(parts: SmtpTransportParts) {
@@ -159,9 +159,9 @@ export class SmtpTransport implements Transport {
     }
   }
 
-  hold(isHeld: boolean): void {
-    this.#isHeld = isHeld;
-    for (const pool of this.#pools.values()) pool.queue.hold(isHeld);
+  pause(isPaused: boolean): void {
+    this.#isPaused = isPaused;
+    for (const pool of this.#pools.values()) pool.queue.pause(isPaused);
   }
 
   stop(): void {
@@ -300,7 +300,7 @@ export class SmtpTransport implements Transport {
       },
     });
     const pool = new HopPool({ hop, route, limits, budget, shares, queue, events, clock, log });
-    if (this.#isHeld) queue.hold(true);
+    if (this.#isPaused) queue.pause(true);
     if (this.#isStopped) pool.stop();
     return pool;
   }

@@ -34,7 +34,7 @@ export class TaskQueue {
   readonly #blocked = new Map<string, Task>();
   #loading = 0;
   #isFreshTurn = false;
-  #isHeld = false;
+  #isPaused = false;
   #isStopped = false;
 
   constructor(host: TaskHost) {
@@ -48,12 +48,12 @@ export class TaskQueue {
 
   /** How many tasks can be pulled now. */
   get ready(): number {
-    return this.#isHeld || this.#isStopped ? 0 : this.#fresh.length + this.#loaded.length;
+    return this.#isPaused || this.#isStopped ? 0 : this.#fresh.length + this.#loaded.length;
   }
 
   /** Nothing is given out for now. */
-  get isHeld(): boolean {
-    return this.#isHeld;
+  get isPaused(): boolean {
+    return this.#isPaused;
   }
 
   push(task: Task): void {
@@ -116,9 +116,9 @@ export class TaskQueue {
     return this.#unloaded.shift(refused.size === 0 ? undefined : (account) => !refused.has(account));
   }
 
-  /** While it is held, the queue gives out no task. */
-  hold(isHeld: boolean): void {
-    this.#isHeld = isHeld;
+  /** While it is paused, the queue gives out no task. */
+  pause(isPaused: boolean): void {
+    this.#isPaused = isPaused;
     if (this.ready > 0) this.onReady();
   }
 

@@ -15,8 +15,8 @@ export interface Transport {
   push(task: Task): void;
   /** Loads the messages of waiting tasks as far as there is room; to be called whenever room becomes free. */
   fill(): void;
-  /** While it is held, it begins no task. */
-  hold(isHeld: boolean): void;
+  /** While it is paused, it begins no task. */
+  pause(isPaused: boolean): void;
   /**
    * Says how many messages for a domain may be handed over now.
    * @param domain undefined where mail of all domains waits together

@@ -4,9 +4,9 @@
 import type { KeyObject } from 'node:crypto';
 import type { Account, SendingDomain } from '../accounts/account.ts';
 import type { Clock } from '../base/clock.ts';
-import { giveTurn } from '../base/give-turn.ts';
 import { uuidv7 } from '../base/ids.ts';
 import { type MaybePromise, whenKnown } from '../base/load/maybe-promise.ts';
+import { yieldToEventLoop } from '../base/yield-to-event-loop.ts';
 import type { ReportWish } from '../mail/dsn-request.ts';
 import { mailerOf } from '../spool/events/mailer-mark.ts';
 import type { RefusalFacts, Refuse } from '../spool/events/refusal.ts';
@@ -109,7 +109,7 @@ export async function build(
   const tellVerdicts = note ? { tellVerdicts: note.tellVerdicts } : {};
   const observing = { nowMs: clock.now(), hostname };
   const verdict = check(submission, { sendingDomain, hostname, observing, ...tellVerdicts });
-  const plan = await planBody(submission, { yieldNow: giveTurn, writeLong });
+  const plan = await planBody(submission, { yieldToEventLoop, writeLong });
   note?.ended('check');
   submission.release?.();
   if (!verdict.ok || !plan.ok) {
@@ -133,7 +133,7 @@ export async function build(
   const platform = parts.wantsPlatformSignature(submission.submitter.account.name, submission.envelope.recipients)
     ? parts.platformKeys
     : [];
-  const signed = await sign(message, { domain: keys, platform }, giveTurn);
+  const signed = await sign(message, { domain: keys, platform }, yieldToEventLoop);
   note?.ended('sign');
   return { ok: true, signed };
 }
@@ -164,7 +164,7 @@ export async function examine(
 ): Promise<{ readonly explanation: Explanation; readonly violations: readonly Violation[] }> {
   const { sendingDomain, hostname } = parts;
   const explanation = explain(submission, { sendingDomain, ...(hostname === undefined ? {} : { hostname }) });
-  const plan = await planBody(submission, { yieldNow: giveTurn, writeLong });
+  const plan = await planBody(submission, { yieldToEventLoop, writeLong });
   return { explanation, violations: inOrder(submission, explanation.violations, plan.ok ? [] : plan.violations) };
 }
 
@@ -182,7 +182,7 @@ export async function examineObserved(
   parts: Pick<BuildParts, 'sendingDomain' | 'hostname'>,
 ): Promise<ObservedVerdict> {
   const { judgement, removed } = removeOffending(submission, judge(submission, parts), parts);
-  const plan = await planBody(submission, { yieldNow: giveTurn, writeLong });
+  const plan = await planBody(submission, { yieldToEventLoop, writeLong });
   return { removed, violations: inOrder(submission, judgement.violations, plan.ok ? [] : plan.violations) };
 }
 

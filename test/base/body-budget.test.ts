@@ -2,8 +2,8 @@
 
 import { expect, test } from 'vitest';
 import {
-  type BodyHold,
   type BodyOwner,
+  type BodyReservation,
   bodyCosts,
   createBodyBudget,
   defaultBodyLimit,
@@ -18,7 +18,7 @@ function owner(address: string, account = 'dev'): BodyOwner {
 }
 
 /** Grows bodies of one mebibyte until one finds no room; the octets of memory that they hold. */
-function fill(budget: ReturnType<typeof createBodyBudget>, of: BodyOwner, holds: BodyHold[] = []): number {
+function fill(budget: ReturnType<typeof createBodyBudget>, of: BodyOwner, holds: BodyReservation[] = []): number {
   const before = budget.held;
   for (;;) {
     const hold = budget.open(of);
@@ -69,7 +69,7 @@ test('a body alone finds room however large it is, a second one does not', () =>
 
 test('a body that finds no room gives back what it held', () => {
   const budget = createBodyBudget(limit);
-  const holds: BodyHold[] = [];
+  const holds: BodyReservation[] = [];
   const growing = budget.open(owner('192.0.2.9'));
   growing.grow(mebibyte);
   fill(budget, owner('192.0.2.1'), holds);

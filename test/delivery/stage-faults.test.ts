@@ -199,6 +199,7 @@ describe.each(cells)('$fault at $stage', ({ stage, fault }) => {
 
 const opening = `# Faults of a next hop
 
+This page is for whoever wonders about a next hop that does something wrong.
 What becomes of a message when the next hop does something wrong, stage by stage. Each row was played against a real server
 on a socket (\`test/delivery/stage-faults.test.ts\` does it again with every test run), and the table is what was seen.
 

@@ -97,10 +97,10 @@ test('a held queue hands nothing out until it is let go', () => {
   let ready = 0;
   queue.onReady = () => void (ready += 1);
   queue.push(task('a', true));
-  queue.hold(true);
+  queue.pause(true);
   expect(queue.pull()).toBeUndefined();
   expect(ready).toBe(0);
-  queue.hold(false);
+  queue.pause(false);
   expect(ready).toBe(1);
   expect(pullAll(queue)).toEqual(['a']);
 });

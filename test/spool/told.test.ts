@@ -2,7 +2,7 @@
 
 import { deflateRawSync } from 'node:zlib';
 import { expect, test } from 'vitest';
-import { packTold, type Told, unpackTold } from '../../src/spool/postgres/events/told.ts';
+import { decodeTold, encodeTold, type Told } from '../../src/spool/postgres/events/told.ts';
 import { tallyOf } from '../../src/spool/tally.ts';
 
 test('what is told is the same once it is read, whatever texts it has', () => {
@@ -12,18 +12,18 @@ test('what is told is the same once it is read, whatever texts it has', () => {
   const facts = JSON.stringify({ subject: text });
   const row = { id: 'x', at: 3, account: text, outcome: 1, waiting: 2, octets: 4, facts, more: '{}' };
   const told: Told = { events: [event, { ...event, message: 'm' }], rows: [row, row], tallies: [tally] };
-  expect(unpackTold(packTold(told))).toEqual(told);
+  expect(decodeTold(encodeTold(told))).toEqual(told);
   const nothing: Told = { events: [], rows: [], tallies: [] };
-  expect(unpackTold(packTold(nothing))).toEqual(nothing);
+  expect(decodeTold(encodeTold(nothing))).toEqual(nothing);
 });
 
 test('what was packed without a dictionary is read as well', () => {
   const tally = { account: 'dev', ...tallyOf(5, undefined) };
   const told = deflateRawSync(`t${JSON.stringify(tally)}`, { level: 1 });
-  expect(unpackTold(told)).toEqual({ events: [], rows: [], tallies: [tally] });
+  expect(decodeTold(told)).toEqual({ events: [], rows: [], tallies: [tally] });
 });
 
 test('what is damaged is not taken for something else', () => {
-  const told = packTold({ events: [], rows: [], tallies: [{ account: 'dev', ...tallyOf(5, undefined) }] });
-  expect(() => unpackTold(told.subarray(0, 10))).toThrow();
+  const told = encodeTold({ events: [], rows: [], tallies: [{ account: 'dev', ...tallyOf(5, undefined) }] });
+  expect(() => decodeTold(told.subarray(0, 10))).toThrow();
 });

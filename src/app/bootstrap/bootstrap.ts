@@ -17,15 +17,15 @@ import {
 } from '../config/config.ts';
 import { createFile, createFolder } from './key-files.ts';
 import {
-  type DkimKeyPlace,
-  platformKeyPlaces,
+  allTlsFiles,
+  type DkimKeyFile,
+  platformKeyFiles,
   sendsMail,
-  signingKeyPlaces,
-  type TlsPlace,
-  tlsPlaces,
+  signingKeyFiles,
+  type TlsFiles,
 } from './key-paths.ts';
 
-export { defaultTlsHost, type TlsPlace, tlsPlacesFor } from './key-paths.ts';
+export { defaultTlsHost, type TlsFiles, tlsFilesFor } from './key-paths.ts';
 export { type Keys, loadKeys, readKeys, readTlsKeys, type TlsKeys, wholeKeys } from './load-keys.ts';
 
 /** The state of the development credential's token. */
@@ -65,12 +65,12 @@ export interface BootstrapParts {
 /** The label of a token made at first start. */
 const madeLabel = 'development';
 
-async function makeDkimKey({ file, algorithm }: DkimKeyPlace): Promise<string[]> {
+async function makeDkimKey({ file, algorithm }: DkimKeyFile): Promise<string[]> {
   if (existsSync(file)) return [];
   return createFile(file, await generateDkimKey(algorithm)) ? [file] : [];
 }
 
-async function makeTls(place: TlsPlace, nowMs: number): Promise<string[]> {
+async function makeTls(place: TlsFiles, nowMs: number): Promise<string[]> {
   const { certificateFile, privateKeyFile, folder, host } = place;
   if (existsSync(certificateFile) || existsSync(privateKeyFile)) return [];
   // Loaded only where it is needed, because the library that it uses takes longer to load than all the rest of a start.
@@ -133,10 +133,10 @@ export async function bootstrap(config: Config, parts: Pick<BootstrapParts, 'env
     if (missing.length > 0) throw new ConfigurationError(missing.join('\n'));
     return { made: [], missing };
   }
-  const keys = [...platformKeyPlaces(config), ...signingKeyPlaces(config)];
+  const keys = [...platformKeyFiles(config), ...signingKeyFiles(config)];
   const hmacKey = sendsMail(config) ? makeHmacKey(config.platform.hmacKeyFile) : [];
   const made = await Promise.all([
-    ...tlsPlaces(config).map((place) => makeTls(place, parts.clock.now())),
+    ...allTlsFiles(config).map((place) => makeTls(place, parts.clock.now())),
     ...keys.map(makeDkimKey),
   ]);
   return { made: [...hmacKey, ...made.flat()], missing };

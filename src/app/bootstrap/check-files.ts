@@ -3,7 +3,7 @@
 
 import { statSync } from 'node:fs';
 import type { Config } from '../config/config.ts';
-import { platformKeyPlaces, sendsMail, signingKeyPlaces, tlsPlace } from './key-paths.ts';
+import { platformKeyFiles, sendsMail, signingKeyFiles, tlsFilesOf } from './key-paths.ts';
 import { type KeysRead, readKeys, type TlsKeys } from './load-keys.ts';
 
 /** A certificate that expires within this time is warned of. */
@@ -29,9 +29,9 @@ function isReadableByAll(file: string): boolean {
 function secretFiles(config: Config, tlsHosts: Iterable<string>): string[] {
   return [
     ...(sendsMail(config) ? [config.platform.hmacKeyFile] : []),
-    ...[...platformKeyPlaces(config), ...signingKeyPlaces(config)].map(({ file }) => file),
+    ...[...platformKeyFiles(config), ...signingKeyFiles(config)].map(({ file }) => file),
     // Several hosts may share one certificate: the set names its file once.
-    ...new Set([...tlsHosts].map((host) => tlsPlace(config.certsDir, host).privateKeyFile)),
+    ...new Set([...tlsHosts].map((host) => tlsFilesOf(config.certsDir, host).privateKeyFile)),
   ];
 }
 

@@ -8,7 +8,7 @@ import { createCertificateFinder } from '../../base/net/find-certificate.ts';
 import type { Config } from '../config/config.ts';
 
 /** A DKIM key that a configuration names. */
-export interface DkimKeyPlace extends DkimKeyName {
+export interface DkimKeyFile extends DkimKeyName {
   /** The d= of its signatures. */
   readonly domain: string;
   readonly file: string;
@@ -24,38 +24,38 @@ export function dkimKeyFile(certsDir: string, domain: string, selector: string):
   return join(certsDir, 'dkim', domain, `${selector}.pem`);
 }
 
-function placesOf(certsDir: string, domain: string, keys: readonly DkimKeyName[]): DkimKeyPlace[] {
+function placesOf(certsDir: string, domain: string, keys: readonly DkimKeyName[]): DkimKeyFile[] {
   return keys.map((key) => ({ ...key, domain, file: dkimKeyFile(certsDir, domain, key.selector) }));
 }
 
 /** The keys of all sending domains. */
-export function signingKeyPlaces(config: Config): DkimKeyPlace[] {
+export function signingKeyFiles(config: Config): DkimKeyFile[] {
   return config.accounts.flatMap((account) =>
     account.sendingDomains.flatMap(({ name, dkim }) => placesOf(config.certsDir, name, dkim)),
   );
 }
 
 /** The platform's own keys; none where no route sends the platform's signature (D27), or nobody sends mail. */
-export function platformKeyPlaces(config: Config): DkimKeyPlace[] {
+export function platformKeyFiles(config: Config): DkimKeyFile[] {
   const { certsDir, platform, delivery } = config;
   const isUsed = sendsMail(config) && delivery.routes.some((route) => route.platformSignature);
   return isUsed ? placesOf(certsDir, platform.domain, platform.dkim) : [];
 }
 
 /** A host's certificate and key. */
-export interface TlsPlace {
+export interface TlsFiles {
   readonly host: string;
   readonly folder: string;
   readonly certificateFile: string;
   readonly privateKeyFile: string;
 }
 
-function placeIn(folder: string, host: string): TlsPlace {
+function placeIn(folder: string, host: string): TlsFiles {
   return { host, folder, certificateFile: join(folder, 'fullchain.pem'), privateKeyFile: join(folder, 'privkey.pem') };
 }
 
 /** The files of a host's own certificate: certs/tls/<host>/{fullchain,privkey}.pem. */
-export function ownTlsPlace(certsDir: string, host: string): TlsPlace {
+export function ownTlsFiles(certsDir: string, host: string): TlsFiles {
   return placeIn(join(certsDir, 'tls', host), host);
 }
 
@@ -64,10 +64,10 @@ export function ownTlsPlace(certsDir: string, host: string): TlsPlace {
  * whose certificate is valid for the name by a wildcard or by one of several names (D84). Where there is no such folder, the
  * place is the folder of the name.
  */
-export function tlsPlacesFor(certsDir: string, hosts: Iterable<string>): TlsPlace[] {
+export function tlsFilesFor(certsDir: string, hosts: Iterable<string>): TlsFiles[] {
   const find = createCertificateFinder(join(certsDir, 'tls'));
   return [...hosts].map((host) => {
-    const own = ownTlsPlace(certsDir, host);
+    const own = ownTlsFiles(certsDir, host);
     // A certificate without its key, or a key without its certificate, is a fault to report: no other folder replaces it.
     if (existsSync(own.certificateFile) || existsSync(own.privateKeyFile)) return own;
     // Every self-signed certificate names `localhost`: a search would pick any one of them.
@@ -77,8 +77,8 @@ export function tlsPlacesFor(certsDir: string, hosts: Iterable<string>): TlsPlac
 }
 
 /** Where the certificate of a host is now: in the host's own folder, or in that of another certificate valid for its name. */
-export function tlsPlace(certsDir: string, host: string): TlsPlace {
-  return tlsPlacesFor(certsDir, [host])[0] ?? ownTlsPlace(certsDir, host);
+export function tlsFilesOf(certsDir: string, host: string): TlsFiles {
+  return tlsFilesFor(certsDir, [host])[0] ?? ownTlsFiles(certsDir, host);
 }
 
 /** The host whose certificate HTTPS shows to a client that asks for no name, or for one without a certificate (D68). */
@@ -87,7 +87,7 @@ export function defaultTlsHost({ smtp, zones }: Pick<Config, 'smtp' | 'zones'>):
 }
 
 /** The certificates that listeners need: that of `smtp.hostname` for STARTTLS and SMTPS, one for each zone hostname for HTTPS. */
-export function tlsPlaces(config: Config): TlsPlace[] {
+export function allTlsFiles(config: Config): TlsFiles[] {
   const { certsDir, smtp, http, zones } = config;
   const hosts = new Set<string>();
   if (smtp.listeners.some(({ tls }) => tls !== 'none')) hosts.add(smtp.hostname);
@@ -95,11 +95,11 @@ export function tlsPlaces(config: Config): TlsPlace[] {
     hosts.add(defaultTlsHost(config));
     for (const { hostnames } of zones) for (const hostname of hostnames) hosts.add(hostname);
   }
-  return tlsPlacesFor(certsDir, hosts);
+  return tlsFilesFor(certsDir, hosts);
 }
 
 /** Certificates that HTTPS shows if they exist: those of the API's own host names. */
-export function optionalTlsPlaces({ certsDir, http }: Config): TlsPlace[] {
+export function optionalTlsFiles({ certsDir, http }: Config): TlsFiles[] {
   const names = http.tlsListen ? http.apiHosts.filter((host) => isIP(host) === 0) : [];
-  return tlsPlacesFor(certsDir, names).filter(({ folder }) => existsSync(folder));
+  return tlsFilesFor(certsDir, names).filter(({ folder }) => existsSync(folder));
 }

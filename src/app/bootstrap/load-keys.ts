@@ -8,13 +8,13 @@ import { parseSigningKey } from '../../pipeline/sign/dkim-key.ts';
 import type { SigningKey } from '../../pipeline/sign/signed.ts';
 import type { Config } from '../config/config.ts';
 import {
-  type DkimKeyPlace,
-  optionalTlsPlaces,
-  platformKeyPlaces,
+  allTlsFiles,
+  type DkimKeyFile,
+  optionalTlsFiles,
+  platformKeyFiles,
   sendsMail,
-  signingKeyPlaces,
-  type TlsPlace,
-  tlsPlaces,
+  signingKeyFiles,
+  type TlsFiles,
 } from './key-paths.ts';
 
 /** A host's certificate chain and key as PEM, known to belong together. */
@@ -72,7 +72,7 @@ function read(file: string, problems: Problems, remedy: string): string | undefi
   }
 }
 
-function loadDkimKey(place: DkimKeyPlace, problems: Problems): SigningKey[] {
+function loadDkimKey(place: DkimKeyFile, problems: Problems): SigningKey[] {
   const { domain, selector, algorithm, file } = place;
   const pem = read(file, problems, `postern dkim keygen ${domain} --selector ${selector} --algorithm ${algorithm}`);
   if (pem === undefined) return [];
@@ -90,7 +90,7 @@ function otherNames(leaf: X509Certificate, host: string): Pick<TlsKeys, 'otherNa
   return { otherNames: (leaf.subjectAltName ?? 'no name').slice(0, 300) };
 }
 
-function loadTls(place: TlsPlace, problems: Problems): TlsKeys[] {
+function loadTls(place: TlsFiles, problems: Problems): TlsKeys[] {
   const { host, folder, certificateFile, privateKeyFile } = place;
   const remedy = `put the certificate chain and its key into ${folder}, or for a self-signed one: postern cert self-signed ${host}`;
   const certificate = read(certificateFile, problems, remedy);
@@ -110,7 +110,7 @@ function loadTls(place: TlsPlace, problems: Problems): TlsKeys[] {
 }
 
 /** Reads the certificate and the key of one host as they are now. @returns both, or what is wrong with the files */
-export function readTlsKeys(place: TlsPlace): { readonly keys: TlsKeys } | { readonly problem: string } {
+export function readTlsKeys(place: TlsFiles): { readonly keys: TlsKeys } | { readonly problem: string } {
   const problems: Problems = [];
   const [keys] = loadTls(place, problems);
   return keys ? { keys } : { problem: problems.map(({ text }) => text).join('; ') };
@@ -131,16 +131,16 @@ function loadHmacKey(file: string, problems: Problems): KeyObject | undefined {
 export function readKeys(config: Config): KeysRead {
   const problems: Problems = [];
   const signing = Map.groupBy(
-    signingKeyPlaces(config).flatMap((place) => loadDkimKey(place, problems)),
+    signingKeyFiles(config).flatMap((place) => loadDkimKey(place, problems)),
     ({ domain }) => domain,
   );
-  const platform = platformKeyPlaces(config).flatMap((place) => loadDkimKey(place, problems));
+  const platform = platformKeyFiles(config).flatMap((place) => loadDkimKey(place, problems));
   // Only mail uses the HMAC key.
   const hmacKey = sendsMail(config)
     ? loadHmacKey(config.platform.hmacKeyFile, problems)
     : createSecretKey(randomBytes(shortestHmacKey));
   const tls = new Map(
-    [...tlsPlaces(config), ...optionalTlsPlaces(config)]
+    [...allTlsFiles(config), ...optionalTlsFiles(config)]
       .flatMap((place) => loadTls(place, problems))
       .map((keys) => [keys.host, keys]),
   );

@@ -32,7 +32,7 @@ export {
 export type * from './settings.ts';
 
 /** Where a configuration is looked for. */
-export interface ConfigPlace {
+export interface ConfigSource {
   /** Wins over POSTERN_CONFIG; relative to `cwd`. */
   readonly file?: string;
   readonly env: Environment;
@@ -72,12 +72,12 @@ function unreadable(cause: unknown): string {
 }
 
 /** The name of the file as it was given. */
-function nameOf({ file, env }: ConfigPlace): string {
+function nameOf({ file, env }: ConfigSource): string {
   return file ?? (env['POSTERN_CONFIG'] || 'config/postern.yaml');
 }
 
 /** Reads the text of the configuration file. @throws ConfigurationError where it cannot */
-export function readConfigText(place: ConfigPlace): string {
+export function readConfigText(place: ConfigSource): string {
   const named = nameOf(place);
   const file = resolve(place.cwd, named);
   const isFromEnvironment = place.file === undefined && Boolean(place.env['POSTERN_CONFIG']);
@@ -146,14 +146,14 @@ function processesOf(database: Config['database']): number {
   return engineTraits[database.engine].isShared ? Math.min(availableParallelism(), mostProcesses) : 1;
 }
 
-interface BuildPlace {
+interface BuildContext {
   readonly file: string;
   readonly cwd: string;
   readonly env: Environment;
   readonly nowMs: number;
 }
 
-function build({ contents, relay }: Overridden, place: BuildPlace, faulty: ReadonlySet<string> = new Set()): Config {
+function build({ contents, relay }: Overridden, place: BuildContext, faulty: ReadonlySet<string> = new Set()): Config {
   const { file, cwd, env, nowMs } = place;
   const folders = { cwd, dataDir: resolve(cwd, contents.dataDir), certsDir: resolve(cwd, contents.certsDir) };
   const development = accountParts.resolveDevelopment(contents);
@@ -217,7 +217,7 @@ function build({ contents, relay }: Overridden, place: BuildPlace, faulty: Reado
 }
 
 /** The warnings of the sections without faults, so that one error does not hide them. */
-function warningsBeside(contents: unknown, faulty: ReadonlySet<string>, at: BuildPlace): readonly string[] {
+function warningsBeside(contents: unknown, faulty: ReadonlySet<string>, at: BuildContext): readonly string[] {
   try {
     return build(applyEnvironment(complete(soundSections(contents, faulty)), at.env), at, faulty).warnings;
   } catch {
@@ -231,7 +231,7 @@ function warningsBeside(contents: unknown, faulty: ReadonlySet<string>, at: Buil
  * Secrets are not read here.
  * @throws ConfigurationError with one line per fault: file, line, column, path, value and what is wanted
  */
-export function loadConfig(place: ConfigPlace): Config {
+export function loadConfig(place: ConfigSource): Config {
   const { env, cwd, clock = systemClock } = place;
   const nowMs = clock.now();
   const named = nameOf(place);

@@ -44,7 +44,7 @@ interface Node {
 }
 
 /** The schema's node and the value at a path; `schemaPath` is how typebox writes the way to the node. */
-interface Place {
+interface SchemaPosition {
   readonly node: Node;
   readonly value: unknown;
   readonly schemaPath: string;
@@ -52,7 +52,7 @@ interface Place {
 }
 
 /** The branch of a union that the value was probably meant for, judged by the value's type. */
-function chooseBranch(place: Place): Place {
+function chooseBranch(place: SchemaPosition): SchemaPosition {
   const branches = place.node.anyOf;
   if (!branches) return place;
   const type = Array.isArray(place.value) ? 'array' : typeof place.value;
@@ -65,7 +65,7 @@ function member(value: unknown, key: string | number): unknown {
   return typeof value === 'object' && value !== null ? Reflect.get(value, key) : undefined;
 }
 
-function step(from: Place, token: string): Place | undefined {
+function step(from: SchemaPosition, token: string): SchemaPosition | undefined {
   const place = chooseBranch(from);
   const name = token.replaceAll('~1', '/').replaceAll('~0', '~');
   if (Array.isArray(place.value)) {
@@ -83,13 +83,13 @@ function step(from: Place, token: string): Place | undefined {
 }
 
 /** Walks from the top to the place of an error of typebox. */
-function placeOf(top: Place, instancePath: string): Place | undefined {
-  let place: Place | undefined = top;
+function positionOf(top: SchemaPosition, instancePath: string): SchemaPosition | undefined {
+  let place: SchemaPosition | undefined = top;
   for (const token of instancePath.split('/').slice(1)) place = place && step(place, token);
   return place;
 }
 
-function unknownKey(place: Place, key: string): ConfigFault {
+function unknownKey(place: SchemaPosition, key: string): ConfigFault {
   const path = [...place.path, key];
   const removed = removedKeyText(formatPath(path));
   if (removed !== undefined) return { path, text: removed, atKey: true };
@@ -100,12 +100,12 @@ function unknownKey(place: Place, key: string): ConfigFault {
   return { path, text: `unknown key; ${hint}`, atKey: true };
 }
 
-function missingKey(place: Place, key: string): ConfigFault {
+function missingKey(place: SchemaPosition, key: string): ConfigFault {
   const want = place.node.properties?.[key]?.want;
   return { path: [...place.path, key], text: `missing${want ? `, want ${want}` : ''}` };
 }
 
-function wrongValue(place: Place): ConfigFault {
+function wrongValue(place: SchemaPosition): ConfigFault {
   const { node, value, path } = place;
   const secret = node.secret === true || (node.anyOf ?? []).some((branch) => branch.secret === true);
   return {
@@ -121,8 +121,8 @@ function hintFor(node: Node, value: unknown): string {
   return '';
 }
 
-function faultsOf(error: SchemaJudging.SchemaError, top: Place): ConfigFault[] {
-  const at = placeOf(top, error.instancePath);
+function faultsOf(error: SchemaJudging.SchemaError, top: SchemaPosition): ConfigFault[] {
+  const at = positionOf(top, error.instancePath);
   if (!at) return [];
   const place = chooseBranch(at);
   // Errors of a branch that the value was not meant for are ignored.
@@ -150,7 +150,7 @@ export function isFileContents(value: unknown): value is FileContents {
 /** All faults of a value, in the order of the schema. */
 export function schemaFaults(value: unknown): ConfigFault[] {
   if (fitsPlainly(schema, value)) return [];
-  const top: Place = { node: schema, value, schemaPath: '#', path: [] };
+  const top: SchemaPosition = { node: schema, value, schemaPath: '#', path: [] };
   return keepOneEach(
     fullJudge()
       .errors(value)

@@ -4,7 +4,7 @@ import type {
   CarrierAnswer,
   CarrierQuestion,
   MetricValues,
-  PlaceWanted,
+  SlotWanted,
   WindowLimit,
 } from '../../base/process-group.ts';
 import type { DestinationView } from '../../delivery/transport.ts';
@@ -31,8 +31,8 @@ export interface StartOrder {
 
 /** What a process asks about limits that hold for all processes, each with its answer. */
 export interface LimitQuestions {
-  readonly takePlaces: { readonly asked: readonly PlaceWanted[]; readonly answer: number | null };
-  readonly askPlaces: { readonly asked: readonly PlaceWanted[]; readonly answer: number | null };
+  readonly takePlaces: { readonly asked: readonly SlotWanted[]; readonly answer: number | null };
+  readonly askSlots: { readonly asked: readonly SlotWanted[]; readonly answer: number | null };
   readonly takeMinute: {
     readonly asked: { readonly account: string; readonly limit: number };
     readonly answer: number;

@@ -2,7 +2,7 @@
 
 import { systemClock } from '../../base/clock.ts';
 import type { Logger } from '../../base/log.ts';
-import { type Config, type ConfigPlace, readConfigText } from '../config/config.ts';
+import { type Config, type ConfigSource, readConfigText } from '../config/config.ts';
 import type { Listening } from '../wiring/addresses.ts';
 import { loadSettings } from '../wiring/load-settings.ts';
 import { createReloader } from '../wiring/reload.ts';
@@ -14,7 +14,7 @@ import { Supervisor } from './supervisor.ts';
 export interface OpenParts {
   readonly config: Config;
   /** Where the configuration is read from at a reload. */
-  readonly place: ConfigPlace;
+  readonly place: ConfigSource;
   readonly log: Logger;
   /** Resolves at a signal to stop, even while the processes start. */
   readonly signalled: Promise<unknown>;

@@ -10,7 +10,7 @@ import { defaultConnections } from '../../delivery/settings.ts';
 import { loadKeys } from '../bootstrap/bootstrap.ts';
 import {
   type Config,
-  type ConfigPlace,
+  type ConfigSource,
   configuredGlobalKeys,
   configuredTokens,
   type Environment,
@@ -98,7 +98,7 @@ async function open(
   }: { readonly order: StartOrder; readonly link: SupervisorLink; readonly openedLog: OpenLog },
 ): Promise<Gateway> {
   const { env, cwd, patienceMs } = parts;
-  const placeOf = (text: string): ConfigPlace => ({
+  const placeOf = (text: string): ConfigSource => ({
     env,
     cwd,
     text,

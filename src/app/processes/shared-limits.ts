@@ -1,7 +1,7 @@
 // The supervisor's answers to what processes ask about limits that hold for all of them together.
 
 import { createMinuteCounts } from '../../accounts/minute-window.ts';
-import type { PlaceWanted, WindowLimit } from '../../base/process-group.ts';
+import type { SlotWanted, WindowLimit } from '../../base/process-group.ts';
 import { keepRateLimits } from '../../edge/zone/rate-limit.ts';
 import type { LimitQuestion, LimitQuestions } from './messages.ts';
 
@@ -24,7 +24,7 @@ export class SharedCounts {
   readonly #gone = new WeakSet<object>();
 
   /** Which of the places has none left, counted from 0; undefined where there is one of each. */
-  ask(wanted: readonly PlaceWanted[]): number | undefined {
+  ask(wanted: readonly SlotWanted[]): number | undefined {
     const full = wanted.findIndex(({ key, most }) => (this.#taken.get(key) ?? 0) >= most);
     return full < 0 ? undefined : full;
   }
@@ -33,7 +33,7 @@ export class SharedCounts {
    * Takes a place of each key for a process, or none, and tells which has none left. One that has ended takes nothing.
    * @param process stands for one run of a process: the one that is started in its place is another
    */
-  take(process: object, wanted: readonly PlaceWanted[]): number | undefined {
+  take(process: object, wanted: readonly SlotWanted[]): number | undefined {
     const full = this.ask(wanted);
     if (full !== undefined || this.#gone.has(process)) return full;
     const own = this.#ofProcess.get(process) ?? new Map<string, number>();
@@ -76,7 +76,7 @@ export class SharedLimits {
     switch (about) {
       case 'takePlaces':
         return this.#places.take(process, wantedOf(asked)) ?? null;
-      case 'askPlaces':
+      case 'askSlots':
         return this.#places.ask(wantedOf(asked)) ?? null;
       case 'takeMinute':
         return this.#minutes.take(...minuteOf(asked));
@@ -107,7 +107,7 @@ export class SharedLimits {
   }
 }
 
-function wantedOf(asked: LimitQuestions['takePlaces']['asked']): readonly PlaceWanted[] {
+function wantedOf(asked: LimitQuestions['takePlaces']['asked']): readonly SlotWanted[] {
   return asked;
 }
 

@@ -162,7 +162,7 @@ export class SupervisorLink implements ProcessGroup {
     };
     this.places = {
       take: async (wanted) => (await this.#ask('takePlaces', wanted)) ?? undefined,
-      ask: async (wanted) => (await this.#ask('askPlaces', wanted)) ?? undefined,
+      ask: async (wanted) => (await this.#ask('askSlots', wanted)) ?? undefined,
       giveBack: (keys) => this.#send({ kind: 'placesBack', keys }),
     };
     this.windows = new AskedWindows((asked) => this.#ask('takeWindow', asked));

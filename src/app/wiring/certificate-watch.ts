@@ -4,7 +4,7 @@
 import { fileMark } from '../../base/file-mark.ts';
 import type { Logger } from '../../base/log.ts';
 import type { MetricFamily } from '../../web/http/metrics.ts';
-import { readTlsKeys, type TlsKeys, type TlsPlace, tlsPlacesFor } from '../bootstrap/bootstrap.ts';
+import { readTlsKeys, type TlsFiles, type TlsKeys, tlsFilesFor } from '../bootstrap/bootstrap.ts';
 import type { Live } from './in-force.ts';
 
 /** The parts that the watch is made from. */
@@ -30,7 +30,7 @@ export interface CertificateWatch {
 
 const defaultEveryMs = 60_000;
 
-function markOf({ certificateFile, privateKeyFile }: TlsPlace): string {
+function markOf({ certificateFile, privateKeyFile }: TlsFiles): string {
   try {
     return `${fileMark(certificateFile) ?? 'none'}, ${fileMark(privateKeyFile) ?? 'none'}`;
   } catch {
@@ -45,13 +45,13 @@ export function watchCertificates(parts: CertificateWatchParts): CertificateWatc
   const faults = new Map<string, string>();
   let timer: NodeJS.Timeout | undefined;
 
-  const placesNow = (): TlsPlace[] => {
+  const placesNow = (): TlsFiles[] => {
     const { config, keys } = live.current;
-    return tlsPlacesFor(config.certsDir, keys.tls.keys());
+    return tlsFilesFor(config.certsDir, keys.tls.keys());
   };
 
   /** @returns why the new certificate cannot be used; undefined where it can */
-  function renew(place: TlsPlace, before: TlsKeys): string | undefined {
+  function renew(place: TlsFiles, before: TlsKeys): string | undefined {
     const read = readTlsKeys(place);
     if ('problem' in read) return read.problem;
     const { keys } = read;

@@ -8,7 +8,13 @@ import { fileMark } from '../../base/file-mark.ts';
 import { silentLog } from '../../base/log.ts';
 import { proxyAccounts } from '../../proxy/application/zone.ts';
 import { bootstrap, loadKeys } from '../bootstrap/bootstrap.ts';
-import { type Config, type ConfigPlace, configuredGlobalKeys, configuredTokens, loadConfig } from '../config/config.ts';
+import {
+  type Config,
+  type ConfigSource,
+  configuredGlobalKeys,
+  configuredTokens,
+  loadConfig,
+} from '../config/config.ts';
 import { configuredDoors } from './addresses.ts';
 import type { Settings } from './in-force.ts';
 
@@ -38,7 +44,7 @@ export async function checkApplications(config: Config, clock: Clock): Promise<v
  * certificates are made, as at a start.
  * @throws ConfigurationError with a line for each fault
  */
-export async function loadSettings(place: ConfigPlace, clock: Clock): Promise<Settings> {
+export async function loadSettings(place: ConfigSource, clock: Clock): Promise<Settings> {
   // A text that has been read already is whole.
   if (place.text !== undefined) return await readSettings(place, clock);
   const { file } = loadConfig(place);
@@ -51,7 +57,7 @@ export async function loadSettings(place: ConfigPlace, clock: Clock): Promise<Se
   return settings;
 }
 
-async function readSettings(place: ConfigPlace, clock: Clock): Promise<Settings> {
+async function readSettings(place: ConfigSource, clock: Clock): Promise<Settings> {
   const config = loadConfig(place);
   await bootstrap(config, { env: place.env, clock });
   const keys = loadKeys(config);

@@ -23,7 +23,7 @@ const lockPauseMs = 2;
  * For how many milliseconds changes follow one another at once, and for how many nothing is changed then: questions are answered, and
  * another process, which tries for the lock every `lockPauseMs`, finds it free. Between two changes that follow at once it hardly would.
  */
-const turnMs = 50;
+const sliceMs = 50;
 const restMs = 2 * lockPauseMs;
 /** Milliseconds between two checks whether a request has waited too long behind a transaction of our own. */
 const queuePauseMs = 50;
@@ -56,12 +56,12 @@ export class SqliteExecutor {
   /** Changes and transactions that wait, in the order in which they came, which is also the order of `until`. */
   readonly #queue: Waiting[] = [];
   /** Reads of a database in memory that came during a transaction. */
-  #held: Of<'read'>[] = [];
+  #postponed: Of<'read'>[] = [];
   #replies: DatabaseReply[] = [];
   #open: { readonly id: number; readonly limit: NodeJS.Timeout } | undefined;
   #again: NodeJS.Timeout | undefined;
   /** Since when changes follow one another, on the monotonic clock; undefined: none has begun that others wait behind. */
-  #turnBegan: number | undefined;
+  #sliceBegan: number | undefined;
   /** Until when nothing is changed, on the monotonic clock. */
   #restsUntil = 0;
 
@@ -104,7 +104,7 @@ export class SqliteExecutor {
   #take(request: DatabaseRequest, until: number): void {
     switch (request.kind) {
       case 'read':
-        if (this.#open && this.#reading === this.#writing) this.#held.push(request);
+        if (this.#open && this.#reading === this.#writing) this.#postponed.push(request);
         else this.#answerQuestion(request);
         return;
       case 'inside':
@@ -140,13 +140,13 @@ export class SqliteExecutor {
     clearTimeout(this.#open?.limit);
     this.#open = undefined;
     if (this.#database.isTransaction) this.#database.exec('ROLLBACK');
-    for (const request of this.#held.splice(0)) this.#take(request, 0);
+    for (const request of this.#postponed.splice(0)) this.#take(request, 0);
   }
 
   #pump(): void {
     clearTimeout(this.#again);
     let isLocked = false;
-    while (!this.#open && !isLocked && this.#hasTurn()) {
+    while (!this.#open && !isLocked && this.#hasTime()) {
       const [head] = this.#queue;
       if (!head) break;
       if (head.kind === 'migrate') isLocked = this.#migrate(head) === 'locked';
@@ -156,7 +156,7 @@ export class SqliteExecutor {
     }
     const now = performance.now();
     while (this.#queue[0] && this.#queue[0].until <= now) this.#fail(this.#next(), isLocked ? locked : crowded);
-    if (this.#queue.length === 0 || isLocked) this.#turnBegan = undefined;
+    if (this.#queue.length === 0 || isLocked) this.#sliceBegan = undefined;
     if (this.#queue.length === 0) return;
     const rest = this.#restsUntil - now;
     this.#again = setTimeout(
@@ -169,12 +169,12 @@ export class SqliteExecutor {
   }
 
   /** Whether a change may begin now. Once changes have followed one another for long enough, the rest begins here. */
-  #hasTurn(): boolean {
+  #hasTime(): boolean {
     const now = performance.now();
     if (now < this.#restsUntil) return false;
-    this.#turnBegan ??= now;
-    if (now - this.#turnBegan < turnMs) return true;
-    this.#turnBegan = undefined;
+    this.#sliceBegan ??= now;
+    if (now - this.#sliceBegan < sliceMs) return true;
+    this.#sliceBegan = undefined;
     this.#restsUntil = now + restMs;
     return false;
   }

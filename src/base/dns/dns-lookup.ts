@@ -4,7 +4,7 @@
 import { getServers } from 'node:dns';
 import type { MonotonicClock } from '../clock.ts';
 import { errorMessage } from '../errors.ts';
-import { FairPlaces } from '../fair-places.ts';
+import { FairSlots } from '../fair-slots.ts';
 import type { DnsServerAddress, DnsType } from './dns-exchange.ts';
 import { type DnsRecordOf, isHostName, longestChain, normalName, octetsOf, readAnswer } from './dns-records.ts';
 import { KeptFindings } from './kept-findings.ts';
@@ -91,7 +91,7 @@ class CachedLookup implements DnsLookup {
     TLSA: newTable(),
     TXT: newTable(),
   };
-  readonly #places = new FairPlaces(mostAtOnce);
+  readonly #places = new FairSlots(mostAtOnce);
 
   constructor(parts: DnsLookupParts) {
     this.#parts = parts;
@@ -114,7 +114,7 @@ class CachedLookup implements DnsLookup {
     if (known) return await known;
     // One asker waits for its turn once for each name; where another's turn comes first, both have that answer.
     const key = `${asker} ${asked}`;
-    const waiting = table.waiting.get(key) ?? this.#inTurn(table, { asked, type, asker });
+    const waiting = table.waiting.get(key) ?? this.#inOrder(table, { asked, type, asker });
     table.waiting.set(key, waiting);
     try {
       return await waiting;
@@ -129,7 +129,7 @@ class CachedLookup implements DnsLookup {
     return known && this.#parts.clock.monotonic() < known.until ? known.finding : undefined;
   }
 
-  async #inTurn<T extends DnsType>(
+  async #inOrder<T extends DnsType>(
     table: Table<T>,
     { asked, type, asker }: { readonly asked: string; readonly type: T; readonly asker: string },
   ): Promise<DnsFinding<T>> {

@@ -55,7 +55,7 @@ const options = {
 type Given = OptionValues<typeof options>;
 
 /** Where the data is, and where it goes. */
-interface Places {
+interface Databases {
   readonly file: string;
   readonly bodiesFolder: string;
   readonly url: string;
@@ -72,7 +72,7 @@ function sourceOf({ from }: Given, { database, dataDir }: Config, io: CommandIo)
 }
 
 /** @throws UsageError where no target is named, or it is none */
-function placesOf(given: Given, config: Config, io: CommandIo): Places {
+function databasesOf(given: Given, config: Config, io: CommandIo): Databases {
   const file = sourceOf(given, config, io);
   const { database } = config;
   const url = given.to ?? (database.engine === 'sqlite' ? undefined : database.url);
@@ -94,7 +94,7 @@ function counted(rows: ReadonlyMap<string, number>): string[] {
   return table(named.map(([name, count]) => [name, count.toLocaleString('en')] as const));
 }
 
-function dryRun({ file, shown }: Places, io: CommandIo): number {
+function dryRun({ file, shown }: Databases, io: CommandIo): number {
   const { rows, messages, octets, mark } = lookAtSource(file);
   if (mark) {
     io.stderr.write(`"${file}" was moved to ${printable(mark.target)} already\n`);
@@ -142,7 +142,11 @@ function tellDamaged({ messages, entries }: Damaged, became: string, io: Command
   );
 }
 
-function tellMoved({ rows, octets, left, wasDone }: Moved, { file, bodiesFolder, shown }: Places, io: CommandIo): void {
+function tellMoved(
+  { rows, octets, left, wasDone }: Moved,
+  { file, bodiesFolder, shown }: Databases,
+  io: CommandIo,
+): void {
   const seconds = wasDone ? 'The move was complete already, and is marked now.' : '';
   const messages = rows.get('spool_messages') ?? 0;
   const first = seconds || `Moved ${messages} messages with ${octets} octets to ${shown}. Rows, counted there:`;
@@ -181,21 +185,21 @@ function failed(thrown: unknown, isInterrupted: boolean, io: CommandIo): number 
   return 1;
 }
 
-async function move(places: Places, given: Given, io: CommandIo): Promise<number> {
+async function move(databases: Databases, given: Given, io: CommandIo): Promise<number> {
   const interrupt = new AbortController();
   const onSignal = (): void => interrupt.abort();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, onSignal);
   const progress = moveProgress(io);
   try {
     const moved = await moveData({
-      ...places,
+      ...databases,
       migrations: tableMigrations,
       leaveDamaged: given['leave-damaged'] === true,
       signal: interrupt.signal,
       progress: (told) => progress.show(told),
     });
     progress.end();
-    tellMoved(moved, places, io);
+    tellMoved(moved, databases, io);
     return moved.left.messages.size + moved.left.entries.size === 0 ? 0 : 1;
   } catch (thrown) {
     progress.end();
@@ -235,7 +239,7 @@ can see.`,
     const config = readConfig();
     if (given.undo === true) return undo(given, config, io);
     if (given.force === true) throw new UsageError('--force goes with --undo alone');
-    const places = placesOf(given, config, io);
-    return given['dry-run'] === true ? dryRun(places, io) : await move(places, given, io);
+    const databases = databasesOf(given, config, io);
+    return given['dry-run'] === true ? dryRun(databases, io) : await move(databases, given, io);
   },
 });

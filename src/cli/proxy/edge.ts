@@ -11,7 +11,7 @@ import {
   type EdgeFormatWriter,
   edgeFormats,
   exportEdge,
-  type ListenPlace,
+  type ListenAddress,
 } from '../../edge/export/export-edge.ts';
 import { haproxyEdge } from '../../edge/export/haproxy.ts';
 import { nginxEdge } from '../../edge/export/nginx.ts';
@@ -26,7 +26,7 @@ const writers = { nginx: nginxEdge, haproxy: haproxyEdge, caddy: caddyEdge } as 
   EdgeFormatWriter
 >;
 
-function placeOf(option: string, text: string): ListenPlace {
+function addressOf(option: string, text: string): ListenAddress {
   const read = parseListen(text);
   if (read && read.port > 0) return read;
   throw new UsageError(`--${option}: got "${text}", want an IP address with a port, such as 127.0.0.1:8080`);
@@ -55,14 +55,14 @@ const exportCommand = defineCommand({
   exitCodes: { 1: 'the output failed, or --strict and a zone cannot be written' },
   run: ({ options, readConfig }, io) => {
     const writer = writers[parseWord(options.format, '--format', edgeFormats)];
-    const given = (option: 'listen' | 'tls-listen' | 'postern'): ListenPlace | undefined => {
+    const given = (option: 'listen' | 'tls-listen' | 'postern'): ListenAddress | undefined => {
       const text = options[option];
-      return text === undefined ? undefined : placeOf(option, text);
+      return text === undefined ? undefined : addressOf(option, text);
     };
     const config = readConfig();
     const findCertificate = createCertificateFinder(join(config.certsDir, 'tls'));
     const settings: EdgeExportSettings = {
-      listen: given('listen') ?? placeOf('listen', defaultListen),
+      listen: given('listen') ?? addressOf('listen', defaultListen),
       tlsListen: given('tls-listen'),
       postern: given('postern') ?? reachable(config.http.listen),
       certificateFolder: (name) => findCertificate(name)?.folder,

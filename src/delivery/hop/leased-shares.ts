@@ -151,14 +151,14 @@ class LeasedShares implements HopShares {
       const isTooEarly = share?.fair === 0 && this.#looks % looksWithout !== 0;
       return !isTooEarly && [...users].every((user) => user.isUnused());
     });
-    const held = unused.filter(({ share }) => share !== undefined);
+    const given = unused.filter(({ share }) => share !== undefined);
     for (const lease of unused) {
       lease.isWanted = false;
       lease.share = undefined;
       if (lease.users.size === 0) this.#leases.delete(lease.hop);
     }
-    for (let at = 0; at < held.length; at += hopsAtOnce)
-      await this.#parts.store.drop(held.slice(at, at + hopsAtOnce).map(({ hop }) => hop));
+    for (let at = 0; at < given.length; at += hopsAtOnce)
+      await this.#parts.store.drop(given.slice(at, at + hopsAtOnce).map(({ hop }) => hop));
   }
 
   /** Says that this process lives, and takes what dead ones had. */

@@ -41,7 +41,7 @@ const sql = {
 } as const;
 
 /** What each process has of each of some next hops. */
-type Held = ReadonlyMap<string, ReadonlyMap<string, number>>;
+type GrantedShares = ReadonlyMap<string, ReadonlyMap<string, number>>;
 
 /** The shares of one process. Every promise rejects where the database fails. */
 export class ShareStore {
@@ -106,25 +106,25 @@ export class ShareStore {
     return new Map([...first.shares, ...written]);
   }
 
-  async #read(from: Queryable, wanted: readonly WantedShare[]): Promise<Held> {
+  async #read(from: Queryable, wanted: readonly WantedShare[]): Promise<GrantedShares> {
     const list = wanted.map((_, index) => `$${index + 1}`).join(', ');
     const rows = await from.query(
       `SELECT hop, holder, granted FROM hop_shares WHERE hop IN (${list})`,
       wanted.map(({ hop }) => hop),
     );
-    const held = new Map<string, Map<string, number>>();
+    const granted = new Map<string, Map<string, number>>();
     for (const row of rows) {
-      const holders = held.get(String(row['hop'])) ?? new Map<string, number>();
-      held.set(String(row['hop']), holders.set(String(row['holder']), Number(row['granted'])));
+      const holders = granted.get(String(row['hop'])) ?? new Map<string, number>();
+      granted.set(String(row['hop']), holders.set(String(row['holder']), Number(row['granted'])));
     }
-    return held;
+    return granted;
   }
 
-  #shares(wanted: readonly WantedShare[], held: Held) {
+  #shares(wanted: readonly WantedShare[], granted: GrantedShares) {
     const shares = new Map<string, Granted>();
     const changed: { readonly hop: string; readonly granted: number }[] = [];
     for (const { hop, most, open } of wanted) {
-      const others = new Map(held.get(hop));
+      const others = new Map(granted.get(hop));
       const before = others.get(this.#holder);
       others.delete(this.#holder);
       const share = shareOf({ name: this.#holder, granted: before ?? 0, open, most }, others);

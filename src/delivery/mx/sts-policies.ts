@@ -8,7 +8,7 @@ import { isIPv6 } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
 import type { DnsLookup } from '../../base/dns/dns-lookup.ts';
 import { errorCode, errorMessage } from '../../base/errors.ts';
-import { FairPlaces } from '../../base/fair-places.ts';
+import { FairSlots } from '../../base/fair-slots.ts';
 import type { Logger } from '../../base/log.ts';
 import type { AddressJudge } from './address-judge.ts';
 import { readStsPolicy, type StsPolicy, stsId } from './sts-policy.ts';
@@ -170,7 +170,7 @@ export function createStsPolicies(parts: StsPoliciesParts): StsPolicies {
 class Policies implements StsPolicies {
   readonly #parts: StsPoliciesParts;
   readonly #fetching = new Map<string, Promise<StsPolicy | StsFault>>();
-  readonly #places = new FairPlaces(mostAtOnce);
+  readonly #places = new FairSlots(mostAtOnce);
   /** By domain and id: why a policy could not be had, and before which moment of the monotonic clock it is not fetched again. */
   readonly #failed = new Map<string, { readonly fault: StsFault; readonly until: number }>();
 
@@ -197,7 +197,7 @@ class Policies implements StsPolicies {
   /** The policy that is kept, while it holds. */
   async #kept(domain: string): Promise<KeptPolicy | undefined> {
     const kept = await this.#parts.store.get(domain);
-    return kept && this.#holds(kept) ? kept : undefined;
+    return kept && this.#isInForce(kept) ? kept : undefined;
   }
 
   #age({ fetchedAt }: KeptPolicy): number {
@@ -205,7 +205,7 @@ class Policies implements StsPolicies {
   }
 
   /** Whether a policy's time is not over. Where the clock was set back, it holds from now on no longer than it would anyway. */
-  #holds(kept: KeptPolicy): boolean {
+  #isInForce(kept: KeptPolicy): boolean {
     return this.#age(kept) < kept.policy.maxAge * 1000;
   }
 

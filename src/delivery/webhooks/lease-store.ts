@@ -166,10 +166,14 @@ function activeOf(row: Row, { holder, now }: { readonly holder: string; readonly
   const webhook = webhookOf(row);
   const [until, ready] = [Number(row['lease_until']), numberOf(row, 'ready_at')];
   // A lease that ends later than one taken now was written before the clock was set back, and so was a later time of a retry.
-  const isHeld = until > now && until <= now + leaseMs;
+  const isLeased = until > now && until <= now + leaseMs;
   const isLate = ready !== undefined && (ready < now - leftMs || ready > now + longestStepMs);
   const isSilent = webhook.failures >= failuresToSlow && until < now - slowPauseMs;
-  return { ...webhook, isElsewhere: isHeld && row['lease_holder'] !== holder, isLeft: !isHeld && (isLate || isSilent) };
+  return {
+    ...webhook,
+    isElsewhere: isLeased && row['lease_holder'] !== holder,
+    isLeft: !isLeased && (isLate || isSilent),
+  };
 }
 
 /** The progress of webhooks. Every method rejects when the database cannot be used. */

@@ -32,7 +32,7 @@ function underWay(): Refusal {
 }
 
 /** What a request with a key gets: the earlier use whose answer it repeats, or the turn to send, which it has to end. */
-export type Turn = { readonly used: KeyUse } | { readonly end: () => void };
+export type BegunKey = { readonly used: KeyUse } | { readonly end: () => void };
 
 /** Hands out the turns to send. */
 export interface Idempotent {
@@ -40,7 +40,7 @@ export interface Idempotent {
    * Begins a request. It rejects with a Refusal: 409 where another request with this key is under way, 422 where the key was
    * used with another body. Where the store fails, it rejects with the store's error.
    */
-  begin(account: string, idempotency: Idempotency): Promise<Turn>;
+  begin(account: string, idempotency: Idempotency): Promise<BegunKey>;
   /**
    * What the key was used for by another process, or another gateway on the same store, since the turn began. It rejects as `begin`
    * does: where the use cannot be seen, it is under way.
@@ -63,7 +63,7 @@ export function readKey(header: string | readonly string[] | undefined): string 
 }
 
 /** A request with this key is sending; or the store was asked about the key while none was, and this is its answer. */
-type Place = 'sending' | Promise<KeyUse | undefined>;
+type KeyState = 'sending' | Promise<KeyUse | undefined>;
 
 /** The use of a key, if it was by the same request. @throws Refusal 422 where it was by another */
 function useBy(digest: string, used: KeyUse): KeyUse {
@@ -73,8 +73,8 @@ function useBy(digest: string, used: KeyUse): KeyUse {
 
 /** Makes the turns of one process. */
 export function createIdempotent(store: KeyStore): Idempotent {
-  const places = new Map<string, Place>();
-  const leave = (name: string, place: Place): void => {
+  const places = new Map<string, KeyState>();
+  const leave = (name: string, place: KeyState): void => {
     if (places.get(name) === place) places.delete(name);
   };
   return {

@@ -9,7 +9,7 @@ export function faultOf({ code, message, pointer }: Violation): Fault {
 }
 
 /** The place in the body that a violation of the policy is about, for violations that name none themselves. */
-function placeOf({ via }: Submission, { code, name, retryAfterSeconds }: Violation): string | undefined {
+function pointerOf({ via }: Submission, { code, name, retryAfterSeconds }: Violation): string | undefined {
   if (retryAfterSeconds !== undefined || code === 'E_CONTENT_TOO_LARGE') return undefined;
   if (code === 'E_SENDER_NOT_VERIFIED' && name === undefined) return '/from';
   if (via.kind === 'raw') return '/mime_message';
@@ -30,7 +30,7 @@ export function mergeFaults(
   // The policy reports a sender that cannot be read as missing; the fault of the field says it already.
   const fromIsTold = ofFields.some(({ pointer = '' }) => pointer === '/from' || pointer.startsWith('/from/'));
   const more = violations.flatMap((violation) => {
-    const pointer = violation.pointer ?? placeOf(submission, violation);
+    const pointer = violation.pointer ?? pointerOf(submission, violation);
     if (pointer === '/from' && fromIsTold) return [];
     if (isUnread && pointer === '/mime_message') return [];
     return [faultOf(pointer === undefined ? violation : { ...violation, pointer })];

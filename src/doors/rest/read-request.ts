@@ -1,7 +1,7 @@
 // What reading a request of send and of send_raw have in common.
 
 import type { Account, Submitter } from '../../accounts/account.ts';
-import { giveTurn } from '../../base/give-turn.ts';
+import { yieldToEventLoop } from '../../base/yield-to-event-loop.ts';
 import type { HeaderField } from '../../mail/header/header-field.ts';
 import { MAX_HEADER_FIELDS, MAX_HEADER_SECTION_BYTES } from '../../mail/header/header-reader.ts';
 import type { Submission, Via, Violation } from '../../pipeline/submit.ts';
@@ -36,7 +36,7 @@ export interface ReadContext {
 export async function judge(validate: RequestJudge, value: JsonValue): Promise<Fault[]> {
   if (validate(value)) return [];
   const errors = validate.errors ?? [];
-  await giveTurn();
+  await yieldToEventLoop();
   return schemaFaults(errors, 'body');
 }
 

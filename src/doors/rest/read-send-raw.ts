@@ -1,6 +1,6 @@
 // Makes a Submission of a request of send_raw: the one that SMTP would have brought (D46).
 
-import { giveTurn } from '../../base/give-turn.ts';
+import { yieldToEventLoop } from '../../base/yield-to-event-loop.ts';
 import { readMessage } from '../../mail/header/header-reader.ts';
 import type { Violation } from '../../pipeline/submit.ts';
 import { isJsonObject, type JsonDocument, type JsonObject, type JsonValue } from '../../web/http/json/json-reader.ts';
@@ -78,7 +78,7 @@ async function asSentBySmtp(octets: Buffer): Promise<Buffer> {
   if (octets.includes('\r\n') || !octets.includes('\n')) return octets;
   const pieces: Buffer[] = [];
   for (let start = 0; start < octets.length; start += sliceOctets) {
-    if (start > 0) await giveTurn();
+    if (start > 0) await yieldToEventLoop();
     const text = octets.toString('latin1', start, start + sliceOctets);
     pieces.push(Buffer.from(text.replaceAll('\n', '\r\n'), 'latin1'));
   }

@@ -1,7 +1,7 @@
 // Makes a Submission of a request of send: judges schema, fields, recipients and limits (D42, D43). All faults are collected and
 // none ends the reading, so that headers are judged too (D42b).
 
-import { giveTurn } from '../../base/give-turn.ts';
+import { yieldToEventLoop } from '../../base/yield-to-event-loop.ts';
 import type { HeaderField } from '../../mail/header/header-field.ts';
 import { MAX_HEADER_FIELDS, MAX_HEADER_SECTION_BYTES } from '../../mail/header/header-reader.ts';
 import type { Submission, Violation } from '../../pipeline/submit.ts';
@@ -124,11 +124,11 @@ function ownFields(body: JsonObject, boxes: Addresses['boxes'], canBeWritten: bo
 export async function readSend(document: JsonDocument, size: number, context: ReadContext): Promise<ReadRequest> {
   // This is the first step because it takes out the fields that are null (D5).
   const ofSchema = (await judge(judgeSend, document.value)).filter((fault) => !isJudgedElsewhere(fault));
-  await giveTurn();
+  await yieldToEventLoop();
   const body = isJsonObject(document.value) ? document.value : noFields;
   const { limits } = context;
   const { boxes, violations, recipients } = readAllAddresses(body, context);
-  await giveTurn();
+  await yieldToEventLoop();
   const ofSubject = subjectViolations(body['subject'], limits);
   const content = readContent(body, document.decoded, limits);
   const [sender] = boxes.from;

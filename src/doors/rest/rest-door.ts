@@ -203,7 +203,7 @@ async function submitAndTell(
     const { messageId, recipients } = await submitRead(parts, request, sending);
     if (!watch) return resultOf(messageId, recipients);
     // The message is on disk: its room in memory goes to the next request, however long this one waits.
-    request.bodyHold?.release();
+    request.bodyReservation?.release();
     return resultOf(messageId, recipients, await watch.until(recipients, seconds * 1000));
   } finally {
     watch?.end();
@@ -220,8 +220,8 @@ async function send(
   const key = readKey(request.headers['idempotency-key']);
   const account = submitterOf(request).account.name;
   const idempotency = key === undefined ? undefined : { key, digest: `${kind} ${request.bodyDigest ?? ''}` };
-  const turn = idempotency && (await parts.idempotent.begin(account, idempotency));
-  if (turn && 'used' in turn) return repeatAnswer(reply, turn.used);
+  const begun = idempotency && (await parts.idempotent.begin(account, idempotency));
+  if (begun && 'used' in begun) return repeatAnswer(reply, begun.used);
   try {
     const wait = waitSeconds(request.headers.prefer);
     const result = await submitAndTell(parts, request, { kind, idempotency, waitSeconds: wait });
@@ -233,7 +233,7 @@ async function send(
     if (!idempotency || !isKeyUsed(thrown)) throw thrown;
     return repeatAnswer(reply, await parts.idempotent.usedMeanwhile(account, idempotency));
   } finally {
-    turn?.end();
+    begun?.end();
   }
 }
 

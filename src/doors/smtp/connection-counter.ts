@@ -5,7 +5,7 @@ import type { MaybePromise } from '../../base/load/maybe-promise.ts';
 import type { SharedConnections } from '../../base/process-group.ts';
 
 /** A place among the connections; it is given back once, when the connection ends. */
-export interface ConnectionPlace {
+export interface ConnectionSlot {
   /** Assigns the place to an address; false when that address, or all together, have too many. */
   claim(address: string): MaybePromise<boolean>;
   /** Gives the place back; further calls do nothing. */
@@ -15,7 +15,7 @@ export interface ConnectionPlace {
 /** Counts the connections of all listeners together. */
 export interface ConnectionCounter {
   /** Takes a place for a connection that was just accepted; undefined when there are too many. */
-  enter(): ConnectionPlace | undefined;
+  enter(): ConnectionSlot | undefined;
   /** Connections now. */
   readonly open: number;
   /** Resolves once no connection is open. */
@@ -52,7 +52,7 @@ class Counter implements ConnectionCounter {
     return this.#open;
   }
 
-  enter(): ConnectionPlace | undefined {
+  enter(): ConnectionSlot | undefined {
     if (this.#open >= this.#limits().connections) return undefined;
     this.#open += 1;
     let owner: string | undefined;

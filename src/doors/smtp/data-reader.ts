@@ -2,12 +2,12 @@
 // Only CRLF.CRLF ends the data, and only a dot behind CRLF is unstuffed; a bare CR or LF is data like any other octet.
 // That prevents SMTP smuggling, whatever the next hop takes for a line end (D11).
 
-import type { BodyHold } from '../../base/body-budget.ts';
+import type { BodyReservation } from '../../base/body-budget.ts';
 
 /** How much of a message is kept, in octets. */
 export interface DataLimits {
   /** The room in memory that the message may use; absent: unlimited. */
-  readonly hold?: BodyHold;
+  readonly reservation?: BodyReservation;
   /** A message over this is counted but no longer kept (D42). */
   readonly messageBytes: number;
   /** After this many octets without an empty line nothing more is kept: the reader of the header section refuses the message. */
@@ -146,10 +146,10 @@ export class DataReader {
     if (!this.#keeping) return;
     if (this.oversize) {
       this.#drop();
-      this.#limits.hold?.release();
+      this.#limits.reservation?.release();
       return;
     }
-    if (this.#limits.hold?.grow(this.size) === false) {
+    if (this.#limits.reservation?.grow(this.size) === false) {
       this.#noRoom = true;
       this.#drop();
       return;

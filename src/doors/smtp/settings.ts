@@ -61,7 +61,7 @@ export interface ListenerChanges<Served> {
 }
 
 /** The place where a listener is bound, which identifies its socket. Listeners on port 0 are identified by their names. */
-function placeOf({ name, host, port }: SmtpListener): string {
+function addressOf({ name, host, port }: SmtpListener): string {
   return port === 0 ? `${host} ${port} ${name}` : `${host} ${port}`;
 }
 
@@ -82,11 +82,11 @@ export function compareListeners<Served extends { readonly listener: SmtpListene
   atWork: readonly Served[],
   next: readonly SmtpListener[],
 ): ListenerChanges<Served> {
-  const byPlace = new Map(atWork.map((served) => [placeOf(served.listener), served]));
+  const byPlace = new Map(atWork.map((served) => [addressOf(served.listener), served]));
   const kept: { served: Served; next: SmtpListener; isChanged: boolean }[] = [];
   const added: SmtpListener[] = [];
   for (const listener of next) {
-    const served = byPlace.get(placeOf(listener));
+    const served = byPlace.get(addressOf(listener));
     if (!served) {
       added.push(listener);
       continue;
@@ -98,6 +98,6 @@ export function compareListeners<Served extends { readonly listener: SmtpListene
     }
     kept.push({ served, next: listener, isChanged: !isDeepStrictEqual(before, listener) });
   }
-  const places = new Set(next.map(placeOf));
-  return { kept, added, removed: atWork.filter(({ listener }) => !places.has(placeOf(listener))) };
+  const places = new Set(next.map(addressOf));
+  return { kept, added, removed: atWork.filter(({ listener }) => !places.has(addressOf(listener))) };
 }

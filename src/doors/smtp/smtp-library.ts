@@ -10,7 +10,7 @@ import { createSecureContext, TLSSocket } from 'node:tls';
 import { SMTPServer } from 'smtp-server';
 import { SMTPConnection } from 'smtp-server/lib/smtp-connection.js';
 import { SMTPStream } from 'smtp-server/lib/smtp-stream.js';
-import { takePlace } from '../../base/net/bound-places.ts';
+import { takePlace } from '../../base/net/bound-addresses.ts';
 import type { SessionTls } from '../../mail/transcript.ts';
 
 /** A class of the library and the members of it that this file relies on. */

@@ -8,7 +8,7 @@ import { type MaybePromise, whenKnown } from '../../base/load/maybe-promise.ts';
 import { addressTest } from '../../base/net/address-test.ts';
 import { listenFault } from '../../base/net/listen-fault.ts';
 import { normalAddress } from '../../base/net/socket-address.ts';
-import type { ConnectionCounter, ConnectionPlace } from './connection-counter.ts';
+import type { ConnectionCounter, ConnectionSlot } from './connection-counter.ts';
 import { type ProxyHeader, readProxyHeader } from './proxy-protocol.ts';
 import { SessionTranscript } from './record/session-transcript.ts';
 import { type Answer, formatReply, replies } from './replies.ts';
@@ -26,7 +26,7 @@ export interface ListenerParts {
 
 /** A connection that has no session yet. */
 interface Arrival {
-  readonly place: ConnectionPlace;
+  readonly place: ConnectionSlot;
   /** Milliseconds of the monotonic clock. */
   readonly deadline: number;
   /** The client's address, known once a PROXY header is read where one is required. */
@@ -35,7 +35,7 @@ interface Arrival {
 
 /** A client that may begin its session. */
 interface Admitted extends Admission {
-  readonly place: ConnectionPlace;
+  readonly place: ConnectionSlot;
 }
 
 /** Listens, and hands admitted connections to sessions. */

@@ -1,12 +1,12 @@
 // One SMTP connection: reader, dialogue, replies and deadlines, built on a connection of the library.
 
 import type { Socket } from 'node:net';
-import type { BodyBudget, BodyHold } from '../../base/body-budget.ts';
+import type { BodyBudget, BodyReservation } from '../../base/body-budget.ts';
 import { BodyPace } from '../../base/body-pace.ts';
 import type { Clock } from '../../base/clock.ts';
 import { Unavailable } from '../../base/errors.ts';
 import type { MaybePromise } from '../../base/load/maybe-promise.ts';
-import type { ConnectionPlace } from './connection-counter.ts';
+import type { ConnectionSlot } from './connection-counter.ts';
 import { DataReader } from './data-reader.ts';
 import { Dialogue } from './dialogue.ts';
 import type { Client, CommandsOf, DialogueContext } from './dialogue-context.ts';
@@ -57,7 +57,7 @@ interface SessionOptions {
   readonly socket: Socket;
   readonly client: Client;
   readonly context: SessionContext;
-  readonly place: ConnectionPlace;
+  readonly place: ConnectionSlot;
 }
 
 /** A session from its greeting to its end. */
@@ -65,7 +65,7 @@ export class SmtpSession extends LibraryConnection implements WireListener {
   readonly #context: SessionContext;
   readonly #client: Client;
   readonly #dialogue: Dialogue;
-  readonly #place: ConnectionPlace;
+  readonly #place: ConnectionSlot;
   #out = '';
   /** Milliseconds of the monotonic clock; 0: nothing is expected from the client. */
   #deadline: number;
@@ -73,7 +73,7 @@ export class SmtpSession extends LibraryConnection implements WireListener {
   #lineSince = 0;
   #busy = false;
   /** The room in memory held by the message that is coming in or being judged. */
-  #hold: BodyHold | undefined;
+  #reservation: BodyReservation | undefined;
   /** The message that is coming in, and its pace. */
   #incoming: { readonly data: DataReader; readonly pace: BodyPace } | undefined;
   #draining = false;
@@ -135,7 +135,7 @@ export class SmtpSession extends LibraryConnection implements WireListener {
   protected override gone(): void {
     this.#place.leave();
     // A message that is being judged stays in memory even if its client has gone.
-    if (!this.#busy) this.#hold?.release();
+    if (!this.#busy) this.#reservation?.release();
     this.#context.onGone(this);
   }
 
@@ -202,7 +202,7 @@ export class SmtpSession extends LibraryConnection implements WireListener {
     this.#client.transcript?.dataEnded(this.#context.clock.monotonic());
     return this.#context.take({ client: this.#client, dialogue: this.#dialogue, data }).then((answer) => {
       this.#busy = false;
-      this.#hold?.release();
+      this.#reservation?.release();
       this.#dialogue.finish(answer.code < 300);
       this.#act(answer);
       if (this.#draining) this.#finishWith(replies.shuttingDown);
@@ -273,10 +273,10 @@ export class SmtpSession extends LibraryConnection implements WireListener {
 
   #startData(): void {
     const { bodies, headerBytes, limits } = this.#context;
-    const hold = bodies.open(this.#dialogue.bodyOwner);
-    this.#hold = hold;
+    const reservation = bodies.open(this.#dialogue.bodyOwner);
+    this.#reservation = reservation;
     this.#client.transcript?.dataBegins(this.#context.clock.monotonic());
-    const data = new DataReader({ messageBytes: limits.messageBytes, headerBytes, hold });
+    const data = new DataReader({ messageBytes: limits.messageBytes, headerBytes, reservation });
     this.#incoming = { data, pace: new BodyPace(limits.dataOctetsPerSecond) };
     this.#reader?.startData(data);
   }

@@ -31,7 +31,7 @@ export interface WireListener {
 
 const carriageReturn = 0x0d;
 const lineFeed = 0x0a;
-const linesPerTurn = 100;
+const linesInSlice = 100;
 
 /** The reader of a connection, from its start or from STARTTLS on. */
 export class WireReader extends LibraryReader {
@@ -83,9 +83,9 @@ export class WireReader extends LibraryReader {
     while (!this.retired && this.#at < this.#chunk.length) {
       const wait = this.#data ? this.#takeData(this.#data) : this.#takeLine();
       this.#taken += 1;
-      if (this.#taken === linesPerTurn) {
+      if (this.#taken === linesInSlice) {
         // A chunk full of commands must not keep other sessions waiting.
-        void this.#nextTurn(wait).then(() => this.#run(release));
+        void this.#nextSlice(wait).then(() => this.#run(release));
         return;
       }
       if (wait) {
@@ -99,7 +99,7 @@ export class WireReader extends LibraryReader {
     else release();
   }
 
-  async #nextTurn(wait: Promise<void> | undefined): Promise<void> {
+  async #nextSlice(wait: Promise<void> | undefined): Promise<void> {
     await wait;
     await new Promise((resolve) => {
       setImmediate(resolve);

@@ -1,10 +1,10 @@
 // Writes the zones for Caddy 2.6 or later: a whole Caddyfile.
 
 import {
+  addressText,
   type EdgeExportSettings,
   type EdgeFormatWriter,
   type ExportedZone,
-  placeOf,
   verifiedName,
 } from './export-edge.ts';
 
@@ -32,7 +32,7 @@ const transport = ({ target }: ExportedZone, { edge, caFile }: EdgeExportSetting
 /** Everything of a zone but where it listens. */
 function snippet(zone: ExportedZone, settings: EdgeExportSettings): string[] {
   const { id, target, block, allow } = zone;
-  const postern = placeOf(settings.postern);
+  const postern = addressText(settings.postern);
   const toPostern = (matcher: string, lines: readonly string[]): string[] => [
     `    @${matcher} {`,
     ...lines.map((line) => `        ${line}`),
@@ -44,7 +44,7 @@ function snippet(zone: ExportedZone, settings: EdgeExportSettings): string[] {
     '    }',
   ];
   const origin = target && [
-    `reverse_proxy ${target.secure ? 'https' : 'http'}://${placeOf(target)} {`,
+    `reverse_proxy ${target.secure ? 'https' : 'http'}://${addressText(target)} {`,
     ...(target.prefix === '' ? [] : [`    rewrite ${target.prefix}{uri}`]),
     '    header_up Host {http.request.hostport}',
     ...transport(zone, settings).map((line) => `    ${line}`),

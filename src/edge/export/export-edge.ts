@@ -11,18 +11,18 @@ export const edgeFormats = ['nginx', 'haproxy', 'caddy'] as const;
 export type EdgeFormatName = (typeof edgeFormats)[number];
 
 /** Where something listens. */
-export interface ListenPlace {
+export interface ListenAddress {
   readonly host: string;
   readonly port: number;
 }
 
 /** What holds for all zones. */
 export interface EdgeExportSettings {
-  readonly listen: ListenPlace;
+  readonly listen: ListenAddress;
   /** Absent: no HTTPS. */
-  readonly tlsListen?: ListenPlace | undefined;
+  readonly tlsListen?: ListenAddress | undefined;
   /** Where Postern listens. */
-  readonly postern: ListenPlace;
+  readonly postern: ListenAddress;
   /** The folder with the certificate of a hostname. */
   readonly certificateFolder: (hostname: string) => string | undefined;
   /** Authorities of origins whose certificates are verified; one PEM file. */
@@ -120,7 +120,7 @@ export const verifiedName =
   "a verified certificate must be valid for the requested hostname; Postern takes one for the host of the origin's URL, too";
 
 /** Writes `host:port`. */
-export function placeOf({ host, port }: ListenPlace): string {
+export function addressText({ host, port }: ListenAddress): string {
   return hostPort(host, port);
 }
 

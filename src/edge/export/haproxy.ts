@@ -3,10 +3,10 @@
 
 import { hostPort } from '../../base/net/socket-address.ts';
 import {
+  addressText,
   type EdgeExportSettings,
   type EdgeFormatWriter,
   type ExportedZone,
-  placeOf,
   verifiedName,
 } from './export-edge.ts';
 
@@ -81,8 +81,8 @@ function backend(zone: ExportedZone, { postern, caFile }: EdgeExportSettings): s
     '    balance first',
     '    retry-on conn-failure empty-response junk-response response-timeout',
     '    http-request set-header X-Forwarded-Failure since=%[date(0,ms)]',
-    `    server origin ${placeOf(target)} id 1 init-addr libc,none${tls}`,
-    `    server postern ${placeOf(postern)} id 2`,
+    `    server origin ${addressText(target)} id 1 init-addr libc,none${tls}`,
+    `    server postern ${addressText(postern)} id 2`,
   ];
 }
 
@@ -110,6 +110,6 @@ export const haproxyEdge: EdgeFormatWriter = {
     ...zones.flatMap((zone) => backend(zone, settings)),
     '',
     'backend postern',
-    `    server postern ${placeOf(settings.postern)}`,
+    `    server postern ${addressText(settings.postern)}`,
   ],
 };

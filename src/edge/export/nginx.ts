@@ -2,10 +2,10 @@
 
 import { hostPort } from '../../base/net/socket-address.ts';
 import {
+  addressText,
   type EdgeExportSettings,
   type EdgeFormatWriter,
   type ExportedZone,
-  placeOf,
   verifiedName,
 } from './export-edge.ts';
 
@@ -28,7 +28,7 @@ const shared = ({ postern }: EdgeExportSettings): string[] => [
   '    "~502 .*[0-9]$" 520;',
   '}',
   'upstream postern_failures {',
-  `    server ${placeOf(postern)};`,
+  `    server ${addressText(postern)};`,
   '    keepalive 16;',
   '}',
 ];
@@ -98,7 +98,12 @@ function zoneLines(zone: ExportedZone, settings: EdgeExportSettings): string[] {
     '',
     `# Zone ${zone.name}`,
     ...(target
-      ? [`upstream postern_origin_${zone.id} {`, `    server ${placeOf(target)} max_fails=0;`, '    keepalive 64;', '}']
+      ? [
+          `upstream postern_origin_${zone.id} {`,
+          `    server ${addressText(target)} max_fails=0;`,
+          '    keepalive 64;',
+          '}',
+        ]
       : []),
     ...server(zone, hostnames, settings),
     ...[...byFolder].flatMap(([folder, names]) =>

@@ -40,8 +40,8 @@ export class ReplyParser {
   #forHead = false;
   #interims = 0;
   /** The part of a head that has arrived. It doubles as it grows, so that a head sent octet by octet is not copied each time. */
-  #held: Buffer = Buffer.alloc(0);
-  #heldOctets = 0;
+  #kept: Buffer = Buffer.alloc(0);
+  #keptOctets = 0;
   /** Octets still to come of a body or a chunk. */
   #remaining = 0;
   /** The part of a chunk-size or trailer line that came before the rest. */
@@ -130,20 +130,20 @@ export class ReplyParser {
   }
 
   #readHead(chunk: Buffer, at: number): number {
-    if (this.#heldOctets === 0) {
+    if (this.#keptOctets === 0) {
       const end = chunk.indexOf(headEnd, at);
       if (end >= 0 && end + 4 - at <= maxReplyHeadOctets) {
         return this.#takeHead(chunk.toString('latin1', at, end + 2), end + 4);
       }
     }
-    return this.#holdHead(chunk, at);
+    return this.#keepHead(chunk, at);
   }
 
   /** Keeps the part of a head that has arrived, and refuses early a head that can no longer become well-formed. */
-  #holdHead(chunk: Buffer, at: number): number {
-    const before = this.#heldOctets;
-    this.#hold(chunk, at);
-    const seen = this.#held.subarray(0, this.#heldOctets);
+  #keepHead(chunk: Buffer, at: number): number {
+    const before = this.#keptOctets;
+    this.#keep(chunk, at);
+    const seen = this.#kept.subarray(0, this.#keptOctets);
     const begins = Math.min(seen.length, protocol.length);
     if (seen.compare(protocol, 0, begins, 0, begins) !== 0) return this.#fail('no HTTP');
     const end = seen.indexOf(headEnd, Math.max(0, before - 3));
@@ -155,21 +155,21 @@ export class ReplyParser {
     }
     if (stop > maxReplyHeadOctets) return this.#fail('a head that is too large');
     if (end < 0) return chunk.length;
-    this.#heldOctets = 0;
+    this.#keptOctets = 0;
     return this.#takeHead(seen.toString('latin1', 0, end + 2), at + end + 4 - before);
   }
 
-  #hold(chunk: Buffer, at: number): void {
+  #keep(chunk: Buffer, at: number): void {
     // Only the limit and a few octets that show it was passed are kept: the rest of a head that is too large is not copied.
-    const room = maxReplyHeadOctets + 8 - this.#heldOctets;
+    const room = maxReplyHeadOctets + 8 - this.#keptOctets;
     const length = Math.min(chunk.length - at, room);
-    if (this.#heldOctets + length > this.#held.length) {
-      const larger = Buffer.allocUnsafe(Math.max(1024, 2 * this.#held.length, this.#heldOctets + length));
-      this.#held.copy(larger, 0, 0, this.#heldOctets);
-      this.#held = larger;
+    if (this.#keptOctets + length > this.#kept.length) {
+      const larger = Buffer.allocUnsafe(Math.max(1024, 2 * this.#kept.length, this.#keptOctets + length));
+      this.#kept.copy(larger, 0, 0, this.#keptOctets);
+      this.#kept = larger;
     }
-    chunk.copy(this.#held, this.#heldOctets, at, at + length);
-    this.#heldOctets += length;
+    chunk.copy(this.#kept, this.#keptOctets, at, at + length);
+    this.#keptOctets += length;
   }
 
   #takeHead(text: string, next: number): number {
@@ -191,7 +191,7 @@ export class ReplyParser {
   }
 
   #beginBody(head: ReplyHead): void {
-    this.#held = this.#held.length > 4096 ? Buffer.alloc(0) : this.#held;
+    this.#kept = this.#kept.length > 4096 ? Buffer.alloc(0) : this.#kept;
     this.#remaining = head.length;
     this.#line = '';
     this.#trailerOctets = 0;

@@ -1,7 +1,7 @@
 // Counts the open requests (D66, 1200): in all, to each zone, and of each client. Upgraded connections count until they close.
 
 import { countedAddress } from '../../base/counted-address.ts';
-import type { SharedPlaces } from '../../base/process-group.ts';
+import type { SharedSlots } from '../../base/process-group.ts';
 
 /** How many requests may be open. */
 export interface RequestLimits {
@@ -34,7 +34,7 @@ class Counts {
 
 /** The places that all processes of a server take together, and how many processes there are. */
 export interface SharedRequests {
-  readonly places: SharedPlaces;
+  readonly places: SharedSlots;
   readonly count: number;
 }
 

@@ -25,7 +25,7 @@ const qTable = (plain: RegExp): readonly string[] =>
 const tables = { phrase: qTable(plainInPhrase), text: qTable(plainInText) } as const;
 
 /** Where encoded-words stand: it decides which characters Q may leave as they are (RFC 2047 §5). */
-export type EncodedWordPlace = keyof typeof tables;
+export type EncodedWordContext = keyof typeof tables;
 
 /**
  * Writes a text as encoded-words with one blank between two; readers drop that blank (RFC 2047 §6.2).
@@ -35,7 +35,7 @@ export type EncodedWordPlace = keyof typeof tables;
  */
 export function encodedWords(
   text: string,
-  options: { readonly place: EncodedWordPlace; readonly used?: number },
+  options: { readonly place: EncodedWordContext; readonly used?: number },
 ): string {
   const table = tables[options.place];
   const characters = Array.from(text.toWellFormed(), (character) => characterForms(character, table));
@@ -112,7 +112,7 @@ export function isEncodedWord(word: string): boolean {
 const anyWord = /=\?[^?\s]+\?[bq]\?[^?\s]*\?=/i;
 
 /** Tells whether a line holds an encoded-word. Linear, because it first looks for `=?`. */
-export function holdsEncodedWord(line: string): boolean {
+export function hasEncodedWord(line: string): boolean {
   const start = line.indexOf('=?');
   return start >= 0 && anyWord.test(line.slice(start));
 }
@@ -145,7 +145,7 @@ export interface Word {
  */
 export function encodeRuns(
   words: readonly Word[],
-  options: { readonly place: EncodedWordPlace; readonly used: number },
+  options: { readonly place: EncodedWordContext; readonly used: number },
 ): string {
   let written = '';
   let index = 0;
@@ -190,7 +190,7 @@ function runEnd(words: readonly Word[], from: number): number {
  */
 export function encodeText(
   text: string,
-  options: { readonly place: EncodedWordPlace; readonly used: number; readonly needs?: (word: string) => boolean },
+  options: { readonly place: EncodedWordContext; readonly used: number; readonly needs?: (word: string) => boolean },
 ): string {
   const needs = options.needs ?? hasNonAscii;
   const words: Word[] = [];

@@ -1,7 +1,7 @@
 // Folds header fields (RFC 5322 §2.2.3, RFC 2047 §2; D12), only at white space that is already there. Lines have at most
 // 78 octets where the white space allows it, 76 with an encoded-word, and never more than 998.
 
-import { hasNonAscii, holdsEncodedWord } from './encoded-word.ts';
+import { hasEncodedWord, hasNonAscii } from './encoded-word.ts';
 
 /** RFC 5322 §2.1.1: lines SHOULD have no more than this many octets. */
 const preferredLineLength = 78;
@@ -45,7 +45,7 @@ function foldOctets(whole: string): string | undefined {
 /** Gives the end of the line that begins at `start`: an offset before white space, or the end of the text. */
 function chooseLineEnd(whole: string, start: number): number {
   const end = lineEndWithin(whole, start, preferredLineLength);
-  if (end - start <= encodedWordLineLength || !holdsEncodedWord(whole.slice(start, end))) return end;
+  if (end - start <= encodedWordLineLength || !hasEncodedWord(whole.slice(start, end))) return end;
   return lineEndWithin(whole, start, encodedWordLineLength);
 }
 

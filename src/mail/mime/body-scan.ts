@@ -27,7 +27,7 @@ export interface BodyScan {
 }
 
 /** Lets other work run between two slices of a large body; the caller hands it in. It is cheap when no other work waits. */
-export type YieldNow = () => Promise<void>;
+export type YieldToEventLoop = () => Promise<void>;
 
 /** Octets processed before other work may run: a few milliseconds' work at most. */
 export const sliceSize = 65_536;
@@ -116,12 +116,12 @@ export function createBodyScan(): BodyScan {
 
 /**
  * Scans a whole body; one over `sliceSize` octets in slices.
- * @param yieldNow called between two slices
+ * @param yieldToEventLoop called between two slices
  */
-export async function scanBody(body: Buffer, yieldNow?: YieldNow): Promise<BodyFacts> {
+export async function scanBody(body: Buffer, yieldToEventLoop?: YieldToEventLoop): Promise<BodyFacts> {
   const scan = createBodyScan();
   for (let start = 0; start < body.length; start += sliceSize) {
-    if (start > 0) await yieldNow?.();
+    if (start > 0) await yieldToEventLoop?.();
     scan.push(body.subarray(start, start + sliceSize));
   }
   return scan.result();

@@ -1,6 +1,6 @@
 // Repairs line ends: SMTP knows only CRLF (RFC 5321 §2.3.8; D11).
 
-import { sliceSize, type YieldNow } from './body-scan.ts';
+import { sliceSize, type YieldToEventLoop } from './body-scan.ts';
 
 const CR = 13;
 const LF = 10;
@@ -8,13 +8,13 @@ const crlf = Buffer.from('\r\n');
 
 /**
  * Gives the body with every bare CR and bare LF turned into CRLF; all other octets stay.
- * @param yieldNow called between two slices of a large body
+ * @param yieldToEventLoop called between two slices of a large body
  */
-export async function repairLineEndings(body: Buffer, yieldNow?: YieldNow): Promise<Buffer> {
+export async function repairLineEndings(body: Buffer, yieldToEventLoop?: YieldToEventLoop): Promise<Buffer> {
   const pieces: Buffer[] = [];
   let start = 0;
   while (start < body.length) {
-    if (start > 0) await yieldNow?.();
+    if (start > 0) await yieldToEventLoop?.();
     let end = Math.min(start + sliceSize, body.length);
     // A CRLF is never cut in two.
     if (body[end - 1] === CR && body[end] === LF) end += 1;

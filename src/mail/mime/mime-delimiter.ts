@@ -33,7 +33,7 @@ const TAB = 9;
 const HYPHEN = 45;
 
 /** Lines that begin with two hyphens and are examined before other work may run. */
-const candidatesInTurn = 4096;
+const candidatesInSlice = 4096;
 
 /** Makes the boundaries of one body, none open. */
 export function createBoundaries(body: Buffer): Boundaries {
@@ -84,7 +84,7 @@ export function createBoundaries(body: Buffer): Boundaries {
       while (lineStart >= 0) {
         const found = at(lineStart);
         if (found) return found;
-        if (candidates >= candidatesInTurn) {
+        if (candidates >= candidatesInSlice) {
           candidates = 0;
           yield;
         }

@@ -3,7 +3,7 @@
 // parts and size of their header sections are bounded, and the walk yields often enough to let other work run.
 
 import { type ContentType, embeddedMessage, parseContentType, plainText } from '../header/content-type.ts';
-import type { YieldNow } from './body-scan.ts';
+import type { YieldToEventLoop } from './body-scan.ts';
 import { type Boundaries, createBoundaries, type Delimiter } from './mime-delimiter.ts';
 import { readPartHeader } from './mime-header.ts';
 
@@ -63,7 +63,7 @@ export const maximumParts = 10_000;
 /** RFC 2046 §5.1.1 allows 70 octets; longer boundaries are accepted as long as a line can hold them. */
 const longestBoundary = 990;
 /** Octets of header sections read before other work may run; each part counts as a hundred more. */
-const headerOctetsInTurn = 65_536;
+const headerOctetsInSlice = 65_536;
 
 const CR = 13;
 const LF = 10;
@@ -91,7 +91,7 @@ interface Description {
   readonly transferEncoding: string;
 }
 
-interface Place {
+interface Position {
   readonly path: string;
   readonly depth: number;
   readonly signed: boolean;
@@ -130,14 +130,14 @@ export function* walkSteps(body: Buffer, top: TopLevel): Walking<MimeTree> {
 /**
  * Walks a body.
  * @param body as for `walkSteps`
- * @param yieldNow called between two steps
+ * @param yieldToEventLoop called between two steps
  */
-export async function walkMime(body: Buffer, top: TopLevel, yieldNow?: YieldNow): Promise<MimeTree> {
+export async function walkMime(body: Buffer, top: TopLevel, yieldToEventLoop?: YieldToEventLoop): Promise<MimeTree> {
   const walking = walkSteps(body, top);
   for (;;) {
     const { done, value } = walking.next();
     if (done) return value;
-    await yieldNow?.();
+    await yieldToEventLoop?.();
   }
 }
 
@@ -172,7 +172,7 @@ function tokenOf(value: string): string {
   return (/[^\s;]+/.exec(bare)?.[0] ?? '').toLowerCase();
 }
 
-function* walkContent(walk: Walk, place: Place): Walking<Entity> {
+function* walkContent(walk: Walk, place: Position): Walking<Entity> {
   const { contentType, transferEncoding } = place.described;
   const container = contentType.type === 'multipart' || isEmbedded(contentType);
   if (!container) return yield* walkLeaf(walk, place);
@@ -192,13 +192,13 @@ function isEmbedded(type: ContentType): boolean {
   return type.type === 'message' && (type.subtype === 'rfc822' || type.subtype === 'global');
 }
 
-function* walkLeaf(walk: Walk, place: Place, closed?: Closed): Walking<Entity> {
+function* walkLeaf(walk: Walk, place: Position, closed?: Closed): Walking<Entity> {
   const delimiter = yield* walk.boundaries.next(place.start);
   const leaf = { kind: 'leaf', children: [], padding: [], delimiter } as const;
   return entity(walk, place, closed === undefined ? leaf : { ...leaf, closed });
 }
 
-function* walkEmbedded(walk: Walk, place: Place): Walking<Entity> {
+function* walkEmbedded(walk: Walk, place: Position): Walking<Entity> {
   const child = yield* walkEntity(walk, {
     start: place.start,
     path: place.path === '' ? '1' : `${place.path}.1`,
@@ -209,7 +209,7 @@ function* walkEmbedded(walk: Walk, place: Place): Walking<Entity> {
   return entity(walk, place, { kind: 'message', children: [child.part], padding: [], delimiter: child.delimiter });
 }
 
-function* walkMultipart(walk: Walk, place: Place, boundary: string): Walking<Entity> {
+function* walkMultipart(walk: Walk, place: Position, boundary: string): Walking<Entity> {
   const { boundaries } = walk;
   const level = boundaries.open(boundary);
   const children: MimePart[] = [];
@@ -245,7 +245,7 @@ function* walkMultipart(walk: Walk, place: Place, boundary: string): Walking<Ent
 
 function entity(
   walk: Walk,
-  place: Place,
+  place: Position,
   found: Pick<MimePart, 'kind' | 'closed' | 'children' | 'padding'> & { readonly delimiter: Delimiter },
 ): Entity {
   const { delimiter, ...rest } = found;
@@ -288,8 +288,8 @@ function* walkEntity(walk: Walk, at: EntityStart): Walking<Entity> {
   walk.parts += 1;
   const { start, path, depth, signed } = at;
   const header = readPartHeader(walk.body, start, (offset) => walk.boundaries.at(offset) !== undefined);
-  walk.headerOctets += 100 + (header ? header.end - start : headerOctetsInTurn);
-  if (walk.headerOctets >= headerOctetsInTurn) {
+  walk.headerOctets += 100 + (header ? header.end - start : headerOctetsInSlice);
+  if (walk.headerOctets >= headerOctetsInSlice) {
     walk.headerOctets = 0;
     yield;
   }

@@ -1,6 +1,6 @@
 // Encodes content for transfer: quoted-printable and base64 (RFC 2045 §6.7, §6.8), whichever is smaller (D20).
 
-import { sliceSize, type YieldNow } from './body-scan.ts';
+import { sliceSize, type YieldToEventLoop } from './body-scan.ts';
 
 /** An encoded content: 7-bit, lines of at most 76 octets, CRLF between lines and none behind the last. */
 export interface EncodedContent {
@@ -39,18 +39,18 @@ const base64Slice = base64LineOctets * Math.floor(sliceSize / base64LineOctets);
 
 /**
  * Writes a content as base64 into octets that have room for it (`base64Size`).
- * @param yieldNow called between two slices of a large content
+ * @param yieldToEventLoop called between two slices of a large content
  * @returns the index behind it
  */
 export async function writeBase64(
   target: Buffer,
   at: number,
-  { content, yieldNow }: { readonly content: Buffer; readonly yieldNow?: YieldNow | undefined },
+  { content, yieldToEventLoop }: { readonly content: Buffer; readonly yieldToEventLoop?: YieldToEventLoop | undefined },
 ): Promise<number> {
   let end = at;
   for (let start = 0; start < content.length; start += base64Slice) {
     if (start > 0) {
-      await yieldNow?.();
+      await yieldToEventLoop?.();
       end = writeLineEnd(target, end);
     }
     end = writeBase64Lines(target, end, content.subarray(start, start + base64Slice));
@@ -88,11 +88,11 @@ function writeBase64Lines(target: Buffer, at: number, content: Buffer): number {
 
 /**
  * Encodes a content as base64.
- * @param yieldNow called between two slices of a large content
+ * @param yieldToEventLoop called between two slices of a large content
  */
-export async function encodeBase64(content: Buffer, yieldNow?: YieldNow): Promise<Buffer> {
+export async function encodeBase64(content: Buffer, yieldToEventLoop?: YieldToEventLoop): Promise<Buffer> {
   const target = Buffer.allocUnsafe(base64Size(content.length));
-  await writeBase64(target, 0, { content, yieldNow });
+  await writeBase64(target, 0, { content, yieldToEventLoop });
   return target;
 }
 
@@ -117,13 +117,13 @@ export interface QuotedPrintableMode {
  */
 async function quotedPrintableWithin(
   content: Buffer,
-  mode: QuotedPrintableMode & { readonly limit: number; readonly yieldNow?: YieldNow | undefined },
+  mode: QuotedPrintableMode & { readonly limit: number; readonly yieldToEventLoop?: YieldToEventLoop | undefined },
 ): Promise<Buffer | undefined> {
   const length = content.length;
   const target = Buffer.allocUnsafe(mode.limit + 8);
   const state = { read: 0, written: 0, column: 0 };
   while (state.read < length) {
-    if (state.read > 0) await mode.yieldNow?.();
+    if (state.read > 0) await mode.yieldToEventLoop?.();
     encodeSlice(content, target, { ...mode, state, end: Math.min(state.read + sliceSize, length) });
     if (state.written > mode.limit) return undefined;
   }
@@ -213,7 +213,7 @@ function isHex(octet: number | undefined): boolean {
  */
 export async function encodeQuotedPrintable(
   content: Buffer,
-  mode: QuotedPrintableMode & { readonly yieldNow?: YieldNow | undefined },
+  mode: QuotedPrintableMode & { readonly yieldToEventLoop?: YieldToEventLoop | undefined },
 ): Promise<Buffer> {
   // An octet takes three at most, and every 25 of them three more for a soft line break.
   const limit = content.length * 3 + Math.ceil(content.length / 8) + 8;
@@ -224,26 +224,26 @@ export async function encodeQuotedPrintable(
 
 /**
  * Encodes a content as quoted-printable or base64, whichever is smaller (D20); quoted-printable when equal.
- * @param options `text` when its CRLFs are line breaks; `yieldNow` is called between two slices of a large content
+ * @param options `text` when its CRLFs are line breaks; `yieldToEventLoop` is called between two slices of a large content
  */
 export async function encodeSmaller(
   content: Buffer,
-  options: { readonly text: boolean; readonly yieldNow?: YieldNow | undefined },
+  options: { readonly text: boolean; readonly yieldToEventLoop?: YieldToEventLoop | undefined },
 ): Promise<EncodedContent> {
   const limit = base64Size(content.length);
   const bytes = await quotedPrintableWithin(content, { ...options, limit });
   if (bytes) return { encoding: 'quoted-printable', bytes };
-  return { encoding: 'base64', bytes: await encodeBase64(content, options.yieldNow) };
+  return { encoding: 'base64', bytes: await encodeBase64(content, options.yieldToEventLoop) };
 }
 
 const notBase64 = /[^A-Za-z0-9+/=]+/g;
 
 /** Wraps base64 that was not 7-bit or had too long lines in lines of 76, dropping other characters (RFC 2045 §6.8). */
-export async function rewrapBase64(content: Buffer, yieldNow?: YieldNow): Promise<Buffer> {
+export async function rewrapBase64(content: Buffer, yieldToEventLoop?: YieldToEventLoop): Promise<Buffer> {
   const lines: string[] = [];
   let rest = '';
   for (let start = 0; start < content.length; start += sliceSize) {
-    if (start > 0) await yieldNow?.();
+    if (start > 0) await yieldToEventLoop?.();
     const text =
       rest + content.toString('latin1', start, Math.min(start + sliceSize, content.length)).replace(notBase64, '');
     const whole = text.length - (text.length % 76);

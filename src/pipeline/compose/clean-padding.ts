@@ -2,7 +2,7 @@
 // reject them otherwise (D20).
 
 import { maximumLineLength } from '../../mail/header/fold.ts';
-import { sliceSize, type YieldNow } from '../../mail/mime/body-scan.ts';
+import { sliceSize, type YieldToEventLoop } from '../../mail/mime/body-scan.ts';
 
 const CR = 13;
 const LF = 10;
@@ -11,14 +11,14 @@ const QUESTION_MARK = 63;
 /**
  * Gives the octets with `?` in place of each that is 8-bit, and lines over 998 octets cut.
  * @param octets CRLF line ends
- * @param yieldNow called between two slices of many octets
+ * @param yieldToEventLoop called between two slices of many octets
  */
-export async function cleanPadding(octets: Buffer, yieldNow?: YieldNow): Promise<Buffer> {
+export async function cleanPadding(octets: Buffer, yieldToEventLoop?: YieldToEventLoop): Promise<Buffer> {
   const target = Buffer.allocUnsafe(octets.length + 2 * Math.floor(octets.length / maximumLineLength));
   let written = 0;
   let column = 0;
   for (let index = 0; index < octets.length; index += 1) {
-    if (index > 0 && index % sliceSize === 0) await yieldNow?.();
+    if (index > 0 && index % sliceSize === 0) await yieldToEventLoop?.();
     const octet = octets[index] ?? 0;
     if (octet === CR || octet === LF) column = 0;
     else if (column < maximumLineLength) column += 1;

@@ -4,7 +4,7 @@
 import type MimeNode from 'nodemailer/lib/mime-node';
 import { parseMediaType } from '../../mail/header/content-type.ts';
 import { maximumLineLength } from '../../mail/header/fold.ts';
-import { scanBody, sliceSize, type YieldNow } from '../../mail/mime/body-scan.ts';
+import { scanBody, sliceSize, type YieldToEventLoop } from '../../mail/mime/body-scan.ts';
 import { endWithCrlf, repairLineEndings } from '../../mail/mime/line-endings.ts';
 import type { TopLevel } from '../../mail/mime/mime-walk.ts';
 import { base64Size, encodeSmaller, writeBase64 } from '../../mail/mime/transfer-encoding.ts';
@@ -84,31 +84,35 @@ interface Branch {
 /**
  * Composes the parts.
  * @param boundary a random id: it keeps the message's boundaries from occurring in any text
- * @param yieldNow called between two slices of a large part
+ * @param yieldToEventLoop called between two slices of a large part
  */
-export async function composeParts(parts: BodyParts, boundary: string, yieldNow?: YieldNow): Promise<ComposedParts> {
+export async function composeParts(
+  parts: BodyParts,
+  boundary: string,
+  yieldToEventLoop?: YieldToEventLoop,
+): Promise<ComposedParts> {
   const pieces: Piece[] = [];
-  const { top } = addPart(await treeOf(parts, boundary, yieldNow), pieces, { boundary, parts: 0 });
+  const { top } = addPart(await treeOf(parts, boundary, yieldToEventLoop), pieces, { boundary, parts: 0 });
   const areShort = pieces.every((piece) => typeof piece !== 'string' || piece.length <= maximumLineLength);
   const [only] = pieces;
-  const body = pieces.length === 1 && Buffer.isBuffer(only) ? only : await written(pieces, yieldNow);
+  const body = pieces.length === 1 && Buffer.isBuffer(only) ? only : await written(pieces, yieldToEventLoop);
   return { body: endWithCrlf(body), top, isClean: areShort && !parts.attachments.some(isMessage) };
 }
 
 /** Builds the tree. An inline attachment without a Content-ID gets one made from `boundary`. */
-async function treeOf(parts: BodyParts, boundary: string, yieldNow?: YieldNow): Promise<Leaf | Branch> {
+async function treeOf(parts: BodyParts, boundary: string, yieldToEventLoop?: YieldToEventLoop): Promise<Leaf | Branch> {
   const { text, html, attachments } = parts;
   const hasHtml = html !== undefined;
   const [related, mixed]: [Leaf[], Leaf[]] = [[], []];
   for (const [index, attachment] of attachments.entries()) {
-    if (index > 0) await yieldNow?.();
+    if (index > 0) await yieldToEventLoop?.();
     const isInline = attachment.disposition === 'inline';
     const id = attachment.contentId ?? (isInline && hasHtml ? `${index}.${boundary}` : undefined);
     (isInline && hasHtml ? related : mixed).push(await fileLeaf(attachment, id === undefined ? undefined : bareId(id)));
   }
-  const alternatives: (Leaf | Branch)[] = text === undefined ? [] : [await textLeaf('plain', text, yieldNow)];
+  const alternatives: (Leaf | Branch)[] = text === undefined ? [] : [await textLeaf('plain', text, yieldToEventLoop)];
   if (hasHtml) {
-    const leaf = await textLeaf('html', html, yieldNow);
+    const leaf = await textLeaf('html', html, yieldToEventLoop);
     const inRelated = { multipart: 'multipart/related; type="text/html"', parts: [leaf, ...related] };
     alternatives.push(related.length === 0 ? leaf : inRelated);
   }
@@ -121,19 +125,19 @@ async function treeOf(parts: BodyParts, boundary: string, yieldNow?: YieldNow): 
 const longestPlainLine = 76;
 
 /** Makes the part of a text, in UTF-8 with CRLF: as it is, or encoded where it is not ASCII, has NUL or lines over 76 octets. */
-async function textLeaf(subtype: 'plain' | 'html', text: string, yieldNow?: YieldNow): Promise<Leaf> {
+async function textLeaf(subtype: 'plain' | 'html', text: string, yieldToEventLoop?: YieldToEventLoop): Promise<Leaf> {
   // While it is a string, the line ends of a short text are converted for less than octet by octet.
   const isShort = text.length <= sliceSize && !text.includes('\r');
   // A lone surrogate becomes U+FFFD.
   const given = Buffer.from(isShort ? text.replaceAll('\n', '\r\n') : text, 'utf8');
-  const facts = await scanBody(given, yieldNow);
+  const facts = await scanBody(given, yieldToEventLoop);
   // RFC 2046 §4.1.1: a line break of text is CRLF (D11).
-  const content = facts.bareCr || facts.bareLf ? await repairLineEndings(given, yieldNow) : given;
+  const content = facts.bareCr || facts.bareLf ? await repairLineEndings(given, yieldToEventLoop) : given;
   const contentType = `text/${subtype}; charset=utf-8`;
   if (!facts.eightBit && !facts.nul && facts.longestLine <= longestPlainLine) {
     return { ...described(contentType, '7bit'), content };
   }
-  const { encoding, bytes } = await encodeSmaller(content, { text: true, yieldNow });
+  const { encoding, bytes } = await encodeSmaller(content, { text: true, yieldToEventLoop });
   return { ...described(contentType, encoding), content: bytes };
 }
 
@@ -192,7 +196,7 @@ function addPart(part: Leaf | Branch, pieces: Piece[], count: { readonly boundar
 }
 
 /** Writes the pieces one behind the other. */
-async function written(pieces: readonly Piece[], yieldNow?: YieldNow): Promise<Buffer> {
+async function written(pieces: readonly Piece[], yieldToEventLoop?: YieldToEventLoop): Promise<Buffer> {
   const sizes = pieces.map((piece) =>
     typeof piece === 'string' || Buffer.isBuffer(piece) ? piece.length : base64Size(piece.base64.length),
   );
@@ -201,7 +205,7 @@ async function written(pieces: readonly Piece[], yieldNow?: YieldNow): Promise<B
   for (const piece of pieces) {
     if (typeof piece === 'string') at += whole.write(piece, at, 'latin1');
     else if (Buffer.isBuffer(piece)) at += piece.copy(whole, at);
-    else at = await writeBase64(whole, at, { content: piece.base64, yieldNow });
+    else at = await writeBase64(whole, at, { content: piece.base64, yieldToEventLoop });
   }
   return whole;
 }

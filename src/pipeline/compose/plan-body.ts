@@ -3,7 +3,7 @@
 
 import { parseMediaType } from '../../mail/header/content-type.ts';
 import { maximumLineLength } from '../../mail/header/fold.ts';
-import { type BodyFacts, scanBody, type YieldNow } from '../../mail/mime/body-scan.ts';
+import { type BodyFacts, scanBody, type YieldToEventLoop } from '../../mail/mime/body-scan.ts';
 import { endWithCrlf, repairLineEndings } from '../../mail/mime/line-endings.ts';
 import { type TopLevel, walkMime } from '../../mail/mime/mime-walk.ts';
 import type { Submission, Via } from '../policy/submission.ts';
@@ -14,9 +14,9 @@ import type { WriteLongField } from './long-field.ts';
 import { repairParts } from './repair-parts.ts';
 
 /** How other work gets its turns; without these functions the body is planned without a pause. */
-export interface PlanTurns {
+export interface PlanOptions {
   /** Called between two slices of a large body. */
-  readonly yieldNow?: YieldNow | undefined;
+  readonly yieldToEventLoop?: YieldToEventLoop | undefined;
   /** Writes long header fields of parts on another thread. */
   readonly writeLong?: WriteLongField | undefined;
 }
@@ -27,32 +27,32 @@ export interface PlanTurns {
  * @returns the plan, or violations: NUL, bare CR or LF where they are not to be fixed, 8-bit data inside
  *   multipart/signed, a MIME structure that cannot be re-encoded, an attachment that cannot be attached
  */
-export async function planBody(submission: Submission, turns: PlanTurns = {}): Promise<BodyPlanResult> {
+export async function planBody(submission: Submission, turns: PlanOptions = {}): Promise<BodyPlanResult> {
   const { body, via, fields } = submission;
-  const { yieldNow } = turns;
+  const { yieldToEventLoop } = turns;
   if (body.kind === 'parts') return planParts(body, { via, ...turns });
-  const facts = await scanBody(body.bytes, yieldNow);
+  const facts = await scanBody(body.bytes, yieldToEventLoop);
   const violations = octetViolations(facts, via.lineEndings);
   if (violations.length > 0) return { ok: false, violations };
-  const lines = facts.bareCr || facts.bareLf ? await repairLineEndings(body.bytes, yieldNow) : body.bytes;
+  const lines = facts.bareCr || facts.bareLf ? await repairLineEndings(body.bytes, yieldToEventLoop) : body.bytes;
   return planOctets(endWithCrlf(lines), { top: topLevel(fields), facts, via, ...turns });
 }
 
-interface PlanContext extends PlanTurns {
+interface PlanContext extends PlanOptions {
   readonly via: Via;
 }
 
 /** Plans a body of parts (D21): it comes out in 7-bit form, so what is clean is not looked at again. */
 async function planParts(parts: BodyParts, context: PlanContext): Promise<BodyPlanResult> {
-  const { via, yieldNow } = context;
+  const { via, yieldToEventLoop } = context;
   // What composes parts is large, and a gateway that takes mail by SMTP alone never asks for it.
   const { attachmentViolations, composeParts } = await import('./compose-parts.ts');
   const violations = attachmentViolations(parts.attachments);
   if (violations.length > 0) return { ok: false, violations };
-  const { body, top, isClean } = await composeParts(parts, via.sessionId, yieldNow);
+  const { body, top, isClean } = await composeParts(parts, via.sessionId, yieldToEventLoop);
   if (isClean) return { ok: true, plan: { body, ...top } };
-  const facts = await scanBody(body, yieldNow);
-  const lines = facts.bareCr || facts.bareLf ? await repairLineEndings(body, yieldNow) : body;
+  const facts = await scanBody(body, yieldToEventLoop);
+  const lines = facts.bareCr || facts.bareLf ? await repairLineEndings(body, yieldToEventLoop) : body;
   const result = await planOctets(lines, { ...context, top, facts });
   return result.ok ? { ok: true, plan: { ...top, ...result.plan } } : result;
 }
@@ -62,11 +62,11 @@ async function planOctets(
   bytes: Buffer,
   context: PlanContext & { readonly top: TopLevel; readonly facts: BodyFacts },
 ): Promise<BodyPlanResult> {
-  const { top, facts, via, yieldNow, writeLong } = context;
+  const { top, facts, via, yieldToEventLoop, writeLong } = context;
   const clean = !facts.eightBit && facts.longestLine <= maximumLineLength;
   if (clean && !isStructured(top) && !declaresMore(top)) return { ok: true, plan: { body: bytes } };
-  const tree = await walkMime(bytes, top, yieldNow);
-  return repairParts(bytes, { tree, top, legacyCharset: via.legacyCharset, clean, yieldNow, writeLong });
+  const tree = await walkMime(bytes, top, yieldToEventLoop);
+  return repairParts(bytes, { tree, top, legacyCharset: via.legacyCharset, clean, yieldToEventLoop, writeLong });
 }
 
 function octetViolations(facts: BodyFacts, lineEndings: 'fix' | 'reject'): readonly Violation[] {

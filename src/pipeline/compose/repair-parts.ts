@@ -5,7 +5,7 @@ import { isAscii, isUtf8 } from 'node:buffer';
 import { readParameters } from '../../mail/header/content-type.ts';
 import { maximumLineLength } from '../../mail/header/fold.ts';
 import { MAX_HEADER_FIELDS, MAX_HEADER_SECTION_BYTES } from '../../mail/header/header-reader.ts';
-import { scanBody, sliceSize, type YieldNow } from '../../mail/mime/body-scan.ts';
+import { scanBody, sliceSize, type YieldToEventLoop } from '../../mail/mime/body-scan.ts';
 import { fieldsOf } from '../../mail/mime/mime-header.ts';
 import {
   type Closed,
@@ -31,7 +31,7 @@ export interface RepairInput {
   readonly legacyCharset: string;
   /** The whole body already is 7-bit with short lines: only declarations may be wrong. */
   readonly clean: boolean;
-  readonly yieldNow: YieldNow | undefined;
+  readonly yieldToEventLoop: YieldToEventLoop | undefined;
   readonly writeLong: WriteLongField | undefined;
 }
 
@@ -61,7 +61,7 @@ async function work(repair: Repair, octets: number): Promise<void> {
   repair.work += partWork + octets;
   if (repair.work < sliceSize) return;
   repair.work = 0;
-  await repair.yieldNow?.();
+  await repair.yieldToEventLoop?.();
 }
 
 /** Repairs a body; gives the same Buffer where nothing had to change. */
@@ -124,7 +124,7 @@ async function faultsOf(repair: Repair, range: { readonly start: number; readonl
   if (repair.clean) return { eightBit: false, longLine: false };
   const octets = repair.body.subarray(range.start, range.end);
   await work(repair, octets.length);
-  const { eightBit, longestLine } = await scanBody(octets, repair.yieldNow);
+  const { eightBit, longestLine } = await scanBody(octets, repair.yieldToEventLoop);
   return { eightBit, longLine: longestLine > maximumLineLength };
 }
 
@@ -143,8 +143,8 @@ async function repairPart(repair: Repair, part: MimePart, embedded: boolean): Pr
   const encode = await isFaulty(repair, part.header);
   if (!encode && change.contentType === undefined && change.transferEncoding === undefined) return;
   const { header } = part;
-  const { legacyCharset, yieldNow, writeLong } = repair;
-  const rewrite = { ...change, encode, embedded, legacyCharset, yieldNow, writeLong };
+  const { legacyCharset, yieldToEventLoop, writeLong } = repair;
+  const rewrite = { ...change, encode, embedded, legacyCharset, yieldToEventLoop, writeLong };
   const bytes = await rewriteHeader(repair.body, part, rewrite);
   repair.edits.push({ start: header.start, end: header.end, bytes });
 }
@@ -153,7 +153,7 @@ async function repairPart(repair: Repair, part: MimePart, embedded: boolean): Pr
 async function repairContent(repair: Repair, part: MimePart): Promise<HeaderChange> {
   if (part.signed) return repairSigned(repair, part);
   if (part.kind === 'leaf') return repairLeaf(repair, part);
-  if (part.kind === 'message' && (await holdsRawHeader(repair, part))) return reencode(repair, part, true);
+  if (part.kind === 'message' && (await hasRawHeader(repair, part))) return reencode(repair, part, true);
   for (const child of part.children) await repairPart(repair, child, part.kind === 'message');
   for (const range of part.padding) await repairPadding(repair, range);
   const boundary = part.contentType.parameters.get('boundary') ?? '';
@@ -188,7 +188,7 @@ function findEightBit(body: Buffer, part: MimePart): MimePart {
 }
 
 /** RFC 6532 §3.7: a message/global may have raw UTF-8 fields and, unlike message/rfc822, may be encoded as a whole. */
-async function holdsRawHeader(repair: Repair, part: MimePart): Promise<boolean> {
+async function hasRawHeader(repair: Repair, part: MimePart): Promise<boolean> {
   const [child] = part.children;
   if (part.contentType.subtype !== 'global' || !child) return false;
   return (await faultsOf(repair, child.header)).eightBit;
@@ -199,11 +199,11 @@ async function repairLeaf(repair: Repair, part: MimePart): Promise<HeaderChange>
   const faulty = faults.eightBit || faults.longLine;
   const content = repair.body.subarray(part.start, part.end);
   if (part.transferEncoding === 'base64') {
-    if (faulty) replaceContent(repair, part, await rewrapBase64(content, repair.yieldNow));
+    if (faulty) replaceContent(repair, part, await rewrapBase64(content, repair.yieldToEventLoop));
     return {};
   }
   if (part.transferEncoding === 'quoted-printable') {
-    const mode = { text: true, repair: true, yieldNow: repair.yieldNow };
+    const mode = { text: true, repair: true, yieldToEventLoop: repair.yieldToEventLoop };
     if (faulty) replaceContent(repair, part, await encodeQuotedPrintable(content, mode));
     return {};
   }
@@ -244,7 +244,7 @@ async function reencode(repair: Repair, part: MimePart, eightBit: boolean): Prom
   // Content that is not text has no last line end of its own at the end of the message: SMTP added that one.
   if (!text && endsBody(repair, part)) content = content.subarray(0, Math.max(0, content.length - 2));
   const contentType = type === 'text' && eightBit ? withCharset(repair, part) : undefined;
-  const { encoding, bytes } = await encodeSmaller(content, { text, yieldNow: repair.yieldNow });
+  const { encoding, bytes } = await encodeSmaller(content, { text, yieldToEventLoop: repair.yieldToEventLoop });
   replaceContent(repair, part, bytes);
   return { transferEncoding: encoding, ...(contentType === undefined ? {} : { contentType }) };
 }
@@ -299,6 +299,6 @@ function contentTypeValue(repair: Repair, part: MimePart): string {
 /** Cleans preamble and epilogue, which readers ignore but hops would reject. */
 async function repairPadding(repair: Repair, range: { readonly start: number; readonly end: number }): Promise<void> {
   if (!(await isFaulty(repair, range))) return;
-  const bytes = await cleanPadding(repair.body.subarray(range.start, range.end), repair.yieldNow);
+  const bytes = await cleanPadding(repair.body.subarray(range.start, range.end), repair.yieldToEventLoop);
   repair.edits.push({ start: range.start, end: range.end, bytes });
 }

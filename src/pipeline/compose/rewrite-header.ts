@@ -3,7 +3,7 @@
 import { isAscii } from 'node:buffer';
 import { hasNonAscii } from '../../mail/header/encoded-word.ts';
 import { maximumLineLength } from '../../mail/header/fold.ts';
-import type { YieldNow } from '../../mail/mime/body-scan.ts';
+import type { YieldToEventLoop } from '../../mail/mime/body-scan.ts';
 import { fieldsOf, type MimeField } from '../../mail/mime/mime-header.ts';
 import type { MimePart } from '../../mail/mime/mime-walk.ts';
 import { type FieldKind, writeField } from '../../mail/write-field.ts';
@@ -25,13 +25,13 @@ export interface HeaderRewrite extends HeaderChange {
   readonly embedded: boolean;
   readonly legacyCharset: string;
   /** Called between two fields when many octets have been written anew. */
-  readonly yieldNow?: YieldNow | undefined;
+  readonly yieldToEventLoop?: YieldToEventLoop | undefined;
   /** Writes long fields on another thread; absent: they are written on this one. */
   readonly writeLong?: WriteLongField | undefined;
 }
 
 /** Octets of fields written before other work may run: writing a field costs more for each octet than anything else here. */
-const octetsInTurn = 8192;
+const octetsInSlice = 8192;
 
 /**
  * Writes a part's header section.
@@ -48,9 +48,9 @@ export async function rewriteHeader(body: Buffer, part: MimePart, rewrite: Heade
   for (const field of fields) {
     // Every field costs a little, even one that stays.
     turn += 100 + (rewrite.encode ? field.end - field.start : 0);
-    if (turn >= octetsInTurn) {
+    if (turn >= octetsInSlice) {
       turn = 0;
-      await rewrite.yieldNow?.();
+      await rewrite.yieldToEventLoop?.();
     }
     const value = added.get(field.name);
     if (value === undefined) pieces.push(await keepField(body, field, rewrite));

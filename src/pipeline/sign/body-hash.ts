@@ -2,7 +2,7 @@
 // canonical already are not copied, and no regular expressions are used.
 
 import { createHash, hash } from 'node:crypto';
-import type { YieldNow } from '../../mail/mime/body-scan.ts';
+import type { YieldToEventLoop } from '../../mail/mime/body-scan.ts';
 
 const CR = 13;
 const LF = 10;
@@ -20,13 +20,13 @@ const sliceThreshold = 262_144;
 /**
  * Hashes a body for the bh= tag.
  * @param body CRLF line ends throughout; any length
- * @param yieldNow called between two slices of a body over 256 KiB
+ * @param yieldToEventLoop called between two slices of a body over 256 KiB
  * @returns base64
  */
-export async function relaxedBodyHash(body: Buffer, yieldNow?: YieldNow): Promise<string> {
+export async function relaxedBodyHash(body: Buffer, yieldToEventLoop?: YieldToEventLoop): Promise<string> {
   let end = body.length;
   for (let from = end; end === from && from > 0; ) {
-    if (from < body.length) await yieldNow?.();
+    if (from < body.length) await yieldToEventLoop?.();
     from = Math.max(0, from - blockSize);
     end = contentEnd(body, end, from);
   }
@@ -39,7 +39,7 @@ export async function relaxedBodyHash(body: Buffer, yieldNow?: YieldNow): Promis
   const digest = createHash('sha256');
   const canonical = createCanonicaliser();
   for (let start = 0; start < end; start += blockSize) {
-    if (end > sliceThreshold && start > 0) await yieldNow?.();
+    if (end > sliceThreshold && start > 0) await yieldToEventLoop?.();
     digest.update(canonical(body.subarray(start, Math.min(start + blockSize, end))));
   }
   return digest.update(lineEnd).digest('base64');

@@ -24,7 +24,7 @@ export function generateDkimKey(algorithm: SigningKey['algorithm']): Promise<str
 }
 
 /** A key and its place in the DNS, for `parseSigningKey` and `dkimRecord`. */
-export interface KeyPlace {
+export interface KeyOrigin {
   /** A-label, lower case. */
   readonly domain: string;
   readonly selector: string;
@@ -36,7 +36,7 @@ export interface KeyPlace {
  * Parses a private key once, for use in many signatures.
  * @throws Error saying what is wrong: no private key, a type other than `algorithm`, RSA under 1024 bits
  */
-export function parseSigningKey(place: KeyPlace & { readonly algorithm: SigningKey['algorithm'] }): SigningKey {
+export function parseSigningKey(place: KeyOrigin & { readonly algorithm: SigningKey['algorithm'] }): SigningKey {
   const { domain, selector, algorithm } = place;
   const key = readPrivateKey(place);
   if (key.asymmetricKeyType !== algorithm) {
@@ -45,11 +45,11 @@ export function parseSigningKey(place: KeyPlace & { readonly algorithm: SigningK
   return { domain, selector, algorithm, key };
 }
 
-function named({ domain, selector }: KeyPlace): string {
+function named({ domain, selector }: KeyOrigin): string {
   return `${selector}._domainkey.${domain}`;
 }
 
-function readPrivateKey(place: KeyPlace): KeyObject {
+function readPrivateKey(place: KeyOrigin): KeyObject {
   let key: KeyObject;
   try {
     key = createPrivateKey(place.pem);
@@ -102,6 +102,6 @@ export function publicRecord({ domain, selector, key }: Pick<SigningKey, 'domain
  * Gives the record that publishes a private key's public half.
  * @throws Error as `parseSigningKey` does
  */
-export function dkimRecord(place: KeyPlace): DkimRecord {
+export function dkimRecord(place: KeyOrigin): DkimRecord {
   return publicRecord({ ...place, key: readPrivateKey(place) });
 }

@@ -1,6 +1,6 @@
 // Signs a composed message with DKIM (RFC 6376, RFC 8463; D27) and lays out the octets that leave.
 
-import type { YieldNow } from '../../mail/mime/body-scan.ts';
+import type { YieldToEventLoop } from '../../mail/mime/body-scan.ts';
 import type { Message, MessageField } from '../compose/message.ts';
 import { relaxedBodyHash } from './body-hash.ts';
 import { chooseFields, signatureField } from './signature.ts';
@@ -16,16 +16,16 @@ export interface SigningKeys {
 
 /**
  * Signs a message: the body is hashed once for all signatures, and each signature is made in the thread pool.
- * @param yieldNow called between slices of a large body
+ * @param yieldToEventLoop called between slices of a large body
  * @returns rejects when there is no key or a signature fails: no message ever leaves unsigned
  */
-export async function sign(message: Message, keys: SigningKeys, yieldNow?: YieldNow): Promise<Signed> {
+export async function sign(message: Message, keys: SigningKeys, yieldToEventLoop?: YieldToEventLoop): Promise<Signed> {
   if (keys.domain.length === 0) {
     throw new Error(`No DKIM key for ${message.checked.sendingDomain.name}`);
   }
   const basis = {
     ...chooseFields(message.fields),
-    bodyHash: await relaxedBodyHash(message.body, yieldNow),
+    bodyHash: await relaxedBodyHash(message.body, yieldToEventLoop),
     time: Math.floor(message.acceptedAt / 1000),
   };
   const signatures = await Promise.all([...keys.platform, ...keys.domain].map((key) => signatureField(key, basis)));

@@ -18,7 +18,7 @@ import { type DocumentedCode, submitterOf, type V4Plugin } from '../../web/http/
 import type { ApplicationStatus, StoredApplication } from '../application/application.ts';
 import { parseProtocol } from '../application/protocol.ts';
 import { got } from '../application/quote.ts';
-import { type ProxyOwners, type ProxyPlace, placesOf } from '../application/zone.ts';
+import { type ProxyOwners, placesOf, type ZoneAndOwner } from '../application/zone.ts';
 import type { SeeApplications } from '../plane/application-views.ts';
 import type { AskedWrite } from '../rules/judge-write.ts';
 import { zoneProtocols } from '../rules/zone-protocols.ts';
@@ -26,7 +26,7 @@ import type { ApplicationQuery } from '../store/store.ts';
 import { showApplication, showTraffic } from './application-answer.ts';
 import * as schema from './application-schema.ts';
 import { pageInfo, readPage } from './application-schema.ts';
-import { createTurns, type WriteParts, writeApplication } from './write-application.ts';
+import { createKeyedQueues, type WriteParts, writeApplication } from './write-application.ts';
 
 /** What the endpoints work on. */
 export interface ApplicationEndpointsParts extends WriteParts, ProxyOwners {
@@ -56,7 +56,7 @@ function unknownApplication(): Refusal {
 /** Finds the zone of a path; authorization has seen to it that it is the caller's. */
 function createPlaces(owners: ProxyOwners) {
   const places = placesOf(owners);
-  return (request: FastifyRequest): ProxyPlace => {
+  return (request: FastifyRequest): ZoneAndOwner => {
     const { params } = request;
     const id = typeof params === 'object' && params !== null && 'zone_id' in params ? String(params.zone_id) : '';
     const place = places.get(id.toLowerCase());
@@ -66,7 +66,7 @@ function createPlaces(owners: ProxyOwners) {
 }
 
 /** Keeps accounts out whose plan has no proxy applications, before a body is read (D99). */
-function hasPlan(placeOf: (request: FastifyRequest) => ProxyPlace): (request: FastifyRequest) => Promise<void> {
+function hasPlan(placeOf: (request: FastifyRequest) => ZoneAndOwner): (request: FastifyRequest) => Promise<void> {
   return async (request) => {
     const { account } = placeOf(request);
     if (account.plan !== 'free') return;
@@ -98,15 +98,15 @@ type Shared = ReturnType<typeof share>;
 function share(parts: ApplicationEndpointsParts) {
   const placeOf = createPlaces(parts);
   const { store, see, log } = parts;
-  const turns = createTurns();
-  async function show(applications: readonly StoredApplication[], { account }: ProxyPlace, follows = false) {
+  const queues = createKeyedQueues();
+  async function show(applications: readonly StoredApplication[], { account }: ZoneAndOwner, follows = false) {
     const viewOf = await see({ ids: applications.map(({ id }) => id), follows });
     return applications.map((application) => showApplication(application, account, viewOf(application.id).status));
   }
-  const logged = (request: FastifyRequest, { zone, account }: ProxyPlace, application: string, what: string): void =>
+  const logged = (request: FastifyRequest, { zone, account }: ZoneAndOwner, application: string, what: string): void =>
     log.info({ session: request.id, account: account.name, zone: zone.name, application }, what);
   /** Answers with an application and its version. */
-  const answer = async (reply: FastifyReply, application: StoredApplication, place: ProxyPlace, follows = false) => {
+  const answer = async (reply: FastifyReply, application: StoredApplication, place: ZoneAndOwner, follows = false) => {
     const [shown] = await show([application], place, follows);
     showVersion(reply, application.modifiedAt);
     return succeed(reply, shown);
@@ -132,7 +132,7 @@ function share(parts: ApplicationEndpointsParts) {
       find: () => find(request, known ?? '').catch(keep),
     };
     // Within this process, changes of an application wait for one another. Changes by other processes show in its date.
-    const end = await turns(id, () => writeApplication(asked, parts));
+    const end = await queues(id, () => writeApplication(asked, parts));
     if (!end.ok) throw 'faults' in end ? new Refusal(end.faults) : refusal;
     logged(request, place, id, kind === 'create' ? 'proxy application created' : 'proxy application changed');
     return await answer(reply, end.application, place, true);
@@ -147,9 +147,9 @@ function share(parts: ApplicationEndpointsParts) {
     return application;
   }
 
-  async function remove(request: FastifyRequest, { zone }: ProxyPlace, known: string): Promise<string> {
+  async function remove(request: FastifyRequest, { zone }: ZoneAndOwner, known: string): Promise<string> {
     const { id, modifiedAt } = await find(request, known);
-    const isRemoved = await turns(id, () => store.remove(zone.id, id, namesVersion(request) ? modifiedAt : undefined));
+    const isRemoved = await queues(id, () => store.remove(zone.id, id, namesVersion(request) ? modifiedAt : undefined));
     if (isRemoved) return id;
     throw (await store.get(zone.id, id)) ? changed() : unknownApplication();
   }

@@ -74,7 +74,7 @@ function readNetwork(text: string): Network | undefined {
   return bits <= widest ? [parsed, bits] : undefined;
 }
 
-function holds([outer, outerBits]: Network, [inner, innerBits]: Network): boolean {
+function contains([outer, outerBits]: Network, [inner, innerBits]: Network): boolean {
   return outer.kind() === inner.kind() && outerBits <= innerBits && inner.match(outer, outerBits);
 }
 
@@ -126,14 +126,14 @@ export function networkEndpoints({ accounts }: { readonly accounts: readonly Pro
         const page = readPage(query);
         const { virtual_network_id: id, network_subset: subset, network_superset: superset } = query;
         const within = queried(subset, 'network_subset');
-        const holding = queried(superset, 'network_superset');
+        const containing = queried(superset, 'network_superset');
         const all = (networks.get(account.id) ?? [])
           .filter((network) => id === undefined || network.id.toLowerCase() === id.toLowerCase())
           .flatMap((network) => network.routes.map((cidr) => ({ network, cidr })))
           .filter(({ cidr }) => {
-            const read = within || holding ? readNetwork(cidr) : undefined;
-            if (!read) return !within && !holding;
-            return (!within || holds(within, read)) && (!holding || holds(read, holding));
+            const read = within || containing ? readNetwork(cidr) : undefined;
+            if (!read) return !within && !containing;
+            return (!within || contains(within, read)) && (!containing || contains(read, containing));
           });
         const shown = pageOf(all, page).map(shownRoute);
         return succeed(reply, shown, { result_info: pageInfo(page, shown.length, all.length) });

@@ -2,7 +2,7 @@
 
 import { ConfigurationError } from '../../base/errors.ts';
 import type { Fault } from '../../web/http/envelope.ts';
-import { type ProxyOwners, type ProxyPlace, type ProxyZone, placesOf } from '../application/zone.ts';
+import { type ProxyOwners, type ProxyZone, placesOf, type ZoneAndOwner } from '../application/zone.ts';
 import { judgeConfigured } from '../rules/judge-write.ts';
 import { conflictFaults } from '../rules/rules.ts';
 import type { WriteParts } from './write-application.ts';
@@ -14,7 +14,7 @@ export interface SeedParts extends WriteParts, ProxyOwners {
 }
 
 /** One application of the configuration and where it stands. */
-interface Seed extends ProxyPlace {
+interface Seed extends ZoneAndOwner {
   readonly id: string;
   readonly entry: NonNullable<ProxyZone['applications']>[number];
   readonly path: string;

@@ -47,7 +47,7 @@ export async function writeApplication(write: AskedWrite, parts: WriteParts): Pr
 }
 
 /** Makes what does work for the same key one after another, in the order of asking. A key without work takes no memory. */
-export function createTurns(): <T>(key: string, work: () => Promise<T>) => Promise<T> {
+export function createKeyedQueues(): <T>(key: string, work: () => Promise<T>) => Promise<T> {
   const last = new Map<string, Promise<unknown>>();
   return async (key, work) => {
     const before = last.get(key) ?? Promise.resolve();

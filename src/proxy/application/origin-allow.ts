@@ -8,7 +8,7 @@ import type { PortRange } from './application.ts';
 const placePattern = /^(?:\[([0-9a-f:.]+)\]|([0-9.]+)):(\d{1,5})$/i;
 
 /** Reads `127.0.0.1:2587` or `[::1]:2587`; undefined for anything else. */
-function placeOf(text: string): OwnDoor | undefined {
+function doorOf(text: string): OwnDoor | undefined {
   const [, ipv6, ipv4, port = ''] = placePattern.exec(text) ?? [];
   const host = normalAddress(ipv6 ?? ipv4 ?? '');
   return host === undefined ? undefined : { host, port: Number(port) };
@@ -27,8 +27,8 @@ export interface OriginAllowance {
  * @throws ConfigurationError for an entry that is none of them
  */
 export function readOriginAllow(entries: readonly string[]): OriginAllowance {
-  const places = entries.flatMap((entry) => placeOf(entry) ?? []);
-  const isInNetwork = addressTest(entries.filter((entry) => placeOf(entry) === undefined));
+  const places = entries.flatMap((entry) => doorOf(entry) ?? []);
+  const isInNetwork = addressTest(entries.filter((entry) => doorOf(entry) === undefined));
   const portsOf = (address: string): readonly PortRange[] => {
     if (isInNetwork(address)) return [{ first: 1, last: 65_535 }];
     const wanted = normalAddress(address);

@@ -112,13 +112,13 @@ export interface ProxyOwners {
 }
 
 /** A zone with its account, whose plan, prefixes and entitlements hold for it whoever calls (D85). */
-export interface ProxyPlace {
+export interface ZoneAndOwner {
   readonly zone: ProxyZone;
   readonly account: ProxyAccount;
 }
 
 /** Every zone whose account is there, by its id. */
-export function placesOf({ zones, accounts }: ProxyOwners): ReadonlyMap<string, ProxyPlace> {
+export function placesOf({ zones, accounts }: ProxyOwners): ReadonlyMap<string, ZoneAndOwner> {
   const accountById = new Map(accounts.map((account) => [account.id, account]));
   return new Map(
     zones.flatMap((zone) => {

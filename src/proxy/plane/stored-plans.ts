@@ -5,7 +5,7 @@ import type { Logger } from '../../base/log.ts';
 import { addressTest } from '../../base/net/address-test.ts';
 import type { DirectOrigin, ForwardingPlan, StoredApplication } from '../application/application.ts';
 import { wildcardIp } from '../application/ip-address.ts';
-import { type ProxyOwners, type ProxyPlace, placesOf } from '../application/zone.ts';
+import { type ProxyOwners, placesOf, type ZoneAndOwner } from '../application/zone.ts';
 import { type ReadApplication, readApplication } from '../rules/read-application.ts';
 import type { ApplicationMark, ApplicationStore } from '../store/store.ts';
 
@@ -36,7 +36,7 @@ function originOf({
  * @param from its zone and account as they are configured now
  * @throws Error where its fields cannot be read: the store was changed by other means
  */
-export function planOf(stored: StoredApplication, from: ProxyPlace): ForwardingPlan {
+export function planOf(stored: StoredApplication, from: ZoneAndOwner): ForwardingPlan {
   const read = readApplication({ ...stored.fields });
   const { protocol, hostname, fields } = read;
   const origin = originOf(read);

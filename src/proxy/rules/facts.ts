@@ -211,9 +211,9 @@ async function ownOrigins(query: IpamQuery, parts: FactParts): Promise<readonly 
   const allowance = readOriginAllow(settings.originAllow);
   const doors = ownDoors();
   const isOwnAt = async (origin: AskedOrigin, address: string): Promise<boolean> => {
-    const held = origin.transport === 'tcp' ? doors.filter(({ host }) => isBoundTo(host, address)) : [];
+    const taken = origin.transport === 'tcp' ? doors.filter(({ host }) => isBoundTo(host, address)) : [];
     const listening = [
-      ...held.map(({ port }) => ({ first: port, last: port })),
+      ...taken.map(({ port }) => ({ first: port, last: port })),
       ...(await listenersAt(address, origin, { ...query, ...parts })),
     ];
     const allowed = allowance.portsOf(address);

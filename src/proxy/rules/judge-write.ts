@@ -7,7 +7,7 @@ import type { Logger } from '../../base/log.ts';
 import type { Fault } from '../../web/http/envelope.ts';
 import type { ApplicationFields, StoredApplication } from '../application/application.ts';
 import { got } from '../application/quote.ts';
-import type { CallerRights, ProxyPlace, ProxyZone } from '../application/zone.ts';
+import type { CallerRights, ProxyZone, ZoneAndOwner } from '../application/zone.ts';
 import type { Claims } from '../store/store.ts';
 import type { DnsSource, Facts, IpamSource } from './facts.ts';
 import { completeFields, type ReadApplication, readApplication } from './read-application.ts';
@@ -16,7 +16,7 @@ import type { Judged } from './rule.ts';
 import { faultsOf, internalFault, malformed } from './rules.ts';
 
 /** A write that is asked for. */
-export interface AskedWrite extends ProxyPlace {
+export interface AskedWrite extends ZoneAndOwner {
   readonly kind: 'create' | 'replace' | 'patch';
   /** Any JSON value. */
   readonly body: unknown;
@@ -171,7 +171,7 @@ export async function judgeWrite(write: AskedWrite, sources: JudgeSources): Prom
  */
 export function judgeConfigured(
   application: NonNullable<ProxyZone['applications']>[number],
-  of: ProxyPlace,
+  of: ZoneAndOwner,
   sources: JudgeSources,
 ): Promise<JudgedWrite> {
   const { id, ...body } = application;

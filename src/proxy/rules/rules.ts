@@ -5,7 +5,7 @@ import type { RuleCode } from '../../web/http/v4-code.ts';
 import type { ApplicationFields } from '../application/application.ts';
 import { parseProtocol } from '../application/protocol.ts';
 import { joinReasons } from '../application/quote.ts';
-import type { ProxyPlace } from '../application/zone.ts';
+import type { ZoneAndOwner } from '../application/zone.ts';
 import { maxApplications, type StoreConflict } from '../store/store.ts';
 import * as edge from './edge-rules.ts';
 import type { Facts } from './facts.ts';
@@ -224,7 +224,7 @@ export function internalFault(status: 500 | 503, rayId: string): Fault {
 }
 
 /** The application that lost a race. */
-export interface ConflictSubject extends ProxyPlace {
+export interface ConflictSubject extends ZoneAndOwner {
   readonly fields: ApplicationFields;
 }
 

@@ -54,7 +54,7 @@ export class ApplicationWriting {
     return await this.#row(sql.insert, [id, zone, account, ...this.#columns(), now, now]);
   }
 
-  /** Writes the row of an existing application, which gives up what it held and no longer wants. */
+  /** Writes the row of an existing application, which gives up what it had taken and no longer wants. */
   async update(stored: StoredApplication): Promise<StoreConflict | undefined> {
     const { id, zone, account, now } = this.#write;
     await this.#transaction.run(sql.unbind, [id]);
@@ -70,7 +70,7 @@ export class ApplicationWriting {
     if (edge.kind === 'ipv6') return await this.#bind([wildcardIp], this.#write.zone);
     if (edge.kind === 'static') {
       const ips = [...new Set(edge.ips.map(canonicalIp))];
-      return (await this.#hold(ips)) ?? (await this.#bind(ips, this.#write.zone));
+      return (await this.#takeAddresses(ips)) ?? (await this.#bind(ips, this.#write.zone));
     }
     const allocated = await this.#allocate();
     if (typeof allocated !== 'string') return allocated;
@@ -99,13 +99,13 @@ export class ApplicationWriting {
     throw new Error(`Application ${this.#write.id} cannot be written: ${stopped.text}`);
   }
 
-  async #hold(ips: readonly string[]): Promise<StoreConflict | undefined> {
+  async #takeAddresses(ips: readonly string[]): Promise<StoreConflict | undefined> {
     const { zone } = this.#write;
     const others: string[] = [];
     for (const ip of ips) await this.#transaction.run(sql.holdAddress, [ip, zone, ipv4Number(ip) ?? null]);
     for (const ip of ips) {
-      const held = await first(this.#transaction, sql.addressZone, [ip]);
-      if (held?.['zone'] !== zone) others.push(ip);
+      const taken = await first(this.#transaction, sql.addressZone, [ip]);
+      if (taken?.['zone'] !== zone) others.push(ip);
     }
     return others.length > 0 ? { kind: 'edge-ips', ips: others } : undefined;
   }
@@ -147,8 +147,8 @@ export class ApplicationWriting {
     const { transport, ports } = claims;
     for (const [position, address] of addresses.entries()) {
       const isIpv6 = address.includes(':') ? 1 : 0;
-      const heldBy = address === wildcardIp ? null : zone;
-      const values = [address, transport, ports.first, ports.last, id, position, heldBy, isIpv6];
+      const takenBy = address === wildcardIp ? null : zone;
+      const values = [address, transport, ports.first, ports.last, id, position, takenBy, isIpv6];
       const stopped = await this.#attempt(sql.bind, values);
       if (!stopped) continue;
       const { stoppedBy } = stopped;
@@ -186,7 +186,7 @@ export async function takenOn(
   );
 }
 
-/** Gives back what an application held and no other one needs. Its bindings are gone, its row is gone or changed. */
+/** Gives back what an application had taken and no other one needs. Its bindings are gone, its row is gone or changed. */
 export async function releaseUnused(transaction: Queryable, stored: StoredApplication): Promise<void> {
   const hostname = comparableHostname(stored.fields.dns.name);
   await transaction.run(sql.releaseAllocation, [hostname]);

@@ -1,4 +1,4 @@
-// Finds out whether a stored row of the journal is one that its readers understand: what pack-journal.ts writes, of this release
+// Finds out whether a stored row of the journal is one that its readers understand: what journal-of-event.ts writes, of this release
 // or an earlier one. What is absent is no fault, since earlier releases wrote less. Readers of a journal in use take a row that
 // they do not understand as one of which nothing is known, so that it stops nobody from reading the others.
 

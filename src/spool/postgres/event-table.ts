@@ -1,11 +1,11 @@
 // The table of events behind a spool's feed, in PostgreSQL.
 
 import type { Unavailable } from '../../base/errors.ts';
+import { decodePage, encodeEvent } from '../encoded-event.ts';
 import type { EventTable } from '../events/event-feed.ts';
 import type { EventFacts } from '../events/mail-event.ts';
 import type { ContentGauge } from '../journal/content-gauge.ts';
-import { refusedRow, type WrittenJournal } from '../journal/writer/pack-journal.ts';
-import { packEvent, unpackPage } from '../packed-event.ts';
+import { refusedRow, type WrittenJournal } from '../journal/writer/journal-of-event.ts';
 import type { EventFiler } from './events/event-filer.ts';
 import type { PostgresEvents } from './events/postgres-events.ts';
 import type { DatabaseClock } from './server/database-clock.ts';
@@ -30,15 +30,15 @@ export function eventTable(parts: {
   const write = (facts: readonly EventFacts[], rows: readonly WrittenJournal[] = []): Promise<void> =>
     writer.write({
       run: ({ events: kept, journal }) => {
-        for (const event of facts) kept.push(packEvent(event));
+        for (const event of facts) kept.push(encodeEvent(event));
         for (const row of rows) journal.push(row);
       },
     });
   return {
-    read: (query) => once(async () => unpackPage(await events.read(query))),
+    read: (query) => once(async () => decodePage(await events.read(query))),
     search: (query) => {
       clock.observe();
-      return once(async () => unpackPage(await events.search(query)));
+      return once(async () => decodePage(await events.search(query)));
     },
     newest: () => once(() => events.newest()),
     news: (after) => once(() => events.news(after)),

@@ -28,7 +28,7 @@ interface LinedMessage extends GroupMessage {
 const readEntries = `SELECT ${entryColumns} FROM spool_messages m WHERE m.id = ANY ($1::uuid[])`;
 // Whoever changes recipients of a message holds its row, so that two gateways never both miss that nobody waits any more. What they
 // find is read by a statement that begins when the rows are theirs.
-const hold = 'SELECT id FROM spool_messages WHERE id = ANY ($1::uuid[]) ORDER BY id FOR UPDATE';
+const lockMessages = 'SELECT id FROM spool_messages WHERE id = ANY ($1::uuid[]) ORDER BY id FOR UPDATE';
 const readStates = `SELECT m.id, m.account, m.size, r.position, r.address, r.state, r.attempts, r.claimed_by, r.lane,
     r.account AS line_account, m.accepted_at, m.reports AS begun, r.reports
   FROM spool_messages m JOIN spool_recipients r ON r.message = m.id
@@ -81,7 +81,7 @@ export class MessageChanges extends MessageGroup<LinedMessage> {
     if (ids.length === 0) return;
     const found = new Map<string, LinedMessage>();
     const wanted = [...new Set(ids)];
-    void send(hold, [wanted]);
+    void send(lockMessages, [wanted]);
     for (const row of await send(readStates, [wanted])) {
       const id = text(row, 'id');
       const [account, size] = [text(row, 'account'), integer(row, 'size')];

@@ -14,7 +14,7 @@ export const entryColumns = `m.id, m.account, m.credential, m.session_id, m.mess
 /** Messages that are examined for one page of a list. */
 const examinedAtOnce = 2000;
 /** A page of a list is full once its messages have more recipients than this. */
-const listedRecipientsAtOnce = 5000;
+const shownRecipientsAtOnce = 5000;
 /** Messages whose recipients are read at once. */
 const readAtOnce = 50;
 const [firstId, lastId] = ['00000000-0000-0000-0000-000000000000', 'ffffffff-ffff-ffff-ffff-ffffffffffff'];
@@ -95,7 +95,7 @@ export class PostgresQueue extends ServerPart<ServerParts & { readonly holds: ()
     ]);
     const items: QueueItem[] = [];
     let recipients = 0;
-    for (let at = 0; at < rows.length && recipients <= listedRecipientsAtOnce; at += readAtOnce) {
+    for (let at = 0; at < rows.length && recipients <= shownRecipientsAtOnce; at += readAtOnce) {
       const read = await this.#items(rows.slice(at, at + readAtOnce));
       for (const item of read) {
         items.push(item);

@@ -4,12 +4,12 @@ import { openPostgres } from '../../base/database/postgres-database.ts';
 import { errorMessage, Unavailable } from '../../base/errors.ts';
 import { BrokenClaim } from '../broken-claim.ts';
 import { findKey, keepAnswer } from '../core/key-steps.ts';
+import { encodeEvent } from '../encoded-event.ts';
 import type { EventFeed } from '../events/event-feed.ts';
 import type { OutcomeEvent } from '../events/mail-event.ts';
 import { KeyUsed } from '../idempotency-keys.ts';
+import { acceptedRow } from '../journal/writer/journal-of-event.ts';
 import { journalMigrations } from '../journal/writer/journal-tables.ts';
-import { acceptedRow } from '../journal/writer/pack-journal.ts';
-import { packEvent } from '../packed-event.ts';
 import type { Spool, SpoolEntry } from '../spool.ts';
 import { acceptedEvent } from '../spool-events.ts';
 import { type AccountTally, totalOf } from '../tally.ts';
@@ -72,7 +72,7 @@ export class PostgresSpool implements Spool {
     if (this.unavailable) throw this.unavailable;
     this.#parts.quotas.take(entry);
     const event = acceptedEvent(entry);
-    const packed = packEvent(event);
+    const packed = encodeEvent(event);
     const { journal: details } = entry;
     const { contentGauge } = this.#parts;
     // The octets are copied now: the caller may change its buffers afterwards.
@@ -127,7 +127,7 @@ export class PostgresSpool implements Spool {
       outcomes,
       run: (group) => {
         const unwritten = outcomes.filter((outcome) => !this.#parts.writer.isKept(outcome));
-        for (const outcome of unwritten) group.events.push(packEvent(outcome));
+        for (const outcome of unwritten) group.events.push(encodeEvent(outcome));
         group.messages.record(unwritten, now);
       },
     });
@@ -158,7 +158,7 @@ export class PostgresSpool implements Spool {
         others.push((send) => void send(tellDue));
         return known.flatMap((pick) => {
           const made = messages.requeue(pick, times);
-          if (made?.event) events.push(packEvent(made.event));
+          if (made?.event) events.push(encodeEvent(made.event));
           return made ?? [];
         });
       },
@@ -180,7 +180,7 @@ export class PostgresSpool implements Spool {
       readsEntries: true,
       run: ({ messages, events }) => {
         const event = messages.remove(id, this.#parts.clock.now());
-        if (event) events.push(packEvent(event));
+        if (event) events.push(encodeEvent(event));
         return event !== undefined;
       },
     });

@@ -18,10 +18,10 @@ const allLines = `${locksOf}, ${lineGroups}`;
 const groupsOf = (of: string): string => `(SELECT DISTINCT ${groupOf} AS part FROM ${of} ORDER BY 1) AS parts`;
 const shareLines = `SELECT pg_advisory_xact_lock_shared(${locksOf}, part)
   FROM ${groupsOf("unnest($1::text[], $2::text[]) AS line (lane, account) WHERE lane <> ''")}`;
-const holdLines = `SELECT pg_advisory_xact_lock(${locksOf}, part)
+const lockLines = `SELECT pg_advisory_xact_lock(${locksOf}, part)
   FROM ${groupsOf('(SELECT $1::text AS lane, account FROM unnest($2::text[]) AS own (account)) AS line')}`;
 const shareAll = `SELECT pg_advisory_xact_lock_shared(${allLines})`;
-const holdAll = `SELECT pg_advisory_xact_lock(${allLines})`;
+const lockAll = `SELECT pg_advisory_xact_lock(${allLines})`;
 
 /**
  * Waits for the turn to write that gateways of an earlier release take, where one is there: it expects that nobody else changes what
@@ -44,7 +44,7 @@ export function sendLinesShared(
 /** To be sent first in a transaction that changes recipients of any line by `inLines`: nobody ends a turn until its commit. */
 export function sendAllLines(send: Send): void {
   void send(turnBesideEarlier);
-  void send(holdAll);
+  void send(lockAll);
 }
 
 /** Runs a change of recipients of any line by itself, and tells others that mail may be due. It does no harm where it is run twice. */
@@ -100,7 +100,7 @@ export function sendEndOfTurns(
   void send('SET LOCAL synchronous_commit = off');
   void send(turnBesideEarlier);
   void send(shareAll);
-  void send(holdLines, [lane, accounts]);
+  void send(lockLines, [lane, accounts]);
   void send(forgetEmpty, [lane, accounts]);
   void send(endTurns, [lane, accounts, at]);
 }

@@ -3,9 +3,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isRace, storeError } from '../../base/database/postgres-errors.ts';
 import { Unavailable } from '../../base/errors.ts';
-import type { WrittenJournal } from '../journal/writer/pack-journal.ts';
+import { type EncodedEvent, encodeEvent } from '../encoded-event.ts';
+import type { WrittenJournal } from '../journal/writer/journal-of-event.ts';
 import { sendContent } from '../journal/writer/postgres-journal.ts';
-import { type PackedEvent, packEvent } from '../packed-event.ts';
 import type { AccountTally } from '../tally.ts';
 import { AccountChanges } from './account-changes.ts';
 import { type AddedMessage, sendAdded } from './added-messages.ts';
@@ -31,7 +31,7 @@ const releaseMessages = releaseWhere('message = ANY ($1::uuid[]) AND state = 0 A
 /** What the operations of a group are handed: they say what is to be written, and nothing is until all have. */
 export interface WriteGroup {
   readonly added: AddedMessage[];
-  readonly events: PackedEvent[];
+  readonly events: EncodedEvent[];
   readonly journal: WrittenJournal[];
   readonly messages: MessageChanges;
   /** Further statements, sent behind those for messages. */
@@ -274,7 +274,7 @@ export class WriteWay {
           void send(tellDue);
         });
         const dropped = unwanted.flatMap((message) => messages.remove(message, this.#parts.clock.now()) ?? []);
-        for (const event of dropped) events.push(packEvent(event));
+        for (const event of dropped) events.push(encodeEvent(event));
         removed = dropped.length;
       },
     };

@@ -1,8 +1,8 @@
 // The keys of mail_event_index: the events of an account, of a message, and of a kind that is rare. Each is a number, so that a row
 // is two numbers and one tree serves all three; who searches compares the event itself.
 
+import { shares } from '../encoded-event.ts';
 import { type EventKind, type EventShare, eventKinds } from '../events/mail-event.ts';
-import { shares } from '../packed-event.ts';
 import { keyNumber } from './searched-event.ts';
 
 /** Kinds that most events of their share have: they are found among the events of the account. */

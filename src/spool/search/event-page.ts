@@ -1,8 +1,8 @@
 // Makes a page of events from rows of the stores' tables. A page is made of parts, each read from one index in the order of
 // the ids; a part ends early once it has enough, so that the cost of a page is bounded.
 
+import type { EncodedPage } from '../encoded-event.ts';
 import { isEventKind } from '../events/mail-event.ts';
-import type { PackedPage } from '../packed-event.ts';
 
 /** Rows that are examined for one page, in each part. */
 export const examinedAtOnce = 2000;
@@ -19,7 +19,7 @@ export type PageOrder = 'newest' | 'oldest';
 
 /** A part of a page that was read. */
 export interface PagePart {
-  readonly events: PackedPage['events'];
+  readonly events: EncodedPage['events'];
   /** All rows up to this id were examined. */
   readonly until: number;
 }
@@ -92,7 +92,7 @@ export function readPart(
 export function joinParts(
   parts: readonly PagePart[],
   query: { readonly order: PageOrder; readonly most: number; readonly end: number },
-): { readonly events: PackedPage['events']; readonly next: number } {
+): { readonly events: EncodedPage['events']; readonly next: number } {
   const isOldest = query.order === 'oldest';
   const isBefore = (left: number, right: number): boolean => (isOldest ? left < right : left > right);
   const reached = parts.reduce((near, { until }) => (isBefore(until, near) ? until : near), query.end);

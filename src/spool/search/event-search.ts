@@ -2,10 +2,10 @@
 // filed yet; what the other conditions leave out is skipped row by row, so that a page may have few events or none while more follow.
 
 import type { DatabaseSync, StatementSync } from '../../base/database/sqlite-file.ts';
+import type { EncodedPage } from '../encoded-event.ts';
 import { searchedKeys } from '../events/event-keys.ts';
 import type { EventSearch } from '../events/event-store.ts';
 import type { EventKind } from '../events/mail-event.ts';
-import type { PackedPage } from '../packed-event.ts';
 import { keysOfKinds, messageKey } from './event-index.ts';
 import { type EventRow, joinParts, type PageOrder, type PagePart, readPart } from './event-page.ts';
 import { isSearched, keyNumber, lateMs, searchBounds } from './searched-event.ts';
@@ -108,7 +108,7 @@ export class EventSearcher {
    * @param query its times as they are stored
    * @param newest the id of the newest event; later ones are left to the next page
    */
-  find(query: EventSearch, newest: number): PackedPage {
+  find(query: EventSearch, newest: number): EncodedPage {
     const { order, cursor, since, until } = query;
     const { low, high, limit, end } = searchBounds(query, {
       low: since === undefined ? 1 : this.#firstFrom(since - lateMs, newest),

@@ -1,10 +1,10 @@
 // What a search of events means, whatever engine keeps them: which events fit, and between which ids a page lies.
 
 import { hash } from 'node:crypto';
+import { readFacts } from '../encoded-event.ts';
 import { eventKeys, searchedKeys } from '../events/event-keys.ts';
 import type { EventSearch } from '../events/event-store.ts';
 import type { EventFacts } from '../events/mail-event.ts';
-import { readFacts } from '../packed-event.ts';
 import { type EventRow, mostAtOnce } from './event-page.ts';
 
 /**
@@ -29,7 +29,7 @@ export function keyNumber(account: string, key: string): bigint {
   return number;
 }
 
-/** The numbers of the keys of a kept event; none where it is damaged. @param json as `packEvent` made it */
+/** The numbers of the keys of a kept event; none where it is damaged. @param json as `encodeEvent` made it */
 export function keyNumbersOf(account: string, json: string): readonly bigint[] {
   return keyNumbersOfFacts(account, readFacts(json));
 }

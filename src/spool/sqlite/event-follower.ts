@@ -4,10 +4,10 @@
 
 import { isDamaged } from '../../base/database/sqlite-errors.ts';
 import type { DatabaseSync, StatementSync } from '../../base/database/sqlite-file.ts';
+import { readFacts, shareNumbers, shares } from '../encoded-event.ts';
 import type { EventLimits } from '../events/event-store.ts';
 import type { EventFacts } from '../events/mail-event.ts';
 import type { SqliteJournal } from '../journal/writer/sqlite-journal.ts';
-import { readFacts, shareNumbers, shares } from '../packed-event.ts';
 import { accountKey, isRare, kindKey, messageKey } from '../search/event-index.ts';
 import { keyNumbersOf, keyNumbersOfFacts } from '../search/searched-event.ts';
 

@@ -1,9 +1,9 @@
 // The events of a spool, asked of its thread.
 
+import { decodePage, encodeEvent } from '../encoded-event.ts';
 import type { EventFeed } from '../events/event-feed.ts';
 import type { ContentGauge } from '../journal/content-gauge.ts';
-import { refusedRow, type WrittenJournal } from '../journal/writer/pack-journal.ts';
-import { packEvent, unpackPage } from '../packed-event.ts';
+import { refusedRow, type WrittenJournal } from '../journal/writer/journal-of-event.ts';
 import type { SpoolFault } from './file/sqlite-health.ts';
 import type { SpoolThread } from './sqlite-thread.ts';
 
@@ -26,8 +26,8 @@ export function eventsOver(
   }: { readonly fault: () => SpoolFault | undefined; readonly contentGauge: ContentGauge | undefined },
 ): ConstructorParameters<typeof EventFeed>[0] {
   return {
-    read: async (query) => unpackPage(await thread.ask({ kind: 'events', ...query })),
-    search: async (query) => unpackPage(await thread.ask({ kind: 'searchEvents', query })),
+    read: async (query) => decodePage(await thread.ask({ kind: 'events', ...query })),
+    search: async (query) => decodePage(await thread.ask({ kind: 'searchEvents', query })),
     newest: () => thread.ask({ kind: 'newestEvent' }),
     catchUp: () => thread.ask({ kind: 'catchUp' }),
     news: (after) => thread.ask({ kind: 'eventNews', after }),
@@ -37,11 +37,11 @@ export function eventsOver(
       const rows = refusals.flatMap((refusal) => refusedRow(refusal, contentGauge) ?? []);
       await thread.run({
         kind: 'refusals',
-        events: refusals.map(({ event }) => packEvent(event)),
+        events: refusals.map(({ event }) => encodeEvent(event)),
         journal: rows.map(apart),
       });
       contentGauge?.wrote('refused', rows.length);
     },
-    write: (events) => thread.run({ kind: 'writeEvents', events: events.map(packEvent) }),
+    write: (events) => thread.run({ kind: 'writeEvents', events: events.map(encodeEvent) }),
   };
 }

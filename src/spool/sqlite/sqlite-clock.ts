@@ -11,7 +11,7 @@ export class SpoolClock {
   readonly #get: StatementSync;
   readonly #put: StatementSync;
   #seen: ClockReading | undefined;
-  #held = 0;
+  #applied = 0;
 
   /** @param database its tables are up to date */
   constructor(database: DatabaseSync) {
@@ -27,17 +27,17 @@ export class SpoolClock {
 
   /** Reads the offset. `stored` and `wall` use this value until the next call, however many rows are worked on. */
   hold(): void {
-    this.#held = this.#offset;
+    this.#applied = this.#offset;
   }
 
   /** Turns a wall time into the time to store. */
   stored(wallTime: number): number {
-    return wallTime - this.#held;
+    return wallTime - this.#applied;
   }
 
   /** Turns a stored time into wall time. */
   wall(storedTime: number): number {
-    return storedTime + this.#held;
+    return storedTime + this.#applied;
   }
 
   /**

@@ -3,9 +3,9 @@
 
 import type { Migrations } from '../../base/database/database.ts';
 import { type DatabaseSync, migrateSqlite } from '../../base/database/sqlite-file.ts';
+import { type EncodedEvent, type EncodedPage, shareNumbers, toldOf } from '../encoded-event.ts';
 import { type EventNews, type EventQuery, type EventSearch, newsAtMost } from '../events/event-store.ts';
 import { type EventKind, eventKinds } from '../events/mail-event.ts';
-import { type PackedEvent, type PackedPage, shareNumbers, toldOf } from '../packed-event.ts';
 import { type EventRow, examinedAtOnce, joinParts, mostAtOnce, type PagePart, readPart } from '../search/event-page.ts';
 import { EventSearcher, indexTables, notedEvents, searchTables } from '../search/event-search.ts';
 
@@ -72,7 +72,7 @@ export class SqliteEvents {
   }
 
   /** Writes an event, in the transaction of the change that it reports. @param at its time as it is stored */
-  add({ account, kind, message, json }: PackedEvent, at: number): void {
+  add({ account, kind, message, json }: EncodedEvent, at: number): void {
     this.#sql.add.run(at, account, shareNumbers[eventKinds[kind].share], kind, message, json);
   }
 
@@ -89,7 +89,7 @@ export class SqliteEvents {
   }
 
   /** Finds events. Those newer than the newest one at the start of the search are left to the next page. */
-  read({ after, limit, kinds, account, message }: EventQuery): PackedPage {
+  read({ after, limit, kinds, account, message }: EventQuery): EncodedPage {
     const newest = this.newest();
     if (newest <= after) return { events: [], next: after, hasMore: false };
     const most = Math.min(Math.max(1, limit), mostAtOnce);
@@ -121,7 +121,7 @@ export class SqliteEvents {
   }
 
   /** Searches events. @param query its times as they are stored */
-  search(query: EventSearch): PackedPage {
+  search(query: EventSearch): EncodedPage {
     return this.#searcher.find(query, this.newest());
   }
 }

@@ -3,13 +3,13 @@
 
 import type { ClockReading } from '../../base/clock.ts';
 import type { DatabaseFailure } from '../../base/database/sqlite-errors.ts';
+import type { EncodedEvent, EncodedPage } from '../encoded-event.ts';
 import type { EventLimits, EventNews, EventQuery, EventSearch } from '../events/event-store.ts';
 import type { OutcomeEvent } from '../events/mail-event.ts';
 import type { Hold, HoldRule } from '../hold.ts';
 import type { AccountKey, UsedKey } from '../idempotency-keys.ts';
-import type { ListedJournal } from '../journal/writer/listed-journal.ts';
-import type { WrittenJournal } from '../journal/writer/pack-journal.ts';
-import type { PackedEvent, PackedPage } from '../packed-event.ts';
+import type { WrittenJournal } from '../journal/writer/journal-of-event.ts';
+import type { JournalTuple } from '../journal/writer/journal-tuple.ts';
 import type { DueReport, ReportableOutcome, ReportKey, ReportLimits } from '../reports/report.ts';
 import type { Behind } from '../search/follow-pace.ts';
 import type {
@@ -30,14 +30,14 @@ import type { AccountTally } from '../tally.ts';
 import type { SpoolFault } from './file/sqlite-health.ts';
 
 /** The outcome of an attempt: the values for the recipient's row, and the event. */
-export interface PackedOutcome
+export interface EncodedOutcome
   extends Pick<OutcomeEvent, 'queueId' | 'recipient' | 'kind' | 'reply' | 'host'>,
     ReportableOutcome {
   readonly kind: OutcomeEvent['kind'];
   readonly nextAttemptAt?: number;
   /** The next hop was not reached, so that the attempt does not count. */
   readonly isUntried?: boolean;
-  readonly event: PackedEvent;
+  readonly event: EncodedEvent;
 }
 
 /** The length, in the batch, of a body that lies in a file of its own. */
@@ -61,7 +61,7 @@ export interface Stray extends RecipientKey {
 export interface WriteCalls {
   add(call: {
     readonly entry: EntryMeta;
-    readonly event: PackedEvent;
+    readonly event: EncodedEvent;
     readonly claimUntil: number;
     readonly size: number;
     readonly head: Uint8Array;
@@ -71,10 +71,10 @@ export interface WriteCalls {
     readonly journal?: WrittenJournal | undefined;
   }): void;
   /** How many outcomes are not reported to their senders because of the limits. */
-  record(call: { readonly outcomes: readonly PackedOutcome[]; readonly now: number }): number;
-  refusals(call: { readonly events: readonly PackedEvent[]; readonly journal: readonly WrittenJournal[] }): void;
+  record(call: { readonly outcomes: readonly EncodedOutcome[]; readonly now: number }): number;
+  refusals(call: { readonly events: readonly EncodedEvent[]; readonly journal: readonly WrittenJournal[] }): void;
   /** Writes other events that report no change of the spool. */
-  writeEvents(call: { readonly events: readonly PackedEvent[] }): void;
+  writeEvents(call: { readonly events: readonly EncodedEvent[] }): void;
   claimDue(call: ClaimQuery): readonly DueMessage[];
   turns(call: Parameters<Spool['turns']>[0]): readonly ClaimTurn[];
   postpone(call: { readonly turns: readonly (ClaimTurn & { readonly until: number })[] }): void;
@@ -123,8 +123,8 @@ export interface ReadCalls {
   holds(call: object): readonly Hold[];
   oldest(call: object): number | undefined;
   waiting(call: { readonly limit: number }): readonly WaitingLine[];
-  events(call: EventQuery): PackedPage;
-  searchEvents(call: { readonly query: EventSearch }): PackedPage;
+  events(call: EventQuery): EncodedPage;
+  searchEvents(call: { readonly query: EventSearch }): EncodedPage;
   newestEvent(call: object): number;
   /** Makes what is made behind the commits, within a bound. */
   catchUp(call: object): void;
@@ -167,7 +167,7 @@ export interface WriteResult {
 }
 
 /** An add as it is sent to the worker; the octets of all adds lie one behind the other in the batch's buffer. */
-export interface PackedAdd {
+export interface EncodedAdd {
   readonly kind: 'packed';
   readonly entry: EntryMeta;
   /** The event of the acceptance as JSON; its other values are those of the entry. */
@@ -178,13 +178,13 @@ export interface PackedAdd {
   readonly bodyLength: number;
   readonly size: number;
   /** The row of the journal; what it keeps of the message that came lies behind the body. */
-  readonly journal?: ListedJournal | undefined;
+  readonly journal?: JournalTuple | undefined;
 }
 
 /** Writes, sent from the main thread. One such batch is under way at a time; operations that come meanwhile form the next. */
 export interface WriteBatch {
   readonly kind: 'writes';
-  readonly operations: readonly (Exclude<WriteOperation, { kind: 'add' }> | PackedAdd)[];
+  readonly operations: readonly (Exclude<WriteOperation, { kind: 'add' }> | EncodedAdd)[];
   readonly octets: ArrayBuffer;
   /** When it was sent. */
   readonly now: ClockReading;

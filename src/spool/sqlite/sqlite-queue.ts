@@ -12,7 +12,7 @@ import { SpoolPart, type SpoolTables } from './sqlite-tables.ts';
 /** Messages that are examined for one page of a list. */
 const examinedAtOnce = 2000;
 /** A page of a list is full once its messages have more recipients than this. */
-const listedRecipientsAtOnce = 5000;
+const shownRecipientsAtOnce = 5000;
 /** How often the oldest queued message is looked for among all that are kept, in milliseconds: one may be queued again. */
 const lookAllEveryMs = 300_000;
 /** Sorts after every id. */
@@ -61,10 +61,10 @@ export class StoredQueue extends SpoolPart {
       const item = this.#item(row, holds);
       items.push(item);
       recipients += item.recipients.length;
-      if (recipients > listedRecipientsAtOnce) break;
+      if (recipients > shownRecipientsAtOnce) break;
     }
     const last = items.at(-1)?.entry.id;
-    if (last !== undefined && (items.length === limit || recipients > listedRecipientsAtOnce))
+    if (last !== undefined && (items.length === limit || recipients > shownRecipientsAtOnce))
       return { items, next: last };
     return end ? { items, next: endId } : { items };
   }

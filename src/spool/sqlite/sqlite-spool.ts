@@ -6,13 +6,13 @@ import { type Clock, systemClock } from '../../base/clock.ts';
 import { errorMessage, Unavailable } from '../../base/errors.ts';
 import { type Logger, silentLog } from '../../base/log.ts';
 import { BodyFiles, bodyError, bodyFileThreshold, bufferOver } from '../body-files.ts';
+import { encodeEvent } from '../encoded-event.ts';
 import { EventFeed } from '../events/event-feed.ts';
 import { defaultEventLimits } from '../events/event-store.ts';
 import type { OutcomeEvent } from '../events/mail-event.ts';
 import type { ContentGauge } from '../journal/content-gauge.ts';
-import { listJournal } from '../journal/writer/listed-journal.ts';
-import { acceptedRow } from '../journal/writer/pack-journal.ts';
-import { packEvent } from '../packed-event.ts';
+import { acceptedRow } from '../journal/writer/journal-of-event.ts';
+import { encodeJournal } from '../journal/writer/journal-tuple.ts';
 import { type DueReport, unlimitedReports } from '../reports/report.ts';
 import type { Behind } from '../search/follow-pace.ts';
 import type { RetryCount, RetryPick, Spool, SpoolEntry } from '../spool.ts';
@@ -197,7 +197,7 @@ export class SqliteSpool implements Spool {
       const next =
         kind === 'deferred' ? { nextAttemptAt: outcome.nextAttemptAt, isUntried: outcome.isUntried === true } : {};
       const { handover } = { handover: undefined, ...outcome };
-      return { queueId, recipient, kind, reply, host, handover, ...next, event: packEvent(outcome) };
+      return { queueId, recipient, kind, reply, host, handover, ...next, event: encodeEvent(outcome) };
     });
     const unreported = await this.#thread.run({ kind: 'record', outcomes: packed, now: this.#clock.now() });
     // Added only now: others may have ended while this one was awaited.
@@ -261,7 +261,7 @@ export class SqliteSpool implements Spool {
     const packed = details && acceptedRow(event, { details, sent: { head, body: whole } }, this.#contentGauge);
     // A body that is a file goes to the thread for the journal's sake alone.
     const apart = packed?.sentBody && !body ? whole : undefined;
-    const journal = packed && listJournal(packed, apart?.length);
+    const journal = packed && encodeJournal(packed, apart?.length);
     await this.#thread.add(
       {
         ...{

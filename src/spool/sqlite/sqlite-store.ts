@@ -6,9 +6,9 @@ import { failureOf, isBusy } from '../../base/database/sqlite-errors.ts';
 import type { DatabaseSync } from '../../base/database/sqlite-file.ts';
 import { addKey, findKey, keepAnswer } from '../core/key-steps.ts';
 import { dueReports, endReport, postponeReport } from '../core/report-steps.ts';
+import { type EncodedEvent, encodeEvent } from '../encoded-event.ts';
 import { defaultEventLimits, type EventLimits } from '../events/event-store.ts';
 import { SqliteJournal } from '../journal/writer/sqlite-journal.ts';
-import { type PackedEvent, packEvent } from '../packed-event.ts';
 import { type ReportLimits, unlimitedReports } from '../reports/report.ts';
 import { type Behind, FollowPace } from '../search/follow-pace.ts';
 import { type SpoolLimits, unlimited } from '../spool-limits.ts';
@@ -102,7 +102,7 @@ export class SqliteStore extends SpoolPart {
     const attempts = new Attempts(tables, {
       messages,
       reports: { times: clock, limits: reportLimits },
-      write: (event) => this.#addEvents([packEvent(event)]),
+      write: (event) => this.#addEvents([encodeEvent(event)]),
     });
     this.#retention = new Retention(tables, { messages, limits });
     const claims = new RecipientClaims(tables, { messages, holds });
@@ -184,7 +184,7 @@ export class SqliteStore extends SpoolPart {
       this.#toldAt = performance.now();
       if (now) this.clock.observe(now);
       for (const operation of operations) {
-        if (needsLock.has(operation.kind)) this.#lock.hold();
+        if (needsLock.has(operation.kind)) this.#lock.take();
       }
       return this.#transaction(operations);
     } catch (thrown) {
@@ -310,7 +310,7 @@ export class SqliteStore extends SpoolPart {
     return true;
   }
 
-  #addEvents(events: readonly PackedEvent[]): void {
+  #addEvents(events: readonly EncodedEvent[]): void {
     for (const event of events) {
       this.#events.add(event, this.clock.stored(event.at));
       this.#unfiled += 1;

@@ -7,10 +7,10 @@ import { errorMessage, Unavailable } from '../../base/errors.ts';
 import type { Behind } from '../search/follow-pace.ts';
 import type { SpoolFault } from './file/sqlite-health.ts';
 import type {
+  EncodedAdd,
   OperationFailure,
   OperationOutcome,
   OperationResults,
-  PackedAdd,
   ReadBatch,
   ReadOperation,
   SpoolWorkerData,
@@ -123,7 +123,7 @@ export class SpoolThread {
   }
 
   /** Adds a message; resolves once it is durable. @throws Error of the store; Unavailable for a failure that may pass */
-  async add(operation: PackedAdd, octets: AddOctets): Promise<void> {
+  async add(operation: EncodedAdd, octets: AddOctets): Promise<void> {
     await this.#enqueue(operation, octets);
   }
 

@@ -7,7 +7,7 @@ import type { ClockReading } from '../../base/clock.ts';
 import { giveBackSomePages } from '../../base/database/free-pages.ts';
 import { sqliteCode, sqliteMessage, whyUnwritable } from '../../base/database/sqlite-errors.ts';
 import { type DatabaseSync, openSqliteFile } from '../../base/database/sqlite-file.ts';
-import { unlistJournal } from '../journal/writer/listed-journal.ts';
+import { decodeJournal } from '../journal/writer/journal-tuple.ts';
 import type { Behind } from '../search/follow-pace.ts';
 import { defaultQueuedBytes, type SpoolLimits } from '../spool-limits.ts';
 import { type SpoolFault, SpoolFiles } from './file/sqlite-health.ts';
@@ -254,7 +254,7 @@ function unpack({ operations, octets }: WriteBatch): WriteOperation[] {
     const body = operation.bodyLength === BODY_IN_FILE ? undefined : take(operation.bodyLength);
     const { entry, event: json, claimUntil, size, journal } = operation;
     const event = { at: entry.acceptedAt, account: entry.account, kind: 'accepted', message: entry.id, json } as const;
-    const written = journal && unlistJournal(journal, event, { head, body, take });
+    const written = journal && decodeJournal(journal, event, { head, body, take });
     return { kind: 'add', entry, event, claimUntil, size, head, body, journal: written };
   });
 }

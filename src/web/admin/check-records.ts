@@ -73,12 +73,12 @@ type Look = (type: DnsRecord['type'], name: string) => Promise<Answers>;
 
 /** Makes a look-up that asks DNS each question only once. */
 function lookUp(resolver: DnsResolver, isOver: () => boolean): Look {
-  const inTurn = queue();
+  const inOrder = queue();
   const asked = new Map<string, Promise<Answers>>();
   const late: Answers = { ok: false, detail: 'the name server did not answer in time' };
   return (type, name) => {
     const key = `${type} ${name}`;
-    const found = asked.get(key) ?? inTurn(async () => (isOver() ? late : await ask(resolver, type, name)));
+    const found = asked.get(key) ?? inOrder(async () => (isOver() ? late : await ask(resolver, type, name)));
     asked.set(key, found);
     return found;
   };

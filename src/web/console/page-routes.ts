@@ -51,8 +51,8 @@ function answer(
   const coding = codingFor(request);
   const etag = `"${file.tag}${coding === 'identity' ? '' : `-${coding}`}"`;
   reply.headers({ ...security, etag, 'cache-control': cacheControl, vary: 'Accept-Encoding' });
-  const held = request.headers['if-none-match'];
-  if (held?.split(',').some((tag) => tag.trim().replace(/^W\//, '') === etag) === true) return reply.code(304).send();
+  const known = request.headers['if-none-match'];
+  if (known?.split(',').some((tag) => tag.trim().replace(/^W\//, '') === etag) === true) return reply.code(304).send();
   if (coding !== 'identity') reply.header('content-encoding', coding);
   return reply.type(file.contentType).send(file.octets[coding]);
 }

@@ -2,7 +2,7 @@
 
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { type Account, holdsScope, type Submitter } from '../../accounts/account.ts';
+import { type Account, hasScope, type Submitter } from '../../accounts/account.ts';
 import type { Accounts } from '../../accounts/accounts.ts';
 import type { Guessing, Penalty } from '../../accounts/guessing.ts';
 import { hashToken } from '../../accounts/tokens.ts';
@@ -10,7 +10,7 @@ import type { BodyBudget } from '../../base/body-budget.ts';
 import type { Logger } from '../../base/log.ts';
 import { refuseLogin } from '../http/authorization.ts';
 import { Refusal, refuse, succeed } from '../http/envelope.ts';
-import { describedBadly, holdBody, readBodies } from '../http/request-body.ts';
+import { describedBadly, readBodies, reserveBody } from '../http/request-body.ts';
 import type { V4App } from '../http/v4-app.ts';
 import { answerError } from '../http/v4-routes.ts';
 import { forgottenCookies, sessionCookie } from './session-cookie.ts';
@@ -52,7 +52,7 @@ function told(
   { submitter: { account, credential }, expiresAt }: OpenSession,
   { allAccounts }: Pick<SignInParts, 'allAccounts'>,
 ): Readonly<Record<string, unknown>> {
-  const accounts = holdsScope(credential, 'admin') ? allAccounts() : [account];
+  const accounts = hasScope(credential, 'admin') ? allAccounts() : [account];
   return {
     account: { id: account.id, name: account.name },
     credential: credential.name,
@@ -163,7 +163,7 @@ export function sessionRoutes(app: V4App, parts: SignInParts, takesRequests: () 
     }
     const bad = describedBadly(request.headers, { limit: maxBodyBytes });
     if (bad) throw bad;
-    holdBody(request, bodies);
+    reserveBody(request, bodies);
     if (request.headers.expect !== undefined) reply.raw.writeContinue();
     return undefined;
   });

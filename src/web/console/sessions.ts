@@ -2,7 +2,7 @@
 // opened by: each request looks its token up again, so that one that is revoked or expires ends its sessions at once.
 
 import type { FastifyRequest } from 'fastify';
-import { holdsScope, type Submitter } from '../../accounts/account.ts';
+import { hasScope, type Submitter } from '../../accounts/account.ts';
 import type { Accounts } from '../../accounts/accounts.ts';
 import type { Clock } from '../../base/clock.ts';
 import { type BrowserSessions, unauthorized } from '../http/authorization.ts';
@@ -35,7 +35,7 @@ export interface OpenSession {
 }
 
 function mayUseConsole({ credential }: Submitter): boolean {
-  return holdsScope(credential, 'console:read');
+  return hasScope(credential, 'console:read');
 }
 
 /** @throws Refusal 403 where a credential may not use the console */

@@ -76,7 +76,7 @@ export async function createApi(parts: ApiParts, onAuthFailure: () => void): Pro
   app.decorateRequest('submitter', undefined);
   app.decorateRequest('mayGoOn', undefined);
   app.decorateRequest('document', undefined);
-  app.decorateRequest('bodyHold', undefined);
+  app.decorateRequest('bodyReservation', undefined);
   app.decorateRequest('bodyOctets', 0);
   app.decorateRequest('bodyDigest', undefined);
   const routes: DocumentedRoute[] = [];

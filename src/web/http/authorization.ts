@@ -2,7 +2,7 @@
 // the account of the path (D85, D92, D93).
 
 import type { FastifyRequest } from 'fastify';
-import { holdsScope, type Scope, type Submitter } from '../../accounts/account.ts';
+import { hasScope, type Scope, type Submitter } from '../../accounts/account.ts';
 import type { Accounts } from '../../accounts/accounts.ts';
 import type { Guessing, Penalty } from '../../accounts/guessing.ts';
 import { type Fault, Refusal } from './envelope.ts';
@@ -185,7 +185,7 @@ function permitted(
 ): Submitter {
   const { account, credential } = submitter;
   const wanted = [scope].flat();
-  if (!wanted.some((each) => holdsScope(credential, each))) {
+  if (!wanted.some((each) => hasScope(credential, each))) {
     throw new Refusal([{ token: 'E_FORBIDDEN', message: `The token lacks the scope ${wanted.join(' or ')}` }]);
   }
   const named = pathAccount(request, parts);

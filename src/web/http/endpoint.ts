@@ -23,7 +23,7 @@ type Scopes = Scope | readonly Scope[];
 type Before = (request: FastifyRequest) => Promise<void>;
 
 /** What several endpoints of one thing share. */
-export interface Place {
+export interface EndpointTarget {
   /** Where they begin, behind /client/v4. */
   readonly path: string;
   readonly tag: string;
@@ -81,7 +81,10 @@ export type Register = <
 ) => void;
 
 /** Gives the function that registers endpoints at a place. */
-export function endpointsAt(app: V4App, { path, tag, reads, edits = reads, suffix = '', ...place }: Place): Register {
+export function endpointsAt(
+  app: V4App,
+  { path, tag, reads, edits = reads, suffix = '', ...place }: EndpointTarget,
+): Register {
   const isOfAccount = path.includes('/:account_id');
   return (line, { operationId, query, params, result, exposeHeadRoute = true, ...more }, answer) => {
     const [method = '', below = ''] = line.split(' ');
@@ -118,7 +121,7 @@ export function endpointsAt(app: V4App, { path, tag, reads, edits = reads, suffi
 }
 
 /** A thing that an account sees of its own, and the operator of all. */
-export interface SharedPlace {
+export interface AccountOrAll {
   /** Behind the account. */
   readonly path: string;
   readonly tag: string;
@@ -129,7 +132,7 @@ export interface SharedPlace {
 /** Registers the same endpoints for one account, and for all: those are the operator's. */
 export function endpointsOfBoth(
   app: V4App,
-  { path, tag, suffix = 'OfAll' }: SharedPlace,
+  { path, tag, suffix = 'OfAll' }: AccountOrAll,
   register: (endpoint: Register, whose: string, isOfAccount: boolean) => void,
 ): void {
   const ofAccount = {

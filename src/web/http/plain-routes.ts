@@ -8,7 +8,7 @@ import type { Logger } from '../../base/log.ts';
 import type { AllowedMethods } from './allowed-methods.ts';
 import type { Documents } from './documents.ts';
 import { isHeadTooLarge } from './listener/head-octets.ts';
-import { type FixedDocument, isHeldBy } from './page/fixed-document.ts';
+import { type FixedDocument, hasTag } from './page/fixed-document.ts';
 import { type MetricsToken, refuseReader } from './scrape/metrics-token.ts';
 import type { V4App } from './v4-app.ts';
 
@@ -49,7 +49,7 @@ export interface KnownRoutes {
 
 function fixed({ headers }: FastifyRequest, reply: FastifyReply, document: FixedDocument): FastifyReply {
   reply.headers(document.headers);
-  return isHeldBy(headers['if-none-match'], document) ? reply.code(304).send() : reply.send(document.body);
+  return hasTag(headers['if-none-match'], document) ? reply.code(304).send() : reply.send(document.body);
 }
 
 /** An answer to a probe or scraper. */

@@ -4,9 +4,9 @@ import { createHash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import type { BodyBudget, BodyHold } from '../../base/body-budget.ts';
+import type { BodyBudget, BodyReservation } from '../../base/body-budget.ts';
 import { freeOctets } from '../../base/free-octets.ts';
-import { giveTurn } from '../../base/give-turn.ts';
+import { yieldToEventLoop } from '../../base/yield-to-event-loop.ts';
 import { type Fault, Refusal } from './envelope.ts';
 import { type JsonDocument, type JsonOptions, readJson } from './json/json-reader.ts';
 import { jsonSliceOctets } from './json/json-string.ts';
@@ -29,16 +29,16 @@ function noRoom(): Refusal {
  * does not come have no more than their share either. The room is given back when the answer is made.
  * @throws Refusal 503 where there is no room for a body of the announced length
  */
-export function holdBody(request: FastifyRequest, bodies: BodyBudget): void {
+export function reserveBody(request: FastifyRequest, bodies: BodyBudget): void {
   const { 'content-length': length, 'transfer-encoding': coding } = request.headers;
   if (coding === undefined && (length === undefined || length === '0')) return;
   const { account, credential } = request.submitter ?? {};
   const token = credential && { credential: credential.name };
   const owner = { door: 'http', account: account?.id ?? '', ...token, address: request.ip } as const;
   if (!bodies.admits(owner, Number(length ?? 0))) throw noRoom();
-  const hold = bodies.open(owner);
-  if (!hold.grow(1)) throw noRoom();
-  request.bodyHold = hold;
+  const reservation = bodies.open(owner);
+  if (!reservation.grow(1)) throw noRoom();
+  request.bodyReservation = reservation;
 }
 
 function unsupported(message: string): Refusal {
@@ -110,9 +110,13 @@ function enlarge(
  */
 function collect(
   stream: Readable,
-  at: { readonly limit: number; readonly length: number | undefined; readonly hold: BodyHold | undefined },
+  at: {
+    readonly limit: number;
+    readonly length: number | undefined;
+    readonly reservation: BodyReservation | undefined;
+  },
 ): Promise<Buffer> {
-  const { limit, length, hold } = at;
+  const { limit, length, reservation } = at;
   let octets: Buffer = Buffer.alloc(0);
   let received = 0;
   return new Promise((resolve, reject) => {
@@ -132,7 +136,7 @@ function collect(
     const take = (chunk: Buffer): void => {
       const needed = received + chunk.length;
       if (needed > limit) fail(tooLarge(limit));
-      else if (hold?.grow(needed) === false) fail(noRoom());
+      else if (reservation?.grow(needed) === false) fail(noRoom());
       else {
         received = needed;
         // A body that comes in one piece is read where it stands.
@@ -161,7 +165,7 @@ function append(
 async function digestOf(octets: Buffer): Promise<string> {
   const hash = createHash('sha256');
   for (let start = 0; start < octets.length; start += jsonSliceOctets) {
-    if (start > 0) await giveTurn();
+    if (start > 0) await yieldToEventLoop();
     hash.update(octets.subarray(start, start + jsonSliceOctets));
   }
   return hash.digest('hex');
@@ -202,7 +206,7 @@ export function readBodies(app: FastifyInstance, defaultBytes: number): void {
     const header = request.headers['content-length'];
     const length = header === undefined ? undefined : Number(header);
     if (length === 0) return undefined;
-    const octets = await collect(payload, { limit, length, hold: request.bodyHold });
+    const octets = await collect(payload, { limit, length, reservation: request.bodyReservation });
     // Some clients send Content-Type without a body, with DELETE for example.
     if (octets.length === 0) return undefined;
     const { digestBody } = request.routeOptions.config;
@@ -221,7 +225,7 @@ export function readBodies(app: FastifyInstance, defaultBytes: number): void {
   });
   // The room is not given back when the client goes away: the body is in memory for as long as a handler works on it.
   app.addHook('onSend', (request, _reply, payload, done) => {
-    request.bodyHold?.release();
+    request.bodyReservation?.release();
     done(null, payload);
   });
   app.addHook('preHandler', (request, _reply, done) => {

@@ -37,7 +37,7 @@ import type {
 } from 'fastify';
 import type { Static, TSchema } from 'typebox';
 import type { Scope, Submitter } from '../../accounts/account.ts';
-import type { BodyHold } from '../../base/body-budget.ts';
+import type { BodyReservation } from '../../base/body-budget.ts';
 import type { AnswerTable } from './envelope.ts';
 import type { JsonDocument } from './json/json-reader.ts';
 import type { BodyOptions } from './request-body.ts';
@@ -86,7 +86,7 @@ declare module 'fastify' {
     /** The document read from the body; absent where there was no body. */
     document: JsonDocument | undefined;
     /** The room in memory that the body holds until the answer is made; absent where there is no body. */
-    bodyHold: BodyHold | undefined;
+    bodyReservation: BodyReservation | undefined;
     /** How many octets the body had; 0 where there was no body. */
     bodyOctets: number;
     /** SHA-256 of the body's octets in hex, where the route wants it and the request has an Idempotency-Key. */

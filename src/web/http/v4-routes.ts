@@ -14,7 +14,7 @@ import { type Fault, Refusal, refuse } from './envelope.ts';
 import { pathForLog } from './front.ts';
 import { isHeadTooLarge, maxApiHeadOctets } from './listener/head-octets.ts';
 import { type DocumentedRoute, documentedRoutes } from './openapi.ts';
-import { bodyLimit, describedBadly, documentFaults, holdBody, readBodies } from './request-body.ts';
+import { bodyLimit, describedBadly, documentFaults, readBodies, reserveBody } from './request-body.ts';
 import { type JudgedPart, schemaFaults } from './schema-faults.ts';
 import type { V4App, V4Plugin } from './v4-app.ts';
 
@@ -154,7 +154,7 @@ export function v4Routes(root: V4App, parts: V4Parts, { methods, routes, onAuthF
           types: request.routeOptions.schema?.bodyTypes,
         });
         if (bad) throw bad;
-        holdBody(request, parts.bodies);
+        reserveBody(request, parts.bodies);
         if (request.headers.expect !== undefined) reply.raw.writeContinue();
         return undefined;
       });

@@ -1,7 +1,7 @@
 // DATA where there is no room in memory: refused early, swallowed late, and given back on every way out.
 
 import { afterEach, expect, test } from 'vitest';
-import { type BodyBudget, type BodyHold, createBodyBudget } from '../../../src/base/body-budget.ts';
+import { type BodyBudget, type BodyReservation, createBodyBudget } from '../../../src/base/body-budget.ts';
 import type { SubmitResult } from '../../../src/pipeline/submit.ts';
 import {
   type DoorChoices,
@@ -33,7 +33,7 @@ async function start(choices: DoorChoices = {}): Promise<RunningDoor> {
 }
 
 /** Bodies of somebody else that leave room for less than 5 MiB. */
-function others(): BodyHold {
+function others(): BodyReservation {
   const hold = bodies.open({ door: 'http', account: 'other', address: '192.0.2.1' });
   expect(hold.grow(6 * mebibyte)).toBe(true);
   return hold;

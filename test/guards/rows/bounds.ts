@@ -18,7 +18,7 @@ export const bounds = [
     ['if (whole.length <= encodedWordLineLength && ', 'if (whole.length <= 79 && '],
     ['for (let index = Math.max(start + limit, first) + 1;', 'for (let index = Math.max(start + limit, first) + 2;'],
     ['const uriPieceLength = 900', 'const uriPieceLength = 901'],
-    ['!holdsEncodedWord(whole.slice(start, end))', 'holdsEncodedWord(whole.slice(start, end))'],
+    ['!hasEncodedWord(whole.slice(start, end))', 'hasEncodedWord(whole.slice(start, end))'],
     ['return wordEnd - runStart <= line.limit ? runStart : index', 'return runStart'],
     ['return wordEnd - runStart <= line.limit ? runStart : index', 'return index'],
     ['while (isBlank(whole, first)) first += 1', ''],

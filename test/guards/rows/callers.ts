@@ -76,8 +76,8 @@ export const callers = [
     ],
   ]),
   ...of('web/http/authorization.ts', app, [
-    ['if (!wanted.some((each) => holdsScope(credential, each)))', 'if (wanted.length === 0)'],
-    ['wanted.some((each) => holdsScope', 'wanted.every((each) => holdsScope', consoleGuard],
+    ['if (!wanted.some((each) => hasScope(credential, each)))', 'if (wanted.length === 0)'],
+    ['wanted.some((each) => hasScope', 'wanted.every((each) => hasScope', consoleGuard],
     ['named === undefined || named === account.id ||', 'named !== null ||'],
     ['if (other?.id === account.id) return submitter', 'if (other) return submitter'],
     ['|| isGlobalKey || !credential', '|| !credential'],
@@ -110,7 +110,7 @@ export const callers = [
     ['accountOfZone: (zone) => accountOfZone.get(zone)', 'accountOfZone: () => [...accountOfZone.values()][0]'],
   ]),
   ...of('web/console/sessions.ts', consoleApp, [
-    ["return holdsScope(credential, 'console:read')", 'return credential.scopes.size > 0'],
+    ["return hasScope(credential, 'console:read')", 'return credential.scopes.size > 0'],
     ['if (mayUseConsole(submitter)) return', 'if (submitter) return'],
     ['return submitter && mayUseConsole(submitter) ?', 'return submitter ?'],
     ['linked?.account !== account || linked', 'linked === undefined || linked'],
@@ -122,7 +122,7 @@ export const callers = [
     ['if (linked?.account !== account || linked.credential !== credential) return undefined', ''],
   ]),
   ...of('web/console/session-routes.ts', consoleApp, [
-    ["holdsScope(credential, 'admin') ? allAccounts() : [account]", 'allAccounts()'],
+    ["hasScope(credential, 'admin') ? allAccounts() : [account]", 'allAccounts()'],
     ['const waitSeconds = await rate.waitSeconds(account.id)', "const waitSeconds = await rate.waitSeconds('')"],
   ]),
   ...of('web/console/session-store.ts', sessionStore, [

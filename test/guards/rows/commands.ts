@@ -29,7 +29,7 @@ export const commands = [
   ),
   ...of('cli/proxy/proxy.ts', ['test/cli/proxy-list.test.ts'], [['zone === undefined || one.zone === zone', 'true']]),
   ...of(
-    'bootstrap.ts',
+    'app/bootstrap/bootstrap.ts',
     ['test/app/bootstrap/bootstrap.test.ts'],
     [
       ['(token) => token.credential === credential && isLive(token, now)', '(token) => isLive(token, now)'],

@@ -22,7 +22,7 @@ export const shown = [
     ['limit: 1000, kinds, account })', 'limit: 1000, kinds })'],
   ]),
   ...of('web/admin/journal/live-endpoint.ts', live, [
-    ["return submitter !== undefined && holdsScope(submitter.credential, 'admin')", 'return submitter !== undefined'],
+    ["return submitter !== undefined && hasScope(submitter.credential, 'admin')", 'return submitter !== undefined'],
     ['isOperator(request) ? undefined : account', 'undefined'],
     ['this.#hub.watch({ account, tell', 'this.#hub.watch({ account: undefined, tell'],
     ['this.#hub.missed(after, account)', 'this.#hub.missed(after, undefined)'],
@@ -44,7 +44,7 @@ export const shown = [
   ]),
   ...of('web/admin/journal/resend-endpoint.ts', twoAccounts, [
     ['entryNamed(parts, params.id, account.name)', 'entryNamed(parts, params.id, undefined)'],
-    ["if (holdsScope(credential, 'email:send')) return credential", 'if (credential) return credential'],
+    ["if (hasScope(credential, 'email:send')) return credential", 'if (credential) return credential'],
     ['if (!(await parts.suppressed(account, recipient))) continue', 'if (recipient) continue'],
     ["account.credentials.get(facts.credential ?? '') ?? caller", 'caller'],
   ]),
@@ -53,7 +53,7 @@ export const shown = [
     ['if (query.credential !== undefined && credential !== query.credential) continue', ''],
   ]),
   ...of('web/admin/queue/queue-endpoints.ts', queue, [
-    ["const isOperator = holdsScope(credential, 'admin')", 'const isOperator = credential !== undefined'],
+    ["const isOperator = hasScope(credential, 'admin')", 'const isOperator = credential !== undefined'],
     ['actorOf(of, {', 'actorOf(undefined, {'],
     ['last_reply: who.isOperator ? lastReply(hop?.lastWords) : null', 'last_reply: lastReply(hop?.lastWords)'],
     ['by: isShown ? hold.by : null', 'by: hold.by'],

@@ -104,9 +104,9 @@ export const zonesGuards = [
     ['FROM proxy_allocations v WHERE v.zone = $1 AND', 'FROM proxy_allocations v WHERE $1 IS NOT NULL AND'],
   ]),
   ...of('proxy/store/application-writing.ts', applicationStore, [
-    ["if (held?.['zone'] !== zone) others.push(ip)", ''],
+    ["if (taken?.['zone'] !== zone) others.push(ip)", ''],
     ['if (count >= quota) return', 'if (count < 0) return'],
-    ['const heldBy = address === wildcardIp ? null : zone', 'const heldBy = null'],
+    ['const takenBy = address === wildcardIp ? null : zone', 'const heldBy = null'],
   ]),
   ...of('proxy/store/sqlite-application-store.ts', applicationStore, [
     ['zones[index] !== undefined && zones[index] !== zone', 'zones[index] !== undefined'],

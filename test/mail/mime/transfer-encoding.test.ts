@@ -95,17 +95,17 @@ test('the smaller encoding is taken', async () => {
 
 test('large contents are encoded in slices', async () => {
   let turns = 0;
-  const yieldNow = (): Promise<void> => {
+  const yieldToEventLoop = (): Promise<void> => {
     turns += 1;
     return Promise.resolve();
   };
   const content = Buffer.from(`ü${'abcdefghi '.repeat(20)}\r\n`.repeat(6000));
-  const qp = await encodeQuotedPrintable(content, { text: true, yieldNow });
+  const qp = await encodeQuotedPrintable(content, { text: true, yieldToEventLoop });
   expect(decodeQuotedPrintable(qp).equals(content)).toBe(true);
   expect(turns).toBeGreaterThan(3);
-  const base64 = await encodeBase64(content, yieldNow);
+  const base64 = await encodeBase64(content, yieldToEventLoop);
   expect(Buffer.from(base64.toString(), 'base64').equals(content)).toBe(true);
-  const rewrapped = await rewrapBase64(Buffer.from(content.toString('base64')), yieldNow);
+  const rewrapped = await rewrapBase64(Buffer.from(content.toString('base64')), yieldToEventLoop);
   expect(rewrapped.equals(base64)).toBe(true);
 });
 

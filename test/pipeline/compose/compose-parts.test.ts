@@ -228,7 +228,7 @@ test.each([
 ])('a large part gives turns to others: %s', async (_, parts) => {
   let turns = 0;
   const planned = await planBody(submission(parts), {
-    yieldNow: () => {
+    yieldToEventLoop: () => {
       turns += 1;
       return Promise.resolve();
     },

@@ -549,7 +549,7 @@ test('many small parts give turns to others as one large part does', async () =>
       `From: a@example.com\nContent-Type: multipart/mixed; boundary=b\n\n${part.repeat(parts)}--b--\n`,
     );
     const planned = await planBody(submissionOf(raw), {
-      yieldNow: () => {
+      yieldToEventLoop: () => {
         turns += 1;
         return Promise.resolve();
       },
@@ -567,7 +567,7 @@ test('a large 8-bit message is re-encoded with turns for others', async () => {
   let turns = 0;
   const raw = `From: a@example.com\nContent-Type: multipart/mixed; boundary=b\n\n--b\n\n${'Größe mit vielen Wörtern\n'.repeat(60_000)}--b--\n`;
   const planned = await planBody(submissionOf(raw), {
-    yieldNow: () => {
+    yieldToEventLoop: () => {
       turns += 1;
       return Promise.resolve();
     },

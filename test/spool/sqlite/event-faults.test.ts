@@ -6,9 +6,9 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { openSqliteFile } from '../../../src/base/database/sqlite-file.ts';
 import { uuidv7 } from '../../../src/base/ids.ts';
+import { encodeEvent } from '../../../src/spool/encoded-event.ts';
 import type { EventFacts } from '../../../src/spool/events/mail-event.ts';
 import { SqliteJournal } from '../../../src/spool/journal/writer/sqlite-journal.ts';
-import { packEvent } from '../../../src/spool/packed-event.ts';
 import { examinedAtOnce } from '../../../src/spool/search/event-page.ts';
 import { acceptedEvent } from '../../../src/spool/spool-events.ts';
 import { spoolMetrics } from '../../../src/spool/spool-metrics.ts';
@@ -41,7 +41,7 @@ function opened() {
   const events = new SqliteEvents(database);
   const add = (from: number, to: number, at = someTime): void => {
     database.exec('BEGIN');
-    for (let number = from; number < to; number += 1) events.add(packEvent(eventOf(number)), at);
+    for (let number = from; number < to; number += 1) events.add(encodeEvent(eventOf(number)), at);
     database.exec('COMMIT');
   };
   return { database, events, add };
@@ -107,7 +107,7 @@ describe('damage', () => {
     const journal = new SqliteJournal(database);
     database.exec("CREATE TRIGGER broken BEFORE UPDATE ON journal BEGIN SELECT raise(ABORT, 'broken'); END");
     const entry = spoolEntry();
-    for (const event of [acceptedEvent(entry), attemptOf(entry, outcome)]) events.add(packEvent(event), someTime);
+    for (const event of [acceptedEvent(entry), attemptOf(entry, outcome)]) events.add(encodeEvent(event), someTime);
     journal.add({
       row: { id: entry.id, at: 1, account: 'dev', outcome: 1, waiting: 1, octets: 0, facts: '{}', more: '{}' },
       ...{ isSameBody: false, receivedHead: undefined, receivedBody: undefined },
@@ -172,7 +172,7 @@ describe('what became of a message', () => {
     database.exec(`CREATE TABLE writes (one INTEGER);
       CREATE TRIGGER counted AFTER UPDATE ON journal BEGIN INSERT INTO writes VALUES (1); END`);
     const write = (...told: EventFacts[]): void => {
-      for (const event of told) events.add(packEvent(event), someTime);
+      for (const event of told) events.add(encodeEvent(event), someTime);
     };
     return {
       ...{ database, journal, entry, write },

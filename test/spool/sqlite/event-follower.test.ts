@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { openSqliteFile } from '../../../src/base/database/sqlite-file.ts';
 import { uuidv7 } from '../../../src/base/ids.ts';
+import { encodeEvent } from '../../../src/spool/encoded-event.ts';
 import type { EventFacts } from '../../../src/spool/events/mail-event.ts';
-import { packEvent } from '../../../src/spool/packed-event.ts';
 import { keysOfKinds, messageKey } from '../../../src/spool/search/event-index.ts';
 import { EventFollower, fileEvents, followedAtOnce } from '../../../src/spool/sqlite/event-follower.ts';
 import { SqliteEvents } from '../../../src/spool/sqlite/sqlite-events.ts';
@@ -65,7 +65,7 @@ describe('filing', () => {
     const { database, events } = opened();
     const all = Array.from({ length: followedAtOnce * 2 + 300 }, (_, number) => eventOf(number));
     database.exec('BEGIN');
-    for (const event of all) events.add(packEvent(event), someTime);
+    for (const event of all) events.add(encodeEvent(event), someTime);
     database.exec('COMMIT');
     const follower = new EventFollower(database, limits);
     const search = (order: 'newest' | 'oldest', recipient: string) =>
@@ -95,7 +95,7 @@ describe('filing', () => {
 
   test('a slice that is interrupted is done again, and nothing is counted twice', () => {
     const { database, events } = opened();
-    for (let number = 0; number < 10; number += 1) events.add(packEvent(eventOf(number)), someTime);
+    for (let number = 0; number < 10; number += 1) events.add(encodeEvent(eventOf(number)), someTime);
     database.exec(
       "CREATE TRIGGER broken BEFORE UPDATE ON mail_event_state BEGIN SELECT raise(ABORT, 'the disk is full'); END",
     );
@@ -112,7 +112,7 @@ describe('filing', () => {
 
   test('removes what is too old with every trace of it, and leaves what is not filed', () => {
     const { database, events } = opened();
-    for (let number = 0; number < 3; number += 1) events.add(packEvent(eventOf(number)), someTime + number * 600);
+    for (let number = 0; number < 3; number += 1) events.add(encodeEvent(eventOf(number)), someTime + number * 600);
     const follower = new EventFollower(database, limits);
     expect(follower.follow(someTime + 1300)).toBe(true);
     expect(follower.follow(someTime + 1300)).toBe(false);
@@ -126,7 +126,7 @@ describe('filing', () => {
   test('events of an account that has too many go, and nobody else’s, where a key is the same by mischance', () => {
     const { database, events } = opened();
     for (let number = 0; number < 4; number += 1)
-      events.add(packEvent(eventOf(number, number === 0 ? 'other' : 'dev')), someTime);
+      events.add(encodeEvent(eventOf(number, number === 0 ? 'other' : 'dev')), someTime);
     const follower = new EventFollower(database, { ...limits, mail: 2 });
     const [key] = keysOfKinds('dev', ['delivered']);
     database.prepare('INSERT INTO mail_event_index VALUES (?, 1)').run(key ?? 0n);
@@ -139,7 +139,7 @@ describe('filing', () => {
 test('a file whose indexes were SQLite’s own is filed when it is opened, from where an earlier try ended', () => {
   const { database, events } = opened();
   database.exec('BEGIN');
-  for (let number = 0; number < 5000; number += 1) events.add(packEvent(eventOf(number)), someTime);
+  for (let number = 0; number < 5000; number += 1) events.add(encodeEvent(eventOf(number)), someTime);
   database.exec('COMMIT');
   fileEvents(database);
   const whole = count(database, 'mail_event_index');

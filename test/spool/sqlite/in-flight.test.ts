@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type DatabaseSync, openSqliteFile } from '../../../src/base/database/sqlite-file.ts';
-import { packEvent } from '../../../src/spool/packed-event.ts';
+import { encodeEvent } from '../../../src/spool/encoded-event.ts';
 import type { DueMessage, Outcome, QueueItem, QueuePage, WaitingLine } from '../../../src/spool/spool.ts';
 import { acceptedEvent } from '../../../src/spool/spool-events.ts';
 import { SpoolLock } from '../../../src/spool/sqlite/file/sqlite-lock.ts';
@@ -63,13 +63,13 @@ function read(operation: ReadOperation): unknown {
 function add(id: string, recipients: readonly string[] = to, claimUntil = lease): WriteOperation {
   const made = spoolEntry({ id, recipients, transports: recipients.map(() => 'out#1') });
   const { head, body, ...entry } = made;
-  return { kind: 'add', entry, event: packEvent(acceptedEvent(made)), claimUntil, size: 10, head, body };
+  return { kind: 'add', entry, event: encodeEvent(acceptedEvent(made)), claimUntil, size: 10, head, body };
 }
 
 function record(id: string, kind: Outcome['kind'], recipients: readonly string[]): WriteOperation {
   const outcome = { kind, reply: { code: kind === 'delivered' ? 250 : 450, text: 'so' }, host: 'out' } as const;
   const outcomes = recipients.map((recipient) => {
-    const event = packEvent(attemptOf(spoolEntry({ id }), outcome, { recipient }));
+    const event = encodeEvent(attemptOf(spoolEntry({ id }), outcome, { recipient }));
     return { queueId: id, recipient, ...outcome, nextAttemptAt: someTime, event };
   });
   return { kind: 'record', outcomes, now: someTime };

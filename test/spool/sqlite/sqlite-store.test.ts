@@ -5,12 +5,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type DatabaseSync, migrateSqlite, openSqliteFile } from '../../../src/base/database/sqlite-file.ts';
-import { packEvent } from '../../../src/spool/packed-event.ts';
+import { encodeEvent } from '../../../src/spool/encoded-event.ts';
 import type { QueuePage } from '../../../src/spool/spool.ts';
 import { acceptedEvent } from '../../../src/spool/spool-events.ts';
 import { type SpoolLimits, unlimited } from '../../../src/spool/spool-limits.ts';
 import { SpoolLock } from '../../../src/spool/sqlite/file/sqlite-lock.ts';
-import type { PackedOutcome, WriteOperation } from '../../../src/spool/sqlite/sqlite-protocol.ts';
+import type { EncodedOutcome, WriteOperation } from '../../../src/spool/sqlite/sqlite-protocol.ts';
 import { spoolMigrations } from '../../../src/spool/sqlite/sqlite-schema.ts';
 import { SqliteStore } from '../../../src/spool/sqlite/sqlite-store.ts';
 import { type AccountTally, totalOf } from '../../../src/spool/tally.ts';
@@ -37,15 +37,15 @@ afterEach(() => {
 function add(bodyLength: number, id?: string): WriteOperation {
   const made = spoolEntry(id === undefined ? {} : { id });
   const { head, body: _, ...entry } = made;
-  const event = packEvent(acceptedEvent(made));
+  const event = encodeEvent(acceptedEvent(made));
   return { kind: 'add', entry, event, claimUntil: 0, size: 0, head, body: new Uint8Array(bodyLength) };
 }
 
 /** A failure for the one recipient of a message. */
-function failed(id: string): PackedOutcome {
+function failed(id: string): EncodedOutcome {
   const outcome = { kind: 'failed', reply: { code: 550, text: 'no' }, host: 'default' } as const;
   const event = attemptOf(spoolEntry({ id }), outcome);
-  return { queueId: id, recipient: event.recipient, ...outcome, event: packEvent(event) };
+  return { queueId: id, recipient: event.recipient, ...outcome, event: encodeEvent(event) };
 }
 
 function tallies(): readonly AccountTally[] {
@@ -118,7 +118,7 @@ test('the lock tells the lone worker from others', () => {
   let ran = 0;
   const work = (): void => void (ran += 1);
   expect(lock.whileAlone(work)).toBe(true);
-  other.hold();
+  other.take();
   expect(lock.whileAlone(work)).toBe(false);
   expect(other.whileAlone(work)).toBe(false);
   other.close();
@@ -215,7 +215,7 @@ function limited(limits: Partial<SpoolLimits>): SqliteStore {
 function ofSize(account: string, size: number): WriteOperation {
   const made = spoolEntry({ account });
   const { head: _h, body: _b, ...entry } = made;
-  const event = packEvent(acceptedEvent(made));
+  const event = encodeEvent(acceptedEvent(made));
   return { kind: 'add', entry, event, claimUntil: 0, size, head: new Uint8Array(1), body: new Uint8Array(1) };
 }
 

@@ -7,22 +7,22 @@ import { SharedCounts } from '../../../src/app/processes/shared-limits.ts';
 import { systemClock } from '../../../src/base/clock.ts';
 import type { JournalItem } from '../../../src/spool/journal/journal.ts';
 import { LiveStreams, liveEndpoints } from '../../../src/web/admin/journal/live-endpoint.ts';
-import { StreamPlaces } from '../../../src/web/admin/journal/stream-places.ts';
+import { StreamSlots } from '../../../src/web/admin/journal/stream-slots.ts';
 import { startConsole } from '../../support/console-app.ts';
 import { MemorySpool } from '../../support/memory-spool/memory-spool.ts';
 
-async function takeAll(places: StreamPlaces, account: string | undefined): Promise<number> {
+async function takeAll(places: StreamSlots, account: string | undefined): Promise<number> {
   let taken = 0;
   while (await places.take(account)) taken += 1;
   return taken;
 }
 
 /** Places of one process, or of two that count together. */
-function twoProcesses(): readonly [StreamPlaces, StreamPlaces] {
+function twoProcesses(): readonly [StreamSlots, StreamSlots] {
   const counts = new SharedCounts();
-  const ofProcess = (): StreamPlaces => {
+  const ofProcess = (): StreamSlots => {
     const process = {};
-    return new StreamPlaces({
+    return new StreamSlots({
       take: async (wanted) => counts.take(process, wanted),
       ask: async (wanted) => counts.ask(wanted),
       giveBack: (keys) => counts.giveBack(process, keys),
@@ -34,7 +34,7 @@ function twoProcesses(): readonly [StreamPlaces, StreamPlaces] {
 test.each([1, 2])(
   'however many streams ten accounts want, others and the operator get theirs: processes %i',
   async (n) => {
-    const one = new StreamPlaces(undefined);
+    const one = new StreamSlots(undefined);
     const [first, second] = n === 1 ? [one, one] : twoProcesses();
     let taken = 0;
     for (let at = 0; at < 10; at += 1) taken += await takeAll(at % 2 === 0 ? first : second, `greedy-${at}`);

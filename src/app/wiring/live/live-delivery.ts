@@ -2,7 +2,7 @@
 // that it has begun. Messages it has not begun go back to the spool; claims ensure that no message is sent twice.
 
 import { createDelivery, type Delivery, type DeliveryMetrics, type DeliveryParts } from '../../../delivery/delivery.ts';
-import { HeldRecipients } from '../../../delivery/held-recipients.ts';
+import { RecipientsInFlight } from '../../../delivery/recipients-in-flight.ts';
 import type { DeliverySettings } from '../../../delivery/settings.ts';
 import { leaseMilliseconds } from '../../../spool/lease.ts';
 
@@ -32,7 +32,7 @@ function sumOf(all: readonly DeliveryMetrics[]): DeliveryMetrics {
 
 /** Makes the delivery. It delivers nothing before `deliverNow` or `start`. */
 export function createLiveDelivery(given: DeliveryParts): LiveDelivery {
-  const parts = { ...given, held: new HeldRecipients() };
+  const parts = { ...given, held: new RecipientsInFlight() };
   let current = createDelivery(parts);
   /** The counts of the deliveries that have ended. */
   let gone = sumOf([]);

@@ -23,7 +23,7 @@ const separatorStart = Buffer.from('\nFrom ');
 /** A `From ` line is not longer than this, its end included. */
 const longestSeparator = 1000;
 /** Octets at the end of a window that are read only together with the next one, so that no separator is cut in two. */
-const heldBack = longestSeparator + separatorStart.length;
+const keptBack = longestSeparator + separatorStart.length;
 const lineFeed = 0x0a;
 const carriageReturn = 0x0d;
 
@@ -43,7 +43,7 @@ class Collected {
   readonly sender: string;
   readonly #most: number;
   #pieces: Buffer[] = [];
-  #held = 0;
+  #octets = 0;
   #size = 0;
 
   constructor(line: string, most: number) {
@@ -54,11 +54,11 @@ class Collected {
   /** Adds octets of a window. They are copied, because the window is used again. */
   add(octets: Buffer): void {
     this.#size += octets.length;
-    const room = this.#most - this.#held;
+    const room = this.#most - this.#octets;
     if (room <= 0 || octets.length === 0) return;
     const kept = Buffer.from(octets.subarray(0, room));
     this.#pieces.push(kept);
-    this.#held += kept.length;
+    this.#octets += kept.length;
   }
 
   finish(): MboxMessage {
@@ -147,11 +147,11 @@ export async function* readMbox(windows: AsyncIterable<Buffer>, most: number): A
   let rest: Buffer = Buffer.alloc(0);
   for await (const piece of windows) {
     const window: Buffer = rest.length === 0 ? piece : Buffer.concat([rest, piece]);
-    if (window.length <= heldBack) {
+    if (window.length <= keptBack) {
       rest = window;
       continue;
     }
-    const used: number = yield* splitter.read(window, window.length - heldBack);
+    const used: number = yield* splitter.read(window, window.length - keptBack);
     rest = Buffer.from(window.subarray(used));
   }
   if (rest.length > 0) yield* splitter.read(rest, rest.length);

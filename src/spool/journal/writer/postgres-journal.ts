@@ -1,12 +1,12 @@
 // Writes the journal in PostgreSQL: one statement for each table, however many rows. What is kept of messages is written in the
 // transaction that takes them, and the rows behind it (event-filer.ts), with what has become of their messages meanwhile.
 
-import { type PackedEvent, readFacts } from '../../packed-event.ts';
+import { type EncodedEvent, readFacts } from '../../encoded-event.ts';
 import { anew, columnsOf, type Send } from '../../postgres/server/postgres-session.ts';
 import type { JournalFacts } from '../journal-row.ts';
 import { keyWords, searchText } from '../store/words.ts';
 import { type Noted, notesOf, withNotes } from './journal-notes.ts';
-import type { JournalRow, WrittenJournal } from './pack-journal.ts';
+import type { JournalRow, WrittenJournal } from './journal-of-event.ts';
 
 const addRows = `INSERT INTO journal (id, at, account, outcome, waiting, octets, facts, more, keys, words)
   SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::smallint[], $5::integer[], $6::bigint[], $7::text[],
@@ -60,13 +60,13 @@ export function sendContent(send: Send, rows: readonly WrittenJournal[]): void {
 
 /** What PostgreSQL keeps beside a row for its search. @param facts `JournalFacts` as JSON @throws SyntaxError where it is none */
 export function searchColumns(facts: string): { readonly keys: string; readonly words: string } {
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- only pack-journal.ts writes them
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- only journal-of-event.ts writes them
   const read = JSON.parse(facts) as JournalFacts;
   return { keys: keyWords(read), words: searchText(read) };
 }
 
 /** Sends the statements that write rows, and what events make of them and of rows that were there before. */
-export function sendRows(send: Send, rows: readonly JournalRow[], events: readonly PackedEvent[]): void {
+export function sendRows(send: Send, rows: readonly JournalRow[], events: readonly EncodedEvent[]): void {
   const notes = notesOf(events, ({ json }) => readFacts(json));
   const own = new Set(rows.map(({ id }) => id));
   if (rows.length > 0) {

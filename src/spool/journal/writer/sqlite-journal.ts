@@ -5,8 +5,8 @@ import { type DatabaseSync, migrateSqlite, type StatementSync } from '../../../b
 import type { EventFacts } from '../../events/mail-event.ts';
 import { outcomeNumbers } from '../journal-row.ts';
 import { notesOf, withNotes } from './journal-notes.ts';
+import type { WrittenJournal } from './journal-of-event.ts';
 import { journalMigrations } from './journal-tables.ts';
-import type { WrittenJournal } from './pack-journal.ts';
 
 /** An event that was taken from the table: `facts` is undefined where it is damaged. */
 export interface TakenEvent {

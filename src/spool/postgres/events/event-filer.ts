@@ -9,7 +9,7 @@ import { sendRows } from '../../journal/writer/postgres-journal.ts';
 import { integer, octets } from '../../stored-rows.ts';
 import type { AccountTally } from '../../tally.ts';
 import type { PostgresSession, Send } from '../server/postgres-session.ts';
-import { packTold, type Told, unpackTold } from './told.ts';
+import { decodeTold, encodeTold, type Told } from './told.ts';
 import { sendEvents, takeTurn, tellEvents } from './written-events.ts';
 
 /** Transactions whose rows are filed at once, at most; once their octets are so many, no further one is. */
@@ -45,7 +45,7 @@ type Filed = 'all' | 'some' | 'not mine';
 
 /** Sends the statement that keeps what a transaction tells. */
 export function sendTold(send: Send, told: Told): void {
-  if (told.events.length + told.rows.length + told.tallies.length > 0) void send(keep, [packTold(told)]);
+  if (told.events.length + told.rows.length + told.tallies.length > 0) void send(keep, [encodeTold(told)]);
 }
 
 /** What a filer calls. */
@@ -201,7 +201,7 @@ export class EventFiler {
 /** @throws Error where a row is damaged; its code is none of the connection's failures */
 function unpack(told: Uint8Array): Told {
   try {
-    return unpackTold(told);
+    return decodeTold(told);
   } catch (thrown) {
     throw Object.assign(new Error('What a transaction has told cannot be read', { cause: thrown }), { code: '00000' });
   }

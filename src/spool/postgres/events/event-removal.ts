@@ -2,8 +2,8 @@
 // those of partitions that are small or span more than a day, those in DEFAULT, and all where the tables are whole.
 
 import type { Row } from '../../../base/database/database.ts';
+import { shareNumbers } from '../../encoded-event.ts';
 import type { EventLimits } from '../../events/event-store.ts';
-import { shareNumbers } from '../../packed-event.ts';
 import { keyNumbersOf } from '../../search/searched-event.ts';
 import { integer, text } from '../../stored-rows.ts';
 import { ServerPart, type ServerParts } from '../server/database-clock.ts';

@@ -1,9 +1,9 @@
 // Reads and searches the events in PostgreSQL.
 
 import type { Row } from '../../../base/database/database.ts';
+import { type EncodedPage, shareNumbers, shares, toldOf } from '../../encoded-event.ts';
 import { searchedKeys } from '../../events/event-keys.ts';
 import { type EventNews, type EventQuery, type EventSearch, newsAtMost } from '../../events/event-store.ts';
-import { type PackedPage, shareNumbers, shares, toldOf } from '../../packed-event.ts';
 import { joinParts, mostAtOnce, type PageOrder, type PagePart, PartReader } from '../../search/event-page.ts';
 import { isSearched, keyNumber, lateMs, searchBounds } from '../../search/searched-event.ts';
 import { integer } from '../../stored-rows.ts';
@@ -100,7 +100,7 @@ export class PostgresEvents extends ServerPart<ServerParts & { readonly partitio
     };
   }
 
-  async read({ after, limit, kinds, account, message }: EventQuery): Promise<PackedPage> {
+  async read({ after, limit, kinds, account, message }: EventQuery): Promise<EncodedPage> {
     const last = await this.newest();
     if (last <= after) return { events: [], next: after, hasMore: false };
     const most = Math.min(Math.max(1, limit), mostAtOnce);
@@ -113,7 +113,7 @@ export class PostgresEvents extends ServerPart<ServerParts & { readonly partitio
     return { events, next, hasMore: next < last };
   }
 
-  async search(query: EventSearch): Promise<PackedPage> {
+  async search(query: EventSearch): Promise<EncodedPage> {
     const [since, until] = [query.since, query.until].map((time) =>
       time === undefined ? undefined : this.parts.clock.stored(time),
     );

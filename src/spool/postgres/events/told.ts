@@ -2,14 +2,14 @@
 // journal beside it say much the same.
 
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
-import type { JournalRow } from '../../journal/writer/pack-journal.ts';
-import type { PackedEvent } from '../../packed-event.ts';
+import type { EncodedEvent } from '../../encoded-event.ts';
+import type { JournalRow } from '../../journal/writer/journal-of-event.ts';
 import type { AccountTally } from '../../tally.ts';
 
 /** What a transaction tells. */
 export interface Told {
   /** Their times as they are stored. */
-  readonly events: readonly PackedEvent[];
+  readonly events: readonly EncodedEvent[];
   readonly rows: readonly JournalRow[];
   /** What accounts have more; less where it is negative. */
   readonly tallies: readonly AccountTally[];
@@ -46,7 +46,7 @@ e{"at":1795626501726,"account":"","kind":"delivered","message":"01a2
 const withDictionary = 7;
 
 /** Packs it. JSON has no line break outside of its texts, nor in them. */
-export function packTold({ events, rows, tallies }: Told): Buffer {
+export function encodeTold({ events, rows, tallies }: Told): Buffer {
   const lines: string[] = [];
   for (const { json, ...event } of events) lines.push(`e${JSON.stringify(event)}`, json);
   for (const { facts, more, ...row } of rows) lines.push(`j${JSON.stringify(row)}`, facts, more);
@@ -56,16 +56,16 @@ export function packTold({ events, rows, tallies }: Told): Buffer {
 }
 
 /** Unpacks it. @throws Error where it is damaged */
-export function unpackTold(octets: Uint8Array): Told {
-  const told = { events: [] as PackedEvent[], rows: [] as JournalRow[], tallies: [] as AccountTally[] };
+export function decodeTold(octets: Uint8Array): Told {
+  const told = { events: [] as EncodedEvent[], rows: [] as JournalRow[], tallies: [] as AccountTally[] };
   const [mark] = octets;
   const text = mark === withDictionary ? inflateRawSync(octets.subarray(1), { dictionary }) : inflateRawSync(octets);
   const lines = text.toString().split('\n').values();
   const next = (): string => lines.next().value ?? '';
   for (let line = next(); line !== ''; line = next()) {
     const rest = line.slice(1);
-    // oxlint-disable typescript/no-unsafe-type-assertion -- only `packTold` writes them
-    if (line.startsWith('e')) told.events.push({ ...(JSON.parse(rest) as Omit<PackedEvent, 'json'>), json: next() });
+    // oxlint-disable typescript/no-unsafe-type-assertion -- only `encodeTold` writes them
+    if (line.startsWith('e')) told.events.push({ ...(JSON.parse(rest) as Omit<EncodedEvent, 'json'>), json: next() });
     else if (line.startsWith('t')) told.tallies.push(JSON.parse(rest) as AccountTally);
     else told.rows.push({ ...(JSON.parse(rest) as Omit<JournalRow, 'facts' | 'more'>), facts: next(), more: next() });
     // oxlint-enable typescript/no-unsafe-type-assertion

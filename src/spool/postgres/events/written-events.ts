@@ -2,8 +2,8 @@
 // files them holds until the commit (`takeTurn`); so they are given in the order of the commits and without gaps.
 
 import { tellOthers } from '../../../base/database/postgres-changes.ts';
+import { type EncodedEvent, shareNumbers } from '../../encoded-event.ts';
 import { eventKinds, isEventKind } from '../../events/mail-event.ts';
-import { type PackedEvent, shareNumbers } from '../../packed-event.ts';
 import { keyNumbersOf } from '../../search/searched-event.ts';
 import { columnsOf, type Send } from '../server/postgres-session.ts';
 
@@ -48,7 +48,7 @@ export class EventCounts {
 }
 
 /** Sends the statements that write events, in their order; `takeTurn` with their number must have been sent before. */
-export function sendEvents(send: Send, events: readonly PackedEvent[]): void {
+export function sendEvents(send: Send, events: readonly EncodedEvent[]): void {
   if (events.length === 0) return;
   // A newer release may have told of kinds that this one does not know.
   const shares = events.map(({ kind }) => shareNumbers[isEventKind(kind) ? eventKinds[kind].share : 'mail']);

@@ -9,7 +9,7 @@ import { makePrivate } from '../../../base/database/sqlite-file.ts';
 /** A lock beside the database. It uses SQLite's own locks on an empty file, because Node offers no file locks. */
 export class SpoolLock {
   readonly #database: DatabaseSync;
-  #held = false;
+  #isTaken = false;
 
   /** @param file path of the lock file, made if absent */
   constructor(file: string) {
@@ -19,16 +19,16 @@ export class SpoolLock {
 
   /** Whether this process holds the lock, as one that adds or claims does; one that only reads or edits messages does not. */
   get isHeld(): boolean {
-    return this.#held;
+    return this.#isTaken;
   }
 
   /** Takes the shared lock and keeps it. Waits up to 5 s while another process recovers. */
-  hold(): void {
-    if (this.#held) return;
+  take(): void {
+    if (this.#isTaken) return;
     this.#database.exec('BEGIN');
     // A read takes the shared lock, and the open transaction keeps it.
     this.#database.prepare('SELECT count(*) FROM sqlite_schema').get();
-    this.#held = true;
+    this.#isTaken = true;
   }
 
   /**
@@ -36,21 +36,21 @@ export class SpoolLock {
    * @returns false, without running it, when another process holds the lock
    */
   whileAlone(work: () => void): boolean {
-    if (this.#held) this.#database.exec('COMMIT');
-    this.#held = false;
+    if (this.#isTaken) this.#database.exec('COMMIT');
+    this.#isTaken = false;
     try {
       this.#database.exec('PRAGMA busy_timeout = 0; BEGIN EXCLUSIVE');
     } catch (thrown) {
       if (!isBusy(thrown)) throw thrown;
       this.#database.exec('PRAGMA busy_timeout = 5000');
-      this.hold();
+      this.take();
       return false;
     }
     try {
       work();
     } finally {
       this.#database.exec('ROLLBACK; PRAGMA busy_timeout = 5000');
-      this.hold();
+      this.take();
     }
     return true;
   }

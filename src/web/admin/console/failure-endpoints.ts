@@ -4,7 +4,7 @@ import { Type } from 'typebox';
 import type { Figure } from '../../../spool/figures/figure-store.ts';
 import { endpointsAt } from '../../http/endpoint.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
-import { createSearchTurns } from '../events/search-turns.ts';
+import { createAccountQueues } from '../events/account-queues.ts';
 import { isoTime } from '../schemas.ts';
 import { type FigureReader, minutesQuery, readSteps, type Steps, seriesHead, stepsOf, timeOfMinute } from './series.ts';
 
@@ -82,7 +82,7 @@ function zoneFailures(
 
 /** The endpoint. */
 export function failureEndpoints(parts: FailureParts): V4Plugin {
-  const inTurn = createSearchTurns();
+  const inAccountQueue = createAccountQueues();
   return (app) =>
     endpointsAt(app, { path: '/accounts/:account_id/edge/failures', tag: 'Edge', reads: 'console:read' })(
       'GET',
@@ -97,7 +97,7 @@ export function failureEndpoints(parts: FailureParts): V4Plugin {
         const now = parts.now();
         const steps = stepsOf(Number(query.minutes ?? '60'), now);
         const wanted = { account: account.name, prefix: 'edge ' };
-        const figures = await inTurn(account.name, () => readSteps(parts.figures, steps, wanted));
+        const figures = await inAccountQueue(account.name, () => readSteps(parts.figures, steps, wanted));
         const byZone = Map.groupBy(figures, ({ name }) => name.split(' ')[2] ?? '');
         const at = { steps, docsBaseUrl: parts.docsBaseUrl() ?? '' };
         const zones = parts

@@ -9,7 +9,7 @@ import { allAccounts } from '../../../spool/figures/sample-queue.ts';
 import type { Spool } from '../../../spool/spool.ts';
 import { endpointsOfBoth } from '../../http/endpoint.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
-import { createSearchTurns } from '../events/search-turns.ts';
+import { createAccountQueues } from '../events/account-queues.ts';
 import type { WaitingNow } from '../queue/queue-lines.ts';
 import { isoTime, textOrNull, time, timeOrNull } from '../schemas.ts';
 import { type FigureReader, minutesQuery, readSteps, type Steps, seriesHead, stepsOf, timeOfMinute } from './series.ts';
@@ -179,7 +179,7 @@ async function overviewOf(parts: OverviewParts, account: string | undefined, min
 
 /** The endpoint, for one account and for all. */
 export function overviewEndpoints(parts: OverviewParts): V4Plugin {
-  const inTurn = createSearchTurns();
+  const inAccountQueue = createAccountQueues();
   return (app) =>
     endpointsOfBoth(app, { path: '/email/sending/overview', tag: 'Overview' }, (register, whose) =>
       register(
@@ -191,7 +191,7 @@ export function overviewEndpoints(parts: OverviewParts): V4Plugin {
           result: overview,
         },
         async ({ of, query: { minutes = '60' } }) =>
-          await inTurn(of ?? '', () => overviewOf(parts, of, Number(minutes))),
+          await inAccountQueue(of ?? '', () => overviewOf(parts, of, Number(minutes))),
       ),
     );
 }

@@ -4,13 +4,13 @@ import { Type } from 'typebox';
 import { type EventJson, eventJson } from '../../../spool/events/event-json.ts';
 import type { EventStore } from '../../../spool/events/event-store.ts';
 import { isEventKind, kindNames } from '../../../spool/events/mail-event.ts';
-import { endpointsAt, type Place } from '../../http/endpoint.ts';
+import { type EndpointTarget, endpointsAt } from '../../http/endpoint.ts';
 import { Refusal, succeedWithPage } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
 import { queryOf, time } from '../schemas.ts';
+import { createAccountQueues } from './account-queues.ts';
 import { addressParameter, messageParameter, queueIdOf } from './message-id.ts';
 import { pageParameters, readPage, readWords } from './paging.ts';
-import { createSearchTurns } from './search-turns.ts';
 
 /** An event in answers. */
 export const eventSchema = Type.Object(
@@ -39,7 +39,7 @@ export const eventSchema = Type.Object(
 );
 
 /** Where endpoints that tell of events are. */
-export function mailEventsAt(what: 'events' | 'messages'): Place {
+export function mailEventsAt(what: 'events' | 'messages'): EndpointTarget {
   const path = `/accounts/:account_id/email/sending/${what}`;
   return { path, tag: 'Events', reads: ['email:events', 'console:read'] };
 }
@@ -59,7 +59,7 @@ const query = queryOf({
 
 /** The endpoint of events. */
 export function eventEndpoints({ events }: { readonly events: Pick<EventStore, 'search'> }): V4Plugin {
-  const inTurn = createSearchTurns();
+  const inAccountQueue = createAccountQueues();
   return (app) =>
     endpointsAt(app, mailEventsAt('events'))(
       'GET',
@@ -81,7 +81,7 @@ export function eventEndpoints({ events }: { readonly events: Pick<EventStore, '
           ...{ ...page, account: account.name, order, kinds: wanted, recipient },
           message: messageId === undefined ? undefined : queueIdOf(messageId),
         };
-        const found = await inTurn(account.name, () => events.search(search));
+        const found = await inAccountQueue(account.name, () => events.search(search));
         const next = found.hasMore || order === 'oldest' ? found.next : undefined;
         const shown: EventJson[] = found.events.map(eventJson);
         return succeedWithPage(reply, shown, { limit: page.limit, next });

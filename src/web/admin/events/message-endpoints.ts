@@ -14,11 +14,11 @@ import { accountPath, endpointsAt } from '../../http/endpoint.ts';
 import { Refusal, refusal, succeedWithPage } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
 import { isoTime, isoTimeOrNull, queryOf, textOrNull, time, timeOrNull } from '../schemas.ts';
+import { createAccountQueues } from './account-queues.ts';
 import { eventSchema, mailEventsAt } from './event-endpoints.ts';
 import { findMessages, readHistory } from './find-messages.ts';
 import { addressParameter, bareId, messageParameter, queueIdOf } from './message-id.ts';
 import { pageParameters, readPage } from './paging.ts';
-import { createSearchTurns } from './search-turns.ts';
 
 /** Recipients that a list shows of one message. */
 const listedRecipients = 20;
@@ -94,7 +94,7 @@ function shown(history: MessageHistory) {
 
 /** The endpoints of messages. */
 export function messageEndpoints({ events }: { readonly events: Pick<EventStore, 'read' | 'search'> }): V4Plugin {
-  const inTurn = createSearchTurns();
+  const inAccountQueue = createAccountQueues();
   return (app) => {
     const register = endpointsAt(app, mailEventsAt('messages'));
     register(
@@ -117,7 +117,7 @@ export function messageEndpoints({ events }: { readonly events: Pick<EventStore,
           message: messageId === undefined ? undefined : queueIdOf(messageId),
           state: historyStates.find((one: HistoryState) => one === asked.state),
         };
-        const found = await inTurn(account.name, () => findMessages(events, wish, shown));
+        const found = await inAccountQueue(account.name, () => findMessages(events, wish, shown));
         return succeedWithPage(reply, found.messages, { limit: page.limit, next: found.next });
       },
     );
@@ -131,7 +131,7 @@ export function messageEndpoints({ events }: { readonly events: Pick<EventStore,
       },
       async ({ account, params: { id } }) => {
         const about = { account: account.name, message: queueIdOf(id) };
-        const found = await inTurn(account.name, () => readHistory(events, about));
+        const found = await inAccountQueue(account.name, () => readHistory(events, about));
         const head = found && shown(found.history);
         const isMeant = !id.includes('@') || head?.message_id === bareId(id);
         if (!found || !head || !isMeant) {

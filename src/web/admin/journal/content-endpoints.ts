@@ -8,7 +8,7 @@ import type { ContentReader } from '../../../spool/journal/reader/content-reader
 import type { Described } from '../../http/endpoint.ts';
 import { refusal } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
-import { createSearchTurns } from '../events/search-turns.ts';
+import { createAccountQueues } from '../events/account-queues.ts';
 import { entryNamed, ofEachEntry } from './journal-endpoints.ts';
 import { type entryOfAny, previewAnswer, signatureVerdict } from './schemas.ts';
 
@@ -88,7 +88,7 @@ function fileOf({ journal }: ContentParts, side: Side) {
 /** The endpoints of content. */
 export function contentEndpoints(parts: ContentParts): V4Plugin {
   // What waits for the process that reads holds no octets meanwhile.
-  const inTurn = createSearchTurns();
+  const inAccountQueue = createAccountQueues();
   return (app) => {
     /** Registers an endpoint below an entry, of an account and of any. */
     const below = (
@@ -114,7 +114,7 @@ export function contentEndpoints(parts: ContentParts): V4Plugin {
         description: 'The HTML is as it came. Whoever shows it has to see that nothing in it runs or loads.',
         result: previewAnswer,
       },
-      async (entry) => await inTurn(entry.account, () => preview(parts, entry)),
+      async (entry) => await inAccountQueue(entry.account, () => preview(parts, entry)),
     );
     below(
       'dkim',
@@ -123,7 +123,7 @@ export function contentEndpoints(parts: ContentParts): V4Plugin {
         summary: 'Verify the signatures of a message as it left against the keys on file',
         result: Type.Array(signatureVerdict),
       },
-      async (entry) => await inTurn(entry.account, () => signatures(parts, entry)),
+      async (entry) => await inAccountQueue(entry.account, () => signatures(parts, entry)),
     );
   };
 }

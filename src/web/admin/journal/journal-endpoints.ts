@@ -8,15 +8,15 @@ import type { Journal, JournalEntry, JournalPage, JournalQuery } from '../../../
 import { endpointsOfBoth, type Register } from '../../http/endpoint.ts';
 import { refusal, succeedWithPage } from '../../http/envelope.ts';
 import type { V4App, V4Plugin } from '../../http/v4-app.ts';
+import { createAccountQueues } from '../events/account-queues.ts';
 import { readHistory } from '../events/find-messages.ts';
-import { createSearchTurns } from '../events/search-turns.ts';
 import { readTime } from '../schemas.ts';
 import { entryJson } from './entry-json.ts';
 import { findNamed } from './find-named.ts';
 import { rowJson } from './row-json.ts';
 import { entryOfAccount, entryOfAny, journalEntry, journalParameters, journalRow, usualRows } from './schemas.ts';
 
-const journalPlace = { path: '/email/sending/journal', tag: 'Journal' } as const;
+const journalLocation = { path: '/email/sending/journal', tag: 'Journal' } as const;
 
 /** Says that the journal is off, and how to turn it on. */
 export const journalOff =
@@ -87,14 +87,14 @@ async function showEntry(parts: JournalParts, request: FastifyRequest, entry: Jo
 }
 
 /** Registers the list, of an account and of all. */
-function listJournal(app: V4App, parts: JournalParts): void {
+function encodeJournal(app: V4App, parts: JournalParts): void {
   const { journal, isOn } = parts;
-  const inTurn = createSearchTurns();
-  endpointsOfBoth(app, journalPlace, (register) =>
+  const inAccountQueue = createAccountQueues();
+  endpointsOfBoth(app, journalLocation, (register) =>
     register(
       'GET',
       {
-        operationId: 'listJournal',
+        operationId: 'encodeJournal',
         summary: 'List every message that was handed in, accepted or refused, newest first',
         description:
           '`result_info.cursor` leads to the next page and is null on the last. A page may have few rows or none while the cursor leads on.',
@@ -103,7 +103,7 @@ function listJournal(app: V4App, parts: JournalParts): void {
       },
       async ({ of, query: asked, reply }) => {
         const query = readQuery(asked, of);
-        const { page, items } = await inTurn(of ?? '*', async () => {
+        const { page, items } = await inAccountQueue(of ?? '*', async () => {
           const named = query.cursor === undefined ? (await findNamed(parts, query)).slice(0, query.limit) : [];
           const known = new Set(named.map(({ seq }) => seq));
           const limit = query.limit - named.length;
@@ -123,7 +123,7 @@ function listJournal(app: V4App, parts: JournalParts): void {
 
 /** Registers endpoints at one entry, of an account and of any. */
 export function ofEachEntry(app: V4App, register: (endpoint: Register, params: typeof entryOfAny) => void): void {
-  const place = { ...journalPlace, path: `${journalPlace.path}/:id`, suffix: 'OfAny' };
+  const place = { ...journalLocation, path: `${journalLocation.path}/:id`, suffix: 'OfAny' };
   endpointsOfBoth(app, place, (endpoint, _whose, isOfAccount) =>
     register(endpoint, isOfAccount ? entryOfAccount : entryOfAny),
   );
@@ -132,7 +132,7 @@ export function ofEachEntry(app: V4App, register: (endpoint: Register, params: t
 /** The endpoints that list the journal and show an entry. */
 export function journalEndpoints(parts: JournalParts): V4Plugin {
   return (app) => {
-    listJournal(app, parts);
+    encodeJournal(app, parts);
     ofEachEntry(app, (register, params) =>
       register(
         'GET',

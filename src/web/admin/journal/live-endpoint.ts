@@ -2,15 +2,15 @@
 
 import type { ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { holdsScope } from '../../../accounts/account.ts';
-import type { SharedPlaces } from '../../../base/process-group.ts';
+import { hasScope } from '../../../accounts/account.ts';
+import type { SharedSlots } from '../../../base/process-group.ts';
 import { endpointsOfBoth } from '../../http/endpoint.ts';
 import { Refusal, refusal } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
 import { journalOff } from './journal-endpoints.ts';
 import { type HubParts, LiveHub, type LiveRow } from './live-hub.ts';
 import { rowJson } from './row-json.ts';
-import { StreamPlaces } from './stream-places.ts';
+import { StreamSlots } from './stream-slots.ts';
 
 /** Octets that wait for a client that does not read; then its stream ends, and the client comes again where it was. */
 const mostWaiting = 262_144;
@@ -38,7 +38,7 @@ class LiveStream {
   /** What has come in this turn. */
   #gathered = '';
   /** Rows that come while missed ones are read. */
-  #held: LiveRow[] | undefined = [];
+  #early: LiveRow[] | undefined = [];
   #last = 0;
 
   /** @param onEnd called once, when it ends or its client has gone */
@@ -52,8 +52,8 @@ class LiveStream {
   }
 
   readonly tell = (row: LiveRow): void => {
-    if (!this.#held) this.#row(row);
-    else if (this.#held.length < 2000) this.#held.push(row);
+    if (!this.#early) this.#row(row);
+    else if (this.#early.length < 2000) this.#early.push(row);
     else this.end();
   };
 
@@ -65,12 +65,12 @@ class LiveStream {
     if (missed === undefined || octets > mostWaiting) this.write('event: reset\ndata: {}\n\n');
     else for (const text of texts) this.write(text);
     this.#last = missed?.at(-1)?.event ?? 0;
-    const held = this.#held ?? [];
-    this.#held = undefined;
-    for (const row of held) this.#row(row);
+    const early = this.#early ?? [];
+    this.#early = undefined;
+    for (const row of early) this.#row(row);
   }
 
-  /** Writes what comes in one turn at once. Only what was written in earlier turns and still waits is held against the client. */
+  /** Writes what comes in one turn at once. Only what was written in earlier turns and still waits counts against the client. */
   write(text: string): void {
     if (this.#isEnded) return;
     if (this.#gathered === '') setImmediate(() => this.#flush());
@@ -126,7 +126,7 @@ class LiveStream {
 }
 
 function isOperator({ submitter }: FastifyRequest): boolean {
-  return submitter !== undefined && holdsScope(submitter.credential, 'admin');
+  return submitter !== undefined && hasScope(submitter.credential, 'admin');
 }
 
 function tooMany(): Refusal {
@@ -136,7 +136,7 @@ function tooMany(): Refusal {
 /** The streams that are open, of all endpoints that a process has had since its start: a reload makes other endpoints. */
 export class LiveStreams {
   readonly #hub: LiveHub;
-  readonly #places: StreamPlaces;
+  readonly #places: StreamSlots;
   readonly #isServing: () => boolean;
   readonly #open = new Set<LiveStream>();
   #ticking: NodeJS.Timeout | undefined;
@@ -144,11 +144,11 @@ export class LiveStreams {
 
   /** @param isServing false once the process begins to stop: the streams end then, since its end waits for all answers */
   constructor(
-    { places, ...parts }: HubParts & { readonly places?: SharedPlaces | undefined },
+    { places, ...parts }: HubParts & { readonly places?: SharedSlots | undefined },
     isServing: () => boolean,
   ) {
     this.#hub = new LiveHub(parts);
-    this.#places = new StreamPlaces(places);
+    this.#places = new StreamSlots(places);
     this.#isServing = isServing;
   }
 

@@ -9,7 +9,7 @@ import type { EventStore } from '../../../spool/events/event-store.ts';
 import { endpointsOfBoth } from '../../http/endpoint.ts';
 import { refusal, succeed } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
-import { createSearchTurns } from '../events/search-turns.ts';
+import { createAccountQueues } from '../events/account-queues.ts';
 import { isoTime, isoTimeOrNull, queryOf, readTime, textOrNull, timeOrNull, timeParameter } from '../schemas.ts';
 import { cureJson } from './cure-json.ts';
 import { journalNote } from './journal-endpoints.ts';
@@ -69,7 +69,7 @@ function groupsOf({ account, credential, mailers, settings }: CredentialReport, 
 
 /** The endpoints of refusals in groups, the most frequent first. */
 export function refusalEndpoints({ events, account, clock, isOn }: RefusalParts): V4Plugin {
-  const inTurn = createSearchTurns();
+  const inAccountQueue = createAccountQueues();
   return (app) =>
     endpointsOfBoth(app, { path: '/email/sending/refusals', tag: 'Journal' }, (register) =>
       register(
@@ -90,7 +90,7 @@ export function refusalEndpoints({ events, account, clock, isOn }: RefusalParts)
             ...{ since, account: of, credential: asked.credential, most: mostEvents },
             sendingDomains: (name: string) => account(name)?.sendingDomains.map((domain) => domain.name) ?? [],
           };
-          const findings = await inTurn(of ?? '*', () => findingsOfEvents(events, query));
+          const findings = await inAccountQueue(of ?? '*', () => findingsOfEvents(events, query));
           const groups = findings
             .report((name, credential) => account(name)?.credentials.get(credential))
             .flatMap((report) => groupsOf(report, account(report.account)))

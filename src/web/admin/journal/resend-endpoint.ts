@@ -1,7 +1,7 @@
 // POST .../journal/{id}/resend: makes a new message of one that came before, through the pipeline like any other.
 
 import { Type } from 'typebox';
-import { type Account, type Credential, holdsScope, type Submitter } from '../../../accounts/account.ts';
+import { type Account, type Credential, hasScope, type Submitter } from '../../../accounts/account.ts';
 import { type ReadMessage, readMessage } from '../../../mail/header/header-reader.ts';
 import { findHeader } from '../../../pipeline/policy/header-catalogue.ts';
 import type { Submission, Submit, Violation } from '../../../pipeline/submit.ts';
@@ -75,7 +75,7 @@ function wasTlsRequired({ more }: JournalEntry): boolean {
 /** The credential that a message is sent by: its own, or that of the caller where its own is gone. @throws Refusal */
 function credentialOf(account: Account, { facts }: JournalEntry, caller: Credential): Credential {
   const credential = account.credentials.get(facts.credential ?? '') ?? caller;
-  if (holdsScope(credential, 'email:send')) return credential;
+  if (hasScope(credential, 'email:send')) return credential;
   throw refusal('E_FORBIDDEN', `Credential ${credential.name} lacks the scope email:send`);
 }
 

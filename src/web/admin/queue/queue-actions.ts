@@ -2,7 +2,7 @@
 // selected; a selection is worked through in small steps for some seconds, and the answer tells where to go on.
 
 import type { MonotonicClock } from '../../../base/clock.ts';
-import { giveTurn } from '../../../base/give-turn.ts';
+import { yieldToEventLoop } from '../../../base/yield-to-event-loop.ts';
 import { type Hold, type HoldRule, Holds, lineOf, mostHolds } from '../../../spool/hold.ts';
 import type { QueueItem, RetryPick, Spool } from '../../../spool/spool.ts';
 import type { QueueLines, WaitingNow } from './queue-lines.ts';
@@ -206,7 +206,7 @@ export async function actOnNamed(
     const { done, recipients } = await act([chosen]);
     sum.done += done;
     sum.recipients += recipients;
-    await giveTurn();
+    await yieldToEventLoop();
   }
   return { ...sum, skipped: ids.length - sum.done };
 }

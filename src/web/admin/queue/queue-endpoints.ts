@@ -2,7 +2,7 @@
 // account, and for all accounts.
 
 import { Type } from 'typebox';
-import { holdsScope } from '../../../accounts/account.ts';
+import { hasScope } from '../../../accounts/account.ts';
 import type { Logger } from '../../../base/log.ts';
 import { type DestinationView, serviceOf } from '../../../delivery/transport.ts';
 import { asciiDomain } from '../../../mail/address/domain.ts';
@@ -12,7 +12,7 @@ import type { SpooledRecipient } from '../../../spool/spool.ts';
 import { type AskedOf, endpointsOfBoth, type Register } from '../../http/endpoint.ts';
 import { refusal, succeed, succeedWithPage } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
-import { createSearchTurns, type SearchTurns } from '../events/search-turns.ts';
+import { type AccountQueues, createAccountQueues } from '../events/account-queues.ts';
 import { isoTime, isoTimeOrNull } from '../schemas.ts';
 import { type ActionParts, type Actor, actOnNamed, actOnSelection, actorOf, mayLift } from './queue-actions.ts';
 import { type QueueGroup, queueGroups } from './queue-groups.ts';
@@ -40,7 +40,7 @@ const shownRecipients = 10;
 
 /** Who asks, and for which account. */
 function actor({ credential, of }: AskedOf): Actor {
-  const isOperator = holdsScope(credential, 'admin');
+  const isOperator = hasScope(credential, 'admin');
   return actorOf(of, { name: credential.name, isOperator });
 }
 
@@ -136,7 +136,7 @@ interface Queue {
   /** Whose mail it is, in words. */
   readonly whose: string;
   readonly parts: QueueEndpointsParts;
-  readonly inTurn: SearchTurns;
+  readonly inAccountQueue: AccountQueues;
 }
 
 function listGroups({ register, whose, parts }: Queue): void {
@@ -158,7 +158,7 @@ function listGroups({ register, whose, parts }: Queue): void {
   );
 }
 
-function listMessages({ register, whose, parts, inTurn }: Queue): void {
+function listMessages({ register, whose, parts, inAccountQueue }: Queue): void {
   register(
     'GET /messages',
     {
@@ -174,7 +174,7 @@ function listMessages({ register, whose, parts, inTurn }: Queue): void {
       const { cursor, limit = schema.usualMessages, per_page: perPage = limit, id } = asked.query;
       const selection = { ...selectionOf(asked.query), account: who.account };
       const page = { limit: Number(perPage), after: cursor };
-      const { selected, next } = await inTurn(who.account ?? '', () =>
+      const { selected, next } = await inAccountQueue(who.account ?? '', () =>
         id === undefined ? findSelected(parts, selection, page) : findNamed(parts, id, selection),
       );
       const shown = selected.map((each) => shownMessage(each, parts, who));
@@ -183,7 +183,7 @@ function listMessages({ register, whose, parts, inTurn }: Queue): void {
   );
 }
 
-function takeActions({ register, whose, parts, inTurn }: Queue): void {
+function takeActions({ register, whose, parts, inAccountQueue }: Queue): void {
   register(
     'POST /actions',
     {
@@ -203,7 +203,7 @@ function takeActions({ register, whose, parts, inTurn }: Queue): void {
       if (filter !== undefined && state !== undefined)
         throw refusal('E_VALIDATION_ERROR', 'Want state in the filter, not beside it');
       const at = { parts, actor: who, after, states: state && [state] };
-      const { done, recipients, skipped, isRule, next } = await inTurn(who.account ?? '', () =>
+      const { done, recipients, skipped, isRule, next } = await inAccountQueue(who.account ?? '', () =>
         named ? actOnNamed(action, named, at) : actOnSelection(action, selectionOf(filter ?? {}), at),
       );
       const { account, credential, request } = asked;
@@ -216,10 +216,10 @@ function takeActions({ register, whose, parts, inTurn }: Queue): void {
 
 /** The endpoints of the queue. */
 export function queueEndpoints(parts: QueueEndpointsParts): V4Plugin {
-  const inTurn = createSearchTurns();
+  const inAccountQueue = createAccountQueues();
   return (app) =>
     endpointsOfBoth(app, { path: '/email/sending/queue', tag: 'Queue' }, (register, whose) => {
-      const queue = { register, whose, parts, inTurn };
+      const queue = { register, whose, parts, inAccountQueue };
       listGroups(queue);
       listMessages(queue);
       takeActions(queue);

@@ -34,7 +34,7 @@ function hopsByPlace(hops: readonly DestinationView[]): ReadonlyMap<string, Dest
 }
 
 /** The places that are held as a line, whether anything waits in them or not: who holds one must find it to release it. */
-function heldPlaces(rules: readonly Hold[], account: string | undefined): readonly (readonly [string, QueueGroup])[] {
+function groupsOnHold(rules: readonly Hold[], account: string | undefined): readonly (readonly [string, QueueGroup])[] {
   return rules.flatMap((hold) => {
     const [, owner = '', route = '', destination] =
       (hold.kind === 'line' && /^(\S+) ([^/]+)(?:\/(.+))?$/.exec(hold.value)) || [];
@@ -55,7 +55,7 @@ export function queueGroups(
 ): readonly QueueGroup[] {
   const holds = new Holds(rules);
   const known = hopsByPlace(hops);
-  const groups = new Map(heldPlaces(rules, account));
+  const groups = new Map(groupsOnHold(rules, account));
   for (const line of lines) {
     if (account !== undefined && line.account !== account) continue;
     const hold = holds.ofLine(line);

@@ -9,7 +9,7 @@ import { ButtonLink, Empty, Fault, PageHead, Progress } from './parts/surfaces.t
 import { SignIn } from './sign-in.ts';
 import { isSignedOut, Problem } from './state/api.ts';
 import { asProblem } from './state/loading.ts';
-import { type PageProps, place } from './state/place.ts';
+import { type PageProps, place } from './state/location.ts';
 import { account, loadSession, session } from './state/session.ts';
 
 function NotFound(): JSX.Element {

@@ -9,8 +9,8 @@ import { el } from './parts/element.ts';
 import { Icon } from './parts/icon.ts';
 import { Time } from './parts/text.ts';
 import { silentSince } from './state/api.ts';
+import { goTo, linkTo, place, setFilters } from './state/location.ts';
 import { closeNotice, notices } from './state/notices.ts';
-import { goTo, linkTo, place, setFilters } from './state/place.ts';
 import { account, isAdmin, isEveryAccount, mayEdit, session, signOut } from './state/session.ts';
 import { chooseTheme, type Theme, theme } from './state/theme.ts';
 

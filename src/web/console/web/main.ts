@@ -3,9 +3,9 @@
 import { h, render } from 'preact';
 import { Console } from './console.ts';
 import { followClock } from './state/clock.ts';
-import { followPlace } from './state/place.ts';
+import { followLocation } from './state/location.ts';
 
 followClock();
-followPlace();
+followLocation();
 const root = document.getElementById('console');
 if (root) render(h(Console, null), root);

@@ -3,7 +3,7 @@
 
 import type { ComponentType } from 'preact';
 import type { IconName } from './parts/icon.ts';
-import type { PageProps } from './state/place.ts';
+import type { PageProps } from './state/location.ts';
 import { matchPath, type RouteParameters } from './text/route-path.ts';
 
 /** A page. */

@@ -8,7 +8,7 @@ import { el } from './parts/element.ts';
 import { Fault } from './parts/surfaces.ts';
 import { Problem } from './state/api.ts';
 import { asProblem } from './state/loading.ts';
-import { place } from './state/place.ts';
+import { place } from './state/location.ts';
 import { signIn } from './state/session.ts';
 
 const wrong: Readonly<Record<number, string>> = {

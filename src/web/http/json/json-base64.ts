@@ -1,7 +1,7 @@
 // Decodes base64 of a JSON string (RFC 4648 §4) where it stands, so that a large attachment is in memory once and never becomes
 // a JavaScript string.
 
-import { type InSlices, type JsonStringPlace, jsonSliceOctets } from './json-string.ts';
+import { type InSlices, type JsonStringSpan, jsonSliceOctets } from './json-string.ts';
 
 /** The decoded octets as a view into the document's own, or what is wrong with the text. */
 export type DecodedText =
@@ -101,7 +101,7 @@ function* decodeGroups(
  * Decodes the text of a JSON string and writes over its place in `bytes`. Takes linear time, in slices.
  * @returns undefined where an escape is malformed (RFC 8259 §7)
  */
-export function* decodeInPlace(bytes: Buffer, text: JsonStringPlace): InSlices<DecodedText | undefined> {
+export function* decodeInPlace(bytes: Buffer, text: JsonStringSpan): InSlices<DecodedText | undefined> {
   const { start } = text;
   const end = text.escaped ? yield* unescapeInPlace(bytes, start, text.end) : text.end;
   if (end === undefined) return undefined;

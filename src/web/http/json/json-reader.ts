@@ -3,15 +3,15 @@
 // like integers to the front.
 
 import { isUtf8 } from 'node:buffer';
-import { giveTurn as giveRealTurn } from '../../../base/give-turn.ts';
 import { isRecord } from '../../../base/is-record.ts';
+import { yieldToEventLoop as realYield } from '../../../base/yield-to-event-loop.ts';
 import { type DecodedText, decodeInPlace } from './json-base64.ts';
 import { pointerStep } from './json-pointer.ts';
 import {
   findPlainString,
   findString,
   type InSlices,
-  type JsonStringPlace,
+  type JsonStringSpan,
   jsonSliceOctets,
   readString,
 } from './json-string.ts';
@@ -76,7 +76,7 @@ const literals = new Map<number, readonly [word: string, value: boolean | null]>
 const number = /^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$/;
 const longestNumber = 400;
 /** How many values are read before other requests get a turn, however small the values are. */
-const valuesOfTurn = 256;
+const valuesInSlice = 256;
 
 function isBlank(byte: number | undefined): boolean {
   return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
@@ -96,7 +96,7 @@ class Reader {
   /** The place of the value that is being read: names and indexes from the top. */
   readonly #steps: (string | number)[] = [];
   #at = 0;
-  #turnAt = 0;
+  #sliceAt = 0;
   #values = 0;
 
   constructor(bytes: Buffer, options: JsonOptions) {
@@ -121,14 +121,14 @@ class Reader {
   *#next(): InSlices<number | undefined> {
     while (isBlank(this.#bytes[this.#at])) {
       this.#at += 1;
-      if (this.#isTurnOver()) yield;
+      if (this.#isSliceOver()) yield;
     }
     return this.#bytes[this.#at];
   }
 
-  #isTurnOver(): boolean {
-    if (this.#at - this.#turnAt < jsonSliceOctets) return false;
-    this.#turnAt = this.#at;
+  #isSliceOver(): boolean {
+    if (this.#at - this.#sliceAt < jsonSliceOctets) return false;
+    this.#sliceAt = this.#at;
     return true;
   }
 
@@ -151,7 +151,7 @@ class Reader {
   *#value(): InSlices<JsonValue> {
     this.#values += 1;
     if (this.#values > MAX_JSON_VALUES) throw new JsonSyntaxError(`it holds more than ${MAX_JSON_VALUES} values`);
-    if (this.#values % valuesOfTurn === 0 || this.#isTurnOver()) yield;
+    if (this.#values % valuesInSlice === 0 || this.#isSliceOver()) yield;
     const byte = yield* this.#next();
     if (byte === 0x22) return yield* this.#stringValue();
     if (byte !== 0x7b && byte !== 0x5b) return this.#scalar();
@@ -200,7 +200,7 @@ class Reader {
   }
 
   /** Takes the string whose opening quotation mark is next. @param from where its text is read from */
-  *#stringPlace(from = this.#at + 1): InSlices<JsonStringPlace> {
+  *#stringPlace(from = this.#at + 1): InSlices<JsonStringSpan> {
     const place = yield* findString(this.#bytes, from);
     if (typeof place === 'number') {
       this.#at = place;
@@ -210,7 +210,7 @@ class Reader {
     return place;
   }
 
-  *#string(place: JsonStringPlace): InSlices<string> {
+  *#string(place: JsonStringSpan): InSlices<string> {
     const text = yield* readString(this.#bytes, place);
     if (text === undefined) throw unknownEscape(place);
     return text;
@@ -262,7 +262,7 @@ class Reader {
   }
 }
 
-function unknownEscape({ start }: JsonStringPlace): JsonSyntaxError {
+function unknownEscape({ start }: JsonStringSpan): JsonSyntaxError {
   return new JsonSyntaxError(`the string at octet ${start - 1} has an unknown escape`);
 }
 
@@ -275,8 +275,8 @@ export interface JsonOptions {
   readonly keepMembers?: string;
   /** The place, as names and indexes from the top, of strings that hold base64. They are decoded where they stand. */
   readonly base64?: readonly (string | typeof anyIndex)[];
-  /** Called between two slices; absent: `giveTurn` of `give-turn.ts`. */
-  readonly giveTurn?: () => Promise<unknown>;
+  /** Called between two slices; absent: that of the process. */
+  readonly yieldToEventLoop?: () => Promise<unknown>;
 }
 
 /**
@@ -287,11 +287,11 @@ export interface JsonOptions {
 export async function readJson(bytes: Buffer, options: JsonOptions = {}): Promise<JsonResult> {
   if (!isUtf8(bytes)) return { ok: false, reason: 'the text is not UTF-8' };
   const reader = new Reader(bytes, options);
-  const { giveTurn = giveRealTurn } = options;
+  const { yieldToEventLoop = realYield } = options;
   try {
     const reading = reader.document();
     let step = reading.next();
-    for (; step.done !== true; step = reading.next()) await giveTurn();
+    for (; step.done !== true; step = reading.next()) await yieldToEventLoop();
     const { repeated, illFormed, kept, decoded } = reader;
     return { ok: true, document: { value: step.value, repeated, illFormed, kept, decoded, octets: bytes } };
   } catch (error) {

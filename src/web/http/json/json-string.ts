@@ -7,7 +7,7 @@ export const jsonSliceOctets = 65_536;
 export type InSlices<Result> = Generator<void, Result, void>;
 
 /** Where the text of a string stands, without its quotation marks. */
-export interface JsonStringPlace {
+export interface JsonStringSpan {
   readonly start: number;
   readonly end: number;
   readonly escaped: boolean;
@@ -30,7 +30,7 @@ function cutBehind(bytes: Buffer, at: number, lastEscape: number): number {
  * Finds the end of a string that is to hold base64, and looks at none of its other characters: nothing but base64 gets through the
  * decoder. Undefined where it has an escape or does not end within the document: `findString` reads these.
  */
-export function findPlainString(bytes: Buffer, start: number): JsonStringPlace | undefined {
+export function findPlainString(bytes: Buffer, start: number): JsonStringSpan | undefined {
   const end = bytes.indexOf(quotationMark, start);
   if (end < 0 || bytes.subarray(start, end).includes(backslash)) return undefined;
   return { start, end, escaped: false, cuts: [] };
@@ -41,7 +41,7 @@ export function findPlainString(bytes: Buffer, start: number): JsonStringPlace |
  * @param start the offset behind the opening quotation mark
  * @returns the string's place, or the offset at which it breaks: at a control character or the end of the document
  */
-export function* findString(bytes: Buffer, start: number): InSlices<JsonStringPlace | number> {
+export function* findString(bytes: Buffer, start: number): InSlices<JsonStringSpan | number> {
   const cuts: number[] = [];
   let escaped = false;
   let lastEscape = -6;
@@ -79,7 +79,7 @@ function decode(bytes: Buffer, start: number, end: number): string | undefined {
 /** Gives the text of a string; undefined where an escape is malformed. */
 export function* readString(
   bytes: Buffer,
-  { start, end, escaped, cuts }: JsonStringPlace,
+  { start, end, escaped, cuts }: JsonStringSpan,
 ): InSlices<string | undefined> {
   const pieces: string[] = [];
   let from = start;

@@ -5,7 +5,7 @@
 
 import { once } from 'node:events';
 import { createServer, type ListenOptions, type Server, type Socket } from 'node:net';
-import { takePlace } from '../../../base/net/bound-places.ts';
+import { takePlace } from '../../../base/net/bound-addresses.ts';
 
 /** Where a listener is bound. */
 export interface BoundHttp {

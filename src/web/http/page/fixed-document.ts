@@ -38,7 +38,7 @@ export function fixedDocument(
  * Whether a client has the document: If-None-Match names its ETag, or is `*`. RFC 9110 §13.1.2: the comparison is weak.
  * @param ifNoneMatch the field's value, several lines joined by commas; absent: the client has nothing
  */
-export function isHeldBy(ifNoneMatch: string | undefined, { headers }: FixedDocument): boolean {
+export function hasTag(ifNoneMatch: string | undefined, { headers }: FixedDocument): boolean {
   if (ifNoneMatch === undefined) return false;
   if (ifNoneMatch.trim() === '*') return true;
   // RFC 9110 §8.8.3: etagc.

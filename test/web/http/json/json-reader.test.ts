@@ -193,7 +193,7 @@ test('others get a turn for every slice of a document, wherever its octets are',
   ];
   for (const [name, text] of documents) {
     let turns = 0;
-    const result = await read(text, { base64: ['x'], giveTurn: async () => (turns += 1) });
+    const result = await read(text, { base64: ['x'], yieldToEventLoop: async () => (turns += 1) });
     expect(result.ok, name).toBe(true);
     expect(turns, name).toBeGreaterThanOrEqual(octets / 65_536 - 1);
   }

@@ -7,7 +7,7 @@ import { type Column, numbers, Table, tight } from '../parts/list.ts';
 import { type Line, Plot } from '../parts/plot.ts';
 import { Empty, Loading, PageHead, Panel } from '../parts/surfaces.ts';
 import { useAnswer, useEvery } from '../state/loading.ts';
-import { place, setFilters } from '../state/place.ts';
+import { place, setFilters } from '../state/location.ts';
 import { accountOnlyPath } from '../state/session.ts';
 import { writeCount, writeCounted } from '../text/amounts.ts';
 import { readFilters } from '../text/filters.ts';

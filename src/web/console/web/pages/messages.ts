@@ -10,8 +10,8 @@ import { ButtonLink, ClearFilters, Empty, Notes, PageHead } from '../parts/surfa
 import { Foreign, State, Time } from '../parts/text.ts';
 import { outcomeChoices, stateWords } from '../parts/words.ts';
 import { type LiveState, mostLive, useLive } from '../state/live.ts';
+import { linkTo, place, setFilters } from '../state/location.ts';
 import { usePages } from '../state/paging.ts';
-import { linkTo, place, setFilters } from '../state/place.ts';
 import { accountPath, isEveryAccount } from '../state/session.ts';
 import type { JournalRow } from '../state/shapes.ts';
 import { writeCounted } from '../text/amounts.ts';

@@ -10,7 +10,7 @@ import { ButtonLink, Empty, Loading, PageHead, Panel } from '../parts/surfaces.t
 import { Foreign, State, Time } from '../parts/text.ts';
 import { type StateWords, stateWords } from '../parts/words.ts';
 import { useAnswer, useEvery } from '../state/loading.ts';
-import { linkTo, place, setFilters } from '../state/place.ts';
+import { linkTo, place, setFilters } from '../state/location.ts';
 import { accountPath } from '../state/session.ts';
 import type { Overview, OverviewRoute } from '../state/shapes.ts';
 import { writeCount, writeDuration } from '../text/amounts.ts';

@@ -8,7 +8,7 @@ import { ButtonLink, Empty, Loading, Notes, PageHead } from '../parts/surfaces.t
 import { Foreign, State, Time } from '../parts/text.ts';
 import { type Answer, ask } from '../state/api.ts';
 import { useEvery, useLoaded } from '../state/loading.ts';
-import { linkTo, place, setFilters } from '../state/place.ts';
+import { linkTo, place, setFilters } from '../state/location.ts';
 import { accountPath, isEveryAccount } from '../state/session.ts';
 import type { RefusalGroup } from '../state/shapes.ts';
 import { writeCount, writeCounted } from '../text/amounts.ts';

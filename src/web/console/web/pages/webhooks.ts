@@ -11,7 +11,7 @@ import { Foreign, State, Time } from '../parts/text.ts';
 import { offeredKinds, stateWords } from '../parts/words.ts';
 import { ask } from '../state/api.ts';
 import { useAnswer } from '../state/loading.ts';
-import { linkTo } from '../state/place.ts';
+import { linkTo } from '../state/location.ts';
 import { accountOnlyPath, mayEdit } from '../state/session.ts';
 import type { Webhook } from '../state/shapes.ts';
 

@@ -1,7 +1,7 @@
 // The mark and the name.
 
 import { h, type JSX } from 'preact';
-import { linkTo } from '../state/place.ts';
+import { linkTo } from '../state/location.ts';
 
 /** The name with its mark, a gate, as a link to the first page. */
 export function Brand(): JSX.Element {

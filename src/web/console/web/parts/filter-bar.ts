@@ -2,7 +2,7 @@
 
 import { h, type JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { setFilters } from '../state/place.ts';
+import { setFilters } from '../state/location.ts';
 import { Field } from './controls.ts';
 import { el } from './element.ts';
 import { Icon } from './icon.ts';

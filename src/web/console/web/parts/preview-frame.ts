@@ -69,14 +69,14 @@ function pictureText(picture: Element): string {
 }
 
 /** Where a copy goes: below a level its content stands beside it. */
-interface Place {
+interface PageLocation {
   readonly target: Node;
   readonly level: number;
 }
 
 /** Copies nodes by the allowlist; texts are texts. */
 function copyInto(
-  { target, level }: Place,
+  { target, level }: PageLocation,
   nodes: Iterable<Node>,
   counter: { left: number },
   document: Document,

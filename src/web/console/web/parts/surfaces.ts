@@ -4,7 +4,7 @@ import { type ComponentChildren, Fragment, h, type JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type { Problem } from '../state/api.ts';
 import type { Loaded } from '../state/loading.ts';
-import { linkTo, place, setFilters } from '../state/place.ts';
+import { linkTo, place, setFilters } from '../state/location.ts';
 import { readFilters } from '../text/filters.ts';
 import { Button } from './controls.ts';
 import { el } from './element.ts';

@@ -3,7 +3,7 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { ask, isSignedOut, Problem } from './api.ts';
 import { asProblem } from './loading.ts';
-import { place } from './place.ts';
+import { place } from './location.ts';
 
 /** The most rows that one list holds. Who wants to go on is led to a list that begins where this one ends. */
 const mostRows = 2000;

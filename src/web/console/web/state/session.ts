@@ -2,7 +2,7 @@
 
 import { batch, computed, signal } from '@preact/signals';
 import { ask, isSignedOut } from './api.ts';
-import { place } from './place.ts';
+import { place } from './location.ts';
 
 /** An account in lists. */
 export interface NamedAccount {

@@ -8,8 +8,8 @@ import { el } from '../../parts/element.ts';
 import type { IconName } from '../../parts/icon.ts';
 import { type Action, ActionConfirm, choicesFor } from '../../parts/queue-action.ts';
 import { ask } from '../../state/api.ts';
+import { goTo, linkTo } from '../../state/location.ts';
 import { tell } from '../../state/notices.ts';
-import { goTo, linkTo } from '../../state/place.ts';
 import { mayEdit, pathOfAccount } from '../../state/session.ts';
 import type { JournalEntry, QueuedMessage } from '../../state/shapes.ts';
 

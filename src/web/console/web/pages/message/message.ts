@@ -6,7 +6,7 @@ import { Empty, Facts, Fault, openTab, PageHead, Progress, Tabs } from '../../pa
 import { Foreign, State, Time } from '../../parts/text.ts';
 import { Reasons, VerdictTable } from '../../parts/verdicts.ts';
 import { useAnswer, useEvery } from '../../state/loading.ts';
-import { linkTo, type PageProps } from '../../state/place.ts';
+import { linkTo, type PageProps } from '../../state/location.ts';
 import { accountPath, pathOfAccount } from '../../state/session.ts';
 import type { JournalEntry, QueuedMessage } from '../../state/shapes.ts';
 import { writeCounted, writeOctets } from '../../text/amounts.ts';

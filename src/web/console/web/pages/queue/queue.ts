@@ -9,7 +9,7 @@ import { type Action, ActionConfirm, actionWords, queuePath, type Target } from 
 import { ButtonLink, Empty, Loading, PageHead, Panel } from '../../parts/surfaces.ts';
 import { Foreign, State, Time } from '../../parts/text.ts';
 import { useAnswer, useEvery } from '../../state/loading.ts';
-import { linkTo } from '../../state/place.ts';
+import { linkTo } from '../../state/location.ts';
 import { accountPath, isEveryAccount, mayEdit } from '../../state/session.ts';
 import type { QueueGroup } from '../../state/shapes.ts';
 import { writeCount, writeCounted } from '../../text/amounts.ts';

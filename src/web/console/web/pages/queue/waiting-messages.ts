@@ -9,8 +9,8 @@ import { type Column, ListEnd, numbers, Table, tight } from '../../parts/list.ts
 import { choicesFor, queuePath, type Target } from '../../parts/queue-action.ts';
 import { ClearFilters, Empty, Panel } from '../../parts/surfaces.ts';
 import { Foreign, State, Time } from '../../parts/text.ts';
+import { linkTo, place, setFilters } from '../../state/location.ts';
 import { usePages } from '../../state/paging.ts';
-import { linkTo, place, setFilters } from '../../state/place.ts';
 import { accountPath, mayEdit } from '../../state/session.ts';
 import type { QueuedMessage, QueueHold } from '../../state/shapes.ts';
 import { writeCount, writeCounted } from '../../text/amounts.ts';

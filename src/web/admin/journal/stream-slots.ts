@@ -1,6 +1,6 @@
 // Places of live streams, shared so that no account, nor several together, can take them from the others or from the operator.
 
-import type { PlaceWanted, SharedPlaces } from '../../../base/process-group.ts';
+import type { SharedSlots, SlotWanted } from '../../../base/process-group.ts';
 
 /** Streams that are open at once: of everybody, and of everybody while accounts still get one. The rest is the operator's. */
 const all = 200;
@@ -12,9 +12,9 @@ const sure = 4;
 const half = 100;
 
 /** What is tried, one after another; places are taken by the first that has them all. */
-function attempts(account: string | undefined): readonly (readonly PlaceWanted[])[] {
+function attempts(account: string | undefined): readonly (readonly SlotWanted[])[] {
   const own = `stream ${account ?? '*'}`;
-  const wanted = (most: number, together: number): readonly PlaceWanted[] => [
+  const wanted = (most: number, together: number): readonly SlotWanted[] => [
     { key: own, most },
     { key: 'stream', most: together },
   ];
@@ -22,12 +22,12 @@ function attempts(account: string | undefined): readonly (readonly PlaceWanted[]
 }
 
 /** The places of one process, which are those of all processes where there are several. */
-export class StreamPlaces {
+export class StreamSlots {
   /** Counts over all processes; absent: there is one. */
-  readonly #shared: SharedPlaces | undefined;
+  readonly #shared: SharedSlots | undefined;
   readonly #own = new Map<string, number>();
 
-  constructor(shared: SharedPlaces | undefined) {
+  constructor(shared: SharedSlots | undefined) {
     this.#shared = shared;
   }
 
@@ -44,7 +44,7 @@ export class StreamPlaces {
     return undefined;
   }
 
-  async #take(wanted: readonly PlaceWanted[]): Promise<boolean> {
+  async #take(wanted: readonly SlotWanted[]): Promise<boolean> {
     if (wanted.some(({ key, most }) => (this.#own.get(key) ?? 0) >= most)) return false;
     for (const { key } of wanted) this.#own.set(key, (this.#own.get(key) ?? 0) + 1);
     // Without its supervisor this process is ending, and counts alone.

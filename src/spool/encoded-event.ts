@@ -5,7 +5,7 @@ import type { EventNews, EventPage } from './events/event-store.ts';
 import { type EventFacts, type EventKind, type EventShare, isEventKind } from './events/mail-event.ts';
 
 /** An event: the values of the table's columns, and the whole event as JSON. */
-export interface PackedEvent {
+export interface EncodedEvent {
   readonly at: number;
   readonly account: string;
   readonly kind: EventKind;
@@ -15,14 +15,14 @@ export interface PackedEvent {
 }
 
 /** A page of events that were found, each as JSON. */
-export interface PackedPage {
+export interface EncodedPage {
   readonly events: readonly { readonly id: number; readonly json: string }[];
   readonly next: number;
   readonly hasMore: boolean;
 }
 
 /** Packs an event. */
-export function packEvent(event: EventFacts): PackedEvent {
+export function encodeEvent(event: EventFacts): EncodedEvent {
   const message = 'queueId' in event ? event.queueId : null;
   const { at, account, kind } = event;
   return { at, account, kind, message, json: JSON.stringify(event) };
@@ -39,12 +39,12 @@ export function readFacts(json: string): EventFacts | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
   const [kind, at, account]: unknown[] = ['kind', 'at', 'account'].map((name) => Reflect.get(value, name));
   if (!isEventKind(String(kind)) || !Number.isFinite(at) || typeof account !== 'string') return undefined;
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- only `packEvent` writes them
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- only `encodeEvent` writes them
   return value as EventFacts;
 }
 
 /** Unpacks a page. Damaged events are left out, so that they keep nobody from reading what is behind them. */
-export function unpackPage({ events, ...page }: PackedPage): EventPage {
+export function decodePage({ events, ...page }: EncodedPage): EventPage {
   const unpacked = events.flatMap(({ id, json }) => {
     const facts = readFacts(json);
     return facts ? [{ ...facts, id }] : [];

@@ -7,4 +7,4 @@ import { createSlices } from './slices.ts';
  * has time left, and otherwise in a later turn of the event loop. However many messages and requests are worked on, by SMTP
  * or HTTP, only one of them has a slice in a turn.
  */
-export const giveTurn: () => Promise<void> = createSlices();
+export const yieldToEventLoop: () => Promise<void> = createSlices();

@@ -6,7 +6,7 @@ import { changeFilters } from '../text/filters.ts';
 import { basePath, type RouteParameters, writePath } from '../text/route-path.ts';
 
 /** The parts of the URL that the console reads. */
-export interface Place {
+export interface PageLocation {
   readonly path: string;
   readonly search: string;
   /** Stands for this entry of the browser's history: back and forward lead to it again. */
@@ -56,7 +56,7 @@ function leftAt(entry: string): number | undefined {
   }
 }
 
-function current(): Place {
+function current(): PageLocation {
   return { path: location.pathname, search: location.search, entry: nameEntry() };
 }
 
@@ -75,13 +75,13 @@ function noteScrolled(): void {
 let lastScrollY = 0;
 
 /** Where the reader begins: where this entry of the history was left, if it was. */
-function first(): Place {
+function first(): PageLocation {
   const shown = current();
   return { ...shown, scrolled: leftAt(shown.entry) };
 }
 
 /** Where the reader is now. Whoever reads it while drawing is drawn again when it changes. */
-export const place = signal<Place>(first());
+export const place = signal<PageLocation>(first());
 
 /** Parameters of the query that go along to every page: whose mail is looked at. */
 const lasting = ['account'] as const;
@@ -134,7 +134,7 @@ function followShortLink(): void {
 }
 
 /** Follows links of the console and the buttons of the browser, from now on. */
-export function followPlace(): void {
+export function followLocation(): void {
   followShortLink();
   // The page scrolls by itself, once the list that it shows is as long as it was.
   history.scrollRestoration = 'manual';

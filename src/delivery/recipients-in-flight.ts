@@ -1,5 +1,5 @@
-// The recipients that this process has in hand. It never delivers to one of them a second time at once, although its claim
-// in the spool ends by a clock that may be wrong. A recipient is held until its outcome is written.
+// The recipients that this process has in flight. It never delivers to one of them a second time at once, although its claim
+// in the spool ends by a clock that may be wrong. A recipient is in flight until its outcome is written.
 //
 // Recipients that go back to the spool without an outcome are let go of at once. Where the spool does not take them, it is asked
 // again until it does: a recipient that stayed claimed would wait for an hour while nobody works on it.
@@ -11,36 +11,36 @@ import type { Spool } from '../spool/spool.ts';
 /** How long to wait before the spool is asked again, in milliseconds. */
 const retryDelay = 1000;
 
-/** Recipients in hand: as many as the transports' shares allow, and those whose outcome is not yet written to the spool. */
-export class HeldRecipients {
-  /** For each held recipient: whether it was claimed once more meanwhile. */
-  readonly #held = new Map<string, boolean>();
+/** Recipients in flight: as many as the transports' shares allow, and those whose outcome is not yet written to the spool. */
+export class RecipientsInFlight {
+  /** For each recipient in flight: whether it was claimed once more meanwhile. */
+  readonly #inFlight = new Map<string, boolean>();
 
   get size(): number {
-    return this.#held.size;
+    return this.#inFlight.size;
   }
 
-  hold(id: string, address: string): void {
-    this.#held.set(`${id} ${address}`, false);
+  add(id: string, address: string): void {
+    this.#inFlight.set(`${id} ${address}`, false);
   }
 
   has(id: string, address: string): boolean {
-    return this.#held.has(`${id} ${address}`);
+    return this.#inFlight.has(`${id} ${address}`);
   }
 
-  /** Tells whether a recipient that was just claimed is in hand already; if so, the new claim is noted for release. */
-  isHeldAlready(id: string, address: string): boolean {
+  /** Tells whether a recipient that was just claimed is in flight already; if so, the new claim is noted for release. */
+  isClaimedAgain(id: string, address: string): boolean {
     const key = `${id} ${address}`;
-    if (!this.#held.has(key)) return false;
-    this.#held.set(key, true);
+    if (!this.#inFlight.has(key)) return false;
+    this.#inFlight.set(key, true);
     return true;
   }
 
-  /** Stops holding a recipient; true where it was claimed once more meanwhile, and that claim has still to be released. */
-  letGo(id: string, address: string): boolean {
+  /** Takes a recipient off; true where it was claimed once more meanwhile, and that claim has still to be released. */
+  remove(id: string, address: string): boolean {
     const key = `${id} ${address}`;
-    const isClaimed = this.#held.get(key) ?? false;
-    this.#held.delete(key);
+    const isClaimed = this.#inFlight.get(key) ?? false;
+    this.#inFlight.delete(key);
     return isClaimed;
   }
 }
@@ -49,9 +49,9 @@ export class HeldRecipients {
 export class GivenBack {
   readonly #spool: Pick<Spool, 'release'>;
   readonly #log: Logger;
-  readonly #held: HeldRecipients;
+  readonly #inFlight: RecipientsInFlight;
   readonly #underWay = new Set<Promise<void>>();
-  /** By queue id: what may still be claimed. It is held, so that a claim on it meanwhile begins nothing. */
+  /** By queue id: what may still be claimed. It is in flight, so that a claim on it meanwhile begins nothing. */
   readonly #owed = new Map<string, Set<string>>();
   #retryTimer: NodeJS.Timeout | undefined;
   #isRetrying = false;
@@ -59,29 +59,29 @@ export class GivenBack {
   constructor(parts: {
     readonly spool: Pick<Spool, 'release'>;
     readonly log: Logger;
-    readonly held: HeldRecipients;
+    readonly inFlight: RecipientsInFlight;
   }) {
     this.#spool = parts.spool;
     this.#log = parts.log;
-    this.#held = parts.held;
+    this.#inFlight = parts.inFlight;
   }
 
   /** Lets recipients go that this process has claimed. */
   release(id: string, addresses: readonly string[]): void {
     // Claims that are asked for from now on come after this release.
-    for (const address of addresses) this.#held.letGo(id, address);
+    for (const address of addresses) this.#inFlight.remove(id, address);
     const releasing = this.#spool.release(id, addresses).catch((error: unknown) => {
       this.#log.error({ id, err: error }, 'Cannot give a message back to the spool');
-      // What is held was claimed once more meanwhile: the spool has taken it back, and only did not come to say so.
-      for (const address of addresses) if (!this.#held.has(id, address)) this.#owe(id, address);
+      // What is in flight was claimed once more meanwhile: the spool has taken it back, and only did not come to say so.
+      for (const address of addresses) if (!this.#inFlight.has(id, address)) this.#owe(id, address);
     });
     this.#underWay.add(releasing);
     void releasing.then(() => this.#underWay.delete(releasing));
   }
 
-  /** Lets recipients go that this process may have claimed; those in hand once they are no longer. */
+  /** Lets recipients go that this process may have claimed; those in flight once they are no longer. */
   releaseBroken({ id, addresses }: ClaimedMessage): void {
-    for (const address of addresses) if (!this.#held.isHeldAlready(id, address)) this.#owe(id, address);
+    for (const address of addresses) if (!this.#inFlight.isClaimedAgain(id, address)) this.#owe(id, address);
   }
 
   /** Resolves when the spool has taken back everything, or has been asked once more. */
@@ -92,7 +92,7 @@ export class GivenBack {
   }
 
   #owe(id: string, address: string): void {
-    this.#held.hold(id, address);
+    this.#inFlight.add(id, address);
     const addresses = this.#owed.get(id) ?? new Set();
     this.#owed.set(id, addresses.add(address));
     this.#retryLater();
@@ -126,7 +126,7 @@ export class GivenBack {
     const left = this.#owed.get(id);
     for (const address of addresses) left?.delete(address);
     if (left?.size === 0) this.#owed.delete(id);
-    const claimedAgain = addresses.filter((address) => this.#held.letGo(id, address));
+    const claimedAgain = addresses.filter((address) => this.#inFlight.remove(id, address));
     if (claimedAgain.length > 0) this.release(id, claimedAgain);
   }
 }

@@ -2,10 +2,10 @@
 // waiting, and not the spool that mail is written to.
 
 /** Runs a search when those of its account that were asked for before have ended; its result is that of the search. */
-export type SearchTurns = <T>(account: string, search: () => Promise<T>) => Promise<T>;
+export type AccountQueues = <T>(account: string, search: () => Promise<T>) => Promise<T>;
 
 /** Makes the turns. No more wait than requests are open (`http.limits`). */
-export function createSearchTurns(): SearchTurns {
+export function createAccountQueues(): AccountQueues {
   const last = new Map<string, Promise<unknown>>();
   return async (account, search) => {
     const before = last.get(account) ?? Promise.resolve();

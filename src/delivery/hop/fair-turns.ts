@@ -6,7 +6,7 @@ import type { MonotonicClock } from '../../base/clock.ts';
 const sharedMs = 600_000;
 
 /** The accounts at one next hop. */
-export class AccountTurns {
+export class FairTurns {
   readonly #clock: MonotonicClock;
   /** Messages under way; accounts with none are left out. */
   readonly #active = new Map<string, number>();

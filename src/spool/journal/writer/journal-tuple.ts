@@ -1,14 +1,14 @@
 // The journal's row of an accepted message on its way to the spool's thread.
 
-import type { PackedEvent } from '../../packed-event.ts';
+import type { EncodedEvent } from '../../encoded-event.ts';
 import { outcomeNumbers } from '../journal-row.ts';
-import type { WrittenJournal } from './pack-journal.ts';
+import type { WrittenJournal } from './journal-of-event.ts';
 
 /**
  * The journal's row of an accepted message, without what its event tells as well. It is a list, because the names of members
  * would be sent and read again with each message.
  */
-export type ListedJournal = readonly [
+export type JournalTuple = readonly [
   facts: string,
   more: string,
   /** Recipients without an outcome for good. */
@@ -28,7 +28,7 @@ export type ListedJournal = readonly [
  * Makes the list of a row. What is kept of the message that came is sent beside it.
  * @param apart octets of the body that leaves, where it is sent beside the row because the message's own is a file
  */
-export function listJournal({ row, isSameBody, ...kept }: WrittenJournal, apart = 0): ListedJournal {
+export function encodeJournal({ row, isSameBody, ...kept }: WrittenJournal, apart = 0): JournalTuple {
   const came = [kept.receivedHead?.length ?? -1, kept.receivedBody?.length ?? -1] as const;
   const leaves = [kept.sentHead !== undefined, kept.sentBody === undefined ? -1 : apart] as const;
   return [row.facts, row.more, row.waiting, row.octets, ...came, isSameBody, ...leaves];
@@ -39,9 +39,9 @@ export function listJournal({ row, isSameBody, ...kept }: WrittenJournal, apart 
  * @param event the acceptance
  * @param octets.take gives the next octets of what came
  */
-export function unlistJournal(
-  [facts, more, waiting, all, received, receivedBody, isSameBody, keepsSentHead, sentBody]: ListedJournal,
-  { message, account, at }: PackedEvent,
+export function decodeJournal(
+  [facts, more, waiting, all, received, receivedBody, isSameBody, keepsSentHead, sentBody]: JournalTuple,
+  { message, account, at }: EncodedEvent,
   octets: {
     readonly head: Uint8Array;
     readonly body: Uint8Array | undefined;

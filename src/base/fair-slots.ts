@@ -7,7 +7,7 @@ import { FairFifo } from './fifo.ts';
 const greed = 9;
 
 /** Places for work that is done at the same time. */
-export class FairPlaces {
+export class FairSlots {
   readonly #most: number;
   readonly #waiting = new FairFifo<() => void>();
   /** By owner; those without a place are left out. */
