@@ -17,6 +17,9 @@ export const otherMailers = '(others)';
 /** How many examples of a reason are kept. */
 const mostExamples = 3;
 
+/** In how many equal parts of a time the messages of a reason are counted. */
+export const countedParts = 24;
+
 /** One message that was judged, by the gateway or in a rehearsal, or one recipient that was refused. */
 export interface Finding {
   readonly account: string;
@@ -48,6 +51,8 @@ export interface Problem {
   /** Milliseconds since 1970. */
   readonly firstSeen?: number;
   readonly lastSeen?: number;
+  /** How many have it in each part of the counted time, the oldest first; absent where none is counted. */
+  readonly times?: readonly number[];
   /** Where the last messages that have it can be looked at, as `Finding.id` says: the newest last. */
   readonly examples: readonly string[];
   readonly cure: Cure;
@@ -86,8 +91,9 @@ export interface CredentialReport {
 /** Finds a credential of the present configuration. */
 export type FindCredential = (account: string, credential: string) => Credential | undefined;
 
-interface ProblemRow extends Omit<Problem, 'count' | 'firstSeen' | 'lastSeen' | 'examples' | 'isCured'> {
+interface ProblemRow extends Omit<Problem, 'count' | 'firstSeen' | 'lastSeen' | 'times' | 'examples' | 'isCured'> {
   count: number;
+  readonly times: number[];
   readonly firstSeen: number | undefined;
   readonly examples: string[];
   lastSeen: number | undefined;
@@ -134,8 +140,14 @@ function seen(lastSeen: number | undefined): { readonly lastSeen?: number } {
 /** What was found so far. */
 export class Findings {
   readonly #credentials = new Map<string, CredentialRow>();
+  readonly #time: { readonly from: number; readonly to: number } | undefined;
   #rows = 0;
   #unlisted = 0;
+
+  /** @param time whose parts are counted, milliseconds since 1970 */
+  constructor(time?: { readonly from: number; readonly to: number }) {
+    this.#time = time;
+  }
 
   /** How many reasons got no row because there were too many kinds. */
   get unlisted(): number {
@@ -199,6 +211,7 @@ export class Findings {
     if (found) {
       found.count += 1;
       found.lastSeen = later(found.lastSeen, at);
+      this.#countTime(found, at);
       keepExample(found.examples, id);
       return;
     }
@@ -210,7 +223,19 @@ export class Findings {
     const { message } = reason;
     const cure = cureOf(reason, facts);
     const seenAt = { count: 1, firstSeen: at, lastSeen: at, examples: id === undefined ? [] : [id] };
-    problems.set(key, { code, ...(field === undefined ? {} : { field }), message, cure, ...seenAt });
+    const times = this.#time ? Array.from({ length: countedParts }, () => 0) : [];
+    const row: ProblemRow = { code, ...(field === undefined ? {} : { field }), message, cure, ...seenAt, times };
+    this.#countTime(row, at);
+    problems.set(key, row);
+  }
+
+  #countTime({ times }: ProblemRow, at: number | undefined): void {
+    if (!this.#time || at === undefined) return;
+    const { from, to } = this.#time;
+    const part = Math.floor((countedParts * (at - from)) / Math.max(1, to - from));
+    // An event of the last moment may be a little newer than the end that was asked for.
+    const index = Math.max(0, Math.min(countedParts - 1, part));
+    times[index] = (times[index] ?? 0) + 1;
   }
 }
 
@@ -229,9 +254,15 @@ function mailerReport(mailer: string, row: MailerRow, present: Credential | unde
   const told = [...problems.values()]
     .toSorted((one, two) => two.count - one.count)
     .map((problem): Problem => {
-      const { firstSeen, lastSeen: at, ...rest } = problem;
+      const { firstSeen, lastSeen: at, times, ...rest } = problem;
       const first = firstSeen === undefined ? {} : { firstSeen };
-      return { ...rest, ...first, ...seen(at), isCured: isCured(problem, present) };
+      return {
+        ...rest,
+        ...first,
+        ...seen(at),
+        ...(times.length > 0 ? { times } : {}),
+        isCured: isCured(problem, present),
+      };
     });
   return { mailer, refused, recipients, observed, ...seen(lastSeen), problems: told };
 }

@@ -16,6 +16,8 @@ export interface EventsQuery {
   readonly sendingDomains: (account: string, credential: string) => readonly string[];
   /** How many events are read at most: the newest; absent: all. */
   readonly most?: number | undefined;
+  /** Until when the messages of each reason are counted in parts of the time, milliseconds since 1970; absent: they are not. */
+  readonly countUntil?: number;
   /** Called after each page with the number of events read and the number of all. */
   readonly onProgress?: (done: number, all: number) => void;
 }
@@ -75,7 +77,8 @@ export async function findingsOfEvents(
   query: EventsQuery,
 ): Promise<Findings> {
   const { since, account, sendingDomains, onProgress } = query;
-  const findings = new Findings();
+  const { countUntil: to } = query;
+  const findings = new Findings(to === undefined ? undefined : { from: since, to });
   const newest = await events.newest();
   const start = Math.max(await startOf(events, since, newest), newest - (query.most ?? newest));
   for (let after = start; after < newest; ) {

@@ -39,6 +39,9 @@ const group = Type.Object(
     code: Type.String(),
     message: Type.String({ description: 'Of the first message of the group' }),
     count: Type.Integer(),
+    times: Type.Array(Type.Integer(), {
+      description: 'How many there were in each of 24 equal parts of the time, the oldest first',
+    }),
     first_at: timeOrNull,
     last_at: timeOrNull,
     example: textOrNull('The last message of the group in the journal'),
@@ -56,8 +59,8 @@ const parameters = queryOf({
 function groupsOf({ account, credential, mailers, settings }: CredentialReport, owner: Account | undefined) {
   const present = owner?.credentials.get(credential);
   return mailers.flatMap(({ mailer, problems }) =>
-    problems.map(({ code, field, message, count, firstSeen, lastSeen, examples, isCured, cure: found }) => ({
-      ...{ account, credential, mailer, field: field ?? null, code, message, count },
+    problems.map(({ code, field, message, count, times, firstSeen, lastSeen, examples, isCured, cure: found }) => ({
+      ...{ account, credential, mailer, field: field ?? null, code, message, count, times: times ?? [] },
       first_at: isoTimeOrNull(firstSeen),
       last_at: isoTimeOrNull(lastSeen),
       example: examples.at(-1) ?? null,
@@ -87,7 +90,7 @@ export function refusalEndpoints({ events, account, clock, isOn }: RefusalParts)
           const since = asked.since === undefined ? clock.now() - defaultSpanMs : readTime(asked.since, 'since');
           if (typeof since === 'object') throw refusal('E_VALIDATION_ERROR', since.message);
           const query = {
-            ...{ since, account: of, credential: asked.credential, most: mostEvents },
+            ...{ since, account: of, credential: asked.credential, most: mostEvents, countUntil: clock.now() },
             sendingDomains: (name: string) => account(name)?.sendingDomains.map((domain) => domain.name) ?? [],
           };
           const findings = await inAccountQueue(of ?? '*', () => findingsOfEvents(events, query));

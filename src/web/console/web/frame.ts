@@ -6,6 +6,7 @@ import { findPage, type Page, pages } from './page-list.ts';
 import { Brand } from './parts/brand.ts';
 import { Button, Select } from './parts/controls.ts';
 import { el } from './parts/element.ts';
+import { Finder } from './parts/finder.ts';
 import { Icon } from './parts/icon.ts';
 import { Time } from './parts/text.ts';
 import { silentSince } from './state/api.ts';
@@ -109,6 +110,11 @@ function Side({ isOpen, onClose }: { readonly isOpen: boolean; readonly onClose:
     'div',
     { class: isOpen ? 'side open' : 'side', ref: box, id: 'side' },
     h(Brand, null),
+    h(Finder, {
+      pages: pages.flatMap(({ pattern, entry, isForAdmin }) =>
+        entry && (isForAdmin !== true || isAdmin.value) ? [{ ...entry, pattern }] : [],
+      ),
+    }),
     h(Nav, null),
     el(
       'div.side-foot',

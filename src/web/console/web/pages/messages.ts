@@ -5,16 +5,18 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Button, Select } from '../parts/controls.ts';
 import { el } from '../parts/element.ts';
 import { FilterChips, SearchBox } from '../parts/filter-bar.ts';
+import { Icon } from '../parts/icon.ts';
 import { type Column, ListEnd, Table, tight } from '../parts/list.ts';
 import { ButtonLink, ClearFilters, Empty, Notes, PageHead } from '../parts/surfaces.ts';
 import { Foreign, State, Time } from '../parts/text.ts';
 import { outcomeChoices, stateWords } from '../parts/words.ts';
 import { type LiveState, mostLive, useLive } from '../state/live.ts';
+import { useAnswer, useEvery } from '../state/loading.ts';
 import { linkTo, place, setFilters } from '../state/location.ts';
 import { usePages } from '../state/paging.ts';
 import { accountPath, isEveryAccount } from '../state/session.ts';
-import type { JournalRow } from '../state/shapes.ts';
-import { writeCounted } from '../text/amounts.ts';
+import type { JournalRow, Overview } from '../state/shapes.ts';
+import { writeCount, writeCounted, writeTime } from '../text/amounts.ts';
 import { readFilters, spans } from '../text/filters.ts';
 import { journalFilters, journalQuery } from '../text/journal-query.ts';
 import { fitsFilters } from '../text/row-filter.ts';
@@ -108,6 +110,36 @@ function More({ filters }: { readonly filters: Readonly<Partial<Record<keyof typ
         }),
       ),
     ),
+  );
+}
+
+/** Minutes of the spans whose figures are kept; of any other time the last day is counted. */
+const countedMinutes: Readonly<Record<string, number>> = { '1h': 60, '6h': 360, '24h': 1440 };
+
+/** The outcomes, each with how often it came in the chosen time; one press shows its messages. */
+function OutcomeChips({ outcome, span }: { readonly outcome: string | undefined; readonly span: string }): JSX.Element {
+  const minutes = countedMinutes[span] ?? 1440;
+  const { value, refresh } = useAnswer<Overview>(accountPath(`/email/sending/overview?minutes=${minutes}`));
+  useEvery(30_000, refresh);
+  const when = spans[minutes === 60 ? '1h' : minutes === 360 ? '6h' : '24h'].label.toLowerCase();
+  return h(
+    'div',
+    { class: 'chips outcome-chips', role: 'group', 'aria-label': `Outcomes, with their number in the ${when}` },
+    outcomeChoices.map((one) => {
+      const count = value && one !== 'dropped' ? value.totals[one] : undefined;
+      const { word, icon, tone } = stateWords(one);
+      return h(
+        'button',
+        {
+          ...{ key: one, type: 'button', class: 'outcome-chip', title: `${word} in the ${when}` },
+          'aria-pressed': outcome === one,
+          onClick: () => setFilters({ outcome: outcome === one ? undefined : one }),
+        },
+        h('span', { class: `ink-${tone}` }, h(Icon, { name: icon })),
+        word,
+        count === undefined ? null : el('b', writeCount(count)),
+      );
+    }),
   );
 }
 
@@ -216,24 +248,20 @@ export function MessagesPage(): JSX.Element {
         onSearch: (q) => setFilters({ q }),
       }),
       h(Select, {
-        label: 'Outcome',
-        value: filters.outcome ?? '',
-        choices: [
-          { value: '', label: 'Any outcome' },
-          ...outcomeChoices.map((one) => ({ value: one, label: stateWords(one).word })),
-        ],
-        onChoose: (outcome) => setFilters({ outcome }),
-      }),
-      h(Select, {
         label: 'Time',
         value: filters.span ?? '',
         choices: [
           { value: '', label: 'Any time' },
+          // A point of a plot leads to the messages of its time.
+          ...(filters.span === undefined || filters.span in spans
+            ? []
+            : [{ value: filters.span, label: `Since ${writeTime(Date.parse(filters.span), Date.now())}` }]),
           ...Object.entries(spans).map(([value, { label }]) => ({ value, label })),
         ],
         onChoose: (span) => setFilters({ span }),
       }),
     ),
+    h(OutcomeChips, { outcome: filters.outcome, span: filters.span ?? '24h' }),
     h(More, { filters }),
     h(FilterChips, { filters, labels, times: ['until'] }),
     waiting.count > 0

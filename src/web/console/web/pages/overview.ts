@@ -20,6 +20,37 @@ const spans = { '60': 'Last hour', '360': 'Last 6 hours', '1440': 'Last 24 hours
 
 const counted = ['accepted', 'delivered', 'deferred', 'failed', 'refused'] as const;
 
+/** What each number counts. A message to many recipients is accepted or refused once, and delivered to each. */
+const units = {
+  accepted: 'message',
+  delivered: 'recipient',
+  deferred: 'attempt',
+  failed: 'recipient',
+  refused: 'message',
+} as const;
+
+/** How many of a hundred these are; undefined where there are none. Never 100 where it is not so. */
+function shareOf(part: number, whole: number): string | undefined {
+  if (part === 0) return undefined;
+  const share = (100 * part) / whole;
+  if (share < 0.1) return 'under\u00a00.1\u00a0%';
+  if (part < whole && share > 99.9) return 'over\u00a099.9\u00a0%';
+  return `${Math.round(share * 10) / 10}\u00a0%`;
+}
+
+function shares({
+  accepted,
+  refused,
+  delivered,
+  failed,
+}: Overview['totals']): Readonly<Record<string, string | undefined>> {
+  return {
+    refused: shareOf(refused, accepted + refused),
+    delivered: shareOf(delivered, delivered + failed),
+    failed: shareOf(failed, delivered + failed),
+  };
+}
+
 function Figure({
   words,
   count,
@@ -39,13 +70,18 @@ function Figure({
 function Figures({ overview, minutes }: { readonly overview: Overview; readonly minutes: string }): JSX.Element {
   const { totals, queue } = overview;
   const span = { '60': '1h', '360': '6h', '1440': '24h' }[minutes];
+  const share = shares(totals);
   return el(
     'dl.figures',
     counted.map((name) =>
       h(Figure, {
         key: name,
         words: stateWords(name),
-        count: writeCount(totals[name]),
+        count: el(
+          'span',
+          writeCount(totals[name]),
+          el('small', [totals[name] === 1 ? units[name] : `${units[name]}s`, share[name]].filter(Boolean).join(', ')),
+        ),
         href: linkTo('/messages', {}, { outcome: name, span }),
       }),
     ),
@@ -54,8 +90,11 @@ function Figures({ overview, minutes }: { readonly overview: Overview; readonly 
       count: el(
         'span',
         writeCount(queue.recipients),
-        ' ',
-        queue.oldest_at ? el('small', 'oldest ', h(Time, { at: queue.oldest_at, style: 'ago' })) : null,
+        el(
+          'small',
+          queue.recipients === 1 ? 'recipient' : 'recipients',
+          queue.oldest_at ? [', oldest ', h(Time, { key: 'oldest', at: queue.oldest_at, style: 'ago' })] : null,
+        ),
       ),
       href: linkTo('/queue'),
     }),
@@ -63,15 +102,22 @@ function Figures({ overview, minutes }: { readonly overview: Overview; readonly 
 }
 
 function Plots({ overview }: { readonly overview: Overview }): JSX.Element {
-  const { series, step_minutes: step } = overview;
+  const { series, step_minutes: step, totals } = overview;
   const each = step === 1 ? 'a minute' : `every ${step} minutes`;
   const times = series.map(({ at }) => Date.parse(at));
   const ms = (name: 'latency_p50_ms' | 'latency_p99_ms'): (number | null)[] =>
     series.map((minute) => minute[name] ?? null);
+  /** The messages of the time that a point stands for. */
+  const linkOf = (time: number): string =>
+    linkTo(
+      '/messages',
+      {},
+      { span: new Date(time).toISOString(), until: new Date(time + step * 60_000).toISOString() },
+    );
   return el(
     'div.grid-2',
     h(Plot, {
-      ...{ title: `Messages ${each}`, times, write: writeCount },
+      ...{ title: `Messages ${each}`, times, write: writeCount, linkOf },
       lines: [
         { label: 'Accepted', colour: 'busy', values: series.map(({ accepted }) => accepted) },
         { label: 'Delivered', colour: 'good', dash: 'dash', values: series.map(({ delivered }) => delivered) },
@@ -81,12 +127,15 @@ function Plots({ overview }: { readonly overview: Overview }): JSX.Element {
     h(Plot, {
       ...{ title: 'From acceptance to the next hop', times, write: writeDuration },
       lines: [
-        { label: 'Half within', colour: 'accent', values: ms('latency_p50_ms') },
-        { label: '99 of 100 within', colour: 'warn', dash: 'dash', values: ms('latency_p99_ms') },
+        { label: 'Half within', colour: 'accent', values: ms('latency_p50_ms'), whole: totals.latency_p50_ms ?? null },
+        {
+          ...{ label: '99 of 100 within', colour: 'warn', dash: 'dash', values: ms('latency_p99_ms') },
+          whole: totals.latency_p99_ms ?? null,
+        },
       ],
     }),
     h(Plot, {
-      ...{ title: `Put off and failed ${each}`, times, write: writeCount },
+      ...{ title: `Put off and failed ${each}`, times, write: writeCount, linkOf },
       lines: [
         { label: 'Deferred', colour: 'warn', dash: 'dash', values: series.map(({ deferred }) => deferred) },
         { label: 'Failed', colour: 'bad', values: series.map(({ failed }) => failed) },

@@ -1,10 +1,13 @@
 // Refusals by their cause: what would cure each group, and how much it would let through.
 
 import { h, type JSX } from 'preact';
+import { useState } from 'preact/hooks';
 import { Select } from '../parts/controls.ts';
 import { CureBox } from '../parts/cure.ts';
 import { el } from '../parts/element.ts';
-import { ButtonLink, Empty, Loading, Notes, PageHead } from '../parts/surfaces.ts';
+import { SearchBox } from '../parts/filter-bar.ts';
+import { Icon } from '../parts/icon.ts';
+import { ButtonLink, ClearFilters, Empty, Loading, Notes, PageHead } from '../parts/surfaces.ts';
 import { Foreign, State, Time } from '../parts/text.ts';
 import { type Answer, ask } from '../state/api.ts';
 import { useEvery, useLoaded } from '../state/loading.ts';
@@ -14,33 +17,27 @@ import type { RefusalGroup } from '../state/shapes.ts';
 import { writeCount, writeCounted } from '../text/amounts.ts';
 import { readFilters, sinceOf, spans } from '../text/filters.ts';
 
-function Group({ group, span }: { readonly group: RefusalGroup; readonly span: string }): JSX.Element {
-  const { account, credential, mailer, field, code, count, first_at: first, last_at: last, example, cure } = group;
-  const messages = linkTo(
-    '/messages',
-    {},
-    {
-      ...{ outcome: 'refused', code, span },
-      field: field ?? undefined,
-      credential: credential ?? undefined,
-    },
+/** How often a cause came in each part of the time, as bars. The number beside them says the same in words. */
+function Bars({ times }: { readonly times: readonly number[] }): JSX.Element {
+  const most = Math.max(1, ...times);
+  const height = (count: number): number => (count === 0 ? 0 : Math.max(2, Math.round((20 * count) / most)));
+  return h(
+    'svg',
+    { class: 'bars', viewBox: `0 0 ${times.length * 4} 20`, 'aria-hidden': 'true', focusable: 'false' },
+    h('path', { d: times.map((count, at) => `M${at * 4} 20v-${height(count)}h3v${height(count)}z`).join('') }),
   );
+}
+
+function keyOf({ account, credential, mailer, field, code, message }: RefusalGroup): string {
+  return [account, credential, mailer, field, code, message].join('\0');
+}
+
+/** What is told of a cause when it is opened. */
+function Opened({ group, span }: { readonly group: RefusalGroup; readonly span: string }): JSX.Element {
+  const { credential, field, code, count, first_at: first, last_at: last, example, cure } = group;
+  const filters = { outcome: 'refused', code, span, field: field ?? undefined, credential: credential ?? undefined };
   return el(
-    'article.group',
-    el(
-      'div.group-head',
-      el(
-        'div',
-        el('h2', h(Foreign, { text: field ?? 'The message as a whole', most: 100 }), el('code.soft', code)),
-        el(
-          'p.soft',
-          isEveryAccount.value && account ? [h('bdi', { key: 'account' }, account), ' / '] : null,
-          el('bdi', credential ?? 'without a credential'),
-          mailer ? [', ', h(Foreign, { key: 'mailer', text: mailer, most: 80 })] : null,
-        ),
-      ),
-      el('p.group-count', el('b', writeCount(count)), el('span.soft', count === 1 ? 'message' : 'messages')),
-    ),
+    'div.group',
     group.message ? el('p.group-message', h(Foreign, { text: group.message })) : null,
     group.cured === true
       ? el(
@@ -55,15 +52,129 @@ function Group({ group, span }: { readonly group: RefusalGroup; readonly span: s
       'div.group-foot',
       el('span', 'Last ', h(Time, { at: last, style: 'ago' })),
       el('span', 'First ', h(Time, { at: first })),
-      h('a', { href: messages }, count === 1 ? 'Show it' : `Show all ${writeCount(count)}`),
+      h('a', { href: linkTo('/messages', {}, filters) }, count === 1 ? 'Show it' : `Show all ${writeCount(count)}`),
       example ? h('a', { href: linkTo('/messages/:id', { id: example }) }, 'Newest example') : null,
+    ),
+  );
+}
+
+/** The columns by which the table can be ordered, with what is compared. Numbers and times begin with the greatest. */
+const orders: Readonly<Record<string, (group: RefusalGroup) => string | number>> = {
+  count: ({ count }) => -count,
+  cause: ({ field, code }) => `${field ?? ''} ${code}`.toLowerCase(),
+  credential: ({ account, credential }) => `${account ?? ''} ${credential ?? ''}`.toLowerCase(),
+  mailer: ({ mailer }) => (mailer ?? '').toLowerCase(),
+  last: ({ last_at: last }) => -Date.parse(last ?? ''),
+};
+
+function inOrder(groups: readonly RefusalGroup[], by: string): readonly RefusalGroup[] {
+  const value = orders[by] ?? (({ count }: RefusalGroup) => -count);
+  return groups.toSorted((one, two) => {
+    const [left, right] = [value(one), value(two)];
+    return left < right ? -1 : left > right ? 1 : two.count - one.count;
+  });
+}
+
+function isFound({ account, credential, mailer, field, code, message }: RefusalGroup, q: string): boolean {
+  const text = [account, credential, mailer, field, code, message].join(' ').toLowerCase();
+  return q
+    .toLowerCase()
+    .split(/\s+/)
+    .every((word) => text.includes(word));
+}
+
+const titles = {
+  cause: 'Header',
+  count: 'Messages',
+  credential: 'Credential',
+  mailer: 'Program',
+  last: 'Last',
+} as const;
+
+function Heading({ name, by }: { readonly name: keyof typeof titles; readonly by: string }): JSX.Element {
+  const isBy = name === by;
+  const sort = isBy ? (name === 'count' || name === 'last' ? 'descending' : 'ascending') : undefined;
+  return h(
+    'th',
+    { scope: 'col', class: name === 'count' ? 'number' : undefined, 'aria-sort': sort },
+    h(
+      'button',
+      { type: 'button', class: 'sort', onClick: () => setFilters({ by: name === 'count' ? undefined : name }) },
+      titles[name],
+      isBy ? h('span', { 'aria-hidden': 'true' }, sort === 'descending' ? ' ↓' : ' ↑') : null,
+    ),
+  );
+}
+
+/** The causes as a table; one that is pressed opens below its row. */
+function Causes(props: {
+  readonly groups: readonly RefusalGroup[];
+  readonly span: string;
+  readonly by: string;
+}): JSX.Element {
+  const { groups, span, by } = props;
+  const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
+  const toggle = (key: string): void => {
+    const after = new Set(open);
+    if (!after.delete(key)) after.add(key);
+    setOpen(after);
+  };
+  const row = (group: RefusalGroup): JSX.Element[] => {
+    const key = keyOf(group);
+    const isOpen = open.has(key);
+    const { account, credential, mailer, field, code, count, times, last_at: last, cured } = group;
+    return [
+      h(
+        'tr',
+        { key },
+        h(
+          'td',
+          { class: 'wide' },
+          h(
+            'button',
+            { type: 'button', class: 'opener', 'aria-expanded': isOpen, onClick: () => toggle(key) },
+            h(Icon, { name: 'right' }),
+            h(Foreign, { text: field ?? 'The message as a whole', most: 100, brief: true }),
+          ),
+          h('span', { class: 'sub' }, code, cured === true ? ', cured' : null),
+        ),
+        h('td', { class: 'number', 'data-title': titles.count }, h(Bars, { times }), writeCount(count)),
+        h(
+          'td',
+          { 'data-title': titles.credential },
+          isEveryAccount.value && account ? el('bdi', `${account} / `) : null,
+          el('bdi', credential || '–'),
+        ),
+        h('td', { 'data-title': titles.mailer }, mailer ? h(Foreign, { text: mailer, most: 60, brief: true }) : '–'),
+        h('td', { class: 'tight', 'data-title': titles.last }, h(Time, { at: last, style: 'ago' })),
+      ),
+      ...(isOpen
+        ? [h('tr', { key: `${key} open`, class: 'opened' }, h('td', { colSpan: 5 }, h(Opened, { group, span })))]
+        : []),
+    ];
+  };
+  return el(
+    'div.table-room',
+    el(
+      'table.list.causes',
+      el('caption.unseen', 'Causes of refusals'),
+      el(
+        'thead',
+        el(
+          'tr',
+          (['cause', 'count', 'credential', 'mailer', 'last'] as const).map((name) =>
+            h(Heading, { key: name, name, by }),
+          ),
+        ),
+      ),
+      el('tbody', inOrder(groups, by).map(row)),
     ),
   );
 }
 
 /** The page. */
 export function RefusalsPage(): JSX.Element {
-  const { span = '7d' } = readFilters(place.value.search, ['span']);
+  const { span = '7d', q, by = 'count' } = readFilters(place.value.search, ['span', 'q', 'by']);
   const since = sinceOf(span, Math.floor(Date.now() / 60_000) * 60_000);
   const loaded = useLoaded<Answer<readonly RefusalGroup[]>>(
     accountPath(`/email/sending/refusals${since === undefined ? '' : `?since=${encodeURIComponent(since)}`}`),
@@ -72,6 +183,7 @@ export function RefusalsPage(): JSX.Element {
   const { value: answer, refresh } = loaded;
   const value = answer?.result;
   useEvery(10_000, refresh);
+  const found = value?.filter((group) => q === undefined || isFound(group, q)) ?? [];
   const all = value?.reduce((sum, { count }) => sum + count, 0) ?? 0;
   return el(
     'div',
@@ -100,17 +212,22 @@ export function RefusalsPage(): JSX.Element {
         )
       : null,
     value && value.length > 0
-      ? el(
-          'p.soft',
-          `${writeCounted(all, 'reason')} in ${writeCounted(value.length, 'group')}, the most frequent first. A message with several faults counts in several groups.`,
-        )
+      ? [
+          el(
+            'div.filters',
+            h(SearchBox, {
+              ...{ label: 'Search', value: q, placeholder: 'Header, code, credential or program' },
+              onSearch: (text) => setFilters({ q: text }),
+            }),
+          ),
+          el(
+            'p.soft',
+            `${writeCounted(all, 'reason')} in ${writeCounted(value.length, 'group')}. A message with several faults counts in several groups.`,
+          ),
+          found.length === 0
+            ? h(Empty, { title: 'No cause fits the search', icon: 'search' }, h(ClearFilters, { names: ['q'] }))
+            : h(Causes, { groups: found, span, by }),
+        ]
       : null,
-    value?.map((group) =>
-      h(Group, {
-        group,
-        span,
-        key: [group.account, group.credential, group.mailer, group.field, group.code].join('\0'),
-      }),
-    ),
   );
 }

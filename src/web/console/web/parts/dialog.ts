@@ -10,7 +10,7 @@ import { el } from './element.ts';
 import { Fault } from './surfaces.ts';
 
 /** A dialog that is open for as long as it is drawn. */
-function Dialog(props: {
+export function Dialog(props: {
   readonly title: string;
   readonly onClose: () => void;
   readonly children?: ComponentChildren;

@@ -4,6 +4,7 @@
 import { h, type JSX } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
+import { goTo } from '../state/location.ts';
 import { theme } from '../state/theme.ts';
 import { writeClockMarks, writeDuration, writeExactTime, writeMark, writeTime } from '../text/amounts.ts';
 import { el } from './element.ts';
@@ -16,6 +17,8 @@ export interface Line {
   /** What tells the line from the others without its colour; absent: it is whole. */
   readonly dash?: Dash;
   readonly values: readonly (number | null)[];
+  /** What stands in the legend: of all the time that is shown; absent: the newest value. */
+  readonly whole?: number | null;
 }
 
 /** What `Plot` takes. */
@@ -25,6 +28,8 @@ interface PlotProps {
   readonly times: readonly number[];
   readonly lines: readonly Line[];
   readonly write: (value: number) => string;
+  /** Where a point leads to, by its time: it is followed by a click, and by the links of the table. */
+  readonly linkOf?: (time: number) => string;
 }
 
 /** The values that have none beside them: a line cannot show them. */
@@ -109,8 +114,8 @@ function optionsFor(room: HTMLElement, { title, lines, write }: PlotProps): uPlo
 function Legend({ lines, write }: Pick<PlotProps, 'lines' | 'write'>): JSX.Element {
   return el(
     'p.legend',
-    lines.map(({ label, colour, dash, values }) => {
-      const last = values.findLast((value) => value !== null);
+    lines.map(({ label, colour, dash, values, whole }) => {
+      const last = whole === undefined ? values.findLast((value) => value !== null) : whole;
       return h(
         'span',
         { key: label },
@@ -127,7 +132,7 @@ function Legend({ lines, write }: Pick<PlotProps, 'lines' | 'write'>): JSX.Eleme
 }
 
 /** The figures of the drawing, the newest first. */
-function Figures({ times, lines, write, title }: PlotProps): JSX.Element {
+function Figures({ times, lines, write, title, linkOf }: PlotProps): JSX.Element {
   const now = times.at(-1) ?? 0;
   return el(
     'details',
@@ -155,7 +160,11 @@ function Figures({ times, lines, write, title }: PlotProps): JSX.Element {
               h(
                 'tr',
                 { key: time },
-                h('th', { scope: 'row' }, h('time', { title: writeExactTime(time) }, writeTime(time, now))),
+                h(
+                  'th',
+                  { scope: 'row' },
+                  h(linkOf ? 'a' : 'time', { href: linkOf?.(time), title: writeExactTime(time) }, writeTime(time, now)),
+                ),
                 lines.map(({ label, values }) => {
                   const value = values[index];
                   return h('td', { key: label }, value === null || value === undefined ? '–' : write(value));
@@ -179,6 +188,16 @@ export function Plot(props: PlotProps): JSX.Element {
     ...props.lines.map(({ values }) => [...(first === undefined ? [] : [null]), ...values]),
   ];
   const scheme = theme.value;
+  const latest = useRef(props);
+  latest.current = props;
+  /** Follows the point that the mouse is nearest to. */
+  const follow = (): void => {
+    const { linkOf, times } = latest.current;
+    // An empty minute that was put before a time alone has no messages.
+    const at = (plot.current?.cursor.idx ?? -1) - (times.length === 1 ? 1 : 0);
+    const time = times[at];
+    if (linkOf && time !== undefined) goTo(linkOf(time));
+  };
   const names = props.lines.map(({ label }) => label).join();
   useEffect(() => {
     const box = room.current;
@@ -204,7 +223,12 @@ export function Plot(props: PlotProps): JSX.Element {
     'figure.plot',
     el('figcaption', el('h3', props.title)),
     h(Legend, { lines: props.lines, write: props.write }),
-    h('div', { class: 'plot-room', ref: room, 'aria-hidden': 'true' }),
+    h('div', {
+      class: props.linkOf ? 'plot-room linked' : 'plot-room',
+      ref: room,
+      'aria-hidden': 'true',
+      onClick: follow,
+    }),
     h(Figures, props),
   );
 }

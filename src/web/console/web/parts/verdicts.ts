@@ -45,9 +45,16 @@ const columns: readonly Column<FieldVerdict>[] = [
   },
 ];
 
+/** What one looks for comes first: what was refused, then what was taken out; all others in the order of the message. */
+const firstVerdicts = ['refused', 'stripped'];
+
 /** The table of all fields. */
 export function VerdictTable({ verdicts }: { readonly verdicts: readonly FieldVerdict[] }): JSX.Element {
-  return h(Table<FieldVerdict>, { label: 'Verdicts', columns, rows: verdicts, keyOf: (_, index) => String(index) });
+  const rows = [
+    ...firstVerdicts.flatMap((first) => verdicts.filter(({ verdict }) => verdict === first)),
+    ...verdicts.filter(({ verdict }) => !firstVerdicts.includes(verdict)),
+  ];
+  return h(Table<FieldVerdict>, { label: 'Verdicts', columns, rows, keyOf: (_, index) => String(index) });
 }
 
 /** The reasons of a refusal, each with its cure. */

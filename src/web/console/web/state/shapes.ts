@@ -129,6 +129,8 @@ export interface RefusalGroup {
   readonly code: string;
   readonly message?: string | null;
   readonly count: number;
+  /** In each of 24 equal parts of the time, the oldest first. */
+  readonly times: readonly number[];
   readonly first_at: string | null;
   readonly last_at: string | null;
   /** The configuration in force has the cure already. */
