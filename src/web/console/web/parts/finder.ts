@@ -9,6 +9,10 @@ import { Dialog } from './dialog.ts';
 import { el } from './element.ts';
 import { Icon, type IconName } from './icon.ts';
 
+function linkOf({ pattern, parameters = {}, filters = {} }: Found): string {
+  return linkTo(pattern, parameters, filters);
+}
+
 function FinderDialog(props: {
   readonly pages: readonly Found<IconName>[];
   readonly onClose: () => void;
@@ -17,7 +21,6 @@ function FinderDialog(props: {
   const [chosen, setChosen] = useState(0);
   const found = findPlaces(text, props.pages);
   const at = Math.min(chosen, found.length - 1);
-  const linkOf = ({ pattern, parameters = {}, filters = {} }: Found): string => linkTo(pattern, parameters, filters);
   const open = (place: Found): void => {
     props.onClose();
     goTo(linkOf(place));
