@@ -3,7 +3,7 @@
 import { Type } from 'typebox';
 import type { Account } from '../../../accounts/account.ts';
 import type { Clock } from '../../../base/clock.ts';
-import type { CredentialReport } from '../../../pipeline/report/findings.ts';
+import { type CredentialReport, countedParts } from '../../../pipeline/report/findings.ts';
 import { findingsOfEvents } from '../../../pipeline/report/read-events.ts';
 import type { EventStore } from '../../../spool/events/event-store.ts';
 import { endpointsOfBoth } from '../../http/endpoint.ts';
@@ -40,7 +40,7 @@ const group = Type.Object(
     message: Type.String({ description: 'Of the first message of the group' }),
     count: Type.Integer(),
     times: Type.Array(Type.Integer(), {
-      description: 'How many there were in each of 24 equal parts of the time, the oldest first',
+      description: `How many there were in each of ${countedParts} equal parts of the time, the oldest first`,
     }),
     first_at: timeOrNull,
     last_at: timeOrNull,
