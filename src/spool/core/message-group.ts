@@ -84,6 +84,11 @@ interface Work<Message extends GroupMessage> {
 export class MessageGroup<Message extends GroupMessage> {
   readonly #byId = new Map<string, Work<Message>>();
 
+  /** Whether a message was taken. */
+  has(id: string): boolean {
+    return this.#byId.has(id);
+  }
+
   /** Takes a message as it was read in this transaction; one that is known already stays as it is. */
   take(message: Message): void {
     if (this.#byId.has(message.id)) return;

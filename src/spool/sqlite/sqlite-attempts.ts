@@ -76,8 +76,9 @@ export class Attempts extends SpoolPart {
     return true;
   }
 
+  /** Reads all recipients of a message once, however many operations are about it. */
   #take(group: MessageGroup<StoredMessage>, id: string): void {
-    const message = this.#messages.read(id);
+    const message = group.has(id) ? undefined : this.#messages.read(id);
     if (message) group.take(message);
   }
 }

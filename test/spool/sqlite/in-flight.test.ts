@@ -3,13 +3,14 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { type DatabaseSync, openSqliteFile } from '../../../src/base/database/sqlite-file.ts';
 import { encodeEvent } from '../../../src/spool/encoded-event.ts';
 import type { DueMessage, Outcome, QueueItem, QueuePage, WaitingLine } from '../../../src/spool/spool.ts';
 import { acceptedEvent } from '../../../src/spool/spool-events.ts';
 import { SpoolLock } from '../../../src/spool/sqlite/file/sqlite-lock.ts';
 import { spreadAll } from '../../../src/spool/sqlite/in-flight.ts';
+import { StoredMessages } from '../../../src/spool/sqlite/sqlite-messages.ts';
 import type { ReadOperation, WriteOperation } from '../../../src/spool/sqlite/sqlite-protocol.ts';
 import { SqliteStore } from '../../../src/spool/sqlite/sqlite-store.ts';
 import type { AccountTally } from '../../../src/spool/tally.ts';
@@ -226,4 +227,14 @@ test('NOTIFY and ORCPT are kept, and a delivery that is reported gets rows first
   write(record('a', 'delivered', to));
   const due = read({ kind: 'reportsDue', now: lease, limit: 9 });
   expect(due).toMatchObject([{ queueId: 'a', recipients: [{ address: 'ann@example.org', orcpt: 'rfc822;x' }] }]);
+});
+
+test('reads the recipients of a message once for all outcomes of a transaction', () => {
+  const many = Array.from({ length: 50 }, (_, at) => `user-${at}@example.org`);
+  write(add('one', many));
+  const read = vi.spyOn(StoredMessages.prototype, 'read');
+  write(record('one', 'delivered', many.slice(0, 40)));
+  expect(read).toHaveBeenCalledTimes(1);
+  read.mockRestore();
+  expect(rows()).toBe(50);
 });
