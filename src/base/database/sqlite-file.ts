@@ -3,7 +3,7 @@
 
 import { closeSync, mkdirSync, openSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
+import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { errorCode } from '../errors.ts';
 import type { Migrations } from './database.ts';
 import { refuseMoved } from './moved-mark.ts';
@@ -48,6 +48,16 @@ export function openSqliteFile(file: string): DatabaseSync {
     database?.close();
     throw new Error(`Cannot open database "${file}": ${sqliteMessage(cause)}`, { cause });
   }
+}
+
+/** Prepares statements, each under its name. */
+export function prepareAll<Name extends string>(
+  database: DatabaseSync,
+  texts: Readonly<Record<Name, string>>,
+): Readonly<Record<Name, StatementSync>> {
+  const prepared = Object.entries<string>(texts).map(([name, sql]) => [name, database.prepare(sql)]);
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the names are those of the texts
+  return Object.fromEntries(prepared) as Record<Name, StatementSync>;
 }
 
 /** Whether a database has a table. */

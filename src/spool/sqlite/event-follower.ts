@@ -3,7 +3,7 @@
 // cursor that is kept with it. Searches look at the events behind the cursor one by one, and readers of the journal wait for it.
 
 import { isDamaged } from '../../base/database/sqlite-errors.ts';
-import type { DatabaseSync, StatementSync } from '../../base/database/sqlite-file.ts';
+import { type DatabaseSync, prepareAll, type StatementSync } from '../../base/database/sqlite-file.ts';
 import { readFacts, shareNumbers, shares } from '../encoded-event.ts';
 import type { EventLimits } from '../events/event-store.ts';
 import type { EventFacts } from '../events/mail-event.ts';
@@ -54,8 +54,8 @@ interface Adding {
 }
 
 function addingTo(database: DatabaseSync, table: string): Adding {
-  const sql = `INSERT OR IGNORE INTO ${table} VALUES (?, ?)`;
-  return { one: database.prepare(sql), many: database.prepare(`${sql}${', (?, ?)'.repeat(addedAtOnce - 1)}`) };
+  const one = `INSERT OR IGNORE INTO ${table} VALUES (?, ?)`;
+  return prepareAll(database, { one, many: `${one}${', (?, ?)'.repeat(addedAtOnce - 1)}` });
 }
 
 /** Writes keys in their order, so that neighbours in the tree are written together. */
@@ -70,22 +70,24 @@ function write({ one, many }: Adding, keyed: Keyed[]): void {
 function prepare(database: DatabaseSync) {
   const columns = 'id, account, share, kind, queue_id, event';
   return {
-    state: database.prepare('SELECT indexed, built, noted FROM mail_event_state'),
-    newest: database.prepare("SELECT seq FROM sqlite_sequence WHERE name = 'mail_events'"),
-    indexed: database.prepare('UPDATE mail_event_state SET indexed = ?1, built = ?1'),
-    built: database.prepare('UPDATE mail_event_state SET built = ?'),
-    some: database.prepare(`SELECT at, ${columns} FROM mail_events WHERE id > ? AND id <= ? ORDER BY id LIMIT ?`),
     index: addingTo(database, 'mail_event_index'),
     keys: addingTo(database, 'mail_event_keys'),
-    removeIndex: database.prepare('DELETE FROM mail_event_index WHERE key = ? AND event = ?'),
-    removeKey: database.prepare('DELETE FROM mail_event_keys WHERE key = ? AND event = ?'),
-    count: database.prepare(`INSERT INTO mail_event_counts VALUES (?1, ?2, ?3)
-      ON CONFLICT (account, share) DO UPDATE SET events = events + ?3`),
-    counts: database.prepare('SELECT account, share, events FROM mail_event_counts WHERE events > ? AND share = ?'),
-    first: database.prepare('SELECT id, at FROM mail_events WHERE id > ? AND id <= ? ORDER BY id LIMIT 1'),
-    oldestOf: database.prepare(`SELECT e.id, e.account, share, kind, queue_id, e.event FROM mail_event_index k
-      JOIN mail_events e ON e.id = k.event WHERE k.key = ? AND e.account = ? ORDER BY k.event LIMIT ?`),
-    remove: database.prepare('DELETE FROM mail_events WHERE id = ?'),
+    ...prepareAll(database, {
+      state: 'SELECT indexed, built, noted FROM mail_event_state',
+      newest: "SELECT seq FROM sqlite_sequence WHERE name = 'mail_events'",
+      indexed: 'UPDATE mail_event_state SET indexed = ?1, built = ?1',
+      built: 'UPDATE mail_event_state SET built = ?',
+      some: `SELECT at, ${columns} FROM mail_events WHERE id > ? AND id <= ? ORDER BY id LIMIT ?`,
+      removeIndex: 'DELETE FROM mail_event_index WHERE key = ? AND event = ?',
+      removeKey: 'DELETE FROM mail_event_keys WHERE key = ? AND event = ?',
+      count: `INSERT INTO mail_event_counts VALUES (?1, ?2, ?3)
+      ON CONFLICT (account, share) DO UPDATE SET events = events + ?3`,
+      counts: 'SELECT account, share, events FROM mail_event_counts WHERE events > ? AND share = ?',
+      first: 'SELECT id, at FROM mail_events WHERE id > ? AND id <= ? ORDER BY id LIMIT 1',
+      oldestOf: `SELECT e.id, e.account, share, kind, queue_id, e.event FROM mail_event_index k
+      JOIN mail_events e ON e.id = k.event WHERE k.key = ? AND e.account = ? ORDER BY k.event LIMIT ?`,
+      remove: 'DELETE FROM mail_events WHERE id = ?',
+    }),
   };
 }
 

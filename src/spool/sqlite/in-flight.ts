@@ -3,7 +3,7 @@
 // at once costs one row that comes and goes, and no entry in the index of what is due.
 
 import type { Row } from '../../base/database/database.ts';
-import type { DatabaseSync } from '../../base/database/sqlite-file.ts';
+import { type DatabaseSync, prepareAll } from '../../base/database/sqlite-file.ts';
 import { reportBits, wantedReports } from '../reports/report.ts';
 import { distinctRecipients, type EntryMeta, integer, text } from '../stored-rows.ts';
 import type { SpoolClock } from './sqlite-clock.ts';
@@ -82,18 +82,15 @@ export interface InFlight {
 }
 
 function prepare(database: DatabaseSync) {
-  return {
-    addRecipient:
-      database.prepare(`INSERT INTO spool_recipients (message, position, address, state, attempts, next_attempt_at, claimed_until,
+  return prepareAll(database, {
+    addRecipient: `INSERT INTO spool_recipients (message, position, address, state, attempts, next_attempt_at, claimed_until,
         line, notify, orcpt, reports)
-      VALUES (?, ?, ?, 0, 0, ?, ?, ?, ?, ?, ?)`),
-    forget: database.prepare('DELETE FROM spool_messages WHERE seq = ? AND envelope IS NOT NULL'),
-    mark: database.prepare('UPDATE spool_in_flight SET mark = ?'),
-    envelope: database.prepare(
-      'SELECT seq, account, accepted_at, envelope FROM spool_messages WHERE id = ? AND envelope IS NOT NULL',
-    ),
-    spread: database.prepare('UPDATE spool_messages SET envelope = NULL WHERE seq = ?'),
-  };
+      VALUES (?, ?, ?, 0, 0, ?, ?, ?, ?, ?, ?)`,
+    forget: 'DELETE FROM spool_messages WHERE seq = ? AND envelope IS NOT NULL',
+    mark: 'UPDATE spool_in_flight SET mark = ?',
+    envelope: 'SELECT seq, account, accepted_at, envelope FROM spool_messages WHERE id = ? AND envelope IS NOT NULL',
+    spread: 'UPDATE spool_messages SET envelope = NULL WHERE seq = ?',
+  });
 }
 
 /** The messages in flight of one database. Every method runs in the caller's transaction. */

@@ -4,6 +4,7 @@
 import { MessageGroup } from '../core/message-group.ts';
 import { noteReports, type ReportTables } from '../core/report-steps.ts';
 import type { EventFacts } from '../events/mail-event.ts';
+import type { ReportLimits } from '../reports/report.ts';
 import type { RetryCount } from '../spool.ts';
 import { droppedEvent, requeuedEvent } from '../spool-events.ts';
 import { storedHead } from './file/settled-octets.ts';
@@ -11,40 +12,35 @@ import type { StoredMessage, StoredMessages } from './sqlite-messages.ts';
 import type { OperationOf } from './sqlite-protocol.ts';
 import { SpoolPart, type SpoolTables } from './sqlite-tables.ts';
 
-/** The attempts on one database; the methods of the same names in `Spool` say what each method does. */
-export class Attempts extends SpoolPart {
-  readonly #messages: StoredMessages;
-  readonly #reports: ReportTables<StoredMessage>;
-  readonly #write: (event: EventFacts) => void;
+/** What the attempts work on. */
+interface AttemptParts extends SpoolTables {
+  readonly messages: StoredMessages;
+  readonly reportLimits: ReportLimits;
+  /** Writes an event in the transaction of the change that it reports. */
+  readonly write: (event: EventFacts) => void;
+}
 
-  /** @param parts.write writes an event in the transaction of the change that it reports */
-  constructor(
-    tables: SpoolTables,
-    parts: {
-      readonly messages: StoredMessages;
-      readonly reports: Omit<ReportTables<StoredMessage>, 'keyOf' | 'head'>;
-      readonly write: (event: EventFacts) => void;
-    },
-  ) {
-    super(tables);
-    this.#messages = parts.messages;
-    const head = `coalesce(m.head_length, length(m.head)) AS head_length, ${storedHead} AS octets`;
-    this.#reports = { ...parts.reports, keyOf: ({ seq }) => seq, head };
-    this.#write = parts.write;
-  }
+const head = `coalesce(m.head_length, length(m.head)) AS head_length, ${storedHead} AS octets`;
+
+/** The attempts on one database; the methods of the same names in `Spool` say what each method does. */
+export class Attempts extends SpoolPart<AttemptParts> {
+  readonly #reports: ReportTables<StoredMessage> = {
+    ...{ times: this.clock, limits: this.parts.reportLimits, head },
+    keyOf: ({ seq }) => seq,
+  };
 
   /** @returns how many outcomes are not reported to their senders because of the limits */
   record({ outcomes, now }: OperationOf<'record'>): number {
     const group = new MessageGroup<StoredMessage>();
     const [first] = outcomes;
-    if (first && outcomes.length === 1 && this.#messages.forgetInFlight(first.queueId, outcomes)) return 0;
+    if (first && outcomes.length === 1 && this.parts.messages.forgetInFlight(first.queueId, outcomes)) return 0;
     const byMessage = Map.groupBy(outcomes, ({ queueId }) => queueId);
-    const left = [...byMessage].flatMap(([id, own]) => (this.#messages.forgetInFlight(id, own) ? [] : own));
+    const left = [...byMessage].flatMap(([id, own]) => (this.parts.messages.forgetInFlight(id, own) ? [] : own));
     if (left.length === 0) return 0;
     for (const { queueId } of left) this.#take(group, queueId);
     group.record(left, now);
-    const unreported = this.tables.steps(noteReports(this.#reports, group.noted, now));
-    this.#messages.apply(group.changes());
+    const unreported = this.parts.steps(noteReports(this.#reports, group.noted, now));
+    this.parts.messages.apply(group.changes());
     return unreported;
   }
 
@@ -59,9 +55,9 @@ export class Attempts extends SpoolPart {
       sum.messages += 1;
       sum.recipients += made.recipients;
       sum.failed += made.failed;
-      this.#write(requeuedEvent(this.#messages.entry(entry, []), made.due, { failed: made.failed, at: now }));
+      this.parts.write(requeuedEvent(this.parts.messages.entry(entry, []), made.due, { failed: made.failed, at: now }));
     }
-    this.#messages.apply(group.changes());
+    this.parts.messages.apply(group.changes());
     return sum;
   }
 
@@ -71,14 +67,14 @@ export class Attempts extends SpoolPart {
     const row = this.statements.entry.get(id);
     const recipients = row && group.drop(id);
     if (!recipients) return false;
-    this.#write(droppedEvent(this.#messages.entry(row, []), recipients, now));
-    this.#messages.apply(group.changes());
+    this.parts.write(droppedEvent(this.parts.messages.entry(row, []), recipients, now));
+    this.parts.messages.apply(group.changes());
     return true;
   }
 
   /** Reads all recipients of a message once, however many operations are about it. */
   #take(group: MessageGroup<StoredMessage>, id: string): void {
-    const message = group.has(id) ? undefined : this.#messages.read(id);
+    const message = group.has(id) ? undefined : this.parts.messages.read(id);
     if (message) group.take(message);
   }
 }

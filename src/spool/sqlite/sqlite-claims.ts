@@ -30,20 +30,14 @@ function strayOf(row: Row): Stray {
 }
 
 /** The claims on one database; the methods of the same names in `Spool` say what each method does. */
-export class RecipientClaims extends SpoolPart {
-  readonly #messages: StoredMessages;
-  readonly #holds: StoredHolds;
+export class RecipientClaims extends SpoolPart<
+  SpoolTables & { readonly messages: StoredMessages; readonly holds: StoredHolds }
+> {
   /** Claims of a single message: every fourth is for a deferred one. */
   #singles = 0;
 
-  constructor(tables: SpoolTables, parts: { readonly messages: StoredMessages; readonly holds: StoredHolds }) {
-    super(tables);
-    this.#messages = parts.messages;
-    this.#holds = parts.holds;
-  }
-
   turns({ transport, now, limit, except }: OperationOf<'turns'>): readonly ClaimTurn[] {
-    this.#holds.settle();
+    this.parts.holds.settle();
     const at = this.clock.stored(now);
     this.inFlight.settleDue(at);
     for (let page = 0; page < mostPages; page += 1) {
@@ -86,12 +80,12 @@ export class RecipientClaims extends SpoolPart {
   }
 
   giveTransports({ given, looked, now }: OperationOf<'giveTransports'>): void {
-    const holds = this.#holds.current;
+    const holds = this.parts.holds.current;
     for (const { id, address, account, transport, message, position } of given) {
       const row = this.statements.queuedRecipient.get(message, position);
       if (!row) continue;
       const hold = holds.ofRecipient({ id, address });
-      if (hold) this.#holds.setAside(message, position, hold.id);
+      if (hold) this.parts.holds.setAside(message, position, hold.id);
       else {
         const line = this.lines.of({ transport, account }, integer(row, 'due'));
         this.statements.giveLine.run(line, message, position);
@@ -128,7 +122,7 @@ export class RecipientClaims extends SpoolPart {
   release({ id, recipients }: OperationOf<'release'>): void {
     const wanted = new Set(recipients);
     // One query for all rows of the message: a query for each address would cost the square of their number.
-    for (const row of this.#messages.states(id)) {
+    for (const row of this.parts.messages.states(id)) {
       if (!wanted.has(text(row, 'address')) || integer(row, 'state') !== 0) continue;
       this.statements.release.run(integer(row, 'seq'), integer(row, 'position'));
       this.lines.dueAt(integer(row, 'line'), integer(row, 'next_attempt_at'));
@@ -137,7 +131,7 @@ export class RecipientClaims extends SpoolPart {
 
   /** Tells whether a hold keeps the whole line waiting, and if so takes it out of its turns. */
   #isParked(line: Line): boolean {
-    const hold = line.id === 0 ? undefined : this.#holds.current.ofLine(line);
+    const hold = line.id === 0 ? undefined : this.parts.holds.current.ofLine(line);
     if (hold) this.lines.park(line.id, hold.id);
     return hold !== undefined;
   }
@@ -176,13 +170,13 @@ export class RecipientClaims extends SpoolPart {
   #claim(seq: number, line: number, { at, until }: { at: number; until: number }): DueMessage | undefined {
     const row = this.statements.entryBySeq.get(seq);
     if (!row) return undefined;
-    const holds = this.#holds.current;
+    const holds = this.parts.holds.current;
     const due: Row[] = [];
     for (const recipient of this.statements.dueOf.all(seq, line, at)) {
       const address = text(recipient, 'address');
       const hold = holds.hasPicked ? holds.ofRecipient({ id: text(row, 'id'), address }) : undefined;
       const position = integer(recipient, 'position');
-      if (hold) this.#holds.setAside(seq, position, hold.id);
+      if (hold) this.parts.holds.setAside(seq, position, hold.id);
       else {
         this.statements.claim.run(until, seq, position);
         due.push(recipient);
@@ -190,7 +184,7 @@ export class RecipientClaims extends SpoolPart {
     }
     if (due.length === 0) return undefined;
     return {
-      entry: this.#messages.entry(row, this.statements.envelope.all(seq)),
+      entry: this.parts.messages.entry(row, this.statements.envelope.all(seq)),
       size: integer(row, 'size'),
       due: due.map((recipient) => ({
         address: text(recipient, 'address'),

@@ -2,7 +2,7 @@
 // change that they report.
 
 import type { Migrations } from '../../base/database/database.ts';
-import { type DatabaseSync, migrateSqlite } from '../../base/database/sqlite-file.ts';
+import { type DatabaseSync, migrateSqlite, prepareAll } from '../../base/database/sqlite-file.ts';
 import { type EncodedEvent, type EncodedPage, shareNumbers, toldOf } from '../encoded-event.ts';
 import { type EventNews, type EventQuery, type EventSearch, newsAtMost } from '../events/event-store.ts';
 import { type EventKind, eventKinds } from '../events/mail-event.ts';
@@ -46,17 +46,15 @@ export const eventMigrations: Migrations = {
 };
 
 function prepare(database: DatabaseSync) {
-  return {
-    add: database.prepare(
-      'INSERT INTO mail_events (at, account, share, kind, queue_id, event) VALUES (?, ?, ?, ?, ?, ?)',
-    ),
-    newest: database.prepare("SELECT seq FROM sqlite_sequence WHERE name = 'mail_events'"),
-    news: database.prepare('SELECT DISTINCT account, kind FROM mail_events WHERE id > ? AND id <= ?'),
-    behind: database.prepare('SELECT id, kind, event FROM mail_events WHERE id > ? AND id <= ? ORDER BY id'),
-    first: database.prepare('SELECT id FROM mail_events WHERE id > ? ORDER BY id LIMIT 1'),
-    ofKinds: database.prepare(`SELECT id, kind, event FROM mail_events
-      WHERE id > ? AND id <= ? AND kind IN (SELECT value FROM json_each(?)) ORDER BY id`),
-  };
+  return prepareAll(database, {
+    add: 'INSERT INTO mail_events (at, account, share, kind, queue_id, event) VALUES (?, ?, ?, ?, ?, ?)',
+    newest: "SELECT seq FROM sqlite_sequence WHERE name = 'mail_events'",
+    news: 'SELECT DISTINCT account, kind FROM mail_events WHERE id > ? AND id <= ?',
+    behind: 'SELECT id, kind, event FROM mail_events WHERE id > ? AND id <= ? ORDER BY id',
+    first: 'SELECT id FROM mail_events WHERE id > ? ORDER BY id LIMIT 1',
+    ofKinds: `SELECT id, kind, event FROM mail_events
+      WHERE id > ? AND id <= ? AND kind IN (SELECT value FROM json_each(?)) ORDER BY id`,
+  });
 }
 
 /** The events of one database. What they are found by is written behind the commits (event-follower.ts). */

@@ -3,7 +3,7 @@
 // whichever process changes them and however it ends.
 
 import type { Row } from '../../base/database/database.ts';
-import type { DatabaseSync } from '../../base/database/sqlite-file.ts';
+import { type DatabaseSync, prepareAll } from '../../base/database/sqlite-file.ts';
 import { integer, text } from '../stored-rows.ts';
 import { type AccountTally, addTally, emptyTally, type Tally } from '../tally.ts';
 
@@ -36,21 +36,19 @@ function tallyOfRow(row: Row): AccountTally {
 }
 
 function prepare(database: DatabaseSync) {
-  return {
-    add: database.prepare(`INSERT INTO spool_counts VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+  return prepareAll(database, {
+    add: `INSERT INTO spool_counts VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
       ON CONFLICT (account) DO UPDATE SET queued_messages = queued_messages + ?2, failed_messages = failed_messages + ?3,
         queued_octets = queued_octets + ?4, failed_octets = failed_octets + ?5,
         queued_recipients = queued_recipients + ?6, delivered_recipients = delivered_recipients + ?7,
-        failed_recipients = failed_recipients + ?8`),
+        failed_recipients = failed_recipients + ?8`,
     // An account without messages has no row, so that accounts that come and go leave nothing behind.
-    clear: database.prepare(
-      'DELETE FROM spool_counts WHERE account = ? AND queued_messages = 0 AND failed_messages = 0',
-    ),
-    of: database.prepare('SELECT * FROM spool_counts WHERE account = ?'),
-    all: database.prepare('SELECT * FROM spool_counts ORDER BY account'),
-    messages: database.prepare('SELECT count(*) AS messages FROM spool_messages'),
-    recipients: database.prepare('SELECT state, count(*) AS recipients FROM spool_recipients GROUP BY state'),
-  };
+    clear: 'DELETE FROM spool_counts WHERE account = ? AND queued_messages = 0 AND failed_messages = 0',
+    of: 'SELECT * FROM spool_counts WHERE account = ?',
+    all: 'SELECT * FROM spool_counts ORDER BY account',
+    messages: 'SELECT count(*) AS messages FROM spool_messages',
+    recipients: 'SELECT state, count(*) AS recipients FROM spool_recipients GROUP BY state',
+  });
 }
 
 /** The accounts' numbers on one connection. */

@@ -2,7 +2,7 @@
 // whoever claims looks at lines whose turn it is and at nothing else, however many rows and lines wait.
 
 import type { Row } from '../../base/database/database.ts';
-import type { DatabaseSync, StatementSync } from '../../base/database/sqlite-file.ts';
+import { type DatabaseSync, prepareAll, type StatementSync } from '../../base/database/sqlite-file.ts';
 import { stemOfTransport } from '../hold.ts';
 import type { ClaimTurn } from '../spool.ts';
 import { integer, text } from '../stored-rows.ts';
@@ -21,14 +21,14 @@ const mostAccounts = 1000;
 
 /** The SQL of the lines. Row 0 does not exist: a recipient of line 0 waits for no transport yet. */
 function prepareLines(database: DatabaseSync) {
-  return {
-    find: database.prepare('SELECT id FROM spool_lines WHERE lane = ? AND account = ?'),
-    make: database.prepare('INSERT INTO spool_lines (transport, lane, account, ready_at) VALUES (?, ?, ?, ?)'),
-    forget: database.prepare('DELETE FROM spool_lines WHERE id = ?'),
-    sooner: database.prepare('UPDATE spool_lines SET ready_at = ?2 WHERE id = ?1 AND ready_at > ?2'),
-    set: database.prepare('UPDATE spool_lines SET ready_at = ? WHERE id = ?'),
+  return prepareAll(database, {
+    find: 'SELECT id FROM spool_lines WHERE lane = ? AND account = ?',
+    make: 'INSERT INTO spool_lines (transport, lane, account, ready_at) VALUES (?, ?, ?, ?)',
+    forget: 'DELETE FROM spool_lines WHERE id = ?',
+    sooner: 'UPDATE spool_lines SET ready_at = ?2 WHERE id = ?1 AND ready_at > ?2',
+    set: 'UPDATE spool_lines SET ready_at = ? WHERE id = ?',
     // StoreSteps from account to account in the index, without reading the lines of each.
-    accounts: database.prepare(`WITH RECURSIVE account (name) AS (
+    accounts: `WITH RECURSIVE account (name) AS (
         SELECT min(account) FROM spool_lines WHERE hold = 0 AND transport = ?1 AND account > ?2
         UNION ALL
         SELECT (SELECT min(account) FROM spool_lines WHERE hold = 0 AND transport = ?1 AND account > name)
@@ -36,21 +36,19 @@ function prepareLines(database: DatabaseSync) {
       )
       SELECT name, EXISTS (SELECT 1 FROM spool_lines
         WHERE hold = 0 AND transport = ?1 AND account = name AND ready_at <= ?3) AS ready
-      FROM account WHERE name IS NOT NULL`),
-    ready: database.prepare(`SELECT id, lane, account, ready_at FROM spool_lines
-      WHERE hold = 0 AND transport = ? AND account = ? AND ready_at <= ? ORDER BY ready_at LIMIT ?`),
-    ofTransport: database.prepare('SELECT id, lane, account FROM spool_lines WHERE lane = ? ORDER BY account'),
-    next: database.prepare('SELECT min(lane) AS lane FROM spool_lines WHERE lane >= ?'),
+      FROM account WHERE name IS NOT NULL`,
+    ready: `SELECT id, lane, account, ready_at FROM spool_lines
+      WHERE hold = 0 AND transport = ? AND account = ? AND ready_at <= ? ORDER BY ready_at LIMIT ?`,
+    ofTransport: 'SELECT id, lane, account FROM spool_lines WHERE lane = ? ORDER BY account',
+    next: 'SELECT min(lane) AS lane FROM spool_lines WHERE lane >= ?',
     // `attempts > 0` splits a line: what was never tried, and what was deferred, each in the order in which it is due.
-    nextDue: database.prepare(`SELECT max(next_attempt_at, claimed_until) AS due FROM spool_recipients
-      WHERE state = 0 AND line = ? AND (attempts > 0) = ? ORDER BY max(next_attempt_at, claimed_until) LIMIT 1`),
-    park: database.prepare('UPDATE spool_lines SET hold = ? WHERE id = ?'),
-    nextParked: database.prepare('SELECT min(hold) AS hold FROM spool_lines WHERE hold > ?'),
-    unpark: database.prepare(
-      'UPDATE spool_lines SET hold = 0 WHERE id IN (SELECT id FROM spool_lines WHERE hold = ? LIMIT ?)',
-    ),
-    wakeAll: database.prepare('UPDATE spool_lines SET ready_at = ?1 WHERE ready_at > ?1'),
-  };
+    nextDue: `SELECT max(next_attempt_at, claimed_until) AS due FROM spool_recipients
+      WHERE state = 0 AND line = ? AND (attempts > 0) = ? ORDER BY max(next_attempt_at, claimed_until) LIMIT 1`,
+    park: 'UPDATE spool_lines SET hold = ? WHERE id = ?',
+    nextParked: 'SELECT min(hold) AS hold FROM spool_lines WHERE hold > ?',
+    unpark: 'UPDATE spool_lines SET hold = 0 WHERE id IN (SELECT id FROM spool_lines WHERE hold = ? LIMIT ?)',
+    wakeAll: 'UPDATE spool_lines SET ready_at = ?1 WHERE ready_at > ?1',
+  });
 }
 
 /** The lines of one database. Every method runs in the caller's transaction. */

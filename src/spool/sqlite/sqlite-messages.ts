@@ -148,7 +148,7 @@ export class StoredMessages extends SpoolPart {
     for (const { id, seq, isBodyFile, isInBlock } of gone) {
       this.statements.forgetFailure.run(seq);
       this.statements.forgetRecipients.run(seq);
-      if (isInBlock) this.tables.settled.forget(seq);
+      if (isInBlock) this.parts.settled.forget(seq);
       this.statements.forgetMessage.run(seq);
       if (isBodyFile) this.#gone.push(id);
     }

@@ -23,24 +23,18 @@ function escapeLike(search: string): string {
 }
 
 /** Reads the queue of one database, outside of any transaction; the methods of the same names in `Spool` say what each does. */
-export class StoredQueue extends SpoolPart {
-  readonly #messages: StoredMessages;
-  readonly #holds: StoredHolds;
+export class StoredQueue extends SpoolPart<
+  SpoolTables & { readonly messages: StoredMessages; readonly holds: StoredHolds }
+> {
   /** No message before this one was queued at the last question for the oldest. */
   #oldest = 0;
   #lookedAllAt = 0;
-
-  constructor(tables: SpoolTables, parts: { messages: StoredMessages; holds: StoredHolds }) {
-    super(tables);
-    this.#messages = parts.messages;
-    this.#holds = parts.holds;
-  }
 
   /** A message's octets; without the body where that is in a file. */
   load(id: string): OperationResults['load'] {
     const row = this.statements.octets.get(id);
     if (!row) return undefined;
-    const { head, body } = this.tables.settled.of(row);
+    const { head, body } = this.parts.settled.of(row);
     return { head, body: row['body_in_file'] === 1 ? undefined : body };
   }
 
@@ -99,8 +93,8 @@ export class StoredQueue extends SpoolPart {
   }
 
   #item(row: Row, holds = this.#currentHolds()): QueueItem {
-    const rows = this.#messages.recipients(row);
-    const { recipients: _, ...entry } = this.#messages.entry(row, rows);
+    const rows = this.parts.messages.recipients(row);
+    const { recipients: _, ...entry } = this.parts.messages.entry(row, rows);
     const recipients = rows.map((recipient) => {
       const stored = recipientOf(recipient);
       const nextAttemptAt = this.clock.wall(stored.nextAttemptAt);
@@ -113,7 +107,7 @@ export class StoredQueue extends SpoolPart {
   }
 
   #currentHolds(): Holds {
-    this.#holds.begin();
-    return this.#holds.current;
+    this.parts.holds.begin();
+    return this.parts.holds.current;
   }
 }

@@ -19,17 +19,11 @@ const pruneEveryMilliseconds = 60 * 60 * 1000;
 const removedAtOnce = 500;
 
 /** The retention on one database. Every method runs in the caller's transaction. */
-export class Retention extends SpoolPart {
-  readonly #messages: StoredMessages;
-  readonly #limits: SpoolLimits;
+export class Retention extends SpoolPart<
+  SpoolTables & { readonly messages: StoredMessages; readonly limits: SpoolLimits }
+> {
   readonly #removed = new Map<string, RemovedFailures>();
   #prunedAt = 0;
-
-  constructor(tables: SpoolTables, parts: { readonly messages: StoredMessages; readonly limits: SpoolLimits }) {
-    super(tables);
-    this.#messages = parts.messages;
-    this.#limits = parts.limits;
-  }
 
   /** The messages that `removeSurplus` removed in this transaction, by account. */
   get removed(): readonly RemovedFailures[] {
@@ -43,7 +37,7 @@ export class Retention extends SpoolPart {
 
   /** Says why a message may not be added: its account already has too much queued. Undefined where it may. */
   overQuota({ entry, size }: OperationOf<'add'>): OperationFailure | undefined {
-    const { queuedMessages, queuedBytes = Number.POSITIVE_INFINITY } = this.#limits;
+    const { queuedMessages, queuedBytes = Number.POSITIVE_INFINITY } = this.parts.limits;
     if (queuedMessages === Number.POSITIVE_INFINITY && queuedBytes === Number.POSITIVE_INFINITY) return undefined;
     const { messages, octets: held } = this.ledger.of(entry.account);
     if (messages.queued < queuedMessages && held.queued + size <= queuedBytes) return undefined;
@@ -53,9 +47,9 @@ export class Retention extends SpoolPart {
 
   /** Removes the oldest failed messages of accounts that have too many; a later transaction removes what remains. */
   removeSurplus(): void {
-    const { failedMessages, failedBytes } = this.#limits;
+    const { failedMessages, failedBytes } = this.parts.limits;
     let left = removedAtOnce;
-    for (const account of this.#messages.grown) {
+    for (const account of this.parts.messages.grown) {
       for (;;) {
         const { messages, octets: held } = this.ledger.of(account);
         if (left === 0 || (messages.failed <= failedMessages && held.failed <= failedBytes)) break;
@@ -79,19 +73,19 @@ export class Retention extends SpoolPart {
     const rows = this.statements.prunable.all(this.clock.stored(now) - failedRetentionMilliseconds, removedAtOnce);
     for (const row of rows) this.#forget(row);
     // The limits may be lower than before the last start.
-    for (const { account } of this.ledger.read()) this.#messages.suspect(account);
-    const moreKeys = this.tables.steps(pruneKeys(now, removedAtOnce));
-    const moreThreads = this.tables.threads.prune(this.clock.stored(now), removedAtOnce);
+    for (const { account } of this.ledger.read()) this.parts.messages.suspect(account);
+    const moreKeys = this.parts.steps(pruneKeys(now, removedAtOnce));
+    const moreThreads = this.parts.threads.prune(this.clock.stored(now), removedAtOnce);
     this.#prunedAt = rows.length === removedAtOnce || moreKeys || moreThreads ? 0 : now;
   }
 
   /** Removes a message that has ended. @param row with its id @returns its octets; undefined where it is still queued */
   #forget(row: Row): number | undefined {
     const group = new MessageGroup<StoredMessage>();
-    const message = this.#messages.read(text(row, 'id'));
+    const message = this.parts.messages.read(text(row, 'id'));
     if (message) group.take(message);
     const size = group.forgetEnded(text(row, 'id'));
-    this.#messages.apply(group.changes());
+    this.parts.messages.apply(group.changes());
     return size;
   }
 

@@ -88,7 +88,7 @@ export class SqliteStore extends SpoolPart {
     readonly hasJournal?: boolean;
   }) {
     super(tablesOf(options.database));
-    const { tables, clock } = this;
+    const tables = this.parts;
     this.#database = options.database;
     this.#lock = options.lock;
     this.#bodies = options.bodies;
@@ -99,15 +99,14 @@ export class SqliteStore extends SpoolPart {
     this.#follower = new EventFollower(this.#database, eventLimits, this.#hasJournal ? this.#journal : undefined);
     const [holds, messages] = [new StoredHolds(tables), new StoredMessages(tables)];
     this.#messages = messages;
-    const attempts = new Attempts(tables, {
-      messages,
-      reports: { times: clock, limits: reportLimits },
+    const attempts = new Attempts({
+      ...{ ...tables, messages, reportLimits },
       write: (event) => this.#addEvents([encodeEvent(event)]),
     });
-    this.#retention = new Retention(tables, { messages, limits });
-    const claims = new RecipientClaims(tables, { messages, holds });
+    this.#retention = new Retention({ ...tables, messages, limits });
+    const claims = new RecipientClaims({ ...tables, messages, holds });
     this.#writes = this.#writeCalls({ claims, attempts, holds });
-    this.#reads = this.#readCalls({ queue: new StoredQueue(tables, { messages, holds }), holds });
+    this.#reads = this.#readCalls({ queue: new StoredQueue({ ...tables, messages, holds }), holds });
     this.#begins = [messages, this.#retention, this.lines, holds, this.inFlight];
   }
 
@@ -146,7 +145,7 @@ export class SqliteStore extends SpoolPart {
       recover: (call) => this.#recover(call),
       retryMany: (call) => attempts.retryMany(call),
       drop: (call) => attempts.drop(call),
-      answered: (call) => this.tables.steps(keepAnswer(call, call.answer)),
+      answered: (call) => this.parts.steps(keepAnswer(call, call.answer)),
       settle: ({ isAll }) => this.inFlight.settle(isAll),
       hold: () => undefined,
     };
@@ -158,15 +157,15 @@ export class SqliteStore extends SpoolPart {
       load: ({ id }) => queue.load(id),
       list: (call) => queue.list(call),
       show: ({ id }) => queue.show(id),
-      replacedIds: ({ account, ids, now }) => this.tables.threads.find(account, ids, this.clock.stored(now)),
-      reportsDue: (call) => this.tables.steps(dueReports(this.clock, call)),
+      replacedIds: ({ account, ids, now }) => this.parts.threads.find(account, ids, this.clock.stored(now)),
+      reportsDue: (call) => this.parts.steps(dueReports(this.clock, call)),
       tallies: () => this.ledger.read(),
       events: (call) => events.read(call),
       searchEvents: (call) => this.#searchEvents(call),
       newestEvent: () => events.newest(),
       catchUp: () => this.#catchUp(),
       eventNews: ({ after }) => events.news(after),
-      usedKey: (call) => this.tables.steps(findKey(call, call.now)),
+      usedKey: (call) => this.parts.steps(findKey(call, call.now)),
       holds: () => holds.read(),
       oldest: () => queue.oldest(),
       waiting: (call) => queue.waiting(call),
@@ -251,7 +250,7 @@ export class SqliteStore extends SpoolPart {
       const wall = now.wall + performance.now() - this.#toldAt;
       const isMore =
         this.#follower.follow(this.clock.stored(wall)) ||
-        this.#follower.unsynced(() => this.tables.settled.settle(wall, this.inFlight.oldest));
+        this.#follower.unsynced(() => this.parts.settled.settle(wall, this.inFlight.oldest));
       this.#unfiled = isMore ? Math.max(0, this.#unfiled - followedAtOnce) : 0;
       return isMore;
     });
@@ -292,10 +291,10 @@ export class SqliteStore extends SpoolPart {
   #add(operation: OperationOf<'add'>): void {
     const { answers } = operation.entry;
     // The report was made by another process, or more is to be reported: this one would be a second or a wrong one.
-    if (answers && !this.tables.steps(endReport(answers))) throw new Error('What this report tells has changed');
+    if (answers && !this.parts.steps(endReport(answers))) throw new Error('What this report tells has changed');
     this.#messages.add(operation);
-    if (operation.entry.idempotency) this.tables.steps(addKey(operation.entry));
-    this.tables.threads.keep(operation.entry, this.clock.stored(operation.entry.acceptedAt));
+    if (operation.entry.idempotency) this.parts.steps(addKey(operation.entry));
+    this.parts.threads.keep(operation.entry, this.clock.stored(operation.entry.acceptedAt));
     this.#addEvents([operation.event]);
     if (operation.journal && this.#hasJournal) this.#journal.add(operation.journal);
   }
@@ -305,8 +304,8 @@ export class SqliteStore extends SpoolPart {
   }
 
   #endReport({ report, until }: OperationOf<'endReport'>): boolean {
-    if (until === undefined) return this.tables.steps(endReport(report));
-    this.tables.steps(postponeReport(report, this.clock.stored(until)));
+    if (until === undefined) return this.parts.steps(endReport(report));
+    this.parts.steps(postponeReport(report, this.clock.stored(until)));
     return true;
   }
 

@@ -1,7 +1,7 @@
 // The spool's tables on one connection: its SQL, prepared once, and what everything shares that works on the tables. `state` is 0
 // queued, 1 delivered, 2 failed.
 
-import { type DatabaseSync, migrateSqlite } from '../../base/database/sqlite-file.ts';
+import { type DatabaseSync, migrateSqlite, prepareAll } from '../../base/database/sqlite-file.ts';
 import { entryColumns, readHolds } from '../stored-rows.ts';
 import { SqliteThreads } from '../threads/sqlite-threads.ts';
 import { octetColumns, SettledOctets } from './file/settled-octets.ts';
@@ -17,89 +17,81 @@ const change = `UPDATE spool_recipients SET state = ?3, attempts = ?4, next_atte
 
 /** Prepares the statements on a connection whose tables are up to date. */
 export function prepareStatements(database: DatabaseSync) {
-  return {
-    addMessage:
-      database.prepare(`INSERT INTO spool_messages (seq, id, account, credential, session_id, message_id, client_message_id,
+  return prepareAll(database, {
+    addMessage: `INSERT INTO spool_messages (seq, id, account, credential, session_id, message_id, client_message_id,
         reverse_path, sender_path, smtputf8, require_tls, accepted_at, expires_at, signature_start, signature_end, size,
         body_in_file, head, body, via, client_address, helo, ret, envid, envelope)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
-    nextSeq: database.prepare(
-      'SELECT max(mark, 1 + coalesce((SELECT max(seq) FROM spool_messages), 0)) AS seq FROM spool_in_flight',
-    ),
-    states: database.prepare(`SELECT m.seq, m.account, m.size, m.body_in_file, m.accepted_at, m.reports AS begun,
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    nextSeq: 'SELECT max(mark, 1 + coalesce((SELECT max(seq) FROM spool_messages), 0)) AS seq FROM spool_in_flight',
+    states: `SELECT m.seq, m.account, m.size, m.body_in_file, m.accepted_at, m.reports AS begun,
         r.position, r.address, r.state, r.attempts, r.reports, r.line, r.next_attempt_at, r.claimed_until
-      FROM spool_messages m JOIN spool_recipients r ON r.message = m.seq WHERE m.id = ?`),
-    change: database.prepare(`${change} WHERE message = ?1 AND position = ?2`),
-    changeReplied: database.prepare(`${change}, reply_code = ?9, reply_enhanced = ?10, reply_text = ?11, host = ?12
-      WHERE message = ?1 AND position = ?2`),
-    forgetRecipients: database.prepare('DELETE FROM spool_recipients WHERE message = ?'),
-    forgetMessage: database.prepare('DELETE FROM spool_messages WHERE seq = ?'),
-    due: database.prepare(`SELECT message FROM spool_recipients
+      FROM spool_messages m JOIN spool_recipients r ON r.message = m.seq WHERE m.id = ?`,
+    change: `${change} WHERE message = ?1 AND position = ?2`,
+    changeReplied: `${change}, reply_code = ?9, reply_enhanced = ?10, reply_text = ?11, host = ?12
+      WHERE message = ?1 AND position = ?2`,
+    forgetRecipients: 'DELETE FROM spool_recipients WHERE message = ?',
+    forgetMessage: 'DELETE FROM spool_messages WHERE seq = ?',
+    due: `SELECT message FROM spool_recipients
       WHERE state = 0 AND line = ? AND (attempts > 0) = ? AND max(next_attempt_at, claimed_until) <= ?
-      ORDER BY max(next_attempt_at, claimed_until)`),
+      ORDER BY max(next_attempt_at, claimed_until)`,
     // `+line` makes SQLite read only the message's own rows: the index on the line would lead through the whole of it.
-    dueOf: database.prepare(`SELECT position, address, attempts FROM spool_recipients
-      WHERE message = ? AND state = 0 AND +line = ? AND max(next_attempt_at, claimed_until) <= ? ORDER BY position`),
-    claim: database.prepare('UPDATE spool_recipients SET claimed_until = ? WHERE message = ? AND position = ?'),
-    expiry: database.prepare('SELECT expires_at FROM spool_messages WHERE seq = ?'),
-    dueInLine: database.prepare(`SELECT r.message, r.position, r.address, m.id, m.account
+    dueOf: `SELECT position, address, attempts FROM spool_recipients
+      WHERE message = ? AND state = 0 AND +line = ? AND max(next_attempt_at, claimed_until) <= ? ORDER BY position`,
+    claim: 'UPDATE spool_recipients SET claimed_until = ? WHERE message = ? AND position = ?',
+    expiry: 'SELECT expires_at FROM spool_messages WHERE seq = ?',
+    dueInLine: `SELECT r.message, r.position, r.address, m.id, m.account
       FROM spool_recipients r JOIN spool_messages m ON m.seq = r.message
       WHERE r.state = 0 AND r.line = ? AND (r.attempts > 0) = ? AND max(r.next_attempt_at, r.claimed_until) <= ?
-      ORDER BY max(r.next_attempt_at, r.claimed_until) LIMIT ?`),
-    queuedRecipient: database.prepare(`SELECT max(next_attempt_at, claimed_until) AS due FROM spool_recipients
-      WHERE message = ? AND position = ? AND state = 0`),
-    giveLine: database.prepare('UPDATE spool_recipients SET line = ? WHERE message = ? AND position = ?'),
-    nextAside: database.prepare(
-      'SELECT min(line) AS line FROM spool_recipients WHERE state = 0 AND line > ? AND line < 0',
-    ),
+      ORDER BY max(r.next_attempt_at, r.claimed_until) LIMIT ?`,
+    queuedRecipient: `SELECT max(next_attempt_at, claimed_until) AS due FROM spool_recipients
+      WHERE message = ? AND position = ? AND state = 0`,
+    giveLine: 'UPDATE spool_recipients SET line = ? WHERE message = ? AND position = ?',
+    nextAside: 'SELECT min(line) AS line FROM spool_recipients WHERE state = 0 AND line > ? AND line < 0',
     // What was set aside waits for no transport: it is given one anew, by the routes of then.
-    backInLine: database.prepare(`UPDATE spool_recipients SET line = 0 WHERE (message, position) IN
-      (SELECT message, position FROM spool_recipients WHERE state = 0 AND line = ? LIMIT ?)`),
-    waiting: database.prepare(`SELECT l.lane, l.account, l.ready_at, l.hold, r.line, r.recipients, m.accepted_at
+    backInLine: `UPDATE spool_recipients SET line = 0 WHERE (message, position) IN
+      (SELECT message, position FROM spool_recipients WHERE state = 0 AND line = ? LIMIT ?)`,
+    waiting: `SELECT l.lane, l.account, l.ready_at, l.hold, r.line, r.recipients, m.accepted_at
       FROM (SELECT line, count(*) AS recipients, min(message) AS first FROM spool_recipients WHERE state = 0
         GROUP BY line ORDER BY count(*) DESC LIMIT ?) r
-      LEFT JOIN spool_lines l ON l.id = r.line LEFT JOIN spool_messages m ON m.seq = r.first`),
-    waitingInFlight:
-      database.prepare(`SELECT r.value ->> 1 AS lane, m.account, count(*) AS recipients, min(m.accepted_at) AS accepted_at
-      FROM (SELECT account, accepted_at, envelope FROM ${inFlightRows}) m, json_each(m.envelope, '$.to') r GROUP BY 1, 2`),
-    oldestInFlight: database.prepare(`SELECT accepted_at FROM ${inFlightRows} ORDER BY seq LIMIT 1`),
-    oldest: database.prepare(`SELECT r.message, m.accepted_at FROM spool_recipients r
-      JOIN spool_messages m ON m.seq = r.message WHERE r.message >= ? AND +r.state = 0 ORDER BY r.message LIMIT 1`),
-    holds: database.prepare(readHolds),
-    holdsVersion: database.prepare('SELECT count(*) AS held, max(id) AS newest FROM spool_holds'),
-    addHold: database.prepare(`INSERT INTO spool_holds (kind, value, made_at, made_by, why) VALUES (?, ?, ?, ?, ?)
-      ON CONFLICT (kind, value) DO UPDATE SET made_at = excluded.made_at, made_by = excluded.made_by, why = excluded.why`),
-    liftHold: database.prepare('DELETE FROM spool_holds WHERE kind = ? AND value = ?'),
-    holdId: database.prepare('SELECT id FROM spool_holds WHERE kind = ? AND value = ?'),
-    release: database.prepare(`UPDATE spool_recipients SET claimed_until = 0
-      WHERE message = ? AND position = ? AND state = 0`),
-    releaseAll: database.prepare('UPDATE spool_recipients SET claimed_until = 0 WHERE state = 0 AND claimed_until > 0'),
-    extend: database.prepare('UPDATE spool_messages SET expires_at = ? WHERE seq = ?'),
-    keepFailure: database.prepare('INSERT OR REPLACE INTO spool_failures VALUES (?, ?, ?, ?)'),
-    forgetFailure: database.prepare('DELETE FROM spool_failures WHERE message = ?'),
-    prunable: database.prepare(`SELECT m.id
-      FROM spool_failures f JOIN spool_messages m ON m.seq = f.message WHERE f.ended_at < ? ORDER BY f.ended_at LIMIT ?`),
-    oldestFailures: database.prepare(`SELECT m.id
+      LEFT JOIN spool_lines l ON l.id = r.line LEFT JOIN spool_messages m ON m.seq = r.first`,
+    waitingInFlight: `SELECT r.value ->> 1 AS lane, m.account, count(*) AS recipients, min(m.accepted_at) AS accepted_at
+      FROM (SELECT account, accepted_at, envelope FROM ${inFlightRows}) m, json_each(m.envelope, '$.to') r GROUP BY 1, 2`,
+    oldestInFlight: `SELECT accepted_at FROM ${inFlightRows} ORDER BY seq LIMIT 1`,
+    oldest: `SELECT r.message, m.accepted_at FROM spool_recipients r
+      JOIN spool_messages m ON m.seq = r.message WHERE r.message >= ? AND +r.state = 0 ORDER BY r.message LIMIT 1`,
+    holds: readHolds,
+    holdsVersion: 'SELECT count(*) AS held, max(id) AS newest FROM spool_holds',
+    addHold: `INSERT INTO spool_holds (kind, value, made_at, made_by, why) VALUES (?, ?, ?, ?, ?)
+      ON CONFLICT (kind, value) DO UPDATE SET made_at = excluded.made_at, made_by = excluded.made_by, why = excluded.why`,
+    liftHold: 'DELETE FROM spool_holds WHERE kind = ? AND value = ?',
+    holdId: 'SELECT id FROM spool_holds WHERE kind = ? AND value = ?',
+    release: `UPDATE spool_recipients SET claimed_until = 0
+      WHERE message = ? AND position = ? AND state = 0`,
+    releaseAll: 'UPDATE spool_recipients SET claimed_until = 0 WHERE state = 0 AND claimed_until > 0',
+    extend: 'UPDATE spool_messages SET expires_at = ? WHERE seq = ?',
+    keepFailure: 'INSERT OR REPLACE INTO spool_failures VALUES (?, ?, ?, ?)',
+    forgetFailure: 'DELETE FROM spool_failures WHERE message = ?',
+    prunable: `SELECT m.id
+      FROM spool_failures f JOIN spool_messages m ON m.seq = f.message WHERE f.ended_at < ? ORDER BY f.ended_at LIMIT ?`,
+    oldestFailures: `SELECT m.id
       FROM spool_failures f JOIN spool_messages m ON m.seq = f.message
-      WHERE f.account = ? ORDER BY f.ended_at, f.message LIMIT ?`),
-    entry: database.prepare(`SELECT ${entryColumns}, envelope FROM spool_messages WHERE id = ?`),
-    entryBySeq: database.prepare(`SELECT ${entryColumns} FROM spool_messages WHERE seq = ?`),
-    octets: database.prepare(`SELECT ${octetColumns} FROM spool_messages WHERE id = ?`),
-    recipients: database.prepare(`SELECT r.*, l.lane AS waits_for, l.ready_at FROM spool_recipients r
-      LEFT JOIN spool_lines l ON l.id = r.line WHERE r.message = ? ORDER BY r.position`),
-    envelope: database.prepare(
-      'SELECT address, notify, orcpt FROM spool_recipients WHERE message = ? ORDER BY position',
-    ),
-    probe: database.prepare('INSERT OR REPLACE INTO spool_probe VALUES (1, ?)'),
-    endOfSlice: database.prepare('SELECT id FROM spool_messages WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?'),
-    list: database.prepare(`SELECT ${entryColumns}, envelope FROM spool_messages m WHERE id > ?1 AND id <= ?5 AND (?6 = '' OR account = ?6)
+      WHERE f.account = ? ORDER BY f.ended_at, f.message LIMIT ?`,
+    entry: `SELECT ${entryColumns}, envelope FROM spool_messages WHERE id = ?`,
+    entryBySeq: `SELECT ${entryColumns} FROM spool_messages WHERE seq = ?`,
+    octets: `SELECT ${octetColumns} FROM spool_messages WHERE id = ?`,
+    recipients: `SELECT r.*, l.lane AS waits_for, l.ready_at FROM spool_recipients r
+      LEFT JOIN spool_lines l ON l.id = r.line WHERE r.message = ? ORDER BY r.position`,
+    envelope: 'SELECT address, notify, orcpt FROM spool_recipients WHERE message = ? ORDER BY position',
+    probe: 'INSERT OR REPLACE INTO spool_probe VALUES (1, ?)',
+    endOfSlice: 'SELECT id FROM spool_messages WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?',
+    list: `SELECT ${entryColumns}, envelope FROM spool_messages m WHERE id > ?1 AND id <= ?5 AND (?6 = '' OR account = ?6)
       AND (?2 < 0 OR (?2 = 0 AND envelope IS NOT NULL) OR EXISTS (SELECT 1 FROM spool_recipients r WHERE r.message = m.seq AND r.state = ?2))
       AND (?3 = '%' OR id LIKE ?3 ESCAPE '\\' OR message_id LIKE ?3 ESCAPE '\\' OR client_message_id LIKE ?3 ESCAPE '\\'
         OR sender_path LIKE ?3 ESCAPE '\\' OR reverse_path LIKE ?3 ESCAPE '\\'
         OR EXISTS (SELECT 1 FROM spool_recipients r WHERE r.message = m.seq AND r.address LIKE ?3 ESCAPE '\\')
         OR EXISTS (SELECT 1 FROM json_each(m.envelope, '$.to') r WHERE r.value ->> 0 LIKE ?3 ESCAPE '\\'))
-      ORDER BY id LIMIT ?4`),
-  };
+      ORDER BY id LIMIT ?4`,
+  });
 }
 
 /** Brings the tables of a database up to date, all but those of events and the journal. */
@@ -117,21 +109,18 @@ export function tablesOf(database: DatabaseSync) {
 /** What is shared. */
 export type SpoolTables = ReturnType<typeof tablesOf>;
 
-/** A part of the store that works on the tables of one database. */
-export abstract class SpoolPart {
+/** A part of the store that works on the tables of one database. Some parts have others besides. */
+export abstract class SpoolPart<Parts extends SpoolTables = SpoolTables> {
+  protected readonly parts: Parts;
   protected readonly statements: SpoolTables['statements'];
   protected readonly clock: SpoolTables['clock'];
   protected readonly ledger: SpoolTables['ledger'];
   protected readonly lines: SpoolTables['lines'];
   protected readonly inFlight: SpoolTables['inFlight'];
-  protected readonly tables: SpoolTables;
 
-  constructor(tables: SpoolTables) {
-    this.tables = tables;
-    this.statements = tables.statements;
-    this.clock = tables.clock;
-    this.ledger = tables.ledger;
-    this.lines = tables.lines;
-    this.inFlight = tables.inFlight;
+  constructor(parts: Parts) {
+    this.parts = parts;
+    ({ statements: this.statements, clock: this.clock, ledger: this.ledger } = parts);
+    ({ lines: this.lines, inFlight: this.inFlight } = parts);
   }
 }

@@ -1,7 +1,7 @@
 // Keeps in the spool's database which Message-ID stands for the client's own. Every method that writes runs in the caller's
 // transaction, which is the one that keeps the message.
 
-import type { DatabaseSync } from '../../base/database/sqlite-file.ts';
+import { type DatabaseSync, prepareAll } from '../../base/database/sqlite-file.ts';
 import { keptClientId, threadKey, threadMilliseconds, threadsOfAccount } from './replaced-ids.ts';
 
 /** The tables, a step of the spool's migrations. */
@@ -26,21 +26,19 @@ const removedByAdd = 2;
 const oldest = 'SELECT client_id FROM spool_threads WHERE account = ?1';
 
 function prepare(database: DatabaseSync) {
-  return {
-    exists: database.prepare('SELECT 1 FROM spool_threads WHERE account = ? AND client_id = ?'),
-    add: database.prepare('INSERT OR REPLACE INTO spool_threads VALUES (?, ?, ?, ?)'),
-    find: database.prepare(
-      'SELECT message_id FROM spool_threads WHERE account = ? AND client_id = ? AND created_at > ?',
-    ),
-    removeOld: database.prepare(`DELETE FROM spool_threads WHERE account = ?1 AND client_id IN
-      (${oldest} AND created_at <= ?2 ORDER BY created_at LIMIT ?3)`),
-    removeOldest: database.prepare(`DELETE FROM spool_threads WHERE account = ?1 AND client_id IN
-      (${oldest} ORDER BY created_at LIMIT ?2)`),
-    count: database.prepare('SELECT ids FROM spool_thread_counts WHERE account = ?'),
-    change: database.prepare(`INSERT INTO spool_thread_counts VALUES (?1, ?2)
-      ON CONFLICT (account) DO UPDATE SET ids = ids + ?2`),
-    accounts: database.prepare('SELECT account FROM spool_thread_counts WHERE ids > 0'),
-  };
+  return prepareAll(database, {
+    exists: 'SELECT 1 FROM spool_threads WHERE account = ? AND client_id = ?',
+    add: 'INSERT OR REPLACE INTO spool_threads VALUES (?, ?, ?, ?)',
+    find: 'SELECT message_id FROM spool_threads WHERE account = ? AND client_id = ? AND created_at > ?',
+    removeOld: `DELETE FROM spool_threads WHERE account = ?1 AND client_id IN
+      (${oldest} AND created_at <= ?2 ORDER BY created_at LIMIT ?3)`,
+    removeOldest: `DELETE FROM spool_threads WHERE account = ?1 AND client_id IN
+      (${oldest} ORDER BY created_at LIMIT ?2)`,
+    count: 'SELECT ids FROM spool_thread_counts WHERE account = ?',
+    change: `INSERT INTO spool_thread_counts VALUES (?1, ?2)
+      ON CONFLICT (account) DO UPDATE SET ids = ids + ?2`,
+    accounts: 'SELECT account FROM spool_thread_counts WHERE ids > 0',
+  });
 }
 
 /** The ids of one database. */

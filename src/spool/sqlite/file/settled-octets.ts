@@ -4,7 +4,7 @@
 
 import { constants as zlib, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import type { Row } from '../../../base/database/database.ts';
-import type { DatabaseSync } from '../../../base/database/sqlite-file.ts';
+import { type DatabaseSync, prepareAll } from '../../../base/database/sqlite-file.ts';
 import { integer, octets } from '../../stored-rows.ts';
 
 /** What `body_in_file` says of a message whose octets are in a block. */
@@ -40,19 +40,19 @@ export const octetColumns = 'body_in_file, size, head, body, block, block_start,
 export const storedHead = `CASE m.body_in_file WHEN ${inBlock} THEN settled_head(m.block, m.block_start, m.head_length) ELSE m.head END`;
 
 function prepare(database: DatabaseSync) {
-  return {
-    last: database.prepare('SELECT last FROM spool_blocks ORDER BY id DESC LIMIT 1'),
-    newest: database.prepare('SELECT max(seq) AS seq FROM spool_messages'),
-    waiting: database.prepare(`SELECT seq, accepted_at, ${octetColumns} FROM spool_messages
-      WHERE seq > ? AND seq < ? AND body_in_file = 0 AND envelope IS NULL ORDER BY seq LIMIT ${rowsAtOnce}`),
-    add: database.prepare('INSERT INTO spool_blocks (first, last, octets) VALUES (?, ?, ?)'),
-    put: database.prepare(`UPDATE spool_messages SET head = x'', body = x'', body_in_file = ${inBlock}, block = ?,
-      block_start = ?, head_length = ? WHERE seq = ?`),
-    block: database.prepare('SELECT octets FROM spool_blocks WHERE id = ?'),
-    blockOf: database.prepare('SELECT block FROM spool_messages WHERE seq = ?'),
-    forget: database.prepare(`DELETE FROM spool_blocks WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM spool_messages m
-      WHERE m.seq BETWEEN first AND last AND m.seq <> ?2 AND m.block = spool_blocks.id)`),
-  };
+  return prepareAll(database, {
+    last: 'SELECT last FROM spool_blocks ORDER BY id DESC LIMIT 1',
+    newest: 'SELECT max(seq) AS seq FROM spool_messages',
+    waiting: `SELECT seq, accepted_at, ${octetColumns} FROM spool_messages
+      WHERE seq > ? AND seq < ? AND body_in_file = 0 AND envelope IS NULL ORDER BY seq LIMIT ${rowsAtOnce}`,
+    add: 'INSERT INTO spool_blocks (first, last, octets) VALUES (?, ?, ?)',
+    put: `UPDATE spool_messages SET head = x'', body = x'', body_in_file = ${inBlock}, block = ?,
+      block_start = ?, head_length = ? WHERE seq = ?`,
+    block: 'SELECT octets FROM spool_blocks WHERE id = ?',
+    blockOf: 'SELECT block FROM spool_messages WHERE seq = ?',
+    forget: `DELETE FROM spool_blocks WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM spool_messages m
+      WHERE m.seq BETWEEN first AND last AND m.seq <> ?2 AND m.block = spool_blocks.id)`,
+  });
 }
 
 /** The octets of a message. */
