@@ -39,7 +39,10 @@ function added(account: string, index: number): WriteOperation {
   };
   const { head: _, body: _body, ...meta } = entry;
   const octets = { head: new Uint8Array(head), body: new Uint8Array(body) };
-  return { kind: 'add', entry: meta, event: encodeEvent(acceptedEvent(entry)), claimUntil: 0, size: 100, ...octets };
+  return {
+    kind: 'add',
+    args: [{ entry: meta, event: encodeEvent(acceptedEvent(entry)), claimUntil: 0, size: 100, ...octets }],
+  };
 }
 
 function fill(): void {

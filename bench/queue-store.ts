@@ -41,7 +41,10 @@ export function entryOf(account: string): SpoolEntry {
 function addOf(entry: SpoolEntry, claimUntil: number): WriteOperation {
   const { head: _, body: _body, ...meta } = entry;
   const octets = { head: new Uint8Array(head), body: new Uint8Array(body) };
-  return { kind: 'add', entry: meta, event: encodeEvent(acceptedEvent(entry)), claimUntil, size: 700, ...octets };
+  return {
+    kind: 'add',
+    args: [{ entry: meta, event: encodeEvent(acceptedEvent(entry)), claimUntil, size: 700, ...octets }],
+  };
 }
 
 /** CPU time in microseconds for each of so many pieces of work. */
@@ -93,11 +96,12 @@ export function storeCosts(
   const claim = cost(claims * 256, () => {
     for (let count = 0; count < claims; count += 1) {
       const query = { transport: lane, account: 'many', limit: 256, now, claimUntil: now + leaseMilliseconds };
-      store.write([{ kind: 'claimDue', ...query }]);
+      store.write([{ kind: 'claimDue', args: [{ ...query }] }]);
     }
   });
   const turns = cost(1000, () => {
-    for (let count = 0; count < 1000; count += 1) store.write([{ kind: 'turns', transport: lane, now, limit: 256 }]);
+    for (let count = 0; count < 1000; count += 1)
+      store.write([{ kind: 'turns', args: [{ transport: lane, now, limit: 256 }] }]);
   });
   close();
   return { insert, claim, turns };

@@ -62,12 +62,16 @@ function claims(queued: number): void {
       store.write(
         entries.map((entry) => ({
           kind: 'add',
-          entry,
-          event: encodeEvent(acceptedEvent(entry)),
-          claimUntil: 0,
-          size: 100,
-          head: new Uint8Array(9),
-          body: new Uint8Array(9),
+          args: [
+            {
+              entry,
+              event: encodeEvent(acceptedEvent(entry)),
+              claimUntil: 0,
+              size: 100,
+              head: new Uint8Array(9),
+              body: new Uint8Array(9),
+            },
+          ],
         })),
       );
     }
@@ -78,14 +82,14 @@ function claims(queued: number): void {
     const times = Array.from({ length: 20 }, () => {
       const began = performance.now();
       const now = Date.now();
-      store.write([{ kind: 'claimDue', transport, limit, now, claimUntil: now + leaseMilliseconds }]);
+      store.write([{ kind: 'claimDue', args: [{ transport, limit, now, claimUntil: now + leaseMilliseconds }] }]);
       return performance.now() - began;
     }).toSorted((left, right) => left - right);
     return percentile(times, 0.5);
   };
   const [live, dead, nobody] = [time('live', 10), time('dead', 256), time('nobody', 256)];
   const began = performance.now();
-  store.write([{ kind: 'strays', now: Date.now(), limit: 1000, transports: ['live'] }]);
+  store.write([{ kind: 'strays', args: [{ now: Date.now(), limit: 1000, transports: ['live'] }] }]);
   const strays = (performance.now() - began).toFixed(1);
   process.stdout.write(`| ${queued.toLocaleString('en')} | ${live} | ${dead} | ${nobody} | ${strays} |\n`);
   database.close();

@@ -97,13 +97,9 @@ function today(folder: string): Form {
         const written = { row: { ...row, octets: 0 }, isSameBody, ...none };
         return {
           kind: 'add',
-          entry: meta,
-          event: encodeEvent(event),
-          claimUntil: now + 60_000,
-          size,
-          head,
-          body,
-          journal: written,
+          args: [
+            { entry: meta, event: encodeEvent(event), claimUntil: now + 60_000, size, head, body, journal: written },
+          ],
         };
       });
       if (ended.length > 0) {
@@ -111,7 +107,7 @@ function today(folder: string): Form {
           const { queueId, recipient, kind, reply, host } = event;
           return { queueId, recipient, kind, reply, host, event: encodeEvent(event) };
         });
-        operations.push({ kind: 'record', outcomes, now });
+        operations.push({ kind: 'record', args: [outcomes, now] });
       }
       const { outcomes } = store.write(operations, { wall: now, monotonic: performance.now() });
       for (const outcome of outcomes) if ('error' in outcome) throw new Error(outcome.error.message);

@@ -2,9 +2,9 @@
 
 import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../base/log.ts';
-import type { EventLimits } from './events/event-store.ts';
+import { defaultEventLimits, type EventLimits } from './events/event-store.ts';
 import type { ContentGauge } from './journal/content-gauge.ts';
-import type { ReportLimits } from './reports/report.ts';
+import { type ReportLimits, unlimitedReports } from './reports/report.ts';
 
 /** How much the spool takes and keeps. */
 export interface SpoolLimits {
@@ -64,4 +64,13 @@ export interface SpoolOptions {
   readonly onRemoved?: (removed: RemovedFailures) => void;
   /** Called after each commit with how many operations it had. */
   readonly onCommitted?: (operations: number) => void;
+}
+
+/** What a spool keeps, with a value for everything. */
+export type KeptSettings = Required<Pick<SpoolOptions, 'limits' | 'eventLimits' | 'reportLimits' | 'hasJournal'>>;
+
+/** Fills in what a spool was not told. */
+export function keptSettings(told: SpoolOptions): KeptSettings {
+  const { limits = unlimited, eventLimits = defaultEventLimits, hasJournal = true } = told;
+  return { limits, eventLimits, reportLimits: told.reportLimits ?? unlimitedReports, hasJournal };
 }

@@ -346,3 +346,15 @@ export interface Spool extends SpoolDoors, SpoolDelivery, SpoolReports, SpoolOpe
   /** As `Database.abandon`; absent where there is no server. */
   abandon?(): void;
 }
+
+/**
+ * The verbs that an engine with a thread of its own hands to it as they are, and how: `run` changes something, `ask` only reads.
+ */
+export const handedVerbs = {
+  ...({ claimDue: 'run', turns: 'run', postpone: 'run', release: 'run', answered: 'run' } as const),
+  ...({ addHold: 'run', liftHold: 'run', endReport: 'run' } as const),
+  ...({ list: 'ask', show: 'ask', tallies: 'ask', holds: 'ask', oldest: 'ask', waiting: 'ask' } as const),
+} satisfies Partial<Record<keyof Spool, 'run' | 'ask'>>;
+
+/** A verb that is handed on. */
+export type HandedVerb = keyof typeof handedVerbs;

@@ -5,9 +5,7 @@ import type { Changes, Row } from '../../base/database/database.ts';
 import { silentLog } from '../../base/log.ts';
 import type { ServerUrl } from '../../base/postgres/server-hosts.ts';
 import { EventFeed } from '../events/event-feed.ts';
-import { defaultEventLimits } from '../events/event-store.ts';
-import { unlimitedReports } from '../reports/report.ts';
-import { type SpoolOptions, unlimited } from '../spool-limits.ts';
+import { keptSettings, type SpoolOptions } from '../spool-limits.ts';
 import { sendTallies } from './account-changes.ts';
 import { eventTable } from './event-table.ts';
 import { EventFiler } from './events/event-filer.ts';
@@ -46,7 +44,8 @@ export interface PostgresSpoolOptions extends SpoolOptions {
 
 /** Makes the parts. Nothing is asked of the server yet. */
 export function makeParts(options: PostgresSpoolOptions) {
-  const { url, clock = systemClock, log = silentLog, limits = unlimited, hasJournal = true, onRemoved } = options;
+  const { url, clock = systemClock, log = silentLog, onRemoved } = options;
+  const { limits, eventLimits, reportLimits, hasJournal } = keptSettings(options);
   const session = new PostgresSession(url, connections);
   const databaseClock = new DatabaseClock(clock);
   const { patienceMs = defaultPatienceMs } = options;
@@ -54,7 +53,7 @@ export function makeParts(options: PostgresSpoolOptions) {
   const register = new ProcessRegister(session, { monotonic: () => performance.now(), patienceMs });
   const quotas = new Quotas(limits);
   const shared = { session, clock: databaseClock, register };
-  const reports = new PostgresReports({ ...shared, limits: options.reportLimits ?? unlimitedReports });
+  const reports = new PostgresReports({ ...shared, limits: reportLimits });
   const filer = new EventFiler(session, {
     sendTallies,
     onOthers: () => feed.committed([]),
@@ -74,7 +73,7 @@ export function makeParts(options: PostgresSpoolOptions) {
   const queue = new PostgresQueue({ ...shared, holds: () => holds.read() });
   const partitions = new EventPartitions(shared);
   const events = new PostgresEvents({ ...shared, partitions });
-  const removal = new EventRemoval({ ...shared, partitions, limits: options.eventLimits ?? defaultEventLimits });
+  const removal = new EventRemoval({ ...shared, partitions, limits: eventLimits });
   const retention = new PostgresRetention({
     ...{ ...shared, writer, limits },
     onRemoved: (removed) => {

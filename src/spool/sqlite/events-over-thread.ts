@@ -26,22 +26,22 @@ export function eventsOver(
   }: { readonly fault: () => SpoolFault | undefined; readonly contentGauge: ContentGauge | undefined },
 ): ConstructorParameters<typeof EventFeed>[0] {
   return {
-    read: async (query) => decodePage(await thread.ask({ kind: 'events', ...query })),
-    search: async (query) => decodePage(await thread.ask({ kind: 'searchEvents', query })),
-    newest: () => thread.ask({ kind: 'newestEvent' }),
-    catchUp: () => thread.ask({ kind: 'catchUp' }),
-    news: (after) => thread.ask({ kind: 'eventNews', after }),
+    read: async (query) => decodePage(await thread.ask('events', query)),
+    search: async (query) => decodePage(await thread.ask('searchEvents', query)),
+    newest: () => thread.ask('newestEvent'),
+    catchUp: () => thread.ask('catchUp'),
+    news: (after) => thread.ask('eventNews', after),
     refused: async (refusals) => {
       const why = fault();
       if (why) throw new Error(why.text);
       const rows = refusals.flatMap((refusal) => refusedRow(refusal, contentGauge) ?? []);
-      await thread.run({
-        kind: 'refusals',
-        events: refusals.map(({ event }) => encodeEvent(event)),
-        journal: rows.map(apart),
-      });
+      await thread.run(
+        'refusals',
+        refusals.map(({ event }) => encodeEvent(event)),
+        rows.map(apart),
+      );
       contentGauge?.wrote('refused', rows.length);
     },
-    write: (events) => thread.run({ kind: 'writeEvents', events: events.map(encodeEvent) }),
+    write: (events) => thread.run('writeEvents', events.map(encodeEvent)),
   };
 }

@@ -3,14 +3,25 @@
 
 import { MessageGroup } from '../core/message-group.ts';
 import { noteReports, type ReportTables } from '../core/report-steps.ts';
-import type { EventFacts } from '../events/mail-event.ts';
-import type { ReportLimits } from '../reports/report.ts';
-import type { RetryCount } from '../spool.ts';
+import type { EncodedEvent } from '../encoded-event.ts';
+import type { EventFacts, OutcomeEvent } from '../events/mail-event.ts';
+import type { ReportableOutcome, ReportLimits } from '../reports/report.ts';
+import type { RetryCount, RetryPick } from '../spool.ts';
 import { droppedEvent, requeuedEvent } from '../spool-events.ts';
 import { storedHead } from './file/settled-octets.ts';
 import type { StoredMessage, StoredMessages } from './sqlite-messages.ts';
-import type { OperationOf } from './sqlite-protocol.ts';
 import { SpoolPart, type SpoolTables } from './sqlite-tables.ts';
+
+/** The outcome of an attempt: the values for the recipient's row, and the event. */
+export interface EncodedOutcome
+  extends Pick<OutcomeEvent, 'queueId' | 'recipient' | 'kind' | 'reply' | 'host'>,
+    ReportableOutcome {
+  readonly kind: OutcomeEvent['kind'];
+  readonly nextAttemptAt?: number;
+  /** The next hop was not reached, so that the attempt does not count. */
+  readonly isUntried?: boolean;
+  readonly event: EncodedEvent;
+}
 
 /** What the attempts work on. */
 interface AttemptParts extends SpoolTables {
@@ -30,7 +41,7 @@ export class Attempts extends SpoolPart<AttemptParts> {
   };
 
   /** @returns how many outcomes are not reported to their senders because of the limits */
-  record({ outcomes, now }: OperationOf<'record'>): number {
+  record(outcomes: readonly EncodedOutcome[], now: number): number {
     const group = new MessageGroup<StoredMessage>();
     const [first] = outcomes;
     if (first && outcomes.length === 1 && this.parts.messages.forgetInFlight(first.queueId, outcomes)) return 0;
@@ -44,24 +55,26 @@ export class Attempts extends SpoolPart<AttemptParts> {
     return unreported;
   }
 
-  retryMany({ picks, now, expiresAt }: OperationOf<'retryMany'>): RetryCount {
+  retryMany(picks: readonly RetryPick[], times: { readonly now: number; readonly expiresAt: number }): RetryCount {
     const group = new MessageGroup<StoredMessage>();
     const sum = { messages: 0, recipients: 0, failed: 0 };
     for (const pick of picks) {
       this.#take(group, pick.id);
-      const made = group.retry(pick, { now, expiresAt });
+      const made = group.retry(pick, times);
       const entry = made && made.recipients > 0 ? this.statements.entry.get(pick.id) : undefined;
       if (!made || !entry) continue;
       sum.messages += 1;
       sum.recipients += made.recipients;
       sum.failed += made.failed;
-      this.parts.write(requeuedEvent(this.parts.messages.entry(entry, []), made.due, { failed: made.failed, at: now }));
+      this.parts.write(
+        requeuedEvent(this.parts.messages.entry(entry, []), made.due, { failed: made.failed, at: times.now }),
+      );
     }
     this.parts.messages.apply(group.changes());
     return sum;
   }
 
-  drop({ id, now }: OperationOf<'drop'>): boolean {
+  drop(id: string, now: number): boolean {
     const group = new MessageGroup<StoredMessage>();
     this.#take(group, id);
     const row = this.statements.entry.get(id);

@@ -1,12 +1,11 @@
 // Claims on recipients of the spool: whose turn it is, who is claimed, and the transports that recipients wait for.
 
 import type { Row } from '../../base/database/database.ts';
-import type { ClaimTurn, DueMessage } from '../spool.ts';
+import type { ClaimQuery, ClaimTurn, DueMessage, Spool } from '../spool.ts';
 import { integer, text } from '../stored-rows.ts';
 import type { StoredHolds } from './sqlite-holds.ts';
 import type { Line } from './sqlite-lines.ts';
 import type { StoredMessages } from './sqlite-messages.ts';
-import type { OperationOf, OperationResults, Stray } from './sqlite-protocol.ts';
 import { SpoolPart, type SpoolTables } from './sqlite-tables.ts';
 
 /** Rows that one claim looks at, at most, so that messages with very many recipients do not delay the others. */
@@ -17,6 +16,16 @@ const mostPages = 10;
 const deferredShare = 4;
 /** Classes of a line: never tried, and deferred. */
 const [fresh, deferred] = [0, 1];
+
+/** A due recipient whose transport is none of the current ones: the place of its row, and what names its transport. */
+interface Stray {
+  readonly message: number;
+  readonly position: number;
+  /** Of the message. */
+  readonly id: string;
+  readonly account: string;
+  readonly address: string;
+}
 
 /** Makes a stray from a row of spool_recipients joined with its message's account. */
 function strayOf(row: Row): Stray {
@@ -36,7 +45,7 @@ export class RecipientClaims extends SpoolPart<
   /** Claims of a single message: every fourth is for a deferred one. */
   #singles = 0;
 
-  turns({ transport, now, limit, except }: OperationOf<'turns'>): readonly ClaimTurn[] {
+  turns({ transport, now, limit, except }: Parameters<Spool['turns']>[0]): readonly ClaimTurn[] {
     this.parts.holds.settle();
     const at = this.clock.stored(now);
     this.inFlight.settleDue(at);
@@ -49,18 +58,11 @@ export class RecipientClaims extends SpoolPart<
     return [];
   }
 
-  postpone({ turns }: OperationOf<'postpone'>): void {
+  postpone(turns: Parameters<Spool['postpone']>[0]): void {
     for (const { until, ...turn } of turns) this.lines.postpone(turn, this.clock.stored(until));
   }
 
-  claimDue({
-    now,
-    limit,
-    claimUntil,
-    transport = '',
-    account,
-    expiredOnly,
-  }: OperationOf<'claimDue'>): readonly DueMessage[] {
+  claimDue({ now, limit, claimUntil, transport = '', account, expiredOnly }: ClaimQuery): readonly DueMessage[] {
     const at = this.clock.stored(now);
     this.inFlight.settleDue(at);
     const nobodys: Line = { id: 0, transport, account: account ?? '' };
@@ -79,7 +81,15 @@ export class RecipientClaims extends SpoolPart<
     return messages;
   }
 
-  giveTransports({ given, looked, now }: OperationOf<'giveTransports'>): void {
+  giveTransports({
+    given,
+    looked,
+    now,
+  }: {
+    readonly given: readonly (Stray & { readonly transport: string })[];
+    readonly looked: readonly number[];
+    readonly now: number;
+  }): void {
     const holds = this.parts.holds.current;
     for (const { id, address, account, transport, message, position } of given) {
       const row = this.statements.queuedRecipient.get(message, position);
@@ -95,7 +105,10 @@ export class RecipientClaims extends SpoolPart<
   }
 
   /** Recipients that are due and whose transport is none of these, `limit` of them at most; and the lines that were looked at. */
-  strays({ now, limit, transports }: OperationOf<'strays'>): OperationResults['strays'] {
+  strays({ now, limit, transports }: Omit<Parameters<Spool['giveTransports']>[0], 'transportOf'>): {
+    readonly strays: readonly Stray[];
+    readonly looked: readonly number[];
+  } {
     const at = this.clock.stored(now);
     this.inFlight.settleDue(at);
     const strays: Stray[] = [];
@@ -119,7 +132,7 @@ export class RecipientClaims extends SpoolPart<
     return { strays, looked };
   }
 
-  release({ id, recipients }: OperationOf<'release'>): void {
+  release(id: string, recipients: readonly string[]): void {
     const wanted = new Set(recipients);
     // One query for all rows of the message: a query for each address would cost the square of their number.
     for (const row of this.parts.messages.states(id)) {

@@ -11,6 +11,8 @@ export class SpoolClock {
   readonly #get: StatementSync;
   readonly #put: StatementSync;
   #seen: ClockReading | undefined;
+  /** When it was seen, by this thread's own clock. */
+  #seenAt = 0;
   #applied = 0;
 
   /** @param database its tables are up to date */
@@ -48,15 +50,20 @@ export class SpoolClock {
     const step = this.#seen ? clockStep(this.#seen, now) : 0;
     if (step !== 0) this.#move(step, now);
     this.#seen = now;
+    this.#seenAt = performance.now();
   }
 
   /**
-   * Takes a new reference, where no other process works on the database: the last process may have run before the machine
+   * Takes the last check as the new reference, where no other process works on the database: the last process may have run before the machine
    * was booted, and a monotonic time of then has no meaning now. Call it within a transaction.
    */
-  begin(now: ClockReading): void {
-    this.#put.run(this.#offset, skewOf(now));
-    this.#seen = now;
+  begin(): void {
+    if (this.#seen) this.#put.run(this.#offset, skewOf(this.#seen));
+  }
+
+  /** The wall time; undefined before the first check. */
+  get now(): number | undefined {
+    return this.#seen && this.#seen.wall + performance.now() - this.#seenAt;
   }
 
   #move(step: number, now: ClockReading): void {

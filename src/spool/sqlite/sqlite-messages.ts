@@ -9,12 +9,27 @@ import type {
   GroupMessage,
   GroupRecipient,
 } from '../core/message-group.ts';
+import type { EncodedEvent } from '../encoded-event.ts';
+import type { WrittenJournal } from '../journal/writer/journal-of-event.ts';
 import { type EntryMeta, entryOf, integer, stateNumbers, stateOf, text } from '../stored-rows.ts';
 import { emptyTally, tallyOf } from '../tally.ts';
 import { inBlock } from './file/settled-octets.ts';
 import { envelopeOf, envelopeRows, leastClaimMs, readEnvelope } from './in-flight.ts';
-import type { OperationOf } from './sqlite-protocol.ts';
 import { SpoolPart } from './sqlite-tables.ts';
+
+/** A message to add. */
+export interface AddCall {
+  readonly entry: EntryMeta;
+  /** Of the acceptance. */
+  readonly event: EncodedEvent;
+  readonly claimUntil: number;
+  readonly size: number;
+  readonly head: Uint8Array;
+  /** `undefined`: the body is in a file. */
+  readonly body: Uint8Array | undefined;
+  /** The row of the journal. */
+  readonly journal?: WrittenJournal | undefined;
+}
 
 /** A recipient as it was read here. */
 interface StoredRecipient extends GroupRecipient {
@@ -64,7 +79,7 @@ export class StoredMessages extends SpoolPart {
   }
 
   /** Adds a message with its recipients: as an envelope where they are claimed for long, otherwise as rows. */
-  add({ entry, claimUntil, size, head, body }: OperationOf<'add'>): void {
+  add({ entry, claimUntil, size, head, body }: AddCall): void {
     const envelope = envelopeOf(entry, this.clock.stored(claimUntil));
     const isInFlight = claimUntil - entry.acceptedAt >= leastClaimMs;
     const seq = this.#nextSeq ?? integer(this.statements.nextSeq.get() ?? {}, 'seq');

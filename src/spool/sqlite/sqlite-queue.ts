@@ -2,11 +2,10 @@
 
 import type { Row } from '../../base/database/database.ts';
 import type { Holds } from '../hold.ts';
-import type { QueueItem, QueuePage, WaitingLine } from '../spool.ts';
+import type { ListQuery, QueueItem, QueuePage, WaitingLine } from '../spool.ts';
 import { integer, recipientOf, stateNumbers, text } from '../stored-rows.ts';
 import type { StoredHolds } from './sqlite-holds.ts';
 import type { StoredMessages } from './sqlite-messages.ts';
-import type { OperationOf, OperationResults } from './sqlite-protocol.ts';
 import { SpoolPart, type SpoolTables } from './sqlite-tables.ts';
 
 /** Messages that are examined for one page of a list. */
@@ -31,7 +30,7 @@ export class StoredQueue extends SpoolPart<
   #lookedAllAt = 0;
 
   /** A message's octets; without the body where that is in a file. */
-  load(id: string): OperationResults['load'] {
+  load(id: string): { readonly head: Uint8Array; readonly body: Uint8Array | undefined } | undefined {
     const row = this.statements.octets.get(id);
     if (!row) return undefined;
     const { head, body } = this.parts.settled.of(row);
@@ -43,7 +42,7 @@ export class StoredQueue extends SpoolPart<
     return row && this.#item(row);
   }
 
-  list({ state, account = '', search, limit, after = '' }: OperationOf<'list'>): QueuePage {
+  list({ state, account = '', search, limit, after = '' }: ListQuery): QueuePage {
     const stateNumber = state === undefined ? -1 : stateNumbers[state];
     const pattern = search === undefined ? '%' : escapeLike(search);
     const end = this.statements.endOfSlice.get(after, examinedAtOnce - 1);
@@ -78,7 +77,7 @@ export class StoredQueue extends SpoolPart<
   }
 
   /** What waits, by line; the lines with the most recipients first. */
-  waiting({ limit }: OperationOf<'waiting'>): readonly WaitingLine[] {
+  waiting(limit: number): readonly WaitingLine[] {
     const lines = new Map<string, WaitingLine>();
     for (const row of [...this.statements.waiting.all(limit), ...this.statements.waitingInFlight.all()]) {
       const [transport, account] = [text(row, 'lane'), text(row, 'account')];

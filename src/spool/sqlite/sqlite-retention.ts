@@ -4,14 +4,14 @@
 import { type Dirent, readdirSync, unlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Row } from '../../base/database/database.ts';
+import type { DatabaseFailure } from '../../base/database/sqlite-errors.ts';
 import { errorCode } from '../../base/errors.ts';
 import { pruneKeys } from '../core/key-steps.ts';
 import { MessageGroup } from '../core/message-group.ts';
 import { failedRetentionMilliseconds } from '../lease.ts';
 import type { RemovedFailures, SpoolLimits } from '../spool-limits.ts';
 import { text } from '../stored-rows.ts';
-import type { StoredMessage, StoredMessages } from './sqlite-messages.ts';
-import type { OperationFailure, OperationOf } from './sqlite-protocol.ts';
+import type { AddCall, StoredMessage, StoredMessages } from './sqlite-messages.ts';
 import { SpoolPart, type SpoolTables } from './sqlite-tables.ts';
 
 const pruneEveryMilliseconds = 60 * 60 * 1000;
@@ -36,7 +36,7 @@ export class Retention extends SpoolPart<
   }
 
   /** Says why a message may not be added: its account already has too much queued. Undefined where it may. */
-  overQuota({ entry, size }: OperationOf<'add'>): OperationFailure | undefined {
+  overQuota({ entry, size }: Pick<AddCall, 'entry' | 'size'>): DatabaseFailure | undefined {
     const { queuedMessages, queuedBytes = Number.POSITIVE_INFINITY } = this.parts.limits;
     if (queuedMessages === Number.POSITIVE_INFINITY && queuedBytes === Number.POSITIVE_INFINITY) return undefined;
     const { messages, octets: held } = this.ledger.of(entry.account);

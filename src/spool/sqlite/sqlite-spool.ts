@@ -8,20 +8,26 @@ import { type Logger, silentLog } from '../../base/log.ts';
 import { BodyFiles, bodyError, bodyFileThreshold, bufferOver } from '../body-files.ts';
 import { encodeEvent } from '../encoded-event.ts';
 import { EventFeed } from '../events/event-feed.ts';
-import { defaultEventLimits } from '../events/event-store.ts';
 import type { OutcomeEvent } from '../events/mail-event.ts';
 import type { ContentGauge } from '../journal/content-gauge.ts';
 import { acceptedRow } from '../journal/writer/journal-of-event.ts';
 import { encodeJournal } from '../journal/writer/journal-tuple.ts';
-import { type DueReport, unlimitedReports } from '../reports/report.ts';
+import type { DueReport } from '../reports/report.ts';
 import type { Behind } from '../search/follow-pace.ts';
-import type { RetryCount, RetryPick, Spool, SpoolEntry } from '../spool.ts';
+import {
+  type HandedVerb,
+  handedVerbs,
+  type RetryCount,
+  type RetryPick,
+  type Spool,
+  type SpoolEntry,
+} from '../spool.ts';
 import { acceptedEvent } from '../spool-events.ts';
-import { type RemovedFailures, type SpoolOptions, unlimited } from '../spool-limits.ts';
+import { keptSettings, type RemovedFailures, type SpoolOptions } from '../spool-limits.ts';
 import { totalOf } from '../tally.ts';
 import { eventsOver } from './events-over-thread.ts';
 import type { SpoolFault } from './file/sqlite-health.ts';
-import { BODY_IN_FILE, type SpoolWorkerData } from './sqlite-protocol.ts';
+import { BODY_IN_FILE, type ReadCalls, type SpoolWorkerData, type WriteCalls } from './sqlite-protocol.ts';
 import { retryAfterSeconds, SpoolThread, startSpoolThread } from './sqlite-thread.ts';
 
 /** Where the spool is stored, and its settings. */
@@ -35,21 +41,37 @@ export interface SqliteSpoolOptions extends SpoolOptions {
 }
 
 /** What the spool's thread starts with. */
-function spoolThreadData(options: SqliteSpoolOptions): SpoolWorkerData {
-  const { file, bodiesFolder, limits, eventLimits, reportLimits, hasJournal } = options;
-  return {
-    file,
-    lockFile: `${file}-spool.lock`,
-    bodies: bodiesFolder ?? join(dirname(file), 'bodies'),
-    limits: limits ?? unlimited,
-    eventLimits: eventLimits ?? defaultEventLimits,
-    reportLimits: reportLimits ?? unlimitedReports,
-    hasJournal: hasJournal ?? true,
-  };
+function spoolThreadData({ file, bodiesFolder, ...settings }: SqliteSpoolOptions): SpoolWorkerData {
+  const bodies = bodiesFolder ?? join(dirname(file), 'bodies');
+  return { file, lockFile: `${file}-spool.lock`, bodies, ...keptSettings(settings) };
 }
 
+/** A call of the thread, as it is here. */
+type Called<Call> = Call extends (...args: infer Args) => infer Result ? (...args: Args) => Promise<Result> : never;
+
+/** The verbs of `Spool` that the thread does as they are. */
+class ThreadVerbs {
+  /** Given before the first verb. */
+  protected thread!: SpoolThread;
+
+  constructor() {
+    for (const [verb, way] of Object.entries(handedVerbs)) {
+      const asked = (...args: readonly unknown[]): Promise<unknown> => {
+        // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- `Handing` tells the types of each
+        const call = this.thread[way] as (...call: readonly unknown[]) => Promise<unknown>;
+        return call.call(this.thread, verb, ...args);
+      };
+      Object.defineProperty(this, verb, { value: asked });
+    }
+  }
+}
+
+type Handing = { readonly [Verb in HandedVerb]: Called<(WriteCalls & ReadCalls)[Verb]> };
+// oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the constructor makes them
+const HandedOn = ThreadVerbs as new () => ThreadVerbs & Handing;
+
 /** A spool in one SQLite file with a thread of its own. Several processes may have the same file open (D94). */
-export class SqliteSpool implements Spool {
+export class SqliteSpool extends HandedOn implements Spool {
   readonly #bodies: BodyFiles;
   readonly #clock: Clock;
   readonly #log: Logger;
@@ -59,7 +81,6 @@ export class SqliteSpool implements Spool {
   #freeBytes = Number.NaN;
   #behind: Behind = { unfiled: 0, passedOver: 0, fault: undefined };
   #unreported = 0;
-  readonly #thread: SpoolThread;
   readonly events: EventFeed;
   readonly #writing = new Set<string>();
   readonly #fileWork = new Set<Promise<void>>();
@@ -71,11 +92,12 @@ export class SqliteSpool implements Spool {
    */
   static async open(options: SqliteSpoolOptions): Promise<SqliteSpool> {
     const spool = new SqliteSpool(options);
-    await spool.#thread.opened();
+    await spool.thread.opened();
     return spool;
   }
 
   private constructor(options: SqliteSpoolOptions) {
+    super();
     const { clock, log, onLost, onRemoved, onCommitted, contentGauge } = options;
     const data = spoolThreadData(options);
     this.#clock = clock ?? systemClock;
@@ -83,7 +105,7 @@ export class SqliteSpool implements Spool {
     this.#onRemoved = onRemoved;
     this.#contentGauge = contentGauge;
     this.#bodies = new BodyFiles(data.bodies);
-    this.#thread = new SpoolThread(startSpoolThread(data), {
+    this.thread = new SpoolThread(startSpoolThread(data), {
       clock: this.#clock,
       listener: {
         onWritten: ({ outcomes, orphanedBodies, removed }) => {
@@ -99,7 +121,7 @@ export class SqliteSpool implements Spool {
         onLost: (error) => onLost?.(error),
       },
     });
-    const store = eventsOver(this.#thread, { fault: () => this.#fault, contentGauge });
+    const store = eventsOver(this.thread, { fault: () => this.#fault, contentGauge });
     this.events = new EventFeed(store, { clock: this.#clock, log: this.#log, hasJournal: data.hasJournal });
   }
 
@@ -120,9 +142,9 @@ export class SqliteSpool implements Spool {
 
   async add(entry: SpoolEntry, claimUntil: number): Promise<void> {
     const { unavailable } = this;
-    if (unavailable && !this.#thread.ended) throw unavailable;
+    if (unavailable && !this.thread.ended) throw unavailable;
     if (entry.body.length <= bodyFileThreshold) return await this.#add(entry, claimUntil, entry.body);
-    if (this.#thread.ended) throw this.#thread.ended;
+    if (this.thread.ended) throw this.thread.ended;
     const work = this.#addLarge(entry, claimUntil);
     this.#track(work);
     await work;
@@ -134,7 +156,7 @@ export class SqliteSpool implements Spool {
     try {
       await this.#recovering;
       // Without the lock, another process that starts would treat the file as an orphan.
-      await this.#thread.run({ kind: 'hold' });
+      await this.thread.run('hold');
       await this.#bodies.write(entry.id, entry.body).catch((thrown: unknown) => {
         throw bodyError(thrown, retryAfterSeconds);
       });
@@ -142,7 +164,7 @@ export class SqliteSpool implements Spool {
         await this.#add(entry, claimUntil, undefined);
       } catch (thrown) {
         // With the thread gone it is unknown whether the row was committed; the next start finds out.
-        if (!this.#thread.ended) await this.#bodies.remove(entry.id);
+        if (!this.thread.ended) await this.#bodies.remove(entry.id);
         throw thrown;
       }
     } finally {
@@ -150,44 +172,28 @@ export class SqliteSpool implements Spool {
     }
   }
 
-  /** What is handed to the thread as it is. */
-  readonly turns: Spool['turns'] = (query) => this.#thread.run({ kind: 'turns', ...query });
-  readonly postpone: Spool['postpone'] = (turns) => this.#thread.run({ kind: 'postpone', turns });
-  readonly claimDue: Spool['claimDue'] = (query) => this.#thread.run({ kind: 'claimDue', ...query });
-  readonly release: Spool['release'] = (id, recipients) => this.#thread.run({ kind: 'release', id, recipients });
-  readonly addHold: Spool['addHold'] = (rule) => this.#thread.run({ kind: 'addHold', rule });
-  readonly liftHold: Spool['liftHold'] = (rule) => this.#thread.run({ kind: 'liftHold', rule });
-  readonly endReport: Spool['endReport'] = (report, until) => this.#thread.run({ kind: 'endReport', report, until });
-  readonly answered: Spool['answered'] = (account, key, answer) =>
-    this.#thread.run({ kind: 'answered', account, key, answer });
-  readonly list: Spool['list'] = (query) => this.#thread.ask({ kind: 'list', ...query });
-  readonly show: Spool['show'] = (id) => this.#thread.ask({ kind: 'show', id });
-  readonly tallies: Spool['tallies'] = () => this.#thread.ask({ kind: 'tallies' });
-  readonly holds: Spool['holds'] = () => this.#thread.ask({ kind: 'holds' });
-  readonly oldest: Spool['oldest'] = () => this.#thread.ask({ kind: 'oldest' });
-  readonly waiting: Spool['waiting'] = (limit) => this.#thread.ask({ kind: 'waiting', limit });
   readonly usedKey: Spool['usedKey'] = (account, key) =>
-    this.#thread.ask({ kind: 'usedKey', account, key, now: this.#clock.now() });
+    this.thread.ask('usedKey', { account, key }, this.#clock.now());
   readonly replacedIds: Spool['replacedIds'] = (account, ids) =>
-    this.#thread.ask({ kind: 'replacedIds', account, ids, now: this.#clock.now() });
+    this.thread.ask('replacedIds', account, ids, this.#clock.now());
 
   async giveTransports({ transportOf, ...query }: Parameters<Spool['giveTransports']>[0]): Promise<number> {
-    const { strays, looked } = await this.#thread.run({ kind: 'strays', ...query });
+    const { strays, looked } = await this.thread.run('strays', query);
     if (strays.length === 0 && looked.length === 0) return 0;
     const given = strays.map((stray) => ({ ...stray, transport: transportOf(stray) }));
-    await this.#thread.run({ kind: 'giveTransports', given, looked, now: query.now });
+    await this.thread.run('giveTransports', { given, looked, now: query.now });
     return strays.length;
   }
 
   async load(id: string): Promise<{ readonly head: Buffer; readonly body: Buffer } | undefined> {
-    const row = await this.#thread.ask({ kind: 'load', id });
+    const row = await this.thread.ask('load', id);
     if (!row) return undefined;
     const head = bufferOver(row.head);
     if (row.body) return { head, body: bufferOver(row.body) };
     const body = await this.#bodies.read(id);
     if (body) return { head, body };
     // The message may have been removed between the two reads. A body missing from a message that still exists is damage.
-    if (!(await this.#thread.ask({ kind: 'show', id }))) return undefined;
+    if (!(await this.show(id))) return undefined;
     throw new Error(`The body of message ${id} is missing from "${this.#bodies.folder}"`);
   }
 
@@ -199,14 +205,14 @@ export class SqliteSpool implements Spool {
       const { handover } = { handover: undefined, ...outcome };
       return { queueId, recipient, kind, reply, host, handover, ...next, event: encodeEvent(outcome) };
     });
-    const unreported = await this.#thread.run({ kind: 'record', outcomes: packed, now: this.#clock.now() });
+    const unreported = await this.thread.run('record', packed, this.#clock.now());
     // Added only now: others may have ended while this one was awaited.
     this.#unreported += unreported;
     this.events.committed(outcomes);
   }
 
   recover(): Promise<number> {
-    const recovery = this.#thread.run({ kind: 'recover', keepBodies: [...this.#writing], now: this.#clock.now() });
+    const recovery = this.thread.run('recover', [...this.#writing], this.#clock.now());
     this.#recovering = recovery.then(
       () => undefined,
       () => undefined,
@@ -218,13 +224,13 @@ export class SqliteSpool implements Spool {
     picks: readonly RetryPick[],
     times: { readonly now: number; readonly expiresAt: number },
   ): Promise<RetryCount> {
-    const made = await this.#thread.run({ kind: 'retryMany', picks, ...times });
+    const made = await this.thread.run('retryMany', picks, times);
     this.events.committed([]);
     return made;
   }
 
   async drop(id: string): Promise<boolean> {
-    const isThere = await this.#thread.run({ kind: 'drop', id, now: this.#clock.now() });
+    const isThere = await this.thread.run('drop', id, this.#clock.now());
     this.events.committed([]);
     return isThere;
   }
@@ -234,7 +240,7 @@ export class SqliteSpool implements Spool {
   }
 
   async reportsDue(query: { readonly now: number; readonly limit: number }): Promise<readonly DueReport[]> {
-    const reports = await this.#thread.ask({ kind: 'reportsDue', ...query });
+    const reports = await this.thread.ask('reportsDue', query);
     return reports.map((report) => ({ ...report, head: bufferOver(report.head) }));
   }
 
@@ -244,13 +250,13 @@ export class SqliteSpool implements Spool {
 
   /** Finishes pending operations, deletes what is to be deleted, and ends the thread. */
   async close(): Promise<void> {
-    if (this.#thread.ended) return;
+    if (this.thread.ended) return;
     await this.events.close();
     await Promise.allSettled(this.#fileWork);
-    await this.#thread.quiet();
+    await this.thread.quiet();
     await Promise.allSettled(this.#fileWork);
-    if (this.#thread.ended) return;
-    await this.#thread.close();
+    if (this.thread.ended) return;
+    await this.thread.close();
   }
 
   async #add(entry: SpoolEntry, claimUntil: number, body: Buffer | undefined): Promise<void> {
@@ -262,7 +268,7 @@ export class SqliteSpool implements Spool {
     // A body that is a file goes to the thread for the journal's sake alone.
     const apart = packed?.sentBody && !body ? whole : undefined;
     const journal = packed && encodeJournal(packed, apart?.length);
-    await this.#thread.add(
+    await this.thread.add(
       {
         ...{
           kind: 'packed',

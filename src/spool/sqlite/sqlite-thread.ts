@@ -3,19 +3,20 @@
 
 import { Worker } from 'node:worker_threads';
 import { type Clock, readClock } from '../../base/clock.ts';
+import type { DatabaseFailure } from '../../base/database/sqlite-errors.ts';
 import { errorMessage, Unavailable } from '../../base/errors.ts';
 import type { Behind } from '../search/follow-pace.ts';
 import type { SpoolFault } from './file/sqlite-health.ts';
 import type {
   EncodedAdd,
-  OperationFailure,
   OperationOutcome,
-  OperationResults,
   ReadBatch,
+  ReadCalls,
   ReadOperation,
   SpoolWorkerData,
   WorkerMessage,
   WriteBatch,
+  WriteCalls,
   WriteOperation,
   WriteResult,
 } from './sqlite-protocol.ts';
@@ -128,18 +129,26 @@ export class SpoolThread {
   }
 
   /** Changes the store. @throws as `add` does */
-  async run<Operation extends Exclude<WriteOperation, { kind: 'add' }>>(
-    operation: Operation,
-  ): Promise<OperationResults[Operation['kind']]> {
+  async run<Kind extends Exclude<keyof WriteCalls, 'add'>>(
+    kind: Kind,
+    ...args: Parameters<WriteCalls[Kind]>
+  ): Promise<ReturnType<WriteCalls[Kind]>> {
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- each kind has its own arguments
+    const operation = { kind, args } as Exclude<WriteOperation, { kind: 'add' }>;
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the worker answers each kind with its own result
-    return (await this.#enqueue(operation, undefined)) as OperationResults[Operation['kind']];
+    return (await this.#enqueue(operation, undefined)) as ReturnType<WriteCalls[Kind]>;
   }
 
   /** Asks the store; it answers even while a batch of writes waits for a lock. @throws as `add` does */
-  async ask<Operation extends ReadOperation>(operation: Operation): Promise<OperationResults[Operation['kind']]> {
+  async ask<Kind extends keyof ReadCalls>(
+    kind: Kind,
+    ...args: Parameters<ReadCalls[Kind]>
+  ): Promise<ReturnType<ReadCalls[Kind]>> {
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- each kind has its own arguments
+    const operation = { kind, args } as ReadOperation;
     const answer = await this.#promised((settle) => this.#question({ operation, settle }));
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the worker answers each kind with its own result
-    return answer as OperationResults[Operation['kind']];
+    return answer as ReturnType<ReadCalls[Kind]>;
   }
 
   /** Resolves once all operations are answered. */
@@ -339,7 +348,7 @@ function pack(batch: readonly Waiting[], target: Buffer): void {
   }
 }
 
-function storeError({ message, code, unavailable }: OperationFailure): Error {
+function storeError({ message, code, unavailable }: DatabaseFailure): Error {
   const text = `The spool failed: ${message}`;
   if (unavailable) return new Unavailable(text, { reason: unavailable, retryAfterSeconds });
   return Object.assign(new Error(text), code ? { code } : {});

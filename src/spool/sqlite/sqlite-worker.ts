@@ -83,7 +83,7 @@ class SpoolServer {
   serve(): void {
     this.#looking = setInterval(() => {
       this.#look();
-      if (this.#store.hasLate) this.#store.write([{ kind: 'settle', isAll: false }]);
+      if (this.#store.hasLate) this.#store.write([{ kind: 'settle', args: [false] }]);
       if (this.#lock.isHeld && this.#store.follow()) this.#following ??= setTimeout(() => this.#followIdle(), idleMs);
       if (!this.#givingBack) this.#giveBack();
     }, lookEveryMs);
@@ -119,7 +119,10 @@ class SpoolServer {
     }
     const misplaced = this.#misplaced();
     const fault = misplaced ?? failureOf(result);
-    this.#unlookedBytes += writes.reduce((sum, operation) => sum + (operation.kind === 'add' ? operation.size : 0), 0);
+    this.#unlookedBytes += writes.reduce(
+      (sum, operation) => sum + (operation.kind === 'add' ? operation.args[0].size : 0),
+      0,
+    );
     if (fault || this.#lastWrite || this.#unlookedBytes >= lookEveryBytes) {
       this.#lastWrite = fault;
       this.#look();
@@ -200,7 +203,7 @@ class SpoolServer {
     clearTimeout(this.#givingBack);
     clearTimeout(this.#following);
     // What cannot be written now is found at the next start.
-    if (this.#store.hasInFlight) this.#store.write([{ kind: 'settle', isAll: true }]);
+    if (this.#store.hasInFlight) this.#store.write([{ kind: 'settle', args: [true] }]);
     this.#database.close();
     this.#lock.close();
     this.#port.close();
@@ -255,7 +258,7 @@ function unpack({ operations, octets }: WriteBatch): WriteOperation[] {
     const { entry, event: json, claimUntil, size, journal } = operation;
     const event = { at: entry.acceptedAt, account: entry.account, kind: 'accepted', message: entry.id, json } as const;
     const written = journal && decodeJournal(journal, event, { head, body, take });
-    return { kind: 'add', entry, event, claimUntil, size, head, body, journal: written };
+    return { kind: 'add', args: [{ entry, event, claimUntil, size, head, body, journal: written }] };
   });
 }
 

@@ -35,7 +35,7 @@ function crash(): unknown {
   database.close();
   lock.close();
   open();
-  return write({ kind: 'recover', keepBodies: [], now: someTime });
+  return write({ kind: 'recover', args: [[], someTime] });
 }
 
 beforeEach(() => {
@@ -64,7 +64,7 @@ function read(operation: ReadOperation): unknown {
 function add(id: string, recipients: readonly string[] = to, claimUntil = lease): WriteOperation {
   const made = spoolEntry({ id, recipients, transports: recipients.map(() => 'out#1') });
   const { head, body, ...entry } = made;
-  return { kind: 'add', entry, event: encodeEvent(acceptedEvent(made)), claimUntil, size: 10, head, body };
+  return { kind: 'add', args: [{ entry, event: encodeEvent(acceptedEvent(made)), claimUntil, size: 10, head, body }] };
 }
 
 function record(id: string, kind: Outcome['kind'], recipients: readonly string[]): WriteOperation {
@@ -73,7 +73,7 @@ function record(id: string, kind: Outcome['kind'], recipients: readonly string[]
     const event = encodeEvent(attemptOf(spoolEntry({ id }), outcome, { recipient }));
     return { queueId: id, recipient, ...outcome, nextAttemptAt: someTime, event };
   });
-  return { kind: 'record', outcomes, now: someTime };
+  return { kind: 'record', args: [outcomes, someTime] };
 }
 
 const rows = (): number => Number(database.prepare('SELECT count(*) AS rows FROM spool_recipients').get()?.['rows']);
@@ -81,32 +81,38 @@ const rows = (): number => Number(database.prepare('SELECT count(*) AS rows FROM
 const isMarkSafe = (): boolean =>
   database.prepare('SELECT 1 FROM spool_messages, spool_in_flight WHERE envelope IS NOT NULL AND seq < mark').get() ===
   undefined;
-const queued = () => (read({ kind: 'tallies' }) as readonly AccountTally[]).map(({ recipients }) => recipients);
+const queued = () =>
+  (read({ kind: 'tallies', args: [] }) as readonly AccountTally[]).map(({ recipients }) => recipients);
 const claimed = (now: number) =>
-  (write({ kind: 'claimDue', now, limit: 9, claimUntil: now + 1, transport: 'out#1' }) as readonly DueMessage[]).map(
-    ({ entry, due }) => [entry.id, ...due.map(({ address }) => address)],
-  );
+  (
+    write({
+      kind: 'claimDue',
+      args: [{ now, limit: 9, claimUntil: now + 1, transport: 'out#1' }],
+    }) as readonly DueMessage[]
+  ).map(({ entry, due }) => [entry.id, ...due.map(({ address }) => address)]);
 
 test('a message that is delivered at once never has a row of a recipient', () => {
   write(add('a'));
   expect([rows(), queued()]).toEqual([0, [{ queued: 2, delivered: 0, failed: 0 }]]);
   write(record('a', 'delivered', to));
-  expect([rows(), queued(), read({ kind: 'show', id: 'a' })]).toEqual([0, [], undefined]);
+  expect([rows(), queued(), read({ kind: 'show', args: ['a'] })]).toEqual([0, [], undefined]);
 });
 
 test('what is in flight is listed, searched for, counted and shown as what waits', () => {
   write(add('a'));
-  const shown = read({ kind: 'show', id: 'a' }) as QueueItem;
+  const shown = read({ kind: 'show', args: ['a'] }) as QueueItem;
   expect(shown.recipients.map(({ address, state }) => [address, state])).toEqual(to.map((one) => [one, 'queued']));
   for (const search of [{ search: 'BEA@' }, {}])
-    expect((read({ kind: 'list', limit: 9, state: 'queued', ...search }) as QueuePage).items).toHaveLength(1);
-  expect((read({ kind: 'list', limit: 9, search: 'out#1' }) as QueuePage).items).toEqual([]);
-  expect((read({ kind: 'list', limit: 9, state: 'failed' }) as QueuePage).items).toEqual([]);
+    expect((read({ kind: 'list', args: [{ limit: 9, state: 'queued', ...search }] }) as QueuePage).items).toHaveLength(
+      1,
+    );
+  expect((read({ kind: 'list', args: [{ limit: 9, search: 'out#1' }] }) as QueuePage).items).toEqual([]);
+  expect((read({ kind: 'list', args: [{ limit: 9, state: 'failed' }] }) as QueuePage).items).toEqual([]);
   const line = { transport: 'out#1', account: 'dev', recipients: 2, oldestAcceptedAt: someTime };
-  expect(read({ kind: 'waiting', limit: 9 }) as readonly WaitingLine[]).toEqual([line]);
-  expect(read({ kind: 'oldest' })).toBe(someTime);
+  expect(read({ kind: 'waiting', args: [9] }) as readonly WaitingLine[]).toEqual([line]);
+  expect(read({ kind: 'oldest', args: [] })).toBe(someTime);
   write(add('b', to, someTime));
-  expect(read({ kind: 'waiting', limit: 9 })).toEqual([{ ...line, recipients: 4 }]);
+  expect(read({ kind: 'waiting', args: [9] })).toEqual([{ ...line, recipients: 4 }]);
 });
 
 test.each(['deferred', 'failed'] as const)(
@@ -132,12 +138,12 @@ test('what a process that ended left in flight is due', () => {
   write(record('a', 'delivered', to));
   expect(crash()).toBe(1);
   const given = { transport: 'out#1', position: 0, message: 2, id: 'b', account: 'dev', address: 'ann@example.org' };
-  write({ kind: 'giveTransports', given: [given], looked: [], now: someTime });
+  write({ kind: 'giveTransports', args: [{ given: [given], looked: [], now: someTime }] });
   expect(claimed(someTime)).toEqual([['b', 'ann@example.org']]);
 });
 
 test('a message is found after a crash though the rows of those before are gone, and its number is new', () => {
-  write({ kind: 'recover', keepBodies: [], now: someTime });
+  write({ kind: 'recover', args: [[], someTime] });
   write(add('a'));
   expect(isMarkSafe()).toBe(true);
   write(record('a', 'delivered', to));
@@ -183,9 +189,9 @@ test('a message that a command beside the server has dropped or given rows is no
   write(add('a'));
   write(add('b'));
   const beside = new SqliteStore({ database, lock, bodies: join(folder, 'bodies') });
-  expect(beside.write([{ kind: 'drop', id: 'a', now: someTime }]).outcomes).toEqual([{ value: true }]);
+  expect(beside.write([{ kind: 'drop', args: ['a', someTime] }]).outcomes).toEqual([{ value: true }]);
   expect(
-    beside.write([{ kind: 'retryMany', picks: [{ id: 'b' }], now: someTime, expiresAt: lease }]).outcomes,
+    beside.write([{ kind: 'retryMany', args: [[{ id: 'b' }], { now: someTime, expiresAt: lease }] }]).outcomes,
   ).toMatchObject([{ value: { recipients: 2 } }]);
   write(record('a', 'delivered', to));
   write(record('b', 'delivered', to));
@@ -197,19 +203,19 @@ test('a claim that is over lets others claim, and a release as well', () => {
   expect(claimed(lease - 1)).toEqual([]);
   expect(claimed(lease)).toEqual([['a', ...to]]);
   write(add('b'));
-  write({ kind: 'release', id: 'b', recipients: ['bea@example.org'] });
+  write({ kind: 'release', args: ['b', ['bea@example.org']] });
   expect(claimed(someTime)).toEqual([['b', 'bea@example.org']]);
 });
 
 test('a hold on a message in flight keeps it once its claim is over', () => {
   write(add('a'));
-  write({ kind: 'addHold', rule: { kind: 'message', value: 'a', at: someTime, by: 'ops', why: '' } });
+  write({ kind: 'addHold', args: [{ kind: 'message', value: 'a', at: someTime, by: 'ops', why: '' }] });
   expect(claimed(lease)).toEqual([]);
 });
 
 test('when the gateway ends in order, or its file is moved, every recipient has a row', () => {
   write(add('a'));
-  write({ kind: 'settle', isAll: true });
+  write({ kind: 'settle', args: [true] });
   expect([rows(), store.hasInFlight]).toEqual([2, false]);
   write(add('b'));
   spreadAll(database, false);
@@ -222,10 +228,11 @@ test('NOTIFY and ORCPT are kept, and a delivery that is reported gets rows first
   const made = add('a');
   if (made.kind !== 'add') return;
   const asked = new Map([['ann@example.org', { notify: 'SUCCESS', orcpt: 'rfc822;x' }]]);
-  write({ ...made, entry: { ...made.entry, dsn: { recipients: asked } } });
-  expect((read({ kind: 'show', id: 'a' }) as QueueItem).entry.dsn).toEqual({ recipients: asked });
+  const [call] = made.args;
+  write({ kind: 'add', args: [{ ...call, entry: { ...call.entry, dsn: { recipients: asked } } }] });
+  expect((read({ kind: 'show', args: ['a'] }) as QueueItem).entry.dsn).toEqual({ recipients: asked });
   write(record('a', 'delivered', to));
-  const due = read({ kind: 'reportsDue', now: lease, limit: 9 });
+  const due = read({ kind: 'reportsDue', args: [{ now: lease, limit: 9 }] });
   expect(due).toMatchObject([{ queueId: 'a', recipients: [{ address: 'ann@example.org', orcpt: 'rfc822;x' }] }]);
 });
 

@@ -10,7 +10,9 @@ import type { QueuePage } from '../../../src/spool/spool.ts';
 import { acceptedEvent } from '../../../src/spool/spool-events.ts';
 import { type SpoolLimits, unlimited } from '../../../src/spool/spool-limits.ts';
 import { SpoolLock } from '../../../src/spool/sqlite/file/sqlite-lock.ts';
-import type { EncodedOutcome, WriteOperation } from '../../../src/spool/sqlite/sqlite-protocol.ts';
+import type { EncodedOutcome } from '../../../src/spool/sqlite/sqlite-attempts.ts';
+import type { AddCall } from '../../../src/spool/sqlite/sqlite-messages.ts';
+import type { WriteOperation } from '../../../src/spool/sqlite/sqlite-protocol.ts';
 import { spoolMigrations } from '../../../src/spool/sqlite/sqlite-schema.ts';
 import { SqliteStore } from '../../../src/spool/sqlite/sqlite-store.ts';
 import { type AccountTally, totalOf } from '../../../src/spool/tally.ts';
@@ -38,7 +40,7 @@ function add(bodyLength: number, id?: string): WriteOperation {
   const made = spoolEntry(id === undefined ? {} : { id });
   const { head, body: _, ...entry } = made;
   const event = encodeEvent(acceptedEvent(made));
-  return { kind: 'add', entry, event, claimUntil: 0, size: 0, head, body: new Uint8Array(bodyLength) };
+  return { kind: 'add', args: [{ entry, event, claimUntil: 0, size: 0, head, body: new Uint8Array(bodyLength) }] };
 }
 
 /** A failure for the one recipient of a message. */
@@ -49,7 +51,7 @@ function failed(id: string): EncodedOutcome {
 }
 
 function tallies(): readonly AccountTally[] {
-  const outcome = store.read({ kind: 'tallies' });
+  const outcome = store.read({ kind: 'tallies', args: [] });
   if ('error' in outcome) throw new Error(outcome.error.message);
   return outcome.value as readonly AccountTally[];
 }
@@ -63,7 +65,11 @@ test('a batch is one transaction', () => {
     statements.push(sql);
     exec(sql);
   };
-  const { outcomes } = store.write([add(10), add(10), { kind: 'claimDue', now: someTime, limit: 5, claimUntil: 1 }]);
+  const { outcomes } = store.write([
+    add(10),
+    add(10),
+    { kind: 'claimDue', args: [{ now: someTime, limit: 5, claimUntil: 1 }] },
+  ]);
   expect(outcomes.every((outcome) => 'value' in outcome)).toBe(true);
   expect(statements).toEqual(['BEGIN IMMEDIATE', 'COMMIT']);
 });
@@ -110,7 +116,7 @@ test('a database that another holds for too long is waited for once, and is an e
 
 test('a question that fails is an error, not a crash', () => {
   database.exec('DROP TABLE spool_recipients');
-  expect(store.read({ kind: 'list', limit: 1 })).toMatchObject({ error: { code: 'ERR_SQLITE_ERROR' } });
+  expect(store.read({ kind: 'list', args: [{ limit: 1 }] })).toMatchObject({ error: { code: 'ERR_SQLITE_ERROR' } });
 });
 
 test('the lock tells the lone worker from others', () => {
@@ -144,11 +150,11 @@ test('numbers that another program has made wrong are put right at the start', (
   store.write([add(10), add(10), add(10)]);
   const right = tallies();
   database.exec("UPDATE spool_counts SET queued_messages = 7 WHERE account = 'dev'");
-  store.write([{ kind: 'recover', keepBodies: [], now: someTime }]);
+  store.write([{ kind: 'recover', args: [[], someTime] }]);
   expect(tallies()).toEqual(right);
   database.exec('DELETE FROM spool_recipients WHERE message = 1; DELETE FROM spool_messages WHERE seq = 1');
   expect(counts()).toEqual({ queued: 3, failed: 0 });
-  expect(store.write([{ kind: 'recover', keepBodies: [], now: someTime }]).outcomes).toEqual([{ value: 2 }]);
+  expect(store.write([{ kind: 'recover', args: [[], someTime] }]).outcomes).toEqual([{ value: 2 }]);
   expect(counts()).toEqual({ queued: 2, failed: 0 });
 });
 
@@ -169,7 +175,7 @@ test('a database of before the numbers were kept gets them when it is brought up
     UPDATE main.spool_recipients SET state = 2, ended_at = 5 WHERE message = ${failed};
     DETACH now`);
   const upToDate = new SqliteStore({ database: old, lock, bodies: join(folder, 'bodies') });
-  expect(upToDate.read({ kind: 'tallies' })).toEqual({
+  expect(upToDate.read({ kind: 'tallies', args: [] })).toEqual({
     value: [
       {
         account: 'dev',
@@ -188,24 +194,26 @@ test('a page of a list looks at a bounded number of messages, and the pages toge
   store.write([
     {
       kind: 'record',
-      outcomes: [database.prepare('SELECT id FROM spool_messages ORDER BY id DESC LIMIT 1').get()].map((row) =>
-        failed(String(row?.['id'])),
-      ),
-      now: someTime,
+      args: [
+        [database.prepare('SELECT id FROM spool_messages ORDER BY id DESC LIMIT 1').get()].map((row) =>
+          failed(String(row?.['id'])),
+        ),
+        someTime,
+      ],
     },
   ]);
   const pages: QueuePage[] = [];
   do {
     const after = pages.at(-1)?.next;
-    const outcome = store.read({ kind: 'list', state: 'failed', limit: 10, ...(after ? { after } : {}) });
+    const outcome = store.read({ kind: 'list', args: [{ state: 'failed', limit: 10, ...(after ? { after } : {}) }] });
     pages.push((outcome as { readonly value: QueuePage }).value);
   } while (pages.at(-1)?.next !== undefined);
   expect(pages.map(({ items }) => items.length)).toEqual([0, 0, 1]);
 });
 
-function entryOf(operation: WriteOperation): Extract<WriteOperation, { kind: 'add' }>['entry'] {
+function entryOf(operation: WriteOperation): AddCall['entry'] {
   if (operation.kind !== 'add') throw new Error('no message');
-  return operation.entry;
+  return operation.args[0].entry;
 }
 
 function limited(limits: Partial<SpoolLimits>): SqliteStore {
@@ -216,11 +224,14 @@ function ofSize(account: string, size: number): WriteOperation {
   const made = spoolEntry({ account });
   const { head: _h, body: _b, ...entry } = made;
   const event = encodeEvent(acceptedEvent(made));
-  return { kind: 'add', entry, event, claimUntil: 0, size, head: new Uint8Array(1), body: new Uint8Array(1) };
+  return {
+    kind: 'add',
+    args: [{ entry, event, claimUntil: 0, size, head: new Uint8Array(1), body: new Uint8Array(1) }],
+  };
 }
 
 function fail(operations: readonly WriteOperation[], now: number): WriteOperation {
-  return { kind: 'record', outcomes: operations.map((operation) => failed(entryOf(operation).id)), now };
+  return { kind: 'record', args: [operations.map((operation) => failed(entryOf(operation).id)), now] };
 }
 
 test('an account over its share of the queue is refused without undoing the batch, others are not', () => {
@@ -236,7 +247,7 @@ test('an account over its share of the queue is refused without undoing the batc
   expect(outcomes.map((outcome) => 'value' in outcome)).toEqual([true, false, true, false, true]);
   expect(outcomes[1]).toMatchObject({ error: { code: 'SPOOL_QUOTA', unavailable: 'room' } });
   expect(statements).toEqual(['BEGIN IMMEDIATE', 'COMMIT']);
-  own.write([{ kind: 'drop', id: entryOf(batch[0] ?? add(1)).id, now: someTime }]);
+  own.write([{ kind: 'drop', args: [entryOf(batch[0] ?? add(1)).id, someTime] }]);
   expect('value' in (own.write([ofSize('dev', 60)]).outcomes[0] ?? {})).toBe(true);
 });
 
@@ -268,6 +279,6 @@ test('of the messages kept as failed the oldest of the account go first, told by
 test('a limit that was lowered is kept from the next start on', () => {
   const batch = Array.from({ length: 5 }, () => ofSize('dev', 10));
   store.write([...batch, fail(batch, someTime)]);
-  const { removed } = limited({ failedMessages: 1 }).write([{ kind: 'recover', keepBodies: [], now: someTime }]);
+  const { removed } = limited({ failedMessages: 1 }).write([{ kind: 'recover', args: [[], someTime] }]);
   expect(removed).toEqual([{ account: 'dev', messages: 4, octets: 40 }]);
 });

@@ -19,8 +19,8 @@ test('outcomes that wait while refusals are written are sent once these are writ
   const kinds = (): readonly (readonly string[])[] =>
     sent.map((batch) => (batch === 'close' ? ['close'] : batch.operations.map(({ kind }) => kind)));
 
-  void thread.run({ kind: 'record' } as never);
-  void thread.run({ kind: 'refusals' } as never);
+  void thread.run('record', [], 0);
+  void thread.run('refusals', [], []);
   expect(kinds()).toEqual([['refusals']]);
   // Longer than an outcome waits for a message to be sent with.
   await new Promise((resolve) => setTimeout(resolve, 300));
