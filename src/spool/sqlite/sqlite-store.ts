@@ -58,7 +58,7 @@ export class SqliteStore extends SpoolPart<
   write(operations: readonly WriteOperation[], now?: ClockReading): WriteResult {
     try {
       if (now) this.clock.observe(now);
-      if (operations.some(({ kind }) => needsLock.has(kind))) this.parts.lock.hold();
+      if (operations.some(({ kind }) => needsLock.has(kind))) this.parts.lock.take();
       return this.#transaction(operations);
     } catch (thrown) {
       // If the time was spent waiting for another process, each retry would spend it again.

@@ -60,7 +60,7 @@ export const mail = [
     ],
   ]),
   ...of('spool/sqlite/sqlite-lines.ts', sqlite, [
-    ["WHERE lane = ? AND account = ?')", "WHERE lane = ? AND ? IS NOT NULL')"],
+    ["WHERE lane = ? AND account = ?'", "WHERE lane = ? AND ? IS NOT NULL'"],
     ['AND transport = ? AND account = ? AND', 'AND transport = ? AND ? IS NOT NULL AND'],
     ['AND account = name AND ready_at', 'AND ready_at'],
     ["integer(row, 'ready') === 1 && !except.has(name)", "integer(row, 'ready') === 1"],
