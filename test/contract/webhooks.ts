@@ -67,6 +67,16 @@ export function webhooksContract(engine: Engine): void {
       expect([await one.held(id, clock.now()), await one.lease(id, clock.now())]).toEqual([undefined, undefined]);
     });
 
+    test('a lease is not taken by a process whose clock is behind, or whose statement had to wait', async () => {
+      const { one, two, id, clock } = await setUp(engine);
+      const now = clock.now();
+      for (const ahead of [1, 50, 9_999]) {
+        expect(await one.lease(id, now + ahead)).toBeDefined();
+        expect([ahead, await two.lease(id, now)]).toEqual([ahead, undefined]);
+        expect((await two.active(now)).map(({ isElsewhere }) => isElsewhere)).toEqual([true]);
+      }
+    });
+
     test('a lease from before the clock was set back does not last until then', async () => {
       const { one, two, id, clock } = await setUp(engine);
       await one.lease(id, clock.now() + 365 * 86_400_000);

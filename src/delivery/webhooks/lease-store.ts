@@ -9,6 +9,11 @@ import { numberOf, textOf, webhookOf } from './webhook-store.ts';
 
 /** How long a lease holds unless it is renewed, in milliseconds: as long others wait for what a killed process held. */
 export const leaseMs = 10_000;
+/**
+ * How much later than one taken now a lease may end, in milliseconds, and still be believed: others wrote it by clocks of their own, or
+ * while this one's statement waited for its database. One that ends later was written before the clock was set back.
+ */
+const clockSkewMs = 10_000;
 /** A retry is left where its time came so long ago, in milliseconds: who sends for a webhook begins within a second. */
 const leftMs = 5000;
 /** Rows of the log that are kept of one webhook, and for how long. */
@@ -70,9 +75,8 @@ export interface RoundProgress {
 const sql = {
   active: `SELECT webhooks.*, (SELECT min(ready_at) FROM webhook_pending
       WHERE webhook = webhooks.id AND ready_at IS NOT NULL) AS ready_at FROM webhooks WHERE enabled = 1 ORDER BY id`,
-  // A lease that ends later than one taken now was written before the clock was set back.
   lease: `UPDATE webhooks SET lease_holder = $2, lease_until = $4
-    WHERE id = $1 AND enabled = 1 AND (lease_holder = $2 OR lease_until <= $3 OR lease_until > $4) RETURNING *`,
+    WHERE id = $1 AND enabled = 1 AND (lease_holder = $2 OR lease_until <= $3 OR lease_until > $5) RETURNING *`,
   held: 'SELECT * FROM webhooks WHERE id = $1 AND lease_holder = $2 AND enabled = 1',
   release: 'UPDATE webhooks SET lease_holder = NULL, lease_until = 0 WHERE lease_holder = $1',
   due: `SELECT event, message, attempts, ready_at FROM webhook_pending
@@ -165,8 +169,8 @@ function leasedOf(row: Row, now: number): Leased {
 function activeOf(row: Row, { holder, now }: { readonly holder: string; readonly now: number }): ActiveWebhook {
   const webhook = webhookOf(row);
   const [until, ready] = [Number(row['lease_until']), numberOf(row, 'ready_at')];
-  // A lease that ends later than one taken now was written before the clock was set back, and so was a later time of a retry.
-  const isLeased = until > now && until <= now + leaseMs;
+  // So long a lease was written before the clock was set back, and so was a later time of a retry.
+  const isLeased = until > now && until <= now + leaseMs + clockSkewMs;
   const isLate = ready !== undefined && (ready < now - leftMs || ready > now + longestStepMs);
   const isSilent = webhook.failures >= failuresToSlow && until < now - slowPauseMs;
   return {
@@ -195,7 +199,10 @@ export class LeaseStore {
 
   /** Takes or renews the lease. @returns undefined where another process holds it, or the webhook is disabled or gone */
   async lease(id: string, now: number): Promise<Leased | undefined> {
-    const [row] = await this.#database.query(sql.lease, [id, this.#holder, now, now + leaseMs]);
+    const [row] = await this.#database.query(sql.lease, [
+      ...[id, this.#holder, now, now + leaseMs],
+      now + leaseMs + clockSkewMs,
+    ]);
     return row && leasedOf(row, now);
   }
 
