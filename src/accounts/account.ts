@@ -2,6 +2,7 @@
 
 import type { ReportWish } from '../mail/dsn-request.ts';
 import type { ObservePeriod } from './observe-period.ts';
+import type { SenderMap } from './sender-map.ts';
 import type { StripRules } from './strip-rules.ts';
 
 /** Every scope (D85). */
@@ -70,6 +71,8 @@ export interface Credential {
   readonly legacyCharset?: string;
   /** Until when the policy is only observed for its messages by SMTP and send_raw (D4c). */
   readonly observe?: ObservePeriod;
+  /** What senders become that nobody owns (D4d); absent: they are refused. */
+  readonly senders?: SenderMap;
 }
 
 /** Rates an account may not exceed (D42a); absent is unlimited. */

@@ -22,6 +22,7 @@ import { check } from './policy/check.ts';
 import type { ObservedHeader } from './policy/checked.ts';
 import { type Explanation, explain } from './policy/explain.ts';
 import { judge } from './policy/judge.ts';
+import { withMappedPath } from './policy/judge-sender.ts';
 import { removeOffending } from './policy/observe.ts';
 import { rejections } from './policy/rejections.ts';
 import type { Submission } from './policy/submission.ts';
@@ -178,9 +179,10 @@ export interface ObservedVerdict {
 
 /** Tells what observing would do to a message, whether or not its credential is observed; for `postern check --observe`. */
 export async function examineObserved(
-  submission: Submission,
+  given: Submission,
   parts: Pick<BuildParts, 'sendingDomain' | 'hostname'>,
 ): Promise<ObservedVerdict> {
+  const submission = withMappedPath(given, parts.sendingDomain);
   const { judgement, removed } = removeOffending(submission, judge(submission, parts), parts);
   const plan = await planBody(submission, { yieldToEventLoop, writeLong });
   return { removed, violations: inOrder(submission, judgement.violations, plan.ok ? [] : plan.violations) };
@@ -274,7 +276,7 @@ function spoolEntry(
   { transportOf, expireAfterSeconds }: Pick<SubmitParts, 'transportOf' | 'expireAfterSeconds'>,
 ): SpoolEntry {
   const { message, head, body, platformSignature } = signed;
-  const { submission, clientMessageId, stripped, observed } = message.checked;
+  const { submission, clientMessageId, stripped, observed, mappedSender } = message.checked;
   // The field that names the program may be one of those that were removed.
   const mailer = observed.length > 0 ? mailerOf(given.fields) : undefined;
   const { submitter, envelope, via, idempotency, answers } = submission;
@@ -292,6 +294,7 @@ function spoolEntry(
       stripped,
       ...(observed.length > 0 ? { observed } : {}),
       ...(mailer === undefined ? {} : { mailer }),
+      ...(mappedSender ? { mappedSender } : {}),
     },
     reversePath: message.reversePath,
     senderPath: envelope.reversePath,

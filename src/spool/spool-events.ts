@@ -34,6 +34,15 @@ export function acceptedEvent(entry: SpoolEntry): AcceptedEvent {
     recipientCount: recipients.length,
     ...(received ? { size: received.size } : {}),
     sizeAsSent: entry.head.length + entry.body.length,
+    ...(received?.mappedSender
+      ? {
+          mappedSender: {
+            given: cutText(received.mappedSender.given, eventBounds.name),
+            address: received.mappedSender.address,
+            pattern: cutText(received.mappedSender.pattern, eventBounds.name),
+          },
+        }
+      : {}),
     ...(received && received.stripped.length > 0
       ? { stripped: received.stripped.slice(0, eventBounds.violations) }
       : {}),

@@ -46,6 +46,8 @@ export interface SpoolEntry {
     readonly size: number;
     readonly stripped: readonly string[];
     readonly observed?: readonly { readonly name: string; readonly code: string; readonly message: string }[];
+    /** What the sender was that nobody owns, what it became, and by which pattern (D4d). */
+    readonly mappedSender?: { readonly given: string; readonly address: string; readonly pattern: string };
     readonly mailer?: string;
   };
   /** What the journal keeps of the message beside its event, in the same commit; absent: it has no entry. */

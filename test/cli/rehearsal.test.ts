@@ -12,7 +12,7 @@ const fromLine = 'From a@example.com Sun Nov 22 08:00:00 2026';
 const plain = 'From: a@example.com\nSubject: plain\n\nx\n';
 const marked =
   'From: a@example.com\nSubject: marked\nUser-Agent: s-nail v14.9.24\nDate: Sun, 22 Nov 2026 08:00:00 +0000\n\nx\n';
-const foreign = 'From: a@elsewhere.test\nSubject: foreign\n\nx\n';
+const foreign = 'From: a@example.edu\nSubject: foreign\n\nx\n';
 
 async function check(args: readonly string[], isTTY = false) {
   const written = { stdout: '', stderr: '' };
@@ -46,7 +46,7 @@ test('an mbox: what would be refused, by mailer, and the lines that cure it', as
   expect(stdout).toContain('dev/default: 1 of 4 messages accepted (25.0 %)\n');
   expect(stdout).toContain('  User-Agent: s-nail v14.9.24: 2 messages refused, last 2026-11-22T08:00:00Z\n');
   expect(stdout).toContain('strip: [User-Agent]   or in the program: set stealthmua=noagent\n');
-  expect(stdout).toContain('add elsewhere.test to sendingDomains');
+  expect(stdout).toContain('add example.edu to sendingDomains');
   expect(stdout).not.toContain('With these lines');
   // Each finding names messages that have it, by file and number.
   expect(stdout).toContain(`\n            for example ${file}:2, ${file}:3\n`);
@@ -101,7 +101,7 @@ test('a Maildir: cur and new, folders within it, never tmp nor what is beside th
   });
   const { stdout } = await check([folder]);
   expect(stdout).toContain('2 of 3 messages accepted');
-  expect(stdout).not.toContain('elsewhere.test');
+  expect(stdout).not.toContain('example.edu');
 });
 
 test('links are not followed, pipes are not waited for, and what is no message is told', async () => {

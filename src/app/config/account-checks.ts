@@ -17,6 +17,7 @@ import { type CompleteContents, http as defaults } from './defaults.ts';
 import { type ConfigFault, type ConfigPath, quote } from './fault.ts';
 import { findAccount, observeFaults, recipientRuleFaults, repeated, unknownAccount } from './mail-checks.ts';
 import type { AccountEntry, CredentialEntry, ZoneEntry } from './schema.ts';
+import { senderFaults } from './sender-maps.ts';
 
 /**
  * The names and addresses of the API: those of `http.apiHosts`, and the host of `console.publicUrl`, which people reach the
@@ -58,7 +59,15 @@ export function httpFaults({ http }: CompleteContents): ConfigFault[] {
   return [...address, { path: ['http', 'metricsTokenFile'], text, atKey: true }];
 }
 
-function credentialFaults(credential: CredentialEntry, path: ConfigPath, nowMs: number): ConfigFault[] {
+function credentialFaults(
+  credential: CredentialEntry,
+  path: ConfigPath,
+  {
+    nowMs,
+    accounts,
+    account,
+  }: { readonly nowMs: number; readonly accounts: readonly AccountEntry[]; readonly account: AccountEntry },
+): ConfigFault[] {
   const sources = (['tokenEnv', 'tokenFile', 'tokenSha256'] as const).filter((key) => credential[key] !== undefined);
   const strip = (['strip', 'stripInvalid', 'keepFirst'] as const).flatMap((key) =>
     (credential[key] ?? []).flatMap((name, index) => {
@@ -67,7 +76,8 @@ function credentialFaults(credential: CredentialEntry, path: ConfigPath, nowMs: 
       return [{ path: [...path, key, index], text }];
     }),
   );
-  const others = [...strip, ...observeFaults(credential, path, nowMs)];
+  const senders = senderFaults(credential, path, { accounts, account });
+  const others = [...strip, ...senders, ...observeFaults(credential, path, nowMs)];
   const [first, second] = sources;
   if (second === undefined) return others;
   const text = `stands beside ${first}; want at most one of tokenEnv, tokenFile, tokenSha256`;
@@ -146,7 +156,9 @@ function accountFaults(
   const credentials = account.credentials ?? [];
   return [
     ...repeated(credentials.map(({ name }, index) => ({ key: name, path: [...path, 'credentials', index, 'name'] }))),
-    ...credentials.flatMap((credential, index) => credentialFaults(credential, [...path, 'credentials', index], nowMs)),
+    ...credentials.flatMap((credential, index) =>
+      credentialFaults(credential, [...path, 'credentials', index], { nowMs, accounts: contents.accounts, account }),
+    ),
     ...(account.sendingDomains ?? []).flatMap(({ dkim = [] }, at) =>
       repeated(
         dkim.map(({ selector }, index) => ({

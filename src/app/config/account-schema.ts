@@ -32,6 +32,18 @@ const scope = value.choice(...scopes);
 /** `policy` of a credential or a listener (D4c). */
 export const policy = value.object({ observe: Optional(value.object({ until: value.isoDay })) });
 
+/** `senders` and `replyTo` of a credential or a listener (D4d). */
+export const senders = {
+  senders: Optional(
+    Type.Record(Type.String({ pattern: '^[^\\s]{1,320}$' }), value.words, {
+      additionalProperties: false,
+      want: 'a mapping of patterns to addresses, such as "*@box.internal": "*@example.com"',
+      keyWant: 'the pattern of an address, such as "*@box.internal" or "root@*"',
+    }),
+  ),
+  replyTo: Optional(value.choice('original')),
+};
+
 const credential = value.object(
   {
     name: value.entryName,
@@ -47,6 +59,7 @@ const credential = value.object(
     trustedHop: Optional(value.boolean),
     defaultDomain: Optional(value.domain),
     legacyCharset: Optional(value.charset),
+    ...senders,
     policy: Optional(policy),
   },
   true,

@@ -163,7 +163,7 @@ function build({ contents, relay }: Overridden, place: BuildContext, faulty: Rea
   const platform = mailParts.resolvePlatform(contents, folders);
   const http = mailParts.resolveHttp({ contents, folders, env });
   const pages = mailParts.resolveConsole(contents);
-  const accounts = contents.accounts.map(accountParts.resolveAccount);
+  const accounts = contents.accounts.map((account) => accountParts.resolveAccount(account, contents));
   const { configured, webhookSecrets } = accountParts.resolveWebhooks(contents, { folders, env });
   const tokens = accountParts.resolveTokens(contents, folders);
   const edgeAccounts = contents.accounts.map((entry) => accountParts.resolveEdgeAccount(entry, folders));

@@ -9,6 +9,7 @@ import { asciiDomain } from '../../mail/address/domain.ts';
 import type { CompleteContents } from './defaults.ts';
 import { type ConfigFault, type ConfigPath, formatPath, quote } from './fault.ts';
 import type { ListenerEntry, RouteEntry } from './schema.ts';
+import { senderFaults } from './sender-maps.ts';
 
 /** Faults of entries whose key (a name, an id) an entry before them has already. */
 export function repeated(entries: readonly { readonly key: string; readonly path: ConfigPath }[]): ConfigFault[] {
@@ -92,7 +93,7 @@ export function observeFaults({ policy }: PolicyEntry, path: ConfigPath, nowMs: 
 
 /** What a listener says about programs that log in and send; a bounce listener has none of it (D40a). */
 const mailersKeys = [
-  ...(['credential', 'allowFrom', 'policy', 'allowInsecureAuth'] as const),
+  ...(['credential', 'allowFrom', 'policy', 'allowInsecureAuth', 'senders', 'replyTo'] as const),
   ...(['trustedHop', 'lineEndings', 'legacyCharset'] as const),
 ] as const satisfies readonly (keyof ListenerEntry)[];
 
@@ -128,6 +129,10 @@ export function smtpFaults(contents: CompleteContents, nowMs: number): ConfigFau
     ...repeated(enabled.map(({ listener, path }) => ({ key: listener.listen, path: [...path, 'listen'] }))),
     ...listeners.flatMap(({ listener, path }) => listenerFaults(contents, listener, path)),
     ...listeners.flatMap(({ listener, path }) => observeFaults(listener, path, nowMs)),
+    ...listeners.flatMap(({ listener, path }) => {
+      const account = findAccount(contents, listener.credential?.split('/', 1)[0] ?? '');
+      return senderFaults(listener, path, { accounts: contents.accounts, account });
+    }),
   ];
 }
 

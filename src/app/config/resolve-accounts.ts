@@ -14,11 +14,12 @@ import { findAccount } from './mail-checks.ts';
 import { dkimOf, domainOf, type Folders } from './resolve-mail.ts';
 import type { AccountEntry, CredentialEntry, ZoneEntry } from './schema.ts';
 import { type Environment, readSecret } from './secrets.ts';
+import { sendersOf } from './sender-maps.ts';
 import type { Config, ConfiguredToken, DevelopmentSettings, EdgeAccount, SecretSource, Zone } from './settings.ts';
 
 type Contents = defaults.CompleteContents;
 
-function resolveCredential(entry: CredentialEntry): Credential {
+function resolveCredential(entry: CredentialEntry, contents: Contents): Credential {
   return {
     name: entry.name,
     scopes: new Set(entry.scopes ?? ['email:send' as const]),
@@ -27,6 +28,7 @@ function resolveCredential(entry: CredentialEntry): Credential {
     ...(entry.defaultDomain === undefined ? {} : { defaultDomain: domainOf(entry.defaultDomain) }),
     ...(entry.legacyCharset === undefined ? {} : { legacyCharset: entry.legacyCharset }),
     ...(entry.policy?.observe ? { observe: observePeriod(entry.policy.observe.until) } : {}),
+    ...sendersOf(entry, contents),
   };
 }
 
@@ -40,8 +42,8 @@ function resolveSendingDomain(entry: NonNullable<AccountEntry['sendingDomains']>
 }
 
 /** One account in the form that the doors (SMTP and REST) and the pipeline use. */
-export function resolveAccount(entry: AccountEntry): Account {
-  const credentials = (entry.credentials ?? []).map(resolveCredential);
+export function resolveAccount(entry: AccountEntry, contents: Contents): Account {
+  const credentials = (entry.credentials ?? []).map((one) => resolveCredential(one, contents));
   return {
     id: entry.id.toLowerCase(),
     name: entry.name,

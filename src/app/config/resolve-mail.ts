@@ -16,6 +16,7 @@ import * as defaults from './defaults.ts';
 import { findAccount } from './mail-checks.ts';
 import type { ListenerEntry } from './schema.ts';
 import { type Environment, readSecret, secretHash } from './secrets.ts';
+import { sendersOf } from './sender-maps.ts';
 import type {
   ConsoleSettings,
   DatabaseSettings,
@@ -86,6 +87,7 @@ function resolveListener(contents: Contents, entry: ListenerEntry): SmtpListener
     ...(entry.credential === undefined ? {} : { credential: credentialOf(contents, entry.credential) }),
     allowFrom: networksOf(entry.allowFrom),
     ...(entry.policy?.observe ? { observe: observePeriod(entry.policy.observe.until) } : {}),
+    ...sendersOf(entry, contents),
   };
 }
 

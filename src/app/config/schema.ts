@@ -2,7 +2,7 @@
 
 import type { Static } from 'typebox';
 import { Type } from '../../base/schema/schema-type.ts';
-import { account, dkimKeys, policy, webhookSettings } from './account-schema.ts';
+import { account, dkimKeys, policy, senders, webhookSettings } from './account-schema.ts';
 import { consolePages, edge, http, proxy, zone } from './edge-schema.ts';
 import * as value from './value-types.ts';
 
@@ -28,6 +28,7 @@ const smtpListener = value.object({
   proxyProtocolFrom: Optional(value.list(value.network)),
   credential: Optional(value.credentialReference),
   allowFrom: Optional(value.list(value.network)),
+  ...senders,
   policy: Optional(policy),
   enabled: Optional(value.boolean),
 });

@@ -1,6 +1,8 @@
 // MAIL, RCPT and DATA, and the mail transaction that they build (RFC 5321 §3.3; D4b, D40b, D41, D50, D51).
 
+import { mapSender } from '../../accounts/sender-map.ts';
 import { type MaybePromise, whenKnown } from '../../base/load/maybe-promise.ts';
+import { splitMailbox } from '../../mail/address/domain.ts';
 import { type DsnRequest, type RecipientRequest, readNotify, readOrcpt, readRet } from '../../mail/dsn-request.ts';
 import type { Envelope } from '../../mail/envelope.ts';
 import type { Violation } from '../../pipeline/submit.ts';
@@ -174,11 +176,22 @@ export class MailCommands implements TransactionCommands {
     const { accounts } = this.#context;
     const account = this.#session.submitter?.account;
     if (!account) return replies.authRequired;
-    if (mailbox === '' || accounts.sendingDomain(account, domain)) return undefined;
+    if (mailbox === '' || accounts.sendingDomain(account, domain) || this.#isMapped(mailbox, domain)) return undefined;
     const text = `${domain} is no sending domain of account ${account.name}`;
     const violations = [{ code: 'E_SENDER_NOT_VERIFIED', message: text }];
     const answer = { code: 550, enhanced: '5.7.1', text };
     return this.#refuse({ stage: 'sender', senderPath: mailbox, violations, reason: 'sender domain' }, answer);
+  }
+
+  /** D4d: the pipeline gives a sender that nobody owns another address. */
+  #isMapped(mailbox: string, domain: string): boolean {
+    const { accounts, listener } = this.#context;
+    const submitter = this.#session.submitter;
+    const map = listener.senders ?? submitter?.credential.senders;
+    if (!map || !submitter) return false;
+    const { localPart } = splitMailbox(mailbox);
+    const owns = (name: string): boolean => accounts.sendingDomain(submitter.account, name) !== undefined;
+    return mapSender(map, { localPart, domain }, owns) !== undefined;
   }
 
   /** Answers RCPT. */

@@ -123,6 +123,7 @@ function submissionOf({ context }: IntakeParts, { client, dialogue, data }: Rece
     fields,
     ...(tooLarge ? { headerSectionTooLarge: true } : {}),
     observe: laterPeriod(listener.observe, submitter.credential.observe),
+    senders: listener.senders,
     body: { kind: 'mime', bytes: body },
     size: data.size,
     octets,

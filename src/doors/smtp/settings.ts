@@ -2,6 +2,7 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import type { ObservePeriod } from '../../accounts/observe-period.ts';
+import type { SenderMap } from '../../accounts/sender-map.ts';
 import { ConfigurationError } from '../../base/errors.ts';
 
 /** One SMTP listener. */
@@ -26,6 +27,8 @@ export interface SmtpListener {
   readonly allowFrom: readonly string[];
   /** Until when its messages are observed instead of being refused (D4c). */
   readonly observe?: ObservePeriod;
+  /** What senders become that nobody owns, in place of what the credential says (D4d). */
+  readonly senders?: SenderMap;
 }
 
 /** Limits of every SMTP listener (D42); sizes in octets. */

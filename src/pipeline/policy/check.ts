@@ -3,7 +3,7 @@
 import type { Checked, CheckedField, HeaderUsage, LiftedFields } from './checked.ts';
 import { verdictLetters } from './field-verdicts.ts';
 import { type CheckContext, type Judgement, judge } from './judge.ts';
-import { completeAddresses, isReplacedByOriginalFrom, type Sender } from './judge-sender.ts';
+import { completeAddresses, isReplacedByOriginalFrom, type Sender, withMappedPath } from './judge-sender.ts';
 import { observe } from './observe.ts';
 import type { Submission } from './submission.ts';
 import { passesOf } from './trace.ts';
@@ -51,6 +51,8 @@ function collect(submission: Submission, judgement: Judgement, sender: Sender, h
     }
   }
   if (sender.originalFrom) custom.push(sender.originalFrom);
+  if (sender.replyTo && !lifted.replyTo) lifted.replyTo = sender.replyTo;
+  const mappedSender = sender.mapped ?? submission.mappedPath;
   const removed = judgement.fields.filter(({ key, handling }) => key === 'received' && handling === 'stripped');
   const passes =
     hostname === ''
@@ -68,6 +70,7 @@ function collect(submission: Submission, judgement: Judgement, sender: Sender, h
     mime,
     trace,
     ...(passes > 0 ? { passes } : {}),
+    ...(mappedSender ? { mappedSender } : {}),
     ...(clientMessageId === undefined ? {} : { clientMessageId }),
     stripped,
     observed: [],
@@ -82,11 +85,12 @@ function admit(submission: Submission, judgement: Judgement, hostname: string | 
 
 /**
  * Judges a submission by the header policy and its sender by the account's domains. Only these changes are made: stripped
- * fields are removed (D4a), missing domains are added (D4b), enumerations get the catalogue's spelling (D8). Lifted and
+ * fields are removed (D4a), missing domains are added (D4b), senders that nobody owns are mapped (D4d), enumerations get the catalogue's spelling (D8). Lifted and
  * MIME fields that are empty count as absent. Where the policy is only observed, refused headers are removed too, if that
  * is enough to admit the message (D4c).
  */
-export function check(submission: Submission, context: CheckContext): CheckResult {
+export function check(given: Submission, context: CheckContext): CheckResult {
+  const submission = withMappedPath(given, context.sendingDomain);
   const judgement = judge(submission, context);
   const { violations, usage } = judgement;
   context.tellVerdicts?.(() => verdictLetters(judgement));

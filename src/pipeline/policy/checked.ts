@@ -1,6 +1,7 @@
 // A submission that passed the policy. Compose takes only this type, so the check cannot be skipped.
 
 import type { SendingDomain } from '../../accounts/account.ts';
+import type { MappedSender } from '../../accounts/sender-map.ts';
 import type { HeaderField } from '../../mail/header/header-field.ts';
 import type { RejectionCode } from './rejections.ts';
 import type { Submission } from './submission.ts';
@@ -77,6 +78,8 @@ export interface Checked {
   readonly passes?: number;
   /** The client's own Message-ID, kept with the record and in the log (D23). */
   readonly clientMessageId?: string;
+  /** What the sender was that nobody owns (D4d): that of From, else of the reverse-path. */
+  readonly mappedSender?: MappedSender;
   /** Names, as given, of the fields removed because the credential says so (D4a). */
   readonly stripped: readonly string[];
   /** The headers removed because the policy is only observed, in the order of the text (D4c); otherwise empty. */

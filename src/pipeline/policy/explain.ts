@@ -4,7 +4,7 @@ import type { HeaderUsage } from './checked.ts';
 import type { HeaderRow } from './header-catalogue.ts';
 import { type CheckContext, judge } from './judge.ts';
 import type { JudgedField } from './judge-field.ts';
-import { isReplacedByOriginalFrom, type Sender } from './judge-sender.ts';
+import { isReplacedByOriginalFrom, type Sender, withMappedPath } from './judge-sender.ts';
 import type { StripReason } from './strip.ts';
 import type { Submission } from './submission.ts';
 import { headerLimits } from './value-rules.ts';
@@ -70,10 +70,16 @@ function verdictOf(field: JudgedField, violation: Violation | undefined): Header
   return field.handling === 'custom' ? 'admitted' : field.handling;
 }
 
-/** The explanation of a field that is affected by the new From of a bounce (D4b); undefined for other fields. */
+/** The explanation of a field that is affected by a new From (D4b, D4d); undefined for other fields. */
 function explainBounce({ key }: JudgedField, sender: Sender | undefined): Partial<HeaderExplanation> | undefined {
   if (isReplacedByOriginalFrom(key, sender)) return { verdict: 'replaced', rule: 'Keeps what From was.' };
   if (key !== 'from' || !sender?.originalFrom) return undefined;
+  if (sender.mapped) {
+    const { address, pattern } = sender.mapped;
+    return {
+      rule: `A sender that nobody owns: becomes ${address} by senders "${pattern}", and X-Original-From keeps this one.`,
+    };
+  }
   return { rule: `A mail server’s bounce: becomes ${sender.address}, and X-Original-From keeps this one.` };
 }
 
@@ -101,7 +107,8 @@ function explainField(
 }
 
 /** Judges a submission as `check` does and tells the verdict on every header in the order of the text. */
-export function explain(submission: Submission, context: CheckContext): Explanation {
+export function explain(given: Submission, context: CheckContext): Explanation {
+  const submission = withMappedPath(given, context.sendingDomain);
   const { fields, refusal, violations, usage, sender } = judge(submission, context);
   return {
     admitted: violations.length === 0,

@@ -9,7 +9,7 @@ import { isReplacedByOriginalFrom } from './judge-sender.ts';
 import type { StripReason } from './strip.ts';
 import { asciiLower } from './value-rules.ts';
 
-/** The letters. `bounce` is the From of a mail server's bounce, `observed` a header removed in place of being refused. */
+/** The letters. `bounce` is the From of a mail server's bounce, `mapped` that of a sender that nobody owns (D4d), `observed` a header removed in place of being refused. */
 const letters = {
   lifted: 'l',
   mime: 'm',
@@ -23,6 +23,7 @@ const letters = {
   invalid: 'i',
   observed: 'o',
   bounce: 'b',
+  mapped: 's',
 } as const;
 
 function letterOf(judged: JudgedField, { refusal, sender }: Judgement): string {
@@ -30,7 +31,7 @@ function letterOf(judged: JudgedField, { refusal, sender }: Judgement): string {
   const { handling, key, stripReason } = judged;
   if (handling === 'stripped') return letters[stripReason ?? 'named'];
   if (isReplacedByOriginalFrom(key, sender)) return letters.replaced;
-  if (key === 'from' && sender?.originalFrom) return letters.bounce;
+  if (key === 'from' && sender?.originalFrom) return sender.mapped ? letters.mapped : letters.bounce;
   return handling === 'custom' ? letters.admitted : letters[handling];
 }
 
@@ -70,8 +71,19 @@ const verdicts: ReadonlyMap<string, HeaderExplanation['verdict']> = new Map([
   [letters.trace, 'trace'],
   [letters.refused, 'refused'],
   [letters.bounce, 'lifted'],
+  [letters.mapped, 'lifted'],
   [letters.observed, 'stripped'],
   ...[...stripReasons.keys()].map((letter) => [letter, 'stripped'] as const),
+]);
+
+/** What letters say that stand for more than a verdict. */
+const specialRules: ReadonlyMap<string, string> = new Map([
+  [letters.observed, 'Removed while the policy is only observed; it would have been refused.'],
+  [letters.bounce, 'The bounce of a mail server: From becomes another address, and X-Original-From keeps this one.'],
+  [
+    letters.mapped,
+    'A sender that nobody owns: From becomes the address that senders names, and X-Original-From keeps this one.',
+  ],
 ]);
 
 /** Tells what a letter says of a field, in the words of the catalogue. @param name as given; an unknown letter is 'admitted' */
@@ -82,10 +94,6 @@ export function readVerdict(
   const row = findHeader(asciiLower(name));
   const verdict = verdicts.get(letter) ?? 'admitted';
   const isObserved = letter === letters.observed;
-  const told = isObserved
-    ? 'Removed while the policy is only observed; it would have been refused.'
-    : letter === letters.bounce
-      ? 'The bounce of a mail server: From becomes another address, and X-Original-From keeps this one.'
-      : ruleOfVerdict(row, verdict, stripReasons.get(letter));
+  const told = specialRules.get(letter) ?? ruleOfVerdict(row, verdict, stripReasons.get(letter));
   return { verdict, rule: told, ...(row ? { standard: row.standard } : {}), isObserved };
 }

@@ -1,7 +1,8 @@
 // Judges who a message is from: the From header (D4b), its domain and the reverse-path's (D50), and completes addresses
 // without a domain where the credential has one (RFC 6409 §8.1).
 
-import type { Account, SendingDomain } from '../../accounts/account.ts';
+import type { Account, Credential, SendingDomain } from '../../accounts/account.ts';
+import { type MappedSender, mapSender } from '../../accounts/sender-map.ts';
 import { type AddressList, type Mailbox, parseAddressList } from '../../mail/address/address.ts';
 import { splitMailbox } from '../../mail/address/domain.ts';
 import { writeMailbox } from '../../mail/address/write-mailbox.ts';
@@ -24,12 +25,16 @@ export interface Sender {
   /** An A-label in lower case. */
   readonly domain: string;
   readonly sendingDomain: SendingDomain;
-  /** X-Original-From with the given From, where the bounce of a mail server got a new From (D4b). */
+  /** X-Original-From with what From was, where the bounce of a mail server (D4b), or a sender that nobody owns (D4d), got a new one. */
   readonly originalFrom?: CheckedField;
+  /** What From was, where it is of a sender that nobody owns (D4d). */
+  readonly mapped?: MappedSender;
+  /** The Reply-To that a mapped sender gets, where the message has none and the map says so. */
+  readonly replyTo?: CheckedField;
 }
 
 /**
- * Tells whether a field is replaced by the X-Original-From of a bounce (D4b): the message already had one of that name.
+ * Tells whether a field is replaced by the X-Original-From of a new From (D4b, D4d): the message already had one of that name.
  * @param key the field's name in lower case
  */
 export function isReplacedByOriginalFrom(key: string, sender: Sender | undefined): boolean {
@@ -127,6 +132,66 @@ function readBounceFrom(submission: Submission, given: CheckedField, find: FindS
   return { field: { ...given, text: address, decoded: address }, address, domain, ...originalFrom };
 }
 
+/** The map for a submission's senders (D4d): that of its listener, else of its credential. */
+function mapOf({ senders, submitter, via }: Submission): Credential['senders'] {
+  // Our own reports are nobody's to map.
+  return via.kind === 'dsn' ? undefined : (senders ?? submitter.credential.senders);
+}
+
+/**
+ * Finds what a sender of a submission becomes that nobody owns (D4d).
+ * @param mailbox as in a path, its domain an A-label in lower case; undefined where nothing maps it, or it has no domain
+ */
+function mappedSender(
+  submission: Submission,
+  mailbox: { readonly localPart: string; readonly domain: string | undefined },
+  find: FindSendingDomain,
+): MappedSender | undefined {
+  const map = mapOf(submission);
+  const { localPart, domain } = mailbox;
+  if (!map || !domain) return undefined;
+  return mapSender(map, { localPart, domain }, (name) => find(submission.submitter.account, name) !== undefined);
+}
+
+/** The submission with the reverse-path that a sender becomes whom nobody owns (D4d); the same object for any other. */
+export function withMappedPath(submission: Submission, find: FindSendingDomain): Submission {
+  if (!mapOf(submission) || submission.envelope.reversePath === '') return submission;
+  const mapped = mappedSender(submission, splitMailbox(submission.envelope.reversePath), find);
+  if (!mapped) return submission;
+  return { ...submission, mappedPath: mapped, envelope: { ...submission.envelope, reversePath: mapped.address } };
+}
+
+/** From of a sender that nobody owns (D4d): its display name stays, and the address that was there is kept. */
+function mapFrom(
+  submission: Submission,
+  {
+    given,
+    mailbox,
+    written,
+  }: {
+    readonly given: CheckedField;
+    readonly mailbox: Mailbox;
+    readonly written: { readonly localPart: string; readonly domain: string };
+  },
+  find: FindSendingDomain,
+): ReadFrom['from'] {
+  const mapped = mappedSender(submission, written, find);
+  if (!mapped) return undefined;
+  const { localPart } = splitMailbox(mapped.address);
+  const anew = writeMailbox({ ...mailbox, localPart, domain: mapped.domain }, 'From: '.length);
+  if (!anew.ok) return undefined;
+  const was = { ...given, text: mapped.given, decoded: mapped.given };
+  const replies = mapOf(submission)?.repliesToOriginal === true;
+  return {
+    field: { ...given, text: anew.text, decoded: decodeWords(anew.text) },
+    address: mapped.address,
+    domain: mapped.domain,
+    originalFrom: { ...was, name: originalFromName },
+    mapped,
+    ...(replies ? { replyTo: { ...was, name: 'Reply-To' } } : {}),
+  };
+}
+
 function readFrom(submission: Submission, state: FromState, find: FindSendingDomain): ReadFrom {
   if (state.kind === 'refused') return {};
   const place = { name: 'From', ...(state.pointer === undefined ? {} : { pointer: state.pointer }) };
@@ -154,6 +219,8 @@ function readFrom(submission: Submission, state: FromState, find: FindSendingDom
   if (!written.ok) {
     return { malformed: { ...place, ...malformed(`From ${written.reason}; got "${shown(given.text)}"`).violation } };
   }
+  const mapped = mapFrom(submission, { given, mailbox: read.mailbox, written }, find);
+  if (mapped) return { from: mapped };
   const field = { ...given, text: written.text, decoded: decodeWords(written.text) };
   return { from: { field, address: `${written.localPart}@${written.domain}`, domain: written.domain } };
 }

@@ -2,6 +2,7 @@
 
 import type { Submitter } from '../../accounts/account.ts';
 import type { ObservePeriod } from '../../accounts/observe-period.ts';
+import type { MappedSender, SenderMap } from '../../accounts/sender-map.ts';
 import type { Envelope } from '../../mail/envelope.ts';
 import type { HeaderField } from '../../mail/header/header-field.ts';
 import type { Transcript } from '../../mail/transcript.ts';
@@ -58,6 +59,10 @@ export interface Submission {
   readonly body: SubmissionBody;
   /** Until when the policy is only observed (D4c): set by the listener or the credential; never for REST's send. */
   readonly observe?: ObservePeriod | undefined;
+  /** The listener's own map of senders that nobody owns (D4d); absent: the credential's holds. */
+  readonly senders?: SenderMap | undefined;
+  /** What the reverse-path was, where the pipeline has mapped it (D4d). */
+  readonly mappedPath?: MappedSender;
   /** The whole message as it came, of which `body` is the end; absent for REST's `send`, which brings none. */
   readonly octets?: Buffer;
   /** What was said in the session, for the journal. */

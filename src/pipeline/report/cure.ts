@@ -1,6 +1,8 @@
 // Finds what cures a reason of a refusal: a setting of the credential, or a change in the program that sent the message. Pure
 // functions; docs/mailers.md tells the same in words.
 
+import { parse } from 'tldts';
+import { asciiDomain } from '../../mail/address/domain.ts';
 import type { EventViolation } from '../../spool/events/mail-event.ts';
 import { findHeader, type HeaderRow } from '../policy/header-catalogue.ts';
 import { type RejectionCode, rejections } from '../policy/rejections.ts';
@@ -126,6 +128,11 @@ function cureName({ message, field: name = '' }: EventViolation): Cure {
   return config({ kind: 'strip', name }, 'Rename it: letters, digits and hyphens, underscores behind X- only.');
 }
 
+/** Whether a domain is below no public suffix: a host's own name, or one of a network such as `box.internal`. */
+function isNobodys(domain: string): boolean {
+  return asciiDomain(domain) === domain && parse(domain, { allowPrivateDomains: false }).isIcann !== true;
+}
+
 function cureSender({ message, field }: EventViolation, { senderPath, sendingDomains = [] }: MessageFacts): Cure {
   const [domain] = sendingDomains;
   if (message.includes(' has no DKIM key')) return program('Make the key (postern dkim) and publish its DNS record.');
@@ -133,6 +140,9 @@ function cureSender({ message, field }: EventViolation, { senderPath, sendingDom
   if (senderPath === '' && field === 'From' && domain !== undefined) return config({ kind: 'defaultDomain', domain });
   const place = field === 'From' || message.includes('(domain of From)') ? 'From' : "the envelope's sender";
   const wrong = /^\S+/.exec(message)?.[0] ?? 'its domain';
+  // D4d: no one can have a key for a name that no registry gives out.
+  if (domain !== undefined && isNobodys(wrong))
+    return config({ kind: 'senders', pattern: `*@${wrong}`, address: `*@${domain}` });
   const known = sendingDomains.slice(0, 5).join(', ');
   const inOne = known === '' ? 'in a sending domain of the account' : `in a sending domain of the account (${known})`;
   return program(`Set ${place} to an address ${inOne}, or add ${wrong} to sendingDomains with its DKIM key.`);

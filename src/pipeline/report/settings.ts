@@ -1,5 +1,5 @@
 // Settings of a credential that cure refusals: their lines in the configuration, and whether a credential has them already (D4,
-// D4a, D4b, D4e).
+// D4a, D4b, D4d, D4e).
 
 import type { Credential } from '../../accounts/account.ts';
 import { type FieldNames, hasName, type StripRules, stripRules } from '../../accounts/strip-rules.ts';
@@ -14,6 +14,7 @@ export type Setting =
   | { readonly kind: 'stripEmpty' }
   | { readonly kind: 'trustedHop' }
   | { readonly kind: 'defaultDomain'; readonly domain: string }
+  | { readonly kind: 'senders'; readonly pattern: string; readonly address: string }
   | { readonly kind: 'legacyCharset'; readonly charset: string };
 
 /** A text by which equal settings are known: two that differ in the case of a field's name are equal. */
@@ -25,6 +26,8 @@ export function settingKey(setting: Setting): string {
       return `${setting.kind} ${setting.name.toLowerCase()}`;
     case 'defaultDomain':
       return `${setting.kind} ${setting.domain}`;
+    case 'senders':
+      return `${setting.kind} ${setting.pattern}`;
     case 'legacyCharset':
       return `${setting.kind} ${setting.charset}`;
     case 'stripEmpty':
@@ -50,6 +53,8 @@ export function hasSetting({ strip, ...credential }: Credential, setting: Settin
       return credential.trustedHop;
     case 'defaultDomain':
       return credential.defaultDomain !== undefined;
+    case 'senders':
+      return credential.senders?.rules.some(({ pattern }) => pattern === setting.pattern) === true;
     case 'legacyCharset':
       return credential.legacyCharset?.toLowerCase() === setting.charset;
     default:
@@ -70,7 +75,19 @@ export interface CredentialLines {
   readonly keepFirst?: readonly string[];
   readonly trustedHop?: true;
   readonly defaultDomain?: string;
+  readonly senders?: Readonly<Record<string, string>>;
+  readonly replyTo?: 'original';
   readonly legacyCharset?: string;
+}
+
+/** The map of senders that nobody owns, with the wanted lines behind those that there are. */
+function sendersWith(settings: readonly Setting[], present: Credential['senders']): CredentialLines['senders'] {
+  const wanted = settings.filter((setting) => setting.kind === 'senders');
+  const lines = [...(present?.rules ?? []), ...wanted].map(({ pattern, address }): [string, string] => [
+    pattern,
+    address,
+  ]);
+  return lines.length === 0 ? undefined : Object.fromEntries(lines);
 }
 
 /** The patterns of a list, as the file spells them. */
@@ -126,7 +143,8 @@ function namesOf(settings: readonly Setting[], kind: Named['kind']): string[] {
  * @param credential its present settings stay; undefined: it has none
  */
 export function credentialLines(settings: readonly Setting[], credential?: Credential): CredentialLines {
-  const { strip: rules, trustedHop, defaultDomain, legacyCharset } = credential ?? {};
+  const { strip: rules, trustedHop, defaultDomain, legacyCharset, senders: map } = credential ?? {};
+  const senders = sendersWith(settings, map);
   const present = rules ? presentLines(rules) : { strip: [], stripSets: [] };
   const wanted = namesOf(settings, 'strip').filter((name) => !rules || !removes(rules, name));
   const { sets, rest } = smallestSets(wanted);
@@ -148,6 +166,8 @@ export function credentialLines(settings: readonly Setting[], credential?: Crede
       : {}),
     ...(trustedHop || has('trustedHop') ? { trustedHop: true } : {}),
     ...(domain === undefined ? {} : { defaultDomain: domain }),
+    ...(senders ? { senders } : {}),
+    ...(map?.repliesToOriginal === true ? { replyTo: 'original' as const } : {}),
     ...(charset === undefined ? {} : { legacyCharset: charset }),
   };
 }

@@ -1,7 +1,9 @@
 // The proposed settings of one credential as lines for the configuration file, and as the credential that they make.
 
 import type { Credential } from '../../accounts/account.ts';
+import { senderMap } from '../../accounts/sender-map.ts';
 import { stripRules } from '../../accounts/strip-rules.ts';
+import { isRecord } from '../../base/is-record.ts';
 import { patternsOfSets } from '../policy/strip-sets.ts';
 import type { CredentialLines } from './settings.ts';
 
@@ -17,6 +19,10 @@ function escapeUnit(unit: string): string {
 }
 
 function yamlValue(value: unknown): string {
+  if (isRecord(value)) {
+    const members = Object.entries(value).map(([key, one]) => `${yamlText(key)}: ${yamlText(String(one))}`);
+    return `{ ${members.join(', ')} }`;
+  }
   return Array.isArray(value) ? `[${value.map((one) => yamlText(String(one))).join(', ')}]` : yamlText(String(value));
 }
 
@@ -27,7 +33,9 @@ export function yamlLines(lines: CredentialLines): readonly string[] {
 
 /** The credential with these lines in its entry. */
 export function withLines(credential: Credential, lines: CredentialLines): Credential {
-  const { defaultDomain, legacyCharset } = lines;
+  const { defaultDomain, legacyCharset, senders, replyTo } = lines;
+  // What belongs to somebody is known where the file is read; a rehearsal is about mail of nobody's.
+  const isOwned = credential.senders?.isOwned ?? (() => false);
   return {
     ...credential,
     strip: stripRules({
@@ -39,5 +47,6 @@ export function withLines(credential: Credential, lines: CredentialLines): Crede
     trustedHop: lines.trustedHop ?? false,
     ...(defaultDomain === undefined ? {} : { defaultDomain }),
     ...(legacyCharset === undefined ? {} : { legacyCharset }),
+    ...(senders ? { senders: senderMap(senders, { repliesToOriginal: replyTo === 'original', isOwned }) } : {}),
   };
 }

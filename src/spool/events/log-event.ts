@@ -41,6 +41,7 @@ function acceptedLine(event: AcceptedEvent): Line {
     from: event.senderPath,
     recipients: event.recipientCount,
     size: event.size,
+    ...(event.mappedSender ? { mappedSender: event.mappedSender } : {}),
     ...(event.stripped ? { stripped: event.stripped } : {}),
     ...(event.observed ? { observed: event.observed.map(removedHeader), observedCount: event.observedCount } : {}),
   };

@@ -49,6 +49,8 @@ export interface AcceptedEvent extends MessageEventBase {
   readonly sizeAsSent: number;
   /** Names of the fields that were removed because of its credential (D4a). */
   readonly stripped?: readonly string[];
+  /** What the sender was that nobody owns, what it became, and by which pattern of `senders` (D4d). */
+  readonly mappedSender?: { readonly given: string; readonly address: string; readonly pattern: string };
   /**
    * The first of the headers that were removed because the policy is only observed (D4c), each with the E_ token and the
    * words that the message would have been refused with. Earlier releases stored no words.

@@ -145,7 +145,7 @@ export const callers = [
   ]),
   ...of('doors/smtp/mail-commands.ts', smtp, [
     [
-      "if (mailbox === '' || accounts.sendingDomain(account, domain)) return undefined",
+      "if (mailbox === '' || accounts.sendingDomain(account, domain) || this.#isMapped(mailbox, domain)) return undefined",
       'if (account) return undefined',
     ],
   ]),

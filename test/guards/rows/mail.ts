@@ -20,6 +20,14 @@ export const mail = [
       'const sendingDomain = find(account, from.domain) ?? account.sendingDomains[0]',
     ],
   ]),
+  ...of(
+    'accounts/sender-map.ts',
+    ['test/accounts/sender-map.test.ts'],
+    [
+      ['if (!map || map.isOwned(domain)) return undefined', 'if (!map) return undefined'],
+      [' || !owns(toDomain)) continue', ') continue'],
+    ],
+  ),
   ...of('delivery/router.ts', router, [['if (match?.accounts && !match.accounts.includes(account)) return false', '']]),
   ...of('doors/rest/idempotency.ts', idempotency, [['const name = `${account} ${key}`', 'const name = key']]),
   ...of('doors/rest/rest-door.ts', restDoor, [
