@@ -124,7 +124,7 @@ function deadExports(source: readonly Module[], outside: readonly Module[]): str
 }
 
 test('every exported name is imported by another file', () => {
-  const outside = ['test', 'bench'].flatMap(modulesIn);
+  const outside = ['test', 'bench', 'packages/policy/src'].flatMap(modulesIn);
   const dead = deadExports(['src', 'packages/binding/src'].flatMap(modulesIn), outside);
   expect(dead).toEqual([]);
 });

@@ -3,15 +3,18 @@
 
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { findHeader } from '../src/pipeline/policy/header-catalogue.ts';
-import { type Door, type Doors, type DoorVerdict, openDoors } from './support/doors.ts';
+import { builtPolicy, type PolicyModule } from './support/built-policy.ts';
+import { type Door, type Doors, type DoorVerdict, openDoors, requestJson, smtpMessage } from './support/doors.ts';
 import { type HeaderSet, headerSet, isTakenOutOverSmtp, oneOfEach } from './support/header-sets.ts';
 import fc from './support/properties.ts';
 
 const runs = 2100;
 
 let opened: Doors;
+let policy: PolicyModule;
 beforeAll(async () => {
   opened = await openDoors();
+  policy = await builtPolicy();
 }, 60_000);
 afterAll(() => opened?.close());
 
@@ -46,6 +49,21 @@ async function judgeAll(set: HeaderSet): Promise<Readonly<Record<Door['name'], D
   return Object.fromEntries(verdicts) as Record<Door['name'], DoorVerdict>;
 }
 
+const options = { sendingDomains: ['example.com'], account: 'dev', reversePath: 'app@example.com' };
+
+/** Fails unless the built policy package says what the doors say, in their words, and lets the same octets leave. */
+function expectPolicyAgrees(set: HeaderSet, { REST, SMTP }: Readonly<Record<'REST' | 'SMTP', DoorVerdict>>): void {
+  const ofRequest = policy.judge({ json: requestJson(set) }, options);
+  const ofMessage = policy.judge(smtpMessage(set), options);
+  expect(ofRequest.violations.map(({ code, message }) => ({ code, message }))).toEqual(
+    REST.violations.map(({ code, message }) => ({ code, message })),
+  );
+  expect(asOverSmtp(ofMessage.violations.map(({ code }) => code))).toEqual(codesOf(SMTP));
+  const head = ({ wouldLeave }: typeof ofMessage) => wouldLeave && Buffer.from(wouldLeave).toString('latin1');
+  expect(customLines(set, head(ofRequest) ?? undefined)).toEqual(customLines(set, REST.head));
+  expect(customLines(set, head(ofMessage) ?? undefined)).toEqual(customLines(set, SMTP.head));
+}
+
 /** Fails unless every door says the same; gives the codes of the doors that see every header. */
 async function expectOneVerdict(set: HeaderSet): Promise<readonly string[]> {
   const { SMTP, REST, validate, binding, check } = await judgeAll(set);
@@ -56,6 +74,7 @@ async function expectOneVerdict(set: HeaderSet): Promise<readonly string[]> {
   expect(binding.violations).toEqual(REST.violations);
   expect(codesOf(check)).toEqual(codes);
   expect(codesOf(SMTP)).toEqual(asOverSmtp(codes));
+  expectPolicyAgrees(set, { REST, SMTP });
 
   const lines = customLines(set, SMTP.head);
   expect(lines?.length).toBe(

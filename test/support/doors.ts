@@ -127,7 +127,7 @@ function smtpValue(value: unknown, folded: boolean): string {
 }
 
 /** The message that carries a set by SMTP; UTF-8. */
-function smtpMessage({ headers, folded }: HeaderSet): string {
+export function smtpMessage({ headers, folded }: HeaderSet): string {
   const lines = headers
     .filter(({ name }) => !isTakenOutOverSmtp(name))
     .map(({ name, value }) => `${smtpName(name)}: ${smtpValue(value, folded)}\r\n`);
@@ -198,7 +198,7 @@ function escapedText(text: string): string {
 }
 
 /** The request: written by hand, so that order, repetition and spelling are the set's. */
-function requestJson({ headers, escaped }: HeaderSet): string {
+export function requestJson({ headers, escaped }: HeaderSet): string {
   const text = (value: unknown): string =>
     escaped && typeof value === 'string' ? escapedText(value) : JSON.stringify(value);
   const members = headers.map(({ name, value }) => `${text(name)}:${text(value)}`);

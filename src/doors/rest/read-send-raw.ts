@@ -4,8 +4,8 @@ import { yieldToEventLoop } from '../../base/yield-to-event-loop.ts';
 import { readMessage } from '../../mail/header/header-reader.ts';
 import type { Violation } from '../../pipeline/submit.ts';
 import { isJsonObject, type JsonDocument, type JsonObject, type JsonValue } from '../../web/http/json/json-reader.ts';
-import { documentFaults } from '../../web/http/request-body.ts';
 import { compileJudge } from '../../web/http/schema-compiler.ts';
+import { documentFaults } from '../../web/http/schema-faults.ts';
 import { type ApiMailbox, readPathAddress } from './addresses.ts';
 import { faultOf } from './merge-faults.ts';
 import {

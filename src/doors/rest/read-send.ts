@@ -7,8 +7,8 @@ import { MAX_HEADER_FIELDS, MAX_HEADER_SECTION_BYTES } from '../../mail/header/h
 import type { Submission, Violation } from '../../pipeline/submit.ts';
 import type { Fault } from '../../web/http/envelope.ts';
 import { isJsonObject, type JsonDocument, type JsonObject, type JsonValue } from '../../web/http/json/json-reader.ts';
-import { documentFaults } from '../../web/http/request-body.ts';
 import { compileJudge } from '../../web/http/schema-compiler.ts';
+import { documentFaults } from '../../web/http/schema-faults.ts';
 import { type ApiMailbox, readAddresses, sizeOfAddresses, writeAddresses } from './addresses.ts';
 import { customHeaders } from './custom-headers.ts';
 import { faultOf } from './merge-faults.ts';

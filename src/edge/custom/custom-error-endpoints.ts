@@ -14,8 +14,7 @@ import {
   showVersion,
 } from '../../web/http/endpoint.ts';
 import { type Fault, Refusal, succeed } from '../../web/http/envelope.ts';
-import { documentFaults } from '../../web/http/request-body.ts';
-import { schemaFaults } from '../../web/http/schema-faults.ts';
+import { documentFaults, schemaFaults } from '../../web/http/schema-faults.ts';
 import { submitterOf, type V4App, type V4Plugin } from '../../web/http/v4-app.ts';
 import { contentFault, expressionFaults, maxRules, spellingFaults } from './custom-error-rules.ts';
 import {

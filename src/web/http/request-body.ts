@@ -7,9 +7,10 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { BodyBudget, BodyReservation } from '../../base/body-budget.ts';
 import { freeOctets } from '../../base/free-octets.ts';
 import { yieldToEventLoop } from '../../base/yield-to-event-loop.ts';
-import { type Fault, Refusal } from './envelope.ts';
-import { type JsonDocument, type JsonOptions, readJson } from './json/json-reader.ts';
+import { Refusal } from './envelope.ts';
+import { type JsonOptions, readJson } from './json/json-reader.ts';
 import { jsonSliceOctets } from './json/json-string.ts';
+import { documentFaults } from './schema-faults.ts';
 
 /** The refusal of a body that is larger than `limit` octets. */
 function tooLarge(limit: number): Refusal {
@@ -169,18 +170,6 @@ async function digestOf(octets: Buffer): Promise<string> {
     hash.update(octets.subarray(start, start + jsonSliceOctets));
   }
   return hash.digest('hex');
-}
-
-function faultAt(pointer: string, message: string): Fault {
-  return { token: 'E_VALIDATION_ERROR', message, pointer };
-}
-
-/** The faults of a document apart from its schema: repeated names and lone surrogates. */
-export function documentFaults({ repeated, illFormed }: JsonDocument): Fault[] {
-  return [
-    ...repeated.map((pointer) => faultAt(pointer, 'This name stands twice in its object')),
-    ...illFormed.map((pointer) => faultAt(pointer, 'This text has a lone surrogate, which is no character')),
-  ];
 }
 
 /** How a route takes its body. */

@@ -1,11 +1,12 @@
 // Turns the errors that a schema finds in a value into faults of the envelope, each with its pointer and with words that tell
-// what is wanted.
+// what is wanted; and what is wrong with a document apart from its schema.
 
 import { closest } from '../../base/closest.ts';
 import type { SchemaError } from '../../base/schema-judge.ts';
 import { type Fault, maxFaults } from './envelope.ts';
 import { quoted } from './json/cut-text.ts';
 import { pointerStep } from './json/json-pointer.ts';
+import type { JsonDocument } from './json/json-reader.ts';
 
 /** Part of a request that a schema judged. */
 export type JudgedPart = 'body' | 'querystring' | 'params' | 'headers';
@@ -85,4 +86,16 @@ export function schemaFaults(errors: readonly SchemaError[], part: JudgedPart): 
     faults.push(part === 'body' ? fault : withoutPointer(fault));
   }
   return faults;
+}
+
+function faultAt(pointer: string, message: string): Fault {
+  return { token: 'E_VALIDATION_ERROR', message, pointer };
+}
+
+/** The faults of a document apart from its schema: repeated names and lone surrogates. */
+export function documentFaults({ repeated, illFormed }: JsonDocument): Fault[] {
+  return [
+    ...repeated.map((pointer) => faultAt(pointer, 'This name stands twice in its object')),
+    ...illFormed.map((pointer) => faultAt(pointer, 'This text has a lone surrogate, which is no character')),
+  ];
 }

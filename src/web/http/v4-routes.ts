@@ -14,8 +14,8 @@ import { type Fault, Refusal, refuse } from './envelope.ts';
 import { pathForLog } from './front.ts';
 import { isHeadTooLarge, maxApiHeadOctets } from './listener/head-octets.ts';
 import { type DocumentedRoute, documentedRoutes } from './openapi.ts';
-import { bodyLimit, describedBadly, documentFaults, readBodies, reserveBody } from './request-body.ts';
-import { type JudgedPart, schemaFaults } from './schema-faults.ts';
+import { bodyLimit, describedBadly, readBodies, reserveBody } from './request-body.ts';
+import { documentFaults, type JudgedPart, schemaFaults } from './schema-faults.ts';
 import type { V4App, V4Plugin } from './v4-app.ts';
 
 /** What these routes are made from. */
