@@ -90,6 +90,23 @@ async function bundle(entry) {
   return withoutWaiting(code);
 }
 
+/** Bundles what runs in Node alone, beside the built library. */
+async function bundleForNode(entry) {
+  const beside = {
+    name: 'beside',
+    resolveId: (specifier) => (specifier === './judge.ts' ? { id: './index.js', external: true } : null),
+  };
+  const { output } = await build({
+    input: join(folder, 'src', entry),
+    cwd: folder,
+    platform: 'node',
+    plugins: [beside],
+    output: { format: 'esm', codeSplitting: false, comments: false },
+    write: false,
+  });
+  return output[0].code;
+}
+
 /** Makes a module as small as it can be, for browsers. */
 async function minified(name, code) {
   const { output } = await build({
@@ -115,6 +132,31 @@ export declare const limits: {
 export declare function judge(input: JudgeInput, options?: JudgeOptions): Judgement;
 `;
 
+const matcherDeclarations = `import type { JudgeInput, JudgeOptions } from './index.js';
+
+/** The answer of a matcher. */
+interface Answer {
+  readonly pass: boolean;
+  readonly message: () => string;
+}
+
+/** Passes where a gateway would accept the message. */
+export declare function toPassPostern(received: JudgeInput, options?: JudgeOptions): Answer;
+
+/** The matchers, for \`expect.extend\`. */
+declare const matchers: { readonly toPassPostern: typeof toPassPostern };
+export default matchers;
+
+declare global {
+  namespace jest {
+    interface Matchers<R, T = {}> {
+      /** Passes where a Postern gateway would accept the message, with these settings of a credential. */
+      toPassPostern(options?: JudgeOptions): R;
+    }
+  }
+}
+`;
+
 const dist = resolve(process.argv[2] ?? join(folder, 'dist'));
 rmSync(dist, { recursive: true, force: true });
 mkdirSync(dist, { recursive: true });
@@ -123,5 +165,8 @@ writeFileSync(join(dist, 'index.js'), policy);
 const small = await minified('index.js', policy);
 writeFileSync(join(dist, 'index.min.js'), small);
 writeFileSync(join(dist, 'index.d.ts'), declarations);
+writeFileSync(join(dist, 'lint.js'), `#!/usr/bin/env node\n${await bundleForNode('lint.ts')}`, { mode: 0o755 });
+writeFileSync(join(dist, 'matchers.js'), withoutWaiting(await bundleForNode('matchers.ts')));
+writeFileSync(join(dist, 'matchers.d.ts'), matcherDeclarations);
 const [gzip, brotli] = [gzipSync(small, { level: 9 }), brotliCompressSync(small)].map(({ length }) => length.toLocaleString('en'));
 console.log(`index.min.js: ${small.length.toLocaleString('en')} octets, ${gzip} as gzip, ${brotli} as brotli`);

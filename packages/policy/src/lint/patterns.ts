@@ -1,0 +1,48 @@
+// Finds the files of a pattern, for shells that leave patterns to the program: * ? ** and { , }.
+
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+
+/** Whether a name is a pattern. */
+export function isPattern(path: string): boolean {
+  return /[*?{]/.test(path);
+}
+
+const pieces: Readonly<Record<string, string>> = {
+  '**/': '(?:[^/]+/)*',
+  '**': '.*',
+  '*': '[^/]*',
+  '?': '[^/]',
+  '{': '(?:',
+  ',': '|',
+  '}': ')',
+};
+
+/** The pattern as an expression for a whole path. */
+function expression(pattern: string): RegExp {
+  let inBraces = false;
+  const text = pattern.replace(/\*\*\/|\*\*|[*?{},]|[.+^$()|[\]\\]/g, (piece) => {
+    if (piece === '{') inBraces = true;
+    if (piece === ',' && !inBraces) return ',';
+    if (piece === '}') inBraces = false;
+    return pieces[piece] ?? `\\${piece}`;
+  });
+  return new RegExp(`^${text}$`);
+}
+
+/** The files like a pattern, sorted. Links to folders are not followed, and node_modules is left out. */
+export function filesOfPattern(given: string): string[] {
+  const pattern = given.replaceAll('\\', '/').replace(/^\.\//, '');
+  const fixed = /^[^*?{]*\//.exec(pattern)?.[0] ?? '';
+  const wanted = expression(pattern);
+  const found: string[] = [];
+  const walk = (folder: string): void => {
+    for (const entry of readdirSync(folder === '' ? '.' : folder, { withFileTypes: true })) {
+      const path = `${folder}${entry.name}`;
+      if (entry.isDirectory() && entry.name !== 'node_modules') walk(`${path}/`);
+      else if (entry.isFile() && wanted.test(path)) found.push(join(path));
+    }
+  };
+  walk(fixed);
+  return found.sort();
+}
