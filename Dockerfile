@@ -17,7 +17,9 @@ FROM ${NODE_IMAGE} AS program
 WORKDIR /app
 COPY deploy/plain-javascript.mjs ./deploy/
 COPY src ./typescript
-RUN node --disable-warning=ExperimentalWarning deploy/plain-javascript.mjs typescript src
+COPY packages/policy/src ./policy
+RUN node --disable-warning=ExperimentalWarning deploy/plain-javascript.mjs typescript src \
+  && node --disable-warning=ExperimentalWarning deploy/plain-javascript.mjs policy packages/policy/src
 
 FROM ${NODE_IMAGE}
 LABEL org.opencontainers.image.title="postern" \
@@ -31,6 +33,8 @@ COPY package.json LICENSE ./
 # Examples to copy from. No configuration is in force before one is mounted: a start without it ends with 78.
 COPY config/examples ./config/examples
 COPY --from=program /app/src ./src
+# The console judges in the browser with it.
+COPY --from=program /app/packages/policy/src ./packages/policy/src
 # `postern COMMAND` inside the container; the file is executable because of the mode in the repository.
 RUN ln -s /app/src/start.mjs /usr/local/bin/postern
 ENV NODE_ENV=production \

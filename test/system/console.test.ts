@@ -303,6 +303,34 @@ test('a message is tried while it is typed, and sent only on demand', async () =
   });
 });
 
+test('a verdict comes while one types, without a request, and without a gateway too', async () => {
+  await withPage(async ({ page, context, open }) => {
+    const asked: string[] = [];
+    page.on('request', (request) => void asked.push(new URL(request.url()).pathname));
+    const isOf = (part: string) => asked.filter((path) => path.includes(part));
+    await open('/messages');
+    await page.locator('.mark').first().waitFor();
+    expect(isOf('/policy/')).toEqual([]);
+    await open('/try');
+    await page.getByRole('button', { name: 'Fill in an example' }).click();
+    await page.getByText('It would be refused: 2 reasons.').waitFor();
+    await page.getByRole('row').filter({ hasText: 'User-Agent' }).getByText('On no list').waitFor();
+    const field = page.getByLabel('Message', { exact: true });
+    const example = await field.inputValue();
+    await field.fill(example.replace('shop@example.com', 'shop@elsewhere.example'));
+    await page.getByText('is not a sending domain of account dev').first().waitFor();
+    expect([isOf('/policy/judge.js').length, isOf('/rehearse')]).toEqual([1, []]);
+    await context.setOffline(true);
+    await field.fill(example.replace('urgent', 'bulk'));
+    await page.getByText('It would be refused: 1 reason.').waitFor();
+    await field.fill(example.replace('urgent', 'BULK').replace(/^User-Agent.*\n/m, ''));
+    await page.getByText('It would be accepted and signed.').waitFor();
+    await page.getByText('This is judged in the browser.').waitFor();
+    await page.getByText('Precedence: bulk').first().waitFor();
+    await context.setOffline(false);
+  });
+});
+
 test('an address is put on the suppression list and taken off, a token made and revoked, and who signs out is out', async () => {
   await withPage(async ({ page, context, open }) => {
     await open('/suppressions');

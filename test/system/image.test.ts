@@ -118,7 +118,9 @@ test('is small and holds only what runs', async () => {
   expect(appBytes).toBeLessThan(64 * mebibyte);
   expect(allBytes).toBeLessThan(512 * mebibyte);
 
-  expect((await readdir(app)).sort()).toEqual(['LICENSE', 'config', 'node_modules', 'package.json', 'src']);
+  expect((await readdir(app)).sort()).toEqual(['LICENSE', 'config', 'node_modules', 'package.json', 'packages', 'src']);
+  // What the console judges with in the browser.
+  expect(await readdir(join(app, 'packages/policy'))).toEqual(['src']);
   // Examples to copy from, and nothing that would be in force by itself.
   expect(await readdir(join(app, 'config'))).toEqual(['examples']);
   expect(image().config.Env).toContain(`POSTERN_CONFIG=${mountedAt}`);

@@ -5,6 +5,7 @@ import { Type } from 'typebox';
 import { type Account, hasScope, type Submitter } from '../../accounts/account.ts';
 import type { Accounts } from '../../accounts/accounts.ts';
 import type { Guessing, Penalty } from '../../accounts/guessing.ts';
+import type { FieldNames } from '../../accounts/strip-rules.ts';
 import { hashToken } from '../../accounts/tokens.ts';
 import type { BodyBudget } from '../../base/body-budget.ts';
 import type { Logger } from '../../base/log.ts';
@@ -47,11 +48,32 @@ const SignIn = Type.Object(
   { additionalProperties: false },
 );
 
+function patterns({ names, prefixes }: FieldNames): readonly string[] {
+  return [...names, ...prefixes.map((prefix) => `${prefix}*`)];
+}
+
+/** The settings by which the messages of a session are judged, in the words of the configuration. */
+function judgedAs({ account, credential }: Submitter): Readonly<Record<string, unknown>> {
+  const { strip, trustedHop, defaultDomain, legacyCharset } = credential;
+  return {
+    account: account.name,
+    sendingDomains: account.sendingDomains.map(({ name, subdomains }) => ({ name, subdomains })),
+    strip: patterns(strip),
+    stripInvalid: patterns(strip.invalid),
+    stripEmpty: strip.empty,
+    keepFirst: [...strip.keepFirst],
+    trustedHop,
+    defaultDomain,
+    legacyCharset,
+  };
+}
+
 /** What a page learns of its session. */
 function told(
-  { submitter: { account, credential }, expiresAt }: OpenSession,
+  { submitter, expiresAt }: OpenSession,
   { allAccounts }: Pick<SignInParts, 'allAccounts'>,
 ): Readonly<Record<string, unknown>> {
+  const { account, credential } = submitter;
   const accounts = hasScope(credential, 'admin') ? allAccounts() : [account];
   return {
     account: { id: account.id, name: account.name },
@@ -59,6 +81,7 @@ function told(
     scopes: [...credential.scopes],
     expires_at: new Date(expiresAt).toISOString(),
     accounts: accounts.map(({ id, name }) => ({ id, name })),
+    judged_as: judgedAs(submitter),
   };
 }
 

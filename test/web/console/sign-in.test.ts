@@ -46,6 +46,11 @@ describe('signing in with a token', () => {
       scopes: ['console:read'],
       expires_at: '2026-11-22T12:00:00.000Z',
       accounts: [{ id: 'a1'.repeat(16), name: 'dev' }],
+      judged_as: {
+        account: 'dev',
+        sendingDomains: [{ name: 'dev.example', subdomains: true }],
+        ...{ strip: [], stripInvalid: [], stripEmpty: false, keepFirst: [], trustedHop: false },
+      },
     };
     expect(answer.json.result).toEqual(told);
     const Cookie = cookieOf(answer);

@@ -9,6 +9,7 @@ import { parentPort } from 'node:worker_threads';
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
 import { listModules, packagePaths, styleSheets } from './file-list.ts';
 import { pageText } from './page-text.ts';
+import { policyModules } from './policy-modules.ts';
 
 /** A file as it is sent, in each content coding. */
 export interface MadeFile {
@@ -59,6 +60,8 @@ function made(path: string, contentType: string, text: string): MadeFile {
   return { path, contentType, plain, gzip: gzipSync(plain, { level: 9 }), br: brotliCompressSync(plain, { params }) };
 }
 
+const script = 'text/javascript; charset=utf-8';
+
 /** The modules that `entry` imports, and those that they import, breadth first. */
 function reachedFrom(entry: string, imports: ReadonlyMap<string, readonly string[]>): readonly string[] {
   const reached = new Set([entry]);
@@ -66,13 +69,14 @@ function reachedFrom(entry: string, imports: ReadonlyMap<string, readonly string
   return [...reached];
 }
 
-function makeFiles(): MadeFiles {
+async function makeFiles(): Promise<MadeFiles> {
   const imports = new Map<string, readonly string[]>();
   const files = listModules().map(({ path, file }) => {
     const module = browserModule(readFileSync(file, 'utf8'), path);
     imports.set(path, module.imports);
-    return made(path, 'text/javascript; charset=utf-8', module.text);
+    return made(path, script, module.text);
   });
+  for (const { path, text } of await policyModules()) files.push(made(path, script, text));
   const css = styleSheets.map((file) => readFileSync(file, 'utf8')).join('\n');
   files.push(made('style.css', 'text/css; charset=utf-8', css));
   const hash = createHash('sha256');
@@ -82,4 +86,4 @@ function makeFiles(): MadeFiles {
   return { digest, files, index: made('index.html', 'text/html; charset=utf-8', page) };
 }
 
-parentPort?.postMessage(makeFiles(), []);
+parentPort?.postMessage(await makeFiles(), []);

@@ -1,7 +1,7 @@
 // Judges a message or a request while it is typed, and shows what would leave. Nothing is sent unless the reader asks.
 
 import { h, type JSX } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Button, Field } from '../parts/controls.ts';
 import { Confirm } from '../parts/dialog.ts';
 import { el } from '../parts/element.ts';
@@ -11,19 +11,11 @@ import { Reasons, VerdictTable } from '../parts/verdicts.ts';
 import { type ApiError, ask } from '../state/api.ts';
 import { useLoaded } from '../state/loading.ts';
 import { tell } from '../state/notices.ts';
+import { judgeHere, type Rehearsal } from '../state/policy.ts';
 import { accountOnlyPath, mayEdit } from '../state/session.ts';
-import type { FieldVerdict, MessageFault } from '../state/shapes.ts';
+import type { MessageFault } from '../state/shapes.ts';
 import { writeCounted, writeOctets } from '../text/amounts.ts';
-import { readAttempt, sampleMessage, sampleRequest } from '../text/attempt.ts';
-
-/** The answer of the rehearsal. */
-interface Rehearsal {
-  readonly valid: boolean;
-  readonly errors: readonly ApiError[];
-  readonly verdicts: readonly FieldVerdict[];
-  /** The message as it would leave; null where it is refused. */
-  readonly sent: { readonly text: string; readonly is_whole: boolean } | null;
-}
+import { type Attempt, readAttempt, sampleMessage, sampleRequest } from '../text/attempt.ts';
 
 /** A fault of the answer as a reason: its code stands before its text, its header in the pointer. */
 function reasonOf({ code, message, source }: ApiError): MessageFault {
@@ -37,21 +29,69 @@ function reasonOf({ code, message, source }: ApiError): MessageFault {
 
 /** The largest file that is read into the field. */
 const mostOctets = 1_048_576;
-const pauseMs = 400;
+/** How long nothing is typed before the gateway is asked, and before a message is judged here. */
+const pauseMs = { gateway: 400, here: 40 };
 
 const tabs = [
   { key: 'message', label: 'A message' },
   { key: 'request', label: 'A request body' },
 ] as const;
 
-/** Gives a value once it has stayed the same for a moment. */
-function useCalm<Value>(value: Value): Value {
+/** Gives a value once it has stayed the same for so many milliseconds. */
+function useCalm<Value>(value: Value, ms: number): Value {
   const [calm, setCalm] = useState(value);
   useEffect(() => {
-    const timer = setTimeout(() => setCalm(value), pauseMs);
+    const timer = setTimeout(() => setCalm(value), ms);
     return () => clearTimeout(timer);
   }, [value]);
   return calm;
+}
+
+/** The body that is judged of what was typed, as JSON; undefined where it cannot be judged yet. */
+function bodyOf(attempt: Attempt): string | undefined {
+  return attempt.ok ? JSON.stringify(attempt.judge) : undefined;
+}
+
+/** The verdict on a body in the browser: undefined until it is known, null where the gateway has to be asked. */
+function useJudgedHere(body: string | undefined): Rehearsal | null | undefined {
+  const [last, show] = useState<{ readonly body: string; readonly value: Rehearsal | null }>();
+  useEffect(() => {
+    if (body === undefined) return undefined;
+    let isCurrent = true;
+    const judge = async (): Promise<void> => {
+      const value = (await judgeHere(body)) ?? null;
+      if (isCurrent) show({ body, value });
+    };
+    judge().catch(reportError);
+    return () => void (isCurrent = false);
+  }, [body]);
+  return last?.body === body ? last?.value : undefined;
+}
+
+/**
+ * Judges what was typed: here at once, where the modules for it are there. The gateway is asked for what it alone can tell: how an
+ * accepted message leaves, signed, and everything where nothing can be judged here.
+ */
+function useVerdict(typed: string) {
+  const soon = useCalm(typed, pauseMs.here);
+  const calm = useCalm(typed, pauseMs.gateway);
+  const attempt = useMemo(() => readAttempt(soon), [soon]);
+  const body = useMemo(() => bodyOf(attempt), [attempt]);
+  const here = useJudgedHere(body);
+  const isAsked = calm === soon && (here === null || here?.valid === true);
+  const { value, problem, isLoading } = useLoaded(isAsked ? body : undefined, async (json, signal) => {
+    const path = accountOnlyPath('/email/sending/rehearse');
+    return (await ask<Rehearsal>(path, { method: 'POST', body: JSON.parse(json), signal })).result;
+  });
+  // A gateway that is not reached takes nothing away from what is known here.
+  const isOffline = problem?.status === 0 && here !== null && here !== undefined;
+  return {
+    attempt,
+    value: value ?? here ?? undefined,
+    problem: isOffline ? undefined : problem,
+    isOffline,
+    isLoading: here === undefined || isLoading,
+  };
 }
 
 /** A field that takes files that are dropped on it. */
@@ -139,20 +179,7 @@ export function TryPage(): JSX.Element {
   const [isSending, setSending] = useState(false);
   const text = texts[form];
   const change = (next: string): void => setTexts({ ...texts, [form]: next });
-  const calm = useCalm(JSON.stringify({ form, text, from, to }));
-  const attempt = readAttempt(calm);
-  const key = attempt.ok ? JSON.stringify(attempt.judge) : undefined;
-  const { value, problem, isLoading } = useLoaded(
-    key,
-    async (body, signal) =>
-      (
-        await ask<Rehearsal>(accountOnlyPath('/email/sending/rehearse'), {
-          method: 'POST',
-          body: JSON.parse(body),
-          signal,
-        })
-      ).result,
-  );
+  const { attempt, value, problem, isOffline, isLoading } = useVerdict(JSON.stringify({ form, text, from, to }));
   const send = async (): Promise<void> => {
     if (!attempt.ok || attempt.send === undefined) return;
     const path = form === 'request' ? 'send' : 'send_raw';
@@ -238,7 +265,8 @@ export function TryPage(): JSX.Element {
               )
             : el('p.fault', attempt.fault),
         problem ? h(Fault, { problem }) : null,
-        isLoading && !value ? h(Progress, { what: 'Judging' }) : null,
+        isOffline ? el('p.soft', 'The gateway does not answer. This is judged in the browser.') : null,
+        attempt.ok && isLoading && !value ? h(Progress, { what: 'Judging' }) : null,
         value ? h(Verdict, { value }) : null,
       ),
     ),

@@ -17,6 +17,8 @@ export interface Session {
   readonly accounts?: readonly NamedAccount[];
   readonly scopes: readonly string[];
   readonly expires_at: string;
+  /** Settings of the account and the credential, by which messages are judged in the browser; absent from an older gateway. */
+  readonly judged_as?: { readonly sendingDomains: readonly { readonly name: string }[] };
 }
 
 /** The session; undefined before it is known, null where nobody is signed in. */
