@@ -61,7 +61,7 @@ const rooms: Readonly<Record<string, Room>> = {
     imports: ['delivery', 'pipeline', 'spool', 'accounts', 'mail', 'base'],
     inside: [
       ...['http/json', 'http/listener', 'http/page', 'http/reference', 'http/scrape', 'http'],
-      ...['admin', 'admin/events', 'admin/queue', 'admin/console', 'admin/journal', 'admin/webhooks'],
+      ...['headers', 'admin', 'admin/events', 'admin/queue', 'admin/console', 'admin/journal', 'admin/webhooks'],
       ...['console/files', 'console', 'console/web/text', 'console/web/state', 'console/web/parts'],
       ...['console/web/pages/message', 'console/web/pages/queue', 'console/web/pages', 'console/web'],
     ],
@@ -70,6 +70,7 @@ const rooms: Readonly<Record<string, Room>> = {
       'http/json': ['base'],
       'http/listener': ['base'],
       'http/page': ['base'],
+      headers: ['pipeline', 'base'],
       console: ['accounts', 'base'],
       // A browser has none of the rooms. Of events the console has types alone: a kind without words does not compile.
       'console/web/text': [],

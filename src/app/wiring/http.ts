@@ -86,6 +86,7 @@ export function httpAppParts(parts: HttpParts): HttpAppParts {
     metrics: () => metrics.render(),
     trustedProxies: config.edge.trustedProxies,
     plugins: async () => (await import('./endpoints.ts')).endpoints(parts),
+    headerPages: async (...of) => await (await import('../../web/headers/header-pages.ts')).headerPages(...of),
     front: edge.front,
     ...consoleOf(parts),
     limits: config.http.limits,

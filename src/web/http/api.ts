@@ -30,6 +30,8 @@ export interface ApiParts extends Omit<PlainParts, 'guessing'>, Omit<V4Parts, 'g
   readonly trustedProxies?: readonly string[];
   /** The console's routes, served on the API's own hosts; absent: it is not served. */
   readonly console?: RootPlugin;
+  /** The pages of headers; absent: there are none. */
+  readonly headerPages?: RootPlugin;
 }
 
 /** Stands where Fastify would ask for a compiler before one is set. */
@@ -85,8 +87,8 @@ export async function createApi(parts: ApiParts, onAuthFailure: () => void): Pro
   plainRoutes(app, { ...parts, guessing }, { documents, methods, onAuthFailure });
   const plugins = typeof parts.plugins === 'function' ? await parts.plugins() : parts.plugins;
   v4Routes(app, { ...parts, plugins, guessing, bodies }, { routes, methods, onAuthFailure });
-  const { console: pages } = parts;
-  if (pages) void app.register(async (scope: V4App) => await pages(scope, onAuthFailure));
+  for (const pages of [parts.console, parts.headerPages])
+    if (pages) void app.register(async (scope: V4App) => await pages(scope, onAuthFailure));
   await app.ready();
   if (!toFastify) throw new Error('Fastify has no handler');
   return toFastify;

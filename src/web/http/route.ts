@@ -138,11 +138,11 @@ function readTarget({ method, target }: RoutingHead): ReadTarget | undefined {
 
 /** Paths that load balancers ask. They are answered on every listener, since a load balancer stands before the zones. */
 const healthPaths: ReadonlySet<string> = new Set(['/livez', '/readyz']);
-const apiPaths: ReadonlySet<string> = new Set([...healthPaths, '/metrics', '/docs', '/openapi.json']);
+const apiPaths: ReadonlySet<string> = new Set([...healthPaths, '/metrics', '/docs', '/headers', '/openapi.json']);
 
 /** What answers a path of the API, whatever the Host; undefined where the API has no such path. */
 function apiDestination(path: string): 'api' | 'reference' | undefined {
-  if (path.startsWith('/client/v4/') || apiPaths.has(path)) return 'api';
+  if (path.startsWith('/client/v4/') || apiPaths.has(path) || path.startsWith('/headers/')) return 'api';
   return path === '/errors' || path.startsWith('/errors/') ? 'reference' : undefined;
 }
 

@@ -77,7 +77,7 @@ test('the page at `/` names what lives here, by links that hold below any base U
   const { base } = await startHttpApp([]);
   const { text } = await ask(`${base}/`);
   const links = [...text.matchAll(/<a href="([^"]+)"/g)].map(([, link]) => link);
-  expect(links).toEqual(['docs', 'openapi.json', 'errors', 'livez', 'readyz', 'metrics']);
+  expect(links).toEqual(['docs', 'openapi.json', 'headers', 'errors', 'livez', 'readyz', 'metrics']);
   expect(text).toContain('/client/v4/');
   expect(text.slice(text.indexOf('<body>'))).not.toMatch(/\d+\.\d+\.\d+|[Nn]ode|127\.0\.0\.1/);
 });

@@ -14,6 +14,7 @@ export const homePageSecurityPolicy = style.contentSecurityPolicy;
 const places = [
   { path: 'docs', text: 'The reference of the HTTP interface, with examples of every request.' },
   { path: 'openapi.json', text: 'The same for programs: an OpenAPI 3.1 document.' },
+  { path: 'headers', text: 'What each header of a message may hold, one page a header.' },
   { path: 'errors', text: 'What the errors of served sites mean, one page a code.' },
   { path: 'livez', text: 'Whether the process runs.' },
   { path: 'readyz', text: 'Whether it takes requests and mail.' },

@@ -21,7 +21,12 @@ const columns: readonly Column<FieldVerdict>[] = [
     key: 'name',
     title: 'Header',
     kind: 'name',
-    cell: ({ name }) => el('strong', h(Foreign, { text: name, most: 100 })),
+    cell: ({ name }) =>
+      h(
+        'a',
+        { href: `/headers/${encodeURIComponent(name)}`, target: '_blank', rel: 'noopener' },
+        el('strong', h(Foreign, { text: name, most: 100 })),
+      ),
   },
   {
     key: 'value',

@@ -1,0 +1,155 @@
+// What is told of one header to whoever was refused for it: its rule in a sentence, examples, who sends it, the cure. The pages at
+// /headers and docs/headers.md are made of it.
+
+import { findHeader, type HeaderRow, headerCatalogue, type OverSmtp } from './header-catalogue.ts';
+import { type HeaderExamples, headerExamples, type SenderNote, senderNotes } from './header-notes.ts';
+import { stripSetNames, stripSets } from './strip-sets.ts';
+import { asciiLower, headerLimits, nameFault } from './value-rules.ts';
+
+/** Everything that is told of a header. Texts are plain but for code, which stands between backticks. */
+export interface HeaderGuide {
+  /** In its canonical casing; a row that stands for a prefix has a star at its end. */
+  readonly name: string;
+  readonly rule: string;
+  /** What it is; absent for a name that the catalogue does not have. */
+  readonly about?: string;
+  readonly reference?: { readonly text: string; readonly url?: string };
+  readonly good: readonly string[];
+  readonly bad: readonly string[];
+  readonly senders: readonly string[];
+  readonly cure: readonly string[];
+}
+
+const overSmtpRules = {
+  lifted: 'A message may have it once, and it becomes one of the message’s own fields; a request has a field for it.',
+  mime: 'A message may bring it once, to describe its body; in the `headers` of a request it is refused.',
+  replaced:
+    'A message may bring one, which is left out, since the platform writes its own; in the `headers` of a request it is refused.',
+  trace: 'The platform alone writes it; a trusted hop may bring its own.',
+  refused: 'The platform alone writes it, and a message that brings one is refused.',
+} as const satisfies Record<Exclude<OverSmtp, 'custom'>, string>;
+
+function valueRule({ value, needs }: HeaderRow): string {
+  const beside = needs ? `, beside a ${needs.name} with ${needs.with}` : '';
+  if (value.kind === 'one-of')
+    return `Its value must be one of ${value.values.join(', ')}, in any case${value.comments ? '; comments may stand beside it' : ''}`;
+  if (value.kind === 'exactly') return `Its value must be exactly \`${value.value}\`${beside}`;
+  if (value.kind === 'unsubscribe-uris')
+    return 'Its value must be one or more `<https://...>` and `<mailto:...>`, separated by commas';
+  return 'Its value is free';
+}
+
+function ruleOf(row: HeaderRow | undefined, name: string): string {
+  if (row === undefined)
+    return `${name} is on no list and does not begin with X-, so that a message that brings it is refused.`;
+  if (row.overSmtp !== 'custom') return overSmtpRules[row.overSmtp];
+  return `A message may have it once. ${valueRule(row)}, and has from 1 to ${headerLimits.valueBytes.toLocaleString('en')} bytes.`;
+}
+
+/** Whether a name is that of a list, of which one with a star at its end is the beginning of names. */
+function isLike(name: string, pattern: string): boolean {
+  const [lower, wanted] = [asciiLower(name), asciiLower(pattern)];
+  return wanted.endsWith('*') ? lower.startsWith(wanted.slice(0, -1)) : lower === wanted;
+}
+
+function noteOf(name: string): SenderNote | undefined {
+  return senderNotes.find(({ names }) => names.some((pattern) => isLike(name, pattern)));
+}
+
+function sendersOf(name: string): string[] {
+  const note = noteOf(name);
+  const ofSets = stripSetNames.flatMap((set) =>
+    stripSets[set]
+      .filter(({ pattern }) => isLike(name, pattern))
+      .map(({ why }) => `Systems of the set \`${set}\`: ${why}.`),
+  );
+  return [...(note ? [`${note.who}.`] : []), ...ofSets];
+}
+
+function cureOfValue({ name, value }: HeaderRow): string {
+  if (value.kind === 'free')
+    return `Give it once and with a value, or have the operator set \`stripEmpty: true\` or \`keepFirst: [${name}]\` for the credential.`;
+  return `Send a value that is allowed, or have the operator set \`stripInvalid: [${name}]\` for the credential.`;
+}
+
+function generalCure(row: HeaderRow | undefined, name: string): string {
+  const strip = `have the operator set \`strip: [${name}]\` for the credential`;
+  if (row === undefined) return `Leave it out, rename it to \`X-${name}\`, or ${strip}.`;
+  if (row.overSmtp === 'custom') return cureOfValue(row);
+  if (row.apiField !== undefined) return `In a request, use the field \`${row.apiField}\`.`;
+  if (row.overSmtp === 'mime' || row.overSmtp === 'replaced')
+    return 'In a request, leave it out: the platform writes it.';
+  return `Leave it out, or ${strip}.`;
+}
+
+function cureOf(row: HeaderRow | undefined, name: string): string[] {
+  const note = noteOf(name);
+  const own = note?.mailer ? [`In the mailer: ${note.mailer.replace(/, see below$/, '')}.`] : [];
+  return [...own, generalCure(row, name), ...(note ? [`For the credential: ${note.credential}.`] : [])];
+}
+
+/** The lines of a message, or the member of a request, that a value stands in. */
+function written(row: HeaderRow, value: string, isRequest: boolean): string {
+  const name = row.name.replace('*', row.class === 'extension' ? 'Order' : 'Seal');
+  if (isRequest) return `"headers": { ${JSON.stringify(name)}: ${JSON.stringify(value)} }`;
+  return value === '' ? `${name}:` : `${name}: ${value}`;
+}
+
+const isOfRequest: ReadonlySet<OverSmtp> = new Set(['lifted', 'mime', 'replaced']);
+
+function examplesOf(row: HeaderRow, key: string): Pick<HeaderGuide, 'good' | 'bad'> {
+  const given: Readonly<Record<string, HeaderExamples>> = headerExamples;
+  const { good, bad, beside } = given[key] ?? { good: [], bad: [] };
+  const before = beside === undefined ? '' : `${beside}\n`;
+  return {
+    good: good.map((value) => `${before}${written(row, value, false)}`),
+    bad: bad.map((value) => `${before}${written(row, value, isOfRequest.has(row.overSmtp))}`),
+  };
+}
+
+/** The examples of each row. */
+const examples = new Map<HeaderRow, Pick<HeaderGuide, 'good' | 'bad'>>();
+for (const [key, row] of Object.entries(headerCatalogue)) examples.set(row, examplesOf(row, key));
+
+/** Names that the catalogue does not have and that are often sent all the same, in their order. */
+export const otherNames: readonly string[] = [
+  ...new Set([
+    ...senderNotes.flatMap(({ names }) => names),
+    ...stripSetNames.flatMap((set) => stripSets[set].map(({ pattern }) => pattern)),
+  ]),
+].filter(
+  (name) =>
+    findHeader(asciiLower(name)) === undefined && !/^x-/i.test(name) && nameFault(name.replace('*', '')) === undefined,
+);
+
+/** The name as it is written: of the catalogue, of the other names that are told of, or as given. */
+function spelling(row: HeaderRow | undefined, given: string): string {
+  const names = row ? [row.name, ...senderNotes.flatMap(({ names: noted }) => noted)] : otherNames;
+  return names.find((name) => asciiLower(name) === asciiLower(given)) ?? given;
+}
+
+function referenceOf({ standard }: HeaderRow): NonNullable<HeaderGuide['reference']> {
+  const rfc = /^RFC (\d+)$/.exec(standard)?.[1];
+  return { text: standard, ...(rfc ? { url: `https://www.rfc-editor.org/rfc/rfc${rfc}` } : {}) };
+}
+
+/**
+ * Tells of a header.
+ * @param given its name in any case, or the beginning of names with a star
+ * @returns undefined where no header can have that name
+ */
+export function guideOf(given: string): HeaderGuide | undefined {
+  if (nameFault(given.replace(/\*$/, 'x')) !== undefined) return undefined;
+  const row = findHeader(asciiLower(given));
+  const name = spelling(row, given);
+  const id = name.replace('*', 'Id');
+  const told = row && examples.get(row);
+  return {
+    name,
+    rule: ruleOf(row, name),
+    ...(row ? { about: row.about, reference: referenceOf(row) } : {}),
+    ...(told ?? { good: [`X-${id}: 4711`], bad: [`${id}: 4711`] }),
+    senders: sendersOf(name),
+    cure: cureOf(row, name),
+  };
+}
