@@ -94,7 +94,7 @@ function encodeJournal(app: V4App, parts: JournalParts): void {
     register(
       'GET',
       {
-        operationId: 'encodeJournal',
+        operationId: 'listJournal',
         summary: 'List every message that was handed in, accepted or refused, newest first',
         description:
           '`result_info.cursor` leads to the next page and is null on the last. A page may have few rows or none while the cursor leads on.',
