@@ -127,7 +127,7 @@ test('is small and holds only what runs', async () => {
   // Plain JavaScript, but for what browsers get of the console, whose types the program removes.
   const sources = await readdir(join(app, 'src'), { recursive: true });
   expect(sources.filter((name) => name.endsWith('.ts') && !name.startsWith('web/console/web/'))).toEqual([]);
-  expect(sources).toContain('gateway.js');
+  expect(sources).toContain('app/gateway.js');
   const packages = await readdir(join(app, 'node_modules'));
   expect(packages).toContain('smtp-server');
   for (const unwanted of [
