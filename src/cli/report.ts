@@ -22,6 +22,13 @@ export function printCredentials(reports: readonly CredentialReport[], io: Comma
   for (const report of reports) io.stdout.write(`${credentialText(report).join('\n')}\n`);
 }
 
+/** Reads --shadow. @throws UsageError */
+function shadowed(word: string | undefined): boolean | undefined {
+  if (word === undefined) return undefined;
+  if (word === 'only' || word === 'without') return word === 'only';
+  throw new UsageError(`--shadow wants only or without, got "${word}"`);
+}
+
 /** postern report */
 export const reportCommand = defineCommand({
   name: 'report',
@@ -32,6 +39,7 @@ program that cures it; under each credential stand the lines that cure all toget
     since: { value: 'SPAN', summary: 'how far back: 12h, 7d, 4w (default: 7d; events are kept for 30 days)' },
     account: { value: 'ACCOUNT', summary: 'only of this account, by name or id' },
     credential: { value: 'NAME', summary: 'only of this credential' },
+    shadow: { value: 'only|without', summary: 'only what shadow listeners judged, or without it' },
     json: { summary: 'one JSON object a credential and line' },
   },
   examples: ['postern report --since 7d', 'postern report --account dev --credential cron --json'],
@@ -47,6 +55,7 @@ program that cures it; under each credential stand the lines that cure all toget
         since,
         account: account?.name,
         credential,
+        shadow: shadowed(options.shadow),
         sendingDomains: (name) => accountNamed(config, name)?.sendingDomains.map((domain) => domain.name) ?? [],
         onProgress: (done, all) => progress.show(done, all),
       }).finally(() => progress.end());

@@ -41,7 +41,7 @@ export {
   rejections,
   restAnswers,
 } from './policy/rejections.ts';
-export type { Attachment, Idempotency, Submission, SubmissionBody, Via } from './policy/submission.ts';
+export type { Attachment, Idempotency, ShadowCopy, Submission, SubmissionBody, Via } from './policy/submission.ts';
 export type { Violation } from './policy/violation.ts';
 
 /** The pipeline's answer: the message is on disk under this id, or it is refused for every reason listed. */

@@ -9,6 +9,7 @@ import { journal } from './rows/journal.ts';
 import { mail } from './rows/mail.ts';
 import { postgresGuards } from './rows/postgres.ts';
 import { returns } from './rows/returns.ts';
+import { shadowGuards } from './rows/shadow.ts';
 import { shown } from './rows/shown.ts';
 import { zonesGuards } from './rows/zones.ts';
 
@@ -21,6 +22,7 @@ export const guards: readonly Guard[] = [
   ...mail,
   ...postgresGuards,
   ...returns,
+  ...shadowGuards,
   ...shown,
   ...zonesGuards,
 ];

@@ -28,12 +28,8 @@ function program(): string {
   return path;
 }
 
-function configuration(
-  exim: string,
-  folder: string,
-  port: number,
-  { next, dsn }: { readonly next: number; readonly dsn: boolean },
-): string {
+function configuration(exim: string, folder: string, port: number, { next, dsn, more }: EximOptions): string {
+  const { routers = '', transports = '' } = more?.(folder) ?? {};
   return `exim_path = ${exim}
 spool_directory = ${folder}/spool
 log_file_path = ${folder}/spool/log-%s
@@ -49,7 +45,7 @@ begin acl
 accept_all:
   accept
 begin routers
-all:
+${routers}all:
   driver = manualroute
   route_list = * 127.0.0.1
   self = send
@@ -58,9 +54,18 @@ begin transports
 out:
   driver = smtp
   port = ${next}
-begin retry
+${transports}begin retry
 * * F,1m,1s
 `;
+}
+
+/** What an Exim is started with. */
+interface EximOptions {
+  /** A port of loopback to which it hands all mail that no other router takes. */
+  readonly next: number;
+  readonly dsn: boolean;
+  /** Routers before that one, and transports, each a text of whole lines; gets the Exim's folder. */
+  readonly more?: (folder: string) => { readonly routers?: string; readonly transports?: string };
 }
 
 async function listens(port: number): Promise<boolean> {
@@ -74,8 +79,8 @@ async function listens(port: number): Promise<boolean> {
   });
 }
 
-/** Starts one that hands all mail to a port of loopback. */
-export async function startExim(options: { readonly next: number; readonly dsn: boolean }): Promise<Exim> {
+/** Starts one. */
+export async function startExim(options: EximOptions): Promise<Exim> {
   const exim = program();
   const folder = mkdtempSync('/tmp/postern-exim-');
   execFileSync('chmod', ['755', folder]);

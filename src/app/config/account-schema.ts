@@ -4,7 +4,7 @@ import { scopes } from '../../accounts/account.ts';
 import { Type } from '../../base/schema/schema-type.ts';
 import { ruleContentTypes } from '../../edge/custom/custom-error-rules.ts';
 import { stripSetNames } from '../../pipeline/policy/strip-sets.ts';
-import { eventKinds } from '../../spool/events/mail-event.ts';
+import { toldKinds } from '../../spool/events/mail-event.ts';
 import * as value from './value-types.ts';
 
 const { Optional } = Type;
@@ -12,7 +12,7 @@ const { Optional } = Type;
 /** Each name with a `*` is compared with each field of a message. */
 const strippedNames = { maxItems: 500 } as const;
 /** Each name of an event once. */
-const kinds = Object.keys(eventKinds);
+const kinds = [...toldKinds];
 
 /** Names of keys; the files are certs/dkim/<domain>/<selector>.pem. Each message is signed by each of them: two pairs at most. */
 export const dkimKeys = value.list(

@@ -94,7 +94,7 @@ export function observeFaults({ policy }: PolicyEntry, path: ConfigPath, nowMs: 
 /** What a listener says about programs that log in and send; a bounce listener has none of it (D40a). */
 const mailersKeys = [
   ...(['credential', 'allowFrom', 'policy', 'allowInsecureAuth', 'senders', 'replyTo'] as const),
-  ...(['trustedHop', 'lineEndings', 'legacyCharset'] as const),
+  ...(['trustedHop', 'lineEndings', 'legacyCharset', 'shadow'] as const),
 ] as const satisfies readonly (keyof ListenerEntry)[];
 
 function listenerFaults(contents: CompleteContents, listener: ListenerEntry, path: ConfigPath): ConfigFault[] {
@@ -103,6 +103,8 @@ function listenerFaults(contents: CompleteContents, listener: ListenerEntry, pat
   if (listener.role === 'bounce' && ofMailers) {
     return [{ path: [...path, ofMailers], text: 'a bounce listener has none' }];
   }
+  if (listener.shadow && listener.policy?.observe)
+    return [{ path: [...path, 'policy'], text: 'a shadow listener refuses nothing; want shadow or policy.observe' }];
   if (credential === undefined && (allowFrom?.length ?? 0) > 0) {
     return [{ path: [...path, 'allowFrom'], text: 'stands without credential; want both or neither' }];
   }

@@ -88,6 +88,7 @@ function resolveListener(contents: Contents, entry: ListenerEntry): SmtpListener
     allowFrom: networksOf(entry.allowFrom),
     ...(entry.policy?.observe ? { observe: observePeriod(entry.policy.observe.until) } : {}),
     ...sendersOf(entry, contents),
+    ...(entry.shadow ? { shadow: true } : {}),
   };
 }
 

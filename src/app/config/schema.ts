@@ -30,6 +30,7 @@ const smtpListener = value.object({
   allowFrom: Optional(value.list(value.network)),
   ...senders,
   policy: Optional(policy),
+  shadow: Optional(value.boolean),
   enabled: Optional(value.boolean),
 });
 

@@ -22,6 +22,7 @@ import { transportOf } from '../../delivery/router.ts';
 import type { TlsReporter } from '../../delivery/tls-report/reporter.ts';
 import { createOutcomeWatch, type OutcomeWatch } from '../../doors/rest/outcome-watch.ts';
 import { createSmtpDoor, type SmtpDoor } from '../../doors/smtp/smtp-door.ts';
+import { createJudgeCopy, type JudgeCopy } from '../../pipeline/judge-copy.ts';
 import { type BuildParts, createSubmit, type Submit, type Violation } from '../../pipeline/submit.ts';
 import { ContentGauge } from '../../spool/journal/content-gauge.ts';
 import type { Journal } from '../../spool/journal/journal.ts';
@@ -154,6 +155,17 @@ function createPipeline(
   };
 }
 
+/** Makes what judges the copies of shadow listeners. Of the spool it gets the events alone. */
+function createCopyJudge({ live }: MailParts, made: Pick<Mail, 'spool' | 'fault' | 'building'>): JudgeCopy {
+  const judgeOf = madeOf(live, ({ config }) =>
+    createJudgeCopy({ ...made.building(), journal: keptContent(config.journal), tell: made.spool.events.refuse }),
+  );
+  return async (copy) => {
+    checkStores(made);
+    await judgeOf()(copy);
+  };
+}
+
 /** The certificate of a name. @throws ConfigurationError where there is none */
 export function certificateOf({ tls }: Keys, host: string): { readonly cert: string; readonly key: string } {
   const found = tls.get(host);
@@ -243,6 +255,7 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
     settings: config.smtp,
     accounts,
     submit,
+    judgeCopy: createCopyJudge(parts, { spool, fault, building }),
     log,
     clock,
     tls: (host) => certificateOf(live.current.keys, host),

@@ -1,6 +1,6 @@
 // The webhooks that a process sends for, as it knows them, by id and by account.
 
-import type { EventKind } from '../../spool/events/mail-event.ts';
+import { type EventKind, toldKinds } from '../../spool/events/mail-event.ts';
 
 /** What is known of a webhook here. Times are monotonic milliseconds. */
 export interface KnownWebhook {
@@ -67,7 +67,7 @@ export class KnownWebhooks {
   wokenBy(account: string, kind: EventKind): readonly string[] {
     return [...(this.#byAccount.get(account) ?? [])].filter((id) => {
       const known = this.#known.get(id);
-      return known && !known.isSlow && known.kinds?.includes(kind) !== false;
+      return known && !known.isSlow && (known.kinds ?? toldKinds).includes(kind);
     });
   }
 }

@@ -3,7 +3,7 @@
 
 import { eventJson } from '../../spool/events/event-json.ts';
 import type { EventStore } from '../../spool/events/event-store.ts';
-import type { MailEvent } from '../../spool/events/mail-event.ts';
+import { type MailEvent, toldKinds } from '../../spool/events/mail-event.ts';
 import type { Leased, LeaseStore, PendingEvent, RoundProgress } from './lease-store.ts';
 import type { Poster } from './post.ts';
 import { failingFor, failuresToSlow, nextStepMs, retryAfterMs } from './retry-steps.ts';
@@ -180,7 +180,7 @@ async function newEvents(parts: RoundParts, { webhook }: Leased, account: string
   const isFull = (await parts.store.waiting(webhook.id, mostPending)) >= mostPending;
   if (isFull || (isSlow && !mayProbe)) return { items: [], next: webhook.cursor, hasMore: false };
   const limit = isSlow ? 1 : newAtOnce;
-  const page = await parts.events.read({ after: webhook.cursor, limit, kinds: webhook.kinds, account });
+  const page = await parts.events.read({ after: webhook.cursor, limit, kinds: webhook.kinds ?? toldKinds, account });
   return { items: page.events.map(newItem), next: page.next, hasMore: page.hasMore };
 }
 
@@ -191,7 +191,12 @@ async function replayedEvents(parts: RoundParts, { webhook }: Leased, account: s
   // Behind the cursor nothing was sent yet.
   const until = Math.min(replay.until, cursor);
   if (replay.after >= until) return { items: [], left: undefined };
-  const page = await parts.events.read({ after: replay.after, limit: replayedAtOnce, kinds, account });
+  const page = await parts.events.read({
+    after: replay.after,
+    limit: replayedAtOnce,
+    kinds: kinds ?? toldKinds,
+    account,
+  });
   const items = page.events.filter(({ id }) => id <= until).map(newItem);
   return { items, left: page.next < until ? { after: page.next, until } : undefined };
 }

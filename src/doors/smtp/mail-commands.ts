@@ -1,6 +1,7 @@
 // MAIL, RCPT and DATA, and the mail transaction that they build (RFC 5321 §3.3; D4b, D40b, D41, D50, D51).
 
-import { mapSender } from '../../accounts/sender-map.ts';
+import type { Account } from '../../accounts/account.ts';
+import { mapSender, type SenderMap } from '../../accounts/sender-map.ts';
 import { type MaybePromise, whenKnown } from '../../base/load/maybe-promise.ts';
 import { splitMailbox } from '../../mail/address/domain.ts';
 import { type DsnRequest, type RecipientRequest, readNotify, readOrcpt, readRet } from '../../mail/dsn-request.ts';
@@ -9,7 +10,14 @@ import type { Violation } from '../../pipeline/submit.ts';
 import type { RefusalFacts } from '../../spool/events/refusal.ts';
 import type { JournalDetails } from '../../spool/journal/journal-details.ts';
 import { readAddressCommand, wrongMailParameter } from './address-command.ts';
-import type { Client, DialogueContext, MailSession, SessionFacts, TransactionCommands } from './dialogue-context.ts';
+import type {
+  Client,
+  DialogueContext,
+  DoorAccounts,
+  MailSession,
+  SessionFacts,
+  TransactionCommands,
+} from './dialogue-context.ts';
 import { printableAscii } from './printable-ascii.ts';
 import { refusalReply, withLink } from './refusal.ts';
 import { type Answer, replies } from './replies.ts';
@@ -54,6 +62,25 @@ export function heardOf({ transcript }: Client): JournalDetails | undefined {
     timings: {},
     transcript: transcript.ofTransaction(),
   };
+}
+
+/** D50: why an account may not send with a reverse-path; undefined where it may. Every account may use the null one. */
+export function senderViolation(
+  accounts: Pick<DoorAccounts, 'sendingDomain'>,
+  { account, senders }: { readonly account: Account; readonly senders: SenderMap | undefined },
+  mailbox: string,
+): Violation | undefined {
+  if (mailbox === '') return undefined;
+  const { localPart, domain } = splitMailbox(mailbox);
+  if (domain === undefined) {
+    const message = `The reverse-path "${printableAscii(mailbox, 100)}" has no domain`;
+    return { code: 'E_VALIDATION_ERROR', message };
+  }
+  if (accounts.sendingDomain(account, domain)) return undefined;
+  // D4d: the pipeline gives a sender that nobody owns another address.
+  const owns = (name: string): boolean => accounts.sendingDomain(account, name) !== undefined;
+  if (mapSender(senders, { localPart, domain }, owns)) return undefined;
+  return { code: 'E_SENDER_NOT_VERIFIED', message: `${domain} is no sending domain of account ${account.name}` };
 }
 
 /** The mail commands of one session. Hand in each command only when the one before has been answered. */
@@ -124,12 +151,11 @@ export class MailCommands implements TransactionCommands {
     const size = Number(parameters.get('SIZE') ?? 0);
     if (size > this.#context.limits.messageBytes) return this.#tooLarge(path.mailbox, size);
     if (size > 0 && !this.#hasRoom(size)) return this.#noRoom(path.mailbox, size);
-    const sender = this.#completed(path.mailbox, path.domain);
-    if (sender === undefined) return this.#senderWithoutDomain(path.mailbox);
-    const refused = this.#senderRefused(sender);
+    const mailbox = this.#completed(path.mailbox, path.domain);
+    const refused = this.#senderRefused(mailbox);
     if (refused) return refused;
     this.#transaction = {
-      reversePath: sender.mailbox,
+      reversePath: mailbox,
       recipients: new Set(),
       smtputf8: parameters.has('SMTPUTF8'),
       requireTls: parameters.has('REQUIRETLS'),
@@ -156,42 +182,25 @@ export class MailCommands implements TransactionCommands {
   }
 
   /** D4b: an address without a domain gets the credential's default domain, where there is one. */
-  #completed(
-    mailbox: string,
-    domain: string | undefined,
-  ): { readonly mailbox: string; readonly domain: string } | undefined {
-    if (domain !== undefined || mailbox === '') return { mailbox, domain: domain ?? '' };
+  #completed(mailbox: string, domain: string | undefined): string {
     const defaultDomain = this.#session.submitter?.credential.defaultDomain;
-    return defaultDomain === undefined ? undefined : { mailbox: `${mailbox}@${defaultDomain}`, domain: defaultDomain };
+    return domain !== undefined || mailbox === '' || defaultDomain === undefined
+      ? mailbox
+      : `${mailbox}@${defaultDomain}`;
   }
 
-  #senderWithoutDomain(from: string): Answer {
-    const message = `The reverse-path "${printableAscii(from, 100)}" has no domain`;
-    const violations = [{ code: 'E_VALIDATION_ERROR', message }];
-    return this.#refuse({ stage: 'sender', senderPath: from, violations }, replies.senderWithoutDomain);
-  }
-
-  /** D50: the domain must be the account's; every account may use the null reverse-path. */
-  #senderRefused({ mailbox, domain }: { readonly mailbox: string; readonly domain: string }): Answer | undefined {
-    const { accounts } = this.#context;
-    const account = this.#session.submitter?.account;
-    if (!account) return replies.authRequired;
-    if (mailbox === '' || accounts.sendingDomain(account, domain) || this.#isMapped(mailbox, domain)) return undefined;
-    const text = `${domain} is no sending domain of account ${account.name}`;
-    const violations = [{ code: 'E_SENDER_NOT_VERIFIED', message: text }];
-    const answer = { code: 550, enhanced: '5.7.1', text };
-    return this.#refuse({ stage: 'sender', senderPath: mailbox, violations, reason: 'sender domain' }, answer);
-  }
-
-  /** D4d: the pipeline gives a sender that nobody owns another address. */
-  #isMapped(mailbox: string, domain: string): boolean {
+  #senderRefused(mailbox: string): Answer | undefined {
     const { accounts, listener } = this.#context;
-    const submitter = this.#session.submitter;
-    const map = listener.senders ?? submitter?.credential.senders;
-    if (!map || !submitter) return false;
-    const { localPart } = splitMailbox(mailbox);
-    const owns = (name: string): boolean => accounts.sendingDomain(submitter.account, name) !== undefined;
-    return mapSender(map, { localPart, domain }, owns) !== undefined;
+    const { account, credential } = this.#session.submitter ?? {};
+    if (!account) return replies.authRequired;
+    const senders = listener.senders ?? credential?.senders;
+    // D4f: a shadow listener judges the sender with the message, and takes it.
+    const violation = listener.shadow ? undefined : senderViolation(accounts, { account, senders }, mailbox);
+    if (!violation) return undefined;
+    const refusal = { stage: 'sender', senderPath: mailbox, violations: [violation] } as const;
+    if (violation.code === 'E_VALIDATION_ERROR') return this.#refuse(refusal, replies.senderWithoutDomain);
+    const answer = { code: 550, enhanced: '5.7.1', text: violation.message };
+    return this.#refuse({ ...refusal, reason: 'sender domain' }, answer);
   }
 
   /** Answers RCPT. */
@@ -207,12 +216,13 @@ export class MailCommands implements TransactionCommands {
     if (mailbox === '') return replies.badRecipient;
     const asked = askedForRecipient(command.parameters);
     if ('code' in asked) return asked;
-    const recipient = this.#completed(mailbox, domain)?.mailbox;
-    if (recipient === undefined) return replies.recipientWithoutDomain;
+    const { shadow } = this.#context.listener;
+    const recipient = this.#completed(mailbox, domain);
+    if (domain === undefined && recipient === mailbox && !shadow) return replies.recipientWithoutDomain;
     const { recipients } = transaction;
     if (recipients.has(recipient)) return replies.recipientOk;
     if (recipients.size >= this.#context.limits.recipients) return replies.tooManyRecipients;
-    return whenKnown(this.#context.suppressed(account, recipient), (suppressed) => {
+    return whenKnown(shadow ? false : this.#context.suppressed(account, recipient), (suppressed) => {
       if (suppressed) return this.#suppressed(transaction, recipient);
       recipients.add(recipient);
       if (asked.notify !== undefined || asked.orcpt !== undefined) transaction.askedFor.set(recipient, asked);
@@ -238,6 +248,7 @@ export class MailCommands implements TransactionCommands {
     if (!transaction || !account) return replies.mailFirst;
     if (transaction.recipients.size === 0) return replies.noRecipients;
     if (!this.#hasRoom(transaction.size)) return this.#noRoom(transaction.reversePath, transaction.size);
+    if (this.#context.listener.shadow) return replies.startData;
     return whenKnown(this.#context.rateLimit(account, transaction.recipients.size), (violation) =>
       violation ? this.#overRate(transaction, violation) : replies.startData,
     );

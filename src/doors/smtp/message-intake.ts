@@ -4,10 +4,12 @@ import { laterPeriod } from '../../accounts/observe-period.ts';
 import { Unavailable } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
 import { readMessage } from '../../mail/header/header-reader.ts';
-import type { Submission, Submit } from '../../pipeline/submit.ts';
+import type { JudgeCopy } from '../../pipeline/judge-copy.ts';
+import type { ShadowCopy, Submission, Submit } from '../../pipeline/submit.ts';
 import type { RefusalFacts } from '../../spool/events/refusal.ts';
-import type { DialogueContext } from './dialogue-context.ts';
-import { heardOf } from './mail-commands.ts';
+import type { DialogueContext, DoorAccounts } from './dialogue-context.ts';
+import { copiedMessage } from './journal-report.ts';
+import { heardOf, senderViolation } from './mail-commands.ts';
 import { refusalReply, withLink } from './refusal.ts';
 import { type Answer, replies, unavailableReply } from './replies.ts';
 import type { ReceivedMessage } from './smtp-session.ts';
@@ -23,19 +25,63 @@ export interface MessageCounts {
 
 /** Everything the intake needs. */
 export interface IntakeParts {
-  readonly context: Pick<DialogueContext, 'listener' | 'limits' | 'log' | 'onRefused' | 'entryLink'>;
-  readonly submit: Submit;
+  readonly context: Pick<DialogueContext, 'listener' | 'limits' | 'log' | 'onRefused' | 'entryLink' | 'accounts'>;
   readonly counts: MessageCounts;
 }
 
 type Facts = Readonly<Record<string, unknown>>;
+type Take = (message: ReceivedMessage) => Promise<Answer>;
+
+/** Makes the function that judges and keeps one message and gives the reply to its final dot. */
+export function createMessageIntake(parts: IntakeParts & { readonly submit: Submit }): Take {
+  const { submit, counts } = parts;
+  return intakeOf(parts, async (submission) => {
+    const result = await submit(submission);
+    if (result.accepted) {
+      counts.accepted += 1;
+      return { code: 250, enhanced: '2.0.0', text: `Ok ${result.messageId}` };
+    }
+    counts.refused += 1;
+    return refusalReply(result.violations);
+  });
+}
+
+/** Makes the function of a shadow listener, which has a copy judged and keeps nothing to send (D4f). */
+export function createShadowIntake(parts: IntakeParts & { readonly judgeCopy: JudgeCopy }): Take {
+  const { context, judgeCopy } = parts;
+  return intakeOf(parts, async (submission) => {
+    const copy = await copyOf(submission, context.accounts);
+    await judgeCopy(copy);
+    return { code: 250, enhanced: '2.0.0', text: 'Ok, judged; a shadow listener sends nothing' };
+  });
+}
+
+/** The copy that a message is, of which a journal report of Exchange is only the wrapping. */
+async function copyOf(submission: Submission, accounts: Pick<DoorAccounts, 'sendingDomain'>): Promise<ShadowCopy> {
+  const { submitter, envelope } = submission;
+  const copied = await copiedMessage(submission);
+  const reversePath = copied.reversePath ?? envelope.reversePath;
+  const violation = senderViolation(
+    accounts,
+    { account: submitter.account, senders: submission.senders ?? submitter.credential.senders },
+    reversePath,
+  );
+  return {
+    ...submission,
+    ...copied.message,
+    envelope: { ...envelope, reversePath, recipients: copied.recipients },
+    shadow: true,
+    ofDoor: violation ? [violation] : [],
+  };
+}
 
 /**
- * Makes the function that judges and keeps one message and gives the reply to its final dot. It never rejects: an error
- * that the pipeline throws is logged with the session's id and answered 451 4.3.0.
+ * Makes the function that takes one message within the limits. It never rejects: an error that the pipeline throws is logged
+ * with the session's id and answered 451 4.3.0.
+ * @param settle has it judged, and gives the answer
  */
-export function createMessageIntake(parts: IntakeParts): (message: ReceivedMessage) => Promise<Answer> {
-  const { context, submit, counts } = parts;
+function intakeOf(parts: IntakeParts, settle: (submission: Submission) => Promise<Answer>): Take {
+  const { context, counts } = parts;
   return async (message) => {
     const { data, client } = message;
     const { entryLink } = context;
@@ -55,13 +101,8 @@ export function createMessageIntake(parts: IntakeParts): (message: ReceivedMessa
       return linked(replies.noRoom);
     }
     try {
-      const result = await submit({ ...submissionOf(parts, message), ...entry });
-      if (result.accepted) {
-        counts.accepted += 1;
-        return { code: 250, enhanced: '2.0.0', text: `Ok ${result.messageId}` };
-      }
-      counts.refused += 1;
-      return linked(refusalReply(result.violations));
+      const answer = await settle({ ...submissionOf(parts, message), ...entry });
+      return answer.code < 400 ? answer : linked(answer);
     } catch (error) {
       counts.failed += 1;
       if (error instanceof Unavailable) {

@@ -29,6 +29,8 @@ export interface SmtpListener {
   readonly observe?: ObservePeriod;
   /** What senders become that nobody owns, in place of what the credential says (D4d). */
   readonly senders?: SenderMap;
+  /** What comes is copies, which are judged and never sent (D4f). */
+  readonly shadow?: true;
 }
 
 /** Limits of every SMTP listener (D42); sizes in octets. */

@@ -10,12 +10,13 @@ import type { MaybePromise } from '../../base/load/maybe-promise.ts';
 import type { Logger } from '../../base/log.ts';
 import type { SharedConnections } from '../../base/process-group.ts';
 import { MAX_HEADER_SECTION_BYTES } from '../../mail/header/header-reader.ts';
+import type { JudgeCopy } from '../../pipeline/judge-copy.ts';
 import type { Submit, Violation } from '../../pipeline/submit.ts';
 import type { Refuse } from '../../spool/events/refusal.ts';
 import type { EntryLink } from '../../spool/journal/entry-link.ts';
 import { type ConnectionCounter, createConnectionCounter } from './connection-counter.ts';
 import type { DoorAccounts } from './dialogue-context.ts';
-import { createMessageIntake } from './message-intake.ts';
+import { createMessageIntake, createShadowIntake, type IntakeParts } from './message-intake.ts';
 import { compareListeners, listenSetting, type SmtpListener, type SmtpSettings } from './settings.ts';
 import type { TlsCredentials } from './smtp-library.ts';
 import { SmtpListenerServer } from './smtp-listener.ts';
@@ -26,6 +27,8 @@ export interface SmtpDoorParts {
   readonly settings: SmtpSettings;
   readonly accounts: DoorAccounts;
   readonly submit: Submit;
+  /** Judges what comes to shadow listeners; absent: there may be none. */
+  readonly judgeCopy?: JudgeCopy;
   /** The room in memory for messages under way, shared by all doors; absent: the door has its own. */
   readonly bodies?: BodyBudget;
   /** The count of wrong tokens, shared by all doors; absent: the door has its own. */
@@ -190,6 +193,7 @@ class Door implements SmtpDoor {
         this.#seen.authFailures += 1;
       },
       onRefused: (refusal: Parameters<Refuse>[0]) => {
+        if (listener.shadow) return onRefused?.({ ...refusal, shadow: true });
         if (refusal.stage === 'message' && refusal.violations.length > 0) this.#messages.refused += 1;
         onRefused?.(refusal);
       },
@@ -203,9 +207,18 @@ class Door implements SmtpDoor {
         own.delete(session);
       },
     };
-    const take = desk?.take ?? createMessageIntake({ context, submit: this.#parts.submit, counts: this.#messages });
+    const take = desk?.take ?? this.#intake(listener, context);
     // A spread would read the limits once and keep them; Object.assign into the context does not.
     return Object.assign(context, { take });
+  }
+
+  /** What takes a listener's messages: copies go nowhere but to whoever judges them (D4f). */
+  #intake(listener: SmtpListener, context: IntakeParts['context']): SessionContext['take'] {
+    const { submit, judgeCopy } = this.#parts;
+    const counts = this.#messages;
+    if (!listener.shadow) return createMessageIntake({ context, submit, counts });
+    if (!judgeCopy) throw new ConfigurationError(`SMTP listener "${listener.name}": shadow is not available here`);
+    return createShadowIntake({ context, judgeCopy, counts });
   }
 
   async #open(listener: SmtpListener, tls: TlsCredentials | undefined): Promise<Served> {

@@ -6,6 +6,7 @@ import type { MappedSender, SenderMap } from '../../accounts/sender-map.ts';
 import type { Envelope } from '../../mail/envelope.ts';
 import type { HeaderField } from '../../mail/header/header-field.ts';
 import type { Transcript } from '../../mail/transcript.ts';
+import type { Violation } from './violation.ts';
 
 /** How a message came in. It shows in Received (D25) and in the log; it never changes a verdict on a custom header (D1). */
 export interface Via {
@@ -81,6 +82,18 @@ export interface Submission {
   readonly answers?: { readonly seq: number; readonly version: number };
   /** The message is a report of TLS that Postern itself sends (D30, RFC 8460 §5.3). Both are domains. */
   readonly tlsReport?: { readonly domain: string; readonly submitter: string };
+  /** A copy is no submission: it does not compile where one is wanted. */
+  readonly shadow?: never;
+}
+
+/**
+ * A copy of a message that came to a shadow listener (D4f). It is only judged. Since it is no `Submission`, nothing that keeps
+ * or sends messages takes it.
+ */
+export interface ShadowCopy extends Omit<Submission, 'shadow'> {
+  readonly shadow: true;
+  /** What the door would have refused before it had seen the message. */
+  readonly ofDoor: readonly Violation[];
 }
 
 /** An Idempotency-Key and what it was used for (D48). */

@@ -1,7 +1,14 @@
 // Makes the report of what the gateway judged. It reads the stored events by cursor, a page at a time.
 
 import type { EventStore } from '../../spool/events/event-store.ts';
-import type { AcceptedEvent, EventViolation, MailEvent, RefusedEvent } from '../../spool/events/mail-event.ts';
+import {
+  type AcceptedEvent,
+  type EventViolation,
+  type MailEvent,
+  type RefusedEvent,
+  type ShadowedEvent,
+  wouldPass,
+} from '../../spool/events/mail-event.ts';
 import type { RejectionCode } from '../policy/rejections.ts';
 import { Findings } from './findings.ts';
 
@@ -12,6 +19,8 @@ export interface EventsQuery {
   /** Name of an account; undefined: of all. */
   readonly account?: string | undefined;
   readonly credential?: string | undefined;
+  /** Whether only copies that came to shadow listeners are read, or only what did not; absent: both, the copies with a mark. */
+  readonly shadow?: boolean | undefined;
   /** The sending domains of an account, A-labels, the one to complete addresses with first. */
   readonly sendingDomains: (account: string, credential: string) => readonly string[];
   /** How many events are read at most: the newest; absent: all. */
@@ -39,7 +48,10 @@ async function startOf(events: Pick<EventStore, 'read'>, since: number, newest: 
   return low;
 }
 
-function mailerOfEvent(event: RefusedEvent | AcceptedEvent): string {
+/** An event that tells of a verdict. */
+type VerdictEvent = RefusedEvent | AcceptedEvent | ShadowedEvent;
+
+function mailerOfEvent(event: VerdictEvent): string {
   const { helo, via, mailer } = event;
   return mailer ?? (helo === undefined ? `without a mark, by ${via ?? 'smtp'}` : `HELO ${helo}`);
 }
@@ -57,15 +69,17 @@ function observedReasons({ observed = [] }: AcceptedEvent): readonly EventViolat
   return [...new Map(reasons).values()];
 }
 
-function reasonsOf(event: RefusedEvent | AcceptedEvent): readonly EventViolation[] {
+function reasonsOf(event: VerdictEvent): readonly EventViolation[] {
   if (event.kind === 'accepted') return observedReasons(event);
   const { violations, reason, reply } = event;
   if (violations.length > 0 || reason === undefined) return violations;
   return [{ code: String(reply?.code ?? ''), message: reason }];
 }
 
-function isVerdict(event: MailEvent): event is (RefusedEvent | AcceptedEvent) & { readonly id: number } {
-  return event.kind === 'accepted' || event.kind === 'refused';
+const verdictKinds = ['accepted', 'refused', 'shadowed'] as const satisfies readonly VerdictEvent['kind'][];
+
+function isVerdict(event: MailEvent): event is VerdictEvent & { readonly id: number } {
+  return verdictKinds.some((kind) => kind === event.kind);
 }
 
 /**
@@ -77,12 +91,13 @@ export async function findingsOfEvents(
   query: EventsQuery,
 ): Promise<Findings> {
   const { since, account, sendingDomains, onProgress } = query;
-  const { countUntil: to } = query;
+  const { countUntil: to, shadow } = query;
+  const kinds = verdictKinds.filter((kind) => shadow === undefined || (kind === 'shadowed') === shadow);
   const findings = new Findings(to === undefined ? undefined : { from: since, to });
   const newest = await events.newest();
   const start = Math.max(await startOf(events, since, newest), newest - (query.most ?? newest));
   for (let after = start; after < newest; ) {
-    const page = await events.read({ after, limit: pageEvents, kinds: ['accepted', 'refused'], account });
+    const page = await events.read({ after, limit: pageEvents, kinds, account });
     for (const event of page.events) {
       const credential = event.credential ?? '';
       if (event.at < since || !isVerdict(event)) continue;
@@ -91,11 +106,11 @@ export async function findingsOfEvents(
       findings.add({
         account: event.account,
         credential,
-        mailer,
+        mailer: event.kind === 'shadowed' ? `${mailer} (shadow)` : mailer,
         at: event.at,
         id: event.kind === 'accepted' ? event.queueId : event.journalId,
-        accepted: event.kind === 'accepted',
-        isRecipient: event.kind === 'refused' && event.stage === 'recipient',
+        accepted: event.kind === 'accepted' || (event.kind === 'shadowed' && wouldPass(event)),
+        isRecipient: event.kind !== 'accepted' && event.stage === 'recipient',
         reasons: reasonsOf(event),
         facts: { mailer, senderPath: event.senderPath, sendingDomains: sendingDomains(event.account, credential) },
       });

@@ -8,7 +8,9 @@ import {
   isOfWord,
   type OutcomeEvent,
   type RefusedEvent,
+  type ShadowedEvent,
   type WebhookDisabledEvent,
+  wouldPass,
 } from './mail-event.ts';
 
 /** The characters of a next hop's reply that are logged. */
@@ -47,7 +49,7 @@ function acceptedLine(event: AcceptedEvent): Line {
   };
 }
 
-function refusedLine(event: RefusedEvent): Line {
+function refusedLine(event: RefusedEvent | ShadowedEvent): Line {
   const isSmtp = event.via === 'smtp';
   return {
     session: event.sessionId,
@@ -86,7 +88,7 @@ function outcomeLine(event: OutcomeEvent): Line {
 
 /** The line of an event whose kind has no line of its own. */
 function messageLine(
-  event: Exclude<EventFacts, AcceptedEvent | RefusedEvent | OutcomeEvent | WebhookDisabledEvent>,
+  event: Exclude<EventFacts, AcceptedEvent | RefusedEvent | ShadowedEvent | OutcomeEvent | WebhookDisabledEvent>,
 ): Line {
   const members: Line = { ...event };
   const own = Object.entries(eventKinds[event.kind].logged).map(([name, member]) => [name, members[member]]);
@@ -101,7 +103,7 @@ function messageLine(
   };
 }
 
-function lineOf(event: Exclude<EventFacts, RefusedEvent | WebhookDisabledEvent>): Line {
+function lineOf(event: Exclude<EventFacts, RefusedEvent | ShadowedEvent | WebhookDisabledEvent>): Line {
   if (!isOfWord(event, 'logged', 'own')) return messageLine(event);
   return event.kind === 'accepted' ? acceptedLine(event) : outcomeLine(event);
 }
@@ -109,6 +111,8 @@ function lineOf(event: Exclude<EventFacts, RefusedEvent | WebhookDisabledEvent>)
 /** Writes the line of an event. */
 export function logEvent(log: Logger, event: EventFacts): void {
   if (event.kind === 'refused') return log.info(refusedLine(event), refusedTexts[event.stage]);
+  if (event.kind === 'shadowed')
+    return log.info({ ...refusedLine(event), shadow: true, wouldPass: wouldPass(event) }, 'shadowed');
   if (event.kind === 'webhook_disabled') {
     const { sessionId: session, account, url, reason } = event;
     return log.warn({ session, account, url, reason }, 'webhook disabled');

@@ -73,9 +73,8 @@ export interface EventViolation {
   readonly pointer?: string;
 }
 
-/** A sender, a recipient or a whole message was refused. The spool keeps nothing of it. */
-export interface RefusedEvent extends EventBase {
-  readonly kind: 'refused';
+/** A verdict of which the spool keeps nothing but this. */
+interface VerdictEventBase extends EventBase {
   /** The id of its entry in the journal, a UUIDv7; absent in events of an earlier release. */
   readonly journalId?: string;
   /** What was refused: MAIL, one RCPT, or the message. */
@@ -96,6 +95,25 @@ export interface RefusedEvent extends EventBase {
   readonly reason?: string | undefined;
   /** The answer: an SMTP reply, or the HTTP status where it came by REST. */
   readonly reply?: { readonly code: number; readonly enhanced?: string };
+}
+
+/** A sender, a recipient or a whole message was refused. The spool keeps nothing of it. */
+export interface RefusedEvent extends VerdictEventBase {
+  readonly kind: 'refused';
+}
+
+/**
+ * A copy that came to a shadow listener was judged (D4f). It has neither violations nor a reason where the message would have
+ * been accepted. Nothing of it is sent, whatever the verdict, and webhooks are not told of it.
+ */
+export interface ShadowedEvent extends VerdictEventBase {
+  readonly kind: 'shadowed';
+  readonly shadow: true;
+}
+
+/** Whether the message of a shadowed copy would have been accepted. */
+export function wouldPass({ violations, reason }: ShadowedEvent): boolean {
+  return violations.length === 0 && reason === undefined;
 }
 
 /** What became of one attempt for one recipient. */
@@ -237,7 +255,7 @@ export type QueueEvent = RequeuedEvent | DroppedEvent;
  * What happened, before it is written. `kind` tells the members apart. A further kind is one more member here and one more row of
  * `eventKinds`; the compiler then asks for each of its columns, and for what a column promises.
  */
-export type EventFacts = AcceptedEvent | RefusedEvent | OutcomeEvent | QueueEvent | ReturnEvent;
+export type EventFacts = AcceptedEvent | RefusedEvent | ShadowedEvent | OutcomeEvent | QueueEvent | ReturnEvent;
 
 /** The names of the kinds. */
 export type EventKind = EventFacts['kind'];
@@ -304,6 +322,7 @@ const suppressedMembers = { reason: 'reason', source: 'source', rule: 'rule' } a
 export const eventKinds = {
   accepted: { ...outcome, state: 'queued', figure: 'kind', metric: 'own' },
   refused: { ...outcome, share: 'refusals', state: undefined, figure: 'reasons', metric: 'own' },
+  shadowed: { ...outcome, logged: 'own', state: undefined, figure: 'none', metric: 'none' },
   delivered: { ...outcome, state: 'delivered', figure: 'latency' },
   deferred: { ...outcome, state: 'deferred' },
   failed: { ...outcome, level: 'warn', state: 'failed' },
@@ -318,6 +337,9 @@ export const eventKinds = {
 /** The names of the kinds, in the order in which they are listed. */
 // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the keys of the table are the kinds
 export const kindNames = Object.keys(eventKinds) as readonly EventKind[];
+
+/** The kinds that webhooks are told of: all but what shadow listeners judge. */
+export const toldKinds = kindNames.filter((kind) => kind !== 'shadowed');
 
 /** The columns of `eventKinds` by which a reader tells events apart. */
 type WordColumn = 'logged' | 'figure' | 'metric';

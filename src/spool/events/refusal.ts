@@ -3,7 +3,7 @@
 import type { JournalDetails } from '../journal/journal-details.ts';
 import { cutText, eventBounds, firstAddresses } from './event-bounds.ts';
 import { reasonWithoutQuotes } from './kept-words.ts';
-import type { EventViolation, RefusedEvent } from './mail-event.ts';
+import type { EventViolation, RefusedEvent, ShadowedEvent } from './mail-event.ts';
 
 /** Why something was refused: a violation of the policy, or a fault that a door found. */
 export interface RefusalReason {
@@ -18,8 +18,10 @@ export interface RefusalReason {
 /** A refusal as its door knows it; the store adds the time. */
 export interface RefusalFacts
   extends Omit<RefusedEvent, 'kind' | 'at' | 'violations' | 'violationCount' | 'recipients' | 'recipientCount'> {
-  /** Every reason; may be empty where `reason` says why. */
+  /** Every reason; may be empty where `reason` says why, and is where a copy is in order. */
   readonly violations: readonly RefusalReason[];
+  /** It is the verdict on a copy that came to a shadow listener, and refuses nothing (D4f). */
+  readonly shadow?: true;
   /** The recipients named by then. */
   readonly recipients?: readonly string[] | undefined;
   /** What the journal keeps beside the event; its id is `journalId`, which the store makes where it is absent. */
@@ -28,11 +30,11 @@ export interface RefusalFacts
 
 /** A refusal that is to be written. */
 export interface WrittenRefusal {
-  readonly event: RefusedEvent;
+  readonly event: RefusedEvent | ShadowedEvent;
   readonly journal: JournalDetails | undefined;
 }
 
-/** Reports a refusal: to the log and the metrics at once, to the store soon after. It never throws and never waits. */
+/** Reports a refusal, or the verdict on a copy: to the log and the metrics at once, to the store soon after. It never throws and never waits. */
 export type Refuse = (refusal: RefusalFacts) => void;
 
 function violationOf({ code, message, name, pointer }: RefusalReason): EventViolation {
@@ -44,14 +46,14 @@ function violationOf({ code, message, name, pointer }: RefusalReason): EventViol
   };
 }
 
-/** Makes the event of a refusal. @param at milliseconds since 1970 */
-export function refusedEvent(refusal: RefusalFacts, at: number): RefusedEvent {
-  const { violations, recipients, helo, senderPath, journal, ...rest } = refusal;
+/** Makes the event of a refusal, or of the verdict on a copy. @param at milliseconds since 1970 */
+export function refusedEvent(refusal: RefusalFacts, at: number): RefusedEvent | ShadowedEvent {
+  const { violations, recipients, helo, senderPath, journal, shadow, ...rest } = refusal;
   const first = violations.slice(0, eventBounds.violations);
   const isKept = rest.stage !== 'message' || (journal?.content ?? 'none') !== 'none';
   const reasons = isKept ? first : first.map(reasonWithoutQuotes);
   return {
-    kind: 'refused',
+    ...(shadow ? { kind: 'shadowed', shadow } : { kind: 'refused' }),
     at,
     ...rest,
     ...(helo === undefined ? {} : { helo: cutText(helo, eventBounds.name) }),

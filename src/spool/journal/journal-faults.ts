@@ -19,6 +19,7 @@ type Rule = (value: unknown) => string | undefined;
 
 const isText: Rule = (value) => (typeof value === 'string' ? undefined : 'no text');
 const isNumber: Rule = (value) => (Number.isSafeInteger(value) ? undefined : 'no whole number');
+const isTrue: Rule = (value) => (value === true ? undefined : 'not true');
 const isTexts: Rule = (value) =>
   Array.isArray(value) && value.every((one) => typeof one === 'string') ? undefined : 'no list of texts';
 const isObject: Rule = (value) =>
@@ -42,7 +43,7 @@ const isTimings: Rule = (value) =>
 const factRules: Readonly<Record<string, Rule>> = {
   ...{ credential: isText, via: isText, client: isText, helo: isText, mailer: isText, sender: isText },
   ...{ recipients: isTexts, count: isNumber, subject: isText, size: isNumber, codes: isTexts, fields: isTexts },
-  messageId: isText,
+  ...{ messageId: isText, shadow: isTrue },
 };
 const moreRules: Readonly<Record<string, Rule>> = {
   ...{ session: isText, listener: isText, stage: isText, reasons: isReasons, reasonCount: isNumber, reason: isText },

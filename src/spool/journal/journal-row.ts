@@ -51,6 +51,8 @@ export interface JournalFacts {
   readonly fields?: readonly string[] | undefined;
   /** With brackets, as it left. */
   readonly messageId?: string | undefined;
+  /** It was a copy that came to a shadow listener: the outcome says what would have become of it (D4f). */
+  readonly shadow?: true | undefined;
 }
 
 /** The facts that only one entry shows, kept as JSON. */

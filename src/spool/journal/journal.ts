@@ -15,6 +15,8 @@ export interface JournalQuery {
   readonly code?: string | undefined;
   /** Name of a header that a reason names, in any case. */
   readonly field?: string | undefined;
+  /** Whether it was a copy that came to a shadow listener; absent: either. */
+  readonly shadow?: boolean | undefined;
   /** Words that subject, addresses or mailer have, in any case; the last one may be the beginning of a word. */
   readonly text?: string | undefined;
   /** From this time on, and before that one; milliseconds since 1970. */

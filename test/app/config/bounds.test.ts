@@ -4,10 +4,10 @@ import { expect, test } from 'vitest';
 import { stringify } from 'yaml';
 import { ConfigurationError } from '../../../src/base/errors.ts';
 import { stripSetNames } from '../../../src/pipeline/policy/strip-sets.ts';
-import { eventKinds } from '../../../src/spool/events/mail-event.ts';
+import { toldKinds } from '../../../src/spool/events/mail-event.ts';
 import { loadYaml } from '../../support/scratch.ts';
 
-const kinds = Object.keys(eventKinds);
+const kinds = toldKinds;
 const uuid = '00000000-0000-4000-8000-000000000000';
 
 type Entry = (at: number) => unknown;

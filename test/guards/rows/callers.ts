@@ -144,10 +144,7 @@ export const callers = [
     ['(credential === undefined) !== (listener.allowFrom.length === 0)', 'credential === null'],
   ]),
   ...of('doors/smtp/mail-commands.ts', smtp, [
-    [
-      "if (mailbox === '' || accounts.sendingDomain(account, domain) || this.#isMapped(mailbox, domain)) return undefined",
-      'if (account) return undefined',
-    ],
+    ['if (accounts.sendingDomain(account, domain)) return undefined', 'if (account) return undefined'],
   ]),
   ...of('app/config/secrets.ts', secrets, [
     ['owner.account !== token.account || ', ''],

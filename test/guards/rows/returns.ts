@@ -159,8 +159,8 @@ export const returns = [
     'delivery/webhooks/round.ts',
     ['test/delivery/webhooks/sender.test.ts > of two accounts'],
     [
-      ['limit, kinds: webhook.kinds, account })', 'limit, kinds: webhook.kinds })'],
-      ['limit: replayedAtOnce, kinds, account })', 'limit: replayedAtOnce, kinds })'],
+      ['limit, kinds: webhook.kinds ?? toldKinds, account })', 'limit, kinds: webhook.kinds ?? toldKinds })'],
+      ['kinds: kinds ?? toldKinds,\n    account,', 'kinds: kinds ?? toldKinds,'],
     ],
   ),
   ...of('web/admin/webhooks/webhook-endpoints.ts', webhooks, [

@@ -49,7 +49,7 @@ export const shown = [
     ["account.credentials.get(facts.credential ?? '') ?? caller", 'caller'],
   ]),
   ...of('pipeline/report/read-events.ts', report, [
-    ["kinds: ['accepted', 'refused'], account }", "kinds: ['accepted', 'refused'] }"],
+    ['limit: pageEvents, kinds, account }', 'limit: pageEvents, kinds }'],
     ['if (query.credential !== undefined && credential !== query.credential) continue', ''],
   ]),
   ...of('web/admin/queue/queue-endpoints.ts', queue, [

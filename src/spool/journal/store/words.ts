@@ -49,7 +49,7 @@ function hasWords({ facts }: JournalItem, words: readonly string[]): boolean {
 
 /** What a row can be found by. */
 type Filter = readonly [
-  inQuery: 'credential' | 'client' | 'code' | 'field',
+  inQuery: 'credential' | 'client' | 'code' | 'field' | 'shadow',
   letter: string,
   of: (facts: JournalFacts) => readonly (string | undefined)[],
 ];
@@ -58,22 +58,25 @@ const filters: readonly Filter[] = [
   ['client', 'i', ({ client }) => [client]],
   ['code', 'e', ({ codes = [] }) => codes],
   ['field', 'f', ({ fields = [] }) => fields.map(asciiLower)],
+  ['shadow', 'w', ({ shadow }) => (shadow ? ['true'] : [])],
 ];
 
 /** The filters that a query has, each with its value. */
 function asked(query: JournalQuery) {
   return filters.flatMap(([name, letter, of]) => {
-    const value = query[name];
+    // What came to no shadow listener has no key of its own.
+    const value = name === 'shadow' ? (query.shadow ? 'true' : undefined) : query[name];
     return value === undefined ? [] : [{ letter, of, value: name === 'field' ? asciiLower(value) : value }];
   });
 }
 
 /** Whether a row is wanted. @param words `searchedWords` of the query's text; undefined where it has none */
 export function isWanted(item: JournalItem, query: JournalQuery, words: readonly string[] | undefined): boolean {
-  const { account, outcome, since, until } = query;
+  const { account, outcome, since, until, shadow } = query;
   const { facts, at } = item;
   if (account !== undefined && item.account !== account) return false;
   if (outcome !== undefined && item.outcome !== outcome) return false;
+  if (shadow === false && facts.shadow) return false;
   if (at < (since ?? Number.NEGATIVE_INFINITY) || at >= (until ?? Number.POSITIVE_INFINITY)) return false;
   if (!asked(query).every(({ of, value }) => of(facts).includes(value))) return false;
   return words === undefined || hasWords(item, words);
@@ -110,6 +113,7 @@ const keys = [
   optionalKey('i', 'client'),
   listKeys('e', 'codes', 'value'),
   listKeys('f', 'fields', 'lower(value)'),
+  `CASE WHEN json_extract(facts, '$.shadow') THEN ' ${keyOf('w', 'true')}' ELSE '' END`,
 ].join(' || ');
 
 const words = ['subject', 'sender', 'mailer', 'recipients']

@@ -3,7 +3,8 @@
 
 import { cutText, firstAddresses } from '../../events/event-bounds.ts';
 import { dialogueWithoutQuotes, keptName } from '../../events/kept-words.ts';
-import type { AcceptedEvent, EventViolation, RefusedEvent } from '../../events/mail-event.ts';
+import { type AcceptedEvent, type EventViolation, wouldPass } from '../../events/mail-event.ts';
+import type { WrittenRefusal } from '../../events/refusal.ts';
 import type { ContentGauge } from '../content-gauge.ts';
 import { type JournalDetails, withoutContent } from '../journal-details.ts';
 import {
@@ -201,20 +202,18 @@ function reasonOf({ code, message, field, pointer }: EventViolation): JournalRea
 }
 
 /**
- * Makes the row of a refusal; undefined for one that has no account or no id of its own.
+ * Makes the row of a refusal or of a copy's verdict; undefined for one that has no account or no id of its own.
  * @param gauge says whether there is room for its content; absent: there is
  */
-export function refusedRow(
-  { event, journal }: { readonly event: RefusedEvent; readonly journal: JournalDetails | undefined },
-  gauge?: ContentGauge,
-): WrittenJournal | undefined {
+export function refusedRow({ event, journal }: WrittenRefusal, gauge?: ContentGauge): WrittenJournal | undefined {
   const made = madeRefused(event, journal);
   if (!made || !journal || !gauge || gauge.take(made.row.octets)) return made;
   return madeRefused(event, withoutContent(journal, noRoom));
 }
 
-function madeRefused(event: RefusedEvent, details: JournalDetails | undefined): WrittenJournal | undefined {
+function madeRefused(event: WrittenRefusal['event'], details: JournalDetails | undefined): WrittenJournal | undefined {
   const { journalId, violations } = event;
+  const isInOrder = event.kind === 'shadowed' && wouldPass(event);
   if (journalId === undefined || event.account === '') return undefined;
   const facts = {
     ...{ credential: event.credential, via: event.via, client: event.clientAddress, helo: event.helo },
@@ -226,6 +225,7 @@ function madeRefused(event: RefusedEvent, details: JournalDetails | undefined): 
     codes: onlyOnce(violations.map(({ code }) => code)) ?? (event.reply ? [String(event.reply.code)] : undefined),
     fields: onlyOnce(violations.map(({ field }) => field)),
     ...mailerAndSubject(details),
+    ...(event.kind === 'shadowed' ? { shadow: event.shadow } : {}),
   } satisfies JournalFacts;
   const more = {
     session: event.sessionId,
@@ -237,7 +237,7 @@ function madeRefused(event: RefusedEvent, details: JournalDetails | undefined): 
   } satisfies JournalMore;
   const { at, account } = event;
   return written(
-    { id: journalId, at, account, outcome: outcomeNumbers.refused, waiting: 0 },
+    { id: journalId, at, account, outcome: outcomeNumbers[isInOrder ? 'accepted' : 'refused'], waiting: 0 },
     { facts, more },
     octetsOf(details, undefined),
   );

@@ -54,13 +54,14 @@ export interface EntryParts extends VerdictParts {
 }
 
 function linksOf({ path, content, entry }: EntryParts): Readonly<Record<string, string>> {
-  const isAccepted = entry.outcome !== 'refused';
+  const { shadow } = entry.facts;
+  const isAccepted = entry.outcome !== 'refused' && !shadow;
   return {
     self: path,
     ...(content?.receivedHead ? { received: `${path}/received`, preview: `${path}/preview` } : {}),
     ...(content?.sentHead ? { sent: `${path}/sent` } : {}),
     ...(content?.sentBody ? { dkim: `${path}/dkim` } : {}),
-    ...(content?.receivedBody ? { resend: `${path}/resend` } : {}),
+    ...(content?.receivedBody && !shadow ? { resend: `${path}/resend` } : {}),
     ...(isAccepted ? { message: path.replace(/\/journal\/[^/]*$/, `/messages/${entry.id}`) } : {}),
   };
 }

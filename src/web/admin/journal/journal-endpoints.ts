@@ -50,9 +50,10 @@ function timeOf(text: string | undefined, name: string): number | undefined {
 
 /** Reads the parameters of the list. @throws Refusal for a time that is none */
 function readQuery(asked: Static<typeof journalParameters>, account: string | undefined): JournalQuery {
-  const { cursor, outcome, credential, client, code, field } = asked;
+  const { cursor, outcome, credential, client, code, field, shadow } = asked;
   return {
     ...{ account, credential, client, code, field, outcome, text: asked.search ?? asked.q },
+    ...(shadow === undefined ? {} : { shadow: shadow === 'true' }),
     since: timeOf(asked.since, 'since'),
     until: timeOf(asked.until, 'until'),
     ...(cursor === undefined ? {} : { cursor: Number(cursor) }),
@@ -74,7 +75,7 @@ export async function entryNamed(
 
 async function showEntry(parts: JournalParts, request: FastifyRequest, entry: JournalEntry) {
   const account = parts.account(entry.account);
-  const isAccepted = entry.outcome !== 'refused';
+  const isAccepted = entry.outcome !== 'refused' && !entry.facts.shadow;
   const found = isAccepted ? await readHistory(parts.events, { account: entry.account, message: entry.id }) : undefined;
   return entryJson({
     entry,

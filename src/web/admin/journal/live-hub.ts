@@ -32,7 +32,11 @@ export interface HubParts {
 }
 
 function rowIdOf(event: MailEvent): string | undefined {
-  return event.kind === 'refused' ? event.journalId : 'queueId' in event ? event.queueId : undefined;
+  return event.kind === 'refused' || event.kind === 'shadowed'
+    ? event.journalId
+    : 'queueId' in event
+      ? event.queueId
+      : undefined;
 }
 
 /** The watchers of one gateway. */

@@ -136,6 +136,8 @@ export function resendEndpoint(parts: ResendParts): V4Plugin {
       async ({ account, credential, params, request }) => {
         const entry = await entryNamed(parts, params.id, account.name);
         if (entry.isDamaged === true) throw invalid('What the database has of it is damaged');
+        // D4f: what came to a shadow listener has been sent already, by the server that it is a copy of.
+        if (entry.facts.shadow) throw invalid('It is a copy that came to a shadow listener, and is never sent');
         const message = messageOf(await parts.journal.content(entry.seq), entry);
         const recipients = await recipientsOf(parts, entry);
         if (recipients.length === 0) throw invalid('It had no recipient');

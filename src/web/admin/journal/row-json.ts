@@ -23,6 +23,7 @@ export function rowJson({ id, at, account, outcome, facts, isDamaged = false }: 
     size: facts.size ?? null,
     codes: facts.codes ?? [],
     fields: facts.fields ?? [],
+    shadow: facts.shadow === true,
     damaged: isDamaged,
     message_id: facts.messageId === undefined ? null : bareId(facts.messageId),
   };

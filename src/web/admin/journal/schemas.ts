@@ -41,6 +41,10 @@ export const journalRow = Type.Object(
     codes: Type.Array(Type.String(), { description: 'Of the reasons, each once' }),
     fields: Type.Array(Type.String(), { description: 'Headers that the reasons name' }),
     message_id: textOrNull(),
+    shadow: Type.Boolean({
+      description:
+        'A copy that came to a shadow listener: the outcome says what would have become of it, and nothing was sent',
+    }),
     damaged: Type.Boolean({ description: 'What the database has of it cannot be read: facts are missing' }),
   },
   { title: 'JournalRow' },
@@ -130,6 +134,9 @@ export const journalParameters = queryOf({
   client: filter("The client's address"),
   code: filter('A code of a reason, such as E_HEADER_NOT_ALLOWED'),
   field: filter('A header that a reason names, in any case'),
+  shadow: Type.Optional(
+    Type.Enum(['true', 'false'], { description: 'Only copies that came to a shadow listener, or only what did not' }),
+  ),
   search: filter(
     'Words of subject, addresses or the program’s mark, in any case; the last may be the beginning of one. Or what names one message: its id, its Message-ID, or within an account the client’s own Message-ID; what it names comes first',
   ),

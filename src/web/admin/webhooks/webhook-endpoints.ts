@@ -7,7 +7,7 @@ import { makeSecret } from '../../../delivery/webhooks/secret.ts';
 import { type Webhook, webhooksPerAccount } from '../../../delivery/webhooks/webhook.ts';
 import type { WebhookStore } from '../../../delivery/webhooks/webhook-store.ts';
 import type { EventStore } from '../../../spool/events/event-store.ts';
-import { type EventKind, isEventKind, kindNames } from '../../../spool/events/mail-event.ts';
+import { type EventKind, isEventKind, toldKinds } from '../../../spool/events/mail-event.ts';
 import { type AskedOf, endpointsAt, type Register } from '../../http/endpoint.ts';
 import { Refusal, refusal } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
@@ -26,7 +26,7 @@ export interface WebhookEndpointsParts {
   readonly log: Logger;
 }
 
-const kind = Type.Enum([...kindNames], { want: `one of ${kindNames.join(', ')}` });
+const kind = Type.Enum([...toldKinds], { want: `one of ${toldKinds.join(', ')}` });
 const url = Type.String({
   want: 'the URL of an endpoint',
   description: 'https; no user name, no fragment, and no address that is not public unless the operator allows it',

@@ -9,7 +9,7 @@ import { Icon } from '../parts/icon.ts';
 import { type Column, ListEnd, Table, tight } from '../parts/list.ts';
 import { ButtonLink, ClearFilters, Empty, Notes, PageHead } from '../parts/surfaces.ts';
 import { Foreign, State, Time } from '../parts/text.ts';
-import { outcomeChoices, stateWords } from '../parts/words.ts';
+import { outcomeChoices, outcomeOf, stateWords } from '../parts/words.ts';
 import { type LiveState, mostLive, useLive } from '../state/live.ts';
 import { useAnswer, useEvery } from '../state/loading.ts';
 import { linkTo, place, setFilters } from '../state/location.ts';
@@ -41,7 +41,7 @@ function people({ sender, recipients, recipient_count: count, damaged }: Journal
 }
 
 const columns: readonly Column<JournalRow>[] = [
-  tight('outcome', 'Outcome', ({ outcome }) => h(State, { state: outcome })),
+  tight('outcome', 'Outcome', (row) => h(State, { state: outcomeOf(row) })),
   {
     key: 'message',
     title: 'Message',
@@ -259,6 +259,16 @@ export function MessagesPage(): JSX.Element {
           ...Object.entries(spans).map(([value, { label }]) => ({ value, label })),
         ],
         onChoose: (span) => setFilters({ span }),
+      }),
+      h(Select, {
+        label: 'Shadow',
+        value: filters.shadow ?? '',
+        choices: [
+          { value: '', label: 'Sent and shadow' },
+          { value: 'false', label: 'Without shadow' },
+          { value: 'true', label: 'Shadow alone' },
+        ],
+        onChoose: (shadow) => setFilters({ shadow }),
       }),
     ),
     h(OutcomeChips, { outcome: filters.outcome, span: filters.span ?? '24h' }),

@@ -19,6 +19,7 @@ export interface StateWords {
 const kinds: Readonly<Record<EventKind, StateWords>> = {
   accepted: { word: 'Accepted', tone: 'busy', icon: 'arrow', meaning: 'Safe on disk, on its way to the next hop' },
   refused: { word: 'Refused', tone: 'bad', icon: 'box', meaning: 'It was not taken; nothing of it was sent' },
+  shadowed: { word: 'Judged', tone: 'quiet', icon: 'minus', meaning: 'A copy was judged; nothing was sent' },
   delivered: { word: 'Delivered', tone: 'good', icon: 'check', meaning: 'The next hop has taken it' },
   deferred: { word: 'Deferred', tone: 'warn', icon: 'clock', meaning: 'The next hop put it off; it is tried again' },
   failed: { word: 'Failed', tone: 'bad', icon: 'warning', meaning: 'It could not be delivered and is not tried again' },
@@ -31,10 +32,14 @@ const kinds: Readonly<Record<EventKind, StateWords>> = {
 };
 
 /** The kinds of events that the form of a webhook offers. */
-export const offeredKinds: readonly string[] = Object.keys(kinds).filter((kind) => kind !== 'webhook_disabled');
+export const offeredKinds: readonly string[] = Object.keys(kinds).filter(
+  (kind) => kind !== 'webhook_disabled' && kind !== 'shadowed',
+);
 
 const others: Readonly<Record<string, StateWords>> = {
   queued: { word: 'Waiting', tone: 'busy', icon: 'arrow', meaning: 'Safe on disk, on its way to the next hop' },
+  shadow_passed: { word: 'Shadow: passes', tone: 'good', icon: 'check', meaning: 'A copy; it would be accepted' },
+  shadow_refused: { word: 'Shadow: refused', tone: 'bad', icon: 'box', meaning: 'A copy; it would be refused' },
   held: { word: 'Held', tone: 'quiet', icon: 'pause', meaning: 'It waits until somebody releases it' },
   ok: { word: 'In place', tone: 'good', icon: 'check' },
   missing: { word: 'Missing', tone: 'bad', icon: 'box' },
@@ -116,6 +121,12 @@ export function stateWords(state: string): StateWords {
 /** What the verdict about a header field is called. */
 export function verdictWords(verdict: string): StateWords {
   return lookUp(verdicts, verdict) ?? stateWords(verdict);
+}
+
+/** What became of a message, or would have become of a copy that came to a shadow listener. */
+export function outcomeOf({ outcome, shadow }: { readonly outcome: string; readonly shadow?: boolean }): string {
+  if (!shadow) return outcome;
+  return outcome === 'refused' ? 'shadow_refused' : 'shadow_passed';
 }
 
 /** The outcomes that messages can be filtered by, in the order of the choice. */

@@ -23,6 +23,8 @@ export interface JournalRow {
   readonly codes: readonly string[];
   readonly fields: readonly string[];
   readonly message_id?: string | null;
+  /** A copy that came to a shadow listener; `outcome` says what would have become of it. */
+  readonly shadow?: boolean;
   /** What the database has of it cannot be read. */
   readonly damaged?: boolean;
 }

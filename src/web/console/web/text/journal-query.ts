@@ -4,7 +4,7 @@ import { type Filters, sinceOf } from './filters.ts';
 
 /** Names of the filters that the page of messages has in its URL. */
 export const journalFilters = [
-  ...(['q', 'outcome', 'span', 'credential', 'client', 'code', 'field', 'until'] as const),
+  ...(['q', 'outcome', 'span', 'credential', 'client', 'code', 'field', 'shadow', 'until'] as const),
 ] as const;
 
 /**
@@ -16,7 +16,7 @@ export function journalQuery(filters: Filters, now: number, perPage: number): st
   const query = new URLSearchParams();
   query.set('per_page', String(perPage));
   if (filters['q'] !== undefined) query.set('search', filters['q']);
-  for (const name of ['outcome', 'credential', 'client', 'code', 'field'] as const) {
+  for (const name of ['outcome', 'credential', 'client', 'code', 'field', 'shadow'] as const) {
     const value = filters[name];
     if (value !== undefined) query.set(name, value);
   }

@@ -5,6 +5,7 @@ import type { Filters } from './filters.ts';
 /** What is read of a row. */
 export interface FilteredRow {
   readonly outcome: string;
+  readonly shadow?: boolean;
   readonly credential?: string | null;
   readonly client?: string | null;
   readonly subject?: string | null;
@@ -27,8 +28,9 @@ function isFound(search: string, { subject, sender, recipients }: FilteredRow): 
 
 /** Whether a row fits the filters; those about time do not matter to a row that has just come. */
 export function fitsFilters(row: FilteredRow, filters: Filters): boolean {
-  const { outcome, credential, client, code, field, q } = filters;
+  const { outcome, credential, client, code, field, shadow, q } = filters;
   if (outcome !== undefined && row.outcome !== outcome) return false;
+  if (shadow !== undefined && (row.shadow ?? false) !== (shadow === 'true')) return false;
   if (credential !== undefined && row.credential !== credential) return false;
   if (client !== undefined && row.client !== client) return false;
   if (code !== undefined && !row.codes.includes(code)) return false;

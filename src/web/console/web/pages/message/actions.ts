@@ -16,7 +16,8 @@ import type { JournalEntry, QueuedMessage } from '../../state/shapes.ts';
 const icons: Readonly<Record<Action, IconName>> = { retry: 'clock', hold: 'pause', release: 'play', drop: 'minus' };
 
 /** Why a message cannot be sent again; undefined where it can. */
-function whyNotAgain({ content, content_note: note, damaged }: JournalEntry): string | undefined {
+function whyNotAgain({ content, content_note: note, damaged, shadow }: JournalEntry): string | undefined {
+  if (shadow) return 'It is a copy that came to a shadow listener, and is never sent.';
   if (content === 'full' && damaged !== true) return undefined;
   const why = note ?? 'the journal keeps no whole messages (journal.content)';
   return `It cannot be sent again from here, because ${why}.`;

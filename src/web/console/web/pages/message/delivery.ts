@@ -49,11 +49,13 @@ function Recipient({ history }: { readonly history: RecipientHistory }): JSX.Ele
 export function Delivery({ entry }: { readonly entry: JournalEntry }): JSX.Element {
   const [most, setMost] = useState(drawnAtOnce);
   const histories = entry.recipient_states ?? [];
-  if (entry.outcome === 'refused')
+  if (entry.outcome === 'refused' || entry.shadow)
     return h(
       Empty,
       { title: 'Nothing was sent', icon: 'queue' },
-      'A refused message is never sent, to none of its recipients.',
+      entry.shadow
+        ? 'It is a copy that came to a shadow listener, and is never sent.'
+        : 'A refused message is never sent, to none of its recipients.',
     );
   if (histories.length === 0)
     return h(

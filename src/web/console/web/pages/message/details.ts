@@ -74,7 +74,7 @@ export function Timings({ entry }: { readonly entry: JournalEntry }): JSX.Elemen
 
 /** What verification says of each signature. */
 export function Dkim({ entry, path }: { readonly entry: JournalEntry; readonly path: string }): JSX.Element {
-  const isAsked = entry.outcome !== 'refused';
+  const isAsked = entry.outcome !== 'refused' && !entry.shadow;
   const { value, problem, reload } = useAnswer<readonly DkimVerdict[]>(isAsked ? `${path}/dkim` : undefined);
   if (!isAsked) return h(Empty, { title: 'It was not signed', icon: 'tokens' }, 'A refused message is never signed.');
   if (problem?.status === 404)

@@ -5,6 +5,7 @@ import { el } from '../../parts/element.ts';
 import { Empty, Facts, Fault, openTab, PageHead, Progress, Tabs } from '../../parts/surfaces.ts';
 import { Foreign, State, Time } from '../../parts/text.ts';
 import { Reasons, VerdictTable } from '../../parts/verdicts.ts';
+import { outcomeOf } from '../../parts/words.ts';
 import { useAnswer, useEvery } from '../../state/loading.ts';
 import { linkTo, type PageProps } from '../../state/location.ts';
 import { accountPath, pathOfAccount } from '../../state/session.ts';
@@ -101,11 +102,11 @@ function waitingPath({ account, id }: JournalEntry): string {
 export function MessagePage({ parameters }: PageProps): JSX.Element {
   const id = parameters['id'] ?? '';
   const { value: entry, problem, reload, refresh } = useAnswer<JournalEntry>(entryPath({ id }));
-  const mayWait = entry !== undefined && entry.outcome !== 'refused' && entry.outcome !== 'delivered';
+  const mayWait = entry !== undefined && !entry.shadow && entry.outcome !== 'refused' && entry.outcome !== 'delivered';
   const queue = useAnswer<readonly QueuedMessage[]>(mayWait ? waitingPath(entry) : undefined);
   const waiting = queue.value?.[0];
   useEvery(4000, () => {
-    if (entry?.outcome === 'accepted' || entry?.outcome === 'deferred') refresh();
+    if (mayWait && entry.outcome !== 'failed' && entry.outcome !== 'dropped') refresh();
     if (mayWait) queue.refresh();
   });
   const changed = (): void => {
@@ -138,7 +139,7 @@ export function MessagePage({ parameters }: PageProps): JSX.Element {
         title: el(
           'span.subject',
           el('span', subject),
-          h(State, { state: entry.outcome }),
+          h(State, { state: outcomeOf(entry) }),
           waiting?.state === 'held' ? h(State, { state: 'held' }) : null,
         ),
         name: entry.subject?.slice(0, 80) ?? 'Message',

@@ -1,0 +1,31 @@
+// What keeps a copy that came to a shadow listener from being sent.
+
+import { of } from '../guard.ts';
+
+const door = ['test/doors/smtp/shadow.test.ts'];
+const gateway = ['test/e2e/shadow.test.ts'];
+
+/** What keeps a copy that came to a shadow listener from being sent, and from costing its account anything. */
+export const shadowGuards = [
+  ...of('doors/smtp/smtp-door.ts', door, [
+    ['if (!listener.shadow) return createMessageIntake', 'return createMessageIntake'],
+    ['if (listener.shadow) return onRefused?.({ ...refusal, shadow: true });', ''],
+  ]),
+  ...of('doors/smtp/mail-commands.ts', door, [
+    [
+      'whenKnown(shadow ? false : this.#context.suppressed(account, recipient)',
+      'whenKnown(this.#context.suppressed(account, recipient)',
+    ],
+    ['if (this.#context.listener.shadow) return replies.startData;', ''],
+  ]),
+  ...of('pipeline/judge-copy.ts', gateway, [['      shadow,\n', '']]),
+  ...of('web/admin/journal/resend-endpoint.ts', gateway, [
+    ['if (entry.facts.shadow) throw', 'if (entry.isDamaged) throw'],
+  ]),
+  ...of('delivery/webhooks/round.ts', gateway, [
+    [
+      'const page = await parts.events.read({ after: webhook.cursor, limit, kinds: webhook.kinds ?? toldKinds',
+      'const page = await parts.events.read({ after: webhook.cursor, limit, kinds: webhook.kinds',
+    ],
+  ]),
+];
