@@ -17,7 +17,7 @@ import { printable } from './command/printable.ts';
 import { domainOf, keyFault } from './keys.ts';
 
 /** The records of a domain, and keys that could not be read. */
-interface Published {
+export interface Published {
   readonly domain: string;
   readonly records: readonly DnsRecord[];
   readonly problems: readonly string[];
@@ -39,7 +39,7 @@ function keysOf(config: Config, domain: string, names: readonly DkimKeyName[]) {
 }
 
 /** The records that the configuration needs: those of each sending domain, then the platform's. */
-function publishedBy(config: Config, wanted: string | undefined): Published[] {
+export function publishedBy(config: Config, wanted: string | undefined): Published[] {
   const facts = recordFacts(config);
   const { platform } = config;
   const domains = config.accounts.flatMap(({ sendingDomains }) => sendingDomains);
@@ -98,7 +98,8 @@ function print(io: CommandIo, one: Published, checks: readonly RecordCheck[] | u
   io.stdout.write('\n');
 }
 
-function dnsFor(server: string | undefined): DnsSettings {
+/** How to ask a name server that was given. @throws UsageError where it is no address */
+export function dnsFor(server: string | undefined): DnsSettings {
   if (server === undefined) return systemDns();
   const dns = systemDns([server]);
   try {

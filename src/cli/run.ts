@@ -59,6 +59,10 @@ export const commands = {
     summary: 'Print the DNS records of sending domains, and check them',
     load: async () => (await import('./domain.ts')).domainCommands,
   },
+  doctor: {
+    summary: 'Look at DNS, next hops, clock, disk, keys and database',
+    load: async () => (await import('./doctor.ts')).doctorCommand,
+  },
   backup: {
     summary: 'Write the queue and all other state into one file, online',
     load: async () => (await import('./backup.ts')).backupCommand,

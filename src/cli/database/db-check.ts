@@ -16,7 +16,8 @@ const defaultSeconds = 30;
 /** Tables that are shown to people; --json has all. */
 const mostShown = 12;
 
-async function inspect(config: Config, isFull: boolean, seconds: number): Promise<DatabaseReport> {
+/** Looks at the database of a configuration. It rejects where it cannot be read. */
+export async function inspect(config: Config, isFull: boolean, seconds: number): Promise<DatabaseReport> {
   const { database } = config;
   if (database.engine === 'sqlite')
     return await inspectSqlite({ file: database.file, known: tableVersions, isFull, seconds });

@@ -5,7 +5,7 @@ import { useState } from 'preact/hooks';
 import { Button, CopyButton } from '../parts/controls.ts';
 import { el } from '../parts/element.ts';
 import { Empty, Loading, PageHead, Panel } from '../parts/surfaces.ts';
-import { Foreign, State } from '../parts/text.ts';
+import { Foreign, State, Time } from '../parts/text.ts';
 import { ask } from '../state/api.ts';
 import { useAnswer } from '../state/loading.ts';
 import { tell } from '../state/notices.ts';
@@ -64,15 +64,21 @@ function summary(domain: SendingDomain): string | undefined {
   return open === 0 ? 'All records are in place.' : `${writeNeeds(open)} (of ${checked.length}).`;
 }
 
+/** What the last check of each account said, and when: it stays while the console is open. */
+const lastChecks = new Map<string, { readonly at: string; readonly domains: readonly SendingDomain[] }>();
+
 /** The page. */
 export function DomainsPage(): JSX.Element {
   const loaded = useAnswer<readonly SendingDomain[]>(accountOnlyPath(path));
   const { value } = loaded;
-  const [checked, setChecked] = useState<readonly SendingDomain[]>();
-  const domains = checked ?? value;
+  const [, setChecked] = useState(0);
+  const last = lastChecks.get(accountOnlyPath(path));
+  // Of a domain that the configuration has no more the last check tells nothing.
+  const domains = value && last ? value.map((one) => last.domains.find(({ name }) => name === one.name) ?? one) : value;
   const check = async (): Promise<void> => {
     const { result } = await ask<readonly SendingDomain[]>(accountOnlyPath(`${path}?check=1`));
-    setChecked(result);
+    lastChecks.set(accountOnlyPath(path), { at: new Date().toISOString(), domains: result });
+    setChecked((times) => times + 1);
     const open = result.flatMap(({ records }) => records).filter((record) => record.check?.state !== 'ok').length;
     tell(open === 0 ? 'All records are in place.' : `${writeNeeds(open)}.`);
   };
@@ -89,6 +95,7 @@ export function DomainsPage(): JSX.Element {
         : null,
     ),
     h(Loading, { loaded, what: 'Loading domains' }),
+    last ? el('p.soft', 'DNS was checked ', h(Time, { at: last.at }), '.') : null,
 
     domains?.length === 0
       ? h(

@@ -1,0 +1,205 @@
+// What `postern doctor` looks at outside this machine: records in DNS, next hops, the machine's own name, the clock. Each look ends
+// within a bound of time, whatever answers or does not, and writes nothing.
+
+import { createSocket } from 'node:dgram';
+import type { Resolver } from 'node:dns/promises';
+import { connect, isIP } from 'node:net';
+import { errorMessage } from '../base/errors.ts';
+import { dnsFailure } from '../base/net/dns-failure.ts';
+import { stsId } from '../delivery/mx/sts-policy.ts';
+import type { Route } from '../delivery/settings.ts';
+import type { DnsRecord } from '../web/admin/domain-records.ts';
+import type { RecordCheck } from '../web/admin/judge-record.ts';
+
+/** How something is. */
+export type State = 'ok' | 'warning' | 'fault';
+
+/** What was seen at one thing. */
+export interface Seen {
+  /** What was looked at: `dkim s1._domainkey.example.com`. */
+  readonly what: string;
+  readonly state: State;
+  readonly text: string;
+  /** What to do; absent where nothing is to be done. */
+  readonly cure?: string;
+}
+
+/** How long each look may take, in milliseconds. */
+export const lookMs = 6000;
+
+/** Gives what a look has seen, or, where it takes too long or fails, that it is not known. */
+export async function within(
+  what: string,
+  look: (signal: AbortSignal) => Promise<readonly Seen[]>,
+): Promise<readonly Seen[]> {
+  const ended = new AbortController();
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<readonly Seen[]>((resolve) => {
+    const seen: Seen = { what, state: 'warning', text: `no answer within ${lookMs / 1000} s`, cure: 'Look again' };
+    timer = setTimeout(() => resolve([seen]), lookMs);
+  });
+  try {
+    return await Promise.race([look(ended.signal), late]);
+  } catch (error) {
+    return [{ what, state: 'warning', text: `not known: ${errorMessage(error)}`, cure: 'Look again' }];
+  } finally {
+    clearTimeout(timer);
+    ended.abort();
+  }
+}
+
+/** What the check of a record says. Without its DKIM record signed mail is taken for forged; the others cost reputation or bounces. */
+export function seenRecord({ purpose, name, zone, value }: DnsRecord, { state, detail, found }: RecordCheck): Seen {
+  const what = `${purpose} ${name}`;
+  if (state === 'ok') return { what, state: 'ok', text: detail ?? 'in place' };
+  if (state === 'error') {
+    return {
+      what,
+      state: 'warning',
+      text: `not known: ${detail ?? 'DNS does not answer'}`,
+      cure: 'See that DNS answers here',
+    };
+  }
+  const text = [
+    state,
+    ...(detail === undefined ? [] : [detail]),
+    ...found.slice(0, 1).map((one) => `found ${one}`),
+  ].join('; ');
+  const cure = state === 'missing' ? `Publish: ${zone}` : `Change it to: ${value}`;
+  return { what, state: purpose === 'dkim' ? 'fault' : 'warning', text, cure };
+}
+
+/** Looks whether the policy of MTA-STS that a domain names is one (RFC 8461 §3.1). None is needed. */
+export async function lookAtSts(domain: string, resolver: Pick<Resolver, 'resolveTxt'>): Promise<readonly Seen[]> {
+  const name = `_mta-sts.${domain}`;
+  const what = `mta-sts ${name}`;
+  try {
+    const texts = (await resolver.resolveTxt(name)).map((strings) => strings.join(''));
+    if (!texts.some((text) => text.startsWith('v=STSv1')))
+      return [{ what, state: 'ok', text: 'none, and none is needed' }];
+    const id = stsId(texts);
+    if (id !== undefined) return [{ what, state: 'ok', text: `policy ${id}` }];
+    const cure = 'Publish one record: v=STSv1; id=20260101000000;';
+    return [{ what, state: 'warning', text: 'its record is malformed, so that no policy holds', cure }];
+  } catch (error) {
+    const failure = dnsFailure(error);
+    if (failure === undefined) return [{ what, state: 'ok', text: 'none, and none is needed' }];
+    return [{ what, state: 'warning', text: `not known: ${failure}`, cure: 'See that DNS answers here' }];
+  }
+}
+
+/** Opens a connection and closes it. @returns undefined where it was opened, else why not */
+function opened(host: string, port: number, signal: AbortSignal): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const socket = connect({ host, port });
+    const end = (why?: string) => {
+      socket.destroy();
+      resolve(why);
+    };
+    socket.once('connect', () => end());
+    socket.once('error', (error) => end(errorMessage(error)));
+    socket.setTimeout(lookMs - 1000, () => end('no answer, as where a firewall lets it out nowhere'));
+    signal.addEventListener('abort', () => end('aborted'));
+  });
+}
+
+async function lookAtHop(host: string, port: number, signal: AbortSignal): Promise<Seen> {
+  const what = `connection to ${host}:${port}`;
+  const why = await opened(host, port, signal);
+  if (why === undefined) return { what, state: 'ok', text: 'opens' };
+  const cure =
+    port === 25
+      ? 'Have port 25 opened to the outside, or relay by a smarthost'
+      : 'See that the next hop runs and is let through';
+  return { what, state: 'fault', text: why, cure };
+}
+
+/** Exchangers that are tried at most, to see whether port 25 is let out. */
+const mostExchangers = 2;
+
+/** Looks whether each next hop can be reached: smarthosts, and by MX the exchangers of some of the sending domains on port 25. */
+export async function lookAtHops(
+  routes: readonly Route[],
+  domains: readonly string[],
+  { resolver, signal }: { readonly resolver: Pick<Resolver, 'resolveMx'>; readonly signal: AbortSignal },
+): Promise<readonly Seen[]> {
+  const hops = new Map<string, readonly [string, number]>();
+  for (const route of routes)
+    for (const { host, port } of route.type === 'smarthost' ? [route, ...(route.standby ?? [])] : [])
+      hops.set(`${host} ${port}`, [host, port]);
+  const unknown: Seen[] = [];
+  if (routes.some(({ type }) => type === 'mx')) {
+    const found = await Promise.allSettled(domains.slice(0, 5).map((domain) => resolver.resolveMx(domain)));
+    const hosts = found.flatMap((one) => (one.status === 'fulfilled' ? one.value.map(({ exchange }) => exchange) : []));
+    const tried = [...new Set(hosts)].filter((host) => host !== '').slice(0, mostExchangers);
+    for (const host of tried) hops.set(`${host} 25`, [host, 25]);
+    const text = 'no exchanger of a sending domain is known to try it with';
+    if (tried.length === 0)
+      unknown.push({ what: 'port 25 to the outside', state: 'warning', text, cure: 'See that DNS answers here' });
+  }
+  return [...unknown, ...(await Promise.all([...hops.values()].map(([host, port]) => lookAtHop(host, port, signal))))];
+}
+
+/** Looks whether the addresses of this machine's name lead back to it, which many receivers ask of a sender. */
+export async function lookAtName(
+  hostname: string,
+  resolver: Pick<Resolver, 'resolve4' | 'resolve6' | 'reverse'>,
+): Promise<readonly Seen[]> {
+  const asked = await Promise.allSettled([resolver.resolve4(hostname), resolver.resolve6(hostname)]);
+  const addresses = asked.flatMap((one) => (one.status === 'fulfilled' ? one.value : []));
+  const failure = asked.flatMap((one) => (one.status === 'rejected' ? (dnsFailure(one.reason) ?? []) : []))[0];
+  const what = `name ${hostname}`;
+  if (addresses.length === 0) {
+    const text = failure === undefined ? 'has no address in DNS' : `not known: ${failure}`;
+    const cure = 'Publish A or AAAA of smtp.hostname, or name the host that mail leaves from there';
+    return [{ what, state: 'warning', text, cure }];
+  }
+  return await Promise.all(
+    addresses.slice(0, 8).map(async (address): Promise<Seen> => {
+      const names = await resolver.reverse(address).catch((): readonly string[] => []);
+      const whose = `reverse name of ${address}`;
+      if (names.some((name) => name.toLowerCase().replace(/\.$/, '') === hostname))
+        return { what: whose, state: 'ok', text: hostname };
+      const text = names.length === 0 ? 'has none' : `is ${names.slice(0, 3).join(', ')}, not ${hostname}`;
+      return {
+        what: whose,
+        state: 'warning',
+        text,
+        cure: `Have whoever gave you the address set its PTR record to ${hostname}`,
+      };
+    }),
+  );
+}
+
+/** Seconds from 1900, from which NTP counts, to 1970 (RFC 5905 §6). */
+const ntpEpochSeconds = 2_208_988_800;
+
+/** Asks a time server by SNTP (RFC 4330). @returns by how many milliseconds our clock is ahead */
+function clockOffset(host: string, port: number, signal: AbortSignal): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const socket = createSocket({ type: isIP(host) === 6 ? 'udp6' : 'udp4', signal });
+    const sentAt = Date.now();
+    const question = Buffer.alloc(48);
+    question[0] = 0x23; // version 4, client
+    socket.once('error', reject);
+    socket.once('message', (answer) => {
+      if (answer.length < 48) return reject(new Error('what answers is no time server'));
+      const theirs = (answer.readUInt32BE(40) - ntpEpochSeconds) * 1000 + (answer.readUInt32BE(44) / 2 ** 32) * 1000;
+      resolve((sentAt + Date.now()) / 2 - theirs);
+    });
+    socket.send(question, port, host, (error) => (error ? reject(error) : undefined));
+  });
+}
+
+/** Milliseconds by which a clock may be wrong before signatures and dates of mail begin to look odd. */
+const [warnedMs, faultyMs] = [5000, 300_000];
+
+/** Looks by how much this machine's clock differs from a time server's. */
+export async function lookAtClock(host: string, port: number, signal: AbortSignal): Promise<readonly Seen[]> {
+  const what = `clock, by ${host}`;
+  const aheadMs = await clockOffset(host, port, signal);
+  const away = Math.abs(aheadMs);
+  const text = `${(away / 1000).toFixed(1)} s ${aheadMs < 0 ? 'behind' : 'ahead'}`;
+  if (away < warnedMs) return [{ what, state: 'ok', text }];
+  return [{ what, state: away < faultyMs ? 'warning' : 'fault', text, cure: 'Have the clock kept by NTP' }];
+}

@@ -1,0 +1,184 @@
+// postern doctor looks at everything outside the program that mail needs, and says of each what is wrong and what cures it.
+
+import { Resolver } from 'node:dns/promises';
+import { existsSync, statfsSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { checkFiles } from '../app/bootstrap/check-files.ts';
+import type { Config } from '../app/config/config.ts';
+import { errorMessage, UsageError } from '../base/errors.ts';
+import { shownOctets } from '../spool/inspect/database-report.ts';
+import { defaultMinFreeBytes } from '../spool/spool-limits.ts';
+import { checkRecords, type DnsSettings } from '../web/admin/check-records.ts';
+import { defineCommand } from './command/command.ts';
+import { printable } from './command/printable.ts';
+import { inspect } from './database/db-check.ts';
+import {
+  lookAtClock,
+  lookAtHops,
+  lookAtName,
+  lookAtSts,
+  lookMs,
+  type Seen,
+  type State,
+  seenRecord,
+  within,
+} from './doctor-looks.ts';
+import { dnsFor, type Published, publishedBy } from './domain.ts';
+
+/** Domains whose records are looked at at the same time. */
+const domainsAtOnce = 8;
+/** How long all looks at records together may take, in milliseconds; what is left then is told as not looked at. */
+const recordsMs = 60_000;
+/** How much more than `spool.minFreeBytes` should be free. */
+const roomFactor = 4;
+
+/** What is wrong with a domain's keys is told with the other files. */
+async function lookAtDomain({ records }: Published, dns: DnsSettings): Promise<readonly Seen[]> {
+  const checks = await checkRecords(records, { ...dns, withinMs: lookMs - 500 });
+  return records.flatMap((record, at) => {
+    const check = checks[at];
+    return check ? [seenRecord(record, check)] : [];
+  });
+}
+
+/** Looks at the records of all domains, some at a time. The resolvers are cancelled when a look is over. */
+async function lookAtDomains(config: Config, dns: DnsSettings, resolver: Resolver): Promise<readonly Seen[]> {
+  const published = publishedBy(config, undefined);
+  const seen = new Map<string, readonly Seen[]>();
+  const until = performance.now() + recordsMs;
+  const left = published.values();
+  const run = async (): Promise<void> => {
+    for (const one of left) {
+      const late: Seen = {
+        what: `records of ${one.domain}`,
+        state: 'warning',
+        text: 'not looked at in time',
+        cure: `postern domain records ${one.domain} --check`,
+      };
+      if (performance.now() > until) seen.set(one.domain, [late]);
+      else {
+        const [records, sts] = await Promise.all([
+          within(`records of ${one.domain}`, () => lookAtDomain(one, dns)),
+          within(`mta-sts _mta-sts.${one.domain}`, () => lookAtSts(one.domain, resolver)),
+        ]);
+        seen.set(one.domain, [...records, ...sts]);
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: domainsAtOnce }, run));
+  return published.flatMap(({ domain }) => seen.get(domain) ?? []);
+}
+
+function lookAtFiles(config: Config): readonly Seen[] {
+  const what = 'keys and certificates';
+  const { faults, warnings } = checkFiles(config, Date.now());
+  const told =
+    (state: State) =>
+    (text: string): Seen => ({
+      what,
+      state,
+      text,
+      ...(/make it|chmod/.test(text) ? {} : { cure: 'Renew it, or mend its file' }),
+    });
+  if (faults.length + warnings.length === 0)
+    return [{ what, state: 'ok', text: 'there, for their names, in time, and readable by their owner alone' }];
+  return [...faults.map(told('fault')), ...warnings.map(told('warning'))];
+}
+
+function lookAtDisk({ dataDir, spool }: Config): readonly Seen[] {
+  const what = `room in ${dataDir}`;
+  try {
+    let folder = dataDir;
+    while (!existsSync(folder) && dirname(folder) !== folder) folder = dirname(folder);
+    const { bavail, blocks, bsize, ffree, files } = statfsSync(folder);
+    const free = bavail * bsize;
+    const least = spool.minFreeBytes ?? defaultMinFreeBytes(blocks * bsize);
+    const text = `${shownOctets(free)} free`;
+    const cure = `Give it more room: below ${shownOctets(least)} (spool.minFreeBytes) mail is put off`;
+    if (free < least) return [{ what, state: 'fault', text, cure }];
+    if (free < roomFactor * least) return [{ what, state: 'warning', text, cure }];
+    if (files > 0 && ffree < 10_000)
+      return [
+        {
+          what,
+          state: 'warning',
+          text: `${ffree} files can be made`,
+          cure: 'Remove files, or make a file system with more inodes',
+        },
+      ];
+    return [{ what, state: 'ok', text }];
+  } catch (error) {
+    return [{ what, state: 'fault', text: errorMessage(error), cure: 'See that dataDir is there' }];
+  }
+}
+
+async function lookAtDatabase(config: Config): Promise<readonly Seen[]> {
+  const { database } = config;
+  const what = `database ${database.engine}`;
+  if (database.engine === 'sqlite' && !existsSync(database.file))
+    return [{ what, state: 'ok', text: 'not made yet: the first start makes it' }];
+  try {
+    const { problems } = await inspect(config, false, Math.floor(lookMs / 1000) - 1);
+    if (problems.length === 0) return [{ what, state: 'ok', text: 'no problem was found' }];
+    return problems.map(({ text, cure }) => ({ what, state: 'warning', text, cure }));
+  } catch (error) {
+    return [{ what, state: 'fault', text: errorMessage(error), cure: 'See that the database runs and lets us in' }];
+  }
+}
+
+/** Reads ADDRESS or ADDRESS:PORT of a time server. @throws UsageError */
+function timeServer(text: string): readonly [string, number] {
+  const [, host = '', port = '123'] = /^([A-Za-z0-9.-]+|\[[0-9a-fA-F:.]+\])(?::(\d{1,5}))?$/.exec(text) ?? [];
+  if (host === '' || Number(port) > 65_535) throw new UsageError(`--ntp: got "${text}", want HOST or HOST:PORT`);
+  return [host.replace(/^\[|\]$/g, ''), Number(port)];
+}
+
+const exitCodeOf = { ok: 0, warning: 1, fault: 2 } as const satisfies Record<State, number>;
+const wordOf = { ok: 'ok     ', warning: 'WARNING', fault: 'FAULT  ' } as const satisfies Record<State, string>;
+
+function lineOf({ what, state, text, cure }: Seen): string {
+  return `${wordOf[state]}  ${printable(what)}: ${printable(text)}${cure === undefined ? '' : `. ${printable(cure)}`}\n`;
+}
+
+/** postern doctor */
+export const doctorCommand = defineCommand({
+  name: 'doctor',
+  summary: 'Look at DNS, next hops, clock, disk, keys and database, and tell what is wrong',
+  details: `A line for each thing that mail needs, with its cure: the records of every sending domain and of the platform (SPF, DKIM against the
+key on file, DMARC, MX of bounces, MTA-STS), whether next hops and port 25 can be reached, the reverse name, the clock, room on the disk,
+keys and certificates, the database. Nothing is written, and no look takes longer than ${lookMs / 1000} s.`,
+  options: {
+    server: { value: 'ADDRESS', summary: "the name server to ask (default: the machine's own)" },
+    ntp: {
+      value: 'HOST',
+      summary: 'the time server to compare the clock with, with :port if it is not 123 (default: none)',
+    },
+    json: { summary: 'one JSON object a line' },
+  },
+  examples: ['postern doctor', 'postern doctor --ntp ntp.example.net', 'postern doctor --json'],
+  exitCodes: { 1: 'something deserves a look', 2: 'something is wrong' },
+  async run({ options, readConfig }, io) {
+    const config = readConfig();
+    const dns = dnsFor(options.server);
+    const time = options.ntp === undefined ? undefined : timeServer(options.ntp);
+    const resolver = new Resolver({ timeout: 2000, tries: 2 });
+    if (options.server !== undefined) resolver.setServers([options.server]);
+    const domains = config.accounts.flatMap(({ sendingDomains }) => sendingDomains.map(({ name }) => name));
+    const looks = await Promise.all([
+      lookAtDomains(config, dns, resolver),
+      within('next hops', (signal) => lookAtHops(config.delivery.routes, domains, { resolver, signal })),
+      within(`name ${config.smtp.hostname}`, () => lookAtName(config.smtp.hostname, resolver)),
+      ...(time ? [within('clock', (signal) => lookAtClock(...time, signal))] : []),
+      within('database', () => lookAtDatabase(config)),
+    ]);
+    resolver.cancel();
+    // Several domains share the records of one bounce domain.
+    const seen = [
+      ...new Map(
+        [...looks.flat(), ...lookAtDisk(config), ...lookAtFiles(config)].map((one) => [`${one.what} ${one.text}`, one]),
+      ).values(),
+    ];
+    for (const one of seen) io.stdout.write(options.json ? `${JSON.stringify(one)}\n` : lineOf(one));
+    return Math.max(0, ...seen.map(({ state }) => exitCodeOf[state]));
+  },
+});
