@@ -5,6 +5,7 @@ import type { Account } from '../accounts/account.ts';
 import type { Config } from '../app/config/config.ts';
 import { UsageError } from '../base/errors.ts';
 import type { CredentialReport } from '../pipeline/report/findings.ts';
+import { type KitFormat, kitFormats, kitLines } from '../pipeline/report/kits.ts';
 import { counted, credentialJson, credentialText, printableJson } from '../pipeline/report/print.ts';
 import { findingsOfEvents } from '../pipeline/report/read-events.ts';
 import { chooseAccount } from './command/choose-account.ts';
@@ -20,6 +21,13 @@ function accountNamed(config: Config, name: string): Account | undefined {
 /** Prints the reports of credentials, one after another. */
 export function printCredentials(reports: readonly CredentialReport[], io: CommandIo): void {
   for (const report of reports) io.stdout.write(`${credentialText(report).join('\n')}\n`);
+}
+
+/** Reads --format. @throws UsageError */
+function formatOf(word: string | undefined): KitFormat | undefined {
+  const known = kitFormats.find((one) => one === word);
+  if (word !== undefined && !known) throw new UsageError(`--format wants ${kitFormats.join(', ')}, got "${word}"`);
+  return known;
 }
 
 /** Reads --shadow. @throws UsageError */
@@ -40,11 +48,17 @@ program that cures it; under each credential stand the lines that cure all toget
     account: { value: 'ACCOUNT', summary: 'only of this account, by name or id' },
     credential: { value: 'NAME', summary: 'only of this credential' },
     shadow: { value: 'only|without', summary: 'only what shadow listeners judged, or without it' },
+    format: { value: kitFormats.join('|'), summary: 'write rules by which the old server removes what is refused' },
     json: { summary: 'one JSON object a credential and line' },
   },
-  examples: ['postern report --since 7d', 'postern report --account dev --credential cron --json'],
+  examples: [
+    'postern report --since 7d',
+    'postern report --account dev --credential cron --json',
+    'postern report --credential oldbox --format postfix',
+  ],
   run: ({ options, readConfig }, io) => {
     const since = Date.now() - parseSpan(options.since ?? '7d', '--since');
+    const format = formatOf(options.format);
     return withQueue(readConfig(), async ({ spool, config }) => {
       const account = options.account === undefined ? undefined : chooseAccount(config, options.account);
       const { credential } = options;
@@ -60,6 +74,11 @@ program that cures it; under each credential stand the lines that cure all toget
         onProgress: (done, all) => progress.show(done, all),
       }).finally(() => progress.end());
       const reports = findings.report((name, one) => accountNamed(config, name)?.credentials.get(one));
+      if (format !== undefined) {
+        const sendingDomain = (name: string) => accountNamed(config, name)?.sendingDomains[0]?.name;
+        io.stdout.write(`${kitLines(format, reports, sendingDomain).join('\n')}\n`);
+        return 0;
+      }
       if (options.json) {
         for (const report of reports) io.stdout.write(`${printableJson(credentialJson(report))}\n`);
         return 0;
