@@ -13,6 +13,8 @@ import { type CommandIo, defineCommand } from './command/command.ts';
 import { ProgressLine } from './command/progress-line.ts';
 import { parseSpan } from './command/span.ts';
 import { withQueue } from './queue/open-queue.ts';
+import { namedPaths } from './rehearsal.ts';
+import { tellWouldPass } from './would-pass.ts';
 
 function accountNamed(config: Config, name: string): Account | undefined {
   return config.accounts.find((account) => account.name === name);
@@ -43,11 +45,13 @@ export const reportCommand = defineCommand({
   summary: 'Tell what was refused, by credential and mailer, and the configuration that cures it',
   details: `Reads the stored events beside a running server. Each reason has the lines of configuration or the change in the
 program that cures it; under each credential stand the lines that cure all together, its present ones among them.`,
+  synopsis: '[ARCHIVE...]',
   options: {
     since: { value: 'SPAN', summary: 'how far back: 12h, 7d, 4w (default: 7d; events are kept for 30 days)' },
     account: { value: 'ACCOUNT', summary: 'only of this account, by name or id' },
     credential: { value: 'NAME', summary: 'only of this credential' },
     shadow: { value: 'only|without', summary: 'only what shadow listeners judged, or without it' },
+    with: { value: 'FILE', summary: 'judge again what the journal has kept, or an ARCHIVE, by this configuration' },
     format: { value: kitFormats.join('|'), summary: 'write rules by which the old server removes what is refused' },
     json: { summary: 'one JSON object a credential and line' },
   },
@@ -55,10 +59,24 @@ program that cures it; under each credential stand the lines that cure all toget
     'postern report --since 7d',
     'postern report --account dev --credential cron --json',
     'postern report --credential oldbox --format postfix',
+    'postern report --since 30d --with new.yaml',
+    'postern report --account dev --credential oldbox --with new.yaml ~/sent.mbox',
   ],
-  run: ({ options, readConfig }, io) => {
+  run: async ({ options, args, readConfig }, io) => {
     const since = Date.now() - parseSpan(options.since ?? '7d', '--since');
     const format = formatOf(options.format);
+    if (args.length > 0 && options.with === undefined)
+      throw new UsageError(
+        'ARCHIVE stands with --with; postern check --report judges one by the configuration in force',
+      );
+    if (options.with !== undefined) {
+      const [config, other] = [readConfig(), readConfig(options.with)];
+      const { credential, json = false } = options;
+      const account = options.account === undefined ? undefined : chooseAccount(config, options.account).name;
+      const archive = await namedPaths(args, io.cwd);
+      const asked = { since, account, credential, shadow: shadowed(options.shadow), archive, json };
+      return await tellWouldPass({ config, other }, asked, io);
+    }
     return withQueue(readConfig(), async ({ spool, config }) => {
       const account = options.account === undefined ? undefined : chooseAccount(config, options.account);
       const { credential } = options;

@@ -1,7 +1,9 @@
 // A gateway with a shadow listener (D4f): copies are judged, told and kept in the journal, and nothing of them is sent.
 
+import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type PosternProcess, startPostern, testToken } from '../support/postern-process.ts';
 import { runCli } from '../support/run-cli.ts';
@@ -22,33 +24,35 @@ const endpoint = createServer((request, response) => {
   });
 });
 
+const configuration = (port: number, box: object = {}) => ({
+  development: { account: 'dev', credential: 'box' },
+  platform: { dkim: [{ selector: 'p1', algorithm: 'ed25519' }] },
+  http: { listen: '127.0.0.1:0' },
+  smtp: {
+    listeners: [
+      { ...device, name: 'shadow', shadow: true },
+      { ...device, name: 'real' },
+    ],
+  },
+  journal: { content: 'full' },
+  webhooks: { allowHttp: true, allowNetworks: ['127.0.0.0/8'] },
+  routes: [{ name: 'keep', type: 'capture' }],
+  accounts: [
+    {
+      ...{ name: 'dev', id: 'a1'.repeat(16), limits: { recipientsPerDay: 1 } },
+      sendingDomains: [{ name: 'example.com', dkim: [{ selector: 's1', algorithm: 'ed25519' }] }],
+      credentials: [{ ...box, name: 'box', scopes: ['email:send', 'email:events', 'console:read', 'console:edit'] }],
+      webhooks: [{ name: 'hook', url: `http://127.0.0.1:${port}/`, secretEnv: 'HOOK_SECRET' }],
+    },
+  ],
+});
+
 let postern: PosternProcess;
 beforeAll(async () => {
   await new Promise<void>((done) => endpoint.listen(0, '127.0.0.1', done));
   const { port } = endpoint.address() as AddressInfo;
   postern = await startPostern({
-    config: {
-      development: { account: 'dev', credential: 'box' },
-      platform: { dkim: [{ selector: 'p1', algorithm: 'ed25519' }] },
-      http: { listen: '127.0.0.1:0' },
-      smtp: {
-        listeners: [
-          { ...device, name: 'shadow', shadow: true },
-          { ...device, name: 'real' },
-        ],
-      },
-      journal: { content: 'full' },
-      webhooks: { allowHttp: true, allowNetworks: ['127.0.0.0/8'] },
-      routes: [{ name: 'keep', type: 'capture' }],
-      accounts: [
-        {
-          ...{ name: 'dev', id: 'a1'.repeat(16), limits: { recipientsPerDay: 1 } },
-          sendingDomains: [{ name: 'example.com', dkim: [{ selector: 's1', algorithm: 'ed25519' }] }],
-          credentials: [{ name: 'box', scopes: ['email:send', 'email:events', 'console:read', 'console:edit'] }],
-          webhooks: [{ name: 'hook', url: `http://127.0.0.1:${port}/`, secretEnv: 'HOOK_SECRET' }],
-        },
-      ],
-    },
+    config: configuration(port),
     env: { HOOK_SECRET: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw' },
     makesKeys: true,
   });
@@ -160,4 +164,33 @@ test('the report marks what was judged in the shadow, and can leave it out', asy
   expect(all).toContain('  User-Agent: old/1 (shadow): 1 message refused');
   expect(await report('--shadow', 'only')).toContain('dev/box: 1 of 3 messages accepted');
   expect(await report('--shadow', 'without')).toContain('dev/box: 1 of 1 message accepted');
+});
+
+test('another configuration judges again what the journal has kept, and an archive', async () => {
+  const write = (name: string, box: object, domain = 'example.com'): string => {
+    const file = join(postern.folder, name);
+    writeFileSync(file, JSON.stringify(configuration(1, box)).replaceAll('"example.com"', JSON.stringify(domain)));
+    return file;
+  };
+  const report = async (...more: string[]) =>
+    await runCli(['report', '--since', '1h', ...more], { env: { ...postern.env } as Record<string, string> });
+  const cured = await report('--with', write('cured.yaml', { strip: ['User-Agent'] }));
+  expect(cured.stdout).toContain('Of 2 refused messages 1 would pass\nOf 2 accepted messages 0 would not\n');
+  expect(cured.stdout).toContain(
+    'dev/box, User-Agent: old/1 (shadow): 1 of 1 refused would pass, 0 of 0 accepted would not',
+  );
+  const worse = await report('--with', write('worse.yaml', {}, 'example.net'), '--json');
+  expect(JSON.parse(worse.stdout)).toMatchObject({
+    mailers: expect.arrayContaining([
+      expect.objectContaining({ wouldNot: 1, examples: [expect.stringContaining('E_SENDER_NOT_VERIFIED')] }),
+    ]),
+    notKept: 0,
+  });
+  const archive = join(postern.folder, 'old.eml');
+  writeFileSync(archive, `${[...good('old'), 'User-Agent: old/1'].join('\r\n')}\r\n\r\nHi\r\n`);
+  const named = ['--account', 'dev', '--credential', 'box', '--with', join(postern.folder, 'cured.yaml'), archive];
+  expect((await report(...named)).stdout).toContain(
+    'Of 1 refused message 1 would pass\nOf 0 accepted messages 0 would not',
+  );
+  expect((await report(archive)).stderr).toContain('ARCHIVE stands with --with');
 });

@@ -1,0 +1,146 @@
+// Compares what became of messages with what another configuration would make of them, by credential and mailer. It holds a bounded
+// number of rows and examples, however many messages are compared.
+
+import { readMessage } from '../../mail/header/header-reader.ts';
+import type { Journal, JournalItem } from '../../spool/journal/journal.ts';
+import { MAX_MAILERS, otherMailers } from './findings.ts';
+import { counted, escapedText } from './print.ts';
+import { type RehearsalParts, rehearse } from './rehearse.ts';
+
+/** One message under both configurations. */
+export interface Compared {
+  readonly account: string;
+  readonly credential: string;
+  readonly mailer: string;
+  /** Where it can be looked at. */
+  readonly id: string;
+  readonly before: 'accepted' | 'refused';
+  /** The codes for which the other configuration would refuse it; empty: it would accept it. */
+  readonly codes: readonly string[];
+}
+
+/** What would change for one mailer. */
+export interface MailerChange {
+  readonly account: string;
+  readonly credential: string;
+  readonly mailer: string;
+  refused: number;
+  accepted: number;
+  /** Of the refused, those that would pass, and of the accepted, those that would not. */
+  wouldPass: number;
+  wouldNot: number;
+  /** Messages whose verdict would change: the first of them, with the codes where they would be refused. */
+  readonly examples: string[];
+}
+
+const mostExamples = 3;
+
+/** The comparison of many messages. */
+export class Comparison {
+  readonly #rows = new Map<string, MailerChange>();
+  /** Messages of which the journal keeps too little to judge them again. */
+  notKept = 0;
+
+  add({ account, credential, mailer, id, before, codes }: Compared): void {
+    const own = `${account}/${credential}/${mailer}`;
+    const isKept = this.#rows.has(own) || this.#rows.size < MAX_MAILERS;
+    const key = isKept ? own : otherMailers;
+    const none = { refused: 0, accepted: 0, wouldPass: 0, wouldNot: 0, examples: [] };
+    const named = isKept ? { account, credential, mailer } : { account: '', credential: '', mailer: otherMailers };
+    const row: MailerChange = this.#rows.get(key) ?? { ...named, ...none };
+    this.#rows.set(key, row);
+    row[before] += 1;
+    if ((before === 'accepted') === (codes.length === 0)) return;
+    row[before === 'refused' ? 'wouldPass' : 'wouldNot'] += 1;
+    if (row.examples.length < mostExamples) row.examples.push([id, ...codes].join(' '));
+  }
+
+  /** What was compared, the most changed first. */
+  rows(): readonly MailerChange[] {
+    const weight = ({ wouldPass, wouldNot }: MailerChange): number => wouldPass + wouldNot;
+    return [...this.#rows.values()].toSorted((one, two) => weight(two) - weight(one));
+  }
+}
+
+/** Which messages of the journal are compared. */
+interface JournalWanted {
+  /** Milliseconds since 1970. */
+  readonly since: number;
+  readonly account?: string | undefined;
+  readonly credential?: string | undefined;
+  readonly shadow?: boolean | undefined;
+}
+
+/** How a message is judged under the other configuration; undefined where that has no such credential. */
+export type PartsOf = (
+  account: string,
+  credential: string,
+) => Omit<RehearsalParts, 'reversePath' | 'recipients'> | undefined;
+
+const pageRows = 100;
+
+async function codesOf(journal: Pick<Journal, 'content'>, item: JournalItem, partsOf: PartsOf) {
+  const { receivedHead, receivedBody } = (await journal.content(item.seq)) ?? {};
+  if (!receivedHead) return undefined;
+  const parts = partsOf(item.account, item.facts.credential ?? '');
+  if (!parts) return ['E_UNAUTHORIZED'];
+  const reversePath = item.facts.sender ?? '';
+  const octets = Buffer.concat([receivedHead, receivedBody ?? Buffer.alloc(0)]);
+  const { fields, body, tooLarge } = readMessage(octets);
+  const message = { name: item.id, fields, body, tooLarge, size: item.facts.size ?? octets.length, setAside: 0 };
+  const { reasons } = await rehearse(message, { ...parts, reversePath, recipients: item.facts.recipients });
+  return [...new Set(reasons.map(({ code }) => code))];
+}
+
+/** Judges again what the journal has kept, a page of rows and the content of one message at a time. */
+export async function compareJournal(
+  journal: Pick<Journal, 'list' | 'content'>,
+  wanted: JournalWanted,
+  { partsOf, onProgress }: { readonly partsOf: PartsOf; readonly onProgress: (done: number) => void },
+): Promise<Comparison> {
+  const comparison = new Comparison();
+  let done = 0;
+  for (let cursor: number | undefined; ; ) {
+    const page = await journal.list({ ...wanted, ...(cursor === undefined ? {} : { cursor }), limit: pageRows });
+    for (const item of page.items) {
+      const { account, id, facts } = item;
+      const codes = item.isDamaged ? undefined : await codesOf(journal, item, partsOf);
+      if (!codes) {
+        comparison.notKept += 1;
+        continue;
+      }
+      const mailer = `${facts.mailer ?? `HELO ${facts.helo ?? ''}`}${facts.shadow ? ' (shadow)' : ''}`;
+      const before = item.outcome === 'refused' ? 'refused' : 'accepted';
+      comparison.add({ account, credential: facts.credential ?? '', mailer, id, before, codes });
+    }
+    done += page.items.length;
+    onProgress(done);
+    if (page.next === undefined) return comparison;
+    cursor = page.next;
+  }
+}
+
+/** The comparison as text: lines without their ends. */
+export function comparisonText(comparison: Comparison): readonly string[] {
+  const rows = comparison.rows();
+  const sum = (of: (row: MailerChange) => number): number => rows.reduce((all, row) => all + of(row), 0);
+  const changed = rows.filter(({ wouldPass, wouldNot }) => wouldPass + wouldNot > 0);
+  return [
+    `Of ${counted(
+      sum(({ refused }) => refused),
+      'refused message',
+    )} ${sum(({ wouldPass }) => wouldPass).toLocaleString('en')} would pass`,
+    `Of ${counted(
+      sum(({ accepted }) => accepted),
+      'accepted message',
+    )} ${sum(({ wouldNot }) => wouldNot).toLocaleString('en')} would not`,
+    ...(comparison.notKept > 0
+      ? [`Of ${counted(comparison.notKept, 'message')} nothing is kept that could be judged again (journal.content)`]
+      : []),
+    ...changed.flatMap(({ account, credential, mailer, refused, accepted, wouldPass, wouldNot, examples }) => [
+      '',
+      `  ${[account, credential].map(escapedText).join('/')}, ${escapedText(mailer)}: ${wouldPass} of ${refused} refused would pass, ${wouldNot} of ${accepted} accepted would not`,
+      `      for example ${examples.map(escapedText).join(', ')}`,
+    ]),
+  ];
+}
