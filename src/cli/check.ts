@@ -9,6 +9,7 @@ import { createAccounts } from '../accounts/create-accounts.ts';
 import { observePeriod } from '../accounts/observe-period.ts';
 import { loadKeys } from '../app/bootstrap/bootstrap.ts';
 import type { Config } from '../app/config/config.ts';
+import { mergedCure } from '../app/config/merged-cure.ts';
 import { buildParts } from '../app/wiring/build-parts.ts';
 import { systemClock } from '../base/clock.ts';
 import { errorMessage, UsageError } from '../base/errors.ts';
@@ -25,7 +26,8 @@ import { offlineSubmission } from '../pipeline/report/rehearse.ts';
 import { build, examine, examineObserved, type ObservedVerdict } from '../pipeline/submit.ts';
 import { type CommandIo, defineCommand, table } from './command/command.ts';
 import { counted } from './command/printable.ts';
-import { namedPaths, namesArchive, rehearseArchive } from './rehearsal.ts';
+import { namedPaths, namesArchive, type Rehearsal, rehearseArchive } from './rehearsal.ts';
+import { changeText } from './report.ts';
 
 /** The verdict on one file. */
 interface Verdict {
@@ -201,8 +203,11 @@ mailer, how often, and the configuration or the change in the program that cures
       if (options['as-sent']) throw new UsageError('--as-sent wants messages in files of their own');
       const sendingDomain: FindSendingDomain = (account, domain) => accounts.sendingDomain(account, domain);
       const parts = { submitter, ...paths, sendingDomain, messageBytes: config.smtp.limits.messageBytes };
+      const source = { file: config.file, env: io.env, cwd: io.cwd };
+      const place = { account: submitter.account.name, credential: submitter.credential.name };
+      const change: Rehearsal['change'] = (lines) => changeText(config.file, mergedCure(source, place, lines));
       return await rehearseArchive(
-        { paths: archive, parts, apply: options.apply === true, json: options.json === true },
+        { paths: archive, parts, apply: options.apply === true, json: options.json === true, change },
         io,
       );
     }

@@ -42,6 +42,8 @@ export interface Rehearsal {
   /** Judge everything again with the proposed settings. */
   readonly apply: boolean;
   readonly json: boolean;
+  /** Tells where the proposed lines go in the file; an empty text where that cannot be told. */
+  readonly change: (proposal: CredentialReport['proposal']) => string;
 }
 
 /** The paths of a command line. Links that are named themselves are followed, links below a named folder are not. */
@@ -131,9 +133,14 @@ function shareLine(when: string, { accepted, refused }: CredentialReport): strin
   return `${when} ${accepted.toLocaleString('en')} of ${counted(all, 'message')} accepted (${share(accepted, all)})`;
 }
 
-function tellText(report: CredentialReport, found: Applied | undefined, io: CommandIo): void {
+function tellText(
+  report: CredentialReport,
+  { found, change }: Pick<Rehearsal, 'change'> & { readonly found: Applied | undefined },
+  io: CommandIo,
+): void {
   const proposal = found?.proposal ?? report.proposal;
-  io.stdout.write(`${credentialText({ ...report, proposal }).join('\n')}\n`);
+  const where = Object.keys(proposal).length > 0 ? change(proposal) : '';
+  io.stdout.write(`${credentialText({ ...report, proposal }).join('\n')}\n${where}`);
   if (!found) return;
   io.stdout.write(`${shareLine('Without these lines', report)}\n${shareLine('With these lines   ', found.after)}\n`);
   if (found.after.refused === 0) return;
@@ -157,7 +164,7 @@ export async function rehearseArchive(rehearsal: Rehearsal, io: CommandIo): Prom
     const before = credentialJson({ ...report, proposal: found?.proposal ?? report.proposal });
     io.stdout.write(`${printableJson({ ...before, messages, skipped, cleaned, ...after })}\n`);
   } else {
-    tellText(report, found, io);
+    tellText(report, { found, change: rehearsal.change }, io);
   }
   return (found?.after ?? report).refused > 0 || reading.messages === 0 ? 1 : 0;
 }

@@ -1,8 +1,10 @@
 // postern report tells what was refused, by credential and mailer, and the configuration that cures it. It reads the stored
 // events beside a running server (D94).
 
+import { constants, copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import type { Account } from '../accounts/account.ts';
-import type { Config } from '../app/config/config.ts';
+import type { Config, ConfigSource } from '../app/config/config.ts';
+import { type MergedCure, mergedCure } from '../app/config/merged-cure.ts';
 import { UsageError } from '../base/errors.ts';
 import type { CredentialReport } from '../pipeline/report/findings.ts';
 import { type KitFormat, kitFormats, kitLines } from '../pipeline/report/kits.ts';
@@ -20,9 +22,41 @@ function accountNamed(config: Config, name: string): Account | undefined {
   return config.accounts.find((account) => account.name === name);
 }
 
-/** Prints the reports of credentials, one after another. */
-export function printCredentials(reports: readonly CredentialReport[], io: CommandIo): void {
-  for (const report of reports) io.stdout.write(`${credentialText(report).join('\n')}\n`);
+/** Tells where in the file the proposed lines go, as a diff; nothing where the text alone cannot be changed so. */
+export function changeText(file: string, change: MergedCure | undefined): string {
+  if (!change) return '';
+  return `  Replace these lines of ${file}, line ${change.line}; the configuration is valid with them:\n\n${change.diff}\n`;
+}
+
+function changeOf(source: ConfigSource, { account, credential, proposal }: CredentialReport): MergedCure | undefined {
+  return Object.keys(proposal).length === 0 ? undefined : mergedCure(source, { account, credential }, proposal);
+}
+
+/** Writes the changes of all reports into the file, once somebody has said yes, with what stood there beside it. */
+async function applyChanges(
+  reports: readonly CredentialReport[],
+  { file, source, yes }: { readonly file: string; readonly source: ConfigSource; readonly yes: boolean },
+  io: CommandIo,
+): Promise<number> {
+  const before = readFileSync(file, 'utf8');
+  let text = before;
+  for (const report of reports) text = changeOf({ ...source, text }, report)?.after ?? text;
+  if (text === before) {
+    io.stdout.write(`Nothing to change in ${file}\n`);
+    return 0;
+  }
+  const answer = yes ? 'yes' : ((await io.ask?.(`Write these changes into ${file}? [y/N] `)) ?? '');
+  if (!/^y(?:es)?$/i.test(answer.trim())) {
+    io.stdout.write('Nothing was changed\n');
+    return 1;
+  }
+  if (readFileSync(file, 'utf8') !== before) throw new Error(`${file} was changed meanwhile; run the command again`);
+  const backup = `${file}.${new Date().toISOString().replaceAll(':', '-')}.bak`;
+  copyFileSync(file, backup, constants.COPYFILE_EXCL);
+  // Written in place: a file that is mounted into a container cannot be replaced by another.
+  writeFileSync(file, text);
+  io.stdout.write(`Changed ${file}; what stood there is in ${backup}. Run postern reload.\n`);
+  return 0;
 }
 
 /** Reads --format. @throws UsageError */
@@ -53,6 +87,8 @@ program that cures it; under each credential stand the lines that cure all toget
     shadow: { value: 'only|without', summary: 'only what shadow listeners judged, or without it' },
     with: { value: 'FILE', summary: 'judge again what the journal has kept, or an ARCHIVE, by this configuration' },
     format: { value: kitFormats.join('|'), summary: 'write rules by which the old server removes what is refused' },
+    apply: { summary: 'write the changes into the configuration file, after asking' },
+    yes: { summary: 'with --apply: do not ask' },
     json: { summary: 'one JSON object a credential and line' },
   },
   examples: [
@@ -62,7 +98,10 @@ program that cures it; under each credential stand the lines that cure all toget
     'postern report --since 30d --with new.yaml',
     'postern report --account dev --credential oldbox --with new.yaml ~/sent.mbox',
   ],
+  exitCodes: { 1: '--apply was not answered with yes' },
   run: async ({ options, args, readConfig }, io) => {
+    if (options.apply && options.json) throw new UsageError('--apply prints text; leave --json out');
+    if (options.apply && !options.yes && !io.ask) throw new UsageError('--apply asks at a terminal; or give --yes');
     const since = Date.now() - parseSpan(options.since ?? '7d', '--since');
     const format = formatOf(options.format);
     if (args.length > 0 && options.with === undefined)
@@ -97,17 +136,23 @@ program that cures it; under each credential stand the lines that cure all toget
         io.stdout.write(`${kitLines(format, reports, sendingDomain).join('\n')}\n`);
         return 0;
       }
-      if (options.json) {
-        for (const report of reports) io.stdout.write(`${printableJson(credentialJson(report))}\n`);
-        return 0;
+      const source = { file: config.file, env: io.env, cwd: io.cwd };
+      for (const report of reports) {
+        const change = changeOf(source, report);
+        const told = change && { file: config.file, line: change.line, diff: change.diff };
+        if (options.json)
+          io.stdout.write(`${printableJson({ ...credentialJson(report), ...(told ? { change: told } : {}) })}\n`);
+        else io.stdout.write(`${credentialText(report).join('\n')}\n${changeText(config.file, change)}`);
       }
-      printCredentials(reports, io);
+      if (options.json) return 0;
       if (reports.length === 0)
         io.stdout.write(`Nothing was accepted or refused since ${new Date(since).toISOString()}\n`);
       if (findings.unlisted > 0)
         io.stderr.write(
           `${counted(findings.unlisted, 'reason')} of further kinds are not listed: there are too many\n`,
         );
+      if (options.apply)
+        return await applyChanges(reports, { file: config.file, source, yes: options.yes === true }, io);
       return 0;
     });
   },

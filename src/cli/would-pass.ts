@@ -9,7 +9,7 @@ import { readArchive } from '../pipeline/report/archive/archive-files.ts';
 import { archivedMessage } from '../pipeline/report/archive/archived-message.ts';
 import { counted, printableJson } from '../pipeline/report/print.ts';
 import { rehearse } from '../pipeline/report/rehearse.ts';
-import { Comparison, compareJournal, comparisonText, type PartsOf } from '../pipeline/report/would-pass.ts';
+import { compareJournal, comparisonText, type PartsOf, VerdictComparison } from '../pipeline/report/would-pass.ts';
 import type { CommandIo } from './command/command.ts';
 import { ProgressLine } from './command/progress-line.ts';
 import { withQueue } from './queue/open-queue.ts';
@@ -54,12 +54,12 @@ async function compareKept(config: Config, partsOf: PartsOf, asked: Asked, progr
 }
 
 /** Judges each message of an archive by both configurations. */
-async function compareArchive(now: PartsOf, then: PartsOf, asked: Asked): Promise<Comparison> {
+async function compareArchive(now: PartsOf, then: PartsOf, asked: Asked): Promise<VerdictComparison> {
   const { account = '', credential = '', archive } = asked;
   const present = now(account, credential);
   if (!present) throw new UsageError('An archive is judged as a credential: give --account and --credential');
   const other = then(account, credential);
-  const comparison = new Comparison();
+  const comparison = new VerdictComparison();
   const domain = present.submitter.account.sendingDomains[0]?.name;
   const about = { reversePath: domain === undefined ? '' : `check@${domain}`, recipients: ['recipient@example.net'] };
   for await (const entry of readArchive(archive, { most: present.messageBytes, onOctets: () => undefined })) {

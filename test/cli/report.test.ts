@@ -1,6 +1,6 @@
 // `postern report`: what was refused, from the stored events of a real spool, beside whoever writes them.
 
-import { writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { loadConfig } from '../../src/app/config/config.ts';
@@ -47,7 +47,7 @@ async function withEvents(fill: (spool: Spool) => void | Promise<void>) {
   const spool = await openSpool(loadConfig({ file, env, cwd: folder }));
   await fill(spool);
   await spool.close();
-  const run = async (args: readonly string[] = [], isTTY = false) => {
+  const run = async (args: readonly string[] = [], isTTY = false, answer?: string) => {
     const written = { stdout: '', stderr: '' };
     const into = (name: 'stdout' | 'stderr') => ({
       isTTY,
@@ -56,7 +56,8 @@ async function withEvents(fill: (spool: Spool) => void | Promise<void>) {
       },
     });
     const io = { stdout: into('stdout'), stderr: into('stderr'), env, cwd: folder };
-    return { exitCode: await runCommandLine(['report', '--config', file, ...args], io), ...written };
+    const asked = answer === undefined ? io : { ...io, ask: () => Promise.resolve(answer) };
+    return { exitCode: await runCommandLine(['report', '--config', file, ...args], asked), ...written, folder };
   };
   return run;
 }
@@ -88,6 +89,30 @@ test('by credential and mailer: how often, when last, and the exact lines', asyn
     proposal: ['defaultDomain: example.com'],
     mailers: [{ mailer: 'HELO box.internal', problems: [{ code: 'E_VALIDATION_ERROR', count: 1 }] }],
   });
+});
+
+test('--apply writes the changes that were told once they are agreed to, with a copy beside them', async () => {
+  const run = await withEvents((spool) => {
+    spool.events.refuse(refusal());
+    const message = 'The reverse-path "root" has no domain';
+    spool.events.refuse(refusal({ credential: 'cron', violations: [{ code: 'E_VALIDATION_ERROR', message }] }));
+  });
+  expect(await run(['--apply'])).toMatchObject({ exitCode: 64, stdout: '' });
+  const declined = await run(['--apply'], false, 'n');
+  expect(declined).toMatchObject({ exitCode: 1, stderr: '' });
+  expect(declined.stdout).toContain('postern.yaml, line 6;');
+  const file = join(declined.folder, 'postern.yaml');
+  expect(readFileSync(file, 'utf8')).toBe(yaml);
+  expect(await run(['--apply'], false, 'y')).toMatchObject({ exitCode: 0 });
+  expect(readFileSync(file, 'utf8')).toBe(
+    yaml.replace(
+      '{ name: default, strip: [X-Old] }, { name: cron }',
+      '{ name: default, strip: [X-Old, User-Agent] }, { name: cron, defaultDomain: example.com }',
+    ),
+  );
+  const [copy = ''] = readdirSync(declined.folder).filter((name) => name.endsWith('.bak'));
+  expect(readFileSync(join(declined.folder, copy), 'utf8')).toBe(yaml);
+  expect((await run(['--apply', '--yes'])).stdout).toContain('Nothing to change in ');
 });
 
 test('--account shows nothing of another account, by name or id; an unknown one is an error', async () => {

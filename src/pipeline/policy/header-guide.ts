@@ -21,7 +21,8 @@ export interface HeaderGuide {
 }
 
 const overSmtpRules = {
-  lifted: 'A message may have it once, and it becomes one of the message’s own fields; a request has a field for it.',
+  lifted:
+    'A message may have it once, and it becomes one of the own fields of the message; a request has a field for it.',
   mime: 'A message may bring it once, to describe its body; in the `headers` of a request it is refused.',
   replaced:
     'A message may bring one, which is left out, since the platform writes its own; in the `headers` of a request it is refused.',

@@ -5,7 +5,7 @@ import { escapeCharacters } from '../../base/escape-text.ts';
 import type { Cure } from './cure.ts';
 import type { CredentialReport, MailerReport, Problem } from './findings.ts';
 import { credentialLines } from './settings.ts';
-import { yamlLines } from './yaml-lines.ts';
+import { setSentences, yamlLines } from './yaml-lines.ts';
 
 /** Control characters, and marks that reorder or break text. */
 const steering = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
@@ -72,6 +72,7 @@ function proposalLines({ account, credential, proposal }: CredentialReport): str
     '',
     ...lines.map((line) => `      ${line}`),
     '',
+    ...setSentences(proposal).flatMap((sentence) => [`  ${sentence}`, '']),
   ];
 }
 

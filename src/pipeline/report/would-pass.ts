@@ -36,7 +36,7 @@ export interface MailerChange {
 const mostExamples = 3;
 
 /** The comparison of many messages. */
-export class Comparison {
+export class VerdictComparison {
   readonly #rows = new Map<string, MailerChange>();
   /** Messages of which the journal keeps too little to judge them again. */
   notKept = 0;
@@ -97,8 +97,8 @@ export async function compareJournal(
   journal: Pick<Journal, 'list' | 'content'>,
   wanted: JournalWanted,
   { partsOf, onProgress }: { readonly partsOf: PartsOf; readonly onProgress: (done: number) => void },
-): Promise<Comparison> {
-  const comparison = new Comparison();
+): Promise<VerdictComparison> {
+  const comparison = new VerdictComparison();
   let done = 0;
   for (let cursor: number | undefined; ; ) {
     const page = await journal.list({ ...wanted, ...(cursor === undefined ? {} : { cursor }), limit: pageRows });
@@ -121,7 +121,7 @@ export async function compareJournal(
 }
 
 /** The comparison as text: lines without their ends. */
-export function comparisonText(comparison: Comparison): readonly string[] {
+export function comparisonText(comparison: VerdictComparison): readonly string[] {
   const rows = comparison.rows();
   const sum = (of: (row: MailerChange) => number): number => rows.reduce((all, row) => all + of(row), 0);
   const changed = rows.filter(({ wouldPass, wouldNot }) => wouldPass + wouldNot > 0);

@@ -10,7 +10,8 @@ import type { CredentialLines } from './settings.ts';
 /** Words that YAML reads as something else than text. */
 const plainText = /^(?!(?:true|false|null|yes|no|on|off|y|n)$)[A-Za-z][A-Za-z0-9_.*-]*$/i;
 
-function yamlText(text: string): string {
+/** A text as YAML, in quotes where it needs them. ASCII. */
+export function yamlText(text: string): string {
   return plainText.test(text) ? text : JSON.stringify(text).replace(/[^\x20-\x7e]/g, escapeUnit);
 }
 
@@ -18,7 +19,9 @@ function escapeUnit(unit: string): string {
   return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }
 
-function yamlValue(value: unknown): string {
+/** A value of a line, as YAML on one line. */
+export function yamlValue(value: unknown): string {
+  if (value === true) return 'true';
   if (isRecord(value)) {
     const members = Object.entries(value).map(([key, one]) => `${yamlText(key)}: ${yamlText(String(one))}`);
     return `{ ${members.join(', ')} }`;
@@ -28,7 +31,12 @@ function yamlValue(value: unknown): string {
 
 /** The lines to put into the credential's entry, in place of those of the same keys: `strip: [User-Agent]`. ASCII. */
 export function yamlLines(lines: CredentialLines): readonly string[] {
-  return Object.entries(lines).map(([key, value]) => `${key}: ${value === true ? 'true' : yamlValue(value)}`);
+  return Object.entries(lines).map(([key, value]) => `${key}: ${yamlValue(value)}`);
+}
+
+/** What each named set among the lines takes out, a sentence each. */
+export function setSentences({ stripSets = [] }: CredentialLines): readonly string[] {
+  return stripSets.map((set) => `The set ${set} takes out ${patternsOfSets([set]).join(', ')}.`);
 }
 
 /** The credential with these lines in its entry. */

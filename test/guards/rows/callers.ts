@@ -21,6 +21,15 @@ const endpoints = ['test/web/admin/endpoints.test.ts'];
 
 /** Who calls, and which account, scopes and zone a request is for. */
 export const callers = [
+  ...of(
+    'app/config/merged-cure.ts',
+    ['test/app/config/merged-cure.test.ts', 'test/cli/report.test.ts'],
+    [
+      ['(left >= within.first && left <= within.last)', 'left >= 1'],
+      ['!isDeepStrictEqual(changed.toJS(), wanted) || ', ''],
+      [' || !isSound(source, after)', ''],
+    ],
+  ),
   ...of('accounts/create-accounts.ts', accounts, [
     ['submitters.set(`${account.id}/${name}`', 'submitters.set(`${name}`'],
     ['const key = `${account.id}/${credential.name} ', 'const key = `${credential.name} '],

@@ -3,7 +3,7 @@
 import type { Credential } from '../../../accounts/account.ts';
 import type { Cure } from '../../../pipeline/report/cure.ts';
 import { credentialLines, type Setting, settingKey } from '../../../pipeline/report/settings.ts';
-import { yamlLines } from '../../../pipeline/report/yaml-lines.ts';
+import { setSentences, yamlLines } from '../../../pipeline/report/yaml-lines.ts';
 
 /** A cure in answers. */
 export interface CureJson {
@@ -31,11 +31,15 @@ export function cureJson(
   if (cure.kind === 'program') return { kind: 'program', text: cure.text };
   const own = yamlLines(credentialLines(cure.settings)).join('; ');
   const settings = new Map([...together, ...cure.settings].map((setting) => [settingKey(setting), setting]));
-  const yaml = yamlLines(credentialLines([...settings.values()], present)).join('\n');
+  const lines = credentialLines([...settings.values()], present);
+  const yaml = yamlLines(lines).join('\n');
+  const sets = setSentences(lines)
+    .map((sentence) => ` ${sentence}`)
+    .join('');
   const place = name === '' ? 'the credential' : `credential "${name}"`;
   const others =
     settings.size > cure.settings.length ? ` The lines also cure the other reasons; this one needs ${own}.` : '';
   const text = `Put these lines into the configuration, at ${place}, and run postern reload.`;
   const instead = cure.instead === undefined ? '' : ` In place of that the program can be changed. ${cure.instead}`;
-  return { kind: 'config', text: `${text}${instead}${others}`, yaml };
+  return { kind: 'config', text: `${text}${instead}${others}${sets}`, yaml };
 }
