@@ -35,7 +35,7 @@ const spoolEntry: typeof entryOf = (changes) => entryOf({ acceptedAt: Date.now()
 const attemptOf: typeof attempt = (entry, outcome, more) => attempt(entry, outcome, { at: Date.now(), ...more });
 
 /** A clock that runs, and that the test sets ahead; both of its times. */
-function passingClock(): Clock & { pass(ms: number): void } {
+function passingClock(): Clock & { pass(ms: number): number } {
   let ahead = 0;
   return {
     now: () => Date.now() + ahead,
@@ -109,6 +109,12 @@ async function accept(spool: Spool, count: number): Promise<void> {
  */
 async function settled(sender: WebhookSender): Promise<void> {
   await expect.poll(() => sender.counts, waiting).toEqual({ running: 0, waiting: 0 });
+}
+
+/** Sets the clock ahead at a moment at which every sender has done what it was woken for: none of them begins in between. */
+async function passOnceSettled(senders: readonly WebhookSender[], clock: ReturnType<typeof passingClock>, ms: number) {
+  const isIdle = () => senders.every(({ counts }) => counts.running + counts.waiting === 0);
+  await expect.poll(() => isIdle() && clock.pass(ms) > 0, waiting).toBe(true);
 }
 
 /** The events that came in, as `kind recipient`. */
@@ -289,8 +295,7 @@ describe('an endpoint that fails', () => {
     await spool.add(spoolEntry(), 0);
     for (let tries = 1; tries <= 13; tries += 1) {
       await expect.poll(() => endpoint.requests.length, waiting).toBeGreaterThanOrEqual(tries);
-      await settled(one);
-      clock.pass(6 * hour);
+      await passOnceSettled([one], clock, 6 * hour);
       if ((await disabled()).length > 0) break;
     }
     await expect.poll(async () => (await store.find(dev, id))?.isEnabled, waiting).toBe(false);
@@ -383,8 +388,7 @@ describe('many at once', () => {
     const beside = await openSqliteSpool({ file, clock });
     onTestFinished(() => beside.close());
     for (const digit of [1, 2]) {
-      await settled(one);
-      clock.pass(11_000);
+      await passOnceSettled([one], clock, 11_000);
       expect(await held()).toEqual([false, false, false]);
       await beside.add(spoolEntry({ id: `0199f3c1-0000-7000-8000-00000000000${digit}` }), 0);
       await expect.poll(() => endpoint.requests.length, waiting).toBe(digit);
@@ -416,20 +420,17 @@ describe('many at once', () => {
     await hook(endpoint.url);
     let asked = 0;
     const senders = [await sender('one', () => (asked += 1)), await sender('two', () => (asked += 1))];
-    const allSettled = () => Promise.all(senders.map(settled));
     // What was refused to one of them by the lease of the other is looked at once more when that is over.
     for (let turns = 0; turns < 3; turns += 1) {
-      await allSettled();
-      clock.pass(11_000);
+      await passOnceSettled(senders, clock, 11_000);
       for (const one of senders) await one.refresh();
     }
-    await allSettled();
+    await passOnceSettled(senders, clock, 1);
     asked = 0;
     for (let turns = 1; turns <= 3; turns += 1) {
       await spool.add(spoolEntry(), 0);
       await expect.poll(() => endpoint.requests.length, waiting).toBe(turns);
-      await allSettled();
-      clock.pass(31_000);
+      await passOnceSettled(senders, clock, 31_000);
       await new Promise((resolve) => setTimeout(resolve, 900));
     }
     // Three looks of each, and what the one webhook takes that has events.
