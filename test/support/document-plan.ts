@@ -57,6 +57,8 @@ export const elsewhere: readonly BlockElsewhere[] = [
   { page: 'README.md', begins: 'npm ci && npm test', by: ['.ci/run'], because: 'it runs this suite' },
   { page: 'CONTRIBUTING.md', begins: 'npm ci', by: ['.ci/run', 'test/e2e/shutdown.test.ts'], because: 'the same' },
   { page: 'CONTRIBUTING.md', begins: 'npm run check', by: ['.ci/run'], because: 'it runs this suite' },
+  { page: 'docs/testing.md', begins: 'npx vitest run', by: ['.ci/run'], because: 'they run this suite' },
+  { page: 'docs/testing.md', begins: 'for turn in', by: ['.ci/run'], because: 'FILE and NAME are to be filled in' },
   {
     page: 'docs/tour.md',
     begins: 'docker compose up',
