@@ -19,7 +19,7 @@ import { measureOutage } from './queue-drain.ts';
 import { entryOf, fillQueue, routeTo, storeCosts } from './queue-store.ts';
 
 function deliveryTo(spool: Spool, port: number): Delivery {
-  const retry = { firstDelaySeconds: 60, factor: 2, maxDelaySeconds: 14_400, jitter: 0.2, expireAfterSeconds: 432_000 };
+  const retry = { firstDelaySeconds: 60, maxDelaySeconds: 14_400, jitter: 0.2, expireAfterSeconds: 432_000 };
   const settings = { hostname: 'bench.test', routes: [routeTo(port)], retry };
   return createDelivery({ spool, settings, clock: systemClock, log: silentLog });
 }

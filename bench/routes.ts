@@ -130,7 +130,7 @@ async function latency(queued: number, honest: number): Promise<void> {
   const delivery = createDelivery({
     settings: {
       ...{ hostname: 'bench.test', routes },
-      retry: { firstDelaySeconds: 60, factor: 2, maxDelaySeconds: 14_400, jitter: 0.2, expireAfterSeconds: 432_000 },
+      retry: { firstDelaySeconds: 60, maxDelaySeconds: 14_400, jitter: 0.2, expireAfterSeconds: 432_000 },
     },
     ...{ spool, clock: systemClock, log: silentLog },
   });

@@ -83,7 +83,6 @@ export interface DestinationSettings {
 /** When a deferred message is tried again (D42a). */
 export interface RetrySettings {
   readonly firstDelaySeconds: number;
-  readonly factor: number;
   readonly maxDelaySeconds: number;
   /** The random share of a delay: with 0.2 it is between 80 % and 120 %. */
   readonly jitter: number;

@@ -6,7 +6,6 @@ import { someTime } from '../support/spool-entry.ts';
 
 const settings = {
   firstDelaySeconds: 60,
-  factor: 2,
   maxDelaySeconds: 14_400,
   jitter: 0.2,
   expireAfterSeconds: 432_000,

@@ -16,7 +16,7 @@ import { FaultSink, type FaultSinkOptions } from '../support/fault-sink.ts';
 import { logLines } from '../support/log-lines.ts';
 import { someTime, spoolEntry } from '../support/spool-entry.ts';
 
-const retry = { firstDelaySeconds: 60, factor: 2, maxDelaySeconds: 14_400, jitter: 0, expireAfterSeconds: 432_000 };
+const retry = { firstDelaySeconds: 60, maxDelaySeconds: 14_400, jitter: 0, expireAfterSeconds: 432_000 };
 const waiting = { timeout: 20_000, interval: 10 };
 let folder = '';
 let now = someTime;

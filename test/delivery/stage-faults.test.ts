@@ -17,7 +17,7 @@ import { type SinkFault, type SinkStage, StageSink, sinkFaults, sinkStages } fro
 import { type UnansweredPort, unansweredPort } from '../support/unanswered-port.ts';
 
 const page = join(import.meta.dirname, '../../docs/next-hop-faults.md');
-const retry = { firstDelaySeconds: 60, factor: 2, maxDelaySeconds: 14_400, jitter: 0, expireAfterSeconds: 432_000 };
+const retry = { firstDelaySeconds: 60, maxDelaySeconds: 14_400, jitter: 0, expireAfterSeconds: 432_000 };
 const waiting = { timeout: 50_000, interval: 20 };
 /** How long the client waits at the stage that stalls, in milliseconds. */
 const patience = 4000;

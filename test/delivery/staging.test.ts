@@ -23,7 +23,7 @@ import { logLines } from '../support/log-lines.ts';
 import { scratchFolder } from '../support/scratch.ts';
 import { someTime, spoolEntry } from '../support/spool-entry.ts';
 
-const retry = { firstDelaySeconds: 60, factor: 2, maxDelaySeconds: 14_400, jitter: 0.2, expireAfterSeconds: 432_000 };
+const retry = { firstDelaySeconds: 60, maxDelaySeconds: 14_400, jitter: 0.2, expireAfterSeconds: 432_000 };
 const waiting = { timeout: 15_000, interval: 10 };
 
 let now = someTime;

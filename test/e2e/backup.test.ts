@@ -21,7 +21,7 @@ const timeout = 120_000;
 function configTo(port: number): object {
   return deviceConfiguration({
     routes: [{ name: 'out', type: 'smarthost', url: `smtp://127.0.0.1:${port}`, tls: 'none' }],
-    delivery: { retry: { firstDelaySeconds: 1, factor: 1, maxDelaySeconds: 1, jitter: 0, expireAfterSeconds: 3600 } },
+    delivery: { retry: { firstDelaySeconds: 1, maxDelaySeconds: 1, expireAfterSeconds: 3600 } },
   });
 }
 

@@ -238,7 +238,7 @@ test('mail with the null reverse-path causes no report, and a report that fails 
 test('a message that was not delivered in time is reported once as delayed, then as failed', async () => {
   const { port } = await start({
     reports: { delaySeconds: 1, gatherSeconds: 0 },
-    delivery: { retry: { firstDelaySeconds: 1, factor: 1, maxDelaySeconds: 1, jitter: 0, expireAfterSeconds: 5 } },
+    delivery: { retry: { firstDelaySeconds: 1, maxDelaySeconds: 1, expireAfterSeconds: 5 } },
   });
   await send(port, { recipients: ['<defer-rcpt@partner.test> NOTIFY=DELAY,FAILURE'] });
   await postern?.until(() => reports().length === 2, 30);

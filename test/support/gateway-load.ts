@@ -12,7 +12,7 @@ export function relaySettings(sink: FaultSink, url: string): PosternOptions {
   const config = {
     ...deviceConfiguration({
       routes: [route],
-      delivery: { retry: { firstDelaySeconds: 1, factor: 1, maxDelaySeconds: 1, expireAfterSeconds: 3600 } },
+      delivery: { retry: { firstDelaySeconds: 1, maxDelaySeconds: 1, expireAfterSeconds: 3600 } },
     }),
     database: { url: 'postgres://nobody@127.0.0.1:1/none', takeOverSeconds: 5 },
   };

@@ -18,7 +18,7 @@ import { clockOf } from './manual-clock.ts';
 import { scratchFolder } from './scratch.ts';
 import { spoolEntry } from './spool-entry.ts';
 
-const retry = { firstDelaySeconds: 60, factor: 2, maxDelaySeconds: 14_400, jitter: 0.2, expireAfterSeconds: 432_000 };
+const retry = { firstDelaySeconds: 60, maxDelaySeconds: 14_400, jitter: 0.2, expireAfterSeconds: 432_000 };
 
 /** What is special about the delivery. */
 export interface MxDeliveryChanges extends Partial<MxRoute> {

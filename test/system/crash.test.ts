@@ -140,7 +140,7 @@ async function startsOf({ isOnPostgres, gateways: aheads, processes }: Place, po
   const config = deviceConfiguration({
     routes: [{ name: 'sink', type: 'smarthost', url: `smtp://127.0.0.1:${port}`, tls: 'none', connections: 4 }],
     delivery: {
-      retry: { firstDelaySeconds: 1, factor: 1, maxDelaySeconds: 1, jitter: 0.2, expireAfterSeconds: 3600 },
+      retry: { firstDelaySeconds: 1, maxDelaySeconds: 1, expireAfterSeconds: 3600 },
     },
     // What was in the hands of a killed process comes back when it was silent for so long.
     ...(isOnPostgres ? { database: { url: 'postgres://nobody@127.0.0.1:1/none', takeOverSeconds: 5 } } : {}),

@@ -110,7 +110,7 @@ test(`${total} messages to ${destinations} destinations, ${kills} kills`, { time
     // Only what was handed in is counted.
     // The next hop is asked about every message, and reports of ours are no mail of this test.
     account: { reports: { failure: false }, suppress: { failures: false } },
-    delivery: { retry: { firstDelaySeconds: 1, factor: 1, maxDelaySeconds: 1, jitter: 0.2, expireAfterSeconds } },
+    delivery: { retry: { firstDelaySeconds: 1, maxDelaySeconds: 1, expireAfterSeconds } },
   });
   const killedAt: number[] = [];
   for (let round = 0; round <= kills; round += 1) {

@@ -27,7 +27,7 @@ beforeAll(async () => {
 });
 afterAll(() => server?.remove());
 
-const retry = { firstDelaySeconds: 1, factor: 1, maxDelaySeconds: 1, expireAfterSeconds: 3600 };
+const retry = { firstDelaySeconds: 1, maxDelaySeconds: 1, expireAfterSeconds: 3600 };
 
 function configuration(sinkPort: number): object {
   const route = { name: 'sink', type: 'smarthost', url: `smtp://127.0.0.1:${sinkPort}`, tls: 'none', connections: 4 };

@@ -108,7 +108,7 @@ function configuration(port: number, ca: string): object {
       }),
       smarthost('verified', 'localhost', { tls: { mode: 'required', ca }, auth }),
     ],
-    delivery: { retry: { firstDelaySeconds: 1, factor: 1, maxDelaySeconds: 1, jitter: 0, expireAfterSeconds: 3600 } },
+    delivery: { retry: { firstDelaySeconds: 1, maxDelaySeconds: 1, expireAfterSeconds: 3600 } },
     accounts: [
       {
         name: 'dev',

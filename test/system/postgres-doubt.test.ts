@@ -25,7 +25,7 @@ beforeAll(async () => {
 afterAll(() => server?.remove());
 
 const hour = 3_600_000;
-const retry = { firstDelaySeconds: 60, factor: 2, maxDelaySeconds: 3600, jitter: 0.2, expireAfterSeconds: 86_400 };
+const retry = { firstDelaySeconds: 60, maxDelaySeconds: 3600, jitter: 0.2, expireAfterSeconds: 86_400 };
 const patience = { timeout: 20_000 };
 
 function relayTo(port: number): SmarthostRoute {

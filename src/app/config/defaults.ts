@@ -29,7 +29,7 @@ export const restLimits = {
   subjectCharacters: 998,
 } as const;
 
-/** Of each account. */
+/** Of each account; how many failed messages are kept is no setting. */
 export const spoolLimits = {
   queuedMessages: 1_000_000,
   failedMessages: 10_000,
@@ -48,10 +48,9 @@ export const journal = {
   maxBodyOctets: 262_144,
 } as const;
 
-/** D42a. */
+/** D42a; the random share of a delay is no setting. */
 export const retry = {
   firstDelaySeconds: 60,
-  factor: 2,
   maxDelaySeconds: 14_400,
   jitter: 0.2,
   expireAfterSeconds: 432_000,

@@ -177,7 +177,6 @@ const spool = value.object({
     value.object({
       queuedMessages: Optional(heldMessages),
       queuedBytes: Optional(room),
-      failedMessages: Optional(heldMessages),
       failedBytes: Optional(room),
     }),
   ),
@@ -230,9 +229,7 @@ const delivery = value.object({
   retry: Optional(
     value.object({
       firstDelaySeconds: Optional(value.seconds),
-      factor: Optional(value.number(1, 100)),
       maxDelaySeconds: Optional(value.seconds),
-      jitter: Optional(value.number(0, 0.9)),
       expireAfterSeconds: Optional(value.integer(1, 2_592_000, 'seconds')),
     }),
   ),

@@ -15,9 +15,18 @@ interface RemovedKey {
 
 const removedKeys: Readonly<Record<string, RemovedKey>> = {
   'bounces.messageBytes': { since: '0.1.0', now: 'a report has at most 1048576 octets' },
+  'delivery.retry.factor': {
+    since: '0.1.0',
+    now: 'each delay is twice the one before, up to delivery.retry.maxDelaySeconds',
+  },
+  'delivery.retry.jitter': { since: '0.1.0', now: 'each delay is 80 % to 120 % of the plan' },
   'events.refusalsPerAccount': { since: '0.1.0', now: 'the newest 50000 refusals of an account are kept' },
   'http.adminLimits': { since: '0.1.0', now: 'the admin listener has at most 1000 connections, 100 from one address' },
   'reports.perMessage': { since: '0.1.0', now: 'at most 10 reports are made about one message' },
+  'spool.account.failedMessages': {
+    since: '0.1.0',
+    now: 'an account keeps at most 10000 failed messages, and those of spool.account.failedBytes',
+  },
   'tlsReports.delayMinutes': { since: '0.1.0', now: 'a report leaves up to 240 minutes after the end of its day' },
 };
 

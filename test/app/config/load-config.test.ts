@@ -108,7 +108,6 @@ describe('an empty file', () => {
     expect(Object.keys(delivery).toSorted()).toEqual(['hostname', 'retry', 'routes']);
     expect(delivery.retry).toEqual({
       firstDelaySeconds: 60,
-      factor: 2,
       maxDelaySeconds: 14_400,
       jitter: 0.2,
       expireAfterSeconds: 432_000,

@@ -27,7 +27,7 @@ test.each([
   ['delivery: { connections: 7 }', ['limits']],
   ['delivery: { destinations: [{ domains: [a.example], connections: 2 }] }', ['destinations']],
   ['delivery: { resolver: { servers: ["192.0.2.1"] } }', ['name servers']],
-  ['delivery: { retry: { factor: 3 } }', ['retries']],
+  ['delivery: { retry: { firstDelaySeconds: 3 } }', ['retries']],
   ['smtp: { hostname: mx.example.com }', ['SMTP listeners']],
   ['log: { level: debug }', ['log level']],
   ['webhooks: { allowHttp: true }', ['webhooks']],
