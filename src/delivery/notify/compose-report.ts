@@ -184,6 +184,31 @@ export interface Original {
 /** The credential of reports: it has no scopes, and nothing is stripped or changed for it. */
 const credential = { name: 'reports', scopes: new Set<never>(), strip: stripRules(), trustedHop: false } as const;
 
+/**
+ * A message of ours as a submission that is no client's: the part of it that does not depend on whom it goes to. Its session is its
+ * own, since what becomes of the report is no outcome of what it tells of.
+ */
+export function ownSubmission(
+  message: Buffer,
+  account: Account,
+): Pick<Submission, 'via' | 'submitter' | 'fields' | 'body' | 'size'> {
+  const { fields, body } = readMessage(message);
+  return {
+    via: {
+      kind: 'dsn',
+      sessionId: randomHex(6),
+      protocol: '',
+      legacyCharset: 'utf-8',
+      trustedHop: false,
+      lineEndings: 'fix',
+    },
+    submitter: { account, credential },
+    fields,
+    body: { kind: 'mime', bytes: body },
+    size: message.length,
+  };
+}
+
 function isAscii(text: string): boolean {
   return /^[\0-\x7f]*$/.test(text);
 }
@@ -256,18 +281,8 @@ This is a report of a mail server in several parts (RFC 3464).\r
     ...parts.flatMap((one) => [delimiter, one]),
     Buffer.from(`\r\n--${boundary}--\r\n`),
   ]);
-  const { fields, body } = readMessage(message);
   return {
-    via: {
-      kind: 'dsn',
-      // Its own: what becomes of the report is no outcome of the request that the message came by.
-      sessionId: randomHex(6),
-      protocol: '',
-      legacyCharset: 'utf-8',
-      trustedHop: false,
-      lineEndings: 'fix',
-    },
-    submitter: { account, credential },
+    ...ownSubmission(message, account),
     envelope: {
       reversePath: '',
       recipients: [report.senderPath],
@@ -275,9 +290,6 @@ This is a report of a mail server in several parts (RFC 3464).\r
       // RFC 8689 §5
       requireTls: report.requireTls,
     },
-    fields,
-    body: { kind: 'mime', bytes: body },
-    size: message.length,
     answers: report.key,
   };
 }

@@ -3,11 +3,9 @@
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import type { Account } from '../../accounts/account.ts';
-import { stripRules } from '../../accounts/strip-rules.ts';
-import { randomHex } from '../../base/ids.ts';
-import { readMessage } from '../../mail/header/header-reader.ts';
 import { encodeBase64 } from '../../mail/mime/transfer-encoding.ts';
 import type { Submission } from '../../pipeline/submit.ts';
+import { ownSubmission } from '../notify/compose-report.ts';
 import { endOfDay } from './session-kind.ts';
 import type { DueTlsReport, FailureCount, TlsReportStore } from './tls-report-store.ts';
 
@@ -47,7 +45,6 @@ const account: Account = {
   reports: { failure: false, delay: false, success: false },
   credentials: new Map(),
 };
-const credential = { name: 'reports', scopes: new Set<never>(), strip: stripRules(), trustedHop: false } as const;
 
 /** Makes the mail. */
 export async function reportMail(due: DueTlsReport, parts: ReportMailParts): Promise<Submission> {
@@ -81,22 +78,10 @@ Content-Disposition: attachment; filename="${file}"\r
 ${(await encodeBase64(report)).toString('latin1').trimEnd()}\r
 --${boundary}--\r
 `);
-  const { fields, body } = readMessage(message);
   return {
-    via: {
-      kind: 'dsn',
-      sessionId: randomHex(6),
-      protocol: '',
-      legacyCharset: 'utf-8',
-      trustedHop: false,
-      lineEndings: 'fix',
-    },
-    submitter: { account, credential },
+    ...ownSubmission(message, account),
     // What becomes of a report is told to nobody.
     envelope: { reversePath: '', recipients: [to], smtputf8: false, requireTls: false },
-    fields,
-    body: { kind: 'mime', bytes: body },
-    size: message.length,
     tlsReport: { domain, submitter: platformDomain },
   };
 }

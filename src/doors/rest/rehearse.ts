@@ -4,7 +4,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Explanation, restAnswers, type Submission } from '../../pipeline/submit.ts';
 import { failureOf, succeed } from '../../web/http/envelope.ts';
-import { anyIndex, isJsonObject, type JsonDocument } from '../../web/http/json/json-reader.ts';
+import { anyIndex, emptyDocument, isJsonObject, type JsonDocument } from '../../web/http/json/json-reader.ts';
 import { submitterOf, type V4Plugin } from '../../web/http/v4-app.ts';
 import type { ReadContext } from './read-request.ts';
 import { readSend } from './read-send.ts';
@@ -62,7 +62,7 @@ async function rehearse(parts: Parts, request: FastifyRequest, reply: FastifyRep
     remoteAddress: request.ip.replace(/^::ffff:(?=[0-9.]+$)/, ''),
     suppressed: parts.suppressed ?? (() => false),
   };
-  const document = request.document ? withEnvelope(request.document, context) : noDocument;
+  const document = request.document ? withEnvelope(request.document, context) : emptyDocument;
   request.body = undefined;
   request.document = undefined;
   const { value } = document;
@@ -91,15 +91,6 @@ async function rehearse(parts: Parts, request: FastifyRequest, reply: FastifyRep
     sent: sent ? { text: sent.toString('utf8', 0, shownOctets), is_whole: sent.length <= shownOctets } : null,
   });
 }
-
-const noDocument: JsonDocument = {
-  value: null,
-  octets: Buffer.alloc(0),
-  repeated: [],
-  illFormed: [],
-  kept: [],
-  decoded: new Map(),
-};
 
 /** The endpoint. */
 export function rehearseEndpoint(parts: Parts): V4Plugin {

@@ -18,7 +18,7 @@ import type { RefusalFacts, Refuse } from '../../spool/events/refusal.ts';
 import type { EntryLink } from '../../spool/journal/entry-link.ts';
 import type { JournalDetails } from '../../spool/journal/journal-details.ts';
 import { type Fault, failureOf, Refusal, succeed } from '../../web/http/envelope.ts';
-import { anyIndex, type JsonDocument } from '../../web/http/json/json-reader.ts';
+import { anyIndex, emptyDocument } from '../../web/http/json/json-reader.ts';
 import { submitterOf, type V4App, type V4Plugin } from '../../web/http/v4-app.ts';
 import { createIdempotent, type Idempotent, type KeyStore, type KeyUse, readKey } from './idempotency.ts';
 import { mergeFaults } from './merge-faults.ts';
@@ -62,15 +62,6 @@ function readContext(parts: RestDoorParts, request: FastifyRequest): ReadContext
     suppressed: parts.suppressed ?? (() => false),
   };
 }
-
-const emptyDocument: JsonDocument = {
-  value: null,
-  octets: Buffer.alloc(0),
-  repeated: [],
-  illFormed: [],
-  kept: [],
-  decoded: new Map(),
-};
 
 /** Bodies above this have memory of their own, never a share of a pool. */
 const ownMemoryOctets = 1_048_576;

@@ -53,6 +53,16 @@ export type JsonResult =
   | { readonly ok: true; readonly document: JsonDocument }
   | { readonly ok: false; readonly reason: string };
 
+/** What stands for the document of a request without a body. */
+export const emptyDocument: JsonDocument = {
+  value: null,
+  octets: Buffer.alloc(0),
+  repeated: [],
+  illFormed: [],
+  kept: [],
+  decoded: new Map(),
+};
+
 /** How deep objects and arrays may be nested; no request needs half of it. */
 export const MAX_JSON_DEPTH = 16;
 /** The most values of one document, so that reporting the errors of a body costs no more than its octets. */
