@@ -1,6 +1,7 @@
 // The token in a reverse-path and in CFBL-Feedback-ID: it refers to a message, and only Postern can make it (D26, D29).
 
-import { hash, type KeyObject, timingSafeEqual } from 'node:crypto';
+import { type KeyObject, timingSafeEqual } from 'node:crypto';
+import { type HmacPads, hmacOf, hmacPads } from '../base/hmac.ts';
 import { base32 } from '../base/ids.ts';
 
 /** What a token is for; a token of one kind is not accepted as the other. */
@@ -18,40 +19,25 @@ function macOf(id: Buffer, kind: ReturnTokenKind, mac: Buffer): Buffer {
   return Buffer.concat([id, half]);
 }
 
-const blockOctets = 64;
-const digestOctets = 32;
 const prefix = Buffer.from('postern return token 1\0', 'latin1');
 
-/** What is hashed for a token of one key, with room for the id at the end of the one and for the inner hash at that of the other. */
-interface Pads {
-  readonly inner: Buffer;
-  readonly outer: Buffer;
-}
+/** The pads of keys; the inner one has what every token begins with behind it, and room for the id. */
+const padsOfKeys = new WeakMap<KeyObject, HmacPads>();
 
-const padsOfKeys = new WeakMap<KeyObject, Pads>();
-
-function padsOf(key: KeyObject): Pads {
+function padsOf(key: KeyObject): HmacPads {
   const known = padsOfKeys.get(key);
   if (known) return known;
-  const given = key.export();
-  const block = Buffer.alloc(blockOctets);
-  (given.length > blockOctets ? hash('sha256', given, 'buffer') : given).copy(block);
-  const inner = Buffer.concat([block.map((octet) => octet ^ 0x36), prefix, Buffer.alloc(idOctets)]);
-  const outer = Buffer.concat([block.map((octet) => octet ^ 0x5c), Buffer.alloc(digestOctets)]);
-  const pads = { inner, outer };
+  const { inner, outer } = hmacPads(key.export());
+  const pads = { inner: Buffer.concat([inner, prefix, Buffer.alloc(idOctets)]), outer };
   padsOfKeys.set(key, pads);
   return pads;
 }
 
-/**
- * HMAC-SHA256 (RFC 2104 §2) of the id, as two hashes at once: an object of Node's that computes it in steps costs each message more
- * than all the rest of its tokens.
- */
+/** HMAC-SHA256 of the id. */
 function hashOf(id: Buffer, key: KeyObject): Buffer {
   const { inner, outer } = padsOf(key);
   id.copy(inner, inner.length - idOctets);
-  hash('sha256', inner, 'buffer').copy(outer, blockOctets);
-  return hash('sha256', outer, 'buffer');
+  return hmacOf(inner, outer);
 }
 
 /**

@@ -65,6 +65,16 @@ export function databaseContract(engine: Engine): void {
       expect(await names(database)).toEqual([]);
     });
 
+    test('changes with another are kept where that one changed a row, all or none', async () => {
+      const { database } = await start();
+      const named = (name: string, at: number) => ({ sql: add, params: [name, at] });
+      expect(await database.runWith(named('Ada', 0), [named('Bob', 1), named('Cyd', 2)])).toBe(true);
+      const none = { sql: 'UPDATE people SET name = $1 WHERE name = $2', params: ['Eve', 'Dan'] };
+      expect(await database.runWith(none, [named('Dan', 3)])).toBe(false);
+      await expect(database.runWith(named('Eve', 4), [named('Fay', 5), named('Ada', 0)])).rejects.toThrow();
+      expect(await names(database)).toEqual(['Ada', 'Bob', 'Cyd']);
+    });
+
     test('migrations are applied once, each owner by itself, and those of a newer program are refused', async () => {
       const { database } = await start();
       await database.run(add, ['Ada', 1]);

@@ -15,8 +15,8 @@ export type Wanted = 'rows' | 'changes' | 'attempt';
 /** A request of the main thread to the worker. The reply has the same `id`. */
 export type DatabaseRequest = { readonly id: number } & (
   | ({ readonly kind: 'read' } & Statement)
-  /** A change outside a transaction. Changes that wait together share one transaction. */
-  | ({ readonly kind: 'write'; readonly wanted: Wanted } & Statement)
+  /** A change outside a transaction, and `more` where it changed a row. Changes that wait together share one transaction. */
+  | ({ readonly kind: 'write'; readonly wanted: Wanted; readonly more?: readonly Statement[] } & Statement)
   /** Changes in a transaction of their own. The reply's value is how many milliseconds they took. */
   | { readonly kind: 'atOnce'; readonly statements: readonly Statement[] }
   /** Begins a transaction, whose id is the request's. The reply comes once it has begun. */

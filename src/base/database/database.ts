@@ -110,6 +110,13 @@ export interface Database extends Queryable {
    */
   atOnce(changes: readonly Change[]): Promise<number>;
   /**
+   * Runs a change, and where it changed a row the others with it: all of them are kept, or none. One way to the database where it is
+   * embedded, and those that wait for its lock together share a sync of the disk.
+   * @returns whether it changed a row, once that is on disk
+   * @throws like `query`
+   */
+  runWith(first: Change, others: readonly Change[]): Promise<boolean>;
+  /**
    * Brings the tables of one owner up to date. Safe beside other processes, and beside gateways that work.
    * @throws Error where the tables are newer than this program; Unavailable where others keep a table locked
    */

@@ -93,6 +93,14 @@ class PostgresDatabase implements Database {
     return performance.now() - began;
   }
 
+  runWith({ sql, params = [] }: Change, others: readonly Change[]): Promise<boolean> {
+    return this.transaction(async (transaction) => {
+      if ((await transaction.run(sql, params)) === 0) return false;
+      for (const other of others) await transaction.run(other.sql, other.params ?? []);
+      return true;
+    });
+  }
+
   async migrate(migrations: Migrations): Promise<void> {
     await this.#asked(() => told(withClient(this.#pool, (client) => migratePostgres(client, migrations))));
   }

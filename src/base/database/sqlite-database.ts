@@ -113,6 +113,11 @@ class SqliteDatabase implements Database {
     return Number(await this.#fromOutside({ kind: 'atOnce', statements }));
   }
 
+  async runWith({ sql, params = [] }: Change, others: readonly Change[]): Promise<boolean> {
+    const more = others.map((other) => ({ sql: other.sql, params: other.params ?? [] }));
+    return Number(await this.#fromOutside({ kind: 'write', wanted: 'changes', sql, params, more })) > 0;
+  }
+
   async migrate(migrations: Migrations): Promise<void> {
     await this.#fromOutside({ kind: 'migrate', migrations });
   }

@@ -3,14 +3,7 @@
 
 import type { DatabaseSync } from 'node:sqlite';
 import { SqliteFiles } from '../fault/sqlite-files.ts';
-import type {
-  DatabaseReply,
-  DatabaseRequest,
-  DatabaseTimes,
-  DatabaseWorkerData,
-  Statement,
-  Wanted,
-} from './database-protocol.ts';
+import type { DatabaseReply, DatabaseRequest, DatabaseTimes, DatabaseWorkerData } from './database-protocol.ts';
 import { openReading, SqliteConnection } from './sqlite-connection.ts';
 import { type DatabaseFailure, failureOf, isBusy, isUnreadable } from './sqlite-errors.ts';
 import { migrateSqlite, openSqliteFile } from './sqlite-file.ts';
@@ -251,7 +244,8 @@ export class SqliteExecutor {
     if (begun !== 'begun') return begun;
     const replies: DatabaseReply[] = [];
     for (let head = this.#queue[0]; head?.kind === 'write' && replies.length < mostTogether; head = this.#queue[0]) {
-      replies.push(this.#savepoint(this.#next(), head, head.wanted));
+      this.#next();
+      replies.push(this.#savepoint(head));
       if (!this.#database.isTransaction) break;
     }
     const last = replies.at(-1);
@@ -261,10 +255,12 @@ export class SqliteExecutor {
     return begun;
   }
 
-  #savepoint(id: number, statement: Statement, wanted: Wanted): DatabaseReply {
+  #savepoint(request: Of<'write'>): DatabaseReply {
+    const { id, wanted, more = [] } = request;
     try {
       this.#database.exec('SAVEPOINT one');
-      const value = this.#writing.run(statement, wanted);
+      const value = this.#writing.run(request, wanted);
+      if (value !== 0) for (const other of more) this.#writing.run(other, 'changes');
       this.#database.exec('RELEASE one');
       return { id, value };
     } catch (thrown) {

@@ -1,7 +1,7 @@
 // What sending keeps in the database: who sends for a webhook now, how far it is, what is tried again, and the log. A process
 // may change a webhook's progress only while it holds the lease, so that two never send the same (D54, D91).
 
-import type { Database, Row, SqlValue, Transaction } from '../../base/database/database.ts';
+import type { Change, Database, Row, SqlValue } from '../../base/database/database.ts';
 import { placeholders } from '../../base/database/database.ts';
 import { failuresToSlow, longestStepMs, slowPauseMs } from './retry-steps.ts';
 import type { DeliveryRecord, Webhook } from './webhook.ts';
@@ -16,9 +16,11 @@ export const leaseMs = 10_000;
 const clockSkewMs = 10_000;
 /** A retry is left where its time came so long ago, in milliseconds: who sends for a webhook begins within a second. */
 const leftMs = 5000;
-/** Rows of the log that are kept of one webhook, and for how long. */
+/** Rows of the log that are kept of one webhook, for how long, how often what is older is looked for, and of how many that is known. */
 const loggedDeliveries = 1000;
 const loggedMs = 30 * 86_400_000;
+const ageEveryMs = 60_000;
+const mostAged = 10_000;
 
 /** A webhook that is enabled, as a process that looks at all of them sees it. */
 export interface ActiveWebhook extends Webhook {
@@ -38,6 +40,8 @@ export interface Leased {
   readonly secrets: readonly string[];
   readonly failingMs: number;
   readonly lastFailureAt: number | undefined;
+  /** Events of it wait to be tried again; only who holds the lease changes which. */
+  readonly hasPending: boolean;
 }
 
 /** An event that is tried again. */
@@ -72,12 +76,14 @@ export interface RoundProgress {
   readonly retryAll: boolean;
 }
 
+const firstPending = '(SELECT min(event) FROM webhook_pending WHERE webhook = $1) AS first_pending';
+
 const sql = {
   active: `SELECT webhooks.*, (SELECT min(ready_at) FROM webhook_pending
       WHERE webhook = webhooks.id AND ready_at IS NOT NULL) AS ready_at FROM webhooks WHERE enabled = 1 ORDER BY id`,
   lease: `UPDATE webhooks SET lease_holder = $2, lease_until = $4
-    WHERE id = $1 AND enabled = 1 AND (lease_holder = $2 OR lease_until <= $3 OR lease_until > $5) RETURNING *`,
-  held: 'SELECT * FROM webhooks WHERE id = $1 AND lease_holder = $2 AND enabled = 1',
+    WHERE id = $1 AND enabled = 1 AND (lease_holder = $2 OR lease_until <= $3 OR lease_until > $5) RETURNING *, ${firstPending}`,
+  held: `SELECT *, ${firstPending} FROM webhooks WHERE id = $1 AND lease_holder = $2 AND enabled = 1`,
   release: 'UPDATE webhooks SET lease_holder = NULL, lease_until = 0 WHERE lease_holder = $1',
   due: `SELECT event, message, attempts, ready_at FROM webhook_pending
     WHERE webhook = $1 AND ready_at IS NOT NULL AND (ready_at <= $2 OR ready_at > $3) ORDER BY ready_at LIMIT $4`,
@@ -93,67 +99,61 @@ const sql = {
   promote: `UPDATE webhook_pending SET ready_at = $3 WHERE webhook = $1 AND ready_at IS NULL
     AND event = (SELECT min(event) FROM webhook_pending WHERE webhook = $1 AND message = $2)`,
   retryAll: 'UPDATE webhook_pending SET ready_at = $2 WHERE webhook = $1 AND ready_at > $2',
-  pruneLog: `DELETE FROM webhook_deliveries WHERE webhook = $1 AND (at < $2 OR id <=
-    (SELECT id FROM webhook_deliveries WHERE webhook = $1 ORDER BY id DESC LIMIT 1 OFFSET ${loggedDeliveries}))`,
+  // Apart, since the two together would read all rows of the webhook each time.
+  shortenLog: `DELETE FROM webhook_deliveries WHERE webhook = $1 AND id <=
+    (SELECT id FROM webhook_deliveries WHERE webhook = $1 ORDER BY id DESC LIMIT 1 OFFSET ${loggedDeliveries})`,
+  ageLog: 'DELETE FROM webhook_deliveries WHERE webhook = $1 AND at < $2',
   disable: 'UPDATE webhooks SET enabled = 0, disabled_reason = $3 WHERE id = $1 AND lease_holder = $2',
 } as const;
 
-async function keepPending(transaction: Transaction, webhook: string, pending: readonly PendingEvent[]): Promise<void> {
-  if (pending.length === 0) return;
-  const values = pending.flatMap(({ event, message, attempts, readyAt }): SqlValue[] => [
+function keepPending(webhook: string, pending: readonly PendingEvent[]): Change[] {
+  if (pending.length === 0) return [];
+  const params = pending.flatMap(({ event, message, attempts, readyAt }): SqlValue[] => [
     ...[webhook, event, message, attempts],
     readyAt ?? null,
   ]);
-  await transaction.run(
-    `INSERT INTO webhook_pending (webhook, event, message, attempts, ready_at) VALUES ${placeholders(pending.length, 5)}
+  return [
+    {
+      sql: `INSERT INTO webhook_pending (webhook, event, message, attempts, ready_at) VALUES ${placeholders(pending.length, 5)}
      ON CONFLICT (webhook, event) DO NOTHING`,
-    values,
-  );
+      params,
+    },
+  ];
 }
 
-async function keepLog(
-  transaction: Transaction,
-  webhook: string,
-  log: RoundProgress['log'],
-  now: number,
-): Promise<void> {
-  if (log.length === 0) return;
-  const values = log.flatMap(({ event, kind, attempt, at, durationMs, result, status, error }): SqlValue[] => [
+function keepLog(webhook: string, log: RoundProgress['log']): Change[] {
+  if (log.length === 0) return [];
+  const params = log.flatMap(({ event, kind, attempt, at, durationMs, result, status, error }): SqlValue[] => [
     ...[webhook, event, kind, attempt, at, durationMs, result],
     ...[status ?? null, error ?? null],
   ]);
-  await transaction.run(
-    `INSERT INTO webhook_deliveries (webhook, event, kind, attempt, at, duration_ms, result, status, error)
+  return [
+    {
+      sql: `INSERT INTO webhook_deliveries (webhook, event, kind, attempt, at, duration_ms, result, status, error)
      VALUES ${placeholders(log.length, 9)}`,
-    values,
-  );
-  await transaction.run(sql.pruneLog, [webhook, now - loggedMs]);
+      params,
+    },
+    { sql: sql.shortenLog, params: [webhook] },
+  ];
 }
 
-async function write(
-  transaction: Transaction,
-  { id, holder, now }: { readonly id: string; readonly holder: string; readonly now: number },
-  progress: RoundProgress,
-): Promise<boolean> {
-  const { cursor, replay, failures, failingMs, lastFailureAt } = progress;
-  const held = await transaction.run(sql.progress, [
-    ...[id, holder, cursor, failures, failingMs],
-    lastFailureAt ?? null,
-  ]);
-  if (held === 0) return false;
-  if (replay) {
-    const { before, left } = replay;
-    await transaction.run(sql.replayed, [id, before.after, before.until, left?.after ?? null, left?.until ?? null]);
-  }
-  await keepPending(transaction, id, progress.pending);
-  for (const { event, attempts, readyAt } of progress.again) {
-    await transaction.run(sql.again, [id, event, attempts, readyAt ?? null]);
-  }
-  for (const { event } of progress.done) await transaction.run(sql.done, [id, event]);
-  for (const { message } of progress.done) await transaction.run(sql.promote, [id, message, now]);
-  if (progress.retryAll) await transaction.run(sql.retryAll, [id, now]);
-  await keepLog(transaction, id, progress.log, now);
-  return true;
+/** What a round writes besides how far it is. */
+function changesOf(id: string, progress: RoundProgress, now: number): Change[] {
+  const { replay, pending, again, done, retryAll, log } = progress;
+  const { before, left } = replay ?? {};
+  const replayed = before && [id, before.after, before.until, left?.after ?? null, left?.until ?? null];
+  return [
+    ...(replayed ? [{ sql: sql.replayed, params: replayed }] : []),
+    ...keepPending(id, pending),
+    ...again.map(({ event, attempts, readyAt }) => ({
+      sql: sql.again,
+      params: [id, event, attempts, readyAt ?? null],
+    })),
+    ...done.map(({ event }) => ({ sql: sql.done, params: [id, event] })),
+    ...done.map(({ message }) => ({ sql: sql.promote, params: [id, message, now] })),
+    ...(retryAll ? [{ sql: sql.retryAll, params: [id, now] }] : []),
+    ...keepLog(id, log),
+  ];
 }
 
 function leasedOf(row: Row, now: number): Leased {
@@ -163,6 +163,7 @@ function leasedOf(row: Row, now: number): Leased {
     secrets: [textOf(row, 'secret'), before].filter((secret) => secret !== undefined),
     failingMs: Number(row['failing_ms']),
     lastFailureAt: numberOf(row, 'last_failure_at'),
+    hasPending: row['first_pending'] !== null,
   };
 }
 
@@ -185,6 +186,8 @@ export class LeaseStore {
   readonly #database: Database;
   /** The name of this process among those that send; no other has it. */
   readonly #holder: string;
+  /** When old rows of the log of a webhook were removed last; of webhooks that this process has sent for. */
+  readonly #agedAt = new Map<string, number>();
 
   /** @param database its tables are up to date */
   constructor(database: Database, holder: string) {
@@ -250,7 +253,15 @@ export class LeaseStore {
 
   /** Writes what a round has done, all of it or nothing. @returns false where the lease is lost, or the webhook is gone */
   commit(id: string, progress: RoundProgress, now: number): Promise<boolean> {
-    return this.#database.transaction((transaction) => write(transaction, { id, holder: this.#holder, now }, progress));
+    const { cursor, failures, failingMs, lastFailureAt } = progress;
+    const params = [id, this.#holder, cursor, failures, failingMs, lastFailureAt ?? null];
+    const changes = changesOf(id, progress, now);
+    if (progress.log.length > 0 && Math.abs(now - (this.#agedAt.get(id) ?? 0)) >= ageEveryMs) {
+      if (this.#agedAt.size >= mostAged) this.#agedAt.clear();
+      this.#agedAt.set(id, now);
+      changes.push({ sql: sql.ageLog, params: [id, now - loggedMs] });
+    }
+    return this.#database.runWith({ sql: sql.progress, params }, changes);
   }
 
   /** Disables a webhook. @returns false where the lease is lost, or the webhook is gone */

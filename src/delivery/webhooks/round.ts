@@ -62,11 +62,22 @@ function newItem(content: MailEvent): Item {
   return { event, message: messageOf(content), attempts: 0, readyAt: undefined, content, wasPending: false };
 }
 
+/** The bodies of events that several webhooks are told of; those of one account read the same objects. */
+const bodies = new WeakMap<MailEvent, string>();
+
+function bodyOf(event: MailEvent): string {
+  const known = bodies.get(event);
+  if (known !== undefined) return known;
+  const data = eventJson(event);
+  const body = JSON.stringify({ type: event.kind, timestamp: data.at, data });
+  bodies.set(event, body);
+  return body;
+}
+
 /** Makes and signs the request of an event. */
 function requestOf(event: MailEvent, secrets: readonly string[], now: number) {
-  const { kind, at, id: number } = event;
-  const data = eventJson(event);
-  const body = JSON.stringify({ type: kind, timestamp: data.at, data });
+  const { at, id: number } = event;
+  const body = bodyOf(event);
   // The number alone would be that of another event where a database was made anew.
   const id = `evt_${number}_${at.toString(36)}`;
   const timestamp = Math.floor(now / 1000);
@@ -175,9 +186,9 @@ async function forEachInParallel<T>(entries: readonly T[], work: (entry: T) => P
 }
 
 /** The new events behind the cursor; none while the endpoint fails and its pause lasts, or too many are pending. */
-async function newEvents(parts: RoundParts, { webhook }: Leased, account: string, mayProbe: boolean) {
+async function newEvents(parts: RoundParts, { webhook, hasPending }: Leased, account: string, mayProbe: boolean) {
   const isSlow = webhook.failures >= failuresToSlow;
-  const isFull = (await parts.store.waiting(webhook.id, mostPending)) >= mostPending;
+  const isFull = hasPending && (await parts.store.waiting(webhook.id, mostPending)) >= mostPending;
   if (isFull || (isSlow && !mayProbe)) return { items: [], next: webhook.cursor, hasMore: false };
   const limit = isSlow ? 1 : newAtOnce;
   const page = await parts.events.read({ after: webhook.cursor, limit, kinds: webhook.kinds ?? toldKinds, account });
@@ -202,7 +213,8 @@ async function replayedEvents(parts: RoundParts, { webhook }: Leased, account: s
 }
 
 /** Pending events that are due, with their contents. */
-async function retries(parts: RoundParts, { webhook }: Leased, account: string): Promise<Item[]> {
+async function retries(parts: RoundParts, { webhook, hasPending }: Leased, account: string): Promise<Item[]> {
+  if (!hasPending) return [];
   const due = await parts.store.due(webhook.id, parts.now(), retriesAtOnce);
   return await Promise.all(
     due.map(async (pending) => {
@@ -228,9 +240,9 @@ export async function runRound(
   const fresh = await newEvents(parts, leased, account, mayProbe);
   const replayed = await replayedEvents(parts, leased, account);
   const others = [...replayed.items, ...fresh.items];
-  const blocked = await parts.store.blocked(webhook.id, [...new Set(others.map(({ message }) => message))]);
   const outcome = new Outcome();
   const groups = Map.groupBy(others, ({ message }) => message);
+  const blocked = leased.hasPending ? await parts.store.blocked(webhook.id, [...groups.keys()]) : new Set<string>();
   for (const [message, group] of groups) if (blocked.has(message)) outcome.keep(group, undefined);
   const free = [...groups].filter(([message]) => !blocked.has(message)).map(([, group]) => group);
   await forEachInParallel([...again.map((item) => [item]), ...free], (group) =>

@@ -1,6 +1,7 @@
 // The secrets of webhooks and the signatures made with them, per the Standard Webhooks specification.
 
-import { createHmac, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
+import { hmacOf, hmacPads } from '../../base/hmac.ts';
 
 const prefix = 'whsec_';
 /** Octets of a secret that is made here; the specification wants 24 to 64. */
@@ -32,10 +33,12 @@ export function signatureOf(
   secrets: readonly string[],
   { id, timestamp, body }: { readonly id: string; readonly timestamp: number; readonly body: string },
 ): string {
+  const signed = Buffer.from(`${id}.${timestamp}.${body}`);
   const signatures = secrets.map((secret) => {
     const key = readSecretOctets(secret);
     if (!key) throw new Error('The secret of a webhook is not whsec_ and base64 of 24 to 64 octets');
-    return `v1,${createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')}`;
+    const { inner, outer } = hmacPads(key);
+    return `v1,${hmacOf(Buffer.concat([inner, signed]), outer).toString('base64')}`;
   });
   return signatures.join(' ');
 }

@@ -12,6 +12,7 @@ import { type ActiveWebhook, type Leased, type LeaseStore, leaseMs } from './lea
 import type { Poster } from './post.ts';
 import { disableAfterMs, failuresToSlow, longestStepMs, slowPauseMs } from './retry-steps.ts';
 import { type RoundResult, runRound } from './round.ts';
+import { SharedPages } from './shared-pages.ts';
 import { WebhookTurns } from './webhook-turns.ts';
 
 /** What sending needs. */
@@ -52,6 +53,7 @@ const unwrittenCursor = 1000;
 export class WebhookSender {
   readonly #parts: SenderParts;
   readonly #known = new KnownWebhooks();
+  readonly #pages: SharedPages;
   readonly #turns: WebhookTurns;
   readonly #ended = new AbortController();
   readonly #timers: NodeJS.Timeout[] = [];
@@ -68,6 +70,7 @@ export class WebhookSender {
 
   constructor(parts: SenderParts) {
     this.#parts = parts;
+    this.#pages = new SharedPages(parts.events);
     this.#turns = new WebhookTurns((id) => this.#run(id));
   }
 
@@ -122,6 +125,7 @@ export class WebhookSender {
   }
 
   #onEvent({ account, kind }: EventFacts): void {
+    this.#pages.heard();
     for (const id of this.#known.wokenBy(account, kind)) {
       const known = this.#known.get(id);
       if (!known) continue;
@@ -175,6 +179,7 @@ export class WebhookSender {
         this.#seeAll(await leases.active(clock.now()), lookedAt);
       }
       const { newest, told } = await events.news(this.#newest);
+      this.#pages.heard();
       this.#newest = Math.max(this.#newest, newest);
       if (told) {
         const ids = new Set(told.flatMap(({ account, kind }) => this.#known.wokenBy(account, kind)));
@@ -265,7 +270,7 @@ export class WebhookSender {
   }
 
   async #round(id: string, known: KnownWebhook): Promise<boolean> {
-    const { clock, leases, events, poster, fileSecrets } = this.#parts;
+    const { clock, leases, poster, fileSecrets } = this.#parts;
     const leased = await this.#lease(id, known);
     const secrets = leased?.webhook.source === 'file' ? fileSecrets(id) : leased?.secrets;
     if (!leased || !secrets?.length) {
@@ -278,7 +283,7 @@ export class WebhookSender {
     const mayProbe = isSlow && clock.monotonic() - known.probedAt >= slowPauseMs;
     if (mayProbe) known.probedAt = clock.monotonic();
     const parts = {
-      ...{ store: leases, events, poster, now: () => clock.now(), signal: this.#ended.signal },
+      ...{ store: leases, events: this.#pages, poster, now: () => clock.now(), signal: this.#ended.signal },
       isEnding: () => this.#isEnding,
     };
     // A round may last longer than a lease.
@@ -328,7 +333,8 @@ export class WebhookSender {
       return false;
     }
     if (hasMore) return true;
-    const ready = await leases.nextReady(id);
+    const hasPending = leased.hasPending || progress.pending.length > 0;
+    const ready = hasPending ? await leases.nextReady(id) : undefined;
     const left = ready === undefined ? Number.POSITIVE_INFINITY : ready - clock.now();
     // A time further ahead than the longest step was written before the clock was set back, and is due.
     const pause = ready !== undefined && left > longestStepMs ? 0 : left;

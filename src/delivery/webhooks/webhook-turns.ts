@@ -3,6 +3,8 @@
 
 /** WebhookTurns at the same time, of those that work and of those that fail. */
 const most = { working: 64, failing: 16 } as const;
+/** So long after a turn began one is given the next, in milliseconds, unless it wants it at once: what happens meanwhile goes together. */
+const apartMs = 50;
 
 type Share = keyof typeof most;
 
@@ -18,8 +20,8 @@ export interface TurnResult {
 export class WebhookTurns {
   readonly #run: (id: string) => Promise<TurnResult>;
   readonly #waiting: Readonly<Record<Share, Set<string>>> = { working: new Set(), failing: new Set() };
-  /** Those that have their turn, with whether they were asked for again meanwhile. */
-  readonly #running = new Map<string, { readonly share: Share; isAsked: boolean }>();
+  /** Those that have their turn, or had it a moment ago, with whether they were asked for again meanwhile. */
+  readonly #running = new Map<string, { isAsked: boolean; rest?: NodeJS.Timeout }>();
   /** Those whose last turn told that they fail. Whoever takes a webhook away has it forgotten here, so that they do not pile up. */
   readonly #failing = new Set<string>();
   readonly #count: Record<Share, number> = { working: 0, failing: 0 };
@@ -33,7 +35,10 @@ export class WebhookTurns {
 
   /** How many have their turn, and how many wait for it. */
   get counts(): { readonly running: number; readonly waiting: number } {
-    return { running: this.#running.size, waiting: this.#waiting.working.size + this.#waiting.failing.size };
+    return {
+      running: this.#count.working + this.#count.failing,
+      waiting: this.#waiting.working.size + this.#waiting.failing.size,
+    };
   }
 
   /** How many webhooks are remembered as failing. */
@@ -46,7 +51,7 @@ export class WebhookTurns {
     this.#failing.delete(id);
   }
 
-  /** Asks for a turn. One that has its turn now gets another behind it; one that waits already waits once. */
+  /** Asks for a turn. One that has its turn now gets another after it; one that waits already waits once. */
   ask(id: string): void {
     if (this.#isEnded) return;
     const running = this.#running.get(id);
@@ -62,7 +67,8 @@ export class WebhookTurns {
   async end(): Promise<void> {
     this.#isEnded = true;
     for (const ids of Object.values(this.#waiting)) ids.clear();
-    if (this.#running.size > 0) await new Promise<void>((resolve) => (this.#onQuiet = resolve));
+    for (const { rest } of this.#running.values()) clearTimeout(rest);
+    if (this.counts.running > 0) await new Promise<void>((resolve) => (this.#onQuiet = resolve));
   }
 
   #next(): void {
@@ -76,17 +82,23 @@ export class WebhookTurns {
   }
 
   #begin(id: string, share: Share): void {
-    const turn = { share, isAsked: false };
+    const turn: { isAsked: boolean; rest?: NodeJS.Timeout } = { isAsked: false };
+    const began = performance.now();
     this.#running.set(id, turn);
     this.#count[share] += 1;
     void this.#run(id).then(({ again, isFailing }) => {
-      this.#running.delete(id);
       this.#count[share] -= 1;
       if (isFailing) this.#failing.add(id);
       else this.#failing.delete(id);
-      if (again || (turn.isAsked && !isFailing)) this.ask(id);
+      const over = (): void => {
+        this.#running.delete(id);
+        if (again || (turn.isAsked && !isFailing)) this.ask(id);
+      };
+      const left = began + apartMs - performance.now();
+      if (again || left <= 0 || this.#isEnded) over();
+      else turn.rest = setTimeout(over, left);
       this.#next();
-      if (this.#isEnded && this.#running.size === 0) this.#onQuiet?.();
+      if (this.#isEnded && this.counts.running === 0) this.#onQuiet?.();
     });
   }
 }

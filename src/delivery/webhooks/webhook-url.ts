@@ -26,21 +26,32 @@ function isPublic(address: string): boolean {
   return ipaddr.process(address).range() === 'unicast' && !besides(address);
 }
 
+/** Addresses whose judgement is remembered, at most: then all are forgotten. */
+const mostJudged = 1000;
+
 /**
- * Makes the judge. An address is judged by each address that a connection to it may end at, so that no spelling helps.
+ * Makes the judge. An address is judged by each address that a connection to it may end at, so that no spelling helps. What does not
+ * change while the networks are the same is remembered: each request asks twice.
  * @throws ConfigurationError for a network that is none
  */
 export function createAddressGuard({ allowNetworks, isOwn }: GuardSettings): RefuseAddress {
   const isAllowed = addressTest(allowNetworks);
-  return (address, port) => {
+  const known = new Map<string, { readonly reached: readonly string[]; readonly isOpen: boolean }>();
+  const judge = (address: string) => {
     const reached = reachedAddresses(address);
-    const [own = ''] = reached;
     // Behind 6to4 and NAT64 stands an IPv4 address, which decides; the range of the wrapping tells nothing.
     const judged = reached.length > 1 ? reached.slice(1) : reached;
-    if (judged.length === 0) return 'it has no IP address';
+    const isOpen = isAllowed(reached[0] ?? '') || judged.every((one) => isAllowed(one) || isPublic(one));
+    if (known.size >= mostJudged) known.clear();
+    known.set(address, { reached, isOpen });
+    return { reached, isOpen };
+  };
+  return (address, port) => {
+    const { reached, isOpen } = known.get(address) ?? judge(address);
+    const [own] = reached;
+    if (own === undefined) return 'it has no IP address';
     if (reached.some((one) => isOwn?.(one, port))) return `Postern itself listens at ${own}`;
-    if (isAllowed(own) || judged.every((one) => isAllowed(one) || isPublic(one))) return undefined;
-    return `${own} is no public address, and webhooks.allowNetworks does not name it`;
+    return isOpen ? undefined : `${own} is no public address, and webhooks.allowNetworks does not name it`;
   };
 }
 
