@@ -4,12 +4,14 @@
 import type { Row } from '../../base/database/database.ts';
 
 /** A value of a statement. */
-export type StepValue = null | number | string | Uint8Array;
+export type StepValue = null | number | bigint | string | Uint8Array;
 
 /** A statement that both engines understand; its values are `?1`, `?2` and so on. */
 export interface Step {
   readonly sql: string;
   readonly values: readonly StepValue[];
+  /** A server plans it for these very values, and so looks at those partitions alone that they leave. */
+  readonly isPlannedAnew?: true;
 }
 
 /** Work on the tables: hands out statements, and is handed the rows of each. */
@@ -24,6 +26,27 @@ export function step(sql: string, ...values: readonly StepValue[]): Step {
 export function* ask(sql: string, ...values: readonly StepValue[]): StoreSteps<readonly Row[]> {
   const [rows = []] = yield [step(sql, ...values)];
   return rows;
+}
+
+/** Hands out one statement that is planned for its values. @returns its rows */
+export function* askAnew(sql: string, ...values: readonly StepValue[]): StoreSteps<readonly Row[]> {
+  const [rows = []] = yield [{ sql, values, isPlannedAnew: true }];
+  return rows;
+}
+
+/** Does several works side by side: what each of them asks next goes out together. */
+export function* together<Result>(works: readonly StoreSteps<Result>[]): StoreSteps<readonly Result[]> {
+  const nexts = works.map((work) => work.next());
+  for (;;) {
+    const asked = nexts.map((next) => (next.done === true ? [] : next.value));
+    if (asked.every(({ length }) => length === 0)) break;
+    const answers = (yield asked.flat()).values();
+    for (const [at, { length }] of asked.entries()) {
+      const work = length === 0 ? undefined : works[at];
+      if (work) nexts[at] = work.next(answers.take(length).toArray());
+    }
+  }
+  return nexts.flatMap((next) => (next.done === true ? [next.value] : []));
 }
 
 /** Runs work at once. @param run runs a statement @throws what `run` throws */

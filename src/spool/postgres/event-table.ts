@@ -1,19 +1,22 @@
 // The table of events behind a spool's feed, in PostgreSQL.
 
 import type { Unavailable } from '../../base/errors.ts';
+import type { StoreSteps } from '../core/steps.ts';
 import { decodePage, encodeEvent } from '../encoded-event.ts';
 import type { EventTable } from '../events/event-feed.ts';
 import type { EventFacts } from '../events/mail-event.ts';
 import type { ContentGauge } from '../journal/content-gauge.ts';
 import { refusedRow, type WrittenJournal } from '../journal/writer/journal-of-event.ts';
+import { type EventTables, eventNews, newestEvent, readEvents, searchEvents } from '../search/find-events.ts';
 import type { EventFiler } from './events/event-filer.ts';
-import type { PostgresEvents } from './events/postgres-events.ts';
 import type { DatabaseClock } from './server/database-clock.ts';
+import type { PostgresSession } from './server/postgres-session.ts';
 import type { SpoolWriter } from './spool-writer.ts';
 
 /** Makes the table. @param parts.fault why the spool takes no mail, and so no refusals; undefined while it does */
 export function eventTable(parts: {
-  readonly events: PostgresEvents;
+  readonly session: PostgresSession;
+  readonly tables: EventTables;
   readonly writer: SpoolWriter;
   readonly filer: EventFiler;
   readonly clock: DatabaseClock;
@@ -21,11 +24,11 @@ export function eventTable(parts: {
   /** Knows how much content the journal keeps; undefined: it may be any amount. */
   readonly contentGauge: ContentGauge | undefined;
 }): EventTable {
-  const { events, writer, filer, clock, contentGauge } = parts;
+  const { session, tables, writer, filer, clock, contentGauge } = parts;
   // A reader finds what this process has told before; what others tell is filed some 100 ms later.
-  const once = async <T>(read: () => Promise<T>): Promise<T> => {
+  const once = async <T>(steps: StoreSteps<T>): Promise<T> => {
     await filer.caughtUp();
-    return await read();
+    return await session.steps(steps);
   };
   const write = (facts: readonly EventFacts[], rows: readonly WrittenJournal[] = []): Promise<void> =>
     writer.write({
@@ -35,13 +38,13 @@ export function eventTable(parts: {
       },
     });
   return {
-    read: (query) => once(async () => decodePage(await events.read(query))),
-    search: (query) => {
+    read: async (query) => decodePage(await once(readEvents(tables, query))),
+    search: async (query) => {
       clock.observe();
-      return once(async () => decodePage(await events.search(query)));
+      return decodePage(await once(searchEvents(tables, query, (time) => clock.stored(time))));
     },
-    newest: () => once(() => events.newest()),
-    news: (after) => once(() => events.news(after)),
+    newest: () => once(newestEvent(tables)),
+    news: (after) => once(eventNews(tables, after)),
     refused: async (refusals) => {
       const fault = parts.fault();
       if (fault) throw fault;

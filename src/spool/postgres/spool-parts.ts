@@ -11,7 +11,7 @@ import { eventTable } from './event-table.ts';
 import { EventFiler } from './events/event-filer.ts';
 import { EventPartitions } from './events/event-partitions.ts';
 import { EventRemoval } from './events/event-removal.ts';
-import { PostgresEvents } from './events/postgres-events.ts';
+import { eventTables } from './events/postgres-events.ts';
 import { PostgresClaims } from './postgres-claims.ts';
 import { PostgresHolds } from './postgres-holds.ts';
 import { PostgresQueue } from './postgres-queue.ts';
@@ -72,7 +72,6 @@ export function makeParts(options: PostgresSpoolOptions) {
   const holds = new PostgresHolds(shared);
   const queue = new PostgresQueue({ ...shared, holds: () => holds.read() });
   const partitions = new EventPartitions(shared);
-  const events = new PostgresEvents({ ...shared, partitions });
   const removal = new EventRemoval({ ...shared, partitions, limits: eventLimits });
   const retention = new PostgresRetention({
     ...{ ...shared, writer, limits },
@@ -84,7 +83,7 @@ export function makeParts(options: PostgresSpoolOptions) {
   const kept = { quotas, holds, retention, removal, partitions };
   const tender = new SpoolTender({ ...shared, ...kept, writer, filer, log, serverTime: options.serverTime });
   const table = eventTable({
-    ...{ events, writer, filer, clock: databaseClock },
+    ...{ session, tables: eventTables(partitions), writer, filer, clock: databaseClock },
     fault: () => tender.fault,
     contentGauge: options.contentGauge,
   });

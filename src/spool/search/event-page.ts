@@ -53,8 +53,15 @@ export class PartReader {
     return length >= this.#most || this.#examined >= examinedAtOnce || this.#characters >= pageCharacters;
   }
 
-  /** Examines a row with id, kind and event. */
-  look(row: EventRow): void {
+  /** Examines rows with id, kind and event until it is full. */
+  lookAt(rows: readonly EventRow[]): void {
+    for (const row of rows) {
+      if (this.isFull) return;
+      this.#look(row);
+    }
+  }
+
+  #look(row: EventRow): void {
     this.#examined += 1;
     this.#last = Number(row['id']);
     // A newer release may have written kinds that this one does not know; they are skipped.
@@ -68,19 +75,6 @@ export class PartReader {
   part(end: number): PagePart {
     return { events: this.#events, until: this.isFull ? this.#last : end };
   }
-}
-
-/** Reads a part from rows in the order of their ids. */
-export function readPart(
-  rows: Iterable<EventRow>,
-  query: { readonly most: number; readonly fits: (row: EventRow) => boolean; readonly end: number },
-): PagePart {
-  const reader = new PartReader(query.most, query.fits);
-  for (const row of rows) {
-    reader.look(row);
-    if (reader.isFull) break;
-  }
-  return reader.part(query.end);
 }
 
 /**

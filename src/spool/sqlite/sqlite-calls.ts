@@ -116,12 +116,7 @@ export class StoreCalls extends SpoolPart<CallParts> {
     oldest: () => this.#queue.oldest(),
     waiting: (limit: number) => this.#queue.waiting(limit),
     events: (query: EventQuery) => this.#events.read(query),
-    searchEvents: ({ since, until, ...query }: EventSearch) =>
-      this.#events.search({
-        ...query,
-        since: since === undefined ? undefined : this.clock.stored(since),
-        until: until === undefined ? undefined : this.clock.stored(until),
-      }),
+    searchEvents: (query: EventSearch) => this.#events.search(query, (time) => this.clock.stored(time)),
     newestEvent: () => this.#events.newest(),
     catchUp: () => this.parts.catchUp(),
     eventNews: (after: number) => this.#events.news(after),

@@ -2,12 +2,63 @@
 // change that they report.
 
 import type { Migrations } from '../../base/database/database.ts';
-import { type DatabaseSync, migrateSqlite, prepareAll } from '../../base/database/sqlite-file.ts';
-import { type EncodedEvent, type EncodedPage, shareNumbers, toldOf } from '../encoded-event.ts';
-import { type EventNews, type EventQuery, type EventSearch, newsAtMost } from '../events/event-store.ts';
-import { type EventKind, eventKinds } from '../events/mail-event.ts';
-import { type EventRow, examinedAtOnce, joinParts, mostAtOnce, type PagePart, readPart } from '../search/event-page.ts';
-import { EventSearcher, indexTables, notedEvents, searchTables } from '../search/event-search.ts';
+import { type DatabaseSync, migrateSqlite, type StatementSync } from '../../base/database/sqlite-file.ts';
+import { ask, type StoreSteps } from '../core/steps.ts';
+import { type EncodedEvent, type EncodedPage, shareNumbers } from '../encoded-event.ts';
+import type { EventNews, EventQuery, EventSearch } from '../events/event-store.ts';
+import { eventKinds } from '../events/mail-event.ts';
+import { keysOfKinds, messageKey } from '../search/event-index.ts';
+import { examinedAtOnce } from '../search/event-page.ts';
+import {
+  type EventSource,
+  type EventTables,
+  eventNews,
+  newestEvent,
+  readEvents,
+  searchEvents,
+} from '../search/find-events.ts';
+import { integer } from '../stored-rows.ts';
+import { type RunSteps, stepsOn } from './file/sqlite-steps.ts';
+
+/** The tables of the search. A key is told by its hash, so that a row is two numbers; who searches compares the event itself. */
+const searchTables = `
+  CREATE TABLE mail_event_keys (
+    key INTEGER NOT NULL,
+    event INTEGER NOT NULL,
+    PRIMARY KEY (key, event)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX mail_events_by_kind ON mail_events (account, kind);
+`;
+
+/**
+ * The index of accounts, kinds and messages, filled behind the commits as the keys are (event-follower.ts). indexed: up to which
+ * event both are; built: up to which event of an earlier release, whose indexes were SQLite's own.
+ */
+const indexTables = `
+  DROP INDEX mail_events_by_account;
+  DROP INDEX mail_events_by_message;
+  DROP INDEX mail_events_by_kind;
+  CREATE TABLE mail_event_index (
+    key INTEGER NOT NULL,
+    event INTEGER NOT NULL,
+    PRIMARY KEY (key, event)
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE mail_event_state (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    indexed INTEGER NOT NULL,
+    built INTEGER NOT NULL
+  ) STRICT;
+  INSERT INTO mail_event_state SELECT 1, coalesce(max(id), 0), 0 FROM mail_events;
+`;
+
+/**
+ * noted: up to which event an earlier release noted in the journal what became of messages, in the commits. The events behind it are
+ * noted when they are filed.
+ */
+const notedEvents = `
+  ALTER TABLE mail_event_state ADD COLUMN noted INTEGER NOT NULL DEFAULT 0;
+  UPDATE mail_event_state SET noted = (SELECT coalesce(max(id), 0) FROM mail_events);
+`;
 
 /** The tables. Times are milliseconds since 1970 as the spool stores them (sqlite-clock.ts). */
 export const eventMigrations: Migrations = {
@@ -45,81 +96,81 @@ export const eventMigrations: Migrations = {
   ],
 };
 
-function prepare(database: DatabaseSync) {
-  return prepareAll(database, {
-    add: 'INSERT INTO mail_events (at, account, share, kind, queue_id, event) VALUES (?, ?, ?, ?, ?, ?)',
-    newest: "SELECT seq FROM sqlite_sequence WHERE name = 'mail_events'",
-    news: 'SELECT DISTINCT account, kind FROM mail_events WHERE id > ? AND id <= ?',
-    behind: 'SELECT id, kind, event FROM mail_events WHERE id > ? AND id <= ? ORDER BY id',
-    first: 'SELECT id FROM mail_events WHERE id > ? ORDER BY id LIMIT 1',
-    ofKinds: `SELECT id, kind, event FROM mail_events
-      WHERE id > ? AND id <= ? AND kind IN (SELECT value FROM json_each(?)) ORDER BY id`,
-  });
+const firstId = 'SELECT id FROM mail_events WHERE id > ?1 ORDER BY id LIMIT 1';
+const indexedId = 'SELECT indexed FROM mail_event_state';
+const plain = { from: 'mail_events e WHERE e.id BETWEEN ?1 AND ?2', id: 'e.id', values: [] } as const;
+
+/** The events under keys of an index, and those that are not filed yet. */
+function* underKeys(table: 'mail_event_index' | 'mail_event_keys', keys: readonly bigint[]) {
+  const [row = {}] = yield* ask(indexedId);
+  const filed = integer(row, 'indexed');
+  const from = `${table} k JOIN mail_events e ON e.id = k.event WHERE k.key = ?4 AND k.event BETWEEN ?1 AND ?2`;
+  const sources = keys.map((key): EventSource => ({ from, id: 'k.event', values: [key], high: filed }));
+  return [...sources, { ...plain, low: filed + 1 }];
 }
+
+/**
+ * Events whatever their account. SQLite passes over kinds that are not wanted: who follows the few events of a kind would else cost
+ * each of all the others a row.
+ */
+function* ofKinds(kinds: EventQuery['kinds'], after: number): StoreSteps<readonly EventSource[]> {
+  if (!kinds) return [plain];
+  const [first] = yield* ask(firstId, after);
+  if (!first) return [plain];
+  // As many ids as another page examines rows, counted from the first that is still there.
+  const until = integer(first, 'id') + examinedAtOnce - 1;
+  const from = `${plain.from} AND e.kind IN (SELECT value FROM json_each(?4))`;
+  return [{ ...plain, from, values: [JSON.stringify(kinds)], high: until, until }];
+}
+
+const tables: EventTables = {
+  newest: "SELECT seq AS newest FROM sqlite_sequence WHERE name = 'mail_events'",
+  filed: ({ account, message, kinds }, { low }) =>
+    message === undefined && account === undefined
+      ? ofKinds(kinds, low - 1)
+      : underKeys(
+          'mail_event_index',
+          message === undefined ? keysOfKinds(account ?? '', kinds) : [messageKey(message)],
+        ),
+  keyed: (key) => underKeys('mail_event_keys', [key]),
+  spans: (span) => [span],
+};
 
 /** The events of one database. What they are found by is written behind the commits (event-follower.ts). */
 export class SqliteEvents {
-  readonly #sql: ReturnType<typeof prepare>;
-  readonly #searcher: EventSearcher;
+  readonly #add: StatementSync;
+  readonly #steps: RunSteps;
 
   /** Brings the tables up to date. */
   constructor(database: DatabaseSync) {
     migrateSqlite(database, eventMigrations);
-    this.#sql = prepare(database);
-    this.#searcher = new EventSearcher(database);
+    this.#add = database.prepare(
+      'INSERT INTO mail_events (at, account, share, kind, queue_id, event) VALUES (?, ?, ?, ?, ?, ?)',
+    );
+    this.#steps = stepsOn(database);
   }
 
   /** Writes an event, in the transaction of the change that it reports. @param at its time as it is stored */
   add({ account, kind, message, json }: EncodedEvent, at: number): void {
-    this.#sql.add.run(at, account, shareNumbers[eventKinds[kind].share], kind, message, json);
+    this.#add.run(at, account, shareNumbers[eventKinds[kind].share], kind, message, json);
   }
 
   newest(): number {
-    return Number(this.#sql.newest.get()?.['seq'] ?? 0);
+    return this.#steps(newestEvent(tables));
   }
 
   /** Tells which accounts have events behind a cursor. */
   news(after: number): EventNews {
-    const newest = this.newest();
-    if (newest <= after) return { newest, told: [] };
-    if (newest - after > newsAtMost) return { newest, told: undefined };
-    return { newest, told: toldOf(this.#sql.news.all(after, newest)) };
+    return this.#steps(eventNews(tables, after));
   }
 
-  /** Finds events. Those newer than the newest one at the start of the search are left to the next page. */
-  read({ after, limit, kinds, account, message }: EventQuery): EncodedPage {
-    const newest = this.newest();
-    if (newest <= after) return { events: [], next: after, hasMore: false };
-    const most = Math.min(Math.max(1, limit), mostAtOnce);
-    const bounds = { low: after + 1, high: newest, limit: most };
-    const { events, next } =
-      message === undefined && account === undefined
-        ? joinParts([this.#readAll({ after, newest, kinds, most })], { order: 'oldest', most, end: newest })
-        : this.#searcher.read({ account, message, kinds }, bounds);
-    return { events, next, hasMore: next < newest };
+  /** Finds events. */
+  read(query: EventQuery): EncodedPage {
+    return this.#steps(readEvents(tables, query));
   }
 
-  /**
-   * Reads events whatever their account. SQLite passes over kinds that are not wanted: who follows the few events of a kind would
-   * else cost each of all the others a row.
-   */
-  #readAll(query: {
-    readonly after: number;
-    readonly newest: number;
-    readonly kinds: readonly EventKind[] | undefined;
-    readonly most: number;
-  }): PagePart {
-    const { after, newest, kinds, most } = query;
-    const look = (rows: Iterable<EventRow>, end: number): PagePart => readPart(rows, { most, fits: () => true, end });
-    if (!kinds) return look(this.#sql.behind.iterate(after, newest), newest);
-    const first = this.#sql.first.get(after)?.['id'];
-    // As many ids as another page examines rows, counted from the first that is still there.
-    const end = Math.min(newest, Number(first ?? newest) + examinedAtOnce - 1);
-    return look(this.#sql.ofKinds.iterate(after, end, JSON.stringify(kinds)), end);
-  }
-
-  /** Searches events. @param query its times as they are stored */
-  search(query: EventSearch): EncodedPage {
-    return this.#searcher.find(query, this.newest());
+  /** Searches events. @param stored turns a wall time into the time that is kept */
+  search(query: EventSearch, stored: (wallTime: number) => number = (time) => time): EncodedPage {
+    return this.#steps(searchEvents(tables, query, stored));
   }
 }

@@ -51,7 +51,7 @@ export const mail = [
     ['WHERE f.account = ? ORDER BY', 'WHERE ? IS NOT NULL ORDER BY', ['test/spool/sqlite/sqlite-store.test.ts']],
     ["(?6 = '' OR account = ?6)", '?6 IS NOT NULL'],
   ]),
-  ...of('spool/search/event-search.ts', sqlite, [
+  ...of('spool/search/find-events.ts', sqlite, [
     ["(account === undefined || row['account'] === account)", 'true'],
     ["(message === undefined || row['queue_id'] === message)", 'true'],
   ]),

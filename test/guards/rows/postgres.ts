@@ -36,9 +36,7 @@ export const postgresGuards = [
   ...of('spool/postgres/spool-lines.ts', postgres, [
     ['r.lane = line.lane AND r.account = line.account', 'r.lane = line.lane'],
   ]),
-  ...of('spool/postgres/events/postgres-events.ts', postgres, [
-    ["(account === undefined || row['account'] === account)", 'true'],
-  ]),
+  ...of('spool/search/find-events.ts', postgres, [["(account === undefined || row['account'] === account)", 'true']]),
   ...of('spool/postgres/events/event-removal.ts', postgres, [
     [
       'WHERE account = $3::text AND share = $4::smallint ORDER',

@@ -11,6 +11,7 @@ import {
   waitShortly,
 } from '../../../base/database/postgres-partitions.ts';
 import { missingJournalDays } from '../../journal/writer/journal-partitions.ts';
+import { firstEventFrom } from '../../search/find-events.ts';
 import { lateMs } from '../../search/searched-event.ts';
 import { integer, text } from '../../stored-rows.ts';
 import { ServerPart } from '../server/database-clock.ts';
@@ -34,7 +35,6 @@ const countedAtOnce = 100_000;
 
 const mine = "SELECT pg_try_advisory_xact_lock(hashtextextended('postern partitions ' || current_schema(), 0)) AS mine";
 const newest = 'SELECT last_event FROM spool_state';
-const firstFrom = 'SELECT id, at FROM mail_events WHERE id >= $1::bigint AND id <= $2::bigint ORDER BY id LIMIT 1';
 const firstAndLast = (name: string): string => `SELECT (SELECT at FROM ${name} ORDER BY id LIMIT 1) AS first,
   (SELECT at FROM ${name} ORDER BY id DESC LIMIT 1) AS last`;
 
@@ -86,21 +86,6 @@ export async function ensurePartitions(ask: AskServer, { since, until, lastEvent
   const end = events.reduce((most, { to }) => Math.max(most, Number(to ?? 0)), 1);
   if (events.length === 0 || end > lastEvent) return;
   for (const sql of makeEventPartition(end, lastEvent + 1)) await ask(sql);
-}
-
-/** The id of the first event from a stored time on, by halving. @param last the newest event's id */
-export async function firstEventFrom(session: PostgresSession, at: number, last: number): Promise<number> {
-  const find = (low: number, high: number) => session.query(firstFrom, [low, high], anew);
-  const [first] = await find(1, last);
-  let low = first ? integer(first, 'id') : 1;
-  let high = last + 1;
-  while (low < high) {
-    const middle = Math.floor((low + high) / 2);
-    const [row] = await find(middle, high - 1);
-    if (row === undefined || integer(row, 'at') >= at) high = middle;
-    else low = integer(row, 'id') + 1;
-  }
-  return low;
 }
 
 /**
@@ -187,7 +172,7 @@ export class EventPartitions extends ServerPart {
     this.#lookAt = now + pauseMs;
     this.#isFree = false;
     const since = this.parts.clock.stored(this.parts.clock.now()) - dayMs;
-    const ofDay = last === 0 ? 0 : last - (await firstEventFrom(this.parts.session, since, last)) + 1;
+    const ofDay = last === 0 ? 0 : last - (await this.parts.session.steps(firstEventFrom(since, last))) + 1;
     this.#ahead = Math.min(Math.max(leastEvents, ofDay), mostEvents);
     await this.#look();
     const isShortStill = last + this.#ahead >= this.#end;

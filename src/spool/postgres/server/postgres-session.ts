@@ -100,7 +100,7 @@ function inPostgres(sql: string): string {
 
 /** Runs what is written once for every engine (core/steps.ts). @param send sends a statement of a transaction, or one of its own */
 export function stepsOver<Result>(send: Send, steps: StoreSteps<Result>): Promise<Result> {
-  return sendSteps(steps, ({ sql, values }) => send(inPostgres(sql), values));
+  return sendSteps(steps, ({ sql, values, isPlannedAnew = false }) => send(inPostgres(sql), values, { isPlannedAnew }));
 }
 
 /** The connections of one spool. */
@@ -132,7 +132,7 @@ export class PostgresSession {
 
   /** Runs work that both engines have in common, each statement by itself. @throws what `query` throws */
   steps<Result>(work: StoreSteps<Result>): Promise<Result> {
-    return stepsOver((sql, values) => this.query(sql, values), work);
+    return stepsOver((sql, values, settings) => this.query(sql, values, settings), work);
   }
 
   /**

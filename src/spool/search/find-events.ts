@@ -1,0 +1,157 @@
+// Reads and searches events in either engine. Each page reads a bounded part of one index or of several; what the other conditions
+// leave out is skipped row by row, so that a page may have few events or none while more follow.
+
+import type { Row } from '../../base/database/database.ts';
+import { ask, askAnew, type StepValue, type StoreSteps, together } from '../core/steps.ts';
+import { type EncodedPage, toldOf } from '../encoded-event.ts';
+import { searchedKeys } from '../events/event-keys.ts';
+import { type EventNews, type EventQuery, type EventSearch, newsAtMost } from '../events/event-store.ts';
+import { integer } from '../stored-rows.ts';
+import { joinParts, mostAtOnce, type PageOrder, type PagePart, PartReader } from './event-page.ts';
+import { isSearched, keyNumber, lateMs, searchBounds } from './searched-event.ts';
+
+/** Rows that are read at a time for a part of a page. */
+const readAtOnce = 250;
+const columns = 'e.id, e.at, e.account, e.kind, e.queue_id, e.event';
+const news = 'SELECT DISTINCT account, kind FROM mail_events WHERE id BETWEEN ?1 AND ?2';
+const firstFrom = 'SELECT id, at FROM mail_events WHERE id >= ?1 AND id <= ?2 ORDER BY id LIMIT 1';
+
+/** A range of ids, both included. */
+export interface IdSpan {
+  readonly low: number;
+  readonly high: number;
+}
+
+/** An index that a part of a page is read from. */
+export interface EventSource extends Partial<IdSpan> {
+  /** What stands behind FROM: the tables and the conditions, with the bounds of the ids as ?1 and ?2. */
+  readonly from: string;
+  /** The column with the event's id. */
+  readonly id: 'e.id' | 'k.event';
+  /** Those of the conditions, from ?4 on. */
+  readonly values: readonly StepValue[];
+  /** It has no event behind this id, though there are some; absent: it tells of all. */
+  readonly until?: number;
+}
+
+/** The events that belong to one message, or to an account, of some kinds or of all. */
+export type Filed = Pick<EventQuery, 'account' | 'message' | 'kinds'>;
+
+/** What differs between the engines. */
+export interface EventTables {
+  /** The question for the id of the newest event, as `newest`. */
+  readonly newest: string;
+  /** The sources of all events of a question, of which each event is in one. */
+  readonly filed: (filed: Filed, span: IdSpan) => StoreSteps<readonly EventSource[]>;
+  /** Those of the events under a search key. */
+  readonly keyed: (key: bigint) => StoreSteps<readonly EventSource[]>;
+  /** The ranges in which a page looks for its events, one after another. */
+  readonly spans: (span: IdSpan, isOldest: boolean) => Iterable<IdSpan>;
+}
+
+/** Between which ids events are looked for, which come first, and which of them fit. */
+interface Look extends IdSpan {
+  readonly order: PageOrder;
+  readonly most: number;
+  readonly fits: (row: Row) => boolean;
+}
+
+/** The id of the newest event. */
+export function* newestEvent({ newest }: EventTables): StoreSteps<number> {
+  const [row] = yield* ask(newest);
+  return integer(row ?? {}, 'newest');
+}
+
+/** The id of the first event from a stored time on, by halving: times are in the order of the ids but for `lateMs`. */
+export function* firstEventFrom(at: number, last: number): StoreSteps<number> {
+  const [first] = yield* askAnew(firstFrom, 1, last);
+  let low = first ? integer(first, 'id') : 1;
+  let high = last + 1;
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2);
+    const [row] = yield* askAnew(firstFrom, middle, high - 1);
+    if (row === undefined || integer(row, 'at') >= at) high = middle;
+    else low = integer(row, 'id') + 1;
+  }
+  return low;
+}
+
+/** Tells which accounts have events behind a cursor. */
+export function* eventNews(tables: EventTables, after: number): StoreSteps<EventNews> {
+  const newest = yield* newestEvent(tables);
+  if (newest <= after) return { newest, told: [] };
+  if (newest - after > newsAtMost) return { newest, told: undefined };
+  return { newest, told: toldOf(yield* askAnew(news, after + 1, newest)) };
+}
+
+/** Finds events, the oldest first. Those newer than the newest one at the start are left to the next page. */
+export function* readEvents(tables: EventTables, query: EventQuery): StoreSteps<EncodedPage> {
+  const { after, limit, kinds, account, message } = query;
+  const newest = yield* newestEvent(tables);
+  if (newest <= after) return { events: [], next: after, hasMore: false };
+  const wanted = kinds && new Set<unknown>(kinds);
+  const fits = (row: Row): boolean =>
+    (!wanted || wanted.has(row['kind'])) &&
+    (message === undefined || row['queue_id'] === message) &&
+    (account === undefined || row['account'] === account);
+  const most = Math.min(Math.max(1, limit), mostAtOnce);
+  const look: Look = { low: after + 1, high: newest, order: 'oldest', most, fits };
+  const { events, next } = yield* page(tables, yield* tables.filed(query, look), look);
+  return { events, next, hasMore: next < newest };
+}
+
+/** Searches events. @param stored turns a wall time into the time that is kept */
+export function* searchEvents(
+  tables: EventTables,
+  told: EventSearch,
+  stored: (wallTime: number) => number,
+): StoreSteps<EncodedPage> {
+  const [since, until] = [told.since, told.until].map((time) => (time === undefined ? undefined : stored(time)));
+  const query = { ...told, since, until };
+  const { order, cursor, message, account } = query;
+  const newest = yield* newestEvent(tables);
+  const { low, high, limit, end } = searchBounds(query, {
+    low: since === undefined ? 1 : yield* firstEventFrom(since - lateMs, newest),
+    high: until === undefined ? newest : Math.min(newest, yield* firstEventFrom(until + lateMs, newest)),
+    newest,
+  });
+  if (low > high) return { events: [], next: cursor ?? end, hasMore: false };
+  const [key] = message === undefined ? searchedKeys(query) : [];
+  const sources =
+    key === undefined ? yield* tables.filed(query, { low, high }) : yield* tables.keyed(keyNumber(account, key));
+  const look: Look = { low, high, order, most: limit, fits: (row) => isSearched(row, query) };
+  const { events, next } = yield* page(tables, sources, look);
+  return { events, next, hasMore: order === 'oldest' ? next < high : next > low };
+}
+
+function* page(
+  tables: EventTables,
+  sources: readonly EventSource[],
+  look: Look,
+): StoreSteps<ReturnType<typeof joinParts>> {
+  const parts = yield* together(sources.map((source) => part(tables, source, look)));
+  return joinParts(parts, { ...look, end: look.order === 'oldest' ? look.high : look.low });
+}
+
+/** Reads a part of a page, some rows at a time. */
+function* part({ spans }: EventTables, source: EventSource, look: Look): StoreSteps<PagePart> {
+  const { from, id, values, until } = source;
+  const isOldest = look.order === 'oldest';
+  const sql = `SELECT ${columns} FROM ${from} ORDER BY ${id} ${isOldest ? 'ASC' : 'DESC'} LIMIT ?3`;
+  const reader = new PartReader(look.most, look.fits);
+  const whole = { low: Math.max(look.low, source.low ?? 0), high: Math.min(look.high, source.high ?? look.high) };
+  // Most often the first rows are the page.
+  let most = Math.min(look.most, readAtOnce);
+  for (const span of spans(whole, isOldest)) {
+    let { low, high } = span;
+    for (let isMore = true; isMore && low <= high; most = readAtOnce) {
+      const rows = yield* askAnew(sql, low, high, most, ...values);
+      reader.lookAt(rows);
+      if (isOldest) low = reader.last + 1;
+      else high = reader.last - 1;
+      isMore = !reader.isFull && rows.length === most;
+    }
+    if (reader.isFull) break;
+  }
+  return reader.part(until ?? (isOldest ? look.high : look.low));
+}
