@@ -51,9 +51,11 @@ export function* spansOf(
 export function eventTables(partitions: EventPartitions): EventTables {
   return {
     newest: 'SELECT last_event AS newest FROM spool_state',
+    // oxlint-disable-next-line require-yield -- nothing has to be asked first, as SQLite has to
     *filed(filed) {
       return sourcesOf(filed);
     },
+    // oxlint-disable-next-line require-yield -- nor here
     *keyed(key) {
       return [{ from: `${keyed} AND e.id BETWEEN ?1 AND ?2`, id: 'k.event', values: [key] }];
     },
