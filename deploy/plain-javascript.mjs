@@ -18,12 +18,14 @@ for (const entry of readdirSync(from, { recursive: true, withFileTypes: true }))
   const target = join(to, path);
   mkdirSync(join(target, '..'), { recursive: true });
   cpSync(join(from, path), target);
-  if (path.startsWith('web/console/web/') || !/\.(?:ts|mjs)$/.test(path)) continue;
+  const isOfBrowser = path.startsWith('web/console/web/');
+  // What works on texts alone is for the program, too.
+  if ((isOfBrowser && !path.startsWith('web/console/web/text/')) || !/\.(?:ts|mjs)$/.test(path)) continue;
   const text = readFileSync(join(from, path), 'utf8');
   const code = (path.endsWith('.ts') ? stripTypeScriptTypes(text) : text).replace(ourFile, '$1$2.js$1');
   if (path.endsWith('.mjs')) writeFileSync(target, code);
   else {
     writeFileSync(target.replace(/ts$/, 'js'), code);
-    rmSync(target);
+    if (!isOfBrowser) rmSync(target);
   }
 }
