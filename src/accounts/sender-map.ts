@@ -1,5 +1,7 @@
 // Maps senders that nobody owns, such as cron's `root@box.internal`, to addresses of the account (D4d).
 
+import { asciiDomain } from '../mail/address/domain.ts';
+
 /** One side of the @ of a pattern: a text, or what stands around its one `*`. */
 interface Side {
   readonly before: string;
@@ -59,6 +61,12 @@ function fitting({ before, after }: Side, text: string): string | undefined {
     : undefined;
 }
 
+/** A domain as it is compared: an A-label in lower case. A label with a `*` stays as it is. */
+function foldedDomain(domain: string): string {
+  const fold = (text: string): string => asciiDomain(text) ?? text.toLowerCase();
+  return domain.includes('*') ? domain.split('.').map(fold).join('.') : fold(domain);
+}
+
 /** What is wrong with a line of a map, as the rest of a sentence that begins with it; undefined: nothing. */
 export function senderRuleFault(pattern: string, address: string): string | undefined {
   const rule = ruleOf(pattern, address);
@@ -74,7 +82,7 @@ export function mappedDomain(pattern: string, address: string): string {
 function ruleOf(pattern: string, address: string): SenderRule | string {
   const [from = '', fromDomain = '', more] = pattern.split('@');
   const localPart = sideOf(from.toLowerCase());
-  const domain = sideOf(fromDomain.toLowerCase());
+  const domain = sideOf(foldedDomain(fromDomain));
   if (more !== undefined || !localPart || !domain)
     return 'want a pattern with one @ and at most one * on either side of it, such as "*@box.internal" or "root@*"';
   const [to = '', toDomain = '', rest] = address.split('@');
@@ -84,7 +92,7 @@ function ruleOf(pattern: string, address: string): SenderRule | string {
     return 'want an address, such as ops@example.com, or *@example.com to keep what * stood for';
   if (toLocalPart.after !== undefined && localPart.after === undefined && domain.after === undefined)
     return 'want an address without *, since the pattern has none for it to stand for';
-  return { pattern, address, localPart, domain, toLocalPart, toDomain: toDomain.toLowerCase() };
+  return { pattern, address, localPart, domain, toLocalPart, toDomain: foldedDomain(toDomain) };
 }
 
 /** The most exact first: a whole address, then a local part, then a domain; of these the longer pattern (D4d). */

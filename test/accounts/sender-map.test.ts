@@ -47,6 +47,22 @@ test('what * stood for and cannot stand there leaves the sender to the next line
   expect(mapped('a..b@box.internal')).toBe('box@example.com');
 });
 
+test('domains with letters beyond ASCII are compared as A-labels on either side', () => {
+  const umlauts = {
+    'root@b\u00fccher.internal': 'ops@b\u00fccher.example',
+    'www@*.B\u00dcCHER.lan': 'web@b\u00fccher.example',
+  };
+  const made = senderMap(umlauts, { repliesToOriginal: false, isOwned });
+  const owns = (domain: string): boolean => domain === 'xn--bcher-kva.example';
+  expect(mapSender(made, { localPart: 'root', domain: 'xn--bcher-kva.internal' }, owns)).toMatchObject({
+    address: 'ops@xn--bcher-kva.example',
+    domain: 'xn--bcher-kva.example',
+  });
+  expect(mapSender(made, { localPart: 'www', domain: 'shop.xn--bcher-kva.lan' }, owns)?.address).toBe(
+    'web@xn--bcher-kva.example',
+  );
+});
+
 test.each([
   ['root', 'ops@example.com', 'one @'],
   ['a@b@c', 'ops@example.com', 'one @'],
