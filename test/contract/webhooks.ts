@@ -67,6 +67,23 @@ export function webhooksContract(engine: Engine): void {
       expect([await one.held(id, clock.now()), await one.lease(id, clock.now())]).toEqual([undefined, undefined]);
     });
 
+    test('a round that stood still gets no lease back that another process had meanwhile, and writes nothing over its work', async () => {
+      const { one, two, id, clock } = await setUp(engine);
+      await one.lease(id, clock.now());
+      clock.pass((2 * leaseMs) / 1000);
+      expect(await one.renew(id, clock.now())).toBe(true);
+      expect(await two.lease(id, clock.now())).toBeUndefined();
+      clock.pass(leaseMs / 1000);
+      await two.lease(id, clock.now());
+      expect(await two.commit(id, progress({ cursor: 99 }), clock.now())).toBe(true);
+      clock.pass(leaseMs / 1000);
+      expect(await one.renew(id, clock.now())).toBe(false);
+      expect(await one.commit(id, progress({ cursor: 8 }), clock.now())).toBe(false);
+      await two.release();
+      expect(await one.renew(id, clock.now())).toBe(false);
+      expect(await one.lease(id, clock.now())).toMatchObject({ webhook: { cursor: 99 } });
+    });
+
     test('a lease is not taken by a process whose clock is behind, or whose statement had to wait', async () => {
       const { one, two, id, clock } = await setUp(engine);
       const now = clock.now();

@@ -83,6 +83,7 @@ const sql = {
       WHERE webhook = webhooks.id AND ready_at IS NOT NULL) AS ready_at FROM webhooks WHERE enabled = 1 ORDER BY id`,
   lease: `UPDATE webhooks SET lease_holder = $2, lease_until = $4
     WHERE id = $1 AND enabled = 1 AND (lease_holder = $2 OR lease_until <= $3 OR lease_until > $5) RETURNING *, ${firstPending}`,
+  renew: 'UPDATE webhooks SET lease_until = $3 WHERE id = $1 AND lease_holder = $2 AND enabled = 1',
   held: `SELECT *, ${firstPending} FROM webhooks WHERE id = $1 AND lease_holder = $2 AND enabled = 1`,
   release: 'UPDATE webhooks SET lease_holder = NULL, lease_until = 0 WHERE lease_holder = $1',
   due: `SELECT event, message, attempts, ready_at FROM webhook_pending
@@ -200,13 +201,22 @@ export class LeaseStore {
     return (await this.#database.query(sql.active)).map((row) => activeOf(row, { holder: this.#holder, now }));
   }
 
-  /** Takes or renews the lease. @returns undefined where another process holds it, or the webhook is disabled or gone */
+  /** Takes the lease, or takes it anew. @returns undefined where another process holds it, or the webhook is disabled or gone */
   async lease(id: string, now: number): Promise<Leased | undefined> {
     const [row] = await this.#database.query(sql.lease, [
       ...[id, this.#holder, now, now + leaseMs],
       now + leaseMs + clockSkewMs,
     ]);
     return row && leasedOf(row, now);
+  }
+
+  /**
+   * Lengthens the lease during a round. It takes none from others: who has lost it in between must not write what the round did over
+   * what another process did meanwhile.
+   * @returns false where it is lost, or the webhook is disabled or gone
+   */
+  async renew(id: string, now: number): Promise<boolean> {
+    return (await this.#database.run(sql.renew, [id, this.#holder, now + leaseMs])) > 0;
   }
 
   /** Reads a webhook whose lease this process took; undefined where it is lost, or the webhook is disabled or gone. */

@@ -284,11 +284,15 @@ export class WebhookSender {
     if (mayProbe) known.probedAt = clock.monotonic();
     const parts = {
       ...{ store: leases, events: this.#pages, poster, now: () => clock.now(), signal: this.#ended.signal },
-      isEnding: () => this.#isEnding,
+      isEnding: () => this.#isEnding || isLost,
     };
-    // A round may last longer than a lease.
+    // A round may last longer than a lease. One whose lease is lost begins no more requests: another process makes them.
+    let isLost = false;
+    const renew = async (): Promise<void> => {
+      isLost = !(await leases.renew(id, clock.now()));
+    };
     const renewing = setInterval(() => {
-      void leases.lease(id, clock.now()).catch((error: unknown) => {
+      void renew().catch((error: unknown) => {
         this.#tellPutOff(id, known, error);
       });
     }, leaseMs / 3);
