@@ -2,6 +2,7 @@
 // the message went to is not in the envelope of a blind copy, which names the mailbox of copies.
 
 import { parseAddressList } from '../../mail/address/address.ts';
+import { readPath } from '../../mail/address/path.ts';
 import type { HeaderField } from '../../mail/header/header-field.ts';
 import { readMessage } from '../../mail/header/header-reader.ts';
 import { unfold } from '../../mail/header/header-text.ts';
@@ -40,14 +41,19 @@ function addressed(fields: readonly HeaderField[]): readonly string[] {
   return [...found].slice(0, mostRecipients);
 }
 
+/** An address of a report as MAIL and RCPT would have it, its domain an A-label in lower case; where it is no path, as it stands there. */
+function asInPath(address: string): string {
+  return readPath(address, 0)?.mailbox ?? address;
+}
+
 /** The lines `Sender:`, `Recipient:`, `To:`, `Cc:` and `Bcc:` of a report's text. */
 function ofReport(text: string): Pick<Copied, 'reversePath' | 'recipients'> {
   const [, sender] = /^Sender:[ \t]*<?([^\s<>,]+)>?[ \t]*$/im.exec(text) ?? [];
   const recipients = [...text.matchAll(/^(?:Recipient|To|Cc|Bcc):[ \t]*<?([^\s<>,]+@[^\s<>,]+)>?/gim)].map(
-    ([, address = '']) => address,
+    ([, address = '']) => asInPath(address),
   );
   const some = [...new Set(recipients)].slice(0, mostRecipients);
-  return { ...(sender === undefined ? {} : { reversePath: sender }), recipients: some };
+  return { ...(sender === undefined ? {} : { reversePath: asInPath(sender) }), recipients: some };
 }
 
 function isType({ contentType }: MimePart, type: string): boolean {

@@ -150,6 +150,18 @@ test('a journal report of Exchange stands for the message within it, with the se
   expect(found?.octets?.length).toBe(found?.size);
 });
 
+test('the addresses of a report are judged as those of an envelope are, whose domains have no case', async () => {
+  const capitals = journalReport.replace('Sender: clerk@example.com', 'Sender: Clerk@Example.COM');
+  const { copies } = await copy(capitals.replace('Bcc: hidden@partner.test', 'Bcc: Hidden@Partner.TEST'), { from: '' });
+  expect(copies[0]).toMatchObject({
+    envelope: {
+      reversePath: 'Clerk@example.com',
+      recipients: expect.arrayContaining(['Hidden@partner.test']) as object,
+    },
+    ofDoor: [],
+  });
+});
+
 test('what looks like a report and is none stands for itself', async () => {
   const { copies } = await copy(journalReport.replace('message/rfc822', 'text/rfc822-headers'), { from: '' });
   expect(copies[0]?.fields.map(({ name }) => name)).toContain('X-MS-Journal-Report');
