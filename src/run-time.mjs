@@ -7,14 +7,11 @@ import module from 'node:module';
 import { join, resolve } from 'node:path';
 
 /**
- * What V8 is told. They are options and not set later, because what is compiled under other options is compiled anew.
- * - Half of the room for young objects of each thread, in MiB. Left to itself it grows to 32 under load and stays there, without a
+ * What V8 is told from the beginning; src/base/load/compiled-code.ts sets the rest once the server is open.
+ * Half of the room for young objects of each thread, in MiB. Left to itself it grows to 32 under load and stays there, without a
  *   message more a second.
- * - Garbage is collected once the heap has grown by 60 %, in place of up to four times. While a long queue drains, each message lives a
- *   little too long for the collection of young objects; left to itself, V8 let 120 MiB of such garbage gather. With 30 % a
- *   message cost a sixth more CPU time.
  */
-const heapOptions = ['--max-semi-space-size=16', '--heap-growing-percent=60'];
+const heapOptions = ['--max-semi-space-size=16'];
 
 /** Files in the folder of one version of Node at most: several releases of ours. With more it is emptied. */
 const mostFiles = 4000;

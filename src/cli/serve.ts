@@ -1,7 +1,6 @@
 // postern serve runs the gateway in the foreground until SIGTERM or SIGINT (D95, D97).
 
 import cluster from 'node:cluster';
-import { flushCompileCache } from 'node:module';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openTokenStore } from '../accounts/token-store.ts';
@@ -27,6 +26,7 @@ import { openServerSocket } from '../app/wiring/server-socket.ts';
 import { systemClock } from '../base/clock.ts';
 import type { Database } from '../base/database/database.ts';
 import { Unavailable, UsageError } from '../base/errors.ts';
+import { settleHeap } from '../base/load/compiled-code.ts';
 import { type Logger, type OpenLog, openLog } from '../base/log.ts';
 import { offerSignIn, openSessionStore } from '../web/console/session-store.ts';
 import { WaitingDoor } from '../web/http/waiting-door.ts';
@@ -92,8 +92,8 @@ async function startWaiting<T>(
 /** How long the last lines of the log may take to be written before the process ends, in milliseconds. */
 const logPatienceMs = 1000;
 
-/** When what was compiled during the start is written, in milliseconds after it. */
-const compileCacheMs = 10_000;
+/** When what was compiled during the start is written, in milliseconds after it: the start's own work is over. */
+const settleMs = 2000;
 
 /** How long a change waits for a lock that another program holds, in milliseconds: a client is waiting for the answer. */
 const servingPatienceMs = 2000;
@@ -295,7 +295,7 @@ async function serve(config: Config, io: CommandIo, serving: Serving): Promise<v
   const socket = await openServerSocket(config.dataDir, answers, log);
   if (server.listening.length > 0) await announce(server, io, { openedLog, token, signIn });
   // A process that is killed later leaves what the next start needs.
-  setTimeout(flushCompileCache, compileCacheMs).unref();
+  setTimeout(settleHeap, settleMs).unref();
   const signal = await signals.first;
   handHangups(undefined);
   socket.close();

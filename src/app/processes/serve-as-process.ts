@@ -5,6 +5,7 @@ import cluster from 'node:cluster';
 import { defaultBodyLimit } from '../../base/body-budget.ts';
 import { systemClock } from '../../base/clock.ts';
 import { ConfigurationError, errorMessage, Unavailable } from '../../base/errors.ts';
+import { settleHeap } from '../../base/load/compiled-code.ts';
 import { type OpenLog, openLog, silentLog } from '../../base/log.ts';
 import { defaultConnections } from '../../delivery/settings.ts';
 import { loadKeys } from '../bootstrap/bootstrap.ts';
@@ -123,6 +124,7 @@ async function open(
       return { ...settings, config: ownOf(settings.config) };
     },
   });
+  setTimeout(settleHeap, 2000).unref();
   link.obey({
     reload: (next) => {
       text = next;
