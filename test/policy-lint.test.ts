@@ -66,6 +66,11 @@ test('files: each reason with the line of its field, and 1 where one is refused'
   });
 });
 
+test('a file whose name has characters of a pattern is judged by its name', () => {
+  writeFileSync(join(folder, 'one{of*.msg'), good);
+  expect(run(['one{of*.msg'])).toMatchObject({ code: 0, output: 'one{of*.msg: accepted\n1 accepted, 0 refused\n' });
+});
+
 test('patterns, standard input, settings of a credential, links to pages', () => {
   expect(run(['--quiet', '**/*.eml']).output).toMatch(/\n1 accepted, 2 refused\n$/);
   expect(run(['mail/{good,none}.eml', 'mail/g??d.eml']).output).toMatch(/\n2 accepted, 0 refused\n$/);

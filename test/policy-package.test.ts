@@ -149,6 +149,24 @@ test('it judges fields, requests and the text of a request', () => {
   expect(policy.judge(raw)).toMatchObject({ verdict: 'accepted', fields: [{ name: 'From', page: '/headers/From' }] });
 });
 
+test('domains with letters beyond ASCII are those of the addresses', () => {
+  const message = 'From: a@b\u00fccher.example\r\nTo: b@example.net\r\nSubject: s\r\n\r\nHello\r\n';
+  expect(policy.judge(message, { sendingDomains: ['B\u00fccher.example'] }).violations).toEqual([]);
+  const bare = message.replace(/From: .*/, 'From: a');
+  const options: JudgeOptions = { sendingDomains: ['xn--bcher-kva.example'], defaultDomain: 'B\u00fccher.example' };
+  expect(policy.judge(bare, options).violations).toEqual([]);
+});
+
+test('a request that JSON cannot write is refused, and nothing is thrown', () => {
+  let headers: object = {};
+  for (let depth = 0; depth < 100_000; depth += 1) headers = { headers };
+  const request = { from: 'a@example.com', to: 'b@example.net', subject: 's', text: 't', headers };
+  expect(policy.judge(request as never)).toMatchObject({
+    verdict: 'refused',
+    violations: [{ code: 'E_VALIDATION_ERROR' }],
+  });
+});
+
 test('a browser loads less than 60 KB', () => {
   const code = builtPolicyFile('index.min.js');
   expect(gzipSync(code, { level: 9 }).length).toBeLessThan(60_000);

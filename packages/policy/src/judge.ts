@@ -7,6 +7,7 @@ import { mergeFaults } from '../../../src/doors/rest/merge-faults.ts';
 import type { ReadContext, ReadRequest } from '../../../src/doors/rest/read-request.ts';
 import { readSend } from '../../../src/doors/rest/read-send.ts';
 import { readSendRaw } from '../../../src/doors/rest/read-send-raw.ts';
+import { asciiDomain } from '../../../src/mail/address/domain.ts';
 import { readMessage } from '../../../src/mail/header/header-reader.ts';
 import { compose } from '../../../src/pipeline/compose/compose.ts';
 import { planBody } from '../../../src/pipeline/compose/plan-body.ts';
@@ -44,9 +45,14 @@ interface Reason {
 
 type GivenDomain = NonNullable<JudgeOptions['sendingDomains']>[number];
 
+/** A domain as addresses have it when they are judged. */
+function folded(domain: string): string {
+  return asciiDomain(domain) ?? domain.toLowerCase();
+}
+
 function domainOf(given: GivenDomain): SendingDomain {
   const { name, subdomains = true } = typeof given === 'string' ? { name: given } : given;
-  return { name: name.toLowerCase(), subdomains, dkim: [] };
+  return { name: folded(name), subdomains, dkim: [] };
 }
 
 function submitterOf(options: JudgeOptions): Submitter {
@@ -56,7 +62,7 @@ function submitterOf(options: JudgeOptions): Submitter {
     scopes: new Set(),
     strip: stripRules(options),
     trustedHop,
-    ...(options.defaultDomain === undefined ? {} : { defaultDomain: options.defaultDomain.toLowerCase() }),
+    ...(options.defaultDomain === undefined ? {} : { defaultDomain: folded(options.defaultDomain) }),
     ...(options.legacyCharset === undefined ? {} : { legacyCharset: options.legacyCharset }),
   };
   const account: Account = {
@@ -122,6 +128,15 @@ function messageOf(fields: Fields): string {
   return `${fields.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`;
 }
 
+/** A request as text; undefined where JSON cannot write it, such as one nested thousands deep. */
+function textOf(request: unknown): string | undefined {
+  try {
+    return JSON.stringify(request);
+  } catch {
+    return undefined;
+  }
+}
+
 /** Reads the body of a request; a reason where it is no JSON. */
 async function readRequest(json: string, options: JudgeOptions): Promise<ReadRequest | Reason> {
   const octets = Octets.from(json) as unknown as Buffer;
@@ -183,7 +198,7 @@ export async function judge(input: JudgeInput, options: JudgeOptions = {}): Prom
   const isMessage = typeof input === 'string' || ArrayBuffer.isView(input);
   let read: ReadRequest | undefined;
   if (!isMessage && !Array.isArray(input)) {
-    const { json = JSON.stringify(input) } = input as { readonly json?: string };
+    const { json = textOf(input) ?? '' } = input as { readonly json?: string };
     const found = await readRequest(json, options);
     if ('code' in found) {
       const usage = { allowlisted: 0, bytes: 0 };

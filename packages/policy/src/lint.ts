@@ -1,6 +1,6 @@
 // postern-lint judges messages in files as a gateway would: for a build, a hook before a commit, or whoever wants to know.
 
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { readMessage } from '../../../src/mail/header/header-reader.ts';
 import { type ArchiveEntry, isArchive, readArchive } from '../../../src/pipeline/report/archive/archive-files.ts';
@@ -151,7 +151,8 @@ async function run(args: readonly string[]): Promise<number> {
   const write = Object.hasOwn(formats, format) ? formats[format as keyof typeof formats] : undefined;
   if (write === undefined) return fail(`--format is text, json or sarif, got ${JSON.stringify(format)}`);
   if (positionals.length === 0) return fail('no FILE is named; --help tells how it is used');
-  const paths = positionals.flatMap((path) => (isPattern(path) ? filesOfPattern(path) : [path]));
+  // A file may be named with characters of patterns.
+  const paths = positionals.flatMap((path) => (isPattern(path) && !existsSync(path) ? filesOfPattern(path) : [path]));
   if (paths.length === 0) return fail(`no file is like ${positionals.join(', ')}`);
   const found: Finding[] = [];
   for await (const finding of findings(paths, judgeOptions(values))) found.push(finding);
