@@ -22,7 +22,7 @@ import { openConsole } from '../web/console/console.ts';
 import { createHttpApp } from '../web/http/app.ts';
 import { createMetrics } from '../web/http/metrics.ts';
 import type { Keys } from './bootstrap/bootstrap.ts';
-import type { Config } from './config/config.ts';
+import type { Config, ConfigSource } from './config/config.ts';
 import { GatewayAddresses, type Listening } from './wiring/addresses.ts';
 import { watchCertificates } from './wiring/certificate-watch.ts';
 import { changeSettings, proxyConfigured } from './wiring/change-settings.ts';
@@ -78,6 +78,8 @@ export interface GatewayParts {
   readonly droppedLogLines?: () => number;
   /** Reads the configuration again for a reload; where absent, every reload is refused. */
   readonly load?: () => Promise<Settings>;
+  /** Where the file is that the configuration came from, and what it is read with; absent: the console shows no changes of it. */
+  readonly place?: ConfigSource;
   /** Where reloads are told; absent: `log`. */
   readonly reloadLog?: Logger;
   /** Milliseconds from one check for renewed certificates to the next; 60,000 if absent. */
@@ -218,6 +220,7 @@ async function makeParts(parts: Opening, running: Running, readiness: Readiness)
     destinations: () => mail.delivery.destinations(),
     docsBaseUrl: () => addresses.docsBaseUrl(),
     loadState: () => readiness.loadState?.() ?? { loadedAt: startedAt },
+    place: parts.place,
   };
   const httpParts = { ...shared, mail, webhooks, streams, pages, sources, isServing, isReady };
   const http = createHttpApp(httpAppParts({ ...httpParts, settings: live.current, edge: firstEdge, proxy }));

@@ -239,6 +239,7 @@ async function openServer(config: Config, io: CommandIo, { openedLog, place, sig
           log,
           droppedLogLines: openedLog.dropped,
           load: async () => (await import('../app/wiring/load-settings.ts')).loadSettings(place, systemClock),
+          place,
           aboutToListen,
         })
       : await (await import('../app/processes/open-processes.ts')).openProcesses({ config, place, log, signalled });

@@ -342,7 +342,7 @@ test('the search finds what names a message: its id, its Message-ID, the client�
     const listed = await rows('limit=10');
     expect(listed).toHaveLength(3);
     return listed;
-  });
+  }, 10_000);
   const first = all.find(({ subject }) => subject === 'Grüße one');
   const refused = all.find(({ outcome }) => outcome === 'refused');
   expect(response).toContain(first.id);

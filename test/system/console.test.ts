@@ -126,6 +126,7 @@ test('refusals are grouped by their cause with the cure, and lead to the message
     expect(new URL(page.url()).searchParams.get('by')).toBe('cause');
     await cause('Precedence').click();
     await causes.getByText(/^Cure: in the (?:program|configuration)$/).waitFor();
+    await causes.getByText('; the configuration is valid with them:').waitFor();
     await causes.getByRole('link', { name: /^Show/ }).click();
     await page.getByRole('link', { name: 'Urgent one' }).waitFor();
     expect(new URL(page.url()).searchParams.get('field')).toBe('Precedence');

@@ -192,7 +192,8 @@ function expected(contents: unknown, { account, credential }: Place, entry: obje
   return { ...contents, accounts: withNamed(contents['accounts'], account, changed) };
 }
 
-function isSound(place: ConfigSource, text: string): boolean {
+/** Whether a text is a valid configuration. */
+export function isSound(place: ConfigSource, text: string): boolean {
   try {
     loadConfig({ ...place, text });
     return true;

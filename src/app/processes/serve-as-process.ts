@@ -99,12 +99,8 @@ async function open(
   }: { readonly order: StartOrder; readonly link: SupervisorLink; readonly openedLog: OpenLog },
 ): Promise<Gateway> {
   const { env, cwd, patienceMs } = parts;
-  const placeOf = (text: string): ConfigSource => ({
-    env,
-    cwd,
-    text,
-    ...(order.file === undefined ? {} : { file: order.file }),
-  });
+  const place: ConfigSource = { env, cwd, ...(order.file === undefined ? {} : { file: order.file }) };
+  const placeOf = (text: string): ConfigSource => ({ ...place, text });
   const ownOf = (given: Config): Config => withPorts(shareOfConfig(given, order.count), order.ports);
   const config = ownOf(loadConfig(placeOf(order.text)));
   const database = await openDatabaseOf(config, { patienceMs, onLost: endProcess, log: openedLog.log });
@@ -118,6 +114,7 @@ async function open(
     log: openedLog.log,
     droppedLogLines: openedLog.dropped,
     reloadLog: silentLog,
+    place,
     group: link,
     load: async () => {
       const settings = await loadSettings(placeOf(text), systemClock);

@@ -20,6 +20,7 @@ import { webhookEndpoints } from '../../web/admin/webhooks/webhook-endpoints.ts'
 import type { V4Plugin } from '../../web/http/v4-app.ts';
 import { recordFacts } from './build-parts.ts';
 import { consoleEndpoints } from './console/console-endpoints.ts';
+import { fileChanges } from './console/file-changes.ts';
 import type { HttpParts } from './http.ts';
 import { entryLinkFor, keptContent } from './journal/kept-content.ts';
 
@@ -55,13 +56,19 @@ export async function endpoints(parts: HttpParts): Promise<readonly V4Plugin[]> 
   const { accounts, tokens, mail, webhooks, edge, proxy, clock, log } = parts;
   const { config, keys } = parts.settings;
   const { enabled: isOn } = config.journal;
+  const { place } = parts.sources;
   return [
     ...sendingEndpoints(parts),
     suppressionEndpoints({ suppressions: mail.suppressions, clock, log }),
     tokenEndpoints({ store: tokens, clock, log }),
     eventEndpoints({ events: mail.spool.events }),
     messageEndpoints({ events: mail.spool.events }),
-    refusalEndpoints({ events: mail.spool.events, account: (name) => accounts.find(name), clock, isOn }),
+    refusalEndpoints({
+      events: mail.spool.events,
+      account: (name) => accounts.find(name),
+      fileChanges: place && fileChanges(place, config.file),
+      ...{ clock, isOn },
+    }),
     liveEndpoints(await parts.streams(), isOn),
     contentEndpoints({
       ...{ journal: mail.journal, isOn },

@@ -41,6 +41,7 @@ export const shown = [
   ]),
   ...of('web/admin/journal/refusal-endpoints.ts', consoleGuard, [
     ['...{ since, account: of, credential', '...{ since, account: undefined, credential'],
+    ["hasScope(caller, 'admin') && fileChanges", 'fileChanges', ['test/e2e/refusal-changes.test.ts']],
   ]),
   ...of('web/admin/journal/resend-endpoint.ts', twoAccounts, [
     ['entryNamed(parts, params.id, account.name)', 'entryNamed(parts, params.id, undefined)'],

@@ -11,7 +11,7 @@ import { settingsEndpoint, type ToldReload } from '../../../web/admin/console/se
 import { queueEndpoints } from '../../../web/admin/queue/queue-endpoints.ts';
 import type { QueueLines } from '../../../web/admin/queue/queue-lines.ts';
 import type { V4Plugin } from '../../../web/http/v4-app.ts';
-import type { Config } from '../../config/config.ts';
+import type { Config, ConfigSource } from '../../config/config.ts';
 import type { Figures } from './figures.ts';
 import { shownConfig } from './shown-config.ts';
 
@@ -29,6 +29,8 @@ export interface ConsoleSources {
   readonly figures: Figures;
   readonly docsBaseUrl: () => string | undefined;
   readonly loadState: () => LoadState;
+  /** Where the configuration file is, and what it is read with; absent: the configuration came from no file. */
+  readonly place?: ConfigSource | undefined;
   readonly clock: Clock;
   readonly log: Logger;
 }

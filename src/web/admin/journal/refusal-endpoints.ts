@@ -1,7 +1,7 @@
 // GET .../email/sending/refusals: what was refused, in groups with the cure of each, as `postern report` tells it (D53a).
 
 import { Type } from 'typebox';
-import type { Account } from '../../../accounts/account.ts';
+import { type Account, hasScope } from '../../../accounts/account.ts';
 import type { Clock } from '../../../base/clock.ts';
 import { type CredentialReport, countedParts } from '../../../pipeline/report/findings.ts';
 import { findingsOfEvents } from '../../../pipeline/report/read-events.ts';
@@ -21,11 +21,27 @@ const mostEvents = 100_000;
 /** Groups of one answer at most. */
 const mostGroups = 500;
 
+/** A change of the configuration file that brings in the lines which a credential lacks. */
+export interface FileChange {
+  readonly file: string;
+  /** The number of the first line that is replaced, or that new lines stand behind. */
+  readonly line: number;
+  /** A unified diff, with lines of the file around the changed ones. */
+  readonly diff: string;
+}
+
+/** Finds the change of a credential; undefined where there is nothing to change, or no change of the text alone does it. */
+export type FindFileChange = (
+  report: Pick<CredentialReport, 'account' | 'credential' | 'proposal'>,
+) => Promise<FileChange | undefined>;
+
 /** What the endpoints are made from. */
 export interface RefusalParts {
   readonly events: Pick<EventStore, 'read' | 'newest'>;
   readonly account: (name: string) => Account | undefined;
   readonly clock: Clock;
+  /** Reads the configuration file and gives what finds changes of it; absent: there is no file. */
+  readonly fileChanges?: (() => FindFileChange) | undefined;
   /** `journal.enabled`. */
   readonly isOn: boolean;
 }
@@ -47,6 +63,21 @@ const group = Type.Object(
     example: textOrNull('The last message of the group in the journal'),
     cured: Type.Boolean({ description: 'The configuration has the cure by now' }),
     cure,
+    change: Type.Optional(
+      Type.Object(
+        {
+          file: Type.String(),
+          line: Type.Integer({ description: 'The first line that is replaced, or that new lines stand behind' }),
+          diff: Type.String({ description: 'A unified diff' }),
+        },
+        {
+          title: 'FileChange',
+          description:
+            'Only for `admin`: the change of the configuration file that brings in the lines of the cure, where a change of its text ' +
+            'alone does it. It is the same for all groups of one credential, and the configuration is valid with it.',
+        },
+      ),
+    ),
   },
   { title: 'RefusalGroup' },
 );
@@ -56,22 +87,41 @@ const parameters = queryOf({
   credential: Type.Optional(Type.String({ minLength: 1, maxLength: 100, description: 'Name of a credential' })),
 });
 
-function groupsOf({ account, credential, mailers, settings }: CredentialReport, owner: Account | undefined) {
+/** The causes of reports, the most frequent first, each with the report that it is of. */
+function causesOf(reports: readonly CredentialReport[]) {
+  return reports
+    .flatMap((report) =>
+      report.mailers.flatMap(({ mailer, problems }) => problems.map((problem) => ({ report, mailer, problem }))),
+    )
+    .toSorted((one, two) => two.problem.count - one.problem.count);
+}
+
+function groupOf({ report, mailer, problem }: ReturnType<typeof causesOf>[number], owner: Account | undefined) {
+  const { account, credential, settings } = report;
+  const { code, field, message, count, times, firstSeen, lastSeen, examples, isCured, cure: found } = problem;
   const present = owner?.credentials.get(credential);
-  return mailers.flatMap(({ mailer, problems }) =>
-    problems.map(({ code, field, message, count, times, firstSeen, lastSeen, examples, isCured, cure: found }) => ({
-      ...{ account, credential, mailer, field: field ?? null, code, message, count, times: times ?? [] },
-      first_at: isoTimeOrNull(firstSeen),
-      last_at: isoTimeOrNull(lastSeen),
-      example: examples.at(-1) ?? null,
-      cured: isCured,
-      cure: cureJson(found, { name: credential, together: isCured ? [] : settings, present }),
-    })),
-  );
+  return {
+    ...{ account, credential, mailer, field: field ?? null, code, message, count, times: times ?? [] },
+    first_at: isoTimeOrNull(firstSeen),
+    last_at: isoTimeOrNull(lastSeen),
+    example: examples.at(-1) ?? null,
+    cured: isCured,
+    cure: cureJson(found, { name: credential, together: isCured ? [] : settings, present }),
+  };
+}
+
+/** Finds changes of the file, of each credential once. */
+function foundOnce(find: FindFileChange): FindFileChange {
+  const found = new Map<object, ReturnType<FindFileChange>>();
+  return async (report) => {
+    const change = found.get(report) ?? find(report);
+    found.set(report, change);
+    return await change;
+  };
 }
 
 /** The endpoints of refusals in groups, the most frequent first. */
-export function refusalEndpoints({ events, account, clock, isOn }: RefusalParts): V4Plugin {
+export function refusalEndpoints({ events, account, clock, fileChanges, isOn }: RefusalParts): V4Plugin {
   const inAccountQueue = createAccountQueues();
   return (app) =>
     endpointsOfBoth(app, { path: '/email/sending/refusals', tag: 'Journal' }, (register) =>
@@ -86,7 +136,7 @@ export function refusalEndpoints({ events, account, clock, isOn }: RefusalParts)
           query: parameters,
           result: Type.Array(group),
         },
-        async ({ of, query: asked, reply }) => {
+        async ({ of, query: asked, credential: caller, reply }) => {
           const since = asked.since === undefined ? clock.now() - defaultSpanMs : readTime(asked.since, 'since');
           if (typeof since === 'object') throw refusal('E_VALIDATION_ERROR', since.message);
           const query = {
@@ -94,12 +144,17 @@ export function refusalEndpoints({ events, account, clock, isOn }: RefusalParts)
             sendingDomains: (name: string) => account(name)?.sendingDomains.map((domain) => domain.name) ?? [],
           };
           const findings = await inAccountQueue(of ?? '*', () => findingsOfEvents(events, query));
-          const groups = findings
-            .report((name, credential) => account(name)?.credentials.get(credential))
-            .flatMap((report) => groupsOf(report, account(report.account)))
-            .toSorted((one, two) => two.count - one.count);
-          const result_info = { count: groups.length, since: isoTime(since) };
-          return succeed(reply, groups.slice(0, mostGroups), { result_info, ...journalNote(isOn) });
+          const causes = causesOf(findings.report((name, credential) => account(name)?.credentials.get(credential)));
+          const find = hasScope(caller, 'admin') && fileChanges ? foundOnce(fileChanges()) : undefined;
+          const groups = [];
+          for (const cause of causes.slice(0, mostGroups)) {
+            const { report, problem } = cause;
+            const isToDo = problem.cure.kind === 'config' && !problem.isCured;
+            const change = isToDo ? await find?.(report) : undefined;
+            groups.push({ ...groupOf(cause, account(report.account)), ...(change ? { change } : {}) });
+          }
+          const result_info = { count: causes.length, since: isoTime(since) };
+          return succeed(reply, groups, { result_info, ...journalNote(isOn) });
         },
       ),
     );

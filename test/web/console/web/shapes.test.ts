@@ -21,6 +21,7 @@ const schemasOf: Readonly<Record<string, readonly string[]>> = {
   Preview: ['MessagePreview'],
   DkimVerdict: ['SignatureVerdict'],
   RefusalGroup: ['RefusalGroup'],
+  FileChange: ['FileChange'],
   Overview: ['Overview'],
   QueueGroup: ['QueueGroup'],
   QueuedMessage: ['QueuedMessage'],

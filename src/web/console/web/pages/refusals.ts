@@ -34,7 +34,7 @@ function keyOf({ account, credential, mailer, field, code, message }: RefusalGro
 
 /** What is told of a cause when it is opened. */
 function Opened({ group, span }: { readonly group: RefusalGroup; readonly span: string }): JSX.Element {
-  const { credential, field, code, count, first_at: first, last_at: last, example, cure } = group;
+  const { credential, field, code, count, first_at: first, last_at: last, example, cure, change } = group;
   const filters = { outcome: 'refused', code, span, field: field ?? undefined, credential: credential ?? undefined };
   return el(
     'div.group',
@@ -46,7 +46,7 @@ function Opened({ group, span }: { readonly group: RefusalGroup; readonly span: 
           ' The configuration in force has the cure: what comes now passes.',
         )
       : cure
-        ? h(CureBox, { cure })
+        ? h(CureBox, { cure, change })
         : null,
     el(
       'div.group-foot',

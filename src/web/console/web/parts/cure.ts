@@ -1,20 +1,40 @@
 // What would cure a refusal: lines of the configuration, or a change in the program.
 
 import { h, type JSX } from 'preact';
-import type { Cure } from '../state/shapes.ts';
+import type { Cure, FileChange } from '../state/shapes.ts';
 import { CopyButton } from './controls.ts';
 import { el } from './element.ts';
 import { Foreign } from './text.ts';
 
+function ChangeBox({ change: { file, line, diff } }: { readonly change: FileChange }): JSX.Element {
+  return el(
+    'div',
+    el(
+      'div.box-head',
+      el(
+        'span',
+        'Or replace these lines of ',
+        el('bdi', file),
+        `, line ${line}; the configuration is valid with them:`,
+      ),
+      h(CopyButton, { text: diff, label: 'Copy the change' }),
+    ),
+    h('pre', { class: 'box', tabIndex: 0 }, h(Foreign, { text: diff, lines: true, most: 20_000 })),
+  );
+}
+
 /**
  * A cure with its lines and a button that copies them.
+ * @param change where the lines go in the configuration file
  * @param isRepeated the reason before it is cured by the same lines, so they are not shown again
  */
 export function CureBox({
   cure,
+  change,
   isRepeated = false,
 }: {
   readonly cure: Cure;
+  readonly change?: FileChange | undefined;
   readonly isRepeated?: boolean;
 }): JSX.Element {
   const { kind, text, yaml } = cure;
@@ -28,5 +48,6 @@ export function CureBox({
     ),
     el('p', h(Foreign, { text })),
     yaml ? h('pre', { class: 'box', tabIndex: 0 }, h(Foreign, { text: yaml, lines: true, most: 4000 })) : null,
+    change ? h(ChangeBox, { change }) : null,
   );
 }

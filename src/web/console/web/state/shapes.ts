@@ -50,6 +50,14 @@ export interface Cure {
   readonly yaml?: string | null;
 }
 
+/** A change of the configuration file. */
+export interface FileChange {
+  readonly file: string;
+  readonly line: number;
+  /** A unified diff. */
+  readonly diff: string;
+}
+
 /** An event of a recipient or a message. */
 export interface MailEvent {
   readonly id?: string;
@@ -139,6 +147,8 @@ export interface RefusalGroup {
   readonly cured?: boolean;
   readonly example?: string | null;
   readonly cure?: Cure | null;
+  /** For the operator: the change of the configuration file that brings in the lines of the cure. */
+  readonly change?: FileChange;
 }
 
 /** The figures of the overview. */

@@ -1,0 +1,52 @@
+// The changes of the configuration file that the console shows with cures, as `postern report` prints them.
+
+import { ConfigurationError } from '../../../base/errors.ts';
+import { yieldToEventLoop } from '../../../base/yield-to-event-loop.ts';
+import type { FileChange, FindFileChange } from '../../../web/admin/journal/refusal-endpoints.ts';
+import { type ConfigSource, readConfigText } from '../../config/config.ts';
+import { isSound, mergedCure } from '../../config/merged-cure.ts';
+
+/** Changes that are remembered at most. */
+const mostKept = 1000;
+
+/** What is known of a text of the file. */
+interface Known {
+  readonly text: string;
+  /** Whether it is a valid configuration. */
+  readonly isValid: boolean;
+  readonly changes: Map<string, FileChange | undefined>;
+}
+
+/**
+ * Makes the function that reads the file as it is now, and gives what finds its changes. A page asks for the same ones every few
+ * seconds, and each is checked by reading a whole configuration: so they are remembered for as long as the file stays as it is.
+ * @param file the path as it is told
+ */
+export function fileChanges(place: ConfigSource, file: string): () => FindFileChange {
+  let last: Known | undefined;
+  const present = (): Known | undefined => {
+    try {
+      const text = readConfigText(place);
+      if (last?.text !== text) last = { text, isValid: isSound(place, text), changes: new Map() };
+      return last;
+    } catch (error) {
+      if (error instanceof ConfigurationError) return undefined;
+      throw error;
+    }
+  };
+  return () => {
+    const known = present();
+    return async ({ account, credential, proposal }) => {
+      if (!known?.isValid || Object.keys(proposal).length === 0) return undefined;
+      const { text, changes } = known;
+      const key = JSON.stringify([account, credential, proposal]);
+      if (changes.has(key)) return changes.get(key);
+      await yieldToEventLoop();
+      const found = mergedCure({ ...place, text }, { account, credential }, proposal);
+      const change = found && { file, line: found.line, diff: found.diff };
+      if (changes.size >= mostKept) changes.clear();
+      changes.set(key, change);
+      return change;
+    };
+  };
+}

@@ -1,0 +1,72 @@
+// The change of the configuration file that stands with refusals: it is for the operator alone, and goes with the file.
+
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, expect, test, vi } from 'vitest';
+import { stringify } from 'yaml';
+import { testToken } from '../support/postern-process.ts';
+import { type Reloadable, startReloadable } from '../support/reloadable.ts';
+
+let running: Reloadable;
+
+afterEach(async () => running.postern.cleanUp());
+
+// oxlint-disable-next-line typescript/no-explicit-any -- of many shapes
+type Json = any;
+
+async function ask(path: string, token: string, body?: unknown): Promise<{ status: number; result: Json }> {
+  const answer = await fetch(`http://127.0.0.1:${running.postern.ports['http']}/client/v4${path}`, {
+    headers: { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' },
+    ...(body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) }),
+  });
+  const { result } = (await answer.json()) as Json;
+  return { status: answer.status, result };
+}
+
+const message = { from: 'a@example.com', to: 'b@next.test', subject: 's', text: 't' };
+const ofAccount = '/accounts/dev/email/sending/refusals';
+
+async function groups(path: string, token: string): Promise<Json[]> {
+  const { status, result } = await ask(path, token);
+  expect(status).toBe(200);
+  return (result as Json[]).toSorted((one: Json, two: Json) => (one.field < two.field ? -1 : 1));
+}
+
+test('the operator sees where the lines of a cure go in the file, an account does not', async () => {
+  running = await startReloadable();
+  const { postern, config } = running;
+  const text = stringify(config);
+  running.write(text);
+  const scopes = ['console:read', 'console:edit'];
+  const { token: reader } = (await ask('/accounts/dev/tokens', testToken, { credential: 'default', scopes })).result;
+  for (const headers of [{ 'User-Agent': 'x' }, { Precedence: 'urgent' }, { Bcc: 'c@next.test' }])
+    expect((await ask('/accounts/dev/email/sending/send', testToken, { ...message, headers })).status).toBe(400);
+  const told = await vi.waitFor(async () => {
+    const all = await groups(ofAccount, testToken);
+    expect(all.map(({ field }: Json) => field)).toEqual(['Bcc', 'Precedence', 'User-Agent']);
+    return all;
+  }, 20_000);
+
+  const [none, change, same] = told.map((group: Json) => group.change);
+  expect([none, same]).toEqual([undefined, change]);
+  const file = join(postern.folder, 'postern.yaml');
+  expect(change).toEqual({ file, line: expect.any(Number), diff: expect.stringMatching(/^\+.*strip.*User-Agent/m) });
+  const first = change.diff.split('\n').findIndex((line: string) => line.startsWith('+'));
+  expect(text.split('\n')[change.line - 1]).toBe(change.diff.split('\n')[first - 1].slice(1));
+  expect((await groups('/email/sending/refusals', testToken)).map((group: Json) => group.change)).toEqual([
+    none,
+    change,
+    same,
+  ]);
+
+  const withoutChange = told.map((group: Json) => ({ ...group, change: undefined, times: expect.any(Array) }));
+  expect(await groups(ofAccount, reader)).toEqual(withoutChange);
+
+  // A file that is no configuration, or not there, has no change that makes it one.
+  running.write(`${text}accounts: *none\n`);
+  expect(await groups(ofAccount, testToken)).toEqual(withoutChange);
+  rmSync(file);
+  expect(await groups(ofAccount, testToken)).toEqual(withoutChange);
+  running.write(`# ours\n${text}`);
+  expect((await groups(ofAccount, testToken))[1].change.line).toBe(change.line + 1);
+});
