@@ -61,10 +61,12 @@ function fitting({ before, after }: Side, text: string): string | undefined {
     : undefined;
 }
 
-/** A domain as it is compared: an A-label in lower case. A label with a `*` stays as it is. */
+/** A domain as it is compared: an A-label in lower case, each label by itself, since one with a `*` is none. */
 function foldedDomain(domain: string): string {
-  const fold = (text: string): string => asciiDomain(text) ?? text.toLowerCase();
-  return domain.includes('*') ? domain.split('.').map(fold).join('.') : fold(domain);
+  return domain
+    .split('.')
+    .map((label) => asciiDomain(label) ?? label.toLowerCase())
+    .join('.');
 }
 
 /** What is wrong with a line of a map, as the rest of a sentence that begins with it; undefined: nothing. */
