@@ -1,9 +1,8 @@
 // postern report --with judges again, by another configuration, what the journal has kept, or the messages of an archive.
 
-import { createAccounts } from '../accounts/create-accounts.ts';
 import type { Config } from '../app/config/config.ts';
 import { engineOf, refusalsPerAccount } from '../app/wiring/engine/open-stores.ts';
-import { systemClock } from '../base/clock.ts';
+import { judgedBy } from '../app/wiring/judged-by.ts';
 import { UsageError } from '../base/errors.ts';
 import { readArchive } from '../pipeline/report/archive/archive-files.ts';
 import { archivedMessage } from '../pipeline/report/archive/archived-message.ts';
@@ -24,17 +23,6 @@ interface Asked {
   /** Paths of an archive; empty: the journal is read. */
   readonly archive: readonly string[];
   readonly json: boolean;
-}
-
-/** How messages are judged under a configuration. */
-function judgedBy(config: Config): PartsOf {
-  const accounts = createAccounts({ accounts: config.accounts, tokens: [], clock: systemClock });
-  return (account, credential) => {
-    const submitter = accounts.submitter(account, credential);
-    if (!submitter) return undefined;
-    const { messageBytes } = config.smtp.limits;
-    return { submitter, messageBytes, sendingDomain: (one, domain) => accounts.sendingDomain(one, domain) };
-  };
 }
 
 async function compareKept(config: Config, partsOf: PartsOf, asked: Asked, progress: ProgressLine) {

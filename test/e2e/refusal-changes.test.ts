@@ -1,4 +1,4 @@
-// The change of the configuration file that stands with refusals: it is for the operator alone, and goes with the file.
+// What the operator alone sees with refusals: the change of the configuration file, and what another configuration would make of them.
 
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,13 +14,17 @@ afterEach(async () => running.postern.cleanUp());
 // oxlint-disable-next-line typescript/no-explicit-any -- of many shapes
 type Json = any;
 
-async function ask(path: string, token: string, body?: unknown): Promise<{ status: number; result: Json }> {
+async function ask(
+  path: string,
+  token: string,
+  body?: unknown,
+): Promise<{ status: number; result: Json; errors: Json }> {
   const answer = await fetch(`http://127.0.0.1:${running.postern.ports['http']}/client/v4${path}`, {
     headers: { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' },
     ...(body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) }),
   });
-  const { result } = (await answer.json()) as Json;
-  return { status: answer.status, result };
+  const { result, errors } = (await answer.json()) as Json;
+  return { status: answer.status, result, errors };
 }
 
 const message = { from: 'a@example.com', to: 'b@next.test', subject: 's', text: 't' };
@@ -69,4 +73,37 @@ test('the operator sees where the lines of a cure go in the file, an account doe
   expect(await groups(ofAccount, testToken)).toEqual(withoutChange);
   running.write(`# ours\n${text}`);
   expect((await groups(ofAccount, testToken))[1].change.line).toBe(change.line + 1);
+});
+
+test('the operator has what was kept judged by another configuration, of which nothing stays', async () => {
+  running = await startReloadable();
+  const { postern, config } = running;
+  for (const headers of [{ 'User-Agent': 'x' }, { 'X-Kept': 'x' }])
+    await ask('/accounts/dev/email/sending/send', testToken, { ...message, headers });
+  const path = '/email/sending/would-pass';
+  const credential = (more: object) => {
+    const other = structuredClone(config);
+    for (const one of other.accounts[0]?.credentials ?? []) Object.assign(one, more);
+    return { config: stringify(other) };
+  };
+  const strips = credential({ strip: ['User-Agent'] });
+  const judged = await vi.waitFor(async () => {
+    const { result } = await ask(path, testToken, strips);
+    expect(result).toMatchObject({ refused: 1, accepted: 1 });
+    return result;
+  }, 20_000);
+  expect(judged).toMatchObject({ would_pass: 1, would_not: 0, not_kept: 0, cut: false });
+  expect(judged.mailers).toMatchObject([
+    { account: 'dev', credential: 'default', would_pass: 1, examples: [expect.stringMatching(/^\S+$/)] },
+  ]);
+  const { result: other } = await ask(path, testToken, { ...strips, account: 'payg' });
+  expect(other).toMatchObject({ refused: 0, accepted: 0, mailers: [] });
+
+  const canary = 'zebrafinch';
+  const wrong = await ask(path, testToken, credential({ strips: canary, [canary]: 1 }));
+  expect([wrong.status, wrong.errors[0].message]).toEqual([
+    400,
+    expect.stringMatching(/postern\.yaml:\d+:\d+: .*strips/),
+  ]);
+  expect(postern.output()).not.toContain(canary);
 });

@@ -127,6 +127,17 @@ test('refusals are grouped by their cause with the cure, and lead to the message
     await cause('Precedence').click();
     await causes.getByText(/^Cure: in the (?:program|configuration)$/).waitFor();
     await causes.getByText('; the configuration is valid with them:').waitFor();
+    await page.getByRole('button', { name: 'Would it pass with another configuration?' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Text of the configuration').fill('smtp: [');
+    await dialog.getByRole('button', { name: 'Judge again' }).click();
+    await dialog.getByText(/postern\.yaml:1:/).waitFor();
+    await dialog.getByLabel('Text of the configuration').fill(JSON.stringify(gateway.config));
+    await dialog.getByRole('button', { name: 'Judge again' }).click();
+    await dialog
+      .getByText(/^Of [1-9]\d* refused messages? 0 would pass, of [1-9]\d* accepted messages? 0 would not\.$/)
+      .waitFor();
+    await dialog.getByRole('button', { name: 'Cancel' }).click();
     await causes.getByRole('link', { name: /^Show/ }).click();
     await page.getByRole('link', { name: 'Urgent one' }).waitFor();
     expect(new URL(page.url()).searchParams.get('field')).toBe('Precedence');

@@ -1,7 +1,9 @@
 // Connects the endpoints under /client/v4 with what they ask. Loaded with the first request to the API.
 
+import type { Clock } from '../../base/clock.ts';
 import { rehearseEndpoint } from '../../doors/rest/rehearse.ts';
 import { type RestDoorParts, restDoor } from '../../doors/rest/rest-door.ts';
+import type { PartsOf } from '../../pipeline/report/would-pass.ts';
 import { publicRecord } from '../../pipeline/sign/dkim-key.ts';
 import type { SigningKey } from '../../pipeline/sign/signed.ts';
 import { build, examine, noteOfRefused, type Submission } from '../../pipeline/submit.ts';
@@ -14,15 +16,19 @@ import { journalEndpoints } from '../../web/admin/journal/journal-endpoints.ts';
 import { liveEndpoints } from '../../web/admin/journal/live-endpoint.ts';
 import { refusalEndpoints } from '../../web/admin/journal/refusal-endpoints.ts';
 import { resendEndpoint } from '../../web/admin/journal/resend-endpoint.ts';
+import { wouldPassEndpoint } from '../../web/admin/journal/would-pass-endpoint.ts';
 import { suppressionEndpoints } from '../../web/admin/suppression-endpoints.ts';
 import { tokenEndpoints } from '../../web/admin/token-endpoints.ts';
 import { webhookEndpoints } from '../../web/admin/webhooks/webhook-endpoints.ts';
 import type { V4Plugin } from '../../web/http/v4-app.ts';
+import { type ConfigSource, loadConfig } from '../config/config.ts';
 import { recordFacts } from './build-parts.ts';
 import { consoleEndpoints } from './console/console-endpoints.ts';
 import { fileChanges } from './console/file-changes.ts';
 import type { HttpParts } from './http.ts';
 import { entryLinkFor, keptContent } from './journal/kept-content.ts';
+import { judgedBy } from './judged-by.ts';
+import { checkApplications } from './load-settings.ts';
 
 function sendingEndpoints({ settings, mail, clock }: HttpParts): V4Plugin[] {
   const { submit, building, outcomes, suppressed } = mail;
@@ -51,6 +57,15 @@ function recordOf(key: SigningKey): readonly [string, string] {
   return [name.toLowerCase(), value];
 }
 
+/** Reads the text of another configuration, as it would stand in the place of the file. */
+function otherParts(place: ConfigSource, clock: Clock): (text: string) => Promise<PartsOf> {
+  return async (text) => {
+    const other = loadConfig({ ...place, text });
+    await checkApplications(other, clock);
+    return judgedBy(other);
+  };
+}
+
 /** Makes the endpoints under some settings. */
 export async function endpoints(parts: HttpParts): Promise<readonly V4Plugin[]> {
   const { accounts, tokens, mail, webhooks, edge, proxy, clock, log } = parts;
@@ -69,6 +84,7 @@ export async function endpoints(parts: HttpParts): Promise<readonly V4Plugin[]> 
       fileChanges: place && fileChanges(place, config.file),
       ...{ clock, isOn },
     }),
+    ...(place ? [wouldPassEndpoint({ journal: mail.journal, readParts: otherParts(place, clock), clock })] : []),
     liveEndpoints(await parts.streams(), isOn),
     contentEndpoints({
       ...{ journal: mail.journal, isOn },

@@ -1,6 +1,7 @@
 // Compares what became of messages with what another configuration would make of them, by credential and mailer. It holds a bounded
 // number of rows and examples, however many messages are compared.
 
+import { yieldToEventLoop } from '../../base/yield-to-event-loop.ts';
 import { readMessage } from '../../mail/header/header-reader.ts';
 import type { Journal, JournalItem } from '../../spool/journal/journal.ts';
 import { MAX_MAILERS, otherMailers } from './findings.ts';
@@ -40,6 +41,8 @@ export class VerdictComparison {
   readonly #rows = new Map<string, MailerChange>();
   /** Messages of which the journal keeps too little to judge them again. */
   notKept = 0;
+  /** Whether it ended before all messages were compared. */
+  isCut = false;
 
   add({ account, credential, mailer, id, before, codes }: Compared): void {
     const own = `${account}/${credential}/${mailer}`;
@@ -92,17 +95,32 @@ async function codesOf(journal: Pick<Journal, 'content'>, item: JournalItem, par
   return [...new Set(reasons.map(({ code }) => code))];
 }
 
-/** Judges again what the journal has kept, a page of rows and the content of one message at a time. */
+/** How the comparison goes. */
+interface Going {
+  readonly partsOf: PartsOf;
+  readonly onProgress?: (done: number) => void;
+  /** Asked before each message, with how many have been judged. */
+  readonly mayGoOn?: (done: number) => boolean;
+}
+
+/**
+ * Judges again what the journal has kept, the newest first, a page of rows and the content of one message at a time; others go on
+ * between two messages.
+ */
 export async function compareJournal(
   journal: Pick<Journal, 'list' | 'content'>,
   wanted: JournalWanted,
-  { partsOf, onProgress }: { readonly partsOf: PartsOf; readonly onProgress: (done: number) => void },
+  { partsOf, onProgress, mayGoOn }: Going,
 ): Promise<VerdictComparison> {
   const comparison = new VerdictComparison();
   let done = 0;
   for (let cursor: number | undefined; ; ) {
     const page = await journal.list({ ...wanted, ...(cursor === undefined ? {} : { cursor }), limit: pageRows });
     for (const item of page.items) {
+      await yieldToEventLoop();
+      comparison.isCut = mayGoOn?.(done) === false;
+      if (comparison.isCut) return comparison;
+      done += 1;
       const { account, id, facts } = item;
       const codes = item.isDamaged ? undefined : await codesOf(journal, item, partsOf);
       if (!codes) {
@@ -113,8 +131,7 @@ export async function compareJournal(
       const before = item.outcome === 'refused' ? 'refused' : 'accepted';
       comparison.add({ account, credential: facts.credential ?? '', mailer, id, before, codes });
     }
-    done += page.items.length;
-    onProgress(done);
+    onProgress?.(done);
     if (page.next === undefined) return comparison;
     cursor = page.next;
   }

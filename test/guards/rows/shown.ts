@@ -43,6 +43,7 @@ export const shown = [
     ['...{ since, account: of, credential', '...{ since, account: undefined, credential'],
     ["hasScope(caller, 'admin') && fileChanges", 'fileChanges', ['test/e2e/refusal-changes.test.ts']],
   ]),
+  ...of('web/admin/journal/would-pass-endpoint.ts', consoleGuard, [["reads: 'admin'", "reads: 'console:edit'"]]),
   ...of('web/admin/journal/resend-endpoint.ts', twoAccounts, [
     ['entryNamed(parts, params.id, account.name)', 'entryNamed(parts, params.id, undefined)'],
     ["if (hasScope(credential, 'email:send')) return credential", 'if (credential) return credential'],

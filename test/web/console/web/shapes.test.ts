@@ -22,6 +22,7 @@ const schemasOf: Readonly<Record<string, readonly string[]>> = {
   DkimVerdict: ['SignatureVerdict'],
   RefusalGroup: ['RefusalGroup'],
   FileChange: ['FileChange'],
+  WouldPass: ['WouldPass'],
   Overview: ['Overview'],
   QueueGroup: ['QueueGroup'],
   QueuedMessage: ['QueuedMessage'],
@@ -34,7 +35,16 @@ const schemasOf: Readonly<Record<string, readonly string[]>> = {
   WebhookDelivery: ['WebhookDelivery'],
 };
 /** Shapes of what stands inside of those. */
-const parts = ['Outcome', 'RecipientHistory', 'PreviewPart', 'OverviewCounts', 'OverviewRoute', 'QueueHold'];
+const parts = [
+  'ChangedVerdicts',
+  'MailerVerdicts',
+  'Outcome',
+  'RecipientHistory',
+  'PreviewPart',
+  'OverviewCounts',
+  'OverviewRoute',
+  'QueueHold',
+];
 
 const plain: Readonly<Record<string, string>> = {
   ...{ string: 'string', integer: 'number', number: 'number', boolean: 'boolean', null: 'null' },

@@ -2,7 +2,7 @@
 
 import { h, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { Select } from '../parts/controls.ts';
+import { Button, Select } from '../parts/controls.ts';
 import { CureBox } from '../parts/cure.ts';
 import { el } from '../parts/element.ts';
 import { SearchBox } from '../parts/filter-bar.ts';
@@ -12,10 +12,11 @@ import { Foreign, State, Time } from '../parts/text.ts';
 import { type Answer, ask } from '../state/api.ts';
 import { useEvery, useLoaded } from '../state/loading.ts';
 import { linkTo, place, setFilters } from '../state/location.ts';
-import { accountPath, isEveryAccount } from '../state/session.ts';
+import { accountPath, isAdmin, isEveryAccount } from '../state/session.ts';
 import type { RefusalGroup } from '../state/shapes.ts';
 import { writeCount, writeCounted } from '../text/amounts.ts';
 import { readFilters, sinceOf, spans } from '../text/filters.ts';
+import { WouldPassDialog } from './would-pass.ts';
 
 /** How often a cause came in each part of the time, as bars. The number beside them says the same in words. */
 function Bars({ times }: { readonly times: readonly number[] }): JSX.Element {
@@ -182,6 +183,7 @@ export function RefusalsPage(): JSX.Element {
   );
   const { value: answer, refresh } = loaded;
   const value = answer?.result;
+  const [isComparing, setComparing] = useState(false);
   useEvery(10_000, refresh);
   const found = value?.filter((group) => q === undefined || isFound(group, q)) ?? [];
   const all = value?.reduce((sum, { count }) => sum + count, 0) ?? 0;
@@ -200,6 +202,10 @@ export function RefusalsPage(): JSX.Element {
         onChoose: (chosen) => setFilters({ span: chosen === '7d' ? undefined : chosen }),
       }),
     ),
+    isAdmin.value
+      ? h(Button, { onPress: () => setComparing(true) }, 'Would it pass with another configuration?')
+      : null,
+    isComparing ? h(WouldPassDialog, { since, onClose: () => setComparing(false) }) : null,
     h(Loading, { loaded, what: 'Counting refusals' }),
     h(Notes, { notes: answer?.notes ?? [] }),
 

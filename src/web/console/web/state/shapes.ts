@@ -151,6 +151,31 @@ export interface RefusalGroup {
   readonly change?: FileChange;
 }
 
+/** What would become of some messages under another configuration. */
+export interface ChangedVerdicts {
+  readonly refused: number;
+  readonly would_pass: number;
+  readonly accepted: number;
+  readonly would_not: number;
+}
+
+/** The same by mailer, those of which something changes. */
+export interface WouldPass extends ChangedVerdicts {
+  readonly not_kept: number;
+  /** There are more messages than were judged. */
+  readonly cut: boolean;
+  readonly mailers: readonly MailerVerdicts[];
+}
+
+/** What changes for one mailer. */
+export interface MailerVerdicts extends ChangedVerdicts {
+  readonly account: string;
+  readonly credential: string;
+  readonly mailer: string;
+  /** Ids, each with the codes for which it would be refused. */
+  readonly examples: readonly string[];
+}
+
 /** The figures of the overview. */
 export interface Overview {
   /** One item a minute or a longer step, the oldest first. */

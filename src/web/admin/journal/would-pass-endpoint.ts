@@ -1,0 +1,127 @@
+// POST /email/sending/would-pass: what another configuration would make of what the journal has kept, as `postern report --with`
+// tells it. For the operator alone: the text of a configuration names files and accounts.
+
+import { Type } from 'typebox';
+import type { Clock } from '../../../base/clock.ts';
+import { ConfigurationError } from '../../../base/errors.ts';
+import { compareJournal, type PartsOf } from '../../../pipeline/report/would-pass.ts';
+import type { Journal } from '../../../spool/journal/journal.ts';
+import { endpointsAt } from '../../http/endpoint.ts';
+import { Refusal, refusal } from '../../http/envelope.ts';
+import type { V4Plugin } from '../../http/v4-app.ts';
+import { readTime } from '../schemas.ts';
+
+const defaultSpanMs = 7 * 86_400_000;
+/** Messages that are judged for one answer at most, and for how long. */
+const mostMessages = 10_000;
+const mostMs = 15_000;
+/** Octets of a request: a configuration of thousands of accounts. */
+const bodyBytes = 1_048_576;
+/** Mailers of an answer at most. */
+const mostRows = 200;
+
+/** What the endpoint is made from. */
+export interface WouldPassParts {
+  readonly journal: Pick<Journal, 'list' | 'content'>;
+  /** Reads the text of a configuration. @throws ConfigurationError with a line for each fault */
+  readonly readParts: (text: string) => Promise<PartsOf>;
+  readonly clock: Clock;
+}
+
+const asked = Type.Object(
+  {
+    config: Type.String({ minLength: 1, description: 'The text of a configuration file. Nothing of it is kept' }),
+    account: Type.Optional(
+      Type.String({ minLength: 1, maxLength: 100, description: 'Only mail of this account, by name' }),
+    ),
+    since: Type.Optional(
+      Type.String({ format: 'date-time', description: 'Only from this time on; seven days back where absent' }),
+    ),
+  },
+  { additionalProperties: false },
+);
+
+const count = Type.Integer({ minimum: 0 });
+const counts = { refused: count, would_pass: count, accepted: count, would_not: count };
+
+const result = Type.Object(
+  {
+    ...counts,
+    not_kept: Type.Integer({ description: 'Messages of which too little is kept to judge them again' }),
+    cut: Type.Boolean({ description: 'There are more messages: the newest were judged, as many as the time allowed' }),
+    mailers: Type.Array(
+      Type.Object({
+        account: Type.String(),
+        credential: Type.String(),
+        mailer: Type.String(),
+        ...counts,
+        examples: Type.Array(Type.String(), {
+          description: 'Ids in the journal, with the codes of those that would not pass',
+        }),
+      }),
+      { description: 'Those of which something changes, the most changed first' },
+    ),
+  },
+  { title: 'WouldPass' },
+);
+
+async function readOther({ readParts }: WouldPassParts, text: string): Promise<PartsOf> {
+  try {
+    return await readParts(text);
+  } catch (error) {
+    if (!(error instanceof ConfigurationError)) throw error;
+    const lines = error.message.split('\n');
+    throw new Refusal(lines.map((message) => ({ token: 'E_VALIDATION_ERROR', message, pointer: '/config' })));
+  }
+}
+
+/** The endpoint. It judges for one caller at a time. */
+export function wouldPassEndpoint(parts: WouldPassParts): V4Plugin {
+  const { journal, clock } = parts;
+  let isJudging = false;
+
+  async function judge(text: string, wanted: { since: number; account?: string | undefined }, isGone: () => boolean) {
+    const partsOf = await readOther(parts, text);
+    const until = clock.monotonic() + mostMs;
+    const mayGoOn = (done: number): boolean => done < mostMessages && clock.monotonic() < until && !isGone();
+    const comparison = await compareJournal(journal, wanted, { partsOf, mayGoOn });
+    const rows = comparison
+      .rows()
+      .map(({ wouldPass: would_pass, wouldNot: would_not, ...row }) => ({ ...row, would_pass, would_not }));
+    const sum = (key: keyof typeof counts): number => rows.reduce((all, row) => all + row[key], 0);
+    return {
+      ...{ refused: sum('refused'), would_pass: sum('would_pass') },
+      ...{ accepted: sum('accepted'), would_not: sum('would_not') },
+      ...{ not_kept: comparison.notKept, cut: comparison.isCut },
+      mailers: rows.filter((row) => row.would_pass + row.would_not > 0).slice(0, mostRows),
+    };
+  }
+
+  return (app) =>
+    endpointsAt(app, { path: '/email/sending/would-pass', tag: 'Journal', reads: 'admin' })(
+      'POST',
+      {
+        operationId: 'judgeByConfiguration',
+        summary: 'Tell what another configuration would make of the mail in the journal',
+        description:
+          `What \`postern report --with\` tells, of the newest ${mostMessages.toLocaleString('en')} messages at most and for ` +
+          `${mostMs / 1000} seconds at most. One request is judged at a time. Faults of the configuration are told as ` +
+          '`postern config check` tells them; keys, certificates and secrets are not looked at.',
+        body: asked,
+        result,
+        reading: { bodyBytes },
+      },
+      async ({ body, request }) => {
+        const since = body.since === undefined ? clock.now() - defaultSpanMs : readTime(body.since, 'since');
+        if (typeof since === 'object') throw refusal('E_VALIDATION_ERROR', since.message);
+        if (isJudging)
+          throw new Refusal([{ token: 'E_RATE_LIMIT_EXCEEDED', message: 'Another configuration is being judged' }], 5);
+        isJudging = true;
+        try {
+          return await judge(body.config, { since, account: body.account }, () => request.raw.socket.destroyed);
+        } finally {
+          isJudging = false;
+        }
+      },
+    );
+}
