@@ -167,6 +167,25 @@ export const arranged: readonly ArrangedBlock[] = [
     instead: [['/var/mail/copies', 'mail-copies']],
   },
   {
+    page: 'docs/estate.md',
+    begins: 'postern report --since 30d --with new.yaml',
+    before: `${archive}
+      cp config/postern.yaml new.yaml`,
+    says: [/would/],
+  },
+  {
+    page: 'docs/upkeep.md',
+    begins: 'postern doctor',
+    asksDns: true,
+    instead: [
+      ['postern doctor', 'postern doctor --server $NAME_SERVER'],
+      ['ntp.example.net', '127.0.0.1'],
+    ],
+    // The name server of this test knows no name.
+    code: 2,
+    says: [/^FAULT +dkim /m],
+  },
+  {
     page: 'docs/upkeep.md',
     begins: 'postern reload',
     says: [/^reloaded: /m],
