@@ -105,6 +105,7 @@ export async function endpoints(parts: HttpParts): Promise<readonly V4Plugin[]> 
     webhookEndpoints({ ...webhooks, events: mail.spool.events, clock, log }),
     ...(await edge.plugins()),
     domainEndpoints({
+      now: () => clock.now(),
       domainKeys: (domain) => keys.signing.get(domain) ?? [],
       facts: recordFacts(config),
       dns: systemDns(config.delivery.resolver?.servers),

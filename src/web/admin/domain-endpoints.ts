@@ -10,7 +10,7 @@ import type { V4Plugin } from '../http/v4-app.ts';
 import { checkRecords, type DnsSettings } from './check-records.ts';
 import { type DnsRecord, domainRecords, type RecordFacts } from './domain-records.ts';
 import type { RecordCheck } from './judge-record.ts';
-import { flag, isOn, queryOf } from './schemas.ts';
+import { flag, isOn, isoTime, queryOf } from './schemas.ts';
 
 /** What the endpoint needs. */
 export interface DomainEndpointsParts {
@@ -18,6 +18,8 @@ export interface DomainEndpointsParts {
   readonly domainKeys: (domain: string) => readonly SigningKey[];
   readonly facts: RecordFacts;
   readonly dns: DnsSettings;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
 }
 
 const check = Type.Object(
@@ -48,6 +50,7 @@ const sendingDomain = Type.Object(
     name: Type.String({ example: 'example.com' }),
     subdomains: Type.Boolean({ description: 'Names below it may send too' }),
     return_path_domain: Type.String({ description: 'The domain of the reverse-paths that leave' }),
+    checked_at: Type.Optional(Type.String({ description: 'When DNS was asked last, RFC 3339' })),
     records: Type.Array(record),
   },
   { title: 'SendingDomain' },
@@ -71,11 +74,13 @@ function domainOf(account: Account, name: string): SendingDomain {
 }
 
 /** The endpoints of sending domains. */
-export function domainEndpoints({ domainKeys, facts, dns }: DomainEndpointsParts): V4Plugin {
+export function domainEndpoints({ domainKeys, facts, dns, now }: DomainEndpointsParts): V4Plugin {
   /** The records of each domain, made once for the keys that are in force. */
   const made = new Map<string, readonly DnsRecord[]>();
   /** Checks under way, by account. Requests that come meanwhile share their answer. */
   const checking = new Map<string, Promise<ReadonlyMap<DnsRecord, RecordCheck>>>();
+  /** What the last check of each account found, and when. */
+  const last = new Map<string, { readonly at: number; readonly verdicts: ReadonlyMap<DnsRecord, RecordCheck> }>();
 
   function recordsOf(domain: SendingDomain): readonly DnsRecord[] {
     const found = made.get(domain.name) ?? domainRecords(domain, domainKeys(domain.name), facts);
@@ -86,7 +91,9 @@ export function domainEndpoints({ domainKeys, facts, dns }: DomainEndpointsParts
   async function checkAll(account: Account): Promise<ReadonlyMap<DnsRecord, RecordCheck>> {
     const records = account.sendingDomains.flatMap(recordsOf);
     const verdicts = await checkRecords(records, dns);
-    return new Map(records.flatMap((one, index) => (verdicts[index] ? [[one, verdicts[index]] as const] : [])));
+    const found = new Map(records.flatMap((one, index) => (verdicts[index] ? [[one, verdicts[index]] as const] : [])));
+    last.set(account.id, { at: now(), verdicts: found });
+    return found;
   }
 
   function checkOnce(account: Account): Promise<ReadonlyMap<DnsRecord, RecordCheck>> {
@@ -128,17 +135,20 @@ export function domainEndpoints({ domainKeys, facts, dns }: DomainEndpointsParts
       {
         operationId: 'listSendingDomains',
         summary: 'List sending domains with their DNS records',
-        description: 'With `check=1` each record tells what DNS answers now; that takes up to some seconds.',
+        description:
+          'With `check=1` each record tells what DNS answers now; that takes up to some seconds. Without it each tells what the last check found.',
         query: queryOf({ check: Type.Optional(flag) }),
         result: Type.Array(sendingDomain),
       },
       async ({ account, query }) => {
-        const verdicts = isOn(query.check) ? await checkOnce(account) : undefined;
+        if (isOn(query.check)) await checkOnce(account);
+        const known = last.get(account.id);
         return account.sendingDomains.map((domain) => ({
           name: domain.name,
           subdomains: domain.subdomains,
           return_path_domain: domain.returnPathDomain ?? facts.bounceDomain,
-          records: recordsOf(domain).map((one) => shown(one, verdicts?.get(one))),
+          ...(known ? { checked_at: isoTime(known.at) } : {}),
+          records: recordsOf(domain).map((one) => shown(one, known?.verdicts.get(one))),
         }));
       },
     );

@@ -71,6 +71,7 @@ async function start(names: Readonly<Record<string, DnsName>> = {}) {
       suppressionEndpoints({ suppressions, clock, log }),
       tokenEndpoints({ store, clock, log }),
       domainEndpoints({
+        now: () => clock.now(),
         domainKeys: (domain) => keys.get(domain) ?? [],
         facts: {
           bounceDomain: 'bounces.platform.example',
@@ -502,6 +503,19 @@ describe('sending domains', () => {
     ]);
     dns.names.set('bounces.platform.example', { mx: ['10 mx.platform.example'] });
     expect((await checks())[0]?.[3]).toEqual({ state: 'ok', found: ['10 mx.platform.example'] });
+  });
+
+  test('what the last check found is told until the next one, without asking again', async () => {
+    const { call, dns } = await start({ '_dmarc.example.com': { txt: ['v=DMARC1; p=reject'] } });
+    const listed = async () => success(await call('GET', path)).result as { checked_at?: string; records: object[] }[];
+    expect((await listed())[0]?.checked_at).toBeUndefined();
+    success(await call('GET', `${path}?check=1`));
+    dns.names.clear();
+    const asked = dns.asked.length;
+    const [domain] = await listed();
+    expect(Date.parse(domain?.checked_at ?? '')).toBeGreaterThan(0);
+    expect(domain?.records[1]).toMatchObject({ check: { state: 'ok', found: ['v=DMARC1; p=reject'] } });
+    expect(dns.asked).toHaveLength(asked);
   });
 
   test('checks of an account that are asked for at once share one look', async () => {

@@ -64,21 +64,15 @@ function summary(domain: SendingDomain): string | undefined {
   return open === 0 ? 'All records are in place.' : `${writeNeeds(open)} (of ${checked.length}).`;
 }
 
-/** What the last check of each account said, and when: it stays while the console is open. */
-const lastChecks = new Map<string, { readonly at: string; readonly domains: readonly SendingDomain[] }>();
-
 /** The page. */
 export function DomainsPage(): JSX.Element {
   const loaded = useAnswer<readonly SendingDomain[]>(accountOnlyPath(path));
-  const { value } = loaded;
-  const [, setChecked] = useState(0);
-  const last = lastChecks.get(accountOnlyPath(path));
-  // Of a domain that the configuration has no more the last check tells nothing.
-  const domains = value && last ? value.map((one) => last.domains.find(({ name }) => name === one.name) ?? one) : value;
+  const [checked, setChecked] = useState<readonly SendingDomain[]>();
+  const domains = checked ?? loaded.value;
+  const at = domains?.find((one) => one.checked_at !== undefined)?.checked_at;
   const check = async (): Promise<void> => {
     const { result } = await ask<readonly SendingDomain[]>(accountOnlyPath(`${path}?check=1`));
-    lastChecks.set(accountOnlyPath(path), { at: new Date().toISOString(), domains: result });
-    setChecked((times) => times + 1);
+    setChecked(result);
     const open = result.flatMap(({ records }) => records).filter((record) => record.check?.state !== 'ok').length;
     tell(open === 0 ? 'All records are in place.' : `${writeNeeds(open)}.`);
   };
@@ -95,7 +89,7 @@ export function DomainsPage(): JSX.Element {
         : null,
     ),
     h(Loading, { loaded, what: 'Loading domains' }),
-    last ? el('p.soft', 'DNS was checked ', h(Time, { at: last.at }), '.') : null,
+    at === undefined ? null : el('p.soft', 'DNS was checked ', h(Time, { at }), '.'),
 
     domains?.length === 0
       ? h(

@@ -55,6 +55,13 @@ function Opened({ group, span }: { readonly group: RefusalGroup; readonly span: 
       el('span', 'First ', h(Time, { at: first })),
       h('a', { href: linkTo('/messages', {}, filters) }, count === 1 ? 'Show it' : `Show all ${writeCount(count)}`),
       example ? h('a', { href: linkTo('/messages/:id', { id: example }) }, 'Newest example') : null,
+      field
+        ? h(
+            'a',
+            { href: `/headers/${encodeURIComponent(field)}`, target: '_blank', rel: 'noopener' },
+            'The rule of this header',
+          )
+        : null,
     ),
   );
 }

@@ -321,6 +321,8 @@ export interface SendingDomain {
   readonly name: string;
   readonly subdomains: boolean;
   readonly return_path_domain: string;
+  /** When DNS was asked last; absent: it was not. */
+  readonly checked_at?: string;
   readonly records: readonly DnsRecord[];
 }
 
