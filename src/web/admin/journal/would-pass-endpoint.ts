@@ -30,7 +30,11 @@ export interface WouldPassParts {
 
 const asked = Type.Object(
   {
-    config: Type.String({ minLength: 1, description: 'The text of a configuration file. Nothing of it is kept' }),
+    config: Type.String({
+      minLength: 1,
+      description: 'The text of a configuration file. Nothing of it is kept',
+      example: 'dataDir: data',
+    }),
     account: Type.Optional(
       Type.String({ minLength: 1, maxLength: 100, description: 'Only mail of this account, by name' }),
     ),
