@@ -1,15 +1,23 @@
 // An estate moves in: fourteen mailers from Debian as root of two hosts that nobody owns, behind a Postfix (box.internal) and an
-// Exim (web.internal). Copies go to shadow listeners; the lines that the report proposes are applied as printed; then the
-// same mail comes by the normal listeners, and what is still refused is refused with reason.
+// Exim (web.internal). Copies go to shadow listeners. Each cure that the console shows for them, pasted where it says, lets the next
+// such message in. Then the lines that the report proposes are applied as printed, and the same mail comes by the normal
+// listeners: what is still refused is refused with reason.
 
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { parse, stringify } from 'yaml';
 import { type Box, boxPrograms, sendByBox, unpackMailers } from '../support/box-mailers.ts';
+import { launchBrowser } from '../support/browser-pages.ts';
 import { runPostern } from '../support/client-gateway.ts';
+import { openConsolePage } from '../support/console-pages.ts';
+import { curesOfMessages, curesOfRefusals, pasteLines, patchText } from '../support/cures-shown.ts';
 import { type Exim, startExim } from '../support/exim.ts';
 import { type PosternProcess, startPostern, testToken } from '../support/postern-process.ts';
 import { type Postfix, startPostfix } from '../support/postfix.ts';
 import { type SmtpSink, startSmtpSink } from '../support/smtp-sink.ts';
-import { requirePrograms } from './programs.ts';
+import { requirePrograms, runProgram } from './programs.ts';
 
 /** Postfix copies no notice of its own, so that this one comes without having been in the shadow. */
 const bounceOfPostfix = 'Undelivered Mail Returned to Sender';
@@ -32,6 +40,7 @@ const wrong: Readonly<Record<string, readonly string[]>> = {
 
 let postern: PosternProcess;
 let world: SmtpSink;
+let browser: Browser;
 const running: { postfix?: Postfix | undefined; exim?: Exim | undefined } = {};
 
 function listener(name: string, more: object) {
@@ -39,9 +48,10 @@ function listener(name: string, more: object) {
 }
 
 beforeAll(async () => {
-  requirePrograms(...boxPrograms, 'swaks', 'smtp-sink');
+  requirePrograms(...boxPrograms, 'swaks', 'smtp-sink', 'chromium', 'patch');
   unpackMailers();
   world = await startSmtpSink();
+  browser = await launchBrowser();
   postern = await startPostern({
     config: {
       development: { account: 'dev', credential: 'box' },
@@ -55,14 +65,14 @@ beforeAll(async () => {
           listener('web', { credential: 'dev/web' }),
         ],
       },
-      journal: { content: 'headers' },
+      journal: { content: 'full' },
       routes: [{ name: 'keep', type: 'capture' }],
       accounts: [
         {
           ...{ name: 'dev', id: 'a1'.repeat(16) },
           sendingDomains: [{ name: 'example.com', dkim: [{ selector: 's1', algorithm: 'ed25519' }] }],
           credentials: [
-            { name: 'box', scopes: ['email:send', 'console:read'] },
+            { name: 'box', scopes: ['email:send', 'console:read', 'admin'] },
             { name: 'web', scopes: ['email:send'] },
           ],
         },
@@ -82,6 +92,7 @@ async function stopServers() {
 afterAll(async () => {
   await stopServers();
   await world?.stop();
+  await browser?.close();
   await postern?.cleanUp();
 });
 
@@ -132,18 +143,24 @@ async function startServers(next: Ways, shadow?: Ways): Promise<Box> {
 }
 
 interface Row {
+  readonly id: string;
   readonly subject: string | null;
   readonly sender: string;
   readonly outcome: string;
-  readonly shadow: boolean;
+  readonly credential: string;
   readonly codes: readonly string[];
 }
 
-/** The journal's rows with a Subject, copies or messages. */
-async function rows(shadow: boolean): Promise<readonly Row[]> {
-  const url = `http://127.0.0.1:${postern.ports['http']}/client/v4/accounts/dev/email/sending/journal?per_page=100&shadow=${shadow}`;
-  const answer = await fetch(url, { headers: { Authorization: `Bearer ${testToken}` } });
-  return ((await answer.json()) as { result: Row[] }).result;
+/** Asks the API for something of the account. */
+async function ask(path: string): Promise<Response> {
+  const url = `http://127.0.0.1:${postern.ports['http']}/client/v4/accounts/dev/email/sending/journal${path}`;
+  return await fetch(url, { headers: { Authorization: `Bearer ${testToken}` } });
+}
+
+/** The journal's rows with a Subject, copies or messages. @param before ids of rows that are left out */
+async function rows(shadow: boolean, before: ReadonlySet<string> = new Set()): Promise<readonly Row[]> {
+  const answer = await ask(`?per_page=100&shadow=${shadow}`);
+  return ((await answer.json()) as { result: Row[] }).result.filter(({ id }) => !before.has(id));
 }
 
 function nameOf({ subject, sender }: Row): string {
@@ -155,28 +172,93 @@ function has(found: readonly Row[], name: string | RegExp): boolean {
 }
 
 /** Waits until each of these subjects was judged. */
-async function judged(subjects: readonly (string | RegExp)[], shadow: boolean): Promise<readonly Row[]> {
+async function judged(
+  subjects: readonly (string | RegExp)[],
+  shadow: boolean,
+  before?: ReadonlySet<string>,
+): Promise<readonly Row[]> {
   const missing = async () => {
-    const found = await rows(shadow);
+    const found = await rows(shadow, before);
     return subjects.filter((subject) => !has(found, subject));
   };
   await expect.poll(missing, { timeout: 30_000, interval: 250 }).toEqual([]);
-  return await rows(shadow);
+  return await rows(shadow, before);
 }
 
-test('what the report proposes for the copies lets the estate in, and refuses only what it must', async () => {
-  const port = (name: string): number => postern.ports[name] ?? 0;
+function port(name: string): number {
+  return postern.ports[name] ?? 0;
+}
+
+test('copies of the estate are judged, and nothing of them leaves', async () => {
   const estate = await startServers(
     { box: world.port, web: world.port },
     { box: port('shadow-box'), web: port('shadow-web') },
   );
   await sendByBox(estate);
+  await stopServers();
   const copied = good.filter((subject) => subject !== bounceOfPostfix);
   const copies = await judged([...copied, 'from PHP as a customer', 'from Python as the bank'], true);
   expect(copies.filter(({ outcome }) => outcome === 'accepted').length / copies.length).toBeLessThan(0.5);
   expect(postern.captured()).toEqual([]);
-  await stopServers();
+}, 60_000);
 
+/** Puts a configuration in force that the check finds valid. */
+async function putInForce(text: string): Promise<void> {
+  writeFileSync(join(postern.folder, 'postern.yaml'), text);
+  for (const command of [['config', 'check'], ['reload']]) {
+    const { code, output } = await runPostern(postern, command);
+    expect(code, `${command.join(' ')}: ${output}\n${text}`).toBe(0);
+  }
+}
+
+/** Hands a message in again as it came, by the normal listener of its credential. @returns the code of the last reply */
+async function sendAgain({ id, sender, credential }: Row): Promise<string> {
+  const file = join(postern.folder, 'again.eml');
+  writeFileSync(file, Buffer.from(await (await ask(`/${id}/received`)).arrayBuffer()));
+  const { output } = await runProgram('swaks', [
+    ...['--server', `127.0.0.1:${port(credential)}`, '--from', sender || '<>', '--to', 'you@partner.test'],
+    ...['--data', `@${file}`],
+  ]);
+  return [...output.matchAll(/^<(?:-|\*\*) +([245]\d\d)/gm)].findLast(([, code]) => code !== '221')?.[1] ?? output;
+}
+
+test('each cure that the console shows, pasted where it says, is valid and lets the next such message in', async () => {
+  const bare = stringify(parse(readFileSync(join(postern.folder, 'postern.yaml'), 'utf8')));
+  await putInForce(bare);
+  const refused = new Map((await rows(true)).filter((row) => row.outcome === 'refused').map((row) => [row.id, row]));
+  const opened = await openConsolePage(browser, `http://127.0.0.1:${port('http')}`);
+  const ofCauses = await curesOfRefusals(opened);
+  const ofMessages = await curesOfMessages(opened, [...refused.keys()]);
+  await opened.close();
+  expect(opened.complaints).toEqual([]);
+  expect(ofCauses.length).toBeGreaterThan(10);
+  // The change of the file does the same as the lines.
+  for (const cure of ofCauses.filter(({ credential }) => credential !== undefined)) {
+    const patched = await patchText(postern.folder, bare, cure.change ?? '');
+    expect(parse(patched)).toEqual(parse(pasteLines(bare, cure)));
+  }
+
+  // A message whose program has to be changed stays refused, whatever is pasted.
+  const isOfProgram = new Set(ofMessages.filter((cure) => cure.credential === undefined).map(({ id }) => id));
+  const names = [...isOfProgram].map((id) => nameOf(refused.get(id) as Row));
+  expect(names.toSorted()).toEqual(['from PHP as a customer', 'from Python as the bank']);
+  const pasted = Map.groupBy(
+    [...ofCauses, ...ofMessages].filter(({ credential }) => credential !== undefined),
+    (cure) => pasteLines(bare, cure),
+  );
+  for (const [text, cures] of pasted) {
+    await putInForce(text);
+    for (const id of new Set(cures.map((cure) => cure.id))) {
+      const row = refused.get(id) as Row;
+      const reply = await sendAgain(row);
+      expect(reply, `${nameOf(row)} with ${cures[0]?.lines}`).toBe(isOfProgram.has(id) ? '550' : '250');
+    }
+  }
+  await putInForce(bare);
+}, 180_000);
+
+test('what the report proposes for the copies lets the estate in, and refuses only what it must', async () => {
+  const before = new Set((await rows(false)).map(({ id }) => id));
   const applied = await runPostern(postern, ['report', '--shadow', 'only', '--since', '1h', '--apply', '--yes']);
   expect(applied.code, applied.output).toBe(0);
   expect(applied.output).toContain('senders: { "*@box.internal": "*@example.com" }');
@@ -186,7 +268,7 @@ test('what the report proposes for the copies lets the estate in, and refuses on
   expect((await runPostern(postern, ['reload'])).code).toBe(0);
 
   await sendByBox(await startServers({ box: port('box'), web: port('web') }));
-  const came = await judged([...good, ...Object.keys(wrong)], false);
+  const came = await judged([...good, ...Object.keys(wrong)], false, before);
   const passed = came.filter(({ outcome }) => outcome !== 'refused');
   expect(good.filter((subject) => has(passed, subject)).length / good.length).toBeGreaterThanOrEqual(0.95);
   const refused = came.filter(({ outcome }) => outcome === 'refused');
