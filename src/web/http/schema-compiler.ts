@@ -44,5 +44,14 @@ export function compileJudge(schema: TSchema): RequestJudge {
   return judge;
 }
 
-/** The compiler of an app's routes. */
-export const schemaCompiler: FastifySchemaCompiler<TSchema> = ({ schema }) => compileJudge(schema);
+/** The compiler of an app's routes. A schema is compiled when its route is first asked: of some two hundred few ever are. */
+export const schemaCompiler: FastifySchemaCompiler<TSchema> = ({ schema }) => {
+  let compiled: RequestJudge | undefined;
+  const judge: RequestJudge = (value) => {
+    compiled ??= compileJudge(schema);
+    const fits = compiled(value);
+    judge.errors = compiled.errors ?? null;
+    return fits;
+  };
+  return judge;
+};
