@@ -10,6 +10,8 @@ import { systemClock } from '../base/clock.ts';
 import { ConfigurationError } from '../base/errors.ts';
 import { recipientRules } from '../delivery/router.ts';
 import { errorPageFaults } from '../edge/custom/error-page.ts';
+import { credentialLines } from '../pipeline/report/settings.ts';
+import { setSentences } from '../pipeline/report/yaml-lines.ts';
 import { configOption, defineCommand, defineGroup, table } from './command/command.ts';
 import { counted } from './command/printable.ts';
 
@@ -32,6 +34,13 @@ function safetyLines({ delivery }: Config): (readonly [string, string])[] {
   });
 }
 
+/** What each named set that a credential has takes out, for the summary. */
+function setLines({ accounts }: Config): (readonly [string, string])[] {
+  const credentials = accounts.flatMap((account) => [...account.credentials.values()]);
+  const named = credentials.flatMap((credential) => credentialLines([], credential).stripSets ?? []);
+  return setSentences({ stripSets: [...new Set(named)] }).map((sentence) => ['stripSets', sentence] as const);
+}
+
 function summary(config: Config): string[] {
   const domains = config.accounts.flatMap((account) => account.sendingDomains.map(({ name }) => name));
   return table([
@@ -47,6 +56,7 @@ function summary(config: Config): string[] {
     ...safetyLines(config),
     ['accounts', names(config.accounts.map(({ name }) => name))],
     ['domains', names(domains)],
+    ...setLines(config),
     ['zones', names(config.zones.map(({ name }) => name))],
     ['database', config.database.engine === 'sqlite' ? config.database.file : `PostgreSQL ${config.database.server}`],
     ['certs', config.certsDir],

@@ -148,6 +148,19 @@ test('a key that belongs to another certificate is a fault', { timeout }, async 
   expect(stderr).toContain('are no certificate and its key');
 });
 
+test('what the named sets take out is told, each once', { timeout }, async () => {
+  const credentials = [
+    { name: 'cron', stripSets: ['cron'] },
+    { name: 'box', strip: ['X-Other'], stripSets: ['cpanel', 'cron'] },
+  ];
+  const folder = await production({ ...corp, accounts: [{ ...corp.accounts[0], credentials }] }, undefined);
+  const { stdout } = await check(folder, '--no-files');
+  expect(stdout.match(/^ +stripSets .*$/gm)).toEqual([
+    '  stripSets  The set cron takes out X-Cron-Env, User-Agent.',
+    expect.stringMatching(/The set cpanel takes out X-AntiAbuse, .*, Sender\.$/),
+  ]);
+});
+
 test('what the shipped file has for trying out is told in production', { timeout }, async () => {
   const { routes: _, platform: __, ...rest } = corp;
   const folder = await production({ ...rest, http: { listen: '0.0.0.0:8080', tlsListen: '' } }, {});
