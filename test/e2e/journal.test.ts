@@ -207,6 +207,7 @@ test('names the entry in the answer, shows its content, groups, sends again and 
   });
   const { errors } = (await ask(running, '/accounts/dev/email/sending/send', { method: 'POST', body })).body;
   expect(errors[0].documentation_url).toMatch(/^https:\/\/gateway\.test\/m\/[0-9a-f-]{36}$/);
+  expect(errors[0].rule_url).toBe('https://gateway.test/headers/Bcc');
   let told = '';
   while (!told.includes('"via":"rest"')) told += (await reader?.read())?.value ?? '';
   expect(told).toContain(`"id":"${id}"`);

@@ -97,6 +97,8 @@ export interface RestOptions {
   readonly folder?: string;
   /** Where request bodies find room. */
   readonly bodies?: BodyBudget;
+  /** Where the pages of headers are. */
+  readonly headersUrl?: string;
 }
 
 /** Starts one; it is stopped when the test ends. */
@@ -157,6 +159,7 @@ export async function startRest(options: RestOptions = {}): Promise<RestGateway>
     outcomes,
     onRefused: () => undefined,
     ...(options.suppressed ? { suppressed: options.suppressed } : {}),
+    headersUrl: () => options.headersUrl,
   });
   onTestFinished(async () => {
     await spool.close();

@@ -30,7 +30,7 @@ import { entryLinkFor, keptContent } from './journal/kept-content.ts';
 import { judgedBy } from './judged-by.ts';
 import { checkApplications } from './load-settings.ts';
 
-function sendingEndpoints({ settings, mail, clock }: HttpParts): V4Plugin[] {
+function sendingEndpoints({ settings, mail, sources, clock }: HttpParts): V4Plugin[] {
   const { submit, building, outcomes, suppressed } = mail;
   const kept = keptContent(settings.config.journal);
   const parts = {
@@ -45,6 +45,10 @@ function sendingEndpoints({ settings, mail, clock }: HttpParts): V4Plugin[] {
     outcomes,
     suppressed,
     entryLink: entryLinkFor(settings.config, clock),
+    headersUrl: () => {
+      const origin = settings.config.console.publicUrl ?? sources.docsBaseUrl();
+      return origin === undefined ? undefined : `${origin}/headers`;
+    },
     noted: (submission, explanation) => kept && noteOfRefused(submission, explanation, { kept, clock }),
     onRefused: mail.spool.events.refuse,
   } satisfies RestDoorParts;

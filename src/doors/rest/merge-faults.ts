@@ -20,11 +20,21 @@ function isSize(fault: Fault): boolean {
   return 'token' in fault && fault.token === 'E_CONTENT_TOO_LARGE';
 }
 
-/** Gives the faults of the fields, then the policy's violations of the rest, each once (D42b). */
+/** The page of the rule of the header that a reason is about; none where no header can have the name. */
+function ruleOf({ code, name }: Violation, headersUrl: string | undefined): Pick<Fault, 'ruleUrl'> {
+  if (headersUrl === undefined || name === undefined || code === 'E_HEADER_NAME_INVALID') return {};
+  return { ruleUrl: `${headersUrl}/${name}` };
+}
+
+/**
+ * Gives the faults of the fields, then the policy's violations of the rest, each once (D42b).
+ * @param headersUrl where the pages of headers are, without a slash at the end; undefined: no fault has a link to one
+ */
 export function mergeFaults(
   submission: Submission,
   ofFields: readonly Fault[],
   violations: readonly Violation[],
+  headersUrl?: string,
 ): readonly Fault[] {
   const isUnread = ofFields.some((fault) => fault.pointer === '/mime_message' && !isSize(fault));
   // The policy reports a sender that cannot be read as missing; the fault of the field says it already.
@@ -33,7 +43,9 @@ export function mergeFaults(
     const pointer = violation.pointer ?? pointerOf(submission, violation);
     if (pointer === '/from' && fromIsTold) return [];
     if (isUnread && pointer === '/mime_message') return [];
-    return [faultOf(pointer === undefined ? violation : { ...violation, pointer })];
+    return [
+      { ...faultOf(pointer === undefined ? violation : { ...violation, pointer }), ...ruleOf(violation, headersUrl) },
+    ];
   });
   return [...ofFields, ...more];
 }

@@ -13,7 +13,7 @@ import type { RestDoorParts } from './rest-door.ts';
 import { accountPath, RehearseRequest, RehearseResult } from './schemas.ts';
 import { type ValidationParts, validation } from './validation.ts';
 
-type Parts = Pick<RestDoorParts, 'limits' | 'examine' | 'preview' | 'suppressed'>;
+type Parts = Pick<RestDoorParts, keyof ValidationParts | 'suppressed'>;
 
 /** Octets of the message as it would leave that an answer shows. */
 const shownOctets = 262_144;
@@ -71,7 +71,7 @@ async function rehearse(parts: Parts, request: FastifyRequest, reply: FastifyRep
   let explanation: Explanation | undefined;
   let sent: Buffer | undefined;
   const seeing: ValidationParts = {
-    limits: parts.limits,
+    ...parts,
     async examine(submission) {
       const examined = await parts.examine(submission);
       explanation = examined.explanation;

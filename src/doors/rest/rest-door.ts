@@ -28,17 +28,11 @@ import type { ReadContext, ReadRequest } from './read-request.ts';
 import { readSend } from './read-send.ts';
 import { readSendRaw } from './read-send-raw.ts';
 import { accountPath, SendRawRequest, SendRequest, SendResult, ValidateRequest, ValidateResult } from './schemas.ts';
-import type { RestLimits } from './settings.ts';
-import { type Examine, type Preview, validation } from './validation.ts';
+import { type ValidationParts, validation } from './validation.ts';
 
 /** What the door is made from. */
-export interface RestDoorParts {
-  readonly limits: RestLimits;
+export interface RestDoorParts extends ValidationParts {
   readonly submit: Submit;
-  /** Tells every reason against a message without sending it. */
-  readonly examine: Examine;
-  /** Builds a message as it would leave, and keeps nothing. */
-  readonly preview: Preview;
   readonly keys: KeyStore;
   readonly outcomes: OutcomeWatch;
   /** Is told of each request that is refused here; the pipeline tells of its own refusals. */
@@ -125,7 +119,7 @@ function repeatAnswer(reply: FastifyReply, used: KeyUse): FastifyReply {
 /** Refuses a request for its fields; the policy's reasons stand in the same answer. */
 async function refuseFields(parts: RestDoorParts, { submission, faults }: ReadRequest): Promise<never> {
   const { violations, explanation } = await parts.examine(submission);
-  const all = mergeFaults(submission, faults, violations);
+  const all = mergeFaults(submission, faults, violations, parts.headersUrl?.());
   parts.onRefused({ ...refusalByFields(submission, all), journal: parts.noted?.(submission, explanation) });
   throw new Refusal(linked(all, submission, parts));
 }
@@ -142,7 +136,7 @@ function linked(
 }
 
 function refusePolicy(parts: RestDoorParts, submission: Submission, violations: readonly Violation[]): never {
-  const faults = mergeFaults(submission, [], violations);
+  const faults = mergeFaults(submission, [], violations, parts.headersUrl?.());
   throw new Refusal(linked(faults, submission, parts), violations[0]?.retryAfterSeconds);
 }
 

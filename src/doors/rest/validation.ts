@@ -9,12 +9,12 @@ import type { ReadRequest } from './read-request.ts';
 import type { RestLimits } from './settings.ts';
 
 /** Judges a message without building it. */
-export type Examine = (
+type Examine = (
   submission: Submission,
 ) => Promise<{ readonly explanation: Explanation; readonly violations: readonly Violation[] }>;
 
 /** A message as it would leave, or why it would not. */
-export type Preview = (
+type Preview = (
   submission: Submission,
 ) => Promise<
   | { readonly ok: true; readonly head: Buffer; readonly body: Buffer }
@@ -23,9 +23,13 @@ export type Preview = (
 
 /** What validation asks. */
 export interface ValidationParts {
-  readonly examine: Examine;
-  readonly preview: Preview;
   readonly limits: RestLimits;
+  /** Tells every reason against a message without sending it. */
+  readonly examine: Examine;
+  /** Builds a message as it would leave, and keeps nothing. */
+  readonly preview: Preview;
+  /** Gives where the pages of headers are, `https://gateway.example/headers`; absent, or undefined: nobody has said it. */
+  readonly headersUrl?: () => string | undefined;
 }
 
 /** Cuts a header section into its fields. */
@@ -39,13 +43,13 @@ function fieldsOf(head: Buffer): string[] {
 /** Judges a request that has been read. */
 export async function validation(
   read: ReadRequest,
-  { examine, preview, limits }: ValidationParts,
+  { examine, preview, limits, headersUrl }: ValidationParts,
 ): Promise<{ readonly faults: readonly Fault[]; readonly result: object }> {
   const { submission } = read;
   const { explanation, violations } = await examine(submission);
-  const judged = mergeFaults(submission, read.faults, violations);
+  const judged = mergeFaults(submission, read.faults, violations, headersUrl?.());
   const built = judged.length === 0 ? await preview(submission) : undefined;
-  const faults = built?.ok === false ? mergeFaults(submission, [], built.violations) : judged;
+  const faults = built?.ok === false ? mergeFaults(submission, [], built.violations, headersUrl?.()) : judged;
   const sent = built?.ok === true ? built : undefined;
   const result = {
     usage: {

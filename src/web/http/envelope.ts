@@ -25,6 +25,8 @@ export type Fault = {
   readonly pointer?: string;
   /** The page that tells more of this refusal. */
   readonly documentationUrl?: string;
+  /** The page of the rule that its header breaks. */
+  readonly ruleUrl?: string;
 } & (
   | { readonly token: V4Token /** Where it differs from the table's. */; readonly status?: number }
   | { readonly number: V4Number; readonly status: number }
@@ -36,6 +38,8 @@ export interface EnvelopeError {
   readonly message: string;
   /** The page that tells more of this refusal. */
   readonly documentation_url?: string;
+  /** The page of the rule that its header breaks. */
+  readonly rule_url?: string;
   readonly source?: { readonly pointer: string };
 }
 
@@ -65,7 +69,11 @@ function errorOf(answers: AnswerTable, fault: Fault): EnvelopeError {
   const { code } = answerOf(answers, fault);
   const text = cutText(fault.message, maxMessageCharacters).toWellFormed();
   const message = 'token' in fault ? `${fault.token}: ${text}` : text;
-  const more = fault.documentationUrl === undefined ? {} : { documentation_url: fault.documentationUrl };
+  const { documentationUrl, ruleUrl } = fault;
+  const more = {
+    ...(documentationUrl === undefined ? {} : { documentation_url: documentationUrl }),
+    ...(ruleUrl === undefined ? {} : { rule_url: ruleUrl }),
+  };
   if (fault.pointer === undefined) return { code, message, ...more };
   return { code, message, ...more, source: { pointer: cutText(fault.pointer, maxPointerCharacters).toWellFormed() } };
 }
@@ -82,7 +90,7 @@ function errorsOf(answers: AnswerTable, faults: readonly Fault[]): readonly Enve
     octets += Buffer.byteLength(JSON.stringify(error)) + 1;
     if (errors.length === maxFaults || (octets > maxFaultOctets && errors.length > 0)) {
       const message = `${faults.length - errors.length} more faults are not told`;
-      const { pointer: _, ...rest } = fault;
+      const { pointer: _, ruleUrl: __, ...rest } = fault;
       errors.push(errorOf(answers, { ...rest, message }));
       return errors;
     }

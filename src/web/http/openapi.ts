@@ -88,6 +88,8 @@ const errorItem = {
   properties: {
     code: { type: 'integer', description: 'The number of the token.' },
     message: { type: 'string', description: 'The E_ token, a colon, and what is wrong.' },
+    documentation_url: { type: 'string', description: 'The entry of this refusal in the journal, in the console.' },
+    rule_url: { type: 'string', description: 'The page of the rule that the header breaks; anybody may read it.' },
     source: {
       type: 'object',
       required: ['pointer'],
