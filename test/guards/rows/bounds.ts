@@ -2,6 +2,7 @@
 
 import { of } from '../guard.ts';
 
+const wouldPass = ['test/web/admin/would-pass.test.ts'];
 const fold = ['test/mail/header/fold.test.ts'];
 
 /** Bounds that no test held before. */
@@ -22,5 +23,15 @@ export const bounds = [
     ['return wordEnd - runStart <= line.limit ? runStart : index', 'return runStart'],
     ['return wordEnd - runStart <= line.limit ? runStart : index', 'return index'],
     ['while (isBlank(whole, first)) first += 1', ''],
+  ]),
+  ...of('web/admin/journal/would-pass-endpoint.ts', wouldPass, [
+    ['const mostMessages = 10_000', 'const mostMessages = 10_001'],
+    ['done < mostMessages && ', ''],
+    ['const mostMs = 15_000', 'const mostMs = 16_000'],
+    ['clock.monotonic() < until && ', ''],
+    [' && !isGone()', ''],
+    ['socket.destroyed || socket.readableEnded', 'socket.destroyed'],
+    ['if (isJudging)', 'if (false)'],
+    ['finally {\n          isJudging = false;', 'finally {'],
   ]),
 ];

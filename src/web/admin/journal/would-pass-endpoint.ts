@@ -121,8 +121,11 @@ export function wouldPassEndpoint(parts: WouldPassParts): V4Plugin {
         if (isJudging)
           throw new Refusal([{ token: 'E_RATE_LIMIT_EXCEEDED', message: 'Another configuration is being judged' }], 5);
         isJudging = true;
+        const { socket } = request.raw;
         try {
-          return await judge(body.config, { since, account: body.account }, () => request.raw.socket.destroyed);
+          // A client that goes ends its side; its connection is closed only behind the answer.
+          const isGone = (): boolean => socket.destroyed || socket.readableEnded;
+          return await judge(body.config, { since, account: body.account }, isGone);
         } finally {
           isJudging = false;
         }
