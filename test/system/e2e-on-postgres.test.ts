@@ -23,6 +23,7 @@ const files: readonly (readonly [subject: string, load: () => Promise<unknown>])
   ['the queue and its destinations', () => import('../e2e/queue-destinations.test.ts')],
   ['events of the queue', () => import('../e2e/queue-events.test.ts')],
   ['the journal', () => import('../e2e/journal.test.ts')],
+  ['copies to shadow listeners', () => import('../e2e/shadow.test.ts')],
 ];
 
 for (const [subject, load] of files) {
