@@ -25,3 +25,33 @@ export const estateReasons = [
     message: 'box.internal (domain of From) is not a sending domain of account dev',
   },
 ];
+
+/** Values that are cured by what they say: by `stripInvalid`, and a header that is given twice, by `keepFirst`. */
+export const valueReasons = [
+  {
+    code: 'E_HEADER_VALUE_INVALID',
+    field: 'Precedence',
+    message: 'Precedence must be one of bulk, list, junk; got "urgent"',
+  },
+  {
+    code: 'E_HEADER_VALUE_TOO_LONG',
+    field: 'X-Long',
+    message: 'X-Long has 2100 bytes, at most 2048 are allowed',
+  },
+  {
+    code: 'E_HEADER_VALUE_INVALID',
+    field: 'X-Twice',
+    message: 'X-Twice appears 2 times, at most once is allowed',
+  },
+];
+
+/** What no rule cures: characters, and a trace. */
+export const uncuredReasons = [
+  { code: 'E_HEADER_VALUE_INVALID', field: 'X-Bell', message: 'X-Bell holds the control character 0x07' },
+  {
+    code: 'E_HEADER_NOT_ALLOWED',
+    field: 'Received',
+    message: 'Received is set by the platform; only a trusted hop may bring its own',
+  },
+  { code: 'E_FIELD_MISSING', message: 'From is missing' },
+];

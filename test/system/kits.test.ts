@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { kitLines } from '../../src/pipeline/report/kits.ts';
 import { type Exim, startExim } from '../support/exim.ts';
-import { estateReasons, reportsOf } from '../support/kit-reports.ts';
+import { estateReasons, reportsOf, valueReasons } from '../support/kit-reports.ts';
 import { type Postfix, startPostfix } from '../support/postfix.ts';
 import { type SmtpSink, startSmtpSink } from '../support/smtp-sink.ts';
 import { requirePrograms, runProgram } from './programs.ts';
@@ -15,7 +15,7 @@ let postfix: Postfix | undefined;
 let exim: Exim | undefined;
 
 const kit = (format: 'postfix' | 'exim'): readonly string[] =>
-  kitLines(format, reportsOf(estateReasons), () => 'example.com');
+  kitLines(format, reportsOf([...estateReasons, ...valueReasons]), () => 'example.com');
 
 /** The lines of a kit under a heading, up to the next empty line. */
 function section(lines: readonly string[], heading: string): readonly string[] {
@@ -74,14 +74,22 @@ test.each([
     await expect.poll(() => find() !== undefined, { timeout: 20_000, message: name }).toBe(true);
     return find()?.toString('latin1') ?? '';
   };
-  const bad = await hand('root@box.internal', `${name} bad`, 'User-Agent: old/1', 'X-Old: ', 'X-Older: stays');
-  expect(bad).not.toMatch(/^(?:User-Agent|X-Old):/im);
+  const named = ['User-Agent: old/1', 'X-Old: ', 'X-Older: stays', 'Precedence: urgent'];
+  const part = 'x'.repeat(700);
+  const long = `X-Long: ${part}\\n ${part}\\n ${part}`;
+  const bad = await hand('root@box.internal', `${name} bad`, ...named, 'X-Twice: one', 'X-Twice: two', long);
+  expect(bad).not.toMatch(/^(?:User-Agent|X-Old|Precedence):/im);
+  // Postfix looks at one header at a time, and counts no octets.
+  const [twice, isLong] = [bad.match(/^X-Twice: .*(?=\r$)/gm), /^X-Long:/m.test(bad)];
+  const cured = [['X-Twice: one'], false];
+  expect([twice, isLong]).toEqual(name === 'Exim' ? cured : [['X-Twice: one', 'X-Twice: two'], true]);
   expect(bad).toMatch(/^X-Older: stays\r$/m);
   expect(bad).toMatch(/^From: root@example\.com\r$/m);
   expect(bad).toMatch(/^X-Mail-Args: <root@example\.com>/m);
   // What was in order is left as it is.
-  const good = await hand('app@example.org', `${name} good`, 'X-Old: value');
-  expect(good).toMatch(/^X-Old: value\r$/m);
+  const fine = ['X-Old: value', 'Precedence: BULK', 'X-Twice: a:b', `X-Long: ${'y'.repeat(800)}`];
+  const good = await hand('app@example.org', `${name} good`, ...fine);
+  for (const line of fine) expect(good).toContain(`\r\n${line}\r\n`);
   expect(good).toMatch(/^From: app@example\.org\r$/m);
   expect(good).toMatch(/^X-Mail-Args: <app@example\.org>/m);
 });

@@ -1,7 +1,10 @@
 // Writes what was refused as rules of the old server, so that it removes or rewrites at the source what would be refused here. Names
 // and domains come from strangers: only those of plain characters become part of a rule, and the others are counted in a comment.
 
+import { findHeader } from '../policy/header-catalogue.ts';
+import { headerLimits } from '../policy/value-rules.ts';
 import type { CredentialReport, Problem } from './findings.ts';
+import type { Setting } from './settings.ts';
 
 /** What a kit is written for. */
 export const kitFormats = ['postfix', 'exim', 'exchange'] as const;
@@ -9,17 +12,27 @@ export const kitFormats = ['postfix', 'exim', 'exchange'] as const;
 /** One of them. */
 export type KitFormat = (typeof kitFormats)[number];
 
-/** What the rules do. */
-interface Rules {
-  /** Headers that are removed. */
-  readonly removed: readonly string[];
-  /** Headers that are removed where they are empty, as far as the server can tell. */
-  readonly ifEmpty: readonly string[];
-  /** Domains that are rewritten, with the sending domain that stands in their place. */
-  readonly domains: readonly (readonly [from: string, to: string])[];
-  /** Refusals that no rule can cure, and names that no rule can hold. */
-  readonly left: number;
+/**
+ * Which headers of a name a rule removes: all, those without a value, those whose value is no allowed word, those with a value that is
+ * too long, all but the first.
+ */
+type RuleKind = 'all' | 'empty' | 'wrong' | 'long' | 'later';
+
+/** A rule about the headers of a name. */
+interface HeaderRule {
+  readonly kind: RuleKind;
+  readonly name: string;
+  /** The words that a value may be, where the rule is about others. */
+  readonly words: readonly string[];
 }
+
+/** Why a setting has no rule in any of the languages; senders are known by what their reason says. */
+const withoutRule: Partial<Record<Setting['kind'], string>> = {
+  stripInvalid: 'no rule looks for such characters',
+  trustedHop: 'a server that hands mail on writes Received itself',
+  defaultDomain: 'a server completes addresses by settings of its own',
+  legacyCharset: 'no rule reads text in another character set',
+};
 
 /** A header name without any character that means something in a pattern, a list or a string of these servers. */
 const plainName = /^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/;
@@ -28,56 +41,89 @@ const plainDomain = /^(?=.{1,253}$)[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](
 /** How the reasons about senders begin (D50). */
 const foreignDomain = /^(\S+) (?:\(domain of (?:From|Sender)\) is not a|is no) sending domain of account /;
 
-/** The names that the cure of a problem takes out; undefined where it takes out nothing that a rule could. */
-function removedBy({ cure, field = '' }: Problem): { readonly name: string; readonly isEmpty: boolean } | undefined {
-  if (cure.kind !== 'config') return undefined;
-  for (const setting of cure.settings) {
-    if (setting.kind === 'strip') return { name: setting.name, isEmpty: false };
-    if (setting.kind === 'stripEmpty') return { name: field, isEmpty: true };
-  }
-  return undefined;
+/** The rule that does what a setting does about a problem; undefined where there is none. */
+function ruleOf(setting: Setting, { code, field = '' }: Problem): HeaderRule | undefined {
+  if (setting.kind === 'stripEmpty') return { kind: 'empty', name: field, words: [] };
+  if (setting.kind === 'strip') return { kind: 'all', name: setting.name, words: [] };
+  if (setting.kind === 'keepFirst') return { kind: 'later', name: setting.name, words: [] };
+  if (setting.kind !== 'stripInvalid') return undefined;
+  const { name } = setting;
+  if (code === 'E_HEADER_VALUE_TOO_LONG') return { kind: 'long', name, words: [] };
+  const value = findHeader(name.toLowerCase())?.value;
+  return value?.kind === 'one-of' && !value.comments ? { kind: 'wrong', name, words: value.values } : undefined;
 }
 
-/** Gathers the rules for some credentials. @param sendingDomain gives the domain that an account sends from */
-function rulesOf(reports: readonly CredentialReport[], sendingDomain: (account: string) => string | undefined): Rules {
-  const removed = new Map<string, string>();
-  const ifEmpty = new Map<string, string>();
-  const domains = new Map<string, string>();
-  let left = 0;
-  for (const { account, mailers } of reports) {
-    for (const problem of mailers.flatMap(({ problems }) => problems)) {
-      const taken = removedBy(problem);
-      const domain = foreignDomain.exec(problem.message)?.[1]?.toLowerCase();
-      const target = sendingDomain(account);
-      if (taken && plainName.test(taken.name))
-        (taken.isEmpty ? ifEmpty : removed).set(taken.name.toLowerCase(), taken.name);
-      else if (domain !== undefined && target !== undefined && plainDomain.test(domain) && plainDomain.test(target))
-        domains.set(domain, target);
-      else left += 1;
-    }
-  }
-  return { removed: [...removed.values()], ifEmpty: [...ifEmpty.values()], domains: [...domains], left };
+/** How a server writes a rule, or why it cannot. */
+type Written = ((rule: HeaderRule) => readonly string[]) | string;
+
+const inPostfix: Record<RuleKind, Written> = {
+  all: ({ name }) => [`/^${name}:/ IGNORE`],
+  empty: ({ name }) => [`/^${name}:[[:space:]]*$/ IGNORE`],
+  wrong: ({ name, words }) => [`/^${name}:[[:space:]]*(${words.join('|')})[[:space:]]*$/ DUNNO`, `/^${name}:/ IGNORE`],
+  long: 'header_checks sees a value folded and encoded, which is longer',
+  later: 'header_checks looks at one header at a time',
+};
+
+/** Items of headers_remove. Exim removes by name alone, so the conditions stand around the names. */
+const inExim: Record<RuleKind, Written> = {
+  all: ({ name }) => [name],
+  empty: ({ name }) => [`\${if eq{$h_${name}:}{}{${name}}}`],
+  wrong: ({ name, words }) => [`\${if !inlisti{$h_${name}:}{${words.join(':')}}{${name}}}`],
+  long: ({ name }) => [`\${if >{\${strlen:\${sg{$h_${name}:}{\\n}{}}}}{${headerLimits.valueBytes}}{${name}}}`],
+  later: ({ name }) => [`\${if >{\${listcount:$lh_${name}:}}{1}{${name}}}`],
+};
+
+function removal(name: string): string {
+  return `New-TransportRule -Name "Postern: remove ${name}" -SentToScope NotInOrganization -RemoveHeader "${name}"`;
 }
 
-function postfix({ removed, ifEmpty, domains }: Rules): readonly string[] {
+const inExchange: Record<RuleKind, Written> = {
+  all: ({ name }) => [removal(name)],
+  empty: 'no condition of a transport rule is known to match a header without a value',
+  wrong: ({ name, words }) => [
+    `${removal(name)} -ExceptIfHeaderMatchesMessageHeader "${name}" -ExceptIfHeaderMatchesPatterns '^(${words.join('|')})$'`,
+  ],
+  long: 'no condition of a transport rule is about the length of a value',
+  later: 'a transport rule removes every header of a name',
+};
+
+/** What the rules do. */
+interface Rules {
+  /** Those that remove all headers of a name first. */
+  readonly headers: readonly HeaderRule[];
+  /** Domains that are rewritten, with the sending domain that stands in their place. */
+  readonly domains: readonly (readonly [from: string, to: string])[];
+}
+
+function linesOf(written: Record<RuleKind, Written>, headers: readonly HeaderRule[]): readonly string[] {
+  return headers.flatMap((rule) => {
+    const write = written[rule.kind];
+    return typeof write === 'string' ? [] : write(rule);
+  });
+}
+
+function postfix({ headers, domains }: Rules): readonly string[] {
   return [
     '# main.cf, of what hands mail to Postern',
     'smtp_header_checks = regexp:/etc/postfix/postern_headers',
     'smtp_generic_maps = texthash:/etc/postfix/postern_senders',
     '',
     '# /etc/postfix/postern_headers',
-    ...removed.map((name) => `/^${name}:/ IGNORE`),
-    ...ifEmpty.map((name) => `/^${name}:[[:space:]]*$/ IGNORE`),
+    ...linesOf(inPostfix, headers),
     '',
     '# /etc/postfix/postern_senders',
     ...domains.map(([from, to]) => `@${from} @${to}`),
   ];
 }
 
-function exim({ removed, ifEmpty, domains }: Rules): readonly string[] {
-  // Exim removes a header by its name alone; empty ones are named with the others only where their text is empty.
-  // The list is cut at its colons before an item is expanded: the colon behind the name is doubled.
-  const empty = ifEmpty.map((name) => `\${if eq{$h_${name}::}{}{${name}}}`);
+/** Exim removes all headers of a name that repeats, and adds the first again. */
+function firstAgain({ name }: HeaderRule): string {
+  return `  headers_add = \${if >{\${listcount:$lh_${name}:}}{1}{${name}: \${listextract{1}{$lh_${name}:}}}}`;
+}
+
+function exim({ headers, domains }: Rules): readonly string[] {
+  // The list is cut at its colons before an item is expanded: those within an item are doubled.
+  const removed = linesOf(inExim, headers).map((item) => item.replaceAll(':', '::'));
   const rewritten = domains.map(([from, to]) => `*@${from} $1@${to} fs`);
   const path = domains.reduce(
     (otherwise, [from, to]) =>
@@ -86,18 +132,16 @@ function exim({ removed, ifEmpty, domains }: Rules): readonly string[] {
   );
   return [
     '# in the transport that hands mail to Postern',
-    ...(removed.length + empty.length > 0 ? [`  headers_remove = ${[...removed, ...empty].join(' : ')}`] : []),
+    ...(removed.length > 0 ? [`  headers_remove = ${removed.join(' : ')}`] : []),
+    ...headers.filter(({ kind }) => kind === 'later').map(firstAgain),
     ...(domains.length > 0 ? [`  headers_rewrite = ${rewritten.join(' : ')}`, `  return_path = ${path}`] : []),
   ];
 }
 
-function exchange({ removed, domains }: Rules): readonly string[] {
+function exchange({ headers, domains }: Rules): readonly string[] {
   return [
     '# in the Exchange Management Shell',
-    ...removed.map(
-      (name) =>
-        `New-TransportRule -Name "Postern: remove ${name}" -SentToScope NotInOrganization -RemoveHeader "${name}"`,
-    ),
+    ...linesOf(inExchange, headers),
     '# on an Edge Transport server',
     ...domains.map(
       ([from, to]) =>
@@ -106,7 +150,71 @@ function exchange({ removed, domains }: Rules): readonly string[] {
   ];
 }
 
-const writers = { postfix, exim, exchange } as const satisfies Record<KitFormat, (rules: Rules) => readonly string[]>;
+const languages = {
+  postfix: { write: postfix, written: inPostfix },
+  exim: { write: exim, written: inExim },
+  exchange: { write: exchange, written: inExchange },
+} as const satisfies Record<
+  KitFormat,
+  { readonly write: (rules: Rules) => readonly string[]; readonly written: Record<RuleKind, Written> }
+>;
+
+/** Gathers the rules of a language. */
+class Kit {
+  readonly #written: Record<RuleKind, Written>;
+  readonly #headers = new Map<string, HeaderRule>();
+  readonly #domains = new Map<string, string>();
+  readonly #reasons = new Set<string>();
+  #left = 0;
+
+  constructor(written: Record<RuleKind, Written>) {
+    this.#written = written;
+  }
+
+  /** Adds what a rule can do about a problem. @param target the domain that its account sends from */
+  add(problem: Problem, target: string | undefined): void {
+    const { code, message, cure } = problem;
+    const domain = code === 'E_SENDER_NOT_VERIFIED' ? foreignDomain.exec(message)?.[1]?.toLowerCase() : undefined;
+    if (domain !== undefined && target !== undefined && plainDomain.test(domain) && plainDomain.test(target)) {
+      this.#domains.set(domain, target);
+      return;
+    }
+    const settings = cure.kind === 'config' ? cure.settings : [];
+    const said = settings.filter((setting) => this.#addSetting(setting, problem));
+    if (settings.length === 0 || said.length < settings.length) this.#left += 1;
+  }
+
+  /** @returns whether there is a rule for it */
+  #addSetting(setting: Setting, problem: Problem): boolean {
+    const rule = ruleOf(setting, problem);
+    if (rule && !plainName.test(rule.name)) return false;
+    const written = rule && this.#written[rule.kind];
+    if (rule && typeof written === 'function') {
+      this.#headers.set(`${rule.kind} ${rule.name.toLowerCase()}`, rule);
+      return true;
+    }
+    const why = written ?? withoutRule[setting.kind];
+    const name = rule?.name ?? ('name' in setting ? setting.name : undefined);
+    const about = name !== undefined && plainName.test(name) ? ` of ${name}` : '';
+    if (typeof why === 'string') this.#reasons.add(`# ${setting.kind}${about}: ${why}`);
+    return false;
+  }
+
+  /** What was gathered. */
+  rules(): Rules {
+    const all = [...this.#headers.values()];
+    const gone = new Set(all.filter(({ kind }) => kind === 'all').map(({ name }) => name.toLowerCase()));
+    const others = all.filter(({ kind, name }) => kind !== 'all' && !gone.has(name.toLowerCase()));
+    return { headers: [...all.filter(({ kind }) => kind === 'all'), ...others], domains: [...this.#domains] };
+  }
+
+  /** What no rule can do, and why, where that is known, as comments. */
+  remarks(): readonly string[] {
+    if (this.#left === 0) return [];
+    const told = `# ${this.#left} kinds of refusals have no rule here: postern report tells their cures`;
+    return ['', told, ...this.#reasons];
+  }
+}
 
 /**
  * Writes the rules for an old server: lines without their ends.
@@ -117,7 +225,9 @@ export function kitLines(
   reports: readonly CredentialReport[],
   sendingDomain: (account: string) => string | undefined,
 ): readonly string[] {
-  const rules = rulesOf(reports, sendingDomain);
-  const left = `# ${rules.left} kinds of refusals have no rule here: postern report tells their cures`;
-  return [...writers[format](rules), ...(rules.left > 0 ? ['', left] : [])];
+  const { write, written } = languages[format];
+  const kit = new Kit(written);
+  for (const { account, mailers } of reports)
+    for (const problem of mailers.flatMap(({ problems }) => problems)) kit.add(problem, sendingDomain(account));
+  return [...write(kit.rules()), ...kit.remarks()];
 }

@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest';
 import { kitFormats, kitLines } from '../../../src/pipeline/report/kits.ts';
-import { estateReasons, reportsOf } from '../../support/kit-reports.ts';
+import { estateReasons, reportsOf, uncuredReasons, valueReasons } from '../../support/kit-reports.ts';
 
 const example = (): string => 'example.com';
 
@@ -38,10 +38,61 @@ test.each([
       'New-TransportRule -Name "Postern: remove User-Agent" -SentToScope NotInOrganization -RemoveHeader "User-Agent"',
       '# on an Edge Transport server',
       'New-AddressRewriteEntry -Name "Postern: box.internal" -InternalAddress "box.internal" -ExternalAddress "example.com" -OutboundOnly $true',
+      '',
+      '# 1 kinds of refusals have no rule here: postern report tells their cures',
+      '# stripEmpty of X-Old: no condition of a transport rule is known to match a header without a value',
     ],
   ],
 ] as const)('%s', (format, lines) => {
   expect(kitLines(format, reportsOf(estateReasons), example)).toEqual(lines);
+});
+
+const notAnywhere = [
+  '# stripInvalid of X-Bell: no rule looks for such characters',
+  '# trustedHop: a server that hands mail on writes Received itself',
+];
+
+test.each([
+  [
+    'postfix',
+    ['/^Precedence:[[:space:]]*(bulk|list|junk)[[:space:]]*$/ DUNNO', '/^Precedence:/ IGNORE'],
+    [
+      '# 5 kinds of refusals have no rule here: postern report tells their cures',
+      '# stripInvalid of X-Long: header_checks sees a value folded and encoded, which is longer',
+      '# keepFirst of X-Twice: header_checks looks at one header at a time',
+    ],
+  ],
+  [
+    'exim',
+    [
+      '  headers_remove = ${if !inlisti{$h_Precedence::}{bulk::list::junk}{Precedence}} : ' +
+        '${if >{${strlen::${sg{$h_X-Long::}{\\n}{}}}}{2048}{X-Long}} : ${if >{${listcount::$lh_X-Twice::}}{1}{X-Twice}}',
+      '  headers_add = ${if >{${listcount:$lh_X-Twice:}}{1}{X-Twice: ${listextract{1}{$lh_X-Twice:}}}}',
+    ],
+    ['# 3 kinds of refusals have no rule here: postern report tells their cures'],
+  ],
+  [
+    'exchange',
+    [
+      'New-TransportRule -Name "Postern: remove Precedence" -SentToScope NotInOrganization -RemoveHeader "Precedence" ' +
+        `-ExceptIfHeaderMatchesMessageHeader "Precedence" -ExceptIfHeaderMatchesPatterns '^(bulk|list|junk)$'`,
+    ],
+    [
+      '# 5 kinds of refusals have no rule here: postern report tells their cures',
+      '# stripInvalid of X-Long: no condition of a transport rule is about the length of a value',
+      '# keepFirst of X-Twice: a transport rule removes every header of a name',
+    ],
+  ],
+] as const)('%s has rules for values where it can say them, and tells what it cannot', (format, rules, remarks) => {
+  const lines = kitLines(format, reportsOf([...valueReasons, ...uncuredReasons]), example);
+  const bare = kitLines(format, [], example);
+  expect(lines.filter((line) => line !== '' && !bare.includes(line))).toEqual([...rules, ...remarks, ...notAnywhere]);
+});
+
+test('a header that goes anyhow has no further rule', () => {
+  const twice = [{ code: 'E_HEADER_NOT_ALLOWED', field: 'X-TWICE', message: 'X-TWICE is not on the allowlist' }];
+  const lines = kitLines('exim', reportsOf([...valueReasons.slice(2), ...twice]), example);
+  expect(lines.slice(1)).toEqual(['  headers_remove = X-TWICE']);
 });
 
 const hostileNames = [
