@@ -118,7 +118,6 @@ interface CredentialRow {
 
 /** The rule that a reason is about: reasons that differ only in what they quote share one row. */
 function ruleOf({ code, message }: EventViolation): string {
-  if (code === 'E_SENDER_NOT_VERIFIED') return message;
   // Each such reason names the recipient.
   if (code === 'E_RECIPIENT_SUPPRESSED') return '';
   return message
@@ -126,6 +125,15 @@ function ruleOf({ code, message }: EventViolation): string {
     .replace(/<[^>]*>/g, '<>')
     .replace(/; got .*$/, '')
     .replace(/\d+/g, '0');
+}
+
+/** What reasons of one row have in common. A domain that is nobody's is told at MAIL and for From: once, where one change cures both. */
+function keyOf(reason: EventViolation, facts: MessageFacts): string {
+  const { code, field = '', message } = reason;
+  if (code !== 'E_SENDER_NOT_VERIFIED') return cutText(`${code} ${field} ${ruleOf(reason)}`.toLowerCase(), 400);
+  const cure = cureOf(reason, facts);
+  const change = cure.kind === 'config' ? cure.settings.map(settingKey).join(' ') : cure.text;
+  return cutText(`${code} ${message.split(' ', 1)[0]} ${change}`.toLowerCase(), 400);
 }
 
 function later(one: number | undefined, other: number | undefined): number | undefined {
@@ -167,7 +175,12 @@ export class Findings {
     else if (!finding.accepted) mailer.refused += 1;
     else if (reasons.length > 0) mailer.observed += 1;
     mailer.lastSeen = later(mailer.lastSeen, finding.at);
-    for (const reason of [...reasons, ...hints]) this.#addReason(mailer, reason, finding);
+    const told = new Set<string>();
+    for (const reason of [...reasons, ...hints]) {
+      const key = keyOf(reason, finding.facts);
+      if (!told.has(key)) this.#addReason(mailer, key, reason, finding);
+      told.add(key);
+    }
   }
 
   /**
@@ -202,11 +215,7 @@ export class Findings {
     return row;
   }
 
-  #addReason({ problems }: MailerRow, reason: EventViolation, { facts, at, id }: Finding): void {
-    const { code, field } = reason;
-    // A bounce's From has another cure than that of a message.
-    const of = code === 'E_SENDER_NOT_VERIFIED' && facts.senderPath === '' ? '<>' : '';
-    const key = cutText(`${code} ${field ?? ''} ${of} ${ruleOf(reason)}`.toLowerCase(), 400);
+  #addReason({ problems }: MailerRow, key: string, reason: EventViolation, { facts, at, id }: Finding): void {
     const found = problems.get(key);
     if (found) {
       found.count += 1;
@@ -220,7 +229,7 @@ export class Findings {
       return;
     }
     this.#rows += 1;
-    const { message } = reason;
+    const { code, field, message } = reason;
     const cure = cureOf(reason, facts);
     const seenAt = { count: 1, firstSeen: at, lastSeen: at, examples: id === undefined ? [] : [id] };
     const times = this.#time ? Array.from({ length: countedParts }, () => 0) : [];

@@ -55,6 +55,46 @@ test('numbers and quoted values of a reason do not make rows', () => {
   expect(report?.mailers[0]?.problems).toHaveLength(1);
 });
 
+test('a sender that nobody owns is one row where one line cures MAIL and From, and counts once for a message', () => {
+  const atMail = (domain: string): EventViolation => ({
+    code: 'E_SENDER_NOT_VERIFIED',
+    message: `${domain} is no sending domain of account dev`,
+  });
+  const atFrom = (domain: string): EventViolation => ({
+    code: 'E_SENDER_NOT_VERIFIED',
+    message: `${domain} (domain of From) is not a sending domain of account dev`,
+    field: 'From',
+  });
+  const both = (domain: string, senderPath = `root@${domain}`): Finding =>
+    finding({
+      reasons: senderPath === '' ? [atFrom(domain)] : [atMail(domain), atFrom(domain)],
+      facts: { senderPath, sendingDomains: ['example.com'] },
+    });
+  const [report] = reportOf(
+    both('box.internal'),
+    both('box.internal'),
+    both('other.internal'),
+    both('box.internal', ''),
+  );
+  const rows = report?.mailers[0]?.problems.map(({ message, count, cure }) => [message.split(' ', 1)[0], count, cure]);
+  const senders = (host: string) => ({
+    kind: 'config',
+    settings: [{ kind: 'senders', pattern: `*@${host}`, address: '*@example.com' }],
+  });
+  expect(rows).toEqual([
+    ['box.internal', 2, senders('box.internal')],
+    ['other.internal', 1, senders('other.internal')],
+    // A bounce's From has another cure.
+    ['box.internal', 1, { kind: 'config', settings: [{ kind: 'defaultDomain', domain: 'example.com' }] }],
+  ]);
+  // The envelope and From are changed in two places of a program.
+  const [other] = reportOf(both('partner.com'));
+  expect(other?.mailers[0]?.problems.map(({ field, count }) => [field, count])).toEqual([
+    [undefined, 1],
+    ['From', 1],
+  ]);
+});
+
 test('what the present configuration cures by now is told so, and not proposed', () => {
   const [report] = reportOf(finding({ credential: 'cron' }));
   expect(report?.mailers[0]?.problems[0]?.isCured).toBe(true);
