@@ -9,7 +9,7 @@ import { createAccounts } from '../accounts/create-accounts.ts';
 import { observePeriod } from '../accounts/observe-period.ts';
 import { loadKeys } from '../app/bootstrap/bootstrap.ts';
 import type { Config } from '../app/config/config.ts';
-import { mergedCure } from '../app/config/merged-cure.ts';
+import { cureMerger } from '../app/config/merged-cure.ts';
 import { buildParts } from '../app/wiring/build-parts.ts';
 import { systemClock } from '../base/clock.ts';
 import { errorMessage, UsageError } from '../base/errors.ts';
@@ -205,7 +205,7 @@ mailer, how often, and the configuration or the change in the program that cures
       const parts = { submitter, ...paths, sendingDomain, messageBytes: config.smtp.limits.messageBytes };
       const source = { file: config.file, env: io.env, cwd: io.cwd };
       const place = { account: submitter.account.name, credential: submitter.credential.name };
-      const change: Rehearsal['change'] = (lines) => changeText(config.file, mergedCure(source, place, lines));
+      const change: Rehearsal['change'] = (lines) => changeText(config.file, cureMerger(source)(place, lines));
       return await rehearseArchive(
         { paths: archive, parts, apply: options.apply === true, json: options.json === true, change },
         io,

@@ -4,7 +4,7 @@
 import { constants, copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import type { Account } from '../accounts/account.ts';
 import type { Config, ConfigSource } from '../app/config/config.ts';
-import { type MergedCure, mergedCure } from '../app/config/merged-cure.ts';
+import { cureMerger, type MergeCure, type MergedCure } from '../app/config/merged-cure.ts';
 import { UsageError } from '../base/errors.ts';
 import type { CredentialReport } from '../pipeline/report/findings.ts';
 import { type KitFormat, kitFormats, kitLines } from '../pipeline/report/kits.ts';
@@ -28,8 +28,8 @@ export function changeText(file: string, change: MergedCure | undefined): string
   return `  Replace these lines of ${file}, line ${change.line}; the configuration is valid with them:\n\n${change.diff}\n`;
 }
 
-function changeOf(source: ConfigSource, { account, credential, proposal }: CredentialReport): MergedCure | undefined {
-  return Object.keys(proposal).length === 0 ? undefined : mergedCure(source, { account, credential }, proposal);
+function changeOf(merge: MergeCure, { account, credential, proposal }: CredentialReport): MergedCure | undefined {
+  return Object.keys(proposal).length === 0 ? undefined : merge({ account, credential }, proposal);
 }
 
 /** Writes the changes of all reports into the file, once somebody has said yes, with what stood there beside it. */
@@ -40,7 +40,7 @@ async function applyChanges(
 ): Promise<number> {
   const before = readFileSync(file, 'utf8');
   let text = before;
-  for (const report of reports) text = changeOf({ ...source, text }, report)?.after ?? text;
+  for (const report of reports) text = changeOf(cureMerger({ ...source, text }), report)?.after ?? text;
   if (text === before) {
     io.stdout.write(`Nothing to change in ${file}\n`);
     return 0;
@@ -137,8 +137,9 @@ program that cures it; under each credential stand the lines that cure all toget
         return 0;
       }
       const source = { file: config.file, env: io.env, cwd: io.cwd };
+      const merge = cureMerger(source);
       for (const report of reports) {
-        const change = changeOf(source, report);
+        const change = changeOf(merge, report);
         const told = change && { file: config.file, line: change.line, diff: change.diff };
         if (options.json)
           io.stdout.write(`${printableJson({ ...credentialJson(report), ...(told ? { change: told } : {}) })}\n`);

@@ -206,34 +206,38 @@ export function isSound(place: ConfigSource, text: string): boolean {
   }
 }
 
+/** Makes the change that brings lines into a credential's entry; what the entry has stands among the lines. */
+export type MergeCure = (place: Place, lines: CredentialLines) => MergedCure | undefined;
+
 /**
- * Makes the change that brings lines into a credential's entry.
- * @param lines as they are proposed: what the entry has stands among them
- * @returns undefined where there is nothing to change, or no change of the text alone does it: the entry is an alias, others share
- * what would be changed by its anchor, or the configuration would no longer be valid
+ * Reads the file once for the changes of any number of credentials.
+ * @returns what makes them; undefined where there is nothing to change, or no change of the text alone does it: the entry is an alias,
+ * others share what would be changed by its anchor, or the configuration would no longer be valid
  */
-export function mergedCure(source: ConfigSource, place: Place, lines: CredentialLines): MergedCure | undefined {
+export function cureMerger(source: ConfigSource): MergeCure {
   const before = source.text ?? readConfigText(source);
-  // The whole file is read and checked for each credential: of a very large one the lines alone are told.
-  if (before.length > longestText) return undefined;
+  // The whole file is checked for each credential: of a very large one the lines alone are told.
+  if (before.length > longestText) return () => undefined;
   const document = parseDocument(before, { version: '1.2' });
-  const account = entryNamed(document.contents, 'accounts', place.account);
-  const entry = entryNamed(account, 'credentials', place.credential);
-  const present: unknown = entry?.toJS(document);
-  if (!account || !entry || !isRecord(present)) return undefined;
-  const merged = Object.fromEntries(
-    Object.entries(lines).map(([key, value]: [string, unknown]) => [key, mergedValue(present[key], value)]),
-  );
-  const after = edited(before, editsOf(before, entry, { present, merged }));
-  if (after === before) return undefined;
-  const wanted = expected(document.toJS(), place, { ...present, ...merged });
-  const changed = parseDocument(after, { version: '1.2' });
-  if (changed.errors.length > 0 || !isDeepStrictEqual(changed.toJS(), wanted) || !isSound(source, after))
-    return undefined;
-  const difference = diffLines(linesOf(before), linesOf(after));
-  const first = difference.findIndex(({ kind }) => kind !== 'same');
-  const line = difference[first]?.left ?? difference[first - 1]?.left ?? 1;
-  const lineAt = (offset: number): number => linesOf(before.slice(0, offset + 1)).length;
-  const within = { first: lineAt(startOf(account)), last: lineAt(endOf(before, account) - 1) };
-  return { line, diff: `${hunksOf(difference, within).join('\n')}\n`, after };
+  return (place, lines) => {
+    const account = entryNamed(document.contents, 'accounts', place.account);
+    const entry = entryNamed(account, 'credentials', place.credential);
+    const present: unknown = entry?.toJS(document);
+    if (!account || !entry || !isRecord(present)) return undefined;
+    const merged = Object.fromEntries(
+      Object.entries(lines).map(([key, value]: [string, unknown]) => [key, mergedValue(present[key], value)]),
+    );
+    const after = edited(before, editsOf(before, entry, { present, merged }));
+    if (after === before) return undefined;
+    const wanted = expected(document.toJS(), place, { ...present, ...merged });
+    const changed = parseDocument(after, { version: '1.2' });
+    if (changed.errors.length > 0 || !isDeepStrictEqual(changed.toJS(), wanted) || !isSound(source, after))
+      return undefined;
+    const difference = diffLines(linesOf(before), linesOf(after));
+    const first = difference.findIndex(({ kind }) => kind !== 'same');
+    const line = difference[first]?.left ?? difference[first - 1]?.left ?? 1;
+    const lineAt = (offset: number): number => linesOf(before.slice(0, offset + 1)).length;
+    const within = { first: lineAt(startOf(account)), last: lineAt(endOf(before, account) - 1) };
+    return { line, diff: `${hunksOf(difference, within).join('\n')}\n`, after };
+  };
 }

@@ -1,7 +1,7 @@
 // The change that brings proposed lines into the file: its form and comments stay, and what is wrong or elsewhere is not touched.
 
 import { expect, test } from 'vitest';
-import { mergedCure } from '../../../src/app/config/merged-cure.ts';
+import { cureMerger } from '../../../src/app/config/merged-cure.ts';
 import type { CredentialLines } from '../../../src/pipeline/report/settings.ts';
 
 function change(credentials: string, lines: CredentialLines, credential = 'cron') {
@@ -14,7 +14,7 @@ accounts:
 ${credentials}
 log: { level: info }
 `;
-  return mergedCure({ text, env: {}, cwd: '/' }, { account: 'dev', credential }, lines);
+  return cureMerger({ text, env: {}, cwd: '/' })({ account: 'dev', credential }, lines);
 }
 
 test('a flow mapping and a block of lists each keep their form and comments', () => {

@@ -4,7 +4,7 @@ import { ConfigurationError } from '../../../base/errors.ts';
 import { yieldToEventLoop } from '../../../base/yield-to-event-loop.ts';
 import type { FileChange, FindFileChange } from '../../../web/admin/journal/refusal-endpoints.ts';
 import { type ConfigSource, readConfigText } from '../../config/config.ts';
-import { isSound, mergedCure } from '../../config/merged-cure.ts';
+import { cureMerger, isSound, type MergeCure } from '../../config/merged-cure.ts';
 
 /** Changes that are remembered at most. */
 const mostKept = 1000;
@@ -12,8 +12,8 @@ const mostKept = 1000;
 /** What is known of a text of the file. */
 interface Known {
   readonly text: string;
-  /** Whether it is a valid configuration. */
-  readonly isValid: boolean;
+  /** Makes changes of it; undefined where it is no valid configuration. */
+  readonly merge: MergeCure | undefined;
   readonly changes: Map<string, FileChange | undefined>;
 }
 
@@ -27,7 +27,8 @@ export function fileChanges(place: ConfigSource, file: string): () => FindFileCh
   const present = (): Known | undefined => {
     try {
       const text = readConfigText(place);
-      if (last?.text !== text) last = { text, isValid: isSound(place, text), changes: new Map() };
+      if (last?.text !== text)
+        last = { text, merge: isSound(place, text) ? cureMerger({ ...place, text }) : undefined, changes: new Map() };
       return last;
     } catch (error) {
       if (error instanceof ConfigurationError) return undefined;
@@ -37,12 +38,12 @@ export function fileChanges(place: ConfigSource, file: string): () => FindFileCh
   return () => {
     const known = present();
     return async ({ account, credential, proposal }) => {
-      if (!known?.isValid || Object.keys(proposal).length === 0) return undefined;
-      const { text, changes } = known;
+      if (!known?.merge || Object.keys(proposal).length === 0) return undefined;
+      const { merge, changes } = known;
       const key = JSON.stringify([account, credential, proposal]);
       if (changes.has(key)) return changes.get(key);
       await yieldToEventLoop();
-      const found = mergedCure({ ...place, text }, { account, credential }, proposal);
+      const found = merge({ account, credential }, proposal);
       const change = found && { file, line: found.line, diff: found.diff };
       if (changes.size >= mostKept) changes.clear();
       changes.set(key, change);
