@@ -23,7 +23,7 @@ function isSize(fault: Fault): boolean {
 /** The page of the rule of the header that a reason is about; none where no header can have the name. */
 function ruleOf({ code, name }: Violation, headersUrl: string | undefined): Pick<Fault, 'ruleUrl'> {
   if (headersUrl === undefined || name === undefined || code === 'E_HEADER_NAME_INVALID') return {};
-  return { ruleUrl: `${headersUrl}/${name}` };
+  return { ruleUrl: `${headersUrl}/${encodeURIComponent(name)}` };
 }
 
 /**
