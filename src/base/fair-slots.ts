@@ -1,22 +1,27 @@
-// A bounded number of places that several owners share: one owner leaves a tenth to the others, and those who wait have their
+// A bounded number of places that several owners share: one owner leaves a part to the others, and those who wait have their
 // turns by owner. So whoever holds places for long keeps mostly itself waiting.
 
 import { FairFifo } from './fifo.ts';
 
-/** An owner may have so many times the places that it leaves free. */
-const greed = 9;
+/** An owner may have so many times the places that it leaves free: one alone leaves a tenth. */
+const usualGreed = 9;
 
 /** Places for work that is done at the same time. */
 export class FairSlots {
   readonly #most: number;
+  readonly #greed: number;
   readonly #waiting = new FairFifo<() => void>();
   /** By owner; those without a place are left out. */
   readonly #byOwner = new Map<string, number>();
   #taken = 0;
 
-  /** @param most places */
-  constructor(most: number) {
+  /**
+   * @param most places
+   * @param greed how many times the places that it leaves free one owner may have: with 1 each leaves half of them to the others
+   */
+  constructor(most: number, greed = usualGreed) {
     this.#most = most;
+    this.#greed = greed;
   }
 
   /** Takes a place as soon as there is one. @returns what gives it back; to be called once */
@@ -30,7 +35,7 @@ export class FairSlots {
   }
 
   #mayHave(owner: string): boolean {
-    return (this.#byOwner.get(owner) ?? 0) < greed * (this.#most - this.#taken);
+    return (this.#byOwner.get(owner) ?? 0) < this.#greed * (this.#most - this.#taken);
   }
 
   /** Gives free places to those who wait. */

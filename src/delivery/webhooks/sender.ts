@@ -137,7 +137,7 @@ export class WebhookSender {
   /** Asks for a turn, once it is this process's to send for the webhook. */
   #ask(id: string, known: KnownWebhook): void {
     if (known.isElsewhere) known.isWanted = true;
-    else this.#turns.ask(id);
+    else this.#turns.ask(id, known.account);
   }
 
   #tick(): void {

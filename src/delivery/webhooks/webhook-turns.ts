@@ -1,8 +1,12 @@
-// Gives many webhooks their turns: a bounded number at a time, in the order in which they asked. Those whose endpoints fail
-// have a share of their own, so that the others never wait behind them.
+// Gives many webhooks their turns: a bounded number at a time, of which an account whose endpoints hang leaves as many to the
+// others as it has. Those whose endpoints fail have a share of their own, so that the others never wait behind them.
 
-/** WebhookTurns at the same time, of those that work and of those that fail. */
+import { FairSlots } from '../../base/fair-slots.ts';
+
+/** Turns at the same time, of those that work and of those that fail. */
 const most = { working: 64, failing: 16 } as const;
+/** How many times the turns that it leaves an account may have: all its webhooks at once, and several such accounts leave some. */
+const greed = 1;
 /** So long after a turn began one is given the next, in milliseconds, unless it wants it at once: what happens meanwhile goes together. */
 const apartMs = 50;
 
@@ -16,15 +20,26 @@ export interface TurnResult {
   readonly isFailing: boolean;
 }
 
+/** A turn, or the pause after it. */
+interface Turn {
+  /** The webhook was asked for again meanwhile. */
+  isAsked: boolean;
+  rest?: NodeJS.Timeout;
+}
+
 /** The turns of all webhooks. */
 export class WebhookTurns {
   readonly #run: (id: string) => Promise<TurnResult>;
-  readonly #waiting: Readonly<Record<Share, Set<string>>> = { working: new Set(), failing: new Set() };
-  /** Those that have their turn, or had it a moment ago, with whether they were asked for again meanwhile. */
-  readonly #running = new Map<string, { isAsked: boolean; rest?: NodeJS.Timeout }>();
+  readonly #slots: Readonly<Record<Share, FairSlots>> = {
+    working: new FairSlots(most.working, greed),
+    failing: new FairSlots(most.failing, greed),
+  };
+  readonly #waiting = new Set<string>();
+  /** Those that have their turn, or had it a moment ago. */
+  readonly #turns = new Map<string, Turn>();
   /** Those whose last turn told that they fail. Whoever takes a webhook away has it forgotten here, so that they do not pile up. */
   readonly #failing = new Set<string>();
-  readonly #count: Record<Share, number> = { working: 0, failing: 0 };
+  #running = 0;
   #isEnded = false;
   #onQuiet: (() => void) | undefined;
 
@@ -35,10 +50,7 @@ export class WebhookTurns {
 
   /** How many have their turn, and how many wait for it. */
   get counts(): { readonly running: number; readonly waiting: number } {
-    return {
-      running: this.#count.working + this.#count.failing,
-      waiting: this.#waiting.working.size + this.#waiting.failing.size,
-    };
+    return { running: this.#running, waiting: this.#waiting.size };
   }
 
   /** How many webhooks are remembered as failing. */
@@ -51,54 +63,45 @@ export class WebhookTurns {
     this.#failing.delete(id);
   }
 
-  /** Asks for a turn. One that has its turn now gets another after it; one that waits already waits once. */
-  ask(id: string): void {
-    if (this.#isEnded) return;
-    const running = this.#running.get(id);
-    if (running) {
-      running.isAsked = true;
+  /** Asks for a turn. One that has its turn now gets another after it; one that waits already waits once. @param account its name */
+  ask(id: string, account: string): void {
+    if (this.#isEnded || this.#waiting.has(id)) return;
+    const turn = this.#turns.get(id);
+    if (turn) {
+      turn.isAsked = true;
       return;
     }
-    this.#waiting[this.#failing.has(id) ? 'failing' : 'working'].add(id);
-    this.#next();
+    this.#waiting.add(id);
+    const slots = this.#slots[this.#failing.has(id) ? 'failing' : 'working'];
+    void slots.take(account).then((leave) => this.#begin(id, account).finally(leave));
   }
 
   /** Begins no more turns; resolves when those under way have ended. */
   async end(): Promise<void> {
     this.#isEnded = true;
-    for (const ids of Object.values(this.#waiting)) ids.clear();
-    for (const { rest } of this.#running.values()) clearTimeout(rest);
-    if (this.counts.running > 0) await new Promise<void>((resolve) => (this.#onQuiet = resolve));
+    this.#waiting.clear();
+    for (const { rest } of this.#turns.values()) clearTimeout(rest);
+    if (this.#running > 0) await new Promise<void>((resolve) => (this.#onQuiet = resolve));
   }
 
-  #next(): void {
-    for (const share of ['working', 'failing'] as const) {
-      for (const id of this.#waiting[share]) {
-        if (this.#count[share] >= most[share]) break;
-        this.#waiting[share].delete(id);
-        this.#begin(id, share);
-      }
-    }
-  }
-
-  #begin(id: string, share: Share): void {
-    const turn: { isAsked: boolean; rest?: NodeJS.Timeout } = { isAsked: false };
+  async #begin(id: string, account: string): Promise<void> {
+    this.#waiting.delete(id);
+    if (this.#isEnded) return;
+    const turn: Turn = { isAsked: false };
     const began = performance.now();
-    this.#running.set(id, turn);
-    this.#count[share] += 1;
-    void this.#run(id).then(({ again, isFailing }) => {
-      this.#count[share] -= 1;
-      if (isFailing) this.#failing.add(id);
-      else this.#failing.delete(id);
-      const over = (): void => {
-        this.#running.delete(id);
-        if (again || (turn.isAsked && !isFailing)) this.ask(id);
-      };
-      const left = began + apartMs - performance.now();
-      if (again || left <= 0 || this.#isEnded) over();
-      else turn.rest = setTimeout(over, left);
-      this.#next();
-      if (this.#isEnded && this.counts.running === 0) this.#onQuiet?.();
-    });
+    this.#turns.set(id, turn);
+    this.#running += 1;
+    const { again, isFailing } = await this.#run(id);
+    this.#running -= 1;
+    if (isFailing) this.#failing.add(id);
+    else this.#failing.delete(id);
+    const over = (): void => {
+      this.#turns.delete(id);
+      if (again || (turn.isAsked && !isFailing)) this.ask(id, account);
+    };
+    const left = began + apartMs - performance.now();
+    if (again || left <= 0 || this.#isEnded) over();
+    else turn.rest = setTimeout(over, left);
+    if (this.#isEnded && this.#running === 0) this.#onQuiet?.();
   }
 }

@@ -24,6 +24,8 @@ import { attemptOf as attempt, spoolEntry as entryOf } from '../../support/spool
 
 const dev = 'a1'.repeat(16);
 const other = 'b2'.repeat(16);
+const hangingAccounts = ['one', 'two', 'three', 'four', 'five'].map((name, at) => ({ name, id: `c${at}`.repeat(16) }));
+const names = new Map([[dev, 'dev'], [other, 'other'], ...hangingAccounts.map(({ name, id }) => [id, name] as const)]);
 const delivered: Outcome = { kind: 'delivered', reply: { code: 250, text: 'ok' }, host: 'h' };
 const deferred: Outcome = { kind: 'deferred', reply: { code: 451, text: 'busy' }, host: 'h' };
 const waiting = { timeout: 8_000, interval: 20 };
@@ -74,11 +76,7 @@ async function setUp({ timeoutMs = 2000 } = {}) {
       changes: database.changes,
       events: spool.events,
       poster: createPoster({ refuse: guard, timeoutMs }),
-      accountName: (id) =>
-        new Map([
-          [dev, 'dev'],
-          [other, 'other'],
-        ]).get(id),
+      accountName: (id) => names.get(id),
       fileSecrets: () => undefined,
       clock,
       log,
@@ -353,6 +351,24 @@ describe('many at once', () => {
     await accept(spool, 40);
     await expect.poll(() => quick.requests.length, waiting).toBe(40);
     expect(hanging.most()).toBeLessThanOrEqual(15 * 8);
+  });
+
+  test('accounts all of whose hundred endpoints hang leave turns to another account', async () => {
+    const { spool, sender, hook } = await setUp({ timeoutMs: 60_000 });
+    const hanging = await startHookEndpoint(() => () => undefined);
+    const quick = await startHookEndpoint();
+    for (const { id } of hangingAccounts)
+      await Promise.all(Array.from({ length: 20 }, () => hook(hanging.url, { account: id })));
+    await Promise.all(Array.from({ length: 20 }, () => hook(quick.url, { account: other })));
+    const one = await sender();
+    await settled(one);
+    await Promise.all(hangingAccounts.map(({ name }) => spool.add(spoolEntry({ account: name }), 0)));
+    await expect.poll(() => one.counts.running + one.counts.waiting, waiting).toBe(100);
+    for (const told of [20, 40]) {
+      await spool.add(spoolEntry({ account: 'other' }), 0);
+      await expect.poll(() => quick.requests.length, waiting).toBe(told);
+    }
+    expect(one.counts.waiting).toBeGreaterThan(0);
   });
 
   test('of two processes each event is sent by one, and what one holds the other takes over', async () => {
