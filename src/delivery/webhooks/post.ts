@@ -22,6 +22,8 @@ export interface PosterParts {
 
 /** A request. */
 export interface PostRequest {
+  /** Whose endpoint it is: the connections of one owner are none of another's. */
+  readonly owner: string;
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
@@ -41,7 +43,7 @@ export interface Poster {
 
 /** Octets of an answer's body that are read, so that the connection can be used again; behind them it is closed. */
 const answerOctets = 16_384;
-/** Open connections of all endpoints together, and of one, and of these the ones that are kept without a request. */
+/** Open connections of all endpoints together, of one owner to one host, and of these the ones that are kept without a request. */
 const connections = { maxTotalSockets: 1024, maxSockets: 64, maxFreeSockets: 16 } as const;
 /** How long an unused connection is kept, in milliseconds. */
 const idleMs = 15_000;
@@ -87,13 +89,22 @@ function finish(answer: IncomingMessage, done: () => void): void {
   answer.on('error', done);
 }
 
+/** Has requests of one owner wait for no connection of another's to the same host, where they may all hang. */
+function keepOwnersApart(agent: http.Agent): void {
+  const nameOf = agent.getName.bind(agent);
+  agent.getName = (options?: http.ClientRequestArgs & Partial<Pick<PostRequest, 'owner'>>) =>
+    `${nameOf(options)}:${options?.owner}`;
+}
+
 /** Makes a sender of requests with connections of its own. */
 export function createPoster({ refuse, timeoutMs, lookup, ca }: PosterParts): Poster {
   const resolve: LookupFunction = lookup ?? ((name, options, callback) => systemLookup(name, options, callback));
   const options = { keepAlive: true, timeout: idleMs, ...connections };
   const agents = { 'http:': new http.Agent(options), 'https:': new https.Agent({ ...options, ...(ca ? { ca } : {}) }) };
 
-  function send({ url: text, headers, body, signal }: PostRequest): Promise<PostResult | 'stale'> {
+  for (const agent of Object.values(agents)) keepOwnersApart(agent);
+
+  function send({ owner, url: text, headers, body, signal }: PostRequest): Promise<PostResult | 'stale'> {
     const url = new URL(text);
     const isSecure = url.protocol === 'https:';
     const port = portOf(url);
@@ -103,7 +114,7 @@ export function createPoster({ refuse, timeoutMs, lookup, ca }: PosterParts): Po
     if (refused !== undefined) return Promise.resolve({ error: `may not be called: ${refused}` });
     return new Promise((resolved) => {
       const request = (isSecure ? https : http).request({
-        ...{ protocol: url.protocol, host, port, path: `${url.pathname}${url.search}`, method: 'POST' },
+        ...{ owner, protocol: url.protocol, host, port, path: `${url.pathname}${url.search}`, method: 'POST' },
         headers: { ...headers, host: url.host, 'content-length': Buffer.byteLength(body) },
         agent: agents[isSecure ? 'https:' : 'http:'],
         lookup: guardedLookup(port, refuse, resolve),

@@ -141,7 +141,13 @@ async function send(parts: RoundParts, { webhook, secrets }: Leased, event: Mail
   const at = parts.now();
   const began = performance.now();
   const { body, headers } = requestOf(event, secrets, at);
-  const answer = await parts.poster.post({ url: webhook.url, headers, body, signal: parts.signal });
+  const answer = await parts.poster.post({
+    owner: webhook.account,
+    url: webhook.url,
+    headers,
+    body,
+    signal: parts.signal,
+  });
   const durationMs = Math.round(performance.now() - began);
   if (!('status' in answer)) {
     if (parts.signal.aborted) return 'ended';

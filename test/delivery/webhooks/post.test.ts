@@ -15,7 +15,8 @@ const closed = createAddressGuard({ allowNetworks: [] });
 function poster(parts: Partial<PosterParts> = {}) {
   const made = createPoster({ refuse: loopback, timeoutMs: 60_000, ...parts });
   onTestFinished(() => made.close());
-  return (url: string, signal = new AbortController().signal) => made.post({ url, headers: {}, body: '{}', signal });
+  return (url: string, signal = new AbortController().signal, owner = 'dev') =>
+    made.post({ owner, url, headers: {}, body: '{}', signal });
 }
 
 /** A resolver that answers with these addresses, one after another. */
@@ -223,6 +224,17 @@ describe('a request', () => {
     const endpoint = await startHookEndpoint(() => answer);
     const post = poster(endsByTime.has(name) ? { timeoutMs: 500 } : {});
     expect(await post(endpoint.url)).toEqual(expected);
+  });
+
+  test('waits for no requests of another account to the same host, however many of those hang', async () => {
+    const endpoint = await startHookEndpoint((_, index) => (index < 64 ? () => undefined : 200));
+    const post = poster();
+    const ending = new AbortController();
+    const hanging = Array.from({ length: 100 }, () => post(endpoint.url, ending.signal));
+    await expect.poll(() => endpoint.requests.length).toBe(64);
+    expect(await post(endpoint.url, undefined, 'other')).toEqual({ status: 200 });
+    ending.abort();
+    await Promise.all(hanging);
   });
 
   test('ends where nobody listens, and where the process ends', async () => {
