@@ -13,6 +13,8 @@ export interface Engine {
   readonly name: string;
   /** Makes an empty database that goes when the test ends. @returns what opens connections to it, closed with it */
   make(): () => Promise<Database>;
+  /** Makes an empty database whose own time the test sets, in milliseconds since 1970; absent: stores go by the clock that they are given. */
+  timed?(): Promise<{ readonly database: Database; setTime(ms: number): Promise<void> }>;
   /** Whether a second connection sees the same data. */
   readonly isShared: boolean;
 }

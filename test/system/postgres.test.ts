@@ -1,12 +1,15 @@
 // PostgreSQL under the contract of engines, and what belongs to a server: restarts, a standby, other programs' locks.
 
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { systemClock } from '../../src/base/clock.ts';
 import type { Database } from '../../src/base/database/database.ts';
 import { openPostgres } from '../../src/base/database/postgres-database.ts';
 import { Unavailable } from '../../src/base/errors.ts';
 import { feedbackMigrations } from '../../src/delivery/feedback/suppress-by-events.ts';
 import { openStsStore } from '../../src/delivery/mx/sts-store.ts';
 import { openTlsReportStore } from '../../src/delivery/tls-report/tls-report-store.ts';
+import { LeaseStore } from '../../src/delivery/webhooks/lease-store.ts';
+import { openWebhookStore } from '../../src/delivery/webhooks/webhook-store.ts';
 import { openApplicationStore } from '../../src/proxy/store/sqlite-application-store.ts';
 import { applicationsContract } from '../contract/applications.ts';
 import { customErrorsContract } from '../contract/custom-errors.ts';
@@ -43,6 +46,14 @@ const engine: Engine = {
   make() {
     let url: Promise<string> | undefined;
     return async () => open(await (url ??= server.createSchema()));
+  },
+  async timed() {
+    // The server's own function is found behind this one.
+    const database = await open(`${await server.createSchema()},pg_catalog`);
+    await database.run('CREATE TABLE set_time AS SELECT 0::bigint AS ms');
+    await database.run(`CREATE FUNCTION clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS
+      $$ SELECT to_timestamp(ms / 1000.0) FROM set_time $$`);
+    return { database, setTime: async (ms) => void (await database.run('UPDATE set_time SET ms = $1', [ms])) };
   },
 };
 
@@ -112,6 +123,8 @@ test('counts of TLS sessions are added up, and their report is claimed once', as
   if (!due) throw new Error('no report is due');
   expect([due.domain, due.told, others]).toEqual(['a.test', [], []]);
   expect([await store.claim(due, 1_700_000_000_000), await store.claim(due, 1_700_000_000_000)]).toEqual([true, false]);
+  // Nor does one whose clock is two hours ahead take it for left.
+  expect(await store.due(Date.now() + 2 * 3_600_000, 10)).toEqual([]);
   const { totals, failures } = await store.contents(due);
   expect(totals).toEqual([{ policyId: 'none', policy: '{}', succeeded: 6, failed: 4 }]);
   expect(failures).toMatchObject([{ result: 'starttls-not-supported', sessions: 4 }]);
@@ -202,6 +215,37 @@ test('a host whose clock is wrong knows by how much, and small differences do no
     onTestFinished(() => database.close());
     expect(Math.round((await database.aheadMs()) / hour)).toBe(told);
     if (told === 0) expect(await database.aheadMs()).toBe(0);
+  }
+});
+
+test('a webhook has one lease, whatever the clocks of two hosts show and whenever one of them is set', async () => {
+  const connect = engine.make();
+  const [here, there] = [await connect(), await connect()];
+  const webhook = {
+    account: 'a1'.repeat(16),
+    url: 'https://hooks.example/',
+    kinds: undefined,
+    note: '',
+    secret: 'whsec_one',
+  };
+  const made = await (await openWebhookStore(here, systemClock)).create(webhook, 7);
+  const id = made?.id ?? '';
+  const [one, two] = [new LeaseStore(here, 'one'), new LeaseStore(there, 'two')];
+  const now = Date.now();
+  const hours = 2 * 3_600_000;
+  for (const [first, second] of [
+    [now, now + hours],
+    [now + hours, now],
+  ] as const) {
+    expect(await one.lease(id, first)).toBeDefined();
+    expect(await two.lease(id, second)).toBeUndefined();
+    expect(await two.active(second)).toMatchObject([{ isElsewhere: true, isLeft: false }]);
+    // Its own clock is set meanwhile.
+    expect([await one.held(id, second), await one.renew(id, second)]).toMatchObject([{ webhook: { id } }, true]);
+    expect(await two.lease(id, first)).toBeUndefined();
+    await one.release();
+    expect(await two.lease(id, second)).toBeDefined();
+    await two.release();
   }
 });
 

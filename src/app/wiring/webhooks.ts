@@ -85,7 +85,7 @@ function gaugesOf(sender: WebhookSender, count: Readonly<Record<DeliveryRecord['
   ];
 }
 
-/** The clock that all processes on a database share: leases and waits are compared with those that others wrote. */
+/** The clock that all processes on a database share: waits are compared with those that others wrote. */
 async function sharedClock(database: Pick<Database, 'aheadMs'>, clock: Clock): Promise<Clock> {
   let ahead = await database.aheadMs();
   return {

@@ -93,6 +93,11 @@ export interface Database extends Queryable {
    */
   aheadMs(): Promise<number>;
   /**
+   * SQL of the database's own time, in milliseconds since 1970, by which leases are taken and judged where several hosts share it: the
+   * same for all of them, whatever their clocks show and whenever these are set. Absent: all are on one host, and go by its clock.
+   */
+  readonly timeSql?: string;
+  /**
    * Runs several statements as one: others see all of them or none. One transaction that writes is under way at a time;
    * the next one waits for it, for a bounded time. It is undone where `work` throws, and where `work` takes longer than
    * the engine's limit: what it asks for after that is refused. Inside `work` use what it is handed only: a write asked of

@@ -38,6 +38,8 @@ export interface PostgresDatabaseOptions extends OpenPostgresOptions {
 /** A pool of connections to one database. */
 class PostgresDatabase implements Database {
   readonly changes: PostgresChanges;
+  // Not of the beginning of the transaction: a statement may have waited for its row.
+  readonly timeSql = '(extract(epoch FROM clock_timestamp()) * 1000)::bigint';
   readonly #opened = new ServerConnections();
   readonly #pool: pg.Pool;
   readonly #transactionMs: number;

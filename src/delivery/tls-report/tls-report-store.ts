@@ -3,6 +3,7 @@
 
 import { randomUUID } from 'node:crypto';
 import type { Database, Migrations, Row } from '../../base/database/database.ts';
+import { type SharedTime, sharedTimeOf } from '../../base/database/shared-time.ts';
 import type { SessionKind } from './session-kind.ts';
 
 /** The tables of reports about TLS. */
@@ -88,9 +89,6 @@ const sql = {
     DO UPDATE SET sessions = tls_sessions.sessions + $10`,
   plan: `INSERT INTO tls_reports (day, domain, id, due_at, give_up_at, attempts, told)
     VALUES ($1, $2, $3, $4, $5, 0, '[]') ON CONFLICT (day, domain) DO NOTHING`,
-  due: 'SELECT * FROM tls_reports WHERE due_at <= $1 OR due_at > $2 ORDER BY due_at LIMIT $3',
-  claim: `UPDATE tls_reports SET due_at = $4, attempts = attempts + 1
-    WHERE day = $1 AND domain = $2 AND due_at = $3`,
   putOff: 'UPDATE tls_reports SET due_at = $3, told = $4 WHERE day = $1 AND domain = $2',
   totals: `SELECT policy_id, policy,
       SUM(CASE WHEN result = '' THEN sessions ELSE 0 END) AS succeeded,
@@ -102,6 +100,14 @@ const sql = {
   removeSessions: 'DELETE FROM tls_sessions WHERE day = $1 AND domain = $2',
   removeReport: 'DELETE FROM tls_reports WHERE day = $1 AND domain = $2',
 } as const;
+
+/** The statements that find and claim what is due. */
+const claimStatements = ({ sql: now }: SharedTime) =>
+  ({
+    due: `SELECT * FROM tls_reports WHERE due_at <= ${now(2)} OR due_at > ${now(2)} + ${latestMs} ORDER BY due_at LIMIT $1`,
+    claim: `UPDATE tls_reports SET due_at = ${now(4)} + ${claimMs}, attempts = attempts + 1
+      WHERE day = $1 AND domain = $2 AND due_at = $3`,
+  }) as const;
 
 function dueOf(row: Row): DueTlsReport {
   const told: unknown = JSON.parse(String(row['told']));
@@ -131,9 +137,13 @@ function failureOf(row: Row): FailureCount {
 /** The counts and the reports. Every method rejects with Unavailable while the database cannot be used. */
 export class TlsReportStore {
   readonly #database: Database;
+  readonly #time: SharedTime;
+  readonly #claims: ReturnType<typeof claimStatements>;
 
   constructor(database: Database) {
     this.#database = database;
+    this.#time = sharedTimeOf(database);
+    this.#claims = claimStatements(this.#time);
   }
 
   /** Whether there is no room for further kinds. */
@@ -161,14 +171,14 @@ export class TlsReportStore {
     });
   }
 
-  /** Reports whose time has come. */
+  /** Reports whose time has come. @param now the time where the database has none of its own */
   async due(now: number, limit: number): Promise<readonly DueTlsReport[]> {
-    return (await this.#database.query(sql.due, [now, now + latestMs, limit])).map(dueOf);
+    return (await this.#database.query(this.#claims.due, this.#time.values(now, limit))).map(dueOf);
   }
 
-  /** Claims a report. @returns whether it is this process's to send now */
+  /** Claims a report. @param now as for `due` @returns whether it is this process's to send now */
   async claim({ day, domain, dueAt }: DueTlsReport, now: number): Promise<boolean> {
-    return (await this.#database.run(sql.claim, [day, domain, dueAt, now + claimMs])) === 1;
+    return (await this.#database.run(this.#claims.claim, this.#time.values(now, day, domain, dueAt))) === 1;
   }
 
   /** Keeps a report for another attempt. @param told the destinations that have it */

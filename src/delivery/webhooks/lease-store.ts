@@ -3,6 +3,7 @@
 
 import type { Change, Database, Row, SqlValue } from '../../base/database/database.ts';
 import { placeholders } from '../../base/database/database.ts';
+import { type SharedTime, sharedTimeOf } from '../../base/database/shared-time.ts';
 import { failuresToSlow, longestStepMs, slowPauseMs } from './retry-steps.ts';
 import type { DeliveryRecord, Webhook } from './webhook.ts';
 import { numberOf, textOf, webhookOf } from './webhook-store.ts';
@@ -10,8 +11,8 @@ import { numberOf, textOf, webhookOf } from './webhook-store.ts';
 /** How long a lease holds unless it is renewed, in milliseconds: as long others wait for what a killed process held. */
 export const leaseMs = 10_000;
 /**
- * How much later than one taken now a lease may end, in milliseconds, and still be believed: others wrote it by clocks of their own, or
- * while this one's statement waited for its database. One that ends later was written before the clock was set back.
+ * How much later than one taken now a lease may end, in milliseconds, and still be believed: it was written while this one's statement
+ * waited for its database. One that ends later was written before the clock was set back.
  */
 const clockSkewMs = 10_000;
 /** A retry is left where its time came so long ago, in milliseconds: who sends for a webhook begins within a second. */
@@ -78,13 +79,20 @@ export interface RoundProgress {
 
 const firstPending = '(SELECT min(event) FROM webhook_pending WHERE webhook = $1) AS first_pending';
 
+/** The statements that take, lengthen and judge leases. */
+const leaseStatements = ({ sql: now }: SharedTime) =>
+  ({
+    active: `SELECT webhooks.*, ${now(1)} AS now, (SELECT min(ready_at) FROM webhook_pending
+        WHERE webhook = webhooks.id AND ready_at IS NOT NULL) AS ready_at FROM webhooks WHERE enabled = 1 ORDER BY id`,
+    lease: `UPDATE webhooks SET lease_holder = $2, lease_until = ${now(3)} + ${leaseMs}
+      WHERE id = $1 AND enabled = 1 AND (lease_holder = $2 OR lease_until <= ${now(3)} OR
+        lease_until > ${now(3)} + ${leaseMs + clockSkewMs}) RETURNING *, ${firstPending}`,
+    renew: `UPDATE webhooks SET lease_until = ${now(3)} + ${leaseMs} WHERE id = $1 AND lease_holder = $2 AND enabled = 1`,
+    held: `SELECT *, ${firstPending} FROM webhooks
+      WHERE id = $1 AND lease_holder = $2 AND enabled = 1 AND lease_until > ${now(3)}`,
+  }) as const;
+
 const sql = {
-  active: `SELECT webhooks.*, (SELECT min(ready_at) FROM webhook_pending
-      WHERE webhook = webhooks.id AND ready_at IS NOT NULL) AS ready_at FROM webhooks WHERE enabled = 1 ORDER BY id`,
-  lease: `UPDATE webhooks SET lease_holder = $2, lease_until = $4
-    WHERE id = $1 AND enabled = 1 AND (lease_holder = $2 OR lease_until <= $3 OR lease_until > $5) RETURNING *, ${firstPending}`,
-  renew: 'UPDATE webhooks SET lease_until = $3 WHERE id = $1 AND lease_holder = $2 AND enabled = 1',
-  held: `SELECT *, ${firstPending} FROM webhooks WHERE id = $1 AND lease_holder = $2 AND enabled = 1`,
   release: 'UPDATE webhooks SET lease_holder = NULL, lease_until = 0 WHERE lease_holder = $1',
   due: `SELECT event, message, attempts, ready_at FROM webhook_pending
     WHERE webhook = $1 AND ready_at IS NOT NULL AND (ready_at <= $2 OR ready_at > $3) ORDER BY ready_at LIMIT $4`,
@@ -168,9 +176,9 @@ function leasedOf(row: Row, now: number): Leased {
   };
 }
 
-function activeOf(row: Row, { holder, now }: { readonly holder: string; readonly now: number }): ActiveWebhook {
+function activeOf(row: Row, holder: string): ActiveWebhook {
   const webhook = webhookOf(row);
-  const [until, ready] = [Number(row['lease_until']), numberOf(row, 'ready_at')];
+  const [now, until, ready] = [Number(row['now']), Number(row['lease_until']), numberOf(row, 'ready_at')];
   // So long a lease was written before the clock was set back, and so was a later time of a retry.
   const isLeased = until > now && until <= now + leaseMs + clockSkewMs;
   const isLate = ready !== undefined && (ready < now - leftMs || ready > now + longestStepMs);
@@ -187,6 +195,8 @@ export class LeaseStore {
   readonly #database: Database;
   /** The name of this process among those that send; no other has it. */
   readonly #holder: string;
+  readonly #time: SharedTime;
+  readonly #leases: ReturnType<typeof leaseStatements>;
   /** When old rows of the log of a webhook were removed last; of webhooks that this process has sent for. */
   readonly #agedAt = new Map<string, number>();
 
@@ -194,19 +204,23 @@ export class LeaseStore {
   constructor(database: Database, holder: string) {
     this.#database = database;
     this.#holder = holder;
+    this.#time = sharedTimeOf(database);
+    this.#leases = leaseStatements(this.#time);
   }
 
-  /** Every webhook that is enabled. One question for all of them. */
+  /** Every webhook that is enabled. One question for all of them. @param now the time where the database has none of its own */
   async active(now: number): Promise<readonly ActiveWebhook[]> {
-    return (await this.#database.query(sql.active)).map((row) => activeOf(row, { holder: this.#holder, now }));
+    const rows = await this.#database.query(this.#leases.active, this.#time.values(now));
+    return rows.map((row) => activeOf(row, this.#holder));
   }
 
-  /** Takes the lease, or takes it anew. @returns undefined where another process holds it, or the webhook is disabled or gone */
+  /**
+   * Takes the lease, or takes it anew.
+   * @param now as for `active`, and by which an earlier secret still signs
+   * @returns undefined where another process holds it, or the webhook is disabled or gone
+   */
   async lease(id: string, now: number): Promise<Leased | undefined> {
-    const [row] = await this.#database.query(sql.lease, [
-      ...[id, this.#holder, now, now + leaseMs],
-      now + leaseMs + clockSkewMs,
-    ]);
+    const [row] = await this.#database.query(this.#leases.lease, this.#time.values(now, id, this.#holder));
     return row && leasedOf(row, now);
   }
 
@@ -216,12 +230,12 @@ export class LeaseStore {
    * @returns false where it is lost, or the webhook is disabled or gone
    */
   async renew(id: string, now: number): Promise<boolean> {
-    return (await this.#database.run(sql.renew, [id, this.#holder, now + leaseMs])) > 0;
+    return (await this.#database.run(this.#leases.renew, this.#time.values(now, id, this.#holder))) > 0;
   }
 
-  /** Reads a webhook whose lease this process took; undefined where it is lost, or the webhook is disabled or gone. */
+  /** Reads a webhook whose lease this process holds; undefined where it is over, or the webhook is disabled or gone. */
   async held(id: string, now: number): Promise<Leased | undefined> {
-    const [row] = await this.#database.query(sql.held, [id, this.#holder]);
+    const [row] = await this.#database.query(this.#leases.held, this.#time.values(now, id, this.#holder));
     return row && leasedOf(row, now);
   }
 

@@ -261,8 +261,10 @@ export class WebhookSender {
 
   async #lease(id: string, known: KnownWebhook): Promise<Leased | undefined> {
     const { clock, leases } = this.#parts;
-    // The lease is written anew only when a third of it is over, since each write is a sync of the disk.
-    if (clock.monotonic() - known.leasedAt < leaseMs / 3) return await leases.held(id, clock.now());
+    // It is written anew only when a third of it is over, since each write is a sync of the disk, or all of it, where the host slept.
+    const isFresh = clock.monotonic() - known.leasedAt < leaseMs / 3;
+    const held = isFresh ? await leases.held(id, clock.now()) : undefined;
+    if (held) return held;
     known.leasedAt = clock.monotonic();
     const leased = await leases.lease(id, clock.now());
     if (!leased) known.leasedAt = Number.NEGATIVE_INFINITY;

@@ -106,8 +106,8 @@ export const returns = [
     ['WHERE webhook = webhooks.id AND ready_at IS NOT NULL', 'WHERE ready_at IS NOT NULL'],
     ['WHERE id = $1 AND enabled = 1 AND (lease_holder', 'WHERE $1 IS NOT NULL AND enabled = 1 AND (lease_holder'],
     [
-      'FROM webhooks WHERE id = $1 AND lease_holder = $2 AND enabled = 1`',
-      'FROM webhooks WHERE id = $1 AND $2 IS NOT NULL AND enabled = 1`',
+      'WHERE id = $1 AND lease_holder = $2 AND enabled = 1 AND lease_until',
+      'WHERE id = $1 AND $2 IS NOT NULL AND enabled = 1 AND lease_until',
     ],
     ['lease_until = 0 WHERE lease_holder = $1', 'lease_until = 0 WHERE $1 IS NOT NULL'],
     [
