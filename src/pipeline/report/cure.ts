@@ -128,9 +128,14 @@ function cureName({ message, field: name = '' }: EventViolation): Cure {
   return config({ kind: 'strip', name }, 'Rename it: letters, digits and hyphens, underscores behind X- only.');
 }
 
-/** Whether a domain is below no public suffix: a host's own name, or one of a network such as `box.internal`. */
+/**
+ * Whether no registry gives a domain out: it is below no public suffix, as a host's own name or `box.internal`, or for special use, as
+ * `nas.home.arpa` and `example.com`, which are below one (RFC 6761 and IANA's registry of such names).
+ */
 function isNobodys(domain: string): boolean {
-  return asciiDomain(domain) === domain && parse(domain, { allowPrivateDomains: false }).isIcann !== true;
+  if (asciiDomain(domain) !== domain) return false;
+  const { isIcann, isSpecialUse } = parse(domain, { allowPrivateDomains: false, detectSpecialUse: true });
+  return isIcann !== true || isSpecialUse === true;
 }
 
 function cureSender({ message, field }: EventViolation, { senderPath, sendingDomains = [] }: MessageFacts): Cure {
