@@ -16,6 +16,22 @@ interface LiveToken {
   readonly scopes?: readonly Scope[];
 }
 
+/** Which tokens of an account are wanted, the oldest first. */
+export interface TokenQuery {
+  readonly limit: number;
+  /** The `next` of the page before; absent: from the oldest on. */
+  readonly after?: Pick<TokenRecord, 'createdAt' | 'id'>;
+  /** Only those that are neither revoked nor expired at this time, milliseconds since 1970. */
+  readonly liveAt?: number;
+}
+
+/** One page of an account's tokens. */
+interface TokenPage {
+  readonly tokens: readonly TokenRecord[];
+  /** The `after` of the next page; absent on the last one. */
+  readonly next?: TokenQuery['after'];
+}
+
 /** The operations on tokens. Every promise rejects when the database fails. */
 interface Tokens {
   /**
@@ -27,6 +43,8 @@ interface Tokens {
   countLive(account: string, now: number): Promise<number>;
   /** The records of all tokens, or of one account's (by its id), the oldest first; revoked and expired ones too. */
   list(account?: string): Promise<readonly TokenRecord[]>;
+  /** Some of the tokens of an account (by its id). */
+  page(account: string, query: TokenQuery): Promise<TokenPage>;
   /**
    * Revokes a token: from now on no login by it succeeds.
    * @param which the token's id, and the account it must be of where that matters
@@ -47,18 +65,22 @@ export interface TokenStore extends Tokens {
   transaction<T>(work: (tokens: Tokens) => Promise<T>): Promise<T>;
 }
 
+const whereLive = (time: string) => `revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ${time})`;
+const pageOf = (more: string) => `SELECT * FROM tokens
+  WHERE account = $1 AND (created_at, id) > ($2, $3)${more} ORDER BY created_at, id LIMIT $4`;
+
 const sql = {
   create: `INSERT INTO tokens (id, account, credential, sha256, last_four, label, created_at, expires_at, scopes)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
   list: 'SELECT * FROM tokens ORDER BY created_at, id',
   listOf: 'SELECT * FROM tokens WHERE account = $1 ORDER BY created_at, id',
-  countLive: `SELECT count(*) AS tokens FROM tokens
-    WHERE account = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)`,
+  page: pageOf(''),
+  pageOfLive: pageOf(` AND ${whereLive('$5')}`),
+  countLive: `SELECT count(*) AS tokens FROM tokens WHERE account = $1 AND ${whereLive('$2')}`,
   // A token that was revoked before keeps the time of that.
   revoke: 'UPDATE tokens SET revoked_at = coalesce(revoked_at, $2) WHERE id = $1 RETURNING *',
   revokeOf: 'UPDATE tokens SET revoked_at = coalesce(revoked_at, $2) WHERE id = $1 AND account = $3 RETURNING *',
-  findLive: `SELECT account, credential, scopes FROM tokens
-    WHERE sha256 = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)`,
+  findLive: `SELECT account, credential, scopes FROM tokens WHERE sha256 = $1 AND ${whereLive('$2')}`,
 } as const;
 
 function recordOf(row: Row): TokenRecord {
@@ -105,6 +127,15 @@ function tokensOn(database: Queryable): Tokens {
     async list(account) {
       const rows = account === undefined ? database.query(sql.list) : database.query(sql.listOf, [account]);
       return (await rows).map(recordOf);
+    },
+    async page(account, { limit, after = { createdAt: -1, id: '' }, liveAt }) {
+      const values = [account, after.createdAt, after.id, limit + 1];
+      const rows = await (liveAt === undefined
+        ? database.query(sql.page, values)
+        : database.query(sql.pageOfLive, [...values, liveAt]));
+      const tokens = rows.slice(0, limit).map(recordOf);
+      const last = rows.length > limit ? tokens.at(-1) : undefined;
+      return last ? { tokens, next: last } : { tokens };
     },
     async revoke({ id, account, now }) {
       const [row] =

@@ -1,7 +1,7 @@
 // The contract of the token store (D92-D94): one suite, run on every engine.
 
 import { describe, expect, test } from 'vitest';
-import { openTokenStore } from '../../src/accounts/token-store.ts';
+import { openTokenStore, type TokenQuery } from '../../src/accounts/token-store.ts';
 import { hashToken } from '../../src/accounts/tokens.ts';
 import type { Engine } from '../support/engines.ts';
 
@@ -31,6 +31,31 @@ export function tokensContract(engine: Engine): void {
       expect((await store.revoke({ id: record.id, account: wanted.account, now: 3 }))?.revokedAt).toBe(3);
       expect((await store.revoke({ id: record.id, now: 4 }))?.revokedAt).toBe(3);
       expect(await store.revoke({ id: 'unknown', now: 4 })).toBeUndefined();
+    });
+
+    test('the tokens of an account come page by page, the oldest first, all of them or those that are live', async () => {
+      const store = await openTokenStore(await engine.make()());
+      const made: string[] = [];
+      // Of two that were made at the same time the id decides.
+      for (const createdAt of [5, 5, 5, 7, 6]) made.push((await store.create({ ...wanted, createdAt })).record.id);
+      await store.create({ ...wanted, account: 'b2'.repeat(16), createdAt: 5 });
+      const expired = (await store.create({ ...wanted, createdAt: 4, expiresAt: 10 })).record.id;
+      const [first = '', second = '', third = '', fourth = '', fifth = ''] = made;
+      const live = [...[first, second, third].sort(), fifth, fourth];
+      const pages = async (limit: number, liveAt?: number): Promise<readonly (readonly string[])[]> => {
+        const found: string[][] = [];
+        for (let after: TokenQuery['after'] | null; after !== null; ) {
+          const query = { limit, ...(after ? { after } : {}), ...(liveAt === undefined ? {} : { liveAt }) };
+          const { tokens, next = null } = await store.page(wanted.account, query);
+          found.push(tokens.map(({ id }) => id));
+          after = next;
+        }
+        return found;
+      };
+      expect(await pages(2, 10)).toEqual([live.slice(0, 2), live.slice(2, 4), live.slice(4)]);
+      expect(await pages(3)).toEqual([[expired, ...live.slice(0, 2)], live.slice(2)]);
+      await store.revoke({ id: first, now: 11 });
+      expect(await pages(9, 9)).toEqual([[expired, ...live.filter((id) => id !== first)]]);
     });
 
     test('what is done in one transaction is kept whole or not at all', async () => {

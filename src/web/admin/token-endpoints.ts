@@ -2,21 +2,23 @@
 
 import { Type } from 'typebox';
 import { type Account, type Scope, scopes } from '../../accounts/account.ts';
-import type { TokenStore } from '../../accounts/token-store.ts';
+import type { TokenQuery, TokenStore } from '../../accounts/token-store.ts';
 import { isLive, scopesInForce, type TokenRecord } from '../../accounts/tokens.ts';
 import type { Clock } from '../../base/clock.ts';
 import { closest } from '../../base/closest.ts';
 import type { Logger } from '../../base/log.ts';
 import { endpointsAt, type Register } from '../http/endpoint.ts';
-import { type Fault, Refusal, refusal } from '../http/envelope.ts';
+import { type Fault, Refusal, refusal, succeedWithPage } from '../http/envelope.ts';
 import type { V4Plugin } from '../http/v4-app.ts';
 import {
+  cursorLike,
   entryPath,
   expiry,
   flag,
   isOn,
   isoTime,
   isoTimeOrNull,
+  perPage,
   queryOf,
   readExpiry,
   removed,
@@ -92,6 +94,19 @@ function shown(account: Account, record: TokenRecord, now: number) {
   };
 }
 
+const defaultPage = 100;
+
+/** The cursor of the page behind a token; undefined where there is none. */
+function cursorOf(last: TokenQuery['after']): string | undefined {
+  return last && `${last.createdAt}-${last.id}`;
+}
+
+/** The token that a cursor leads on from; nothing where there is no cursor. */
+function afterOf(cursor: string | undefined): Pick<TokenQuery, 'after'> {
+  const [createdAt, id = ''] = cursor?.split('-') ?? [];
+  return createdAt === undefined ? {} : { after: { createdAt: Number(createdAt), id } };
+}
+
 /** What is wrong with the credential that is named and the scopes that are wanted of it. */
 function credentialFaults(account: Account, name: string, wanted: readonly Scope[]): Fault[] {
   const credential = account.credentials.get(name);
@@ -115,16 +130,22 @@ function listTokens(register: Register, { store, clock }: TokenEndpointsParts): 
     {
       operationId: 'listTokens',
       summary: 'List tokens, the oldest first',
-      description: 'Tokens that the configuration file names are not listed.',
-      query: queryOf({ all: Type.Optional(flag) }),
+      description:
+        'Tokens that the configuration file names are not listed. `result_info` has `count` and `per_page` of this page, and the `cursor` of the next one, null where there is none.',
+      query: queryOf({
+        all: Type.Optional(flag),
+        cursor: cursorLike('^[0-9]{1,15}-[0-9a-f]{16}$'),
+        per_page: perPage(1000, defaultPage),
+      }),
       result: Type.Array(token),
     },
-    async ({ account, query }) => {
+    async ({ account, query: { all, cursor, per_page: asked = defaultPage }, reply }) => {
       const now = clock.now();
-      const records = await store.list(account.id);
-      return records
-        .filter((record) => isOn(query.all) || isLive(record, now))
-        .map((record) => shown(account, record, now));
+      const limit = Number(asked);
+      const query = { limit, ...afterOf(cursor), ...(isOn(all) ? {} : { liveAt: now }) };
+      const { tokens, next } = await store.page(account.id, query);
+      const rows = tokens.map((record) => shown(account, record, now));
+      return succeedWithPage(reply, rows, { limit, next: cursorOf(next) });
     },
   );
 }

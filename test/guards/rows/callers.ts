@@ -67,6 +67,7 @@ export const callers = [
     [...tokenStore, ...endpoints],
     [
       ["'SELECT * FROM tokens WHERE account = $1 ORDER", "'SELECT * FROM tokens WHERE $1 IS NOT NULL ORDER"],
+      ['WHERE account = $1 AND (created_at, id)', 'WHERE $1 IS NOT NULL AND (created_at, id)'],
       ['WHERE id = $1 AND account = $3 RETURNING', 'WHERE id = $1 AND $3 IS NOT NULL RETURNING'],
     ],
   ),

@@ -103,7 +103,6 @@ export const shown = [
   ]),
   ...of('web/admin/token-endpoints.ts', endpoints, [
     ['if (credential.scopes.has(one)) return []', 'if (credential) return []'],
-    ['await store.list(account.id)', 'await store.list()'],
     ['store.revoke({ id, account: account.id, now', 'store.revoke({ id, now'],
     ["edits: 'admin'", "edits: ['admin', 'console:read']", consoleGuard],
   ]),

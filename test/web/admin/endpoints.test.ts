@@ -300,6 +300,26 @@ describe('suppressions', () => {
 });
 
 describe('tokens', () => {
+  test('the list comes page by page, the oldest first', async () => {
+    const { call } = await start();
+    const made: string[] = [];
+    for (let count = 0; count < 3; count += 1) {
+      const { result } = success(await call('POST', '/tokens', { body: { credential: 'default' } }));
+      made.push((result as { id: string }).id);
+    }
+    const listed: unknown[] = [];
+    for (let cursor: string | null = ''; cursor !== null; ) {
+      const page = success(await call('GET', `/tokens?per_page=2${cursor === '' ? '' : `&cursor=${cursor}`}`));
+      listed.push((page.result as { id: string }[]).map(({ id }) => id));
+      expect(page.result_info).toMatchObject({ per_page: 2 });
+      cursor = page.result_info?.cursor ?? null;
+    }
+    const ids = made.toSorted();
+    expect(listed).toEqual([ids.slice(0, 2), ids.slice(2)]);
+    for (const query of ['per_page=0', 'per_page=1001', 'cursor=x', 'cursor=1-2'])
+      expect(failure(await call('GET', `/tokens?${query}`))).toEqual([400, [10001, 'E_VALIDATION_ERROR']]);
+  });
+
   test('one is made, works at once, is listed without itself, and revoked works no more', async () => {
     const { call, clock, lines, authenticate } = await start();
     const body = { credential: 'boss', label: 'nightly job', scopes: ['email:suppressions'] };

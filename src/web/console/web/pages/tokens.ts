@@ -5,13 +5,13 @@ import { useState } from 'preact/hooks';
 import { Button, Checkbox, Field, Select } from '../parts/controls.ts';
 import { Confirm, FormDialog, ShownOnce } from '../parts/dialog.ts';
 import { el } from '../parts/element.ts';
-import { type Column, Table, tight } from '../parts/list.ts';
-import { Empty, Loading, PageHead } from '../parts/surfaces.ts';
+import { type Column, ListEnd, Table, tight } from '../parts/list.ts';
+import { Empty, PageHead } from '../parts/surfaces.ts';
 import { Foreign, State, Time } from '../parts/text.ts';
 import { ask } from '../state/api.ts';
-import { useAnswer } from '../state/loading.ts';
 import { place, setFilters } from '../state/location.ts';
 import { tell } from '../state/notices.ts';
+import { usePages } from '../state/paging.ts';
 import { accountOnlyPath, isAdmin } from '../state/session.ts';
 import type { Token } from '../state/shapes.ts';
 import { readFilters } from '../text/filters.ts';
@@ -123,11 +123,12 @@ const columns: readonly Column<Token>[] = [
 /** The page. */
 export function TokensPage(): JSX.Element {
   const { all } = readFilters(place.value.search, ['all']);
-  const loaded = useAnswer<readonly Token[]>(accountOnlyPath(`/tokens${all === undefined ? '' : '?all=1'}`));
+  const pages = usePages<Token>(accountOnlyPath(`/tokens?per_page=100${all === undefined ? '' : '&all=1'}`));
   const [isMaking, setMaking] = useState(false);
   const [made, setMade] = useState<Token>();
   const [leaving, setLeaving] = useState<Token>();
-  const { value: tokens, reload } = loaded;
+  const { rows: tokens, reload } = pages;
+  const isEmpty = tokens.length === 0 && !pages.isLoading && !pages.problem;
   const revoke = async ({ id }: Token): Promise<void> => {
     await ask(accountOnlyPath(`/tokens/${id}`), { method: 'DELETE' });
     tell('The token is revoked. Programs that show it are refused from now on.');
@@ -165,25 +166,21 @@ export function TokensPage(): JSX.Element {
         onChange: (isOn) => setFilters({ all: isOn ? '1' : undefined }),
       }),
     ),
-    h(Loading, { loaded, what: 'Loading tokens' }),
-
-    tokens?.length === 0
+    isEmpty
       ? h(
           Empty,
           { title: 'There is no token', icon: 'tokens' },
           'Make one for each program that sends mail, so that each can be revoked alone. Tokens that the configuration names are not shown here.',
         )
-      : null,
-    tokens && tokens.length > 0
-      ? h(Table<Token>, {
+      : h(Table<Token>, {
           ...{ label: 'Tokens', rows: tokens, columns: isAdmin.value ? [...columns, actions] : columns },
           keyOf: ({ id }) => id,
           classOf: ({ live }) => (live ? undefined : 'gone'),
-        })
-      : null,
+        }),
+    h(ListEnd, { pages, what: 'tokens' }),
     isMaking
       ? h(MakeDialog, {
-          credentials: [...new Set(tokens?.map(({ credential }) => credential))],
+          credentials: [...new Set(tokens.map(({ credential }) => credential))],
           onClose: () => setMaking(false),
           onMade: (token) => {
             setMaking(false);
