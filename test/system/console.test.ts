@@ -3,6 +3,7 @@
 
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { parse } from 'yaml';
@@ -545,10 +546,15 @@ test('back leads to the place in a list, and to the rows that were loaded', asyn
     await expect.poll(() => page.evaluate('scrollY')).toBe(y);
     expect(await rows.count()).toBe(110);
     expect(await rows.nth(90).textContent()).toBe(subject);
-    // A page that is loaded anew loads its rows up to where it was.
+    // A page that is loaded anew loads its rows up to where it was, however slowly they come.
+    await page.route('**/journal?**', async (route) => {
+      await sleep(1500);
+      await route.continue();
+    });
     await page.reload();
     await expect.poll(() => page.evaluate('scrollY')).toBe(y);
     expect(await rows.nth(90).textContent()).toBe(subject);
+    await page.unroute('**/journal?**');
     // By a link the page begins at its beginning.
     await page.goForward();
     await page.getByRole('link', { name: 'Messages', exact: true }).first().click();

@@ -66,6 +66,9 @@ function PageRoom(): JSX.Element {
   return h(loaded.Page, { key, parameters: found.parameters });
 }
 
+/** A page that has not grown for so long, in milliseconds, does not become as long as it was. */
+const growthPatienceMs = 10_000;
+
 /**
  * Scrolls to where a page was when it was left, as soon as it is long enough, unless the reader scrolls first.
  * @returns what gives it up
@@ -75,10 +78,12 @@ function scrollBack(y: number): () => void {
   const giveUp = (): void => given.abort();
   for (const kind of ['wheel', 'touchstart', 'keydown', 'pointerdown'] as const)
     addEventListener(kind, giveUp, { passive: true, signal: given.signal });
-  const until = performance.now() + 3000;
+  let [height, until] = [0, 0];
   const look = (): void => {
     if (given.signal.aborted) return;
     scrollTo(0, y);
+    const { scrollHeight } = document.documentElement;
+    if (scrollHeight !== height) [height, until] = [scrollHeight, performance.now() + growthPatienceMs];
     if (Math.abs(scrollY - y) > 1 && performance.now() < until) requestAnimationFrame(look);
     else giveUp();
   };
