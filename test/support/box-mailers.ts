@@ -121,7 +121,7 @@ async function nail({ folder, env }: Box): Promise<void> {
 const phpScript = `<?php
 mail('a@partner.test', 'from PHP', "Hello\\n");
 mail('a@partner.test', 'from PHP with a priority', "Hello\\n", ['X-Priority' => '3', 'X-MSMail-Priority' => 'Normal', 'X-Mailer' => 'PHP/8']);
-mail('a@partner.test', 'from PHP as a customer', "Hello\\n", ['From' => 'someone@customer.example.org']);
+mail('a@partner.test', 'from PHP as a customer', "Hello\\n", ['From' => 'someone@kunde-beispiel.de']);
 `;
 
 async function php({ folder, env }: Box): Promise<void> {
@@ -165,7 +165,7 @@ def send(subject, sender='root@web.internal', **more):
 send('from Python')
 send('from Python with a receipt', Return_Receipt_To='root@web.internal')
 send('from Python that is urgent', Importance='urgent', Precedence='first-class')
-send('from Python as the bank', sender='service@bank.example.net')
+send('from Python as the bank', sender='service@bank-beispiel.de')
 handler = logging.handlers.SMTPHandler(('127.0.0.1', port), 'root@web.internal', ['a@partner.test'], 'from SMTPHandler')
 log = logging.getLogger('app')
 log.addHandler(handler)

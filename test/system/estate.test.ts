@@ -35,7 +35,7 @@ const good: readonly (string | RegExp)[] = [
 const wrong: Readonly<Record<string, readonly string[]>> = {
   'from PHP as a customer': ['E_SENDER_NOT_VERIFIED'],
   // Refused at MAIL, before there was a Subject.
-  'service@bank.example.net': ['E_SENDER_NOT_VERIFIED'],
+  'service@bank-beispiel.de': ['E_SENDER_NOT_VERIFIED'],
 };
 
 let postern: PosternProcess;
@@ -264,7 +264,7 @@ test('what the report proposes for the copies lets the estate in, and refuses on
   expect(applied.output).toContain('senders: { "*@box.internal": "*@example.com" }');
   expect(applied.output).toContain('senders: { "*@web.internal": "*@example.com" }');
   // A domain that somebody owns is never mapped.
-  expect(applied.output).not.toMatch(/"\*@(?:\w+\.)?example\.(?:org|net)":/);
+  expect(applied.output).not.toMatch(/beispiel\.de"?:/);
   expect((await runPostern(postern, ['reload'])).code).toBe(0);
 
   await sendByBox(await startServers({ box: port('box'), web: port('web') }));
