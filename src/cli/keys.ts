@@ -207,7 +207,7 @@ export const certCommands = defineGroup('cert', 'Make self-signed certificates',
 const hmac = defineCommand({
   name: 'hmac',
   summary: 'Make the key that authenticates the addresses of bounces',
-  details: `Writes platform.hmacKeyFile of the configuration (mode 0600): 256 random bits as text. Keep the file: with another
+  details: `Writes hmac.key in certsDir of the configuration (mode 0600): 256 random bits as text. Keep the file: with another
 key, bounces of mail that was sent before cannot be told from forged ones. A key that is there is only replaced with --force.`,
   options: { force: { summary: 'replace the key that is there' } },
   examples: ['postern keys hmac'],

@@ -24,8 +24,8 @@ export interface BounceGateway extends Reloadable {
   api(method: string, path: string, body?: object): Promise<{ readonly status: number; readonly result: unknown }>;
   /** Sends a message and waits until it has left. */
   send(recipients: readonly string[]): Promise<SentMessage>;
-  /** Connects to the bounce listener and says EHLO. */
-  connect(): Promise<RawSmtpClient>;
+  /** Connects to the bounce listener, from a local address if one is named, and says EHLO. */
+  connect(localAddress?: string): Promise<RawSmtpClient>;
   /** Hands in a report. @returns the reply to its end, or the one that refused it before */
   report(recipient: string, message: string, sender?: string): Promise<RawReply>;
   /** The addresses on the account's suppression list, with the reason. */
@@ -54,8 +54,8 @@ export async function startBounceGateway(
     const { result } = (await answer.json()) as { result: unknown };
     return { status: answer.status, result };
   };
-  const connect = async (): Promise<RawSmtpClient> => {
-    const client = await connectSmtp(postern.ports['bounce'] ?? 0);
+  const connect = async (localAddress?: string): Promise<RawSmtpClient> => {
+    const client = await connectSmtp(postern.ports['bounce'] ?? 0, '127.0.0.1', localAddress);
     await client.reply();
     await client.command('EHLO reporter.example');
     return client;

@@ -17,10 +17,10 @@ export interface RawSmtpClient {
   close(): void;
 }
 
-/** Connects and leaves the greeting to be read by `reply`. */
-export function connectSmtp(port: number, host = '127.0.0.1'): Promise<RawSmtpClient> {
+/** Connects, from a local address if one is named, and leaves the greeting to be read by `reply`. */
+export function connectSmtp(port: number, host = '127.0.0.1', localAddress?: string): Promise<RawSmtpClient> {
   return new Promise((resolve, reject) => {
-    const socket = connect({ host, port, noDelay: true });
+    const socket = connect({ host, port, noDelay: true, localAddress });
     socket.once('error', reject);
     socket.once('connect', () => {
       socket.off('error', reject);

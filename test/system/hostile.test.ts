@@ -59,7 +59,7 @@ async function startGateway(sink: SmtpSink, { good, bad }: Peers): Promise<Proxy
     origin: `http://127.0.0.1:${port}`,
   });
   const gateway = await startProxyGateway({
-    limits: { udpIdleSeconds: 3, tcpIdleSeconds: 30, connectSeconds: 20 },
+    limits: { udpIdleSeconds: 3, tcpIdleSeconds: 30 },
     listener: { allowFrom: ['127.0.0.0/8'] },
     env: { POSTERN_HTTPS_PORT: '0' },
     zones: [zone('good.example', '2', good.http), zone('bad.example', '3', bad.http)],

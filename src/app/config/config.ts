@@ -8,7 +8,7 @@ import { type Clock, systemClock } from '../../base/clock.ts';
 import { ConfigurationError, errorCode, errorMessage } from '../../base/errors.ts';
 import { isRecord } from '../../base/is-record.ts';
 import { accountsFaults, consoleFaults, httpFaults, zonesFaults } from './account-checks.ts';
-import { bounces, type CompleteContents, complete, edge, events, journal, proxy, restLimits } from './defaults.ts';
+import { bounces, type CompleteContents, complete, edge, events, journal, proxy } from './defaults.ts';
 import { applyEnvironment, type Overridden } from './environment.ts';
 import { type ConfigFault, formatPath, parseSource, type Source } from './fault.ts';
 import * as mailChecks from './mail-checks.ts';
@@ -180,7 +180,7 @@ function build({ contents, relay }: Overridden, place: BuildContext, faulty: Rea
     limits: contents.limits,
     smtp,
     bounces: { ...bounces, ...contents.bounces },
-    rest: { limits: { ...restLimits, ...contents.rest.limits } },
+    rest: { limits: mailParts.resolveRestLimits(contents) },
     spool: mailParts.resolveSpool(contents),
     reports: mailParts.resolveReports(contents),
     events: { ...events, ...contents.events },

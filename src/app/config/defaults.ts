@@ -20,10 +20,15 @@ export const smtpLimits = {
   idleSeconds: 300,
 } as const;
 
+/**
+ * Octets of a request for each of the message that it may become: base64, the escapes of JSON, and the rest of the body (D42a).
+ * A request that fits is one whose message may fit, so nobody sets it by itself.
+ */
+export const requestBytesPerMessageByte = 1.6;
+
 /** D42, D42a. */
 export const restLimits = {
   messageBytes: 5_242_880,
-  requestBytes: 8_388_608,
   recipients: 50,
   attachments: 32,
   subjectCharacters: 998,
@@ -56,20 +61,28 @@ export const retry = {
   expireAfterSeconds: 432_000,
 } as const;
 
-/** D42a. */
+/**
+ * D42a. How many are made about a message, and what RET=FULL returns whole, are no settings: a report that is larger tells
+ * its reader nothing more, and what is beyond stands in the events.
+ */
 export const reports = {
   perMessage: 10,
   perAddressPerDay: 1000,
-  perAccountPerDay: 10_000,
   gatherSeconds: 30,
   delaySeconds: 14_400,
   returnBytes: 262_144,
 } as const;
 
+/** Reports to all addresses of an account in a day, for each that one address may get (D42a). */
+export const reportsPerAddressReport = 10;
+
 /** Of each account (D51). */
 export const suppress = { hardBounces: true, complaints: true, failures: true } as const;
 
-/** Octets of a report; the limits of the bounce listeners alone (D40a). */
+/**
+ * Octets of a report; the limits of the bounce listeners alone (D40a). What a report may have, and how many connections wait
+ * for them, are no settings: they are beside those of submission, and who finds none comes again.
+ */
 export const bounces = {
   tokenDays: 30,
   messageBytes: 1_048_576,
@@ -112,11 +125,13 @@ export const http = {
   limits: { connections: 10_000, connectionsPerAddress: 500 },
 } as const;
 
+/** The key that authenticates the tokens in reverse-paths, below certsDir as every other key is, so its name is no setting (D26). */
+export const hmacKeyFile = 'hmac.key';
+
 /** D40a. */
 export const platform = {
   domain: 'platform.example',
   bounceDomain: 'bounces.platform.example',
-  hmacKeyFile: 'hmac.key',
   dkim: [{ selector: 'p1', algorithm: 'rsa' }],
 } as const;
 

@@ -50,7 +50,6 @@ const applicationLimits = {
   connections: Optional(openCount),
   sessions: Optional(openCount),
   perClient: Optional(openCount),
-  connectSeconds: Optional(value.seconds),
   tcpIdleSeconds: Optional(value.seconds),
   udpIdleSeconds: Optional(value.seconds),
 };

@@ -140,7 +140,7 @@ export function smtpFaults(contents: CompleteContents, nowMs: number): ConfigFau
 
 /** Keys of every route that mail leaves by. */
 const leavingKeys = [
-  ...(['tls', 'tlsVerify', 'localAddress', 'redirectAll', 'allowRecipients'] as const),
+  ...(['tls', 'localAddress', 'redirectAll', 'allowRecipients'] as const),
   ...(['connections', 'messagesPerConnection', 'messagesPerSecond', 'backoffSeconds'] as const),
 ] as const;
 
@@ -152,33 +152,30 @@ const keysOfType = {
 
 const typedKeys = [...new Set(Object.values(keysOfType).flat())];
 
-/** A route's TLS settings in one form. `tlsVerify` beside `tls` is another spelling of `tls.verify`. */
-export function routeTls({ tls, tlsVerify }: Pick<RouteEntry, 'tls' | 'tlsVerify'>): {
+/** A route's TLS settings in one form. */
+export function routeTls({ tls }: Pick<RouteEntry, 'tls'>): {
   readonly mode?: 'none' | 'opportunistic' | 'required' | 'implicit';
   readonly verify?: boolean;
   readonly ca?: string;
 } {
-  const given = typeof tls === 'object' ? tls : tls === undefined ? {} : { mode: tls };
-  return tlsVerify === undefined ? given : { verify: tlsVerify, ...given };
+  return typeof tls === 'object' ? tls : tls === undefined ? {} : { mode: tls };
 }
 
 /** What is said of one server of a smarthost route. */
-export type ServerEntry = Pick<RouteEntry, 'url' | 'tls' | 'tlsVerify' | 'auth'> & { readonly priority?: number };
+export type ServerEntry = Pick<RouteEntry, 'url' | 'tls' | 'auth'> & { readonly priority?: number };
 
 /**
  * The servers of a smarthost route, each with what is said of it: by `url`, or by `urls`, where a server that says nothing of
  * TLS or AUTH has what the route says.
  */
 export function serverEntries(route: RouteEntry, path: ConfigPath) {
-  const { url, urls, tls, tlsVerify, auth } = route;
-  const shared = { ...(tls === undefined ? {} : { tls }), ...(tlsVerify === undefined ? {} : { tlsVerify }) };
+  const { url, urls, tls, auth } = route;
+  const shared = tls === undefined ? {} : { tls };
   const withAuth = auth === undefined ? shared : { ...shared, auth };
   if (!urls) return [{ entry: { ...withAuth, ...(url === undefined ? {} : { url }) } satisfies ServerEntry, path }];
   return urls.map((one, index): { readonly entry: ServerEntry; readonly path: ConfigPath } => {
     if (typeof one === 'string') return { entry: { ...withAuth, url: one }, path: [...path, 'urls', index] };
-    const isOwnTls = one.tls !== undefined || one.tlsVerify !== undefined;
-    const given = isOwnTls ? (auth === undefined ? {} : { auth }) : withAuth;
-    return { entry: { ...given, ...one }, path: [...path, 'urls', index] };
+    return { entry: { ...withAuth, ...one }, path: [...path, 'urls', index] };
   });
 }
 
@@ -206,9 +203,6 @@ function serverFaults(server: ServerEntry, path: ConfigPath): ConfigFault[] {
   if (url?.implicitTls && mode !== undefined && mode !== 'implicit') {
     faults.push({ path: at('tls'), text: `got "${mode}", want implicit with a URL of smtps://` });
   }
-  if (typeof server.tls === 'object' && server.tls.verify !== undefined && server.tlsVerify !== undefined) {
-    faults.push({ path: at('tlsVerify'), text: 'stands beside tls.verify, which says the same; want one' });
-  }
   if (ca !== undefined && (mode === 'none' || verify === false)) {
     faults.push({ path: [...path, 'tls', 'ca'], text: 'is never asked: the route looks at no certificate' });
   }
@@ -229,9 +223,6 @@ function mxFaults(route: RouteEntry, path: ConfigPath): ConfigFault[] {
       path: [...path, 'tls'],
       text: 'got "implicit", want none, opportunistic or required: mail exchangers use STARTTLS',
     });
-  }
-  if (typeof route.tls === 'object' && route.tls.verify !== undefined && route.tlsVerify !== undefined) {
-    faults.push({ path: [...path, 'tlsVerify'], text: 'stands beside tls.verify, which says the same; want one' });
   }
   for (const name of Object.keys(route.tlsByDomain ?? {})) {
     if (asciiDomain(name) !== undefined) continue;

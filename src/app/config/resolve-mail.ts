@@ -7,6 +7,7 @@ import { observePeriod } from '../../accounts/observe-period.ts';
 import { parsePostgresUrl, withPassword } from '../../base/database/postgres-url.ts';
 import type { Route } from '../../delivery/settings.ts';
 import type { TlsReportSettings } from '../../delivery/tls-report/make-report.ts';
+import type { RestLimits } from '../../doors/rest/settings.ts';
 import type { SmtpListener, SmtpSettings } from '../../doors/smtp/settings.ts';
 import { asciiDomain } from '../../mail/address/domain.ts';
 import type { SpoolLimits } from '../../spool/spool-limits.ts';
@@ -61,7 +62,7 @@ export function resolvePlatform({ platform }: Contents, folders: Folders): Platf
   return {
     domain: domainOf(platform.domain ?? defaults.platform.domain),
     bounceDomain: domainOf(platform.bounceDomain ?? defaults.platform.bounceDomain),
-    hmacKeyFile: resolve(folders.certsDir, platform.hmacKeyFile ?? defaults.platform.hmacKeyFile),
+    hmacKeyFile: resolve(folders.certsDir, defaults.hmacKeyFile),
     dkim: dkimOf(platform.dkim ?? defaults.platform.dkim),
   };
 }
@@ -108,9 +109,16 @@ export function resolveSpool({ spool }: Contents): SpoolLimits {
   return { ...defaults.spoolLimits, ...account, ...(minFreeBytes === undefined ? {} : { minFreeBytes }) };
 }
 
+/** The limits of the `rest` slice. */
+export function resolveRestLimits({ rest }: Contents): RestLimits {
+  const limits = { ...defaults.restLimits, ...rest.limits };
+  return { ...limits, requestBytes: Math.ceil(limits.messageBytes * defaults.requestBytesPerMessageByte) };
+}
+
 /** The `reports` slice. */
 export function resolveReports({ reports }: Contents): ReportSettings {
-  return { ...defaults.reports, ...reports };
+  const limits = { ...defaults.reports, ...reports };
+  return { ...limits, perAccountPerDay: limits.perAddressPerDay * defaults.reportsPerAddressReport };
 }
 
 /** The `tlsReports` slice: on where a route goes by MX, since no other learns how the TLS of recipients' domains goes. */
@@ -118,12 +126,13 @@ export function resolveTlsReports(
   { tlsReports, platform }: Contents,
   routes: readonly Pick<Route, 'type'>[],
 ): TlsReportSettings {
-  const { enabled, organization, contact, allowPrivate } = tlsReports;
+  const { enabled, allowPrivate } = tlsReports;
   const domain = domainOf(platform.domain ?? defaults.platform.domain);
   return {
     enabled: enabled ?? routes.some(({ type }) => type === 'mx'),
-    organization: organization ?? domain,
-    contact: contact ?? `postmaster@${domain}`,
+    // No settings: whoever reads the report knows the platform by its domain, and RFC 5321 §4.5.1 says who answers there.
+    organization: domain,
+    contact: `postmaster@${domain}`,
     allowPrivate: networksOf(allowPrivate),
   };
 }

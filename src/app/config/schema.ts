@@ -12,7 +12,6 @@ const { Optional } = Type;
 const platform = value.object({
   domain: Optional(value.domain),
   bounceDomain: Optional(value.domain),
-  hmacKeyFile: Optional(value.filePath),
   dkim: Optional(dkimKeys),
 });
 
@@ -60,8 +59,6 @@ const smtp = value.object({
 /** `bounces`: limits of the bounce listeners (D40a). */
 const bounces = value.object({
   tokenDays: Optional(value.integer(1, 365, 'days')),
-  connections: Optional(count),
-  connectionsPerAddress: Optional(count),
   messagesPerMinute: Optional(value.integer(1, 1_000_000)),
 });
 
@@ -70,7 +67,6 @@ const rest = value.object({
   limits: Optional(
     value.object({
       messageBytes: Optional(value.octets),
-      requestBytes: Optional(value.octets),
       recipients: Optional(value.integer(1, 1_000_000)),
       attachments: Optional(value.integer(0, 10_000)),
       subjectCharacters: Optional(value.integer(1, 100_000)),
@@ -103,11 +99,10 @@ const smarthostUrl = Type.Union(
       url: value.url('smtp', 'smtps'),
       priority: Optional(value.integer(0, 65_535)),
       tls: Optional(routeTls),
-      tlsVerify: Optional(value.boolean),
       auth: Optional(auth),
     }),
   ],
-  { want: 'a URL of smtp:// or smtps://, or a mapping of url, priority, tls, tlsVerify and auth' },
+  { want: 'a URL of smtp:// or smtps://, or a mapping of url, priority, tls and auth' },
 );
 
 /** An address that a route's mail leaves from. */
@@ -130,12 +125,11 @@ const tlsByDomain = Type.Record(Type.String({ pattern: '^[^\\s]{1,253}$' }), dom
   want: 'a mapping of domains to what is asked of their TLS',
 });
 
-/** The limits of one next hop. */
+/** The limits of one next hop, which a recipient domain may have of its own. */
 const hopLimits = {
   connections: Optional(value.integer(1, 10_000)),
   messagesPerConnection: Optional(count),
   messagesPerSecond: Optional(value.number(0.001, 100_000)),
-  backoffSeconds: Optional(value.integer(1, 86_400, 'seconds')),
 };
 
 /** One entry of `routes`; which keys go with which type is checked afterwards, so that an error can say so. */
@@ -152,7 +146,6 @@ const route = value.object({
   url: Optional(value.url('smtp', 'smtps')),
   urls: Optional(value.list(smarthostUrl, { minItems: 1 })),
   tls: Optional(routeTls),
-  tlsVerify: Optional(value.boolean),
   tlsByDomain: Optional(tlsByDomain),
   mtaSts: Optional(value.boolean),
   port: Optional(value.integer(1, 65_535)),
@@ -162,6 +155,7 @@ const route = value.object({
   ),
   auth: Optional(auth),
   ...hopLimits,
+  backoffSeconds: Optional(value.integer(1, 86_400, 'seconds')),
   folder: Optional(value.filePath),
   redirectAll: Optional(value.address),
   allowRecipients: Optional(value.list(value.recipientPattern)),
@@ -185,10 +179,8 @@ const spool = value.object({
 /** `reports`: those to senders about their mail (RFC 3464). */
 const reports = value.object({
   perAddressPerDay: Optional(value.integer(0, 1_000_000)),
-  perAccountPerDay: Optional(value.integer(0, 10_000_000)),
   gatherSeconds: Optional(value.integer(0, 86_400, 'seconds')),
   delaySeconds: Optional(value.seconds),
-  returnBytes: Optional(value.integer(0, 104_857_600, 'octets')),
 });
 
 /** `events`. */
@@ -209,8 +201,6 @@ const journal = value.object({
 /** `tlsReports`: those to recipients' domains about their TLS (RFC 8460). */
 const tlsReports = value.object({
   enabled: Optional(value.boolean),
-  organization: Optional(value.words),
-  contact: Optional(value.words),
   allowPrivate: Optional(value.list(value.network)),
 });
 

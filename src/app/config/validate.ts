@@ -4,7 +4,7 @@ import { createRequire } from 'node:module';
 import { closest } from '../../base/closest.ts';
 import { fitsPlainly } from '../../base/schema/fits-plainly.ts';
 import type * as SchemaJudging from '../../base/schema-judge.ts';
-import { type ConfigFault, type ConfigPath, formatPath, kindOf, quote } from './fault.ts';
+import { type ConfigFault, type ConfigPath, kindOf, quote } from './fault.ts';
 import { type FileContents, schema } from './schema.ts';
 
 /** A key that is gone: the release that took it away, and what holds in its place. */
@@ -13,8 +13,21 @@ interface RemovedKey {
   readonly now: string;
 }
 
+const bounceConnections =
+  'the bounce listeners have at most 200 connections, 50 from one address, beside those of smtp.limits';
+const connectTime = 'an origin of an application has 10 s to accept and to agree on TLS';
+const tlsReporter = 'reports of TLS come from platform.domain, and name its postmaster';
+const routeVerify = 'tls says it, as in tls: { mode: required, verify: false }';
+
+/** By path; `[]` stands for any entry of a list, `{}` for the id of an application. */
 const removedKeys: Readonly<Record<string, RemovedKey>> = {
+  'bounces.connections': { since: '0.1.0', now: bounceConnections },
+  'bounces.connectionsPerAddress': { since: '0.1.0', now: bounceConnections },
   'bounces.messageBytes': { since: '0.1.0', now: 'a report has at most 1048576 octets' },
+  'delivery.destinations[].backoffSeconds': {
+    since: '0.1.0',
+    now: 'the route of the mail says it for all its next hops',
+  },
   'delivery.retry.factor': {
     since: '0.1.0',
     now: 'each delay is twice the one before, up to delivery.retry.maxDelaySeconds',
@@ -22,17 +35,32 @@ const removedKeys: Readonly<Record<string, RemovedKey>> = {
   'delivery.retry.jitter': { since: '0.1.0', now: 'each delay is 80 % to 120 % of the plan' },
   'events.refusalsPerAccount': { since: '0.1.0', now: 'the newest 50000 refusals of an account are kept' },
   'http.adminLimits': { since: '0.1.0', now: 'the admin listener has at most 1000 connections, 100 from one address' },
+  'platform.hmacKeyFile': { since: '0.1.0', now: 'the key is hmac.key under certsDir' },
+  'proxy.limits.applications{}.connectSeconds': { since: '0.1.0', now: connectTime },
+  'proxy.limits.connectSeconds': { since: '0.1.0', now: connectTime },
+  'reports.perAccountPerDay': { since: '0.1.0', now: 'an account has ten times reports.perAddressPerDay' },
   'reports.perMessage': { since: '0.1.0', now: 'at most 10 reports are made about one message' },
+  'reports.returnBytes': { since: '0.1.0', now: 'RET=FULL returns messages of at most 262144 octets whole' },
+  'rest.limits.requestBytes': {
+    since: '0.1.0',
+    now: 'the body of a request has at most 1.6 times rest.limits.messageBytes',
+  },
+  'routes[].tlsVerify': { since: '0.1.0', now: routeVerify },
+  'routes[].urls[].tlsVerify': { since: '0.1.0', now: routeVerify },
   'spool.account.failedMessages': {
     since: '0.1.0',
     now: 'an account keeps at most 10000 failed messages, and those of spool.account.failedBytes',
   },
+  'tlsReports.contact': { since: '0.1.0', now: tlsReporter },
   'tlsReports.delayMinutes': { since: '0.1.0', now: 'a report leaves up to 240 minutes after the end of its day' },
+  'tlsReports.organization': { since: '0.1.0', now: tlsReporter },
 };
 
-/** What is said of a key that was taken away; undefined for any other. @param path such as `http.adminLimits` */
-function removedKeyText(path: string): string | undefined {
-  const removed = Object.hasOwn(removedKeys, path) ? removedKeys[path] : undefined;
+/** What is said of a key that was taken away; undefined for any other. */
+function removedKeyText(path: ConfigPath): string | undefined {
+  const steps = path.map((step) => (typeof step === 'number' ? '[]' : /^[\da-f]{32}$/i.test(step) ? '{}' : `.${step}`));
+  const anyEntry = steps.join('').slice(1);
+  const removed = Object.hasOwn(removedKeys, anyEntry) ? removedKeys[anyEntry] : undefined;
   return removed && `is gone since ${removed.since}: ${removed.now}; take the key out`;
 }
 
@@ -100,7 +128,7 @@ function positionOf(top: SchemaPosition, instancePath: string): SchemaPosition |
 
 function unknownKey(place: SchemaPosition, key: string): ConfigFault {
   const path = [...place.path, key];
-  const removed = removedKeyText(formatPath(path));
+  const removed = removedKeyText(path);
   if (removed !== undefined) return { path, text: removed, atKey: true };
   const known = Object.keys(place.node.properties ?? {});
   const near = closest(key, known);

@@ -152,7 +152,7 @@ function routeWarnings(route: Route): string[] {
   for (const { host, auth, tlsVerify } of smarthostsOf(route)) {
     if (!auth || tlsVerify || host === 'localhost' || /^127\.|^::1$/.test(host)) continue;
     const shown = isIP(host) === 6 ? `[${host}]` : host;
-    warnings.push(`route "${route.name}" sends its password to whoever answers as ${shown} (tlsVerify: false)`);
+    warnings.push(`route "${route.name}" sends its password to whoever answers as ${shown} (tls.verify: false)`);
   }
   return warnings;
 }

@@ -125,7 +125,6 @@ const changes: Changes<Config> = {
       connections: 'limits',
       sessions: 'limits',
       perClient: 'limits',
-      connectSeconds: 'limits',
       tcpIdleSeconds: 'limits',
       udpIdleSeconds: 'limits',
       accountConnections: 'restart',

@@ -120,5 +120,5 @@ export async function secured(socket: Socket, options: SmtpClientOptions): Promi
 /** Says what an operator can do about a refused certificate. */
 export function remedyFor({ host, auth }: SmtpClientOptions): string {
   const what = auth ? `the password goes only to a next hop` : `the route asks for one`;
-  return `${what} whose certificate is trusted here and names ${host}: trust its issuer (tls: { ca: FILE } in the route), or say tlsVerify: false there`;
+  return `${what} whose certificate is trusted here and names ${host}: trust its issuer (tls: { ca: FILE } in the route), or say tls: { verify: false } there`;
 }

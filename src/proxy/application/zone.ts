@@ -8,8 +8,6 @@ interface ApplicationLimits {
   readonly sessions?: number;
   /** Open connections or sessions of one client address. */
   readonly perClient?: number;
-  /** Until an origin must have accepted and agreed on TLS. */
-  readonly connectSeconds?: number;
   /** Silence after which a TCP connection is closed. */
   readonly tcpIdleSeconds?: number;
   /** Silence after which a UDP session is over. */

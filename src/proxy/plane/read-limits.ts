@@ -15,7 +15,6 @@ export function readLimits(
     const own = { ...all, ...byId.get(id) };
     const open = transport === 'tcp' ? own.connections : own.sessions;
     return {
-      ...(own.connectSeconds === undefined ? {} : { connectTimeoutMs: own.connectSeconds * 1000 }),
       ...(own.tcpIdleSeconds === undefined ? {} : { tcpIdleMs: own.tcpIdleSeconds * 1000 }),
       ...(own.udpIdleSeconds === undefined ? {} : { udpIdleMs: own.udpIdleSeconds * 1000 }),
       ...(open === undefined ? {} : { openPerApplication: open }),

@@ -281,10 +281,10 @@ zones:
       { host: 'h.example', port: 26, tls: 'opportunistic', tlsVerify: false, connections: 10 },
     ],
     ['url: "smtp://h.example", tls: required', { port: 25, tls: 'required', tlsVerify: true }],
-    ['url: "smtp://h.example", tls: required, tlsVerify: false', { tls: 'required', tlsVerify: false }],
+    ['url: "smtp://h.example", tls: { verify: false }', { tls: 'opportunistic', tlsVerify: false }],
     ['url: "smtp://h.example", auth: { user: u, passwordEnv: P }', { tls: 'opportunistic', tlsVerify: true }],
     [
-      'url: "smtp://h.example", tlsVerify: false, auth: { user: u, passwordEnv: P }',
+      'url: "smtp://h.example", tls: { verify: false }, auth: { user: u, passwordEnv: P }',
       { tls: 'opportunistic', tlsVerify: false },
     ],
     ['url: "smtp://h.example:465", tls: implicit', { port: 465, tls: 'implicit', tlsVerify: true }],
@@ -442,7 +442,7 @@ smtp:
   listeners:
     - { name: dead, listen: "127.0.0.1:1", tls: none }
     - { name: open, listen: "127.0.0.1:2", tls: starttls, allowInsecureAuth: true }
-routes: [{ name: out, type: smarthost, url: "smtp://mail.example", tlsVerify: false, auth: { user: u, passwordEnv: P } }]
+routes: [{ name: out, type: smarthost, url: "smtp://mail.example", tls: { verify: false }, auth: { user: u, passwordEnv: P } }]
 accounts:
   - { name: a, id: "${'a'.repeat(32)}", email: a@a.example, globalKeyEnv: KEY_OF_A }
   - { name: b, id: "${'b'.repeat(32)}", email: b@b.example, globalKeyEnv: KEY_OF_B }
@@ -453,7 +453,7 @@ accounts:
   expect(config.warnings).toEqual([
     'smtp listener "dead" takes no mail: it has neither TLS for AUTH nor a credential of its own',
     'smtp listener "open" takes tokens in the clear (allowInsecureAuth)',
-    'route "out" sends its password to whoever answers as mail.example (tlsVerify: false)',
+    'route "out" sends its password to whoever answers as mail.example (tls.verify: false)',
     'the global key of a@a.example opens nothing: the environment variable KEY_OF_A is not set',
     `account ${'c'.repeat(32)} has a globalKeyEnv but no email to use it with`,
     'POSTERN_TOKEN has 5 characters: one that short can be guessed',

@@ -105,11 +105,11 @@ test('reports of TLS are on where a route goes by MX, and can be switched', () =
   expect(loadYaml('', { POSTERN_RELAY: 'mx' }).tlsReports.enabled).toBe(true);
   const routes = 'routes: [{ name: out, type: mx }]';
   expect(loadYaml(`${routes}\ntlsReports: { enabled: false }`).tlsReports.enabled).toBe(false);
-  const said = 'tlsReports: { organization: Corp, contact: tls@corp.test, allowPrivate: [10.0.0.0/8] }';
+  const said = 'tlsReports: { allowPrivate: [10.0.0.0/8] }';
   expect(loadYaml(`${routes}\n${said}`).tlsReports).toEqual({
     enabled: true,
-    organization: 'Corp',
-    contact: 'tls@corp.test',
+    organization: 'platform.example',
+    contact: 'postmaster@platform.example',
     allowPrivate: ['10.0.0.0/8'],
   });
 });

@@ -491,7 +491,7 @@ describe('TLS', () => {
       const verify = { tls, tlsVerify: true, auth } as const;
       const remedy =
         'the password goes only to a next hop whose certificate is trusted here and names 127.0.0.1: ' +
-        'trust its issuer (tls: { ca: FILE } in the route), or say tlsVerify: false there';
+        'trust its issuer (tls: { ca: FILE } in the route), or say tls: { verify: false } there';
       const failed = await failureOf(unknown.port, verify);
       expect(failed).toMatch(/^4\.7\.5 The TLS handshake failed: self-signed certificate/);
       expect(failed).toContain(`; ${remedy}`);

@@ -14,7 +14,7 @@ let sent: SentMessage;
 
 beforeAll(async () => {
   gateway = await startBounceGateway((config) => {
-    config['bounces'] = { connections: 8, connectionsPerAddress: 8, messagesPerMinute: 40 };
+    config['bounces'] = { messagesPerMinute: 40 };
     config.smtp.limits = { authSeconds: 1, dataIdleSeconds: 1 };
   });
   sent = await gateway.send(['someone@example.net']);
@@ -31,15 +31,21 @@ async function submissionGreets(): Promise<boolean> {
 
 test('all connections of the bounce listener taken leave those of submission, and no login is waited for', async () => {
   const clients: RawSmtpClient[] = [];
-  for (let count = 0; count < 8; count += 1) clients.push(await gateway.connect());
-  const late = await connectSmtp(gateway.postern.ports['bounce'] ?? 0);
-  expect((await late.reply()).code).toBe(421);
+  const refused = async (from: string): Promise<void> => {
+    const late = await connectSmtp(gateway.postern.ports['bounce'] ?? 0, '127.0.0.1', from);
+    expect((await late.reply()).code).toBe(421);
+    late.close();
+  };
+  for (const from of ['127.0.0.2', '127.0.0.3', '127.0.0.4', '127.0.0.5']) {
+    for (let count = 0; count < 50; count += 1) clients.push(await gateway.connect(from));
+    await refused(from);
+  }
+  await refused('127.0.0.6');
   expect(await submissionGreets()).toBe(true);
   // A session of submission would be ended after a second without a login.
   await new Promise((resolve) => setTimeout(resolve, 1500));
   for (const client of clients) expect((await client.command('NOOP')).code).toBe(250);
   for (const client of clients) client.close();
-  late.close();
   // The next test needs connections of the listener again.
   await expect.poll(async () => (await gateway.metrics()).get('postern_smtp_connections')).toBe(0);
 });

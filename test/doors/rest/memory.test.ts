@@ -13,7 +13,7 @@ const config = {
   development: { account: 'dev', credential: 'default' },
   http: { listen: '127.0.0.1:0' },
   smtp: { listeners: [] },
-  rest: { limits: { messageBytes: 52_428_800, requestBytes: 52_428_800 } },
+  rest: { limits: { messageBytes: 52_428_800 } },
   routes: [{ name: 'default', type: 'capture', folder: 'capture' }],
   accounts: [
     {

@@ -188,13 +188,12 @@ test('limits of the configuration: for all, for one application over them, for a
     connections: 100,
     sessions: 50,
     perClient: 10,
-    connectSeconds: 3,
     udpIdleSeconds: 5,
     accountConnections: 200,
     accountListeners: 12,
     applications: { [one.toUpperCase()]: { connections: 7, tcpIdleSeconds: 9 } },
   });
-  const shared = { openPerClient: 10, connectTimeoutMs: 3000, udpIdleMs: 5000 };
+  const shared = { openPerClient: 10, udpIdleMs: 5000 };
   expect(limitsOf(planOf({ id: other, addresses: [] }))).toEqual({ ...shared, openPerApplication: 100 });
   expect(limitsOf(planOf({ id: other, addresses: [], transport: 'udp' }))).toEqual({
     ...shared,
