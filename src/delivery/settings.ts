@@ -89,6 +89,14 @@ export interface RetrySettings {
   readonly expireAfterSeconds: number;
 }
 
+/** What holds where the configuration says nothing (D42a); the random share is no setting. */
+export const defaultRetry: RetrySettings = {
+  firstDelaySeconds: 60,
+  maxDelaySeconds: 14_400,
+  jitter: 0.2,
+  expireAfterSeconds: 432_000,
+};
+
 /** The settings of delivery. */
 export interface DeliverySettings {
   /** Our own name in EHLO. */

@@ -7,8 +7,10 @@ import { resolve } from 'node:path';
 import { type Clock, systemClock } from '../../base/clock.ts';
 import { ConfigurationError, errorCode, errorMessage } from '../../base/errors.ts';
 import { isRecord } from '../../base/is-record.ts';
+import { defaultBounceSettings } from '../../doors/bounce/settings.ts';
+import { defaultEdgeSettings, type EdgeSettings } from '../../edge/zone/zone.ts';
 import { accountsFaults, consoleFaults, httpFaults, zonesFaults } from './account-checks.ts';
-import { bounces, type CompleteContents, complete, edge, events, journal, proxy } from './defaults.ts';
+import { type CompleteContents, complete, events, filledIn, journal, proxy } from './defaults.ts';
 import { applyEnvironment, type Overridden } from './environment.ts';
 import { type ConfigFault, formatPath, parseSource, type Source } from './fault.ts';
 import * as mailChecks from './mail-checks.ts';
@@ -153,6 +155,12 @@ interface BuildContext {
   readonly nowMs: number;
 }
 
+/** The `edge` slice. */
+function resolveEdge({ limits = {}, ...given }: CompleteContents['edge']): EdgeSettings {
+  const all = filledIn(defaultEdgeSettings, given);
+  return { ...all, limits: filledIn(all.limits, limits) };
+}
+
 function build({ contents, relay }: Overridden, place: BuildContext, faulty: ReadonlySet<string> = new Set()): Config {
   const { file, cwd, env, nowMs } = place;
   const folders = { cwd, dataDir: resolve(cwd, contents.dataDir), certsDir: resolve(cwd, contents.certsDir) };
@@ -179,7 +187,7 @@ function build({ contents, relay }: Overridden, place: BuildContext, faulty: Rea
     platform,
     limits: contents.limits,
     smtp,
-    bounces: { ...bounces, ...contents.bounces },
+    bounces: filledIn(defaultBounceSettings, contents.bounces),
     rest: { limits: mailParts.resolveRestLimits(contents) },
     spool: mailParts.resolveSpool(contents),
     reports: mailParts.resolveReports(contents),
@@ -194,7 +202,7 @@ function build({ contents, relay }: Overridden, place: BuildContext, faulty: Rea
     routeSecrets,
     webhooks: { allowHttp: false, allowNetworks: [], ...contents.webhooks, configured },
     webhookSecrets,
-    edge: { ...edge, trustedProxies: [], ...contents.edge, limits: { ...edge.limits, ...contents.edge.limits } },
+    edge: resolveEdge(contents.edge),
     proxy: {
       ipv4Pool: proxy.ipv4Pool,
       portOffset: development ? proxy.developmentPortOffset : 0,

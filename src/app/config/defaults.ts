@@ -1,38 +1,10 @@
-// The defaults of absent keys (D42, D42a, D95, D99).
+// The defaults of absent keys (D42a, D95, D99). Where a room's settings are numbers of a section alone, theirs stand beside them.
 
 import { scopes } from '../../accounts/account.ts';
 import type { CredentialEntry, FileContents } from './schema.ts';
 
 /** The contents with every section present. Only `development` may be absent, since its absence has a meaning (D95). */
 export type CompleteContents = Required<Omit<FileContents, 'development'>> & Pick<FileContents, 'development'>;
-
-/** D42; sizes in octets. */
-export const smtpLimits = {
-  messageBytes: 5_242_880,
-  recipients: 1000,
-  connections: 1000,
-  connectionsPerAddress: 100,
-  authFailures: 3,
-  authSeconds: 30,
-  commandSeconds: 60,
-  dataIdleSeconds: 300,
-  dataOctetsPerSecond: 100,
-  idleSeconds: 300,
-} as const;
-
-/**
- * Octets of a request for each of the message that it may become: base64, the escapes of JSON, and the rest of the body (D42a).
- * A request that fits is one whose message may fit, so nobody sets it by itself.
- */
-export const requestBytesPerMessageByte = 1.6;
-
-/** D42, D42a. */
-export const restLimits = {
-  messageBytes: 5_242_880,
-  recipients: 50,
-  attachments: 32,
-  subjectCharacters: 998,
-} as const;
 
 /** Of each account; how many failed messages are kept is no setting. */
 export const spoolLimits = {
@@ -53,14 +25,6 @@ export const journal = {
   maxBodyOctets: 262_144,
 } as const;
 
-/** D42a; the random share of a delay is no setting. */
-export const retry = {
-  firstDelaySeconds: 60,
-  maxDelaySeconds: 14_400,
-  jitter: 0.2,
-  expireAfterSeconds: 432_000,
-} as const;
-
 /**
  * D42a. How many are made about a message, and what RET=FULL returns whole, are no settings: a report that is larger tells
  * its reader nothing more, and what is beyond stands in the events.
@@ -79,34 +43,11 @@ export const reportsPerAddressReport = 10;
 /** Of each account (D51). */
 export const suppress = { hardBounces: true, complaints: true, failures: true } as const;
 
-/**
- * Octets of a report; the limits of the bounce listeners alone (D40a). What a report may have, and how many connections wait
- * for them, are no settings: they are beside those of submission, and who finds none comes again.
- */
-export const bounces = {
-  tokenDays: 30,
-  messageBytes: 1_048_576,
-  connections: 200,
-  connectionsPerAddress: 50,
-  messagesPerMinute: 15_000,
-} as const;
-
 /** Connections that a route has open at once to one next hop. */
 export const connections = 10;
 
 /** RFC 5321 §4.5.4.2. */
 export const mxPort = 25;
-
-/** D66. */
-export const edge = {
-  maxHeaderBytes: 32_768,
-  connectTimeoutSeconds: 15,
-  responseTimeoutSeconds: 100,
-  afterCloseSeconds: 5,
-  originDownSeconds: 1,
-  trustedProxies: [],
-  limits: { requests: 8000, requestsPerZone: 2000, requestsPerAddress: 400 },
-} as const;
 
 /** D84, D86. */
 export const proxy = {
@@ -169,6 +110,17 @@ function defaultCredentials(
   const name = setup?.account ?? development.account;
   if (setup === undefined || (account.name !== name && account.id !== name)) return [{ name: 'default' }];
   return [{ ...developmentCredential, name: setup.credential ?? development.credential }];
+}
+
+/**
+ * A section's settings: what the file says, over what holds where it says nothing. A key of the file that the settings have not does
+ * not compile.
+ */
+export function filledIn<Settings extends object, Given extends { readonly [Key in keyof Settings]?: Settings[Key] }>(
+  defaults: Settings,
+  given: Given & Readonly<Record<Exclude<keyof Given, keyof Settings>, never>>,
+): Settings {
+  return { ...defaults, ...given };
 }
 
 /** Fills in the sections and entries that the file leaves out. The numbers inside are filled in slice by slice. */

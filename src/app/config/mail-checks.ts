@@ -4,6 +4,7 @@ import { daysUntil, maxObserveDays } from '../../accounts/observe-period.ts';
 import { closest } from '../../base/closest.ts';
 import { parsePostgresUrl } from '../../base/database/postgres-url.ts';
 import { isWithinDomain } from '../../base/net/domain-labels.ts';
+import { defaultRetry } from '../../delivery/settings.ts';
 import { parseRelayUrl } from '../../delivery/smtp/relay-url.ts';
 import { asciiDomain } from '../../mail/address/domain.ts';
 import type { CompleteContents } from './defaults.ts';
@@ -299,7 +300,7 @@ export function routesFaults(contents: CompleteContents): ConfigFault[] {
 
 /** D42a: checks that the delays of retries fit one another. */
 export function deliveryFaults({ delivery }: CompleteContents): ConfigFault[] {
-  const { firstDelaySeconds = 60, maxDelaySeconds = 14_400 } = delivery.retry ?? {};
+  const { firstDelaySeconds, maxDelaySeconds } = { ...defaultRetry, ...delivery.retry };
   if (maxDelaySeconds >= firstDelaySeconds) return [];
   const path = ['delivery', 'retry', 'maxDelaySeconds'];
   return [{ path, text: `got ${maxDelaySeconds}, want at least firstDelaySeconds (${firstDelaySeconds})` }];

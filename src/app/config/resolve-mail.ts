@@ -7,8 +7,8 @@ import { observePeriod } from '../../accounts/observe-period.ts';
 import { parsePostgresUrl, withPassword } from '../../base/database/postgres-url.ts';
 import type { Route } from '../../delivery/settings.ts';
 import type { TlsReportSettings } from '../../delivery/tls-report/make-report.ts';
-import type { RestLimits } from '../../doors/rest/settings.ts';
-import type { SmtpListener, SmtpSettings } from '../../doors/smtp/settings.ts';
+import { defaultRestLimits, type RestLimits, requestBytesPerMessageByte } from '../../doors/rest/settings.ts';
+import { defaultSmtpLimits, type SmtpListener, type SmtpSettings } from '../../doors/smtp/settings.ts';
 import { asciiDomain } from '../../mail/address/domain.ts';
 import type { SpoolLimits } from '../../spool/spool-limits.ts';
 import { apiHostsOf } from './account-checks.ts';
@@ -99,7 +99,7 @@ export function resolveSmtp(contents: Contents): SmtpSettings {
   return {
     hostname: domainOf(hostname ?? ''),
     listeners: listeners.filter(({ enabled }) => enabled !== false).map((entry) => resolveListener(contents, entry)),
-    limits: { ...defaults.smtpLimits, ...limits },
+    limits: defaults.filledIn(defaultSmtpLimits, limits ?? {}),
   };
 }
 
@@ -111,8 +111,8 @@ export function resolveSpool({ spool }: Contents): SpoolLimits {
 
 /** The limits of the `rest` slice. */
 export function resolveRestLimits({ rest }: Contents): RestLimits {
-  const limits = { ...defaults.restLimits, ...rest.limits };
-  return { ...limits, requestBytes: Math.ceil(limits.messageBytes * defaults.requestBytesPerMessageByte) };
+  const limits = defaults.filledIn(defaultRestLimits, rest.limits ?? {});
+  return { ...limits, requestBytes: Math.ceil(limits.messageBytes * requestBytesPerMessageByte) };
 }
 
 /** The `reports` slice. */

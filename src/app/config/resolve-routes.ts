@@ -4,13 +4,14 @@
 import { resolve } from 'node:path';
 import type { HopLimits } from '../../delivery/hop/hop-health.ts';
 import type { DomainTls, LocalAddress, MxSettings, MxTls } from '../../delivery/mx/settings.ts';
-import type {
-  CaptureRoute,
-  DeliverySettings,
-  MxRoute,
-  Route,
-  Smarthost,
-  SmarthostRoute,
+import {
+  type CaptureRoute,
+  type DeliverySettings,
+  defaultRetry,
+  type MxRoute,
+  type Route,
+  type Smarthost,
+  type SmarthostRoute,
 } from '../../delivery/settings.ts';
 import { parseRelayUrl, type RelayUrl } from '../../delivery/smtp/relay-url.ts';
 import { type RecipientRule, readPattern, readTarget } from '../../delivery/staging/recipient-rules.ts';
@@ -262,7 +263,7 @@ export function resolveDelivery(
       hostname: domainOf(contents.smtp.hostname ?? ''),
       routes,
       ...safetyOf(resolving, routes),
-      retry: { ...defaults.retry, ...retry },
+      retry: defaults.filledIn(defaultRetry, retry ?? {}),
       ...shapingOf(contents.delivery),
       ...(resolver
         ? {

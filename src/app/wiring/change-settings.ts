@@ -106,15 +106,7 @@ const changes: Changes<Config> = {
   tokens: 'elsewhere',
   routeSecrets: 'elsewhere',
   webhookSecrets: 'elsewhere',
-  edge: {
-    maxHeaderBytes: 'edge',
-    connectTimeoutSeconds: 'edge',
-    responseTimeoutSeconds: 'edge',
-    afterCloseSeconds: 'edge',
-    originDownSeconds: 'edge',
-    trustedProxies: 'edge',
-    limits: 'limits',
-  },
+  edge: 'edge',
   proxy: {
     ipv4Pool: 'proxy',
     portOffset: 'proxy',

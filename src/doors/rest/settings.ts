@@ -11,3 +11,17 @@ export interface RestLimits {
   readonly attachments: number;
   readonly subjectCharacters: number;
 }
+
+/** What holds where the configuration says nothing (D42). */
+export const defaultRestLimits: Omit<RestLimits, 'requestBytes'> = {
+  messageBytes: 5_242_880,
+  recipients: 50,
+  attachments: 32,
+  subjectCharacters: 998,
+};
+
+/**
+ * Octets of a request for each of the message that it may become: base64, the escapes of JSON, and the rest of the body (D42a).
+ * It is no setting, because a request that fits is one whose message may fit.
+ */
+export const requestBytesPerMessageByte = 1.6;

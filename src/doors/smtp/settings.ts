@@ -48,6 +48,20 @@ export interface SmtpLimits {
   readonly idleSeconds: number;
 }
 
+/** What holds where the configuration says nothing (D42). */
+export const defaultSmtpLimits: SmtpLimits = {
+  messageBytes: 5_242_880,
+  recipients: 1000,
+  connections: 1000,
+  connectionsPerAddress: 100,
+  authFailures: 3,
+  authSeconds: 30,
+  commandSeconds: 60,
+  dataIdleSeconds: 300,
+  dataOctetsPerSecond: 100,
+  idleSeconds: 300,
+};
+
 /** The settings of the SMTP door. */
 export interface SmtpSettings {
   /** The host name in the greeting and in Received `by`. */

@@ -62,3 +62,14 @@ export interface EdgeSettings {
   /** How many requests may be open at a time (1200). */
   readonly limits: RequestLimits;
 }
+
+/** What holds where the configuration says nothing (D66). */
+export const defaultEdgeSettings: EdgeSettings = {
+  maxHeaderBytes: 32_768,
+  connectTimeoutSeconds: 15,
+  responseTimeoutSeconds: 100,
+  afterCloseSeconds: 5,
+  originDownSeconds: 1,
+  trustedProxies: [],
+  limits: { requests: 8000, requestsPerZone: 2000, requestsPerAddress: 400 },
+};
