@@ -6,6 +6,7 @@ import { join, posix } from 'node:path';
 import { expect, test } from 'vitest';
 import { parse, stringify } from 'yaml';
 import { loadConfig } from '../src/app/config/config.ts';
+import { toldKinds } from '../src/spool/events/mail-event.ts';
 import { fencedBlocks, headings, linkTargets, markdownPages, readPage } from './support/markdown.ts';
 import { scratchFolder } from './support/scratch.ts';
 
@@ -49,6 +50,12 @@ test.each(pages.filter((page) => page.startsWith('docs/') && !page.startsWith('d
     expect(opening).toMatch(/\bfor\s+whoever\b/);
   },
 );
+
+test('docs/webhooks.md has a row for each kind of event that a webhook is told of', () => {
+  const rows = [...readPage('docs/webhooks.md').matchAll(/^\| ((?:`\w+`(?:, )?)+) \|/gm)];
+  const named = rows.flatMap(([, cell = '']) => [...cell.matchAll(/`(\w+)`/g)].map(([, kind]) => kind));
+  expect(named).toEqual(expect.arrayContaining([...toldKinds]));
+});
 
 test('a row of the decisions is short enough to be read: what else belongs to it stands below its table', () => {
   const rows = readPage('docs/decisions.md')
