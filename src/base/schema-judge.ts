@@ -6,6 +6,7 @@ import type { TLocalizedValidationError } from 'typebox/error';
 // Not `typebox/compile`, which loads half as many modules again for conversions that nothing here asks for.
 import { Compile } from 'typebox/schema';
 import { Settings } from 'typebox/system';
+import { member } from './is-record.ts';
 
 // All errors are wanted: those of the branches of a union, which are not reported, come before the union's own error. Their
 // number is bounded, because the values to judge are (D5: the values of a JSON text).
@@ -38,17 +39,16 @@ export interface SchemaJudge {
   errors(value: unknown): SchemaError[];
 }
 
-function nodeAt(schema: object, path: string): unknown {
-  let node: unknown = schema;
-  for (const step of path.split('/').slice(1)) {
-    node = typeof node === 'object' && node !== null ? Reflect.get(node, step) : undefined;
-  }
-  return node;
-}
-
 function errorsOf(schema: object, error: TLocalizedValidationError): SchemaError[] {
   const { keyword, instancePath, schemaPath, message } = error;
-  const found = { keyword, instancePath, schemaPath, message, params: {}, node: nodeAt(schema, schemaPath) };
+  const found = {
+    keyword,
+    instancePath,
+    schemaPath,
+    message,
+    params: {},
+    node: member(schema, ...schemaPath.split('/').slice(1)),
+  };
   // typebox reports this for each unknown member in addition to `additionalProperties`.
   if (error.keyword === 'boolean') return [];
   if (error.keyword === 'required')

@@ -15,16 +15,8 @@ import {
   writeSync,
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
+import { syncPath } from '../../base/database/sync-folder.ts';
 import { ConfigurationError, errorCode, errorMessage } from '../../base/errors.ts';
-
-function syncFolder(folder: string): void {
-  const descriptor = openSync(folder, 'r');
-  try {
-    fsyncSync(descriptor);
-  } finally {
-    closeSync(descriptor);
-  }
-}
 
 function writeSynced(file: string, text: string): void {
   const descriptor = openSync(file, 'wx', 0o600);
@@ -76,38 +68,34 @@ function cannotWrite(path: string, cause: unknown): ConfigurationError {
   return new ConfigurationError(`Cannot write "${path}": ${errorMessage(cause)}`, { cause });
 }
 
-/**
- * Writes a file of mode 0600, its folder of mode 0700 where that is missing.
- * @returns false where the file existed already; it is then left as it is
- * @throws ConfigurationError naming the path
- */
-export function createFile(file: string, text: string): boolean {
+/** Writes a file of mode 0600, its folder of mode 0700 where that is missing. @param put gives the file that is whole its name */
+function writeFile<T>(file: string, text: string, put: (temporary: string) => T): T {
   const temporary = temporaryBeside(file);
   try {
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
     writeSynced(temporary, text);
-    const isNew = claim(temporary, file);
+    const done = put(temporary);
     rmSync(temporary, { force: true });
-    syncFolder(dirname(file));
-    return isNew;
+    syncPath(dirname(file));
+    return done;
   } catch (cause) {
     discard(temporary);
     throw cannotWrite(file, cause);
   }
 }
 
+/**
+ * Writes a file of mode 0600, its folder of mode 0700 where that is missing.
+ * @returns false where the file existed already; it is then left as it is
+ * @throws ConfigurationError naming the path
+ */
+export function createFile(file: string, text: string): boolean {
+  return writeFile(file, text, (temporary) => claim(temporary, file));
+}
+
 /** Writes a file of mode 0600, in one step; it replaces an existing one. @throws ConfigurationError */
 export function replaceFile(file: string, text: string): void {
-  const temporary = temporaryBeside(file);
-  try {
-    mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-    writeSynced(temporary, text);
-    renameSync(temporary, file);
-    syncFolder(dirname(file));
-  } catch (cause) {
-    discard(temporary);
-    throw cannotWrite(file, cause);
-  }
+  writeFile(file, text, (temporary) => renameSync(temporary, file));
 }
 
 /**
@@ -120,9 +108,9 @@ export function createFolder(folder: string, files: Readonly<Record<string, stri
   try {
     mkdirSync(temporary, { recursive: true, mode: 0o700 });
     for (const [name, text] of Object.entries(files)) writeSynced(join(temporary, name), text);
-    syncFolder(temporary);
+    syncPath(temporary);
     renameSync(temporary, folder);
-    syncFolder(dirname(folder));
+    syncPath(dirname(folder));
     return true;
   } catch (cause) {
     discard(temporary);

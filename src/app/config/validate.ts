@@ -2,6 +2,7 @@
 
 import { createRequire } from 'node:module';
 import { closest } from '../../base/closest.ts';
+import { member } from '../../base/is-record.ts';
 import { fitsPlainly } from '../../base/schema/fits-plainly.ts';
 import type * as SchemaJudging from '../../base/schema-judge.ts';
 import { type ConfigFault, type ConfigPath, kindOf, quote } from './fault.ts';
@@ -96,10 +97,6 @@ function chooseBranch(place: SchemaPosition): SchemaPosition {
   const index = branches.findIndex((branch) => branch.type === type);
   const branch = branches[index];
   return branch ? { ...place, node: branch, schemaPath: `${place.schemaPath}/anyOf/${index}` } : place;
-}
-
-function member(value: unknown, key: string | number): unknown {
-  return typeof value === 'object' && value !== null ? Reflect.get(value, key) : undefined;
 }
 
 function step(from: SchemaPosition, token: string): SchemaPosition | undefined {

@@ -1,15 +1,12 @@
 // Whether a value fits a schema, for the words that the configuration's schema is written with. A configuration is right at nearly
 // every start; only one that is not has to be judged by typebox, whose modules tell in which way.
 
-type Schema = Readonly<Record<string, unknown>>;
+import { isRecord, type UnknownRecord as Schema } from '../is-record.ts';
+
 type Judge = (schema: Schema, value: unknown) => boolean;
 
-function isSchema(value: unknown): value is Schema {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
 const types: Readonly<Record<string, (value: unknown) => boolean>> = {
-  object: isSchema,
+  object: isRecord,
   array: Array.isArray,
   string: (value) => typeof value === 'string',
   integer: Number.isInteger,
@@ -26,7 +23,7 @@ function membersFit(
   { properties = {}, patternProperties = {}, additionalProperties }: Schema,
   value: unknown,
 ): boolean {
-  if (!isSchema(properties) || !isSchema(patternProperties) || !isSchema(value)) return false;
+  if (!isRecord(properties) || !isRecord(patternProperties) || !isRecord(value)) return false;
   const patterns = Object.entries(patternProperties).map(([text, schema]) => ({ text: new RegExp(text, 'u'), schema }));
   return Object.entries(value).every(([name, member]) => {
     const own = Object.hasOwn(properties, name) ? [properties[name]] : [];
@@ -48,7 +45,7 @@ const judges: Readonly<Record<string, Judge>> = {
   patternProperties: membersFit,
   additionalProperties: ({ additionalProperties }) => additionalProperties === false,
   required: ({ required }, value) =>
-    Array.isArray(required) && isSchema(value) && required.every((name: string) => Object.hasOwn(value, name)),
+    Array.isArray(required) && isRecord(value) && required.every((name: string) => Object.hasOwn(value, name)),
   items: ({ items }, value) => Array.isArray(value) && value.every((item) => fitsPlainly(items, item)),
   minItems: ({ minItems }, value) => Array.isArray(value) && value.length >= Number(minItems),
   maxItems: ({ maxItems }, value) =>
@@ -70,6 +67,6 @@ const judges: Readonly<Record<string, Judge>> = {
  * @returns false too where the schema has a word that is not known here
  */
 export function fitsPlainly(schema: unknown, value: unknown): boolean {
-  if (!isSchema(schema)) return false;
+  if (!isRecord(schema)) return false;
   return Object.getOwnPropertyNames(schema).every((word) => judges[word]?.(schema, value) === true);
 }

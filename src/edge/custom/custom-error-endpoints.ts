@@ -2,7 +2,7 @@
 
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Static, type TSchema, Type } from 'typebox';
-import { isRecord } from '../../base/is-record.ts';
+import { isRecord, member } from '../../base/is-record.ts';
 import type { Logger } from '../../base/log.ts';
 import {
   accountPath,
@@ -39,11 +39,6 @@ export interface CustomErrorEndpointsParts {
 
 /** JSON may write each octet as six, `\u0001`; a hundred rules of the largest size, expressions too, are no more than a page. */
 const bodyBytes = maxPageBytes * 6 + 100_000;
-
-/** Names that a body's objects may have; a schema's faults leave the types of what is in them open. */
-function member(value: unknown, name: string): unknown {
-  return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined;
-}
 
 function textFault(value: unknown, pointer: string, judge: (text: string) => string | undefined): Fault[] {
   const text = typeof value === 'string' ? judge(value) : undefined;

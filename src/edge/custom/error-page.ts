@@ -3,6 +3,7 @@
 import { isUtf8 } from 'node:buffer';
 import { readFileSync, statSync } from 'node:fs';
 import { errorCode, errorMessage } from '../../base/errors.ts';
+import { escapeHtml } from '../../web/http/page/html-page.ts';
 import type { EdgeOccurrence, ErrorAnswer, ErrorRequest } from '../errors/edge-error.ts';
 import type { EdgeAccountSlice, EdgeZone } from '../zone/zone.ts';
 import { customHeaders } from './custom-error-rules.ts';
@@ -14,32 +15,19 @@ const maxPageTokens = 1000;
 
 const tokenForm = /::(?:RAY_ID|CLIENT_IP|ERROR_BOX)::/g;
 
-const replacements: Readonly<Record<string, string>> = {
-  '&': '&amp;',
-  '<': '&lt;',
-  '>': '&gt;',
-  '"': '&quot;',
-  "'": '&#39;',
-};
-
-/** Text as it may stand in an element and in a quoted attribute. */
-function escaped(text: string): string {
-  return text.replaceAll(/[&<>"']/g, (character) => replacements[character] ?? '');
-}
-
 function errorBox({ error, rayId }: EdgeOccurrence): string {
-  const title = escaped(`Error ${error.code}: ${error.shortName}`);
+  const title = escapeHtml(`Error ${error.code}: ${error.shortName}`);
   return (
     '<div class="error-box" role="alert" style="border:1px solid;border-radius:.5em;padding:1em">' +
-    `<p><strong>${title}</strong></p><p>${escaped(error.detail)}</p><p>Ray ID: <code>${escaped(rayId)}</code></p></div>`
+    `<p><strong>${title}</strong></p><p>${escapeHtml(error.detail)}</p><p>Ray ID: <code>${escapeHtml(rayId)}</code></p></div>`
   );
 }
 
 type Token = '::RAY_ID::' | '::CLIENT_IP::' | '::ERROR_BOX::';
 
 const tokenValues = {
-  '::RAY_ID::': ({ rayId }) => escaped(rayId),
-  '::CLIENT_IP::': (_, { clientAddress }) => escaped(clientAddress),
+  '::RAY_ID::': ({ rayId }) => escapeHtml(rayId),
+  '::CLIENT_IP::': (_, { clientAddress }) => escapeHtml(clientAddress),
   '::ERROR_BOX::': (occurrence) => errorBox(occurrence),
 } as const satisfies Record<Token, (occurrence: EdgeOccurrence, request: ErrorRequest) => string>;
 

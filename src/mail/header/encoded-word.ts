@@ -1,7 +1,7 @@
 // Writes encoded-words (RFC 2047): UTF-8, in B or Q, whichever is shorter; at most 75 octets each (§2), and no character
 // is split between two words.
 
-import { decodeWords } from './header-text.ts';
+import { decodeWords, isBlank } from './header-text.ts';
 
 /** RFC 2047 §2. */
 const longestWord = 75;
@@ -196,20 +196,15 @@ export function encodeText(
   const words: Word[] = [];
   let gapStart = 0;
   for (let index = 0; index < text.length; ) {
-    if (isBlank(text, index)) {
+    if (isBlank(text.charCodeAt(index))) {
       index += 1;
       continue;
     }
     const start = index;
-    while (index < text.length && !isBlank(text, index)) index += 1;
+    while (index < text.length && !isBlank(text.charCodeAt(index))) index += 1;
     const raw = text.slice(start, index);
     words.push({ gap: text.slice(gapStart, start), raw, text: raw, needs: needs(raw), encoded: isEncodedWord(raw) });
     gapStart = index;
   }
   return encodeRuns(words, options) + text.slice(gapStart);
-}
-
-function isBlank(text: string, index: number): boolean {
-  const code = text.charCodeAt(index);
-  return code === 32 || code === 9;
 }

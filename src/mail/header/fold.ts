@@ -2,6 +2,7 @@
 // 78 octets where the white space allows it, 76 with an encoded-word, and never more than 998.
 
 import { hasEncodedWord, hasNonAscii } from './encoded-word.ts';
+import { isBlank } from './header-text.ts';
 
 /** RFC 5322 §2.1.1: lines SHOULD have no more than this many octets. */
 const preferredLineLength = 78;
@@ -53,12 +54,12 @@ function lineEndWithin(whole: string, start: number, limit: number): number {
   if (whole.length - start <= limit) return whole.length;
   // RFC 5322 §3.2.2: no line of white space alone, so no fold inside the line's leading white space.
   let first = start;
-  while (isBlank(whole, first)) first += 1;
+  while (isBlank(whole.charCodeAt(first))) first += 1;
   for (let index = start + limit; index > first; index -= 1) {
-    if (isBlank(whole, index)) return startOfRun(whole, index, { first, limit });
+    if (isBlank(whole.charCodeAt(index))) return startOfRun(whole, index, { first, limit });
   }
   for (let index = Math.max(start + limit, first) + 1; index < whole.length; index += 1) {
-    if (isBlank(whole, index)) return index;
+    if (isBlank(whole.charCodeAt(index))) return index;
   }
   return whole.length;
 }
@@ -66,17 +67,13 @@ function lineEndWithin(whole: string, start: number, limit: number): number {
 /** Folds before a run of white space rather than inside it, unless the next word would then not fit its line. */
 function startOfRun(whole: string, index: number, line: { readonly first: number; readonly limit: number }): number {
   let runStart = index;
-  while (runStart - 1 > line.first && isBlank(whole, runStart - 1)) runStart -= 1;
+  while (runStart - 1 > line.first && isBlank(whole.charCodeAt(runStart - 1))) runStart -= 1;
   if (runStart === index) return index;
   let wordEnd = index;
-  while (wordEnd < whole.length && isBlank(whole, wordEnd)) wordEnd += 1;
-  while (wordEnd < whole.length && !isBlank(whole, wordEnd) && wordEnd - runStart <= line.limit) wordEnd += 1;
+  while (wordEnd < whole.length && isBlank(whole.charCodeAt(wordEnd))) wordEnd += 1;
+  while (wordEnd < whole.length && !isBlank(whole.charCodeAt(wordEnd)) && wordEnd - runStart <= line.limit)
+    wordEnd += 1;
   return wordEnd - runStart <= line.limit ? runStart : index;
-}
-
-function isBlank(text: string, index: number): boolean {
-  const code = text.charCodeAt(index);
-  return code === 32 || code === 9;
 }
 
 /** Octets between two folds inside a URI's brackets (D12). */

@@ -9,7 +9,8 @@ export function unfold(text: string): string {
   return text.includes('\r\n') ? text.replace(fold, '') : text;
 }
 
-function isBlank(code: number): boolean {
+/** Whether a character code is that of SP or TAB. */
+export function isBlank(code: number): boolean {
   return code === 0x20 || code === 0x09;
 }
 

@@ -2,6 +2,7 @@
 
 import { Resolver as DnsResolver } from 'node:dns/promises';
 import { isIPv4, isIPv6 } from 'node:net';
+import { normalName } from '../../base/dns/dns-records.ts';
 import { dnsFailure } from '../../base/net/dns-failure.ts';
 import { parentName, parentNames } from '../../base/net/domain-labels.ts';
 import type { ProxyZone, RecordSet } from '../application/zone.ts';
@@ -44,10 +45,6 @@ const longestChain = 8;
 const mostRecords = 64;
 
 const quoted = (text: string): string => JSON.stringify(text.slice(0, 255));
-
-function normalName(name: string): string {
-  return name === '.' || name === '' ? '.' : name.toLowerCase().replace(/\.$/, '');
-}
 
 /** Reads `priority weight port target`; undefined where it is not that. */
 function readService(text: string): ServiceRecord | undefined {

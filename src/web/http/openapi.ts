@@ -104,36 +104,28 @@ const errorItem = {
   },
 } as const;
 
-function failureSchema(): Json {
+function envelopeSchema(success: boolean, { errors, messages, result }: Readonly<Record<string, unknown>>): Json {
   return {
     type: 'object',
     required: ['success', 'errors', 'messages', 'result'],
-    properties: {
-      success: { const: false },
-      errors: {
-        type: 'array',
-        minItems: 1,
-        maxItems: maxFaults + 1,
-        description: `At most ${maxFaults} faults and 64 KiB of them; behind these an item that tells how many more there are.`,
-        items: { $ref: '#/components/schemas/EnvelopeError' },
-      },
-      messages: { type: 'array', maxItems: 0 },
-      result: { type: 'null' },
-    },
+    properties: { success: { const: success }, errors, messages, result },
   };
 }
 
+const failureSchema = envelopeSchema(false, {
+  errors: {
+    type: 'array',
+    minItems: 1,
+    maxItems: maxFaults + 1,
+    description: `At most ${maxFaults} faults and 64 KiB of them; behind these an item that tells how many more there are.`,
+    items: { $ref: '#/components/schemas/EnvelopeError' },
+  },
+  messages: { type: 'array', maxItems: 0 },
+  result: { type: 'null' },
+});
+
 function successSchema(result: unknown): Json {
-  return {
-    type: 'object',
-    required: ['success', 'errors', 'messages', 'result'],
-    properties: {
-      success: { const: true },
-      errors: { type: 'array', maxItems: 0 },
-      messages: { type: 'array' },
-      result,
-    },
-  };
+  return envelopeSchema(true, { errors: { type: 'array', maxItems: 0 }, messages: { type: 'array' }, result });
 }
 
 /** The tokens that every endpoint may answer with. */
@@ -273,7 +265,7 @@ export function openApiDocument(routes: readonly DocumentedRoute[], answers: Ans
         },
         globalKey: { type: 'apiKey', in: 'header', name: 'X-Auth-Key', description: 'The account’s global key.' },
       },
-      schemas: { ...schemas, EnvelopeError: errorItem, Failure: failureSchema() },
+      schemas: { ...schemas, EnvelopeError: errorItem, Failure: failureSchema },
     },
   };
 }

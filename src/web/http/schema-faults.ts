@@ -2,6 +2,7 @@
 // what is wanted; and what is wrong with a document apart from its schema.
 
 import { closest } from '../../base/closest.ts';
+import { member } from '../../base/is-record.ts';
 import type { SchemaError } from '../../base/schema-judge.ts';
 import { type Fault, maxFaults } from './envelope.ts';
 import { quoted } from './json/cut-text.ts';
@@ -20,10 +21,6 @@ const partNames = {
 
 function place(error: SchemaError): string {
   return error.instancePath === '' ? 'The body' : error.instancePath.slice(1).replaceAll('/', '.');
-}
-
-function member(node: unknown, name: string): unknown {
-  return typeof node === 'object' && node !== null ? Reflect.get(node, name) : undefined;
 }
 
 function hintOf(error: SchemaError, name: string): string {

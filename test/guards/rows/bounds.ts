@@ -22,7 +22,7 @@ export const bounds = [
     ['!hasEncodedWord(whole.slice(start, end))', 'hasEncodedWord(whole.slice(start, end))'],
     ['return wordEnd - runStart <= line.limit ? runStart : index', 'return runStart'],
     ['return wordEnd - runStart <= line.limit ? runStart : index', 'return index'],
-    ['while (isBlank(whole, first)) first += 1', ''],
+    ['while (isBlank(whole.charCodeAt(first))) first += 1', ''],
   ]),
   ...of('web/admin/journal/would-pass-endpoint.ts', wouldPass, [
     ['const mostMessages = 10_000', 'const mostMessages = 10_001'],

@@ -1,6 +1,6 @@
 // The page of the console as text: it holds nothing but what it loads.
 
-import { escapeHtml } from '../../http/page/html-page.ts';
+import { closePage, escapeHtml, openDocument } from '../../http/page/html-page.ts';
 
 /** The mark of the tab: the gate that the pages show beside the name, in a colour that stands out of light and dark tabs. */
 const mark =
@@ -18,24 +18,12 @@ export const assetsPath = '/console/assets/';
 export function pageText(digest: string, first: readonly string[]): string {
   const url = (path: string): string => escapeHtml(`${assetsPath}${digest}/${path}`);
   const preloads = first.map((path) => `<link rel="modulepreload" href="${url(path)}">`).join('\n');
-  return `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta name="robots" content="noindex">
-<title>Postern</title>
-<link rel="icon" type="image/svg+xml" href="data:image/svg+xml,${encodeURIComponent(mark)}">
+  const loads = `<link rel="icon" type="image/svg+xml" href="data:image/svg+xml,${encodeURIComponent(mark)}">
 <script src="${url('web/early.ts')}"></script>
 <link rel="stylesheet" href="${url('style.css')}">
 ${preloads}
-<script type="module" src="${url('web/main.ts')}"></script>
-</head>
-<body>
-<div id="console"><main class="gate"><p>Loading the console</p></main></div>
+<script type="module" src="${url('web/main.ts')}"></script>`;
+  return `${openDocument('Postern', loads)}<div id="console"><main class="gate"><p>Loading the console</p></main></div>
 <noscript><p>The console needs JavaScript. The HTTP interface needs none; <a href="/docs">its reference</a> describes it.</p></noscript>
-</body>
-</html>
-`;
+${closePage}`;
 }

@@ -46,8 +46,8 @@ export function pageStyle(css: string): PageStyle {
   };
 }
 
-/** Writes the document up to its body. `title` is text, not HTML. */
-export function openPage(title: string, style: PageStyle): string {
+/** Writes the document up to its body. `title` is text, not HTML; `loads`, the elements that load something, is HTML. */
+export function openDocument(title: string, loads: string): string {
   return `<!doctype html>
 <html lang="en">
 <head>
@@ -56,11 +56,15 @@ export function openPage(title: string, style: PageStyle): string {
 <meta name="color-scheme" content="light dark">
 <meta name="robots" content="noindex">
 <title>${escapeHtml(title)}</title>
-<link rel="icon" href="data:,">
-${style.element}
+${loads}
 </head>
 <body>
 `;
+}
+
+/** Writes a page that loads nothing up to its body. `title` is text, not HTML. */
+export function openPage(title: string, style: PageStyle): string {
+  return openDocument(title, `<link rel="icon" href="data:,">\n${style.element}`);
 }
 
 /** The end of the document. */

@@ -1,6 +1,7 @@
 // Makes a value that fits a schema, for the examples of requests; it is the schema's own example where it has one.
 
-import { entries, list, member, referredName } from './json.ts';
+import { member } from '../../../base/is-record.ts';
+import { entries, list, referredName } from './json.ts';
 
 /** How deep nested schemas are followed, and how many schemas for one example; beyond these bounds a value is null. */
 const deepest = 16;

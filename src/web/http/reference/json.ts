@@ -1,11 +1,6 @@
 // Reads members of an OpenAPI document as plain JSON. A member that is absent or of another type reads as empty.
 
-import { isRecord } from '../../../base/is-record.ts';
-
-/** The member at the end of a path of names; undefined where a value on the path is no object or has no such member. */
-export function member(value: unknown, ...names: readonly string[]): unknown {
-  return names.reduce<unknown>((at, name) => (isRecord(at) && Object.hasOwn(at, name) ? at[name] : undefined), value);
-}
+import { isRecord, member } from '../../../base/is-record.ts';
 
 /** Gives a string; an empty one for any other value. */
 export function text(value: unknown): string {

@@ -1,8 +1,9 @@
 // One operation of the reference: what it does, what it takes, three examples of a request, and what it answers.
 
+import { member } from '../../../base/is-record.ts';
 import { escapeHtml } from '../page/html-page.ts';
 import { exampleLanguages } from './example-languages.ts';
-import { entries, list, member, text } from './json.ts';
+import { entries, list, text } from './json.ts';
 import { type Operation, requestExample } from './request-example.ts';
 import { anchors, code, inline, nameEntry, notesOf, paragraphs, typeOf, withErrorLinks } from './words.ts';
 

@@ -1,9 +1,9 @@
 // The reference at /docs: the OpenAPI document as one readable page, grouped by tag. It fetches nothing and runs no script, and
 // without its style it is still a table of contents and the text behind it.
 
-import type { UnknownRecord } from '../../../base/is-record.ts';
+import { member, type UnknownRecord } from '../../../base/is-record.ts';
 import { closePage, escapeHtml, openPage } from '../page/html-page.ts';
-import { entries, list, member, text } from './json.ts';
+import { entries, list, text } from './json.ts';
 import { anchorOf, operationSection, type ReferenceContext, titleOf } from './operation-section.ts';
 import { referenceStyle } from './reference-style.ts';
 import type { Operation } from './request-example.ts';

@@ -1,7 +1,8 @@
 // One request of an operation as values, which every language of the reference writes in its own way.
 
+import { member } from '../../../base/is-record.ts';
 import { exampleValue } from './example-value.ts';
-import { list, member, text } from './json.ts';
+import { list, text } from './json.ts';
 
 /** A request that can be sent as it is, once a base URL and a token are known. */
 export interface RequestExample {

@@ -1,8 +1,8 @@
 // Writes types, bounds and descriptions of schemas as HTML for the reference. Everything from the document is escaped.
 
-import { isRecord } from '../../../base/is-record.ts';
+import { isRecord, member } from '../../../base/is-record.ts';
 import { escapeHtml } from '../page/html-page.ts';
-import { entries, list, member, referredName, text } from './json.ts';
+import { entries, list, referredName, text } from './json.ts';
 
 /** One error of the API as the reference describes it. */
 export interface DescribedError {
