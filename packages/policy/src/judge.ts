@@ -22,6 +22,8 @@ import { anyIndex, isJsonObject, readJson } from '../../../src/web/http/json/jso
 import { Octets } from './seam/octets.ts';
 import type { Fields, JudgedField, JudgeInput, Judgement, JudgeOptions, ReasonCode, Violation } from './types.ts';
 
+export { shownVerdicts } from '../../../src/pipeline/policy/explain.ts';
+
 /** What a request may hold where the gateway's configuration says nothing. */
 const limits = {
   messageBytes: 5_242_880,

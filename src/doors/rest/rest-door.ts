@@ -4,6 +4,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import type { Account } from '../../accounts/account.ts';
+import { freeOctets } from '../../base/free-octets.ts';
 import {
   type Explanation,
   type Idempotency,
@@ -18,16 +19,15 @@ import type { RefusalFacts, Refuse } from '../../spool/events/refusal.ts';
 import type { EntryLink } from '../../spool/journal/entry-link.ts';
 import type { JournalDetails } from '../../spool/journal/journal-details.ts';
 import { type Fault, failureOf, Refusal, succeed } from '../../web/http/envelope.ts';
-import { anyIndex, emptyDocument } from '../../web/http/json/json-reader.ts';
-import { submitterOf, type V4App, type V4Plugin } from '../../web/http/v4-app.ts';
+import { emptyDocument } from '../../web/http/json/json-reader.ts';
+import { submitterOf, type V4Plugin } from '../../web/http/v4-app.ts';
 import { createIdempotent, type Idempotent, type KeyStore, type KeyUse, readKey } from './idempotency.ts';
 import { mergeFaults } from './merge-faults.ts';
 import type { OutcomeKind, OutcomeWatch } from './outcome-watch.ts';
 import { waitSeconds } from './prefer.ts';
-import type { ReadContext, ReadRequest } from './read-request.ts';
-import { readSend } from './read-send.ts';
-import { readSendRaw } from './read-send-raw.ts';
+import type { ReadRequest } from './read-request.ts';
 import { accountPath, SendRawRequest, SendRequest, SendResult, ValidateRequest, ValidateResult } from './schemas.ts';
+import { type BodyKind, kindOf, messageOptions, takeRequest } from './take-request.ts';
 import { type ValidationParts, validation } from './validation.ts';
 
 /** What the door is made from. */
@@ -45,39 +45,8 @@ export interface RestDoorParts extends ValidationParts {
   readonly suppressed?: (account: Account, recipient: string) => boolean | Promise<boolean>;
 }
 
-type Kind = 'send' | 'send_raw';
-
-function readContext(parts: RestDoorParts, request: FastifyRequest): ReadContext {
-  return {
-    submitter: submitterOf(request),
-    limits: parts.limits,
-    sessionId: request.id,
-    remoteAddress: request.ip.replace(/^::ffff:(?=[0-9.]+$)/, ''),
-    suppressed: parts.suppressed ?? (() => false),
-  };
-}
-
 /** Bodies above this have memory of their own, never a share of a pool. */
 const ownMemoryOctets = 1_048_576;
-
-/**
- * Gives the memory of a large body back at once. The garbage collector would keep it while the message is signed and
- * written, and a request of 30 MB would hold as much again.
- */
-function freeOctets({ buffer, byteLength }: Buffer): void {
-  if (byteLength < ownMemoryOctets || buffer.byteLength !== byteLength || !(buffer instanceof ArrayBuffer)) return;
-  buffer.transfer(0);
-}
-
-/** Reads the request and lets go of its JSON, so that its content is in memory only once from here on. */
-async function take(parts: RestDoorParts, request: FastifyRequest, kind: Kind): Promise<ReadRequest> {
-  const { document, bodyOctets } = request;
-  request.body = undefined;
-  request.document = undefined;
-  const read = document ?? emptyDocument;
-  const context = readContext(parts, request);
-  return kind === 'send' ? readSend(read, bodyOctets, context) : readSendRaw(read, context);
-}
 
 /** Describes the refusal of a request whose fields are at fault, for its event. */
 function refusalByFields(submission: Submission, faults: readonly Fault[]): RefusalFacts {
@@ -147,7 +116,7 @@ interface Kept {
 }
 
 interface Sending {
-  readonly kind: Kind;
+  readonly kind: BodyKind;
   readonly idempotency: Idempotency | undefined;
 }
 
@@ -164,11 +133,14 @@ async function submitRead(
   { kind, idempotency }: Sending,
 ): Promise<Kept> {
   const octets = request.document?.octets ?? emptyDocument.octets;
-  const read = withEntryId(await take(parts, request, kind), parts);
+  const read = withEntryId(await takeRequest(parts, request, kind), parts);
   if (read.faults.length > 0) return await refuseFields(parts, read);
   const submission = {
     ...read.submission,
-    release: () => freeOctets(octets),
+    release: () => {
+      // The garbage collector would keep it while the message is signed and written, and 30 MB would be held twice.
+      if (octets.length >= ownMemoryOctets) freeOctets(octets);
+    },
     ...(idempotency ? { idempotency } : {}),
   };
   const result = await parts.submit(submission);
@@ -201,7 +173,7 @@ async function send(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const kind: Kind = request.url.split('?', 1)[0]?.endsWith('/send_raw') === true ? 'send_raw' : 'send';
+  const kind = request.url.split('?', 1)[0]?.endsWith('/send_raw') === true ? 'send_raw' : 'send';
   const key = readKey(request.headers['idempotency-key']);
   const account = submitterOf(request).account.name;
   const idempotency = key === undefined ? undefined : { key, digest: `${kind} ${request.bodyDigest ?? ''}` };
@@ -224,120 +196,82 @@ async function send(
 
 /** Answers validate: the verdict on either body, nothing kept (D47). */
 async function validate(parts: RestDoorParts, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
-  const value = request.document?.value;
-  const isRaw = typeof value === 'object' && value !== null && 'mime_message' in value;
-  const read = await take(parts, request, isRaw ? 'send_raw' : 'send');
+  const read = await takeRequest(parts, request, kindOf(request.document));
   const verdict = await validation(read, parts);
   const { errors } = failureOf(reply.server.answers, verdict.faults).body;
   return succeed(reply, { valid: errors.length === 0, errors, ...verdict.result });
 }
 
-const headers = {
-  idempotency: Type.Object({
-    'Idempotency-Key': Type.Optional(
-      Type.String({
-        description:
-          '1 to 255 printable ASCII characters. For 24 hours the same key and body give the same answer, and one message.',
-      }),
-    ),
-    Prefer: Type.Optional(
-      Type.String({
-        description: '`wait=N`: wait up to N seconds (30 at most) to hear what became of the recipients.',
-      }),
-    ),
-  }),
-};
+const sendingHeaders = Type.Object({
+  'Idempotency-Key': Type.Optional(
+    Type.String({
+      description:
+        '1 to 255 printable ASCII characters. For 24 hours the same key and body give the same answer, and one message.',
+    }),
+  ),
+  Prefer: Type.Optional(
+    Type.String({
+      description: '`wait=N`: wait up to N seconds (30 at most) to hear what became of the recipients.',
+    }),
+  ),
+});
 
-const tokens = {
-  message: [
-    'E_VALIDATION_ERROR',
-    'E_FIELD_MISSING',
-    'E_SENDER_NOT_VERIFIED',
-    'E_HEADER_NOT_ALLOWED',
-    'E_HEADER_USE_API_FIELD',
-    'E_HEADER_NAME_INVALID',
-    'E_HEADER_VALUE_INVALID',
-    'E_HEADER_VALUE_TOO_LONG',
-    'E_HEADERS_TOO_MANY',
-    'E_HEADERS_TOO_LARGE',
-    'E_TOO_MANY_RECIPIENTS',
-    'E_TOO_MANY_ATTACHMENTS',
-    'E_RECIPIENT_SUPPRESSED',
-    'E_CONTENT_TOO_LARGE',
-    'E_RATE_LIMIT_EXCEEDED',
-    'E_DAILY_LIMIT_EXCEEDED',
-    'E_IDEMPOTENCY_CONFLICT',
-  ],
-  validate: [],
-} as const;
+const sendingTokens = [
+  'E_VALIDATION_ERROR',
+  'E_FIELD_MISSING',
+  'E_SENDER_NOT_VERIFIED',
+  'E_HEADER_NOT_ALLOWED',
+  'E_HEADER_USE_API_FIELD',
+  'E_HEADER_NAME_INVALID',
+  'E_HEADER_VALUE_INVALID',
+  'E_HEADER_VALUE_TOO_LONG',
+  'E_HEADERS_TOO_MANY',
+  'E_HEADERS_TOO_LARGE',
+  'E_TOO_MANY_RECIPIENTS',
+  'E_TOO_MANY_ATTACHMENTS',
+  'E_RECIPIENT_SUPPRESSED',
+  'E_CONTENT_TOO_LARGE',
+  'E_RATE_LIMIT_EXCEEDED',
+  'E_DAILY_LIMIT_EXCEEDED',
+  'E_IDEMPOTENCY_CONFLICT',
+] as const;
 
 /** The door's endpoints. */
 export function restDoor(doorParts: RestDoorParts): V4Plugin {
   const parts = { ...doorParts, idempotent: createIdempotent(doorParts.keys) };
-  return (app: V4App) => {
-    const config = {
-      scope: 'email:send',
-      bodyBytes: parts.limits.requestBytes,
-      ownBodyFaults: true,
-      keepMembers: 'headers',
-      base64: ['attachments', anyIndex, 'content'],
-      digestBody: true,
-    } as const;
-    // The door judges its bodies itself, so that headers are judged whatever else is wrong (D42b).
-    const options = { config, validatorCompiler: () => () => true };
-    const path = '/accounts/:account_id/email/sending';
-    app.post(
-      `${path}/send`,
-      {
-        ...options,
-        schema: {
-          operationId: 'sendMessage',
-          summary: 'Send a message',
-          description: 'Accepted means safe on disk; the recipients are then `queued`.',
-          tags: ['Email'],
-          params: accountPath,
-          headers: headers.idempotency,
-          body: SendRequest,
-          response: { 200: SendResult },
-          tokens: tokens.message,
-        },
-      },
-      (request, reply) => send(parts, request, reply),
-    );
-    app.post(
-      `${path}/send_raw`,
-      {
-        ...options,
-        schema: {
-          operationId: 'sendRawMessage',
-          summary: 'Send a finished MIME message',
-          description: 'What SMTP does with the same octets: the same allowlist, the same rewriting.',
-          tags: ['Email'],
-          params: accountPath,
-          headers: headers.idempotency,
-          body: SendRawRequest,
-          response: { 200: SendResult },
-          tokens: tokens.message,
-        },
-      },
-      (request, reply) => send(parts, request, reply),
-    );
-    app.post(
-      `${path}/validate`,
-      {
-        ...options,
-        schema: {
-          operationId: 'validateMessage',
-          summary: 'Judge a message without sending it',
-          description: 'Takes the body of `send` or of `send_raw`. Nothing is queued.',
-          tags: ['Email'],
-          params: accountPath,
-          body: ValidateRequest,
-          response: { 200: ValidateResult },
-          tokens: tokens.validate,
-        },
-      },
-      (request, reply) => validate(parts, request, reply),
+  const options = messageOptions(parts.limits, 'email:send');
+  const path = '/accounts/:account_id/email/sending';
+  const common = { tags: ['Email'], params: accountPath };
+  const sending = { ...common, headers: sendingHeaders, response: { 200: SendResult }, tokens: sendingTokens };
+  const answerSend = (request: FastifyRequest, reply: FastifyReply) => send(parts, request, reply);
+  return (app) => {
+    const sendMessage = {
+      ...sending,
+      operationId: 'sendMessage',
+      summary: 'Send a message',
+      description: 'Accepted means safe on disk; the recipients are then `queued`.',
+      body: SendRequest,
+    };
+    app.post(`${path}/send`, { ...options, schema: sendMessage }, answerSend);
+    const sendRawMessage = {
+      ...sending,
+      operationId: 'sendRawMessage',
+      summary: 'Send a finished MIME message',
+      description: 'What SMTP does with the same octets: the same allowlist, the same rewriting.',
+      body: SendRawRequest,
+    };
+    app.post(`${path}/send_raw`, { ...options, schema: sendRawMessage }, answerSend);
+    const validateMessage = {
+      ...common,
+      operationId: 'validateMessage',
+      summary: 'Judge a message without sending it',
+      description: 'Takes the body of `send` or of `send_raw`. Nothing is queued.',
+      body: ValidateRequest,
+      response: { 200: ValidateResult },
+      tokens: [],
+    };
+    app.post(`${path}/validate`, { ...options, schema: validateMessage }, (request, reply) =>
+      validate(parts, request, reply),
     );
   };
 }

@@ -13,6 +13,17 @@ import type { Violation } from './violation.ts';
 /** What becomes of a header. */
 export type HeaderVerdict = 'admitted' | 'lifted' | 'mime' | 'replaced' | 'trace' | 'stripped' | 'refused';
 
+/** What becomes of a header, in the words of the API and the console. */
+export const shownVerdicts = {
+  admitted: 'kept',
+  trace: 'kept',
+  mime: 'read',
+  lifted: 'lifted',
+  replaced: 'replaced',
+  stripped: 'stripped',
+  refused: 'refused',
+} as const satisfies Record<HeaderVerdict, string>;
+
 /** One header field's verdict. */
 export interface HeaderExplanation {
   /** As given. */

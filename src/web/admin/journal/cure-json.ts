@@ -4,19 +4,11 @@ import type { Credential } from '../../../accounts/account.ts';
 import type { Cure } from '../../../pipeline/report/cure.ts';
 import { credentialLines, type Setting, settingKey } from '../../../pipeline/report/settings.ts';
 import { setSentences, yamlLines } from '../../../pipeline/report/yaml-lines.ts';
-
-/** A cure in answers. */
-export interface CureJson {
-  readonly kind: 'config' | 'program';
-  /** What to do, in words. */
-  readonly text: string;
-  /** The lines of the credential's entry, its present ones among them, with line feeds between. */
-  readonly yaml?: string;
-}
+import type { CureJson } from './schemas.ts';
 
 /**
- * Shows a cure. The lines are those that bring in all of `together`: lines for each reason alone would repeat their keys when
- * somebody puts in those of several.
+ * Shows a cure: the lines of the credential's entry, its present ones among them. They bring in all of `together`, since lines
+ * for each reason alone would repeat their keys when somebody puts in those of several.
  * @param together the settings that cure this reason and the others that are shown beside it, of one credential
  * @param present the credential as it is configured now; absent: it is no longer there
  */

@@ -1,6 +1,6 @@
 // The schemas of the journal's answers and questions.
 
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import { journalOutcomes } from '../../../spool/journal/journal-row.ts';
 import { accountPath } from '../../http/endpoint.ts';
 import { eventSchema } from '../events/event-endpoints.ts';
@@ -59,6 +59,8 @@ export const cure = Type.Object(
   },
   { title: 'Cure' },
 );
+/** A cure in answers. */
+export type CureJson = Static<typeof cure>;
 
 const verdict = Type.Object(
   {
@@ -74,6 +76,8 @@ const verdict = Type.Object(
   },
   { title: 'FieldVerdict' },
 );
+/** A row of the table of verdicts. */
+export type VerdictRow = Static<typeof verdict>;
 
 const reason = Type.Object(
   {

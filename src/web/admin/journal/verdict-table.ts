@@ -4,41 +4,17 @@
 import type { Credential } from '../../../accounts/account.ts';
 import { readMessage } from '../../../mail/header/header-reader.ts';
 import { readRawText } from '../../../mail/header/raw-text.ts';
+import { shownVerdicts } from '../../../pipeline/policy/explain.ts';
 import { readVerdict } from '../../../pipeline/policy/field-verdicts.ts';
 import { cureOf } from '../../../pipeline/report/cure.ts';
 import type { JournalEntry } from '../../../spool/journal/journal.ts';
 import type { JournalContent, JournalReason } from '../../../spool/journal/journal-row.ts';
-import { type CureJson, cureJson } from './cure-json.ts';
+import { cureJson } from './cure-json.ts';
+import type { CureJson, VerdictRow } from './schemas.ts';
 
 /** Characters of a value, and of a name, that are shown. */
 const valueCharacters = 4096;
 const nameCharacters = 200;
-
-/** What becomes of a field, in the words of the API. */
-const shownVerdicts = {
-  lifted: 'lifted',
-  mime: 'read',
-  admitted: 'kept',
-  trace: 'kept',
-  replaced: 'replaced',
-  stripped: 'stripped',
-  refused: 'refused',
-} as const;
-
-/** A row of the table. */
-export interface VerdictRow {
-  readonly name: string;
-  /** Null where it is not kept. */
-  readonly value: string | null;
-  readonly verdict: (typeof shownVerdicts)[keyof typeof shownVerdicts];
-  /** The platform has written it. */
-  readonly added?: true;
-  readonly code?: string;
-  readonly rule: string;
-  readonly reference?: string;
-  readonly message?: string;
-  readonly cure?: CureJson;
-}
 
 /** What the table is made from. */
 export interface VerdictParts {
@@ -92,7 +68,7 @@ function createCure({ entry, credential: present, sendingDomains }: VerdictParts
 /** Makes the table: the fields that came, reasons about no field of them, and the fields that were added. */
 export function verdictTable(parts: VerdictParts): {
   readonly rows: readonly VerdictRow[];
-  readonly reasons: readonly VerdictReason[];
+  readonly reasons: readonly (JournalReason & { readonly cure: CureJson })[];
 } {
   const { entry, content } = parts;
   const { verdicts = '', reasons = [] } = entry.more;
@@ -121,9 +97,4 @@ export function verdictTable(parts: VerdictParts): {
       return { ...{ name, value, verdict: 'kept', added: true, rule }, ...(standard ? { reference: standard } : {}) };
     });
   return { rows: [...rows, ...added], reasons: reasons.map((reason) => ({ ...reason, cure: cure(reason) })) };
-}
-
-/** A reason with its cure. */
-export interface VerdictReason extends JournalReason {
-  readonly cure: CureJson;
 }

@@ -66,7 +66,7 @@ export async function policyModules(): Promise<readonly BrowserModule[]> {
     modules.set(file, needsBuffer ? `import { Buffer } from '${urlOf(octets)}';${rewritten}` : rewritten);
   }
   const all = [...modules.keys()].map((file) => `import './${posix.relative('policy', pathOf(file))}';\n`);
-  const own = `export { judge } from './${posix.relative('policy', pathOf(entry))}';\n`;
+  const own = `export { judge, shownVerdicts } from './${posix.relative('policy', pathOf(entry))}';\n`;
   return [
     { path: entryPath, text: `${all.join('')}${own}` },
     ...[...modules].map(([file, text]) => ({ path: pathOf(file), text })),

@@ -27,7 +27,7 @@ interface Judgement {
   readonly fields: readonly {
     readonly name: string;
     readonly value: string;
-    readonly verdict: keyof typeof words;
+    readonly verdict: string;
     readonly rule: string;
     readonly reference?: string;
     readonly violation?: Violation;
@@ -35,28 +35,22 @@ interface Judgement {
   readonly wouldLeave: string | null;
 }
 
-type Judge = (input: { readonly json: string }, options: object) => Promise<Judgement>;
-
-/** What becomes of a field, in the words of the journal. */
-const words = {
-  admitted: 'kept',
-  trace: 'kept',
-  mime: 'read',
-  lifted: 'lifted',
-  replaced: 'replaced',
-  stripped: 'stripped',
-  refused: 'refused',
-} as const;
+/** The module that judges. */
+interface JudgeModule {
+  readonly judge: (input: { readonly json: string }, options: object) => Promise<Judgement>;
+  /** What becomes of a field, in the words of the API, by the word of the policy. */
+  readonly shownVerdicts: Readonly<Record<string, FieldVerdict['verdict']>>;
+}
 
 /** Beside the pages, below the same digest. */
 const place: string = '../../policy/judge.js';
-let loading: Promise<Judge | undefined> | undefined;
+let loading: Promise<JudgeModule | undefined> | undefined;
 
 /** Loads the modules; undefined where the gateway has none, or does not answer. */
-async function load(): Promise<Judge | undefined> {
+async function load(): Promise<JudgeModule | undefined> {
   try {
-    const module: { readonly judge: Judge } = await import(place);
-    return module.judge;
+    const module: JudgeModule = await import(place);
+    return module;
   } catch {
     // The gateway judges then. Whoever opens the page again tries again.
     loading = undefined;
@@ -69,12 +63,15 @@ function errorOf({ code, message, pointer, http }: Violation): ApiError {
   return { code: http.code, message: `${code}: ${message}`, ...source };
 }
 
-function rehearsalOf({ verdict, violations, fields, wouldLeave }: Judgement): Rehearsal {
+function rehearsalOf(
+  { verdict, violations, fields, wouldLeave }: Judgement,
+  shown: JudgeModule['shownVerdicts'],
+): Rehearsal {
   return {
     valid: verdict === 'accepted',
     errors: violations.map(errorOf),
     verdicts: fields.map(({ name, value, rule, reference, violation, verdict: of }) => ({
-      ...{ name: name.slice(0, 100), value: value.slice(0, 500), verdict: words[of], rule },
+      ...{ name: name.slice(0, 100), value: value.slice(0, 500), verdict: shown[of] ?? 'kept', rule },
       reference: reference ?? null,
       ...(violation ? { code: violation.code, message: violation.message } : {}),
     })),
@@ -98,11 +95,11 @@ export async function judgeHere(body: string): Promise<Rehearsal | undefined> {
   const { judged_as: settings, account } = session.value ?? {};
   if (!settings || account === undefined || accountOnlyPath('') !== pathOfAccount(account.name, '')) return undefined;
   loading ??= load();
-  const judge = await loading;
-  if (!judge) return undefined;
+  const policy = await loading;
+  if (!policy) return undefined;
   const value: unknown = JSON.parse(body);
   const [domain] = settings.sendingDomains;
   const isObject = typeof value === 'object' && value !== null;
   const json = isObject ? JSON.stringify(withEnvelope(value, domain?.name)) : body;
-  return rehearsalOf(await judge({ json }, settings));
+  return rehearsalOf(await policy.judge({ json }, settings), policy.shownVerdicts);
 }
