@@ -2,7 +2,7 @@
 
 import { type MaybePromise, whenKnown } from '../../base/load/maybe-promise.ts';
 import type { Envelope } from '../../mail/envelope.ts';
-import { readAddressCommand, wrongMailParameter } from '../smtp/address-command.ts';
+import { readMail, readRcpt } from '../smtp/address-command.ts';
 import type {
   Client,
   DialogueContext,
@@ -51,14 +51,6 @@ export class BounceCommands implements TransactionCommands {
     this.#questions = parts.questions;
   }
 
-  get open(): boolean {
-    return this.#transaction !== undefined;
-  }
-
-  get smtputf8(): boolean {
-    return this.#transaction?.smtputf8 === true;
-  }
-
   get envelope(): Envelope | undefined {
     const transaction = this.#transaction;
     if (!transaction) return undefined;
@@ -85,12 +77,9 @@ export class BounceCommands implements TransactionCommands {
   mail(line: Buffer): Answer {
     if (this.#session.helo === undefined) return replies.sayHelloFirst;
     if (this.#transaction) return replies.nestedMail;
-    const command = readAddressCommand('MAIL', { line, smtputf8: false });
+    const command = readMail(line, this.#session.secure);
     if ('code' in command) return command;
-    const { path, parameters } = command;
-    const wrong = wrongMailParameter(parameters, this.#session.secure);
-    if (wrong) return wrong;
-    const size = Number(parameters.get('SIZE') ?? 0);
+    const { path, parameters, size } = command;
     if (size > this.#context.limits.messageBytes) return replies.tooLarge;
     if (size > 0 && !this.#hasRoom(size)) return replies.noRoom;
     this.#transaction = { reversePath: path.mailbox, smtputf8: parameters.has('SMTPUTF8'), size };
@@ -100,7 +89,7 @@ export class BounceCommands implements TransactionCommands {
   rcpt(line: Buffer): MaybePromise<Answer> {
     const transaction = this.#transaction;
     if (!transaction) return replies.mailFirst;
-    const command = readAddressCommand('RCPT', { line, smtputf8: transaction.smtputf8 });
+    const command = readRcpt(line, transaction.smtputf8);
     if ('code' in command) return command;
     const { mailbox } = command.path;
     const target = this.#questions.targetOf(mailbox);

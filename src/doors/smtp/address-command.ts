@@ -60,16 +60,8 @@ function readParameters(verb: 'MAIL' | 'RCPT', text: string): ReadonlyMap<string
   return found;
 }
 
-/**
- * Reads a MAIL or RCPT line.
- * @param line without CRLF
- * @param smtputf8 for RCPT: the transaction has SMTPUTF8; a MAIL line says so itself
- * @returns the path and parameters, or the reply that refuses the line
- */
-export function readAddressCommand(
-  verb: 'MAIL' | 'RCPT',
-  { line, smtputf8 }: { readonly line: Buffer; readonly smtputf8: boolean },
-): AddressCommand | Answer {
+/** Reads a line without CRLF. @param smtputf8 for RCPT: the transaction has SMTPUTF8; a MAIL line says so itself */
+function readCommand(verb: 'MAIL' | 'RCPT', line: Buffer, smtputf8: boolean): AddressCommand | Answer {
   const ascii = isAscii(line);
   // D40b: judged on the raw line, before a U-label becomes ASCII.
   if (!ascii && !isUtf8(line)) return replies.needsSmtputf8;
@@ -90,7 +82,7 @@ export function readAddressCommand(
 }
 
 /** Gives the reply to a parameter of MAIL whose value is none that it may have; undefined where all are well. */
-export function wrongMailParameter(parameters: ReadonlyMap<string, string>, secure: boolean): Answer | undefined {
+function wrongMailParameter(parameters: ReadonlyMap<string, string>, secure: boolean): Answer | undefined {
   if (parameters.size === 0) return undefined;
   const size = parameters.get('SIZE');
   const body = parameters.get('BODY')?.toUpperCase();
@@ -100,4 +92,27 @@ export function wrongMailParameter(parameters: ReadonlyMap<string, string>, secu
   const [ret, envid] = [parameters.get('RET'), parameters.get('ENVID')];
   if (ret !== undefined && readRet(ret) === undefined) return replies.badRet;
   return envid === undefined || isEnvid(envid) ? undefined : replies.badEnvid;
+}
+
+/**
+ * Reads a MAIL line.
+ * @param line without CRLF
+ * @param secure the session is under TLS
+ * @returns the path, the parameters, and the octets that SIZE declares (0 where it does not), or the reply that refuses the line
+ */
+export function readMail(line: Buffer, secure: boolean): (AddressCommand & { readonly size: number }) | Answer {
+  const command = readCommand('MAIL', line, false);
+  if ('code' in command) return command;
+  const { parameters } = command;
+  return wrongMailParameter(parameters, secure) ?? { ...command, size: Number(parameters.get('SIZE') ?? 0) };
+}
+
+/**
+ * Reads a RCPT line.
+ * @param line without CRLF
+ * @param smtputf8 the transaction has SMTPUTF8
+ * @returns the path and the parameters, or the reply that refuses the line
+ */
+export function readRcpt(line: Buffer, smtputf8: boolean): AddressCommand | Answer {
+  return readCommand('RCPT', line, smtputf8);
 }

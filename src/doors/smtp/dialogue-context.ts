@@ -43,11 +43,7 @@ export type SessionFacts = Pick<
 
 /** MAIL, RCPT and DATA of one session. Each command is handed in only when the one before has been answered. */
 export interface TransactionCommands {
-  /** A transaction is open. */
-  readonly open: boolean;
-  /** The open transaction has SMTPUTF8 (RFC 6531). */
-  readonly smtputf8: boolean;
-  /** The envelope of the open transaction. */
+  /** The envelope of the open transaction; undefined where none is open. */
   readonly envelope: Envelope | undefined;
   readonly refusalFacts: SessionFacts;
   /** Forgets the transaction. */

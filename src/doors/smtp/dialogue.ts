@@ -70,7 +70,7 @@ export class Dialogue implements MailSession {
   /** The `with` of Received (RFC 3848, RFC 6531 §4.3): SMTP, ESMTPSA, UTF8SMTPSA ... */
   get protocol(): string {
     if (!this.#helo?.extended) return 'SMTP';
-    const name = this.#mail.smtputf8 ? 'UTF8SMTP' : 'ESMTP';
+    const name = this.#mail.envelope?.smtputf8 ? 'UTF8SMTP' : 'ESMTP';
     return `${name}${this.#secure ? 'S' : ''}${this.#authentication.submitter ? 'A' : ''}`;
   }
 
@@ -211,7 +211,7 @@ export class Dialogue implements MailSession {
     if (!this.#mayAuthenticate()) return listener.tls === 'starttls' ? replies.mustStartTls : replies.authNeedsTls;
     if (!this.#helo) return replies.sayHelloFirst;
     if (this.submitter) return replies.authAlready;
-    if (this.#mail.open) return replies.authInTransaction;
+    if (this.#mail.envelope) return replies.authInTransaction;
     return this.#authentication.begin(argument, this.helo);
   }
 }

@@ -9,7 +9,7 @@ import type { Envelope } from '../../mail/envelope.ts';
 import type { Violation } from '../../pipeline/submit.ts';
 import type { RefusalFacts } from '../../spool/events/refusal.ts';
 import type { JournalDetails } from '../../spool/journal/journal-details.ts';
-import { readAddressCommand, wrongMailParameter } from './address-command.ts';
+import { readMail, readRcpt } from './address-command.ts';
 import type {
   Client,
   DialogueContext,
@@ -99,16 +99,6 @@ export class MailCommands implements TransactionCommands {
     this.#session = session;
   }
 
-  /** A transaction is open. */
-  get open(): boolean {
-    return this.#transaction !== undefined;
-  }
-
-  /** The open transaction has SMTPUTF8 (RFC 6531). */
-  get smtputf8(): boolean {
-    return this.#transaction?.smtputf8 === true;
-  }
-
   /** The envelope of the open transaction. */
   get envelope(): Envelope | undefined {
     const transaction = this.#transaction;
@@ -143,12 +133,9 @@ export class MailCommands implements TransactionCommands {
   }
 
   #open(line: Buffer): Answer {
-    const command = readAddressCommand('MAIL', { line, smtputf8: false });
+    const command = readMail(line, this.#session.secure);
     if ('code' in command) return command;
-    const { path, parameters } = command;
-    const wrong = wrongMailParameter(parameters, this.#session.secure);
-    if (wrong) return wrong;
-    const size = Number(parameters.get('SIZE') ?? 0);
+    const { path, parameters, size } = command;
     if (size > this.#context.limits.messageBytes) return this.#tooLarge(path.mailbox, size);
     if (size > 0 && !this.#hasRoom(size)) return this.#noRoom(path.mailbox, size);
     const mailbox = this.#completed(path.mailbox, path.domain);
@@ -210,7 +197,7 @@ export class MailCommands implements TransactionCommands {
     const transaction = this.#transaction;
     const account = this.#session.submitter?.account;
     if (!transaction || !account) return replies.mailFirst;
-    const command = readAddressCommand('RCPT', { line, smtputf8: transaction.smtputf8 });
+    const command = readRcpt(line, transaction.smtputf8);
     if ('code' in command) return command;
     const { mailbox, domain } = command.path;
     if (mailbox === '') return replies.badRecipient;
