@@ -12,3 +12,8 @@ export function escapeCharacters(text: string, pattern: RegExp): string {
 export function maskUnprintable(text: string): string {
   return text.replace(/[^\x20-\x7e]/g, '?');
 }
+
+/** A text of somebody else, for a comment or a message: printable ASCII, in quotes, of a sane length. */
+export function quotePrintable(text: string): string {
+  return maskUnprintable(JSON.stringify(text.slice(0, 200)));
+}

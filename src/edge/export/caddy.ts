@@ -1,12 +1,6 @@
 // Writes the zones for Caddy 2.6 or later: a whole Caddyfile.
 
-import {
-  addressText,
-  type EdgeExportSettings,
-  type EdgeFormatWriter,
-  type ExportedZone,
-  verifiedName,
-} from './export-edge.ts';
+import { addressText, type EdgeExportSettings, type EdgeFormatWriter, type ExportedZone } from './export-edge.ts';
 
 /** What Caddy's own words for a failure of its `reverse_proxy` mean; the first that fits counts. */
 const failures: readonly (readonly [string, string])[] = [
@@ -99,7 +93,7 @@ function sites(zone: ExportedZone, { listen, tlsListen }: EdgeExportSettings): s
 
 /** Caddy. */
 export const caddyEdge: EdgeFormatWriter = {
-  notes: [verifiedName],
+  notes: [],
   write: (zones, settings) => [
     '{',
     '    auto_https off',

@@ -1,7 +1,7 @@
 // Writes the zones as the configuration of another proxy that stands before Postern: requests go from it straight to the origins, and
 // Postern answers those that fail. Nothing of a zone can be read as a directive: what could is left out, and told.
 
-import { maskUnprintable } from '../../base/escape-text.ts';
+import { quotePrintable } from '../../base/escape-text.ts';
 import { hostPort } from '../../base/net/socket-address.ts';
 import { type OriginTarget, originTargets } from '../origin/origin-target.ts';
 import type { EdgeSettings, EdgeZone } from '../zone/zone.ts';
@@ -53,7 +53,7 @@ export interface EdgeGap {
 
 /** One format. */
 export interface EdgeFormatWriter {
-  /** What holds for every zone in this format. */
+  /** What holds for every zone in this format alone. */
   readonly notes: readonly string[];
   /** Why a zone cannot be written; absent: it can. */
   readonly obstacle?: (zone: ExportedZone) => string | undefined;
@@ -116,17 +116,12 @@ function generalNotes(zones: readonly EdgeZone[], { edge }: EdgeExportSettings):
 }
 
 /** What all formats verify otherwise than Postern. */
-export const verifiedName =
+const verifiedName =
   "a verified certificate must be valid for the requested hostname; Postern takes one for the host of the origin's URL, too";
 
 /** Writes `host:port`. */
 export function addressText({ host, port }: ListenAddress): string {
   return hostPort(host, port);
-}
-
-/** A text of somebody else, for a comment: printable ASCII, in quotes, of a sane length. */
-function shown(text: string): string {
-  return maskUnprintable(JSON.stringify(text.slice(0, 200)));
 }
 
 /**
@@ -138,7 +133,7 @@ export function exportEdge(
   zones: readonly EdgeZone[],
   settings: EdgeExportSettings,
 ): { readonly text: string; readonly gaps: readonly EdgeGap[] } {
-  const general = [...generalNotes(zones, settings), ...notes];
+  const general = [...generalNotes(zones, settings), ...notes, verifiedName];
   const gaps: EdgeGap[] = general.map((text) => ({ leftOut: false, text }));
   const targetOf = originTargets();
   const written: ExportedZone[] = [];
@@ -146,7 +141,7 @@ export function exportEdge(
     const zone = exported(given, targetOf, settings);
     const fault = faultOf(zone, settings);
     const why = fault === undefined ? obstacle?.(zone) : `${fault} cannot be written safely`;
-    const named = shown(given.name).slice(1, -1);
+    const named = quotePrintable(given.name).slice(1, -1);
     if (why !== undefined) {
       gaps.push({ zone: named, leftOut: true, text: why });
       continue;

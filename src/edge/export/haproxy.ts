@@ -1,14 +1,7 @@
 // Writes the zones for HAProxy 2.6 or later: a whole configuration. HAProxy runs no rule when an origin fails, but it tries another
 // server: so Postern is the second server of each origin, which a request goes to only after the first has failed.
 
-import { hostPort } from '../../base/net/socket-address.ts';
-import {
-  addressText,
-  type EdgeExportSettings,
-  type EdgeFormatWriter,
-  type ExportedZone,
-  verifiedName,
-} from './export-edge.ts';
+import { addressText, type EdgeExportSettings, type EdgeFormatWriter, type ExportedZone } from './export-edge.ts';
 
 const shared = ({ edge }: EdgeExportSettings): string[] => [
   'defaults',
@@ -52,9 +45,9 @@ function frontend(zones: readonly ExportedZone[], { listen, tlsListen }: EdgeExp
   const certificates = [...files].map((folder) => ` crt ${folder}/haproxy.pem`).join('');
   return [
     'frontend postern_edge',
-    `    bind ${hostPort(listen.host, listen.port)}`,
+    `    bind ${addressText(listen)}`,
     ...(tlsListen && certificates !== ''
-      ? [`    bind ${hostPort(tlsListen.host, tlsListen.port)} ssl${certificates} alpn http/1.1`]
+      ? [`    bind ${addressText(tlsListen)} ssl${certificates} alpn http/1.1`]
       : []),
     '    http-request set-header X-Forwarded-For %[src]',
     '    http-request set-header X-Forwarded-Proto https if { ssl_fc }',
@@ -92,7 +85,6 @@ export const haproxyEdge: EdgeFormatWriter = {
     'HAProxy looks the names of origins up at its start alone',
     'HAProxy answers 502 or 504 itself where an origin fails after the connection and the request is larger than tune.bufsize (16 KiB)',
     'origins get a field X-Forwarded-Failure with each request, since HAProxy writes it before it knows of a failure',
-    verifiedName,
   ],
   obstacle: ({ target }) =>
     target && target.prefix !== ''

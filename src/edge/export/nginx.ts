@@ -1,13 +1,6 @@
 // Writes the zones for nginx 1.22 or later: a file for its http block (on Debian /etc/nginx/conf.d).
 
-import { hostPort } from '../../base/net/socket-address.ts';
-import {
-  addressText,
-  type EdgeExportSettings,
-  type EdgeFormatWriter,
-  type ExportedZone,
-  verifiedName,
-} from './export-edge.ts';
+import { addressText, type EdgeExportSettings, type EdgeFormatWriter, type ExportedZone } from './export-edge.ts';
 
 const forwardedFields = [
   'proxy_http_version 1.1;',
@@ -64,7 +57,7 @@ function server(zone: ExportedZone, names: readonly string[], settings: EdgeExpo
   const place = folder === undefined ? settings.listen : (settings.tlsListen ?? settings.listen);
   return [
     'server {',
-    `    listen ${hostPort(place.host, place.port)}${folder === undefined ? '' : ' ssl'};`,
+    `    listen ${addressText(place)}${folder === undefined ? '' : ' ssl'};`,
     '    client_max_body_size 0;',
     `    server_name ${names.join(' ')};`,
     ...(folder === undefined
@@ -119,9 +112,6 @@ function zoneLines(zone: ExportedZone, settings: EdgeExportSettings): string[] {
 
 /** nginx. */
 export const nginxEdge: EdgeFormatWriter = {
-  notes: [
-    'nginx looks the names of origins up at its start alone, and does not start where one is unknown',
-    verifiedName,
-  ],
+  notes: ['nginx looks the names of origins up at its start alone, and does not start where one is unknown'],
   write: (zones, settings) => [...shared(settings), ...zones.flatMap((zone) => zoneLines(zone, settings))],
 };

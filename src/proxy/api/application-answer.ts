@@ -1,8 +1,9 @@
 // Writes a proxy application, and what it has carried, as answers show them (D80, D81).
 
-import type { ApplicationStatus, ConnectionEvent, StoredApplication, Traffic } from '../application/application.ts';
+import type { ApplicationStatus, ConnectionEvent, StoredApplication } from '../application/application.ts';
 import type { ProxyAccount } from '../application/zone.ts';
 import type { DataPlane } from '../plane/data-plane.ts';
+import { noTraffic } from '../plane/running-applications.ts';
 
 function isoTime(ms: number): string {
   return new Date(ms).toISOString();
@@ -18,15 +19,6 @@ export function showApplication(
   const shown = plan === 'payg' ? { protocol, dns, origin_direct: originDirect } : fields;
   return { id, ...shown, created_on: isoTime(createdAt), modified_on: isoTime(modifiedAt), status: showStatus(status) };
 }
-
-const nothing: Omit<Traffic, 'datagramsDropped'> = {
-  open: 0,
-  connections: 0,
-  refused: 0,
-  failed: 0,
-  bytesFromClients: 0,
-  bytesFromOrigins: 0,
-};
 
 function showStatus({ state, reason, certificateExpiresAt: at }: ApplicationStatus): Readonly<Record<string, unknown>> {
   return { state, reason, ...(at === undefined ? {} : { certificate_expires_on: isoTime(at) }) };
@@ -50,7 +42,7 @@ function showEvent(event: ConnectionEvent): Readonly<Record<string, unknown>> {
 
 /** Shows what an application has carried; nothing yet where the data plane has not seen it. */
 export function showTraffic(traffic: ReturnType<DataPlane['traffic']>): Readonly<Record<string, unknown>> {
-  const { open, connections, refused, failed, ...bytes } = traffic?.counters ?? nothing;
+  const { open, connections, refused, failed, ...bytes } = traffic?.counters ?? noTraffic();
   return {
     counters: {
       open,

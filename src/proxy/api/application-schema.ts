@@ -104,20 +104,20 @@ export const shownApplication = Type.Object(
 
 const count = Type.Integer({ minimum: 0 });
 
+/** What an application has carried, in numbers. */
+export const shownCounters = {
+  open: count,
+  connections: count,
+  refused: count,
+  failed: count,
+  bytes_from_clients: count,
+  bytes_from_origins: count,
+};
+
 /** What an application has carried. */
 export const shownTraffic = Type.Object(
   {
-    counters: Type.Object(
-      {
-        open: count,
-        connections: count,
-        refused: count,
-        failed: count,
-        bytes_from_clients: count,
-        bytes_from_origins: count,
-      },
-      { description: 'Since the process began; `open` is now' },
-    ),
+    counters: Type.Object(shownCounters, { description: 'Since the process began; `open` is now' }),
     listening: Type.Array(Type.String({ example: '127.64.0.1:20022' }), {
       description: 'Addresses and ports that clients connect to, `proxy.portOffset` added',
     }),

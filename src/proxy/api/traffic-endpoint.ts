@@ -9,6 +9,7 @@ import type { ProxyZone } from '../application/zone.ts';
 import type { SeeApplications } from '../plane/application-views.ts';
 import type { ApplicationStore } from '../store/store.ts';
 import { showTraffic } from './application-answer.ts';
+import { shownCounters } from './application-schema.ts';
 
 /** What the endpoint needs. */
 export interface TrafficEndpointParts {
@@ -22,7 +23,6 @@ const mostApplications = 200;
 /** Applications that are read of a zone at once. */
 const perPage = 100;
 
-const count = Type.Integer();
 const application = Type.Object(
   {
     id: Type.String(),
@@ -32,17 +32,9 @@ const application = Type.Object(
     hostname: Type.String(),
     state: Type.Enum(['active', 'pending', 'failed']),
     reason: Type.String(),
-    counters: Type.Object(
-      {
-        open: count,
-        connections: count,
-        refused: count,
-        failed: count,
-        bytes_from_clients: count,
-        bytes_from_origins: count,
-      },
-      { description: 'Since the process that carries them began; `open` is now' },
-    ),
+    counters: Type.Object(shownCounters, {
+      description: 'Since the process that carries them began; `open` is now',
+    }),
     listening: Type.Array(Type.String()),
   },
   { title: 'ApplicationTraffic' },

@@ -1,7 +1,7 @@
 // Composes an export: the parts that all formats share, with each gap as a comment at its place.
 
 import { isIP } from 'node:net';
-import { maskUnprintable } from '../../base/escape-text.ts';
+import { maskUnprintable, quotePrintable } from '../../base/escape-text.ts';
 import { addressTest } from '../../base/net/address-test.ts';
 import { isWithinDomain } from '../../base/net/domain-labels.ts';
 import type { ForwardingPlan, PortRange } from '../application/application.ts';
@@ -13,11 +13,6 @@ const idForm = /^[0-9a-f]{32}$/;
 const nameForm = /^(?=.{1,253}$)[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,62})(?:\.[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,62}))*$/;
 /** What every format can hold between quotes. nginx would read a `$` as a variable, and has no escape for it. */
 const pathForm = /^\/[A-Za-z0-9 _.,:=@%+~/-]{0,512}$/;
-
-/** A text of somebody else, for a comment or a message: printable ASCII, in quotes, of a sane length. */
-function shown(text: string): string {
-  return maskUnprintable(JSON.stringify(text.slice(0, 200)));
-}
 
 function isPort(port: number): boolean {
   return Number.isInteger(port) && port >= 1 && port <= 65_535;
@@ -44,8 +39,8 @@ function isNetwork(text: string): boolean {
 /** The first thing in a plan that is not what its place allows. */
 function faultOf(plan: ForwardingPlan): string | undefined {
   const { origin, firewall, ports } = plan;
-  if (!idForm.test(plan.id)) return `its id is ${shown(plan.id)}`;
-  if (!nameForm.test(plan.name)) return `its hostname is ${shown(plan.name)}`;
+  if (!idForm.test(plan.id)) return `its id is ${quotePrintable(plan.id)}`;
+  if (!nameForm.test(plan.name)) return `its hostname is ${quotePrintable(plan.name)}`;
   if (!isRange(ports)) return 'its ports are no range of ports';
   const addresses = [
     ...plan.addresses,
@@ -53,10 +48,10 @@ function faultOf(plan: ForwardingPlan): string | undefined {
     ...(origin.kind === 'direct' ? origin.origins.map(({ address }) => address) : []),
   ];
   const wrongAddress = addresses.find((address) => !isAddress(address));
-  if (wrongAddress !== undefined) return `it has the address ${shown(wrongAddress)}`;
+  if (wrongAddress !== undefined) return `it has the address ${quotePrintable(wrongAddress)}`;
   const wrongNetwork = [...firewall.block, ...firewall.allow].find((network) => !isNetwork(network));
-  if (wrongNetwork !== undefined) return `its firewall lists have ${shown(wrongNetwork)}`;
-  if (origin.kind === 'dns' && !nameForm.test(origin.name)) return `its origin is named ${shown(origin.name)}`;
+  if (wrongNetwork !== undefined) return `its firewall lists have ${quotePrintable(wrongNetwork)}`;
+  if (origin.kind === 'dns' && !nameForm.test(origin.name)) return `its origin is named ${quotePrintable(origin.name)}`;
   if (origin.kind === 'dns' && !(Number.isInteger(origin.ttlSeconds) && origin.ttlSeconds > 0))
     return 'its ttl is none';
   const length = ports.last - ports.first;
@@ -73,7 +68,7 @@ function faultOf(plan: ForwardingPlan): string | undefined {
 function checkPlan(plan: ForwardingPlan, settings: ExportSettings): Rendered<CheckedPlan> {
   if (plan.obstacle !== undefined) return { ok: false, why: plan.obstacle };
   const wrongServer = settings.nameservers.find(({ address, port }) => !isAddress(address) || !isPort(port));
-  const fault = wrongServer ? `the name server ${shown(wrongServer.address)} is none` : faultOf(plan);
+  const fault = wrongServer ? `the name server ${quotePrintable(wrongServer.address)} is none` : faultOf(plan);
   if (fault !== undefined) return { ok: false, why: `${fault}, which cannot be written safely` };
   const bound = { first: plan.ports.first + settings.portOffset, last: plan.ports.last + settings.portOffset };
   if (bound.last > 65_535)
@@ -87,7 +82,7 @@ function checkPlan(plan: ForwardingPlan, settings: ExportSettings): Rendered<Che
   const folder = settings.certificateFolder?.(plan.name) ?? `${settings.certsDir}/tls/${plan.name}`;
   if (!pathForm.test(folder) || !pathForm.test(settings.caFile)) {
     const path = pathForm.test(folder) ? settings.caFile : folder;
-    return { ok: false, why: `the path ${shown(path)} has characters that cannot be written safely` };
+    return { ok: false, why: `the path ${quotePrintable(path)} has characters that cannot be written safely` };
   }
   const certificate = { folder, chain: `${folder}/fullchain.pem`, key: `${folder}/privkey.pem` };
   return { ok: true, body: { plan, bound, title, certificate }, notes: [] };
@@ -99,8 +94,18 @@ export type Entry<T> = { readonly comments: readonly string[] } & (
   | { readonly body?: undefined }
 );
 
+/** One format. `T` is what stands for an application. */
+export interface PlanFormat<T> {
+  readonly title: string;
+  /** What holds for all applications in this format alone. */
+  readonly notes: readonly string[];
+  readonly render: (checked: CheckedPlan, settings: ExportSettings) => Rendered<T>;
+  /** The lines of the file behind the comments at its top. */
+  readonly write: (entries: readonly Entry<T>[], settings: ExportSettings) => readonly string[];
+}
+
 /** The applications in their order, and all gaps. */
-export interface Collected<T> {
+interface Collected<T> {
   readonly entries: readonly Entry<T>[];
   readonly gaps: readonly ExportGap[];
 }
@@ -118,7 +123,7 @@ function generalGaps(plans: readonly ForwardingPlan[], settings: ExportSettings)
   }
   const unplanned = settings.withoutPlan.map((id): ExportGap => {
     const text = 'its zone is not in the configuration, or its fields cannot be read';
-    return { application: shown(id).slice(1, -1), leftOut: true, text };
+    return { application: quotePrintable(id).slice(1, -1), leftOut: true, text };
   });
   return [...texts.map((text) => ({ leftOut: false, text })), ...unplanned];
 }
@@ -147,19 +152,18 @@ export function cleanEnd(program: string): string {
   return `an origin that breaks off, or ends TLS without close_notify, ends cleanly for the client of ${program}; Postern passes it on as a reset`;
 }
 
-/** Renders every plan, or says why not. @param general notes about all of them that only this format has */
-export function collect<T>(
+/** Renders every plan, or says why not. */
+function collect<T>(
+  { notes: general, render }: PlanFormat<T>,
   plans: readonly ForwardingPlan[],
   settings: ExportSettings,
-  render: (checked: CheckedPlan) => Rendered<T>,
-  general: readonly string[] = [],
 ): Collected<T> {
   const gaps = [...generalGaps(plans, settings), ...general.map((text) => ({ leftOut: false, text }))];
   const entries = plans.map((plan): Entry<T> => {
     const safe = checkPlan(plan, settings);
-    const rendered = safe.ok ? render(safe.body) : safe;
-    const named = { application: shown(plan.id).slice(1, -1), name: shown(plan.name).slice(1, -1) };
-    const title = safe.ok ? `Application ${plan.id}: ${safe.body.title}` : `Application ${shown(plan.id)}`;
+    const rendered = safe.ok ? render(safe.body, settings) : safe;
+    const named = { application: quotePrintable(plan.id).slice(1, -1), name: quotePrintable(plan.name).slice(1, -1) };
+    const title = safe.ok ? `Application ${plan.id}: ${safe.body.title}` : `Application ${quotePrintable(plan.id)}`;
     if (!safe.ok || !rendered.ok) {
       const text = rendered.ok ? '' : rendered.why;
       gaps.push({ ...named, leftOut: true, text });
@@ -177,7 +181,7 @@ export function collect<T>(
 }
 
 /** The comment at the top of a file, without the comment sign. */
-export function headComments(format: string, gaps: readonly ExportGap[]): string[] {
+function headComments(format: string, gaps: readonly ExportGap[]): string[] {
   const general = gaps.filter(({ name }) => name === undefined);
   return [
     `Proxy applications for ${format}, written by postern proxy export. Changes here are lost with the next export.`,
@@ -192,7 +196,11 @@ export function commented(lines: readonly string[], indent = ''): string[] {
   return lines.map((line) => `${indent}# ${maskUnprintable(line)}`);
 }
 
-/** The file: lines joined, with a line end. */
-export function finish(lines: readonly string[], gaps: readonly ExportGap[]): Exported {
-  return { text: `${lines.join('\n')}\n`, gaps };
+/** Makes the function that writes plans in a format: the whole file, and what it cannot say, which stands in its comments too. */
+export function exporter<T>(format: PlanFormat<T>) {
+  return (plans: readonly ForwardingPlan[], settings: ExportSettings): Exported => {
+    const { entries, gaps } = collect(format, plans, settings);
+    const lines = [...commented(headComments(format.title, gaps)), ...format.write(entries, settings)];
+    return { text: `${lines.join('\n')}\n`, gaps };
+  };
 }

@@ -4,16 +4,8 @@ import { isIPv4 } from 'node:net';
 import { stringify } from 'yaml';
 import { hostPort } from '../../base/net/socket-address.ts';
 import type { ForwardingPlan } from '../application/application.ts';
-import { collect, commented, finish, headComments } from './compose-export.ts';
-import {
-  type CheckedPlan,
-  type Exported,
-  type ExportSettings,
-  eachPort,
-  limitsFor,
-  type Rendered,
-  tooManyPorts,
-} from './exported.ts';
+import { commented, exporter } from './compose-export.ts';
+import { type CheckedPlan, type ExportSettings, eachPort, limitsFor, type Rendered, tooManyPorts } from './exported.ts';
 
 /** A value of the configuration, as JSON or YAML holds it. */
 type Value = string | number | boolean | readonly Value[] | { readonly [key: string]: Value };
@@ -231,18 +223,20 @@ function render(checked: CheckedPlan, settings: ExportSettings): Rendered<Parts>
 }
 
 /** Writes the plans for Envoy. What is left out and what is to note stands in comments at the top. */
-export function exportEnvoy(plans: readonly ForwardingPlan[], settings: ExportSettings): Exported {
-  const { entries, gaps } = collect(plans, settings, (checked) => render(checked, settings));
-  const parts = entries.flatMap(({ body }) => (body ? [body] : []));
-  const static_resources = {
-    listeners: parts.flatMap(({ listeners }) => listeners),
-    clusters: parts.flatMap(({ clusters }) => clusters),
-  };
-  const lines = [
-    ...commented(headComments('Envoy', gaps)),
-    ...entries.flatMap(({ comments }) => ['#', ...commented(comments)]),
-    // Quoted, no anchors, no folded lines: what is written is what is read, by any reader of YAML 1.1 or 1.2.
-    stringify({ static_resources }, yamlStyle).trimEnd(),
-  ];
-  return finish(lines, gaps);
-}
+export const exportEnvoy = exporter({
+  title: 'Envoy',
+  notes: [],
+  render,
+  write(entries) {
+    const parts = entries.flatMap(({ body }) => (body ? [body] : []));
+    const static_resources = {
+      listeners: parts.flatMap(({ listeners }) => listeners),
+      clusters: parts.flatMap(({ clusters }) => clusters),
+    };
+    return [
+      ...entries.flatMap(({ comments }) => ['#', ...commented(comments)]),
+      // Quoted, no anchors, no folded lines: what is written is what is read, by any reader of YAML 1.1 or 1.2.
+      stringify({ static_resources }, yamlStyle).trimEnd(),
+    ];
+  },
+});

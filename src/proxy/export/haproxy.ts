@@ -1,8 +1,8 @@
 // Writes the configuration of HAProxy 2.6 or later (configuration.txt of HAProxy, sections 4, 5 and 7).
 
 import type { ForwardingPlan } from '../application/application.ts';
-import { cleanEnd, collect, commented, finish, headComments } from './compose-export.ts';
-import { type CheckedPlan, type Exported, type ExportSettings, limitsFor, type Rendered } from './exported.ts';
+import { cleanEnd, commented, exporter } from './compose-export.ts';
+import { type CheckedPlan, type ExportSettings, limitsFor, type Rendered } from './exported.ts';
 
 /** A line of HAProxy has at most 64 words. */
 const networksPerLine = 40;
@@ -149,28 +149,28 @@ function resolverLines(plans: readonly CheckedPlan[], settings: ExportSettings):
 }
 
 /** Writes the plans for HAProxy; UDP is left out, since HAProxy does not forward it. */
-export function exportHaproxy(plans: readonly ForwardingPlan[], settings: ExportSettings): Exported {
-  const { entries, gaps } = collect(plans, settings, (checked) => render(checked, settings), [cleanEnd('HAProxy')]);
-  const { connectTimeoutMs, tcpIdleMs } = settings.limits;
-  const lines = [
-    ...commented(headComments('HAProxy', gaps)),
-    'global',
-    '    log stderr format raw daemon notice',
-    '',
-    'defaults',
-    '    mode tcp',
-    '    log global',
-    `    timeout connect ${connectTimeoutMs}ms`,
-    `    timeout client ${tcpIdleMs}ms`,
-    `    timeout server ${tcpIdleMs}ms`,
-    // Another server is tried at once where one refuses.
-    '    retries 3',
-    '    option redispatch 1',
-    ...resolverLines(
-      entries.flatMap((entry) => (entry.body ? [entry.checked] : [])),
-      settings,
-    ),
-    ...entries.flatMap(({ comments, body }) => ['', ...commented(comments), ...(body ?? [])]),
-  ];
-  return finish(lines, gaps);
-}
+export const exportHaproxy = exporter({
+  title: 'HAProxy',
+  notes: [cleanEnd('HAProxy')],
+  render,
+  write(entries, settings) {
+    const { connectTimeoutMs, tcpIdleMs } = settings.limits;
+    const checked = entries.flatMap((entry) => (entry.body ? [entry.checked] : []));
+    return [
+      'global',
+      '    log stderr format raw daemon notice',
+      '',
+      'defaults',
+      '    mode tcp',
+      '    log global',
+      `    timeout connect ${connectTimeoutMs}ms`,
+      `    timeout client ${tcpIdleMs}ms`,
+      `    timeout server ${tcpIdleMs}ms`,
+      // Another server is tried at once where one refuses.
+      '    retries 3',
+      '    option redispatch 1',
+      ...resolverLines(checked, settings),
+      ...entries.flatMap(({ comments, body }) => ['', ...commented(comments), ...(body ?? [])]),
+    ];
+  },
+});

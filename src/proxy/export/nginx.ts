@@ -2,16 +2,8 @@
 
 import { hostPort } from '../../base/net/socket-address.ts';
 import type { ForwardingPlan } from '../application/application.ts';
-import { cleanEnd, collect, commented, finish, headComments } from './compose-export.ts';
-import {
-  type CheckedPlan,
-  type Exported,
-  type ExportSettings,
-  eachPort,
-  limitsFor,
-  type Rendered,
-  tooManyPorts,
-} from './exported.ts';
+import { cleanEnd, commented, exporter } from './compose-export.ts';
+import { type CheckedPlan, type ExportSettings, eachPort, limitsFor, type Rendered, tooManyPorts } from './exported.ts';
 
 /** A path that was checked has nothing that ends a quoted text or names a variable. */
 const quoted = (path: string): string => `"${path}"`;
@@ -134,10 +126,11 @@ function render(checked: CheckedPlan, settings: ExportSettings): Rendered<string
 }
 
 /** Writes the plans for nginx: a whole configuration with a stream block and no other. */
-export function exportNginx(plans: readonly ForwardingPlan[], settings: ExportSettings): Exported {
-  const { entries, gaps } = collect(plans, settings, (checked) => render(checked, settings), [cleanEnd('nginx')]);
-  const lines = [
-    ...commented(headComments('nginx', gaps)),
+export const exportNginx = exporter({
+  title: 'nginx',
+  notes: [cleanEnd('nginx')],
+  render,
+  write: (entries) => [
     '# The stream module, where it is one to load (Debian: libnginx-mod-stream).',
     'include /etc/nginx/modules-enabled/*.conf;',
     'worker_processes auto;',
@@ -149,6 +142,5 @@ export function exportNginx(plans: readonly ForwardingPlan[], settings: ExportSe
     'stream {',
     ...entries.flatMap(({ comments, body }) => [...commented(comments, '    '), ...(body ?? []), '']),
     '}',
-  ];
-  return finish(lines, gaps);
-}
+  ],
+});

@@ -2,6 +2,7 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import type { Clock, MonotonicClock } from '../../base/clock.ts';
+import { Counts } from '../../base/counts.ts';
 import type { Logger } from '../../base/log.ts';
 import type { ConnectionEvent, ForwardingPlan } from '../application/application.ts';
 import type { Origins } from '../origins/origin.ts';
@@ -44,7 +45,8 @@ export interface ApplicationParts {
   readonly log: Logger;
 }
 
-function noTraffic(): MutableTraffic {
+/** The counters of an application that has carried nothing. */
+export function noTraffic(): MutableTraffic {
   return {
     open: 0,
     connections: 0,
@@ -88,7 +90,7 @@ export function createApplicationState(first: ForwardingPlan, parts: Application
     origins: parts.createOrigins(first),
     traffic: noTraffic(),
     note: (event) => limit(event, keep),
-    openByClient: new Map(),
+    openByClient: new Counts(),
     connections: new Set(),
   };
   return {

@@ -86,7 +86,7 @@ function boundsOf(
     {
       name: 'client',
       scope: scopes.client,
-      isReached: () => (openByClient.get(client) ?? 0) >= openPerClient,
+      isReached: () => openByClient.of(client) >= openPerClient,
       reason: `the client has ${openPerClient} open, its limit`,
     },
     {
@@ -138,7 +138,7 @@ export function countOpen(
 ): () => void {
   traffic.open += 1;
   traffic.connections += 1;
-  openByClient.set(client, (openByClient.get(client) ?? 0) + 1);
+  openByClient.add(client);
   const close = budget.open(plan.account, plan.transport);
   let isOpen = true;
   return () => {
@@ -146,9 +146,7 @@ export function countOpen(
     isOpen = false;
     close();
     traffic.open -= 1;
-    const left = (openByClient.get(client) ?? 1) - 1;
-    if (left > 0) openByClient.set(client, left);
-    else openByClient.delete(client);
+    openByClient.add(client, -1);
   };
 }
 

@@ -1,6 +1,7 @@
 // The interface between the reconciler, which decides what listens where, and the two transports that carry octets (D84).
 
 import type { Clock } from '../../base/clock.ts';
+import type { Counts } from '../../base/counts.ts';
 import { errorMessage } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
 import { hostPort } from '../../base/net/socket-address.ts';
@@ -44,7 +45,7 @@ export interface RunningApplication {
   /** Keeps an event, and logs it. */
   readonly note: (event: ConnectionEvent) => void;
   /** Open connections or sessions of each client address. */
-  readonly openByClient: Map<string, number>;
+  readonly openByClient: Counts;
   /**
    * What was opened under this plan and is still open; a listener adds and removes. When a changed plan takes over it
    * is given an empty set, and what is left in the old one is cut after the drain time (D84).

@@ -2,6 +2,7 @@
 // is used up (D84). The rest of the process (mail, HTTP, the database) always finds the reserve.
 
 import { readFileSync } from 'node:fs';
+import { Counts } from '../../base/counts.ts';
 import type { TransportProtocol } from '../application/application.ts';
 
 /** The least that is left to the rest of the process, however few files it may open. */
@@ -58,10 +59,10 @@ export interface BudgetCounts {
 /** Keeps count of all that is open, and of the UDP sessions that no origin has answered yet, the oldest first. */
 export class OpenBudget {
   readonly #bounds: Required<BudgetBounds>;
-  readonly #open = new Map<string, number>();
+  readonly #open = new Counts();
   /** By scope. */
   readonly #unanswered = new Map<string, Set<OpenConnection>>();
-  readonly #refused = new Map<string, number>();
+  readonly #refused = new Counts();
   #descriptors = 0;
   #evicted = 0;
 
@@ -89,22 +90,20 @@ export class OpenBudget {
   ofAccount(account: string, transport: TransportProtocol): { readonly open: number; readonly most: number } {
     const { accountConnections, accountSessions } = this.#bounds;
     const most = transport === 'tcp' ? accountConnections : accountSessions;
-    return { open: this.#open.get(`${transport} ${account}`) ?? 0, most };
+    return { open: this.#open.of(`${transport} ${account}`), most };
   }
 
   /** Counts a connection or session of an account, with its descriptors. @returns what takes it back, once */
   open(account: string, transport: TransportProtocol): () => void {
     const key = `${transport} ${account}`;
     const give = this.take(descriptorsOf[transport]);
-    this.#open.set(key, (this.#open.get(key) ?? 0) + 1);
+    this.#open.add(key);
     let isOpen = true;
     return () => {
       if (!isOpen) return;
       isOpen = false;
       give();
-      const left = (this.#open.get(key) ?? 1) - 1;
-      if (left > 0) this.#open.set(key, left);
-      else this.#open.delete(key);
+      this.#open.add(key, -1);
     };
   }
 
@@ -138,15 +137,12 @@ export class OpenBudget {
 
   /** Counts a refusal. */
   refuse(bound: string): void {
-    this.#refused.set(bound, (this.#refused.get(bound) ?? 0) + 1);
+    this.#refused.add(bound);
   }
 
   counts(): BudgetCounts {
-    const byAccount = new Map<string, number>();
-    for (const [key, open] of this.#open) {
-      const account = key.slice(4);
-      byAccount.set(account, (byAccount.get(account) ?? 0) + open);
-    }
+    const byAccount = new Counts();
+    for (const [key, open] of this.#open) byAccount.add(key.slice(4), open);
     return {
       descriptors: this.#descriptors,
       allowed: this.#bounds.descriptors,

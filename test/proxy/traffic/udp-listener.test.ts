@@ -3,6 +3,7 @@
 import { networkInterfaces } from 'node:os';
 import { expect, onTestFinished, test } from 'vitest';
 import { systemClock } from '../../../src/base/clock.ts';
+import { Counts } from '../../../src/base/counts.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import type { ConnectionEvent, ForwardingPlan } from '../../../src/proxy/application/application.ts';
 import { createOrigins } from '../../../src/proxy/origins/origins.ts';
@@ -56,7 +57,7 @@ async function listen(given: Given) {
       datagramsDropped: 0,
     },
     note: (event) => limit(event, (told) => void events.push(told)),
-    openByClient: new Map(),
+    openByClient: new Counts(),
     connections: new Set(),
   };
   let current = running;
