@@ -101,24 +101,15 @@ function recordOf(row: Row): TokenRecord {
 
 function tokensOn(database: Queryable): Tokens {
   return {
-    async create({ account, credential, createdAt, expiresAt, label = '', scopes }) {
+    async create(wanted) {
+      const { account, credential, createdAt, expiresAt, label = '', scopes } = wanted;
       // Without the prefix a token could begin with a hyphen, and command lines would take it for an option.
       const token = `pt_${randomSecret()}`;
       const id = randomHex(8);
       const lastFour = token.slice(-4);
       const named = [id, account, credential, hashToken(token), lastFour, label];
       await database.run(sql.create, [...named, createdAt, expiresAt ?? null, scopes?.join(' ') ?? null]);
-      const record = {
-        id,
-        account,
-        credential,
-        lastFour,
-        label,
-        ...(scopes === undefined ? {} : { scopes }),
-        createdAt,
-        ...(expiresAt === undefined ? {} : { expiresAt }),
-      };
-      return { record, token };
+      return { record: { ...wanted, id, lastFour, label }, token };
     },
     async countLive(account, now) {
       const [row] = await database.query(sql.countLive, [account, now]);

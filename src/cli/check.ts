@@ -150,7 +150,6 @@ function verdictJson({ file, explanation, violations, observed, asSent }: Verdic
 
 /** postern check */
 export const checkCommand = defineCommand({
-  name: 'check',
   summary: 'Judge messages as the gateway would: each header’s verdict with its rule; nothing is sent',
   synopsis: 'FILE...',
   most: 10_000,

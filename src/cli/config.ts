@@ -75,7 +75,6 @@ async function applicationFaults(config: Config): Promise<readonly string[]> {
 }
 
 const check = defineCommand({
-  name: 'check',
   summary: 'Check a configuration file together with the environment',
   synopsis: '[FILE]',
   details:
@@ -109,7 +108,6 @@ const check = defineCommand({
 });
 
 const show = defineCommand({
-  name: 'show',
   summary: 'Print what the file, the environment and the defaults come to',
   synopsis: '[FILE]',
   details: 'YAML as the gateway reads it: defaults filled in, paths absolute, secrets hidden.',
@@ -124,4 +122,4 @@ const show = defineCommand({
 });
 
 /** The commands about the configuration. */
-export const configCommands = defineGroup('config', 'Check the configuration, or show what it comes to', [check, show]);
+export const configCommands = defineGroup('Check the configuration, or show what it comes to', { check, show });

@@ -9,7 +9,7 @@ import { errorMessage, UsageError } from '../base/errors.ts';
 import { shownOctets } from '../spool/inspect/database-report.ts';
 import { defaultMinFreeBytes } from '../spool/spool-limits.ts';
 import { checkRecords, type DnsSettings } from '../web/admin/check-records.ts';
-import { defineCommand } from './command/command.ts';
+import { defineCommand, jsonOption, serverOption } from './command/command.ts';
 import { printable } from './command/printable.ts';
 import { inspect } from './database/db-check.ts';
 import {
@@ -142,18 +142,17 @@ function lineOf({ what, state, text, cure }: Seen): string {
 
 /** postern doctor */
 export const doctorCommand = defineCommand({
-  name: 'doctor',
   summary: 'Look at DNS, next hops, clock, disk, keys and database, and tell what is wrong',
   details: `A line for each thing that mail needs, with its cure: the records of every sending domain and of the platform (SPF, DKIM against the
 key on file, DMARC, MX of bounces, MTA-STS), whether next hops and port 25 can be reached, the reverse name, the clock, room on the disk,
 keys and certificates, the database. Nothing is written, and no look takes longer than ${lookMs / 1000} s.`,
   options: {
-    server: { value: 'ADDRESS', summary: "the name server to ask (default: the machine's own)" },
+    ...serverOption,
     ntp: {
       value: 'HOST',
       summary: 'the time server to compare the clock with, with :port if it is not 123 (default: none)',
     },
-    json: { summary: 'one JSON object a line' },
+    ...jsonOption,
   },
   examples: ['postern doctor', 'postern doctor --ntp ntp.example.net', 'postern doctor --json'],
   exitCodes: { 1: 'something deserves a look', 2: 'something is wrong' },

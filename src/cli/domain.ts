@@ -12,7 +12,7 @@ import type { SigningKey } from '../pipeline/sign/signed.ts';
 import { checkRecords, type DnsSettings, systemDns } from '../web/admin/check-records.ts';
 import { type DnsRecord, domainRecords, platformRecords } from '../web/admin/domain-records.ts';
 import type { RecordCheck } from '../web/admin/judge-record.ts';
-import { type CommandIo, defineCommand, defineGroup } from './command/command.ts';
+import { type CommandIo, defineCommand, defineGroup, serverOption } from './command/command.ts';
 import { printable } from './command/printable.ts';
 import { domainOf, keyFault } from './keys.ts';
 
@@ -111,7 +111,6 @@ export function dnsFor(server: string | undefined): DnsSettings {
 }
 
 const records = defineCommand({
-  name: 'records',
   summary: 'Print what to publish in DNS, as lines of a zone file',
   synopsis: '[DOMAIN]',
   details:
@@ -120,7 +119,7 @@ const records = defineCommand({
     'policy, to begin with. --check asks DNS, which takes up to 8 s a domain: OK, MISSING, DIFFERENT or ERROR.',
   options: {
     check: { summary: 'ask DNS what it answers now' },
-    server: { value: 'ADDRESS', summary: "the name server to ask (default: the machine's own)" },
+    ...serverOption,
     json: { summary: 'one JSON object a domain' },
   },
   examples: [
@@ -145,6 +144,4 @@ const records = defineCommand({
 });
 
 /** The commands about sending domains. */
-export const domainCommands = defineGroup('domain', 'Print the DNS records of sending domains, and check them', [
-  records,
-]);
+export const domainCommands = defineGroup('Print the DNS records of sending domains, and check them', { records });

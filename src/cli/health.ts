@@ -24,7 +24,6 @@ function readiness({ host, port }: HostPort): Promise<number> {
 
 /** postern health */
 export const healthCommand = defineCommand({
-  name: 'health',
   summary: 'Ask the server of this configuration whether it is ready',
   details: `Asks for /readyz on the address of http.listen, as file and environment have it. The health check of the container
 image is this command.`,

@@ -72,7 +72,6 @@ function notNamed(domain: string, selector: string, algorithm: string): string {
 }
 
 const keygen = defineCommand({
-  name: 'keygen',
   summary: 'Make a signing key for a domain and print its DNS record',
   synopsis: 'DOMAIN',
   details:
@@ -139,7 +138,6 @@ interface WantedKey {
 }
 
 const record = defineCommand({
-  name: 'record',
   summary: "Print the DNS records of a domain's signing keys",
   synopsis: 'DOMAIN',
   details: `One record in the form of a zone file for each key that the configuration names for DOMAIN. With --selector one
@@ -174,10 +172,9 @@ key, which the configuration need not name yet: publish the record of a new key 
 });
 
 /** The commands about signing keys. */
-export const dkimCommands = defineGroup('dkim', 'Make signing keys and print their DNS records', [keygen, record]);
+export const dkimCommands = defineGroup('Make signing keys and print their DNS records', { keygen, record });
 
 const selfSigned = defineCommand({
-  name: 'self-signed',
   summary: 'Make a self-signed certificate for a host name',
   synopsis: 'HOST',
   details: `Writes certs/tls/HOST/fullchain.pem and privkey.pem (mode 0600) under certsDir: EC P-256, ten years, for HOST,
@@ -202,10 +199,9 @@ is never replaced.`,
 });
 
 /** The commands about certificates. */
-export const certCommands = defineGroup('cert', 'Make self-signed certificates', [selfSigned]);
+export const certCommands = defineGroup('Make self-signed certificates', { 'self-signed': selfSigned });
 
 const hmac = defineCommand({
-  name: 'hmac',
   summary: 'Make the key that authenticates the addresses of bounces',
   details: `Writes hmac.key in certsDir of the configuration (mode 0600): 256 random bits as text. Keep the file: with another
 key, bounces of mail that was sent before cannot be told from forged ones. A key that is there is only replaced with --force.`,
@@ -226,4 +222,4 @@ key, bounces of mail that was sent before cannot be told from forged ones. A key
 });
 
 /** The commands about keys other than those of DKIM. */
-export const keysCommands = defineGroup('keys', 'Make the key that authenticates the addresses of bounces', [hmac]);
+export const keysCommands = defineGroup('Make the key that authenticates the addresses of bounces', { hmac });

@@ -37,7 +37,6 @@ function addressOf(
 
 /** postern reload */
 export const reloadCommand = defineCommand({
-  name: 'reload',
   summary: 'Let the running server read configuration and keys again',
   details: `The server is found by its data folder, in which it has the socket postern.sock. It reads the file that it was
 started with, under the environment that it was started with, and takes everything on or nothing: with a fault in it

@@ -75,7 +75,6 @@ function shadowed(word: string | undefined): boolean | undefined {
 
 /** postern report */
 export const reportCommand = defineCommand({
-  name: 'report',
   summary: 'Tell what was refused, by credential and mailer, and the configuration that cures it',
   details: `Reads the stored events beside a running server. Each reason has the lines of configuration or the change in the
 program that cures it; under each credential stand the lines that cure all together, its present ones among them.`,

@@ -33,29 +33,22 @@ import { WaitingDoor } from '../web/http/waiting-door.ts';
 import { renderBanner, renderSignIn, renderTokenNote } from './banner.ts';
 import { type CommandIo, defineCommand } from './command/command.ts';
 
-// A start whose PostgreSQL is away, or whose tables others keep locked: it tries on, and says meanwhile that it is not ready.
-
 /** How long a start may take before it says that it is not ready, in milliseconds. */
 const quietMs = 1000;
 /** How long after a try in vain it tries again, in milliseconds. */
 const againMs = 1000;
 
-/** What such a start needs. */
-interface WaitingStart {
-  readonly config: Pick<Config, 'database' | 'http'>;
-  readonly log: Logger;
-  /** Resolves at a signal to stop. */
-  readonly signalled: Promise<unknown>;
-}
-
 /**
- * Starts, again and again while the database cannot be used. One in SQLite is of this machine: what is wrong with it ends the start.
+ * Starts, again and again while the database cannot be used, since PostgreSQL may be away or others may keep its tables locked. One in
+ * SQLite is of this machine: what is wrong with it ends the start.
+ * @param signalled resolves at a signal to stop
  * @param start is to call what it is handed before it binds a place of HTTP; what it had opened is closed when it rejects
  * @returns undefined where a signal came while it waited
  * @throws what `start` throws and time does not mend, such as ConfigurationError
  */
 async function startWaiting<T>(
-  { config, log, signalled }: WaitingStart,
+  config: Pick<Config, 'database' | 'http'>,
+  { log, signalled }: { readonly log: Logger; readonly signalled: Promise<unknown> },
   start: (aboutToListen: () => Promise<void>) => Promise<T>,
 ): Promise<T | undefined> {
   if (!engineTraits[config.database.engine].isShared) return await start(() => Promise.resolve());
@@ -106,7 +99,10 @@ function endProcess(error: Error): void {
 }
 
 /** Signals to stop. A second signal ends the process at once, after what `onSecond` was given. */
-function untilSignal(): { readonly first: Promise<NodeJS.Signals>; onSecond(end: () => void): void } {
+function untilSignal(): {
+  readonly first: Promise<NodeJS.Signals>;
+  readonly onSecond: (end: () => void) => void;
+} {
   let atSecond: (() => void) | undefined;
   const first = new Promise<NodeJS.Signals>((resolve) => {
     const onSignal = (signal: NodeJS.Signals): void => {
@@ -253,18 +249,13 @@ async function openServer(config: Config, io: CommandIo, { openedLog, place, sig
   }
 }
 
-/** What is told of a server that listens. */
-interface Announced {
-  readonly openedLog: OpenLog;
-  readonly token: DevelopmentToken | undefined;
-  /** The path of a link that signs in to the console. */
-  readonly signIn: string | undefined;
-}
-
 /** Says that the server listens, in the log and in development by the banner. */
-async function announce(server: Server, io: CommandIo, { openedLog, token, signIn }: Announced) {
+async function announce(
+  { server, token, signIn }: Awaited<ReturnType<typeof openServer>>,
+  io: CommandIo,
+  { log, drain }: OpenLog,
+) {
   const { config, listening } = server;
-  const { log } = openedLog;
   log.info({ listeners: listening, dataDir: config.dataDir }, 'listening');
   if (token?.kind === 'given' && token.revoked.length > 0) {
     const { account, credential, revoked } = token;
@@ -273,7 +264,7 @@ async function announce(server: Server, io: CommandIo, { openedLog, token, signI
   const text = banner(config, listening, { token, signIn });
   if (text === undefined) return;
   // At a terminal, log and banner appear in one place: earlier lines of the log must come first.
-  await openedLog.drain(logPatienceMs);
+  await drain(logPatienceMs);
   io.stderr.write(text);
 }
 
@@ -283,21 +274,20 @@ async function serve(config: Config, io: CommandIo, serving: Serving): Promise<v
   const { log } = openedLog;
   // Signals are handled from the first moment on: one that comes while everything is being opened ends the gateway as soon
   // as that is done. Without a handler, the first process of a container would not get the signal at all.
-  const signals = untilSignal();
-  const signalled = signals.first;
-  const opened = await startWaiting({ config, log, signalled }, (aboutToListen) =>
+  const { first: signalled, onSecond } = untilSignal();
+  const opened = await startWaiting(config, { log, signalled }, (aboutToListen) =>
     openServer(config, io, { ...serving, signalled, aboutToListen }),
   );
   if (!opened) return;
-  const { server, token, signIn } = opened;
-  signals.onSecond(() => server.kill?.());
+  const { server } = opened;
+  onSecond(() => server.kill?.());
   handHangups(server);
   const answers = { reload: () => server.reload('command'), destinations: () => server.destinations() };
   const socket = await openServerSocket(config.dataDir, answers, log);
-  if (server.listening.length > 0) await announce(server, io, { openedLog, token, signIn });
+  if (server.listening.length > 0) await announce(opened, io, openedLog);
   // A process that is killed later leaves what the next start needs.
   setTimeout(settleHeap, settleMs).unref();
-  const signal = await signals.first;
+  const signal = await signalled;
   handHangups(undefined);
   socket.close();
   log.info({ signal, drainSeconds: server.config.drainSeconds }, 'draining');
@@ -320,7 +310,6 @@ function configOf(
 
 /** postern serve */
 export const serveCommand = defineCommand({
-  name: 'serve',
   summary: 'Run the gateway in the foreground until SIGTERM',
   details: `With the shipped configuration: SMTP on 127.0.0.1:2587 (STARTTLS) and 127.0.0.1:2465 (TLS), REST
 and health on 127.0.0.1:8080, mail captured into data/capture/new; keys, a certificate and a token are made at the first start.

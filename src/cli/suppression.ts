@@ -11,8 +11,9 @@ import {
   suppressionReasons,
 } from '../delivery/feedback/suppression-store.ts';
 import { readComparable } from '../mail/address/comparable-mailbox.ts';
+import { suppressionJson } from '../web/admin/suppression-endpoints.ts';
 import { accountOf, accountOption, isoTime, withDatabase } from './command/choose-account.ts';
-import { type CommandIo, defineCommand, defineGroup } from './command/command.ts';
+import { type CommandIo, defineCommand, defineGroup, jsonOption, listOptions } from './command/command.ts';
 import { parseCount, parseSpan, parseWord } from './command/span.ts';
 
 /** How many entries are read from the database at a time. */
@@ -34,17 +35,9 @@ function noteOf(text: string): string {
 }
 
 function jsonOf(config: Config, entry: Suppression): string {
-  const { id, account, address, reason, note, createdAt, expiresAt } = entry;
-  const shown = {
-    id,
-    account: config.accounts.find((one) => one.id === account)?.name ?? account,
-    address,
-    reason,
-    note: note ?? null,
-    created_at: isoTime(createdAt),
-    expires_at: isoTime(expiresAt),
-  };
-  return `${JSON.stringify(shown)}\n`;
+  const account = config.accounts.find(({ id }) => id === entry.account)?.name ?? entry.account;
+  const { id, ...shown } = suppressionJson(entry);
+  return `${JSON.stringify({ id, account, ...shown })}\n`;
 }
 
 function lineOf({ id, address, reason, createdAt, expiresAt, note }: Suppression): string {
@@ -81,14 +74,12 @@ async function printEntries(
 }
 
 const list = defineCommand({
-  name: 'list',
   summary: "List an account's suppressed addresses, the newest first",
   details: 'Entries that have expired are not listed.',
   options: {
     ...accountOption,
     search: { value: 'TEXT', summary: 'only those with this in the address or the note' },
-    limit: { value: 'N', summary: 'at most this many (default 100)' },
-    json: { summary: 'one JSON object a line' },
+    ...listOptions,
   },
   examples: [
     'postern suppression list --account dev',
@@ -109,7 +100,6 @@ const list = defineCommand({
 });
 
 const add = defineCommand({
-  name: 'add',
   summary: 'Suppress addresses: mail to them is refused from now on',
   synopsis: 'ADDRESS...',
   details:
@@ -120,7 +110,7 @@ const add = defineCommand({
     reason: { value: 'REASON', summary: `${suppressionReasons.join(', ')} (default: manual)` },
     note: { value: 'TEXT', summary: 'what it is about, shown by suppression list' },
     expires: { value: 'SPAN', summary: 'how long it counts, such as 30d or 12h (default: until it is removed)' },
-    json: { summary: 'one JSON object a line' },
+    ...jsonOption,
   },
   examples: [
     'postern suppression add --account dev user@example.net',
@@ -146,7 +136,6 @@ const add = defineCommand({
 });
 
 const remove = defineCommand({
-  name: 'remove',
   summary: 'Take entries off the list: mail to these addresses is accepted again',
   synopsis: 'ADDRESS|ID...',
   details: 'A running server notices at once.',
@@ -176,8 +165,8 @@ const remove = defineCommand({
 });
 
 /** The commands about the suppression list. */
-export const suppressionCommands = defineGroup(
-  'suppression',
-  'Look at and change the addresses that an account does not send to',
-  [list, add, remove],
-);
+export const suppressionCommands = defineGroup('Look at and change the addresses that an account does not send to', {
+  list,
+  add,
+  remove,
+});

@@ -2,11 +2,12 @@
 
 import { type Account, isScope, type Scope } from '../accounts/account.ts';
 import { openTokenStore, type TokenStore } from '../accounts/token-store.ts';
-import { isLive, scopesInForce, type TokenRecord } from '../accounts/tokens.ts';
+import { isLive, type TokenRecord } from '../accounts/tokens.ts';
 import type { Config } from '../app/config/config.ts';
 import { systemClock } from '../base/clock.ts';
 import { closest } from '../base/closest.ts';
 import { UsageError } from '../base/errors.ts';
+import { tokenJson } from '../web/admin/token-endpoints.ts';
 import { chooseAccount, isoTime, withDatabase } from './command/choose-account.ts';
 import { type CommandIo, defineCommand, defineGroup, table } from './command/command.ts';
 import { parseSpan } from './command/span.ts';
@@ -31,24 +32,12 @@ function chooseScopes(account: Account, credential: string, text: string): Scope
   );
 }
 
-function scopesNow(config: Config, { account, credential, scopes }: TokenRecord): readonly Scope[] {
-  return scopesInForce(config.accounts.find(({ id }) => id === account)?.credentials.get(credential), scopes);
-}
-
+/** A record as the API shows it, with the name of its account. */
 function jsonOf(config: Config, record: TokenRecord) {
-  const { id, account, credential, lastFour, label, createdAt, expiresAt, revokedAt } = record;
-  return {
-    id,
-    account: config.accounts.find((one) => one.id === account)?.name ?? account,
-    credential,
-    last_four: lastFour,
-    label,
-    scopes: scopesNow(config, record),
-    created_at: isoTime(createdAt),
-    expires_at: isoTime(expiresAt),
-    revoked_at: isoTime(revokedAt),
-    live: isLive(record, systemClock.now()),
-  };
+  const account = config.accounts.find(({ id }) => id === record.account);
+  const name = account?.name ?? record.account;
+  const { id, ...shown } = tokenJson(account, record, systemClock.now());
+  return { id, account: name, ...shown };
 }
 
 function withTokens<T>(config: Config, work: (store: TokenStore) => Promise<T>): Promise<T> {
@@ -62,7 +51,6 @@ function writeJson(io: CommandIo, value: unknown): void {
 const jsonOption = { json: { summary: 'print JSON' } } as const;
 
 const create = defineCommand({
-  name: 'create',
   summary: 'Make a token for a credential and print it, this once',
   details:
     'The token is the password of SMTP (user name api_token) and the bearer token of HTTP. What it may do is written\n' +
@@ -115,7 +103,6 @@ function stateOf(record: TokenRecord, now: number): string {
 }
 
 const list = defineCommand({
-  name: 'list',
   summary: 'List the tokens of the store',
   details:
     'Tokens that the configuration names (tokenEnv, tokenFile, tokenSha256) are not in the store and not listed.',
@@ -140,9 +127,9 @@ const list = defineCommand({
     }
     if (records.length === 0) io.stderr.write('No tokens.\n');
     const rows = records.map((record): [string, string] => {
-      const { account: name } = jsonOf(config, record);
+      const { account: name, scopes } = jsonOf(config, record);
       const until = record.expiresAt === undefined ? '' : `, expires ${isoTime(record.expiresAt)}`;
-      const only = record.scopes ? `, only ${scopesNow(config, record).join(', ')}` : '';
+      const only = record.scopes ? `, only ${scopes.join(', ')}` : '';
       const label = record.label === '' ? '' : `  ${record.label}`;
       return [
         record.id,
@@ -155,7 +142,6 @@ const list = defineCommand({
 });
 
 const revoke = defineCommand({
-  name: 'revoke',
   summary: 'Revoke a token: from now on it opens nothing',
   synopsis: 'ID',
   details: 'ID is the one that token create and token list print. A running server refuses the token at once.',
@@ -179,4 +165,4 @@ const revoke = defineCommand({
 });
 
 /** The commands about tokens. */
-export const tokenCommands = defineGroup('token', 'Make, list and revoke tokens', [create, list, revoke]);
+export const tokenCommands = defineGroup('Make, list and revoke tokens', { create, list, revoke });

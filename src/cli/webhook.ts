@@ -11,8 +11,16 @@ import { openWebhookStore, type WebhookStore } from '../delivery/webhooks/webhoo
 import { createAddressGuard, urlFault } from '../delivery/webhooks/webhook-url.ts';
 import type { EventStore } from '../spool/events/event-store.ts';
 import { type EventKind, isEventKind, toldKinds } from '../spool/events/mail-event.ts';
+import { deliveryJson } from '../web/admin/webhooks/delivery-endpoints.ts';
 import { accountOf, accountOption, isoTime, withDatabase } from './command/choose-account.ts';
-import { type CommandIo, defineCommand, defineGroup } from './command/command.ts';
+import {
+  type Command,
+  type CommandIo,
+  defineCommand,
+  defineGroup,
+  jsonOption,
+  listOptions,
+} from './command/command.ts';
 import { printable } from './command/printable.ts';
 import { parseCount, parseSpan } from './command/span.ts';
 
@@ -44,7 +52,6 @@ function missing(id: string, account: string, io: CommandIo): number {
 
 /** postern webhook replay */
 const replay = defineCommand({
-  name: 'replay',
   summary: 'Send events to a webhook once more',
   synopsis: 'ID',
   details: 'Those of the kinds that it is told of. They have the webhook-id that they had before.',
@@ -89,23 +96,13 @@ function recordLine({ event, kind, attempt, at, durationMs, result, status, erro
   return `${isoTime(at)}  event ${event} ${kind}, attempt ${attempt}: ${result.replace('_', ' ')}, ${answer}, ${durationMs} ms\n`;
 }
 
-function recordJson({ id, event, kind, attempt, at, durationMs, result, status, error }: DeliveryRecord): string {
-  const shown = {
-    ...{ id: String(id), event: String(event), kind, attempt, at: isoTime(at), duration_ms: durationMs, result },
-    ...{ status: status ?? null, error: error ?? null },
-  };
-  return `${JSON.stringify(shown)}\n`;
-}
-
 /** postern webhook log */
 const log = defineCommand({
-  name: 'log',
   summary: 'Print the last requests of a webhook, the newest first',
   synopsis: 'ID',
   options: {
     ...accountOption,
-    limit: { value: 'N', summary: 'at most this many (default 100)' },
-    json: { summary: 'one JSON object a line' },
+    ...listOptions,
   },
   examples: ['postern webhook log --account dev 0199f3c11f0b7c3a9d8e4f2a6b1c0d5e'],
   exitCodes: notFound,
@@ -116,7 +113,8 @@ const log = defineCommand({
     return withWebhooks(config, async (store) => {
       if (!(await store.find(account.id, id))) return missing(id, account.name, io);
       const { deliveries } = await store.deliveries(id, { limit: Math.min(limit, most) });
-      for (const one of deliveries) io.stdout.write(options.json ? recordJson(one) : recordLine(one));
+      for (const one of deliveries)
+        io.stdout.write(options.json ? `${JSON.stringify(deliveryJson(one))}\n` : recordLine(one));
       return 0;
     });
   },
@@ -158,9 +156,8 @@ function checkUrl({ webhooks }: Config, url: string): void {
 }
 
 const list = defineCommand({
-  name: 'list',
   summary: "List an account's webhooks",
-  options: { ...accountOption, json: { summary: 'one JSON object a line' } },
+  options: { ...accountOption, ...jsonOption },
   examples: ['postern webhook list --account dev'],
   run({ options, readConfig }, io) {
     const config = readConfig();
@@ -175,7 +172,6 @@ const list = defineCommand({
 });
 
 const add = defineCommand({
-  name: 'add',
   summary: 'Make a webhook and print its secret, this once',
   synopsis: 'URL',
   details: 'It is told of what happens from now on. A running server begins within seconds.',
@@ -208,46 +204,47 @@ const add = defineCommand({
   },
 });
 
-const remove = defineCommand({
-  name: 'remove',
-  summary: 'Remove a webhook with its log',
-  synopsis: 'ID',
-  details: 'A webhook of the configuration file is removed there.',
-  options: { ...accountOption },
-  examples: ['postern webhook remove --account dev 0199f3c11f0b7c3a9d8e4f2a6b1c0d5e'],
-  exitCodes: notFound,
-  run({ options, args: [id = ''], readConfig }, io) {
-    const config = readConfig();
-    const account = accountOf(config, options.account);
-    return withWebhooks(config, async (store) => {
-      if (!(await store.remove(account.id, id))) return missing(id, account.name, io);
-      io.stdout.write(`${id} is removed\n`);
-      return 0;
-    });
-  },
-});
+/** Makes a command that changes one webhook. @param change gives undefined or false where there is none that it may change */
+function changeCommand(
+  word: 'remove' | 'enable',
+  { summary, details }: { readonly summary: string; readonly details: string },
+  change: (store: WebhookStore, account: string, id: string) => Promise<unknown>,
+): Command {
+  return defineCommand({
+    summary,
+    synopsis: 'ID',
+    details,
+    options: { ...accountOption },
+    examples: [`postern webhook ${word} --account dev 0199f3c11f0b7c3a9d8e4f2a6b1c0d5e`],
+    exitCodes: notFound,
+    run({ options, args: [id = ''], readConfig }, io) {
+      const config = readConfig();
+      const account = accountOf(config, options.account);
+      return withWebhooks(config, async (store) => {
+        if (!(await change(store, account.id, id))) return missing(id, account.name, io);
+        io.stdout.write(`${id} is ${word}d\n`);
+        return 0;
+      });
+    },
+  });
+}
 
-const enable = defineCommand({
-  name: 'enable',
-  summary: 'Enable a webhook again; it goes on where it stopped',
-  synopsis: 'ID',
-  details: 'A webhook of the configuration file is enabled again by a start or reload.',
-  options: { ...accountOption },
-  examples: ['postern webhook enable --account dev 0199f3c11f0b7c3a9d8e4f2a6b1c0d5e'],
-  exitCodes: notFound,
-  run({ options, args: [id = ''], readConfig }, io) {
-    const config = readConfig();
-    const account = accountOf(config, options.account);
-    return withWebhooks(config, async (store) => {
-      if (!(await store.change(account.id, id, { isEnabled: true }))) return missing(id, account.name, io);
-      io.stdout.write(`${id} is enabled\n`);
-      return 0;
-    });
+const remove = changeCommand(
+  'remove',
+  { summary: 'Remove a webhook with its log', details: 'A webhook of the configuration file is removed there.' },
+  (store, account, id) => store.remove(account, id),
+);
+
+const enable = changeCommand(
+  'enable',
+  {
+    summary: 'Enable a webhook again; it goes on where it stopped',
+    details: 'A webhook of the configuration file is enabled again by a start or reload.',
   },
-});
+  (store, account, id) => store.change(account, id, { isEnabled: true }),
+);
 
 const secret = defineCommand({
-  name: 'secret',
   summary: 'Print a new secret, for a webhook of the configuration file',
   needsNoConfig: true,
   options: {},
@@ -259,8 +256,12 @@ const secret = defineCommand({
 });
 
 /** postern webhook list | add | remove | enable | replay | log | secret */
-export const webhookCommands = defineGroup(
-  'webhook',
-  'Look at and change the endpoints that are told what happens to mail',
-  [list, add, remove, enable, replay, log, secret],
-);
+export const webhookCommands = defineGroup('Look at and change the endpoints that are told what happens to mail', {
+  list,
+  add,
+  remove,
+  enable,
+  replay,
+  log,
+  secret,
+});

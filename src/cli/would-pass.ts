@@ -8,18 +8,19 @@ import { readArchive } from '../pipeline/report/archive/archive-files.ts';
 import { archivedMessage } from '../pipeline/report/archive/archived-message.ts';
 import { counted, printableJson } from '../pipeline/report/print.ts';
 import { rehearse } from '../pipeline/report/rehearse.ts';
-import { compareJournal, comparisonText, type PartsOf, VerdictComparison } from '../pipeline/report/would-pass.ts';
+import {
+  compareJournal,
+  comparisonText,
+  type JournalWanted,
+  type PartsOf,
+  VerdictComparison,
+} from '../pipeline/report/would-pass.ts';
 import type { CommandIo } from './command/command.ts';
 import { ProgressLine } from './command/progress-line.ts';
 import { withQueue } from './queue/open-queue.ts';
 
 /** What is compared. */
-interface Asked {
-  /** Milliseconds since 1970. */
-  readonly since: number;
-  readonly account?: string | undefined;
-  readonly credential?: string | undefined;
-  readonly shadow?: boolean | undefined;
+interface Asked extends JournalWanted {
   /** Paths of an archive; empty: the journal is read. */
   readonly archive: readonly string[];
   readonly json: boolean;

@@ -10,6 +10,11 @@ export function oneMessageId(text: string): string | undefined {
   return /^<[^<>\s]{1,996}>$/.exec(text.trim())?.[0];
 }
 
+/** An id, or an address, without white space and angle brackets around it. */
+export function bareId(text: string): string {
+  return text.trim().replace(/^<([^<>]*)>$/, '$1');
+}
+
 /** The ids that texts name, each once, with their brackets; the last ones where there are very many. */
 export function citedIds(texts: readonly string[]): readonly string[] {
   const found = new Set(texts.flatMap((text) => text.match(pattern) ?? []));

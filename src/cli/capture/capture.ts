@@ -8,7 +8,7 @@ import { errorCode, UsageError } from '../../base/errors.ts';
 import { allRoutes } from '../../delivery/router.ts';
 import { MAX_HEADER_SECTION_BYTES, readMessage } from '../../mail/header/header-reader.ts';
 import { decodeWords, trimBlanks, unfold } from '../../mail/header/header-text.ts';
-import { type CommandIo, columns, defineCommand, defineGroup } from '../command/command.ts';
+import { type CommandIo, columns, defineCommand, defineGroup, jsonOption } from '../command/command.ts';
 import { counted, isoSeconds, printable } from '../command/printable.ts';
 import { parseCount, parseSpan } from '../command/span.ts';
 
@@ -166,7 +166,6 @@ function cut(text: string): string {
 }
 
 const list = defineCommand({
-  name: 'list',
   summary: 'List captured messages, the newest last',
   details: `From, To and Subject are those of the message's header; recipients that stand in no header are not told. The time is
 that of acceptance.`,
@@ -174,7 +173,7 @@ that of acceptance.`,
     limit: { value: 'N', summary: 'the newest N (default 50, at most 10000)' },
     before: { value: 'ID', summary: 'only messages accepted before this one: the page before' },
     since: { value: 'SPAN', summary: 'only messages of the last 30m, 12h, 7d' },
-    json: { summary: 'one JSON object a line' },
+    ...jsonOption,
     ...routeOption,
   },
   examples: ['postern capture list', 'postern capture list --since 1h', 'postern capture list --limit 500 --json'],
@@ -221,7 +220,6 @@ async function findFile(maildir: string, id: string): Promise<CapturedFile | und
 }
 
 const show = defineCommand({
-  name: 'show',
   summary: 'Print a captured message as it would have left',
   synopsis: 'ID',
   options: { summary: { summary: 'print the header only' }, ...routeOption },
@@ -276,7 +274,6 @@ async function removeBefore(maildir: string, before: number): Promise<number> {
 }
 
 const clear = defineCommand({
-  name: 'clear',
   summary: 'Remove captured messages',
   details:
     'Asks before anything is removed. A server may go on capturing meanwhile: what comes after the command began stays.',
@@ -305,8 +302,4 @@ const clear = defineCommand({
 });
 
 /** postern capture list | show | clear */
-export const captureCommands = defineGroup('capture', 'Look at captured messages, and remove them', [
-  list,
-  show,
-  clear,
-]);
+export const captureCommands = defineGroup('Look at captured messages, and remove them', { list, show, clear });

@@ -30,7 +30,6 @@ export type ExitCodes = Readonly<Record<number, string>>;
 
 /** A command. It runs with the arguments behind its name and gives the exit code. */
 export interface Command {
-  readonly name: string;
   /** One line, for the table of commands. */
   readonly summary: string;
   /** The whole text of `--help`, with a line end at its end. `path` is how it was called: `postern token create`. */
@@ -54,7 +53,6 @@ export type OptionValues<O extends Options> = {
 
 /** The declaration of a command. */
 export interface CommandSpec<O extends Options> {
-  readonly name: string;
   readonly summary: string;
   /** What stands behind the options, in the help's spelling: `DOMAIN`, `[FILE]`, `FILE...`; absent for nothing. */
   readonly synopsis?: string;
@@ -90,6 +88,20 @@ export const configOption = {
     short: 'c',
     summary: 'the configuration (default: POSTERN_CONFIG, else config/postern.yaml)',
   },
+} as const satisfies Options;
+
+/** `--json`, of commands that print several things. */
+export const jsonOption = { json: { summary: 'one JSON object a line' } } as const satisfies Options;
+
+/** The options of a list. */
+export const listOptions = {
+  limit: { value: 'N', summary: 'at most this many (default 100)' },
+  ...jsonOption,
+} as const satisfies Options;
+
+/** `--server`, of commands that ask DNS. */
+export const serverOption = {
+  server: { value: 'ADDRESS', summary: "the name server to ask (default: the machine's own)" },
 } as const satisfies Options;
 
 const helpOption = { help: { short: 'h', summary: 'print this and exit' } } as const satisfies Options;
@@ -194,7 +206,6 @@ function areValuesOf<O extends Options>(
 /** Makes a command from its declaration: it parses, answers --help, and refuses too few or too many arguments. */
 export function defineCommand<const O extends Options>(spec: CommandSpec<O>): Command {
   return {
-    name: spec.name,
     summary: spec.summary,
     help: (path) => helpText(spec, path),
     async run(args, io, call) {
@@ -273,13 +284,15 @@ export async function runTable(
   );
 }
 
-/** Makes one command of a group of commands (`postern token ...`). */
-export function defineGroup(name: string, summary: string, commands: readonly Command[]): Command {
+/** Makes one command of a group of commands (`postern token ...`). @param commands by the words that call them */
+export function defineGroup(summary: string, commands: Readonly<Record<string, Command>>): Command {
   const rows = Object.fromEntries(
-    commands.map((command) => [command.name, { summary: command.summary, load: () => Promise.resolve(command) }]),
+    Object.entries(commands).map(([name, command]) => [
+      name,
+      { summary: command.summary, load: () => Promise.resolve(command) },
+    ]),
   );
   return {
-    name,
     summary,
     help: (path) => tableHelp(rows, { summary }, path),
     run: (args, io, path) => runTable(rows, { summary }, { args, io, path }),

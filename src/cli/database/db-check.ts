@@ -89,7 +89,6 @@ function lines(
 }
 
 const check = defineCommand({
-  name: 'check',
   summary: 'Tell how the database is, and what is wrong with it',
   details: `It only reads, and may run beside gateways: versions of tables and engine, sizes by table with dead rows or free pages, the
 oldest claim and the oldest message that waits, the processes that work on it, replication and what makes commits safe. Of SQLite it
@@ -116,4 +115,4 @@ reads the whole file and checks its structure, for as long as --seconds allows. 
 });
 
 /** The commands about the database. */
-export const dbCommands = defineGroup('db', 'Look how the database is', [check]);
+export const dbCommands = defineGroup('Look how the database is', { check });

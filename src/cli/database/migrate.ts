@@ -211,7 +211,6 @@ async function move(databases: Databases, given: Given, io: CommandIo): Promise<
 
 /** postern migrate */
 export const migrateCommand = defineCommand({
-  name: 'migrate',
   summary: 'Move the queue and all other state from SQLite to PostgreSQL',
   details: `Everything goes: the queue with its holds and bodies, what is to be reported, events with their ids, webhooks and how far
 each has come, the journal with the content of messages that it keeps, tokens, limits, suppressions, Idempotency-Keys, proxy

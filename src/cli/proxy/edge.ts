@@ -33,7 +33,6 @@ function addressOf(option: string, text: string): ListenAddress {
 }
 
 const exportCommand = defineCommand({
-  name: 'export',
   summary: 'Write the zones as the configuration of a proxy that asks Postern only about failures',
   details:
     'Reads the zones of the configuration. The proxy takes requests to their origins itself, and has Postern answer those that\n' +
@@ -76,6 +75,6 @@ const exportCommand = defineCommand({
 });
 
 /** The commands about the edge. */
-export const edgeCommands = defineGroup('edge', 'Have another proxy serve the zones, and Postern answer what fails', [
-  exportCommand,
-]);
+export const edgeCommands = defineGroup('Have another proxy serve the zones, and Postern answer what fails', {
+  export: exportCommand,
+});

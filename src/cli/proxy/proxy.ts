@@ -20,7 +20,7 @@ import { storedPlans } from '../../proxy/plane/stored-plans.ts';
 import { openApplicationStore } from '../../proxy/store/sqlite-application-store.ts';
 import type { Endpoint } from '../../proxy/traffic/proxy-header.ts';
 import { withDatabase } from '../command/choose-account.ts';
-import { columns, defineCommand, defineGroup } from '../command/command.ts';
+import { columns, defineCommand, defineGroup, jsonOption } from '../command/command.ts';
 import { parseWord } from '../command/span.ts';
 import { defaultCaFile, writeExport } from '../command/write-export.ts';
 
@@ -70,7 +70,6 @@ async function readApplications(config: Config): Promise<readonly Listed[]> {
 
 /** postern proxy list */
 const listCommand = defineCommand({
-  name: 'list',
   summary: 'List the stored applications and the addresses and ports that they listen on',
   details:
     'One line for each: id, zone, protocol, hostname, and addresses with ports, proxy.portOffset added (nowhere:\n' +
@@ -78,7 +77,7 @@ const listCommand = defineCommand({
     'running server alone: it is in the status that the API shows.',
   options: {
     zone: { value: 'NAME', short: 'z', summary: 'only those of this zone, by name or id' },
-    json: { summary: 'one JSON object a line' },
+    ...jsonOption,
   },
   examples: ['postern proxy list', 'postern proxy list --zone example.com --json'],
   async run({ options, readConfig }, io) {
@@ -132,7 +131,6 @@ function subjectOf({ application, name }: ExportGap): { readonly subject?: strin
 }
 
 const exportCommand = defineCommand({
-  name: 'export',
   summary: 'Write the stored applications as the configuration of another proxy',
   details:
     'Reads the applications of the store, which a running server may go on using. An application that the format cannot\n' +
@@ -180,7 +178,7 @@ const exportCommand = defineCommand({
 });
 
 /** The commands about proxy applications. */
-export const proxyCommands = defineGroup('proxy', 'List the proxy applications, or take them to another proxy', [
-  listCommand,
-  exportCommand,
-]);
+export const proxyCommands = defineGroup('List the proxy applications, or take them to another proxy', {
+  list: listCommand,
+  export: exportCommand,
+});

@@ -5,7 +5,8 @@ import { askForDestinations } from '../../app/wiring/server-socket.ts';
 import type { DestinationView, HopWait } from '../../delivery/transport.ts';
 import { domainOfTransport, type Hold, Holds, routeOfTransport } from '../../spool/hold.ts';
 import type { WaitingLine } from '../../spool/spool.ts';
-import { columns, defineCommand } from '../command/command.ts';
+import { hopsByPlace } from '../../web/admin/queue/queue-groups.ts';
+import { columns, defineCommand, jsonOption } from '../command/command.ts';
 import { printable } from '../command/printable.ts';
 import { withQueue } from './open-queue.ts';
 
@@ -33,14 +34,7 @@ function shownHop(hop: DestinationView): DestinationView {
 /** Adds up the lines of one destination. */
 function gather(lines: readonly WaitingLine[], holds: Holds, hops: readonly DestinationView[]): Destination[] {
   const byKey = new Map<string, Destination>();
-  // The way to a next hop is by the route where all mail of the route goes there, otherwise by the domain.
-  const known = new Map(
-    hops.flatMap((hop) =>
-      hop.domains.length === 0
-        ? [[hop.route, hop] as const]
-        : hop.domains.map((domain) => [`${hop.route} ${domain}`, hop] as const),
-    ),
-  );
+  const known = hopsByPlace(hops);
   for (const { transport, account, recipients, oldestAcceptedAt, hold } of lines) {
     // A hold that no server has met yet stands in no line.
     const isHeld = hold !== undefined || holds.ofLine({ transport, account }) !== undefined;
@@ -108,14 +102,13 @@ function asideLine(lines: readonly WaitingLine[], holds: readonly Hold[]): strin
 
 /** postern queue destinations */
 export const destinations = defineCommand({
-  name: 'destinations',
   summary: 'Tell what waits by destination, and how each next hop is served',
   details: `How a next hop is served is known to the running server alone, which is asked by its socket in the data folder: the
 connections that are open and that it may have, why it gets less than the configuration allows, when it is tried again, and
 its last words. Without a server only the queue is told. Recipients in hand count as queued.`,
   options: {
     limit: { value: 'N', summary: 'at most this many, the longest queues first (default 50)' },
-    json: { summary: 'one JSON object a line' },
+    ...jsonOption,
   },
   examples: ['postern queue destinations', 'postern queue destinations --json'],
   run: ({ options, readConfig }, io) =>

@@ -73,7 +73,6 @@ export function holdText({ kind, value, at, by, why }: HoldRule): string {
 
 /** postern queue hold */
 export const hold = defineCommand({
-  name: 'hold',
   summary: 'Let mail wait until it is released',
   details: `What falls under a hold is accepted and kept, but not sent; an attempt that is under way is not stopped. A message
 is not given up while it is held, but its time goes on: released too late, it gets one more attempt. Said again, who, when
@@ -102,7 +101,6 @@ and why are replaced. At most 1,000 holds are kept.`,
 
 /** postern queue release */
 export const release = defineCommand({
-  name: 'release',
   summary: 'Let mail go on that was held',
   details: 'Mail under a second hold goes on waiting. A long queue is released in steps.',
   options: { ...whatOptions },
@@ -126,7 +124,6 @@ function row({ kind, value, at, by, why }: Hold): string[] {
 
 /** postern queue holds */
 export const holds = defineCommand({
-  name: 'holds',
   summary: 'List what is held, by whom, since when and why',
   options: { json: { summary: 'one JSON object a line' } },
   examples: ['postern queue holds'],

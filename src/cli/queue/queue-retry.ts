@@ -88,7 +88,6 @@ async function retrySelected({ spool, config }: OpenQueue, wanted: Selection): P
 
 /** postern queue retry */
 export const retry = defineCommand({
-  name: 'retry',
   summary: 'Try messages again now',
   synopsis: '[ID...]',
   details: `Messages are named by their ids, or selected: --all, or one or more of --account, --domain, --route and

@@ -2,10 +2,11 @@
 
 import { UsageError } from '../../base/errors.ts';
 import { comparableMailbox } from '../../mail/address/comparable-mailbox.ts';
+import { bareId } from '../../mail/message-ids.ts';
 import type { QueueItem, SpooledRecipient } from '../../spool/spool.ts';
 import { compactSpool } from '../../spool/sqlite/file/compact.ts';
 import { type AccountTally, type Tally, totalOf } from '../../spool/tally.ts';
-import { columns, defineCommand, defineGroup } from '../command/command.ts';
+import { columns, defineCommand, defineGroup, listOptions } from '../command/command.ts';
 import { counted, isoSeconds, printable } from '../command/printable.ts';
 import { parseCount } from '../command/span.ts';
 import { items, missing, notFound, stateOption, withQueue } from './open-queue.ts';
@@ -15,7 +16,6 @@ import { retry } from './queue-retry.ts';
 
 /** postern queue compact */
 const compact = defineCommand({
-  name: 'compact',
   summary: 'Give the room of messages that are gone back to the file system',
   details: `A running server does so by itself, in small steps while nothing is written. A database made by a release before
 that is written anew once, for which no server may run and there must be room for a second copy.`,
@@ -48,13 +48,9 @@ interface QueueFields {
   readonly state?: 'queued' | 'failed';
 }
 
-function bare(text: string): string {
-  return text.trim().replace(/^<([^<>]*)>$/, '$1');
-}
-
 /** A part of a text that the messages have that are meant, for the store to search by; undefined where none is certain. */
 function roughly({ messageId, recipient }: QueueFields): string | undefined {
-  if (messageId !== undefined && messageId !== '') return bare(messageId);
+  if (messageId !== undefined && messageId !== '') return bareId(messageId);
   // A local part may be written in several ways; a domain is kept in one.
   const domain = recipient === undefined ? undefined : comparableMailbox(recipient).split('@').at(-1);
   return domain === '' ? undefined : domain;
@@ -63,9 +59,9 @@ function roughly({ messageId, recipient }: QueueFields): string | undefined {
 /** Whether a message has the fields. */
 function hasFields({ entry, recipients }: QueueItem, wanted: QueueFields): boolean {
   const { messageId, recipient, sender, state } = wanted;
-  const ids = [entry.messageId, entry.clientMessageId ?? ''].map(bare);
-  if (messageId !== undefined && !ids.includes(bare(messageId))) return false;
-  if (sender !== undefined && comparableMailbox(bare(sender)) !== comparableMailbox(entry.senderPath)) return false;
+  const ids = [entry.messageId, entry.clientMessageId ?? ''].map(bareId);
+  if (messageId !== undefined && !ids.includes(bareId(messageId))) return false;
+  if (sender !== undefined && comparableMailbox(bareId(sender)) !== comparableMailbox(entry.senderPath)) return false;
   if (recipient === undefined) return true;
   const address = comparableMailbox(recipient);
   return recipients.some((one) => comparableMailbox(one.address) === address && (state ?? one.state) === one.state);
@@ -104,7 +100,6 @@ function totalLine({ messages, recipients }: Tally): string {
 }
 
 const list = defineCommand({
-  name: 'list',
   summary: 'List queued and failed messages, oldest first',
   details: 'A message that has been delivered to all its recipients is no longer in the queue; the log tells of it.',
   options: {
@@ -116,8 +111,7 @@ const list = defineCommand({
     'message-id': { value: 'ID', summary: 'only the message with this Message-ID, ours or the client’s' },
     recipient: { value: 'ADDRESS', summary: 'only messages to exactly this recipient' },
     sender: { value: 'ADDRESS', summary: 'only messages with exactly this reverse-path' },
-    limit: { value: 'N', summary: 'at most this many (default 100)' },
-    json: { summary: 'one JSON object a line' },
+    ...listOptions,
   },
   examples: [
     'postern queue list',
@@ -160,7 +154,6 @@ function summaryLines(tallies: readonly AccountTally[]): string[] {
 }
 
 const summary = defineCommand({
-  name: 'summary',
   summary: 'Tell how much each account has in the queue, by messages, octets and recipients',
   details: `A message is queued while one of its recipients is; recipients count each by their own state, so that a message
 that failed in part shows. The numbers are kept, not counted: the answer comes at once, however long the queue is.`,
@@ -181,7 +174,6 @@ that failed in part shows. The numbers are kept, not counted: the answer comes a
 });
 
 const show = defineCommand({
-  name: 'show',
   summary: 'Show one message of the queue',
   synopsis: 'ID',
   options: {
@@ -217,7 +209,6 @@ const show = defineCommand({
 });
 
 const drop = defineCommand({
-  name: 'drop',
   summary: 'Remove a message from the queue for good, undelivered',
   synopsis: 'ID...',
   details: 'An attempt that is under way is not stopped.',
@@ -236,7 +227,7 @@ const drop = defineCommand({
 });
 
 /** postern queue list | summary | destinations | show | retry | hold | release | holds | drop | compact */
-export const queueCommands = defineGroup('queue', 'Look at and act on the messages that wait or failed', [
+export const queueCommands = defineGroup('Look at and act on the messages that wait or failed', {
   list,
   summary,
   show,
@@ -247,4 +238,4 @@ export const queueCommands = defineGroup('queue', 'Look at and act on the messag
   holds,
   drop,
   compact,
-]);
+});

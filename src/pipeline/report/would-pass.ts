@@ -66,7 +66,7 @@ export class VerdictComparison {
 }
 
 /** Which messages of the journal are compared. */
-interface JournalWanted {
+export interface JournalWanted {
   /** Milliseconds since 1970. */
   readonly since: number;
   readonly account?: string | undefined;

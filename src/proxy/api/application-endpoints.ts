@@ -3,6 +3,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { randomHex } from '../../base/ids.ts';
+import { member } from '../../base/is-record.ts';
+import { createKeyedQueues } from '../../base/keyed-queues.ts';
 import type { Logger } from '../../base/log.ts';
 import {
   changed,
@@ -26,7 +28,7 @@ import type { ApplicationQuery } from '../store/store.ts';
 import { showApplication, showTraffic } from './application-answer.ts';
 import * as schema from './application-schema.ts';
 import { pageInfo, readPage } from './application-schema.ts';
-import { createKeyedQueues, type WriteParts, writeApplication } from './write-application.ts';
+import { type WriteParts, writeApplication } from './write-application.ts';
 
 /** What the endpoints work on. */
 export interface ApplicationEndpointsParts extends WriteParts, ProxyOwners {
@@ -57,8 +59,7 @@ function unknownApplication(): Refusal {
 function createPlaces(owners: ProxyOwners) {
   const places = placesOf(owners);
   return (request: FastifyRequest): ZoneAndOwner => {
-    const { params } = request;
-    const id = typeof params === 'object' && params !== null && 'zone_id' in params ? String(params.zone_id) : '';
+    const id = String(member(request.params, 'zone_id'));
     const place = places.get(id.toLowerCase());
     if (!place) throw new Error(`Zone ${id} was authorized and is not there`);
     return place;

@@ -45,19 +45,3 @@ export async function writeApplication(write: AskedWrite, parts: WriteParts): Pr
   }
   throw new Error(`Application ${write.id} was changed ${mostTries} times while one change of it was judged`);
 }
-
-/** Makes what does work for the same key one after another, in the order of asking. A key without work takes no memory. */
-export function createKeyedQueues(): <T>(key: string, work: () => Promise<T>) => Promise<T> {
-  const last = new Map<string, Promise<unknown>>();
-  return async (key, work) => {
-    const before = last.get(key) ?? Promise.resolve();
-    // Whether the work before succeeded or failed matters to its own caller only.
-    const mine = before.then(work, work);
-    last.set(key, mine);
-    try {
-      return await mine;
-    } finally {
-      if (last.get(key) === mine) last.delete(key);
-    }
-  };
-}

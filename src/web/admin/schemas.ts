@@ -1,8 +1,15 @@
 // Schemas that the account endpoints share: path, flags, times, texts (D45, D52).
 
 import { type TProperties, Type } from 'typebox';
-import { accountPath } from '../http/endpoint.ts';
+import type { Scope } from '../../accounts/account.ts';
+import { accountPath, type EndpointTarget } from '../http/endpoint.ts';
 import type { Fault } from '../http/envelope.ts';
+
+/** Where endpoints about an account's mail are. Programs need their scope, people who use the console those of it. */
+export function mailPlace(what: string, tag: string, scope: Scope): EndpointTarget {
+  const path = `/accounts/:account_id/email/sending/${what}`;
+  return { path, tag, reads: [scope, 'console:read'], edits: [scope, 'console:edit'] };
+}
 
 /** The path parameters that name an entry of an account. */
 export const entryPath = Type.Object({

@@ -18,6 +18,7 @@ import {
   expiry,
   isoTime,
   isoTimeOrNull,
+  mailPlace,
   perPage,
   queryOf,
   readExpiry,
@@ -73,7 +74,8 @@ const page = queryOf({
   ),
 });
 
-function shown({ id, address, reason, note, createdAt, expiresAt }: Suppression) {
+/** Shows an entry of the list. */
+export function suppressionJson({ id, address, reason, note, createdAt, expiresAt }: Suppression) {
   return {
     id,
     address,
@@ -102,7 +104,7 @@ function listSuppressions(register: Register, { suppressions }: SuppressionEndpo
         ...(cursor === undefined ? {} : { after: cursor }),
         ...(search === undefined ? {} : { search }),
       });
-      return succeedWithPage(reply, entries.map(shown), { limit, next });
+      return succeedWithPage(reply, entries.map(suppressionJson), { limit, next });
     },
   );
 }
@@ -135,7 +137,7 @@ function createSuppression(register: Register, { suppressions, clock, log }: Sup
         ...(expiresAt === undefined ? {} : { expiresAt }),
       });
       log.info({ session: request.id, account: account.name, recipient: address, reason: why }, 'suppression added');
-      return shown(entry);
+      return suppressionJson(entry);
     },
   );
 }
@@ -156,12 +158,7 @@ function deleteSuppression(register: Register, { suppressions, log }: Suppressio
 /** The endpoints of the suppression list. */
 export function suppressionEndpoints(parts: SuppressionEndpointsParts): V4Plugin {
   return (app) => {
-    const register = endpointsAt(app, {
-      path: '/accounts/:account_id/email/sending/suppressions',
-      tag: 'Suppressions',
-      reads: ['email:suppressions', 'console:read'],
-      edits: ['email:suppressions', 'console:edit'],
-    });
+    const register = endpointsAt(app, mailPlace('suppressions', 'Suppressions', 'email:suppressions'));
     listSuppressions(register, parts);
     createSuppression(register, parts);
     deleteSuppression(register, parts);

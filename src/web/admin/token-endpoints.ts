@@ -79,14 +79,15 @@ const newToken = Type.Object(
   { additionalProperties: false, title: 'NewToken' },
 );
 
-function shown(account: Account, record: TokenRecord, now: number) {
+/** Shows the record of a token. @param account undefined where it is configured no more @param now decides whether it is live */
+export function tokenJson(account: Account | undefined, record: TokenRecord, now: number) {
   const { id, credential, lastFour, label, createdAt, expiresAt, revokedAt } = record;
   return {
     id,
     credential,
     last_four: lastFour,
     label,
-    scopes: scopesInForce(account.credentials.get(credential), record.scopes),
+    scopes: scopesInForce(account?.credentials.get(credential), record.scopes),
     created_at: isoTime(createdAt),
     expires_at: isoTimeOrNull(expiresAt),
     revoked_at: isoTimeOrNull(revokedAt),
@@ -144,7 +145,7 @@ function listTokens(register: Register, { store, clock }: TokenEndpointsParts): 
       const limit = Number(asked);
       const query = { limit, ...afterOf(cursor), ...(isOn(all) ? {} : { liveAt: now }) };
       const { tokens, next } = await store.page(account.id, query);
-      const rows = tokens.map((record) => shown(account, record, now));
+      const rows = tokens.map((record) => tokenJson(account, record, now));
       return succeedWithPage(reply, rows, { limit, next: cursorOf(next) });
     },
   );
@@ -180,7 +181,7 @@ function createToken(register: Register, { store, clock, log }: TokenEndpointsPa
         throw refusal('E_VALIDATION_ERROR', message);
       }
       log.info({ session: request.id, account: account.name, credential, tokenId: made.record.id }, 'token made');
-      return { ...shown(account, made.record, now), token: made.token };
+      return { ...tokenJson(account, made.record, now), token: made.token };
     },
   );
 }

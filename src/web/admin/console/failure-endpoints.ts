@@ -1,10 +1,10 @@
 // GET .../edge/failures: the errors that an account's zones answered, by code, minute by minute, of all processes.
 
 import { Type } from 'typebox';
+import { createKeyedQueues } from '../../../base/keyed-queues.ts';
 import type { Figure } from '../../../spool/figures/figure-store.ts';
 import { endpointsAt } from '../../http/endpoint.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
-import { createAccountQueues } from '../events/account-queues.ts';
 import { isoTime } from '../schemas.ts';
 import { type FigureReader, minutesQuery, readSteps, type Steps, seriesHead, stepsOf, timeOfMinute } from './series.ts';
 
@@ -82,7 +82,7 @@ function zoneFailures(
 
 /** The endpoint. */
 export function failureEndpoints(parts: FailureParts): V4Plugin {
-  const inAccountQueue = createAccountQueues();
+  const inAccountQueue = createKeyedQueues();
   return (app) =>
     endpointsAt(app, { path: '/accounts/:account_id/edge/failures', tag: 'Edge', reads: 'console:read' })(
       'GET',

@@ -2,6 +2,7 @@
 // next hops are served is what this process sees.
 
 import { Type } from 'typebox';
+import { createKeyedQueues } from '../../../base/keyed-queues.ts';
 import { type DestinationView, serviceOf } from '../../../delivery/transport.ts';
 import { momentPrefix, percentile, waitingNames } from '../../../spool/figures/figure-names.ts';
 import type { Figure } from '../../../spool/figures/figure-store.ts';
@@ -9,7 +10,6 @@ import { allAccounts } from '../../../spool/figures/sample-queue.ts';
 import type { Spool } from '../../../spool/spool.ts';
 import { endpointsOfBoth } from '../../http/endpoint.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
-import { createAccountQueues } from '../events/account-queues.ts';
 import type { WaitingNow } from '../queue/queue-lines.ts';
 import { isoTime, textOrNull, time, timeOrNull } from '../schemas.ts';
 import { type FigureReader, minutesQuery, readSteps, type Steps, seriesHead, stepsOf, timeOfMinute } from './series.ts';
@@ -179,7 +179,7 @@ async function overviewOf(parts: OverviewParts, account: string | undefined, min
 
 /** The endpoint, for one account and for all. */
 export function overviewEndpoints(parts: OverviewParts): V4Plugin {
-  const inAccountQueue = createAccountQueues();
+  const inAccountQueue = createKeyedQueues();
   return (app) =>
     endpointsOfBoth(app, { path: '/email/sending/overview', tag: 'Overview' }, (register, whose) =>
       register(

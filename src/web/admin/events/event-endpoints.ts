@@ -1,14 +1,14 @@
 // GET .../email/sending/events: what happened to an account's mail (D53).
 
 import { Type } from 'typebox';
+import { createKeyedQueues } from '../../../base/keyed-queues.ts';
 import { type EventJson, eventJson } from '../../../spool/events/event-json.ts';
 import type { EventStore } from '../../../spool/events/event-store.ts';
 import { isEventKind, kindNames } from '../../../spool/events/mail-event.ts';
-import { type EndpointTarget, endpointsAt } from '../../http/endpoint.ts';
+import { endpointsAt } from '../../http/endpoint.ts';
 import { Refusal, succeedWithPage } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
-import { queryOf, time } from '../schemas.ts';
-import { createAccountQueues } from './account-queues.ts';
+import { mailPlace, queryOf, time } from '../schemas.ts';
 import { addressParameter, messageParameter, queueIdOf } from './message-id.ts';
 import { pageParameters, readPage, readWords } from './paging.ts';
 
@@ -38,12 +38,6 @@ export const eventSchema = Type.Object(
   { title: 'MailEvent', additionalProperties: true, description: 'Further members depend on the kind' },
 );
 
-/** Where endpoints that tell of events are. */
-export function mailEventsAt(what: 'events' | 'messages'): EndpointTarget {
-  const path = `/accounts/:account_id/email/sending/${what}`;
-  return { path, tag: 'Events', reads: ['email:events', 'console:read'] };
-}
-
 const query = queryOf({
   ...pageParameters,
   kind: Type.Optional(
@@ -59,9 +53,9 @@ const query = queryOf({
 
 /** The endpoint of events. */
 export function eventEndpoints({ events }: { readonly events: Pick<EventStore, 'search'> }): V4Plugin {
-  const inAccountQueue = createAccountQueues();
+  const inAccountQueue = createKeyedQueues();
   return (app) =>
-    endpointsAt(app, mailEventsAt('events'))(
+    endpointsAt(app, mailPlace('events', 'Events', 'email:events'))(
       'GET',
       {
         operationId: 'listEvents',

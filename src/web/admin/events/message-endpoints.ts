@@ -1,6 +1,8 @@
 // GET .../email/sending/messages and .../messages/{id}: messages with what became of them, without their bodies (D53).
 
 import { Type } from 'typebox';
+import { createKeyedQueues } from '../../../base/keyed-queues.ts';
+import { bareId } from '../../../mail/message-ids.ts';
 import { eventJson } from '../../../spool/events/event-json.ts';
 import type { EventStore } from '../../../spool/events/event-store.ts';
 import {
@@ -13,11 +15,10 @@ import {
 import { accountPath, endpointsAt } from '../../http/endpoint.ts';
 import { Refusal, refusal, succeedWithPage } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
-import { isoTime, isoTimeOrNull, queryOf, textOrNull, time, timeOrNull } from '../schemas.ts';
-import { createAccountQueues } from './account-queues.ts';
-import { eventSchema, mailEventsAt } from './event-endpoints.ts';
+import { isoTime, isoTimeOrNull, mailPlace, queryOf, textOrNull, time, timeOrNull } from '../schemas.ts';
+import { eventSchema } from './event-endpoints.ts';
 import { findMessages, readHistory } from './find-messages.ts';
-import { addressParameter, bareId, messageParameter, queueIdOf } from './message-id.ts';
+import { addressParameter, messageParameter, queueIdOf } from './message-id.ts';
 import { pageParameters, readPage } from './paging.ts';
 
 /** Recipients that a list shows of one message. */
@@ -94,9 +95,9 @@ function shown(history: MessageHistory) {
 
 /** The endpoints of messages. */
 export function messageEndpoints({ events }: { readonly events: Pick<EventStore, 'read' | 'search'> }): V4Plugin {
-  const inAccountQueue = createAccountQueues();
+  const inAccountQueue = createKeyedQueues();
   return (app) => {
-    const register = endpointsAt(app, mailEventsAt('messages'));
+    const register = endpointsAt(app, mailPlace('messages', 'Events', 'email:events'));
     register(
       'GET',
       {

@@ -1,6 +1,7 @@
 // Parameters that name a message or an address (D23, D53).
 
 import { Type } from 'typebox';
+import { bareId } from '../../../mail/message-ids.ts';
 
 /** A query parameter that names a message. */
 export const messageParameter = Type.String({
@@ -20,11 +21,6 @@ export function addressParameter(description: string) {
     description: `${description}, in any spelling`,
     example: 'you@example.net',
   });
-}
-
-/** A Message-ID without brackets. */
-export function bareId(text: string): string {
-  return text.trim().replace(/^<([^<>]*)>$/, '$1');
 }
 
 /** The id in the spool of a message that is named by that id or by its Message-ID, whose left side the id is (D23). */

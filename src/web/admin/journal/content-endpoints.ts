@@ -2,13 +2,13 @@
 
 import type { FastifyReply } from 'fastify';
 import { type TSchema, Type } from 'typebox';
+import { createKeyedQueues } from '../../../base/keyed-queues.ts';
 import type { Journal, JournalEntry } from '../../../spool/journal/journal.ts';
 import type { JournalContent } from '../../../spool/journal/journal-row.ts';
 import type { ContentReader } from '../../../spool/journal/reader/content-reader.ts';
 import type { Described } from '../../http/endpoint.ts';
 import { refusal } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
-import { createAccountQueues } from '../events/account-queues.ts';
 import { entryNamed, ofEachEntry } from './journal-endpoints.ts';
 import { type entryOfAny, previewAnswer, signatureVerdict } from './schemas.ts';
 
@@ -88,7 +88,7 @@ function fileOf({ journal }: ContentParts, side: Side) {
 /** The endpoints of content. */
 export function contentEndpoints(parts: ContentParts): V4Plugin {
   // What waits for the process that reads holds no octets meanwhile.
-  const inAccountQueue = createAccountQueues();
+  const inAccountQueue = createKeyedQueues();
   return (app) => {
     /** Registers an endpoint below an entry, of an account and of any. */
     const below = (

@@ -1,8 +1,9 @@
 // Finds rows of the journal by what names one message: its id, the Message-ID that it left with, or the client's own.
 
+import { bareId } from '../../../mail/message-ids.ts';
 import type { EventStore } from '../../../spool/events/event-store.ts';
 import type { Journal, JournalItem, JournalQuery } from '../../../spool/journal/journal.ts';
-import { bareId, queueIdOf } from '../events/message-id.ts';
+import { queueIdOf } from '../events/message-id.ts';
 
 /** What a name is looked up in. */
 export interface NamedParts {

@@ -3,12 +3,12 @@
 import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
 import type { Account } from '../../../accounts/account.ts';
+import { createKeyedQueues } from '../../../base/keyed-queues.ts';
 import type { EventStore } from '../../../spool/events/event-store.ts';
 import type { Journal, JournalEntry, JournalPage, JournalQuery } from '../../../spool/journal/journal.ts';
 import { endpointsOfBoth, type Register } from '../../http/endpoint.ts';
 import { refusal, succeedWithPage } from '../../http/envelope.ts';
 import type { V4App, V4Plugin } from '../../http/v4-app.ts';
-import { createAccountQueues } from '../events/account-queues.ts';
 import { readHistory } from '../events/find-messages.ts';
 import { readTime } from '../schemas.ts';
 import { entryJson } from './entry-json.ts';
@@ -90,7 +90,7 @@ async function showEntry(parts: JournalParts, request: FastifyRequest, entry: Jo
 /** Registers the list, of an account and of all. */
 function encodeJournal(app: V4App, parts: JournalParts): void {
   const { journal, isOn } = parts;
-  const inAccountQueue = createAccountQueues();
+  const inAccountQueue = createKeyedQueues();
   endpointsOfBoth(app, journalLocation, (register) =>
     register(
       'GET',

@@ -3,13 +3,13 @@
 import { Type } from 'typebox';
 import { type Account, hasScope } from '../../../accounts/account.ts';
 import type { Clock } from '../../../base/clock.ts';
+import { createKeyedQueues } from '../../../base/keyed-queues.ts';
 import { type CredentialReport, countedParts } from '../../../pipeline/report/findings.ts';
 import { findingsOfEvents } from '../../../pipeline/report/read-events.ts';
 import type { EventStore } from '../../../spool/events/event-store.ts';
 import { endpointsOfBoth } from '../../http/endpoint.ts';
 import { refusal, succeed } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
-import { createAccountQueues } from '../events/account-queues.ts';
 import { isoTime, isoTimeOrNull, queryOf, readTime, textOrNull, timeOrNull, timeParameter } from '../schemas.ts';
 import { cureJson } from './cure-json.ts';
 import { journalNote } from './journal-endpoints.ts';
@@ -122,7 +122,7 @@ function foundOnce(find: FindFileChange): FindFileChange {
 
 /** The endpoints of refusals in groups, the most frequent first. */
 export function refusalEndpoints({ events, account, clock, fileChanges, isOn }: RefusalParts): V4Plugin {
-  const inAccountQueue = createAccountQueues();
+  const inAccountQueue = createKeyedQueues();
   return (app) =>
     endpointsOfBoth(app, { path: '/email/sending/refusals', tag: 'Journal' }, (register) =>
       register(

@@ -3,6 +3,7 @@
 import { Type } from 'typebox';
 import { type Account, type Credential, hasScope, type Submitter } from '../../../accounts/account.ts';
 import { type ReadMessage, readMessage } from '../../../mail/header/header-reader.ts';
+import { bareId } from '../../../mail/message-ids.ts';
 import { findHeader } from '../../../pipeline/policy/header-catalogue.ts';
 import type { Submission, Submit, Violation } from '../../../pipeline/submit.ts';
 import type { EventStore } from '../../../spool/events/event-store.ts';
@@ -12,7 +13,6 @@ import { endpointsAt } from '../../http/endpoint.ts';
 import { type Fault, Refusal, refusal } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
 import { readHistory } from '../events/find-messages.ts';
-import { bareId } from '../events/message-id.ts';
 import { entryNamed } from './journal-endpoints.ts';
 import { entryOfAccount } from './schemas.ts';
 

@@ -1,7 +1,7 @@
 // A row of the journal as the API shows it.
 
+import { bareId } from '../../../mail/message-ids.ts';
 import type { JournalItem } from '../../../spool/journal/journal.ts';
-import { bareId } from '../events/message-id.ts';
 import { isoTime } from '../schemas.ts';
 
 /** Shows a row. */

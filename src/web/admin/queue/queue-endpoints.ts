@@ -3,6 +3,7 @@
 
 import { Type } from 'typebox';
 import { hasScope } from '../../../accounts/account.ts';
+import { createKeyedQueues, type KeyedQueues } from '../../../base/keyed-queues.ts';
 import type { Logger } from '../../../base/log.ts';
 import { type DestinationView, serviceOf } from '../../../delivery/transport.ts';
 import { asciiDomain } from '../../../mail/address/domain.ts';
@@ -12,7 +13,6 @@ import type { SpooledRecipient } from '../../../spool/spool.ts';
 import { type AskedOf, endpointsOfBoth, type Register } from '../../http/endpoint.ts';
 import { refusal, succeed, succeedWithPage } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
-import { type AccountQueues, createAccountQueues } from '../events/account-queues.ts';
 import { isoTime, isoTimeOrNull } from '../schemas.ts';
 import { type ActionParts, type Actor, actOnNamed, actOnSelection, actorOf, mayLift } from './queue-actions.ts';
 import { type QueueGroup, queueGroups } from './queue-groups.ts';
@@ -136,7 +136,7 @@ interface Queue {
   /** Whose mail it is, in words. */
   readonly whose: string;
   readonly parts: QueueEndpointsParts;
-  readonly inAccountQueue: AccountQueues;
+  readonly inAccountQueue: KeyedQueues;
 }
 
 function listGroups({ register, whose, parts }: Queue): void {
@@ -216,7 +216,7 @@ function takeActions({ register, whose, parts, inAccountQueue }: Queue): void {
 
 /** The endpoints of the queue. */
 export function queueEndpoints(parts: QueueEndpointsParts): V4Plugin {
-  const inAccountQueue = createAccountQueues();
+  const inAccountQueue = createKeyedQueues();
   return (app) =>
     endpointsOfBoth(app, { path: '/email/sending/queue', tag: 'Queue' }, (register, whose) => {
       const queue = { register, whose, parts, inAccountQueue };

@@ -22,8 +22,8 @@ export interface QueueGroup {
   readonly hop?: DestinationView;
 }
 
-/** The next hops by route, or by route and domain. */
-function hopsByPlace(hops: readonly DestinationView[]): ReadonlyMap<string, DestinationView> {
+/** The next hops by route where all mail of it goes there, otherwise by route and domain, with a blank between. */
+export function hopsByPlace(hops: readonly DestinationView[]): ReadonlyMap<string, DestinationView> {
   return new Map(
     hops.flatMap((hop) =>
       hop.domains.length === 0

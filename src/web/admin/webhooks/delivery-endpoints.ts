@@ -42,7 +42,8 @@ const replay = Type.Object(
   { additionalProperties: false, title: 'Replay' },
 );
 
-function shown({ id, event, kind, attempt, at, durationMs, result, status, error }: DeliveryRecord) {
+/** Shows a request to a webhook. */
+export function deliveryJson({ id, event, kind, attempt, at, durationMs, result, status, error }: DeliveryRecord) {
   return {
     ...{ id: String(id), event: String(event), kind, attempt, at: isoTime(at), duration_ms: durationMs, result },
     ...{ status: status ?? null, error: error ?? null },
@@ -73,7 +74,7 @@ function listDeliveries(register: Register, { store }: DeliveryEndpointsParts): 
         limit,
         before: cursor === undefined ? undefined : Number(cursor),
       });
-      return succeedWithPage(reply, found.deliveries.map(shown), { limit, next: found.next });
+      return succeedWithPage(reply, found.deliveries.map(deliveryJson), { limit, next: found.next });
     },
   );
 }

@@ -11,7 +11,7 @@ import { type EventKind, isEventKind, toldKinds } from '../../../spool/events/ma
 import { type AskedOf, endpointsAt, type Register } from '../../http/endpoint.ts';
 import { Refusal, refusal } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
-import { entryPath, isoTime, removed, textOrNull, time, words } from '../schemas.ts';
+import { entryPath, isoTime, mailPlace, removed, textOrNull, time, words } from '../schemas.ts';
 import { deliveryEndpoints, noWebhook } from './delivery-endpoints.ts';
 
 /** What the endpoints need. */
@@ -231,12 +231,7 @@ function deleteWebhook(register: Register, parts: WebhookEndpointsParts): void {
 /** The endpoints of webhooks. */
 export function webhookEndpoints(parts: WebhookEndpointsParts): V4Plugin {
   return (app) => {
-    const register = endpointsAt(app, {
-      path: '/accounts/:account_id/email/sending/webhooks',
-      tag: 'Webhooks',
-      reads: ['email:webhooks', 'console:read'],
-      edits: ['email:webhooks', 'console:edit'],
-    });
+    const register = endpointsAt(app, mailPlace('webhooks', 'Webhooks', 'email:webhooks'));
     listWebhooks(register, parts);
     createWebhook(register, parts);
     changeWebhook(register, parts);
