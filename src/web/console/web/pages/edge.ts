@@ -1,16 +1,14 @@
 // The zones of the edge: which errors they answered with, over time.
 
 import { h, type JSX } from 'preact';
-import { Select } from '../parts/controls.ts';
 import { el } from '../parts/element.ts';
+import { MinutesSelect, shownMinutes } from '../parts/filter-bar.ts';
 import { type Column, numbers, Table, tight } from '../parts/list.ts';
 import { type Line, Plot } from '../parts/plot.ts';
 import { Empty, Loading, PageHead, Panel } from '../parts/surfaces.ts';
 import { useAnswer, useEvery } from '../state/loading.ts';
-import { place, setFilters } from '../state/location.ts';
 import { accountOnlyPath } from '../state/session.ts';
 import { writeCount, writeCounted } from '../text/amounts.ts';
-import { readFilters } from '../text/filters.ts';
 
 interface Code {
   readonly code: number;
@@ -101,7 +99,7 @@ function QuietZones({ zones }: { readonly zones: readonly Zone[] }): JSX.Element
 
 /** The page. */
 export function EdgePage(): JSX.Element {
-  const { minutes = '60' } = readFilters(place.value.search, ['minutes']);
+  const minutes = shownMinutes();
   const loaded = useAnswer<Failures>(accountOnlyPath(`/edge/failures?minutes=${encodeURIComponent(minutes)}`));
   const { value, refresh } = loaded;
   useEvery(10_000, refresh);
@@ -114,16 +112,7 @@ export function EdgePage(): JSX.Element {
         title: 'Edge',
         lead: 'The web sites that Postern stands before, and what went wrong with them. Each code leads to what it means.',
       },
-      h(Select, {
-        label: 'Time',
-        value: minutes,
-        choices: [
-          { value: '60', label: 'Last hour' },
-          { value: '360', label: 'Last 6 hours' },
-          { value: '1440', label: 'Last 24 hours' },
-        ],
-        onChoose: (chosen) => setFilters({ minutes: chosen === '60' ? undefined : chosen }),
-      }),
+      h(MinutesSelect, null),
     ),
     h(Loading, { loaded, what: 'Loading zones' }),
 

@@ -106,7 +106,7 @@ function More({ filters }: { readonly filters: Readonly<Partial<Record<keyof typ
       (['credential', 'client', 'code', 'field'] as const).map((name) =>
         h(SearchBox, {
           ...{ key: name, class: 'field', label: labels[name], value: filters[name] },
-          onSearch: (text) => setFilters({ [name]: text }),
+          name,
         }),
       ),
     ),
@@ -241,12 +241,7 @@ export function MessagesPage(): JSX.Element {
     ),
     el(
       'div.filters',
-      h(SearchBox, {
-        label: 'Search',
-        value: filters.q,
-        placeholder: 'Subject, address or id',
-        onSearch: (q) => setFilters({ q }),
-      }),
+      h(SearchBox, { label: 'Search', value: filters.q, placeholder: 'Subject, address or id' }),
       h(Select, {
         label: 'Time',
         value: filters.span ?? '',

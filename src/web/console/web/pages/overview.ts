@@ -1,8 +1,8 @@
 // How mail goes at the moment: a minute at a time over the last hours.
 
 import { h, type JSX } from 'preact';
-import { Select } from '../parts/controls.ts';
 import { el } from '../parts/element.ts';
+import { MinutesSelect, shownMinutes } from '../parts/filter-bar.ts';
 import { Icon } from '../parts/icon.ts';
 import { type Column, numbers, Table, tight } from '../parts/list.ts';
 import { Plot } from '../parts/plot.ts';
@@ -10,13 +10,10 @@ import { ButtonLink, Empty, Loading, PageHead, Panel } from '../parts/surfaces.t
 import { Foreign, State, Time } from '../parts/text.ts';
 import { type StateWords, stateWords } from '../parts/words.ts';
 import { useAnswer, useEvery } from '../state/loading.ts';
-import { linkTo, place, setFilters } from '../state/location.ts';
+import { linkTo } from '../state/location.ts';
 import { accountPath } from '../state/session.ts';
 import type { Overview, OverviewRoute } from '../state/shapes.ts';
 import { writeCount, writeDuration } from '../text/amounts.ts';
-import { readFilters } from '../text/filters.ts';
-
-const spans = { '60': 'Last hour', '360': 'Last 6 hours', '1440': 'Last 24 hours' } as const;
 
 const counted = ['accepted', 'delivered', 'deferred', 'failed', 'refused'] as const;
 
@@ -200,7 +197,7 @@ function isQuiet({ totals, queue, reasons }: Overview): boolean {
 
 /** The page. */
 export function OverviewPage(): JSX.Element {
-  const { minutes = '60' } = readFilters(place.value.search, ['minutes']);
+  const minutes = shownMinutes();
   const loaded = useAnswer<Overview>(accountPath(`/email/sending/overview?minutes=${encodeURIComponent(minutes)}`));
   const { value, refresh } = loaded;
   useEvery(10_000, refresh);
@@ -209,12 +206,7 @@ export function OverviewPage(): JSX.Element {
     h(
       PageHead,
       { title: 'Overview', lead: 'How mail goes at the moment. It moves on by itself.' },
-      h(Select, {
-        label: 'Time',
-        value: minutes,
-        choices: Object.entries(spans).map(([key, label]) => ({ value: key, label })),
-        onChoose: (chosen) => setFilters({ minutes: chosen === '60' ? undefined : chosen }),
-      }),
+      h(MinutesSelect, null),
     ),
     h(Loading, { loaded, what: 'Loading figures' }),
 

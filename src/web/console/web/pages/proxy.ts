@@ -4,7 +4,7 @@ import { h, type JSX } from 'preact';
 import { el } from '../parts/element.ts';
 import { type Column, numbers, Table, tight } from '../parts/list.ts';
 import { Plot } from '../parts/plot.ts';
-import { Empty, Loading, PageHead, Panel } from '../parts/surfaces.ts';
+import { Empty, Loading, listed, PageHead, Panel } from '../parts/surfaces.ts';
 import { Foreign, State } from '../parts/text.ts';
 import { useAnswer, useEvery } from '../state/loading.ts';
 import { type Sample, useSamples } from '../state/samples.ts';
@@ -87,21 +87,20 @@ export function ProxyPage(): JSX.Element {
     }),
     h(Loading, { loaded, what: 'Loading applications' }),
 
-    value?.length === 0
-      ? h(
-          Empty,
-          { title: 'There is no application', icon: 'proxy' },
-          el(
-            'p',
-            'Make one by the HTTP interface; ',
-            h('a', { href: '/docs#createProxyApplication' }, 'its reference'),
-            ' has examples to copy.',
-          ),
-        )
-      : null,
-    value && value.length > 0
-      ? h(Table<Application>, { label: 'Applications', columns, rows: value, keyOf: ({ id }) => id })
-      : null,
+    listed(
+      value,
+      h(
+        Empty,
+        { title: 'There is no application', icon: 'proxy' },
+        el(
+          'p',
+          'Make one by the HTTP interface; ',
+          h('a', { href: '/docs#createProxyApplication' }, 'its reference'),
+          ' has examples to copy.',
+        ),
+      ),
+      (rows) => h(Table<Application>, { label: 'Applications', columns, rows, keyOf: ({ id }) => id }),
+    ),
     value && value.length > 0 && samples.length > 1
       ? h(
           Panel,

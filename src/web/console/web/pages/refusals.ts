@@ -7,7 +7,7 @@ import { CureBox } from '../parts/cure.ts';
 import { el } from '../parts/element.ts';
 import { SearchBox } from '../parts/filter-bar.ts';
 import { Icon } from '../parts/icon.ts';
-import { ButtonLink, ClearFilters, Empty, Loading, Notes, PageHead } from '../parts/surfaces.ts';
+import { ButtonLink, ClearFilters, Empty, Loading, listed, Notes, PageHead } from '../parts/surfaces.ts';
 import { Foreign, State, Time } from '../parts/text.ts';
 import { type Answer, ask } from '../state/api.ts';
 import { useEvery, useLoaded } from '../state/loading.ts';
@@ -216,31 +216,27 @@ export function RefusalsPage(): JSX.Element {
     h(Loading, { loaded, what: 'Counting refusals' }),
     h(Notes, { notes: answer?.notes ?? [] }),
 
-    value?.length === 0
-      ? h(
-          Empty,
-          { title: 'Nothing was refused', icon: 'check' },
-          el('p', 'Everything that was handed in during this time was accepted.'),
-          h(ButtonLink, { to: '/messages', icon: 'messages' }, 'Look at the messages'),
-        )
-      : null,
-    value && value.length > 0
-      ? [
-          el(
-            'div.filters',
-            h(SearchBox, {
-              ...{ label: 'Search', value: q, placeholder: 'Header, code, credential or program' },
-              onSearch: (text) => setFilters({ q: text }),
-            }),
-          ),
-          el(
-            'p.soft',
-            `${writeCounted(all, 'reason')} in ${writeCounted(value.length, 'group')}. A message with several faults counts in several groups.`,
-          ),
-          found.length === 0
-            ? h(Empty, { title: 'No cause fits the search', icon: 'search' }, h(ClearFilters, { names: ['q'] }))
-            : h(Causes, { groups: found, span, by }),
-        ]
-      : null,
+    listed(
+      value,
+      h(
+        Empty,
+        { title: 'Nothing was refused', icon: 'check' },
+        el('p', 'Everything that was handed in during this time was accepted.'),
+        h(ButtonLink, { to: '/messages', icon: 'messages' }, 'Look at the messages'),
+      ),
+      (groups) => [
+        el(
+          'div.filters',
+          h(SearchBox, { label: 'Search', value: q, placeholder: 'Header, code, credential or program' }),
+        ),
+        el(
+          'p.soft',
+          `${writeCounted(all, 'reason')} in ${writeCounted(groups.length, 'group')}. A message with several faults counts in several groups.`,
+        ),
+        found.length === 0
+          ? h(Empty, { title: 'No cause fits the search', icon: 'search' }, h(ClearFilters, { names: ['q'] }))
+          : h(Causes, { groups: found, span, by }),
+      ],
+    ),
   );
 }

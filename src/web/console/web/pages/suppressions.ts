@@ -111,10 +111,7 @@ export function SuppressionsPage(): JSX.Element {
         ? h(Button, { kind: 'main', icon: 'plus', onPress: () => setAdding(true) }, 'Add an address')
         : null,
     ),
-    el(
-      'div.filters',
-      h(SearchBox, { label: 'Search addresses', value: q, onSearch: (text) => setFilters({ q: text }) }),
-    ),
+    el('div.filters', h(SearchBox, { label: 'Search addresses', value: q })),
     isEmpty
       ? h(
           Empty,

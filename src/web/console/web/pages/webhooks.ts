@@ -6,7 +6,7 @@ import { Button, Checkbox, Field } from '../parts/controls.ts';
 import { FormDialog, ShownOnce } from '../parts/dialog.ts';
 import { el } from '../parts/element.ts';
 import { type Column, numbers, Table, tight } from '../parts/list.ts';
-import { Empty, Loading, PageHead } from '../parts/surfaces.ts';
+import { Empty, Loading, listed, PageHead } from '../parts/surfaces.ts';
 import { Foreign, State, Time } from '../parts/text.ts';
 import { offeredKinds, stateWords } from '../parts/words.ts';
 import { ask } from '../state/api.ts';
@@ -126,16 +126,15 @@ export function WebhooksPage(): JSX.Element {
     ),
     h(Loading, { loaded, what: 'Loading webhooks' }),
 
-    value?.length === 0
-      ? h(
-          Empty,
-          { title: 'There is no webhook', icon: 'webhooks' },
-          'Make one to have a program of yours told of deliveries, bounces and refusals as they happen.',
-        )
-      : null,
-    value && value.length > 0
-      ? h(Table<Webhook>, { label: 'Webhooks', columns, rows: value, keyOf: ({ id }) => id })
-      : null,
+    listed(
+      value,
+      h(
+        Empty,
+        { title: 'There is no webhook', icon: 'webhooks' },
+        'Make one to have a program of yours told of deliveries, bounces and refusals as they happen.',
+      ),
+      (rows) => h(Table<Webhook>, { label: 'Webhooks', columns, rows, keyOf: ({ id }) => id }),
+    ),
     isMaking
       ? h(WebhookForm, {
           title: 'Make a webhook',

@@ -2,8 +2,9 @@
 
 import { h, type JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { setFilters } from '../state/location.ts';
-import { Field } from './controls.ts';
+import { place, setFilters } from '../state/location.ts';
+import { readFilters, spans } from '../text/filters.ts';
+import { Field, Select } from './controls.ts';
 import { el } from './element.ts';
 import { Icon } from './icon.ts';
 import { Time } from './text.ts';
@@ -11,15 +12,16 @@ import { Time } from './text.ts';
 /** Milliseconds after the last key. */
 const pauseMs = 300;
 
-/** A field that searches while one types. */
+/** A field that searches while one types: its text is a filter of the page. */
 export function SearchBox(props: {
   readonly label: string;
   readonly value: string | undefined;
-  readonly onSearch: (text: string | undefined) => void;
+  /** Of the filter; absent: `q`. */
+  readonly name?: string;
   readonly placeholder?: string;
   readonly class?: string;
 }): JSX.Element {
-  const { label, value = '', onSearch } = props;
+  const { label, value = '', name = 'q' } = props;
   const [text, setText] = useState(value);
   const told = useRef(value);
   useEffect(() => {
@@ -32,7 +34,7 @@ export function SearchBox(props: {
     if (text.trim() === told.current) return undefined;
     const timer = setTimeout(() => {
       told.current = text.trim();
-      onSearch(text.trim() === '' ? undefined : text.trim());
+      setFilters({ [name]: text.trim() === '' ? undefined : text.trim() });
     }, pauseMs);
     return () => clearTimeout(timer);
   }, [text]);
@@ -44,6 +46,21 @@ export function SearchBox(props: {
       ...(props.placeholder === undefined ? {} : { placeholder: props.placeholder }),
     }),
   );
+}
+
+/** How many minutes of figures are shown, as the URL names them. */
+export function shownMinutes(): string {
+  return readFilters(place.value.search, ['minutes']).minutes ?? '60';
+}
+
+/** The choice of the time whose figures are shown. */
+export function MinutesSelect(): JSX.Element {
+  return h(Select, {
+    label: 'Time',
+    value: shownMinutes(),
+    choices: [spans['1h'], spans['6h'], spans['24h']].map(({ label, minutes }) => ({ value: `${minutes}`, label })),
+    onChoose: (chosen) => setFilters({ minutes: chosen === '60' ? undefined : chosen }),
+  });
 }
 
 /** The filters in force, each with a button that takes it away. */

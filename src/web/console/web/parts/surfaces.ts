@@ -67,6 +67,16 @@ export function Empty(props: {
   );
 }
 
+/** What stands for a list: nothing before it has come, `empty` where there is nothing in it, else what `show` draws. */
+export function listed<Row>(
+  rows: readonly Row[] | undefined,
+  empty: JSX.Element,
+  show: (rows: readonly Row[]) => ComponentChildren,
+): ComponentChildren {
+  if (!rows) return null;
+  return rows.length === 0 ? empty : show(rows);
+}
+
 /** What the gateway says beside an answer, such as that the journal is off; nothing where it says nothing. */
 export function Notes({ notes }: { readonly notes: readonly string[] }): JSX.Element {
   return h(

@@ -6,7 +6,7 @@ import { Button } from '../../parts/controls.ts';
 import { el } from '../../parts/element.ts';
 import { type Column, numbers, Table, tight } from '../../parts/list.ts';
 import { type Action, ActionConfirm, actionWords, queuePath, type Target } from '../../parts/queue-action.ts';
-import { ButtonLink, Empty, Loading, PageHead, Panel } from '../../parts/surfaces.ts';
+import { ButtonLink, Empty, Loading, listed, PageHead, Panel } from '../../parts/surfaces.ts';
 import { Foreign, State, Time } from '../../parts/text.ts';
 import { useAnswer, useEvery } from '../../state/loading.ts';
 import { linkTo } from '../../state/location.ts';
@@ -104,25 +104,25 @@ export function QueuePage(): JSX.Element {
     h(PageHead, { title: 'Queue', lead: 'What was accepted and waits for its next hop, by destination.' }),
     h(Loading, { loaded, what: 'Loading the queue' }),
 
-    value?.length === 0
-      ? h(
-          Empty,
-          { title: 'The queue is empty', icon: 'check' },
-          el('p', 'Everything that was accepted has been handed on.'),
-          h(ButtonLink, { to: '/messages', icon: 'messages' }, 'Look at the messages'),
-        )
-      : null,
-    value && value.length > 0
-      ? h(
+    listed(
+      value,
+      h(
+        Empty,
+        { title: 'The queue is empty', icon: 'check' },
+        el('p', 'Everything that was accepted has been handed on.'),
+        h(ButtonLink, { to: '/messages', icon: 'messages' }, 'Look at the messages'),
+      ),
+      (rows) =>
+        h(
           Panel,
-          { title: `${writeCounted(depth, 'recipient')} for ${writeCounted(value.length, 'destination')}` },
+          { title: `${writeCounted(depth, 'recipient')} for ${writeCounted(rows.length, 'destination')}` },
           h(Table<QueueGroup>, {
-            ...{ label: 'Destinations', rows: value },
+            ...{ label: 'Destinations', rows },
             columns: mayEdit.value ? [...columns, actionColumn(setTarget)] : columns,
             keyOf: ({ account, destination, route }) => `${account} ${destination} ${route}`,
           }),
-        )
-      : null,
+        ),
+    ),
     value ? h(WaitingMessages, { onAct: setTarget, turn }) : null,
     target ? h(ActionConfirm, { target, onClose: () => setTarget(undefined), onDone: done }) : null,
   );

@@ -159,12 +159,7 @@ export function WaitingMessages({
     { title: 'Messages' },
     el(
       'div.filters',
-      h(SearchBox, {
-        label: 'Search',
-        value: filters.q,
-        placeholder: 'Part of an address',
-        onSearch: (q) => setFilters({ q }),
-      }),
+      h(SearchBox, { label: 'Search', value: filters.q, placeholder: 'Part of an address' }),
       h(Select, {
         label: 'State',
         value: filters.state ?? '',
