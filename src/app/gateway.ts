@@ -19,19 +19,20 @@ import { customErrorMigrations } from '../edge/custom/custom-error-store.ts';
 import { applicationMigrations } from '../proxy/store/application-tables.ts';
 import { createQueueLines } from '../web/admin/queue/queue-lines.ts';
 import { openConsole } from '../web/console/console.ts';
-import { createHttpApp } from '../web/http/app.ts';
+import { HttpApp } from '../web/http/app.ts';
 import { createMetrics } from '../web/http/metrics.ts';
 import type { Keys } from './bootstrap/bootstrap.ts';
 import type { Config, ConfigSource } from './config/config.ts';
 import { GatewayAddresses, type Listening } from './wiring/addresses.ts';
 import { watchCertificates } from './wiring/certificate-watch.ts';
-import { changeSettings, proxyConfigured } from './wiring/change-settings.ts';
+import { changeSettings } from './wiring/change-settings.ts';
 import type { ConsoleSources, LoadState } from './wiring/console/console-endpoints.ts';
 import { openFigures, startQueueSamples } from './wiring/console/figures.ts';
 import { httpAppParts, httpMetrics, httpsCertificates, listenHttp } from './wiring/http.ts';
 import { type Live, liveAccounts, type Settings } from './wiring/in-force.ts';
 import { createLiveEdge } from './wiring/live/live-edge.ts';
 import { type LiveProxy, openLiveProxy } from './wiring/live/live-proxy.ts';
+import { proxyConfigured } from './wiring/load-settings.ts';
 import { certificateOf, openMail } from './wiring/mail.ts';
 import { observeMetrics, processMetrics } from './wiring/metrics/process-metrics.ts';
 import { createReloader, type ReloadOutcome } from './wiring/reload.ts';
@@ -144,7 +145,7 @@ async function makeParts(parts: Opening, running: Running, readiness: Readiness)
   const bodies = createBodyBudget(config.limits.bodiesInFlightBytes ?? defaultBodyLimit());
   const told = await shareLimits(parts);
   if (told) running.stores.push(() => told.close());
-  const metrics = createMetrics({}, group && ((own) => group.sumMetrics(own)));
+  const metrics = createMetrics(group && ((own) => group.sumMetrics(own)));
   const addresses = new GatewayAddresses(() => live.current.config);
   const figures = await openFigures({ database, config: () => live.current.config, clock, log }, running);
   const edge = createLiveEdge({
@@ -223,7 +224,7 @@ async function makeParts(parts: Opening, running: Running, readiness: Readiness)
     place: parts.place,
   };
   const httpParts = { ...shared, mail, webhooks, streams, pages, sources, isServing, isReady };
-  const http = createHttpApp(httpAppParts({ ...httpParts, settings: live.current, edge: firstEdge, proxy }));
+  const http = new HttpApp(httpAppParts({ ...httpParts, settings: live.current, edge: firstEdge, proxy }));
   running.http = http;
   return { ...shared, addresses, edge, mail, webhooks, proxy, httpParts, http };
 }

@@ -5,6 +5,7 @@
 import { totalmem } from 'node:os';
 import { getHeapStatistics } from 'node:v8';
 import { countedAddress } from './counted-address.ts';
+import { Counts } from './counts.ts';
 
 /** Octets of memory that one octet of a body costs at most, by SMTP and by HTTP; measured by `bench/bodies.ts`. */
 export const bodyCosts = { smtp: 3, http: 4 } as const;
@@ -59,21 +60,6 @@ export function defaultBodyLimit(): number {
   return Math.floor(Math.min(usable / 4, getHeapStatistics().heap_size_limit / 2));
 }
 
-/** The octets that each owner holds. Owners that hold none are not remembered. */
-class Shares {
-  readonly #octets = new Map<string, number>();
-
-  of(name: string): number {
-    return this.#octets.get(name) ?? 0;
-  }
-
-  add(name: string, octets: number): void {
-    const now = this.of(name) + octets;
-    if (now > 0) this.#octets.set(name, now);
-    else this.#octets.delete(name);
-  }
-}
-
 function credentialOf({ account, credential = '' }: BodyOwner): string {
   return `${account}/${credential}`;
 }
@@ -89,9 +75,9 @@ function costOf({ door }: BodyOwner, octets: number): number {
  * @param limit octets of memory
  */
 export function createBodyBudget(limit: number): BodyBudget {
-  const addresses = new Shares();
-  const accounts = new Shares();
-  const credentials = new Shares();
+  const addresses = new Counts();
+  const accounts = new Counts();
+  const credentials = new Counts();
   const refusals = { smtp: 0, http: 0 };
   let held = 0;
 

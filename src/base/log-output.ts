@@ -12,18 +12,6 @@ export interface LogLoss {
   readonly reason: string;
 }
 
-/** An output of lines. */
-export interface LogOutput {
-  /** Takes a line with its line feed. Returns at once; the line is dropped and counted when the buffer is full. */
-  write(line: string): void;
-  /** Writes what is buffered, for at most so many milliseconds. */
-  drain(withinMs: number): Promise<void>;
-  /** Drains, drops what is left, and ends the output. */
-  close(withinMs: number): Promise<void>;
-  /** Lines dropped since the start. */
-  dropped(): number;
-}
-
 /** What an output is made from. */
 export interface LogOutputParts {
   readonly descriptor: number;
@@ -66,12 +54,8 @@ function withoutWaiting(descriptor: number): { readonly fd: number; readonly isO
   }
 }
 
-/** Opens an output on a descriptor, usually 1. */
-export function openLogOutput(parts: LogOutputParts): LogOutput {
-  return new DescriptorOutput(parts);
-}
-
-class DescriptorOutput implements LogOutput {
+/** An output of lines. */
+export class LogOutput {
   readonly #bufferBytes: number;
   readonly #chunkBytes: number;
   readonly #gatherBytes: number;
@@ -91,6 +75,7 @@ class DescriptorOutput implements LogOutput {
   #onDone: (() => void) | undefined;
   #isClosed = false;
 
+  /** Opens it on a descriptor, usually 1. */
   constructor({ descriptor, bufferBytes, isShared, onLoss }: LogOutputParts) {
     this.#chunkBytes = isShared ? sharedChunkBytes : chunkBytes;
     // Only what must not be torn is counted octet by octet, which costs each line a copy.
@@ -103,6 +88,7 @@ class DescriptorOutput implements LogOutput {
     this.#isOwn = isOwn;
   }
 
+  /** Takes a line with its line feed. Returns at once; the line is dropped and counted when the buffer is full. */
   write(line: string): void {
     if (this.#isClosed || this.#waiting + line.length > this.#bufferBytes) {
       this.#dropped += 1;
@@ -116,6 +102,7 @@ class DescriptorOutput implements LogOutput {
     else this.#writeAfter(gatherMs);
   }
 
+  /** Writes what is buffered, for at most so many milliseconds. */
   async drain(withinMs: number): Promise<void> {
     const until = performance.now() + withinMs;
     if (!this.#isWriting) this.#writeOn();
@@ -130,6 +117,7 @@ class DescriptorOutput implements LogOutput {
     }
   }
 
+  /** Drains, drops what is left, and ends the output. */
   async close(withinMs: number): Promise<void> {
     await this.drain(withinMs);
     this.#isClosed = true;
@@ -137,6 +125,7 @@ class DescriptorOutput implements LogOutput {
     if (this.#isOwn && !this.#isWriting) closeSync(this.#fd);
   }
 
+  /** Lines dropped since the start. */
   dropped(): number {
     return this.#dropped;
   }

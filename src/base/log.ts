@@ -1,7 +1,7 @@
 // Logging by pino: pretty on a terminal, one JSON object a line otherwise. No secret and no message body is ever logged.
 
 import { type DestinationStream, type Logger, type LoggerOptions, pino } from 'pino';
-import { openLogOutput } from './log-output.ts';
+import { LogOutput } from './log-output.ts';
 
 export type { Logger } from 'pino';
 
@@ -93,7 +93,7 @@ export function openLog(level: LogLevel, stream?: DestinationStream, process?: n
       dropped: () => 0,
     };
   }
-  const output = openLogOutput({
+  const output = new LogOutput({
     descriptor: 1,
     isShared: process !== undefined,
     onLoss: ({ lines, reason }) => log.warn({ lines, reason }, 'log lines were dropped'),

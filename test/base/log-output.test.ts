@@ -5,7 +5,7 @@ import { closeSync, constants, mkdtempSync, openSync, readFileSync, readSync, rm
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { type LogLoss, openLogOutput } from '../../src/base/log-output.ts';
+import { type LogLoss, LogOutput } from '../../src/base/log-output.ts';
 
 function scratch(): string {
   const folder = mkdtempSync(join(tmpdir(), 'postern-log-'));
@@ -40,7 +40,7 @@ const line = (number: number): string => `line ${number} ${'x'.repeat(990)}\n`;
 
 test('lines arrive whole and in order', async () => {
   const file = join(scratch(), 'log');
-  const output = openLogOutput({ descriptor: opened(file, constants.O_WRONLY | constants.O_CREAT) });
+  const output = new LogOutput({ descriptor: opened(file, constants.O_WRONLY | constants.O_CREAT) });
   const lines = Array.from({ length: 500 }, (_, index) => `${index} ${'é'.repeat(index)}\n`);
   for (const text of lines) output.write(text);
   await output.close(5000);
@@ -49,7 +49,7 @@ test('lines arrive whole and in order', async () => {
 });
 
 test('a full device costs what is over the buffer, and neither throws nor waits', async () => {
-  const output = openLogOutput({ descriptor: opened('/dev/full', constants.O_WRONLY), bufferBytes: 10_000 });
+  const output = new LogOutput({ descriptor: opened('/dev/full', constants.O_WRONLY), bufferBytes: 10_000 });
   for (let number = 0; number < 100; number += 1) output.write(line(number));
   expect(output.dropped()).toBe(81);
   await output.close(50);
@@ -60,7 +60,7 @@ test('a full device costs what is over the buffer, and neither throws nor waits'
 test('a pipe that nobody reads drops lines; read again, it carries on behind the last line, and tells the loss', async () => {
   const { writer, read } = pipe();
   const losses: LogLoss[] = [];
-  const output = openLogOutput({ descriptor: writer, bufferBytes: 100_000, onLoss: (loss) => losses.push(loss) });
+  const output = new LogOutput({ descriptor: writer, bufferBytes: 100_000, onLoss: (loss) => losses.push(loss) });
   for (let number = 0; number < 400; number += 1) {
     output.write(line(number));
     if (number % 20 === 0) await new Promise((wait) => setTimeout(wait, 5));
@@ -82,7 +82,7 @@ test('a pipe that nobody reads drops lines; read again, it carries on behind the
 
 test('the end waits for a pipe that is never read only as long as it is told', async () => {
   const { writer } = pipe();
-  const output = openLogOutput({ descriptor: writer });
+  const output = new LogOutput({ descriptor: writer });
   for (let number = 0; number < 200; number += 1) output.write(line(number));
   await output.close(100);
 });

@@ -25,10 +25,10 @@ import { silentLog } from '../../src/base/log.ts';
 import { runCommandLine } from '../../src/cli/run.ts';
 import { createOutcomeWatch } from '../../src/doors/rest/outcome-watch.ts';
 import { restDoor } from '../../src/doors/rest/rest-door.ts';
-import { createSmtpDoor } from '../../src/doors/smtp/smtp-door.ts';
+import { SmtpDoor } from '../../src/doors/smtp/smtp-door.ts';
 import { build, createSubmit, examine, restAnswers } from '../../src/pipeline/submit.ts';
 import type { SpoolEntry } from '../../src/spool/spool.ts';
-import { createHttpApp } from '../../src/web/http/app.ts';
+import { HttpApp } from '../../src/web/http/app.ts';
 import { type HeaderSet, isTakenOutOverSmtp } from './header-sets.ts';
 import { MemorySpool } from './memory-spool/memory-spool.ts';
 import { RawClient } from './smtp-peers.ts';
@@ -318,7 +318,7 @@ export async function openDoors(): Promise<Doors> {
     onAccepted: () => undefined,
     onRefused: () => undefined,
   });
-  const smtp = createSmtpDoor({
+  const smtp = new SmtpDoor({
     settings: config.smtp,
     accounts,
     submit,
@@ -338,7 +338,7 @@ export async function openDoors(): Promise<Doors> {
     outcomes: createOutcomeWatch(),
     onRefused: () => undefined,
   });
-  const http = createHttpApp({
+  const http = new HttpApp({
     answers: restAnswers,
     accounts,
     clock: systemClock,

@@ -8,7 +8,7 @@ import { hashToken } from '../../src/accounts/tokens.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { restAnswers } from '../../src/pipeline/submit.ts';
-import { createHttpApp, type HttpApp, type HttpAppParts } from '../../src/web/http/app.ts';
+import { HttpApp, type HttpAppParts } from '../../src/web/http/app.ts';
 import type { V4Plugin } from '../../src/web/http/v4-app.ts';
 
 function credential(name: string, scopes: readonly Scope[]): [string, Credential] {
@@ -78,7 +78,7 @@ export async function startHttpApp(
     email: `${name}@example.com`,
     sha256: hashToken(`global-key-of-${name}`),
   }));
-  const app = createHttpApp({
+  const app = new HttpApp({
     answers: restAnswers,
     accounts: createAccounts({ accounts: httpAccounts, tokens, globalKeys, clock: systemClock }),
     clock: systemClock,

@@ -163,7 +163,8 @@ export async function startProxyApi(options: ProxyApiOptions = {}): Promise<Prox
     sha256: hashToken(`global-key-of-${name}`),
   }));
   if (options.unseeded !== true) await proxy.seed();
-  const metrics = createMetrics({ families: proxy.metrics });
+  const metrics = createMetrics();
+  metrics.add({ families: proxy.metrics });
   const { base } = await startHttpApp(await proxy.plugins(), {
     accounts: createAccounts({ accounts, tokens, globalKeys, clock }),
     accountOfZone: (zone) => zoneAccounts.get(zone),

@@ -10,7 +10,7 @@ import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import type { DoorAccounts } from '../../src/doors/smtp/dialogue-context.ts';
 import type { SmtpLimits, SmtpListener, SmtpSettings } from '../../src/doors/smtp/settings.ts';
-import { createSmtpDoor, type SmtpDoor, type SmtpDoorParts } from '../../src/doors/smtp/smtp-door.ts';
+import { SmtpDoor, type SmtpDoorParts } from '../../src/doors/smtp/smtp-door.ts';
 import type { Submission, SubmitResult } from '../../src/pipeline/submit.ts';
 
 export { type ManualClock, manualClock } from './manual-clock.ts';
@@ -144,7 +144,7 @@ export async function startDoor(choices: DoorChoices = {}): Promise<RunningDoor>
   const submissions: Submission[] = [];
   const settings: SmtpSettings = { hostname, listeners, limits: { ...limits, ...chosenLimits } };
   const tls = await certificate();
-  const door = createSmtpDoor({
+  const door = new SmtpDoor({
     settings,
     accounts,
     submit: recordingSubmit(submissions),

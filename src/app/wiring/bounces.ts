@@ -19,7 +19,7 @@ import type { SuppressionStore } from '../../delivery/feedback/suppression-store
 import { createTakeReport } from '../../delivery/feedback/take-report.ts';
 import { type CountingDesk, createBounceDesk } from '../../doors/bounce/bounce-desk.ts';
 import type { EventStore } from '../../spool/events/event-store.ts';
-import type { MetricFamily } from '../../web/http/metrics.ts';
+import type { MetricSources } from '../../web/http/metrics.ts';
 import { type Live, madeOf } from './in-force.ts';
 import type { Running } from './running.ts';
 
@@ -66,7 +66,7 @@ function createPostmasterMail(
   };
 }
 
-function familiesOf({ taken, refused }: CountingDesk): readonly MetricFamily[] {
+function familiesOf({ taken, refused }: CountingDesk): MetricSources['families'] {
   return [
     {
       kind: 'counter',
@@ -89,10 +89,7 @@ function familiesOf({ taken, refused }: CountingDesk): readonly MetricFamily[] {
  * Makes the desk, and begins to follow the events that suppress.
  * @param running gets what ends it; the spool and the database must have been opened before, so that they are closed later
  */
-export function openBounces(
-  parts: BounceParts,
-  running: Running,
-): { readonly desk: CountingDesk; readonly families: readonly MetricFamily[] } {
+export function openBounces(parts: BounceParts, running: Running): MetricSources & { readonly desk: CountingDesk } {
   const { live, accounts, database, events, suppressions, group, clock, log } = parts;
   const reader = createReportReader();
   const ended = new AbortController();

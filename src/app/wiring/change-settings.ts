@@ -8,8 +8,6 @@ import type { Clock } from '../../base/clock.ts';
 import { ConfigurationError } from '../../base/errors.ts';
 import { isRecord } from '../../base/is-record.ts';
 import type { Logger } from '../../base/log.ts';
-import { proxyAccounts } from '../../proxy/application/zone.ts';
-import type { ProxyConfigured } from '../../proxy/proxy.ts';
 import type { HttpApp } from '../../web/http/app.ts';
 import type { Keys } from '../bootstrap/bootstrap.ts';
 import { fileWarnings } from '../bootstrap/check-files.ts';
@@ -20,6 +18,7 @@ import { type HttpParts, httpAppParts, httpsCertificates } from './http.ts';
 import type { InForce, Live, Settings } from './in-force.ts';
 import type { LiveEdge } from './live/live-edge.ts';
 import type { LiveProxy } from './live/live-proxy.ts';
+import { proxyConfigured } from './load-settings.ts';
 import { certificateOf, type Mail } from './mail.ts';
 import { checkWebhookSecrets, type Webhooks } from './webhooks.ts';
 
@@ -208,17 +207,6 @@ export interface ChangeParts {
   readonly agree?: (() => Promise<void>) | undefined;
   readonly clock: Clock;
   readonly log: Logger;
-}
-
-/** The part of a configuration that the proxy applications are made from. */
-export function proxyConfigured(config: Config): ProxyConfigured {
-  return {
-    zones: config.zones,
-    accounts: proxyAccounts(config.accounts, config.edgeAccounts),
-    settings: config.proxy,
-    file: config.file,
-    drainMs: config.drainSeconds * 1000,
-  };
 }
 
 /** The parts made for the new settings, ready to take effect. */

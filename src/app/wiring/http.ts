@@ -15,7 +15,7 @@ import type { Console } from '../../web/console/console.ts';
 import type { HttpApp, HttpAppParts } from '../../web/http/app.ts';
 import type { ListenerTls } from '../../web/http/listener/listener.ts';
 import { serverCertificates } from '../../web/http/listener/server-certificates.ts';
-import type { GaugeSource, MetricFamily, Metrics } from '../../web/http/metrics.ts';
+import { counter, gauge, type MetricSources, type Metrics } from '../../web/http/metrics.ts';
 import { defaultTlsHost } from '../bootstrap/bootstrap.ts';
 import type { Listening } from './addresses.ts';
 import type { ConsoleSources } from './console/console-endpoints.ts';
@@ -118,46 +118,24 @@ export async function listenHttp(http: HttpApp, live: Live): Promise<Listening[]
 }
 
 /** What HTTP and the edge tell /metrics. */
-export function httpMetrics(
-  http: HttpApp,
-  edge: Pick<OpenEdge, 'open' | 'requests'>,
-): { readonly gauges: readonly GaugeSource[]; readonly families: readonly MetricFamily[] } {
+export function httpMetrics(http: HttpApp, edge: Pick<OpenEdge, 'open' | 'requests'>): MetricSources {
   return {
-    gauges: [
-      {
-        name: 'postern_http_connections',
-        help: 'HTTP and HTTPS connections open now',
-        read: () => http.open().connections,
-      },
-      {
-        name: 'postern_http_admin_connections',
-        help: 'Those among them to the admin listener',
-        read: () => http.adminConnections(),
-      },
-      { name: 'postern_http_requests', help: 'HTTP answers under way now', read: () => http.open().answers },
-      {
-        name: 'postern_http_waiting_octets',
-        help: 'Octets that clients sent behind requests whose answers are under way',
-        read: () => http.open().waitingOctets,
-      },
-      {
-        name: 'postern_edge_requests_open',
-        help: 'Requests to the edge and upgraded connections open now',
-        read: () => edge.requests(),
-      },
-      {
-        name: 'postern_edge_origin_requests',
-        help: 'Requests and upgraded connections that origins have open now',
-        read: () => edge.open(),
-      },
-      {
-        kind: 'counter',
-        name: 'postern_http_auth_failures_total',
-        help: 'Requests with a wrong token or key',
-        read: () => http.authFailures(),
-      },
-    ],
     families: [
+      gauge('postern_http_connections', 'HTTP and HTTPS connections open now', () => http.open().connections),
+      gauge('postern_http_admin_connections', 'Those among them to the admin listener', () => http.adminConnections()),
+      gauge('postern_http_requests', 'HTTP answers under way now', () => http.open().answers),
+      gauge(
+        'postern_http_waiting_octets',
+        'Octets that clients sent behind requests whose answers are under way',
+        () => http.open().waitingOctets,
+      ),
+      gauge('postern_edge_requests_open', 'Requests to the edge and upgraded connections open now', () =>
+        edge.requests(),
+      ),
+      gauge('postern_edge_origin_requests', 'Requests and upgraded connections that origins have open now', () =>
+        edge.open(),
+      ),
+      counter('postern_http_auth_failures_total', 'Requests with a wrong token or key', () => http.authFailures()),
       {
         kind: 'counter',
         name: 'postern_http_connections_refused_total',

@@ -7,6 +7,7 @@ import { ConfigurationError } from '../../base/errors.ts';
 import { fileMark } from '../../base/file-mark.ts';
 import { silentLog } from '../../base/log.ts';
 import { proxyAccounts } from '../../proxy/application/zone.ts';
+import type { ProxyConfigured } from '../../proxy/proxy.ts';
 import { bootstrap, loadKeys } from '../bootstrap/bootstrap.ts';
 import {
   type Config,
@@ -21,6 +22,17 @@ import type { Settings } from './in-force.ts';
 /** After so many milliseconds, a file that is being written has changed or is complete. */
 const settleMs = 100;
 
+/** The part of a configuration that the proxy applications are made from. */
+export function proxyConfigured(config: Config): ProxyConfigured {
+  return {
+    zones: config.zones,
+    accounts: proxyAccounts(config.accounts, config.edgeAccounts),
+    settings: config.proxy,
+    file: config.file,
+    drainMs: config.drainSeconds * 1000,
+  };
+}
+
 /**
  * Judges the proxy applications of a configuration without a store.
  * @throws ConfigurationError where one breaks a rule
@@ -29,10 +41,7 @@ export async function checkApplications(config: Config, clock: Clock): Promise<v
   if (config.zones.length === 0) return;
   const { checkConfiguredApplications } = await import('../../proxy/proxy.ts');
   await checkConfiguredApplications({
-    zones: config.zones,
-    accounts: proxyAccounts(config.accounts, config.edgeAccounts),
-    settings: config.proxy,
-    file: config.file,
+    ...proxyConfigured(config),
     ownDoors: () => configuredDoors(config),
     clock,
     log: silentLog,

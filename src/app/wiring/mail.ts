@@ -8,6 +8,7 @@ import { type Limits, type LimitVerdict, openLimits } from '../../accounts/limit
 import type { ToldCounts } from '../../accounts/told-counts.ts';
 import type { BodyBudget } from '../../base/body-budget.ts';
 import type { Clock } from '../../base/clock.ts';
+import { Counts } from '../../base/counts.ts';
 import type { Database } from '../../base/database/database.ts';
 import { ConfigurationError, type Unavailable } from '../../base/errors.ts';
 import { whenKnown } from '../../base/load/maybe-promise.ts';
@@ -21,7 +22,7 @@ import type { Notifier } from '../../delivery/notify/notifier.ts';
 import { transportOf } from '../../delivery/router.ts';
 import type { TlsReporter } from '../../delivery/tls-report/reporter.ts';
 import { createOutcomeWatch, type OutcomeWatch } from '../../doors/rest/outcome-watch.ts';
-import { createSmtpDoor, type SmtpDoor } from '../../doors/smtp/smtp-door.ts';
+import { SmtpDoor } from '../../doors/smtp/smtp-door.ts';
 import { createJudgeCopy, type JudgeCopy } from '../../pipeline/judge-copy.ts';
 import { type BuildParts, createSubmit, type Submit, type Violation } from '../../pipeline/submit.ts';
 import { ContentGauge } from '../../spool/journal/content-gauge.ts';
@@ -29,7 +30,7 @@ import type { Journal } from '../../spool/journal/journal.ts';
 import { type ContentReader, createContentReader } from '../../spool/journal/reader/content-reader.ts';
 import type { Spool } from '../../spool/spool.ts';
 import { spoolMetrics } from '../../spool/spool-metrics.ts';
-import type { GaugeSource, MetricFamily, Metrics } from '../../web/http/metrics.ts';
+import { type MetricSources, type Metrics, oneNumber } from '../../web/http/metrics.ts';
 import type { Keys } from '../bootstrap/bootstrap.ts';
 import { engineTraits } from '../config/settings.ts';
 import { openBounces } from './bounces.ts';
@@ -39,7 +40,7 @@ import { type Live, madeOf } from './in-force.ts';
 import { entryLinkFor, keptContent } from './journal/kept-content.ts';
 import { openJournal } from './journal/open-journal.ts';
 import { createLiveDelivery, type LiveDelivery } from './live/live-delivery.ts';
-import { destinationFamilies, mailGauges, tellEvents } from './metrics/mail-metrics.ts';
+import { deliveryFamilies, tellEvents } from './metrics/mail-metrics.ts';
 import { openQueueLog } from './metrics/queue-log.ts';
 import { createReporting, createTlsReporting, openTlsResults } from './reporting.ts';
 import type { Running } from './running.ts';
@@ -77,7 +78,7 @@ export interface MailParts {
 }
 
 /** The mail path. It listens only after `door.listen`, and delivers only after `delivery.start`. */
-export interface Mail {
+export interface Mail extends MetricSources {
   readonly spool: Spool;
   /** Why no mail is taken: the fault of the first store that what a sender hears depends on; undefined while mail is taken. */
   readonly fault: () => Unavailable | undefined;
@@ -96,8 +97,6 @@ export interface Mail {
   readonly tlsReporter: TlsReporter;
   /** Whether an account does not send to a recipient (D51). */
   readonly suppressed: (account: Account, recipient: string) => boolean | Promise<boolean>;
-  readonly gauges: readonly GaugeSource[];
-  readonly families: readonly MetricFamily[];
 }
 
 /** @throws Unavailable while no mail is taken */
@@ -186,7 +185,7 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
   const suppressed: Mail['suppressed'] = (account, recipient) => suppressions.isSuppressed(account.id, recipient);
   let removedFailures = 0;
   /** How often a next hop was given less, by kind and route. */
-  const troubles = new Map<string, number>();
+  const troubles = new Counts();
   const { changes } = parts.database;
   const contentGauge = new ContentGauge(config.journal.maxOctets);
   const spool = await openSpool(config, {
@@ -233,10 +232,7 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
       ownDoors: parts.ownDoors,
       onTlsResult: tlsResults.count,
     },
-    onTrouble: (route, trouble) => {
-      const key = `${trouble}\n${route}`;
-      troubles.set(key, (troubles.get(key) ?? 0) + 1);
-    },
+    onTrouble: (route, trouble) => troubles.add(`${trouble}\n${route}`),
   });
   running.delivery = delivery;
   const building = madeOf(
@@ -251,7 +247,7 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
     { live, accounts, database: parts.database, events: spool.events, suppressions, onDuty, group, clock, log },
     running,
   );
-  const door = createSmtpDoor({
+  const door = new SmtpDoor({
     settings: config.smtp,
     accounts,
     submit,
@@ -292,19 +288,10 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
     suppressed,
     notifier: reporting.notifier,
     tlsReporter: tlsReporting.tlsReporter,
-    gauges: [
-      ...ofSpool.gauges,
-      ...tended.gauges,
-      ...mailGauges(delivery, door),
-      ...reporting.gauges,
-      ...tlsReporting.gauges,
-    ],
     families: [
-      ...ofSpool.families,
-      ...tended.families,
-      ...queueLog.families,
-      ...bounces.families,
-      ...destinationFamilies(delivery, troubles),
+      ...[...ofSpool.gauges.map(oneNumber), ...ofSpool.families],
+      ...[tended, reporting, tlsReporting, queueLog, bounces].flatMap(({ families }) => families),
+      ...deliveryFamilies(delivery, door, troubles),
     ],
   };
 }

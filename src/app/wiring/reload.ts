@@ -4,7 +4,7 @@
 import type { Clock } from '../../base/clock.ts';
 import { ConfigurationError, errorMessage, Unavailable } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
-import type { GaugeSource, MetricFamily } from '../../web/http/metrics.ts';
+import { gauge, type MetricSources } from '../../web/http/metrics.ts';
 import type { LoadState } from './console/console-endpoints.ts';
 import type { Settings } from './in-force.ts';
 
@@ -26,7 +26,7 @@ export interface ReloaderParts {
 }
 
 /** Reloads the configuration. */
-export interface Reloader {
+export interface Reloader extends MetricSources {
   /**
    * Reloads. All calls made while a reload runs share the next one. Never rejects.
    * @param why who asked, for the log: `SIGHUP`, `command`
@@ -36,8 +36,6 @@ export interface Reloader {
   stop(): Promise<void>;
   /** When the configuration in force was read, and how the last reload ended; milliseconds since 1970. */
   state(): LoadState;
-  readonly gauges: readonly GaugeSource[];
-  readonly families: readonly MetricFamily[];
 }
 
 /** How many faults are told at most: a file may have one in each of its many lines. */
@@ -107,21 +105,19 @@ export function createReloader(parts: ReloaderParts): Reloader {
       await running;
     },
     state: () => ({ loadedAt, ...(lastReload ? { lastReload } : {}) }),
-    gauges: [
-      {
-        over: 'min',
-        name: 'postern_config_last_reload_successful',
-        help: '1 where the configuration in force is the one that was read last, 0 where the last reload was refused',
-        read: () => (isLastGood ? 1 : 0),
-      },
-      {
-        over: 'max',
-        name: 'postern_config_loaded_timestamp_seconds',
-        help: 'When the configuration in force was read, seconds since 1970',
-        read: () => loadedAt / 1000,
-      },
-    ],
     families: [
+      gauge(
+        'postern_config_last_reload_successful',
+        '1 where the configuration in force is the one that was read last, 0 where the last reload was refused',
+        () => (isLastGood ? 1 : 0),
+        'min',
+      ),
+      gauge(
+        'postern_config_loaded_timestamp_seconds',
+        'When the configuration in force was read, seconds since 1970',
+        () => loadedAt / 1000,
+        'max',
+      ),
       {
         kind: 'counter',
         over: 'max',

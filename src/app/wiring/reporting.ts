@@ -17,7 +17,7 @@ import { SessionCounts } from '../../delivery/tls-report/session-counts.ts';
 import { openTlsReportStore, type TlsReportStore } from '../../delivery/tls-report/tls-report-store.ts';
 import { type BuildParts, createSubmit, type Submit, type SubmitParts } from '../../pipeline/submit.ts';
 import type { Spool } from '../../spool/spool.ts';
-import type { GaugeSource } from '../../web/http/metrics.ts';
+import { counter, type MetricSources } from '../../web/http/metrics.ts';
 import { type Live, madeOf } from './in-force.ts';
 import { keptContent } from './journal/kept-content.ts';
 import type { LiveDelivery } from './live/live-delivery.ts';
@@ -68,10 +68,7 @@ function createOwnSubmit({ live, building, spool, delivery }: OwnMailParts): Sub
 }
 
 /** Makes the notifier and its metrics. It sends nothing before `start`. */
-export function createReporting(parts: ReportingParts): {
-  readonly notifier: Notifier;
-  readonly gauges: readonly GaugeSource[];
-} {
+export function createReporting(parts: ReportingParts): MetricSources & { readonly notifier: Notifier } {
   const { live, accounts, clock, log, spool, suppressed } = parts;
   const notifier = createNotifier({
     spool,
@@ -88,25 +85,18 @@ export function createReporting(parts: ReportingParts): {
   });
   return {
     notifier,
-    gauges: [
-      {
-        kind: 'counter',
-        name: 'postern_reports_sent_total',
-        help: 'Reports to senders that were made and queued',
-        read: () => notifier.counts.made,
-      },
-      {
-        kind: 'counter',
-        name: 'postern_reports_left_total',
-        help: 'Reports to senders that were not made: the address is suppressed or no longer the account’s',
-        read: () => notifier.counts.left,
-      },
-      {
-        kind: 'counter',
-        name: 'postern_reports_limited_total',
-        help: 'Recipients that no report tells of, because the limits of reports were reached',
-        read: () => spool.unreported,
-      },
+    families: [
+      counter('postern_reports_sent_total', 'Reports to senders that were made and queued', () => notifier.counts.made),
+      counter(
+        'postern_reports_left_total',
+        'Reports to senders that were not made: the address is suppressed or no longer the account’s',
+        () => notifier.counts.left,
+      ),
+      counter(
+        'postern_reports_limited_total',
+        'Recipients that no report tells of, because the limits of reports were reached',
+        () => spool.unreported,
+      ),
     ],
   };
 }
@@ -134,15 +124,11 @@ export async function openTlsResults({
   return { store, counts, count };
 }
 
-function counter(name: string, help: string, read: () => number): GaugeSource {
-  return { kind: 'counter', name, help, read };
-}
-
 /** Makes the reporter of TLS and its metrics. It sends nothing before `start`. */
 export function createTlsReporting(
   parts: OwnMailParts & { readonly ownDoors: () => readonly OwnDoor[] },
   { store, counts }: TlsResults,
-): { readonly tlsReporter: TlsReporter; readonly gauges: readonly GaugeSource[] } {
+): MetricSources & { readonly tlsReporter: TlsReporter } {
   const { live, clock, log, ownDoors } = parts;
   const tlsReporter = createTlsReporter({
     store,
@@ -159,7 +145,7 @@ export function createTlsReporting(
   });
   return {
     tlsReporter,
-    gauges: [
+    families: [
       counter('postern_tls_reports_sent_total', 'Reports of TLS handed over', () => tlsReporter.totals.sent),
       counter('postern_tls_reports_given_up_total', 'Reports of TLS given up', () => tlsReporter.totals.givenUp),
       counter('postern_tls_results_lost_total', 'Results of TLS that no report tells of', () => counts.lost),

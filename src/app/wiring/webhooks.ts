@@ -14,7 +14,7 @@ import type { DeliveryRecord } from '../../delivery/webhooks/webhook.ts';
 import { openWebhookStore, type WebhookStore } from '../../delivery/webhooks/webhook-store.ts';
 import { createAddressGuard, urlFault } from '../../delivery/webhooks/webhook-url.ts';
 import type { EventStore } from '../../spool/events/event-store.ts';
-import type { GaugeSource } from '../../web/http/metrics.ts';
+import { counter, gauge, type MetricSources } from '../../web/http/metrics.ts';
 import type { Config } from '../config/config.ts';
 import type { GatewayAddresses } from './addresses.ts';
 import { type Live, madeOf } from './in-force.ts';
@@ -34,7 +34,7 @@ export interface WebhookParts {
 }
 
 /** The webhooks of a gateway. */
-export interface Webhooks {
+export interface Webhooks extends MetricSources {
   readonly store: WebhookStore;
   /** What is wrong with the URL of a webhook under the settings in force; undefined where nothing is. */
   readonly urlFault: (url: string) => string | undefined;
@@ -44,7 +44,6 @@ export interface Webhooks {
   readonly configure: () => Promise<void>;
   /** Begins to send. */
   readonly start: () => Promise<void>;
-  readonly gauges: readonly GaugeSource[];
 }
 
 /** @throws ConfigurationError where a secret of the file cannot be read or is none */
@@ -57,31 +56,23 @@ export function checkWebhookSecrets({ webhooks }: Pick<Config, 'webhooks'>): voi
   }
 }
 
-function gaugesOf(sender: WebhookSender, count: Readonly<Record<DeliveryRecord['result'], number>>): GaugeSource[] {
+function familiesOf(
+  sender: WebhookSender,
+  count: Readonly<Record<DeliveryRecord['result'], number>>,
+): MetricSources['families'] {
   return [
-    {
-      name: 'postern_webhooks_running',
-      help: 'Webhooks that are sending now',
-      read: () => sender.counts.running,
-    },
-    {
-      kind: 'counter',
-      name: 'postern_webhook_delivered_total',
-      help: 'Events that endpoints of webhooks have taken',
-      read: () => count.delivered,
-    },
-    {
-      kind: 'counter',
-      name: 'postern_webhook_failed_total',
-      help: 'Requests to endpoints of webhooks that failed and are tried again',
-      read: () => count.failed,
-    },
-    {
-      kind: 'counter',
-      name: 'postern_webhook_given_up_total',
-      help: 'Events that endpoints of webhooks did not take within a day',
-      read: () => count.given_up,
-    },
+    gauge('postern_webhooks_running', 'Webhooks that are sending now', () => sender.counts.running),
+    counter('postern_webhook_delivered_total', 'Events that endpoints of webhooks have taken', () => count.delivered),
+    counter(
+      'postern_webhook_failed_total',
+      'Requests to endpoints of webhooks that failed and are tried again',
+      () => count.failed,
+    ),
+    counter(
+      'postern_webhook_given_up_total',
+      'Events that endpoints of webhooks did not take within a day',
+      () => count.given_up,
+    ),
   ];
 }
 
@@ -143,6 +134,6 @@ export async function openWebhooks(parts: WebhookParts, running: Running): Promi
       await sender.refresh();
     },
     start: () => sender.start(),
-    gauges: gaugesOf(sender, count),
+    families: familiesOf(sender, count),
   };
 }

@@ -4,6 +4,7 @@
 import type { BodyBudget } from '../../base/body-budget.ts';
 import type { Clock } from '../../base/clock.ts';
 import { countedAddress } from '../../base/counted-address.ts';
+import { Counts } from '../../base/counts.ts';
 import { Unavailable } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
 import type { SharedWindows } from '../../base/process-group.ts';
@@ -65,15 +66,15 @@ const deskReplies = {
 /** Makes the desk. */
 export function createBounceDesk(parts: BounceDeskParts): CountingDesk {
   const { settings, addresses, bodies, clock, log } = parts;
-  const taken = new Map<DeskResult, number>();
-  const refused = new Map<'unknown' | 'expired', number>();
+  const taken = new Counts<DeskResult>();
+  const refused = new Counts<'unknown' | 'expired'>();
   const rate = { shared: parts.windows, now: () => clock.monotonic() };
   const isOverWrong = createMinuteRate('wrong bounces', rate);
   const isOverRate = createMinuteRate('bounces', rate);
   const questions: BounceQuestions = {
     targetOf: (mailbox) => readBounceAddress(mailbox, addresses(), clock.now()),
     refused: (reason, { address, sessionId }) => {
-      refused.set(reason, (refused.get(reason) ?? 0) + 1);
+      refused.add(reason);
       log.debug({ session: sessionId, client: address, reason }, 'bounce recipient refused');
       return isOverWrong(address, wrongPerMinute);
     },
@@ -85,7 +86,7 @@ export function createBounceDesk(parts: BounceDeskParts): CountingDesk {
     commands: (context, session) => new BounceCommands(context, { ...session, questions }),
     take: async (message) => {
       const { result, queueId, why, answer } = await judge(parts, message);
-      taken.set(result, (taken.get(result) ?? 0) + 1);
+      taken.add(result);
       const { client, data } = message;
       if (result === 'postmaster') {
         log.warn(

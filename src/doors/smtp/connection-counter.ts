@@ -1,6 +1,7 @@
 // Counts connections, in all and from each address (D42), over all processes of the server where several run.
 
 import { countedAddress } from '../../base/counted-address.ts';
+import { Counts } from '../../base/counts.ts';
 import type { MaybePromise } from '../../base/load/maybe-promise.ts';
 import type { SharedConnections } from '../../base/process-group.ts';
 
@@ -12,46 +13,34 @@ export interface ConnectionSlot {
   leave(): void;
 }
 
-/** Counts the connections of all listeners together. */
-export interface ConnectionCounter {
-  /** Takes a place for a connection that was just accepted; undefined when there are too many. */
-  enter(): ConnectionSlot | undefined;
-  /** Connections now. */
-  readonly open: number;
-  /** Resolves once no connection is open. */
-  empty(): Promise<void>;
-}
-
 interface CounterLimits {
   readonly connections: number;
   readonly connectionsPerAddress: number;
 }
 
-/**
- * Makes a counter.
- * @param limits gives the limits in force; it is called for each connection
- * @param shared counts the connections over all processes; absent: there is one
- */
-export function createConnectionCounter(limits: () => CounterLimits, shared?: SharedConnections): ConnectionCounter {
-  return new Counter(limits, shared);
-}
-
-class Counter implements ConnectionCounter {
+/** Counts the connections of all listeners together. */
+export class ConnectionCounter {
   readonly #limits: () => CounterLimits;
   readonly #shared: SharedConnections | undefined;
-  readonly #perAddress = new Map<string, number>();
+  readonly #perAddress = new Counts();
   #open = 0;
   #waiting: (() => void)[] = [];
 
-  constructor(limits: () => CounterLimits, shared: SharedConnections | undefined) {
+  /**
+   * @param limits gives the limits in force; it is called for each connection
+   * @param shared counts the connections over all processes; absent: there is one
+   */
+  constructor(limits: () => CounterLimits, shared?: SharedConnections) {
     this.#limits = limits;
     this.#shared = shared;
   }
 
+  /** Connections now. */
   get open(): number {
     return this.#open;
   }
 
+  /** Takes a place for a connection that was just accepted; undefined when there are too many. */
   enter(): ConnectionSlot | undefined {
     if (this.#open >= this.#limits().connections) return undefined;
     this.#open += 1;
@@ -79,6 +68,7 @@ class Counter implements ConnectionCounter {
     };
   }
 
+  /** Resolves once no connection is open. */
   empty(): Promise<void> {
     if (this.#open === 0) return Promise.resolve();
     return new Promise((resolve) => {
@@ -87,9 +77,8 @@ class Counter implements ConnectionCounter {
   }
 
   #claim(address: string): boolean {
-    const others = this.#perAddress.get(address) ?? 0;
-    if (others >= this.#limits().connectionsPerAddress) return false;
-    this.#perAddress.set(address, others + 1);
+    if (this.#perAddress.of(address) >= this.#limits().connectionsPerAddress) return false;
+    this.#perAddress.add(address);
     return true;
   }
 
@@ -108,9 +97,6 @@ class Counter implements ConnectionCounter {
       for (const wake of this.#waiting) wake();
       this.#waiting = [];
     }
-    if (owner === undefined) return;
-    const others = (this.#perAddress.get(owner) ?? 1) - 1;
-    if (others > 0) this.#perAddress.set(owner, others);
-    else this.#perAddress.delete(owner);
+    if (owner !== undefined) this.#perAddress.add(owner, -1);
   }
 }

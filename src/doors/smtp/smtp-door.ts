@@ -14,7 +14,7 @@ import type { JudgeCopy } from '../../pipeline/judge-copy.ts';
 import type { Submit, Violation } from '../../pipeline/submit.ts';
 import type { Refuse } from '../../spool/events/refusal.ts';
 import type { EntryLink } from '../../spool/journal/entry-link.ts';
-import { type ConnectionCounter, createConnectionCounter } from './connection-counter.ts';
+import { ConnectionCounter } from './connection-counter.ts';
 import type { DoorAccounts } from './dialogue-context.ts';
 import { createMessageIntake, createShadowIntake, type IntakeParts } from './message-intake.ts';
 import { compareListeners, listenSetting, type SmtpListener, type SmtpSettings } from './settings.ts';
@@ -72,28 +72,6 @@ export interface SmtpDoorCounts {
   readonly messagesFailed: number;
 }
 
-/** The door. */
-export interface SmtpDoor {
-  /**
-   * Binds every listener.
-   * @throws ConfigurationError naming the listener that cannot be bound; none is left bound then
-   */
-  listen(): Promise<readonly BoundListener[]>;
-  /**
-   * Stops accepting, lets messages in flight finish, answers everyone else 421 4.3.2, and cuts what is left.
-   * @param withinMs milliseconds after which connections are cut
-   */
-  drain(withinMs: number): Promise<void>;
-  /**
-   * Prepares other settings without changing anything: new listeners are bound and wait.
-   * @throws ConfigurationError for a listener that cannot work, cannot be bound, or would have to be bound anew
-   */
-  prepare(next: SmtpDoorNext): Promise<SmtpDoorChange>;
-  /** Shows another certificate in every TLS handshake from now on. @throws Error where it does not fit its key */
-  showCertificate(tls: TlsCredentials): void;
-  counts(): SmtpDoorCounts;
-}
-
 /** Other settings of the door, and what is needed to judge them. */
 export interface SmtpDoorNext {
   readonly settings: SmtpSettings;
@@ -119,15 +97,6 @@ const sweepMs = 200;
 /** Once this many octets came without an empty line, the reader finds the header section too large, whatever follows. */
 const headerBytes = MAX_HEADER_SECTION_BYTES + 4;
 
-/**
- * Builds the door.
- * @throws ConfigurationError for a listener that cannot work
- */
-export function createSmtpDoor(parts: SmtpDoorParts): SmtpDoor {
-  for (const listener of parts.settings.listeners) checkListener(listener, parts.accounts, parts.bounces);
-  return new Door(parts);
-}
-
 /** A listener at work. */
 interface Served {
   listener: SmtpListener;
@@ -137,7 +106,8 @@ interface Served {
   sessions: Set<SmtpSession>;
 }
 
-class Door implements SmtpDoor {
+/** The door. */
+export class SmtpDoor {
   readonly #parts: SmtpDoorParts;
   readonly #counter: ConnectionCounter;
   /** Of bounce listeners, so that whoever floods them takes no connection from submission. */
@@ -151,11 +121,13 @@ class Door implements SmtpDoor {
   #served: readonly Served[] = [];
   #sweep: NodeJS.Timeout | undefined;
 
+  /** Binds nothing before `listen`. @throws ConfigurationError for a listener that cannot work */
   constructor(parts: SmtpDoorParts) {
+    for (const listener of parts.settings.listeners) checkListener(listener, parts.accounts, parts.bounces);
     this.#parts = parts;
     this.#settings = parts.settings;
-    this.#counter = createConnectionCounter(() => this.#settings.limits, parts.sharedConnections?.('smtp'));
-    this.#bounceCounter = createConnectionCounter(
+    this.#counter = new ConnectionCounter(() => this.#settings.limits, parts.sharedConnections?.('smtp'));
+    this.#bounceCounter = new ConnectionCounter(
       () => parts.bounces?.limits() ?? this.#settings.limits,
       parts.sharedConnections?.('bounce'),
     );
@@ -246,6 +218,10 @@ class Door implements SmtpDoor {
     }
   }
 
+  /**
+   * Binds every listener.
+   * @throws ConfigurationError naming the listener that cannot be bound; none is left bound then
+   */
   async listen(): Promise<readonly BoundListener[]> {
     const { listeners, hostname } = this.#settings;
     this.#served = await this.#openAll(listeners, usesTls(listeners) ? this.#parts.tls(hostname) : undefined);
@@ -253,6 +229,10 @@ class Door implements SmtpDoor {
     return this.#served.map(({ bound }) => bound);
   }
 
+  /**
+   * Prepares other settings without changing anything: new listeners are bound and wait.
+   * @throws ConfigurationError for a listener that cannot work, cannot be bound, or would have to be bound anew
+   */
   async prepare(next: SmtpDoorNext): Promise<SmtpDoorChange> {
     const { settings, accounts } = next;
     for (const listener of settings.listeners) checkListener(listener, accounts, this.#parts.bounces);
@@ -277,6 +257,7 @@ class Door implements SmtpDoor {
     };
   }
 
+  /** Shows another certificate in every TLS handshake from now on. @throws Error where it does not fit its key */
   showCertificate(tls: TlsCredentials): void {
     for (const { listener, server } of this.#served) if (listener.tls !== 'none') server.showCertificate(tls);
   }
@@ -304,12 +285,13 @@ class Door implements SmtpDoor {
     for (const { server } of this.#served) server.checkDeadlines(now);
   }
 
+  /**
+   * Stops accepting, lets messages in flight finish, answers everyone else 421 4.3.2, and cuts what is left.
+   * @param withinMs milliseconds after which connections are cut
+   */
   async drain(withinMs: number): Promise<void> {
     const gone = this.#served.map(({ server }) => server.shut());
-    for (const session of this.#sessions) session.drain();
-    const cut = setTimeout(() => {
-      for (const session of this.#sessions) session.destroy();
-    }, withinMs);
+    const cut = endSessions(this.#sessions, withinMs);
     await Promise.all(gone);
     await Promise.all([this.#counter.empty(), this.#bounceCounter.empty()]);
     clearTimeout(cut);
@@ -332,12 +314,12 @@ function usesTls(listeners: readonly SmtpListener[]): boolean {
 }
 
 /** Ends sessions once their message in flight is done with; what is left after this many milliseconds is cut. */
-function endSessions(sessions: ReadonlySet<SmtpSession>, withinMs: number): void {
+function endSessions(sessions: ReadonlySet<SmtpSession>, withinMs: number): NodeJS.Timeout {
   for (const session of sessions) session.drain();
   const cut = setTimeout(() => {
     for (const session of sessions) session.destroy();
   }, withinMs);
-  cut.unref();
+  return cut.unref();
 }
 
 function checkListener(

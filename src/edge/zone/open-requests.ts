@@ -1,6 +1,7 @@
 // Counts the open requests (D66, 1200): in all, to each zone, and of each client. Upgraded connections count until they close.
 
 import { countedAddress } from '../../base/counted-address.ts';
+import { Counts } from '../../base/counts.ts';
 import type { SharedSlots } from '../../base/process-group.ts';
 
 /** How many requests may be open. */
@@ -11,25 +12,6 @@ export interface RequestLimits {
   readonly requestsPerZone: number;
   /** Of one client: an IPv4 address or an IPv6 /64. */
   readonly requestsPerAddress: number;
-}
-
-/** Counts by a key. A count of zero is removed, so the map is never larger than the number of open requests. */
-class Counts {
-  readonly #counts = new Map<string, number>();
-
-  of(key: string): number {
-    return this.#counts.get(key) ?? 0;
-  }
-
-  add(key: string): void {
-    this.#counts.set(key, this.of(key) + 1);
-  }
-
-  remove(key: string): void {
-    const left = this.of(key) - 1;
-    if (left > 0) this.#counts.set(key, left);
-    else this.#counts.delete(key);
-  }
 }
 
 /** The places that all processes of a server take together, and how many processes there are. */
@@ -141,7 +123,7 @@ export class OpenRequest {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
     this.#of.ended();
-    for (const key of this.#keys) this.#of.counts.remove(key);
+    for (const key of this.#keys) this.#of.counts.add(key, -1);
     this.#forget();
     this.#giveBack();
   }
@@ -157,7 +139,7 @@ export class OpenRequest {
     // Without its supervisor this process is ending, and answers what it has.
     const full = await of.places.take(places).catch(() => undefined);
     if (full === undefined) this.#taken = wanted;
-    else for (const key of wanted) extra.remove(key);
+    else for (const key of wanted) extra.add(key, -1);
     if (full === undefined && this.#hasEnded) this.#giveBack();
     const key = full === undefined ? undefined : wanted[full];
     return key !== undefined && (this.#of.makeRoom(key) ? this.isOver() : true);
@@ -165,7 +147,7 @@ export class OpenRequest {
 
   #giveBack(): void {
     const { extra, shared } = this.#of;
-    for (const key of this.#taken) extra.remove(key);
+    for (const key of this.#taken) extra.add(key, -1);
     if (this.#taken.length > 0) shared?.places.giveBack(this.#taken);
   }
 

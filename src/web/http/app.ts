@@ -31,42 +31,6 @@ export interface HttpAppParts extends ApiParts {
   readonly clientStallMs?: number;
 }
 
-/** The running app. */
-export interface HttpApp {
-  /**
-   * Binds a listener, for HTTPS where `tls` is given. Each call binds one more; all have the same routes.
-   * @throws ConfigurationError where it cannot
-   */
-  listen(at: BoundHttp, tls?: ListenerTls): Promise<BoundHttp>;
-  /**
-   * Binds the API's own listener. It speaks plain HTTP and serves no zone whatever the Host; `limits` does not count its
-   * connections.
-   * @throws ConfigurationError where it cannot; Error where the app was made without `admin`
-   */
-  listenAdmin(at: BoundHttp): Promise<BoundHttp>;
-  /**
-   * Prepares to answer by other parts, without changing anything yet.
-   * @returns a function that makes the change at once: later requests are answered by the new parts, requests under way by
-   *   the old ones, and connections stay open
-   */
-  prepare(parts: HttpAppParts): Promise<() => void>;
-  /** Shows another default certificate in every TLS handshake from now on. @throws Error where it does not fit its key */
-  showCertificate(shown: Pick<ListenerTls, 'cert' | 'key'>): void;
-  /** Stops accepting on all listeners, lets requests in flight finish, and cuts those left after so many milliseconds. */
-  close(withinMs: number): Promise<void>;
-  /** Failed logins since the start. */
-  authFailures(): number;
-  /** What is open now, all listeners together. */
-  open(): OpenHttp;
-  /** Connections to the API's own listener that are open now; they are among those of `open`. */
-  adminConnections(): number;
-  /**
-   * Connections refused since the start, by the limit that was reached: `all`, `address`, and, where the API has a listener of
-   * its own, `admin_all` and `admin_address`.
-   */
-  refusedConnections(): Readonly<Record<string, number>>;
-}
-
 const noLimits: ConnectionLimits = { connections: Infinity, connectionsPerAddress: Infinity };
 
 /** The setting of each listener's address, with the variable that wins over it, for errors. */
@@ -97,12 +61,8 @@ function makeAnswering(parts: HttpAppParts, onAuthFailure: () => void): Made {
   return { answering, api };
 }
 
-/** Makes the app; it binds nothing before `listen`. */
-export function createHttpApp(parts: HttpAppParts): HttpApp {
-  return new App(parts);
-}
-
-class App implements HttpApp {
+/** The running app. */
+export class HttpApp {
   readonly #parts: HttpAppParts;
   readonly #listeners: HttpListener[] = [];
   readonly #limit: ConnectionLimit;
@@ -110,6 +70,7 @@ class App implements HttpApp {
   #current: Made;
   #authFailures = 0;
 
+  /** Binds nothing before `listen`. */
   constructor(parts: HttpAppParts) {
     this.#parts = parts;
     const { limits = noLimits, trustedProxies, sharedConnections: shared } = parts;
@@ -122,6 +83,11 @@ class App implements HttpApp {
     return makeAnswering(parts, () => (this.#authFailures += 1));
   }
 
+  /**
+   * Prepares to answer by other parts, without changing anything yet.
+   * @returns a function that makes the change at once: later requests are answered by the new parts, requests under way by
+   *   the old ones, and connections stay open
+   */
   async prepare(parts: HttpAppParts): Promise<() => void> {
     const next = this.#make(parts);
     // Where the API is in use, what is wrong with it is found before anything changes.
@@ -133,10 +99,19 @@ class App implements HttpApp {
     };
   }
 
+  /**
+   * Binds a listener, for HTTPS where `tls` is given. Each call binds one more; all have the same routes.
+   * @throws ConfigurationError where it cannot
+   */
   listen(at: BoundHttp, tls?: ListenerTls): Promise<BoundHttp> {
     return this.#bind(at, { kind: tls ? 'https' : 'http', limit: this.#limit, tls });
   }
 
+  /**
+   * Binds the API's own listener. It speaks plain HTTP and serves no zone whatever the Host; `limits` does not count its
+   * connections.
+   * @throws ConfigurationError where it cannot; Error where the app was made without `admin`
+   */
   async listenAdmin(at: BoundHttp): Promise<BoundHttp> {
     if (!this.#adminLimit) throw new Error('The app was made without an admin listener');
     return await this.#bind(at, { kind: 'admin', limit: this.#adminLimit });
@@ -175,18 +150,22 @@ class App implements HttpApp {
     }
   }
 
+  /** Shows another default certificate in every TLS handshake from now on. @throws Error where it does not fit its key */
   showCertificate(shown: Pick<ListenerTls, 'cert' | 'key'>): void {
     for (const listener of this.#listeners) listener.showCertificate(shown);
   }
 
+  /** Stops accepting on all listeners, lets requests in flight finish, and cuts those left after so many milliseconds. */
   async close(withinMs: number): Promise<void> {
     await Promise.all(this.#listeners.map((listener) => listener.close(withinMs)));
   }
 
+  /** Failed logins since the start. */
   authFailures(): number {
     return this.#authFailures;
   }
 
+  /** What is open now, all listeners together. */
   open(): OpenHttp {
     const each = this.#listeners.map((listener) => listener.open());
     const sum = (of: (open: OpenHttp) => number): number => each.reduce((all, open) => all + of(open), 0);
@@ -198,10 +177,15 @@ class App implements HttpApp {
     };
   }
 
+  /** Connections to the API's own listener that are open now; they are among those of `open`. */
   adminConnections(): number {
     return this.#adminLimit?.open() ?? 0;
   }
 
+  /**
+   * Connections refused since the start, by the limit that was reached: `all`, `address`, and, where the API has a listener of
+   * its own, `admin_all` and `admin_address`.
+   */
   refusedConnections(): Readonly<Record<string, number>> {
     const admin = this.#adminLimit?.refused();
     return { ...this.#limit.refused(), ...(admin ? { admin_all: admin.all, admin_address: admin.address } : {}) };

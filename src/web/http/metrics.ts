@@ -5,6 +5,7 @@ import Counter from 'prom-client/lib/counter.js';
 import Gauge from 'prom-client/lib/gauge.js';
 import Histogram from 'prom-client/lib/histogram.js';
 import Registry from 'prom-client/lib/registry.js';
+import { Counts } from '../../base/counts.ts';
 import { lazily } from '../../base/load/lazily.ts';
 import type { MetricValues } from '../../base/process-group.ts';
 import { createPaced } from './scrape/paced.ts';
@@ -55,23 +56,13 @@ export interface Metrics {
  */
 export type OverProcesses = 'max' | 'min';
 
-/** A number read when /metrics is asked for. */
-export interface GaugeSource {
-  readonly over?: OverProcesses;
-  readonly name: string;
-  readonly help: string;
-  /** A number that only grows; its name ends in `_total`. */
-  readonly kind?: 'counter';
-  readonly read: () => number | Promise<number>;
-}
-
 /** Numbers of one name, told apart by labels, read when /metrics is asked for. */
 export interface MetricFamily {
   readonly over?: OverProcesses;
   readonly kind: 'gauge' | 'counter';
   readonly name: string;
   readonly help: string;
-  /** The name of the label, or the names where there are several. */
+  /** The name of the label, or the names where there are several; none where there is one number alone. */
   readonly label: string | readonly string[];
   /**
    * Gives the numbers by the values of their labels, a value for each name. A number that is no longer given is no longer
@@ -82,8 +73,37 @@ export interface MetricFamily {
 
 /** The numbers that are read when /metrics is asked for. */
 export interface MetricSources {
-  readonly gauges?: readonly GaugeSource[];
-  readonly families?: readonly MetricFamily[];
+  readonly families: readonly MetricFamily[];
+}
+
+/** A number without labels. Where it cannot be read it is shown as NaN. */
+export function oneNumber({
+  kind = 'gauge',
+  read,
+  ...about
+}: Pick<MetricFamily, 'over' | 'name' | 'help'> & {
+  readonly kind?: MetricFamily['kind'];
+  readonly read: () => number | Promise<number>;
+}): MetricFamily {
+  return { ...about, kind, label: [], read: async () => [[[], await numberOf(read)]] };
+}
+
+/** A number that goes up and down. */
+export function gauge(name: string, help: string, read: () => number, over?: OverProcesses): MetricFamily {
+  return oneNumber({ name, help, read, ...(over ? { over } : {}) });
+}
+
+/** A number that only grows; its name ends in `_total`. */
+export function counter(name: string, help: string, read: () => number): MetricFamily {
+  return oneNumber({ kind: 'counter', name, help, read });
+}
+
+async function numberOf(read: () => number | Promise<number>): Promise<number> {
+  try {
+    return await read();
+  } catch {
+    return Number.NaN;
+  }
 }
 
 type Labelled = Iterable<readonly [string | readonly string[], number]>;
@@ -97,32 +117,28 @@ async function told(read: MetricFamily['read']): Promise<Labelled> {
 }
 
 function addFamily({ kind, name, help, label, read, over }: MetricFamily, registers: Registry[]): void {
-  const names = [label].flat();
+  const labelNames = [label].flat();
   const aggregator: Aggregator = over ?? 'sum';
-  const shared = { name, help, labelNames: names, registers, aggregator };
   const labels = (values: string | readonly string[]): Record<string, string> => {
     const given = [values].flat();
-    return Object.fromEntries(names.map((one, index) => [one, given[index] ?? '']));
+    return Object.fromEntries(labelNames.map((one, index) => [one, given[index] ?? '']));
   };
-  if (kind === 'gauge') {
-    const gauge: Gauge = new Gauge({
-      ...shared,
-      collect: async () => {
-        const values = await told(read);
-        gauge.reset();
-        for (const [given, number] of values) gauge.set(labels(given), number);
-      },
-    });
-    return;
-  }
-  const counter: Counter = new Counter({
-    ...shared,
-    collect: async () => {
-      const values = await told(read);
-      counter.reset();
-      for (const [given, number] of values) counter.inc(labels(given), number);
-    },
-  });
+  const collect = async (): Promise<void> => {
+    const values = await told(read);
+    metric.reset();
+    for (const [given, number] of values) {
+      if (metric instanceof Gauge) metric.set(labels(given), number);
+      else metric.inc(labels(given), number);
+    }
+  };
+  const settings = { name, help, labelNames, registers, aggregator, collect };
+  const metric: Gauge | Counter = kind === 'gauge' ? new Gauge(settings) : new Counter(settings);
+}
+
+/** Makes counters that are counted here. */
+function counters(registers: Registry[]) {
+  return <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
+    new Counter<Label>({ name, help, labelNames, registers });
 }
 
 /** The number of status classes: 1 to 9, since origins may send up to 999, and 0 for no status. */
@@ -131,51 +147,40 @@ const statusClasses = 10;
 /** Counts requests to the edge. Every request passes here, so labels are written only when the metrics are read. */
 function countEdge(registers: Registry[]): Metrics['edgeRequest'] {
   const byZone = new Map<string, number[]>();
-  const byCode = new Map<number, number>();
-  const downByZone = new Map<string, number>();
-  const requests: Counter = new Counter({
+  const byCode = new Counts();
+  const downByZone = new Counts();
+  const family = (about: Omit<MetricFamily, 'kind'>): void => addFamily({ ...about, kind: 'counter' }, registers);
+  family({
     name: 'postern_edge_requests_total',
     help: 'Requests to zones by status class, "none" where none was answered; zone is empty for hosts that are no zone’s',
-    labelNames: ['zone', 'status'],
-    registers,
-    collect: () => {
-      requests.reset();
-      for (const [zone, counts] of byZone) {
-        for (const [index, count] of counts.entries()) {
-          if (count > 0) requests.inc({ zone, status: index === 0 ? 'none' : `${index}xx` }, count);
-        }
-      }
-    },
+    label: ['zone', 'status'],
+    read: () =>
+      [...byZone].flatMap(([zone, counts]) =>
+        counts
+          .map((count, index) => [[zone, index === 0 ? 'none' : `${index}xx`], count] as const)
+          .filter(([, count]) => count > 0),
+      ),
   });
-  const errors: Counter = new Counter({
+  family({
     name: 'postern_edge_errors_total',
     help: 'Edge errors by code, without those asked for at /cdn-cgi/error',
-    labelNames: ['code'],
-    registers,
-    collect: () => {
-      errors.reset();
-      for (const [code, count] of byCode) errors.inc({ code }, count);
-    },
+    label: 'code',
+    read: () => byCode,
   });
-  const gone = new Counter({
-    name: 'postern_edge_gone_requests_total',
-    help: 'Requests given up whose client had ended its side: their time was over, or others wanted the room',
-    labelNames: ['reason'],
-    registers,
-  });
-  const knownDown: Counter = new Counter({
+  const gone = counters(registers)(
+    'postern_edge_gone_requests_total',
+    'Requests given up whose client had ended its side: their time was over, or others wanted the room',
+    'reason',
+  );
+  family({
     name: 'postern_edge_known_down_total',
     help: 'Requests answered from memory, because their origin could not be connected to a moment before',
-    labelNames: ['zone'],
-    registers,
-    collect: () => {
-      knownDown.reset();
-      for (const [zone, count] of downByZone) knownDown.inc({ zone }, count);
-    },
+    label: 'zone',
+    read: () => downByZone,
   });
   return ({ zone, status, code, gone: reason, fromMemory }) => {
     if (reason !== undefined) gone.inc({ reason });
-    if (fromMemory) downByZone.set(zone, (downByZone.get(zone) ?? 0) + 1);
+    if (fromMemory) downByZone.add(zone);
     let counts = byZone.get(zone);
     if (!counts) {
       counts = Array<number>(statusClasses).fill(0);
@@ -183,34 +188,8 @@ function countEdge(registers: Registry[]): Metrics['edgeRequest'] {
     }
     const index = status === undefined ? 0 : Math.trunc(status / 100);
     counts[index] = (counts[index] ?? 0) + 1;
-    if (code !== undefined) byCode.set(code, (byCode.get(code) ?? 0) + 1);
+    if (code !== undefined) byCode.add(String(code));
   };
-}
-
-/** The number, or NaN where it cannot be read. */
-async function numberOf(read: GaugeSource['read']): Promise<number> {
-  try {
-    return await read();
-  } catch {
-    return Number.NaN;
-  }
-}
-
-function addGauge({ name, help, kind, read, over }: GaugeSource, registers: Registry[]): void {
-  const aggregator: Aggregator = over ?? 'sum';
-  const shared = { name, help, registers, aggregator };
-  if (kind === 'counter') {
-    const counter: Counter = new Counter({
-      ...shared,
-      collect: async () => {
-        const value = await numberOf(read);
-        counter.reset();
-        counter.inc(value);
-      },
-    });
-    return;
-  }
-  const gauge: Gauge = new Gauge({ ...shared, collect: async () => gauge.set(await numberOf(read)) });
 }
 
 /** Gauges of prom-client with names of counters. Their numbers are the sums of `nodejs_active_handles` and the like. */
@@ -251,62 +230,42 @@ function histograms(registers: Registry[]): { readonly latency: Histogram<'route
 
 /**
  * Makes the registry; the names begin with `postern_`.
- * @param sources what is read at /metrics; `add` adds more
  * @param sum adds up the numbers of all processes into the text; absent: the text has those of this process
  */
-export function createMetrics(sources: MetricSources = {}, sum?: (own: MetricValues) => Promise<string>): Metrics {
+export function createMetrics(sum?: (own: MetricValues) => Promise<string>): Metrics {
   const registry = new Registry();
   const registers = [registry];
-  const accepted = new Counter({
-    name: 'postern_messages_accepted_total',
-    help: 'Messages committed to the spool',
-    registers,
-  });
-  const recipients = new Counter({
-    name: 'postern_recipients_accepted_total',
-    help: 'Recipients of accepted messages',
-    registers,
-  });
-  const bytes = new Counter({
-    name: 'postern_accepted_bytes_total',
-    help: 'Octets of accepted messages as they leave',
-    registers,
-  });
-  const refused = new Counter({
-    name: 'postern_messages_refused_total',
-    help: 'Messages refused by the pipeline, by the first token of the answer',
-    labelNames: ['code'],
-    registers,
-  });
-  const outcomes = new Counter({
-    name: 'postern_deliveries_total',
-    help: 'Outcomes of delivery attempts, one a recipient',
-    labelNames: ['outcome', 'route'],
-    registers,
-  });
-  const bounces = new Counter({
-    name: 'postern_bounces_total',
-    help: 'Recipients that a report says were not reached, by class: hard, soft, policy',
-    labelNames: ['class'],
-    registers,
-  });
-  const complaints = new Counter({
-    name: 'postern_complaints_total',
-    help: 'Complaints of recipients',
-    registers,
-  });
-  const suppressions = new Counter({
-    name: 'postern_suppressed_total',
-    help: 'Addresses put on a suppression list by what happened, by the kind of the event',
-    labelNames: ['source'],
-    registers,
-  });
-  const rulesCutOff = new Counter({
-    name: 'postern_edge_rules_cut_off_total',
-    help: 'Errors answered by the default because the Custom Error Rules of the zone ask too much of the request',
-    labelNames: ['zone'],
-    registers,
-  });
+  const counted = counters(registers);
+  const accepted = counted('postern_messages_accepted_total', 'Messages committed to the spool');
+  const recipients = counted('postern_recipients_accepted_total', 'Recipients of accepted messages');
+  const bytes = counted('postern_accepted_bytes_total', 'Octets of accepted messages as they leave');
+  const refused = counted(
+    'postern_messages_refused_total',
+    'Messages refused by the pipeline, by the first token of the answer',
+    'code',
+  );
+  const outcomes = counted(
+    'postern_deliveries_total',
+    'Outcomes of delivery attempts, one a recipient',
+    'outcome',
+    'route',
+  );
+  const bounces = counted(
+    'postern_bounces_total',
+    'Recipients that a report says were not reached, by class: hard, soft, policy',
+    'class',
+  );
+  const complaints = counted('postern_complaints_total', 'Complaints of recipients');
+  const suppressions = counted(
+    'postern_suppressed_total',
+    'Addresses put on a suppression list by what happened, by the kind of the event',
+    'source',
+  );
+  const rulesCutOff = counted(
+    'postern_edge_rules_cut_off_total',
+    'Errors answered by the default because the Custom Error Rules of the zone ask too much of the request',
+    'zone',
+  );
   const { latency, groups } = histograms(registers);
   const edge = countEdge(registers);
   const ofProcess = lazily(() => addProcess(registry));
@@ -323,13 +282,10 @@ export function createMetrics(sources: MetricSources = {}, sum?: (own: MetricVal
     paceMs: readingPaceMs,
     maxWaiting: maxWaitingReaders,
   });
-  const add = ({ gauges = [], families = [] }: MetricSources): void => {
-    for (const gauge of gauges) addGauge(gauge, registers);
-    for (const family of families) addFamily(family, registers);
-  };
-  add(sources);
   return {
-    add,
+    add: ({ families }) => {
+      for (const family of families) addFamily(family, registers);
+    },
     accepted: (count) => {
       accepted.inc();
       recipients.inc(count.recipients);

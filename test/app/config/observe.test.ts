@@ -77,7 +77,8 @@ test('observing without a day is a fault', () => {
 });
 
 test('/metrics tells until when, by credential and listener', async () => {
-  const metrics = createMetrics(observeMetrics(() => load(until('2027-01-31'))));
+  const metrics = createMetrics();
+  metrics.add(observeMetrics(() => load(until('2027-01-31'))));
   const { text } = (await metrics.render()) ?? { text: '' };
   const name = 'postern_policy_observe_until_timestamp_seconds';
   const seconds = Date.UTC(2027, 1, 1) / 1000;

@@ -64,7 +64,9 @@ test('status and metrics tell the end of the certificate, the state and the orig
   expect(plane.status('b0'.repeat(16)).state).toBe('failed');
   expect(plane.status('b0'.repeat(16))).not.toHaveProperty('certificateExpiresAt');
   await until(() => plane.open().listeners > 0);
-  const text = (await createMetrics({ families: reportMetrics(plane) }).render())?.text ?? '';
+  const metrics = createMetrics();
+  metrics.add({ families: reportMetrics(plane) });
+  const text = (await metrics.render())?.text ?? '';
   const labels = (id: string, name: string, protocol: string): string =>
     `application="${id.repeat(16)}",hostname="${name}",protocol="${protocol}"`;
   const secured = labels('a0', 'app.example.com', 'tcp/22');

@@ -37,10 +37,11 @@ export interface KeptBySpool {
   readonly hasJournal: boolean;
 }
 
-/** A journal, the database that it works on, and how often it is asked how it is, in milliseconds. */
+/** A journal, and the database that it works on. */
 export interface OpenedJournal {
   readonly journal: Journal;
   readonly database: Database;
+  /** How often it is asked how it is, in milliseconds: mostly, and while more content is kept than should be. */
   readonly times: { readonly askMs: number; readonly pressedMs: number };
 }
 

@@ -6,8 +6,9 @@ import { errorMessage } from '../../../base/errors.ts';
 import type { Logger } from '../../../base/log.ts';
 import type { ContentGauge } from '../../../spool/journal/content-gauge.ts';
 import type { Journal, Removed } from '../../../spool/journal/journal.ts';
-import type { GaugeSource, MetricFamily } from '../../../web/http/metrics.ts';
+import { counter, gauge, type MetricSources } from '../../../web/http/metrics.ts';
 import type { Config } from '../../config/config.ts';
+import type { OpenedJournal } from '../engine/engine.ts';
 import { engineOf, refusalsPerAccount } from '../engine/open-stores.ts';
 
 /** How often it is looked whether there is something to do, in milliseconds. */
@@ -19,17 +20,11 @@ const lookEveryMs = 3000;
 const leastPauseMs = 25;
 const longestPauseMs = 500;
 
-/** How often a journal is asked how it is, in milliseconds: mostly, and while more content is kept than should be. */
-interface AskingTimes {
-  readonly askMs: number;
-  readonly pressedMs: number;
-}
-
 /** Tends one journal until it is stopped. */
 export class JournalTender {
   readonly #journal: Pick<Journal, 'tend' | 'state'>;
   readonly #gauge: ContentGauge;
-  readonly #times: AskingTimes;
+  readonly #times: OpenedJournal['times'];
   readonly #log: Logger;
   readonly #believed: BelievedTime;
   #isStopped = false;
@@ -41,7 +36,12 @@ export class JournalTender {
 
   constructor(
     journal: Pick<Journal, 'tend' | 'state'>,
-    parts: { readonly gauge: ContentGauge; readonly times: AskingTimes; readonly clock: Clock; readonly log: Logger },
+    parts: {
+      readonly gauge: ContentGauge;
+      readonly times: OpenedJournal['times'];
+      readonly clock: Clock;
+      readonly log: Logger;
+    },
   ) {
     this.#journal = journal;
     this.#gauge = parts.gauge;
@@ -110,10 +110,8 @@ export class JournalTender {
 }
 
 /** A journal that is tended. */
-export interface TendedJournal {
+export interface TendedJournal extends MetricSources {
   readonly journal: Journal;
-  readonly gauges: readonly GaugeSource[];
-  readonly families: readonly MetricFamily[];
   /** As `Database.abandon`. */
   abandon?(): void;
   /** Ends the work behind the rows, and closes the journal. */
@@ -158,39 +156,36 @@ export async function openJournal(
 
 /** Makes the journal's part of /metrics. */
 function journalMetrics(
-  gauge: ContentGauge,
+  content: ContentGauge,
   seen: { readonly removed: Readonly<Record<Removed, number>>; readonly waitingRows: () => number },
-): Pick<TendedJournal, 'gauges' | 'families'> {
+): MetricSources {
   return {
-    gauges: [
-      {
-        over: 'max',
-        name: 'postern_journal_rows_waiting',
-        help: 'Rows of the journal that are not in the index of its search yet',
-        read: seen.waitingRows,
-      },
-      {
-        over: 'max',
-        name: 'postern_journal_content_bytes',
-        help: 'Octets of the messages that the journal keeps',
-        read: () => gauge.octets,
-      },
-      {
-        kind: 'counter',
-        name: 'postern_journal_content_skipped_total',
-        help: 'Rows of the journal written without content, because it came faster than the oldest was removed',
-        read: () => gauge.counts.skipped,
-      },
-    ],
     families: [
+      gauge(
+        'postern_journal_rows_waiting',
+        'Rows of the journal that are not in the index of its search yet',
+        seen.waitingRows,
+        'max',
+      ),
+      gauge(
+        'postern_journal_content_bytes',
+        'Octets of the messages that the journal keeps',
+        () => content.octets,
+        'max',
+      ),
+      counter(
+        'postern_journal_content_skipped_total',
+        'Rows of the journal written without content, because it came faster than the oldest was removed',
+        () => content.counts.skipped,
+      ),
       {
         kind: 'counter',
         name: 'postern_journal_rows_total',
         help: 'Rows that were written to the journal',
         label: 'outcome',
         read: () => [
-          ['accepted', gauge.counts.accepted],
-          ['refused', gauge.counts.refused],
+          ['accepted', content.counts.accepted],
+          ['refused', content.counts.refused],
         ],
       },
       {

@@ -9,7 +9,7 @@ import { restAnswers } from '../../../pipeline/submit.ts';
 import { logEvent } from '../../../spool/events/log-event.ts';
 import { type EventsOfWord, isOfWord } from '../../../spool/events/mail-event.ts';
 import type { Spool } from '../../../spool/spool.ts';
-import type { GaugeSource, MetricFamily, Metrics } from '../../../web/http/metrics.ts';
+import { counter, gauge, type MetricFamily, type Metrics } from '../../../web/http/metrics.ts';
 
 function isToken(code: string): code is keyof typeof restAnswers {
   return Object.hasOwn(restAnswers, code);
@@ -57,47 +57,30 @@ export function tellEvents({ events }: Pick<Spool, 'events'>, { log, metrics, ou
   });
 }
 
-/** Makes the gauges of what is in hand, of connections to next hops, and of SMTP sessions. */
-export function mailGauges(
-  delivery: Pick<Delivery, 'metrics'>,
-  door: Pick<SmtpDoor, 'counts'>,
-): readonly GaugeSource[] {
-  return [
-    {
-      name: 'postern_delivery_in_hand',
-      help: 'Messages in hand, each once for every route that it goes by',
-      read: () => delivery.metrics().inHand,
-    },
-    {
-      name: 'postern_delivery_connections',
-      help: 'Connections to next hops open now',
-      read: () => delivery.metrics().connections,
-    },
-    {
-      name: 'postern_delivery_left_to_spool',
-      help: 'Accepted messages since the start that wait in the spool because their route had its share in hand',
-      read: () => delivery.metrics().leftToSpool,
-    },
-    { name: 'postern_smtp_connections', help: 'SMTP connections open now', read: () => door.counts().connections },
-    {
-      kind: 'counter',
-      name: 'postern_smtp_auth_failures_total',
-      help: 'Failed AUTH commands',
-      read: () => door.counts().authFailures,
-    },
-  ];
-}
-
 /**
- * Makes the metrics of next hops: those of each route by how they are served, and how often one was given less. A single next hop is
- * told by `postern queue destinations` alone.
+ * Makes the metrics of SMTP connections, of what is in hand, and of next hops: those of each route by how they are served, and how often
+ * one was given less. A single next hop is told by `postern queue destinations` alone.
  * @param troubles how often, by kind and route with a line feed between them
  */
-export function destinationFamilies(
-  delivery: Pick<Delivery, 'destinations'>,
+export function deliveryFamilies(
+  delivery: Pick<Delivery, 'metrics' | 'destinations'>,
+  door: Pick<SmtpDoor, 'counts'>,
   troubles: ReadonlyMap<string, number>,
 ): readonly MetricFamily[] {
   return [
+    gauge(
+      'postern_delivery_in_hand',
+      'Messages in hand, each once for every route that it goes by',
+      () => delivery.metrics().inHand,
+    ),
+    gauge('postern_delivery_connections', 'Connections to next hops open now', () => delivery.metrics().connections),
+    gauge(
+      'postern_delivery_left_to_spool',
+      'Accepted messages since the start that wait in the spool because their route had its share in hand',
+      () => delivery.metrics().leftToSpool,
+    ),
+    gauge('postern_smtp_connections', 'SMTP connections open now', () => door.counts().connections),
+    counter('postern_smtp_auth_failures_total', 'Failed AUTH commands', () => door.counts().authFailures),
     {
       kind: 'gauge',
       over: 'max',

@@ -2,7 +2,7 @@
 
 import type { Guessing } from '../../../accounts/guessing.ts';
 import type { BodyBudget } from '../../../base/body-budget.ts';
-import type { GaugeSource, MetricFamily, MetricSources } from '../../../web/http/metrics.ts';
+import { gauge, type MetricSources } from '../../../web/http/metrics.ts';
 import type { Config } from '../../config/config.ts';
 import { observedParts } from '../../config/warnings.ts';
 
@@ -32,28 +32,22 @@ export function processMetrics(shared: {
   readonly guessing: Guessing;
   /** Log lines lost since the start. */
   readonly droppedLogLines: () => number;
-}): { readonly gauges: readonly GaugeSource[]; readonly families: readonly MetricFamily[] } {
+}): MetricSources {
   const { bodies, guessing, droppedLogLines } = shared;
   return {
-    gauges: [
-      {
-        name: 'postern_log_lines_dropped',
-        help: 'Log lines lost since the start, because the output took none',
-        read: droppedLogLines,
-      },
-      {
-        name: 'postern_body_bytes_held',
-        help: 'Memory counted for bodies under way, SMTP and HTTP',
-        read: () => bodies.held,
-      },
-      { name: 'postern_body_bytes_limit', help: 'Memory that bodies under way may have', read: () => bodies.limit },
-      {
-        name: 'postern_auth_waiting',
-        help: 'Logins, and answers to wrong tokens, that wait now, SMTP and HTTP',
-        read: () => guessing.waiting,
-      },
-    ],
     families: [
+      gauge(
+        'postern_log_lines_dropped',
+        'Log lines lost since the start, because the output took none',
+        droppedLogLines,
+      ),
+      gauge('postern_body_bytes_held', 'Memory counted for bodies under way, SMTP and HTTP', () => bodies.held),
+      gauge('postern_body_bytes_limit', 'Memory that bodies under way may have', () => bodies.limit),
+      gauge(
+        'postern_auth_waiting',
+        'Logins, and answers to wrong tokens, that wait now, SMTP and HTTP',
+        () => guessing.waiting,
+      ),
       {
         kind: 'counter',
         name: 'postern_body_refusals_total',

@@ -6,7 +6,7 @@ import type { Logger } from '../../../base/log.ts';
 import type { EventStore } from '../../../spool/events/event-store.ts';
 import { logEvent } from '../../../spool/events/log-event.ts';
 import { eventKinds, isOfWord, kindNames, type QueueEvent } from '../../../spool/events/mail-event.ts';
-import type { MetricFamily } from '../../../web/http/metrics.ts';
+import type { MetricSources } from '../../../web/http/metrics.ts';
 
 /** What somebody did to the queue. */
 const kinds = kindNames.filter((kind) => eventKinds[kind].metric === 'queue');
@@ -15,8 +15,7 @@ const kinds = kindNames.filter((kind) => eventKinds[kind].metric === 'queue');
 const againMs = 5000;
 
 /** The reader of these events. */
-export interface QueueLog {
-  readonly families: readonly MetricFamily[];
+export interface QueueLog extends MetricSources {
   /** Begins to tell of events that are written from now on. */
   start(): void;
   /** Ends it; resolves once it reads no more. */

@@ -1,5 +1,6 @@
 // Places of live streams, shared so that no account, nor several together, can take them from the others or from the operator.
 
+import { Counts } from '../../../base/counts.ts';
 import type { SharedSlots, SlotWanted } from '../../../base/process-group.ts';
 
 /** Streams that are open at once: of everybody, and of everybody while accounts still get one. The rest is the operator's. */
@@ -25,7 +26,7 @@ function attempts(account: string | undefined): readonly (readonly SlotWanted[])
 export class StreamSlots {
   /** Counts over all processes; absent: there is one. */
   readonly #shared: SharedSlots | undefined;
-  readonly #own = new Map<string, number>();
+  readonly #own = new Counts();
 
   constructor(shared: SharedSlots | undefined) {
     this.#shared = shared;
@@ -45,8 +46,8 @@ export class StreamSlots {
   }
 
   async #take(wanted: readonly SlotWanted[]): Promise<boolean> {
-    if (wanted.some(({ key, most }) => (this.#own.get(key) ?? 0) >= most)) return false;
-    for (const { key } of wanted) this.#own.set(key, (this.#own.get(key) ?? 0) + 1);
+    if (wanted.some(({ key, most }) => this.#own.of(key) >= most)) return false;
+    for (const { key } of wanted) this.#own.add(key);
     // Without its supervisor this process is ending, and counts alone.
     const full = await this.#shared?.take(wanted).catch(() => undefined);
     if (full !== undefined) this.#forget(wanted.map(({ key }) => key));
@@ -59,10 +60,6 @@ export class StreamSlots {
   }
 
   #forget(keys: readonly string[]): void {
-    for (const key of keys) {
-      const left = (this.#own.get(key) ?? 0) - 1;
-      if (left > 0) this.#own.set(key, left);
-      else this.#own.delete(key);
-    }
+    for (const key of keys) this.#own.add(key, -1);
   }
 }

@@ -2,6 +2,7 @@
 // and so do the processes of a server.
 
 import { countedAddress } from '../../../base/counted-address.ts';
+import { Counts } from '../../../base/counts.ts';
 import { addressTest } from '../../../base/net/address-test.ts';
 import type { SharedConnections } from '../../../base/process-group.ts';
 
@@ -47,7 +48,7 @@ export function createConnectionLimit(
 ): ConnectionLimit {
   let limits = given;
   let isTrusted = addressTest(trusted);
-  const byAddress = new Map<string, number>();
+  const byAddress = new Counts();
   const refused = { all: 0, address: 0 };
   let open = 0;
   const refuse = (refusal: ConnectionRefusal): ConnectionRefusal => {
@@ -63,20 +64,16 @@ export function createConnectionLimit(
   return {
     take(address) {
       const key = countedAddress(address);
-      const count = byAddress.get(key) ?? 0;
-      const isOver = count >= limits.connectionsPerAddress && !isTrusted(address);
+      const isOver = byAddress.of(key) >= limits.connectionsPerAddress && !isTrusted(address);
       const refusal = isOver ? 'address' : open >= limits.connections ? 'all' : undefined;
       if (refusal) return refuse(refusal);
       open += 1;
-      byAddress.set(key, count + 1);
+      byAddress.add(key);
       return undefined;
     },
     closed(address) {
-      const key = countedAddress(address);
-      const count = byAddress.get(key) ?? 0;
       open -= 1;
-      if (count > 1) byAddress.set(key, count - 1);
-      else byAddress.delete(key);
+      byAddress.add(countedAddress(address), -1);
     },
     ...(shared
       ? { overAll: { take: takeFrom(shared), closed: (address: string) => shared.closed(countedAddress(address)) } }
