@@ -10,12 +10,12 @@ import { loadConfig } from '../../src/app/config/config.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { UsageError } from '../../src/base/errors.ts';
 import { parseSpan } from '../../src/cli/command/span.ts';
-import { commands, runCommandLine } from '../../src/cli/run.ts';
+import { commands } from '../../src/cli/run.ts';
 import { openSuppressionStore } from '../../src/delivery/feedback/suppression-store.ts';
 import { databaseFileOf } from '../support/database-file.ts';
 import { startDnsServer } from '../support/dns-server.ts';
 import { openTestDatabase } from '../support/engines.ts';
-import { type CliResult, runCli } from '../support/run-cli.ts';
+import { runCli, runHere } from '../support/run-cli.ts';
 import { scratchFolder } from '../support/scratch.ts';
 import { runProgram } from '../system/programs.ts';
 
@@ -24,18 +24,6 @@ const timeout = 60_000;
 function ownFolders() {
   const folder = scratchFolder();
   return { folder, env: { POSTERN_DATA_DIR: join(folder, 'data'), POSTERN_CERTS_DIR: join(folder, 'certs') } };
-}
-
-/** Runs a command line in this process: for the many that only print help or a fault of usage. */
-async function runHere(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<CliResult> {
-  const written = { stdout: '', stderr: '' };
-  const into = (name: 'stdout' | 'stderr') => ({
-    write: (text: string) => {
-      written[name] += text;
-    },
-  });
-  const io = { stdout: into('stdout'), stderr: into('stderr'), env, cwd: process.cwd() };
-  return { exitCode: await runCommandLine(args, io), ...written };
 }
 
 /** The major version of a Node. */
@@ -176,7 +164,7 @@ describe('help and usage', { timeout }, () => {
     [['queue', 'list', '--limit', '1e21'], '--limit wants a whole number from 1, got "1e21"'],
   ])('%j is 64', async (args, message) => {
     const { env } = ownFolders();
-    expect(await runHere(args, env)).toEqual({ exitCode: 64, stdout: '', stderr: `${message}\n` });
+    expect(await runHere(args, { env })).toEqual({ exitCode: 64, stdout: '', stderr: `${message}\n` });
   });
 
   test('every command of the table has a file and a help of its own', async () => {
@@ -197,7 +185,7 @@ describe('help and usage', { timeout }, () => {
     const plain = await runCli(args, { env: { POSTERN_DATA_DIR: file } });
     expect(plain.exitCode).toBe(1);
     expect(plain.stderr).toMatch(/^Cannot open database ".*": .*\n$/);
-    const debugging = await runCli(args, { env: { POSTERN_DATA_DIR: file, POSTERN_LOG_LEVEL: 'debug' } });
+    const debugging = await runHere(args, { env: { POSTERN_DATA_DIR: file, POSTERN_LOG_LEVEL: 'debug' } });
     expect(debugging.stderr).toMatch(/at openSqliteFile[^]*Caused by: /);
   });
 });
@@ -214,8 +202,8 @@ describe('config', { timeout }, () => {
   test('check takes the example, by argument and by POSTERN_CONFIG', async () => {
     const file = 'config/examples/every-rule.yaml';
     for (const result of [
-      await runCli(['config', 'check', file]),
-      await runCli(['config', 'check'], { env: { POSTERN_CONFIG: file } }),
+      await runHere(['config', 'check', file]),
+      await runHere(['config', 'check'], { env: { POSTERN_CONFIG: file } }),
     ]) {
       expect(result.exitCode).toBe(0);
       expect(result.stdout).toContain('every-rule.yaml');
@@ -225,7 +213,7 @@ describe('config', { timeout }, () => {
   test('check prints all faults and exits with 78', async () => {
     const folder = scratchFolder();
     writeFileSync(join(folder, 'bad.yaml'), 'smpt: {}\ndrainSeconds: x\n');
-    const result = await runCli(['config', 'check', join(folder, 'bad.yaml')], {
+    const result = await runHere(['config', 'check', join(folder, 'bad.yaml')], {
       env: { POSTERN_RELAY: 'mail.example' },
     });
     expect(result).toMatchObject({ exitCode: 78, stdout: '' });
@@ -243,10 +231,10 @@ describe('config', { timeout }, () => {
       'routes: [{ name: out, type: smarthost, url: "smtps://h.example", auth: { user: u, passwordEnv: P } }]',
     );
     const args = ['--config', join(folder, 'postern.yaml')];
-    const check = await runCli(['config', 'check', ...args]);
+    const check = await runHere(['config', 'check', ...args]);
     expect(check).toMatchObject({ exitCode: 78, stdout: '' });
     expect(check.stderr).toContain('routes[0].auth: the environment variable P is not set\n');
-    const withoutFiles = await runCli(['config', 'check', '--no-files', ...args]);
+    const withoutFiles = await runHere(['config', 'check', '--no-files', ...args]);
     expect(withoutFiles).toMatchObject({ exitCode: 0, stderr: '' });
     expect(withoutFiles.stdout).not.toContain('environment variable P');
     const env = { P: 'hunter2', POSTERN_TOKEN: 'hunter2' };
@@ -254,7 +242,7 @@ describe('config', { timeout }, () => {
     expect(show.exitCode).toBe(0);
     expect(show.stdout).toContain('password: "[hidden]"');
     expect(show.stdout).not.toContain('hunter2');
-    const relay = await runCli(['config', 'show', ...args], { env: { POSTERN_RELAY: 'smtps://u:hunter2@h.example' } });
+    const relay = await runHere(['config', 'show', ...args], { env: { POSTERN_RELAY: 'smtps://u:hunter2@h.example' } });
     expect(relay.stdout).toContain('host: h.example');
     expect(relay.stdout).not.toContain('hunter2');
   });
@@ -264,7 +252,7 @@ describe('config', { timeout }, () => {
     const page = { errorPage: { file: 'pages/none.html' } };
     const zones = [{ name: 'a.example', id: '11'.repeat(16), account: 'dev', customErrors: page }];
     writeFileSync(join(folder, 'postern.yaml'), JSON.stringify({ zones }));
-    const { exitCode, stdout } = await runCli(['config', 'check', '--no-files', 'postern.yaml'], { cwd: folder });
+    const { exitCode, stdout } = await runHere(['config', 'check', '--no-files', 'postern.yaml'], { cwd: folder });
     expect(exitCode).toBe(0);
     expect(stdout).toContain(
       `warning: zone a.example: customErrors.errorPage.file: cannot read "${folder}/pages/none.html": there is no such file\n`,
@@ -272,7 +260,7 @@ describe('config', { timeout }, () => {
   });
 
   test('a missing file is 78', async () => {
-    const result = await runCli(['config', 'check'], { cwd: scratchFolder() });
+    const result = await runHere(['config', 'check'], { cwd: scratchFolder() });
     expect(result).toMatchObject({ exitCode: 78, stdout: '' });
     expect(result.stderr).toContain('config/postern.yaml: cannot be read: there is no such file');
   });
@@ -295,7 +283,7 @@ describe('token', { timeout }, () => {
       /^Token ([0-9a-f]{16}) of dev\/cron, until it is revoked\. It is not shown again\.\n$/.exec(made.stderr) ?? [];
     expect((await accounts.authenticate(token))?.credential.name).toBe('cron');
 
-    const listed = await runCli(['token', 'list'], { env });
+    const listed = await runHere(['token', 'list'], { env });
     expect(listed.stdout).toMatch(
       new RegExp(`^${id}  dev/cron  \\.\\.\\.${token.slice(-4)}  live, made 20.*  backup host\\n$`),
     );
@@ -305,9 +293,9 @@ describe('token', { timeout }, () => {
     expect(revoked).toEqual({ exitCode: 0, stdout: `Token ${id} of dev/cron is revoked.\n`, stderr: '' });
     expect(await accounts.authenticate(token)).toBeUndefined();
 
-    expect((await runCli(['token', 'revoke', id], { env })).stdout).toContain('is revoked before, at 20');
-    expect((await runCli(['token', 'list'], { env })).stdout).toBe('');
-    expect((await runCli(['token', 'list', '--all'], { env })).stdout).toContain('revoked, made');
+    expect((await runHere(['token', 'revoke', id], { env })).stdout).toContain('is revoked before, at 20');
+    expect((await runHere(['token', 'list'], { env })).stdout).toBe('');
+    expect((await runHere(['token', 'list', '--all'], { env })).stdout).toContain('revoked, made');
   });
 
   test('--json, by account id, with an expiry', async () => {
@@ -323,11 +311,11 @@ describe('token', { timeout }, () => {
     const expires = Date.parse(expiry);
     expect(expires).toBeGreaterThanOrEqual(before + 30 * 86_400_000);
     expect(expires).toBeLessThanOrEqual(Date.now() + 30 * 86_400_000);
-    const listed: unknown = JSON.parse((await runCli(['token', 'list', '--json'], { env })).stdout);
+    const listed: unknown = JSON.parse((await runHere(['token', 'list', '--json'], { env })).stdout);
     expect(listed).toHaveLength(1);
     expect([made]).toMatchObject(Array.isArray(listed) ? listed : []);
     expect(JSON.stringify(listed)).not.toContain(token);
-    expect((await runCli(['token', 'list', '--json', '--account', 'payg'], { env })).stdout).toBe('[]\n');
+    expect((await runHere(['token', 'list', '--json', '--account', 'payg'], { env })).stdout).toBe('[]\n');
   });
 
   test('--scopes narrows a token, and the list says so', async () => {
@@ -336,18 +324,18 @@ describe('token', { timeout }, () => {
     const store = await openTokenStore(await openTestDatabase(databaseFileOf(config)));
     const accounts = createAccounts({ accounts: config.accounts, tokens: [], store, clock: systemClock });
     const args = ['token', 'create', '-a', 'dev', '--credential', 'default', '--scopes', 'email:suppressions, admin'];
-    const { stdout } = await runHere(args, env);
+    const { stdout } = await runHere(args, { env });
     expect((await accounts.authenticate(stdout.trim()))?.credential.scopes).toEqual(
       new Set(['email:suppressions', 'admin']),
     );
-    expect((await runHere(['token', 'list'], env)).stdout).toMatch(/, only email:suppressions, admin\n$/);
-    const listed: unknown = JSON.parse((await runHere(['token', 'list', '--json'], env)).stdout);
+    expect((await runHere(['token', 'list'], { env })).stdout).toMatch(/, only email:suppressions, admin\n$/);
+    const listed: unknown = JSON.parse((await runHere(['token', 'list', '--json'], { env })).stdout);
     expect(listed).toMatchObject([{ credential: 'default', scopes: ['email:suppressions', 'admin'] }]);
   });
 
   test('revoking what is not there is 1', async () => {
     const { env } = ownFolders();
-    expect(await runCli(['token', 'revoke', 'nothing'], { env })).toEqual({
+    expect(await runHere(['token', 'revoke', 'nothing'], { env })).toEqual({
       exitCode: 1,
       stdout: '',
       stderr: 'No token "nothing"; postern token list tells the ids.\n',
@@ -385,7 +373,7 @@ describe('suppression', { timeout }, () => {
     expect(await store.isSuppressed(dev, 'gone@example.net')).toBe(true);
 
     const flags = ['--reason', 'complaint', '--note', 'ticket 7', '--expires', '30d', '--json'];
-    const again = await runHere(['suppression', 'add', '-a', dev, ...flags, 'gone@example.net'], env);
+    const again = await runHere(['suppression', 'add', '-a', dev, ...flags, 'gone@example.net'], { env });
     const shown: unknown = JSON.parse(again.stdout);
     expect(shown).toEqual({
       id: added.stdout.slice(0, 32),
@@ -397,16 +385,16 @@ describe('suppression', { timeout }, () => {
       expires_at: expect.stringMatching(/^20\S+Z$/),
     });
 
-    const listed = await runHere(['suppression', 'list', '-a', 'dev', '--search', 'TICKET', '--json'], env);
+    const listed = await runHere(['suppression', 'list', '-a', 'dev', '--search', 'TICKET', '--json'], { env });
     expect(JSON.parse(listed.stdout)).toEqual(shown);
-    const one = await runHere(['suppression', 'list', '-a', 'dev', '--limit', '1'], env);
+    const one = await runHere(['suppression', 'list', '-a', 'dev', '--limit', '1'], { env });
     expect(one).toEqual({
       exitCode: 0,
       stdout: expect.stringMatching(/^[0-9a-f]{32} {2}b@xn--bcher-kva\.example {2}manual, since 20\S+\n$/),
       stderr: 'There are more than these 1; see --limit and --search.\n',
     });
-    expect((await runHere(['suppression', 'list', '-a', 'dev', '--limit', '2'], env)).stderr).toBe('');
-    expect(await runHere(['suppression', 'list', '-a', 'payg'], env)).toEqual({
+    expect((await runHere(['suppression', 'list', '-a', 'dev', '--limit', '2'], { env })).stderr).toBe('');
+    expect(await runHere(['suppression', 'list', '-a', 'payg'], { env })).toEqual({
       exitCode: 0,
       stdout: '',
       stderr: 'No entries.\n',
@@ -419,7 +407,7 @@ describe('suppression', { timeout }, () => {
       stderr: `x@example.net is not on the list of dev.\n${'0'.repeat(32)} is not on the list of dev.\n`,
     });
     expect(await store.isSuppressed(dev, 'gone@example.net')).toBe(false);
-    const byId = await runHere(['suppression', 'remove', '-a', 'dev', one.stdout.slice(0, 32)], env);
+    const byId = await runHere(['suppression', 'remove', '-a', 'dev', one.stdout.slice(0, 32)], { env });
     expect(byId).toMatchObject({ exitCode: 0, stdout: 'b@xn--bcher-kva.example is off the list of dev.\n' });
   });
 });
@@ -436,7 +424,7 @@ describe('dkim', { timeout }, () => {
     expect(statSync(file).mode & 0o777).toBe(0o600);
     const pem = readFileSync(file, 'utf8');
 
-    const again = await runCli(['dkim', 'keygen', 'example.com'], { env });
+    const again = await runHere(['dkim', 'keygen', 'example.com'], { env });
     expect(again).toEqual({
       exitCode: 1,
       stdout: '',
@@ -445,19 +433,19 @@ describe('dkim', { timeout }, () => {
     expect(readFileSync(file, 'utf8')).toBe(pem);
 
     expect((await runCli(['dkim', 'record', 'example.com', '--selector', 's1'], { env })).stdout).toBe(made.stdout);
-    expect((await runCli(['dkim', 'keygen', 'example.com', '--force'], { env })).exitCode).toBe(0);
+    expect((await runHere(['dkim', 'keygen', 'example.com', '--force'], { env })).exitCode).toBe(0);
     expect(readFileSync(file, 'utf8')).not.toBe(pem);
   });
 
   test('keygen takes selector and algorithm from the configuration, and says what it does not name', async () => {
     const { env, folder } = ownFolders();
-    const named = await runCli(['dkim', 'keygen', 'example.com', '--selector', 'e1'], { env });
+    const named = await runHere(['dkim', 'keygen', 'example.com', '--selector', 'e1'], { env });
     expect(named.stdout).toMatch(
       /^e1\._domainkey\.example\.com\. IN TXT "v=DKIM1; k=ed25519; p=[A-Za-z0-9+/]{43}="\n$/,
     );
-    const platform = await runCli(['dkim', 'keygen', 'platform.example'], { env });
+    const platform = await runHere(['dkim', 'keygen', 'platform.example'], { env });
     expect(platform.stdout).toMatch(/^p1\._domainkey\.platform\.example\. IN TXT/);
-    const unnamed = await runCli(['dkim', 'keygen', 'new.example', '--selector', 'x', '--algorithm', 'ed25519'], {
+    const unnamed = await runHere(['dkim', 'keygen', 'new.example', '--selector', 'x', '--algorithm', 'ed25519'], {
       env,
     });
     expect(unnamed.exitCode).toBe(0);
@@ -469,8 +457,8 @@ describe('dkim', { timeout }, () => {
 
   test('record tells keys that are missing, with the command', async () => {
     const { env, folder } = ownFolders();
-    await runCli(['dkim', 'keygen', 'example.com', '--selector', 'e1'], { env });
-    const { exitCode, stdout, stderr } = await runCli(['dkim', 'record', 'example.com'], { env });
+    await runHere(['dkim', 'keygen', 'example.com', '--selector', 'e1'], { env });
+    const { exitCode, stdout, stderr } = await runHere(['dkim', 'record', 'example.com'], { env });
     expect(exitCode).toBe(1);
     expect(stdout).toMatch(/^e1\._domainkey/);
     expect(stderr).toBe(
@@ -486,7 +474,7 @@ const nobodyThere =
 describe('domain records', { timeout }, () => {
   test('prints a zone file of everything, and tells keys that are missing', async () => {
     const { env, folder } = ownFolders();
-    await runHere(['dkim', 'keygen', 'example.net'], env);
+    await runHere(['dkim', 'keygen', 'example.net'], { env });
     const { exitCode, stdout, stderr } = await runCli(['domain', 'records'], { env });
     expect(exitCode).toBe(1);
     expect(stdout.match(/^; \S+$/gm)).toEqual([
@@ -510,11 +498,11 @@ describe('domain records', { timeout }, () => {
 
   test('--check asks DNS: 1 while something is not as it should be, 0 when all is', async () => {
     const { env } = ownFolders();
-    await runHere(['dkim', 'keygen', 'example.net'], env);
+    await runHere(['dkim', 'keygen', 'example.net'], { env });
     const dns = await startDnsServer({ '_dmarc.example.net': { txt: ['v=DMARC1; p=reject'] } });
     const args = ['domain', 'records', 'EXAMPLE.net', '--check', '--server', dns.address];
     dns.names.set('b.example.net', { txt: ['v=spf1 -all\n\u001b[2J'] });
-    const before = await runHere(args, env);
+    const before = await runHere(args, { env });
     expect({ exitCode: before.exitCode, stderr: before.stderr }).toEqual({ exitCode: 1, stderr: '' });
     expect(before.stdout.split('\n').filter((line) => line.startsWith(';'))).toEqual([
       '; example.net',
@@ -525,7 +513,7 @@ describe('domain records', { timeout }, () => {
       '; MX of the reverse-path: bounces come there: MISSING',
       `; ${nobodyThere}`,
     ]);
-    const shown = JSON.parse((await runHere(['domain', 'records', 'example.net', '--json'], env)).stdout) as {
+    const shown = JSON.parse((await runHere(['domain', 'records', 'example.net', '--json'], { env })).stdout) as {
       readonly records: readonly { readonly type: string; readonly name: string; readonly value: string }[];
     };
     expect(shown).toMatchObject({

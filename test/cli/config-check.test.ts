@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 import { makeCertificate } from '../../src/app/bootstrap/certificate.ts';
 import { generateDkimKey } from '../../src/pipeline/sign/dkim-key.ts';
 import { startPostern } from '../support/postern-process.ts';
-import { runCli } from '../support/run-cli.ts';
+import { runCli, runHere } from '../support/run-cli.ts';
 import { scratchFolder } from '../support/scratch.ts';
 
 const timeout = 60_000;
@@ -47,7 +47,7 @@ const corp = {
 };
 
 const check = (folder: string, ...args: string[]) =>
-  runCli(['config', 'check', ...args, join(folder, 'postern.yaml')], { cwd: folder });
+  runHere(['config', 'check', ...args, join(folder, 'postern.yaml')], { cwd: folder });
 
 test('missing keys and certificates are faults in production, each with the command that makes it', {
   timeout,
@@ -203,11 +203,11 @@ test('the admin listener is told with its warnings; the token for /metrics is a 
   ]);
   const env = { METRICS_TOKEN: 'hunter2-for-metrics' };
   const file = join(folder, 'postern.yaml');
-  const { exitCode, stdout } = await runCli(['config', 'check', file], { cwd: folder, env });
+  const { exitCode, stdout } = await runHere(['config', 'check', file], { cwd: folder, env });
   expect(exitCode).toBe(0);
   expect(stdout).toMatch(/^ *admin +0\.0\.0\.0:9090$/m);
   expect(stdout).toContain('warning: http.adminListen takes tokens in the clear on 0.0.0.0:9090');
-  const shown = await runCli(['config', 'show', file], { cwd: folder, env });
+  const shown = await runHere(['config', 'show', file], { cwd: folder, env });
   expect(shown.stdout).toContain('sha256: "[hidden]"');
   expect(shown.stdout).not.toContain('hunter2');
 });

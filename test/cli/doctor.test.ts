@@ -7,7 +7,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { lookAtHops, lookAtName, lookAtSts, type Seen, seenRecord, within } from '../../src/cli/doctor-looks.ts';
 import type { DnsRecord } from '../../src/web/admin/domain-records.ts';
 import { startDnsServer } from '../support/dns-server.ts';
-import { runCli } from '../support/run-cli.ts';
+import { runCli, runHere } from '../support/run-cli.ts';
 import { scratchFolder } from '../support/scratch.ts';
 import { unansweredPort } from '../support/unanswered-port.ts';
 
@@ -44,8 +44,8 @@ function configuration(more: object = {}): { readonly file: string; readonly fol
   return { file, folder };
 }
 
-async function doctor(file: string, ...more: readonly string[]) {
-  const { exitCode, stdout, stderr } = await runCli(['doctor', '-c', file, '--json', ...more]);
+async function doctor(by: typeof runCli, file: string, ...more: readonly string[]) {
+  const { exitCode, stdout, stderr } = await by(['doctor', '-c', file, '--json', ...more]);
   const seen = stdout
     .split('\n')
     .filter((line) => line !== '')
@@ -56,7 +56,7 @@ async function doctor(file: string, ...more: readonly string[]) {
 test('what is missing is told with its cure, the worst decides the exit code, and nothing is written', async () => {
   const dns = await startDnsServer();
   const { file, folder } = configuration();
-  const { exitCode, of } = await doctor(file, '--server', dns.address, '--ntp', await timeServer(60_000));
+  const { exitCode, of } = await doctor(runCli, file, '--server', dns.address, '--ntp', await timeServer(60_000));
   expect(exitCode).toBe(2);
   expect(of('keys and certificates')).toContainEqual(
     expect.objectContaining({ state: 'fault', text: expect.stringContaining('postern dkim keygen example.com') }),
@@ -80,8 +80,8 @@ test('keys and records in place are ok, and a key that all may read is not', asy
   const dns = await startDnsServer();
   const { file, folder } = configuration();
   for (const domain of ['example.com', 'platform.example'])
-    expect((await runCli(['dkim', 'keygen', domain, '-c', file])).exitCode).toBe(0);
-  const { stdout } = await runCli(['domain', 'records', '-c', file, '--json']);
+    expect((await runHere(['dkim', 'keygen', domain, '-c', file])).exitCode).toBe(0);
+  const { stdout } = await runHere(['domain', 'records', '-c', file, '--json']);
   const records = stdout
     .split('\n')
     .filter((line) => line !== '')
@@ -93,7 +93,7 @@ test('keys and records in place are ok, and a key that all may read is not', asy
   dns.names.set('_mta-sts.example.com', { txt: ['v=STSv1; id=1;'] });
   dns.names.set('_mta-sts.platform.example', { txt: ['v=STSv1; no'] });
   chmodSync(join(folder, 'certs/dkim/example.com/s1.pem'), 0o644);
-  const { of } = await doctor(file, '--server', dns.address, '--ntp', await timeServer(0));
+  const { of } = await doctor(runHere, file, '--server', dns.address, '--ntp', await timeServer(0));
   expect(of('dkim s1._domainkey.example.com')).toMatchObject([{ state: 'ok' }]);
   for (const purpose of ['spf', 'mx', 'dmarc'])
     expect(of(`${purpose} `).every(({ state }) => state === 'ok')).toBe(true);
@@ -124,7 +124,7 @@ test('a name server that says nothing and a port that lets nothing through cost 
   const { file } = configuration({
     routes: [{ name: 'out', type: 'smarthost', url: `smtp://127.0.0.1:${closed.port}`, tls: 'none' }],
   });
-  const { exitCode, of } = await doctor(file, '--server', dns.address);
+  const { exitCode, of } = await doctor(runCli, file, '--server', dns.address);
   expect(exitCode).toBe(2);
   expect(of('_dmarc.example.com')).toMatchObject([{ state: 'warning', text: expect.stringContaining('not known') }]);
 }, 30_000);

@@ -6,15 +6,15 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { freePort } from '../support/free-port.ts';
 import { startPostern } from '../support/postern-process.ts';
-import { runCli } from '../support/run-cli.ts';
+import { runCli, runHere } from '../support/run-cli.ts';
 import { scratchFolder } from '../support/scratch.ts';
 
 const timeout = 60_000;
 
-function health(port: number, more: Readonly<Record<string, string>> = {}) {
+function health(port: number, by = runHere, more: Readonly<Record<string, string>> = {}) {
   const folder = scratchFolder();
   const env = { POSTERN_HTTP_PORT: String(port), POSTERN_DATA_DIR: folder, POSTERN_CERTS_DIR: join(folder, 'certs') };
-  return runCli(['health'], { env: { ...env, ...more } });
+  return by(['health'], { env: { ...env, ...more } });
 }
 
 test('a running server is ready, by the port of file and environment, and after its end it is not', {
@@ -23,7 +23,7 @@ test('a running server is ready, by the port of file and environment, and after 
   const port = await freePort();
   const postern = await startPostern({ env: { POSTERN_HTTP_PORT: String(port), POSTERN_BIND: '0.0.0.0' } });
   onTestFinished(() => postern.cleanUp());
-  const ready = await health(port, { POSTERN_BIND: '0.0.0.0' });
+  const ready = await health(port, runCli, { POSTERN_BIND: '0.0.0.0' });
   expect(ready).toEqual({ exitCode: 0, stdout: `Ready: http://127.0.0.1:${port}/readyz answers 200\n`, stderr: '' });
   await postern.end('SIGTERM');
   const ended = await health(port);
@@ -42,7 +42,7 @@ test('a server that answers 503, one that says nothing and a port that nobody kn
     onTestFinished(() => void server.close());
     ports.push((server.address() as AddressInfo).port);
   }
-  const [answered, waited] = await Promise.all(ports.map((port) => health(port)));
+  const [answered, waited] = await Promise.all(ports.map((port) => health(port, runCli)));
   expect([answered?.exitCode, answered?.stderr]).toEqual([1, expect.stringContaining('/readyz answers 503')]);
   expect([waited?.exitCode, waited?.stderr]).toEqual([
     1,

@@ -4,7 +4,7 @@ import { X509Certificate } from 'node:crypto';
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { runCli } from '../support/run-cli.ts';
+import { runCli, runHere } from '../support/run-cli.ts';
 import { scratchFolder } from '../support/scratch.ts';
 
 const timeout = 60_000;
@@ -21,12 +21,12 @@ const production = {
 
 function productionFolder(): {
   readonly folder: string;
-  readonly run: (args: readonly string[]) => ReturnType<typeof runCli>;
+  readonly run: (args: readonly string[], by?: typeof runCli) => ReturnType<typeof runCli>;
 } {
   const folder = scratchFolder();
   writeFileSync(join(folder, 'postern.yaml'), JSON.stringify(production));
   const env = { POSTERN_CONFIG: join(folder, 'postern.yaml') };
-  return { folder, run: (args) => runCli(args, { env, cwd: folder }) };
+  return { folder, run: (args, by = runHere) => by(args, { env, cwd: folder }) };
 }
 
 test('the commands that a check of the configuration names make all that is missing', { timeout }, async () => {
@@ -53,7 +53,7 @@ test('the commands that a check of the configuration names make all that is miss
 test('keys hmac makes the key once, for its owner alone, and anew only with --force', { timeout }, async () => {
   const { folder, run } = productionFolder();
   const file = join(folder, 'certs/hmac.key');
-  const made = await run(['keys', 'hmac']);
+  const made = await run(['keys', 'hmac'], runCli);
   expect(made).toEqual({ exitCode: 0, stdout: '', stderr: `Wrote ${file}\n` });
   const first = readFileSync(file, 'utf8');
   expect(first).toMatch(/^[\w-]{43}\n$/);
@@ -72,7 +72,7 @@ test('cert self-signed makes a certificate that holds for the host, and leaves o
 }, async () => {
   const { folder, run } = productionFolder();
   const tls = join(folder, 'certs/tls/shop.corp.test');
-  const made = await run(['cert', 'self-signed', 'Shop.Corp.test']);
+  const made = await run(['cert', 'self-signed', 'Shop.Corp.test'], runCli);
   expect([made.exitCode, made.stderr]).toEqual([0, expect.stringContaining(`Wrote ${join(tls, 'fullchain.pem')}`)]);
   const pem = readFileSync(join(tls, 'fullchain.pem'), 'utf8');
   expect(new X509Certificate(pem).checkHost('shop.corp.test', { subject: 'never' })).toBe('shop.corp.test');

@@ -1,15 +1,15 @@
 // The account endpoints and the SMTP door of one running process: what is changed by HTTP or by a command beside it
 // counts at once on the other side (D51, D52, D93, D94).
 
-import { afterEach, expect, test } from 'vitest';
+import { afterAll, expect, test } from 'vitest';
 import { ask } from '../support/http-app.ts';
 import { type PosternProcess, startPostern, testToken } from '../support/postern-process.ts';
-import { runCli } from '../support/run-cli.ts';
+import { runCli, runHere } from '../support/run-cli.ts';
 import { plainResponse, RawClient } from '../support/smtp-peers.ts';
 
 const running: PosternProcess[] = [];
-afterEach(async () => {
-  for (const postern of running.splice(0).toReversed()) await postern.cleanUp();
+afterAll(async () => {
+  for (const postern of running.toReversed()) await postern.cleanUp();
 });
 
 async function start(folder?: string): Promise<PosternProcess> {
@@ -17,6 +17,10 @@ async function start(folder?: string): Promise<PosternProcess> {
   running.push(postern);
   return postern;
 }
+
+let kept: Promise<PosternProcess> | undefined;
+/** The gateway of the tests that need none of their own. */
+const shared = (): Promise<PosternProcess> => (kept ??= start());
 
 async function call(postern: PosternProcess, method: string, path: string, body?: object): Promise<unknown> {
   const answer = await ask(`http://127.0.0.1:${postern.ports['http']}/client/v4/accounts/dev${path}`, {
@@ -81,7 +85,7 @@ test('a suppressed address is refused at RCPT, after a restart too, and taken ag
 });
 
 test('REST refuses the whole request for one suppressed recipient, in any spelling', async () => {
-  const postern = await start();
+  const postern = await shared();
   await call(postern, 'POST', list, { address: 'gone@bücher.example', reason: 'unsubscribe' });
   const send = (path: string, body: object) =>
     ask(`http://127.0.0.1:${postern.ports['http']}/client/v4/accounts/dev/email/sending/${path}`, {
@@ -116,7 +120,7 @@ test('REST refuses the whole request for one suppressed recipient, in any spelli
 });
 
 test('a token made by HTTP opens SMTP, and revoked it ends an open session at the next MAIL', async () => {
-  const postern = await start();
+  const postern = await shared();
   const made = (await call(postern, 'POST', '/tokens', { credential: 'default', scopes: ['email:send'] })) as {
     id: string;
     token: string;
@@ -132,14 +136,14 @@ test('a token made by HTTP opens SMTP, and revoked it ends an open session at th
 });
 
 test('the domains of the shipped configuration have the records of their keys', async () => {
-  const postern = await start();
+  const postern = await shared();
   const domains = (await call(postern, 'GET', '/email/sending/domains')) as {
     name: string;
     records: { name: string; zone: string }[];
   }[];
   expect(domains.map(({ name }) => name)).toEqual(['example.com', 'example.net', 'example.org']);
   const env = { POSTERN_DATA_DIR: postern.dataDir, POSTERN_CERTS_DIR: postern.certsDir };
-  const { stdout } = await runCli(['dkim', 'record', 'example.com'], { env });
+  const { stdout } = await runHere(['dkim', 'record', 'example.com'], { env });
   const zones = domains[0]?.records.filter(({ name }) => name.includes('_domainkey')).map(({ zone }) => `${zone}\n`);
   expect(stdout).toBe(zones?.join(''));
 });

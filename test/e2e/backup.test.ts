@@ -25,8 +25,7 @@ function configTo(port: number): object {
   });
 }
 
-const postern = ({ env, folder }: PosternProcess, ...args: readonly string[]) =>
-  runCli(args, { env: env as Record<string, string>, cwd: folder });
+const postern = ({ env, folder }: PosternProcess, ...args: readonly string[]) => runCli(args, { env, cwd: folder });
 
 /** Hands mail to a gateway until told to stop; every eighth message has a body that is a file. */
 async function sendUntil({ ports }: PosternProcess, isOver: () => boolean): Promise<readonly string[]> {
@@ -114,7 +113,7 @@ test('a backup that is killed leaves no file of that name', { timeout }, async (
   expect(existsSync(file)).toBe(false);
   for (const name of readdirSync(target)) rmSync(join(target, name));
 
-  const again = await runCli(['backup', file], { env: env as Record<string, string> });
+  const again = await runCli(['backup', file], { env });
   expect(again.exitCode).toBe(0);
   expect(readdirSync(target)).toEqual(['backup.db']);
 });

@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createTransport } from 'nodemailer';
-import { afterEach, expect, test, vi } from 'vitest';
+import { afterAll, afterEach, expect, test, vi } from 'vitest';
 import { parse } from 'yaml';
 import { type PosternProcess, projectRoot, startPostern, testToken } from '../support/postern-process.ts';
 
@@ -12,6 +12,12 @@ afterEach(async () => {
   await postern?.cleanUp();
   postern = undefined;
 });
+
+let kept: Promise<PosternProcess> | undefined;
+afterAll(async () => (await kept)?.cleanUp());
+
+/** A gateway with the shipped configuration for the tests that look at their own messages alone. */
+const shared = (): Promise<PosternProcess> => (kept ??= startPostern());
 
 /** Answers are of many shapes here; what a test reads of one it also compares. */
 // oxlint-disable-next-line typescript/no-explicit-any -- see above
@@ -329,7 +335,7 @@ test('keeps no row where the journal is off, says so, and still shows the rows o
 });
 
 test('the search finds what names a message: its id, its Message-ID, the clientâ€™s own, the id of a refusal', async () => {
-  const running = (postern = await startPostern());
+  const running = await shared();
   const { response } = await send(
     running,
     good.replace('X-Campaign', 'Message-ID: <own.1@client.example>\r\nX-Campaign'),
@@ -370,7 +376,7 @@ test('the search finds what names a message: its id, its Message-ID, the clientâ
 });
 
 test('a preview says that the body was not kept, and does not take it for a message without text', async () => {
-  const running = (postern = await startPostern());
+  const running = await shared();
   await send(running, good.replace('Hi.', 'x'.repeat(70).concat('\r\n').repeat(4000)));
   await send(running, good.replace('Hi.\r\n', ''));
   const [empty, large] = (await ask(running, `${journal}?limit=2`)).body.result as Json[];

@@ -104,7 +104,7 @@ test('what the policy refuses leaves without the offending headers, and the log 
 test('the report names the program, though its mark is one of the headers removed, and cures what it would refuse', async () => {
   expect(await send('observed', old('for-the-report'))).toMatch(/^250 /);
   const { env, folder } = postern;
-  const { stdout } = await runCli(['report', '--json'], { env: env as Record<string, string>, cwd: folder });
+  const { stdout } = await runCli(['report', '--json'], { env, cwd: folder });
   expect(JSON.parse(stdout)).toMatchObject({
     credential: 'observed',
     mailers: [{ mailer: 'User-Agent: mailer/0.1', problems: [{ field: 'User-Agent' }, { message: 'X-Old is empty' }] }],

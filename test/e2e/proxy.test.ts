@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { afterEach, expect, onTestFinished, test } from 'vitest';
 import { ask, type HttpAnswer } from '../support/http-app.ts';
 import { type PosternProcess, startPostern, testToken } from '../support/postern-process.ts';
-import { runCli } from '../support/run-cli.ts';
+import { runHere } from '../support/run-cli.ts';
 import { scratchFolder } from '../support/scratch.ts';
 
 const running: PosternProcess[] = [];
@@ -181,7 +181,7 @@ test('applications of the configuration run from the start, and a wrong one keep
   await expect(wrong).rejects.toThrow(new RegExp(`ended with 78[^]*${told.source}`));
   const file = join(scratchFolder(), 'postern.yaml');
   writeFileSync(file, JSON.stringify(configuration({ applications: [{ id, ...ssh, dns, origin_direct: [origin] }] })));
-  const checked = await runCli(['config', 'check', file]);
+  const checked = await runHere(['config', 'check', file]);
   expect([checked.exitCode, checked.stdout]).toEqual([78, '']);
   expect(checked.stderr).toMatch(told);
 }, 60_000);

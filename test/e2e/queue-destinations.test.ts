@@ -6,7 +6,7 @@ import { FaultSink } from '../support/fault-sink.ts';
 import { freePort } from '../support/free-port.ts';
 import { type PosternProcess, startPostern } from '../support/postern-process.ts';
 import { connectSmtp } from '../support/raw-smtp-client.ts';
-import { runCli } from '../support/run-cli.ts';
+import { runHere } from '../support/run-cli.ts';
 
 vi.setConfig({ testTimeout: 90_000 });
 
@@ -41,8 +41,8 @@ test('a next hop that is down, a hold and its release show beside the running se
   });
   closers.push(() => postern.cleanUp());
   const queue = async (...args: readonly string[]): Promise<string> => {
-    const { exitCode, stdout, stderr } = await runCli(['queue', ...args], {
-      env: Object.fromEntries(Object.entries(postern.env).map(([name, value]) => [name, value ?? ''])),
+    const { exitCode, stdout, stderr } = await runHere(['queue', ...args], {
+      env: postern.env,
       cwd: postern.folder,
     });
     expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });

@@ -31,7 +31,7 @@ test('queue retry and queue drop stand in the log and the metrics of the running
   const { id, session, messageId } = await line('accepted');
   await line('deferred');
   const run = async (...args: string[]) =>
-    (await runCli(['queue', ...args], { env: running.env as Record<string, string>, cwd: running.folder })).exitCode;
+    (await runCli(['queue', ...args], { env: running.env, cwd: running.folder })).exitCode;
   expect(await run('retry', String(id))).toBe(0);
   expect(await line('requeued')).toMatchObject({
     level: 'info',

@@ -2,45 +2,103 @@
 // and to programs, and that there is one report, whatever happens in between.
 
 import { simpleParser } from 'mailparser';
-import { afterEach, expect, test } from 'vitest';
+import { afterAll, afterEach, expect, test } from 'vitest';
 import { captureRoute, deviceConfiguration } from '../support/device-config.ts';
 import { dkimRecords, verifySignatures } from '../support/dkim-verifier.ts';
-import { FaultSink, type FaultSinkOptions } from '../support/fault-sink.ts';
+import { FaultSink } from '../support/fault-sink.ts';
 import { type PosternProcess, startPostern } from '../support/postern-process.ts';
-import { runCli } from '../support/run-cli.ts';
+import { runHere } from '../support/run-cli.ts';
 import { RawClient } from '../support/smtp-peers.ts';
 import { openStoreOf, queuedQuestion, soonTakenOver } from '../support/store.ts';
 
 let postern: PosternProcess | undefined;
 let sink: FaultSink | undefined;
 afterEach(async () => {
-  await postern?.cleanUp();
-  await sink?.close();
+  if (postern === undefined || postern !== shared?.postern) {
+    await postern?.cleanUp();
+    await sink?.close();
+  }
   [postern, sink] = [undefined, undefined];
 });
 
 interface Choices {
-  readonly sink?: FaultSinkOptions;
   readonly reports?: object;
-  readonly accountReports?: object;
   readonly delivery?: object;
 }
 
-/** Mail to example.com is captured, all other mail goes to the sink. */
-async function start(choices: Choices = {}): Promise<{ readonly config: object; readonly port: number }> {
-  sink = await FaultSink.start(choices.sink ?? {});
+/** Accounts by the domain that they send from, with their `reports`; each has a listener of its name. */
+const accounts = {
+  dev: { domain: 'example.com', reports: undefined },
+  unasked: { domain: 'unasked.example', reports: { failure: false } },
+  told: { domain: 'told.example', reports: { success: true } },
+} as const;
+
+type AccountName = keyof typeof accounts;
+
+/** Mail to the accounts' domains is captured, that to dsn.test goes to `dsn`, all other mail to `sink`. */
+async function startWith(ports: { readonly sink: number; readonly dsn: number }, choices: Choices) {
   const base = deviceConfiguration({
     routes: [
-      { ...captureRoute, name: 'own', match: { recipientDomains: ['example.com'] } },
-      { name: 'sink', type: 'smarthost', url: `smtp://127.0.0.1:${sink.port}`, tls: 'none' },
+      {
+        ...captureRoute,
+        name: 'own',
+        match: { recipientDomains: Object.values(accounts).map(({ domain }) => domain) },
+      },
+      ...Object.entries({ dsn: ports.dsn, sink: ports.sink }).map(([name, port]) => ({
+        ...{ name, type: 'smarthost', url: `smtp://127.0.0.1:${port}`, tls: 'none' },
+        ...(name === 'dsn' ? { match: { recipientDomains: ['dsn.test'] } } : {}),
+      })),
     ],
     ...(choices.delivery ? { delivery: choices.delivery } : {}),
-    // The same recipient fails again and again, and is to be asked each time.
-    account: { suppress: { failures: false }, ...(choices.accountReports ? { reports: choices.accountReports } : {}) },
   });
-  const config = { ...base, ...soonTakenOver, reports: { gatherSeconds: 1, ...choices.reports } };
-  postern = await startPostern({ config });
-  return { config, port: postern.ports['devices'] ?? 0 };
+  const config = {
+    ...base,
+    ...soonTakenOver,
+    smtp: {
+      listeners: Object.keys(accounts).map((name) => ({
+        ...{ name, role: 'submission', listen: '127.0.0.1:0', tls: 'none' },
+        ...{ credential: `${name}/devices`, allowFrom: ['127.0.0.0/8'] },
+      })),
+    },
+    accounts: Object.entries(accounts).map(([name, { domain, reports: wanted }], index) => ({
+      ...{ name, id: `a${index}`.repeat(16), sendingDomains: [{ name: domain }] },
+      credentials: [{ name: 'devices', scopes: ['email:send'] }],
+      // The same recipient fails again and again, and is to be asked each time.
+      suppress: { failures: false },
+      ...(wanted ? { reports: wanted } : {}),
+    })),
+    reports: { gatherSeconds: 1, ...choices.reports },
+  };
+  return { config, postern: await startPostern({ config }) };
+}
+
+/** A gateway for one test. */
+async function start(choices: Choices): Promise<{ readonly config: object; readonly port: number }> {
+  sink = await FaultSink.start();
+  const { port } = sink;
+  const started = await startWith({ sink: port, dsn: port }, choices);
+  ({ postern } = started);
+  return { config: started.config, port: postern.ports['dev'] ?? 0 };
+}
+
+let shared: { readonly postern: PosternProcess; readonly sink: FaultSink; readonly dsn: FaultSink } | undefined;
+let reportsBefore = 0;
+afterAll(async () => {
+  await shared?.postern.cleanUp();
+  await Promise.all([shared?.sink.close(), shared?.dsn.close()]);
+});
+
+/** The gateway of the tests that need none of their own. What the tests before have had made counts no more. */
+async function share(account: AccountName = 'dev'): Promise<{ readonly port: number; readonly from: string }> {
+  if (!shared) {
+    const [plain, dsn] = [await FaultSink.start(), await FaultSink.start({ dsn: true })];
+    const started = await startWith({ sink: plain.port, dsn: dsn.port }, { reports: { returnBytes: 5000 } });
+    shared = { postern: started.postern, sink: plain, dsn };
+  }
+  ({ postern, sink } = shared);
+  await quiet();
+  reportsBefore = allReports().length;
+  return { port: postern.ports[account] ?? 0, from: `alice@${accounts[account].domain}` };
 }
 
 interface Mail {
@@ -63,7 +121,7 @@ async function send(
     for (const recipient of recipients) expect(await client.ask(`RCPT TO:${recipient}`)).toMatch(/^250/);
     await client.ask('DATA');
     client.send(
-      `From: a@example.com\r\nSubject: Original\r\nMessage-ID: <own@client.example>\r\n${head}\r\n${body}.\r\n`,
+      `From: ${from || 'a@example.com'}\r\nSubject: Original\r\nMessage-ID: <own@client.example>\r\n${head}\r\n${body}.\r\n`,
     );
     const answer = await client.reply();
     expect(answer).toMatch(/^250/);
@@ -73,9 +131,13 @@ async function send(
   }
 }
 
-/** The reports so far, as they were captured. */
-function reports(): readonly Buffer[] {
+function allReports(): readonly Buffer[] {
   return (postern?.captured() ?? []).filter((one) => one.includes('report-type=delivery-status'));
+}
+
+/** The reports of this test so far, as they were captured. */
+function reports(): readonly Buffer[] {
+  return allReports().slice(postern === shared?.postern ? reportsBefore : 0);
 }
 
 async function firstReport(): Promise<Buffer> {
@@ -90,6 +152,12 @@ function statusOf(report: Buffer): string {
   return text.slice(start, text.indexOf('\r\n--report-', start)).replaceAll('\r\n', '\n');
 }
 
+/** Waits until the only recipient of a message is delivered or has failed. */
+async function hasEnded(queueId: string): Promise<void> {
+  const isEnd = (msg: unknown): boolean => msg === 'delivered' || msg === 'failed';
+  await postern?.until(() => postern?.log().some(({ msg, id }) => isEnd(msg) && id === queueId));
+}
+
 /** Waits until nothing more is to come: all that is noted has been made. @param queued recipients that are still to be tried */
 async function quiet(queued = 0): Promise<void> {
   if (!postern) return;
@@ -99,7 +167,7 @@ async function quiet(queued = 0): Promise<void> {
 }
 
 test('a failure is reported with the words of the next hop, and mailparser and mailauth read the report', async () => {
-  const { port } = await start();
+  const { port } = await share();
   const id = await send(port, {
     mail: ' ENVID=QQ+2B314 RET=HDRS',
     recipients: ['<fail-rcpt@partner.test> ORCPT=rfc822;Old+40partner.test', '<good@partner.test>'],
@@ -157,21 +225,20 @@ test('1,000 recipients that fail are told in one report, whose text names some o
 }, 60_000);
 
 test.each([
-  ['NOTIFY=NEVER', 'fail-rcpt', {}, []],
-  ['NOTIFY=SUCCESS', 'fail-rcpt', {}, []],
-  ['NOTIFY=FAILURE', 'fail-rcpt', { failure: false }, ['failed']],
-  ['NOTIFY=SUCCESS,FAILURE', 'good', {}, ['relayed']],
-  ['', 'good', {}, []],
-  ['', 'good', { success: true }, ['relayed']],
-  ['', 'fail-rcpt', {}, ['failed']],
-  ['', 'fail-rcpt', { failure: false }, []],
-  ['NOTIFY=FAILURE', 'good', { success: true }, []],
+  ['NOTIFY=NEVER', 'fail-rcpt', 'dev', []],
+  ['NOTIFY=SUCCESS', 'fail-rcpt', 'dev', []],
+  ['NOTIFY=FAILURE', 'fail-rcpt', 'unasked', ['failed']],
+  ['NOTIFY=SUCCESS,FAILURE', 'good', 'dev', ['relayed']],
+  ['', 'good', 'dev', []],
+  ['', 'good', 'told', ['relayed']],
+  ['', 'fail-rcpt', 'dev', ['failed']],
+  ['', 'fail-rcpt', 'unasked', []],
+  ['NOTIFY=FAILURE', 'good', 'told', []],
 ] as const)(
-  '%s to %s, account %j: %j',
-  async (notify, localPart, accountReports, actions) => {
-    const { port } = await start({ accountReports });
-    await send(port, { recipients: [`<${localPart}@partner.test> ${notify}`.trim()] });
-    await postern?.until(() => postern?.log().some(({ msg }) => msg === 'delivered' || msg === 'failed'));
+  '%s to %s, account %s: %j',
+  async (notify, localPart, account, actions) => {
+    const { port, from } = await share(account);
+    await hasEnded(await send(port, { from, recipients: [`<${localPart}@partner.test> ${notify}`.trim()] }));
     await quiet();
     expect(reports().map((report) => /^Action: (.*)$/m.exec(statusOf(report))?.[1])).toEqual(actions);
   },
@@ -179,31 +246,32 @@ test.each([
 );
 
 test('a next hop that offers DSN is told what the sender asks, and makes the report of success itself', async () => {
-  const { port } = await start({ sink: { dsn: true } });
+  const { port } = await share();
   await send(port, {
     mail: ' RET=FULL ENVID=a+2Bb SMTPUTF8',
     recipients: [
-      '<one@partner.test> NOTIFY=SUCCESS,DELAY',
+      '<one@dsn.test> NOTIFY=SUCCESS,DELAY',
       // As the client writes it: in UTF-8.
-      '<two@partner.test> ORCPT=utf-8;b\u00c3\u00bccher@partner.test',
-      '<three@partner.test>',
+      '<two@dsn.test> ORCPT=utf-8;b\u00c3\u00bccher@partner.test',
+      '<three@dsn.test>',
     ],
   });
-  await postern?.until(() => sink?.messages.length === 1);
+  const dsn = shared?.dsn;
+  await postern?.until(() => dsn?.messages.length === 1);
   expect(
-    sink?.commands.filter((line) => /^(?:MAIL|RCPT)/.test(line)).map((line) => line.replace(/<b\+[^@]*/, '<b')),
+    dsn?.commands.filter((line) => /^(?:MAIL|RCPT)/.test(line)).map((line) => line.replace(/<b\+[^@]*/, '<b')),
   ).toEqual([
     expect.stringMatching(/^MAIL FROM:<b@bounces\.platform\.example> SIZE=\d+ RET=FULL ENVID=a\+2Bb$/),
-    'RCPT TO:<one@partner.test> NOTIFY=SUCCESS,DELAY',
-    'RCPT TO:<two@partner.test> ORCPT=utf-8;b\\x{FC}cher@partner.test',
-    'RCPT TO:<three@partner.test>',
+    'RCPT TO:<one@dsn.test> NOTIFY=SUCCESS,DELAY',
+    'RCPT TO:<two@dsn.test> ORCPT=utf-8;b\\x{FC}cher@partner.test',
+    'RCPT TO:<three@dsn.test>',
   ]);
   await quiet();
   expect(reports()).toEqual([]);
 }, 60_000);
 
 test('mail that is captured is delivered, not relayed', async () => {
-  const { port } = await start();
+  const { port } = await share();
   await send(port, { recipients: ['<bob@example.com> NOTIFY=SUCCESS'] });
   expect(statusOf(await firstReport())).toMatch(
     /^Action: delivered\nStatus: 2\.0\.0\nDiagnostic-Code: x-postern; 250/m,
@@ -211,7 +279,7 @@ test('mail that is captured is delivered, not relayed', async () => {
 }, 60_000);
 
 test('RET=FULL returns the whole message of a failure within the bound, REQUIRETLS and success never do', async () => {
-  const { port } = await start();
+  const { port } = await share();
   const whole = 'The whole text of it\r\n';
   await send(port, { mail: ' RET=FULL', recipients: ['<fail-rcpt@partner.test>'], body: whole });
   const small = await firstReport();
@@ -228,9 +296,8 @@ test('RET=FULL returns the whole message of a failure within the bound, REQUIRET
 }, 60_000);
 
 test('mail with the null reverse-path causes no report, and a report that fails causes no other', async () => {
-  const { port } = await start();
-  await send(port, { from: '', recipients: ['<fail-rcpt@partner.test> NOTIFY=FAILURE'] });
-  await postern?.until(() => postern?.log().some(({ msg }) => msg === 'failed'));
+  const { port } = await share();
+  await hasEnded(await send(port, { from: '', recipients: ['<fail-rcpt@partner.test> NOTIFY=FAILURE'] }));
   await quiet();
   expect(reports()).toEqual([]);
 }, 60_000);
@@ -253,7 +320,7 @@ test('a message that was not delivered in time is reported once as delayed, then
 test('kill -9 between the outcome and its report: there is exactly one report', async () => {
   const { config, port } = await start({ reports: { gatherSeconds: 3 } });
   for (let round = 0; round < 3; round += 1) {
-    await send(round === 0 ? port : (postern?.ports['devices'] ?? 0), {
+    await send(round === 0 ? port : (postern?.ports['dev'] ?? 0), {
       recipients: ['<fail-rcpt@partner.test>', '<slow@partner.test>', `<defer-rcpt@partner.test>`],
       head: `X-Round: ${round}\r\n`,
     });
@@ -283,11 +350,11 @@ test('no more reports a day than the limits allow; the rest is counted', async (
 }, 60_000);
 
 test('an address that the list suppresses gets no report', async () => {
-  const { port } = await start();
-  const env = (postern?.env ?? {}) as Record<string, string>;
-  const added = await runCli(['suppression', 'add', '--account', 'dev', 'alice@example.com'], { env });
+  const { port } = await share();
+  const from = 'suppressed@example.com';
+  const added = await runHere(['suppression', 'add', '--account', 'dev', from], { env: postern?.env ?? {} });
   expect(added).toMatchObject({ exitCode: 0, stderr: '' });
-  await send(port, { recipients: ['<fail-rcpt@partner.test>'] });
+  await send(port, { from, recipients: ['<fail-rcpt@partner.test>'] });
   const left = await postern?.until(() => postern?.log().find(({ msg }) => msg === 'report not sent'), 20);
   expect(left).toMatchObject({ reason: 'the sender is suppressed' });
   expect(reports()).toEqual([]);

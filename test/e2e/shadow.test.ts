@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type PosternProcess, startPostern, testToken } from '../support/postern-process.ts';
-import { runCli } from '../support/run-cli.ts';
+import { runHere } from '../support/run-cli.ts';
 import { RawClient } from '../support/smtp-peers.ts';
 
 const device = {
@@ -158,7 +158,7 @@ test('a copy cannot be sent again from the journal', async () => {
 
 test('the report marks what was judged in the shadow, and can leave it out', async () => {
   const report = async (...more: string[]) =>
-    (await runCli(['report', '--since', '1h', ...more], { env: { ...postern.env } as Record<string, string> })).stdout;
+    (await runHere(['report', '--since', '1h', ...more], { env: postern.env })).stdout;
   const all = await report();
   expect(all).toContain('dev/box: 2 of 4 messages accepted');
   expect(all).toContain('  User-Agent: old/1 (shadow): 1 message refused');
@@ -172,8 +172,7 @@ test('another configuration judges again what the journal has kept, and an archi
     writeFileSync(file, JSON.stringify(configuration(1, box)).replaceAll('"example.com"', JSON.stringify(domain)));
     return file;
   };
-  const report = async (...more: string[]) =>
-    await runCli(['report', '--since', '1h', ...more], { env: { ...postern.env } as Record<string, string> });
+  const report = async (...more: string[]) => await runHere(['report', '--since', '1h', ...more], { env: postern.env });
   const cured = await report('--with', write('cured.yaml', { strip: ['User-Agent'] }));
   expect(cured.stdout).toContain('Of 2 refused messages 1 would pass\nOf 2 accepted messages 0 would not\n');
   expect(cured.stdout).toContain(

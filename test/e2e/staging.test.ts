@@ -8,7 +8,7 @@ import { dkimRecords, verifySignatures } from '../support/dkim-verifier.ts';
 import { FaultSink } from '../support/fault-sink.ts';
 import { freePort } from '../support/free-port.ts';
 import { type Reloadable, type ReloadedConfig, startReloadable, testToken } from '../support/reloadable.ts';
-import { runCli } from '../support/run-cli.ts';
+import { runCli, runHere } from '../support/run-cli.ts';
 import { plainResponse, RawClient } from '../support/smtp-peers.ts';
 import { soonTakenOver } from '../support/store.ts';
 
@@ -76,7 +76,7 @@ test('what was accepted before the rule, through every door, leaves to the addre
     account(config).redirectAll = 'staging@corp.example';
   }, postern.folder);
   const retried = await runCli(['queue', 'retry', '--all'], {
-    env: postern.env as Record<string, string>,
+    env: postern.env,
     cwd: postern.folder,
   });
   expect(retried.exitCode).toBe(0);
@@ -128,8 +128,8 @@ test('a rule is put in force by a reload, for what is queued too, and captured m
   });
   const { code, output } = await running.reload();
   expect([code, output]).toEqual([0, expect.stringContaining('staging safety')]);
-  const env = postern.env as Record<string, string>;
-  await runCli(['queue', 'retry', '--all'], { env, cwd: postern.folder });
+  const { env } = postern;
+  await runHere(['queue', 'retry', '--all'], { env, cwd: postern.folder });
   await postern.until(() => postern.log().filter(({ msg }) => msg === 'delivered').length >= 2);
   expect(sink.messages.map(({ recipients }) => recipients)).toEqual([['qa@corp.example']]);
   const inbox = join(postern.dataDir, 'capture/new');
@@ -138,6 +138,6 @@ test('a rule is put in force by a reload, for what is queued too, and captured m
   expect(header(readFileSync(join(inbox, files[0] ?? '')))).toContain('Return-Path:');
   const listed = await runCli(['capture', 'list'], { env, cwd: postern.folder });
   expect(listed.stdout).toContain(files[0]?.replace('.eml', '') ?? 'none');
-  const checked = await runCli(['config', 'check'], { env, cwd: postern.folder });
+  const checked = await runHere(['config', 'check'], { env, cwd: postern.folder });
   expect(checked.stdout).toMatch(/staging +account "dev": only whom 1 pattern of allowRecipients name/);
 });

@@ -8,7 +8,7 @@ import { makeSecret } from '../../src/delivery/webhooks/secret.ts';
 import { startHookEndpoint } from '../support/hook-endpoint.ts';
 import { ask } from '../support/http-app.ts';
 import { type PosternProcess, startPostern, testToken } from '../support/postern-process.ts';
-import { runCli } from '../support/run-cli.ts';
+import { runCli, runHere } from '../support/run-cli.ts';
 import { soonTakenOver } from '../support/store.ts';
 
 const running: PosternProcess[] = [];
@@ -61,10 +61,6 @@ async function send(postern: PosternProcess, to: string): Promise<string | undef
   const body = { from: 'shop@example.com', to, subject: 'Hello', text: 'Hi.' };
   const answer = await call(postern, 'POST', '/send', body).catch(() => undefined);
   return (answer?.json.result as { message_id?: string } | undefined)?.message_id;
-}
-
-function cliEnv(postern: PosternProcess): Record<string, string> {
-  return Object.fromEntries(Object.entries(postern.env).flatMap(([name, value]) => (value ? [[name, value]] : [])));
 }
 
 test('no event is lost by kill -9, and no more come twice than were under way', { timeout: 120_000 }, async () => {
@@ -120,8 +116,9 @@ test('a webhook of the file leaves with it at a reload; commands work beside the
   await send(postern, 'one@example.net');
   await expect.poll(() => first.requests.length, waiting).toBe(1);
 
-  const run = (...args: string[]) => runCli(['webhook', ...args], { env: cliEnv(postern), cwd: postern.folder });
-  const added = await run('add', '--account', 'dev', '--kinds', 'accepted', second.url);
+  const place = { env: postern.env, cwd: postern.folder };
+  const run = (...args: string[]) => runHere(['webhook', ...args], place);
+  const added = await runCli(['webhook', 'add', '--account', 'dev', '--kinds', 'accepted', second.url], place);
   expect([added.exitCode, added.stdout]).toEqual([0, expect.stringMatching(/^whsec_\S+\n$/)]);
   const id = /Webhook (\w+)/.exec(added.stderr)?.[1] ?? '';
   expect((await run('add', '-a', 'dev', 'https://192.168.0.1/')).exitCode).toBe(64);
@@ -130,7 +127,7 @@ test('a webhook of the file leaves with it at a reload; commands work beside the
   );
 
   writeFileSync(join(postern.folder, 'postern.yaml'), JSON.stringify(configOf([])));
-  const reloaded = await runCli(['reload'], { env: cliEnv(postern), cwd: postern.folder });
+  const reloaded = await runHere(['reload'], place);
   expect([reloaded.exitCode, reloaded.stderr]).toEqual([0, '']);
   await send(postern, 'two@example.net');
   await expect.poll(() => second.requests.length, waiting).toBe(1);

@@ -4,8 +4,8 @@ import { createHash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'yaml';
-import { runProgram } from '../system/programs.ts';
 import { type PosternProcess, projectRoot, startPostern, testToken } from './postern-process.ts';
+import { runHere } from './run-cli.ts';
 
 /** A configuration as far as these tests change it. */
 export interface ReloadedConfig {
@@ -37,7 +37,7 @@ export interface Reloadable {
   change(edit: (config: ReloadedConfig) => void): void;
   /** Writes any text as the file. */
   write(text: string): void;
-  /** Runs `postern reload`. */
+  /** Runs `postern reload`, in the test's process. */
   reload(): Promise<{ readonly code: number | null; readonly output: string }>;
   /** The numbers of /metrics by name with labels. */
   metrics(): Promise<ReadonlyMap<string, number>>;
@@ -69,11 +69,10 @@ export async function startReloadable(
       writeFileSync(file, JSON.stringify(config));
     },
     write: (text) => writeFileSync(file, text),
-    reload: () =>
-      runProgram(process.execPath, [join(projectRoot, 'src/main.ts'), 'reload'], {
-        env: postern.env,
-        cwd: postern.folder,
-      }),
+    async reload() {
+      const { exitCode, stdout, stderr } = await runHere(['reload'], { env: postern.env, cwd: postern.folder });
+      return { code: exitCode, output: stdout + stderr };
+    },
     async metrics() {
       const text = await (await fetch(`http://127.0.0.1:${postern.ports['http']}/metrics`)).text();
       const lines = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'));

@@ -82,7 +82,7 @@ async function filledFolder(
 }
 
 function cliOf({ env, folder }: Pick<PosternProcess, 'env' | 'folder'>): (...args: string[]) => Promise<CliResult> {
-  return (...args) => runCli(args, { env: { ...env } as Record<string, string>, cwd: folder });
+  return (...args) => runCli(args, { env, cwd: folder });
 }
 
 /** How often each mark has arrived. */

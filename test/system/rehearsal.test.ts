@@ -86,8 +86,7 @@ test('postern report beside a running gateway names the mailers that it refused'
     expect(refused.output).toContain('E_HEADER_NOT_ALLOWED');
     expect((await send('root')).output).toContain('553 5.1.7 The reverse-path has no domain');
     expect((await send('a@example.com')).code).toBe(0);
-    const report = () =>
-      runCli(['report', '--since', '1h', '--account', 'dev'], { env: { ...postern.env } as Record<string, string> });
+    const report = () => runCli(['report', '--since', '1h', '--account', 'dev'], { env: postern.env });
     const deadline = Date.now() + 20_000;
     let told = await report();
     // Refusals are written within a second.
