@@ -73,7 +73,7 @@ const times = async (count: number, what: () => Promise<number>): Promise<readon
   for (let round = 0; round < count; round += 1) seen.push(await what());
   return seen;
 };
-/** Longer than gateways take to tell one another. */
+/** Longer than gateways take to tell one another; to ask whether one has been told would count. */
 const told = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 2500));
 
 test('what one has let pass counts at the other', async () => {

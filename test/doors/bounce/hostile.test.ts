@@ -42,8 +42,11 @@ test('all connections of the bounce listener taken leave those of submission, an
   }
   await refused('127.0.0.6');
   expect(await submissionGreets()).toBe(true);
-  // A session of submission would be ended after a second without a login.
-  await new Promise((resolve) => setTimeout(resolve, 1500));
+  // A session of submission that began after theirs is ended for want of a login.
+  const submission = await connectSmtp(gateway.postern.ports['submission'] ?? 0);
+  expect((await submission.reply()).code).toBe(220);
+  expect((await submission.reply()).code).toBe(421);
+  submission.close();
   for (const client of clients) expect((await client.command('NOOP')).code).toBe(250);
   for (const client of clients) client.close();
   // The next test needs connections of the listener again.

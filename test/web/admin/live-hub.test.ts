@@ -9,13 +9,16 @@ import { MemorySpool } from '../../support/memory-spool/memory-spool.ts';
 test('rows are told of in order, once the journal can be read again, and nothing ends the process', async () => {
   const spool = new MemorySpool(systemClock);
   let isBroken = false;
-  let slow = 300;
+  let failures = 0;
+  const asked: string[] = [];
+  const first = Promise.withResolvers<void>();
   const rows = async (ids: readonly string[]): Promise<JournalItem[]> => {
-    if (isBroken) throw new Error('the database is locked');
-    // The first question takes longer than the next ones.
-    const pause = slow;
-    slow = 0;
-    await new Promise((done) => setTimeout(done, pause));
+    if (isBroken) {
+      failures += 1;
+      throw new Error('the database is locked');
+    }
+    asked.push(...ids);
+    if (ids.includes('one')) await first.promise;
     const facts = { recipients: [], count: 0 };
     return ids.map((id, seq) => ({ seq, id, at: 0, account: 'dev', outcome: 'refused', facts }));
   };
@@ -30,16 +33,20 @@ test('rows are told of in order, once the journal can be read again, and nothing
       ...{ journalId, recipients: [], violations: [], violationCount: 0 },
     });
   const ids = ['one', 'two', 'three', 'four'];
-  for (const id of ids.slice(0, 2)) {
-    refuse(id);
-    await new Promise((done) => setTimeout(done, 250));
-  }
+  refuse('one');
+  await vi.waitFor(() => expect(asked).toEqual(['one']), 3000);
+  refuse('two');
+  // Longer than rows are gathered, on purpose: what is shown is that it is not asked for while the answer before is awaited.
+  await new Promise((done) => setTimeout(done, 250));
+  expect(asked).toEqual(['one']);
+  first.resolve();
   await vi.waitFor(() => expect(told).toHaveLength(2), 3000);
   isBroken = true;
   refuse('three');
-  await new Promise((done) => setTimeout(done, 500));
+  await vi.waitFor(() => expect(failures).toBeGreaterThan(0), 3000);
   refuse('four');
-  await new Promise((done) => setTimeout(done, 300));
+  const before = failures;
+  await vi.waitFor(() => expect(failures).toBeGreaterThan(before), 5000);
   isBroken = false;
   await vi.waitFor(() => expect(told.map(({ item }) => item.id)).toEqual(ids), 5000);
   unwatch();
