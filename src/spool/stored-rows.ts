@@ -15,10 +15,50 @@ export const stateNumbers = { queued: 0, delivered: 1, failed: 2 } as const sati
 
 const states = ['queued', 'delivered', 'failed'] as const;
 
-/** The columns that `entryOf` reads. */
-export const entryColumns = `seq, id, account, credential, session_id, message_id, client_message_id, reverse_path,
-  sender_path, smtputf8, require_tls, accepted_at, expires_at, signature_start, signature_end, size, body_in_file, via,
-  client_address, helo, ret, envid`;
+/** What a message's row has that its entry does not say. */
+interface StoredFacts {
+  readonly size: number;
+  /** Stored time. */
+  readonly expiresAt: number;
+}
+
+type MessageValue = (entry: EntryMeta, stored: StoredFacts) => null | number | string;
+
+/** The columns of a message that `entryOf` reads: the type in PostgreSQL, and the value. */
+const messageTable: Readonly<Record<string, readonly [type: string, value: MessageValue]>> = {
+  id: ['uuid', ({ id }) => id],
+  account: ['text', ({ account }) => account],
+  credential: ['text', ({ credential }) => credential],
+  session_id: ['text', ({ sessionId }) => sessionId],
+  message_id: ['text', ({ messageId }) => messageId],
+  client_message_id: ['text', ({ clientMessageId }) => clientMessageId ?? null],
+  reverse_path: ['text', ({ reversePath }) => reversePath],
+  sender_path: ['text', ({ senderPath }) => senderPath],
+  smtputf8: ['smallint', ({ smtputf8 }) => (smtputf8 ? 1 : 0)],
+  // 1 is REQUIRETLS, 2 is TLS-Required: No.
+  require_tls: ['smallint', ({ requireTls, tlsOptional }) => (requireTls ? 1 : tlsOptional ? 2 : 0)],
+  accepted_at: ['bigint', ({ acceptedAt }) => acceptedAt],
+  expires_at: ['bigint', (_, { expiresAt }) => expiresAt],
+  signature_start: ['integer', ({ platformSignature }) => platformSignature?.start ?? null],
+  signature_end: ['integer', ({ platformSignature }) => platformSignature?.end ?? null],
+  size: ['bigint', (_, { size }) => size],
+  via: ['text', ({ origin }) => origin?.via ?? null],
+  client_address: ['text', ({ origin }) => origin?.clientAddress ?? null],
+  helo: ['text', ({ origin }) => origin?.helo ?? null],
+  ret: ['text', ({ dsn }) => dsn?.ret ?? null],
+  envid: ['text', ({ dsn }) => dsn?.envid ?? null],
+};
+
+/** The columns of a message that `entryOf` reads, in both engines. */
+export const messageColumns = Object.keys(messageTable);
+
+/** Their types in PostgreSQL. */
+export const messageTypes = Object.values(messageTable).map(([type]) => type);
+
+/** The values of a new message, in the order of its columns. */
+export function messageValues(entry: EntryMeta, stored: StoredFacts): readonly (null | number | string)[] {
+  return Object.values(messageTable).map(([, value]) => value(entry, stored));
+}
 
 /** The column as text; '' for NULL. */
 export function text(row: Row, column: string): string {
@@ -90,7 +130,6 @@ export function entryOf(row: Row, recipients: readonly Row[]): EntryMeta {
     recipients: recipients.map((recipient) => text(recipient, 'address')),
     ...(origin ? { origin } : {}),
     smtputf8: integer(row, 'smtputf8') === 1,
-    // 1 is REQUIRETLS, 2 is TLS-Required: No.
     requireTls: integer(row, 'require_tls') === 1,
     ...(dsn ? { dsn } : {}),
     ...(integer(row, 'require_tls') === 2 ? { tlsOptional: true } : {}),

@@ -19,12 +19,43 @@ export interface AccountTally extends Tally {
   readonly account: string;
 }
 
+/** The numbers of a tally, by the names of their columns in both engines. */
+const numbers = {
+  queued_messages: ({ messages }) => messages.queued,
+  failed_messages: ({ messages }) => messages.failed,
+  queued_octets: ({ octets }) => octets.queued,
+  failed_octets: ({ octets }) => octets.failed,
+  queued_recipients: ({ recipients }) => recipients.queued,
+  delivered_recipients: ({ recipients }) => recipients.delivered,
+  failed_recipients: ({ recipients }) => recipients.failed,
+} as const satisfies Readonly<Record<string, (tally: Tally) => number>>;
+
+type TallyColumn = keyof typeof numbers;
+
+/** The columns of a tally, in the order of `numbersOf`. */
+// oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the table has these keys and no others
+export const tallyColumns = Object.keys(numbers) as readonly TallyColumn[];
+
+/** The numbers of a tally, in the order of its columns. */
+export function numbersOf(tally: Tally): readonly number[] {
+  return Object.values(numbers).map((pick) => pick(tally));
+}
+
+/** Makes a tally. @param of gives the number of a column */
+export function tallyWith(of: (column: TallyColumn) => number): Tally {
+  return {
+    messages: { queued: of('queued_messages'), failed: of('failed_messages') },
+    octets: { queued: of('queued_octets'), failed: of('failed_octets') },
+    recipients: {
+      queued: of('queued_recipients'),
+      delivered: of('delivered_recipients'),
+      failed: of('failed_recipients'),
+    },
+  };
+}
+
 /** The numbers of an account without messages. */
-export const emptyTally: Tally = {
-  messages: { queued: 0, failed: 0 },
-  octets: { queued: 0, failed: 0 },
-  recipients: { queued: 0, delivered: 0, failed: 0 },
-};
+export const emptyTally: Tally = tallyWith(() => 0);
 
 /** How many of a message's recipients are in each state. */
 export type StateCounts = Readonly<Record<RecipientState, number>>;
@@ -53,21 +84,7 @@ export function tallyOf(size: number, recipients: StateCounts | undefined): Tall
 
 /** Adds the second tally `times` times to the first; -1 subtracts it. */
 export function addTally(sum: Tally, added: Tally, times: 1 | -1 = 1): Tally {
-  return {
-    messages: {
-      queued: sum.messages.queued + times * added.messages.queued,
-      failed: sum.messages.failed + times * added.messages.failed,
-    },
-    octets: {
-      queued: sum.octets.queued + times * added.octets.queued,
-      failed: sum.octets.failed + times * added.octets.failed,
-    },
-    recipients: {
-      queued: sum.recipients.queued + times * added.recipients.queued,
-      delivered: sum.recipients.delivered + times * added.recipients.delivered,
-      failed: sum.recipients.failed + times * added.recipients.failed,
-    },
-  };
+  return tallyWith((column) => numbers[column](sum) + times * numbers[column](added));
 }
 
 /** The numbers of all accounts together. */

@@ -168,7 +168,7 @@ test('every column of every other table arrives as it was', async () => {
   const source = makeSource(scratchFolder());
   fillOtherTables(source);
   const database = new DatabaseSync(source.file, { readOnly: true });
-  const plain = movedTables.filter(({ select }) => select === undefined).map(({ name }) => name);
+  const plain = movedTables.filter((table) => Object.keys(table).length === 1).map(({ name }) => name);
   const shown = (value: null | number | bigint | string | Uint8Array): string =>
     typeof value === 'bigint'
       ? value.toString()

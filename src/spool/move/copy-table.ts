@@ -140,13 +140,16 @@ async function writeRows(
 }
 
 /** The question for a table's rows. @throws Error where the table has other columns than the target's */
-async function questionOf({ name, select }: MovedTable, { source, target }: Copying): Promise<string> {
+async function questionOf(table: MovedTable, { source, target }: Copying): Promise<string> {
+  const { name, select, times = [], made = {}, left = [], computed } = table;
   if (select !== undefined) return select;
   const types = await target.types(name);
-  const columns = source.columns(name);
-  if (columns.length !== types.size || columns.some((column) => !types.has(column)))
+  const columns = [...types.keys()].filter((column) => !computed?.names.includes(column));
+  const own = new Set([...source.columns(name), ...Object.keys(made)]).difference(new Set(left));
+  if (own.size !== columns.length || columns.some((column) => !own.has(column)))
     throw new Error(`Table ${name} has other columns in the target: the two databases are of different releases`);
-  return `SELECT ${columns.map((column) => `"${column}"`).join(', ')} FROM "${name}"`;
+  const values = columns.map((column) => made[column] ?? `"${column}"${times.includes(column) ? ' + :shift' : ''}`);
+  return `SELECT ${columns.map((column, at) => `${values[at]} AS "${column}"`).join(', ')} FROM "${name}"`;
 }
 
 /** Copies a table, without the rows that are left behind. */

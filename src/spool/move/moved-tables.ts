@@ -2,17 +2,21 @@
 // refuse a table that is not named.
 
 import type { Migrations } from '../../base/database/database.ts';
+import { countTallies } from '../core/tally-steps.ts';
 import { searchColumns } from '../journal/writer/postgres-journal.ts';
 
 /** A table of the target, and where its rows come from. */
 export interface MovedTable {
   /** Its name in both databases. */
   readonly name: string;
-  /**
-   * The question to SQLite, whose columns are named as the target's. `:shift` is added to times that the spool stores. Absent:
-   * the table has the same columns in both.
-   */
+  /** The question to SQLite, whose columns are named as the target's; absent: the columns of the target are read from the table. */
   readonly select?: string;
+  /** Columns with times as the spool stores them, to which `:shift` is added. */
+  readonly times?: readonly string[];
+  /** SQL for columns that the source has otherwise. */
+  readonly made?: Readonly<Record<string, string>>;
+  /** Columns of the source that are not copied. */
+  readonly left?: readonly string[];
   /** The column that names a message; rows of messages that are left behind are left behind as well. */
   readonly message?: string;
   /** The column with the number of an entry of the journal; rows of entries that are left behind are left behind as well. */
@@ -35,11 +39,6 @@ export interface MovedCounter {
   readonly change: string;
 }
 
-const messages = `SELECT id, account, credential, session_id, message_id, client_message_id, reverse_path, sender_path, smtputf8,
-    require_tls, accepted_at, expires_at + :shift AS expires_at, signature_start, signature_end, size,
-    length(head) AS head_length, via, client_address, helo, ret, envid, reports
-  FROM spool_messages ORDER BY seq`;
-
 // Nobody works on the file while it is moved, so no claim is worth anything. A recipient that has no line, or was set aside by
 // a hold (a line below zero), is given a transport by the gateway.
 const recipients = `SELECT m.id AS message, r.position, r.address, coalesce(l.lane, '') AS lane, coalesce(l.account, '') AS account,
@@ -51,25 +50,6 @@ const recipients = `SELECT m.id AS message, r.position, r.address, coalesce(l.la
 
 const failures = `SELECT m.id AS message, f.account, f.ended_at + :shift AS ended_at
   FROM spool_failures f JOIN spool_messages m ON m.seq = f.message ORDER BY f.message`;
-
-const holds = `SELECT id, kind, value, made_at + :shift AS made_at, made_by, why FROM spool_holds ORDER BY id`;
-
-const reports = `SELECT seq, queue_id, version, due_at + :shift AS due_at, more, account, session_id, message_id,
-    client_message_id, sender_path, ret, envid, smtputf8, accepted_at, expires_at + :shift AS expires_at, head
-  FROM spool_reports ORDER BY seq`;
-
-const threads = `SELECT account, lower(hex(client_id)) AS client_id, message_id, created_at + :shift AS created_at
-  FROM spool_threads ORDER BY account, client_id`;
-
-const events = `SELECT id, at + :shift AS at, account, share, kind, queue_id, event FROM mail_events ORDER BY id`;
-
-// The process that had a lease on a webhook has ended.
-const webhooks = `SELECT id, account, source, url, kinds, note, secret, previous_secret, previous_until, created_at, enabled,
-    disabled_reason, failures, failing_ms, last_failure_at, cursor, replay_after, replay_until, NULL AS lease_holder,
-    0 AS lease_until
-  FROM webhooks ORDER BY id`;
-
-const journal = 'SELECT seq, id, at, account, outcome, waiting, octets, facts, more FROM journal ORDER BY seq';
 
 /** What PostgreSQL searches: SQLite has an index of its own instead. */
 const searched = {
@@ -95,19 +75,26 @@ export const movedTables: readonly MovedTable[] = [
   ...same('tokens', 'recipients_per_day', 'sts_policies', 'edge_custom_errors', 'feedback_cursor', 'suppressions'),
   ...same('console_sessions', 'console_links', 'minute_figures', 'proxy_hostnames', 'proxy_addresses'),
   ...same('proxy_applications', 'proxy_allocations', 'proxy_bindings', 'proxy_pools', 'tls_sessions', 'tls_reports'),
-  { name: 'webhooks', select: webhooks },
+  // The process that had a lease on a webhook has ended.
+  { name: 'webhooks', made: { lease_holder: 'NULL', lease_until: '0' } },
   ...same('webhook_pending', 'webhook_deliveries'),
-  { name: 'spool_holds', select: holds },
-  { name: 'spool_messages', select: messages, message: 'id' },
+  { name: 'spool_holds', times: ['made_at'] },
+  {
+    name: 'spool_messages',
+    times: ['expires_at'],
+    made: { head_length: 'length(head)' },
+    left: ['seq', 'body_in_file', 'head', 'body', 'envelope', 'block', 'block_start'],
+    message: 'id',
+  },
   { name: 'spool_recipients', select: recipients, message: 'message' },
   { name: 'spool_failures', select: failures, message: 'message' },
-  { name: 'spool_reports', select: reports },
+  { name: 'spool_reports', times: ['due_at', 'expires_at'] },
   ...same('spool_report_recipients', 'spool_report_counts'),
-  { name: 'spool_threads', select: threads },
+  { name: 'spool_threads', times: ['created_at'], made: { client_id: 'lower(hex(client_id))' } },
   ...same('idempotency_keys'),
-  { name: 'mail_events', select: events },
+  { name: 'mail_events', times: ['at'] },
   ...same('mail_event_counts', 'mail_event_keys'),
-  { name: 'journal', select: journal, entry: 'seq', computed: searched },
+  { name: 'journal', entry: 'seq', computed: searched },
   { name: 'journal_content', select: journalContent, entry: 'seq' },
 ];
 
@@ -137,15 +124,7 @@ export const derivedTables: readonly string[] = [
   `INSERT INTO spool_lines (lane, account, transport, ready_at)
    SELECT lane, account, split_part(lane, '/', 1), min(due_at) FROM spool_recipients
    WHERE state = 0 AND hold IS NULL AND lane <> '' GROUP BY lane, account`,
-  `INSERT INTO spool_counts (account, queued_messages, failed_messages, queued_octets, failed_octets, queued_recipients,
-     delivered_recipients, failed_recipients)
-   SELECT account, count(*) FILTER (WHERE queued > 0), count(*) FILTER (WHERE queued = 0),
-     coalesce(sum(size) FILTER (WHERE queued > 0), 0), coalesce(sum(size) FILTER (WHERE queued = 0), 0),
-     sum(queued), sum(delivered), sum(failed)
-   FROM (SELECT m.account, m.size, count(*) FILTER (WHERE r.state = 0) AS queued,
-       count(*) FILTER (WHERE r.state = 1) AS delivered, count(*) FILTER (WHERE r.state = 2) AS failed
-     FROM spool_messages m JOIN spool_recipients r ON r.message = m.id GROUP BY m.id) AS each
-   GROUP BY account`,
+  countTallies('id'),
 ];
 
 /** The next number of a column that the server numbers by itself lies behind every number that SQLite has given. */

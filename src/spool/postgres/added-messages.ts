@@ -3,10 +3,10 @@
 import { idempotencyMilliseconds } from '../idempotency-keys.ts';
 import { wantedReports } from '../reports/report.ts';
 import type { SpoolEntry } from '../spool.ts';
-import { distinctRecipients } from '../stored-rows.ts';
+import { distinctRecipients, messageColumns, messageTypes, messageValues } from '../stored-rows.ts';
 import { sendThreads } from './postgres-threads.ts';
 import type { DatabaseClock } from './server/database-clock.ts';
-import { columnsOf, type Send } from './server/postgres-session.ts';
+import { columnsOf, listsOf, type Send } from './server/postgres-session.ts';
 import { inLines, lineColumns, sendLinesShared } from './spool-lines.ts';
 
 /** Octets of one part of a message, at most. */
@@ -24,12 +24,8 @@ export function sizeOf({ head, body }: Pick<SpoolEntry, 'head' | 'body'>): numbe
   return head.length + body.length;
 }
 
-const addMessages = `INSERT INTO spool_messages (id, account, credential, session_id, message_id, client_message_id,
-    reverse_path, sender_path, smtputf8, require_tls, accepted_at, expires_at, signature_start, signature_end, size,
-    head_length, via, client_address, helo, ret, envid)
-  SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
-    $9::smallint[], $10::smallint[], $11::bigint[], $12::bigint[], $13::integer[], $14::integer[], $15::bigint[],
-    $16::integer[], $17::text[], $18::text[], $19::text[], $20::text[], $21::text[])`;
+const addMessages = `INSERT INTO spool_messages (${messageColumns.join(', ')}, head_length)
+  SELECT * FROM unnest(${[...messageTypes, 'integer'].map((type, at) => `$${at + 1}::${type}[]`).join(', ')})`;
 
 const addRecipients =
   inLines(`INSERT INTO spool_recipients (message, position, address, lane, account, state, attempts, next_attempt_at,
@@ -59,37 +55,23 @@ const endReports = `WITH wanted AS (SELECT * FROM unnest($1::bigint[], $2::bigin
   SELECT CASE WHEN (SELECT count(*) FROM gone) = cardinality($1::bigint[]) THEN 1
     ELSE ('changed ' || (SELECT count(*) FROM gone))::integer END AS one`;
 
-function flag(isSet: boolean): number {
-  return isSet ? 1 : 0;
+/** What adding messages needs besides. */
+interface AddingParts {
+  readonly clock: DatabaseClock;
+  /** The number of the process that the recipients are claimed for. */
+  readonly process: number;
 }
 
-/** Sends the statements that add messages. @param process the number of the process that the recipients are claimed for */
-export function sendAdded(
-  send: Send,
-  added: readonly AddedMessage[],
-  { clock, process }: { readonly clock: DatabaseClock; readonly process: number },
-): void {
+/** Sends the statements that add messages. */
+export function sendAdded(send: Send, added: readonly AddedMessage[], parts: AddingParts): void {
+  const { clock } = parts;
   if (added.length === 0) return;
   const entries = added.map(({ entry }) => entry);
-  void send(addMessages, [
-    ...columnsOf(entries, 'id', 'account', 'credential', 'sessionId', 'messageId', 'clientMessageId', 'reversePath'),
-    ...columnsOf(entries, 'senderPath'),
-    entries.map(({ smtputf8 }) => flag(smtputf8)),
-    // As SQLite keeps it: 1 is REQUIRETLS, 2 is TLS-Required: No.
-    entries.map(({ requireTls, tlsOptional }) => (requireTls ? 1 : tlsOptional ? 2 : 0)),
-    entries.map(({ acceptedAt }) => acceptedAt),
-    entries.map(({ expiresAt }) => clock.stored(expiresAt)),
-    entries.map(({ platformSignature }) => platformSignature?.start ?? null),
-    entries.map(({ platformSignature }) => platformSignature?.end ?? null),
-    entries.map(sizeOf),
-    entries.map(({ head }) => head.length),
-    entries.map(({ origin }) => origin?.via ?? null),
-    entries.map(({ origin }) => origin?.clientAddress ?? null),
-    entries.map(({ origin }) => origin?.helo ?? null),
-    entries.map(({ dsn }) => dsn?.ret ?? null),
-    entries.map(({ dsn }) => dsn?.envid ?? null),
-  ]);
-  sendRecipients(send, added, { clock, process });
+  const rows = entries.map((entry) =>
+    messageValues(entry, { size: sizeOf(entry), expiresAt: clock.stored(entry.expiresAt) }),
+  );
+  void send(addMessages, [...listsOf(rows), entries.map(({ head }) => head.length)]);
+  sendRecipients(send, added, parts);
   sendOctets(send, entries);
   sendKeys(send, entries);
   sendThreads(send, entries, clock);
@@ -97,11 +79,7 @@ export function sendAdded(
   if (answered.length > 0) void send(endReports, columnsOf(answered, 'seq', 'version'));
 }
 
-function sendRecipients(
-  send: Send,
-  added: readonly AddedMessage[],
-  { clock, process }: { readonly clock: DatabaseClock; readonly process: number },
-): void {
+function sendRecipients(send: Send, added: readonly AddedMessage[], { clock, process }: AddingParts): void {
   const rows = added.flatMap(({ entry, claimUntil }) => {
     const [dueAt, until] = [clock.stored(entry.acceptedAt), clock.stored(claimUntil)];
     const { id, account } = entry;

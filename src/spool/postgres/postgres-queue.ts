@@ -3,13 +3,11 @@
 import type { Row } from '../../base/database/database.ts';
 import { type Hold, Holds } from '../hold.ts';
 import type { ListQuery, QueueItem, QueuePage, WaitingLine } from '../spool.ts';
-import { entryOf, integer, octets, recipientOf, stateNumbers, text } from '../stored-rows.ts';
+import { entryOf, integer, messageColumns, octets, recipientOf, stateNumbers, text } from '../stored-rows.ts';
 import { ServerPart, type ServerParts } from './server/database-clock.ts';
 
-/** The columns that `entryOf` reads. */
-export const entryColumns = `m.id, m.account, m.credential, m.session_id, m.message_id, m.client_message_id, m.reverse_path,
-  m.sender_path, m.smtputf8, m.require_tls, m.accepted_at, m.expires_at, m.signature_start, m.signature_end, m.size, m.via,
-  m.client_address, m.helo, m.ret, m.envid`;
+/** The columns that `entryOf` reads, of a message `m`. */
+export const entryColumns = messageColumns.map((name) => `m.${name}`).join(', ');
 
 /** Messages that are examined for one page of a list. */
 const examinedAtOnce = 2000;

@@ -4,6 +4,7 @@ import { openPostgres } from '../../base/database/postgres-database.ts';
 import { errorMessage, Unavailable } from '../../base/errors.ts';
 import { BrokenClaim } from '../broken-claim.ts';
 import { findKey, keepAnswer } from '../core/key-steps.ts';
+import { readTallies } from '../core/tally-steps.ts';
 import { encodeEvent } from '../encoded-event.ts';
 import type { EventFeed } from '../events/event-feed.ts';
 import type { OutcomeEvent } from '../events/mail-event.ts';
@@ -13,7 +14,6 @@ import { journalMigrations } from '../journal/writer/journal-tables.ts';
 import type { Spool, SpoolEntry } from '../spool.ts';
 import { acceptedEvent } from '../spool-events.ts';
 import { type AccountTally, totalOf } from '../tally.ts';
-import { readTallies } from './account-changes.ts';
 import { sizeOf } from './added-messages.ts';
 import { tellDue } from './events/written-events.ts';
 import { isId } from './postgres-queue.ts';
@@ -195,7 +195,7 @@ export class PostgresSpool implements Spool {
 
   async tallies(): Promise<readonly AccountTally[]> {
     await this.#parts.filer.caughtUp();
-    return await this.#asked(readTallies(this.#parts.session));
+    return await this.#asked(this.#parts.session.steps(readTallies()));
   }
 
   get unreported(): number {

@@ -14,7 +14,7 @@ import {
   unusableServer,
   whyUnusable,
 } from '../../base/postgres/server-settings.ts';
-import { readTallies } from './account-changes.ts';
+import { readTallies } from '../core/tally-steps.ts';
 import type { EventFiler } from './events/event-filer.ts';
 import type { EventPartitions } from './events/event-partitions.ts';
 import type { EventRemoval } from './events/event-removal.ts';
@@ -235,7 +235,7 @@ export class SpoolTender extends ServerPart<TendedParts> {
       if (!this.#told.has(risk)) log.warn({ reason: risk }, 'mail is not safe in this PostgreSQL');
     this.#told = new Set(risks);
     clock.compare(serverTime ? serverTime(row) : Number(row['time']));
-    quotas.know(await readTallies(session));
+    quotas.know(await session.steps(readTallies()));
   }
 }
 

@@ -11,7 +11,7 @@ import type {
 } from '../core/message-group.ts';
 import type { EncodedEvent } from '../encoded-event.ts';
 import type { WrittenJournal } from '../journal/writer/journal-of-event.ts';
-import { type EntryMeta, entryOf, integer, stateNumbers, stateOf, text } from '../stored-rows.ts';
+import { type EntryMeta, entryOf, integer, messageValues, stateNumbers, stateOf, text } from '../stored-rows.ts';
 import { emptyTally, tallyOf } from '../tally.ts';
 import { inBlock } from './file/settled-octets.ts';
 import { envelopeOf, envelopeRows, leastClaimMs, readEnvelope } from './in-flight.ts';
@@ -84,33 +84,9 @@ export class StoredMessages extends SpoolPart {
     const isInFlight = claimUntil - entry.acceptedAt >= leastClaimMs;
     const seq = this.#nextSeq ?? integer(this.statements.nextSeq.get() ?? {}, 'seq');
     this.#nextSeq = seq + 1;
-    this.statements.addMessage.run(
-      seq,
-      entry.id,
-      entry.account,
-      entry.credential,
-      entry.sessionId,
-      entry.messageId,
-      entry.clientMessageId ?? null,
-      entry.reversePath,
-      entry.senderPath,
-      entry.smtputf8 ? 1 : 0,
-      entry.requireTls ? 1 : entry.tlsOptional ? 2 : 0,
-      entry.acceptedAt,
-      this.clock.stored(entry.expiresAt),
-      entry.platformSignature?.start ?? null,
-      entry.platformSignature?.end ?? null,
-      size,
-      body ? 0 : 1,
-      head,
-      body ?? null,
-      entry.origin?.via ?? null,
-      entry.origin?.clientAddress ?? null,
-      entry.origin?.helo ?? null,
-      entry.dsn?.ret ?? null,
-      entry.dsn?.envid ?? null,
-      isInFlight ? JSON.stringify(envelope) : null,
-    );
+    const values = messageValues(entry, { size, expiresAt: this.clock.stored(entry.expiresAt) });
+    const to = isInFlight ? JSON.stringify(envelope) : null;
+    this.statements.addMessage.run(seq, body ? 0 : 1, ...values, head, body ?? null, to);
     const { id, account } = entry;
     if (isInFlight) this.inFlight.add({ id, seq, account, size, isBodyFile: !body }, envelope);
     else this.inFlight.writeRows(envelope, { seq, account, accepted_at: entry.acceptedAt });

@@ -2,7 +2,7 @@
 // queued, 1 delivered, 2 failed.
 
 import { type DatabaseSync, migrateSqlite, prepareAll } from '../../base/database/sqlite-file.ts';
-import { entryColumns, readHolds } from '../stored-rows.ts';
+import { messageColumns, readHolds } from '../stored-rows.ts';
 import { SqliteThreads } from '../threads/sqlite-threads.ts';
 import { octetColumns, SettledOctets } from './file/settled-octets.ts';
 import { stepsOn } from './file/sqlite-steps.ts';
@@ -12,16 +12,15 @@ import { Ledger } from './sqlite-ledger.ts';
 import { Lines } from './sqlite-lines.ts';
 import { idempotencyMigrations, spoolMigrations } from './sqlite-schema.ts';
 
+const entryColumns = ['seq', 'body_in_file', ...messageColumns].join(', ');
 const change = `UPDATE spool_recipients SET state = ?3, attempts = ?4, next_attempt_at = ?5, claimed_until = ?6, ended_at = ?7,
   line = ?8`;
 
 /** Prepares the statements on a connection whose tables are up to date. */
 export function prepareStatements(database: DatabaseSync) {
   return prepareAll(database, {
-    addMessage: `INSERT INTO spool_messages (seq, id, account, credential, session_id, message_id, client_message_id,
-        reverse_path, sender_path, smtputf8, require_tls, accepted_at, expires_at, signature_start, signature_end, size,
-        body_in_file, head, body, via, client_address, helo, ret, envid, envelope)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    addMessage: `INSERT INTO spool_messages (${entryColumns}, head, body, envelope)
+      VALUES (?, ?, ${messageColumns.map(() => '?').join(', ')}, ?, ?, ?)`,
     nextSeq: 'SELECT max(mark, 1 + coalesce((SELECT max(seq) FROM spool_messages), 0)) AS seq FROM spool_in_flight',
     states: `SELECT m.seq, m.account, m.size, m.body_in_file, m.accepted_at, m.reports AS begun,
         r.position, r.address, r.state, r.attempts, r.reports, r.line, r.next_attempt_at, r.claimed_until

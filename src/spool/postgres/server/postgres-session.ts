@@ -25,6 +25,11 @@ export function columnsOf<Name extends string, Named extends { readonly [One in 
   return names.map((name) => all.map((row) => row[name] ?? null));
 }
 
+/** Lists for `unnest` of rows whose values have one order. */
+export function listsOf(rows: readonly (readonly Scalar[])[]): readonly (readonly Scalar[])[] {
+  return (rows[0] ?? []).map((_, at) => rows.map((row) => row[at] ?? null));
+}
+
 /** How a statement is run. */
 export interface StatementSettings {
   /**
