@@ -119,7 +119,7 @@ const parts: readonly Part[] = [
     script: 'edge.ts',
     args: (options) => [
       ...['--rounds', '1', '--requests', scaled(10_000, options), '--errors', 'json,down'],
-      ...['--systems', 'postern,nginx,caddy,direct'],
+      ...['--systems', 'postern,nginx,caddy,node proxy,node server,direct'],
     ],
     row: edgeRow,
   },
