@@ -38,8 +38,6 @@ const withoutRule: Partial<Record<Setting['kind'], string>> = {
 const plainName = /^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/;
 /** A domain of the same kind. */
 const plainDomain = /^(?=.{1,253}$)[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*$/i;
-/** How the reasons about senders begin (D50). */
-const foreignDomain = /^(\S+) (?:\(domain of (?:From|Sender)\) is not a|is no) sending domain of account /;
 
 /** The rule that does what a setting does about a problem; undefined where there is none. */
 function ruleOf(setting: Setting, { code, field = '' }: Problem): HeaderRule | undefined {
@@ -51,6 +49,15 @@ function ruleOf(setting: Setting, { code, field = '' }: Problem): HeaderRule | u
   if (code === 'E_HEADER_VALUE_TOO_LONG') return { kind: 'long', name, words: [] };
   const value = findHeader(name.toLowerCase())?.value;
   return value?.kind === 'one-of' && !value.comments ? { kind: 'wrong', name, words: value.values } : undefined;
+}
+
+/**
+ * The domain whose senders the cure of a problem maps, since nobody owns it (D4d). One that is somebody's never becomes a rule: the map
+ * of Postfix rewrites recipients as well, and their mail would go to others.
+ */
+function mappedBy({ cure }: Problem): string | undefined {
+  const setting = cure.kind === 'config' ? cure.settings.find(({ kind }) => kind === 'senders') : undefined;
+  return setting?.kind === 'senders' ? setting.pattern.replace('*@', '').toLowerCase() : undefined;
 }
 
 /** How a server writes a rule, or why it cannot. */
@@ -173,8 +180,8 @@ class Kit {
 
   /** Adds what a rule can do about a problem. @param target the domain that its account sends from */
   add(problem: Problem, target: string | undefined): void {
-    const { code, message, cure } = problem;
-    const domain = code === 'E_SENDER_NOT_VERIFIED' ? foreignDomain.exec(message)?.[1]?.toLowerCase() : undefined;
+    const { cure } = problem;
+    const domain = mappedBy(problem);
     if (domain !== undefined && target !== undefined && plainDomain.test(domain) && plainDomain.test(target)) {
       this.#domains.set(domain, target);
       return;

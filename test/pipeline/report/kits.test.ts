@@ -141,6 +141,19 @@ test.each(kitFormats)(
   },
 );
 
+test.each(kitFormats)('%s: no domain that somebody owns is rewritten, since its recipients could be, too', (format) => {
+  const reasons = ['gmail.com', 'mail.partner.co.uk', 'com'].map((domain) => ({
+    code: 'E_SENDER_NOT_VERIFIED',
+    field: 'From',
+    message: `${domain} (domain of From) is not a sending domain of account dev`,
+  }));
+  expect(kitLines(format, reportsOf(reasons), example)).toEqual([
+    ...kitLines(format, [], example),
+    '',
+    expect.stringMatching(/^# 3 kinds of refusals have no rule here/),
+  ]);
+});
+
 test('an account without a sending domain has no senders rewritten', () => {
   expect(kitLines('postfix', reportsOf(estateReasons), () => undefined).join('\n')).not.toContain('box.internal');
 });
