@@ -10,7 +10,7 @@ import {
   writeTime,
 } from '../../../../src/web/console/web/text/amounts.ts';
 import { changeFilters, readFilters, sinceOf } from '../../../../src/web/console/web/text/filters.ts';
-import { matchPath, writePath } from '../../../../src/web/console/web/text/route-path.ts';
+import { headerPath, matchPath, writePath } from '../../../../src/web/console/web/text/route-path.ts';
 import { cutAt, visiblePieces } from '../../../../src/web/console/web/text/visible-text.ts';
 
 describe('paths', () => {
@@ -35,6 +35,13 @@ describe('paths', () => {
       if (id !== '..') expect(matchPath(path, '/messages/:id')).toEqual({ id });
     }
   });
+});
+
+test('the page of a header can be linked, whatever its name is cut to', () => {
+  expect([headerPath('X-Ä/..'), headerPath(`X-${'😀'.repeat(2)}`.slice(0, 3))]).toEqual([
+    '/headers/X-%C3%84%2F..',
+    '/headers/X-%EF%BF%BD',
+  ]);
 });
 
 describe('filters', () => {

@@ -16,6 +16,7 @@ import { accountPath, isAdmin, isEveryAccount } from '../state/session.ts';
 import type { RefusalGroup } from '../state/shapes.ts';
 import { writeCount, writeCounted } from '../text/amounts.ts';
 import { readFilters, sinceOf, spans } from '../text/filters.ts';
+import { headerPath } from '../text/route-path.ts';
 import { WouldPassDialog } from './would-pass.ts';
 
 /** How often a cause came in each part of the time, as bars. The number beside them says the same in words. */
@@ -55,13 +56,7 @@ function Opened({ group, span }: { readonly group: RefusalGroup; readonly span: 
       el('span', 'First ', h(Time, { at: first })),
       h('a', { href: linkTo('/messages', {}, filters) }, count === 1 ? 'Show it' : `Show all ${writeCount(count)}`),
       example ? h('a', { href: linkTo('/messages/:id', { id: example }) }, 'Newest example') : null,
-      field
-        ? h(
-            'a',
-            { href: `/headers/${encodeURIComponent(field)}`, target: '_blank', rel: 'noopener' },
-            'The rule of this header',
-          )
-        : null,
+      field ? h('a', { href: headerPath(field), target: '_blank', rel: 'noopener' }, 'The rule of this header') : null,
     ),
   );
 }

@@ -3,6 +3,7 @@
 import { h, type JSX } from 'preact';
 import type { FieldVerdict, MessageFault } from '../state/shapes.ts';
 import { writeCounted } from '../text/amounts.ts';
+import { headerPath } from '../text/route-path.ts';
 import { CureBox } from './cure.ts';
 import { el } from './element.ts';
 import { Icon } from './icon.ts';
@@ -24,7 +25,7 @@ const columns: readonly Column<FieldVerdict>[] = [
     cell: ({ name }) =>
       h(
         'a',
-        { href: `/headers/${encodeURIComponent(name)}`, target: '_blank', rel: 'noopener' },
+        { href: headerPath(name), target: '_blank', rel: 'noopener' },
         el('strong', h(Foreign, { text: name, most: 100 })),
       ),
   },

@@ -37,6 +37,11 @@ export function matchPath(path: string, pattern: string): RouteParameters | unde
   return parameters;
 }
 
+/** The path of a header's page. The name may be any text: half of a surrogate pair in it would else keep the page from being drawn. */
+export function headerPath(name: string): string {
+  return `/headers/${encodeURIComponent(name.toWellFormed())}`;
+}
+
 /** Writes a path. @param pattern as in `matchPath` @param parameters a value for each of its names */
 export function writePath(pattern: string, parameters: RouteParameters = {}): string {
   const path = pattern.replace(/:([a-z]+)/g, (_, name: string) => encodeURIComponent(parameters[name] ?? ''));
