@@ -1,6 +1,18 @@
 // A fault of the configuration, and how it is told: place, path, value, what is wanted.
 
-import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseAllDocuments } from 'yaml';
+import {
+  type Document,
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Node,
+  type Pair,
+  parseAllDocuments,
+  visit,
+  type YAMLMap,
+} from 'yaml';
 
 /** A place in the text; both count from 1. */
 interface Position {
@@ -19,11 +31,26 @@ export interface Source {
 
 type Part = Node | null | undefined;
 
+type Mapping = YAMLMap<Node, Node | null>;
+type Member = Pair<Node, Node | null>;
+
+/** The members of mappings by key, made for those in which a fault is looked for: each may have as many faults as keys. */
+const membersOf = new WeakMap<Mapping, ReadonlyMap<string, Member>>();
+
+function memberOf(mapping: Mapping, key: string): Member | undefined {
+  let members = membersOf.get(mapping);
+  if (!members) {
+    members = new Map(mapping.items.flatMap((item) => (isScalar(item.key) ? [[String(item.key.value), item]] : [])));
+    membersOf.set(mapping, members);
+  }
+  return members.get(key);
+}
+
 /** The node under a key or position, and the place of the key. */
 function descend(part: Part, step: string | number): { readonly part: Part; readonly keyAt?: number } | undefined {
   if (isSeq<Node>(part)) return typeof step === 'number' && part.items[step] ? { part: part.items[step] } : undefined;
   if (!isMap<Node, Node | null>(part)) return undefined;
-  const pair = part.items.find((item) => isScalar(item.key) && String(item.key.value) === String(step));
+  const pair = memberOf(part, String(step));
   if (!pair) return undefined;
   const keyAt = pair.key.range?.[0];
   return { part: pair.value, ...(keyAt === undefined ? {} : { keyAt }) };
@@ -45,6 +72,22 @@ function offsetOf(document: Document, { path, atKey }: Pick<ConfigFault, 'path' 
   return offset;
 }
 
+/** Where keys stand that are given again in one mapping. The parser's own check compares each key with all others. */
+function repeatedKeys(document: Document): readonly number[] {
+  const found: number[] = [];
+  visit(document, {
+    Map(_key, { items }) {
+      const known = new Set<unknown>();
+      for (const { key } of items) {
+        if (!isScalar(key)) continue;
+        if (known.has(key.value)) found.push(key.range?.[0] ?? 0);
+        known.add(key.value);
+      }
+    },
+  });
+  return found;
+}
+
 function duplicateKey(text: string, offset: number): string {
   const key = /^[^\s:,}]{1,60}/.exec(text.slice(offset, offset + 60))?.[0] ?? 'a key';
   return `${key}: this key is given twice in one mapping`;
@@ -56,18 +99,27 @@ function duplicateKey(text: string, offset: number): string {
  */
 export function parseSource(text: string): Source {
   const lines = new LineCounter();
-  const parsed = parseAllDocuments(text, { lineCounter: lines, prettyErrors: false, uniqueKeys: true, version: '1.2' });
+  const parsed = parseAllDocuments(text, {
+    lineCounter: lines,
+    prettyErrors: false,
+    uniqueKeys: false,
+    version: '1.2',
+  });
   const documents = 'empty' in parsed ? [] : parsed;
   const positionAt = (offset: number): Position => {
     const { line, col } = lines.linePos(offset);
     return { line: Math.max(1, line), column: Math.max(1, col) };
   };
-  const problems = documents.flatMap((document) => [...document.errors, ...document.warnings]);
-  const syntaxFaults = problems.map((problem) => ({
-    position: positionAt(problem.pos[0]),
-    text:
-      problem.code === 'DUPLICATE_KEY' ? duplicateKey(text, problem.pos[0]) : problem.message.replaceAll(/\s+/g, ' '),
-  }));
+  const problems = documents.flatMap((document) => [
+    ...[...document.errors, ...document.warnings].map(({ pos: [at], message }) => ({
+      at,
+      words: message.replaceAll(/\s+/g, ' '),
+    })),
+    ...repeatedKeys(document).map((at) => ({ at, words: duplicateKey(text, at) })),
+  ]);
+  const syntaxFaults = problems
+    .toSorted((one, other) => one.at - other.at)
+    .map(({ at, words }) => ({ position: positionAt(at), text: words }));
   const [first, second] = documents;
   if (second) {
     syntaxFaults.push({ position: positionAt(second.range?.[0] ?? 0), text: 'a second document; want one' });

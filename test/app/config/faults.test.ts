@@ -41,6 +41,16 @@ test('a file with more faults than a validator lists by default has them all tol
   expect(lines).toHaveLength(80);
 });
 
+test('tens of thousands of keys in one mapping are compared and found by themselves', { timeout: 20_000 }, () => {
+  const keys = Array.from({ length: 50_000 }, (_, index) => `k${index}: 1\n`).join('');
+  const lines = errorOf(keys).message.split('\n');
+  expect([lines.length, lines.at(-1)]).toEqual([
+    50_000,
+    expect.stringMatching(/^postern\.yaml:50000:1: k49999: unknown key/),
+  ]);
+  expect(errorOf(`${keys}k7: 2\n`).message).toBe('postern.yaml:50001:1: k7: this key is given twice in one mapping');
+});
+
 test('tens of thousands of faults are told, too, without comparing each with every other', { timeout: 60_000 }, () => {
   const zones = Array.from({ length: 30_000 }, (_, index) => `  - { name: z${index}.example, hostnames: [] }\n`);
   const lines = errorOf(`zones:\n${zones.join('')}`).message.split('\n');
