@@ -1,9 +1,9 @@
 // postern-lint, its action and the matchers, as the package's build makes them.
 
 import { spawnSync } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { parse } from 'yaml';
@@ -103,6 +103,36 @@ test('what cannot be read, and wrong use, end with 2', () => {
   expect(run(['--format', 'xml', 'mail/good.eml']).errors).toMatch(/--format is text, json or sarif/);
   expect(run(['--none']).code).toBe(2);
   expect(run(['--help'])).toMatchObject({ code: 0, output: expect.stringMatching(/^Usage: postern-lint/) });
+});
+
+test('what may not be read is told beside the others', () => {
+  for (const name of ['closed/a.eml', 'closed/b.eml']) {
+    mkdirSync(join(folder, 'closed/folder'), { recursive: true });
+    writeFileSync(join(folder, name), good);
+  }
+  for (const path of [folder, dirname(lint)]) chmodSync(path, 0o755);
+  for (const name of ['closed/a.eml', 'closed/folder']) chmodSync(join(folder, name), 0o000);
+  // Nothing is closed to root.
+  const nobody = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
+  for (const args of [['closed/a.eml', 'closed/b.eml', 'closed/folder'], ['closed/**/*.eml']]) {
+    const { status, stdout } = spawnSync(process.execPath, [lint, ...args], {
+      cwd: folder,
+      encoding: 'utf8',
+      ...nobody,
+    });
+    expect([status, stdout.split('\n').toSorted()]).toEqual([
+      2,
+      [
+        '',
+        '1 accepted, 0 refused, 2 not read',
+        expect.stringMatching(/^closed\/a\.eml: not read: EACCES/),
+        'closed/b.eml: accepted',
+        expect.stringMatching(/^closed\/folder\/?: not read: EACCES/),
+      ],
+    ]);
+  }
+  // A folder below those of the pattern is none of its business.
+  expect(run(['closed/*.eml']).output).not.toContain('closed/folder');
 });
 
 test('JSON and SARIF', () => {

@@ -1,6 +1,6 @@
 // Finds the files of a pattern, for shells that leave patterns to the program: * ? ** and { , }.
 
-import { readdirSync } from 'node:fs';
+import { type Dirent, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 
 /** Whether a name is a pattern. */
@@ -30,17 +30,31 @@ function expression(pattern: string): RegExp {
   return new RegExp(`^${text}$`);
 }
 
-/** The files like a pattern, sorted. Links to folders are not followed, and node_modules is left out. */
+/** The entries of a folder; undefined where it cannot be read. */
+function entriesOf(folder: string): readonly Dirent[] | undefined {
+  try {
+    return readdirSync(folder === '' ? '.' : folder, { withFileTypes: true });
+  } catch {
+    return undefined;
+  }
+}
+
+/** The files like a pattern, sorted, with folders that cannot be read. Links to folders are not followed, and node_modules is left out. */
 export function filesOfPattern(given: string): string[] {
   const pattern = given.replaceAll('\\', '/').replace(/^\.\//, '');
   const fixed = /^[^*?{]*\//.exec(pattern)?.[0] ?? '';
   const wanted = expression(pattern);
+  const steps = pattern.includes('**') ? Number.POSITIVE_INFINITY : pattern.split('/').length;
   const found: string[] = [];
   const walk = (folder: string): void => {
-    for (const entry of readdirSync(folder === '' ? '.' : folder, { withFileTypes: true })) {
+    const entries = entriesOf(folder);
+    // Whoever reads the folder itself tells why it cannot be.
+    if (!entries) found.push(folder);
+    for (const entry of entries ?? []) {
       const path = `${folder}${entry.name}`;
-      if (entry.isDirectory() && entry.name !== 'node_modules') walk(`${path}/`);
-      else if (entry.isFile() && wanted.test(path)) found.push(join(path));
+      if (entry.isDirectory()) {
+        if (entry.name !== 'node_modules' && path.split('/').length < steps) walk(`${path}/`);
+      } else if (entry.isFile() && wanted.test(path)) found.push(join(path));
     }
   };
   walk(fixed);

@@ -337,7 +337,9 @@ export async function isArchive(path: string): Promise<boolean> {
   const kind = await lstat(path).catch(() => undefined);
   if (kind?.isDirectory()) return true;
   if (!kind?.isFile()) return false;
-  const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK).catch(() => undefined);
+  // Whoever reads it as one message tells why it cannot be read.
+  if (!handle) return false;
   try {
     return beginsMbox(await readStart(handle, 1024));
   } finally {
