@@ -117,27 +117,27 @@ async function lookAtHop(host: string, port: number, signal: AbortSignal): Promi
 /** Exchangers that are tried at most, to see whether port 25 is let out. */
 const mostExchangers = 2;
 
-/** Looks whether each next hop can be reached: smarthosts, and by MX the exchangers of some of the sending domains on port 25. */
-export async function lookAtHops(
-  routes: readonly Route[],
-  domains: readonly string[],
-  { resolver, signal }: { readonly resolver: Pick<Resolver, 'resolveMx'>; readonly signal: AbortSignal },
-): Promise<readonly Seen[]> {
+/** Looks whether each smarthost can be reached. */
+export async function lookAtSmarthosts(routes: readonly Route[], signal: AbortSignal): Promise<readonly Seen[]> {
   const hops = new Map<string, readonly [string, number]>();
   for (const route of routes)
     for (const { host, port } of route.type === 'smarthost' ? [route, ...(route.standby ?? [])] : [])
       hops.set(`${host} ${port}`, [host, port]);
-  const unknown: Seen[] = [];
-  if (routes.some(({ type }) => type === 'mx')) {
-    const found = await Promise.allSettled(domains.slice(0, 5).map((domain) => resolver.resolveMx(domain)));
-    const hosts = found.flatMap((one) => (one.status === 'fulfilled' ? one.value.map(({ exchange }) => exchange) : []));
-    const tried = [...new Set(hosts)].filter((host) => host !== '').slice(0, mostExchangers);
-    for (const host of tried) hops.set(`${host} 25`, [host, 25]);
-    const text = 'no exchanger of a sending domain is known to try it with';
-    if (tried.length === 0)
-      unknown.push({ what: 'port 25 to the outside', state: 'warning', text, cure: 'See that DNS answers here' });
-  }
-  return [...unknown, ...(await Promise.all([...hops.values()].map(([host, port]) => lookAtHop(host, port, signal))))];
+  return await Promise.all([...hops.values()].map(([host, port]) => lookAtHop(host, port, signal)));
+}
+
+/** Looks whether mail by MX is let out: to the exchangers of some of the sending domains on port 25. */
+export async function lookAtExchangers(
+  domains: readonly string[],
+  { resolver, signal }: { readonly resolver: Pick<Resolver, 'resolveMx'>; readonly signal: AbortSignal },
+): Promise<readonly Seen[]> {
+  const found = await Promise.allSettled(domains.slice(0, 5).map((domain) => resolver.resolveMx(domain)));
+  const hosts = found.flatMap((one) => (one.status === 'fulfilled' ? one.value.map(({ exchange }) => exchange) : []));
+  const tried = [...new Set(hosts)].filter((host) => host !== '').slice(0, mostExchangers);
+  const text = 'no exchanger of a sending domain is known to try it with';
+  if (tried.length === 0)
+    return [{ what: 'port 25 to the outside', state: 'warning', text, cure: 'See that DNS answers here' }];
+  return await Promise.all(tried.map((host) => lookAtHop(host, 25, signal)));
 }
 
 /** Looks whether the addresses of this machine's name lead back to it, which many receivers ask of a sender. */

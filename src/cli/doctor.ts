@@ -6,6 +6,7 @@ import { dirname } from 'node:path';
 import { checkFiles } from '../app/bootstrap/check-files.ts';
 import type { Config } from '../app/config/config.ts';
 import { errorMessage, UsageError } from '../base/errors.ts';
+import { printableJson } from '../pipeline/report/print.ts';
 import { shownOctets } from '../spool/inspect/database-report.ts';
 import { defaultMinFreeBytes } from '../spool/spool-limits.ts';
 import { checkRecords, type DnsSettings } from '../web/admin/check-records.ts';
@@ -14,8 +15,9 @@ import { printable } from './command/printable.ts';
 import { inspect } from './database/db-check.ts';
 import {
   lookAtClock,
-  lookAtHops,
+  lookAtExchangers,
   lookAtName,
+  lookAtSmarthosts,
   lookAtSts,
   lookMs,
   type Seen,
@@ -162,10 +164,15 @@ keys and certificates, the database. Nothing is written, and no look takes longe
     const time = options.ntp === undefined ? undefined : timeServer(options.ntp);
     const resolver = new Resolver({ timeout: 2000, tries: 2 });
     if (options.server !== undefined) resolver.setServers([options.server]);
+    const { routes } = config.delivery;
     const domains = config.accounts.flatMap(({ sendingDomains }) => sendingDomains.map(({ name }) => name));
     const looks = await Promise.all([
       lookAtDomains(config, dns, resolver),
-      within('next hops', (signal) => lookAtHops(config.delivery.routes, domains, { resolver, signal })),
+      within('next hops', (signal) => lookAtSmarthosts(routes, signal)),
+      // By themselves: where DNS says nothing, the smarthosts are told of all the same.
+      ...(routes.some(({ type }) => type === 'mx')
+        ? [within('port 25 to the outside', (signal) => lookAtExchangers(domains, { resolver, signal }))]
+        : []),
       within(`name ${config.smtp.hostname}`, () => lookAtName(config.smtp.hostname, resolver)),
       ...(time ? [within('clock', (signal) => lookAtClock(...time, signal))] : []),
       within('database', () => lookAtDatabase(config)),
@@ -177,7 +184,7 @@ keys and certificates, the database. Nothing is written, and no look takes longe
         [...looks.flat(), ...lookAtDisk(config), ...lookAtFiles(config)].map((one) => [`${one.what} ${one.text}`, one]),
       ).values(),
     ];
-    for (const one of seen) io.stdout.write(options.json ? `${JSON.stringify(one)}\n` : lineOf(one));
+    for (const one of seen) io.stdout.write(options.json ? `${printableJson(one)}\n` : lineOf(one));
     return Math.max(0, ...seen.map(({ state }) => exitCodeOf[state]));
   },
 });

@@ -4,7 +4,7 @@ import { createSocket } from 'node:dgram';
 import { chmodSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { lookAtHops, lookAtName, lookAtSts, type Seen, seenRecord, within } from '../../src/cli/doctor-looks.ts';
+import { lookAtExchangers, lookAtName, lookAtSts, type Seen, seenRecord, within } from '../../src/cli/doctor-looks.ts';
 import type { DnsRecord } from '../../src/web/admin/domain-records.ts';
 import { startDnsServer } from '../support/dns-server.ts';
 import { runCli, runHere } from '../support/run-cli.ts';
@@ -117,15 +117,27 @@ test('a name server that says nothing and a port that lets nothing through cost 
     '_mta-sts.example.com',
     'mx.platform.example',
     'bounces.platform.example',
+    'example.com',
   ])
     dns.names.set(name, { fails: 'silence' });
   const closed = await unansweredPort();
   onTestFinished(() => closed.close());
   const { file } = configuration({
-    routes: [{ name: 'out', type: 'smarthost', url: `smtp://127.0.0.1:${closed.port}`, tls: 'none' }],
+    routes: [
+      {
+        name: 'inside',
+        type: 'smarthost',
+        url: `smtp://127.0.0.1:${closed.port}`,
+        tls: 'none',
+        match: { accounts: ['dev'] },
+      },
+      { name: 'out', type: 'mx' },
+    ],
   });
   const { exitCode, of } = await doctor(runCli, file, '--server', dns.address);
   expect(exitCode).toBe(2);
+  expect(of('connection to 127.0.0.1')).toMatchObject([{ state: 'fault', text: expect.stringContaining('no answer') }]);
+  expect(of('port 25 to the outside')).toMatchObject([{ state: 'warning' }]);
   expect(of('_dmarc.example.com')).toMatchObject([{ state: 'warning', text: expect.stringContaining('not known') }]);
 }, 30_000);
 
@@ -137,12 +149,12 @@ test('a look that never ends, and one that throws, are told as not known', async
 
 test('exchangers of sending domains show whether port 25 is let out', async () => {
   const about = { signal: new AbortController().signal };
-  const none = await lookAtHops([{ type: 'mx' } as never], ['example.com'], {
+  const none = await lookAtExchangers(['example.com'], {
     ...about,
     resolver: { resolveMx: async () => [] },
   });
   expect(none).toMatchObject([{ what: 'port 25 to the outside', state: 'warning' }]);
-  const found = await lookAtHops([{ type: 'mx' } as never], ['example.com'], {
+  const found = await lookAtExchangers(['example.com'], {
     ...about,
     resolver: { resolveMx: async () => [{ priority: 1, exchange: '127.0.0.1' }] },
   });
