@@ -83,7 +83,7 @@ const queries: Readonly<Record<string, Partial<JournalQuery>>> = {
 const began = performance.now();
 await store.fill(made(), { since: end - 20 * day, until: end });
 tell('filled', { rows, seconds: Math.round((performance.now() - began) / 1000) });
-const limits = { keepDays: 30, maxOctets: 1e12, refusals: 1e9 };
+const limits = { keepDays: 30, maxOctets: 1e12, refusals: 1e9, copies: 1e9 };
 const journal = await store.openJournal(limits);
 const indexing = performance.now();
 while (await journal.tend(end));

@@ -17,7 +17,7 @@ const messages = 2000;
 const outstanding = 50;
 const dayMs = 86_400_000;
 const eventsOfPart = 10_000;
-const limits = { keepDays: 300, maxOctets: 1e12, refusals: 1e9 };
+const limits = { keepDays: 300, maxOctets: 1e12, refusals: 1e9, copies: 1e9 };
 
 async function makeParts(url: string): Promise<void> {
   const client = new pg.Client(url);

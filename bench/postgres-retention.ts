@@ -62,7 +62,7 @@ async function measure(way: 'DELETE' | 'partition'): Promise<void> {
     const span = { since: Date.now(), until: Date.now(), lastEvent: total };
     await ensurePartitions(async (sql, values = []) => (await client.query(sql, [...values])).rows, span);
     await fill(client);
-    const all = { mail: 10 * total, refusals: total };
+    const all = { mail: 10 * total, refusals: total, copies: total };
     const quiet = await PostgresSpool.open({ url, eventLimits: { ageMilliseconds: 1000 * dayMs, ...all } });
     const alone = quantiles(await acceptsUntil(quiet, performance.now() + seconds * 1000));
     await quiet.close();

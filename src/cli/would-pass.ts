@@ -1,7 +1,7 @@
 // postern report --with judges again, by another configuration, what the journal has kept, or the messages of an archive.
 
 import type { Config } from '../app/config/config.ts';
-import { engineOf, refusalsPerAccount } from '../app/wiring/engine/open-stores.ts';
+import { engineOf, rowsPerAccount } from '../app/wiring/engine/open-stores.ts';
 import { judgedBy } from '../app/wiring/judged-by.ts';
 import { UsageError } from '../base/errors.ts';
 import { readArchive } from '../pipeline/report/archive/archive-files.ts';
@@ -29,7 +29,7 @@ interface Asked extends JournalWanted {
 async function compareKept(config: Config, partsOf: PartsOf, asked: Asked, progress: ProgressLine) {
   return await withQueue(config, async ({ spool }) => {
     const engine = await engineOf(config);
-    const limits = { ...config.journal, refusals: refusalsPerAccount };
+    const limits = { ...config.journal, ...rowsPerAccount(config) };
     const hooks = { caughtUp: () => spool.events.caughtUp(), onRemoved: () => undefined };
     const { journal } = await engine.openJournal(limits, hooks);
     try {

@@ -61,6 +61,6 @@ export function toldOf(rows: readonly Row[]): EventNews['told'] {
 }
 
 /** The number of each share in the tables. */
-export const shareNumbers = { mail: 0, refusals: 1 } as const satisfies Record<EventShare, number>;
+export const shareNumbers = { mail: 0, refusals: 1, copies: 2 } as const satisfies Record<EventShare, number>;
 /** Every share. */
-export const shares = ['mail', 'refusals'] as const satisfies readonly EventShare[];
+export const shares = ['mail', 'refusals', 'copies'] as const satisfies readonly EventShare[];

@@ -526,6 +526,19 @@ export function eventsContract(name: string, store: EventsUnderTest): void {
       expect((await all(spool)).filter(({ kind }) => kind === 'accepted')).toHaveLength(11);
     });
 
+    test('a flood of copies takes no room of the same account’s mail and refusals', async () => {
+      const spool = await open({ mail: 10, refusals: 10, copies: 50 });
+      await spool.add(spoolEntry(), someTime);
+      for (let count = 0; count < 3000; count += 1) spool.events.refuse({ ...refusal('dev'), shadow: true });
+      spool.events.refuse(refusal('dev'));
+      await expect.poll(() => spool.events.waitingRefusals, waiting).toBe(0);
+      const kinds = async () => Object.groupBy(await all(spool, { account: 'dev' }), ({ kind }) => kind);
+      await spool.recover();
+      await expect.poll(async () => (await kinds()).shadowed?.length, waiting).toBe(50);
+      const { accepted, refused } = await kinds();
+      expect([accepted?.length, refused?.length]).toEqual([1, 1]);
+    });
+
     test('events go by number and by age, the oldest first, and no id is given twice', async () => {
       const spool = await open({ mail: 10, ageMilliseconds: 60_000 });
       for (let count = 0; count < 40; count += 1) await spool.add(spoolEntry(), someTime);

@@ -54,7 +54,11 @@ export function journalContract(name: string, store: JournalUnderTest): void {
       options: { readonly hasJournal?: boolean; readonly contentGauge?: ContentGauge } = {},
     ) {
       now = someTime;
-      opened = await store.open(clock, { keepDays: 30, maxOctets: 1e9, refusals: 1000, ...limits }, options);
+      opened = await store.open(
+        clock,
+        { keepDays: 30, maxOctets: 1e9, refusals: 1000, copies: 1000, ...limits },
+        options,
+      );
       return opened;
     }
 
@@ -302,6 +306,35 @@ export function journalContract(name: string, store: JournalUnderTest): void {
       while (await journal.tend(now));
       expect(await ids(journal)).toEqual([last.id]);
       expect(await ids(journal, { text: 'hi' })).toEqual([last.id]);
+    });
+
+    test('of too many copies the account’s own go, whatever their verdict, and no refusals for them', async () => {
+      const { spool, journal } = await open({ refusals: 2, copies: 3 });
+      const idOf = (digits: string): string => `01990000-0000-7000-8000-0000000000${digits}`;
+      const left = async (query: Partial<JournalQuery>) => (await ids(journal, query)).map((id) => id.slice(-2));
+      await refuse(spool, journal, idOf('a0'), { account: 'other', shadow: true });
+      for (const digits of ['b0', 'b1']) await refuse(spool, journal, idOf(digits));
+      for (const [at, violations] of [[], undefined, [], undefined, [], undefined].entries())
+        await refuse(spool, journal, idOf(`c${at}`), { shadow: true, ...(violations ? { violations } : {}) });
+      // A store may tend once a minute, and one account at a time.
+      for (let time = 0; time < 4; time += 1) {
+        now += 61_000;
+        while (await journal.tend(now));
+      }
+      expect([await left({ account: 'dev', shadow: true }), await left({ account: 'dev', shadow: false })]).toEqual([
+        ['c5', 'c4', 'c3'],
+        ['b1', 'b0'],
+      ]);
+      expect([await left({ account: 'other' }), await left({ account: 'dev', outcome: 'refused' })]).toEqual([
+        ['a0'],
+        ['c5', 'c3', 'b1', 'b0'],
+      ]);
+      await refuse(spool, journal, idOf('b2'));
+      for (let time = 0; time < 4; time += 1) {
+        now += 61_000;
+        while (await journal.tend(now));
+      }
+      expect(await left({ account: 'dev' })).toEqual(['b2', 'c5', 'c4', 'c3', 'b1']);
     });
 
     test('of too many refusals the account’s own go, though another has older ones', async () => {

@@ -241,7 +241,7 @@ test('beside a gateway of an earlier release whoever writes waits for its turn',
 /** What the journal says of a message after some steps: filed one after another, or together behind the last one. */
 async function outcomeAfter(spool: PostgresSpool, steps: readonly Step[], isTogether: boolean) {
   const journal = openPostgresJournal(await openPostgres({ url, connections: 2 }), {
-    ...{ keepDays: 30, maxOctets: 1e9, refusals: 1000 },
+    ...{ keepDays: 30, maxOctets: 1e9, refusals: 1000, copies: 1000 },
   });
   const details = { content: 'none', maxBodyOctets: 1, fields: [], verdicts: '', timings: {} } as const;
   const message = entry({

@@ -39,7 +39,7 @@ async function open(url: string, options: Partial<PostgresSpoolOptions> = {}): P
 }
 
 async function openJournal(url: string, limits: Partial<JournalLimits> = {}): Promise<Journal> {
-  const all = { keepDays: 30, maxOctets: 1e9, refusals: 1000, ...limits };
+  const all = { keepDays: 30, maxOctets: 1e9, refusals: 1000, copies: 1000, ...limits };
   const journal = openPostgresJournal(await openPostgres({ url, connections: 2 }), all);
   onTestFinished(() => journal.close());
   return journal;

@@ -84,13 +84,16 @@ export interface EventLimits {
   readonly mail: number;
   /** Refusals of one account. A client can cause any number of them, so they never push out other events. */
   readonly refusals: number;
+  /** Verdicts of one account on copies that came to shadow listeners, of which the same holds. */
+  readonly copies: number;
 }
 
-/** 30 days; for each account a million events and fifty thousand refusals, about 700 MB and 25 MB. */
+/** 30 days; for each account a million events, as many of copies, and fifty thousand refusals, about 700 MB twice and 25 MB. */
 export const defaultEventLimits: EventLimits = {
   ageMilliseconds: 30 * 24 * 60 * 60 * 1000,
   mail: 1_000_000,
   refusals: 50_000,
+  copies: 1_000_000,
 };
 
 /** The events of a spool. Methods that ask the store reject when it fails or is closed. */

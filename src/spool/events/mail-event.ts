@@ -272,8 +272,8 @@ export type EventKind = EventFacts['kind'];
  */
 export type MailEvent = EventFacts & { readonly id: number };
 
-/** The share of room that an event's kind takes: for accepted mail, or for refusals, which any client can cause. */
-export type EventShare = 'mail' | 'refusals';
+/** The share of room that an event's kind takes. Of refusals and copies (D4f) a client can cause any number: they push out none but their own. */
+export type EventShare = 'mail' | 'refusals' | 'copies';
 
 /** What readers of events need to know of a kind. */
 interface KindFacts<Facts extends EventFacts> {
@@ -322,7 +322,7 @@ const suppressedMembers = { reason: 'reason', source: 'source', rule: 'rule' } a
 export const eventKinds = {
   accepted: { ...outcome, state: 'queued', figure: 'kind', metric: 'own' },
   refused: { ...outcome, share: 'refusals', state: undefined, figure: 'reasons', metric: 'own' },
-  shadowed: { ...outcome, logged: 'own', state: undefined, figure: 'none', metric: 'none' },
+  shadowed: { ...outcome, share: 'copies', state: undefined, figure: 'none', metric: 'none' },
   delivered: { ...outcome, state: 'delivered', figure: 'latency' },
   deferred: { ...outcome, state: 'deferred' },
   failed: { ...outcome, level: 'warn', state: 'failed' },

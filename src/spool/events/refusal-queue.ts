@@ -1,5 +1,5 @@
 // Refusals that wait to be written: a bounded number, divided among the accounts, so that the account with the most
-// refusals never takes the room of another.
+// refusals never takes the room of another, nor copies that of refusals.
 
 import type { WrittenRefusal } from './refusal.ts';
 
@@ -11,6 +11,11 @@ export interface QueueBounds {
 
 /** The bounds of a running gateway: at a few kilobytes for each refusal, some megabytes. */
 export const refusalBounds: QueueBounds = { all: 1024, perAccount: 256 };
+
+/** Whose room one takes: that of its account, which for copies of a shadow listener has one of its own. */
+function ownerOf({ event: { kind, account } }: WrittenRefusal): string {
+  return `${kind} ${account}`;
+}
 
 function octetsOf({ journal }: WrittenRefusal): number {
   return journal?.octets?.length ?? 0;
@@ -41,15 +46,15 @@ export class RefusalQueue {
    * @returns how many refusals were dropped, this one or another: 0 or 1
    */
   put(refusal: WrittenRefusal): number {
-    const { account } = refusal.event;
-    const own = this.#waiting.get(account);
+    const owner = ownerOf(refusal);
+    const own = this.#waiting.get(owner);
     const waiting = own?.length ?? 0;
     if (waiting >= this.#bounds.perAccount) return 1;
     const isFull = this.#length >= this.#bounds.all;
     if (isFull && !this.#makeRoom(waiting)) return 1;
-    const list = this.#waiting.get(account);
+    const list = this.#waiting.get(owner);
     if (list) list.push(refusal);
-    else this.#waiting.set(account, [refusal]);
+    else this.#waiting.set(owner, [refusal]);
     this.#length += 1;
     this.#octets += octetsOf(refusal);
     return isFull ? 1 : 0;

@@ -15,6 +15,9 @@ export function outcomeOf(number: unknown): JournalOutcome {
   return journalOutcomes.find((name) => outcomeNumbers[name] === Number(number)) ?? 'accepted';
 }
 
+/** In PostgreSQL, whether a row is a copy that came to a shadow listener: by a key that it has (`keyWords`). */
+export const isCopyByKeys = "strpos(keys, ' wtrue ') > 0";
+
 /** How much of the messages themselves is kept. */
 export type ContentLevel = 'none' | 'headers' | 'full';
 

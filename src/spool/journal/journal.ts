@@ -83,8 +83,8 @@ export interface JournalState {
   readonly waiting: number;
 }
 
-/** What is removed: rows that were too old, refusals of accounts that had too many, the content of rows where it was too much. */
-export type Removed = 'aged' | 'refusals' | 'content';
+/** What is removed: rows that were too old, refusals or copies of accounts that had too many, the content of rows where it was too much. */
+export type Removed = 'aged' | 'refusals' | 'copies' | 'content';
 
 /** How much the journal keeps. */
 export interface JournalLimits {
@@ -93,4 +93,6 @@ export interface JournalLimits {
   readonly maxOctets: number;
   /** Refusals of one account; a client can cause any number of them. */
   readonly refusals: number;
+  /** Copies of one account that came to shadow listeners, whatever their verdict; they count as no refusals. */
+  readonly copies: number;
 }

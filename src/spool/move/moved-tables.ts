@@ -100,6 +100,7 @@ export const movedTables: readonly MovedTable[] = [
 
 /** Tables of SQLite whose rows are not copied, and why. */
 export const leftTables: Readonly<Record<string, string>> = {
+  journal_copies: 'PostgreSQL counts by an index',
   journal_refusals: 'PostgreSQL counts by an index',
   journal_state: 'how far the index of SQLite is filled',
   journal_words: 'the index of SQLite; PostgreSQL searches columns of the rows',

@@ -26,7 +26,7 @@ type KeyedRow = Readonly<Record<string, unknown>>;
 /** The keys under which an event is in mail_event_index. */
 function indexKeysOf({ account, share, kind, queue_id: message }: KeyedRow): bigint[] {
   const name = String(account);
-  const keys = [accountKey(name, share === shareNumbers.refusals ? 'refusals' : 'mail')];
+  const keys = [accountKey(name, shares[Number(share)] ?? 'mail')];
   if (isRare(String(kind))) keys.push(kindKey(name, String(kind)));
   if (typeof message === 'string') keys.push(messageKey(message));
   return keys;
@@ -93,11 +93,8 @@ function prepare(database: DatabaseSync) {
 
 /** Files all events of a database that nobody else has open, and removes none. @param database its tables are up to date */
 export function fileEvents(database: DatabaseSync, journal?: SqliteJournal): void {
-  const follower = new EventFollower(
-    database,
-    { ageMilliseconds: Infinity, mail: Infinity, refusals: Infinity },
-    journal,
-  );
+  const all = { ageMilliseconds: Infinity, mail: Infinity, refusals: Infinity, copies: Infinity };
+  const follower = new EventFollower(database, all, journal);
   for (let isMore = true; isMore; ) isMore = follower.follow(0);
 }
 

@@ -65,7 +65,7 @@ export const eventMigrations: Migrations = {
   owner: 'events',
   steps: [
     `
-    -- AUTOINCREMENT: an id is never given twice, also when the newest events are gone. share: 0 mail, 1 refusals.
+    -- AUTOINCREMENT: an id is never given twice, also when the newest events are gone. share: 0 mail, 1 refusals, 2 copies.
     CREATE TABLE mail_events (
       id INTEGER PRIMARY KEY AUTOINCREMENT,
       at INTEGER NOT NULL,

@@ -19,10 +19,10 @@ export const journal = [
     [['entry && (account === undefined || entry.account === account) ?', 'entry ?']],
   ),
   ...of('spool/journal/store/tend-journal.ts', sqliteJournal, [
-    ['WHERE gone.account = journal_refusals.account', 'WHERE gone.account IS NOT NULL'],
+    ['WHERE gone.account = ${table}.account', 'WHERE gone.account IS NOT NULL'],
   ]),
   ...of('spool/journal/store/journal-removal-postgres.ts', postgresJournal, [
-    ['AND outcome > 2 AND account = $1::text', 'AND outcome > 2 AND $1::text IS NOT NULL'],
+    ['WHERE ${are} AND account = $1::text', 'WHERE ${are} AND $1::text IS NOT NULL'],
   ]),
   ...of('spool/figures/figure-store.ts', figures, [
     ['WHERE account = $5 AND minute', 'WHERE $5 IS NOT NULL AND minute'],

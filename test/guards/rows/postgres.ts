@@ -39,12 +39,12 @@ export const postgresGuards = [
   ...of('spool/search/find-events.ts', postgres, [["(account === undefined || row['account'] === account)", 'true']]),
   ...of('spool/postgres/events/event-removal.ts', postgres, [
     [
-      'WHERE account = $3::text AND share = $4::smallint ORDER',
-      'WHERE $3::text IS NOT NULL AND share = $4::smallint ORDER',
+      'WHERE account = $4::text AND share = $5::smallint ORDER',
+      'WHERE $4::text IS NOT NULL AND share = $5::smallint ORDER',
     ],
     [
-      'WHERE account = $3::text AND share = $4::smallint AND',
-      'WHERE $3::text IS NOT NULL AND share = $4::smallint AND',
+      'WHERE account = $4::text AND share = $5::smallint AND',
+      'WHERE $4::text IS NOT NULL AND share = $5::smallint AND',
     ],
   ]),
 ];

@@ -4,6 +4,7 @@ import { of } from '../guard.ts';
 
 const door = ['test/doors/smtp/shadow.test.ts'];
 const gateway = ['test/e2e/shadow.test.ts'];
+const spool = ['test/spool/sqlite/sqlite-spool.test.ts'];
 
 /** What keeps a copy that came to a shadow listener from being sent, and from costing its account anything. */
 export const shadowGuards = [
@@ -22,6 +23,8 @@ export const shadowGuards = [
   ...of('web/admin/journal/resend-endpoint.ts', gateway, [
     ['if (entry.facts.shadow) throw', 'if (entry.isDamaged) throw'],
   ]),
+  ...of('spool/events/mail-event.ts', spool, [["share: 'copies', ", '']]),
+  ...of('spool/events/refusal-queue.ts', spool, [['return `${kind} ${account}`', 'return kind && account']]),
   ...of('delivery/webhooks/round.ts', gateway, [
     [
       'const page = await parts.events.read({ after: webhook.cursor, limit, kinds: webhook.kinds ?? toldKinds',

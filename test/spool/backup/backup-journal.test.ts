@@ -16,7 +16,7 @@ import { runCli } from '../../support/run-cli.ts';
 import { scratchFolder } from '../../support/scratch.ts';
 import { someTime, spoolEntry } from '../../support/spool-entry.ts';
 
-const limits = { keepDays: 30, maxOctets: 1e9, refusals: 10_000 };
+const limits = { keepDays: 30, maxOctets: 1e9, refusals: 10_000, copies: 10_000 };
 
 async function journalOf(file: string): Promise<Journal> {
   const journal = openSqliteJournal(await openDatabase(file), limits);

@@ -39,7 +39,7 @@ test('rows stay while the clock is a year ahead, and go once it has been so for 
   const file = join(scratchFolder(), 'postern.db');
   const clock = manualClock(someTime);
   const spool = await SqliteSpool.open({ file, clock });
-  const journal = openSqliteJournal(await openDatabase(file), { keepDays: 30, maxOctets: 1, refusals: 10 });
+  const journal = openSqliteJournal(await openDatabase(file), { keepDays: 30, maxOctets: 1, refusals: 10, copies: 10 });
   const gauge = new ContentGauge(1);
   const times = { askMs: 0, pressedMs: 0 };
   const tender = new JournalTender(journal, { gauge, times, clock, log: silentLog });

@@ -22,8 +22,16 @@ const details = {
 
 async function open() {
   const file = join(scratchFolder(), 'postern.db');
-  const spool = await SqliteSpool.open({ file, eventLimits: { mail: 3, refusals: 3, ageMilliseconds: 1e15 } });
-  const journal = openSqliteJournal(await openDatabase(file), { keepDays: 10, maxOctets: 1e9, refusals: 100 });
+  const spool = await SqliteSpool.open({
+    file,
+    eventLimits: { mail: 3, refusals: 3, copies: 3, ageMilliseconds: 1e15 },
+  });
+  const journal = openSqliteJournal(await openDatabase(file), {
+    keepDays: 10,
+    maxOctets: 1e9,
+    refusals: 100,
+    copies: 100,
+  });
   const raw = new DatabaseSync(file);
   onTestFinished(async () => {
     raw.close();

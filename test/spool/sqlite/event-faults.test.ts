@@ -18,7 +18,7 @@ import { openSqliteSpool } from '../../../src/spool/sqlite/sqlite-spool.ts';
 import { logLines } from '../../support/log-lines.ts';
 import { attemptOf, someTime, spoolEntry } from '../../support/spool-entry.ts';
 
-const limits = { ageMilliseconds: 1000, mail: 1_000_000, refusals: 1_000_000 };
+const limits = { ageMilliseconds: 1000, mail: 1_000_000, refusals: 1_000_000, copies: 1_000_000 };
 const reply = { code: 250, text: 'ok' };
 const outcome = { kind: 'delivered', reply, host: 'out (h:25)' } as const;
 const waiting = { timeout: 10_000, interval: 20 };

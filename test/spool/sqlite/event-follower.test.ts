@@ -15,7 +15,7 @@ import { SqliteEvents } from '../../../src/spool/sqlite/sqlite-events.ts';
 import { openSqliteSpool } from '../../../src/spool/sqlite/sqlite-spool.ts';
 import { attemptOf, someTime, spoolEntry } from '../../support/spool-entry.ts';
 
-const limits = { ageMilliseconds: 1000, mail: 1_000_000, refusals: 1_000_000 };
+const limits = { ageMilliseconds: 1000, mail: 1_000_000, refusals: 1_000_000, copies: 1_000_000 };
 const reply = { code: 250, text: 'ok' };
 const waiting = { timeout: 10_000, interval: 20 };
 let folder: string;

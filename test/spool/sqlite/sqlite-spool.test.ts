@@ -358,7 +358,7 @@ test('content that comes faster than the index is filled does not pile up', asyn
   const file = join(newFolder(), 'postern.db');
   const spool = await SqliteSpool.open({ file });
   const database = await openDatabase(file);
-  const journal = openSqliteJournal(database, { keepDays: 30, maxOctets: 250, refusals: 10_000 });
+  const journal = openSqliteJournal(database, { keepDays: 30, maxOctets: 250, refusals: 10_000, copies: 10_000 });
   const octets = Buffer.from('From: alice@example.com\r\n\r\nHello.\r\n');
   const details = {
     content: 'full' as const,
@@ -402,7 +402,12 @@ test('old rows of the journal go although the clock was a year ahead while those
   };
   /** The rows that are left at a time. */
   const left = async (now: number): Promise<readonly string[]> => {
-    const journal = openSqliteJournal(await openDatabase(file), { keepDays: 10, maxOctets: 0, refusals: 10_000 });
+    const journal = openSqliteJournal(await openDatabase(file), {
+      keepDays: 10,
+      maxOctets: 0,
+      refusals: 10_000,
+      copies: 10_000,
+    });
     while (await journal.tend(now));
     const { items } = await journal.list({ limit: 10 });
     await journal.close();

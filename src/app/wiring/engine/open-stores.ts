@@ -32,17 +32,26 @@ export async function openDatabaseOf(config: Config, options: OpenDatabaseOption
 }
 
 /** How many refusals of one account are kept, as events and in the journal. */
-export const refusalsPerAccount = 50_000;
+const refusalsPerAccount = 50_000;
+
+/** How many refusals of one account are kept, and how many copies that came to shadow listeners; as events and in the journal. */
+export function rowsPerAccount({ events }: Pick<Config, 'events'>): {
+  readonly refusals: number;
+  readonly copies: number;
+} {
+  return { refusals: refusalsPerAccount, copies: events.perAccount };
+}
 
 /**
  * An event is kept until a message accepted with it has expired and `keepDays` have passed since, so that a message's first
  * event is still there as long after its last outcome (D53).
  */
-function eventLimits({ events, delivery }: Config): EventLimits {
+function eventLimits(config: Config): EventLimits {
+  const { events, delivery } = config;
   return {
     ageMilliseconds: events.keepDays * 86_400_000 + delivery.retry.expireAfterSeconds * 1000,
     mail: events.perAccount,
-    refusals: refusalsPerAccount,
+    ...rowsPerAccount(config),
   };
 }
 

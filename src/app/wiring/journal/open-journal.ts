@@ -9,7 +9,7 @@ import type { Journal, Removed } from '../../../spool/journal/journal.ts';
 import { counter, gauge, type MetricSources } from '../../../web/http/metrics.ts';
 import type { Config } from '../../config/config.ts';
 import type { OpenedJournal } from '../engine/engine.ts';
-import { engineOf, refusalsPerAccount } from '../engine/open-stores.ts';
+import { engineOf, rowsPerAccount } from '../engine/open-stores.ts';
 
 /** How often it is looked whether there is something to do, in milliseconds. */
 const lookEveryMs = 3000;
@@ -127,7 +127,7 @@ export interface TendedJournal extends MetricSources {
  * @throws Error where it cannot be opened
  */
 export async function openJournal(
-  config: Pick<Config, 'database' | 'dataDir' | 'journal'>,
+  config: Pick<Config, 'database' | 'dataDir' | 'journal' | 'events'>,
   parts: {
     readonly database: Database;
     readonly gauge: ContentGauge;
@@ -136,8 +136,8 @@ export async function openJournal(
     readonly log: Logger;
   },
 ): Promise<TendedJournal> {
-  const limits = { ...config.journal, refusals: refusalsPerAccount };
-  const removed: Record<Removed, number> = { aged: 0, refusals: 0, content: 0 };
+  const limits = { ...config.journal, ...rowsPerAccount(config) };
+  const removed: Record<Removed, number> = { aged: 0, refusals: 0, copies: 0, content: 0 };
   const onRemoved = (kind: Removed, count: number): void => void (removed[kind] += count);
   const engine = await engineOf(config);
   const shared = config.journal.enabled ? undefined : parts.database;
@@ -191,7 +191,7 @@ function journalMetrics(
       {
         kind: 'counter',
         name: 'postern_journal_removed_total',
-        help: 'What was removed from the journal: rows by age or because an account had too many refusals, content over the limit',
+        help: 'What was removed from the journal: rows by age or because an account had too many refusals or copies, content over the limit',
         label: 'removed',
         read: () => Object.entries(seen.removed),
       },

@@ -1,11 +1,11 @@
-// Removes from the journal in PostgreSQL what is too old, a day's partition at a time, and what is too much: refusals of an account row by
-// row, and the oldest content. One by one also go old rows that have no partition of a day, and all where the tables are whole.
+// Removes from the journal in PostgreSQL what is too old, a day's partition at a time, and what is too much: refusals and copies of an account
+// row by row, and the oldest content. One by one also go old rows that have no partition of a day, and all where the tables are whole.
 
 import type { Database, Queryable, Row } from '../../../base/database/database.ts';
 import { partitionsOf, waitShortly } from '../../../base/database/postgres-partitions.ts';
 import { errorCode, Unavailable } from '../../../base/errors.ts';
 import type { JournalLimits, Removed } from '../journal.ts';
-import { outcomeNumbers } from '../journal-row.ts';
+import { isCopyByKeys, outcomeNumbers } from '../journal-row.ts';
 
 /** Rows of one transaction at most. */
 const rowsAtOnce = 500;
@@ -98,20 +98,42 @@ async function removeAged(database: Database, limit: number, onRemoved: OnRemove
   return isMore;
 }
 
-async function removeRefusals(database: Database, most: number, onRemoved: OnRemoved): Promise<boolean> {
+const isRefused = `outcome = ${outcomeNumbers.refused} AND outcome > 2`;
+/**
+ * Rows of which an account has at most so many: which they are, and how many of them it has. Both numbers of a refusal's come from
+ * indexes alone, since the rows of all accounts are counted at each look.
+ */
+const bounded = {
+  refusals: {
+    are: `${isRefused} AND NOT ${isCopyByKeys}`,
+    counted: `SELECT account, rows - (SELECT count(*) FROM journal copy WHERE ${isCopyByKeys} AND copy.account = refused.account
+        AND copy.outcome = ${outcomeNumbers.refused}) AS rows
+      FROM (SELECT account, count(*) AS rows FROM journal WHERE ${isRefused} GROUP BY account HAVING count(*) > $1::bigint) refused`,
+  },
+  copies: {
+    are: isCopyByKeys,
+    counted: `SELECT account, count(*) AS rows FROM journal WHERE ${isCopyByKeys} GROUP BY account`,
+  },
+} as const;
+
+/** Removes some rows of a kind, of an account that has too many. */
+async function removeMany(
+  database: Database,
+  { kind, most }: { readonly kind: keyof typeof bounded; readonly most: number },
+  onRemoved: OnRemoved,
+): Promise<boolean> {
+  const { are, counted } = bounded[kind];
   const [much] = await database.query(
-    `SELECT account, count(*) AS rows FROM journal WHERE outcome = ${outcomeNumbers.refused} AND outcome > 2
-     GROUP BY account HAVING count(*) > $1::bigint LIMIT 1`,
+    `SELECT account, rows FROM (${counted}) AS counted WHERE rows > $1::bigint LIMIT 1`,
     [most],
   );
   if (!much) return false;
   const surplus = await database.query(
-    `SELECT id, seq FROM journal WHERE outcome = ${outcomeNumbers.refused} AND outcome > 2 AND account = $1::text
-     ORDER BY seq LIMIT $2::integer`,
+    `SELECT id, seq FROM journal WHERE ${are} AND account = $1::text ORDER BY seq LIMIT $2::integer`,
     [String(much['account']), Math.min(rowsAtOnce, Number(much['rows']) - most)],
   );
   const isMore = await removeRows(database, surplus);
-  onRemoved('refusals', surplus.length);
+  onRemoved(kind, surplus.length);
   return isMore;
 }
 
@@ -256,7 +278,8 @@ export async function removeFromJournal(
   const limit = Math.min(now, Math.floor(Number(server?.['time']))) - limits.keepDays * dayMs;
   const isMore = [
     await removeAged(database, limit, onRemoved),
-    await removeRefusals(database, limits.refusals, onRemoved),
+    await removeMany(database, { kind: 'refusals', most: limits.refusals }, onRemoved),
+    await removeMany(database, { kind: 'copies', most: limits.copies }, onRemoved),
     await removeContent(database, limits.maxOctets, onRemoved),
   ];
   return isMore.includes(true);

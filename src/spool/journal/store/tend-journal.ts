@@ -3,7 +3,7 @@
 
 import type { Change, Database } from '../../../base/database/database.ts';
 import { Unavailable } from '../../../base/errors.ts';
-import type { JournalLimits, Removed } from '../journal.ts';
+import type { JournalLimits, JournalQuery, Removed } from '../journal.ts';
 import { outcomeNumbers } from '../journal-row.ts';
 import { SlicePace } from './slice-pace.ts';
 import { fillSoundWords, fillWords, matchOf } from './words.ts';
@@ -20,9 +20,21 @@ const waiting = `SELECT state.indexed, max(rows.seq) AS last, coalesce(sum(rows.
   LEFT JOIN (SELECT seq, octets FROM journal WHERE seq > (SELECT indexed FROM journal_state) ORDER BY seq LIMIT $1) rows`;
 // Another process may have filled these rows meanwhile; then the statements find nothing to do.
 const isStill = '(SELECT indexed FROM journal_state) = $1';
-const countRefusals = `INSERT INTO journal_refusals SELECT account, count(*) FROM journal
-  WHERE seq > $1 AND seq <= $2 AND +outcome = ${outcomeNumbers.refused} AND ${isStill} GROUP BY account
-  ON CONFLICT (account) DO UPDATE SET rows = rows + excluded.rows`;
+// In a text of JSON a quotation mark has a backslash before it, so that no subject looks like this.
+const isCopy = `instr(facts, '"shadow":true') > 0`;
+/** Rows of which an account has at most so many: the table that counts them, and which they are. */
+const bounded = {
+  // The plus keeps SQLite from going through all refusals by the index of the outcome.
+  refusals: { table: 'journal_refusals', are: `+outcome = ${outcomeNumbers.refused} AND NOT ${isCopy}` },
+  copies: { table: 'journal_copies', are: isCopy },
+} as const;
+/** One of their kinds. */
+type Bounded = keyof typeof bounded;
+const counts = Object.values(bounded).map(
+  ({ table, are }) => `INSERT INTO ${table} SELECT account, count(*) FROM journal
+  WHERE seq > $1 AND seq <= $2 AND ${are} AND ${isStill} GROUP BY account
+  ON CONFLICT (account) DO UPDATE SET rows = rows + excluded.rows`,
+);
 const those = '(SELECT value FROM json_each($1))';
 
 // SQLite merges parts of the index by itself, with much at once where most of a part is of removed rows, and keeps its lock for
@@ -43,11 +55,11 @@ function removal(seqs: readonly number[]): readonly Change[] {
   const statements = [
     `DELETE FROM journal_words WHERE rowid IN ${those}`,
     `DELETE FROM journal_content WHERE seq IN ${those}`,
-    // The plus keeps SQLite from going through all refusals by the index of the outcome.
-    `UPDATE journal_refusals SET rows = rows - gone.refused FROM (SELECT account, count(*) AS refused
-       FROM json_each($1) chosen JOIN journal ON journal.seq = chosen.value
-       WHERE +outcome = ${outcomeNumbers.refused} GROUP BY account) gone
-     WHERE gone.account = journal_refusals.account`,
+    ...Object.values(bounded).map(
+      ({ table, are }) => `UPDATE ${table} SET rows = rows - gone.removed FROM (SELECT account, count(*) AS removed
+       FROM json_each($1) chosen JOIN journal ON journal.seq = chosen.value WHERE ${are} GROUP BY account) gone
+     WHERE gone.account = ${table}.account`,
+    ),
     `UPDATE journal_state SET octets = octets - (SELECT coalesce(sum(octets), 0) FROM journal WHERE seq IN ${those})`,
     `DELETE FROM journal WHERE seq IN ${those}`,
   ];
@@ -83,7 +95,8 @@ export class SqliteTender {
       () => this.#fill(),
       () => this.#removeContent(),
       (now) => this.#removeAged(now - limits.keepDays * dayMs, now + futureMs),
-      () => this.#removeRefusals(),
+      () => this.#removeMany('refusals', { outcome: 'refused', shadow: false }),
+      () => this.#removeMany('copies', { shadow: true }),
       () => this.#mergeWords(),
     ];
   }
@@ -113,7 +126,7 @@ export class SqliteTender {
     const fill = (sql: string): Promise<number> =>
       this.#database.atOnce([
         { sql: `${sql} AND ${isStill}`, params: span },
-        { sql: countRefusals, params: span },
+        ...counts.map((count) => ({ sql: count, params: span })),
         {
           sql: 'UPDATE journal_state SET indexed = $2, octets = octets + $3 WHERE indexed = $1',
           params: [...span, octets],
@@ -192,20 +205,22 @@ export class SqliteTender {
     return isAged ? Number(known['seq']) : undefined;
   }
 
-  /** Removes some refusals of an account that has too many. */
-  async #removeRefusals(): Promise<boolean> {
-    const [over] = await this.#database.query('SELECT account, rows FROM journal_refusals WHERE rows > $1 LIMIT 1', [
-      this.#limits.refusals,
-    ]);
+  /** Removes some rows of a kind, of an account that has too many. @param those how the index finds them */
+  async #removeMany(kind: Bounded, those: Pick<JournalQuery, 'outcome' | 'shadow'>): Promise<boolean> {
+    const most = this.#limits[kind];
+    const [over] = await this.#database.query(
+      `SELECT account, rows FROM ${bounded[kind].table} WHERE rows > $1 LIMIT 1`,
+      [most],
+    );
     if (!over) return false;
-    const [account, surplus] = [String(over['account']), Number(over['rows']) - this.#limits.refusals];
-    const match = matchOf({ account, outcome: 'refused', limit: 1 }, undefined) ?? '';
+    const [account, surplus] = [String(over['account']), Number(over['rows']) - most];
+    const match = matchOf({ account, ...those, limit: 1 }, undefined) ?? '';
     const rows = await this.#database.query(
       `SELECT rowid AS seq FROM journal_words WHERE journal_words MATCH $1
        AND rowid < (SELECT max(seq) FROM journal) ORDER BY rowid LIMIT $2`,
       [match, Math.min(surplus, this.#paces.rows.rows)],
     );
-    return await this.#remove('refusals', rows);
+    return await this.#remove(kind, rows);
   }
 
   #oweMerges(): void {

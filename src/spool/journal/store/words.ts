@@ -139,7 +139,9 @@ export function matchOf(query: JournalQuery, searched: readonly string[] | undef
   for (const { letter, value } of asked(query)) key(keyOf(letter, value));
   const own = searched ?? [];
   own.forEach((word, index) => wanted.push(`words:"${word}"${mayBeBeginning(own, index) ? '*' : ''}`));
-  return wanted.length === 0 ? undefined : wanted.join(' AND ');
+  if (wanted.length === 0) return undefined;
+  const all = wanted.join(' AND ');
+  return query.shadow === false ? `(${all}) NOT keys:"${keyOf('w', 'true')}"` : all;
 }
 
 /** The codes and headers of a row, and its other filters, as one text with blanks around each. */

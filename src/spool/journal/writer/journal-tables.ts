@@ -2,6 +2,7 @@
 
 import type { Migrations } from '../../../base/database/database.ts';
 import { takesPartitions } from '../../../base/database/postgres-partitions.ts';
+import { isCopyByKeys } from '../journal-row.ts';
 
 // The columns of both tables in PostgreSQL, behind those that differ between the versions.
 const rowColumns = `at BIGINT NOT NULL, account TEXT COLLATE "C" NOT NULL, outcome SMALLINT NOT NULL,
@@ -104,6 +105,10 @@ export const journalMigrations: Migrations = {
     -- How many refusals of each account these rows hold.
     CREATE TABLE journal_refusals (account TEXT PRIMARY KEY, rows INTEGER NOT NULL) STRICT, WITHOUT ROWID;
     `,
+    `
+    -- How many copies that came to shadow listeners. They are no refusals, whatever their outcome.
+    CREATE TABLE journal_copies (account TEXT PRIMARY KEY, rows INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+    `,
   ],
   postgres: [
     `
@@ -126,6 +131,7 @@ export const journalMigrations: Migrations = {
     ALTER TABLE journal_content ADD CONSTRAINT journal_content_pkey PRIMARY KEY (id, seq);
     `,
     journalPartitions,
+    `CREATE INDEX journal_copies ON journal (account, outcome, seq) WHERE ${isCopyByKeys}`,
   ],
   postgresWhere: { 3: takesPartitions },
 };

@@ -20,13 +20,13 @@ const slackMs = 86_400_000;
 /** After what time it is looked again where nothing is known of the next event to be removed, in milliseconds. */
 const lookAgainMs = 60_000;
 
-const most = `CASE share WHEN ${shareNumbers.mail} THEN $1::bigint ELSE $2::bigint END`;
+const most = `CASE share WHEN ${shareNumbers.mail} THEN $1::bigint WHEN ${shareNumbers.refusals} THEN $2::bigint ELSE $3::bigint END`;
 // What is in a partition that is being removed is still counted: meanwhile nobody has too much.
 const noRemoval = 'NOT EXISTS (SELECT 1 FROM mail_event_removals)';
 const surplus = `SELECT account, share FROM mail_event_counts WHERE events > ${most} AND ${noRemoval}`;
-const surplusIds = `SELECT id FROM mail_events WHERE account = $3::text AND share = $4::smallint ORDER BY id LIMIT
+const surplusIds = `SELECT id FROM mail_events WHERE account = $4::text AND share = $5::smallint ORDER BY id LIMIT
   (SELECT least(${removedAtOnce}, greatest(0, max(events - ${most}))) FROM mail_event_counts
-   WHERE account = $3::text AND share = $4::smallint AND ${noRemoval})`;
+   WHERE account = $4::text AND share = $5::smallint AND ${noRemoval})`;
 const oldest = 'SELECT id, at FROM mail_events ORDER BY id LIMIT 1';
 // The oldest rows, up to the first that is not too old: times are in the order of the ids but for `lateMs`.
 const agedIds = `SELECT id FROM (SELECT id, at FROM mail_events WHERE id BETWEEN $2::bigint AND $3::bigint ORDER BY id
@@ -44,10 +44,10 @@ export class EventRemoval extends ServerPart<
 
   /** Removes events that are too many or too old, some at a time. */
   async prune(): Promise<void> {
-    const { mail, refusals, ageMilliseconds } = this.parts.limits;
+    const { mail, refusals, copies, ageMilliseconds } = this.parts.limits;
     let slices = 0;
-    for (const row of await this.parts.session.query(surplus, [mail, refusals])) {
-      const values = [mail, refusals, text(row, 'account'), integer(row, 'share')];
+    for (const row of await this.parts.session.query(surplus, [mail, refusals, copies])) {
+      const values = [mail, refusals, copies, text(row, 'account'), integer(row, 'share')];
       while (slices < mostSlices && (await this.#remove(surplusIds, values)) === removedAtOnce) slices += 1;
     }
     const now = this.parts.clock.removalTime();
