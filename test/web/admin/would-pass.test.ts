@@ -22,7 +22,12 @@ const nothing = { fields: [], verdicts: '', timings: {}, content: 'none', maxBod
 async function journalOf(count: number): Promise<WouldPassParts['journal']> {
   const file = join(scratchFolder(), 'postern.db');
   const spool = await SqliteSpool.open({ file });
-  const journal = openSqliteJournal(await openDatabase(file), { keepDays: 30, maxOctets: 1e9, refusals: 10 });
+  const journal = openSqliteJournal(await openDatabase(file), {
+    keepDays: 30,
+    maxOctets: 1e9,
+    refusals: 10,
+    copies: 10,
+  });
   onTestFinished(async () => {
     await spool.close();
     await journal.close();
