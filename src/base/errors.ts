@@ -28,6 +28,13 @@ export class UsageError extends Error {
   readonly exitCode = EXIT_USAGE;
 }
 
+/** Ends the process, so that a supervisor starts it again: without its database a gateway would refuse everything. */
+export function endProcess(error: Error): void {
+  setImmediate(() => {
+    throw error;
+  });
+}
+
 /** The text of anything thrown. */
 export function errorMessage(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : String(thrown);

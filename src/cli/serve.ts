@@ -25,7 +25,7 @@ import { openDatabaseOf } from '../app/wiring/engine/open-stores.ts';
 import { openServerSocket } from '../app/wiring/server-socket.ts';
 import { systemClock } from '../base/clock.ts';
 import type { Database } from '../base/database/database.ts';
-import { Unavailable, UsageError } from '../base/errors.ts';
+import { endProcess, Unavailable, UsageError } from '../base/errors.ts';
 import { settleHeap } from '../base/load/compiled-code.ts';
 import { type Logger, type OpenLog, openLog } from '../base/log.ts';
 import { offerSignIn, openSessionStore } from '../web/console/session-store.ts';
@@ -90,13 +90,6 @@ const settleMs = 2000;
 
 /** How long a change waits for a lock that another program holds, in milliseconds: a client is waiting for the answer. */
 const servingPatienceMs = 2000;
-
-/** Ends the process, so that a supervisor starts it again: a gateway without its database would refuse everything. */
-function endProcess(error: Error): void {
-  setImmediate(() => {
-    throw error;
-  });
-}
 
 /** Signals to stop. A second signal ends the process at once, after what `onSecond` was given. */
 function untilSignal(): {

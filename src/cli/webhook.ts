@@ -1,7 +1,6 @@
 // `postern webhook` shows and changes the webhooks of accounts beside a running server, which notices within seconds (D54, D94).
 
 import type { Config } from '../app/config/config.ts';
-import { openSpool } from '../app/wiring/engine/open-stores.ts';
 import { systemClock } from '../base/clock.ts';
 import { UsageError } from '../base/errors.ts';
 import { replayRange } from '../delivery/webhooks/replay-range.ts';
@@ -9,7 +8,6 @@ import { makeSecret } from '../delivery/webhooks/secret.ts';
 import { type DeliveryRecord, type Webhook, webhooksPerAccount } from '../delivery/webhooks/webhook.ts';
 import { openWebhookStore, type WebhookStore } from '../delivery/webhooks/webhook-store.ts';
 import { createAddressGuard, urlFault } from '../delivery/webhooks/webhook-url.ts';
-import type { EventStore } from '../spool/events/event-store.ts';
 import { type EventKind, isEventKind, toldKinds } from '../spool/events/mail-event.ts';
 import { deliveryJson } from '../web/admin/webhooks/delivery-endpoints.ts';
 import { accountOf, accountOption, isoTime, withDatabase } from './command/choose-account.ts';
@@ -23,6 +21,7 @@ import {
 } from './command/command.ts';
 import { printable } from './command/printable.ts';
 import { parseCount, parseSpan } from './command/span.ts';
+import { withQueue } from './queue/open-queue.ts';
 
 /** Exit codes of the commands that name a webhook. */
 const notFound = { 1: 'there is no such webhook that a command may change' } as const;
@@ -30,16 +29,6 @@ const notFound = { 1: 'there is no such webhook that a command may change' } as 
 /** Opens the webhooks, runs the work with them and closes them. */
 function withWebhooks<T>(config: Config, work: (store: WebhookStore) => Promise<T>): Promise<T> {
   return withDatabase(config, async (database) => await work(await openWebhookStore(database, systemClock)));
-}
-
-/** Opens the events, runs the work with them and closes them. */
-async function withEvents<T>(config: Config, work: (events: EventStore) => Promise<T>): Promise<T> {
-  const spool = await openSpool(config);
-  try {
-    return await work(spool.events);
-  } finally {
-    await spool.close();
-  }
 }
 
 /** Says that there is no such webhook. @returns the exit code, 1 */
@@ -76,7 +65,7 @@ const replay = defineCommand({
     const account = accountOf(config, options.account);
     return withWebhooks(config, async (store) => {
       if (!(await store.find(account.id, id))) return missing(id, account.name, io);
-      const range = await withEvents(config, (events) => replayRange(events, account.name, wish));
+      const range = await withQueue(config, ({ spool }) => replayRange(spool.events, account.name, wish));
       if (!range) {
         io.stderr.write('There are no such events\n');
         return 1;
@@ -190,7 +179,7 @@ const add = defineCommand({
     const note = options.note ?? '';
     if (!/^\P{Cc}{0,500}$/u.test(note)) throw new UsageError('--note: want at most 500 characters without line ends');
     return withWebhooks(config, async (store) => {
-      const newest = await withEvents(config, (events) => events.newest());
+      const newest = await withQueue(config, ({ spool }) => spool.events.newest());
       const secret = makeSecret();
       const made = await store.create({ account: account.id, url, kinds, note, secret }, newest);
       if (!made) {

@@ -4,7 +4,7 @@
 import cluster from 'node:cluster';
 import { defaultBodyLimit } from '../../base/body-budget.ts';
 import { systemClock } from '../../base/clock.ts';
-import { ConfigurationError, errorMessage, Unavailable } from '../../base/errors.ts';
+import { ConfigurationError, endProcess, errorMessage, Unavailable } from '../../base/errors.ts';
 import { settleHeap } from '../../base/load/compiled-code.ts';
 import { type OpenLog, openLog, silentLog } from '../../base/log.ts';
 import { defaultConnections } from '../../delivery/settings.ts';
@@ -80,13 +80,6 @@ function greet(channel: Channel): Promise<Started | undefined> {
       if (message.kind === 'start') resolve({ order: message, link: new SupervisorLink(channel, message) });
     });
     channel.send({ kind: 'hello' });
-  });
-}
-
-/** Ends the process, so that it is started again: without its database it would refuse everything. */
-function endProcess(error: Error): void {
-  setImmediate(() => {
-    throw error;
   });
 }
 

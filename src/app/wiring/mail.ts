@@ -10,7 +10,7 @@ import type { BodyBudget } from '../../base/body-budget.ts';
 import type { Clock } from '../../base/clock.ts';
 import { Counts } from '../../base/counts.ts';
 import type { Database } from '../../base/database/database.ts';
-import { ConfigurationError, type Unavailable } from '../../base/errors.ts';
+import { ConfigurationError, endProcess, type Unavailable } from '../../base/errors.ts';
 import { whenKnown } from '../../base/load/maybe-promise.ts';
 import { gatherErrors, type Logger } from '../../base/log.ts';
 import type { OwnDoor } from '../../base/net/own-doors.ts';
@@ -103,13 +103,6 @@ export interface Mail extends MetricSources {
 function checkStores({ fault }: Pick<Mail, 'fault'>): void {
   const unavailable = fault();
   if (unavailable) throw unavailable;
-}
-
-/** Ends the process, so that it is started again: a gateway without its spool refuses everything yet says it is ready. */
-function endProcess(error: Error): void {
-  setImmediate(() => {
-    throw error;
-  });
 }
 
 /** The violation for an account's limit that is reached (D42a); undefined where none is. */

@@ -8,6 +8,14 @@ import type { CommandIo } from './command.ts';
 /** The authorities of a Debian system. */
 export const defaultCaFile = '/etc/ssl/certs/ca-certificates.crt';
 
+/** The options that tell what is written where. */
+export function exportOptions(formats: readonly string[]) {
+  return {
+    format: { value: 'FORMAT', short: 'f', summary: `${formats.join(', ')} (required)` },
+    output: { value: 'FILE', short: 'o', summary: 'write to FILE (default: standard output)' },
+  } as const;
+}
+
 /** A thing that the format cannot hold, or holds otherwise. */
 interface Gap {
   /** `zone example.com`; absent where it is about all. */

@@ -17,7 +17,7 @@ import { haproxyEdge } from '../../edge/export/haproxy.ts';
 import { nginxEdge } from '../../edge/export/nginx.ts';
 import { defineCommand, defineGroup } from '../command/command.ts';
 import { parseWord } from '../command/span.ts';
-import { defaultCaFile, writeExport } from '../command/write-export.ts';
+import { defaultCaFile, exportOptions, writeExport } from '../command/write-export.ts';
 
 const defaultListen = '0.0.0.0:80';
 
@@ -39,8 +39,7 @@ const exportCommand = defineCommand({
     'fail, with the error, the form and the rules of the edge. A zone that the format cannot hold is left out; that and what else\n' +
     'differs is told on standard error and in comments of the output. See docs/edge-behind-a-proxy.md.',
   options: {
-    format: { value: 'FORMAT', short: 'f', summary: `${edgeFormats.join(', ')} (required)` },
-    output: { value: 'FILE', short: 'o', summary: 'write to FILE (default: standard output)' },
+    ...exportOptions(edgeFormats),
     listen: { value: 'HOST:PORT', summary: `where the proxy listens for HTTP (default: ${defaultListen})` },
     'tls-listen': { value: 'HOST:PORT', summary: 'where it listens for HTTPS (default: nowhere)' },
     postern: { value: 'HOST:PORT', summary: "where it finds Postern (default: the configuration's http.listen)" },

@@ -22,7 +22,7 @@ import type { Endpoint } from '../../proxy/traffic/proxy-header.ts';
 import { withDatabase } from '../command/choose-account.ts';
 import { columns, defineCommand, defineGroup, jsonOption } from '../command/command.ts';
 import { parseWord } from '../command/span.ts';
-import { defaultCaFile, writeExport } from '../command/write-export.ts';
+import { defaultCaFile, exportOptions, writeExport } from '../command/write-export.ts';
 
 /** One application in the list. */
 interface Listed {
@@ -137,8 +137,7 @@ const exportCommand = defineCommand({
     'carry as Postern does is left out; what is only operated differently is written. Both are told on standard error and\n' +
     'in comments of the output. See docs/proxy-export.md.',
   options: {
-    format: { value: 'FORMAT', short: 'f', summary: `${exportFormats.join(', ')} (required)` },
-    output: { value: 'FILE', short: 'o', summary: 'write to FILE (default: standard output)' },
+    ...exportOptions(exportFormats),
     'port-offset': { value: 'N', summary: "added to every edge port (default: the configuration's proxy.portOffset)" },
     nameserver: { value: 'A,B', summary: "for origins that are names (default: the system's)" },
     'ca-file': { value: 'FILE', summary: `authorities for tls: strict, PEM (default: ${defaultCaFile})` },
