@@ -3,6 +3,7 @@
 
 import { createHash } from 'node:crypto';
 import { Worker } from 'node:worker_threads';
+import { lazily } from '../../../base/load/lazily.ts';
 import type { MadeFile, MadeFiles } from './make-files.ts';
 
 /** The codings that files are kept in. */
@@ -17,7 +18,7 @@ export interface PageFile {
 }
 
 /** All files of the pages. */
-export interface PageFiles {
+interface PageFiles {
   /** What every page's URL is answered with. */
   readonly index: PageFile;
   /** The digest of all files together, which stands in their paths. */
@@ -57,17 +58,9 @@ async function make(): Promise<PageFiles> {
   return { index: pageFile(index), hash: digest, find: (path) => byPath.get(path) };
 }
 
-let making: Promise<PageFiles> | undefined;
-
 /**
  * Gives the files of the console. They are the same while the process runs, and are made at the first call, which takes some
  * tenths of a second of a thread of its own. A call after one that failed tries again.
  * @throws Error where a file is missing
  */
-export function pageFiles(): Promise<PageFiles> {
-  making ??= make().catch((error: unknown) => {
-    making = undefined;
-    throw error;
-  });
-  return making;
-}
+export const pageFiles = lazily(make);

@@ -35,16 +35,7 @@ const schemasOf: Readonly<Record<string, readonly string[]>> = {
   WebhookDelivery: ['WebhookDelivery'],
 };
 /** Shapes of what stands inside of those. */
-const parts = [
-  'ChangedVerdicts',
-  'MailerVerdicts',
-  'Outcome',
-  'RecipientHistory',
-  'PreviewPart',
-  'OverviewCounts',
-  'OverviewRoute',
-  'QueueHold',
-];
+const parts = ['ChangedVerdicts', 'MailerVerdicts', 'RecipientHistory', 'PreviewPart', 'OverviewCounts', 'QueueHold'];
 
 const plain: Readonly<Record<string, string>> = {
   ...{ string: 'string', integer: 'number', number: 'number', boolean: 'boolean', null: 'null' },

@@ -12,7 +12,7 @@ import { type StateWords, stateWords } from '../parts/words.ts';
 import { useAnswer, useEvery } from '../state/loading.ts';
 import { linkTo } from '../state/location.ts';
 import { accountPath } from '../state/session.ts';
-import type { Overview, OverviewRoute } from '../state/shapes.ts';
+import type { Overview } from '../state/shapes.ts';
 import { writeCount, writeDuration } from '../text/amounts.ts';
 
 const counted = ['accepted', 'delivered', 'deferred', 'failed', 'refused'] as const;
@@ -155,7 +155,9 @@ function Plots({ overview }: { readonly overview: Overview }): JSX.Element {
   );
 }
 
-const routeColumns: readonly Column<OverviewRoute>[] = [
+type Route = Overview['routes'][number];
+
+const routeColumns: readonly Column<Route>[] = [
   tight('state', 'State', ({ state }) => h(State, { state })),
   { key: 'name', title: 'Route', kind: 'wide', cell: ({ name }) => el('strong', el('bdi', name)) },
   numbers('delivered', 'Delivered', ({ delivered }) => writeCount(delivered)),
@@ -239,7 +241,7 @@ export function OverviewPage(): JSX.Element {
             { title: 'Routes' },
             value.routes.length === 0
               ? h(Empty, { title: 'There is no route', icon: 'queue' }, 'Name one under routes in the configuration.')
-              : h(Table<OverviewRoute>, {
+              : h(Table<Route>, {
                   label: 'Routes',
                   columns: routeColumns,
                   rows: value.routes,

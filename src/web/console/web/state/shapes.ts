@@ -1,16 +1,13 @@
 // The answers of the HTTP interface as far as the pages read them. docs/openapi.json describes them whole, and a test holds these
 // against it.
 
-/** What became of a message, of all its recipients together. */
-export type Outcome = 'accepted' | 'delivered' | 'deferred' | 'failed' | 'dropped' | 'refused';
-
 /** A row of the journal. */
 export interface JournalRow {
   readonly id: string;
   readonly at: string;
   readonly account: string;
   readonly credential?: string | null;
-  readonly outcome: Outcome;
+  readonly outcome: 'accepted' | 'delivered' | 'deferred' | 'failed' | 'dropped' | 'refused';
   readonly via?: string | null;
   readonly client?: string | null;
   readonly helo?: string | null;
@@ -193,7 +190,14 @@ export interface Overview {
     readonly oldest_at: string | null;
   };
   readonly reasons: readonly { readonly code: string; readonly field: string | null; readonly count: number }[];
-  readonly routes: readonly OverviewRoute[];
+  readonly routes: readonly {
+    readonly name: string;
+    readonly delivered: number;
+    readonly deferred: number;
+    readonly failed: number;
+    readonly connections: number;
+    readonly state: string;
+  }[];
   /** Minutes of one item of `series`. */
   readonly step_minutes: number;
 }
@@ -208,16 +212,6 @@ export interface OverviewCounts {
   /** From acceptance to the next hop. */
   readonly latency_p50_ms: number | null;
   readonly latency_p99_ms: number | null;
-}
-
-/** A route of the overview. */
-export interface OverviewRoute {
-  readonly name: string;
-  readonly delivered: number;
-  readonly deferred: number;
-  readonly failed: number;
-  readonly connections: number;
-  readonly state: string;
 }
 
 /** Recipients that wait for the same destination. */
