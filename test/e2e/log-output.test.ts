@@ -11,6 +11,7 @@ import { projectRoot } from '../support/postern-process.ts';
 import { connectSmtp } from '../support/raw-smtp-client.ts';
 import { takesConnections } from '../support/running-program.ts';
 import { scratchFolder } from '../support/scratch.ts';
+import { copyTestKeys } from '../support/test-keys.ts';
 
 interface Served {
   readonly child: ChildProcess;
@@ -23,6 +24,7 @@ interface Served {
 /** Starts with an output of the test's own; where it listens cannot be read from it, so the ports are chosen before. */
 async function serve(stdout: number | 'pipe'): Promise<Served> {
   const folder = scratchFolder();
+  copyTestKeys(join(folder, 'certs'));
   const [httpPort, smtpPort] = [await freePort(), await freePort()];
   const base = deviceConfiguration({ routes: [captureRoute] }) as { readonly smtp: { readonly listeners: object[] } };
   const config = {
@@ -35,6 +37,7 @@ async function serve(stdout: number | 'pipe'): Promise<Served> {
     cwd: folder,
     env: {
       PATH: process.env['PATH'],
+      NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'],
       POSTERN_CONFIG: join(folder, 'postern.yaml'),
       POSTERN_DATA_DIR: join(folder, 'data'),
       POSTERN_CERTS_DIR: join(folder, 'certs'),

@@ -1,6 +1,6 @@
 // How the program is run: the compile cache under dataDir, whatever is wrong with its folder, and the image's plain JavaScript.
 
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import {
   chmodSync,
   chownSync,
@@ -79,6 +79,23 @@ async function run({ folder, data }: Place, start = join(projectRoot, 'src/start
   return { output, commandLine, code };
 }
 
+/** What start.mjs does before it loads the program, in a process of its own. @returns the folder of the cache that is then used */
+function setUpAlone({ folder, data }: Place): string | undefined {
+  const code = `import { getCompileCacheDir } from 'node:module';
+    import { setUpRunTime } from ${JSON.stringify(join(projectRoot, 'src/run-time.mjs'))};
+    setUpRunTime(['serve'], process.env);
+    process.stdout.write(JSON.stringify([process.env.NODE_COMPILE_CACHE, getCompileCacheDir()]));`;
+  // With the option that it would start anew with.
+  const args = ['--max-semi-space-size=16', '--input-type=module', '--eval', code];
+  const env = { PATH: process.env['PATH'], POSTERN_DATA_DIR: data };
+  const [named, used] = JSON.parse(execFileSync(process.execPath, args, { cwd: folder, env, encoding: 'utf8' })) as [
+    string | null,
+    string | null,
+  ];
+  expect(used === null).toBe(named === null);
+  return named ?? undefined;
+}
+
 /** Modules that were compiled or stripped although there is a cache. */
 function missed({ output }: Ran): readonly string[] {
   return [...output.matchAll(/reading cache from \S+ for \S+ (\S+?)\.\.\. (?!.*success)(.*)/g)].map(
@@ -97,14 +114,14 @@ test('the second start compiles nothing, in no thread, and has the room for youn
   expect(missed(second)).toEqual([]);
 });
 
-test('what another version of Node has left, and more files than a few releases, are removed', async () => {
+test('what another version of Node has left, and more files than a few releases, are removed', () => {
   const place = newPlace();
   const own = join(place.cache, `${process.version}-x64-0-0`);
   mkdirSync(join(place.cache, 'v24.0.0-x64-1-0'), { recursive: true });
   mkdirSync(own);
   chmodSync(place.cache, 0o700);
   for (let count = 0; count <= 4000; count += 1) writeFileSync(join(own, `${count}`), '');
-  await run(place);
+  expect(setUpAlone(place)).toBe(place.cache);
   expect(existsSync(join(place.cache, 'v24.0.0-x64-1-0'))).toBe(false);
   expect(existsSync(own)).toBe(false);
 });
@@ -122,18 +139,24 @@ const unusable = {
   'others may write into dataDir': ({ data }: Place) => chmodSync(data, 0o777),
 } as const;
 
-test.each(Object.entries(unusable))('without the cache it starts where %s', async (_why, spoil) => {
+test.each(Object.entries(unusable))('the cache is not used where %s', (_why, spoil) => {
   const place = newPlace();
+  expect(setUpAlone(place)).toBe(place.cache);
+  rmSync(place.cache, { recursive: true });
   spoil(place);
-  const { output, code } = await run(place);
-  expect(code).toBe(0);
-  expect(output).not.toContain('compile-cache');
+  expect(setUpAlone(place)).toBe(undefined);
 });
 
-test.runIf(process.getuid?.() === 0)('without the cache it starts where it is another user’s', async () => {
+test.runIf(process.getuid?.() === 0)('the cache is not used where it is another user’s', () => {
   const place = newPlace();
   mkdirSync(place.cache, { mode: 0o700 });
   chownSync(place.cache, 65_534, 65_534);
+  expect(setUpAlone(place)).toBe(undefined);
+});
+
+test('without the cache it starts', async () => {
+  const place = newPlace();
+  unusable['others may write there'](place);
   const { output, code } = await run(place);
   expect(code).toBe(0);
   expect(output).not.toContain('compile-cache');

@@ -10,6 +10,7 @@ import { FaultSink } from '../support/fault-sink.ts';
 import { type PosternProcess, projectRoot, startPostern } from '../support/postern-process.ts';
 import { connectSmtp, type RawSmtpClient } from '../support/raw-smtp-client.ts';
 import { scratchFolder } from '../support/scratch.ts';
+import { copyTestKeys } from '../support/test-keys.ts';
 
 const running: PosternProcess[] = [];
 afterEach(async () => {
@@ -76,6 +77,7 @@ test('SIGTERM while it is still starting ends it with 0', async () => {
     cwd: folder,
     env: {
       PATH: process.env['PATH'],
+      NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'],
       POSTERN_CONFIG: join(projectRoot, 'config/postern.yaml'),
       POSTERN_DATA_DIR: join(folder, 'data'),
       POSTERN_CERTS_DIR: join(folder, 'certs'),
@@ -136,10 +138,12 @@ test('SIGHUP while the program is still being loaded ends nothing either', async
 
 test('a signal to npm start ends the gateway, and npm with it', async () => {
   const folder = scratchFolder();
+  copyTestKeys(join(folder, 'certs'));
   const child = spawn('npm', ['start', '--prefix', projectRoot], {
     cwd: projectRoot,
     env: {
       PATH: process.env['PATH'],
+      NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'],
       HOME: folder,
       POSTERN_DATA_DIR: join(folder, 'data'),
       POSTERN_CERTS_DIR: join(folder, 'certs'),

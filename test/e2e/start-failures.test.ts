@@ -10,6 +10,7 @@ import { openSqliteFile } from '../../src/base/database/sqlite-file.ts';
 import { captureRoute, deviceConfiguration } from '../support/device-config.ts';
 import { projectRoot } from '../support/postern-process.ts';
 import { scratchFolder } from '../support/scratch.ts';
+import { copyTestKeys } from '../support/test-keys.ts';
 
 /** Longer than any failed start may take; a process that is still there then is killed, and its exit code is null. */
 const patienceMs = 25_000;
@@ -26,7 +27,9 @@ async function placeWithTakenPort(): Promise<Place> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   onTestFinished(() => void server.close());
-  return { folder: scratchFolder(), takenPort: (server.address() as AddressInfo).port };
+  const folder = scratchFolder();
+  copyTestKeys(join(folder, 'certs'));
+  return { folder, takenPort: (server.address() as AddressInfo).port };
 }
 
 async function startAndEnd(folder: string, config: object): Promise<{ exitCode: number | null; output: string }> {
@@ -35,6 +38,7 @@ async function startAndEnd(folder: string, config: object): Promise<{ exitCode: 
     cwd: folder,
     env: {
       PATH: process.env['PATH'],
+      NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'],
       POSTERN_CONFIG: join(folder, 'postern.yaml'),
       POSTERN_DATA_DIR: join(folder, 'data'),
       POSTERN_CERTS_DIR: join(folder, 'certs'),
