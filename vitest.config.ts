@@ -38,6 +38,7 @@ export default defineConfig({
       {
         test: {
           name: 'system',
+          globalSetup: ['test/support/postgres-cluster.ts'],
           include: ['test/system/**/*.test.ts'],
           pool: 'forks',
           testTimeout: 180_000,

@@ -4,10 +4,12 @@ import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import {
   chmodSync,
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   statfsSync,
   writeFileSync,
@@ -16,6 +18,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { runProgram } from '../system/programs.ts';
+import { clusterPlace } from './postgres-cluster.ts';
 
 /** A running server. */
 export interface PostgresServer {
@@ -113,15 +116,36 @@ async function makeFolder(): Promise<string> {
   return folder;
 }
 
+/**
+ * Makes the files of an empty cluster, or copies those of the first one of this run of the tests. @param place more arguments,
+ * with which nothing is copied
+ */
+async function makeCluster(data: string, place: readonly string[]): Promise<void> {
+  const kept = place.length === 0 ? process.env[clusterPlace] : undefined;
+  const first = join(kept ?? '', 'data');
+  if (kept !== undefined && existsSync(first)) return copyCluster(first, data);
+  const options = ['-A', 'trust', '-U', 'postgres', '-E', 'UTF8', '--locale=C.UTF-8', '--no-sync'];
+  await asPostgres('initdb', '-D', data, ...options, ...place);
+  if (kept === undefined) return;
+  // Whole before it has the name by which it is found; of several that are made at once one is kept.
+  const copy = mkdtempSync(join(kept, 'new-'));
+  await copyCluster(data, join(copy, 'data'));
+  if (!existsSync(first)) renameSync(join(copy, 'data'), first);
+}
+
+async function copyCluster(from: string, to: string): Promise<void> {
+  const { code, output } = await runProgram('cp', ['-a', '--reflink=auto', from, to]);
+  if (code !== 0) throw new Error(`cp ended with ${code}: ${output}`);
+}
+
 /** Starts a server. */
 export async function startPostgres(options: PostgresOptions = {}): Promise<PostgresServer> {
   const folder = await makeFolder();
-  const cluster = ['-A', 'trust', '-U', 'postgres', '-E', 'UTF8', '--locale=C.UTF-8', '--no-sync'];
   const { logMebibytes } = options;
   const log = join(folder, 'wal');
   const logDisk = logMebibytes === undefined ? undefined : mountDisk(log, logMebibytes);
   const place = logDisk ? ['-X', join(log, 'inside/wal'), '--wal-segsize=1'] : [];
-  await asPostgres('initdb', '-D', join(folder, 'data'), ...cluster, ...place);
+  await makeCluster(join(folder, 'data'), place);
   return await startIn(folder, options, logDisk);
 }
 
