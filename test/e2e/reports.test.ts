@@ -92,7 +92,7 @@ afterAll(async () => {
 async function share(account: AccountName = 'dev'): Promise<{ readonly port: number; readonly from: string }> {
   if (!shared) {
     const [plain, dsn] = [await FaultSink.start(), await FaultSink.start({ dsn: true })];
-    const started = await startWith({ sink: plain.port, dsn: dsn.port }, { reports: { returnBytes: 5000 } });
+    const started = await startWith({ sink: plain.port, dsn: dsn.port }, {});
     shared = { postern: started.postern, sink: plain, dsn };
   }
   ({ postern, sink } = shared);
