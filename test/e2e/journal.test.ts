@@ -310,7 +310,7 @@ test('keeps no row where the journal is off, says so, and still shows the rows o
   expect(refusal).not.toMatch('gateway.test');
   const body = { from: 'shop@example.com', to: 'b@partner.test', subject: 'x', text: 'x', headers: { Bcc: 'x' } };
   const byRest = await ask(running, '/accounts/dev/email/sending/send', { method: 'POST', body: JSON.stringify(body) });
-  expect([byRest.status, Object.keys(byRest.body.errors[0])]).toEqual([400, ['code', 'message', 'source']]);
+  expect([byRest.status, Object.keys(byRest.body.errors[0])]).toEqual([400, ['code', 'message', 'rule_url', 'source']]);
   const { response } = await send(running, good);
   await vi.waitFor(() => expect(running.captured()).toHaveLength(2), { timeout: 10_000 });
 
