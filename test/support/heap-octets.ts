@@ -3,13 +3,17 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 
+/** Collects all of this process that nothing holds any more. */
+export function collectGarbage(): void {
+  setFlagsFromString('--expose-gc');
+  (runInNewContext('gc') as () => void)();
+}
+
 /** Makes so many values and keeps them. @returns the octets of the heap that each of them takes, about, when all else is collected */
 export function heapOctetsOfEach(count: number, make: (index: number) => unknown): number {
-  setFlagsFromString('--expose-gc');
-  const collect = runInNewContext('gc') as () => void;
   const kept: unknown[] = Array.from({ length: count }).fill(undefined);
   const held = (): number => {
-    collect();
+    collectGarbage();
     return process.memoryUsage().heapUsed;
   };
   make(0);

@@ -1,9 +1,8 @@
 // mbox files as streams: where messages begin, what is unquoted, and that nothing in a file makes the reader hold it.
 
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
 import { beginsMbox, type MboxMessage, readMbox } from '../../../src/pipeline/report/archive/archive-files.ts';
+import { collectGarbage } from '../../support/heap-octets.ts';
 
 const line = 'From a@example.com Sun Nov 22 08:00:00 2026';
 
@@ -75,10 +74,8 @@ test('of a message that is too large the beginning is kept, and its size is told
 
 test('a line of 100 MB and binary octets take no more memory than a message may have', async () => {
   // What is no longer needed counts only once it is collected, whenever that would be.
-  setFlagsFromString('--expose-gc');
-  const collect = runInNewContext('gc') as () => void;
   const held = (): number => {
-    collect();
+    collectGarbage();
     return process.memoryUsage().arrayBuffers;
   };
   const before = held();
