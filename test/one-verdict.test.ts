@@ -8,7 +8,8 @@ import { type Door, type Doors, type DoorVerdict, openDoors, requestJson, smtpMe
 import { type HeaderSet, headerSet, isTakenOutOverSmtp, oneOfEach } from './support/header-sets.ts';
 import fc from './support/properties.ts';
 
-const runs = 2100;
+// With the seed that is the same at each run the sets are too; `npm run test:properties` looks at three times as many others.
+const runs = process.env['POSTERN_PROPERTY_SEED'] === undefined ? 700 : 2100;
 
 let opened: Doors;
 let policy: PolicyModule;
