@@ -34,6 +34,14 @@ describe('what is tried', () => {
     expect(typed('message', 'Subject: x\n\ny')).toEqual({ ok: true, judge: { raw: 'Subject: x\r\n\r\ny' } });
   });
 
+  test('a name in quotation marks that never ends is gone through once, however long it is', () => {
+    for (const end of ['', '\\', '\\\r'])
+      expect(typed('message', `To: ${'"\\'.repeat(200_000)}${end}\n\nhi`)).not.toHaveProperty('send');
+    expect(typed('message', 'To: "a\\"b, c" <x@example.net>, "y <z@example.net>\n\n')).toMatchObject({
+      send: { recipients: ['x@example.net'] },
+    });
+  });
+
   test('a request body is JSON', () => {
     expect(typed('request', sampleRequest)).toMatchObject({ ok: true, judge: { to: 'you@example.net' } });
     expect(typed('request', '{')).toMatchObject({ ok: false, fault: expect.stringContaining('no JSON yet') });

@@ -48,7 +48,8 @@ function fieldOf(lines: readonly string[], name: string): string | undefined {
 /** The addresses of an address field, well enough for the envelope of a trial. */
 function addressesOf(value: string | undefined): readonly string[] {
   if (value === undefined) return [];
-  const plain = value.replace(/"(?:\\.|[^"\\])*"/g, '');
+  // One that nothing ends goes to the end: else the search would begin again at each of the quotation marks in it.
+  const plain = value.replace(/"(?:\\.?|[^"\\])*(?:"|$)/g, '');
   return plain
     .split(',')
     .map((part) => /<([^<>]*)>/.exec(part)?.[1] ?? part)
