@@ -8,6 +8,8 @@ import { cureMerger, isSound, type MergeCure } from '../../config/merged-cure.ts
 
 /** Changes that are remembered at most. */
 const mostKept = 1000;
+/** Characters of the file that are gone through for one answer, about: a change that is not found now is found for a later one. */
+const charactersAtOnce = 100_000;
 
 /** What is known of a text of the file. */
 interface Known {
@@ -37,11 +39,14 @@ export function fileChanges(place: ConfigSource, file: string): () => FindFileCh
   };
   return () => {
     const known = present();
+    let left = charactersAtOnce;
     return async ({ account, credential, proposal }) => {
       if (!known?.merge || Object.keys(proposal).length === 0) return undefined;
       const { merge, changes } = known;
       const key = JSON.stringify([account, credential, proposal]);
       if (changes.has(key)) return changes.get(key);
+      if (left <= 0) return undefined;
+      left -= text.length;
       await yieldToEventLoop();
       const found = merge({ account, credential }, proposal);
       const change = found && { file, line: found.line, diff: found.diff };
