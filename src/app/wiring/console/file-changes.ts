@@ -42,7 +42,7 @@ export function fileChanges(place: ConfigSource, file: string): () => FindFileCh
     let left = charactersAtOnce;
     return async ({ account, credential, proposal }) => {
       if (!known?.merge || Object.keys(proposal).length === 0) return undefined;
-      const { merge, changes } = known;
+      const { text, merge, changes } = known;
       const key = JSON.stringify([account, credential, proposal]);
       if (changes.has(key)) return changes.get(key);
       if (left <= 0) return undefined;
