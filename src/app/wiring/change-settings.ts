@@ -17,8 +17,7 @@ import type { CertificateWatch } from './certificate-watch.ts';
 import { type HttpParts, httpAppParts, httpsCertificates } from './http.ts';
 import type { InForce, Live, Settings } from './in-force.ts';
 import type { LiveEdge } from './live/live-edge.ts';
-import type { LiveProxy } from './live/live-proxy.ts';
-import { proxyConfigured } from './load-settings.ts';
+import { type LiveProxy, proxyConfigured } from './live/live-proxy.ts';
 import { certificateOf, type Mail } from './mail.ts';
 import { checkWebhookSecrets, type Webhooks } from './webhooks.ts';
 

@@ -6,8 +6,6 @@ import type { Clock } from '../../base/clock.ts';
 import { ConfigurationError } from '../../base/errors.ts';
 import { fileMark } from '../../base/file-mark.ts';
 import { silentLog } from '../../base/log.ts';
-import { proxyAccounts } from '../../proxy/application/zone.ts';
-import type { ProxyConfigured } from '../../proxy/proxy.ts';
 import { bootstrap, loadKeys } from '../bootstrap/bootstrap.ts';
 import {
   type Config,
@@ -18,20 +16,10 @@ import {
 } from '../config/config.ts';
 import { configuredDoors } from './addresses.ts';
 import type { Settings } from './in-force.ts';
+import { proxyConfigured } from './live/live-proxy.ts';
 
 /** After so many milliseconds, a file that is being written has changed or is complete. */
 const settleMs = 100;
-
-/** The part of a configuration that the proxy applications are made from. */
-export function proxyConfigured(config: Config): ProxyConfigured {
-  return {
-    zones: config.zones,
-    accounts: proxyAccounts(config.accounts, config.edgeAccounts),
-    settings: config.proxy,
-    file: config.file,
-    drainMs: config.drainSeconds * 1000,
-  };
-}
 
 /**
  * Judges the proxy applications of a configuration without a store.

@@ -2,8 +2,10 @@
 // be no application.
 
 import { lazily } from '../../../base/load/lazily.ts';
+import { proxyAccounts } from '../../../proxy/application/zone.ts';
 import type { Proxy, ProxyChange, ProxyConfigured, ProxyParts } from '../../../proxy/proxy.ts';
 import type { MetricFamily } from '../../../web/http/metrics.ts';
+import type { Config } from '../../config/config.ts';
 
 /** The endpoints of the proxy applications. */
 export type ProxyRoutes = Pick<Proxy, 'plugins'>;
@@ -12,6 +14,17 @@ export type ProxyRoutes = Pick<Proxy, 'plugins'>;
 export interface LiveProxy extends ProxyRoutes, Pick<Proxy, 'seed' | 'start' | 'tell' | 'drain'> {
   /** As `Proxy.prepare`. */
   prepare(next: ProxyConfigured): Promise<ProxyChange>;
+}
+
+/** The part of a configuration that the proxy applications are made from. */
+export function proxyConfigured(config: Config): ProxyConfigured {
+  return {
+    zones: config.zones,
+    accounts: proxyAccounts(config.accounts, config.edgeAccounts),
+    settings: config.proxy,
+    file: config.file,
+    drainMs: config.drainSeconds * 1000,
+  };
 }
 
 /**
