@@ -1,6 +1,6 @@
 // What bench:edge asks for: bodies of an origin through the edge, and errors of the edge itself.
 
-import { findEdgeError } from '../src/edge/errors/catalogue.ts';
+import { edgeErrors } from '../src/edge/errors/catalogue.ts';
 import { defaultAnswer } from '../src/edge/errors/default-answer.ts';
 
 /** One kind of request. */
@@ -58,10 +58,11 @@ export const errorAsks = {
 } as const satisfies Record<string, Ask>;
 
 function page(format: keyof typeof formats): Buffer {
-  const error = findEdgeError(522);
-  if (!error) throw new Error('There is no error 522');
   const docsBaseUrl = 'http://127.0.0.1:8080';
-  return defaultAnswer({ error, rayId: '0'.repeat(16), at: 0, zone: 'bench.example', docsBaseUrl }, format).body;
+  return defaultAnswer(
+    { error: edgeErrors[522], rayId: '0'.repeat(16), at: 0, zone: 'bench.example', docsBaseUrl },
+    format,
+  ).body;
 }
 
 /** Pages for who serves them from files: bodies as Postern makes them, so as large. */

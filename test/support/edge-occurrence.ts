@@ -1,13 +1,12 @@
 // One edge error as it happens in tests: always the same, but for what a test gives.
 
-import { findEdgeError } from '../../src/edge/errors/catalogue.ts';
+import { edgeErrors, isEdgeCode } from '../../src/edge/errors/catalogue.ts';
 import type { EdgeError, EdgeOccurrence } from '../../src/edge/errors/edge-error.ts';
 
 /** The error of a code; throws where there is none. */
 export function edgeError(code: number): EdgeError {
-  const error = findEdgeError(code);
-  if (!error) throw new Error(`The catalogue has no ${code}`);
-  return error;
+  if (!isEdgeCode(code)) throw new Error(`The catalogue has no ${code}`);
+  return edgeErrors[code];
 }
 
 /** An occurrence of a code with the catalogue's own retry seconds. */

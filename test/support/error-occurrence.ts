@@ -15,6 +15,7 @@ export const sampleErrors = {
     ownerAction: true,
     detail: 'The origin did not answer.',
     guidance: 'Try again later.',
+    ownerGuidance: '',
   },
   limited: {
     code: 1015,
@@ -26,6 +27,7 @@ export const sampleErrors = {
     ownerAction: false,
     detail: 'Too many requests.',
     guidance: 'Wait.',
+    ownerGuidance: '',
   },
   blocked: {
     code: 1006,
@@ -36,6 +38,7 @@ export const sampleErrors = {
     ownerAction: true,
     detail: 'The owner said "no" & <b>means</b> it; it\u2019s final.',
     guidance: 'Ask the owner.',
+    ownerGuidance: '',
   },
 } as const satisfies Record<string, EdgeError>;
 

@@ -1,15 +1,24 @@
 // The parts of docs/errors.md about edge errors and about the proxy-application API, written from the tables of the program.
 
-import { allEdgeErrors, type CatalogueError } from '../../src/edge/errors/catalogue.ts';
-import { categories } from '../../src/edge/errors/categories.ts';
+import { allEdgeErrors } from '../../src/edge/errors/catalogue.ts';
+import { categories, type EdgeCategory } from '../../src/edge/errors/categories.ts';
+import type { EdgeError } from '../../src/edge/errors/edge-error.ts';
 import type { Rule } from '../../src/proxy/rules/rule.ts';
 import { ruleRows, rules } from '../../src/proxy/rules/rules.ts';
 import type { RuleCode } from '../../src/web/http/v4-code.ts';
 import { cell } from './policy-errors-page.ts';
 
-function edgeRow(error: CatalogueError): string {
+/** The codes that the specification does not classify (D63). */
+export const chosenCodes: Readonly<Partial<Record<EdgeCategory, readonly number[]>>> = {
+  access_denied: [1003, 1009, 1011, 1020, 1034],
+  config: [1000, 1002, 1013, 1018, 1023, 1038],
+  worker: [1019],
+  rewrite: [1035, 1040, 1041],
+};
+
+function edgeRow(error: EdgeError): string {
   const cells = [
-    `${error.code}${error.chosen === true ? ' *' : ''}`,
+    `${error.code}${chosenCodes[error.category]?.includes(error.code) === true ? ' *' : ''}`,
     `\`${error.name}\``,
     String(error.status),
     error.retryAfterSeconds === undefined ? '-' : `${error.retryAfterSeconds} s`,

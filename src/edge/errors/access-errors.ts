@@ -8,7 +8,6 @@ export const accessErrors = {
     1003: {
       name: 'direct_ip_access',
       shortName: 'Direct IP access not allowed',
-      chosen: true,
       detail:
         'The request names an IP address of the edge instead of a hostname, so the edge cannot tell which site is wanted. The address in the URL is the cause, not an origin server.',
       guidance: 'Send the request to the hostname of the site, and put that hostname into the Host header.',
@@ -58,7 +57,6 @@ export const accessErrors = {
     1009: {
       name: 'country_banned',
       shortName: 'Access denied: country or region banned',
-      chosen: true,
       detail:
         'The operator of this site does not admit requests from the country or region that the IP address belongs to. The edge applied that rule; the origin did not see the request.',
       guidance:
@@ -79,7 +77,6 @@ export const accessErrors = {
     1011: {
       name: 'hotlinking_denied',
       shortName: 'Access denied: hotlinking',
-      chosen: true,
       detail:
         'Another page embeds this file directly, and the operator of this site does not let other sites do that. The Referer header of the request is what the edge judged.',
       guidance:
@@ -100,7 +97,6 @@ export const accessErrors = {
     1020: {
       name: 'access_rule_denied',
       shortName: 'Access denied by a rule of the site',
-      chosen: true,
       detail:
         'The access rules that the operator of this site has set do not admit this request. The edge applied them; the origin did not see the request.',
       guidance:
@@ -111,7 +107,6 @@ export const accessErrors = {
     1034: {
       name: 'edge_ip_restricted',
       shortName: 'Edge address restricted',
-      chosen: true,
       detail:
         'The request came in at an address of the edge that is reserved for other sites, so the edge refuses to serve this hostname there. The DNS records of the site, or of the client, are wrong.',
       guidance:

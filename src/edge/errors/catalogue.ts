@@ -2,15 +2,12 @@
 // and the tests read it (D63, D64).
 
 import { accessErrors } from './access-errors.ts';
-import { type CatalogueRow, type CatalogueRows, categories, type EdgeCategory } from './categories.ts';
+import { type CatalogueRows, categories, type EdgeCategory } from './categories.ts';
 import { clientErrors } from './client-errors.ts';
 import { configurationErrors } from './configuration-errors.ts';
 import type { EdgeCode, EdgeError } from './edge-error.ts';
 import { gatewayErrors } from './gateway-errors.ts';
 import { scriptErrors } from './script-errors.ts';
-
-/** An edge error, and what its reference page adds. */
-export type CatalogueError = EdgeError & Pick<CatalogueRow, 'ownerGuidance'>;
 
 const families: readonly CatalogueRows[] = [
   gatewayErrors,
@@ -32,17 +29,12 @@ const rows = families.flatMap((family) =>
 );
 
 /** Every error by its code. */
-export const edgeErrors: Readonly<Record<EdgeCode, CatalogueError>> = Object.freeze(Object.fromEntries(rows));
+export const edgeErrors: Readonly<Record<EdgeCode, EdgeError>> = Object.freeze(Object.fromEntries(rows));
 
 /** Every error, in the order of the codes (integer keys come in ascending order: ECMA-262 §10.1.11.1). */
-export const allEdgeErrors: readonly CatalogueError[] = Object.values<CatalogueError>(edgeErrors);
+export const allEdgeErrors: readonly EdgeError[] = Object.values<EdgeError>(edgeErrors);
 
 /** Tells whether a number, such as one out of a path, is a code of the catalogue. */
 export function isEdgeCode(code: number): code is EdgeCode {
   return Object.hasOwn(edgeErrors, code);
-}
-
-/** The error of a number that may be any; undefined where the catalogue has none. */
-export function findEdgeError(code: number): CatalogueError | undefined {
-  return isEdgeCode(code) ? edgeErrors[code] : undefined;
 }

@@ -69,8 +69,6 @@ export interface CatalogueRow {
   readonly guidance: string;
   /** What the operator of the site can do about it, for the reference page. Plain text. */
   readonly ownerGuidance: string;
-  /** True where the specification does not classify the code (D63). */
-  readonly chosen?: true;
 }
 
 /** The rows of a family by category and code. */

@@ -8,7 +8,6 @@ export const configurationErrors = {
     1000: {
       name: 'dns_points_to_prohibited_ip',
       shortName: 'DNS points to a prohibited address',
-      chosen: true,
       detail:
         'The DNS record that should lead to the origin server of this site leads to an address of the edge itself, so the request would run in a circle. The DNS settings of the site are at fault.',
       guidance: 'Do not retry: only the operator of the site can correct its DNS records. Tell the operator.',
@@ -18,7 +17,6 @@ export const configurationErrors = {
     1002: {
       name: 'dns_points_to_restricted_ip',
       shortName: 'DNS points to a restricted address',
-      chosen: true,
       detail:
         'The DNS record that should lead to the origin server of this site leads to a reserved or private address that the edge does not connect to. The DNS settings of the site are at fault.',
       guidance: 'Do not retry: only the operator of the site can correct its DNS records. Tell the operator.',
@@ -40,7 +38,6 @@ export const configurationErrors = {
       status: 421,
       name: 'host_sni_mismatch',
       shortName: 'Host and TLS server name differ',
-      chosen: true,
       detail:
         'The TLS connection was opened for one hostname (SNI), but the Host header of the request names another one. The client, or a proxy in front of it, reuses a connection for the wrong site.',
       guidance:
@@ -60,7 +57,6 @@ export const configurationErrors = {
     1018: {
       name: 'zone_not_active',
       shortName: 'Site is not active',
-      chosen: true,
       detail:
         'The edge knows the domain of this hostname, but the site is not active here: it was just added, suspended, or is moving between accounts. The operator of the site is responsible.',
       guidance: 'The site may be ready in some minutes. If the error stays, tell the operator of the site.',
@@ -70,7 +66,6 @@ export const configurationErrors = {
     1023: {
       name: 'host_not_found',
       shortName: 'Host not found',
-      chosen: true,
       detail:
         'The edge serves the domain of this site, but this hostname is not, or no longer, one of those set up for it. The operator of the site is responsible.',
       guidance: 'Check the spelling of the hostname and any old bookmark or link. If it is right, tell the operator.',
@@ -95,7 +90,6 @@ export const configurationErrors = {
       name: 'request_headers_too_large',
       shortName: 'HTTP headers limit exceeded',
       retryAfterSeconds: 60,
-      chosen: true,
       detail:
         'The headers of the request are larger than the edge accepts. The client sent too many headers, or ones that are too long, often cookies; the origin did not see the request.',
       guidance:

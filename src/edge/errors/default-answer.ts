@@ -6,32 +6,22 @@ import { errorPageSecurityPolicy, renderHtml } from './render-html.ts';
 import { renderJson } from './render-json.ts';
 import { renderMarkdown } from './render-markdown.ts';
 
-const everyFormat = {
-  'Cache-Control': 'private, no-store',
-  Vary: 'Accept',
-  'X-Content-Type-Options': 'nosniff',
-} as const;
+function headersOf(type: string): ErrorAnswer['headers'] {
+  return {
+    'Content-Type': `${type}; charset=utf-8`,
+    'Cache-Control': 'private, no-store',
+    Vary: 'Accept',
+    'X-Content-Type-Options': 'nosniff',
+  };
+}
 
 const formats = {
-  json: {
-    render: renderJson,
-    headers: { 'Content-Type': 'application/json; charset=utf-8', ...everyFormat },
-  },
-  problem: {
-    render: renderJson,
-    headers: { 'Content-Type': 'application/problem+json; charset=utf-8', ...everyFormat },
-  },
-  markdown: {
-    render: renderMarkdown,
-    headers: { 'Content-Type': 'text/markdown; charset=utf-8', ...everyFormat },
-  },
+  json: { render: renderJson, headers: headersOf('application/json') },
+  problem: { render: renderJson, headers: headersOf('application/problem+json') },
+  markdown: { render: renderMarkdown, headers: headersOf('text/markdown') },
   html: {
     render: renderHtml,
-    headers: {
-      'Content-Type': 'text/html; charset=utf-8',
-      ...everyFormat,
-      'Content-Security-Policy': errorPageSecurityPolicy,
-    },
+    headers: { ...headersOf('text/html'), 'Content-Security-Policy': errorPageSecurityPolicy },
   },
 } as const satisfies Record<
   EdgeFormat,

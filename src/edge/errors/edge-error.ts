@@ -19,7 +19,7 @@ export type EdgeCode =
   | CodeOf<typeof scriptErrors>;
 
 /** An edge error: its row of the catalogue, with what its category says. */
-export interface EdgeError extends Omit<CatalogueRow, 'ownerGuidance' | 'status' | 'ownerAction'> {
+export interface EdgeError extends Omit<CatalogueRow, 'status' | 'ownerAction'> {
   readonly code: EdgeCode;
   readonly category: EdgeCategory;
   readonly status: number;
@@ -60,6 +60,8 @@ export interface ErrorRequest {
 /** A whole answer, ready to be sent; header names in canonical casing, without Ray-ID and Content-Length. */
 export interface ErrorAnswer {
   readonly status: number;
+  /** The reason phrase. Absent: the usual one of the status. */
+  readonly reason?: string | undefined;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: AnswerBody;
 }

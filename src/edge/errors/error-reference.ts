@@ -1,9 +1,9 @@
 // The reference of edge errors: a page for every code, where the `type` of its answers points, and an index (D62).
 
 import { closePage, escapeHtml, openPage, pageStyle, sheetCss } from '../../web/http/page/html-page.ts';
-import { allEdgeErrors, type CatalogueError, findEdgeError } from './catalogue.ts';
+import { allEdgeErrors } from './catalogue.ts';
 import { categories } from './categories.ts';
-import type { ErrorAnswer } from './edge-error.ts';
+import type { EdgeError, ErrorAnswer } from './edge-error.ts';
 import { errorHeading, responsiblePartyOf, titleOf, whoActs } from './occurrence.ts';
 
 const style = pageStyle(`${sheetCss}nav{margin-bottom:1.5rem;font-size:.875rem}
@@ -36,14 +36,14 @@ function section(heading: string, text: string): string {
   return `<section>\n<h2>${heading}</h2>\n<p>${escapeHtml(text)}</p>\n</section>\n`;
 }
 
-function retryText(error: CatalogueError): string {
+function retryText(error: EdgeError): string {
   const seconds = error.retryAfterSeconds;
   return seconds === undefined
     ? 'No: the same request meets the same error'
     : `Yes, after ${seconds} seconds (Retry-After)`;
 }
 
-function renderReferencePage(error: CatalogueError): ErrorAnswer {
+function renderReferencePage(error: EdgeError): ErrorAnswer {
   return answerPage(
     titleOf(error),
     `<nav><a href="../errors">All edge errors</a></nav>
@@ -68,7 +68,7 @@ ${fact('HTTP status', String(error.status))}${fact('Name', `<code>${error.name}<
   );
 }
 
-function indexItem(error: CatalogueError): string {
+function indexItem(error: EdgeError): string {
   const retry = error.retryAfterSeconds === undefined ? '' : `<span>retry after ${error.retryAfterSeconds} s</span>`;
   return `<li><b>${error.code}</b><a href="errors/${error.code}">${escapeHtml(error.shortName)}</a>${retry}</li>`;
 }
@@ -94,7 +94,6 @@ let index: ErrorAnswer | undefined;
 
 /** The page of a code, for `GET /errors/{code}`: what `type` of its answers points at; undefined for an unknown code. */
 export function errorReferencePage(code: number): ErrorAnswer | undefined {
-  if (!findEdgeError(code)) return undefined;
   pages ??= new Map(allEdgeErrors.map((error) => [error.code, renderReferencePage(error)]));
   return pages.get(code);
 }

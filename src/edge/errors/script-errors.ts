@@ -11,7 +11,6 @@ export const scriptErrors = {
     1019: {
       name: 'script_loop',
       shortName: 'Script loop',
-      chosen: true,
       detail:
         'The script of this site sends requests that start the same script again, until the edge stopped the chain. The script is at fault; the platform and the origin work.',
       guidance: tellOperator,
@@ -88,7 +87,6 @@ export const scriptErrors = {
     1035: {
       name: 'rewrite_invalid_path',
       shortName: 'Rewrite gives an invalid path',
-      chosen: true,
       detail:
         'A rewrite rule of this site turned the URL into one with an invalid path, so the edge could not pass the request on. The rule is at fault.',
       guidance: tellOperator,
@@ -117,7 +115,6 @@ export const scriptErrors = {
     1040: {
       name: 'rewrite_header_not_allowed',
       shortName: 'Rewrite of this header not allowed',
-      chosen: true,
       detail:
         'A rewrite rule of this site tries to change a header that the edge keeps for itself, so the request was not passed on. The rule is at fault.',
       guidance: tellOperator,
@@ -127,7 +124,6 @@ export const scriptErrors = {
     1041: {
       name: 'rewrite_invalid_header_value',
       shortName: 'Rewrite gives an invalid header value',
-      chosen: true,
       detail:
         'A rewrite rule of this site gave a header a value that HTTP does not allow, so the request was not passed on. The rule is at fault.',
       guidance: tellOperator,

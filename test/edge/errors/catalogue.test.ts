@@ -1,8 +1,9 @@
 // The catalogue against the tables of the interface's specification and the decisions D63 and D64, written out as data.
 
 import { describe, expect, test } from 'vitest';
-import { allEdgeErrors, edgeErrors, findEdgeError } from '../../../src/edge/errors/catalogue.ts';
+import { allEdgeErrors, edgeErrors, isEdgeCode } from '../../../src/edge/errors/catalogue.ts';
 import type { EdgeCategory } from '../../../src/edge/errors/categories.ts';
+import { chosenCodes } from '../../support/errors-sections.ts';
 
 /** The specification's categories with all their codes; D63's own codes apart. */
 const specified: Readonly<Record<EdgeCategory, readonly number[]>> = {
@@ -19,13 +20,6 @@ const specified: Readonly<Record<EdgeCategory, readonly number[]>> = {
   rewrite: [1036, 1037],
   snippet: [1201, 1202, 1203, 1204, 1205, 1206],
   unsupported: [1045],
-};
-
-const chosen: Readonly<Partial<Record<EdgeCategory, readonly number[]>>> = {
-  access_denied: [1003, 1009, 1011, 1020, 1034],
-  config: [1000, 1002, 1013, 1018, 1023, 1038],
-  worker: [1019],
-  rewrite: [1035, 1040, 1041],
 };
 
 const retrySeconds: Readonly<Record<number, number>> = {
@@ -103,20 +97,15 @@ function codesOf(table: Readonly<Record<string, readonly number[]>>): number[] {
 }
 
 test('the codes are those of the specification and of D63, in their order', () => {
-  const wanted = [...codesOf(specified), ...codesOf(chosen)].sort((a, b) => a - b);
+  const wanted = [...codesOf(specified), ...codesOf(chosenCodes)].sort((a, b) => a - b);
   expect(allEdgeErrors.map(({ code }) => code)).toEqual(wanted);
   expect(wanted.length).toBe(69);
 });
 
 test.each(Object.keys(specified) as EdgeCategory[])('category %s has its codes', (category) => {
   const rows = allEdgeErrors.filter((error) => error.category === category);
-  const wanted = [...specified[category], ...(chosen[category] ?? [])].sort((a, b) => a - b);
+  const wanted = [...specified[category], ...(chosenCodes[category] ?? [])].sort((a, b) => a - b);
   expect(rows.map(({ code }) => code)).toEqual(wanted);
-});
-
-test('what the specification does not classify is marked, and nothing else', () => {
-  const marked = allEdgeErrors.filter((error) => error.chosen === true).map(({ code }) => code);
-  expect(marked).toEqual(codesOf(chosen).sort((a, b) => a - b));
 });
 
 test('error_name is unique and snake_case', () => {
@@ -128,7 +117,7 @@ describe.each(allEdgeErrors)('$code', (error) => {
   const { code, category } = error;
 
   test('is found by its code', () => {
-    expect(findEdgeError(code)).toBe(error);
+    expect(isEdgeCode(code)).toBe(true);
     expect(edgeErrors[code]).toBe(error);
   });
 
@@ -166,5 +155,5 @@ describe.each(allEdgeErrors)('$code', (error) => {
 });
 
 test.each([-1, 0, 499, 501, 519, 527, 999, 1021, 1105.5, 1207, Number.NaN, Infinity])('%d is no code', (code) => {
-  expect(findEdgeError(code)).toBeUndefined();
+  expect(isEdgeCode(code)).toBe(false);
 });
