@@ -4,7 +4,7 @@ import type { EdgeOccurrence, ErrorAnswer } from '../errors/edge-error.ts';
 import type { CustomErrorRule } from '../zone/zone.ts';
 import { type Evaluation, maxSteps } from './evaluation.ts';
 import { compileExpressions, parseExpression } from './expression.ts';
-import type { Syntax } from './expression-fields.ts';
+import type { Syntax } from './expression-syntax.ts';
 
 /** The most rules of one zone or account. */
 export const maxRules = 100;

@@ -101,24 +101,15 @@ export const pageInEffect = Type.Object(
 );
 
 /** A rule of a body that fits the schema and has no fault of spelling. */
-export function ruleOf({ content_type, status_code, ...rest }: Static<typeof newErrorRule>): CustomErrorRule {
-  const { expression, enabled, content } = rest;
-  const type = rest.contentType ?? content_type;
-  const status = rest.statusCode ?? status_code;
-  if (type === undefined) throw new Error('A rule without a content type passed');
-  return {
-    expression,
-    ...(enabled === undefined ? {} : { enabled }),
-    content,
-    contentType: type,
-    ...(status === undefined ? {} : { statusCode: status }),
-  };
+export function ruleOf({ content_type, status_code, ...rule }: Static<typeof newErrorRule>): CustomErrorRule {
+  const { contentType = content_type, statusCode = status_code, ...rest } = rule;
+  if (contentType === undefined) throw new Error('A rule without a content type passed');
+  return { ...rest, contentType, ...(statusCode === undefined ? {} : { statusCode }) };
 }
 
 /** A rule as it is answered; `enabled` always stands there. */
-export function shownRule({ enabled = true, ...rule }: CustomErrorRule): Static<typeof errorRule> {
-  const { expression, content, contentType, statusCode } = rule;
-  return { expression, enabled, content, contentType, ...(statusCode === undefined ? {} : { statusCode }) };
+export function shownRule({ expression, enabled = true, ...rest }: CustomErrorRule): Static<typeof errorRule> {
+  return { expression, enabled, ...rest };
 }
 
 /** The version of what is in effect, for ETag. What the file says may change without a change by the API. */

@@ -1,13 +1,22 @@
 // Custom errors (D65): zone rules, account rules, the zone's page and the account's page are tried in this order. For each owner
-// and kind, what the API has put takes the place of the configuration.
+// and kind, what the API has put, in this process or another (D94), takes the place of the configuration.
 
 import type { Clock } from '../../base/clock.ts';
 import type { Changes, Database } from '../../base/database/database.ts';
+import { ConfigurationError } from '../../base/errors.ts';
+import { member } from '../../base/is-record.ts';
 import type { Logger } from '../../base/log.ts';
 import type { EdgeOccurrence, ErrorAnswer, ErrorRequest } from '../errors/edge-error.ts';
-import type { CustomErrorRule, EdgeAccountSlice, EdgeZone } from '../zone/zone.ts';
-import { CustomErrorLayers, fileLayers, type Layer, type Layered, writeStoredRules } from './custom-error-layers.ts';
-import { type CustomErrorOwner, openCustomErrorStore } from './custom-error-store.ts';
+import type { CustomErrorRule, CustomErrorSettings, EdgeAccountSlice, EdgeZone } from '../zone/zone.ts';
+import { type CompiledRules, compileRules, ruleContentTypes } from './custom-error-rules.ts';
+import {
+  type CustomErrorKind,
+  type CustomErrorOwner,
+  type CustomErrorStore,
+  openCustomErrorStore,
+  type StoredCustomErrors,
+} from './custom-error-store.ts';
+import { type CompiledPage, compilePage, errorPageFaults, readErrorPage } from './error-page.ts';
 import { Evaluation } from './evaluation.ts';
 
 /** What custom errors are made from. */
@@ -31,34 +40,77 @@ export interface InEffect<T> {
   readonly value: T;
 }
 
-/** Custom errors of all zones and accounts. */
-export interface CustomErrors {
-  /**
-   * The custom answer to an error, by what this process knows; undefined where the default applies, which is so too where the
-   * rules would take more steps than they may. Never throws.
-   */
-  choose(zone: EdgeZone, occurrence: EdgeOccurrence, request: ErrorRequest): ErrorAnswer | undefined;
-  /**
-   * Learns what other processes have put (D94). Never throws: where the database fails it goes on with what it knows, and
-   * writes the failure to the log.
-   */
-  refresh(): Promise<void>;
-  /** The rules in effect; none on plan `free`. */
-  rules(owner: CustomErrorOwner): Promise<InEffect<readonly CustomErrorRule[]>>;
-  /** The Error Page's HTML in effect. */
-  page(owner: CustomErrorOwner): Promise<InEffect<string | undefined>>;
-  /**
-   * Puts rules that were judged before; they are in effect once this resolves. Undefined returns to the configuration's.
-   * @param ifVersion the version that must be the present one; absent: any
-   * @returns whether it was the present one; if not, nothing has changed
-   */
-  putRules(
-    owner: CustomErrorOwner,
-    rules: readonly CustomErrorRule[] | undefined,
-    ifVersion?: number,
-  ): Promise<boolean>;
-  /** Puts a page in the same way. */
-  putPage(owner: CustomErrorOwner, html: string | undefined, ifVersion?: number): Promise<boolean>;
+/** What the configuration has for an owner, and what the API put over it. */
+interface Layered<T> {
+  readonly file: T | undefined;
+  stored: { readonly version: number; readonly updatedAt: number; readonly value: T | undefined } | undefined;
+}
+
+/** The custom errors of one zone or account. */
+interface Layer {
+  readonly rules: Layered<CompiledRules>;
+  readonly page: Layered<CompiledPage>;
+}
+
+/** Those of all zones and accounts, by level and id. */
+type Layers = ReadonlyMap<string, ReadonlyMap<string, Layer>>;
+
+function isRule(value: unknown): value is CustomErrorRule {
+  const [enabled, statusCode] = [member(value, 'enabled'), member(value, 'statusCode')];
+  return (
+    typeof member(value, 'expression') === 'string' &&
+    typeof member(value, 'content') === 'string' &&
+    ruleContentTypes.some((type) => type === member(value, 'contentType')) &&
+    (enabled === undefined || typeof enabled === 'boolean') &&
+    (statusCode === undefined || typeof statusCode === 'number')
+  );
+}
+
+/**
+ * Reads rules.
+ * @param onFault told of what is no rule, which only another version of this program or another hand can have written
+ */
+function readStoredRules(text: string, onFault: (text: string) => void): readonly CustomErrorRule[] {
+  let values: unknown;
+  try {
+    values = JSON.parse(text);
+  } catch {
+    values = undefined; // told like every other text that is no list
+  }
+  if (!Array.isArray(values)) {
+    onFault('the stored rules are no list');
+    return [];
+  }
+  return values.filter((value: unknown, index): value is CustomErrorRule => {
+    if (isRule(value)) return true;
+    onFault(`entry ${index} of the stored rules is no rule`);
+    return false;
+  });
+}
+
+/** Reads the page of the configuration; its file was judged before. */
+function configuredPage({ errorPage }: CustomErrorSettings = {}): CompiledPage | undefined {
+  if (errorPage?.file === undefined) return errorPage?.html === undefined ? undefined : compilePage(errorPage.html);
+  const page = readErrorPage(errorPage.file);
+  if ('problem' in page) throw new ConfigurationError(page.problem);
+  return compilePage(page.html);
+}
+
+/** The layers of the configuration, pages read. @throws as `openCustomErrors` */
+function fileLayers({ zones, accounts, log }: CustomErrorsParts): Layers {
+  const faults = errorPageFaults({ zones, accounts });
+  if (faults.length > 0) throw new ConfigurationError(faults.join('\n'));
+  return new Map(
+    Object.entries({ zone: zones, account: accounts }).map(([level, owners]) => {
+      const layers = owners.map(({ id, customErrors }): [string, Layer] => {
+        const onFault = (text: string): void => log.error({ [level]: id, text }, 'rule left out');
+        const rules = customErrors?.rules && compileRules(customErrors.rules, onFault);
+        const page = configuredPage(customErrors);
+        return [id, { rules: { file: rules, stored: undefined }, page: { file: page, stored: undefined } }];
+      });
+      return [level, new Map(layers)];
+    }),
+  );
 }
 
 function inEffect<T>({ file, stored }: Layered<T>): InEffect<T | undefined> {
@@ -75,71 +127,157 @@ function valueOf<T>({ file, stored }: Layered<T>): T | undefined {
 /** Milliseconds between two lines of the log that tell of the same zone's rules. */
 const cutOffLogMs = 60_000;
 
+/** Custom errors of all zones and accounts. Only `openCustomErrors` makes them. */
+export class CustomErrors {
+  readonly #parts: CustomErrorsParts;
+  readonly #layers: Layers;
+  readonly #store: CustomErrorStore;
+  /** The revision of the store up to which everything is known. */
+  #known = 0;
+  /** When the log told last that a zone's rules ask too much, by the zone's id. */
+  readonly #toldAt = new Map<string, number>();
+  readonly #plans: ReadonlyMap<string, EdgeAccountSlice['plan']>;
+  readonly #accountOfZone: ReadonlyMap<string, string>;
+
+  constructor(parts: CustomErrorsParts, layers: Layers, store: CustomErrorStore) {
+    this.#parts = parts;
+    this.#layers = layers;
+    this.#store = store;
+    this.#plans = new Map(parts.accounts.map(({ id, plan }) => [id, plan]));
+    this.#accountOfZone = new Map(parts.zones.map(({ id, account }) => [id, account]));
+  }
+
+  /**
+   * The custom answer to an error, by what this process knows; undefined where the default applies, which is so too where the
+   * rules would take more steps than they may. Never throws.
+   */
+  choose(zone: EdgeZone, occurrence: EdgeOccurrence, request: ErrorRequest): ErrorAnswer | undefined {
+    const ofZone = this.#layers.get('zone')?.get(zone.id);
+    const ofAccount = this.#layers.get('account')?.get(zone.account);
+    const evaluation = new Evaluation({ error: occurrence.error, request });
+    const answer = (layer: Layer | undefined): ErrorAnswer | undefined =>
+      layer && valueOf(layer.rules)?.answer(occurrence, evaluation);
+    const byRule = this.#hasRules(zone.account) ? (answer(ofZone) ?? answer(ofAccount)) : undefined;
+    if (byRule) return byRule;
+    if (evaluation.isSpent) {
+      this.#tellCutOff(zone, occurrence);
+      return undefined;
+    }
+    const page = (ofZone && valueOf(ofZone.page)) ?? (ofAccount && valueOf(ofAccount.page));
+    return page?.answer(occurrence, request);
+  }
+
+  /**
+   * Learns what other processes have put (D94). Never throws: where the database fails it goes on with what it knows, and
+   * writes the failure to the log.
+   */
+  async refresh(): Promise<void> {
+    try {
+      await this.learn();
+    } catch (error) {
+      this.#parts.log.error({ err: error }, 'custom errors cannot be read; what is known of them goes on counting');
+    }
+  }
+
+  /** Learns the same. @throws what the store throws */
+  async learn(): Promise<void> {
+    if ((await this.#store.revision()) === this.#known) return;
+    for (const stored of await this.#store.changedSince(this.#known)) this.#take(stored);
+  }
+
+  /** The rules in effect; none on plan `free`. @throws Error where there is no such zone or account, as all that follow */
+  async rules(owner: CustomErrorOwner): Promise<InEffect<readonly CustomErrorRule[]>> {
+    const { rules } = this.#of(owner);
+    await this.learn();
+    const { value, ...rest } = inEffect(rules);
+    const account = owner.level === 'account' ? owner.id : this.#accountOfZone.get(owner.id);
+    if (!this.#hasRules(account)) return { ...rest, source: 'none', value: [] };
+    return { ...rest, value: value?.rules ?? [] };
+  }
+
+  /** The Error Page's HTML in effect. */
+  async page(owner: CustomErrorOwner): Promise<InEffect<string | undefined>> {
+    const { page } = this.#of(owner);
+    await this.learn();
+    const { value, ...rest } = inEffect(page);
+    return { ...rest, value: value?.html() };
+  }
+
+  /**
+   * Puts rules that were judged before; they are in effect once this resolves. Undefined returns to the configuration's.
+   * @param ifVersion the version that must be the present one; absent: any
+   * @returns whether it was the present one; if not, nothing has changed
+   */
+  putRules(
+    owner: CustomErrorOwner,
+    rules: readonly CustomErrorRule[] | undefined,
+    ifVersion?: number,
+  ): Promise<boolean> {
+    return this.#put(owner, 'rules', rules && JSON.stringify(rules), ifVersion);
+  }
+
+  /** Puts a page in the same way. */
+  putPage(owner: CustomErrorOwner, html: string | undefined, ifVersion?: number): Promise<boolean> {
+    return this.#put(owner, 'page', html, ifVersion);
+  }
+
+  #of({ level, id }: CustomErrorOwner): Layer {
+    const layer = this.#layers.get(level)?.get(id);
+    if (!layer) throw new Error(`There is no ${level} ${JSON.stringify(id)}`);
+    return layer;
+  }
+
+  /** D65: plan `free` has no rules, whatever was put while the account had another plan. */
+  #hasRules(account: string | undefined): boolean {
+    return account !== undefined && this.#plans.get(account) !== 'free';
+  }
+
+  #tellCutOff({ id, name }: EdgeZone, { rayId }: EdgeOccurrence): void {
+    const { clock, log, onCutOff } = this.#parts;
+    onCutOff?.(name);
+    const now = clock.monotonic();
+    if (now - (this.#toldAt.get(id) ?? Number.NEGATIVE_INFINITY) < cutOffLogMs) return;
+    this.#toldAt.set(id, now);
+    log.warn({ ray: rayId, zone: name }, 'the rules of a zone ask too much of a request; it got the default answer');
+  }
+
+  async #put(owner: CustomErrorOwner, kind: CustomErrorKind, body: string | undefined, ifVersion?: number) {
+    const kept = this.#of(owner)[kind];
+    await this.learn();
+    // Taking back what was never put changes nothing.
+    if (body === undefined && kept.stored?.value === undefined) return true;
+    const put = await this.#store.put(owner, kind, body, ifVersion);
+    await this.learn();
+    return put !== undefined;
+  }
+
+  #take({ level, owner, kind, version, updatedAt, revision, body }: StoredCustomErrors): void {
+    // Of two look-ups at the same time, the slower one may bring older news.
+    if (revision <= this.#known) return;
+    this.#known = revision;
+    const layer = this.#layers.get(level)?.get(owner);
+    if (!layer) return; // a zone or an account that is configured no more
+    const common = { version, updatedAt };
+    if (kind === 'page') {
+      layer.page.stored = { ...common, value: body === undefined ? undefined : compilePage(body) };
+      return;
+    }
+    if (kind !== 'rules') return; // what a newer program keeps
+    const onFault = (text: string): void => this.#parts.log.error({ [level]: owner, text }, 'stored rule left out');
+    const rules = body === undefined ? undefined : readStoredRules(body, onFault);
+    layer.rules.stored = { ...common, value: rules && compileRules(rules, onFault) };
+  }
+}
+
 /**
  * Opens the custom errors of a configuration and of the API.
  * @throws ConfigurationError where a page's file is missing, too large or no text: one line for each
  */
 export async function openCustomErrors(parts: CustomErrorsParts): Promise<CustomErrors> {
-  const { database, zones, accounts, clock, log } = parts;
-  const configured = fileLayers(parts);
-  const layers = new CustomErrorLayers(configured, { store: await openCustomErrorStore(database, clock), log });
-  const zoneLayers = new Map(zones.map(({ id }) => [id, layers.find({ level: 'zone', id })]));
-  const accountLayers = new Map(accounts.map(({ id }) => [id, layers.find({ level: 'account', id })]));
-  const plans = new Map(accounts.map(({ id, plan }) => [id, plan]));
-  const accountOfZone = new Map(zones.map(({ id, account }) => [id, account]));
-  /** D65: plan `free` has no rules, whatever was put while the account had another plan. */
-  const hasRules = (account: string | undefined): boolean => account !== undefined && plans.get(account) !== 'free';
-
-  const toldAt = new Map<string, number>();
-  const tellCutOff = ({ id, name }: EdgeZone, { rayId }: EdgeOccurrence): void => {
-    parts.onCutOff?.(name);
-    const now = clock.monotonic();
-    if (now - (toldAt.get(id) ?? Number.NEGATIVE_INFINITY) < cutOffLogMs) return;
-    toldAt.set(id, now);
-    log.warn({ ray: rayId, zone: name }, 'the rules of a zone ask too much of a request; it got the default answer');
-  };
-
-  await layers.learn();
-  return {
-    choose(zone, occurrence, request) {
-      const ofZone = zoneLayers.get(zone.id);
-      const ofAccount = accountLayers.get(zone.account);
-      const evaluation = new Evaluation({ error: occurrence.error, request });
-      const answer = (layer: Layer | undefined): ErrorAnswer | undefined =>
-        layer && valueOf(layer.rules)?.answer(occurrence, evaluation);
-      const byRule = hasRules(zone.account) ? (answer(ofZone) ?? answer(ofAccount)) : undefined;
-      if (byRule) return byRule;
-      if (evaluation.isSpent) {
-        tellCutOff(zone, occurrence);
-        return undefined;
-      }
-      const page = (ofZone && valueOf(ofZone.page)) ?? (ofAccount && valueOf(ofAccount.page));
-      return page?.answer(occurrence, request);
-    },
-    async refresh() {
-      try {
-        await layers.learn();
-      } catch (error) {
-        log.error({ err: error }, 'custom errors cannot be read; what is known of them goes on counting');
-      }
-    },
-    async rules(owner) {
-      const { rules } = layers.of(owner);
-      await layers.learn();
-      const { value, ...rest } = inEffect(rules);
-      const account = owner.level === 'account' ? owner.id : accountOfZone.get(owner.id);
-      if (!hasRules(account)) return { ...rest, source: 'none', value: [] };
-      return { ...rest, value: value?.rules ?? [] };
-    },
-    async page(owner) {
-      const { page } = layers.of(owner);
-      await layers.learn();
-      const { value, ...rest } = inEffect(page);
-      return { ...rest, value: value?.html() };
-    },
-    putRules: (owner, rules, ifVersion) => layers.put(owner, 'rules', rules && writeStoredRules(rules), ifVersion),
-    putPage: (owner, html, ifVersion) => layers.put(owner, 'page', html, ifVersion),
-  };
+  const layers = fileLayers(parts);
+  const customErrors = new CustomErrors(parts, layers, await openCustomErrorStore(parts.database, parts.clock));
+  await customErrors.learn();
+  return customErrors;
 }
 
 /** Milliseconds between two looks for changes by other processes, well within the second of D94. */

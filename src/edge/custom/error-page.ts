@@ -23,13 +23,13 @@ function errorBox({ error, rayId }: EdgeOccurrence): string {
   );
 }
 
-type Token = '::RAY_ID::' | '::CLIENT_IP::' | '::ERROR_BOX::';
-
 const tokenValues = {
   '::RAY_ID::': ({ rayId }) => escapeHtml(rayId),
   '::CLIENT_IP::': (_, { clientAddress }) => escapeHtml(clientAddress),
   '::ERROR_BOX::': (occurrence) => errorBox(occurrence),
-} as const satisfies Record<Token, (occurrence: EdgeOccurrence, request: ErrorRequest) => string>;
+} as const satisfies Record<string, (occurrence: EdgeOccurrence, request: ErrorRequest) => string>;
+
+type Token = keyof typeof tokenValues;
 
 function isToken(text: string): text is Token {
   return Object.hasOwn(tokenValues, text);

@@ -9,25 +9,54 @@
 //   value      = integer / string / "{" 1*integer "}" / "{" 1*string "}"
 
 import { closest } from '../../base/closest.ts';
-import {
-  type Comparison,
-  categories,
-  integerFields,
-  integerOperators,
-  operators,
-  type StringField,
-  type StringOperator,
-  type Syntax,
-  stringFields,
-  stringOperators,
-} from './expression-fields.ts';
+import { categories as categoryTable } from '../errors/categories.ts';
 import { ExpressionFault, type ExpressionToken, quoted, readTokens } from './expression-tokens.ts';
 
+/** Fields that are whole numbers. */
+const integerFields = ['error_code', 'status'] as const;
+/** Fields that are strings; `header` comes with a name. */
+const stringFields = ['error_category', 'method', 'path', 'host', 'header'] as const;
+/** Operators on whole numbers. */
+const integerOperators = ['eq', 'ne', 'in', 'lt', 'gt'] as const;
+/** Operators on strings. */
+const stringOperators = ['eq', 'ne', 'in', 'contains', 'starts_with'] as const;
+
+export type IntegerField = (typeof integerFields)[number];
+export type StringField = (typeof stringFields)[number];
+export type IntegerOperator = (typeof integerOperators)[number];
+export type StringOperator = (typeof stringOperators)[number];
+
+/** One comparison. `values` has one member unless the operator is `in`. */
+export type Comparison =
+  | {
+      readonly kind: 'integer';
+      readonly field: IntegerField;
+      readonly operator: IntegerOperator;
+      readonly values: readonly number[];
+    }
+  | {
+      readonly kind: 'string';
+      readonly field: StringField;
+      /** Of a header, its name in lower case; else empty. */
+      readonly name: string;
+      readonly operator: StringOperator;
+      readonly values: readonly string[];
+    };
+
+/** An expression as a tree. */
+export type Syntax =
+  | Comparison
+  | { readonly kind: 'not'; readonly part: Syntax }
+  /** Two parts or more. */
+  | { readonly kind: 'and' | 'or'; readonly parts: readonly Syntax[] };
+
+const categories = Object.keys(categoryTable);
 /** How deep `(` and `not` may be nested. */
 const maxExpressionDepth = 32;
 
 const fields: readonly string[] = [...integerFields, ...stringFields];
-const keywords: readonly string[] = ['and', 'or', 'not', ...operators];
+const operators: readonly string[] = [...integerOperators, ...stringOperators];
+const keywords = ['and', 'or', 'not', ...operators];
 
 /** Shows a token as it is written, so that 5 and "5" differ; marks are shown in quotation marks. */
 function shown({ kind, text }: ExpressionToken): string {
@@ -170,7 +199,7 @@ class Parser {
     if (operator !== undefined) return operator;
     const want = `want ${allowed.join(', ')}`;
     if (token.kind !== 'word') throw new ExpressionFault(`got ${shown(token)} behind ${field}, ${want}`, token.at);
-    if (operators.some((name) => name === token.text)) {
+    if (operators.includes(token.text)) {
       throw new ExpressionFault(`${token.text} does not compare ${field}, ${want}`, token.at);
     }
     throw new ExpressionFault(`unknown operator ${quoted(token.text)}; ${known(token.text, allowed)}`, token.at);

@@ -1,8 +1,14 @@
 // The expression of a Custom Error Rule (D65): what it says of an error and the request that met it.
 
 import type { ErrorCondition, Evaluation } from './evaluation.ts';
-import type { IntegerField, IntegerOperator, StringField, StringOperator, Syntax } from './expression-fields.ts';
-import { readSyntax } from './expression-syntax.ts';
+import {
+  type IntegerField,
+  type IntegerOperator,
+  readSyntax,
+  type StringField,
+  type StringOperator,
+  type Syntax,
+} from './expression-syntax.ts';
 import { ExpressionFault } from './expression-tokens.ts';
 import { type TextsFinder, textsFinder } from './find-texts.ts';
 

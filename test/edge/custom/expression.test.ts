@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { type ErrorCondition, Evaluation } from '../../../src/edge/custom/evaluation.ts';
 import { compileExpressions, parseExpression } from '../../../src/edge/custom/expression.ts';
-import type { Syntax } from '../../../src/edge/custom/expression-fields.ts';
+import type { Syntax } from '../../../src/edge/custom/expression-syntax.ts';
 import { readSyntax } from '../../../src/edge/custom/expression-syntax.ts';
 import type { EdgeCategory } from '../../../src/edge/errors/categories.ts';
 import type { EdgeCode } from '../../../src/edge/errors/edge-error.ts';

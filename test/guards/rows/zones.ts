@@ -19,16 +19,14 @@ const plan = ['test/proxy/plane/plan.test.ts', 'test/proxy/plane/stored-plans.te
 /** Zones, custom errors, applications and virtual networks. */
 export const zonesGuards = [
   ...of('edge/custom/custom-errors.ts', customErrors, [
-    ["account !== undefined && plans.get(account) !== 'free'", 'account !== undefined'],
-    ['accountLayers.get(zone.account)', '[...accountLayers.values()].findLast((layer) => layer)'],
-    ['zoneLayers.get(zone.id)', '[...zoneLayers.values()].findLast((layer) => layer)'],
-    ['hasRules(zone.account) ? (answer', 'true ? (answer'],
-    ["if (!hasRules(account)) return { ...rest, source: 'none', value: [] }", ''],
-    ["owner.level === 'account' ? owner.id : accountOfZone.get(owner.id)", 'owner.id'],
-  ]),
-  ...of('edge/custom/custom-error-layers.ts', customErrors, [
-    ['this.#layers.get(`${level}/${owner}`)', '[...this.#layers.values()][0]'],
-    ['return this.#layers.get(keyOf(owner))', 'return [...this.#layers.values()][0]'],
+    ["account !== undefined && this.#plans.get(account) !== 'free'", 'account !== undefined'],
+    ["this.#layers.get('account')?.get(zone.account)", "[...(this.#layers.get('account')?.values() ?? [])].at(-1)"],
+    ["this.#layers.get('zone')?.get(zone.id)", "[...(this.#layers.get('zone')?.values() ?? [])].at(-1)"],
+    ['this.#hasRules(zone.account) ? (answer', 'true ? (answer'],
+    ["if (!this.#hasRules(account)) return { ...rest, source: 'none', value: [] }", ''],
+    ["owner.level === 'account' ? owner.id : this.#accountOfZone.get(owner.id)", 'owner.id'],
+    ['this.#layers.get(level)?.get(owner)', '[...(this.#layers.get(level)?.values() ?? [])][0]'],
+    ['this.#layers.get(level)?.get(id)', '[...(this.#layers.get(level)?.values() ?? [])][0]'],
   ]),
   ...of('edge/custom/custom-error-endpoints.ts', customErrors, [
     ["if (submitterOf(request).account.plan !== 'free') return", 'if (request) return'],
