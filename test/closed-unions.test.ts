@@ -4,8 +4,8 @@
 import { expect, expectTypeOf, test } from 'vitest';
 import { allEdgeErrors, edgeErrors } from '../src/edge/errors/catalogue.ts';
 import type { EdgeCode, EdgeError } from '../src/edge/errors/edge-error.ts';
-import type { Forwarded } from '../src/edge/origin/origin.ts';
-import { badReply, type OriginFailure } from '../src/edge/origin/origin-failure.ts';
+import { brokenConnection, type OriginFailure } from '../src/edge/origin/origin-failure.ts';
+import type { Forwarded } from '../src/edge/origin/request-head.ts';
 import type { Verdict } from '../src/edge/zone/judge-request.ts';
 import { type RestCode, restAnswers } from '../src/pipeline/policy/rejections.ts';
 import type { Rule } from '../src/proxy/rules/rule.ts';
@@ -25,7 +25,7 @@ test('the edge names only errors of its catalogue', () => {
   // @ts-expect-error 599 is no code of the catalogue
   const failure: OriginFailure = { code: 599, cause: '' };
   expect([verdict, failure]).toHaveLength(2);
-  expectTypeOf(badReply('').code).toEqualTypeOf<EdgeCode>();
+  expectTypeOf(brokenConnection(undefined, false).code).toEqualTypeOf<EdgeCode>();
   expectTypeOf<EdgeError['code']>().toEqualTypeOf<EdgeCode>();
   expectTypeOf<keyof typeof edgeErrors>().toEqualTypeOf<EdgeCode>();
   expect(allEdgeErrors.map(({ code }) => code)).toEqual(Object.keys(edgeErrors).map(Number));

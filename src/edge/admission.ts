@@ -1,11 +1,11 @@
 // Decides what becomes of a request at the edge: the edge answers it, or it goes to the zone's origin.
 
 import { plainAnswer } from './answer-sink.ts';
-import { isEdgeCode } from './errors/catalogue.ts';
 import type { ErrorAnswer } from './errors/edge-error.ts';
+import { errorReferenceIndex, errorReferencePage } from './errors/error-reference.ts';
 import type { Exchange, Fail } from './exchange.ts';
-import type { Forwarded } from './origin/origin.ts';
 import type { ZoneWithOrigin } from './origin/origin-target.ts';
+import type { Forwarded } from './origin/request-head.ts';
 import { type GuardedZone, judgeRequest, type Verdict } from './zone/judge-request.ts';
 import type { EdgeZone } from './zone/zone.ts';
 
@@ -13,45 +13,32 @@ import type { EdgeZone } from './zone/zone.ts';
 export interface AdmissionParts {
   readonly fail: Fail;
   readonly maxHeaderBytes: number;
-  /** The page about a code; undefined where there is no such code. */
-  readonly referencePage: (code: number) => ErrorAnswer | undefined;
-  readonly referenceIndex: () => ErrorAnswer | undefined;
 }
 
 function hasOrigin(zone: EdgeZone): zone is ZoneWithOrigin {
   return zone.origin !== undefined;
 }
 
-function referenceAnswer(parts: AdmissionParts, method: string, path: string): ErrorAnswer {
+function referenceAnswer(method: string, path: string): ErrorAnswer {
   const code = /^\/errors\/([1-9][0-9]{2,3})$/.exec(path)?.[1];
-  const page =
-    path === '/errors' ? parts.referenceIndex() : code === undefined ? undefined : parts.referencePage(Number(code));
+  const page = path === '/errors' ? errorReferenceIndex() : errorReferencePage(Number(code));
   if (!page) return plainAnswer(404, 'Not found');
   const isRead = method === 'GET' || method === 'HEAD';
   return isRead ? page : plainAnswer(405, 'Method not allowed', { Allow: 'GET, HEAD' });
 }
 
 /** Answers a request that is for no zone. @returns the zone of one that is */
-function zoneAsked(parts: AdmissionParts, exchange: Exchange): GuardedZone | undefined {
+function zoneAsked(fail: Fail, exchange: Exchange): GuardedZone | undefined {
   const { request, arrival, zone, sink } = exchange;
   const { destination, path } = arrival.route;
   const { method = 'GET' } = request;
-  if (destination === 'misdirected') parts.fail(exchange, 1013);
-  else if (destination === 'reference') sink.send(referenceAnswer(parts, method, path));
+  if (destination === 'misdirected') fail(exchange, 1013);
+  else if (destination === 'reference') sink.send(referenceAnswer(method, path));
   else if (destination === 'api-host') sink.send(plainAnswer(404, 'Not found'));
   else if (method === 'TRACE' && !zone) sink.send(plainAnswer(405, 'Method not allowed', { Allow: 'GET, HEAD' }));
-  else if (!zone) parts.fail(exchange, destination === 'address' ? 1003 : 1004);
+  else if (!zone) fail(exchange, destination === 'address' ? 1003 : 1004);
   else return zone;
   return undefined;
-}
-
-function judge({ maxHeaderBytes }: AdmissionParts, exchange: Exchange, zone: GuardedZone): Verdict | Promise<Verdict> {
-  const { request, arrival, client, place } = exchange;
-  const { path, target } = arrival.route;
-  const { method = 'GET', rawHeaders } = request;
-  const judged = { method, path, target, rawHeaders, clientAddress: client.address };
-  const room = { maxHeaderBytes, isFull: () => place.isOver() };
-  return judgeRequest(zone, judged, { room, hasError: isEdgeCode });
 }
 
 /**
@@ -59,23 +46,22 @@ function judge({ maxHeaderBytes }: AdmissionParts, exchange: Exchange, zone: Gua
  * other processes were asked.
  */
 export function admit(
-  parts: AdmissionParts,
+  { fail, maxHeaderBytes }: AdmissionParts,
   exchange: Exchange,
 ): Forwarded | undefined | Promise<Forwarded | undefined> {
-  const guarded = zoneAsked(parts, exchange);
+  const guarded = zoneAsked(fail, exchange);
   if (!guarded) return undefined;
-  const verdict = judge(parts, exchange, guarded);
-  if (!(verdict instanceof Promise)) return act(parts, exchange, { guarded, verdict });
-  return verdict.then((known) =>
-    exchange.hasEnded === true ? undefined : act(parts, exchange, { guarded, verdict: known }),
-  );
+  const { request, arrival, client, place } = exchange;
+  const { path, target } = arrival.route;
+  const { method = 'GET', rawHeaders } = request;
+  const judged = { method, path, target, rawHeaders, clientAddress: client.address };
+  const verdict = judgeRequest(guarded, judged, { maxHeaderBytes, isFull: () => place.isOver() });
+  if (!(verdict instanceof Promise)) return act(fail, exchange, guarded.zone, verdict);
+  return verdict.then((known) => (exchange.hasEnded === true ? undefined : act(fail, exchange, guarded.zone, known)));
 }
 
-function act(
-  { fail }: AdmissionParts,
-  exchange: Exchange,
-  { guarded, verdict }: { readonly guarded: GuardedZone; readonly verdict: Verdict },
-): Forwarded | undefined {
+/** Does as the verdict says. @returns what `admit` does */
+function act(fail: Fail, exchange: Exchange, zone: EdgeZone, verdict: Verdict): Forwarded | undefined {
   const { arrival, client, sink } = exchange;
   if (verdict.kind === 'not-found') sink.send(plainAnswer(404, 'Not found'));
   else if (verdict.kind === 'not-allowed') {
@@ -83,15 +69,15 @@ function act(
   } else if (verdict.kind === 'error') {
     if (verdict.asked) exchange.asked = true;
     fail(exchange, verdict.code, verdict.waitSeconds);
-  } else if (!hasOrigin(guarded.zone)) fail(exchange, 1004);
+  } else if (!hasOrigin(zone)) fail(exchange, 1004);
   else {
     return {
-      zone: guarded.zone,
+      zone,
       rayId: arrival.rayId,
       clientAddress: client.address,
       forwardedFor: client.forwardedFor,
-      ...(client.forwardedProto === undefined ? {} : { forwardedProto: client.forwardedProto }),
-      ...(client.forwardedHost === undefined ? {} : { forwardedHost: client.forwardedHost }),
+      forwardedProto: client.forwardedProto,
+      forwardedHost: client.forwardedHost,
       scheme: arrival.scheme,
       fail: (code, fromMemory) => {
         if (fromMemory) exchange.fromMemory = true;

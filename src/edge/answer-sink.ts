@@ -4,14 +4,14 @@ import type { ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { piecesOf, writeWhole } from '../web/http/listener/whole-response.ts';
-import type { FailureAnswer } from './error-answers.ts';
+import type { ErrorAnswer } from './errors/edge-error.ts';
 
 type EndListener = (end: { readonly status?: number | undefined; readonly whole: boolean }) => void;
 
 /** Takes the answer to one request. */
 export interface AnswerSink {
   /** Writes the answer, with Ray-ID and Content-Length. Where one has begun already, the connection is cut instead (D66). */
-  send(answer: FailureAnswer): void;
+  send(answer: ErrorAnswer): void;
   /** Whether octets of an answer have been written. */
   hasBegun(): boolean;
   /** Ends the connection without an answer. */
@@ -21,11 +21,7 @@ export interface AnswerSink {
 }
 
 /** An answer of one line, outside the catalogue (D67). */
-export function plainAnswer(
-  status: number,
-  text: string,
-  headers: Readonly<Record<string, string>> = {},
-): FailureAnswer {
+export function plainAnswer(status: number, text: string, headers: ErrorAnswer['headers'] = {}): ErrorAnswer {
   return {
     status,
     headers: { 'Content-Type': 'text/plain; charset=utf-8', 'Cache-Control': 'no-store', ...headers },
@@ -37,7 +33,7 @@ export function plainAnswer(
 const mostOctetsAsText = 12_288;
 
 /** The response to a request. */
-class ResponseSink implements AnswerSink {
+export class ResponseSink implements AnswerSink {
   readonly #response: ServerResponse;
   readonly #rayId: string;
   readonly #listeners: EndListener[] = [];
@@ -49,7 +45,7 @@ class ResponseSink implements AnswerSink {
     response.on('close', this.#onClose);
   }
 
-  send({ status, reason, headers, body }: FailureAnswer): void {
+  send({ status, reason, headers, body }: ErrorAnswer): void {
     const response = this.#response;
     if (response.headersSent || response.destroyed) {
       response.destroy();
@@ -88,11 +84,6 @@ class ResponseSink implements AnswerSink {
     const end = { status: headersSent ? statusCode : undefined, whole: writableFinished };
     for (const listener of this.#listeners) listener(end);
   };
-}
-
-/** Makes the sink of a response. */
-export function responseSink(response: ServerResponse, rayId: string): AnswerSink {
-  return new ResponseSink(response, rayId);
 }
 
 /** The socket of a request to upgrade. */

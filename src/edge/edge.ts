@@ -3,52 +3,42 @@
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { Clock } from '../base/clock.ts';
-import type { Logger } from '../base/log.ts';
 import { addressTest } from '../base/net/address-test.ts';
 import type { Arrival, HttpFront } from '../web/http/front.ts';
 import { apiHostSet } from '../web/http/route.ts';
 import { admit } from './admission.ts';
-import { type AnswerSink, responseSink, socketSink } from './answer-sink.ts';
-import type { ErrorAnswerParts } from './error-answers.ts';
+import { type AnswerSink, ResponseSink, socketSink } from './answer-sink.ts';
+import { createFail, type ErrorAnswerParts } from './error-answers.ts';
 import type { ErrorAnswer, ErrorRequest } from './errors/edge-error.ts';
-import {
-  createFail,
-  type EdgeCount,
-  type Exchange,
-  headerOf,
-  isOfApi,
-  runGuarded,
-  tellAtEnd,
-  watchClient,
-} from './exchange.ts';
-import type { Forwarded, OriginProxy } from './origin/origin.ts';
+import { type EdgeCount, type Exchange, headerOf, isOfApi, tellAtEnd, watchClient } from './exchange.ts';
+import type { OriginProxy } from './origin/origin-proxy.ts';
+import type { Forwarded } from './origin/request-head.ts';
 import { clientOf, type ReportedFailure } from './zone/client-address.ts';
 import { type GuardedZone, guardZone } from './zone/judge-request.ts';
 import { OpenRequests } from './zone/open-requests.ts';
-import { keepRateLimits, type RateLimit, type RateLimitSettings } from './zone/rate-limit.ts';
+import { keepRateLimits, type RateLimitOf } from './zone/rate-limit.ts';
 import type { EdgeSettings, EdgeZone } from './zone/zone.ts';
 
 /** What the edge is made from. */
-export interface EdgeParts extends Pick<ErrorAnswerParts, 'negotiate' | 'defaultAnswer' | 'customAnswer'> {
+export interface EdgeParts extends ErrorAnswerParts {
   readonly zones: readonly EdgeZone[];
   readonly settings: Pick<EdgeSettings, 'maxHeaderBytes' | 'afterCloseSeconds' | 'trustedProxies' | 'limits'>;
   /** Names and addresses of the API, lower case (D67). */
   readonly apiHosts: readonly string[];
-  /** The page about a code; undefined where there is no such code. */
-  readonly referencePage: (code: number) => ErrorAnswer | undefined;
-  readonly referenceIndex: () => ErrorAnswer | undefined;
-  readonly origins: OriginProxy;
-  /** As `EdgeOccurrence` has it. Called with each error, since the port may be known only once it is bound (D62). */
-  readonly docsBaseUrl: () => string | undefined;
-  readonly clock: Clock;
-  readonly log: Logger;
+  readonly origins: Pick<OriginProxy, 'forward' | 'upgrade' | 'explain'>;
   readonly onRequest?: (count: EdgeCount) => void;
   /** The count of open requests, shared with the edge before and after a reload; absent: the edge has its own. */
   readonly requests?: OpenRequests;
   /** The counts for the zones' rate limits, shared in the same way; absent: the edge has its own. */
-  readonly rateLimitOf?: (zone: string, limit: RateLimitSettings | undefined) => RateLimit | undefined;
+  readonly rateLimitOf?: RateLimitOf;
 }
+
+/** The answer where even the answer to an error cannot be made. */
+const lastResort: ErrorAnswer = {
+  status: 500,
+  headers: { 'Content-Type': 'text/plain; charset=utf-8', 'Cache-Control': 'private, no-store' },
+  body: Buffer.from('Internal error\n'),
+};
 
 /** Used where no proxy is trusted: forwarding fields are then not read at all. */
 const noLines: ErrorRequest['header'] = () => [];
@@ -68,7 +58,7 @@ export interface Edge extends HttpFront {
 export function createEdge(parts: EdgeParts): Edge {
   const { log, clock, settings, origins } = parts;
   const fail = createFail(parts);
-  const admission = { ...parts, fail, maxHeaderBytes: settings.maxHeaderBytes };
+  const admission = { fail, maxHeaderBytes: settings.maxHeaderBytes };
   const isTrusted = addressTest(settings.trustedProxies);
   const { requests = new OpenRequests(settings.limits), rateLimitOf = keepRateLimits(clock) } = parts;
   const zones = new Map<string, GuardedZone>();
@@ -91,27 +81,37 @@ export function createEdge(parts: EdgeParts): Edge {
   /** Tells a client what a proxy in front has met at the origin, in place of forwarding its request. */
   const explain = (exchange: Exchange, forwarded: Forwarded, failure: ReportedFailure): void =>
     exchange.sink.onEnd(origins.explain(forwarded, failure, exchange.arrival.route.host));
+  /** Answers a request that failed by our own fault with 500. */
+  const answerFault = (exchange: Exchange, error: unknown): void => {
+    const { rayId, route } = exchange.arrival;
+    log.error({ ray: rayId, host: route.host, err: error }, 'edge request failed');
+    try {
+      fail(exchange, 500);
+    } catch (second) {
+      log.error({ ray: rayId, err: second }, 'the answer to an error failed');
+      exchange.sink.send(lastResort);
+    }
+  };
   /** Forwards a request that goes to an origin. Any other request was answered by the edge. */
   const handle = (exchange: Exchange, pass: (forwarded: Forwarded) => void): void => {
     const { failure } = exchange.client;
     const forward = failure ? (forwarded: Forwarded) => explain(exchange, forwarded, failure) : pass;
-    runGuarded(
-      exchange,
-      () => {
-        const admitted = admit(admission, exchange);
-        if (admitted instanceof Promise) return admitted.then((forwarded) => forwarded && forward(forwarded));
-        if (admitted) forward(admitted);
-        return undefined;
-      },
-      { fail, log },
-    );
+    try {
+      const admitted = admit(admission, exchange);
+      if (!(admitted instanceof Promise)) return admitted && forward(admitted);
+      admitted
+        .then((forwarded) => forwarded && forward(forwarded))
+        .catch((error: unknown) => answerFault(exchange, error));
+    } catch (error) {
+      answerFault(exchange, error);
+    }
   };
 
   return {
     open: () => requests.open(),
     hosts: { isZone: (host) => zones.has(host), apiHosts: apiHostSet(parts.apiHosts) },
     answer(request: IncomingMessage, response: ServerResponse, arrival) {
-      const exchange = begin(request, arrival, responseSink(response, arrival.rayId));
+      const exchange = begin(request, arrival, new ResponseSink(response, arrival.rayId));
       handle(exchange, (forwarded) => origins.forward(request, response, forwarded));
     },
     takesUpgrade: (request, { route }) => route.destination === 'zone' && asksForWebSocket(request),

@@ -6,7 +6,6 @@ import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../base/log.ts';
 import type { Arrival } from '../web/http/front.ts';
 import type { AnswerSink } from './answer-sink.ts';
-import { createErrorAnswers, type ErrorAnswerParts, lastResort } from './error-answers.ts';
 import type { EdgeCode, ErrorRequest } from './errors/edge-error.ts';
 import type { EdgeClient } from './zone/client-address.ts';
 import type { GuardedZone } from './zone/judge-request.ts';
@@ -47,7 +46,10 @@ export interface EdgeCount {
   readonly fromMemory?: boolean | undefined;
 }
 
-/** Answers a request with an error. @param waitSeconds what its Retry-After says; absent: no such field */
+/**
+ * Answers a request with an error, and notes the code for log and count.
+ * @param waitSeconds seconds to the end of the client's window; only of a real 1015
+ */
 export type Fail = (exchange: Exchange, code: EdgeCode, waitSeconds?: number) => void;
 
 /** Gives the value of a field, every line of it, from the fields as they came. */
@@ -60,73 +62,6 @@ export function headerOf({ rawHeaders }: IncomingMessage): ErrorRequest['header'
     }
     return values;
   };
-}
-
-/** The same for who asks for many fields: rules may name hundreds, and a request have thousands of lines. */
-function indexedHeaderOf({ rawHeaders }: IncomingMessage): ErrorRequest['header'] {
-  let byName: Map<string, string[]> | undefined;
-  const read = (): Map<string, string[]> => {
-    const fields = new Map<string, string[]>();
-    for (let index = 0; index < rawHeaders.length; index += 2) {
-      const name = (rawHeaders[index] ?? '').toLowerCase();
-      const values = fields.get(name);
-      if (values) values.push(rawHeaders[index + 1] ?? '');
-      else fields.set(name, [rawHeaders[index + 1] ?? '']);
-    }
-    return fields;
-  };
-  return (name) => (byName ??= read()).get(name) ?? [];
-}
-
-/** Makes `Fail`, which answers by the edge's renderer and notes the code for log and count. */
-export function createFail(parts: ErrorAnswerParts): Fail {
-  const answerTo = createErrorAnswers(parts);
-  return (exchange, code, waitSeconds) => {
-    const { request, arrival, zone, client, sink } = exchange;
-    exchange.code = code;
-    const answer = answerTo({
-      code,
-      rayId: arrival.rayId,
-      zone: zone?.zone,
-      waitSeconds,
-      request: {
-        method: client.failure?.method ?? request.method ?? 'GET',
-        path: arrival.route.path,
-        host: arrival.route.host,
-        header: indexedHeaderOf(request),
-        clientAddress: client.address,
-      },
-    });
-    sink.send(answer);
-  };
-}
-
-/** Runs work that may fail by our own fault, at once or later, which is answered with 500 by the same renderer. */
-export function runGuarded(
-  exchange: Exchange,
-  work: () => void | Promise<void>,
-  parts: { readonly fail: Fail; readonly log: Logger },
-): void {
-  try {
-    const under = work();
-    if (under) under.catch((error: unknown) => answerFault(exchange, error, parts));
-  } catch (error) {
-    answerFault(exchange, error, parts);
-  }
-}
-
-function answerFault(
-  exchange: Exchange,
-  error: unknown,
-  { fail, log }: { readonly fail: Fail; readonly log: Logger },
-): void {
-  log.error({ ray: exchange.arrival.rayId, host: exchange.arrival.route.host, err: error }, 'edge request failed');
-  try {
-    fail(exchange, 500);
-  } catch (second) {
-    log.error({ ray: exchange.arrival.rayId, err: second }, 'the answer to an error failed');
-    exchange.sink.send(lastResort);
-  }
 }
 
 /** Whether a request is for the API's pages or its host, and so for no zone. */

@@ -7,10 +7,7 @@ import type { HttpFront } from '../web/http/front.ts';
 import type { V4Plugin } from '../web/http/v4-app.ts';
 import { type CustomErrorsParts, followCustomErrors, openCustomErrors } from './custom/custom-errors.ts';
 import { createEdge, type EdgeParts } from './edge.ts';
-import { defaultAnswer } from './errors/default-answer.ts';
-import { errorReferenceIndex, errorReferencePage } from './errors/error-reference.ts';
-import { negotiate } from './errors/negotiate.ts';
-import { createOriginProxy } from './origin/origin-proxy.ts';
+import { OriginProxy } from './origin/origin-proxy.ts';
 import type { EdgeAccountSlice, EdgeSettings, EdgeZone } from './zone/zone.ts';
 
 /** What the edge is made from. */
@@ -57,14 +54,10 @@ export function edgeAccounts(
 export async function openEdge(parts: OpenEdgeParts): Promise<OpenEdge> {
   const { database, settings, clock, log } = parts;
   const customErrors = await openCustomErrors(parts);
-  const origins = createOriginProxy({ settings, log, clock });
+  const origins = new OriginProxy({ settings, log, clock });
   const front = createEdge({
     ...parts,
-    negotiate,
-    defaultAnswer,
     customAnswer: (zone, occurrence, request) => customErrors.choose(zone, occurrence, request),
-    referencePage: errorReferencePage,
-    referenceIndex: errorReferenceIndex,
     origins,
   });
   const following = followCustomErrors(customErrors, database.changes);

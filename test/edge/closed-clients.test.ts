@@ -6,7 +6,7 @@ import { connect as connectTls } from 'node:tls';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { silentLog } from '../../src/base/log.ts';
 import { type EdgeCount } from '../../src/edge/exchange.ts';
-import { createOriginProxy } from '../../src/edge/origin/origin-proxy.ts';
+import { OriginProxy } from '../../src/edge/origin/origin-proxy.ts';
 import { exampleZone, get, speak, startEdge } from '../support/edge-app.ts';
 
 const limits = { requests: 100, requestsPerZone: 100, requestsPerAddress: 100 };
@@ -53,7 +53,7 @@ async function start(afterCloseSeconds: number, given: Partial<typeof limits> = 
   };
   const counts: EdgeCount[] = [];
   const zone = { ...exampleZone, origin: origin.url };
-  const origins = createOriginProxy({ settings, log: silentLog });
+  const origins = new OriginProxy({ settings, log: silentLog });
   const parts = { zones: [zone], settings, origins, onRequest: (count: EdgeCount) => void counts.push(count) };
   const edge = await startEdge({ ...parts, https });
   onTestFinished(() => origins.close(0));

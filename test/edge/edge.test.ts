@@ -7,7 +7,7 @@ import { silentLog } from '../../src/base/log.ts';
 import { compilePage } from '../../src/edge/custom/error-page.ts';
 import type { ErrorRequest } from '../../src/edge/errors/edge-error.ts';
 import type { EdgeCount } from '../../src/edge/exchange.ts';
-import { createOriginProxy } from '../../src/edge/origin/origin-proxy.ts';
+import { OriginProxy } from '../../src/edge/origin/origin-proxy.ts';
 import type { EdgeZone } from '../../src/edge/zone/zone.ts';
 import { succeed } from '../../src/web/http/envelope.ts';
 import type { V4Plugin } from '../../src/web/http/v4-app.ts';
@@ -361,7 +361,7 @@ describe('what a zone lets through', () => {
     expect(answer.all).not.toContain('secret');
     expect(lines.find(({ msg }) => msg === 'edge request failed')).toMatchObject({ ray: answer.headers['ray-id'] });
     const broken = await startEdge({
-      defaultAnswer: () => {
+      docsBaseUrl: () => {
         throw new Error('secret detail');
       },
     });
@@ -647,7 +647,7 @@ test('an answer of the origin’s own passes with its fields as they came: order
     trustedProxies: [],
     limits: { requests: 10, requestsPerZone: 10, requestsPerAddress: 10 },
   };
-  const origins = createOriginProxy({ settings, log: silentLog });
+  const origins = new OriginProxy({ settings, log: silentLog });
   onTestFinished(async () => {
     await origins.close(0);
     await site.close();

@@ -3,7 +3,7 @@
 import { createServer, type Socket } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { silentLog } from '../../src/base/log.ts';
-import { createOriginProxy } from '../../src/edge/origin/origin-proxy.ts';
+import { OriginProxy } from '../../src/edge/origin/origin-proxy.ts';
 import { exampleZone, get, speak, startEdge } from '../support/edge-app.ts';
 
 /** An edge before an origin that keeps every octet it is sent, and answers 200. */
@@ -34,7 +34,7 @@ async function start() {
     trustedProxies: [],
     limits: { requests: 100, requestsPerZone: 100, requestsPerAddress: 100 },
   };
-  const origins = createOriginProxy({ settings, log: silentLog });
+  const origins = new OriginProxy({ settings, log: silentLog });
   onTestFinished(() => origins.close(0));
   const zone = { ...exampleZone, origin: `http://127.0.0.1:${port}` };
   const edge = await startEdge({ zones: [zone], origins });

@@ -9,10 +9,7 @@ import { expect, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { createEdge, type EdgeParts } from '../../src/edge/edge.ts';
-import { defaultAnswer } from '../../src/edge/errors/default-answer.ts';
-import { errorReferenceIndex, errorReferencePage } from '../../src/edge/errors/error-reference.ts';
-import { negotiate } from '../../src/edge/errors/negotiate.ts';
-import type { Forwarded, OriginProxy } from '../../src/edge/origin/origin.ts';
+import type { Forwarded } from '../../src/edge/origin/request-head.ts';
 import type { EdgeZone } from '../../src/edge/zone/zone.ts';
 import type { HttpAppParts } from '../../src/web/http/app.ts';
 import { serverCertificates } from '../../src/web/http/listener/server-certificates.ts';
@@ -42,7 +39,7 @@ function reached(request: IncomingMessage, { zone, clientAddress, forwardedFor, 
  * An origin that tells what reached it; `/fail/{code}` fails, `/crash` throws, `/hang` never answers, `/after/{ms}` answers
  * its target so much later.
  */
-export function tellingOrigin(): OriginProxy & { readonly seen: Reached[] } {
+export function tellingOrigin(): EdgeParts['origins'] & { readonly seen: Reached[] } {
   const seen: Reached[] = [];
   return {
     seen,
@@ -77,8 +74,6 @@ export function tellingOrigin(): OriginProxy & { readonly seen: Reached[] } {
       forwarded.fail(520);
       return () => undefined;
     },
-    open: () => 0,
-    close: async () => undefined,
   };
 }
 
@@ -113,11 +108,7 @@ export async function startEdge(
     zones: [exampleZone],
     settings,
     apiHosts: ['127.0.0.1', 'localhost'],
-    negotiate,
-    defaultAnswer,
     customAnswer: () => undefined,
-    referencePage: errorReferencePage,
-    referenceIndex: errorReferenceIndex,
     origins: origin,
     docsBaseUrl: () => 'http://docs.example',
     clock: systemClock,

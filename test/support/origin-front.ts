@@ -5,8 +5,8 @@ import type { Socket } from 'node:net';
 import { expect } from 'vitest';
 import type { Logger } from '../../src/base/log.ts';
 import { silentLog } from '../../src/base/log.ts';
-import type { Forwarded, OriginProxy } from '../../src/edge/origin/origin.ts';
-import { createOriginProxy, type OriginProxyParts } from '../../src/edge/origin/origin-proxy.ts';
+import { OriginProxy, type OriginProxyParts } from '../../src/edge/origin/origin-proxy.ts';
+import type { Forwarded } from '../../src/edge/origin/request-head.ts';
 import type { EdgeZone } from '../../src/edge/zone/zone.ts';
 import { createListener } from '../../src/web/http/listener/listener.ts';
 
@@ -50,7 +50,7 @@ export async function originFront(options: FrontOptions): Promise<OriginFront> {
   const failures: number[] = [];
   const fromMemory: boolean[] = [];
   const { clock, lookup, ca, tunnelIdleSeconds, clientStallMs } = options;
-  const proxy = createOriginProxy({
+  const proxy = new OriginProxy({
     settings: {
       maxHeaderBytes: 32_768,
       connectTimeoutSeconds: options.connectTimeoutSeconds ?? 10,

@@ -15,13 +15,7 @@ import {
   TLSSocket,
 } from 'node:tls';
 import type { DialAttempt, DownOrigins } from './down-origins.ts';
-import {
-  certificateFailure,
-  connectFailure,
-  handshakeFailure,
-  lookupFailure,
-  type OriginFailure,
-} from './origin-failure.ts';
+import { connectFailure, type OriginFailure, stepFailure } from './origin-failure.ts';
 import type { OriginTarget } from './origin-target.ts';
 
 /** What dialling needs. */
@@ -121,7 +115,7 @@ export class Dial {
     const socket = this.#socket;
     if (!(socket instanceof TLSSocket)) return;
     if (this.#target.strict && !socket.authorized) {
-      this.#fail(certificateFailure(socket.authorizationError));
+      this.#fail(stepFailure(526, 'certificate', socket.authorizationError));
       return;
     }
     // A session is kept only from a handshake that was accepted, because a resumed one is not verified again.
@@ -130,16 +124,13 @@ export class Dial {
   };
 
   readonly #onError = (error: Error): void => {
-    if (this.#phase === 'lookup') this.#fail(lookupFailure(error));
-    else this.#fail(this.#phase === 'handshake' ? handshakeFailure(error) : connectFailure(error));
+    if (this.#phase === 'lookup') this.#fail(stepFailure(1016, 'lookup', error));
+    else this.#fail(this.#phase === 'handshake' ? stepFailure(525, 'TLS handshake', error) : connectFailure(error));
   };
 
   readonly #onClose = (): void => this.#onError(new Error('closed'));
 
-  readonly #onTimeout = (): void => {
-    const error = Object.assign(new Error('timeout'), { code: 'ETIMEDOUT' });
-    this.#onError(error);
-  };
+  readonly #onTimeout = (): void => this.#onError(Object.assign(new Error('timeout'), { code: 'ETIMEDOUT' }));
 
   #succeed(): void {
     this.#leave();

@@ -1,6 +1,7 @@
 // One connection to an origin: a socket, the parser of what comes from it, and the exchange that uses it now.
 
 import { Socket } from 'node:net';
+import type { OriginTarget } from './origin-target.ts';
 import { ReplyParser, type ReplySink } from './reply-parser.ts';
 
 /** The exchange that a connection serves. */
@@ -22,9 +23,8 @@ type Written = (error?: Error | null) => void;
 
 /** A connection to an origin. The pool makes it. */
 export class OriginConnection {
-  readonly key: string;
   readonly socket: Socket;
-  readonly secure: boolean;
+  readonly target: OriginTarget;
   /** Requests sent. */
   requests = 0;
   /** Until when it may be used again, milliseconds since 1970; meaningful while idle. */
@@ -38,16 +38,14 @@ export class OriginConnection {
   #error: Error | undefined;
 
   constructor(parts: {
-    readonly key: string;
     readonly socket: Socket;
-    readonly secure: boolean;
+    readonly target: OriginTarget;
     readonly timeoutMs: number;
     /** Called once, when the socket is closed or the connection detached. */
     readonly onGone: (connection: OriginConnection) => void;
   }) {
-    this.key = parts.key;
     this.socket = parts.socket;
-    this.secure = parts.secure;
+    this.target = parts.target;
     this.#onGone = parts.onGone;
     this.#timer = setTimeout(this.#onTimer, parts.timeoutMs).unref();
     this.socket.on('data', this.#onData);

@@ -8,15 +8,14 @@ import type { Logger } from '../../base/log.ts';
 import { resetConnection } from '../../base/net/reset-connection.ts';
 import { lingerMs } from '../../web/http/listener/whole-response.ts';
 import { beginDial, type Dial, type Dialling, type DialParts } from './dial-origin.ts';
-import type { Forwarded } from './origin.ts';
 import type { ConnectionUser, OriginConnection } from './origin-connection.ts';
-import { badReply, brokenConnection, type OriginFailure, replyTimeout } from './origin-failure.ts';
+import { brokenConnection, type OriginFailure } from './origin-failure.ts';
 import type { OriginPool } from './origin-pool.ts';
 import { answerRefusal } from './origin-refusal.ts';
 import type { FindTarget, OriginTarget } from './origin-target.ts';
 import { OriginUpload } from './origin-upload.ts';
 import type { ReplyHead } from './reply-head.ts';
-import type { RequestHead } from './request-head.ts';
+import type { Forwarded, RequestHead } from './request-head.ts';
 
 /** What every exchange is made with. */
 export interface ExchangeParts {
@@ -183,7 +182,7 @@ export class OriginExchange implements ConnectionUser, Dialling {
   onBad(what: string): void {
     // The reply was whole and the client has its answer: a later failure concerns only the connection.
     if (this.#asked.response.writableEnded) this.#leaveOrigin();
-    else this.#fail(badReply(what));
+    else this.#fail({ code: 520, cause: what });
   }
 
   onBroken(error: Error | undefined): void {
@@ -196,8 +195,8 @@ export class OriginExchange implements ConnectionUser, Dialling {
       this.#connect();
       return;
     }
-    const handshake = connection?.secure === true && connection.requests === 1 && !connection.replyBegun;
-    this.#fail(brokenConnection(error, { handshake }));
+    const mayBeHandshake = connection?.target.secure === true && connection.requests === 1 && !connection.replyBegun;
+    this.#fail(brokenConnection(error, mayBeHandshake));
   }
 
   onDrain(): void {
@@ -213,7 +212,7 @@ export class OriginExchange implements ConnectionUser, Dialling {
       this.#giveUpUpload();
       return;
     }
-    this.#fail(replyTimeout(this.#reply ? 'an idle body' : 'no head within the time'));
+    this.#fail({ code: 524, cause: this.#reply ? 'an idle body' : 'no head within the time' });
   }
 
   #sendHead({ status, reason, fields }: ReplyHead): void {
@@ -227,7 +226,7 @@ export class OriginExchange implements ConnectionUser, Dialling {
     const connection = this.#connection;
     const { onSwitched } = this.#asked;
     if (!connection || !onSwitched || head.upgrade.toLowerCase() !== 'websocket') {
-      this.#fail(badReply('a change of protocol that was not asked for'));
+      this.#fail({ code: 520, cause: 'a change of protocol that was not asked for' });
       return;
     }
     this.#over = true;

@@ -48,38 +48,25 @@ export function connectFailure(error: Error): OriginFailure {
   return { code, cause: `connect: ${errors.map(describe).join(', ')}` };
 }
 
-/** The failure of resolving the origin's name. */
-export function lookupFailure(error: Error): OriginFailure {
-  return { code: 1016, cause: `lookup: ${describe(error)}` };
-}
-
-/** The failure of the TLS handshake. */
-export function handshakeFailure(error: Error): OriginFailure {
-  return { code: 525, cause: `TLS handshake: ${describe(error)}` };
-}
-
-/** The failure of a certificate that `strict` refuses. */
-export function certificateFailure(error: unknown): OriginFailure {
-  return { code: 526, cause: `certificate: ${typeof error === 'string' ? error : describe(error)}` };
-}
-
-/** The failure of a reply that is none: nothing, garbage, or an end before its head was whole. */
-export function badReply(cause: string): OriginFailure {
-  return { code: 520, cause };
-}
-
-/** The failure where no head, or no octet of a body, came in time. */
-export function replyTimeout(cause: string): OriginFailure {
-  return { code: 524, cause };
+/** The failure of a step of connecting. @param error the system's, or a text */
+export function stepFailure(
+  code: EdgeCode,
+  step: 'lookup' | 'TLS handshake' | 'certificate',
+  error: unknown,
+): OriginFailure {
+  return { code, cause: `${step}: ${describe(error)}` };
 }
 
 /**
  * The failure of a connection that broke before the head was whole.
  * @param error absent where the origin closed the connection in order
- * @param options `handshake`: whether this may still be a refused handshake, of which TLS 1.3 tells only after our side of
- *   the handshake is done
+ * @param mayBeHandshake whether this may still be a refused handshake, of which TLS 1.3 tells only after our side of the
+ *   handshake is done
  */
-export function brokenConnection(error: Error | undefined, options: { readonly handshake: boolean }): OriginFailure {
-  if (error && options.handshake && describe(error).startsWith('ERR_SSL_')) return handshakeFailure(error);
-  return badReply(error ? `connection broke: ${describe(error)}` : 'connection closed before the head was whole');
+export function brokenConnection(error: Error | undefined, mayBeHandshake: boolean): OriginFailure {
+  if (!error) return { code: 520, cause: 'connection closed before the head was whole' };
+  const isHandshake = mayBeHandshake && describe(error).startsWith('ERR_SSL_');
+  return isHandshake
+    ? stepFailure(525, 'TLS handshake', error)
+    : { code: 520, cause: `connection broke: ${describe(error)}` };
 }

@@ -41,8 +41,7 @@ export class OriginPool {
 
   /** Adds a socket that was just connected. */
   add(socket: Socket, target: OriginTarget): OriginConnection {
-    const { key, secure } = target;
-    const connection = new OriginConnection({ key, socket, secure, timeoutMs: this.#timeoutMs, onGone: this.#onGone });
+    const connection = new OriginConnection({ socket, target, timeoutMs: this.#timeoutMs, onGone: this.#onGone });
     this.#all.add(connection);
     return connection;
   }
@@ -54,15 +53,13 @@ export class OriginPool {
   keep(connection: OriginConnection, hintSeconds: number | undefined): void {
     connection.leave();
     const seconds = hintSeconds === undefined ? idleSeconds : Math.min(idleSeconds, hintSeconds - 1);
-    let idle = this.#idle.get(connection.key);
-    if (this.#closing || seconds <= 0 || !connection.usable || (idle && idle.length >= idlePerTarget)) {
+    const { key } = connection.target;
+    const idle = this.#idle.get(key) ?? [];
+    if (this.#closing || seconds <= 0 || !connection.usable || idle.length >= idlePerTarget) {
       connection.destroy();
       return;
     }
-    if (!idle) {
-      idle = [];
-      this.#idle.set(connection.key, idle);
-    }
+    if (idle.length === 0) this.#idle.set(key, idle);
     connection.idleUntil = this.#clock.monotonic() + seconds * 1000;
     idle.push(connection);
     this.#sweeper ??= setInterval(this.#sweep, sweepMs).unref();

@@ -16,14 +16,13 @@ import type { EdgeCode } from '../errors/edge-error.ts';
 import type { ReportedFailure } from '../zone/client-address.ts';
 import type { EdgeSettings } from '../zone/zone.ts';
 import { DownOrigins } from './down-origins.ts';
-import { ExplainedFailure } from './explain-failure.ts';
-import type { Forwarded, OriginProxy } from './origin.ts';
+import { explainFailure } from './explain-failure.ts';
 import { type ExchangeParts, OriginExchange } from './origin-exchange.ts';
 import { OriginPool } from './origin-pool.ts';
-import { answerRefusal, refuseSocket } from './origin-refusal.ts';
+import { answerRefusal, fieldLines, refuseSocket } from './origin-refusal.ts';
 import { originTargets } from './origin-target.ts';
 import type { ReplyHead } from './reply-head.ts';
-import { type RequestHead, requestHead } from './request-head.ts';
+import { type Forwarded, type RequestHead, requestHead } from './request-head.ts';
 
 /** What the proxy is made from. */
 export interface OriginProxyParts {
@@ -48,14 +47,14 @@ const defaultClientStallMs = 300_000;
 const maxPasses = 5;
 const loopCode = 1000;
 
-/** A proxy and everything it has open. */
-class RunningProxy implements OriginProxy {
+/** The reverse proxy, and everything it has open; it opens nothing before the first request. */
+export class OriginProxy {
   readonly #parts: ExchangeParts;
   readonly #log: Logger;
   readonly #clientStallMs: number;
   readonly #tunnelIdleMs: number;
-  readonly #exchanges = new Set<{ abort(): void }>();
   readonly #responseTimeoutMs: number;
+  readonly #exchanges = new Set<{ abort(): void }>();
   readonly #tunnels = new Set<Duplex>();
   readonly #whenEmpty = new Set<() => void>();
 
@@ -66,7 +65,7 @@ class RunningProxy implements OriginProxy {
     this.#clientStallMs = clientStallMs ?? defaultClientStallMs;
     this.#tunnelIdleMs = (tunnelIdleSeconds ?? defaultTunnelIdleSeconds) * 1000;
     this.#parts = {
-      pool: new OriginPool({ clock, timeoutMs: settings.responseTimeoutSeconds * 1000 }),
+      pool: new OriginPool({ clock, timeoutMs: this.#responseTimeoutMs }),
       dial: {
         connectTimeoutMs: settings.connectTimeoutSeconds * 1000,
         secureContext: createSecureContext(ca === undefined ? {} : { ca: typeof ca === 'string' ? ca : [...ca] }),
@@ -84,6 +83,7 @@ class RunningProxy implements OriginProxy {
     };
   }
 
+  /** Sends a request on and streams the answer back, with the Ray-ID; nothing is to be set in `response` before. Never throws. */
   forward(request: IncomingMessage, response: ServerResponse, forwarded: Forwarded): void {
     try {
       const { prefix } = this.#parts.targetOf(forwarded.zone, request.headers.host);
@@ -107,6 +107,10 @@ class RunningProxy implements OriginProxy {
     }
   }
 
+  /**
+   * Sends a request to upgrade on. `fail` writes a whole response to the socket and ends it. Never throws.
+   * @param socket the client's @param head what came behind the request
+   */
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer, forwarded: Forwarded): void {
     try {
       // Nothing to do: 'close' follows every error.
@@ -125,9 +129,14 @@ class RunningProxy implements OriginProxy {
     }
   }
 
+  /**
+   * Finds out why the origin failed a proxy in front, and calls `fail`. Nothing of the request is sent to the origin.
+   * @param host that of the request
+   * @returns gives up; must be called when the request has ended
+   */
   explain(forwarded: Forwarded, reported: ReportedFailure, host: string): () => void {
     const { dial, clock, targetOf } = this.#parts;
-    const found = new ExplainedFailure(targetOf(forwarded.zone, host), reported, {
+    const giveUp = explainFailure(targetOf(forwarded.zone, host), reported, {
       dial,
       clock,
       responseTimeoutMs: this.#responseTimeoutMs,
@@ -137,22 +146,23 @@ class RunningProxy implements OriginProxy {
         forwarded.fail(code, fromMemory);
       },
     });
-    const ending = {
+    const search = {
       abort: () => {
-        found.abort();
-        this.#exchanges.delete(ending);
+        giveUp();
+        this.#exchanges.delete(search);
         this.#settle();
       },
     };
-    this.#exchanges.add(ending);
-    found.begin();
-    return ending.abort;
+    this.#exchanges.add(search);
+    return search.abort;
   }
 
+  /** Upgraded connections and requests open now. */
   open(): number {
     return this.#exchanges.size + this.#tunnels.size;
   }
 
+  /** Closes idle origin connections, and what is left of the others after so many milliseconds. */
   async close(withinMs: number): Promise<void> {
     const { pool } = this.#parts;
     pool.closeIdle();
@@ -257,14 +267,8 @@ function upgradeOf(request: IncomingMessage): string | undefined {
 }
 
 function switchedHead({ reason, fields, upgrade }: ReplyHead, rayId: string): string {
-  let text = `HTTP/1.1 101 ${reason}\r\n`;
-  for (let index = 0; index < fields.length; index += 2) text += `${fields[index]}: ${fields[index + 1]}\r\n`;
-  return `${text}Connection: Upgrade\r\nUpgrade: ${upgrade}\r\nRay-ID: ${rayId}\r\n\r\n`;
-}
-
-/** Makes the reverse proxy; it opens nothing before the first request. */
-export function createOriginProxy(parts: OriginProxyParts): OriginProxy {
-  return new RunningProxy(parts);
+  const own = fieldLines(['Connection', 'Upgrade', 'Upgrade', upgrade, 'Ray-ID', rayId]);
+  return `HTTP/1.1 101 ${reason}\r\n${fieldLines(fields)}${own}\r\n`;
 }
 
 /**

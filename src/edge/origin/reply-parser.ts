@@ -33,6 +33,9 @@ const trailerLine = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\0-\x08\x0a-\x1f\x7f]*\r$/;
 
 type State = 'idle' | 'head' | 'length' | 'size' | 'data' | 'data-end' | 'trailers' | 'close' | 'raw' | 'done' | 'bad';
 
+/** What is read behind a head, by the framing of the body. */
+const firstState = { none: 'done', length: 'length', chunked: 'size', close: 'close' } as const;
+
 /** The parser of one connection. */
 export class ReplyParser {
   #state: State = 'idle';
@@ -195,23 +198,9 @@ export class ReplyParser {
     this.#remaining = head.length;
     this.#line = '';
     this.#trailerOctets = 0;
-    switch (head.framing) {
-      case 'none':
-        this.#state = 'done';
-        this.#sink?.onHead(head);
-        this.#sink?.onEnd();
-        return;
-      case 'length':
-        this.#state = 'length';
-        break;
-      case 'chunked':
-        this.#state = 'size';
-        break;
-      case 'close':
-        this.#state = 'close';
-        break;
-    }
+    this.#state = firstState[head.framing];
     this.#sink?.onHead(head);
+    if (head.framing === 'none') this.#sink?.onEnd();
   }
 
   #readLength(chunk: Buffer, at: number): number {

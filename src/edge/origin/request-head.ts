@@ -3,8 +3,30 @@
 
 import type { IncomingMessage } from 'node:http';
 import { normalAddress } from '../../base/net/socket-address.ts';
+import type { EdgeCode } from '../errors/edge-error.ts';
 import { isHopByHop, isOfTheEdge, namedByConnection } from './hop-by-hop.ts';
-import type { Forwarded } from './origin.ts';
+import type { ZoneWithOrigin } from './origin-target.ts';
+
+/** A request for an origin, with what the edge knows of it. */
+export interface Forwarded {
+  readonly zone: ZoneWithOrigin;
+  readonly rayId: string;
+  /** The client's address (D66). */
+  readonly clientAddress: string;
+  /** What X-Forwarded-For says of earlier hops where the peer is a trusted proxy; empty otherwise. */
+  readonly forwardedFor: readonly string[];
+  /** The scheme by which the peer came. */
+  readonly scheme: 'http' | 'https';
+  /** The scheme by which the client came to the first trusted proxy; absent where there is none or it does not tell. */
+  readonly forwardedProto?: 'http' | 'https' | undefined;
+  /** The host that the client asked the first trusted proxy for; absent in the same cases. */
+  readonly forwardedHost?: string | undefined;
+  /**
+   * Answers an edge error in place of the origin. Called at most once, and only while nothing of an answer has been
+   * written; after that a failure closes the connection (D66). `fromMemory`: the origin is known to be down and was not asked.
+   */
+  readonly fail: (code: EdgeCode, fromMemory?: boolean) => void;
+}
 
 /** A request that cannot be sent on as it is. The strict parser before this lets none through but for transfer codings. */
 export interface RefusedRequest {

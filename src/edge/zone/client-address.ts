@@ -12,7 +12,7 @@ const reportedCodes = [520, 521, 522, 523, 524, 525, 526, 1016] as const;
 /** What was reported: a code, or what is to be found out by connecting. */
 export type ReportedFailure = {
   /** The method by which the client asked; absent: that of the request. */
-  readonly method?: string;
+  readonly method?: string | undefined;
 } & (
   | { readonly kind: 'known'; readonly code: (typeof reportedCodes)[number] }
   | { readonly kind: 'connect' }
@@ -34,11 +34,10 @@ export function readReportedFailure(lines: readonly string[]): ReportedFailure |
   const [line = ''] = lines;
   const [, what, since, method] = /^([0-9]{3,4}|connect|since=([0-9]{1,15}))(?: ([A-Z]{1,20}))?$/.exec(line) ?? [];
   if (lines.length !== 1 || what === undefined) return undefined;
-  const by = method === undefined ? {} : { method };
-  if (what === 'connect') return { kind: 'connect', ...by };
-  if (since !== undefined) return { kind: 'since', at: Number(since), ...by };
+  if (what === 'connect') return { kind: 'connect', method };
+  if (since !== undefined) return { kind: 'since', at: Number(since), method };
   const code = reportedCodes.find((known) => String(known) === what);
-  return code === undefined ? undefined : { kind: 'known', code, ...by };
+  return code === undefined ? undefined : { kind: 'known', code, method };
 }
 
 /** The client, and the proxies in between. */
@@ -47,11 +46,11 @@ export interface EdgeClient {
   /** The believed part of X-Forwarded-For: the client and the trusted proxies after it, without the peer. */
   readonly forwardedFor: readonly string[];
   /** The scheme by which the client came, as a trusted peer tells it. */
-  readonly forwardedProto?: 'http' | 'https';
+  readonly forwardedProto?: 'http' | 'https' | undefined;
   /** The host that the client asked for, perhaps with a port, as a trusted peer tells it. */
-  readonly forwardedHost?: string;
+  readonly forwardedHost?: string | undefined;
   /** The failure of the origin that a trusted peer has met and wants told. */
-  readonly failure?: ReportedFailure;
+  readonly failure?: ReportedFailure | undefined;
 }
 
 /** Gives every line of a field, by its name in lower case. */
@@ -71,11 +70,10 @@ function firstTrusted(lines: readonly string[], hops: number): string | undefine
 function saidOf(lines: FieldLines, hops: number): Pick<EdgeClient, 'forwardedProto' | 'forwardedHost' | 'failure'> {
   const proto = firstTrusted(lines('x-forwarded-proto'), hops)?.toLowerCase();
   const host = firstTrusted(lines('x-forwarded-host'), hops);
-  const failure = readReportedFailure(lines('x-forwarded-failure'));
   return {
-    ...(proto === 'http' || proto === 'https' ? { forwardedProto: proto } : {}),
-    ...(host !== undefined && readAuthority(host) !== undefined ? { forwardedHost: host } : {}),
-    ...(failure ? { failure } : {}),
+    forwardedProto: proto === 'http' || proto === 'https' ? proto : undefined,
+    forwardedHost: host !== undefined && readAuthority(host) !== undefined ? host : undefined,
+    failure: readReportedFailure(lines('x-forwarded-failure')),
   };
 }
 

@@ -3,6 +3,7 @@
 import { type AddressTest, addressTest } from '../../base/net/address-test.ts';
 import { tunnelFreeMethods } from '../../web/http/front.ts';
 import { headerSectionOctets } from '../../web/http/listener/head-octets.ts';
+import { isEdgeCode } from '../errors/catalogue.ts';
 import type { EdgeCode } from '../errors/edge-error.ts';
 import { readEdgePath } from './edge-path.ts';
 import type { RateLimit } from './rate-limit.ts';
@@ -71,17 +72,16 @@ function error(code: EdgeCode): Verdict & { readonly kind: 'error' } {
 /**
  * Judges a request to a zone, and counts it where the zone has a rate limit. Lists and the other limits do not apply to
  * /cdn-cgi/, which never reaches an origin; the rate limit does where an error is asked for, whose answer has its cost (D60).
- * @param hasError whether the catalogue has a code
  * @returns the verdict: at once, or, where other processes count with this one, once they have been asked
  */
 export function judgeRequest(
   { zone, isBlocked, isAllowed, rateLimit }: GuardedZone,
   request: JudgedRequest,
-  { room, hasError }: { readonly room: Room; readonly hasError: (code: number) => code is EdgeCode },
+  room: Room,
 ): Verdict | Promise<Verdict> {
   const { method, clientAddress } = request;
   const path = readEdgePath(request.path);
-  const code = path.kind === 'error' && hasError(path.code) ? path.code : undefined;
+  const code = path.kind === 'error' && isEdgeCode(path.code) ? path.code : undefined;
   if (tunnelMethods.has(method))
     return { kind: 'not-allowed', allow: code !== undefined ? readingMethods : tunnelFreeMethods };
   if (code !== undefined) {

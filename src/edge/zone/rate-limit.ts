@@ -3,7 +3,7 @@
 
 import type { MonotonicClock } from '../../base/clock.ts';
 import { countedAddress } from '../../base/counted-address.ts';
-import type { SharedWindows } from '../../base/process-group.ts';
+import type { SharedWindows, WindowLimit } from '../../base/process-group.ts';
 
 /** The limit of a zone. */
 export interface RateLimit {
@@ -21,20 +21,12 @@ export interface OwnRateLimit extends RateLimit {
   size(): number;
 }
 
-/** The rate limit of a zone as it is configured. */
-export interface RateLimitSettings {
-  readonly requests: number;
-  readonly perSeconds: number;
-}
+/** Gives the count of a zone by its id and its limit; undefined where the zone has no limit. */
+export type RateLimitOf<Limit = RateLimit> = (zone: string, limit: WindowLimit | undefined) => Limit | undefined;
 
-/**
- * Keeps the counts of zones while the configuration changes: a zone whose limit stays the same keeps its count.
- * @returns a function that gives the count of a zone by its id and its limit; undefined where the zone has no limit
- */
-export function keepRateLimits(
-  clock: MonotonicClock,
-): (zone: string, limit: RateLimitSettings | undefined) => OwnRateLimit | undefined {
-  const kept = new Map<string, { readonly limit: RateLimitSettings; readonly count: OwnRateLimit }>();
+/** Keeps the counts of zones while the configuration changes: a zone whose limit stays the same keeps its count. */
+export function keepRateLimits(clock: MonotonicClock): RateLimitOf<OwnRateLimit> {
+  const kept = new Map<string, { readonly limit: WindowLimit; readonly count: OwnRateLimit }>();
   return (zone, limit) => {
     if (!limit) {
       kept.delete(zone);
@@ -49,21 +41,17 @@ export function keepRateLimits(
   };
 }
 
-/**
- * Has all processes of a server count together.
- * @returns the same as `keepRateLimits`
- */
-export function shareRateLimits(
-  windows: SharedWindows,
-): (zone: string, limit: RateLimitSettings | undefined) => RateLimit | undefined {
+/** Has all processes of a server count together. */
+export function shareRateLimits(windows: SharedWindows): RateLimitOf {
   return (zone, limit) => {
     if (!limit) return undefined;
     const { requests, perSeconds } = limit;
-    const take = (address: string): Promise<number> =>
-      windows.take(`zone ${zone}`, { requests, perSeconds }, countedAddress(address));
     return {
-      // Without its supervisor this process is ending, and answers what it has.
-      take: (address) => take(address).catch(() => 0),
+      take: (address) =>
+        windows
+          .take(`zone ${zone}`, { requests, perSeconds }, countedAddress(address))
+          // Without its supervisor this process is ending, and answers what it has.
+          .catch(() => 0),
     };
   };
 }
@@ -71,11 +59,8 @@ export function shareRateLimits(
 /**
  * Has all gateways of one database count together.
  * @param takeWindow as `ToldCounts.takeWindow`
- * @returns the same as `keepRateLimits`
  */
-export function tellRateLimits(
-  takeWindow: (name: string, limit: RateLimitSettings, address: string) => number,
-): (zone: string, limit: RateLimitSettings | undefined) => RateLimit | undefined {
+export function tellRateLimits(takeWindow: (name: string, limit: WindowLimit, address: string) => number): RateLimitOf {
   return (zone, limit) => limit && { take: (address) => takeWindow(`zone ${zone}`, limit, address) };
 }
 
@@ -84,7 +69,7 @@ const maxClients = 50_000;
 
 /** Makes the count of a zone in the memory of this process. */
 export function createRateLimit(
-  { requests, perSeconds }: RateLimitSettings,
+  { requests, perSeconds }: WindowLimit,
   clock: MonotonicClock,
   most = maxClients,
 ): OwnRateLimit {

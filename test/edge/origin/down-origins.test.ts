@@ -4,7 +4,7 @@ import { connect } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
 import type { EdgeCount } from '../../../src/edge/exchange.ts';
 import { DownOrigins } from '../../../src/edge/origin/down-origins.ts';
-import { createOriginProxy } from '../../../src/edge/origin/origin-proxy.ts';
+import { OriginProxy } from '../../../src/edge/origin/origin-proxy.ts';
 import { testCertificate } from '../../support/certificate.ts';
 import { exampleZone, startEdge } from '../../support/edge-app.ts';
 import { always, faultOrigin, type OriginSide } from '../../support/fault-origin.ts';
@@ -143,7 +143,7 @@ test('the line and the count of a request say that its origin was known to be do
     trustedProxies: [],
     limits: { requests: 10, requestsPerZone: 10, requestsPerAddress: 10 },
   };
-  const origins = createOriginProxy({ settings, log, clock: manualClock() });
+  const origins = new OriginProxy({ settings, log, clock: manualClock() });
   open.push({ close: () => origins.close(0) });
   const zone = { ...exampleZone, origin: `http://127.0.0.1:${await freePort()}` };
   const counts: EdgeCount[] = [];

@@ -5,7 +5,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { silentLog } from '../../../src/base/log.ts';
 import type { EdgeParts } from '../../../src/edge/edge.ts';
 import type { EdgeCount } from '../../../src/edge/exchange.ts';
-import { createOriginProxy } from '../../../src/edge/origin/origin-proxy.ts';
+import { OriginProxy } from '../../../src/edge/origin/origin-proxy.ts';
 import { readReportedFailure } from '../../../src/edge/zone/client-address.ts';
 import { testCertificate } from '../../support/certificate.ts';
 import { exampleZone, startEdge } from '../../support/edge-app.ts';
@@ -30,7 +30,7 @@ async function edgeOf(
     trustedProxies: trusted,
     limits: { requests: 10, requestsPerZone: 10, requestsPerAddress: 10 },
   };
-  const origins = createOriginProxy({ settings, log: silentLog, clock, ...(ca === undefined ? {} : { ca }) });
+  const origins = new OriginProxy({ settings, log: silentLog, clock, ...(ca === undefined ? {} : { ca }) });
   onTestFinished(async () => {
     expect(origins.open()).toBe(0);
     await origins.close(0);

@@ -1,7 +1,6 @@
 // What a zone lets through: lists, limits, sizes, and the order in which they are asked.
 
 import { describe, expect, test } from 'vitest';
-import { isEdgeCode } from '../../../src/edge/errors/catalogue.ts';
 import { guardZone, type JudgedRequest, judgeRequest, type Verdict } from '../../../src/edge/zone/judge-request.ts';
 import { createRateLimit } from '../../../src/edge/zone/rate-limit.ts';
 import type { EdgeZone } from '../../../src/edge/zone/zone.ts';
@@ -26,7 +25,7 @@ function judge(given: Partial<EdgeZone>, request: Partial<JudgedRequest> = {}, i
     judgeRequest(
       guardZone({ ...zone, ...given }, undefined),
       { method: 'GET', path, target: path, rawHeaders: [], clientAddress: '192.0.2.1', ...request },
-      { room: { maxHeaderBytes: 1000, isFull: () => isFull }, hasError: (code) => code === 522 },
+      { maxHeaderBytes: 1000, isFull: () => isFull },
     ),
   );
 }
@@ -61,11 +60,7 @@ describe('/cdn-cgi/', () => {
     const room = { maxHeaderBytes: 1000, isFull: () => false };
     const verdicts = ['/cdn-cgi/x', '/cdn-cgi/error/522', '/', '/cdn-cgi/error/522', '/', '/cdn-cgi/x'].map((path) =>
       known(
-        judgeRequest(
-          guarded,
-          { method: 'GET', path, target: path, rawHeaders: [], clientAddress: '192.0.2.1' },
-          { room, hasError: isEdgeCode },
-        ),
+        judgeRequest(guarded, { method: 'GET', path, target: path, rawHeaders: [], clientAddress: '192.0.2.1' }, room),
       ),
     );
     expect(verdicts.map((verdict) => ('code' in verdict ? verdict.code : verdict.kind))).toEqual([
@@ -97,7 +92,7 @@ test('a zone without an origin is 1004, after everything else', () => {
     judgeRequest(
       guardZone(bare, undefined),
       { method: 'GET', path: '/', target: '/', rawHeaders: [], clientAddress: '192.0.2.1' },
-      { room: { maxHeaderBytes: 1000, isFull: () => isFull }, hasError: isEdgeCode },
+      { maxHeaderBytes: 1000, isFull: () => isFull },
     );
   expect(act(false)).toEqual(error(1004));
   expect(act(true)).toEqual(error(1200));
