@@ -4,8 +4,9 @@ import { type EventKind, toldKinds } from '../../spool/events/mail-event.ts';
 
 /** What is known of a webhook here. Times are monotonic milliseconds. */
 export interface KnownWebhook {
+  readonly id: string;
   /** Name of its account. */
-  account: string;
+  readonly account: string;
   kinds: readonly EventKind[] | undefined;
   /** When it has something to do; infinity: when it is woken. */
   nextAt: number;
@@ -21,25 +22,21 @@ export interface KnownWebhook {
   isWanted: boolean;
 }
 
-/** A webhook that is known from now on. */
-export function newlyKnown(webhook: Pick<KnownWebhook, 'account' | 'kinds' | 'isSlow' | 'isElsewhere'>): KnownWebhook {
-  return {
-    ...webhook,
-    nextAt: Number.POSITIVE_INFINITY,
-    leasedAt: Number.NEGATIVE_INFINITY,
-    probedAt: Number.NEGATIVE_INFINITY,
-    isWanted: true,
-  };
-}
+/** What is not known yet of a webhook that a look has found. */
+const unknown = {
+  nextAt: Number.POSITIVE_INFINITY,
+  leasedAt: Number.NEGATIVE_INFINITY,
+  probedAt: Number.NEGATIVE_INFINITY,
+  isWanted: true,
+} as const;
 
 /** The webhooks that a process knows. */
 export class KnownWebhooks {
   readonly #known = new Map<string, KnownWebhook>();
   readonly #byAccount = new Map<string, Set<string>>();
 
-  /** Every webhook with its id. */
-  [Symbol.iterator](): MapIterator<[string, KnownWebhook]> {
-    return this.#known.entries();
+  [Symbol.iterator](): MapIterator<KnownWebhook> {
+    return this.#known.values();
   }
 
   /** @returns undefined for one that is not known */
@@ -47,10 +44,14 @@ export class KnownWebhooks {
     return this.#known.get(id);
   }
 
-  /** Knows one more webhook. */
-  add(id: string, webhook: KnownWebhook): void {
+  /** Knows a webhook from now on, and nothing of what was known of it before. */
+  add(found: Omit<KnownWebhook, keyof typeof unknown>): KnownWebhook {
+    const { id, account } = found;
+    this.forget(id);
+    const webhook: KnownWebhook = { ...found, ...unknown };
     this.#known.set(id, webhook);
-    this.#byAccount.set(webhook.account, (this.#byAccount.get(webhook.account) ?? new Set()).add(id));
+    this.#byAccount.set(account, (this.#byAccount.get(account) ?? new Set()).add(id));
+    return webhook;
   }
 
   /** Knows a webhook no more. */
@@ -63,11 +64,11 @@ export class KnownWebhooks {
     if (ids?.size === 0) this.#byAccount.delete(account);
   }
 
-  /** The ids of the webhooks that are woken by an event of a kind. @param account its name */
-  wokenBy(account: string, kind: EventKind): readonly string[] {
-    return [...(this.#byAccount.get(account) ?? [])].filter((id) => {
+  /** The webhooks that are woken by an event of a kind. @param account its name */
+  wokenBy(account: string, kind: EventKind): readonly KnownWebhook[] {
+    return [...(this.#byAccount.get(account) ?? [])].flatMap((id) => {
       const known = this.#known.get(id);
-      return known && !known.isSlow && (known.kinds ?? toldKinds).includes(kind);
+      return known && !known.isSlow && (known.kinds ?? toldKinds).includes(kind) ? known : [];
     });
   }
 }

@@ -5,7 +5,7 @@ import type { Change, Database, Row, SqlValue } from '../../base/database/databa
 import { placeholders } from '../../base/database/database.ts';
 import { type SharedTime, sharedTimeOf } from '../../base/database/shared-time.ts';
 import { failuresToSlow, longestStepMs, slowPauseMs } from './retry-steps.ts';
-import type { DeliveryRecord, Webhook } from './webhook.ts';
+import type { DeliveryRecord, Replay, Webhook } from './webhook.ts';
 import { numberOf, textOf, webhookOf } from './webhook-store.ts';
 
 /** How long a lease holds unless it is renewed, in milliseconds: as long others wait for what a killed process held. */
@@ -54,9 +54,6 @@ export interface PendingEvent {
   /** Milliseconds since 1970; undefined: an earlier event of its message comes first. */
   readonly readyAt: number | undefined;
 }
-
-/** Events that are sent once more: those behind `after`, up to `until`. */
-export type Replay = NonNullable<Webhook['replay']>;
 
 /** What a round has done. */
 export interface RoundProgress {
@@ -115,35 +112,31 @@ const sql = {
   disable: 'UPDATE webhooks SET enabled = 0, disabled_reason = $3 WHERE id = $1 AND lease_holder = $2',
 } as const;
 
+/** Adds rows, if there are any. @param table with the names of its columns */
+function insert(table: string, rows: readonly (readonly SqlValue[])[], onConflict = ''): Change[] {
+  const [first] = rows;
+  if (!first) return [];
+  const values = placeholders(rows.length, first.length);
+  return [{ sql: `INSERT INTO ${table} VALUES ${values} ${onConflict}`, params: rows.flat() }];
+}
+
 function keepPending(webhook: string, pending: readonly PendingEvent[]): Change[] {
-  if (pending.length === 0) return [];
-  const params = pending.flatMap(({ event, message, attempts, readyAt }): SqlValue[] => [
-    ...[webhook, event, message, attempts],
-    readyAt ?? null,
-  ]);
-  return [
-    {
-      sql: `INSERT INTO webhook_pending (webhook, event, message, attempts, ready_at) VALUES ${placeholders(pending.length, 5)}
-     ON CONFLICT (webhook, event) DO NOTHING`,
-      params,
-    },
-  ];
+  return insert(
+    'webhook_pending (webhook, event, message, attempts, ready_at)',
+    pending.map(({ event, message, attempts, readyAt = null }) => [webhook, event, message, attempts, readyAt]),
+    'ON CONFLICT (webhook, event) DO NOTHING',
+  );
 }
 
 function keepLog(webhook: string, log: RoundProgress['log']): Change[] {
-  if (log.length === 0) return [];
-  const params = log.flatMap(({ event, kind, attempt, at, durationMs, result, status, error }): SqlValue[] => [
-    ...[webhook, event, kind, attempt, at, durationMs, result],
-    ...[status ?? null, error ?? null],
+  const rows = log.map(({ event, kind, attempt, at, durationMs, result, status = null, error = null }) => [
+    ...[webhook, event, kind, attempt, at, durationMs, result, status, error],
   ]);
-  return [
-    {
-      sql: `INSERT INTO webhook_deliveries (webhook, event, kind, attempt, at, duration_ms, result, status, error)
-     VALUES ${placeholders(log.length, 9)}`,
-      params,
-    },
-    { sql: sql.shortenLog, params: [webhook] },
-  ];
+  const added = insert(
+    'webhook_deliveries (webhook, event, kind, attempt, at, duration_ms, result, status, error)',
+    rows,
+  );
+  return added.length > 0 ? [...added, { sql: sql.shortenLog, params: [webhook] }] : [];
 }
 
 /** What a round writes besides how far it is. */
@@ -154,10 +147,7 @@ function changesOf(id: string, progress: RoundProgress, now: number): Change[] {
   return [
     ...(replayed ? [{ sql: sql.replayed, params: replayed }] : []),
     ...keepPending(id, pending),
-    ...again.map(({ event, attempts, readyAt }) => ({
-      sql: sql.again,
-      params: [id, event, attempts, readyAt ?? null],
-    })),
+    ...again.map(({ event, attempts, readyAt = null }) => ({ sql: sql.again, params: [id, event, attempts, readyAt] })),
     ...done.map(({ event }) => ({ sql: sql.done, params: [id, event] })),
     ...done.map(({ message }) => ({ sql: sql.promote, params: [id, message, now] })),
     ...(retryAll ? [{ sql: sql.retryAll, params: [id, now] }] : []),

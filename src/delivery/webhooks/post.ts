@@ -6,10 +6,9 @@ import http, { type IncomingMessage } from 'node:http';
 import https from 'node:https';
 import { isIP, type LookupFunction } from 'node:net';
 import { errorCode, errorMessage } from '../../base/errors.ts';
-import type { RefuseAddress } from './webhook-url.ts';
-import { hostOf, portOf } from './webhook-url.ts';
+import { hostOf, portOf, type RefuseAddress } from './webhook-url.ts';
 
-/** What a request is sent with. */
+/** What requests are sent with. */
 export interface PosterParts {
   readonly refuse: RefuseAddress;
   /** For the whole request, until the answer's end. */
@@ -32,7 +31,9 @@ export interface PostRequest {
 }
 
 /** How a request ended: the HTTP status, and what Retry-After said; or why there is none. */
-export type PostResult = { readonly status: number; readonly retryAfter?: string } | { readonly error: string };
+export type PostResult =
+  | { readonly status: number; readonly retryAfter?: string | undefined }
+  | { readonly error: string };
 
 /** Sends requests. */
 export interface Poster {
@@ -55,10 +56,7 @@ class TimeIsOver extends Error {}
 function guardedLookup(port: number, refuse: RefuseAddress, lookup: LookupFunction): LookupFunction {
   return (hostname, options, callback) => {
     lookup(hostname, { ...options, all: true }, (error, found) => {
-      if (error) {
-        callback(error, '', 0);
-        return;
-      }
+      if (error) return callback(error, '', 0);
       const addresses = Array.isArray(found) ? found : [{ address: found, family: isIP(found) }];
       const allowed = addresses.filter(({ address }) => refuse(address, port) === undefined);
       const [first] = allowed;
@@ -138,8 +136,7 @@ export function createPoster({ refuse, timeoutMs, lookup, ca }: PosterParts): Po
       let answered: PostResult | undefined;
       request.on('response', (answer) => {
         const { statusCode: status = 0, headers: fields } = answer;
-        const retryAfter = fields['retry-after'];
-        const known = { status, ...(retryAfter === undefined ? {} : { retryAfter }) };
+        const known = { status, retryAfter: fields['retry-after'] };
         answered = known;
         finish(answer, () => settle(known));
       });
@@ -151,10 +148,7 @@ export function createPoster({ refuse, timeoutMs, lookup, ca }: PosterParts): Po
       request.on('close', () => settle(answered ?? { error: 'the connection was closed' }));
       request.on('error', (error) => {
         // Who has answered has decided, whatever becomes of the rest of the answer.
-        if (answered) {
-          settle(answered);
-          return;
-        }
+        if (answered) return settle(answered);
         // The endpoint closed a connection that was kept open, while this request was on its way.
         const isStale = request.reusedSocket && errorCode(error) === 'ECONNRESET';
         settle(isStale ? 'stale' : { error: reasonOf(error, timeoutMs) });

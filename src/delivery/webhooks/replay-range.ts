@@ -1,6 +1,7 @@
 // Which events a replay is about, as a range of their ids.
 
-import type { EventStore } from '../../spool/events/event-store.ts';
+import type { EventSearch, EventStore } from '../../spool/events/event-store.ts';
+import type { Replay } from './webhook.ts';
 
 /** What is to be replayed: one event, or those of a time (milliseconds since 1970). */
 export interface ReplayWish {
@@ -12,12 +13,7 @@ export interface ReplayWish {
 /** The first id in an order of an account's events of a time. */
 async function firstId(
   events: Pick<EventStore, 'search'>,
-  query: {
-    readonly account: string;
-    readonly order: 'newest' | 'oldest';
-    readonly since?: number;
-    readonly until?: number;
-  },
+  query: Pick<EventSearch, 'account' | 'order' | 'since' | 'until'>,
 ): Promise<number | undefined> {
   for (let cursor: number | undefined; ; ) {
     const page = await events.search({ ...query, limit: 1, cursor });
@@ -37,13 +33,12 @@ export async function replayRange(
   events: Pick<EventStore, 'search'>,
   account: string,
   { event, since, until }: ReplayWish,
-): Promise<{ readonly after: number; readonly until: number } | undefined> {
+): Promise<Replay | undefined> {
   if (event !== undefined) {
     const page = await events.search({ account, order: 'oldest', limit: 1, cursor: event - 1 });
     return page.events[0]?.id === event ? { after: event - 1, until: event } : undefined;
   }
-  const times = { ...(since === undefined ? {} : { since }), ...(until === undefined ? {} : { until }) };
-  const first = await firstId(events, { account, order: 'oldest', ...times });
-  const last = await firstId(events, { account, order: 'newest', ...times });
+  const first = await firstId(events, { account, order: 'oldest', since, until });
+  const last = await firstId(events, { account, order: 'newest', since, until });
   return first === undefined || last === undefined ? undefined : { after: first - 1, until: last };
 }

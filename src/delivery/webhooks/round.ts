@@ -2,13 +2,13 @@
 // are sent one after another; one that fails holds back only the later ones of its message (D54).
 
 import { eventJson } from '../../spool/events/event-json.ts';
-import type { EventStore } from '../../spool/events/event-store.ts';
+import type { EventQuery, EventStore } from '../../spool/events/event-store.ts';
 import { type MailEvent, toldKinds } from '../../spool/events/mail-event.ts';
 import type { Leased, LeaseStore, PendingEvent, RoundProgress } from './lease-store.ts';
 import type { Poster } from './post.ts';
 import { failingFor, failuresToSlow, nextStepMs, retryAfterMs } from './retry-steps.ts';
 import { signatureOf } from './secret.ts';
-import type { DeliveryRecord } from './webhook.ts';
+import type { DeliveryRecord, Webhook } from './webhook.ts';
 
 /** What rounds need. */
 export interface RoundParts {
@@ -52,14 +52,11 @@ interface Sent extends Omit<DeliveryRecord, 'id' | 'event' | 'kind' | 'attempt'>
   readonly askedMs?: number;
 }
 
-/** The message of an event, in whose order it is sent; an event without one stands alone. */
-function messageOf(event: MailEvent): string {
-  return 'queueId' in event ? event.queueId : `event ${event.id}`;
-}
-
 function newItem(content: MailEvent): Item {
   const { id: event } = content;
-  return { event, message: messageOf(content), attempts: 0, readyAt: undefined, content, wasPending: false };
+  // Events of one message are sent in order; an event without a message stands alone.
+  const message = 'queueId' in content ? content.queueId : `event ${event}`;
+  return { event, message, attempts: 0, readyAt: undefined, content, wasPending: false };
 }
 
 /** The bodies of events that several webhooks are told of; those of one account read the same objects. */
@@ -141,13 +138,8 @@ async function send(parts: RoundParts, { webhook, secrets }: Leased, event: Mail
   const at = parts.now();
   const began = performance.now();
   const { body, headers } = requestOf(event, secrets, at);
-  const answer = await parts.poster.post({
-    owner: webhook.account,
-    url: webhook.url,
-    headers,
-    body,
-    signal: parts.signal,
-  });
+  const { account: owner, url } = webhook;
+  const answer = await parts.poster.post({ owner, url, headers, body, signal: parts.signal });
   const durationMs = Math.round(performance.now() - began);
   if (!('status' in answer)) {
     if (parts.signal.aborted) return 'ended';
@@ -163,22 +155,10 @@ async function send(parts: RoundParts, { webhook, secrets }: Leased, event: Mail
 /** Sends the events of one message, one after another, as far as they get through. */
 async function sendGroup(parts: RoundParts, leased: Leased, group: readonly Item[], outcome: Outcome): Promise<void> {
   for (const [at, item] of group.entries()) {
-    if (parts.isEnding()) {
-      outcome.keep(group.slice(at), parts.now());
-      return;
-    }
-    if (!item.content) {
-      outcome.lose(item, parts.now());
-      continue;
-    }
-    const sent = await send(parts, leased, item.content);
-    if (sent === 'ended') {
-      outcome.keep(group.slice(at), parts.now());
-      return;
-    }
-    if (outcome.add(item, sent, parts.now())) continue;
-    outcome.keep(group.slice(at + 1), undefined);
-    return;
+    const sent = parts.isEnding() ? 'ended' : item.content && (await send(parts, leased, item.content));
+    if (sent === 'ended') return outcome.keep(group.slice(at), parts.now());
+    if (!sent) outcome.lose(item, parts.now());
+    else if (!outcome.add(item, sent, parts.now())) return outcome.keep(group.slice(at + 1), undefined);
   }
 }
 
@@ -191,29 +171,28 @@ async function forEachInParallel<T>(entries: readonly T[], work: (entry: T) => P
   await Promise.all(Array.from({ length: Math.min(inParallel, entries.length) }, run));
 }
 
+/** Events of an account that a webhook is told of. */
+function readPage({ events }: RoundParts, { kinds = toldKinds }: Webhook, from: Omit<EventQuery, 'kinds'>) {
+  return events.read({ ...from, kinds });
+}
+
 /** The new events behind the cursor; none while the endpoint fails and its pause lasts, or too many are pending. */
 async function newEvents(parts: RoundParts, { webhook, hasPending }: Leased, account: string, mayProbe: boolean) {
   const isSlow = webhook.failures >= failuresToSlow;
   const isFull = hasPending && (await parts.store.waiting(webhook.id, mostPending)) >= mostPending;
   if (isFull || (isSlow && !mayProbe)) return { items: [], next: webhook.cursor, hasMore: false };
-  const limit = isSlow ? 1 : newAtOnce;
-  const page = await parts.events.read({ after: webhook.cursor, limit, kinds: webhook.kinds ?? toldKinds, account });
+  const page = await readPage(parts, webhook, { after: webhook.cursor, limit: isSlow ? 1 : newAtOnce, account });
   return { items: page.events.map(newItem), next: page.next, hasMore: page.hasMore };
 }
 
 /** The next events of a replay, and what is left of it. */
 async function replayedEvents(parts: RoundParts, { webhook }: Leased, account: string) {
-  const { replay, cursor, kinds, failures } = webhook;
+  const { replay, cursor, failures } = webhook;
   if (!replay || failures >= failuresToSlow) return { items: [], left: replay };
   // Behind the cursor nothing was sent yet.
   const until = Math.min(replay.until, cursor);
   if (replay.after >= until) return { items: [], left: undefined };
-  const page = await parts.events.read({
-    after: replay.after,
-    limit: replayedAtOnce,
-    kinds: kinds ?? toldKinds,
-    account,
-  });
+  const page = await readPage(parts, webhook, { after: replay.after, limit: replayedAtOnce, account });
   const items = page.events.filter(({ id }) => id <= until).map(newItem);
   return { items, left: page.next < until ? { after: page.next, until } : undefined };
 }

@@ -7,13 +7,14 @@ import { errorMessage } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
 import type { EventStore } from '../../spool/events/event-store.ts';
 import type { EventFacts } from '../../spool/events/mail-event.ts';
-import { type KnownWebhook, KnownWebhooks, newlyKnown } from './known-webhooks.ts';
+import { type KnownWebhook, KnownWebhooks } from './known-webhooks.ts';
 import { type ActiveWebhook, type Leased, type LeaseStore, leaseMs } from './lease-store.ts';
 import type { Poster } from './post.ts';
 import { disableAfterMs, failuresToSlow, longestStepMs, slowPauseMs } from './retry-steps.ts';
 import { type RoundResult, runRound } from './round.ts';
 import { SharedPages } from './shared-pages.ts';
-import { WebhookTurns } from './webhook-turns.ts';
+import type { DeliveryRecord, Webhook } from './webhook.ts';
+import { type TurnResult, WebhookTurns } from './webhook-turns.ts';
 
 /** What sending needs. */
 export interface SenderParts {
@@ -126,26 +127,24 @@ export class WebhookSender {
 
   #onEvent({ account, kind }: EventFacts): void {
     this.#pages.heard();
-    for (const id of this.#known.wokenBy(account, kind)) {
-      const known = this.#known.get(id);
-      if (!known) continue;
+    for (const known of this.#known.wokenBy(account, kind)) {
       if (kind === 'refused') known.nextAt = Math.min(known.nextAt, this.#parts.clock.monotonic() + refusedMs);
-      else this.#ask(id, known);
+      else this.#ask(known);
     }
   }
 
   /** Asks for a turn, once it is this process's to send for the webhook. */
-  #ask(id: string, known: KnownWebhook): void {
+  #ask(known: KnownWebhook): void {
     if (known.isElsewhere) known.isWanted = true;
-    else this.#turns.ask(id, known.account);
+    else this.#turns.ask(known.id, known.account);
   }
 
   #tick(): void {
     const now = this.#parts.clock.monotonic();
-    for (const [id, known] of this.#known) {
+    for (const known of this.#known) {
       if (known.nextAt > now) continue;
       known.nextAt = Number.POSITIVE_INFINITY;
-      this.#ask(id, known);
+      this.#ask(known);
     }
   }
 
@@ -181,25 +180,18 @@ export class WebhookSender {
       const { newest, told } = await events.news(this.#newest);
       this.#pages.heard();
       this.#newest = Math.max(this.#newest, newest);
-      if (told) {
-        const ids = new Set(told.flatMap(({ account, kind }) => this.#known.wokenBy(account, kind)));
-        for (const id of ids) this.#wake(id);
-      } else for (const [id, { isSlow }] of this.#known) if (!isSlow) this.#wake(id);
+      const woken = told?.flatMap(({ account, kind }) => this.#known.wokenBy(account, kind));
+      for (const known of new Set(woken ?? [...this.#known].filter(({ isSlow }) => !isSlow))) this.#ask(known);
     } catch (error) {
       log.warn({ reason: errorMessage(error) }, 'webhooks cannot be read');
     }
-  }
-
-  #wake(id: string): void {
-    const known = this.#known.get(id);
-    if (known) this.#ask(id, known);
   }
 
   /** Takes what a look at all webhooks found. @param lookedAt when it began, monotonic milliseconds */
   #seeAll(active: readonly ActiveWebhook[], lookedAt: number): void {
     const { accountName, fileSecrets } = this.#parts;
     const ids = new Set(active.map(({ id }) => id));
-    for (const [id] of [...this.#known]) if (!ids.has(id)) this.#forget(id);
+    for (const { id } of [...this.#known]) if (!ids.has(id)) this.#forget(id);
     for (const { id, account, source, kinds, replay, failures, isElsewhere, isLeft } of active) {
       const name = accountName(account);
       // A webhook whose secrets the file here does not have is left to a process that has them.
@@ -209,19 +201,15 @@ export class WebhookSender {
       }
       const isSlow = failures >= failuresToSlow;
       const before = this.#known.get(id);
-      if (before?.account !== name) {
-        this.#known.forget(id);
-        this.#known.add(id, newlyKnown({ account: name, kinds, isSlow, isElsewhere }));
-      }
-      const known = this.#known.get(id);
-      if (!known) continue;
+      const known =
+        before?.account === name ? before : this.#known.add({ id, account: name, kinds, isSlow, isElsewhere });
       const isRenewed = known.isSlow && !isSlow;
       // A round under way writes into the same object: in a copy its next time would be lost. What it leased since stays.
       Object.assign(known, { kinds, isSlow, isElsewhere: isElsewhere && known.leasedAt < lookedAt });
       const isWanted = known.isWanted || isRenewed || isLeft || (!isSlow && replay !== undefined);
       if (!isWanted) continue;
       known.isWanted = false;
-      this.#ask(id, known);
+      this.#ask(known);
     }
   }
 
@@ -231,87 +219,74 @@ export class WebhookSender {
     this.#turns.forget(id);
   }
 
-  /** Gives a webhook its turn. @returns whether it wants another at once, and whether its endpoint fails */
-  async #run(id: string): Promise<{ readonly again: boolean; readonly isFailing: boolean }> {
+  async #run(id: string): Promise<TurnResult> {
     const known = this.#known.get(id);
     if (!known || this.#isEnding) return { again: false, isFailing: false };
-    // One that is forgotten during its turn counts as one that works, so that nothing of it is left.
-    const isFailing = (): boolean => this.#known.get(id)?.isSlow === true;
+    let again = false;
     try {
-      const again = await this.#round(id, known);
-      return { again, isFailing: isFailing() };
+      again = await this.#round(known);
     } catch (error) {
-      if (!this.#isEnding) this.#tellPutOff(id, known, error);
+      if (!this.#isEnding) this.#tellPutOff(known, error);
       known.nextAt = this.#parts.clock.monotonic() + putOffMs;
-      return { again: false, isFailing: isFailing() };
     }
+    // One that was forgotten during its turn counts as one that works, so that nothing of it is left.
+    return { again, isFailing: this.#known.get(id)?.isSlow === true };
   }
 
-  #tellPutOff(id: string, { account }: KnownWebhook, error: unknown): void {
+  #tellPutOff({ id, account }: KnownWebhook, error: unknown): void {
     const now = this.#parts.clock.monotonic();
     this.#untold += 1;
     if (now - this.#toldAt < tellEveryMs) return;
-    this.#parts.log.warn(
-      { webhook: id, account, reason: errorMessage(error), count: this.#untold },
-      'a webhook is put off',
-    );
+    const facts = { webhook: id, account, reason: errorMessage(error), count: this.#untold };
+    this.#parts.log.warn(facts, 'a webhook is put off');
     this.#toldAt = now;
     this.#untold = 0;
   }
 
-  async #lease(id: string, known: KnownWebhook): Promise<Leased | undefined> {
+  async #lease(known: KnownWebhook): Promise<Leased | undefined> {
     const { clock, leases } = this.#parts;
     // It is written anew only when a third of it is over, since each write is a sync of the disk, or all of it, where the host slept.
     const isFresh = clock.monotonic() - known.leasedAt < leaseMs / 3;
-    const held = isFresh ? await leases.held(id, clock.now()) : undefined;
+    const held = isFresh ? await leases.held(known.id, clock.now()) : undefined;
     if (held) return held;
     known.leasedAt = clock.monotonic();
-    const leased = await leases.lease(id, clock.now());
-    if (!leased) known.leasedAt = Number.NEGATIVE_INFINITY;
-    return leased;
+    return await leases.lease(known.id, clock.now());
   }
 
-  async #round(id: string, known: KnownWebhook): Promise<boolean> {
+  /** @returns whether the webhook wants another turn at once */
+  async #round(known: KnownWebhook): Promise<boolean> {
     const { clock, leases, poster, fileSecrets } = this.#parts;
-    const leased = await this.#lease(id, known);
+    const { id, account } = known;
+    const leased = await this.#lease(known);
     const secrets = leased?.webhook.source === 'file' ? fileSecrets(id) : leased?.secrets;
     if (!leased || !secrets?.length) {
-      known.leasedAt = Number.NEGATIVE_INFINITY;
-      known.isElsewhere = true;
-      known.isWanted = true;
+      Object.assign(known, { leasedAt: Number.NEGATIVE_INFINITY, isElsewhere: true, isWanted: true });
       return false;
     }
     const isSlow = leased.webhook.failures >= failuresToSlow;
     const mayProbe = isSlow && clock.monotonic() - known.probedAt >= slowPauseMs;
     if (mayProbe) known.probedAt = clock.monotonic();
-    const parts = {
-      ...{ store: leases, events: this.#pages, poster, now: () => clock.now(), signal: this.#ended.signal },
-      isEnding: () => this.#isEnding || isLost,
-    };
     // A round may last longer than a lease. One whose lease is lost begins no more requests: another process makes them.
     let isLost = false;
     const renew = async (): Promise<void> => {
       isLost = !(await leases.renew(id, clock.now()));
     };
     const renewing = setInterval(() => {
-      void renew().catch((error: unknown) => {
-        this.#tellPutOff(id, known, error);
-      });
+      void renew().catch((error: unknown) => this.#tellPutOff(known, error));
     }, leaseMs / 3);
-    const result = await runRound(parts, { ...leased, secrets }, { account: known.account, mayProbe }).finally(() =>
-      clearInterval(renewing),
-    );
-    return await this.#finish(id, { known, leased, result });
+    const parts = {
+      ...{ store: leases, events: this.#pages, poster, now: () => clock.now(), signal: this.#ended.signal },
+      isEnding: () => this.#isEnding || isLost,
+    };
+    const round = runRound(parts, { ...leased, secrets }, { account, mayProbe });
+    return await this.#finish(known, leased, await round.finally(() => clearInterval(renewing)));
   }
 
-  /** Writes what a round did, and decides when the next one is. */
-  async #finish(
-    id: string,
-    { known, leased, result }: { readonly known: KnownWebhook; readonly leased: Leased; readonly result: RoundResult },
-  ): Promise<boolean> {
+  /** Writes what a round did, and decides when the next one is. @returns whether that is at once */
+  async #finish(known: KnownWebhook, { webhook, hasPending }: Leased, result: RoundResult): Promise<boolean> {
     const { clock, leases, onRequest } = this.#parts;
-    const { progress, hasMore } = result;
-    const { webhook } = leased;
+    const { progress, hasMore, isGone } = result;
+    const { id } = known;
     const isSame =
       progress.log.length === 0 &&
       progress.pending.length === 0 &&
@@ -326,21 +301,16 @@ export class WebhookSender {
     }
     for (const record of progress.log) {
       onRequest?.(record.result);
-      if (record.result !== 'delivered') this.#tell(known, leased, record);
+      if (record.result !== 'delivered') this.#tell(known, webhook, record);
     }
     known.isSlow = progress.failures >= failuresToSlow;
-    const why = result.isGone
-      ? 'the endpoint answered 410'
-      : progress.failingMs >= disableAfterMs
-        ? 'every request has failed for a day'
-        : undefined;
-    if (why !== undefined) {
-      await this.#disable(id, { known, leased, why });
+    const hasFailedForADay = progress.failingMs >= disableAfterMs;
+    if (isGone || hasFailedForADay) {
+      await this.#disable(known, webhook, isGone ? 'the endpoint answered 410' : 'every request has failed for a day');
       return false;
     }
     if (hasMore) return true;
-    const hasPending = leased.hasPending || progress.pending.length > 0;
-    const ready = hasPending ? await leases.nextReady(id) : undefined;
+    const ready = hasPending || progress.pending.length > 0 ? await leases.nextReady(id) : undefined;
     const left = ready === undefined ? Number.POSITIVE_INFINITY : ready - clock.now();
     // A time further ahead than the longest step was written before the clock was set back, and is due.
     const pause = ready !== undefined && left > longestStepMs ? 0 : left;
@@ -350,38 +320,19 @@ export class WebhookSender {
     return false;
   }
 
-  async #disable(
-    id: string,
-    { known, leased, why }: { readonly known: KnownWebhook; readonly leased: Leased; readonly why: string },
-  ): Promise<void> {
+  async #disable({ id, account }: KnownWebhook, { url }: Webhook, reason: string): Promise<void> {
     const { events, leases, clock } = this.#parts;
     // The event comes first: after a crash in between it is there twice rather than not at all.
-    await events.write([
-      {
-        kind: 'webhook_disabled',
-        at: clock.now(),
-        account: known.account,
-        ...{ sessionId: id, webhook: id, url: originOf(leased.webhook.url), reason: why },
-      },
-    ]);
-    await leases.disable(id, why);
+    const facts = { kind: 'webhook_disabled', at: clock.now(), account, sessionId: id } as const;
+    await events.write([{ ...facts, webhook: id, url: originOf(url), reason }]);
+    await leases.disable(id, reason);
     this.#forget(id);
   }
 
-  #tell(known: KnownWebhook, { webhook }: Leased, record: RoundResult['progress']['log'][number]): void {
-    this.#parts.log.info(
-      {
-        webhook: webhook.id,
-        account: known.account,
-        url: originOf(webhook.url),
-        event: record.event,
-        attempt: record.attempt,
-        status: record.status,
-        reason: record.error,
-        result: record.result,
-      },
-      'webhook request failed',
-    );
+  #tell({ id, account }: KnownWebhook, { url }: Webhook, record: Omit<DeliveryRecord, 'id'>): void {
+    const { event, attempt, status, error: reason, result } = record;
+    const facts = { webhook: id, account, url: originOf(url), event, attempt, status, reason, result };
+    this.#parts.log.info(facts, 'webhook request failed');
   }
 }
 

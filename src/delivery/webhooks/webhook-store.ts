@@ -3,11 +3,12 @@
 import type { Clock } from '../../base/clock.ts';
 import type { Database, Migrations, Row, Transaction } from '../../base/database/database.ts';
 import { uuidv7 } from '../../base/ids.ts';
-import { type EventKind, isEventKind } from '../../spool/events/mail-event.ts';
+import { isEventKind } from '../../spool/events/mail-event.ts';
 import {
   type ConfiguredWebhook,
   type DeliveryRecord,
   type NewWebhook,
+  type Replay,
   rotationMs,
   type Webhook,
   type WebhookChange,
@@ -85,11 +86,6 @@ export function textOf(row: Row, column: string): string | undefined {
   return typeof value === 'string' ? value : undefined;
 }
 
-function kindsOf(text: string | undefined): readonly EventKind[] | undefined {
-  // Kinds that a newer program knows are passed over.
-  return text === undefined ? undefined : text.split(',').filter(isEventKind);
-}
-
 /** Makes a webhook of its row. */
 export function webhookOf(row: Row): Webhook {
   const after = numberOf(row, 'replay_after');
@@ -98,7 +94,8 @@ export function webhookOf(row: Row): Webhook {
     account: String(row['account']),
     source: row['source'] === 'file' ? 'file' : 'api',
     url: String(row['url']),
-    kinds: kindsOf(textOf(row, 'kinds')),
+    // Kinds that a newer program knows are passed over.
+    kinds: textOf(row, 'kinds')?.split(',').filter(isEventKind),
     note: String(row['note']),
     createdAt: Number(row['created_at']),
     isEnabled: row['enabled'] === 1,
@@ -133,11 +130,7 @@ export interface WebhookStore {
    * Has the events behind `after`, up to `until`, sent once more. A replay that is under way is widened, so that it holds both.
    * @returns undefined where there is no such webhook
    */
-  replay(
-    account: string,
-    id: string,
-    range: { readonly after: number; readonly until: number },
-  ): Promise<Webhook | undefined>;
+  replay(account: string, id: string, range: Replay): Promise<Webhook | undefined>;
   /** The delivery log of a webhook. */
   deliveries(id: string, page: { readonly limit: number; readonly before?: number | undefined }): Promise<DeliveryPage>;
   /**
@@ -175,7 +168,7 @@ const sql = {
   removeOfFile: "DELETE FROM webhooks WHERE id = $1 AND source = 'file'",
 } as const;
 
-function deliveryOf(row: Readonly<Record<string, unknown>>): DeliveryRecord {
+function deliveryOf(row: Row): DeliveryRecord {
   const result = row['result'];
   return {
     id: Number(row['id']),

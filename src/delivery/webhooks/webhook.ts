@@ -23,8 +23,14 @@ export interface Webhook {
   readonly failures: number;
   /** The id of the last event that was dealt with or is among those that are tried again. */
   readonly cursor: number;
-  /** Events that are sent again on demand: those behind `after`, up to `until`. */
-  readonly replay: { readonly after: number; readonly until: number } | undefined;
+  /** Events that are sent again on demand. */
+  readonly replay: Replay | undefined;
+}
+
+/** Events by their ids: those behind `after`, up to `until`. */
+export interface Replay {
+  readonly after: number;
+  readonly until: number;
 }
 
 /** A webhook to be made. */

@@ -159,8 +159,8 @@ export const returns = [
     'delivery/webhooks/round.ts',
     ['test/delivery/webhooks/sender.test.ts > of two accounts'],
     [
-      ['limit, kinds: webhook.kinds ?? toldKinds, account })', 'limit, kinds: webhook.kinds ?? toldKinds })'],
-      ['kinds: kinds ?? toldKinds,\n    account,', 'kinds: kinds ?? toldKinds,'],
+      ['isSlow ? 1 : newAtOnce, account })', 'isSlow ? 1 : newAtOnce })'],
+      ['limit: replayedAtOnce, account })', 'limit: replayedAtOnce })'],
     ],
   ),
   ...of('web/admin/webhooks/webhook-endpoints.ts', webhooks, [

@@ -25,10 +25,5 @@ export const shadowGuards = [
   ]),
   ...of('spool/events/mail-event.ts', spool, [["share: 'copies', ", '']]),
   ...of('spool/events/refusal-queue.ts', spool, [['return `${kind} ${account}`', 'return kind && account']]),
-  ...of('delivery/webhooks/round.ts', gateway, [
-    [
-      'const page = await parts.events.read({ after: webhook.cursor, limit, kinds: webhook.kinds ?? toldKinds',
-      'const page = await parts.events.read({ after: webhook.cursor, limit, kinds: webhook.kinds',
-    ],
-  ]),
+  ...of('delivery/webhooks/round.ts', gateway, [['{ kinds = toldKinds }: Webhook', '{ kinds }: Webhook']]),
 ];
