@@ -81,7 +81,7 @@ function ends(file: string): Map<string, MailEvent> {
   const database = new DatabaseSync(file, { readOnly: true });
   for (const row of database.prepare('SELECT event FROM mail_events ORDER BY id').all()) {
     const event: MailEvent = JSON.parse(String(row['event']));
-    if ('recipient' in event) last.set(event.recipient, event);
+    if ('recipient' in event && event.recipient !== undefined) last.set(event.recipient, event);
   }
   database.close();
   return last;

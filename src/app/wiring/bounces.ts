@@ -12,7 +12,7 @@ import { uuidv7 } from '../../base/ids.ts';
 import type { Logger } from '../../base/log.ts';
 import type { ProcessGroup } from '../../base/process-group.ts';
 import { Maildir } from '../../delivery/capture.ts';
-import { createKnownMessages } from '../../delivery/feedback/known-messages.ts';
+import { createFindMessage } from '../../delivery/feedback/known-messages.ts';
 import { createReportReader } from '../../delivery/feedback/report/report-reader.ts';
 import { suppressByEvents } from '../../delivery/feedback/suppress-by-events.ts';
 import type { SuppressionStore } from '../../delivery/feedback/suppression-store.ts';
@@ -106,7 +106,7 @@ export function openBounces(parts: BounceParts, running: Running): MetricSources
     await reader.close();
     await following;
   });
-  const messages = createKnownMessages(events, () => clock.monotonic());
+  const find = createFindMessage(events, () => clock.monotonic());
   const desk = createBounceDesk({
     settings: () => live.current.config.bounces,
     addresses: madeOf(live, ({ config, keys }) => ({
@@ -122,7 +122,7 @@ export function openBounces(parts: BounceParts, running: Running): MetricSources
     bodies: createBodyBudget(Math.floor(defaultBodyLimit() / shareOfBodies / (group?.count ?? 1))),
     reader,
     keepForPostmaster: createPostmasterMail(join(live.current.config.dataDir, 'postmaster'), clock),
-    takeReport: createTakeReport({ messages, events }),
+    takeReport: createTakeReport({ find, events }),
     windows: group?.windows,
     clock,
     log,

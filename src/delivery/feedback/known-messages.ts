@@ -1,24 +1,21 @@
 // What is known of a message that a report is about: its recipients, and what has come back about them already. It is read
 // from the events, since the spool forgets a message once it is delivered.
 
+import { RecentMap } from '../../base/recent-map.ts';
 import { comparableMailbox } from '../../mail/address/comparable-mailbox.ts';
 import type { EventStore } from '../../spool/events/event-store.ts';
-import type { BouncedEvent, ComplainedEvent, MailEvent } from '../../spool/events/mail-event.ts';
+import type { BouncedEvent, ComplainedEvent, MailEvent, ReturnEventBase } from '../../spool/events/mail-event.ts';
 
 /** The facts of a message that events about it share. */
-export type ReturnedFacts = Pick<
-  BouncedEvent,
-  | 'account'
-  | 'credential'
-  | 'sessionId'
-  | 'via'
-  | 'clientAddress'
-  | 'helo'
-  | 'senderPath'
-  | 'queueId'
-  | 'messageId'
-  | 'acceptedAt'
->;
+type ReturnedFacts = Omit<ReturnEventBase, 'at' | 'reportedBy'>;
+/** Those that the message's acceptance has too. */
+type MessageFacts = Omit<ReturnedFacts, 'acceptedAt'>;
+
+/** Takes out of an event what all events of its message share. */
+export function messageFacts(event: MessageFacts): MessageFacts {
+  const { account, credential, sessionId, via, clientAddress, helo, senderPath, queueId, messageId } = event;
+  return { account, credential, sessionId, via, clientAddress, helo, senderPath, queueId, messageId };
+}
 
 /** A message and what came back of it. */
 export interface KnownMessage {
@@ -39,11 +36,8 @@ export function returnKey(
   return `${what} ${comparableMailbox(event.recipient ?? '')}`;
 }
 
-/** Finds messages by their id in the spool. */
-export interface KnownMessages {
-  /** @returns undefined where no event tells of the message's acceptance */
-  find(queueId: string): Promise<KnownMessage | undefined>;
-}
+/** Finds a message by its id in the spool. @returns undefined where no event tells of its acceptance */
+export type FindMessage = (queueId: string) => Promise<KnownMessage | undefined>;
 
 /** Events read at a time. */
 const readAtOnce = 500;
@@ -58,25 +52,22 @@ const rememberedMs = 5000;
  * @param events where the events are read
  * @param now milliseconds of a clock that is never set
  */
-export function createKnownMessages(events: Pick<EventStore, 'read'>, now: () => number): KnownMessages {
-  const remembered = new Map<string, { readonly message: KnownMessage; readonly at: number }>();
-  return {
-    async find(queueId) {
-      const last = remembered.get(queueId);
-      if (last && now() - last.at < rememberedMs) return last.message;
-      remembered.delete(queueId);
-      const message = await readMessage(events, queueId);
-      if (!message) return undefined;
-      remembered.set(queueId, { message, at: now() });
-      const [oldest] = remembered.keys();
-      if (remembered.size > rememberedMessages && oldest !== undefined) remembered.delete(oldest);
-      return message;
-    },
+export function createFindMessage(events: Pick<EventStore, 'read'>, now: () => number): FindMessage {
+  const remembered = new RecentMap<string, { readonly message: KnownMessage; readonly at: number }>(rememberedMessages);
+  return async (queueId) => {
+    const last = remembered.get(queueId);
+    if (last && now() - last.at < rememberedMs) return last.message;
+    remembered.delete(queueId);
+    const message = await readMessage(events, queueId);
+    if (message) remembered.set(queueId, { message, at: now() });
+    return message;
   };
 }
 
+type Building = KnownMessage & { readonly recipients: Map<string, string> };
+
 async function readMessage(events: Pick<EventStore, 'read'>, message: string): Promise<KnownMessage | undefined> {
-  let known: (KnownMessage & { readonly recipients: Map<string, string> }) | undefined;
+  let known: Building | undefined;
   for (let after = 0, read = 0, hasMore = true; hasMore && read < mostEvents; ) {
     const page = await events.read({ after, limit: readAtOnce, message });
     for (const event of page.events) known = withEvent(known, event);
@@ -87,14 +78,10 @@ async function readMessage(events: Pick<EventStore, 'read'>, message: string): P
   return known;
 }
 
-type Building = KnownMessage & { readonly recipients: Map<string, string> };
-
 function withEvent(known: Building | undefined, event: MailEvent): Building | undefined {
   if (event.kind === 'accepted') {
-    const { account, credential, sessionId, via, clientAddress, helo, senderPath, queueId, messageId } = event;
-    const facts = { account, credential, sessionId, via, clientAddress, helo, senderPath, queueId, messageId };
     return {
-      facts: { ...facts, acceptedAt: event.at },
+      facts: { ...messageFacts(event), acceptedAt: event.at },
       recipients: new Map(event.recipients.map((recipient) => [comparableMailbox(recipient), recipient])),
       recipientCount: event.recipientCount,
       returned: new Set(),

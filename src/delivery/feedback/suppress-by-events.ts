@@ -1,6 +1,7 @@
 // Puts addresses on suppression lists because of what happened: bounces and failures that say that nobody is there, and
 // complaints (D51). It follows the events by a cursor that is kept, so a restart goes on where it ended.
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Account } from '../../accounts/account.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Database, Migrations } from '../../base/database/database.ts';
@@ -15,6 +16,7 @@ import type {
   SuppressedEvent,
 } from '../../spool/events/mail-event.ts';
 import { classify, needsSecond } from './classify/classify.ts';
+import { messageFacts } from './known-messages.ts';
 import type { SuppressionStore } from './suppression-store.ts';
 
 // Whether a failure is the second answer, a day later, that a recipient's domain is not there (D51). What was answered before
@@ -121,12 +123,8 @@ function causeOf(event: MailEvent): Cause | undefined {
 }
 
 function suppressedEvent({ event, recipient, reason, rule }: Cause, at: number): SuppressedEvent {
-  const { account, credential, sessionId, via, clientAddress, helo, senderPath, queueId, messageId } = event;
-  return {
-    ...{ kind: 'suppressed', at, account, credential, sessionId, via, clientAddress, helo, senderPath, queueId },
-    ...{ messageId, recipient, reason, source: event.kind, cause: event.id },
-    ...(rule === undefined ? {} : { rule }),
-  };
+  const { kind: source, id: cause } = event;
+  return { ...messageFacts(event), kind: 'suppressed', at, recipient, reason, source, cause, rule };
 }
 
 /**
@@ -193,15 +191,7 @@ async function suppress(parts: SuppressParts, happened: readonly MailEvent[]): P
   return suppressed.length > 0;
 }
 
+/** Waits for so long, or until the signal is aborted. */
 async function rest(milliseconds: number, signal: AbortSignal): Promise<void> {
-  await new Promise<void>((resolve) => {
-    const end = (): void => {
-      clearTimeout(patience);
-      signal.removeEventListener('abort', end);
-      resolve();
-    };
-    const patience = setTimeout(end, milliseconds);
-    signal.addEventListener('abort', end);
-    if (signal.aborted) end();
-  });
+  await sleep(milliseconds, undefined, { signal }).catch(() => undefined);
 }

@@ -27,7 +27,7 @@ export const suppressionMigrations: Migrations = {
   ],
 };
 
-/** Why an address is on the list. */
+/** The reasons why an address is on the list. */
 export const suppressionReasons = ['manual', 'hard_bounce', 'complaint', 'unsubscribe'] as const;
 
 /** Why an address is on the list. */
@@ -42,21 +42,13 @@ export interface Suppression {
   /** In the spelling of `comparableMailbox`. */
   readonly address: string;
   readonly reason: SuppressionReason;
-  readonly note?: string;
+  readonly note?: string | undefined;
   readonly createdAt: number;
-  readonly expiresAt?: number;
+  readonly expiresAt?: number | undefined;
 }
 
-/** A new entry. */
-export interface NewSuppression {
-  readonly account: string;
-  /** In any spelling; the caller has checked that it is an address. */
-  readonly address: string;
-  readonly reason: SuppressionReason;
-  readonly note?: string;
-  /** Milliseconds since 1970; absent: it stays until it is removed. */
-  readonly expiresAt?: number;
-}
+/** A new entry; its address in any spelling, which the caller has checked. Without `expiresAt` it stays until it is removed. */
+export type NewSuppression = Omit<Suppression, 'id' | 'createdAt'>;
 
 /** Which entries of an account are wanted; the newest come first. */
 export interface SuppressionQuery {
@@ -71,7 +63,7 @@ export interface SuppressionQuery {
 export interface SuppressionPage {
   readonly entries: readonly Suppression[];
   /** The `after` of the next page; absent on the last page. */
-  readonly next?: string;
+  readonly next?: string | undefined;
 }
 
 /** The suppression lists of all accounts. `account` is always an account's id. */
@@ -120,9 +112,9 @@ function suppressionOf(row: Row): Suppression {
     account: String(row['account']),
     address: String(row['address']),
     reason: reasonOf(row['reason']),
-    ...(typeof note === 'string' ? { note } : {}),
+    note: typeof note === 'string' ? note : undefined,
     createdAt: Number(row['created_at']),
-    ...(typeof expiresAt === 'number' ? { expiresAt } : {}),
+    expiresAt: typeof expiresAt === 'number' ? expiresAt : undefined,
   };
 }
 
@@ -164,6 +156,12 @@ function manyRows(count: number) {
     add: `INSERT INTO suppressions (account, id, address, reason, note, created_at, expires_at)
       VALUES ${placeholders(count, 7)} ON CONFLICT (account, address) DO NOTHING RETURNING id`,
   };
+}
+
+/** The values of a new row. @param now milliseconds since 1970 */
+function valuesOf({ account, address, reason, note, expiresAt }: NewSuppression, now: number) {
+  const id = uuidv7(now).replaceAll('-', '');
+  return [account, id, comparableMailbox(address), reason, note ?? null, now, expiresAt ?? null] as const;
 }
 
 /** Remembers for a short time which accounts have no entries. */
@@ -236,11 +234,10 @@ export async function openSuppressionStore(database: Database, clock: Clock): Pr
   return {
     // Asked for each recipient: a promise would cost each of them a turn.
     isSuppressed: (account, recipient) => !empty.has(account) && ask(account, recipient),
-    async add({ account, address, reason, note, expiresAt }) {
+    async add(entry) {
       const now = clock.now();
-      const key = comparableMailbox(address);
-      const id = uuidv7(now).replaceAll('-', '');
-      const values = [account, id, key, reason, note ?? null, now, expiresAt ?? null];
+      const values = valuesOf(entry, now);
+      const [account, , key] = values;
       const [row] = await database.transaction(async (transaction) => {
         // An expired entry counts as removed: the new entry gets an id and date of its own.
         await transaction.run(sql.forget, [account, key, now]);
@@ -252,10 +249,7 @@ export async function openSuppressionStore(database: Database, clock: Clock): Pr
     },
     async addNew(entries) {
       const now = clock.now();
-      const rows = entries.map(({ account, address, reason, note, expiresAt }) => {
-        const id = uuidv7(now).replaceAll('-', '');
-        return [account, id, comparableMailbox(address), reason, note ?? null, now, expiresAt ?? null] as const;
-      });
+      const rows = entries.map((entry) => valuesOf(entry, now));
       const ids = new Set<unknown>();
       for (let at = 0; at < rows.length; at += addedAtOnce) {
         const some = rows.slice(at, at + addedAtOnce);
@@ -278,8 +272,7 @@ export async function openSuppressionStore(database: Database, clock: Clock): Pr
         (await database.query(sql.page, [account, from, clock.now(), most])).map(suppressionOf);
       const found = (query.search ?? '') === '' ? await page(after, limit + 1) : await search(page, query);
       const entries = found.slice(0, limit);
-      const last = entries.at(-1)?.id;
-      return { entries, ...(found.length > limit && last !== undefined ? { next: last } : {}) };
+      return { entries, next: found.length > limit ? entries.at(-1)?.id : undefined };
     },
   };
 }

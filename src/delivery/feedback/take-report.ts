@@ -2,12 +2,13 @@
 // says, and writes the events. A report is believed about recipients of its message alone, so whoever forges one can say no
 // more than a recipient of that message could (D26, D51).
 
+import { createKeyedQueues } from '../../base/keyed-queues.ts';
 import { comparableMailbox } from '../../mail/address/comparable-mailbox.ts';
 import { cutText, eventBounds } from '../../spool/events/event-bounds.ts';
 import type { EventStore } from '../../spool/events/event-store.ts';
 import type { BouncedEvent, ComplainedEvent } from '../../spool/events/mail-event.ts';
 import { classify } from './classify/classify.ts';
-import { type KnownMessage, type KnownMessages, returnKey } from './known-messages.ts';
+import { type FindMessage, type KnownMessage, returnKey } from './known-messages.ts';
 import type { ComplaintReport, DeliveryReport, NamedRecipient, Report } from './report/report.ts';
 
 /** A report and what is known of its way. */
@@ -38,43 +39,29 @@ export type ReportResult =
 
 /** What taking reports needs. */
 export interface TakeParts {
-  readonly messages: KnownMessages;
+  readonly find: FindMessage;
   readonly events: Pick<EventStore, 'write'>;
 }
 
 /** Makes the function that takes reports; it rejects where the events cannot be read or written. */
-export function createTakeReport({ messages, events }: TakeParts): (arrived: ArrivedReport) => Promise<ReportResult> {
+export function createTakeReport({ find, events }: TakeParts): (arrived: ArrivedReport) => Promise<ReportResult> {
   // Reports about one message are taken one after another, so that two of the same kind are not both counted.
-  const last = new Map<string, Promise<unknown>>();
+  const queued = createKeyedQueues();
   const take = async (arrived: ArrivedReport): Promise<ReportResult> => {
     const { report } = arrived;
     if (report.kind === 'reply') return 'reply';
-    const message = await messages.find(arrived.queueId);
+    const message = await find(arrived.queueId);
     if (!message) return 'unknown_message';
     const said = report.kind === 'complaint' ? complaints(report, message, arrived) : bounces(report, message, arrived);
     if (typeof said === 'string') return said;
-    const fresh = [...new Map(said.map((event) => [returnKey(event), event]))].filter(
-      ([key]) => !message.returned.has(key),
-    );
-    if (fresh.length === 0) return 'repeated';
-    await events.write(fresh.map(([, event]) => event));
-    for (const [key] of fresh) message.returned.add(key);
+    const fresh = new Map(said.map((event) => [returnKey(event), event]));
+    for (const key of fresh.keys()) if (message.returned.has(key)) fresh.delete(key);
+    if (fresh.size === 0) return 'repeated';
+    await events.write([...fresh.values()]);
+    for (const key of fresh.keys()) message.returned.add(key);
     return 'counted';
   };
-  return async (arrived) => {
-    const { queueId } = arrived;
-    const before = last.get(queueId);
-    const taken = (before ?? Promise.resolve()).then(
-      () => take(arrived),
-      () => take(arrived),
-    );
-    last.set(queueId, taken);
-    try {
-      return await taken;
-    } finally {
-      if (last.get(queueId) === taken) last.delete(queueId);
-    }
-  };
+  return (arrived) => queued(arrived.queueId, () => take(arrived));
 }
 
 /** The recipient of the message that an address of a report is. */
@@ -100,39 +87,30 @@ function bounces(
     const recipient = named ?? (isNameless ? onlyRecipient(message) : undefined);
     if (recipient === undefined) continue;
     if (reported.action === 'failed' || reported.action === 'delayed') {
-      found.push(bouncedEvent(reported, { recipient, message, arrived, reportingMta }));
+      const { reportedBy, at } = arrived;
+      found.push({
+        ...message.facts,
+        kind: 'bounced',
+        at,
+        recipient,
+        ...meaningOf(reported),
+        reportedBy,
+        reportingMta,
+      });
     } else isConfirmed = true;
   }
   if (found.length > 0) return found;
   return isConfirmed ? 'confirmed' : 'unmatched';
 }
 
-function bouncedEvent(
-  { action, status, diagnostic, remoteMta }: NamedRecipient,
-  about: {
-    readonly recipient: string;
-    readonly message: KnownMessage;
-    readonly arrived: ArrivedReport;
-    readonly reportingMta: string | undefined;
-  },
-): BouncedEvent {
-  const { recipient, message, arrived, reportingMta } = about;
-  const words = diagnostic ?? '';
-  const decided = action === 'delayed' ? ({ class: 'soft', rule: 'delayed' } as const) : classify({ status, words });
-  return {
-    kind: 'bounced',
-    at: arrived.at,
-    ...message.facts,
-    recipient,
-    bounceClass: decided.class,
-    rule: decided.rule,
-    reportedBy: arrived.reportedBy,
-    ...(status === undefined ? {} : { status }),
-    ...(diagnostic === undefined ? {} : { diagnostic: cutText(diagnostic, eventBounds.name) }),
-    ...(remoteMta === undefined ? {} : { remoteMta }),
-    ...(reportingMta === undefined ? {} : { reportingMta }),
-  };
+/** What a report means for one recipient, and what it says of it. */
+function meaningOf({ action, status, diagnostic, remoteMta }: NamedRecipient) {
+  const decided = action === 'delayed' ? delayed : classify({ status, words: diagnostic ?? '' });
+  const words = diagnostic === undefined ? undefined : cutText(diagnostic, eventBounds.name);
+  return { bounceClass: decided.class, rule: decided.rule, status, diagnostic: words, remoteMta };
 }
+
+const delayed = { class: 'soft', rule: 'delayed' } as const;
 
 function complaints(
   { feedbackType, userAgent, recipients }: ComplaintReport,
@@ -143,15 +121,5 @@ function complaints(
   if (feedbackType === 'not-spam' || feedbackType === 'auth-failure') return 'reply';
   const named = recipients.map((address) => recipientOf(message, address)).find((one) => one !== undefined);
   const recipient = named ?? onlyRecipient(message);
-  return [
-    {
-      kind: 'complained',
-      at,
-      ...message.facts,
-      ...(recipient === undefined ? {} : { recipient }),
-      feedbackType,
-      reportedBy,
-      ...(userAgent === undefined ? {} : { userAgent }),
-    },
-  ];
+  return [{ ...message.facts, kind: 'complained', at, recipient, feedbackType, reportedBy, userAgent }];
 }

@@ -102,16 +102,13 @@ export interface RefusedEvent extends VerdictEventBase {
   readonly kind: 'refused';
 }
 
-/**
- * A copy that came to a shadow listener was judged (D4f). It has neither violations nor a reason where the message would have
- * been accepted. Nothing of it is sent, whatever the verdict, and webhooks are not told of it.
- */
+/** A copy that came to a shadow listener was judged (D4f). Nothing of it is sent, whatever the verdict. */
 export interface ShadowedEvent extends VerdictEventBase {
   readonly kind: 'shadowed';
   readonly shadow: true;
 }
 
-/** Whether the message of a shadowed copy would have been accepted. */
+/** Whether a copy would have been accepted: it then has neither violations nor a reason. */
 export function wouldPass({ violations, reason }: ShadowedEvent): boolean {
   return violations.length === 0 && reason === undefined;
 }
@@ -177,7 +174,7 @@ export interface WebhookDisabledEvent extends EventBase {
 export type BounceClass = 'hard' | 'soft' | 'policy';
 
 /** What came back about a message, and who brought it. */
-interface ReturnEventBase extends MessageEventBase {
+export interface ReturnEventBase extends MessageEventBase {
   /** When the message was accepted, milliseconds since 1970. */
   readonly acceptedAt: number;
   /** The IP address that the report came from. */
@@ -192,23 +189,23 @@ export interface BouncedEvent extends ReturnEventBase {
   /** The rule that decided on the class (`bounceRules`). */
   readonly rule: string;
   /** The report's enhanced status code (RFC 3463). */
-  readonly status?: string;
+  readonly status?: string | undefined;
   /** What the server that refused the message said. */
-  readonly diagnostic?: string;
+  readonly diagnostic?: string | undefined;
   /** The server that refused the message, and the one that made the report, as the report names them. */
-  readonly remoteMta?: string;
-  readonly reportingMta?: string;
+  readonly remoteMta?: string | undefined;
+  readonly reportingMta?: string | undefined;
 }
 
 /** A recipient has complained about the message (RFC 5965, RFC 9477). */
 export interface ComplainedEvent extends ReturnEventBase {
   readonly kind: 'complained';
   /** Absent where the report names nobody and the message had several recipients. */
-  readonly recipient?: string;
+  readonly recipient?: string | undefined;
   /** RFC 5965 §3.1: abuse, fraud, not-spam ... */
   readonly feedbackType: string;
   /** The program that made the report. */
-  readonly userAgent?: string;
+  readonly userAgent?: string | undefined;
 }
 
 /** A recipient was put on the account's suppression list because of an event (D51). */
@@ -220,7 +217,7 @@ export interface SuppressedEvent extends MessageEventBase {
   readonly source: 'bounced' | 'complained' | 'failed';
   readonly cause: number;
   /** The rule that decided; a complaint has none. */
-  readonly rule?: string;
+  readonly rule?: string | undefined;
 }
 
 /** An event that reports no change of the spool, and so is written in a commit of its own. */
@@ -251,24 +248,17 @@ export interface DroppedEvent extends QueueEventBase {
 /** What was done to a message in the queue. */
 export type QueueEvent = RequeuedEvent | DroppedEvent;
 
-/**
- * What happened, before it is written. `kind` tells the members apart. A further kind is one more member here and one more row of
- * `eventKinds`; the compiler then asks for each of its columns, and for what a column promises.
- */
+/** What happened, before it is written. `kind` tells the members apart; each has a row in `eventKinds`. */
 export type EventFacts = AcceptedEvent | RefusedEvent | ShadowedEvent | OutcomeEvent | QueueEvent | ReturnEvent;
 
 /** The names of the kinds. */
 export type EventKind = EventFacts['kind'];
 
 /**
- * An event that is written. `id` is a whole number from 1 on, and the cursor of readers: whoever has read everything up to
- * an id and asks for what is behind it misses nothing. That holds because ids are given in the order of the commits:
- * no event becomes visible after one with a larger id has. In SQLite a transaction draws its ids only while it holds the
- * one write lock of the file (BEGIN IMMEDIATE) and lets go of it by its commit, so it holds for any number of threads and
- * processes on a file; an id drawn by a transaction that is undone was never seen and is drawn again. A store whose
- * transactions commit side by side (PostgreSQL, where a sequence is drawn from before the commit) has to take one lock
- * for the length of the transaction before it draws (pg_advisory_xact_lock). Ids are never used twice, also when all
- * events have grown too old and are gone.
+ * An event that is written. `id` is a whole number from 1 on, and the cursor of readers: whoever has read everything up to an id
+ * and asks for what is behind it misses nothing, since ids are given in the order of the commits. SQLite draws them under the
+ * one write lock of the file; a store whose transactions commit side by side has to take one lock for the length of a
+ * transaction before it draws. Ids are never used twice, also when all events have grown too old and are gone.
  */
 export type MailEvent = EventFacts & { readonly id: number };
 
@@ -296,16 +286,10 @@ interface KindFacts<Facts extends EventFacts> {
   readonly metric: 'none' | 'own' | 'outcome' | 'queue';
 }
 
-const outcome = {
-  share: 'mail',
-  level: 'info',
-  logged: 'own',
-  isOfRow: true,
-  figure: 'route',
-  metric: 'outcome',
-} as const;
-const action = { share: 'mail', level: 'info', isOfRow: true, figure: 'none', metric: 'queue' } as const;
-const comeBack = { share: 'mail', level: 'info', isOfRow: false, figure: 'kind', metric: 'own' } as const;
+const usual = { share: 'mail', level: 'info' } as const;
+const outcome = { ...usual, logged: 'own', isOfRow: true, figure: 'route', metric: 'outcome' } as const;
+const action = { ...usual, isOfRow: true, figure: 'none', metric: 'queue' } as const;
+const comeBack = { ...usual, isOfRow: false, figure: 'kind', metric: 'own' } as const;
 const bouncedMembers = {
   class: 'bounceClass',
   rule: 'rule',

@@ -118,14 +118,7 @@ function recipientOf(group: FieldGroup): NamedRecipient | undefined {
   if ((final === undefined && original === undefined) || action === undefined) return undefined;
   const diagnostic = oneLine(behindType(group.get('diagnostic-code')));
   const remoteMta = oneLine(behindType(group.get('remote-mta')), reportBounds.address);
-  return {
-    ...(final === undefined ? {} : { final }),
-    ...(original === undefined ? {} : { original }),
-    action,
-    ...(status === undefined ? {} : { status }),
-    ...(diagnostic === undefined ? {} : { diagnostic }),
-    ...(remoteMta === undefined ? {} : { remoteMta }),
-  };
+  return { final, original, action, status, diagnostic, remoteMta };
 }
 
 /**
@@ -139,5 +132,5 @@ export function readDeliveryStatus(octets: Uint8Array): DeliveryReport | undefin
   if (recipients.length === 0) return undefined;
   // Some servers put the fields of the message and those of the only recipient into one group.
   const reportingMta = oneLine(behindType(groups[0]?.get('reporting-mta')), reportBounds.address);
-  return { kind: 'delivery', form: 'fields', recipients, ...(reportingMta === undefined ? {} : { reportingMta }) };
+  return { kind: 'delivery', form: 'fields', recipients, reportingMta };
 }

@@ -11,6 +11,8 @@ import {
   type ReplyReport,
   type Report,
   reportBounds,
+  returnedTypes,
+  statusTypes,
 } from './report.ts';
 
 // Reads reports that are written for people alone. Which recipients of the message they name is found out by comparing every
@@ -89,28 +91,15 @@ function readTextReport(text: string, named: readonly string[] = []): DeliveryRe
       if (found.has(final) || found.size >= reportBounds.recipients || final.length > reportBounds.address) continue;
       const words = oneLine(wordsBehind(lines, at, match.index + match[0].length).replace(/^[>\s:.,;-]+/, ''));
       const status = statusIn(words ?? '') ?? statusIn(line.slice(0, match.index));
-      found.set(final, {
-        final,
-        action: status?.startsWith('2') === true ? 'delivered' : action,
-        ...(status === undefined ? {} : { status }),
-        ...(words === undefined ? {} : { diagnostic: words }),
-      });
+      const isSuccess = status?.startsWith('2') === true;
+      found.set(final, { final, action: isSuccess ? 'delivered' : action, status, diagnostic: words });
     }
   }
   const recipients = named.length > 0 ? namedRecipients(named, found, action) : [...found.values()];
   // The words of a text that names nobody are about the message's only recipient, if it has one.
-  const whole = oneLine(own);
-  const status = statusIn(own);
-  return {
-    kind: 'delivery',
-    form: 'text',
-    recipients: [
-      ...recipients,
-      ...(named.length > 0 || whole === undefined
-        ? []
-        : [{ action, diagnostic: whole, ...(status === undefined ? {} : { status }) } as const]),
-    ],
-  };
+  const diagnostic = oneLine(own);
+  if (named.length === 0 && diagnostic !== undefined) recipients.push({ action, diagnostic, status: statusIn(own) });
+  return { kind: 'delivery', form: 'text', recipients };
 }
 
 /** The recipients that a field names, with the words that the text has for them; the addresses of the text otherwise count nothing. */
@@ -139,14 +128,7 @@ const challenge =
   /\b(?:please (?:confirm|verify)|confirm(?:ation)? (?:your|is required|required|of your)|verify your (?:message|e-?mail|address)|sender (?:verification|confirmation)|challenge|needs? your confirmation|awaiting (?:your )?confirmation)\b/i;
 
 /** Fields that only programs which answer mail write. */
-const ofAnswers = [
-  'x-autoreply',
-  'x-autorespond',
-  'x-autoreply-from',
-  'x-auto-reply',
-  'x-mail-autoreply',
-  'x-vacation',
-];
+const answers = ['x-autoreply', 'x-autorespond', 'x-autoreply-from', 'x-auto-reply', 'x-mail-autoreply', 'x-vacation'];
 
 /** Names of a mailer itself; what systems that answer mail call themselves (noreply, bounces) is none. */
 const mailer = /^"?(?:mailer-daemon|postmaster)"?(?:@|\s*\(|\s*$)/i;
@@ -165,7 +147,7 @@ function automaticReply(headers: Headers): ReplyReport | undefined {
   const subject = headers.get('subject') ?? '';
   if (absence.test(subject.trim())) return { kind: 'reply', why: 'automatic' };
   if (challenge.test(subject)) return { kind: 'reply', why: 'challenge' };
-  if (ofAnswers.some((name) => headers.has(name))) return { kind: 'reply', why: 'automatic' };
+  if (answers.some((name) => headers.has(name))) return { kind: 'reply', why: 'automatic' };
   const precedence = (headers.get('precedence') ?? '').trim().toLowerCase();
   if (precedence === 'auto_reply' || precedence === 'auto-reply') return { kind: 'reply', why: 'automatic' };
   const automatic = (headers.get('auto-submitted') ?? 'no').trim().toLowerCase();
@@ -174,14 +156,6 @@ function automaticReply(headers: Headers): ReplyReport | undefined {
   return undefined;
 }
 
-const deliveryTypes = new Set(['message/delivery-status', 'message/global-delivery-status']);
-const returnedTypes = new Set([
-  'message/rfc822',
-  'message/global',
-  'text/rfc822-headers',
-  'message/rfc822-headers',
-  'message/global-headers',
-]);
 /** Octets of a returned message in which its header is looked for. */
 const returnedOctets = 65_536;
 
@@ -189,14 +163,8 @@ const returnedOctets = 65_536;
 function headersOf({ headerLines }: ParsedMail): Headers {
   const headers = new Map<string, string>();
   for (const { key, line } of headerLines) {
-    if (headers.has(key)) continue;
-    headers.set(
-      key,
-      line
-        .slice(line.indexOf(':') + 1)
-        .replaceAll(/\r?\n[ \t]+/g, ' ')
-        .trim(),
-    );
+    const value = line.slice(line.indexOf(':') + 1);
+    if (!headers.has(key)) headers.set(key, value.replaceAll(/\r?\n[ \t]+/g, ' ').trim());
   }
   return headers;
 }
@@ -213,16 +181,16 @@ function bareAddress(text: string | undefined): string | undefined {
 function readComplaint(fields: Attachment, headers: Headers, returned: Attachment | undefined): ComplaintReport {
   const [group = new Map<string, string>()] = readFieldGroups(fields.content, 1);
   const original = returned ? readFieldGroups(returned.content.subarray(0, returnedOctets), 1)[0] : undefined;
-  const named = ['original-rcpt-to', 'removal-recipient', 'redacted-address']
-    .map((name) => bareAddress(group.get(name)))
-    .filter((address) => address !== undefined);
+  const named = ['original-rcpt-to', 'removal-recipient', 'redacted-address'].map((name) =>
+    bareAddress(group.get(name)),
+  );
   const inMessage = bareAddress(original?.get('to'));
   const userAgent = oneLine(group.get('user-agent'), reportBounds.address);
   return {
     kind: 'complaint',
     feedbackType: /^[a-z0-9-]{1,40}/.exec((group.get('feedback-type') ?? '').toLowerCase())?.[0] ?? 'other',
-    ...(userAgent === undefined ? {} : { userAgent }),
-    recipients: [...named, ...(inMessage === undefined ? [] : [inMessage])],
+    userAgent,
+    recipients: [...named, inMessage].filter((address) => address !== undefined),
     feedbackIds: [headers, group, original]
       .map((place) => place?.get('cfbl-feedback-id')?.replaceAll(/\s/g, ''))
       .filter((id) => id !== undefined)
@@ -284,7 +252,7 @@ export async function readReport(octets: Buffer, isFromNobody: boolean): Promise
   if (attachments.some(({ contentType }) => contentType === 'message/disposition-notification')) {
     return { kind: 'reply', why: 'disposition' };
   }
-  const status = attachments.find(({ contentType }) => deliveryTypes.has(contentType));
+  const status = attachments.find(({ contentType }) => statusTypes.has(contentType));
   const report = status && readDeliveryStatus(status.content);
   if (report) return withWords(report, textOf(mail));
   const named = failedRecipients(headers);
@@ -294,6 +262,6 @@ export async function readReport(octets: Buffer, isFromNobody: boolean): Promise
   if (named.length > 0 && (isMailer || isFromNobody)) return readTextReport(text, named);
   const reply = automaticReply(headers);
   if (reply) return reply;
-  const hasMark = status !== undefined || /^Hi\. This is the/m.test(text);
+  const hasMark = status !== undefined || qmailMark.test(text);
   return isMailer || (isFromNobody && hasMark) ? readTextReport(text) : { kind: 'reply', why: 'other' };
 }

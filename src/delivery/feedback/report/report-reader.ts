@@ -5,7 +5,7 @@
 
 import { AskedProcess, type WorkLimits } from '../../../base/asked-process.ts';
 import { readDeliveryStatus } from './delivery-status.ts';
-import type { DeliveryReport, Report } from './report.ts';
+import { type DeliveryReport, type Report, returnedTypes, statusTypes } from './report.ts';
 import type { ReportAnswer, ReportQuestion } from './report-process.ts';
 
 // Reads reports of the form that common servers write: multipart/report whose parts are text, message/delivery-status and the
@@ -20,11 +20,7 @@ const statusOctets = 16_384;
 const mostParts = 8;
 
 /** Content types that say nothing beside message/delivery-status. */
-const silentTypes = new Set([
-  ...['text/plain', 'text/html', 'message/rfc822', 'message/global'],
-  ...['text/rfc822-headers', 'message/rfc822-headers', 'message/global-headers'],
-]);
-const statusTypes = new Set(['message/delivery-status', 'message/global-delivery-status']);
+const silentTypes = new Set(['text/plain', 'text/html', ...returnedTypes]);
 /** Fields that a part may have; any other, such as Content-Disposition, may change what the part is. */
 const partFields = new Set(['content-type', 'content-description', 'content-transfer-encoding', 'content-id']);
 const plainEncodings = new Set(['7bit', '8bit', 'binary']);
@@ -108,9 +104,8 @@ function readParts(octets: Buffer, boundary: string): Part[] | undefined {
     }
     const end = at + delimiter.length;
     if (start >= 0 && octets[end] === hyphen && octets[end + 1] === hyphen) {
-      return /^(?:\r\n)*$/.test(octets.toString('latin1', end + 2, end + 1024)) && octets.length < end + 1024
-        ? parts
-        : undefined;
+      const isEnd = octets.length < end + 1024 && /^(?:\r\n)*$/.test(octets.toString('latin1', end + 2));
+      return isEnd ? parts : undefined;
     }
     if (octets[end] !== carriageReturn || octets[end + 1] !== lineFeed) return undefined;
     start = end + 2;

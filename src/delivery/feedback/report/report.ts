@@ -7,34 +7,32 @@ export type ReportedAction = 'failed' | 'delayed' | 'delivered' | 'relayed' | 'e
 /** What a report says of one recipient. Addresses are as the report spells them. */
 export interface NamedRecipient {
   /** The address that was tried last. */
-  readonly final?: string;
+  readonly final?: string | undefined;
   /** The address that the sender of the message had given. */
-  readonly original?: string;
+  readonly original?: string | undefined;
   readonly action: ReportedAction;
   /** The enhanced status code (RFC 3463), such as `5.1.1`. */
-  readonly status?: string;
+  readonly status?: string | undefined;
   /** The words of the server that refused the message, on one line. */
-  readonly diagnostic?: string;
-  readonly remoteMta?: string;
+  readonly diagnostic?: string | undefined;
+  readonly remoteMta?: string | undefined;
 }
-
-/** How a report of deliveries is written: as RFC 3464 says, or as text for people. */
-export type ReportForm = 'fields' | 'text';
 
 /** A report about deliveries. */
 export interface DeliveryReport {
   readonly kind: 'delivery';
-  readonly form: ReportForm;
+  /** How it is written: as RFC 3464 says, or as text for people. */
+  readonly form: 'fields' | 'text';
   /** At most `reportBounds.recipients`. */
   readonly recipients: readonly NamedRecipient[];
-  readonly reportingMta?: string;
+  readonly reportingMta?: string | undefined;
 }
 
 /** A report that a recipient complains (RFC 5965). */
 export interface ComplaintReport {
   readonly kind: 'complaint';
   readonly feedbackType: string;
-  readonly userAgent?: string;
+  readonly userAgent?: string | undefined;
   /** The addresses that it names as recipients of the message. */
   readonly recipients: readonly string[];
   /** The values of CFBL-Feedback-ID, of the report and of the message that it returns (RFC 9477 §3.1). */
@@ -49,6 +47,13 @@ export interface ReplyReport {
 
 /** What a message to the bounce listener turned out to be. */
 export type Report = DeliveryReport | ComplaintReport | ReplyReport;
+
+/** The types of the part with the fields about recipients, and of the part that returns the message. */
+export const statusTypes = new Set(['message/delivery-status', 'message/global-delivery-status']);
+export const returnedTypes = new Set([
+  ...['message/rfc822', 'message/global'],
+  ...['text/rfc822-headers', 'message/rfc822-headers', 'message/global-headers'],
+]);
 
 /** The most that is taken out of a report; what is beyond is not looked at. Texts in characters. */
 export const reportBounds = {
