@@ -11,7 +11,7 @@ import { openDatabase } from '../../src/base/database/sqlite-database.ts';
 import { createDnsLookup } from '../../src/base/dns/dns-lookup.ts';
 import { createAddressJudge } from '../../src/delivery/mx/address-judge.ts';
 import type { TlsResult } from '../../src/delivery/mx/tls-result.ts';
-import { createTlsReporter } from '../../src/delivery/tls-report/reporter.ts';
+import { TlsReporter } from '../../src/delivery/tls-report/reporter.ts';
 import { SessionCounts } from '../../src/delivery/tls-report/session-counts.ts';
 import { openTlsReportStore } from '../../src/delivery/tls-report/tls-report-store.ts';
 import { createSubmit } from '../../src/pipeline/submit.ts';
@@ -113,7 +113,7 @@ export async function startTlsReporting(
     const counts = new SessionCounts({ store, delayMinutes: 60, clock, log, random: () => 0.5, ...changes });
     const lookup = createDnsLookup({ servers: [dns.address], clock, tryMs: 200 });
     const judge = createAddressJudge({ allowPrivate, ownDoors: () => [] });
-    const reporter = createTlsReporter({
+    const reporter = new TlsReporter({
       store,
       counts,
       settings: () => settings,

@@ -10,9 +10,9 @@ import type { Logger } from '../../base/log.ts';
 import type { OwnDoor } from '../../base/net/own-doors.ts';
 import { createAddressJudge } from '../../delivery/mx/address-judge.ts';
 import type { TlsResult } from '../../delivery/mx/tls-result.ts';
-import { createNotifier, type Notifier } from '../../delivery/notify/notifier.ts';
+import { Notifier } from '../../delivery/notify/notifier.ts';
 import { transportOf } from '../../delivery/router.ts';
-import { createTlsReporter, type TlsReporter } from '../../delivery/tls-report/reporter.ts';
+import { TlsReporter } from '../../delivery/tls-report/reporter.ts';
 import { SessionCounts } from '../../delivery/tls-report/session-counts.ts';
 import { openTlsReportStore, type TlsReportStore } from '../../delivery/tls-report/tls-report-store.ts';
 import { type BuildParts, createSubmit, type Submit, type SubmitParts } from '../../pipeline/submit.ts';
@@ -70,7 +70,7 @@ function createOwnSubmit({ live, building, spool, delivery }: OwnMailParts): Sub
 /** Makes the notifier and its metrics. It sends nothing before `start`. */
 export function createReporting(parts: ReportingParts): MetricSources & { readonly notifier: Notifier } {
   const { live, accounts, clock, log, spool, suppressed } = parts;
-  const notifier = createNotifier({
+  const notifier = new Notifier({
     spool,
     accounts,
     submit: createOwnSubmit(parts),
@@ -130,7 +130,7 @@ export function createTlsReporting(
   { store, counts }: TlsResults,
 ): MetricSources & { readonly tlsReporter: TlsReporter } {
   const { live, clock, log, ownDoors } = parts;
-  const tlsReporter = createTlsReporter({
+  const tlsReporter = new TlsReporter({
     store,
     counts,
     settings: () => {

@@ -5,6 +5,7 @@ import type { Account } from '../../accounts/account.ts';
 import type { Accounts } from '../../accounts/accounts.ts';
 import type { Clock } from '../../base/clock.ts';
 import { errorMessage, Unavailable } from '../../base/errors.ts';
+import { onceAtATime } from '../../base/load/once-at-a-time.ts';
 import type { Logger } from '../../base/log.ts';
 import { splitMailbox } from '../../mail/address/domain.ts';
 import type { Submit } from '../../pipeline/submit.ts';
@@ -29,33 +30,20 @@ export interface NotifierParts {
   readonly everyMs?: number;
 }
 
-/** The notifier at work. */
-export interface Notifier {
-  start(): void;
-  /** Begins no report any more; resolves when the one under way is done with. */
-  stop(): Promise<void>;
-  /** Sends all reports that are due now. */
-  sendDue(): Promise<void>;
-  /** Since the start: reports that were made, and those that were not although they were noted. */
-  readonly counts: { readonly made: number; readonly left: number };
-}
-
 const everySecond = 1000;
 /** Reports that are read at once. */
 const readAtOnce = 10;
 /** How long a report waits that could not be made for now, in milliseconds. */
 const putOffMs = 60_000;
 
-/** Makes the notifier; it does nothing before `start`. */
-export function createNotifier(parts: NotifierParts): Notifier {
-  return new ReportSender(parts);
-}
-
-class ReportSender implements Notifier {
+/** The notifier; it does nothing before `start`. */
+export class Notifier {
   readonly #parts: NotifierParts;
+  /** Since the start: reports that were made, and those that were not although they were noted. */
   readonly counts = { made: 0, left: 0 };
+  /** Sends all reports that are due now. */
+  readonly sendDue = onceAtATime(() => this.#sendAll());
   #timer: NodeJS.Timeout | undefined;
-  #round: Promise<void> | undefined;
   #isStopped = false;
   /** Accounts whose reports cannot be kept in this round, because their share of the spool is used up. */
   readonly #blocked = new Set<string>();
@@ -72,17 +60,11 @@ class ReportSender implements Notifier {
     }, everyMs);
   }
 
+  /** Begins no report any more; resolves when the one under way is done with. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     clearInterval(this.#timer);
-    await Promise.allSettled([this.#round]);
-  }
-
-  async sendDue(): Promise<void> {
-    this.#round ??= this.#sendAll().finally(() => {
-      this.#round = undefined;
-    });
-    await this.#round;
+    await Promise.allSettled([this.sendDue()]);
   }
 
   async #sendAll(): Promise<void> {
@@ -105,17 +87,11 @@ class ReportSender implements Notifier {
     try {
       const account = this.#parts.accounts.find(report.account);
       const reason = account ? await this.#forbidden(account, report) : 'the account is gone';
-      if (!account || reason !== undefined) {
-        await this.#leave(report, reason);
-        return;
-      }
+      if (!account || reason !== undefined) return await this.#leave(report, reason);
       const whole = await this.#whole(report);
       const submission = await composeReport(report, { account, whole, from: this.#parts.from() });
       const result = await this.#parts.submit(submission);
-      if (!result.accepted) {
-        await this.#leave(report, result.violations.map(({ code }) => code).join(' '));
-        return;
-      }
+      if (!result.accepted) return await this.#leave(report, result.violations.map(({ code }) => code).join(' '));
       this.counts.made += 1;
       log.info({ ...facts, report: result.id, recipients: report.recipients.length + report.more }, 'report sent');
     } catch (thrown) {
@@ -148,7 +124,6 @@ class ReportSender implements Notifier {
   async #whole({ ret, recipients, queueId }: DueReport): Promise<Original | undefined> {
     if (ret !== 'FULL' || !recipients.some(({ action }) => action === 'failed')) return undefined;
     const message = await this.#parts.spool.load(queueId);
-    if (!message || message.head.length + message.body.length > this.#parts.returnBytes) return undefined;
-    return message;
+    return message && message.head.length + message.body.length <= this.#parts.returnBytes ? message : undefined;
   }
 }

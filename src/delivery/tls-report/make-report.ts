@@ -21,15 +21,6 @@ export interface TlsReportSettings {
   readonly allowPrivate: readonly string[];
 }
 
-/** What the mail is made of. */
-interface ReportMailParts {
-  /** The report, compressed. */
-  readonly report: Buffer;
-  readonly to: string;
-  /** The domain that reports: A-label, lower case. */
-  readonly platformDomain: string;
-}
-
 /**
  * The account of these reports in the queue and the log. No configured account can have its name. RFC 8460 §3: the report
  * has to arrive although the TLS of the domain fails, of which it tells; so it has `TLS-Required: No` (RFC 8689).
@@ -46,11 +37,17 @@ const account: Account = {
   credentials: new Map(),
 };
 
-/** Makes the mail. */
-export async function reportMail(due: DueTlsReport, parts: ReportMailParts): Promise<Submission> {
-  const { report, to, platformDomain } = parts;
-  const { day, domain, id } = due;
-  const { begin, end } = periodOf(due);
+/**
+ * Makes the mail.
+ * @param parts.report compressed
+ * @param parts.platformDomain the domain that reports: A-label, lower case
+ */
+export async function reportMail(
+  { day, domain, id }: DueTlsReport,
+  { report, to, platformDomain }: { readonly report: Buffer; readonly to: string; readonly platformDomain: string },
+): Promise<Submission> {
+  const end = endOfDay(day);
+  const begin = end - 86_400_000;
   const boundary = `tlsrpt-${id}`;
   // RFC 8460 §5.1; seconds since 1970.
   const file = `${platformDomain}!${domain}!${begin / 1000}!${end / 1000 - 1}!${id}.json.gz`;
@@ -86,12 +83,6 @@ ${(await encodeBase64(report)).toString('latin1').trimEnd()}\r
   };
 }
 
-/** Who reports. */
-export interface Reporter {
-  readonly organization: string;
-  readonly contact: string;
-}
-
 function failureDetail({ result, localAddress, exchanger, address, reason, sessions }: FailureCount) {
   return {
     'result-type': result,
@@ -103,12 +94,6 @@ function failureDetail({ result, localAddress, exchanger, address, reason, sessi
   };
 }
 
-/** When the period of a report begins and ends, in milliseconds since 1970. */
-function periodOf({ day }: Pick<DueTlsReport, 'day'>): { readonly begin: number; readonly end: number } {
-  const end = endOfDay(day);
-  return { begin: end - 86_400_000, end };
-}
-
 /**
  * Makes a report.
  * @returns its octets, compressed by gzip; undefined where there is nothing to tell
@@ -116,7 +101,7 @@ function periodOf({ day }: Pick<DueTlsReport, 'day'>): { readonly begin: number;
 export async function makeReport(
   due: DueTlsReport,
   { totals, failures }: Awaited<ReturnType<TlsReportStore['contents']>>,
-  { organization, contact }: Reporter,
+  { organization, contact }: Pick<TlsReportSettings, 'organization' | 'contact'>,
 ): Promise<Buffer | undefined> {
   if (totals.length === 0) return undefined;
   const report = {

@@ -1,17 +1,18 @@
 // Sends the reports of TLS (RFC 8460): each some time after the end of its day, to where the domain asks for it. What could not
 // be handed over is tried again for a day, with growing delays.
 
+import { once } from 'node:events';
 import { request } from 'node:https';
 import { isIP, isIPv6 } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
 import type { DnsLookup } from '../../base/dns/dns-lookup.ts';
 import { errorMessage } from '../../base/errors.ts';
+import { onceAtATime } from '../../base/load/once-at-a-time.ts';
 import type { Logger } from '../../base/log.ts';
 import { asciiDomain, splitMailbox } from '../../mail/address/domain.ts';
 import type { Submit } from '../../pipeline/submit.ts';
 import type { AddressJudge } from '../mx/address-judge.ts';
-import type { TlsReportSettings } from './make-report.ts';
-import { makeReport, reportMail } from './make-report.ts';
+import { makeReport, reportMail, type TlsReportSettings } from './make-report.ts';
 import type { SessionCounts } from './session-counts.ts';
 import type { DueTlsReport, TlsReportStore } from './tls-report-store.ts';
 
@@ -37,12 +38,8 @@ function portOf({ port }: URL): number {
 
 async function addressesOf(url: URL, { lookup, judge }: PostParts): Promise<readonly string[]> {
   const host = url.hostname.replace(/^\[|\]$/g, '');
-  const found =
-    isIP(host) === 0
-      ? (await Promise.all([lookup.find(host, 'A'), lookup.find(host, 'AAAA')])).flatMap((one) =>
-          one.kind === 'found' ? one.records : [],
-        )
-      : [host];
+  const asked = isIP(host) === 0 ? await Promise.all([lookup.find(host, 'A'), lookup.find(host, 'AAAA')]) : [];
+  const found = isIP(host) === 0 ? asked.flatMap((one) => (one.kind === 'found' ? one.records : [])) : [host];
   return found.filter((address) => judge(address, portOf(url)) === undefined).slice(0, mostAddresses);
 }
 
@@ -172,17 +169,6 @@ export interface TlsReporterParts {
   readonly postWithinMs?: number;
 }
 
-/** The reporter at work. */
-export interface TlsReporter {
-  start(): void;
-  /** Begins nothing any more, ends what is under way, and writes the counts down. */
-  stop(): Promise<void>;
-  /** Sends all reports that are due now. */
-  sendDue(): Promise<void>;
-  /** Since the start: reports that were handed over, by destination, and those that were given up. */
-  readonly totals: { readonly sent: number; readonly givenUp: number };
-}
-
 /** Reports that are worked at side by side, so that one slow name server does not keep back all others. */
 const atOnce = 10;
 /** The delay before the second attempt and the longest one, in milliseconds. */
@@ -191,24 +177,19 @@ const longestDelayMs = 14_400_000;
 /** More than there are in a day; they end a report whose day cannot end because the clock was set back. */
 const mostAttempts = 20;
 
-/** Makes the reporter; it does nothing before `start`. */
-export function createTlsReporter(parts: TlsReporterParts): TlsReporter {
-  return new RoundReporter(parts);
-}
-
-class RoundReporter implements TlsReporter {
+/** The reporter; it does nothing before `start`. */
+export class TlsReporter {
   readonly #parts: TlsReporterParts;
   readonly #stopping = new AbortController();
-  readonly #stopped: Promise<void>;
+  readonly #stopped = once(this.#stopping.signal, 'abort');
+  /** Since the start: reports that were handed over, by destination, and those that were given up. */
   readonly totals = { sent: 0, givenUp: 0 };
+  /** Sends all reports that are due now. */
+  readonly sendDue = onceAtATime(() => this.#sendAll());
   #timer: NodeJS.Timeout | undefined;
-  #round: Promise<void> | undefined;
 
   constructor(parts: TlsReporterParts) {
     this.#parts = parts;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#stopped = promise;
-    this.#stopping.signal.addEventListener('abort', () => resolve());
   }
 
   start(): void {
@@ -219,18 +200,12 @@ class RoundReporter implements TlsReporter {
     }, everyMs);
   }
 
+  /** Begins nothing any more, ends what is under way, and writes the counts down. */
   async stop(): Promise<void> {
     clearInterval(this.#timer);
     this.#stopping.abort();
-    await Promise.allSettled([this.#round]);
+    await Promise.allSettled([this.sendDue()]);
     await this.#parts.counts.flush();
-  }
-
-  async sendDue(): Promise<void> {
-    this.#round ??= this.#sendAll().finally(() => {
-      this.#round = undefined;
-    });
-    await this.#round;
   }
 
   async #sendAll(): Promise<void> {
@@ -274,7 +249,7 @@ class RoundReporter implements TlsReporter {
   async #destinations({ domain }: DueTlsReport): Promise<readonly ReportDestination[] | string> {
     const asked = this.#parts.lookup().find(`_smtp._tls.${domain}`, 'TXT');
     const finding = await Promise.race([asked, this.#stopped]);
-    if (!finding) return 'stopped';
+    if (!('kind' in finding)) return 'stopped';
     if (finding.kind === 'failed') return finding.why;
     return finding.kind === 'found' ? destinationsOf(finding.records) : [];
   }

@@ -2,6 +2,7 @@
 // for a disk. A crash loses the counts of the last seconds, which are statistics.
 
 import type { Clock } from '../../base/clock.ts';
+import { onceAtATime } from '../../base/load/once-at-a-time.ts';
 import type { Logger } from '../../base/log.ts';
 import type { TlsResult } from '../mx/tls-result.ts';
 import { dayOf, endOfDay, kindOf, type SessionKind } from './session-kind.ts';
@@ -20,11 +21,6 @@ export interface SessionCountsParts {
   readonly delayMinutes?: number;
 }
 
-interface Counted {
-  readonly kind: SessionKind;
-  sessions: number;
-}
-
 /** Rows of one transaction. */
 const atOnce = 200;
 /** Counts of a day's last seconds come to the database a little later. */
@@ -35,8 +31,9 @@ const triedMs = 86_400_000;
 /** Counts attempts. */
 export class SessionCounts {
   readonly #parts: SessionCountsParts;
-  #kinds = new Map<string, Counted>();
-  #round: Promise<void> | undefined;
+  #kinds = new Map<string, { readonly kind: SessionKind; sessions: number }>();
+  /** Adds what was counted to the database. Never rejects: what could not be kept is tried again by the next call. */
+  readonly flush = onceAtATime(() => this.#flush());
   /** Attempts that are in no report, because there were too many kinds of them. */
   lost = 0;
 
@@ -56,14 +53,6 @@ export class SessionCounts {
     if (known) known.sessions += sessions;
     else if (this.#kinds.size < (this.#parts.mostKinds ?? 10_000)) this.#kinds.set(key, { kind, sessions });
     else this.lost += sessions;
-  }
-
-  /** Adds what was counted to the database. Never rejects: what could not be kept is tried again by the next call. */
-  async flush(): Promise<void> {
-    this.#round ??= this.#flush().finally(() => {
-      this.#round = undefined;
-    });
-    await this.#round;
   }
 
   async #flush(): Promise<void> {

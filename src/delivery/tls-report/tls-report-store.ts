@@ -53,22 +53,13 @@ export interface DueTlsReport {
 }
 
 /** Counts by policy. */
-export interface PolicyTotals {
-  readonly policyId: string;
-  /** As JSON. */
-  readonly policy: string;
-  readonly succeeded: number;
-  readonly failed: number;
-}
+type PolicyTotals = Pick<SessionKind, 'policyId' | 'policy'> & { readonly succeeded: number; readonly failed: number };
 
 /** Failures of one kind. */
 export type FailureCount = Omit<SessionKind, 'day' | 'domain' | 'policy'> & { readonly sessions: number };
 
-/** When reports of a day are due. All in milliseconds since 1970. */
-export interface DueTimes {
-  readonly dueAt: number;
-  readonly giveUpAt: number;
-}
+/** When reports of a day are due. */
+export type DueTimes = Pick<DueTlsReport, 'dueAt' | 'giveUpAt'>;
 
 /** A worker that was killed lost its claim after so many milliseconds; no attempt takes longer. */
 const claimMs = 600_000;

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Account } from '../../../src/accounts/account.ts';
 import { silentLog } from '../../../src/base/log.ts';
-import { createNotifier, type NotifierParts } from '../../../src/delivery/notify/notifier.ts';
+import { Notifier, type NotifierParts } from '../../../src/delivery/notify/notifier.ts';
 import { createSubmit, type Submission } from '../../../src/pipeline/submit.ts';
 import type { SpoolEntry } from '../../../src/spool/spool.ts';
 import { type SpoolLimits, unlimited } from '../../../src/spool/spool-limits.ts';
@@ -47,7 +47,7 @@ async function notifier(changes: Partial<NotifierParts> = {}, limits: Partial<Sp
     onAccepted: () => undefined,
     onRefused: () => undefined,
   });
-  return createNotifier({
+  return new Notifier({
     spool,
     accounts: { find: (name) => (name === 'dev' ? devAccount : undefined), sendingDomain: context.sendingDomain },
     submit: (submission) => {
