@@ -404,3 +404,22 @@ test('a rule that comes into force holds for what waits, at once and while a cla
   expect(real.flatMap(({ recipients }) => recipients)).not.toContain('lying@real.test');
   expect(sink.messages).toHaveLength(21);
 });
+
+test('what the delivery of before has in flight is not sent a second time by the one after it', async () => {
+  const { add, sink, spool, events, log } = await bench({ slowMilliseconds: 1500 });
+  const settings = { hostname: 'gateway.test', routes: [smarthost(sink.port)], retry };
+  const live = createLiveDelivery({ spool, settings, clock, log });
+  closers.push(() => live.drain(0));
+  await live.start();
+  const entry = await add({ recipients: ['slow@real.test'] });
+  live.deliverNow(entry);
+  await expect.poll(() => sink.commands.some((line) => line.startsWith('RCPT')), waiting).toBe(true);
+  live.prepare(settings)();
+  // As if its claim had run out.
+  await spool.release(entry.id, entry.recipients);
+  await expect.poll(() => events.length, waiting).toBe(1);
+  live.deliverNow(await add({ recipients: ['after@real.test'] }));
+  await expect.poll(() => events.length, waiting).toBe(2);
+  await expect.poll(() => live.metrics().inHand, waiting).toBe(0);
+  expect(sink.messages).toHaveLength(2);
+});

@@ -32,7 +32,7 @@ function sumOf(all: readonly DeliveryMetrics[]): DeliveryMetrics {
 
 /** Makes the delivery. It delivers nothing before `deliverNow` or `start`. */
 export function createLiveDelivery(given: DeliveryParts): LiveDelivery {
-  const parts = { ...given, held: new RecipientsInFlight() };
+  const parts: DeliveryParts = { ...given, inFlight: new RecipientsInFlight() };
   let current = createDelivery(parts);
   /** The counts of the deliveries that have ended. */
   let gone = sumOf([]);
