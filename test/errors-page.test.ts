@@ -13,7 +13,8 @@ const opening = `# Errors
 
 This page is for whoever was refused, or writes a program that is told of it.
 This page lists everything that Postern refuses or fails with, what it means, and what to do about it. It is written from the
-program's own tables, and \`npm test\` fails when the two differ.
+program's own tables, and \`npm test\` fails when the two differ. The sentence behind a token is not in the table: it names the header and its
+fault, as in \`E_HEADER_NOT_ALLOWED: User-Agent is not on the allowlist\`.
 
 - [Why a message is refused](#why-a-message-is-refused): the tokens of mail by SMTP and REST, limits, and the rule for each header
 - [Edge errors](#edge-errors): what visitors of a site get when the edge cannot complete a request

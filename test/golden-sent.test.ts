@@ -1,6 +1,6 @@
 // Golden messages: test/golden/NN-name.eml leaves exactly as NN-name.sent.eml (b= values aside), and another
 // implementation accepts every signature. A .case.json beside it names the credential and the reverse-path.
-// POSTERN_UPDATE_GOLDEN=1 writes the .sent.eml anew: read the difference.
+// UPDATE_GOLDEN=1 writes the .sent.eml anew: read the difference.
 
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -25,8 +25,8 @@ test.each(names)('%s', async (name) => {
   if (!Buffer.isBuffer(sent)) throw new Error(`refused: ${JSON.stringify(sent)}`);
   const sentFile = join(folder, `${name}.sent.eml`);
   const text = withoutSignatureValues(sent);
-  if (process.env['POSTERN_UPDATE_GOLDEN']) writeFileSync(sentFile, text, 'latin1');
-  expect(text).toBe(readFileSync(sentFile, 'latin1'));
+  if (process.env['UPDATE_GOLDEN']) writeFileSync(sentFile, text, 'latin1');
+  expect(text, 'the golden file; UPDATE_GOLDEN=1 writes it anew').toBe(readFileSync(sentFile, 'latin1'));
   const verdicts = await verifySignatures(sent, keys.records);
   expect(verdicts.map(({ domain, algorithm, result }) => [domain, algorithm, result])).toEqual([
     ['platform.example', 'rsa-sha256', 'pass'],

@@ -29,5 +29,5 @@ test.each(names)('%s', (name) => {
     writeFileSync(file, `${JSON.stringify({ violations }, undefined, 2)}\n`);
   }
   const wanted: unknown = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : { violations: undefined };
-  expect({ violations }).toEqual(wanted);
+  expect({ violations }, 'the golden file; UPDATE_GOLDEN=1 writes it anew').toEqual(wanted);
 });

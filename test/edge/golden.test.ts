@@ -21,7 +21,9 @@ if (updates) mkdirSync(folder, { recursive: true });
 test.each(files)('$file', ({ code, format, file }) => {
   const { body } = defaultAnswer(edgeOccurrence(code), format);
   if (updates) writeFileSync(join(folder, file), body);
-  expect(body.toString()).toBe(readFileSync(join(folder, file), 'utf8'));
+  expect(body.toString(), 'the golden file; UPDATE_GOLDEN=1 writes it anew').toBe(
+    readFileSync(join(folder, file), 'utf8'),
+  );
 });
 
 test('the folder holds nothing else', () => {

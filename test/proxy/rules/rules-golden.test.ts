@@ -42,7 +42,7 @@ describe.each(files)('$file', ({ file, golden }) => {
     const actual = await verdictOn(golden);
     if (isUpdate) golden.expected = actual;
     expect(golden.expected).toBeDefined();
-    expect(actual).toEqual(golden.expected);
+    expect(actual, 'the golden file; UPDATE_GOLDEN=1 writes it anew').toEqual(golden.expected);
   });
 
   test('the file says what it is', () => {
