@@ -179,9 +179,13 @@ function Causes(props: {
 export function RefusalsPage(): JSX.Element {
   const { span = '7d', q, by = 'count' } = readFilters(place.value.search, ['span', 'q', 'by']);
   const since = sinceOf(span, Math.floor(Date.now() / 60_000) * 60_000);
+  // The time goes on and the key stays: with another one the causes would be gone for a moment, and those that are open be closed.
   const loaded = useLoaded<Answer<readonly RefusalGroup[]>>(
-    accountPath(`/email/sending/refusals${since === undefined ? '' : `?since=${encodeURIComponent(since)}`}`),
-    async (path, signal) => await ask(path, { signal }),
+    accountPath(`/email/sending/refusals?span=${span}`),
+    async (_, signal) => {
+      const path = accountPath('/email/sending/refusals');
+      return await ask(since === undefined ? path : `${path}?since=${encodeURIComponent(since)}`, { signal });
+    },
   );
   const { value: answer, refresh } = loaded;
   const value = answer?.result;
