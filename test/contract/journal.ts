@@ -236,7 +236,9 @@ export function journalContract(name: string, store: JournalUnderTest): void {
       const evil = 'ka646576 keys:"ka646576" \u202Egnp.exe \0 \ud800 " OR 1';
       const two = spoolEntry({ account: 'other', acceptedAt: someTime + 1, journal: details({ subject: evil }) });
       await spool.add(two, someTime);
-      await refuse(spool, journal, '01990000-0000-7000-8000-000000000001', { clientAddress: '192.0.2.2' });
+      const violations = ['User-Agent', 'X\0Y'].map((name) => ({ code: 'E_HEADER_NOT_ALLOWED', message: 'no', name }));
+      const refused = { clientAddress: '192.0.2.2', violations, journal: details() };
+      await refuse(spool, journal, '01990000-0000-7000-8000-000000000001', refused);
       const three = '01990000-0000-7000-8000-000000000001';
       for (let round = 0; round < 2; round += 1) {
         expect(await ids(journal)).toEqual([three, two.id, one.id]);
@@ -250,6 +252,7 @@ export function journalContract(name: string, store: JournalUnderTest): void {
         expect(await ids(journal, { text: '"; DROP' })).toEqual([]);
         expect(await ids(journal, { client: '192.0.2.1' })).toEqual([one.id]);
         expect(await ids(journal, { code: 'E_HEADER_NOT_ALLOWED', field: 'user-AGENT' })).toEqual([three]);
+        expect([await ids(journal, { field: 'x\0y' }), await ids(journal, { field: 'x' })]).toEqual([[three], []]);
         expect(await ids(journal, { outcome: 'refused' })).toEqual([three]);
         expect(await ids(journal, { credential: "x' OR 1" })).toEqual([]);
         expect(await ids(journal, { until: someTime + 1 })).toEqual([three, one.id]);

@@ -91,7 +91,8 @@ function keySql(letter: string, value: string): string {
 }
 
 function keyOf(letter: string, value: string): string {
-  const [...characters] = value;
+  // SQLite's `substr` ends before a NUL.
+  const [...characters] = value.split('\0', 1)[0] ?? '';
   const octets = Buffer.from(characters.slice(0, keyCharacters).join(''));
   return `k${letter}${octets.toString('hex')}`;
 }
