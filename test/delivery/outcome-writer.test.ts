@@ -1,6 +1,6 @@
 // The writer of outcomes where a write fails at an awkward moment: delivery waits while it is told to, and must not wait for ever.
 
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { silentLog } from '../../src/base/log.ts';
 import { OutcomeWriter } from '../../src/delivery/outcome-writer.ts';
 import type { OutcomeEvent } from '../../src/spool/events/mail-event.ts';
@@ -31,4 +31,23 @@ test('where a write fails just before the next one begins, that one takes its ou
   writes[1]?.resolve();
   await expect.poll(() => health.at(-1), { timeout: 3000 }).toBe(true);
   expect([writer.unwritten, writes.length]).toEqual([0, 2]);
+});
+
+test('where a write fails three times in a row, as when connections break, delivery waits for less than two seconds', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const health: boolean[] = [];
+  let tries = 0;
+  const spool = {
+    record: async () => {
+      tries += 1;
+      if (tries <= 3) throw new Error('the connection broke');
+    },
+  };
+  const events = { onHealth: (isHealthy: boolean) => void health.push(isHealthy), onWritten: () => undefined };
+  const writer = new OutcomeWriter({ spool, log: silentLog }, events);
+  writer.write(outcome('a@one.test'));
+  await new Promise((turn) => setImmediate(turn));
+  await vi.advanceTimersByTimeAsync(1999);
+  expect([writer.unwritten, tries, health]).toEqual([0, 4, [false, false, false, true]]);
 });
