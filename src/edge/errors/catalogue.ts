@@ -19,11 +19,12 @@ const families: readonly CatalogueRows[] = [
 
 const rows = families.flatMap((family) =>
   Object.entries(family).flatMap(([category, ofCategory]) =>
-    Object.entries(ofCategory).map(([code, row]) => {
+    Object.entries(ofCategory).map(([code, [name, shortName, detail, guidance, ownerGuidance, more]]) => {
       const { status, ownerAction }: { readonly status?: number; readonly ownerAction: boolean } =
         // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the type of the rows admits no other category
         categories[category as EdgeCategory];
-      return [code, { code: Number(code), category, status: status ?? Number(code), ownerAction, ...row }];
+      const texts = { name, shortName, detail, guidance, ownerGuidance };
+      return [code, { code: Number(code), category, status: status ?? Number(code), ownerAction, ...texts, ...more }];
     }),
   ),
 );

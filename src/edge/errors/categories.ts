@@ -51,25 +51,16 @@ export const categories = {
 /** Which party an error is laid to; the members `error_category` may have. */
 export type EdgeCategory = keyof typeof categories;
 
-/** One row of the catalogue; it stands below its category and its code. */
-export interface CatalogueRow {
-  /** HTTP status of the response (D63), where it is not that of the category. */
-  readonly status?: number;
-  /** `owner_action_required` (D64), where it is not that of the category. */
-  readonly ownerAction?: boolean;
-  /** `error_name`: snake_case, unique, stable. */
-  readonly name: string;
-  /** The short name: `title` is `Error <code>: <short name>`. */
-  readonly shortName: string;
-  /** Seconds; present exactly where the error is retryable. */
-  readonly retryAfterSeconds?: number;
-  /** `detail`: what went wrong and who is responsible. Plain text. */
-  readonly detail: string;
-  /** `what_you_should_do`. Plain text. */
-  readonly guidance: string;
-  /** What the operator of the site can do about it, for the reference page. Plain text. */
-  readonly ownerGuidance: string;
-}
+/** One row of the catalogue, below its category and its code; `EdgeError` tells what its texts are. */
+export type CatalogueRow = readonly [
+  name: string,
+  shortName: string,
+  detail: string,
+  guidance: string,
+  ownerGuidance: string,
+  /** What is not as in its category, and the seconds of an error that is retryable. */
+  more?: { readonly status?: number; readonly ownerAction?: boolean; readonly retryAfterSeconds?: number },
+];
 
 /** The rows of a family by category and code. */
 export type CatalogueRows = { readonly [C in EdgeCategory]?: { readonly [Code: number]: CatalogueRow } };

@@ -2,7 +2,7 @@
 
 import type { AnswerBody } from '../../web/http/listener/whole-response.ts';
 import type { accessErrors } from './access-errors.ts';
-import type { CatalogueRow, EdgeCategory } from './categories.ts';
+import type { EdgeCategory } from './categories.ts';
 import type { clientErrors } from './client-errors.ts';
 import type { configurationErrors } from './configuration-errors.ts';
 import type { gatewayErrors } from './gateway-errors.ts';
@@ -19,11 +19,25 @@ export type EdgeCode =
   | CodeOf<typeof scriptErrors>;
 
 /** An edge error: its row of the catalogue, with what its category says. */
-export interface EdgeError extends Omit<CatalogueRow, 'status' | 'ownerAction'> {
+export interface EdgeError {
   readonly code: EdgeCode;
   readonly category: EdgeCategory;
+  /** HTTP status of the response (D63). */
   readonly status: number;
+  /** `owner_action_required` (D64). */
   readonly ownerAction: boolean;
+  /** `error_name`: snake_case, unique, stable. */
+  readonly name: string;
+  /** `title` is `Error <code>: <short name>`. */
+  readonly shortName: string;
+  /** Seconds; present exactly where the error is retryable. */
+  readonly retryAfterSeconds?: number;
+  /** `detail`: what went wrong and who is responsible. Plain text. */
+  readonly detail: string;
+  /** `what_you_should_do`. Plain text. */
+  readonly guidance: string;
+  /** What the operator of the site can do about it, for the reference page. Plain text. */
+  readonly ownerGuidance: string;
 }
 
 /** One error as it happened: what a renderer writes. */
