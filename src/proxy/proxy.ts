@@ -22,8 +22,7 @@ import { storedPlans } from './plane/stored-plans.ts';
 import { budgetMetrics, reportMetrics, trafficMetrics } from './plane/traffic-metrics.ts';
 import { createFactSources } from './rules/facts.ts';
 import { ruleRows } from './rules/rules.ts';
-import { openApplicationStore } from './store/sqlite-application-store.ts';
-import type { ApplicationStore } from './store/store.ts';
+import { type ApplicationStore, openApplicationStore } from './store/application-store.ts';
 import { watchStore } from './store/watch-store.ts';
 import { openUdpListener } from './traffic/udp-listener.ts';
 
@@ -88,7 +87,7 @@ interface Configured extends ProxyConfigured {
 function configure(parts: ProxyParts, given: ProxyConfigured, store: ApplicationStore): Configured {
   const { clock, log, dns, ownDoors } = parts;
   const { zones, accounts, settings } = given;
-  const sources = createFactSources({ zones, accounts, settings, store, ownDoors });
+  const sources = createFactSources({ zones, settings, store, ownDoors });
   return {
     ...given,
     plans: storedPlans({ zones, accounts, store, servedAddresses: settings.servedAddresses, log }),

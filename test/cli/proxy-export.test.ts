@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { openDatabase } from '../../src/base/database/sqlite-database.ts';
 import { runCommandLine } from '../../src/cli/run.ts';
-import { openApplicationStore } from '../../src/proxy/store/sqlite-application-store.ts';
+import { openApplicationStore } from '../../src/proxy/store/application-store.ts';
 import { applicationWrite } from '../support/applications.ts';
 import { databaseFileOf } from '../support/database-file.ts';
 import { runCli } from '../support/run-cli.ts';

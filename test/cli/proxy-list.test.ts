@@ -3,7 +3,7 @@
 import { expect, test } from 'vitest';
 import { openDatabase } from '../../src/base/database/sqlite-database.ts';
 import { runCommandLine } from '../../src/cli/run.ts';
-import { openApplicationStore } from '../../src/proxy/store/sqlite-application-store.ts';
+import { openApplicationStore } from '../../src/proxy/store/application-store.ts';
 import { applicationWrite, type WriteOptions } from '../support/applications.ts';
 import { databaseFileOf } from '../support/database-file.ts';
 import { loadYaml, scratchFolder } from '../support/scratch.ts';

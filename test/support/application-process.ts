@@ -4,7 +4,7 @@
 
 import { once } from 'node:events';
 import { openDatabase } from '../../src/base/database/sqlite-database.ts';
-import { openApplicationStore } from '../../src/proxy/store/sqlite-application-store.ts';
+import { openApplicationStore } from '../../src/proxy/store/application-store.ts';
 import { applicationWrite, type WriteOptions, zones } from './applications.ts';
 import { testPatienceMs } from './database-patience.ts';
 

@@ -16,7 +16,8 @@ import {
   judgeConfigured,
   judgeWrite,
 } from '../../src/proxy/rules/judge-write.ts';
-import type { ApplicationFactsSource, ApplicationWrite, Claims } from '../../src/proxy/store/store.ts';
+import type { ApplicationFactsSource } from '../../src/proxy/store/application-store.ts';
+import type { ApplicationWrite, Claims } from '../../src/proxy/store/store.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 const config = loadConfig({ env: {}, cwd: root, file: 'config/examples/every-rule.yaml' });
@@ -141,7 +142,7 @@ export const ownDoors = [22_587, 28_080].map((port) => ({ host: '127.0.0.1', por
 
 /** Sources over a store. */
 export function sourcesOver(store: ApplicationFactsSource): JudgeSources {
-  const parts = { zones, accounts, settings, store, ownDoors: () => ownDoors };
+  const parts = { zones, settings, store, ownDoors: () => ownDoors };
   return { ...createFactSources(parts), log: silentLog };
 }
 

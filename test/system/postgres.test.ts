@@ -10,7 +10,7 @@ import { openStsStore } from '../../src/delivery/mx/sts-store.ts';
 import { openTlsReportStore } from '../../src/delivery/tls-report/tls-report-store.ts';
 import { LeaseStore } from '../../src/delivery/webhooks/lease-store.ts';
 import { openWebhookStore } from '../../src/delivery/webhooks/webhook-store.ts';
-import { openApplicationStore } from '../../src/proxy/store/sqlite-application-store.ts';
+import { openApplicationStore } from '../../src/proxy/store/application-store.ts';
 import { applicationsContract } from '../contract/applications.ts';
 import { customErrorsContract } from '../contract/custom-errors.ts';
 import { databaseContract } from '../contract/database.ts';

@@ -17,7 +17,7 @@ import { type ExportGap, type ExportSettings, exportFormats } from '../../proxy/
 import { defaultDataPlaneLimits } from '../../proxy/plane/data-plane-parts.ts';
 import { readLimits } from '../../proxy/plane/read-limits.ts';
 import { storedPlans } from '../../proxy/plane/stored-plans.ts';
-import { openApplicationStore } from '../../proxy/store/sqlite-application-store.ts';
+import { openApplicationStore } from '../../proxy/store/application-store.ts';
 import type { Endpoint } from '../../proxy/traffic/proxy-header.ts';
 import { withDatabase } from '../command/choose-account.ts';
 import { columns, defineCommand, defineGroup, jsonOption } from '../command/command.ts';

@@ -7,7 +7,7 @@ import type { V4Plugin } from '../../web/http/v4-app.ts';
 import type { StoredApplication } from '../application/application.ts';
 import type { ProxyZone } from '../application/zone.ts';
 import type { SeeApplications } from '../plane/application-views.ts';
-import type { ApplicationStore } from '../store/store.ts';
+import type { ApplicationStore } from '../store/application-store.ts';
 import { showTraffic } from './application-answer.ts';
 import { shownCounters } from './application-schema.ts';
 

@@ -6,7 +6,7 @@ import type { Fault } from '../../web/http/envelope.ts';
 import type { StoredApplication } from '../application/application.ts';
 import { type AskedWrite, type JudgeSources, judgeWrite } from '../rules/judge-write.ts';
 import { conflictFaults } from '../rules/rules.ts';
-import type { ApplicationStore } from '../store/store.ts';
+import type { ApplicationStore } from '../store/application-store.ts';
 
 /** What a write needs. */
 export interface WriteParts {

@@ -7,7 +7,8 @@ import type { DirectOrigin, ForwardingPlan, StoredApplication } from '../applica
 import { wildcardIp } from '../application/ip-address.ts';
 import { type ProxyOwners, placesOf, type ZoneAndOwner } from '../application/zone.ts';
 import { type ReadApplication, readApplication } from '../rules/read-application.ts';
-import type { ApplicationMark, ApplicationStore } from '../store/store.ts';
+import type { ApplicationStore } from '../store/application-store.ts';
+import type { ApplicationMark } from '../store/store.ts';
 
 /** D81. */
 const defaultTtlSeconds = 1200;

@@ -6,8 +6,9 @@ import { isInNetworks, wildcardIp } from '../application/ip-address.ts';
 import { formatPorts, joinRanges } from '../application/port-ranges.ts';
 import { joinReasons, quote } from '../application/quote.ts';
 import type { ProxyAccount, ProxyZone } from '../application/zone.ts';
+import type { Judged } from './read-application.ts';
 import type { Reason } from './reading.ts';
-import type { Judge, Judged } from './rule.ts';
+import type { Judge } from './rule.ts';
 
 /** The fields that a pay-as-you-go account may send (10012). */
 const payAsYouGoFields: readonly string[] = ['protocol', 'dns', 'origin_direct'];
@@ -60,7 +61,7 @@ function list(ips: readonly string[]): string {
 /** 11019: needs 11018 passed (D82). */
 export const edgeIpsAuthorized: Judge = ({ application: { edge }, account, rights }, facts) => {
   if (edge?.kind !== 'static' || !account.entitlements.includes('edge_ips')) return [];
-  const foreign = facts ? edge.ips.filter((ip) => !isInNetworks(ip, facts.ipam.prefixes)) : [];
+  const foreign = facts ? edge.ips.filter((ip) => !isInNetworks(ip, account.prefixes)) : [];
   const pointer = '/edge_ips';
   return [
     ...(rights.readsPrefixes ? [] : [{ text: 'the token has no permission to read IP prefixes', pointer }]),
@@ -122,9 +123,9 @@ export const ipv4Quota: Judge = (judged, facts) => {
   const { application, zone } = judged;
   const { edge, hostname } = application;
   if (!facts || edge?.kind !== 'ipv4' || hostname === undefined || keepsIpv4(judged)) return [];
-  const { ipv4Hostnames, ipv4Quota: quota } = facts.ipam;
+  const { ipv4Hostnames } = facts.ipam;
   if (ipv4Hostnames.some((name) => name.toLowerCase() === hostname)) return [];
-  return ipv4Hostnames.length < quota ? [] : [quotaUsedUp(zone)];
+  return ipv4Hostnames.length < zone.ipv4Quota ? [] : [quotaUsedUp(zone)];
 };
 
 function portList(transport: string, ports: readonly PortRange[]): string {

@@ -9,10 +9,9 @@ import type { ApplicationFields, StoredApplication } from '../application/applic
 import { got } from '../application/quote.ts';
 import type { CallerRights, ProxyZone, ZoneAndOwner } from '../application/zone.ts';
 import type { Claims } from '../store/store.ts';
-import type { DnsSource, Facts, IpamSource } from './facts.ts';
-import { completeFields, type ReadApplication, readApplication } from './read-application.ts';
+import type { FactSources, Facts } from './facts.ts';
+import { completeFields, type Judged, readApplication } from './read-application.ts';
 import { fieldNames, mergePatch } from './reading.ts';
-import type { Judged } from './rule.ts';
 import { faultsOf, internalFault, malformed } from './rules.ts';
 
 /** A write that is asked for. */
@@ -30,9 +29,7 @@ export interface AskedWrite extends ZoneAndOwner {
 }
 
 /** The sources that judging needs. */
-export interface JudgeSources {
-  readonly dns: DnsSource;
-  readonly ipam: IpamSource;
+export interface JudgeSources extends FactSources {
   readonly log: Pick<Logger, 'warn' | 'error'>;
 }
 
@@ -61,16 +58,15 @@ async function askSource<Found>(source: string, ask: () => Promise<Found>): Prom
   }
 }
 
-async function gatherFacts({ application, zone, stored }: Judged, { dns, ipam }: JudgeSources): Promise<Facts> {
-  const { hostname, originName, origins, protocol, edge } = application;
-  const [dnsFacts, ipamFacts] = await Promise.all([
-    askSource('dns', () => dns.ask({ zone, hostname, originName })),
-    askSource('ipam', () => ipam.ask({ zone, protocol, hostname, edge, origins, except: stored?.id })),
+async function gatherFacts(judged: Judged, sources: JudgeSources): Promise<Facts> {
+  const [dns, ipam] = await Promise.all([
+    askSource('dns', () => sources.dns(judged)),
+    askSource('ipam', () => sources.ipam(judged)),
   ]);
-  return { dns: dnsFacts, ipam: ipamFacts };
+  return { dns, ipam };
 }
 
-function claimsOf(application: ReadApplication, { account, zone }: Judged, ipv4Pool: string): Claims | undefined {
+function claimsOf({ application, account, zone }: Judged, ipv4Pool: string): Claims | undefined {
   const { protocol, edge } = application;
   if (!protocol || !edge) return undefined;
   return {
@@ -123,7 +119,7 @@ async function judgeStored(write: AskedWrite, body: UnknownRecord, sources: Judg
   const faults = faultsOf(judged, facts);
   if (faults.length > 0) return { ok: false, faults };
   const fields = completeFields(application);
-  const claims = claimsOf(application, judged, facts.ipam.ipv4Pool);
+  const claims = claimsOf(judged, facts.ipam.ipv4Pool);
   if (!fields || !claims) throw new Error('An application without faults lacks fields');
   return { ok: true, fields, claims, ...(stored ? { stored } : {}) };
 }

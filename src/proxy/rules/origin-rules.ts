@@ -4,8 +4,9 @@ import { reachedAddresses } from '../../base/net/reached-addresses.ts';
 import { isInNetworks } from '../application/ip-address.ts';
 import { formatPorts, portCount } from '../application/port-ranges.ts';
 import { quote } from '../application/quote.ts';
+import type { Judged } from './read-application.ts';
 import type { ReadFault, Reason } from './reading.ts';
-import type { Judge, Judged } from './rule.ts';
+import type { Judge } from './rule.ts';
 
 /** The faults with the code of a row that were found while the fields were read. */
 function foundIn({ application }: Judged, code: ReadFault['code']): readonly Reason[] {
@@ -119,10 +120,10 @@ export const virtualNetworkPort: Judge = ({ application: { given, origins, origi
 };
 
 /** 11044: needs a UUID (D82), and of the addresses those that could be read. */
-export const virtualNetworkRoute: Judge = ({ application }, facts) => {
+export const virtualNetworkRoute: Judge = ({ application, account }, facts) => {
   const id = application.fields.virtual_network_id;
   if (!facts || id === undefined) return [];
-  const network = facts.ipam.virtualNetworks.find((known) => known.id.toLowerCase() === id.toLowerCase());
+  const network = account.virtualNetworks.find((known) => known.id.toLowerCase() === id.toLowerCase());
   if (!network) return [{ text: `there is no virtual network ${quote(id)}`, pointer: '/virtual_network_id' }];
   return application.origins
     .filter(({ address }) => !isInNetworks(address, network.routes))

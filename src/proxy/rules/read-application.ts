@@ -2,11 +2,12 @@
 // row that owns it (D81, D82). Knows no zone, account or store.
 
 import { isRecord, type UnknownRecord } from '../../base/is-record.ts';
-import type { ApplicationFields, PortRange } from '../application/application.ts';
+import type { ApplicationFields, PortRange, StoredApplication } from '../application/application.ts';
 import { parseDomainName } from '../application/domain-name.ts';
 import { formatPorts } from '../application/port-ranges.ts';
 import { type Protocol, parseProtocol } from '../application/protocol.ts';
 import { got, quote } from '../application/quote.ts';
+import type { CallerRights, ZoneAndOwner } from '../application/zone.ts';
 import type { Claims } from '../store/store.ts';
 import { readEdgeIps } from './read-edge-ips.ts';
 import { type ReadOrigin, readOriginDirect, readOriginDns, readOriginPort } from './read-origins.ts';
@@ -35,6 +36,16 @@ export interface ReadApplication {
   readonly originPorts: PortRange | undefined;
   readonly edge: Claims['edge'] | undefined;
   readonly faults: readonly ReadFault[];
+}
+
+/** What is judged. */
+export interface Judged extends ZoneAndOwner {
+  readonly application: ReadApplication;
+  /** Names of the members of the body as it was sent, null ones left out (10012). */
+  readonly sentNames: readonly string[];
+  readonly rights: CallerRights;
+  /** The application before an update. */
+  readonly stored: StoredApplication | undefined;
 }
 
 function readProtocol(value: unknown, { isPartial, report }: Reading): Protocol | undefined {

@@ -1,20 +1,8 @@
 // What a rule of the proxy-application API is: a predicate over (application, facts) that tells why it is broken (D83).
 
-import type { StoredApplication } from '../application/application.ts';
-import type { CallerRights, ZoneAndOwner } from '../application/zone.ts';
 import type { Facts } from './facts.ts';
-import type { ReadApplication } from './read-application.ts';
+import type { Judged } from './read-application.ts';
 import type { Reason } from './reading.ts';
-
-/** What is judged. */
-export interface Judged extends ZoneAndOwner {
-  readonly application: ReadApplication;
-  /** Names of the members of the body as it was sent, null ones left out (10012). */
-  readonly sentNames: readonly string[];
-  readonly rights: CallerRights;
-  /** The application before an update. */
-  readonly stored: StoredApplication | undefined;
-}
 
 /** Tells why a rule is broken; nothing where it is kept. Without facts it tells only what needs none (D83). */
 export type Judge = (judged: Judged, facts: Facts | undefined) => readonly Reason[];

@@ -10,8 +10,9 @@ import { maxApplications, type StoreConflict } from '../store/store.ts';
 import * as edge from './edge-rules.ts';
 import type { Facts } from './facts.ts';
 import * as origin from './origin-rules.ts';
+import type { Judged } from './read-application.ts';
 import type { Reason } from './reading.ts';
-import type { Judge, Judged, Rule } from './rule.ts';
+import type { Judge, Rule } from './rule.ts';
 
 // 10002 is no rule that an application can break: it answers alone, when facts cannot be had (D83).
 const never: Judge = () => [];

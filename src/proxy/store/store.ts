@@ -1,5 +1,5 @@
-// Where proxy applications are kept. Whatever two requests could race for is unique in the store (D87). A write that loses the
-// race gives a value that says what it lost to, and throws no error.
+// What the store of proxy applications takes and gives. Whatever two requests could race for is unique in the store (D87). A write
+// that loses the race gives a value that says what it lost to, and throws no error.
 
 import type { ApplicationFields, PortRange, StoredApplication, TransportProtocol } from '../application/application.ts';
 import type { Protocol } from '../application/protocol.ts';
@@ -78,55 +78,3 @@ export interface ApplicationQuery {
 
 /** Names one state of an application: it changes with every change of the application. */
 export type ApplicationMark = Pick<StoredApplication, 'id' | 'zone' | 'createdAt' | 'modifiedAt'>;
-
-/** What the facts ask the store about others (D86); `except` is the application that is being changed. */
-export interface ApplicationFactsSource {
-  /** Id of the zone that holds a hostname by an application (16001). `name` is an A-label in lower case. */
-  hostnameZone(name: string): Promise<string | undefined>;
-  /** Of these IPs, those that another zone's applications use (11033). Spelling does not matter. */
-  edgeIpsOfOthers(ips: readonly string[], zone: string): Promise<readonly string[]>;
-  /** True if the account has an application of the canonical protocol (11034). */
-  hasProtocol(account: string, protocol: string, except?: string): Promise<boolean>;
-  /** Hostnames of a zone that hold an IPv4 of the pool, applications other than `except` counting (12005). */
-  ipv4Hostnames(zone: string, except?: string): Promise<readonly string[]>;
-  /** Ports of a range that another application of any zone has on one of these addresses or hostnames' addresses (13002). */
-  takenPorts(
-    where: {
-      readonly transport: TransportProtocol;
-      readonly ports: PortRange;
-      readonly zone: string;
-      readonly hostname: string;
-      readonly edge: Claims['edge'];
-    },
-    except?: string,
-  ): Promise<readonly PortRange[]>;
-}
-
-/** The applications of all zones. */
-export interface ApplicationStore extends ApplicationFactsSource {
-  create(write: ApplicationWrite): Promise<Written>;
-  /**
-   * Puts new fields in place of an application's; its claims follow. `ifModifiedAt`, where given, must still be the
-   * stored one: otherwise `changed`, and the caller judges again.
-   */
-  replace(
-    write: ApplicationWrite,
-    ifModifiedAt?: number,
-  ): Promise<Written | { readonly ok: false; readonly changed: true } | undefined>;
-  /**
-   * Removes one and frees what it held. @param ifModifiedAt where given, must be the stored one
-   * @returns false where there is none, or it has changed
-   */
-  remove(zone: string, id: string, ifModifiedAt?: number): Promise<boolean>;
-  get(zone: string, id: string): Promise<StoredApplication | undefined>;
-  list(
-    zone: string,
-    query: ApplicationQuery,
-  ): Promise<{ readonly applications: readonly StoredApplication[]; readonly total: number }>;
-  /** Every application of every zone. */
-  all(): Promise<readonly StoredApplication[]>;
-  /** The state that each is in, the oldest first: much cheaper than all(). */
-  marks(): Promise<readonly ApplicationMark[]>;
-  /** Grows with every change of any application, whichever process made it (D94). */
-  revision(): Promise<number>;
-}

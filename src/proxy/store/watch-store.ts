@@ -2,7 +2,7 @@
 
 import type { Changes } from '../../base/database/database.ts';
 import type { Logger } from '../../base/log.ts';
-import type { ApplicationStore } from './store.ts';
+import type { ApplicationStore } from './application-store.ts';
 
 /** How often changes are looked for: within the second of D94. */
 const watchMs = 500;

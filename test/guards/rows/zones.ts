@@ -8,7 +8,7 @@ const customErrors = [
   'test/edge/custom/custom-error-store.test.ts',
 ];
 const applications = ['test/proxy/api/application-endpoints.test.ts'];
-const applicationStore = ['test/proxy/store/sqlite-application-store.test.ts'];
+const applicationStore = ['test/proxy/store/application-store.test.ts'];
 const proxyRules = [
   'test/proxy/rules/facts.test.ts',
   'test/proxy/rules/judge-write.test.ts',
@@ -58,28 +58,26 @@ export const zonesGuards = [
   ),
   ...of('proxy/rules/origin-rules.ts', proxyRules, [
     [
-      'facts.ipam.virtualNetworks.find((known) => known.id.toLowerCase() === id.toLowerCase())',
-      'facts.ipam.virtualNetworks[0]',
+      'account.virtualNetworks.find((known) => known.id.toLowerCase() === id.toLowerCase())',
+      'account.virtualNetworks[0]',
     ],
   ]),
   ...of('proxy/rules/facts.ts', proxyRules, [
     ['if (found) return found.id === zone.id || permitted.has(found.name.toLowerCase())', 'if (found) return true'],
     ['found.id === zone.id || permitted', 'permitted'],
-    ['const account = accounts.get(zone.account);', 'const [account] = accounts.values();'],
-    [
-      'virtualNetworks: account.virtualNetworks',
-      'virtualNetworks: parts.accounts.flatMap((one) => one.virtualNetworks)',
-    ],
-    ['prefixes: account.prefixes', 'prefixes: parts.accounts.flatMap((one) => one.prefixes)'],
     ['store.edgeIpsOfOthers(edge.ips, zone.id)', "store.edgeIpsOfOthers(edge.ips, '')"],
     [
       "const ips = edge.kind === 'static' ? edge.ips.filter((ip) => !foreign.has(ip)) : []",
       "const ips = edge.kind === 'static' ? edge.ips : []",
     ],
     ['store.hasProtocol(account.id, protocol', "store.hasProtocol('', protocol"],
-    ['store.ipv4Hostnames(zone.id, except)', "store.ipv4Hostnames('', except)"],
+    ['store.ipv4Hostnames(zone.id, stored', "store.ipv4Hostnames('', stored"],
+  ]),
+  ...of('proxy/application/zone.ts', applications, [
+    ['const account = accountById.get(zone.account);', 'const [account] = accountById.values();'],
   ]),
   ...of('proxy/rules/edge-rules.ts', proxyRules, [
+    ['!isInNetworks(ip, account.prefixes)', 'false'],
     ['id !== undefined && id !== zone.id', 'id === null'],
     ["if (account.plan !== 'payg') return []", 'if (account) return []'],
     ["!isFtp || account.entitlements.includes('ftp')", '!isFtp || account'],
@@ -106,7 +104,7 @@ export const zonesGuards = [
     ['if (count >= quota) return', 'if (count < 0) return'],
     ['const takenBy = address === wildcardIp ? null : zone', 'const heldBy = null'],
   ]),
-  ...of('proxy/store/sqlite-application-store.ts', applicationStore, [
+  ...of('proxy/store/application-store.ts', applicationStore, [
     ['zones[index] !== undefined && zones[index] !== zone', 'zones[index] !== undefined'],
     ['zones[index] !== undefined && zones[index] !== zone', 'false'],
   ]),

@@ -3,7 +3,7 @@
 import { join } from 'node:path';
 import { expect, test, vi } from 'vitest';
 import type { ProxyZone } from '../../../src/proxy/application/zone.ts';
-import { openApplicationStore } from '../../../src/proxy/store/sqlite-application-store.ts';
+import { openApplicationStore } from '../../../src/proxy/store/application-store.ts';
 import { applicationWrite } from '../../support/applications.ts';
 import { openTestDatabase } from '../../support/engines.ts';
 import { everyRule, sshApplication, startProxyApi, zoneIds } from '../../support/proxy-api.ts';

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { silentLog } from '../../../src/base/log.ts';
 import type { ProxyZone } from '../../../src/proxy/application/zone.ts';
 import { storedPlans } from '../../../src/proxy/plane/stored-plans.ts';
-import { openApplicationStore } from '../../../src/proxy/store/sqlite-application-store.ts';
+import { openApplicationStore } from '../../../src/proxy/store/application-store.ts';
 import { applicationWrite, type WriteOptions, zones } from '../../support/applications.ts';
 import { openTestDatabase } from '../../support/engines.ts';
 

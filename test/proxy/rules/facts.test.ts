@@ -2,10 +2,11 @@
 // their zone, lists of protocols (D86, D99).
 
 import { describe, expect, test } from 'vitest';
-import { parseProtocol } from '../../../src/proxy/application/protocol.ts';
+import type { UnknownRecord } from '../../../src/base/is-record.ts';
 import type { ProxyZone } from '../../../src/proxy/application/zone.ts';
 import { availablePorts, createFactSources, type FactParts } from '../../../src/proxy/rules/facts.ts';
-import { accounts, factsWith, memoryFacts, settings, zoneNamed } from '../../support/judge-fixtures.ts';
+import { readApplication } from '../../../src/proxy/rules/read-application.ts';
+import { accountOf, factsWith, memoryFacts, settings, zoneNamed } from '../../support/judge-fixtures.ts';
 
 const outer = zoneNamed('example.com');
 const nested: ProxyZone = { ...outer, id: 'e'.repeat(32), name: 'sub.example.com' };
@@ -17,12 +18,19 @@ const balanced: ProxyZone = {
 };
 
 function parts(zones: readonly ProxyZone[], store = memoryFacts()): FactParts {
-  return { zones, accounts, settings, store, ownDoors: () => [] };
+  return { zones, settings, store, ownDoors: () => [] };
 }
+
+/** A question about an application of which no more is given than this. */
+function question(zone: ProxyZone, body: UnknownRecord) {
+  return { application: readApplication(body, true), zone, account: accountOf(zone), stored: undefined };
+}
+
+const named = (hostname: string | undefined) => (hostname === undefined ? {} : { dns: { name: hostname } });
 
 async function isPermitted(zone: ProxyZone, originName: string, zones = [zone, outer, nested, balanced]) {
   const { dns } = createFactSources(parts(zones));
-  return (await dns.ask({ zone, hostname: undefined, originName })).isOriginPermitted;
+  return (await dns(question(zone, { origin_dns: { name: originName } }))).isOriginPermitted;
 }
 
 describe('names', () => {
@@ -36,13 +44,12 @@ describe('names', () => {
     ['example.com.test', undefined],
   ])('%s is under its innermost zone', async (hostname, id) => {
     const { dns } = createFactSources(parts([outer, nested]));
-    expect((await dns.ask({ zone: outer, hostname, originName: undefined })).hostnameZone).toBe(id);
+    expect((await dns(question(outer, named(hostname)))).hostnameZone).toBe(id);
   });
 
   test('the holder is the zone whose applications have the name', async () => {
     const { dns } = createFactSources(parts([outer], await factsWith()));
-    const ask = async (hostname: string | undefined) =>
-      (await dns.ask({ zone: outer, hostname, originName: undefined })).hostnameHolder;
+    const ask = async (hostname: string | undefined) => (await dns(question(outer, named(hostname)))).hostnameHolder;
     expect(await ask('taken.other.example')).toBe(zoneNamed('other.example').id);
     expect(await ask('free.other.example')).toBeUndefined();
     expect(await ask(undefined)).toBeUndefined();
@@ -105,30 +112,7 @@ describe('ports', () => {
       ownDoors: () => [{ host: '127.0.0.1', port: 28_080 }],
     };
     const { ipam } = createFactSources(given);
-    const ask = async (protocol: string) =>
-      (
-        await ipam.ask({
-          zone: outer,
-          protocol: parseProtocol(protocol),
-          hostname: undefined,
-          edge: undefined,
-          origins: [],
-          except: undefined,
-        })
-      ).unavailablePorts.length;
+    const ask = async (protocol: string) => (await ipam(question(outer, { protocol }))).unavailablePorts.length;
     expect([await ask(taken), await ask(free)]).toEqual([1, 0]);
   });
-});
-
-test('a zone of no account is a failure of the source', async () => {
-  const { ipam } = createFactSources({ ...parts([outer]), accounts: [] });
-  const query = {
-    zone: outer,
-    protocol: undefined,
-    hostname: undefined,
-    edge: undefined,
-    origins: [],
-    except: undefined,
-  };
-  await expect(ipam.ask(query)).rejects.toThrow('which is not there');
 });

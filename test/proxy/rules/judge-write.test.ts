@@ -4,7 +4,7 @@ import { Writable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
 import { openLog, silentLog } from '../../../src/base/log.ts';
 import type { StoredApplication } from '../../../src/proxy/application/application.ts';
-import type { DnsQuery, IpamQuery } from '../../../src/proxy/rules/facts.ts';
+import type { FactSources } from '../../../src/proxy/rules/facts.ts';
 import {
   type AskedWrite,
   type JudgeSources,
@@ -51,7 +51,7 @@ describe('a source that fails', () => {
   test.each(['dns', 'ipam'] as const)('%s: 10002 with 503, the reason in the log alone', async (name) => {
     const store = memoryFacts();
     const { log, lines } = capturedLog();
-    const sources = { ...sourcesOver(store), log, [name]: { ask: fail } };
+    const sources = { ...sourcesOver(store), log, [name]: fail };
     expect(await judgeCase({ body }, store, sources)).toEqual({ ok: false, faults: unavailable });
     expect(JSON.stringify(lines)).toContain('secret detail');
     expect(JSON.stringify(lines)).toContain(rayId);
@@ -69,13 +69,13 @@ describe('a source that fails', () => {
 
   test('both at once leave no rejection behind', async () => {
     const store = memoryFacts();
-    const sources = { dns: { ask: fail }, ipam: { ask: fail }, log: silentLog };
+    const sources = { dns: fail, ipam: fail, log: silentLog };
     expect(await judgeCase({ body }, store, sources)).toEqual({ ok: false, faults: unavailable });
   });
 
   test('what needs no fact is told, what does need one is not', async () => {
     const store = memoryFacts();
-    const sources = { ...sourcesOver(store), ipam: { ask: fail } };
+    const sources = { ...sourcesOver(store), ipam: fail };
     const wrong = { ...body, protocol: 'tcp/6000', origin_dns: {}, dns: { type: 'CNAME', name: 'a.other.example' } };
     const verdict = await judgeCase({ body: wrong }, store, sources);
     expect('faults' in verdict && verdict.faults.map((fault) => 'number' in fault && fault.number)).toEqual([
@@ -109,7 +109,7 @@ describe('any other failure is 10002 with 500, alone', () => {
 
   test('facts that cannot be read', async () => {
     const store = memoryFacts();
-    const sources = { ...sourcesOver(store), ipam: { ask: async () => JSON.parse('{}') } };
+    const sources = { ...sourcesOver(store), ipam: async () => JSON.parse('{}') };
     expect(await judgeCase({ body }, store, sources)).toEqual({ ok: false, faults: broken });
   });
 });
@@ -126,12 +126,11 @@ describe('drills', () => {
   test.each(cases)('%s, %s', async (name, kind, faults) => {
     const zone = zoneNamed(name);
     const { log, lines } = capturedLog();
-    const untouched = { ask: fail };
     const given = { ...body, dns: { type: 'CNAME', name: `ssh.${name}` } };
     const write = { kind, body: given, zone, account: accountOf(zone), rights: { readsPrefixes: true } };
     const verdict = await judgeWrite(
       { ...write, id: '1'.repeat(32), rayId, find: fail },
-      { dns: untouched, ipam: untouched, log },
+      { dns: fail, ipam: fail, log },
     );
     expect(verdict).toEqual({ ok: false, faults });
     expect(lines).toMatchObject([{ level: 'warn', zone: zone.id, ray: rayId, drill: zone.drill }]);
@@ -139,14 +138,14 @@ describe('drills', () => {
 });
 
 describe('what is asked', () => {
-  async function asked(given: JudgedCase): Promise<{ readonly dns: DnsQuery[]; readonly ipam: IpamQuery[] }> {
+  async function asked(given: JudgedCase) {
     const store = await factsWith();
     const real = sourcesOver(store);
-    const dns: DnsQuery[] = [];
-    const ipam: IpamQuery[] = [];
+    const dns: Parameters<FactSources['dns']>[0][] = [];
+    const ipam: Parameters<FactSources['ipam']>[0][] = [];
     await judgeCase(given, store, {
-      dns: { ask: (query) => (dns.push(query), real.dns.ask(query)) },
-      ipam: { ask: (query) => (ipam.push(query), real.ipam.ask(query)) },
+      dns: (query) => (dns.push(query), real.dns(query)),
+      ipam: (query) => (ipam.push(query), real.ipam(query)),
       log: silentLog,
     });
     return { dns, ipam };
@@ -154,14 +153,14 @@ describe('what is asked', () => {
 
   test('each source once, for what could be read', async () => {
     const { dns, ipam } = await asked({ body: { ...body, protocol: 'x', edge_ips: 5 } });
-    expect(dns).toMatchObject([{ hostname: 'ssh.example.com', originName: undefined }]);
-    expect(ipam).toMatchObject([{ protocol: undefined, edge: undefined, except: undefined }]);
+    expect(dns).toMatchObject([{ application: { hostname: 'ssh.example.com', originName: undefined } }]);
+    expect(ipam).toMatchObject([{ application: { protocol: undefined, edge: undefined }, stored: undefined }]);
   });
 
   test('an update leaves itself out', async () => {
     const id = '33330000000000000000000000000001';
     const { ipam } = await asked({ kind: 'patch', zone: 'bare.example', id, body: {} });
-    expect(ipam).toMatchObject([{ except: id, edge: { kind: 'ipv4' } }]);
+    expect(ipam).toMatchObject([{ stored: { id }, application: { edge: { kind: 'ipv4' } } }]);
   });
 
   test('nothing where there is no application, or no object', async () => {
