@@ -1,25 +1,17 @@
 // Joins the edge's parts (D60-D68): custom errors and their endpoints, the reverse proxy, and the answers for hosts.
 
-import type { Clock } from '../base/clock.ts';
-import type { Database } from '../base/database/database.ts';
-import type { Logger } from '../base/log.ts';
 import type { HttpFront } from '../web/http/front.ts';
 import type { V4Plugin } from '../web/http/v4-app.ts';
 import { type CustomErrorsParts, followCustomErrors, openCustomErrors } from './custom/custom-errors.ts';
 import { createEdge, type EdgeParts } from './edge.ts';
 import { OriginProxy } from './origin/origin-proxy.ts';
-import type { EdgeAccountSlice, EdgeSettings, EdgeZone } from './zone/zone.ts';
+import type { EdgeAccountSlice, EdgeSettings } from './zone/zone.ts';
 
 /** What the edge is made from. */
 export interface OpenEdgeParts
   extends Pick<EdgeParts, 'apiHosts' | 'docsBaseUrl' | 'onRequest' | 'requests' | 'rateLimitOf'>,
-    Pick<CustomErrorsParts, 'onCutOff'> {
-  readonly database: Database;
-  readonly zones: readonly EdgeZone[];
-  readonly accounts: readonly EdgeAccountSlice[];
+    CustomErrorsParts {
   readonly settings: EdgeSettings;
-  readonly clock: Clock;
-  readonly log: Logger;
 }
 
 /** The edge with all its parts. */

@@ -48,25 +48,6 @@ export interface StoredCustomErrors {
   readonly body?: string;
 }
 
-/** The stored custom errors of all owners. */
-export interface CustomErrorStore {
-  /**
-   * Puts, or without a body takes back; on disk when it resolves.
-   * @param ifVersion the version that must be the present one, 0 before the first; absent: any
-   * @returns what was put; undefined where another version is there
-   */
-  put(
-    owner: CustomErrorOwner,
-    kind: CustomErrorKind,
-    body: string | undefined,
-    ifVersion?: number,
-  ): Promise<StoredCustomErrors | undefined>;
-  /** The revision of the last change by any process; 0 before the first. */
-  revision(): Promise<number>;
-  /** What changed after a revision, in the order of the changes. */
-  changedSince(revision: number): Promise<readonly StoredCustomErrors[]>;
-}
-
 function storedOf(row: Readonly<Record<string, unknown>>): StoredCustomErrors {
   const { body } = row;
   return {
@@ -88,24 +69,34 @@ const put = `INSERT INTO edge_custom_errors (level, owner, kind, version, revisi
     revision = excluded.revision, updated_at = excluded.updated_at, body = excluded.body
     WHERE CAST($6 AS INTEGER) IS NULL OR edge_custom_errors.version = CAST($6 AS INTEGER) RETURNING *`;
 
-/** Opens the store; the database is brought up to date. */
-export async function openCustomErrorStore(database: Database, clock: Clock): Promise<CustomErrorStore> {
+/** Opens the store of the custom errors of all owners; the database is brought up to date. */
+export async function openCustomErrorStore(database: Database, clock: Clock) {
   await database.migrate(customErrorMigrations);
   return {
-    async put({ level, id }, kind, body, ifVersion) {
+    /**
+     * Puts, or without a body takes back; on disk when it resolves.
+     * @param ifVersion the version that must be the present one, 0 before the first; absent: any
+     * @returns what was put; undefined where another version is there
+     */
+    async put({ level, id }: CustomErrorOwner, kind: CustomErrorKind, body: string | undefined, ifVersion?: number) {
       const values = [level, id, kind, clock.now(), body ?? null, ifVersion ?? null];
       // In a transaction: whatever processes put at the same time, each has a revision of its own.
       const [row] = await database.transaction((transaction) => transaction.query(put, values));
       if (!row && ifVersion === undefined) throw new Error('The database kept no custom errors');
       return row && storedOf(row);
     },
-    async revision() {
+    /** The revision of the last change by any process; 0 before the first. */
+    async revision(): Promise<number> {
       const [row] = await database.query(last);
       return Number(row?.['revision']);
     },
-    async changedSince(revision) {
+    /** What changed after a revision, in the order of the changes. */
+    async changedSince(revision: number): Promise<readonly StoredCustomErrors[]> {
       const changed = 'SELECT * FROM edge_custom_errors WHERE revision > $1 ORDER BY revision';
       return (await database.query(changed, [revision])).map(storedOf);
     },
   };
 }
+
+/** The stored custom errors of all owners. */
+export type CustomErrorStore = Awaited<ReturnType<typeof openCustomErrorStore>>;

@@ -32,24 +32,15 @@ const integerTests = {
   eq: isOneOf,
   ne: (values) => not(isOneOf(values)),
   in: isOneOf,
-  lt:
-    ([limit = 0]) =>
-    (value) =>
-      value < limit,
-  gt:
-    ([limit = 0]) =>
-    (value) =>
-      value > limit,
+  lt: (values) => (value) => value < (values[0] ?? 0),
+  gt: (values) => (value) => value > (values[0] ?? 0),
 } as const satisfies Record<IntegerOperator, (values: readonly number[]) => Test<number>>;
 
 const stringTests = {
   eq: isOneOf,
   ne: (values) => not(isOneOf(values)),
   in: isOneOf,
-  starts_with:
-    ([start = '']) =>
-    (value) =>
-      value.startsWith(start),
+  starts_with: (values) => (value) => value.startsWith(values[0] ?? ''),
 } as const satisfies Record<Exclude<StringOperator, 'contains'>, (values: readonly string[]) => Test<string>>;
 
 const integerValues = {

@@ -89,31 +89,20 @@ export function judgeRequest(
   } else if (path.kind !== 'origin') return { kind: 'not-found' };
   else if (isBlocked(clientAddress)) return error(1006);
   else if (isAllowed && !isAllowed(clientAddress)) return error(1020);
-  const judged = { zone, request, room, asked: code };
-  const waitSeconds = rateLimit?.take(clientAddress) ?? 0;
-  return typeof waitSeconds === 'number'
-    ? judgeCounted(judged, waitSeconds)
-    : waitSeconds.then((seconds) => judgeCounted(judged, seconds));
-}
-
-interface Counted {
-  readonly zone: EdgeZone;
-  readonly request: JudgedRequest;
-  readonly room: Room;
-  /** The error that it asks for at /cdn-cgi/error. */
-  readonly asked: EdgeCode | undefined;
-}
-
-/** Judges a request once its rate is known. @param waitSeconds 0 where its client may make it */
-function judgeCounted({ zone, request, room, asked }: Counted, waitSeconds: number): Verdict | Promise<Verdict> {
-  const { rawHeaders, target } = request;
-  if (waitSeconds > 0) return { ...error(1015), waitSeconds };
-  if (asked !== undefined) return { kind: 'error', code: asked, asked: true };
-  if (Math.max(headerSectionOctets(rawHeaders), target.length) > room.maxHeaderBytes) return error(1038);
-  const judge = (isFull: boolean): Verdict => {
-    if (isFull) return error(1200);
-    return zone.origin === undefined ? error(1004) : { kind: 'forward' };
+  /** Judges the rest once the rate is known. @param waitSeconds 0 where the client may make the request */
+  const judgeRest = (waitSeconds: number): Verdict | Promise<Verdict> => {
+    if (waitSeconds > 0) return { ...error(1015), waitSeconds };
+    if (code !== undefined) return { kind: 'error', code, asked: true };
+    if (Math.max(headerSectionOctets(request.rawHeaders), request.target.length) > room.maxHeaderBytes) {
+      return error(1038);
+    }
+    const judgeRoom = (isFull: boolean): Verdict => {
+      if (isFull) return error(1200);
+      return zone.origin === undefined ? error(1004) : { kind: 'forward' };
+    };
+    const isFull = room.isFull();
+    return typeof isFull === 'boolean' ? judgeRoom(isFull) : isFull.then(judgeRoom);
   };
-  const isFull = room.isFull();
-  return typeof isFull === 'boolean' ? judge(isFull) : isFull.then(judge);
+  const waitSeconds = rateLimit?.take(clientAddress) ?? 0;
+  return typeof waitSeconds === 'number' ? judgeRest(waitSeconds) : waitSeconds.then(judgeRest);
 }
