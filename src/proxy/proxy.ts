@@ -106,18 +106,7 @@ function dataPlaneParts(parts: ProxyParts, now: () => Configured): DataPlanePart
   };
   return {
     plans: () => now().plans(),
-    get portOffset() {
-      return now().settings.portOffset;
-    },
-    get originDeny() {
-      return now().settings.originDeny;
-    },
-    get originAllow() {
-      return now().settings.originAllow;
-    },
-    get drainMs() {
-      return now().drainMs;
-    },
+    now,
     limitsOf: (plan) => now().limits.limitsOf(plan),
     accountBounds,
     ...(maxListenersPerAccount === undefined ? {} : { maxListenersPerAccount }),

@@ -33,8 +33,7 @@ const plane = new DataPlane({
       firewall: { block: [], allow: [] },
     },
   ],
-  portOffset: 20_000,
-  originDeny: [],
+  now: () => ({ settings: { portOffset: 20_000, originDeny: [], originAllow: [] }, drainMs: 30_000 }),
   certificate: () => {
     if (folder === '') return undefined;
     const [cert = '', key = ''] = ['cert.pem', 'key.pem'].map((file) => readFileSync(join(folder, file), 'utf8'));

@@ -9,7 +9,7 @@ import type { OriginAddress, Origins } from '../../src/proxy/origins/origin.ts';
 import { createOrigins } from '../../src/proxy/origins/origins.ts';
 import { createResolver } from '../../src/proxy/origins/resolver.ts';
 import { DataPlane } from '../../src/proxy/plane/data-plane.ts';
-import type { DataPlaneParts } from '../../src/proxy/plane/data-plane-parts.ts';
+import type { DataPlaneConfigured, DataPlaneParts } from '../../src/proxy/plane/data-plane-parts.ts';
 import { openUdpListener } from '../../src/proxy/traffic/udp-listener.ts';
 import { logLines } from './log-lines.ts';
 
@@ -81,15 +81,15 @@ export interface TestPlane extends Pick<DataPlane, keyof DataPlane> {
 /** Starts a plane with some plans; it is drained when the test ends. */
 export async function startPlane(
   plans: readonly ForwardingPlan[],
-  parts: Partial<DataPlaneParts> = {},
+  given: Partial<DataPlaneParts> & Partial<DataPlaneConfigured['settings']> & { readonly drainMs?: number } = {},
 ): Promise<TestPlane> {
+  const { portOffset = testOffset, originDeny = [], originAllow = [], drainMs = 30_000, ...parts } = given;
   let stored = plans;
   const { log, lines } = logLines();
   const origins: OriginLog = { failed: [], succeeded: [] };
   const plane = new DataPlane({
     plans: async () => stored,
-    portOffset: testOffset,
-    originDeny: [],
+    now: () => ({ settings: { portOffset, originDeny, originAllow }, drainMs }),
     certificate: () => undefined,
     openUdp: openUdpListener,
     createOrigins: (plan) => loggedOrigins(plan, origins),

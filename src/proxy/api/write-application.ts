@@ -2,9 +2,8 @@
 // request changed the application in between.
 
 import type { Clock } from '../../base/clock.ts';
-import type { Fault } from '../../web/http/envelope.ts';
 import type { StoredApplication } from '../application/application.ts';
-import { type AskedWrite, type JudgeSources, judgeWrite } from '../rules/judge-write.ts';
+import { type AskedWrite, type JudgedWrite, type JudgeSources, judgeWrite } from '../rules/judge-write.ts';
 import { conflictFaults } from '../rules/rules.ts';
 import type { ApplicationStore } from '../store/application-store.ts';
 
@@ -18,8 +17,7 @@ export interface WriteParts {
 /** How a write ended. */
 export type WriteEnd =
   | { readonly ok: true; readonly application: StoredApplication }
-  | { readonly ok: false; readonly faults: readonly Fault[] }
-  | { readonly ok: false; readonly notFound: true };
+  | Extract<JudgedWrite, { readonly ok: false }>;
 
 /** How often an application may change under a write's hands: only other processes can do it. */
 const mostTries = 20;

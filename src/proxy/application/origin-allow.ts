@@ -14,19 +14,12 @@ function doorOf(text: string): OwnDoor | undefined {
   return host === undefined ? undefined : { host, port: Number(port) };
 }
 
-/** What `proxy.originAllow` gives free. */
-export interface OriginAllowance {
-  /** The ports of an address that an origin may have though Postern listens there. */
-  portsOf(address: string): readonly PortRange[];
-  isAllowed(address: string, port: number): boolean;
-}
-
 /**
  * Reads `proxy.originAllow`.
  * @param entries `127.0.0.1:2587`, `[::1]:2587`, or networks and addresses, which stand for all of their ports
  * @throws ConfigurationError for an entry that is none of them
  */
-export function readOriginAllow(entries: readonly string[]): OriginAllowance {
+export function readOriginAllow(entries: readonly string[]) {
   const places = entries.flatMap((entry) => doorOf(entry) ?? []);
   const isInNetwork = addressTest(entries.filter((entry) => doorOf(entry) === undefined));
   const portsOf = (address: string): readonly PortRange[] => {
@@ -35,7 +28,9 @@ export function readOriginAllow(entries: readonly string[]): OriginAllowance {
     return places.filter(({ host }) => host === wanted).map(({ port }) => ({ first: port, last: port }));
   };
   return {
+    /** The ports of an address that an origin may have though Postern listens there. */
     portsOf,
-    isAllowed: (address, port) => portsOf(address).some(({ first, last }) => first <= port && port <= last),
+    isAllowed: (address: string, port: number): boolean =>
+      portsOf(address).some(({ first, last }) => first <= port && port <= last),
   };
 }

@@ -19,32 +19,29 @@ function transportOf(text: string): TransportProtocol | undefined {
   return text.startsWith('udp://') ? 'udp' : undefined;
 }
 
-function readHost(host: string): { readonly address: string } | { readonly flaw: OriginFlaw } {
+function readHost(host: string): { readonly address: string } | OriginFlaw {
   const isBracketed = host.startsWith('[') && host.endsWith(']');
   const inner = isBracketed ? host.slice(1, -1) : host;
   const address = canonicalAddress(inner);
-  if (address === undefined) return { flaw: 'address' };
-  if (isIPv6(inner) && !isBracketed) return { flaw: 'brackets' };
-  return !isIPv6(inner) && isBracketed ? { flaw: 'bracketed-ipv4' } : { address };
+  if (address === undefined) return 'address';
+  if (isIPv6(inner) && !isBracketed) return 'brackets';
+  return !isIPv6(inner) && isBracketed ? 'bracketed-ipv4' : { address };
 }
 
 /**
  * Reads an entry. The scheme is lower case; the port is required; nothing stands behind it.
  * @returns the origin, or the first flaw: scheme, then the address and its brackets, then the port
  */
-export function parseOrigin(
-  text: string,
-): { readonly ok: true; readonly origin: OriginText } | { readonly ok: false; readonly flaw: OriginFlaw } {
+export function parseOrigin(text: string): OriginText | OriginFlaw {
   const transport = transportOf(text);
-  if (!transport) return { ok: false, flaw: 'scheme' };
+  if (!transport) return 'scheme';
   const rest = text.slice(6);
   // Without a port, `tcp://2001:db8::1` is an address as a whole; its last group is no port.
-  if (isIPv6(rest)) return { ok: false, flaw: 'brackets' };
+  if (isIPv6(rest)) return 'brackets';
   const colon = rest.lastIndexOf(':');
   const isPortAbsent = colon < 0 || rest.endsWith(']');
   const host = readHost(isPortAbsent ? rest : rest.slice(0, colon));
-  if ('flaw' in host) return { ok: false, flaw: host.flaw };
+  if (typeof host === 'string') return host;
   const ports = isPortAbsent ? undefined : parsePorts(rest.slice(colon + 1));
-  if (!ports) return { ok: false, flaw: 'port' };
-  return { ok: true, origin: { transport, address: host.address, ports } };
+  return ports ? { transport, address: host.address, ports } : 'port';
 }

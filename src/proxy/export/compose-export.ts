@@ -104,12 +104,6 @@ export interface PlanFormat<T> {
   readonly write: (entries: readonly Entry<T>[], settings: ExportSettings) => readonly string[];
 }
 
-/** The applications in their order, and all gaps. */
-interface Collected<T> {
-  readonly entries: readonly Entry<T>[];
-  readonly gaps: readonly ExportGap[];
-}
-
 /** The gaps that every export has; they are told at its top. */
 function generalGaps(plans: readonly ForwardingPlan[], settings: ExportSettings): ExportGap[] {
   const texts = [
@@ -152,34 +146,6 @@ export function cleanEnd(program: string): string {
   return `an origin that breaks off, or ends TLS without close_notify, ends cleanly for the client of ${program}; Postern passes it on as a reset`;
 }
 
-/** Renders every plan, or says why not. */
-function collect<T>(
-  { notes: general, render }: PlanFormat<T>,
-  plans: readonly ForwardingPlan[],
-  settings: ExportSettings,
-): Collected<T> {
-  const gaps = [...generalGaps(plans, settings), ...general.map((text) => ({ leftOut: false, text }))];
-  const entries = plans.map((plan): Entry<T> => {
-    const safe = checkPlan(plan, settings);
-    const rendered = safe.ok ? render(safe.body, settings) : safe;
-    const named = { application: quotePrintable(plan.id).slice(1, -1), name: quotePrintable(plan.name).slice(1, -1) };
-    const title = safe.ok ? `Application ${plan.id}: ${safe.body.title}` : `Application ${quotePrintable(plan.id)}`;
-    if (!safe.ok || !rendered.ok) {
-      const text = rendered.ok ? '' : rendered.why;
-      gaps.push({ ...named, leftOut: true, text });
-      return { comments: [title, `NOT EXPORTED: ${text}`] };
-    }
-    const notes = [...sharedNotes(plan, settings), ...rendered.notes];
-    for (const text of notes) gaps.push({ ...named, leftOut: false, text });
-    return {
-      comments: [title, ...notes.map((text) => `Note: ${text}`)],
-      body: rendered.body,
-      checked: safe.body,
-    };
-  });
-  return { entries, gaps };
-}
-
 /** The comment at the top of a file, without the comment sign. */
 function headComments(format: string, gaps: readonly ExportGap[]): string[] {
   const general = gaps.filter(({ name }) => name === undefined);
@@ -197,10 +163,28 @@ export function commented(lines: readonly string[], indent = ''): string[] {
 }
 
 /** Makes the function that writes plans in a format: the whole file, and what it cannot say, which stands in its comments too. */
-export function exporter<T>(format: PlanFormat<T>) {
+export function exporter<T>({ title: format, notes: ofFormat, render, write }: PlanFormat<T>) {
   return (plans: readonly ForwardingPlan[], settings: ExportSettings): Exported => {
-    const { entries, gaps } = collect(format, plans, settings);
-    const lines = [...commented(headComments(format.title, gaps)), ...format.write(entries, settings)];
+    const gaps = [...generalGaps(plans, settings), ...ofFormat.map((text) => ({ leftOut: false, text }))];
+    const entries = plans.map((plan): Entry<T> => {
+      const safe = checkPlan(plan, settings);
+      const rendered = safe.ok ? render(safe.body, settings) : safe;
+      const named = { application: quotePrintable(plan.id).slice(1, -1), name: quotePrintable(plan.name).slice(1, -1) };
+      const title = safe.ok ? `Application ${plan.id}: ${safe.body.title}` : `Application ${quotePrintable(plan.id)}`;
+      if (!safe.ok || !rendered.ok) {
+        const text = rendered.ok ? '' : rendered.why;
+        gaps.push({ ...named, leftOut: true, text });
+        return { comments: [title, `NOT EXPORTED: ${text}`] };
+      }
+      const notes = [...sharedNotes(plan, settings), ...rendered.notes];
+      for (const text of notes) gaps.push({ ...named, leftOut: false, text });
+      return {
+        comments: [title, ...notes.map((text) => `Note: ${text}`)],
+        body: rendered.body,
+        checked: safe.body,
+      };
+    });
+    const lines = [...commented(headComments(format, gaps)), ...write(entries, settings)];
     return { text: `${lines.join('\n')}\n`, gaps };
   };
 }

@@ -5,14 +5,13 @@ import { isBoundTo, type OwnDoor } from '../../base/net/own-doors.ts';
 import { reachedAddresses } from '../../base/net/reached-addresses.ts';
 import type { ForwardingPlan, TransportProtocol } from '../application/application.ts';
 import { readOriginAllow } from '../application/origin-allow.ts';
+import type { ProxySettings } from '../application/zone.ts';
 import type { OriginAddress } from './origin.ts';
 
-/** What is known of where connections may go. The lists are read with each connection, and may be others then. */
+/** What is known of where connections may go. */
 export interface OriginGuardParts {
-  /** CIDRs that no connection may go to. */
-  readonly originDeny: readonly string[];
-  /** Addresses with ports, and CIDRs: what of Postern's own listeners may be an origin all the same. Absent: nothing. */
-  readonly originAllow?: readonly string[] | undefined;
+  /** The lists; asked with each connection, and may be others then. */
+  readonly settings: () => Pick<ProxySettings, 'originDeny' | 'originAllow'>;
   /** The listeners of mail and HTTP. */
   readonly ownDoors: () => readonly OwnDoor[];
   /** Id of the application that listens at an address of this machine; undefined: none. */
@@ -24,8 +23,6 @@ export type RefuseOrigin = (
   origin: OriginAddress,
   plan: Pick<ForwardingPlan, 'id' | 'transport'>,
 ) => string | undefined;
-
-const none: readonly string[] = [];
 
 /** Reads a list again only where it is another one than before. */
 function lastRead<T>(read: (list: readonly string[]) => T): (list: readonly string[]) => T {
@@ -44,17 +41,17 @@ function lastRead<T>(read: (list: readonly string[]) => T): (list: readonly stri
 export function createOriginGuard(parts: OriginGuardParts): RefuseOrigin {
   const denyOf = lastRead(addressTest);
   const allowanceOf = lastRead(readOriginAllow);
-  denyOf(parts.originDeny);
+  denyOf(parts.settings().originDeny);
   const refuseAt = (address: string, port: number, { id, transport }: Pick<ForwardingPlan, 'id' | 'transport'>) => {
     const application = parts.listenerAt(transport, address, port);
     if (application === id) return 'the application itself listens there';
     const isDoor = (door: OwnDoor): boolean => door.port === port && isBoundTo(door.host, address);
     const isOwn = application !== undefined || (transport === 'tcp' && parts.ownDoors().some(isDoor));
-    if (!isOwn || allowanceOf(parts.originAllow ?? none).isAllowed(address, port)) return undefined;
+    if (!isOwn || allowanceOf(parts.settings().originAllow).isAllowed(address, port)) return undefined;
     return 'Postern itself listens there, and proxy.originAllow does not name it';
   };
   return ({ address, port }, plan) => {
-    const isDenied = denyOf(parts.originDeny);
+    const isDenied = denyOf(parts.settings().originDeny);
     const reached = reachedAddresses(address);
     // What is no address at all would be looked up by name, past the lists.
     if (reached.length === 0 || reached.some(isDenied)) return 'denied by proxy.originDeny';

@@ -4,6 +4,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../base/log.ts';
 import type { OwnDoor } from '../../base/net/own-doors.ts';
 import type { ApplicationStatus, ConnectionEvent, ForwardingPlan, Traffic } from '../application/application.ts';
+import type { ProxySettings } from '../application/zone.ts';
 import type { Origins } from '../origins/origin.ts';
 import type { CertificatePair } from '../traffic/certificates.ts';
 import type { DataPlaneLimits, OpenListener } from '../traffic/listener.ts';
@@ -26,17 +27,19 @@ export interface ApplicationTraffic {
   readonly origins?: ReturnType<Origins['health']>;
 }
 
-/**
- * What the data plane is made from. What belongs to no socket (networks, offset, limits of applications, drain time) is
- * read when it is used, and may be another then; `reconcile` follows.
- */
+/** What of the configuration belongs to no socket. */
+export interface DataPlaneConfigured {
+  readonly settings: Pick<ProxySettings, 'portOffset' | 'originDeny' | 'originAllow'>;
+  /** How long open connections go on after an update or removal, milliseconds. */
+  readonly drainMs: number;
+}
+
+/** What the data plane is made from. */
 export interface DataPlaneParts {
   /** The plans of all stored applications, the oldest first: where sockets run short, the first are served. */
   readonly plans: () => Promise<readonly ForwardingPlan[]>;
-  /** Added to every edge port; 0-65535. */
-  readonly portOffset: number;
-  /** CIDRs that no connection may go to. */
-  readonly originDeny: readonly string[];
+  /** Asked whenever it is used: it may be another then, and `reconcile` follows. So are the limits of applications. */
+  readonly now: () => DataPlaneConfigured;
   /** The certificate in certs/tls for a name; undefined: none. Asked until there is one, and regularly after that. */
   readonly certificate: (name: string) => CertificatePair | undefined;
   readonly openUdp: OpenListener;
@@ -49,13 +52,9 @@ export interface DataPlaneParts {
   /** Files that the process may open (`RLIMIT_NOFILE`). Absent: what the system says. */
   readonly openFiles?: number;
   /** TCP connections and UDP sessions of one account; absent: three quarters of what there is. */
-  readonly accountBounds?: Partial<Pick<BudgetBounds, 'accountConnections' | 'accountSessions'>>;
-  /** What of the gateway's own listeners connections may go to all the same. Absent: nothing. */
-  readonly originAllow?: readonly string[];
+  readonly accountBounds?: Partial<Omit<BudgetBounds, 'descriptors'>>;
   /** The listeners of the gateway itself, asked whenever plans are applied and connections opened. Absent: none. */
   readonly ownDoors?: () => readonly OwnDoor[];
-  /** How long open connections go on after an update or removal, milliseconds. Absent: 30,000. */
-  readonly drainMs?: number;
   /** After how many milliseconds what failed is tried again: first, then doubled up to the longest. Absent: 1,000, 30,000. */
   readonly retry?: { readonly firstMs: number; readonly longestMs: number };
   /** The IPv6 addresses of this machine that clients reach it at. Absent: those of its interfaces, link-local ones aside. */

@@ -21,7 +21,6 @@ import { interfaceAddresses, type OpenBounds, openBounds } from './machine-bound
 import { explainFailures, OpenSockets } from './open-sockets.ts';
 import { type ApplicationState, createApplicationState, cutConnections, RetiredPlans } from './running-applications.ts';
 
-const defaultDrainMs = 30_000;
 const defaultRenewMs = 60_000;
 const defaultRetry = { firstMs: 1000, longestMs: 30_000 };
 /** How long a listener may take to close after all of its connections were cut. */
@@ -62,21 +61,12 @@ export class DataPlane {
       clock: parts.clock,
       log: parts.log,
       refuseOrigin: createOriginGuard({
-        get originDeny() {
-          return parts.originDeny;
-        },
-        get originAllow() {
-          return parts.originAllow;
-        },
+        settings: () => parts.now().settings,
         ownDoors: () => parts.ownDoors?.() ?? [],
         listenerAt: (transport, address, port) => this.#listenerAt(transport, address, port),
       }),
       certificate: this.#certificates.get,
     };
-  }
-
-  get #drainMs(): number {
-    return this.#parts.drainMs ?? defaultDrainMs;
   }
 
   /**
@@ -179,10 +169,11 @@ export class DataPlane {
       const reason = reasonByName.get(name);
       if (reason !== undefined) uncertified.set(id, reason);
     }
+    const { settings, drainMs } = this.#parts.now();
     const { wanted, problems } = this.#planListeners(
       plans.filter(({ id }) => !uncertified.has(id)),
       {
-        portOffset: this.#parts.portOffset,
+        portOffset: settings.portOffset,
         maxListeners: this.#bounds.maxListeners,
         maxPerAccount: this.#bounds.maxListenersPerAccount,
         ipv6Addresses: this.#ipv6Addresses,
@@ -190,8 +181,8 @@ export class DataPlane {
       },
     );
     // Close before open: a port may go from one application to another in one step.
-    this.#sockets.closeUnwanted(wanted, this.#drainMs);
-    this.#followPlans(plans);
+    this.#sockets.closeUnwanted(wanted, drainMs);
+    this.#followPlans(plans, drainMs);
     await setImmediate();
     const { failures, opened } = await this.#sockets.openMissing(wanted, () => this.#drained !== undefined);
     const told = plans.filter((plan) => {
@@ -240,17 +231,17 @@ export class DataPlane {
     this.#renewalFaults = faults;
   }
 
-  #followPlans(plans: readonly ForwardingPlan[]): void {
+  #followPlans(plans: readonly ForwardingPlan[], drainMs: number): void {
     const ids = new Set(plans.map(({ id }) => id));
     for (const [id, state] of this.#applications) {
       if (ids.has(id)) continue;
-      this.#retired.add(state.current(), this.#drainMs);
+      this.#retired.add(state.current(), drainMs);
       this.#applications.delete(id);
       this.#statuses.delete(id);
     }
     for (const plan of plans) {
       const known = this.#applications.get(plan.id);
-      if (known) known.follow(plan, (before) => this.#retired.add(before, this.#drainMs));
+      if (known) known.follow(plan, (before) => this.#retired.add(before, drainMs));
       else this.#applications.set(plan.id, createApplicationState(plan, this.#parts));
     }
   }

@@ -9,6 +9,7 @@ import {
   OpenBudget,
   openFilesLimit,
 } from '../traffic/open-budget.ts';
+import type { DataPlaneParts } from './data-plane-parts.ts';
 
 const mostListeners = 16_384;
 
@@ -20,7 +21,7 @@ export function interfaceAddresses(): readonly string[] {
 }
 
 /** What one account may have where nothing is configured: the others find a quarter, whatever it does. */
-function accountShares(descriptors: number): Pick<BudgetBounds, 'accountConnections' | 'accountSessions'> {
+function accountShares(descriptors: number): Omit<BudgetBounds, 'descriptors'> {
   const share = Math.floor((descriptors * 3) / 4);
   return { accountConnections: Math.floor(share / descriptorsOf.tcp), accountSessions: share };
 }
@@ -35,12 +36,9 @@ export interface OpenBounds {
 }
 
 /** Reckons what may be open from what is configured and, for the rest, from the files that the process may open. */
-export function openBounds(configured: {
-  readonly openFiles?: number;
-  readonly accountBounds?: Partial<Pick<BudgetBounds, 'accountConnections' | 'accountSessions'>>;
-  readonly maxListeners?: number;
-  readonly maxListenersPerAccount?: number;
-}): OpenBounds {
+export function openBounds(
+  configured: Pick<DataPlaneParts, 'openFiles' | 'accountBounds' | 'maxListeners' | 'maxListenersPerAccount'>,
+): OpenBounds {
   const openFiles = configured.openFiles ?? openFilesLimit();
   const descriptors = descriptorsAllowed(openFiles);
   const budget = new OpenBudget({ descriptors, ...accountShares(descriptors), ...configured.accountBounds });

@@ -61,11 +61,8 @@ interface OpenSocket {
   readonly listener: PortListener;
 }
 
-/** What could not be bound, by application. */
-export type BindFailures = ReadonlyMap<string, readonly BindFailure[]>;
-
 /** Opens a listener. @returns undefined where its application is gone @throws the system's error where it cannot be bound */
-export type OpenWanted = (wanted: WantedListener) => Promise<PortListener | undefined>;
+type OpenWanted = (wanted: WantedListener) => Promise<PortListener | undefined>;
 
 function whereBound(sockets: readonly OpenSocket[]): readonly string[] {
   return writeSockets(sockets.map(({ listener }) => listener.at));
@@ -135,12 +132,12 @@ export class OpenSockets {
   /**
    * Opens what is wanted and not open.
    * @param isStopped asked before each batch: nothing more is opened then
-   * @returns what could not be bound, and the applications for which something was opened
+   * @returns what could not be bound, by application, and the applications for which something was opened
    */
   async openMissing(
     wanted: ReadonlyMap<string, WantedListener>,
     isStopped: () => boolean,
-  ): Promise<{ readonly failures: BindFailures; readonly opened: ReadonlySet<string> }> {
+  ): Promise<{ failures: ReadonlyMap<string, readonly BindFailure[]>; opened: ReadonlySet<string> }> {
     const missing = [...wanted].filter(([key]) => !this.#sockets.has(key));
     const failures = new Map<string, BindFailure[]>();
     const opened = new Set<string>();

@@ -1,12 +1,12 @@
 // The applications at run time: counters, latest events, and the plan that new connections are opened under (D84).
 
 import { isDeepStrictEqual } from 'node:util';
-import type { Clock, MonotonicClock } from '../../base/clock.ts';
+import type { MonotonicClock } from '../../base/clock.ts';
 import { Counts } from '../../base/counts.ts';
 import type { Logger } from '../../base/log.ts';
 import type { ConnectionEvent, ForwardingPlan } from '../application/application.ts';
-import type { Origins } from '../origins/origin.ts';
 import type { MutableTraffic, RunningApplication } from '../traffic/listener.ts';
+import type { DataPlaneParts } from './data-plane-parts.ts';
 
 /** How many events of each of the two kinds are told in one second. */
 export const toldPerSecond = 10;
@@ -37,13 +37,6 @@ export function createNoteLimit(
 
 /** Events that are kept of each application. */
 const eventsKept = 100;
-
-/** What an application is made from. */
-export interface ApplicationParts {
-  readonly createOrigins: (plan: ForwardingPlan) => Origins;
-  readonly clock: Clock;
-  readonly log: Logger;
-}
 
 /** The counters of an application that has carried nothing. */
 export function noTraffic(): MutableTraffic {
@@ -77,7 +70,10 @@ function isSame(plan: ForwardingPlan, before: ForwardingPlan): boolean {
 export type ApplicationState = ReturnType<typeof createApplicationState>;
 
 /** Begins an application under its first plan. */
-export function createApplicationState(first: ForwardingPlan, parts: ApplicationParts) {
+export function createApplicationState(
+  first: ForwardingPlan,
+  parts: Pick<DataPlaneParts, 'createOrigins' | 'clock' | 'log'>,
+) {
   const events: ConnectionEvent[] = [];
   // A flood of refusals or failures would push everything else out of the events.
   const limit = createNoteLimit(parts.clock);

@@ -54,8 +54,8 @@ export function readOriginDirect(value: unknown, { report }: Reading): ReadOrigi
       return [];
     }
     const read = parseOrigin(text);
-    if (read.ok) return [{ ...read.origin, text, pointer }];
-    report(11002, pointer, `origin ${quote(text)} ${flawTexts[read.flaw]}`);
+    if (typeof read === 'object') return [{ ...read, text, pointer }];
+    report(11002, pointer, `origin ${quote(text)} ${flawTexts[read]}`);
     return [];
   });
   return { origins, originCount: entries.length, texts: origins.map(({ text }) => text) };

@@ -5,9 +5,9 @@ import type { Database, Queryable, Row, SqlValue, Transaction } from '../../base
 import type { ApplicationFields, PortRange, StoredApplication, TransportProtocol } from '../application/application.ts';
 import { canonicalIp, comparableHostname, wildcardIp } from '../application/ip-address.ts';
 import { type Protocol, parseProtocol } from '../application/protocol.ts';
+import { applicationStatements as sql } from './application-statements.ts';
 import { applicationMigrations } from './application-tables.ts';
 import { ApplicationWriting, releaseUnused, takenOn } from './application-writing.ts';
-import { applicationStatements as sql } from './sqlite-statements.ts';
 import type { ApplicationMark, ApplicationQuery, ApplicationWrite, Claims, StoreConflict, Written } from './store.ts';
 
 function storedOf(row: Row): StoredApplication {
@@ -131,18 +131,18 @@ export class ApplicationStore {
     zone: string,
     query: ApplicationQuery,
   ): Promise<{ readonly applications: readonly StoredApplication[]; readonly total: number }> {
-    const { page, perPage, order, direction, hostname, protocol, accepts } = query;
+    const { page, perPage, hostname, protocol, accepts } = query;
     const name = hostname === undefined ? null : comparableHostname(hostname);
     const filter: SqlValue[] = [zone, name, ...protocolValues(protocol)];
     const begin = (page - 1) * perPage;
     if (!accepts) {
       const [rows, [counted]] = await Promise.all([
-        this.#database.query(sql.pages[order][direction], [...filter, perPage, begin]),
+        this.#database.query(sql.page(query), [...filter, perPage, begin]),
         this.#database.query(sql.count, filter),
       ]);
       return { applications: rows.map(storedOf), total: Number(counted?.['count']) };
     }
-    const ids = (await this.#database.query(sql.ids[order][direction], filter)).map((row) => String(row['id']));
+    const ids = (await this.#database.query(sql.ids(query), filter)).map((row) => String(row['id']));
     const accepted = ids.filter(accepts);
     const wanted = accepted.slice(begin, begin + perPage);
     const applications = await Promise.all(wanted.map((id) => this.get(zone, id)));

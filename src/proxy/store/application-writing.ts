@@ -12,7 +12,7 @@ import {
   wildcardIp,
 } from '../application/ip-address.ts';
 import { within } from '../application/port-ranges.ts';
-import { applicationStatements as sql } from './sqlite-statements.ts';
+import { applicationStatements as sql } from './application-statements.ts';
 import { type ApplicationWrite, maxApplications, type StoreConflict } from './store.ts';
 
 /** The statements under way, and what they are asked of. */
@@ -26,10 +26,6 @@ async function first(on: On, sql: string, params: readonly SqlValue[]): Promise<
 
 /** Which constraint stopped a statement; undefined where none did. */
 type Stopped = { readonly stoppedBy: ConstraintKind; readonly text: string } | undefined;
-
-function conflict(kind: 'applications' | 'protocol' | 'hostname' | 'quota' | 'pool'): StoreConflict {
-  return { kind };
-}
 
 /** The spellings of the FTP type (D81). */
 const ftpProtocols: ReadonlySet<string> = new Set(['ftp', 'ftp/21']);
@@ -50,7 +46,7 @@ export class ApplicationWriting {
   async insert(): Promise<StoreConflict | undefined> {
     const { id, zone, account, now } = this.#write;
     const has = Number((await first(this.#transaction, sql.ofZone, [zone]))?.['count']);
-    if (has >= maxApplications) return conflict('applications');
+    if (has >= maxApplications) return { kind: 'applications' };
     return await this.#row(sql.insert, [id, zone, account, ...this.#columns(), now, now]);
   }
 
@@ -94,8 +90,8 @@ export class ApplicationWriting {
     await this.#transaction.run(sql.holdHostname, [this.#hostname, this.#write.zone]);
     const stopped = await this.#attempt(text, params);
     if (!stopped) return undefined;
-    if (stopped.stoppedBy === 'foreign-key') return conflict('hostname');
-    if (stopped.stoppedBy === 'unique') return conflict('protocol');
+    if (stopped.stoppedBy === 'foreign-key') return { kind: 'hostname' };
+    if (stopped.stoppedBy === 'unique') return { kind: 'protocol' };
     throw new Error(`Application ${this.#write.id} cannot be written: ${stopped.text}`);
   }
 
@@ -118,12 +114,12 @@ export class ApplicationWriting {
     if (has) return String(has['address']);
     // Slots above a quota that was made smaller count too.
     const count = Number((await first(this.#transaction, sql.allocations, [zone]))?.['count']);
-    if (count >= quota) return conflict('quota');
+    if (count >= quota) return { kind: 'quota' };
     const address = await this.#freeAddress();
-    if (address === undefined) return conflict('pool');
+    if (address === undefined) return { kind: 'pool' };
     const slot = Number((await first(this.#transaction, sql.freeSlot, [zone, count]))?.['slot']);
     const stopped = await this.#attempt(sql.allocate, [zone, slot, quota, this.#hostname, address]);
-    return stopped ? conflict('quota') : address;
+    return stopped ? { kind: 'quota' } : address;
   }
 
   /** Takes the next free address after the one given out last, so that an address given back rests before its next use. */

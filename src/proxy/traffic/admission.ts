@@ -8,45 +8,35 @@ import type { ListenAt, ProxyListenerParts, RunningApplication } from './listene
 import { descriptorsOf, type OpenBudget } from './open-budget.ts';
 import type { Endpoint } from './proxy-header.ts';
 
-/** Who may connect. */
-export interface AddressLists {
-  /** Why an address may not; undefined where it may. The block list wins over the allow list. */
-  refuses(address: string): 'blocked' | 'not allowed' | undefined;
-}
+type Firewall = ForwardingPlan['firewall'];
+
+/** Says why an address may not connect; undefined where it may. */
+type RefuseAddress = (address: string) => string | undefined;
 
 /**
- * Reads the lists of a plan's `firewall`. An empty allow list allows everybody; an address that cannot be read is
- * refused where there is an allow list.
+ * Reads the lists of a plan. The block list wins over the allow list; an empty allow list allows everybody, and one that is not
+ * empty refuses an address that cannot be read.
  * @throws ConfigurationError for an entry that is neither an address nor a CIDR
  */
-export function createAddressLists(lists: {
-  readonly block: readonly string[];
-  readonly allow: readonly string[];
-}): AddressLists {
-  const isBlocked = addressTest(lists.block);
-  const isAllowed = lists.allow.length === 0 ? () => true : addressTest(lists.allow);
-  return {
-    refuses: (address) => (isBlocked(address) ? 'blocked' : isAllowed(address) ? undefined : 'not allowed'),
+export function readFirewall({ block, allow }: Firewall): RefuseAddress {
+  const isBlocked = addressTest(block);
+  const isAllowed = allow.length === 0 ? () => true : addressTest(allow);
+  return (address) => {
+    if (isBlocked(address)) return 'blocked by the zone';
+    return isAllowed(address) ? undefined : "not on the zone's allow list";
   };
 }
 
-type Firewall = ForwardingPlan['firewall'];
-
 // The lists are read once for each plan, not for each connection.
-const known = new WeakMap<Firewall, AddressLists>();
+const known = new WeakMap<Firewall, RefuseAddress>();
 
-function listsOf(firewall: Firewall): AddressLists {
+function firewallOf({ firewall }: ForwardingPlan): RefuseAddress {
   const before = known.get(firewall);
   if (before) return before;
-  const read = createAddressLists(firewall);
+  const read = readFirewall(firewall);
   known.set(firewall, read);
   return read;
 }
-
-const refusals = {
-  blocked: 'blocked by the zone',
-  'not allowed': "not on the zone's allow list",
-} as const;
 
 /** One bound that a new connection or session may exceed. */
 interface Bound {
@@ -104,20 +94,13 @@ function boundsOf(
   ];
 }
 
-/**
- * Judges a new connection or session. The block list wins over the allow list; an empty allow list allows all. Where a
- * limit is reached, UDP sessions that no origin has ever answered make room first, the oldest before the others: who
- * makes up sender addresses takes no place from those that are served.
- * @param client the client's address in its normal form
- * @returns why it is refused, undefined where it may come in
- */
-export function refusalOf(
+function refusalOf(
   application: RunningApplication,
   client: string,
   parts: Pick<ProxyListenerParts, 'limits' | 'budget'>,
 ): string | undefined {
-  const refused = listsOf(application.plan.firewall).refuses(client);
-  if (refused !== undefined) return refusals[refused];
+  const refused = firewallOf(application.plan)(client);
+  if (refused !== undefined) return refused;
   for (const { name, scope, isReached, reason } of boundsOf(application, client, parts)) {
     while (isReached() && parts.budget.evict(scope));
     if (!isReached()) continue;
@@ -125,6 +108,37 @@ export function refusalOf(
     return reason;
   }
   return undefined;
+}
+
+/**
+ * Judges a new connection or session. Where a limit is reached, UDP sessions that no origin has ever answered make room first,
+ * the oldest before the others: who makes up sender addresses takes no place from those that are served.
+ * @param asked `client`: with its address in its normal form
+ * @returns whether it may come in; a refusal is counted and noted
+ */
+export function mayEnter({
+  application,
+  at,
+  parts,
+  client,
+}: {
+  readonly application: RunningApplication;
+  readonly at: ListenAt;
+  readonly parts: ProxyListenerParts;
+  readonly client: Endpoint;
+}): boolean {
+  const reason = refusalOf(application, client.address, parts);
+  if (reason === undefined) return true;
+  application.traffic.refused += 1;
+  application.note({
+    at: parts.clock.now(),
+    kind: 'refused',
+    connection: randomHex(8),
+    client: hostPort(client.address, client.port),
+    port: at.edgePort,
+    reason,
+  });
+  return false;
 }
 
 /**
@@ -148,30 +162,4 @@ export function countOpen(
     traffic.open -= 1;
     openByClient.add(client, -1);
   };
-}
-
-/** Counts and notes that a connection or session was refused. */
-export function noteRefusal(
-  {
-    application,
-    at,
-    parts,
-    client,
-  }: {
-    readonly application: RunningApplication;
-    readonly at: ListenAt;
-    readonly parts: Pick<ProxyListenerParts, 'clock'>;
-    readonly client: Endpoint;
-  },
-  reason: string,
-): void {
-  application.traffic.refused += 1;
-  application.note({
-    at: parts.clock.now(),
-    kind: 'refused',
-    connection: randomHex(8),
-    client: hostPort(client.address, client.port),
-    port: at.edgePort,
-    reason,
-  });
 }

@@ -38,27 +38,15 @@ export interface OpenConnection {
 export interface BudgetBounds {
   /** Of listeners, connections and sessions together. */
   readonly descriptors: number;
-  /** TCP connections of one account; absent: as many as there are descriptors. */
-  readonly accountConnections?: number;
-  /** UDP sessions of one account; absent: as many as there are descriptors. */
-  readonly accountSessions?: number;
-}
-
-/** What is open, for the metrics. */
-export interface BudgetCounts {
-  readonly descriptors: number;
-  readonly allowed: number;
-  /** Sessions that were never answered and had to make room. */
-  readonly evicted: number;
-  /** Refusals by the bound that was reached. */
-  readonly refused: ReadonlyMap<string, number>;
-  /** Connections and sessions of each account. */
-  readonly byAccount: ReadonlyMap<string, number>;
+  /** TCP connections of one account. */
+  readonly accountConnections: number;
+  /** UDP sessions of one account. */
+  readonly accountSessions: number;
 }
 
 /** Keeps count of all that is open, and of the UDP sessions that no origin has answered yet, the oldest first. */
 export class OpenBudget {
-  readonly #bounds: Required<BudgetBounds>;
+  readonly #bounds: BudgetBounds;
   readonly #open = new Counts();
   /** By scope. */
   readonly #unanswered = new Map<string, Set<OpenConnection>>();
@@ -67,8 +55,7 @@ export class OpenBudget {
   #evicted = 0;
 
   constructor(bounds: BudgetBounds) {
-    const most = bounds.descriptors;
-    this.#bounds = { accountConnections: most, accountSessions: most, ...bounds };
+    this.#bounds = bounds;
   }
 
   /** Whether so many descriptors more may be taken. */
@@ -140,7 +127,11 @@ export class OpenBudget {
     this.#refused.add(bound);
   }
 
-  counts(): BudgetCounts {
+  /**
+   * What is open, for the metrics. `evicted`: sessions that were never answered and had to make room; `refused`: refusals by the
+   * bound that was reached; `byAccount`: connections and sessions of each account.
+   */
+  counts() {
     const byAccount = new Counts();
     for (const [key, open] of this.#open) byAccount.add(key.slice(4), open);
     return {

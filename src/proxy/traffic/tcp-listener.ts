@@ -5,17 +5,10 @@ import { errorMessage } from '../../base/errors.ts';
 import { randomHex } from '../../base/ids.ts';
 import { resetConnection } from '../../base/net/reset-connection.ts';
 import { normalAddress } from '../../base/net/socket-address.ts';
-import { countOpen, noteRefusal, refusalOf } from './admission.ts';
-import {
-  keepAliveMs,
-  type ListenAt,
-  logErrors,
-  type OpenListener,
-  type ProxyListenerParts,
-  type RunningApplication,
-} from './listener.ts';
+import { countOpen, mayEnter } from './admission.ts';
+import { keepAliveMs, type ListenAt, logErrors, type OpenListener, type RunningApplication } from './listener.ts';
 import type { OpenConnection } from './open-budget.ts';
-import { type ServedConnection, serveConnection } from './tcp-connection.ts';
+import { serveConnection } from './tcp-connection.ts';
 
 /** Connections that wait to be accepted; the system may allow fewer. */
 const backlog = 1024;
@@ -43,14 +36,38 @@ export const openTcpListener: OpenListener = async (at, running, parts) => {
     keepAlive: true,
     keepAliveInitialDelay: keepAliveMs,
   });
-  server.on('connection', (socket) => {
-    const connection = acceptOrDrop(socket, running(), { at, parts });
-    if (!connection) return;
+  const accept = (socket: Socket, application: RunningApplication): void => {
+    const address = normalAddress(socket.remoteAddress ?? '');
+    if (address === undefined) {
+      // The client is gone already.
+      socket.destroy();
+      return;
+    }
+    const client = { address, port: socket.remotePort ?? 0 };
+    if (!mayEnter({ application, at, parts, client })) {
+      resetConnection({ stream: socket, raw: socket });
+      return;
+    }
+    const countClosed = countOpen(application, address, parts.budget);
+    const connection = serveConnection(socket, { id: randomHex(8), client, application, edgePort: at.edgePort, parts });
+    application.connections.add(connection);
     open.add(connection);
     void connection.ended.then(() => {
+      application.connections.delete(connection);
+      countClosed();
       open.delete(connection);
       if (open.size === 0) whenEmpty?.();
     });
+  };
+  server.on('connection', (socket) => {
+    const application = running();
+    try {
+      accept(socket, application);
+    } catch (error) {
+      // An exception in an event handler would end the process: here it costs one connection.
+      parts.log.error({ application: application.plan.id, error: errorMessage(error) }, 'cannot judge a connection');
+      socket.destroy();
+    }
   });
   await bind(server, at);
   logErrors(server, { ...parts, at }, 'cannot accept connections');
@@ -70,52 +87,3 @@ export const openTcpListener: OpenListener = async (at, running, parts) => {
     },
   };
 };
-
-interface AcceptParts {
-  readonly at: ListenAt;
-  readonly parts: ProxyListenerParts;
-}
-
-/** An exception in an event handler would end the process: here it costs one connection. */
-function acceptOrDrop(
-  socket: Socket,
-  application: RunningApplication,
-  { at, parts }: AcceptParts,
-): ServedConnection | undefined {
-  try {
-    return accept(socket, application, { at, parts });
-  } catch (error) {
-    parts.log.error({ application: application.plan.id, error: errorMessage(error) }, 'cannot judge a connection');
-    socket.destroy();
-    return undefined;
-  }
-}
-
-/** Takes a connection in. @returns undefined where it is refused, which the client sees as a reset */
-function accept(
-  socket: Socket,
-  application: RunningApplication,
-  { at, parts }: AcceptParts,
-): ServedConnection | undefined {
-  const address = normalAddress(socket.remoteAddress ?? '');
-  if (address === undefined) {
-    // The client is gone already.
-    socket.destroy();
-    return undefined;
-  }
-  const client = { address, port: socket.remotePort ?? 0 };
-  const refused = refusalOf(application, address, parts);
-  if (refused !== undefined) {
-    noteRefusal({ application, at, parts, client }, refused);
-    resetConnection({ stream: socket, raw: socket });
-    return undefined;
-  }
-  const countClosed = countOpen(application, address, parts.budget);
-  const connection = serveConnection(socket, { id: randomHex(8), client, application, edgePort: at.edgePort, parts });
-  application.connections.add(connection);
-  const ended = connection.ended.finally(() => {
-    application.connections.delete(connection);
-    countClosed();
-  });
-  return { cut: connection.cut, ended };
-}

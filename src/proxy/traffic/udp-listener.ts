@@ -1,15 +1,9 @@
 // Listens on one UDP port of an application: a session for each client address and port (D84).
 
-import type { RemoteInfo, Socket } from 'node:dgram';
+import type { RemoteInfo } from 'node:dgram';
 import { normalAddress } from '../../base/net/socket-address.ts';
-import { noteRefusal, refusalOf } from './admission.ts';
-import {
-  type ListenAt,
-  logErrors,
-  type OpenListener,
-  type ProxyListenerParts,
-  type RunningApplication,
-} from './listener.ts';
+import { mayEnter } from './admission.ts';
+import { logErrors, type OpenListener } from './listener.ts';
 import { mostQueuedOctets, UdpSession } from './udp-session.ts';
 import { bindUdp } from './udp-socket.ts';
 
@@ -20,77 +14,42 @@ import { bindUdp } from './udp-socket.ts';
  */
 export const openUdpListener: OpenListener = async (at, running, parts) => {
   const socket = await bindUdp(at);
-  const table = new SessionTable(socket, at, { running, parts });
-  socket.on('message', (datagram, from) => table.receive(datagram, from));
-  logErrors(socket, { ...parts, at }, 'a UDP listener has an error');
+  const sessions = new Map<string, UdpSession>();
   let closed: Promise<void> | undefined;
+  /** A client that has gone is no error of the listener (its system says so by ICMP, or not at all). */
+  const sent = (): void => undefined;
+  const open = (key: string, from: RemoteInfo): UdpSession | undefined => {
+    const application = running();
+    const client = { address: normalAddress(from.address) ?? from.address, port: from.port };
+    if (!mayEnter({ application, at, parts, client })) return undefined;
+    const session = new UdpSession({
+      application,
+      at,
+      parts,
+      client,
+      reply(datagram) {
+        if (closed || socket.getSendQueueSize() > mostQueuedOctets) return false;
+        socket.send(datagram, from.port, from.address, sent);
+        return true;
+      },
+      onEnd: () => sessions.delete(key),
+    });
+    sessions.set(key, session);
+    return session;
+  };
+  socket.on('message', (datagram, from) => {
+    if (closed) return;
+    const key = `${from.address} ${from.port}`;
+    const session = sessions.get(key) ?? open(key, from);
+    session?.receive(datagram);
+  });
+  logErrors(socket, { ...parts, at }, 'a UDP listener has an error');
   return {
     at,
     close() {
-      table.close();
+      for (const session of sessions.values()) session.cut('the listener was closed');
       closed ??= new Promise((resolve) => socket.close(() => resolve()));
       return closed;
     },
   };
 };
-
-/** The sessions of one port. */
-class SessionTable {
-  readonly #socket: Socket;
-  readonly #at: ListenAt;
-  readonly #running: () => RunningApplication;
-  readonly #parts: ProxyListenerParts;
-  readonly #sessions = new Map<string, UdpSession>();
-  #isClosed = false;
-  /** A client that has gone is no error of the listener (its system says so by ICMP, or not at all). */
-  readonly #sent = (): void => undefined;
-
-  constructor(
-    socket: Socket,
-    at: ListenAt,
-    { running, parts }: { readonly running: () => RunningApplication; readonly parts: ProxyListenerParts },
-  ) {
-    this.#socket = socket;
-    this.#at = at;
-    this.#running = running;
-    this.#parts = parts;
-  }
-
-  receive(datagram: Buffer, from: RemoteInfo): void {
-    if (this.#isClosed) return;
-    const key = `${from.address} ${from.port}`;
-    const session = this.#sessions.get(key) ?? this.#open(key, from);
-    session?.receive(datagram);
-  }
-
-  close(): void {
-    this.#isClosed = true;
-    for (const session of this.#sessions.values()) session.cut('the listener was closed');
-  }
-
-  #open(key: string, from: RemoteInfo): UdpSession | undefined {
-    const application = this.#running();
-    const client = { address: normalAddress(from.address) ?? from.address, port: from.port };
-    const refused = refusalOf(application, client.address, this.#parts);
-    if (refused !== undefined) {
-      noteRefusal({ application, at: this.#at, parts: this.#parts, client }, refused);
-      return undefined;
-    }
-    const session = new UdpSession({
-      application,
-      at: this.#at,
-      parts: this.#parts,
-      client,
-      reply: (datagram) => this.#reply(datagram, from),
-      onEnd: () => this.#sessions.delete(key),
-    });
-    this.#sessions.set(key, session);
-    return session;
-  }
-
-  #reply(datagram: Buffer, { address, port }: RemoteInfo): boolean {
-    if (this.#isClosed || this.#socket.getSendQueueSize() > mostQueuedOctets) return false;
-    this.#socket.send(datagram, port, address, this.#sent);
-    return true;
-  }
-}

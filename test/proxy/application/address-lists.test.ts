@@ -3,7 +3,7 @@
 import { BlockList } from 'node:net';
 import { expect, test } from 'vitest';
 import { addressTest } from '../../../src/base/net/address-test.ts';
-import { createAddressLists } from '../../../src/proxy/traffic/admission.ts';
+import { readFirewall } from '../../../src/proxy/traffic/admission.ts';
 import fc from '../../support/properties.ts';
 
 test('a network holds its first and its last address, and neither neighbour', () => {
@@ -25,13 +25,13 @@ test('an IPv4 address inside IPv6 is that IPv4 address, in the list and when ask
 });
 
 test('block wins over allow; an empty allow list allows everybody', () => {
-  const lists = createAddressLists({ block: ['192.0.2.7'], allow: ['192.0.2.0/24', 'fe80::/10'] });
-  expect(lists.refuses('192.0.2.7')).toBe('blocked');
-  expect(lists.refuses('192.0.2.8')).toBeUndefined();
-  expect(lists.refuses('fe80::1%eth0')).toBeUndefined();
-  expect(lists.refuses('198.51.100.1')).toBe('not allowed');
-  expect(lists.refuses('no address')).toBe('not allowed');
-  expect(createAddressLists({ block: [], allow: [] }).refuses('198.51.100.1')).toBeUndefined();
+  const refuses = readFirewall({ block: ['192.0.2.7'], allow: ['192.0.2.0/24', 'fe80::/10'] });
+  expect(refuses('192.0.2.7')).toBe('blocked by the zone');
+  expect(refuses('192.0.2.8')).toBeUndefined();
+  expect(refuses('fe80::1%eth0')).toBeUndefined();
+  expect(refuses('198.51.100.1')).toBe("not on the zone's allow list");
+  expect(refuses('no address')).toBe("not on the zone's allow list");
+  expect(readFirewall({ block: [], allow: [] })('198.51.100.1')).toBeUndefined();
 });
 
 test('what is no network is refused by name', () => {

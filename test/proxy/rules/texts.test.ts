@@ -132,7 +132,7 @@ describe('origins', () => {
     ['tcp://[::ffff:c000:201]:22', 'tcp', '192.0.2.1', 22, 22],
     ['tcp://0.0.0.0:65535', 'tcp', '0.0.0.0', 65_535, 65_535],
   ])('%s', (text, transport, address, first, last) => {
-    expect(parseOrigin(text)).toEqual({ ok: true, origin: { transport, address, ports: { first, last } } });
+    expect(parseOrigin(text)).toEqual({ transport, address, ports: { first, last } });
   });
 
   test.each([
@@ -173,7 +173,7 @@ describe('origins', () => {
     ['tcp://192.0.2.1:22/', 'port'],
     ['tcp://192.0.2.1:22?', 'port'],
   ])('%j has a flaw: %s', (text, flaw) => {
-    expect(parseOrigin(text)).toEqual({ ok: false, flaw });
+    expect(parseOrigin(text)).toBe(flaw);
   });
 
   test('every address and port is read as it is', () => {
@@ -182,8 +182,8 @@ describe('origins', () => {
       fc.property(address, fc.integer({ min: 1, max: 65_535 }), (address, port) => {
         const host = isIP(address) === 6 ? `[${address}]` : address;
         const wanted = { transport: 'tcp', address: canonicalAddress(address), ports: { first: port, last: port } };
-        expect(parseOrigin(`tcp://${host}:${port}`)).toEqual({ ok: true, origin: wanted });
-        if (isIP(address) === 6) expect(parseOrigin(`tcp://${address}:${port}`)).toMatchObject({ ok: false });
+        expect(parseOrigin(`tcp://${host}:${port}`)).toEqual(wanted);
+        if (isIP(address) === 6) expect(typeof parseOrigin(`tcp://${address}:${port}`)).toBe('string');
       }),
     );
   });

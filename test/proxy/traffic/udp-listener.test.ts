@@ -67,7 +67,7 @@ async function listen(given: Given) {
   await finder.close();
   const at = { address, port, edgePort };
   const listener = await openUdpListener(at, () => current, {
-    budget: new OpenBudget({ descriptors: 10_000 }),
+    budget: new OpenBudget({ descriptors: 10_000, accountConnections: 10_000, accountSessions: 10_000 }),
     limits: () => ({
       connectTimeoutMs: 5000,
       tcpIdleMs: 60_000,
@@ -518,7 +518,7 @@ test('closing frees the port at once and ends the sessions; a port in use is the
   const open = () =>
     openUdpListener(edge.at, () => edge.running, {
       ...parts,
-      budget: new OpenBudget({ descriptors: 10 }),
+      budget: new OpenBudget({ descriptors: 10, accountConnections: 10, accountSessions: 10 }),
       limits: () => limits,
     });
   await expect(open()).rejects.toMatchObject({ code: 'EADDRINUSE' });

@@ -12,25 +12,14 @@ const orders = {
   modified_on: ['modified_at', 'id'],
 } as const satisfies Record<ApplicationQuery['order'], readonly string[]>;
 
-type Pages = Readonly<Record<ApplicationQuery['order'], Readonly<Record<'asc' | 'desc', string>>>>;
-
 /** Selects the applications of a zone, and, where these are not null, of a hostname, transport, ports and FTP type. */
 const filtered = `a.zone = $1 AND (CAST($2 AS TEXT) IS NULL OR a.hostname = $2) AND (CAST($3 AS TEXT) IS NULL OR
   (a.transport = $3 AND a.first_port = $4 AND a.last_port = $5
     AND a.is_ftp = $6))`;
 
-function pageStatements(what: string, limits: string): Pages {
-  const page = (order: ApplicationQuery['order'], direction: 'asc' | 'desc'): string => {
-    const by = orders[order].map((column) => `a.${column} ${direction}`).join(', ');
-    return `SELECT ${what} FROM proxy_applications a WHERE ${filtered} ORDER BY ${by} ${limits}`;
-  };
-  const both = (order: ApplicationQuery['order']) => ({ asc: page(order, 'asc'), desc: page(order, 'desc') });
-  return {
-    protocol: both('protocol'),
-    dns: both('dns'),
-    created_on: both('created_on'),
-    modified_on: both('modified_on'),
-  };
+function inOrder(what: string, order: ApplicationQuery['order'], direction: ApplicationQuery['direction']): string {
+  const by = orders[order].map((column) => `a.${column} ${direction}`).join(', ');
+  return `SELECT ${what} FROM proxy_applications a WHERE ${filtered} ORDER BY ${by}`;
 }
 
 const overlap = 'transport = $1 AND first_port <= $2 AND last_port >= $3 AND application <> $4';
@@ -40,8 +29,8 @@ export const applicationStatements = {
   get: `SELECT ${columns} FROM proxy_applications a WHERE a.id = $1 AND a.zone = $2`,
   all: `SELECT ${columns} FROM proxy_applications a ORDER BY a.id`,
   marks: 'SELECT id, zone, created_at, modified_at FROM proxy_applications ORDER BY created_at, id',
-  pages: pageStatements(columns, 'LIMIT $7 OFFSET $8'),
-  ids: pageStatements('a.id', ''),
+  page: ({ order, direction }: ApplicationQuery) => `${inOrder(columns, order, direction)} LIMIT $7 OFFSET $8`,
+  ids: ({ order, direction }: ApplicationQuery) => inOrder('a.id', order, direction),
   count: `SELECT count(*) AS count FROM proxy_applications a WHERE ${filtered}`,
   ofZone: 'SELECT count(*) AS count FROM proxy_applications WHERE zone = $1',
   revision: 'SELECT revision FROM proxy_revision',
