@@ -1,9 +1,10 @@
-// Judges whether the octets of a body come fast enough (D42, D66). Otherwise a client that sends an octet now and then could
-// hold a session, and the memory of its message or a connection to an origin, for as long as it likes.
-
 const minuteMs = 60_000;
 
-/** The pace of one body. A minute begins with the first octet that comes, and must bring enough octets. */
+/**
+ * Judges whether the octets of a body come fast enough (D42, D66): a minute begins with the first octet that comes, and must bring enough.
+ * Otherwise a client that sends an octet now and then could hold a session, and the memory of its message or a connection to an
+ * origin, for as long as it likes.
+ */
 export class BodyPace {
   readonly #octetsPerMinute: number;
   /** When the minute began, on the monotonic clock; undefined where no octet has come since the last minute was judged. */

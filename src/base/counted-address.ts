@@ -1,8 +1,9 @@
-// Tells as which address a client is counted by limits for each client.
-
 import { isIPv6 } from 'node:net';
 
-/** Gives an IPv4 address as it is, and of an IPv6 address its /64, because one client usually has all addresses of a /64. */
+/**
+ * Tells as which address limits count a client: an IPv4 address as it is, and of an IPv6 address its /64, because one client usually
+ * has all addresses of a /64.
+ */
 export function countedAddress(given: string): string {
   // Asked several times for each message, mostly of IPv4.
   if (!given.includes(':')) return given;

@@ -1,6 +1,4 @@
-// Counts by a key, such as what is open of each client.
-
-/** Counts by a key. A count of zero is removed, so there are never more keys than things that are counted. */
+/** Counts by a key, such as what is open of each client. A count of zero is removed, so there are never more keys than things that are counted. */
 export class Counts<Key = string> extends Map<Key, number> {
   /** The count of a key; 0 where nothing of it was counted. */
   of(key: Key): number {

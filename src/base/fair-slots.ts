@@ -1,18 +1,19 @@
-// A bounded number of places that several owners share: one owner leaves a part to the others, and those who wait have their
-// turns by owner. So whoever holds places for long keeps mostly itself waiting.
-
+import { Counts } from './counts.ts';
 import { FairFifo } from './fifo.ts';
 
 /** An owner may have so many times the places that it leaves free: one alone leaves a tenth. */
 const usualGreed = 9;
 
-/** Places for work that is done at the same time. */
+/**
+ * A bounded number of places, for work that is done at the same time, that several owners share: one owner leaves a part to the
+ * others, and those who wait have their turns by owner. So whoever holds places for long keeps mostly itself waiting.
+ */
 export class FairSlots {
   readonly #most: number;
   readonly #greed: number;
+  /** What gives a waiting owner its place. */
   readonly #waiting = new FairFifo<() => void>();
-  /** By owner; those without a place are left out. */
-  readonly #byOwner = new Map<string, number>();
+  readonly #byOwner = new Counts();
   #taken = 0;
 
   /**
@@ -27,38 +28,27 @@ export class FairSlots {
   /** Takes a place as soon as there is one. @returns what gives it back; to be called once */
   async take(owner: string): Promise<() => void> {
     if (this.#mayHave(owner)) this.#count(owner, 1);
-    else await new Promise<void>((resolve) => this.#waiting.push(owner, resolve));
+    else {
+      await new Promise<void>((resolve) =>
+        this.#waiting.push(owner, () => {
+          this.#count(owner, 1);
+          resolve();
+        }),
+      );
+    }
     return () => {
       this.#count(owner, -1);
-      this.#giveNext();
+      const next = () => this.#waiting.shift((one) => this.#mayHave(one));
+      for (let give = next(); give; give = next()) give();
     };
   }
 
   #mayHave(owner: string): boolean {
-    return (this.#byOwner.get(owner) ?? 0) < this.#greed * (this.#most - this.#taken);
-  }
-
-  /** Gives free places to those who wait. */
-  #giveNext(): void {
-    for (let owner = this.#next(); owner !== undefined; owner = this.#next()) this.#count(owner, 1);
-  }
-
-  /** Wakes the next who may have a place. @returns its owner */
-  #next(): string | undefined {
-    let chosen: string | undefined;
-    const wake = this.#waiting.shift((owner) => {
-      if (!this.#mayHave(owner)) return false;
-      chosen = owner;
-      return true;
-    });
-    wake?.();
-    return wake && chosen;
+    return this.#byOwner.of(owner) < this.#greed * (this.#most - this.#taken);
   }
 
   #count(owner: string, by: 1 | -1): void {
     this.#taken += by;
-    const own = (this.#byOwner.get(owner) ?? 0) + by;
-    if (own > 0) this.#byOwner.set(owner, own);
-    else this.#byOwner.delete(owner);
+    this.#byOwner.add(owner, by);
   }
 }

@@ -68,7 +68,10 @@ export class FairFifo<T> {
    */
   shift(isWelcome?: (owner: string) => boolean): T | undefined {
     if (this.#length === 0) return undefined;
-    if (isWelcome) return this.#shiftOf(isWelcome);
+    if (isWelcome) {
+      const found = this.#find(isWelcome);
+      return found && this.#take(...found);
+    }
     this.#isNewcomersTurn = !this.#isNewcomersTurn;
     const [first, second] = this.#isNewcomersTurn ? [this.#newcomers, this.#others] : [this.#others, this.#newcomers];
     const turns = first.size > 0 ? first : second;
@@ -97,11 +100,6 @@ export class FairFifo<T> {
       }
     }
     return undefined;
-  }
-
-  #shiftOf(isWelcome: (owner: string) => boolean): T | undefined {
-    const found = this.#find(isWelcome);
-    return found && this.#take(found[0], found[1]);
   }
 
   #take(turns: Map<string, Fifo<T>>, owner: string): T | undefined {

@@ -1,9 +1,8 @@
-// Tells whether a file has changed since it was read, by its device, inode, size and times, without reading it again.
-
 import { statSync } from 'node:fs';
 
 /**
- * Makes a mark of a file as it is now. The mark changes when the file is written or replaced. Links are followed.
+ * Makes a mark of a file as it is now, by its device, inode, size and times. The mark changes when the file is written or replaced.
+ * Links are followed.
  * @returns undefined where there is no such file, or it cannot be accessed
  */
 export function fileMark(file: string): string | undefined {

@@ -28,7 +28,7 @@ export interface OpenPostgresOptions {
    * The driver's own variables (PGPASSWORD ...) hold too. A function is asked for the password of each connection.
    */
   readonly url: ServerUrl;
-  /** ServerConnections that may be open at once; 10 if absent. */
+  /** Connections that may be open at once; 10 if absent. */
   readonly connections?: number | undefined;
   /** How long a transaction may take, in milliseconds; 10,000 if absent. */
   readonly transactionMs?: number | undefined;

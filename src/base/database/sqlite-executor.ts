@@ -116,8 +116,12 @@ export class SqliteExecutor {
 
   #inside(request: Of<'inside'>): void {
     // SQLite itself rolls a transaction back where the disk is full or fails. Nothing may be written after that.
-    if (this.#open?.id !== request.transaction || !this.#database.isTransaction) this.#fail(request.id, undone);
-    else this.#answerBy(request.id, () => this.#writing.run(request, request.wanted));
+    if (this.#open?.id !== request.transaction || !this.#database.isTransaction) return this.#fail(request.id, undone);
+    try {
+      this.#reply({ id: request.id, value: this.#writing.run(request, request.wanted) });
+    } catch (thrown) {
+      this.#fail(request.id, failureOf(thrown));
+    }
   }
 
   #end({ id, transaction, keep }: Of<'end'>): void {
@@ -296,14 +300,6 @@ export class SqliteExecutor {
 
   get #database(): DatabaseSync {
     return this.#writing.database;
-  }
-
-  #answerBy(id: number, work: () => unknown): void {
-    try {
-      this.#reply({ id, value: work() });
-    } catch (thrown) {
-      this.#fail(id, failureOf(thrown));
-    }
   }
 
   #fail(id: number, failure: DatabaseFailure): void {

@@ -1,9 +1,7 @@
-// A file's name is on disk only once its folder is synced (fsync(2)).
-
 import { closeSync, fsyncSync, openSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 
-/** Syncs a folder, so that the names made, moved or removed in it survive a crash. @throws the system's error */
+/** Syncs a folder, so that the names made, moved or removed in it survive a crash (fsync(2)). @throws the system's error */
 export async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder, 'r');
   try {

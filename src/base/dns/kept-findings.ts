@@ -1,6 +1,3 @@
-// What is known of the records of one type, by name, within bounds: of names, and of the octets of their records, since whoever
-// has a domain decides how long its records are. For a new name the one that was asked for longest ago is forgotten.
-
 /** Names that are kept, and octets of their records. */
 const mostNames = 10_000;
 const mostOctets = 8_388_608;
@@ -19,7 +16,10 @@ interface Weighed<F> {
   octets: number;
 }
 
-/** The findings of one type. */
+/**
+ * What is known of the records of one type, by name, within bounds: of names, and of the octets of their records, since whoever has a
+ * domain decides how long its records are. For a new name the one that was asked for longest ago is forgotten.
+ */
 export class KeptFindings<F> {
   readonly #names = new Map<string, Weighed<F>>();
   #octets = 0;

@@ -1,5 +1,3 @@
-// What is made at its first use.
-
 /**
  * Gives a value that is made at the first call; the calls after it get the same one. Where making it fails, every call that
  * waits fails, and the next call tries again.

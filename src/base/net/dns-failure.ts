@@ -1,5 +1,3 @@
-// Tells why a DNS look-up failed, by the codes of node:dns.
-
 import { errorCode, errorMessage } from '../errors.ts';
 
 const nothingThere: ReadonlySet<string> = new Set(['ENOTFOUND', 'ENODATA']);
@@ -13,7 +11,7 @@ const details: Readonly<Record<string, string>> = {
 };
 
 /**
- * Tells why a look-up failed.
+ * Tells why a DNS look-up failed, by the codes of node:dns.
  * @param error what a resolver of node:dns rejected with
  * @returns a clause for people; undefined where that is an answer: the name does not exist, or has no record of the type
  *   (RFC 8020, RFC 2308)

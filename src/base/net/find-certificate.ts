@@ -1,6 +1,3 @@
-// Finds the certificate of a hostname among the folders of certs/tls: in the folder of its name, or else in one whose
-// certificate is valid for it by a wildcard or by one of several names (RFC 9525 §6.3, D84).
-
 import { X509Certificate } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -69,7 +66,8 @@ function endOf(leaf: X509Certificate): number {
 }
 
 /**
- * Makes the search for certificates.
+ * Makes the search for the certificate of a hostname: in the folder of its name, or else in one whose certificate is valid for it by a
+ * wildcard or by one of several names (RFC 9525 §6.3, D84).
  * @param tlsFolder has a folder for each certificate, with `fullchain.pem` and `privkey.pem`
  * @returns a function that gives the certificate of a name, of several the one that is valid longest. It throws the system's
  *   error where the files of the name's own folder cannot be read

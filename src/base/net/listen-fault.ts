@@ -1,9 +1,7 @@
-// Why an address cannot be listened on, with what to change.
-
 import { errorCode, errorMessage } from '../errors.ts';
 
 /**
- * Writes the system's reason, and what to change where the port is taken.
+ * Tells why an address cannot be listened on: the system's reason, and what to change where the port is taken.
  * @param setting the setting of the address, with the variable that wins over it: `http.listen, or POSTERN_HTTP_PORT`
  */
 export function listenFault(cause: unknown, setting: string): string {

@@ -1,7 +1,5 @@
-// Short texts that are kept for long, cut out of long ones that peers have sent.
-
 /**
- * Copies a text. V8 makes a piece of 13 characters or more as a view of the text that it was cut from, and keeps all of that in
+ * Copies a short text that is kept for long. V8 makes a piece of 13 characters or more as a view of the text that it was cut from, and keeps all of that in
  * memory for as long as the piece is kept: an address of a header field keeps the field.
  * @param text a lone surrogate in it becomes U+FFFD
  */

@@ -1,10 +1,10 @@
-// ServerConnections that lead to the server that takes changes: of several servers in the URL the primary, also after a failover.
+// Connections that lead to the server that takes changes: of several servers in the URL the primary, also after a failover.
 
 import pg from 'pg';
 import { errorCode, errorMessage } from '../errors.ts';
-import type { ServerConnections } from './server-connections.ts';
+import { connectionOf, type ServerConnections } from './server-connections.ts';
 import { currentUrl, hostName, passwordIn, type ServerHost, type ServerUrl } from './server-hosts.ts';
-import { requireUsable, takesNoChanges } from './server-settings.ts';
+import { requireUsable, unusableServer } from './server-settings.ts';
 import { tooManyConnections } from './sharing-pool.ts';
 
 /** How long one server may take to answer when the primary is looked for, in milliseconds. */
@@ -20,48 +20,26 @@ function allRefuse([first, ...others]: readonly (string | undefined)[]): string 
     : undefined;
 }
 
-/** A connection to a standby was refused by ourselves. */
-class IsStandby extends Error {
-  readonly code = takesNoChanges;
-}
-
-/** Whether a server has said that it is a standby. Servers tell it at each connection and at each change (version 14 on). */
-class Standing {
-  isStandby = false;
-
-  constructor(client: pg.Client) {
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the driver's types leave out its connection
-    const { connection } = client as unknown as { readonly connection: NodeJS.EventEmitter };
-    connection.on('parameterStatus', ({ parameterName: name, parameterValue: value }: Record<string, unknown>) => {
-      if (name === 'in_hot_standby') this.isStandby = value === 'on';
-    });
-  }
+interface FinderOptions {
+  /** Gives the password of each connection; of a text it is in the settings. */
+  readonly url: ServerUrl;
+  /** Those of the owner: once they were broken off, no server is looked at; absent: nobody does. */
+  readonly opened?: ServerConnections | undefined;
 }
 
 /** Finds out which of several servers takes changes, and remembers it until it does not. */
 export class PrimaryFinder {
   readonly #hosts: readonly ServerHost[];
   readonly #settings: pg.ClientConfig;
+  readonly #options: FinderOptions;
   #known: ServerHost | undefined;
   #looking: Promise<ServerHost> | undefined;
 
-  readonly #url: ServerUrl;
-  readonly #opened: ServerConnections | undefined;
-
-  /**
-   * @param settings those of the connections; the server in them is passed over
-   * @param options.url gives the password of each connection; of a text it is in the settings
-   * @param options.opened those of the owner: once they were broken off, no server is looked at; absent: nobody does
-   */
-  constructor(
-    hosts: readonly ServerHost[],
-    settings: pg.ClientConfig,
-    { url, opened }: { readonly url: ServerUrl; readonly opened?: ServerConnections | undefined },
-  ) {
+  /** @param settings those of the connections; the server in them is passed over */
+  constructor(hosts: readonly ServerHost[], settings: pg.ClientConfig, options: FinderOptions) {
     this.#hosts = hosts;
     this.#settings = settings;
-    this.#url = url;
-    this.#opened = opened;
+    this.#options = options;
     if (hosts.length === 1) this.#known = hosts[0];
   }
 
@@ -83,9 +61,10 @@ export class PrimaryFinder {
   /** Directs a connection that is not open yet to a server, with the password of now. */
   aim(client: pg.Client, { host, port }: ServerHost): void {
     Object.assign(client, host === undefined ? {} : { host }, port === undefined ? {} : { port });
-    if (typeof this.#url === 'string') return;
+    const { url } = this.#options;
+    if (typeof url === 'string') return;
     try {
-      const password = passwordIn(currentUrl(this.#url));
+      const password = passwordIn(currentUrl(url));
       if (password !== undefined) Object.assign(client, { password });
     } catch {
       // While its file is being written anew there may be none: the one of before is tried.
@@ -115,7 +94,7 @@ export class PrimaryFinder {
     this.aim(client, host);
     client.on('error', () => undefined);
     try {
-      this.#opened?.note(client);
+      this.#options.opened?.note(client);
       await client.connect();
       // A primary of before may come back as one that may only be read, which is no standby.
       await requireUsable(client);
@@ -141,8 +120,8 @@ function faultOf(settings: pg.ClientConfig): Error | undefined {
  */
 export function primaryClient(finder: PrimaryFinder, connections?: ServerConnections): typeof pg.Client {
   return class PrimaryClient extends pg.Client {
-    readonly #standing = new Standing(this);
     readonly #fault: Error | undefined;
+    #isStandby = false;
 
     constructor(settings: pg.ClientConfig = {}) {
       // A pool makes some of its connections where nobody catches what is thrown: what is wrong is told when one is opened.
@@ -152,6 +131,10 @@ export function primaryClient(finder: PrimaryFinder, connections?: ServerConnect
       this.#fault = fault;
       // One that breaks between two owners, as while a pool looks at a new one, would end the process: its next statement fails.
       this.on('error', () => undefined);
+      // Servers tell at each connection, and at each change, whether they are a standby (version 14 on).
+      connectionOf(this).on('parameterStatus', ({ parameterName: name, parameterValue: value }) => {
+        if (name === 'in_hot_standby') this.#isStandby = value === 'on';
+      });
     }
 
     override connect(): Promise<pg.Client>;
@@ -178,14 +161,14 @@ export function primaryClient(finder: PrimaryFinder, connections?: ServerConnect
         finder.lost(host);
         throw thrown;
       }
-      if (!this.#standing.isStandby) {
+      if (!this.#isStandby) {
         // A primary that goes away, or is made a standby, breaks its connections.
         this.once('error', () => finder.lost(host));
         return this;
       }
       finder.lost(host);
       void this.end().catch(() => undefined);
-      throw new IsStandby(`The PostgreSQL at ${hostName(host)} is a standby, which takes no changes`);
+      throw unusableServer(`The PostgreSQL at ${hostName(host)} is a standby, which takes no changes`);
     }
   };
 }

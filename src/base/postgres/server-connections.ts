@@ -28,9 +28,13 @@ export class ServerConnections {
   }
 }
 
+/** The driver's connection to the server, which its types leave out. */
+export function connectionOf(client: pg.Client): NodeJS.EventEmitter & { readonly stream: Socket } {
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the driver's types leave it out
+  return (client as unknown as { readonly connection: ReturnType<typeof connectionOf> }).connection;
+}
+
 /** Breaks a connection off without a word to the server, which may not answer. */
 export function breakOff(client: pg.Client): void {
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the driver's types leave out its connection
-  const { connection } = client as unknown as { readonly connection: { readonly stream: Socket } };
-  connection.stream.destroy();
+  connectionOf(client).stream.destroy();
 }

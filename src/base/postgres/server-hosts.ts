@@ -49,7 +49,7 @@ export function serverHosts(url: string): ServerHosts {
   const { begin, server = '', path = '', query = '' } = form.exec(url)?.groups ?? {};
   if (begin === undefined) return { url, hosts: [{}] };
   const asked = new URLSearchParams(query);
-  // The driver takes the first server alone, and looks for the one that takes changes by itself (find-primary.ts).
+  // The driver takes the first server alone, and looks for the one that takes changes by itself (primary-client.ts).
   asked.delete('target_session_attrs');
   const [folders, ports] = [asked.get('host'), asked.get('port')].map((list) => list?.split(',') ?? []);
   let hosts = server.split(',').map(hostOf);

@@ -1,6 +1,3 @@
-// A pool of connections that makes do with those that it has while the server lets no more in: the role, the database or the server
-// has as many as it may. Requests wait for those that are open, as they do once the pool has as many as it may itself.
-
 import pg from 'pg';
 import { errorCode } from '../errors.ts';
 
@@ -11,7 +8,10 @@ const contentMs = 5000;
 
 type Told = Parameters<pg.Pool['connect']>[0];
 
-/** Such a pool. */
+/**
+ * A pool of connections that makes do with those that it has while the server lets no more in: the role, the database or the server
+ * has as many as it may. Requests wait for those that are open, as they do once the pool has as many as it may itself.
+ */
 export class SharingPool extends pg.Pool {
   readonly #most = this.options.max;
   /** How long a request waits for a connection, in milliseconds. */

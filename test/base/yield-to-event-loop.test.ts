@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createSlices, sliceMs } from '../../src/base/slices.ts';
+import { createSlices, sliceMs } from '../../src/base/yield-to-event-loop.ts';
 
 interface Loop {
   readonly yieldNow: () => Promise<void>;
