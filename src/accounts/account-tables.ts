@@ -1,8 +1,6 @@
-// The tables of accounts: tokens, and the recipients of a day.
-
 import type { Migrations } from '../base/database/database.ts';
 
-/** The tables of this room. */
+/** The tables of accounts: tokens, and the recipients of a day. */
 export const accountMigrations: Migrations = {
   owner: 'accounts',
   steps: [

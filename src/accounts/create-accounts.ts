@@ -1,6 +1,7 @@
 // Combines the accounts of the configuration with the tokens of the store (D50, D85, D93, D94).
 
 import type { Clock } from '../base/clock.ts';
+import { parentNames } from '../base/net/domain-labels.ts';
 import { type Account, type Credential, type Scope, type SendingDomain, type Submitter, scopes } from './account.ts';
 import type { Accounts } from './accounts.ts';
 import { stripRules } from './strip-rules.ts';
@@ -17,12 +18,8 @@ export interface TokenHash {
 }
 
 /** An account's global key, as its hash (D85). */
-export interface GlobalKeyHash {
-  /** Id of the account. */
-  readonly account: string;
+export interface GlobalKeyHash extends Pick<TokenHash, 'account' | 'sha256'> {
   readonly email: string;
-  /** 64 hex digits, lower case. */
-  readonly sha256: string;
 }
 
 /** What `createAccounts` needs. */
@@ -36,23 +33,12 @@ export interface AccountsParts {
   readonly clock: Clock;
 }
 
-/** The domain and the names above it: a.b.c, b.c, c. */
-function* upwards(domain: string): Generator<string> {
-  for (let name = domain; ; name = name.slice(name.indexOf('.') + 1)) {
-    yield name;
-    if (!name.includes('.')) return;
-  }
-}
-
-/** A sending domain with the id of its account. */
-interface OwnedDomain {
-  readonly account: string;
-  readonly domain: SendingDomain;
-}
-
 /** The sending domain with the longest name that covers a domain. One without `subdomains` covers only itself (D50). */
-function coveringDomain(domains: ReadonlyMap<string, OwnedDomain>, domain: string): OwnedDomain | undefined {
-  for (const name of upwards(domain)) {
+export function coveringDomain<Owned extends { readonly domain: Pick<SendingDomain, 'subdomains'> }>(
+  domains: ReadonlyMap<string, Owned>,
+  domain: string,
+): Owned | undefined {
+  for (const name of parentNames(domain)) {
     const found = domains.get(name);
     if (found && (name === domain || found.domain.subdomains)) return found;
   }
@@ -78,7 +64,7 @@ export function createAccounts({ accounts, tokens, globalKeys = [], store, clock
   // By names alone, because a session asks for its submitter with every command.
   const ofAccounts = new Map<Account, ReadonlyMap<string, Submitter>>();
   // The domains of all accounts: a name below one account's domain may belong to another account by a longer name (D50).
-  const domains = new Map<string, OwnedDomain>();
+  const domains = new Map<string, { readonly account: string; readonly domain: SendingDomain }>();
   for (const account of accounts) {
     byReference.set(account.id, account).set(account.name, account);
     for (const domain of account.sendingDomains) domains.set(domain.name, { account: account.id, domain });

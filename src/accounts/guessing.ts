@@ -175,12 +175,6 @@ export function createGuessing(
     };
   }
 
-  /** Waits with an answer. It goes on when the client leaves, so that reconnecting does not free its place. */
-  async function penalty(delayMs: number, leave: () => void): Promise<void> {
-    await waits.wait(delayMs);
-    leave();
-  }
-
   /** Waits with an answer where there is a place for it over all processes, too. */
   async function sharedPenalty(
     shared: SharedSlots,
@@ -202,7 +196,7 @@ export function createGuessing(
       leaveAll();
       return { kind: 'wait' };
     }
-    return { kind: 'wait', over: penalty(delayMs, leaveAll) };
+    return { kind: 'wait', over: waits.wait(delayMs).then(leaveAll) };
   }
 
   async function sharedPause(shared: SharedSlots, key: string): Promise<void> {
@@ -232,7 +226,8 @@ export function createGuessing(
       if (!hasRoom(failures)) return turnedAway;
       const leave = take(failures);
       if (places) return sharedPenalty(places, key, { leave, delayMs, turnedAway });
-      return { kind: 'wait', over: penalty(delayMs, leave) };
+      // The wait goes on when the client leaves, so that reconnecting does not free its place.
+      return { kind: 'wait', over: waits.wait(delayMs).then(leave) };
     },
     get waiting() {
       return waits.size;

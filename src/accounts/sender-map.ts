@@ -69,19 +69,8 @@ function foldedDomain(domain: string): string {
     .join('.');
 }
 
-/** What is wrong with a line of a map, as the rest of a sentence that begins with it; undefined: nothing. */
-export function senderRuleFault(pattern: string, address: string): string | undefined {
-  const rule = ruleOf(pattern, address);
-  return typeof rule === 'string' ? rule : undefined;
-}
-
-/** The domain of a line's address. Hand in only what has no fault. */
-export function mappedDomain(pattern: string, address: string): string {
-  const rule = ruleOf(pattern, address);
-  return typeof rule === 'string' ? '' : rule.toDomain;
-}
-
-function ruleOf(pattern: string, address: string): SenderRule | string {
+/** Reads a line of a map. @returns a text where it has a fault, as the rest of a sentence that begins with the line */
+export function senderRule(pattern: string, address: string): SenderRule | string {
   const [from = '', fromDomain = '', more] = pattern.split('@');
   const localPart = sideOf(from.toLowerCase());
   const domain = sideOf(foldedDomain(fromDomain));
@@ -105,14 +94,14 @@ function rankOf({ localPart, domain }: SenderRule): number {
 
 /**
  * Makes a map.
- * @param lines addresses by pattern, without a fault by `senderRuleFault`
+ * @param lines addresses by pattern, without a fault by `senderRule`
  */
 export function senderMap(
   lines: Readonly<Record<string, string>>,
   { repliesToOriginal, isOwned }: Pick<SenderMap, 'repliesToOriginal' | 'isOwned'>,
 ): SenderMap {
   const rules = Object.entries(lines)
-    .map(([pattern, address]) => ruleOf(pattern, address))
+    .map(([pattern, address]) => senderRule(pattern, address))
     .filter((rule) => typeof rule !== 'string')
     .toSorted((one, two) => rankOf(one) - rankOf(two) || two.pattern.length - one.pattern.length);
   return { rules, repliesToOriginal, isOwned };

@@ -3,18 +3,8 @@
 
 import type { Database, Queryable, Row } from '../base/database/database.ts';
 import { randomHex, randomSecret } from '../base/ids.ts';
-import type { Scope } from './account.ts';
 import { accountMigrations } from './account-tables.ts';
 import { hashToken, type NewToken, scopesOf, type TokenRecord } from './tokens.ts';
-
-/** A valid token: its credential, and the scopes that it is narrowed to. */
-interface LiveToken {
-  /** Id of the account. */
-  readonly account: string;
-  readonly credential: string;
-  /** All scopes of its credential if absent. */
-  readonly scopes?: readonly Scope[];
-}
 
 /** Which tokens of an account are wanted, the oldest first. */
 export interface TokenQuery {
@@ -50,13 +40,9 @@ interface Tokens {
    * @param which the token's id, and the account it must be of where that matters
    * @returns its record, also where it was revoked before; undefined where there is no such token
    */
-  revoke(which: {
-    readonly id: string;
-    readonly account?: string;
-    readonly now: number;
-  }): Promise<TokenRecord | undefined>;
+  revoke(which: { id: string; account?: string; now: number }): Promise<TokenRecord | undefined>;
   /** The token of a hash (`hashToken`) if it is neither revoked nor expired at `now`; read from the database each time. */
-  findLive(sha256: string, now: number): Promise<LiveToken | undefined>;
+  findLive(sha256: string, now: number): Promise<Pick<TokenRecord, 'account' | 'credential' | 'scopes'> | undefined>;
 }
 
 /** The token operations, alone or several in one transaction. */

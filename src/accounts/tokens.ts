@@ -16,6 +16,7 @@ export interface TokenRecord {
   /** The scopes that it is narrowed to, of those of its credential; all of them if absent. */
   readonly scopes?: readonly Scope[];
   readonly createdAt: number;
+  /** It does not expire if absent. */
   readonly expiresAt?: number;
   readonly revokedAt?: number;
 }
@@ -26,18 +27,7 @@ export function hashToken(token: string): string {
 }
 
 /** A token that is to be made. */
-export interface NewToken {
-  /** Id of the account. */
-  readonly account: string;
-  readonly credential: string;
-  readonly label?: string;
-  /** The scopes that it is narrowed to, of those of its credential; all of them if absent. */
-  readonly scopes?: readonly Scope[];
-  /** When it expires, milliseconds since 1970; it does not expire if absent. */
-  readonly expiresAt?: number;
-  /** The present time, milliseconds since 1970. */
-  readonly createdAt: number;
-}
+export type NewToken = Omit<TokenRecord, 'id' | 'lastFour' | 'label' | 'revokedAt'> & { readonly label?: string };
 
 /** Reads the scopes of a database row. Words that this program does not know are ignored. */
 export function scopesOf(column: unknown): readonly Scope[] | undefined {

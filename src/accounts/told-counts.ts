@@ -71,9 +71,7 @@ function readTold(counts: unknown): readonly (readonly [key: string, count: numb
 export class ToldCounts implements Omit<MinuteCounts, 'totals'> {
   readonly #process = randomUUID();
   readonly #database: Database;
-  readonly #clock: Clock;
-  readonly #log: Logger;
-  readonly #minutes: MinuteCounts;
+  readonly #parts: ToldCountsParts;
   /** In the order in which the windows began. */
   readonly #windows = new Map<string, Count>();
   #others = new Map<string, { count: number; until: number }>();
@@ -82,11 +80,9 @@ export class ToldCounts implements Omit<MinuteCounts, 'totals'> {
   #hasTold = false;
   #isFailing = false;
 
-  private constructor(database: Database, { clock, log, minutes }: ToldCountsParts) {
+  private constructor(database: Database, parts: ToldCountsParts) {
     this.#database = database;
-    this.#clock = clock;
-    this.#log = log;
-    this.#minutes = minutes;
+    this.#parts = parts;
   }
 
   /** Begins to count together with the others. @throws what the database throws */
@@ -100,16 +96,16 @@ export class ToldCounts implements Omit<MinuteCounts, 'totals'> {
 
   /** As `MinuteCounts.take`, with the messages of the others. */
   take(account: string, limit: number): number {
-    return this.#minutes.take(account, limit - this.#ofOthers(`minute ${account}`));
+    return this.#parts.minutes.take(account, limit - this.#ofOthers(`minute ${account}`));
   }
 
   /** As `MinuteCounts.ask`, with the messages of the others. */
   ask(account: string, limit: number): number {
-    return this.#minutes.ask(account, limit - this.#ofOthers(`minute ${account}`));
+    return this.#parts.minutes.ask(account, limit - this.#ofOthers(`minute ${account}`));
   }
 
   giveBack(account: string): void {
-    this.#minutes.giveBack(account);
+    this.#parts.minutes.giveBack(account);
   }
 
   /**
@@ -119,7 +115,7 @@ export class ToldCounts implements Omit<MinuteCounts, 'totals'> {
    */
   takeWindow(name: string, { requests, perSeconds }: WindowLimit, address: string): number {
     const key = `${name} ${countedAddress(address)}`;
-    const now = this.#clock.monotonic();
+    const now = this.#parts.clock.monotonic();
     const own = this.#windows.get(key);
     const window = own && own.until > now && own.limit === requests ? own : undefined;
     if ((window?.count ?? 0) + this.#ofOthers(key) >= requests) {
@@ -138,7 +134,7 @@ export class ToldCounts implements Omit<MinuteCounts, 'totals'> {
         this.#isFailing = false;
       })
       .catch((err: unknown) => {
-        if (!this.#isFailing) this.#log.warn({ err }, 'counts of the other gateways cannot be read for now');
+        if (!this.#isFailing) this.#parts.log.warn({ err }, 'counts of the other gateways cannot be read for now');
         this.#isFailing = true;
       })
       .finally(() => {
@@ -152,7 +148,7 @@ export class ToldCounts implements Omit<MinuteCounts, 'totals'> {
     clearInterval(this.#timer);
     await this.#exchange;
     await this.#leave().catch((err: unknown) => {
-      this.#log.warn({ err }, 'what this gateway has counted counts for others until its time is over');
+      this.#parts.log.warn({ err }, 'what this gateway has counted counts for others until its time is over');
     });
   }
 
@@ -163,12 +159,12 @@ export class ToldCounts implements Omit<MinuteCounts, 'totals'> {
 
   #ofOthers(key: string): number {
     const told = this.#others.get(key);
-    return told && told.until > this.#clock.monotonic() ? told.count : 0;
+    return told && told.until > this.#parts.clock.monotonic() ? told.count : 0;
   }
 
   #begin(key: string, window: Count): void {
     this.#windows.delete(key);
-    const now = this.#clock.monotonic();
+    const now = this.#parts.clock.monotonic();
     for (const [old, { until }] of this.#windows) {
       if (until > now && this.#windows.size < most.remembered) break;
       this.#windows.delete(old);
@@ -177,9 +173,9 @@ export class ToldCounts implements Omit<MinuteCounts, 'totals'> {
   }
 
   #counted(): Told {
-    const now = this.#clock.monotonic();
+    const now = this.#parts.clock.monotonic();
     const told: Record<string, [number, number]> = {};
-    for (const [account, count] of this.#minutes.totals()) told[`minute ${account}`] = [count, 60_000];
+    for (const [account, count] of this.#parts.minutes.totals()) told[`minute ${account}`] = [count, 60_000];
     let left = most.told;
     for (const part of toldFrom) {
       for (const [key, { count, until, limit }] of this.#windows) {
@@ -200,7 +196,7 @@ export class ToldCounts implements Omit<MinuteCounts, 'totals'> {
     this.#hasTold = isAny;
     const rows = await this.#database.query(sql.hear, [this.#process, now - forgottenMs]);
     const others = new Map<string, { count: number; until: number }>();
-    const monotonic = this.#clock.monotonic();
+    const monotonic = this.#parts.clock.monotonic();
     for (const row of rows) {
       const ageMs = Math.max(0, now - Number(row['told_at']));
       for (const [key, count, leftMs] of readTold(row['counts'])) {
@@ -215,7 +211,7 @@ export class ToldCounts implements Omit<MinuteCounts, 'totals'> {
 
   /** Milliseconds since 1970 by the clock of the database, which all share. */
   async #databaseTime(): Promise<number> {
-    return this.#clock.now() - Math.round(await this.#database.aheadMs());
+    return this.#parts.clock.now() - Math.round(await this.#database.aheadMs());
   }
 }
 

@@ -1,7 +1,7 @@
 // What senders that nobody owns become (D4d): which line fits, and what * keeps.
 
 import { expect, test } from 'vitest';
-import { mapSender, senderMap, senderRuleFault } from '../../src/accounts/sender-map.ts';
+import { mapSender, senderMap, senderRule } from '../../src/accounts/sender-map.ts';
 
 const lines = {
   '*@*': 'rest@example.com',
@@ -75,5 +75,5 @@ test.each([
   ['*@b', '**@example.com', 'want an address'],
   ['a@b', '*@example.com', 'without \\*'],
 ])('%s: %s is refused', (pattern, address, fault) => {
-  expect(senderRuleFault(pattern, address)).toMatch(new RegExp(fault));
+  expect(senderRule(pattern, address)).toMatch(new RegExp(fault));
 });

@@ -1,6 +1,7 @@
 // `senders` of credentials and listeners: checks its lines and makes the maps (D4d).
 
-import { mappedDomain, type SenderMap, senderMap, senderRuleFault } from '../../accounts/sender-map.ts';
+import { coveringDomain } from '../../accounts/create-accounts.ts';
+import { type SenderMap, senderMap, senderRule } from '../../accounts/sender-map.ts';
 import { asciiDomain } from '../../mail/address/domain.ts';
 import type { CompleteContents } from './defaults.ts';
 import { type ConfigFault, type ConfigPath, quote } from './fault.ts';
@@ -18,7 +19,7 @@ const mostLines = 200;
 /** A sending domain with whose it is. */
 interface Owned {
   readonly account: AccountEntry;
-  readonly subdomains: boolean;
+  readonly domain: { readonly subdomains: boolean };
 }
 
 /** The sending domains of all accounts by name: made once for each file, however many maps it has. */
@@ -31,7 +32,7 @@ function ownedDomains(accounts: readonly AccountEntry[]): ReadonlyMap<string, Ow
     accounts.flatMap((account) =>
       (account.sendingDomains ?? []).map(({ name, subdomains = true }): [string, Owned] => [
         asciiDomain(name) ?? name,
-        { account, subdomains },
+        { account, domain: { subdomains } },
       ]),
     ),
   );
@@ -41,12 +42,7 @@ function ownedDomains(accounts: readonly AccountEntry[]): ReadonlyMap<string, Ow
 
 /** Which account has a sending domain that covers a domain (D50), by the longest; undefined: none. */
 function ownerOf(accounts: readonly AccountEntry[], domain: string): AccountEntry | undefined {
-  const owned = ownedDomains(accounts);
-  for (let name = domain; ; name = name.slice(name.indexOf('.') + 1)) {
-    const found = owned.get(name);
-    if (found && (name === domain || found.subdomains)) return found.account;
-    if (!name.includes('.')) return undefined;
-  }
+  return coveringDomain(ownedDomains(accounts), domain)?.account;
 }
 
 /**
@@ -65,9 +61,9 @@ export function senderFaults(
     return [{ path: [...path, 'senders'], text: `got ${lines.length} lines, want at most ${mostLines}`, atKey: true }];
   return lines.flatMap(([pattern, address]): ConfigFault[] => {
     const at = [...path, 'senders', pattern];
-    const fault = senderRuleFault(pattern, address);
-    if (fault !== undefined) return [{ path: at, text: `got ${quote(`${pattern}: ${address}`)}; ${fault}` }];
-    const target = ownerOf(accounts, asciiDomain(mappedDomain(pattern, address)) ?? '');
+    const rule = senderRule(pattern, address);
+    if (typeof rule === 'string') return [{ path: at, text: `got ${quote(`${pattern}: ${address}`)}; ${rule}` }];
+    const target = ownerOf(accounts, asciiDomain(rule.toDomain) ?? '');
     if (!target || (account && target !== account)) {
       const whose = account ? `account ${account.name}` : 'any account';
       return [{ path: at, text: `got ${quote(address)}, whose domain is no sending domain of ${whose}` }];
