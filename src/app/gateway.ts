@@ -1,7 +1,7 @@
 // Builds every part of the gateway, connects the parts, listens, drains and stops. src/app/wiring has the code that connects them.
 
 import { join } from 'node:path';
-import { createAccounts, type GlobalKeyHash, type TokenHash } from '../accounts/create-accounts.ts';
+import { createAccounts } from '../accounts/create-accounts.ts';
 import { createGuessing } from '../accounts/guessing.ts';
 import { createMinuteCounts } from '../accounts/minute-window.ts';
 import { openTokenStore } from '../accounts/token-store.ts';
@@ -12,7 +12,6 @@ import type { Database } from '../base/database/database.ts';
 import { ConfigurationError } from '../base/errors.ts';
 import { lazily } from '../base/load/lazily.ts';
 import type { Logger } from '../base/log.ts';
-import type { OwnDoor } from '../base/net/own-doors.ts';
 import type { CarrierAnswer, CarrierQuestion, MetricValues, ProcessGroup } from '../base/process-group.ts';
 import type { DestinationView } from '../delivery/transport.ts';
 import { customErrorMigrations } from '../edge/custom/custom-error-store.ts';
@@ -21,26 +20,25 @@ import { createQueueLines } from '../web/admin/queue/queue-lines.ts';
 import { openConsole } from '../web/console/console.ts';
 import { HttpApp } from '../web/http/app.ts';
 import { createMetrics } from '../web/http/metrics.ts';
-import type { Keys } from './bootstrap/bootstrap.ts';
 import type { Config, ConfigSource } from './config/config.ts';
 import { GatewayAddresses, type Listening } from './wiring/addresses.ts';
 import { watchCertificates } from './wiring/certificate-watch.ts';
 import { changeSettings } from './wiring/change-settings.ts';
 import type { ConsoleSources, LoadState } from './wiring/console/console-endpoints.ts';
-import { openFigures, startQueueSamples } from './wiring/console/figures.ts';
+import { openFigures } from './wiring/console/figures.ts';
 import { httpAppParts, httpMetrics, httpsCertificates, listenHttp } from './wiring/http.ts';
-import { type Live, liveAccounts, type Settings } from './wiring/in-force.ts';
+import { type Live, liveAccounts, type Settings, type Shared } from './wiring/in-force.ts';
 import { createLiveEdge } from './wiring/live/live-edge.ts';
-import { type LiveProxy, openLiveProxy, proxyConfigured } from './wiring/live/live-proxy.ts';
+import { openLiveProxy, proxyConfigured } from './wiring/live/live-proxy.ts';
 import { certificateOf, openMail } from './wiring/mail.ts';
 import { observeMetrics, processMetrics } from './wiring/metrics/process-metrics.ts';
 import { createReloader, type ReloadOutcome } from './wiring/reload.ts';
 import { type Running, stopAll } from './wiring/running.ts';
 import { openWebhooks } from './wiring/webhooks.ts';
 
-/** A running gateway. */
-export interface Gateway {
-  /** Every listener that is open now, SMTP and HTTP. */
+/** A server at work, of one process or of several. */
+export interface Server {
+  /** Every listener that is open now, SMTP and HTTP; empty where a signal came before. */
   readonly listening: readonly Listening[];
   /** The configuration in force. */
   readonly config: Config;
@@ -49,28 +47,29 @@ export interface Gateway {
    * @param why who asked, for the log
    */
   reload(why: string): Promise<ReloadOutcome>;
-  /** The numbers of this process. */
-  metrics(): Promise<MetricValues>;
-  /** Whether it serves and takes mail: this process alone. */
-  isReady(): boolean;
   /** The next hops of mail as they are served now. */
-  destinations(): readonly DestinationView[];
-  /** How the proxy applications are that this process carries. */
-  applications(question: CarrierQuestion): Promise<CarrierAnswer>;
+  destinations(): readonly DestinationView[] | Promise<readonly DestinationView[]>;
   /**
    * Stops accepting connections, lets DATA in flight finish, commits and records it, and closes everything (D97). Resolves
    * within the drain time and a second.
    */
   stop(): Promise<void>;
+  /** Ends processes of the server beside this one at once. */
+  kill?(): void;
+}
+
+/** A running gateway: a server of this process alone, or one of the processes of a server. */
+export interface Gateway extends Server {
+  /** The numbers of this process. */
+  metrics(): Promise<MetricValues>;
+  /** Whether it serves and takes mail: this process alone. */
+  isReady(): boolean;
+  /** How the proxy applications are that this process carries. */
+  applications(question: CarrierQuestion): Promise<CarrierAnswer>;
 }
 
 /** What the gateway is made from. */
-export interface GatewayParts {
-  readonly config: Config;
-  readonly keys: Keys;
-  /** Tokens of the configuration and the environment, as hashes. */
-  readonly tokens: readonly TokenHash[];
-  readonly globalKeys?: readonly GlobalKeyHash[];
+export interface GatewayParts extends Omit<Settings, 'globalKeys'>, Partial<Pick<Settings, 'globalKeys'>> {
   /** The database of all tables but the spool's, which has connections of its own. The gateway closes it. */
   readonly database: Database;
   readonly log: Logger;
@@ -145,52 +144,36 @@ async function makeParts(parts: Opening, running: Running, readiness: Readiness)
   const told = await shareLimits(parts);
   if (told) running.stores.push(() => told.close());
   const metrics = createMetrics(group && ((own) => group.sumMetrics(own)));
-  const addresses = new GatewayAddresses(() => live.current.config);
-  const figures = await openFigures({ database, config: () => live.current.config, clock, log }, running);
+  const inForce = (): Config => live.current.config;
+  const addresses = new GatewayAddresses(inForce);
+  const figures = await openFigures({ database, config: inForce, clock, log }, running);
   const edge = createLiveEdge({
-    database,
-    limits: () => live.current.config.edge.limits,
-    group,
-    told,
+    ...{ database, group, told, clock, log },
+    limits: () => inForce().edge.limits,
     docsBaseUrl: () => addresses.docsBaseUrl(),
     onRequest: (count) => {
       metrics.edgeRequest(count);
       figures.edgeRequest(count);
     },
     onCutOff: (zone) => metrics.rulesCutOff(zone),
-    clock,
-    log,
   });
   running.edge = edge;
   const firstEdge = await edge.prepare(config);
   firstEdge.commit();
-  const onDuty = (begin: () => void): void => (group ? group.onDuty(begin) : begin());
-  const shared = {
-    live,
-    accounts,
-    tokens: store,
-    database,
-    bodies,
-    guessing,
-    metrics,
-    group,
-    told,
-    onDuty,
-    clock,
-    log,
+  const shared: Shared = {
+    ...{ live, accounts, tokens: store, database, bodies, guessing, metrics, group, told, clock, log },
+    onDuty: (begin) => (group ? group.onDuty(begin) : begin()),
+    ownDoors: () => addresses.ownDoors(),
   };
-  const ownDoors = (): readonly OwnDoor[] => addresses.ownDoors();
-  const mail = await openMail({ ...shared, ownDoors }, running);
-  figures.follow(mail.spool.events);
-  const webhooks = await openWebhooks({ ...shared, events: mail.spool.events, addresses }, running);
+  const mail = await openMail(shared, running);
+  const { events } = mail.spool;
+  figures.follow(events);
+  const webhooks = await openWebhooks(shared, events, running);
   const proxyParts = {
     ...proxyConfigured(config),
-    database,
+    ...{ database, ownDoors: shared.ownDoors, clock, log },
     tlsFolder: join(config.certsDir, 'tls'),
-    ownDoors,
     askCarrier: group && ((question: CarrierQuestion) => group.askCarrier(question)),
-    clock,
-    log,
   };
   // What comes with its first use finds its tables up to date: that use may be while another program holds the lock.
   for (const one of [customErrorMigrations, applicationMigrations]) await database.migrate(one);
@@ -198,23 +181,14 @@ async function makeParts(parts: Opening, running: Running, readiness: Readiness)
   running.proxy = proxy;
   const isServing = (): boolean => readiness.isReady && !running.isDraining;
   const isReady = (): boolean => isServing() && !mail.fault();
-  const hub = { journal: mail.journal, events: mail.spool.events };
   const streams = lazily(async () => {
     const { LiveStreams } = await import('../web/admin/journal/live-endpoint.ts');
-    return new LiveStreams({ ...hub, places: group?.places }, isServing);
+    return new LiveStreams({ journal: mail.journal, events, places: group?.places }, isServing);
   });
-  const isServed = (): boolean => live.current.config.console.enabled;
+  const isServed = (): boolean => inForce().console.enabled;
   const pages = await openConsole({ ...shared, minutes: group?.minutes, isServing, isServed });
   const lines = createQueueLines(mail.spool, clock);
-  const sampling = {
-    spool: mail.spool,
-    lines,
-    minutes: figures.minutes,
-    config: () => live.current.config,
-    clock,
-    log,
-  };
-  startQueueSamples(sampling, running);
+  figures.sample(mail.spool, lines);
   const sources: ConsoleSources = {
     ...{ spool: mail.spool, figures, lines, clock, log },
     destinations: () => mail.delivery.destinations(),
@@ -232,14 +206,12 @@ async function makeParts(parts: Opening, running: Running, readiness: Readiness)
 function makeRenewal(parts: Opening, made: Awaited<ReturnType<typeof makeParts>>, running: Running) {
   const { live, mail, http, clock, log } = made;
   const certificates = watchCertificates({
-    live,
+    ...{ live, clock, log },
     onRenewed: ({ host }) => {
       const { current } = live;
       if (host === current.config.smtp.hostname) mail.door.showCertificate(certificateOf(current.keys, host));
       if (current.config.http.tlsListen) http.showCertificate(httpsCertificates(current));
     },
-    now: () => clock.now(),
-    log,
     everyMs: parts.certificatesEveryMs,
   });
   const { group } = parts;
@@ -252,15 +224,6 @@ function makeRenewal(parts: Opening, made: Awaited<ReturnType<typeof makeParts>>
     log: parts.reloadLog ?? log,
   });
   return { certificates, reloader };
-}
-
-/** Opens the proxy applications in a process that has taken them over. */
-async function startProxy(proxy: Pick<LiveProxy, 'start'>, log: Logger): Promise<void> {
-  try {
-    await proxy.start();
-  } catch (err) {
-    log.error({ err }, 'the proxy applications could not be started');
-  }
 }
 
 async function openParts(parts: Opening, running: Running): Promise<Gateway> {
@@ -286,7 +249,8 @@ async function openParts(parts: Opening, running: Running): Promise<Gateway> {
   await webhooks.start();
   mail.tlsReporter.start();
   addresses.setMail(await mail.door.listen());
-  if (parts.group) onDuty(() => void startProxy(proxy, made.log));
+  const notStarted = (err: unknown): void => parts.log.error({ err }, 'the proxy applications could not be started');
+  if (parts.group) onDuty(() => void proxy.start().catch(notStarted));
   else await proxy.start();
   certificates.start();
   readiness.isReady = true;

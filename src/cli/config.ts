@@ -3,7 +3,8 @@
 import { stringify } from 'yaml';
 import { checkFiles } from '../app/bootstrap/check-files.ts';
 import { formatHostPort } from '../app/config/addresses.ts';
-import { type Config, missingSecrets } from '../app/config/config.ts';
+import type { Config } from '../app/config/config.ts';
+import { missingSecrets } from '../app/config/secrets.ts';
 import { shownConfig } from '../app/wiring/console/shown-config.ts';
 import { checkApplications } from '../app/wiring/load-settings.ts';
 import { systemClock } from '../base/clock.ts';

@@ -12,15 +12,10 @@ import {
   wholeKeys,
 } from '../app/bootstrap/bootstrap.ts';
 import { fileWarnings } from '../app/bootstrap/check-files.ts';
-import {
-  type Config,
-  type ConfigSource,
-  configuredGlobalKeys,
-  configuredTokens,
-  loadConfig,
-} from '../app/config/config.ts';
+import { type Config, type ConfigSource, loadConfig } from '../app/config/config.ts';
+import { configuredGlobalKeys, configuredTokens } from '../app/config/secrets.ts';
 import { engineTraits } from '../app/config/settings.ts';
-import type { Server } from '../app/processes/server.ts';
+import type { Server } from '../app/gateway.ts';
 import { openDatabaseOf } from '../app/wiring/engine/open-stores.ts';
 import { openServerSocket } from '../app/wiring/server-socket.ts';
 import { systemClock } from '../base/clock.ts';

@@ -1,8 +1,8 @@
 // postern report --with judges again, by another configuration, what the journal has kept, or the messages of an archive.
 
 import type { Config } from '../app/config/config.ts';
+import { judgedBy } from '../app/wiring/build-parts.ts';
 import { engineOf, rowsPerAccount } from '../app/wiring/engine/open-stores.ts';
-import { judgedBy } from '../app/wiring/judged-by.ts';
 import { UsageError } from '../base/errors.ts';
 import { readArchive } from '../pipeline/report/archive/archive-files.ts';
 import { archivedMessage } from '../pipeline/report/archive/archived-message.ts';

@@ -8,13 +8,8 @@ import type { Clock } from '../../base/clock.ts';
 import { ConfigurationError } from '../../base/errors.ts';
 import { randomSecret } from '../../base/ids.ts';
 import { generateDkimKey } from '../../pipeline/sign/dkim-key.ts';
-import {
-  type Config,
-  type DevelopmentSettings,
-  developmentToken,
-  type Environment,
-  missingSecrets,
-} from '../config/config.ts';
+import type { Config } from '../config/config.ts';
+import { developmentToken, type Environment, missingSecrets } from '../config/secrets.ts';
 import { createFile, createFolder } from './key-files.ts';
 import {
   allTlsFiles,
@@ -28,24 +23,16 @@ import {
 export { defaultTlsHost, type TlsFiles, tlsFilesFor } from './key-paths.ts';
 export { type Keys, loadKeys, readKeys, readTlsKeys, type TlsKeys, wholeKeys } from './load-keys.ts';
 
-/** The state of the development credential's token. */
-export type DevelopmentToken =
-  /** The token was made now. This is the only time that it can be shown. */
-  | { readonly kind: 'made'; readonly account: string; readonly credential: string; readonly token: string }
-  /** POSTERN_TOKEN gives the token. `revoked` has the last four characters of tokens that an earlier start made. */
-  | {
-      readonly kind: 'given';
-      readonly account: string;
-      readonly credential: string;
-      readonly revoked: readonly string[];
-    }
-  /** The store has one token or several, told by their last four characters, the oldest first. */
-  | {
-      readonly kind: 'kept';
-      readonly account: string;
-      readonly credential: string;
-      readonly lastFour: readonly string[];
-    };
+/**
+ * The state of the development credential's token. `made`: it was made now, the only time that it can be shown. `given`: POSTERN_TOKEN
+ * gives it, and those that an earlier start made are `revoked`. `kept`: the store has one or several. Tokens are told by their last
+ * four characters, the oldest first.
+ */
+export type DevelopmentToken = { readonly account: string; readonly credential: string } & (
+  | { readonly kind: 'made'; readonly token: string }
+  | { readonly kind: 'given'; readonly revoked: readonly string[] }
+  | { readonly kind: 'kept'; readonly lastFour: readonly string[] }
+);
 
 /** Which files the start made, and which secrets it did not find. */
 export interface Bootstrapped {
@@ -90,19 +77,10 @@ function makeHmacKey(file: string): string[] {
  */
 export async function ensureDevelopmentToken(
   config: Config,
-  parts: BootstrapParts,
+  { tokens, clock, env }: BootstrapParts,
 ): Promise<DevelopmentToken | undefined> {
-  const { development } = config;
-  return development && (await ensureToken(config, development, parts));
-}
-
-async function ensureToken(
-  config: Config,
-  development: DevelopmentSettings,
-  parts: BootstrapParts,
-): Promise<DevelopmentToken> {
-  const { tokens, clock, env } = parts;
-  const { account, credential } = development;
+  if (!config.development) return undefined;
+  const { account, credential } = config.development;
   const name = config.accounts.find(({ id }) => id === account)?.name ?? account;
   // One transaction, so that only one of two processes that start at the same time makes the token.
   return await tokens.transaction<DevelopmentToken>(async (inside) => {

@@ -1,5 +1,3 @@
-// A self-signed TLS certificate for development (D95): EC P-256, ten years, for the host and for loopback.
-
 /** A certificate and its key as PEM. */
 export interface DevelopmentCertificate {
   readonly certificate: string;
@@ -9,7 +7,10 @@ export interface DevelopmentCertificate {
 const tenYearsMs = 3650 * 86_400_000;
 const anHourMs = 3_600_000;
 
-/** Makes a certificate for a host name, localhost, 127.0.0.1 and ::1. `nowMs` is milliseconds since 1970. */
+/**
+ * Makes a self-signed TLS certificate (D95): EC P-256, ten years, for a host name, localhost, 127.0.0.1 and ::1.
+ * @param nowMs milliseconds since 1970
+ */
 export async function makeCertificate(host: string, nowMs: number): Promise<DevelopmentCertificate> {
   const names = [...new Set([host, 'localhost'])].map((value) => ({ type: 2, value }) as const);
   const addresses = ['127.0.0.1', '::1'].map((ip) => ({ type: 7, ip }) as const);

@@ -11,11 +11,11 @@ import {
   spellingFaults,
 } from '../../edge/custom/custom-error-rules.ts';
 import { pageFault } from '../../edge/custom/error-page.ts';
-import { asciiDomain } from '../../mail/address/domain.ts';
 import { mayStrip } from '../../pipeline/policy/check.ts';
+import { domainOf } from './addresses.ts';
 import { type CompleteContents, http as defaults } from './defaults.ts';
 import { type ConfigFault, type ConfigPath, quote } from './fault.ts';
-import { findAccount, observeFaults, recipientRuleFaults, repeated, unknownAccount } from './mail-checks.ts';
+import { findAccount, keysOf, observeFaults, recipientRuleFaults, repeated, unknownAccount } from './mail-checks.ts';
 import type { AccountEntry, CredentialEntry, ZoneEntry } from './schema.ts';
 import { senderFaults } from './sender-maps.ts';
 
@@ -40,17 +40,16 @@ export function consoleFaults({ console: { publicUrl }, zones }: CompleteContent
     return [{ path, text: `has more than the console is found by; ${want}` }];
   }
   const names = zones.flatMap((zone) => zone.hostnames ?? [zone.name]);
-  if (!names.some((name) => (asciiDomain(name) ?? name) === hostname)) return [];
+  if (!names.some((name) => domainOf(name) === hostname)) return [];
   return [{ path, text: `leads to ${quote(hostname)}, a hostname of a zone, where the zone's own pages are` }];
 }
 
 /** The faults of `http`: an admin listener where another one is, and a token for /metrics that is named twice. */
 export function httpFaults({ http }: CompleteContents): ConfigFault[] {
   const { adminListen = '', metricsTokenEnv, metricsTokenFile } = http;
-  const others = { listen: http.listen ?? defaults.listen, tlsListen: http.tlsListen ?? defaults.tlsListen };
-  const owner = adminListen.endsWith(':0')
-    ? undefined
-    : Object.entries(others).find(([, listen]) => listen !== '' && listen === adminListen)?.[0];
+  const { listen, tlsListen } = { ...defaults, ...http };
+  const own = adminListen.endsWith(':0') ? '' : adminListen;
+  const [owner] = Object.entries({ listen, tlsListen }).find(([, place]) => place !== '' && place === own) ?? [];
   const address: ConfigFault[] = owner
     ? [{ path: ['http', 'adminListen'], text: `got ${quote(adminListen)}, which http.${owner} has already` }]
     : [];
@@ -59,15 +58,14 @@ export function httpFaults({ http }: CompleteContents): ConfigFault[] {
   return [...address, { path: ['http', 'metricsTokenFile'], text, atKey: true }];
 }
 
-function credentialFaults(
-  credential: CredentialEntry,
-  path: ConfigPath,
-  {
-    nowMs,
-    accounts,
-    account,
-  }: { readonly nowMs: number; readonly accounts: readonly AccountEntry[]; readonly account: AccountEntry },
-): ConfigFault[] {
+/** An account with the others of the file, and the time in milliseconds since 1970. */
+interface AccountPlace {
+  readonly nowMs: number;
+  readonly accounts: readonly AccountEntry[];
+  readonly account: AccountEntry;
+}
+
+function credentialFaults(credential: CredentialEntry, path: ConfigPath, place: AccountPlace): ConfigFault[] {
   const sources = (['tokenEnv', 'tokenFile', 'tokenSha256'] as const).filter((key) => credential[key] !== undefined);
   const strip = (['strip', 'stripInvalid', 'keepFirst'] as const).flatMap((key) =>
     (credential[key] ?? []).flatMap((name, index) => {
@@ -76,8 +74,8 @@ function credentialFaults(
       return [{ path: [...path, key, index], text }];
     }),
   );
-  const senders = senderFaults(credential, path, { accounts, account });
-  const others = [...strip, ...senders, ...observeFaults(credential, path, nowMs)];
+  const senders = senderFaults(credential, path, place);
+  const others = [...strip, ...senders, ...observeFaults(credential, path, place.nowMs)];
   const [first, second] = sources;
   if (second === undefined) return others;
   const text = `stands beside ${first}; want at most one of tokenEnv, tokenFile, tokenSha256`;
@@ -131,7 +129,7 @@ function webhookFaults(
   const refuse = createAddressGuard({ allowNetworks: networks });
   const surplus = { path, text: `got ${webhooks.length} webhooks, want at most ${webhooksPerAccount}` };
   return [
-    ...repeated(webhooks.map(({ name }, index) => ({ key: name, path: [...path, index, 'name'] }))),
+    ...repeated(keysOf(webhooks, path, 'name')),
     ...(webhooks.length > webhooksPerAccount ? [surplus] : []),
     ...webhooks.flatMap((webhook, index): ConfigFault[] => {
       const place = [...path, index];
@@ -153,19 +151,13 @@ function accountFaults(
   path: ConfigPath,
   { nowMs, contents }: { readonly nowMs: number; readonly contents: CompleteContents },
 ): ConfigFault[] {
-  const credentials = account.credentials ?? [];
+  const { credentials = [], sendingDomains = [] } = account;
+  const place = { nowMs, accounts: contents.accounts, account };
   return [
-    ...repeated(credentials.map(({ name }, index) => ({ key: name, path: [...path, 'credentials', index, 'name'] }))),
-    ...credentials.flatMap((credential, index) =>
-      credentialFaults(credential, [...path, 'credentials', index], { nowMs, accounts: contents.accounts, account }),
-    ),
-    ...(account.sendingDomains ?? []).flatMap(({ dkim = [] }, at) =>
-      repeated(
-        dkim.map(({ selector }, index) => ({
-          key: selector.toLowerCase(),
-          path: [...path, 'sendingDomains', at, 'dkim', index, 'selector'],
-        })),
-      ),
+    ...repeated(keysOf(credentials, [...path, 'credentials'], 'name')),
+    ...credentials.flatMap((one, index) => credentialFaults(one, [...path, 'credentials', index], place)),
+    ...sendingDomains.flatMap(({ dkim }, index) =>
+      repeated(keysOf(dkim, [...path, 'sendingDomains', index, 'dkim'], 'selector', inLowerCase)),
     ),
     ...recipientRuleFaults(account, path),
     ...customErrorFaults(account.customErrors, account.plan ?? 'enterprise', [...path, 'customErrors']),
@@ -175,19 +167,20 @@ function accountFaults(
 
 /** Checks that no two accounts share a name, an id or a sending domain (D50, D93). @param nowMs milliseconds since 1970 */
 export function accountsFaults(contents: CompleteContents, nowMs: number): ConfigFault[] {
-  const accounts = contents.accounts.map((account, index) => ({ account, path: ['accounts', index] as const }));
-  const domains = accounts.flatMap(({ account, path }) =>
-    (account.sendingDomains ?? []).map(({ name }, index) => ({
-      key: asciiDomain(name) ?? name,
-      path: [...path, 'sendingDomains', index, 'name'],
-    })),
+  const { accounts } = contents;
+  const domains = accounts.flatMap(({ sendingDomains }, index) =>
+    keysOf(sendingDomains, ['accounts', index, 'sendingDomains'], 'name', domainOf),
   );
   return [
-    ...repeated(accounts.map(({ account, path }) => ({ key: account.name, path: [...path, 'name'] }))),
-    ...repeated(accounts.map(({ account, path }) => ({ key: account.id.toLowerCase(), path: [...path, 'id'] }))),
+    ...repeated(keysOf(accounts, ['accounts'], 'name')),
+    ...repeated(keysOf(accounts, ['accounts'], 'id', inLowerCase)),
     ...repeated(domains),
-    ...accounts.flatMap(({ account, path }) => accountFaults(account, path, { nowMs, contents })),
+    ...accounts.flatMap((account, index) => accountFaults(account, ['accounts', index], { nowMs, contents })),
   ];
+}
+
+function inLowerCase(text: string): string {
+  return text.toLowerCase();
 }
 
 /** The faults of an origin's URL: parts that an origin cannot have (D66). User and password are not shown. */
@@ -213,35 +206,34 @@ export function zonesFaults(contents: CompleteContents): ConfigFault[] {
   const apiHosts = new Set((contents.http.apiHosts ?? defaults.apiHosts).map((host) => host.toLowerCase()));
   const hostnames = zones.flatMap(({ zone, path }) =>
     (zone.hostnames ?? [zone.name]).map((name, index) => ({
-      key: asciiDomain(name) ?? name,
+      key: domainOf(name),
       path: zone.hostnames ? [...path, 'hostnames', index] : [...path, 'name'],
     })),
   );
-  const applications = zones.flatMap(({ zone, path }) =>
-    (zone.applications ?? []).map(({ id }, index) => ({
-      key: id.toLowerCase(),
-      path: [...path, 'applications', index, 'id'],
-    })),
-  );
   return [
-    ...repeated(zones.map(({ zone, path }) => ({ key: asciiDomain(zone.name) ?? zone.name, path: [...path, 'name'] }))),
-    ...repeated(zones.map(({ zone, path }) => ({ key: zone.id.toLowerCase(), path: [...path, 'id'] }))),
+    ...repeated(keysOf(contents.zones, ['zones'], 'name', domainOf)),
+    ...repeated(keysOf(contents.zones, ['zones'], 'id', inLowerCase)),
     ...repeated(hostnames),
-    ...repeated(applications),
-    ...hostnames
-      .filter(({ key }) => apiHosts.has(key))
-      .map(({ key, path }) => ({
-        path,
-        text: `got ${quote(key)}, which is in http.apiHosts; a zone's hostname may not be`,
-      })),
-    ...zones.flatMap(({ zone, path }) => originFaults(zone.origin, [...path, 'origin'])),
-    ...zones.flatMap(({ zone, path }) => {
-      const account = findAccount(contents, zone.account);
-      if (!account) return [unknownAccount(contents, [...path, 'account'], zone.account)];
-      const plan = account.plan ?? 'enterprise';
-      const faults = customErrorFaults(zone.customErrors, plan, [...path, 'customErrors']);
-      if (plan !== 'free' || !zone.applications?.length) return faults;
-      return [...faults, { path: [...path, 'applications'], text: 'plan free has no proxy applications', atKey: true }];
+    ...repeated(
+      zones.flatMap(({ zone, path }) => keysOf(zone.applications, [...path, 'applications'], 'id', inLowerCase)),
+    ),
+    ...hostnames.flatMap(({ key, path }) => {
+      const text = `got ${quote(key)}, which is in http.apiHosts; a zone's hostname may not be`;
+      return apiHosts.has(key) ? [{ path, text }] : [];
     }),
+    ...zones.flatMap(({ zone, path }) => [
+      ...originFaults(zone.origin, [...path, 'origin']),
+      ...planFaults(zone, path, contents),
+    ]),
   ];
+}
+
+/** Checks that a zone has an account, and nothing that the plan of that has not. */
+function planFaults(zone: ZoneEntry, path: ConfigPath, contents: CompleteContents): ConfigFault[] {
+  const account = findAccount(contents, zone.account);
+  if (!account) return [unknownAccount(contents, [...path, 'account'], zone.account)];
+  const plan = account.plan ?? 'enterprise';
+  const faults = customErrorFaults(zone.customErrors, plan, [...path, 'customErrors']);
+  if (plan !== 'free' || !zone.applications?.length) return faults;
+  return [...faults, { path: [...path, 'applications'], text: 'plan free has no proxy applications', atKey: true }];
 }

@@ -30,7 +30,7 @@ const sendingDomain = value.object({
 const scope = value.choice(...scopes);
 
 /** `policy` of a credential or a listener (D4c). */
-export const policy = value.object({ observe: Optional(value.object({ until: value.isoDay })) });
+export const policy = value.partial({ observe: value.object({ until: value.isoDay }) });
 
 /** `senders` and `replyTo` of a credential or a listener (D4d). */
 export const senders = {
@@ -78,9 +78,9 @@ const rule = value.object({
 });
 
 /** Custom Error Rules and the Error Page, of an account or a zone (D65). */
-export const customErrors = value.object({
-  rules: Optional(value.list(rule)),
-  errorPage: Optional(value.object({ html: Optional(value.content), file: Optional(value.filePath) })),
+export const customErrors = value.partial({
+  rules: value.list(rule),
+  errorPage: value.partial({ html: value.content, file: value.filePath }),
 });
 
 /** One webhook of an account (D54). */
@@ -98,9 +98,9 @@ const webhook = value.object(
 );
 
 /** What webhooks may reach, of the API and of the file (D54). */
-export const webhookSettings = value.object({
-  allowHttp: Optional(value.boolean),
-  allowNetworks: Optional(value.list(value.network)),
+export const webhookSettings = value.partial({
+  allowHttp: value.boolean,
+  allowNetworks: value.list(value.network),
 });
 
 const virtualNetwork = value.object({
@@ -120,24 +120,12 @@ export const account = value.object({
   showClientAddress: Optional(value.boolean),
   tlsRequiredNo: Optional(value.boolean),
   threadRepair: Optional(value.boolean),
-  reports: Optional(
-    value.object({
-      failure: Optional(value.boolean),
-      delay: Optional(value.boolean),
-      success: Optional(value.boolean),
-    }),
-  ),
-  suppress: Optional(
-    value.object({
-      hardBounces: Optional(value.boolean),
-      complaints: Optional(value.boolean),
-      failures: Optional(value.boolean),
-    }),
-  ),
+  reports: Optional(value.partial({ failure: value.boolean, delay: value.boolean, success: value.boolean })),
+  suppress: Optional(value.partial({ hardBounces: value.boolean, complaints: value.boolean, failures: value.boolean })),
   limits: Optional(
-    value.object({
-      messagesPerMinute: Optional(value.integer(1, 1_000_000_000)),
-      recipientsPerDay: Optional(value.integer(1, 1_000_000_000)),
+    value.partial({
+      messagesPerMinute: value.integer(1, 1_000_000_000),
+      recipientsPerDay: value.integer(1, 1_000_000_000),
     }),
   ),
   redirectAll: Optional(value.address),

@@ -1,6 +1,7 @@
 // Reads and writes addresses as the configuration has them: `host:port`, networks, ports and ranges of ports.
 
 import { isIP } from 'node:net';
+import { asciiDomain } from '../../mail/address/domain.ts';
 
 /** A host and a port. */
 export interface HostPort {
@@ -31,6 +32,11 @@ function splitHostPort(text: string): HostPort | undefined {
 export function parseListen(text: string): HostPort | undefined {
   const parts = splitHostPort(text);
   return parts && isIP(parts.host) !== 0 ? parts : undefined;
+}
+
+/** A domain as it is compared: an A-label in lower case; a text that is no domain stays as it is. */
+export function domainOf(text: string): string {
+  return asciiDomain(text) ?? text;
 }
 
 /** Writes `host:port`, an IPv6 address in brackets. */

@@ -10,7 +10,7 @@ import { isRecord } from '../../base/is-record.ts';
 import { defaultBounceSettings } from '../../doors/bounce/settings.ts';
 import { defaultEdgeSettings, type EdgeSettings } from '../../edge/zone/zone.ts';
 import { accountsFaults, consoleFaults, httpFaults, zonesFaults } from './account-checks.ts';
-import { type CompleteContents, complete, events, filledIn, journal, proxy } from './defaults.ts';
+import { type CompleteContents, complete, events, filledIn, journal, proxy, webhooks } from './defaults.ts';
 import { applyEnvironment, type Overridden } from './environment.ts';
 import { type ConfigFault, formatPath, parseSource, type Source } from './fault.ts';
 import * as mailChecks from './mail-checks.ts';
@@ -24,13 +24,6 @@ import { isFileContents, schemaFaults } from './validate.ts';
 import { mostProcesses } from './value-types.ts';
 import { warningsOf } from './warnings.ts';
 
-export {
-  configuredGlobalKeys,
-  configuredTokens,
-  developmentToken,
-  type Environment,
-  missingSecrets,
-} from './secrets.ts';
 export type * from './settings.ts';
 
 /** Where a configuration is looked for. */
@@ -164,18 +157,12 @@ function resolveEdge({ limits = {}, ...given }: CompleteContents['edge']): EdgeS
 function build({ contents, relay }: Overridden, place: BuildContext, faulty: ReadonlySet<string> = new Set()): Config {
   const { file, cwd, env, nowMs } = place;
   const folders = { cwd, dataDir: resolve(cwd, contents.dataDir), certsDir: resolve(cwd, contents.certsDir) };
+  const resolving = { contents, folders, env };
   const development = accountParts.resolveDevelopment(contents);
-  const { delivery, routeSecrets } = resolveDelivery({ contents, folders, env }, relay);
-  const database = mailParts.resolveDatabase({ contents, folders, env });
-  const smtp = mailParts.resolveSmtp(contents);
-  const platform = mailParts.resolvePlatform(contents, folders);
-  const http = mailParts.resolveHttp({ contents, folders, env });
-  const pages = mailParts.resolveConsole(contents);
-  const accounts = contents.accounts.map((account) => accountParts.resolveAccount(account, contents));
-  const { configured, webhookSecrets } = accountParts.resolveWebhooks(contents, { folders, env });
-  const tokens = accountParts.resolveTokens(contents, folders);
-  const edgeAccounts = contents.accounts.map((entry) => accountParts.resolveEdgeAccount(entry, folders));
-  return {
+  const { delivery, routeSecrets } = resolveDelivery(resolving, relay);
+  const database = mailParts.resolveDatabase(resolving);
+  const { configured, webhookSecrets } = accountParts.resolveWebhooks(resolving);
+  const config = {
     file,
     dataDir: folders.dataDir,
     certsDir: folders.certsDir,
@@ -184,9 +171,9 @@ function build({ contents, relay }: Overridden, place: BuildContext, faulty: Rea
     drainSeconds: contents.drainSeconds,
     processes: contents.processes === 'auto' ? processesOf(database) : contents.processes,
     ...(development ? { development } : {}),
-    platform,
+    platform: mailParts.resolvePlatform(resolving),
     limits: contents.limits,
-    smtp,
+    smtp: mailParts.resolveSmtp(contents),
     bounces: filledIn(defaultBounceSettings, contents.bounces),
     rest: { limits: mailParts.resolveRestLimits(contents) },
     spool: mailParts.resolveSpool(contents),
@@ -194,34 +181,20 @@ function build({ contents, relay }: Overridden, place: BuildContext, faulty: Rea
     events: { ...events, ...contents.events },
     journal: { ...journal, ...contents.journal },
     tlsReports: mailParts.resolveTlsReports(contents, delivery.routes),
-    http,
-    console: pages,
+    http: mailParts.resolveHttp(resolving),
+    console: mailParts.resolveConsole(contents),
     delivery,
-    accounts,
-    tokens,
+    accounts: contents.accounts.map((account) => accountParts.resolveAccount(account, contents)),
+    tokens: accountParts.resolveTokens(resolving),
     routeSecrets,
-    webhooks: { allowHttp: false, allowNetworks: [], ...contents.webhooks, configured },
+    webhooks: { ...webhooks, ...contents.webhooks, configured },
     webhookSecrets,
     edge: resolveEdge(contents.edge),
-    proxy: {
-      ipv4Pool: proxy.ipv4Pool,
-      portOffset: development ? proxy.developmentPortOffset : 0,
-      originDeny: [...proxy.originDeny],
-      originAllow: [],
-      servedAddresses: [...proxy.servedAddresses],
-      limits: {},
-      ...contents.proxy,
-    },
-    edgeAccounts,
-    zones: contents.zones.map((zone) => accountParts.resolveZone(contents, zone, folders)),
-    warnings: warningsOf(
-      {
-        ...{ database, smtp, delivery, edgeAccounts, accounts, platform, http, tokens, console: pages },
-        ...(development ? { development } : {}),
-      },
-      { env, nowMs, faulty },
-    ),
-  };
+    proxy: { ...proxy(development !== undefined), ...contents.proxy },
+    edgeAccounts: contents.accounts.map((entry) => accountParts.resolveEdgeAccount(entry, resolving)),
+    zones: contents.zones.map((zone) => accountParts.resolveZone(zone, resolving)),
+  } satisfies Omit<Config, 'warnings'>;
+  return { ...config, warnings: warningsOf(config, { env, nowMs, faulty }) };
 }
 
 /** The warnings of the sections without faults, so that one error does not hide them. */

@@ -49,14 +49,20 @@ export const connections = 10;
 /** RFC 5321 §4.5.4.2. */
 export const mxPort = 25;
 
-/** D84, D86. */
-export const proxy = {
-  ipv4Pool: '127.64.0.0/16',
-  /** Added to ports in development, because ports such as tcp/22 are privileged (D84). */
-  developmentPortOffset: 20_000,
-  servedAddresses: ['0.0.0.0/0', '::/0'],
-  originDeny: ['0.0.0.0/8', '169.254.0.0/16', '224.0.0.0/4', '::/128', 'fe80::/10', 'ff00::/8'],
-} as const;
+/** D54. */
+export const webhooks = { allowHttp: false, allowNetworks: [] };
+
+/** D84, D86. In development an offset is added to ports, because ports such as tcp/22 are privileged. */
+export function proxy(isDevelopment: boolean): Required<NonNullable<FileContents['proxy']>> {
+  return {
+    ipv4Pool: '127.64.0.0/16',
+    portOffset: isDevelopment ? 20_000 : 0,
+    servedAddresses: ['0.0.0.0/0', '::/0'],
+    originDeny: ['0.0.0.0/8', '169.254.0.0/16', '224.0.0.0/4', '::/128', 'fe80::/10', 'ff00::/8'],
+    originAllow: [],
+    limits: {},
+  };
+}
 
 /** D67, D95. */
 export const http = {
@@ -131,23 +137,10 @@ export function complete(given: FileContents): CompleteContents {
     dataDir: './data',
     certsDir: './certs',
     database: { url: 'sqlite:postern.db' },
-    log: {},
     drainSeconds: 30,
     processes: 1,
-    limits: {},
-    bounces: {},
-    rest: {},
-    spool: {},
-    events: {},
-    journal: {},
-    webhooks: {},
-    http: {},
-    console: {},
-    edge: {},
-    proxy: {},
-    delivery: {},
-    reports: {},
-    tlsReports: {},
+    ...{ log: {}, limits: {}, bounces: {}, rest: {}, spool: {}, events: {}, journal: {}, webhooks: {}, http: {} },
+    ...{ console: {}, edge: {}, proxy: {}, delivery: {}, reports: {}, tlsReports: {} },
     zones: [],
     routes: [{ name: 'default', type: 'capture' }],
     ...given,

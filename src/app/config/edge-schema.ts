@@ -10,72 +10,57 @@ const { Optional, Record, Union } = Type;
 const count = value.integer(1, 1_000_000);
 
 /** `http`. */
-export const http = value.object({
-  listen: Optional(value.listen),
-  tlsListen: Optional(value.listenOrOff),
-  adminListen: Optional(value.listenOrOff),
-  apiHosts: Optional(value.list(value.hostOrAddress)),
-  docsBaseUrl: Optional(value.url('http', 'https')),
-  metricsTokenEnv: Optional(value.variableName),
-  metricsTokenFile: Optional(value.filePath),
-  limits: Optional(value.object({ connections: Optional(count), connectionsPerAddress: Optional(count) })),
+export const http = value.partial({
+  listen: value.listen,
+  tlsListen: value.listenOrOff,
+  adminListen: value.listenOrOff,
+  apiHosts: value.list(value.hostOrAddress),
+  docsBaseUrl: value.url('http', 'https'),
+  metricsTokenEnv: value.variableName,
+  metricsTokenFile: value.filePath,
+  limits: value.partial({ connections: count, connectionsPerAddress: count }),
 });
 
 /** `console`. */
-export const consolePages = value.object({
-  enabled: Optional(value.boolean),
-  publicUrl: Optional(value.url('http', 'https')),
-});
+export const consolePages = value.partial({ enabled: value.boolean, publicUrl: value.url('http', 'https') });
 
 /** `edge`. */
-export const edge = value.object({
-  maxHeaderBytes: Optional(value.integer(1024, 262_144, 'octets')),
-  connectTimeoutSeconds: Optional(value.seconds),
-  responseTimeoutSeconds: Optional(value.seconds),
-  afterCloseSeconds: Optional(value.seconds),
-  originDownSeconds: Optional(value.integer(0, 60, 'seconds')),
-  trustedProxies: Optional(value.list(value.network)),
-  limits: Optional(
-    value.object({
-      requests: Optional(count),
-      requestsPerZone: Optional(count),
-      requestsPerAddress: Optional(count),
-    }),
-  ),
+export const edge = value.partial({
+  maxHeaderBytes: value.integer(1024, 262_144, 'octets'),
+  connectTimeoutSeconds: value.seconds,
+  responseTimeoutSeconds: value.seconds,
+  afterCloseSeconds: value.seconds,
+  originDownSeconds: value.integer(0, 60, 'seconds'),
+  trustedProxies: value.list(value.network),
+  limits: value.partial({ requests: count, requestsPerZone: count, requestsPerAddress: count }),
 });
 
-const openCount = value.integer(1, 1_000_000);
-
 const applicationLimits = {
-  connections: Optional(openCount),
-  sessions: Optional(openCount),
-  perClient: Optional(openCount),
-  tcpIdleSeconds: Optional(value.seconds),
-  udpIdleSeconds: Optional(value.seconds),
+  connections: count,
+  sessions: count,
+  perClient: count,
+  tcpIdleSeconds: value.seconds,
+  udpIdleSeconds: value.seconds,
 };
 
 /** `proxy`. */
-export const proxy = value.object({
-  ipv4Pool: Optional(value.network),
-  portOffset: Optional(value.integer(0, 65_535)),
-  originDeny: Optional(value.list(value.network)),
-  originAllow: Optional(value.list(value.networkOrPlace)),
-  servedAddresses: Optional(value.list(value.network)),
-  limits: Optional(
-    value.object({
-      ...applicationLimits,
-      accountConnections: Optional(openCount),
-      accountSessions: Optional(openCount),
-      accountListeners: Optional(value.integer(1, 65_536)),
-      applications: Optional(
-        Record(Type.String({ pattern: '^[0-9A-Fa-f]{32}$' }), value.object(applicationLimits), {
-          additionalProperties: false,
-          want: 'a mapping of ids of applications to their limits',
-          keyWant: 'the id of an application, 32 hexadecimal digits',
-        }),
-      ),
+export const proxy = value.partial({
+  ipv4Pool: value.network,
+  portOffset: value.integer(0, 65_535),
+  originDeny: value.list(value.network),
+  originAllow: value.list(value.networkOrPlace),
+  servedAddresses: value.list(value.network),
+  limits: value.partial({
+    ...applicationLimits,
+    accountConnections: count,
+    accountSessions: count,
+    accountListeners: value.integer(1, 65_536),
+    applications: Record(Type.String({ pattern: '^[0-9A-Fa-f]{32}$' }), value.partial(applicationLimits), {
+      additionalProperties: false,
+      want: 'a mapping of ids of applications to their limits',
+      keyWant: 'the id of an application, 32 hexadecimal digits',
     }),
-  ),
+  }),
 });
 
 // Only the shape is checked here. The rules of D82 are checked by the code that judges the API's applications.
@@ -121,13 +106,13 @@ const portLists = { maxItems: 100 } as const;
 const recordName = '^[A-Za-z0-9_@*](?:[A-Za-z0-9_.*-]{0,251}[A-Za-z0-9])?$';
 const records = Record(
   Type.String({ pattern: recordName }),
-  value.object({
-    A: Optional(value.list(value.ipAddress, record)),
-    AAAA: Optional(value.list(value.ipAddress, record)),
-    CNAME: Optional(value.list(value.domain, record)),
-    MX: Optional(value.list(value.words)),
-    SRV: Optional(value.list(value.words, record)),
-    TXT: Optional(value.list(value.words)),
+  value.partial({
+    A: value.list(value.ipAddress, record),
+    AAAA: value.list(value.ipAddress, record),
+    CNAME: value.list(value.domain, record),
+    MX: value.list(value.words),
+    SRV: value.list(value.words, record),
+    TXT: value.list(value.words),
   }),
   { additionalProperties: false, want: 'a mapping of names in the zone to their records' },
 );
@@ -143,10 +128,10 @@ export const zone = value.object({
   hostnames: Optional(value.list(value.domain, { maxItems: 1000 })),
   ipv4Quota: Optional(value.integer(0, 65_536)),
   protocols: Optional(
-    value.object({
-      tcp: Optional(value.list(value.portRange, portLists)),
-      udp: Optional(value.list(value.portRange, portLists)),
-      unavailable: Optional(value.list(value.portOfTransport, portLists)),
+    value.partial({
+      tcp: value.list(value.portRange, portLists),
+      udp: value.list(value.portRange, portLists),
+      unavailable: value.list(value.portOfTransport, portLists),
     }),
   ),
   records: Optional(records),

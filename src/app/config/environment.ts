@@ -5,7 +5,7 @@ import { isIP } from 'node:net';
 import { isWithinDomain } from '../../base/net/domain-labels.ts';
 import { parseRelayUrl } from '../../delivery/smtp/relay-url.ts';
 import { asciiDomain } from '../../mail/address/domain.ts';
-import { formatHostPort, parseListen, parsePort } from './addresses.ts';
+import { domainOf, formatHostPort, parseListen, parsePort } from './addresses.ts';
 import type { CompleteContents } from './defaults.ts';
 import { quote } from './fault.ts';
 import type { Environment } from './secrets.ts';
@@ -29,6 +29,15 @@ type Override = (
   env: Environment,
 ) => { readonly contents: CompleteContents; readonly path: string } | { readonly want: string };
 
+/** The contents with some keys of a section set. */
+function put<Name extends 'smtp' | 'http' | 'platform' | 'database' | 'log'>(
+  contents: CompleteContents,
+  section: Name,
+  keys: Partial<CompleteContents[Name]>,
+): CompleteContents {
+  return { ...contents, [section]: { ...contents[section], ...keys } };
+}
+
 function setListenerPort(tls: 'starttls' | 'implicit'): Override {
   return (contents, value) => {
     const port = parsePort(value);
@@ -42,21 +51,18 @@ function setListenerPort(tls: 'starttls' | 'implicit'): Override {
     const changed = listeners.map((listener, at) =>
       at === index ? { ...listener, listen: formatHostPort({ ...address, port }) } : listener,
     );
-    const path = `smtp.listeners[${index}].listen`;
-    return { path, contents: { ...contents, smtp: { ...contents.smtp, listeners: changed } } };
+    return { path: `smtp.listeners[${index}].listen`, contents: put(contents, 'smtp', { listeners: changed }) };
   };
 }
 
 function setHttpPort(key: 'listen' | 'tlsListen' | 'adminListen', fallback: string): Override {
   return (contents, value) => {
     const port = parsePort(value);
-    if (key === 'tlsListen' && value === '') {
-      return { path: 'http.tlsListen', contents: { ...contents, http: { ...contents.http, tlsListen: '' } } };
-    }
-    if (port === undefined) return { want: 'a port, 0 to 65535' };
+    const isOff = key === 'tlsListen' && value === '';
+    if (port === undefined && !isOff) return { want: 'a port, 0 to 65535' };
     const address = parseListen(contents.http[key] || fallback);
-    const listen = formatHostPort({ host: address?.host ?? '127.0.0.1', port });
-    return { path: `http.${key}`, contents: { ...contents, http: { ...contents.http, [key]: listen } } };
+    const listen = port === undefined ? '' : formatHostPort({ host: address?.host ?? '127.0.0.1', port });
+    return { path: `http.${key}`, contents: put(contents, 'http', { [key]: listen }) };
   };
 }
 
@@ -69,23 +75,21 @@ const setBind: Override = (contents, value) => {
   const { smtp, http } = contents;
   const listeners = (smtp.listeners ?? []).map((listener) => ({ ...listener, listen: bind(listener.listen) }));
   const bound = { listen: bind(http.listen ?? '127.0.0.1:8080'), tlsListen: bind(http.tlsListen ?? '127.0.0.1:8443') };
-  return {
-    path: 'smtp.listeners',
-    contents: { ...contents, smtp: { ...smtp, listeners }, http: { ...http, ...bound } },
-  };
+  return { path: 'smtp.listeners', contents: put(put(contents, 'smtp', { listeners }), 'http', bound) };
 };
 
 /** Sets the platform's domain, and the bounce domain with it unless the environment sets that itself. */
 const setPlatformDomain: Override = (contents, value, env) => {
   const domain = asciiDomain(value);
   if (domain === undefined) return { want: 'a domain name' };
-  const { platform } = contents;
-  const from = asciiDomain(platform.domain ?? '') ?? '';
-  const bounce = asciiDomain(platform.bounceDomain ?? '') ?? '';
+  const from = domainOf(contents.platform.domain ?? '');
+  const bounce = domainOf(contents.platform.bounceDomain ?? '');
   const moves = !env['POSTERN_BOUNCE_DOMAIN'] && isWithinDomain(bounce, from);
-  const bounceDomain = moves ? `${bounce.slice(0, bounce.length - from.length)}${domain}` : platform.bounceDomain;
-  const changed = { ...platform, domain, ...(bounceDomain === undefined ? {} : { bounceDomain }) };
-  return { path: 'platform.domain', contents: { ...contents, platform: changed } };
+  const bounceDomain = `${bounce.slice(0, bounce.length - from.length)}${domain}`;
+  return {
+    path: 'platform.domain',
+    contents: put(contents, 'platform', { domain, ...(moves ? { bounceDomain } : {}) }),
+  };
 };
 
 const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
@@ -94,15 +98,11 @@ const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']
 const overrides = {
   POSTERN_DATA_DIR: (contents, value) => ({ path: 'dataDir', contents: { ...contents, dataDir: value } }),
   POSTERN_CERTS_DIR: (contents, value) => ({ path: 'certsDir', contents: { ...contents, certsDir: value } }),
-  POSTERN_DATABASE_URL: (contents, value) => ({
-    path: 'database.url',
-    contents: { ...contents, database: { ...contents.database, url: value } },
-  }),
+  POSTERN_DATABASE_URL: (contents, url) => ({ path: 'database.url', contents: put(contents, 'database', { url }) }),
   POSTERN_LOG_LEVEL: (contents, value) => {
     const level = logLevels.find((name) => name === value);
-    return level
-      ? { path: 'log.level', contents: { ...contents, log: { level } } }
-      : { want: `one of ${logLevels.join(', ')}` };
+    if (!level) return { want: `one of ${logLevels.join(', ')}` };
+    return { path: 'log.level', contents: put(contents, 'log', { level }) };
   },
   POSTERN_PROCESSES: (contents, value) => {
     const processes = value === 'auto' ? value : /^[1-9]\d?$/.test(value) ? Number(value) : undefined;
@@ -121,10 +121,7 @@ const overrides = {
   POSTERN_BOUNCE_DOMAIN: (contents, value) => {
     const bounceDomain = asciiDomain(value);
     if (bounceDomain === undefined) return { want: 'a domain name' };
-    return {
-      path: 'platform.bounceDomain',
-      contents: { ...contents, platform: { ...contents.platform, bounceDomain } },
-    };
+    return { path: 'platform.bounceDomain', contents: put(contents, 'platform', { bounceDomain }) };
   },
 } as const satisfies Record<string, Override>;
 

@@ -7,13 +7,30 @@ import { isWithinDomain } from '../../base/net/domain-labels.ts';
 import { defaultRetry } from '../../delivery/settings.ts';
 import { parseRelayUrl } from '../../delivery/smtp/relay-url.ts';
 import { asciiDomain } from '../../mail/address/domain.ts';
+import { domainOf } from './addresses.ts';
 import type { CompleteContents } from './defaults.ts';
 import { type ConfigFault, type ConfigPath, formatPath, quote } from './fault.ts';
 import type { ListenerEntry, RouteEntry } from './schema.ts';
 import { senderFaults } from './sender-maps.ts';
 
+/** What no two entries may have alike, and its place. */
+interface PlacedKey {
+  readonly key: string;
+  readonly path: ConfigPath;
+}
+
+/** The keys of a list's entries. @param name of the key @param fold makes alike what means the same */
+export function keysOf<Name extends string>(
+  entries: readonly Readonly<Record<Name, string>>[] = [],
+  path: ConfigPath,
+  name: Name,
+  fold = (key: string): string => key,
+): PlacedKey[] {
+  return entries.map((entry, index) => ({ key: fold(entry[name]), path: [...path, index, name] }));
+}
+
 /** Faults of entries whose key (a name, an id) an entry before them has already. */
-export function repeated(entries: readonly { readonly key: string; readonly path: ConfigPath }[]): ConfigFault[] {
+export function repeated(entries: readonly PlacedKey[]): ConfigFault[] {
   const owners = new Map<string, ConfigPath>();
   return entries.flatMap(({ key, path }) => {
     const owner = owners.get(key);
@@ -24,20 +41,21 @@ export function repeated(entries: readonly { readonly key: string; readonly path
 }
 
 /** The account of a name or an id. */
-export function findAccount(contents: CompleteContents, reference: string) {
-  return contents.accounts.find(
-    (account) => account.name === reference || account.id.toLowerCase() === reference.toLowerCase(),
-  );
+export function findAccount({ accounts }: Pick<CompleteContents, 'accounts'>, reference: string) {
+  return accounts.find(({ name, id }) => name === reference || id.toLowerCase() === reference.toLowerCase());
 }
 
 /** The fault of a reference to an account that does not exist. */
 export function unknownAccount(contents: CompleteContents, path: ConfigPath, reference: string): ConfigFault {
   const names = contents.accounts.map((account) => account.name);
+  return { path, text: `got ${quote(reference)}, want an account of this file${oneOf(names, reference)}` };
+}
+
+/** The end of a sentence that wants one of some names: the one that was probably meant, or all. */
+function oneOf(names: readonly string[], reference: string): string {
   const near = closest(reference, names);
-  return {
-    path,
-    text: `got ${quote(reference)}, want an account of this file${near ? `; did you mean "${near}"?` : ` (${names.join(', ')})`}`,
-  };
+  if (near !== undefined) return `; did you mean "${near}"?`;
+  return names.length > 0 ? ` (${names.join(', ')})` : '';
 }
 
 /** The faults of a reference `account/credential`: the account or the credential does not exist. */
@@ -50,9 +68,8 @@ function credentialFaults(
   if (!account) return [unknownAccount(contents, path, reference.account)];
   const names = (account.credentials ?? []).map((credential) => credential.name);
   if (names.includes(reference.credential)) return [];
-  const near = closest(reference.credential, names);
-  const hint = near ? `; did you mean "${near}"?` : names.length > 0 ? ` (${names.join(', ')})` : '';
-  return [{ path, text: `got ${quote(reference.shown)}, want a credential of account "${account.name}"${hint}` }];
+  const which = oneOf(names, reference.credential);
+  return [{ path, text: `got ${quote(reference.shown)}, want a credential of account "${account.name}"${which}` }];
 }
 
 /** Checks that `development` names a credential that exists. */
@@ -65,10 +82,9 @@ export function developmentFaults(contents: CompleteContents): ConfigFault[] {
 
 /** D40a: checks that the bounce domain is the platform's domain or below it. */
 export function platformFaults({ platform }: CompleteContents): ConfigFault[] {
-  const domain = asciiDomain(platform.domain ?? '') ?? '';
-  const bounceDomain = asciiDomain(platform.bounceDomain ?? '') ?? '';
-  const selectors = (platform.dkim ?? []).map(({ selector }) => selector);
-  const twice = repeated(selectors.map((key, index) => ({ key, path: ['platform', 'dkim', index, 'selector'] })));
+  const domain = domainOf(platform.domain ?? '');
+  const bounceDomain = domainOf(platform.bounceDomain ?? '');
+  const twice = repeated(keysOf(platform.dkim, ['platform', 'dkim'], 'selector'));
   if (isWithinDomain(bounceDomain, domain)) return twice;
   const text = `got ${quote(bounceDomain)}, want platform.domain (${domain}) or a name below it`;
   return [...twice, { path: ['platform', 'bounceDomain'], text }];
@@ -122,19 +138,21 @@ function listenerFaults(contents: CompleteContents, listener: ListenerEntry, pat
 
 /** Checks that listeners share no name or address, and device listeners as D40c says. @param nowMs milliseconds since 1970 */
 export function smtpFaults(contents: CompleteContents, nowMs: number): ConfigFault[] {
-  const listeners = (contents.smtp.listeners ?? []).map((listener, index) => ({
-    listener,
-    path: ['smtp', 'listeners', index] as const,
-  }));
-  const enabled = listeners.filter(({ listener }) => listener.enabled !== false && !listener.listen.endsWith(':0'));
+  const { listeners = [] } = contents.smtp;
+  const path = ['smtp', 'listeners'];
+  const bound = keysOf(listeners, path, 'listen').filter(
+    ({ key }, index) => listeners[index]?.enabled !== false && !key.endsWith(':0'),
+  );
   return [
-    ...repeated(listeners.map(({ listener, path }) => ({ key: listener.name, path: [...path, 'name'] }))),
-    ...repeated(enabled.map(({ listener, path }) => ({ key: listener.listen, path: [...path, 'listen'] }))),
-    ...listeners.flatMap(({ listener, path }) => listenerFaults(contents, listener, path)),
-    ...listeners.flatMap(({ listener, path }) => observeFaults(listener, path, nowMs)),
-    ...listeners.flatMap(({ listener, path }) => {
+    ...repeated(keysOf(listeners, path, 'name')),
+    ...repeated(bound),
+    ...listeners.flatMap((listener, index) => {
       const account = findAccount(contents, listener.credential?.split('/', 1)[0] ?? '');
-      return senderFaults(listener, path, { accounts: contents.accounts, account });
+      return [
+        ...listenerFaults(contents, listener, [...path, index]),
+        ...observeFaults(listener, [...path, index], nowMs),
+        ...senderFaults(listener, [...path, index], { accounts: contents.accounts, account }),
+      ];
     }),
   ];
 }
@@ -171,13 +189,12 @@ export type ServerEntry = Pick<RouteEntry, 'url' | 'tls' | 'auth'> & { readonly 
  */
 export function serverEntries(route: RouteEntry, path: ConfigPath) {
   const { url, urls, tls, auth } = route;
-  const shared = tls === undefined ? {} : { tls };
-  const withAuth = auth === undefined ? shared : { ...shared, auth };
-  if (!urls) return [{ entry: { ...withAuth, ...(url === undefined ? {} : { url }) } satisfies ServerEntry, path }];
-  return urls.map((one, index): { readonly entry: ServerEntry; readonly path: ConfigPath } => {
-    if (typeof one === 'string') return { entry: { ...withAuth, url: one }, path: [...path, 'urls', index] };
-    return { entry: { ...withAuth, ...one }, path: [...path, 'urls', index] };
-  });
+  const shared = { ...(tls === undefined ? {} : { tls }), ...(auth === undefined ? {} : { auth }) };
+  if (!urls) return [{ entry: { ...shared, ...(url === undefined ? {} : { url }) } satisfies ServerEntry, path }];
+  return urls.map((one, index): { readonly entry: ServerEntry; readonly path: ConfigPath } => ({
+    entry: { ...shared, ...(typeof one === 'string' ? { url: one } : one) },
+    path: [...path, 'urls', index],
+  }));
 }
 
 function smarthostFaults(route: RouteEntry, path: ConfigPath): ConfigFault[] {
@@ -188,48 +205,37 @@ function smarthostFaults(route: RouteEntry, path: ConfigPath): ConfigFault[] {
 }
 
 function serverFaults(server: ServerEntry, path: ConfigPath): ConfigFault[] {
-  // The fault of an entry that is a URL alone is at the entry, everything else at its key.
-  const at = (key: string): ConfigPath =>
-    typeof path.at(-1) === 'number' && path.at(-2) === 'urls' ? path : [...path, key];
-  if (server.url === undefined)
-    return [{ path: at('url'), text: 'missing, want smtp://host:port or smtps://host:port' }];
-  const url = parseRelayUrl(server.url);
   const faults: ConfigFault[] = [];
-  if (!url)
-    faults.push({ path: at('url'), text: `got ${quote(server.url)}, want smtp://host:port or smtps://host:port` });
-  if (url?.auth) {
-    faults.push({ path: at('url'), text: 'holds a user; want it under auth (user, and passwordEnv or passwordFile)' });
-  }
+  // The fault of one of several servers is at its entry, which may be a URL alone.
+  const isOneOfSeveral = typeof path.at(-1) === 'number' && path.at(-2) === 'urls';
+  const add = (key: string, text: string) => faults.push({ path: isOneOfSeveral ? path : [...path, key], text });
+  const form = 'want smtp://host:port or smtps://host:port';
+  const url = parseRelayUrl(server.url ?? '');
+  if (!url) add('url', server.url === undefined ? `missing, ${form}` : `got ${quote(server.url)}, ${form}`);
+  if (server.url === undefined) return faults;
+  if (url?.auth) add('url', 'holds a user; want it under auth (user, and passwordEnv or passwordFile)');
   const { mode, verify, ca } = routeTls(server);
-  if (url?.implicitTls && mode !== undefined && mode !== 'implicit') {
-    faults.push({ path: at('tls'), text: `got "${mode}", want implicit with a URL of smtps://` });
-  }
-  if (ca !== undefined && (mode === 'none' || verify === false)) {
+  if (url?.implicitTls && mode !== undefined && mode !== 'implicit')
+    add('tls', `got "${mode}", want implicit with a URL of smtps://`);
+  if (ca !== undefined && (mode === 'none' || verify === false))
     faults.push({ path: [...path, 'tls', 'ca'], text: 'is never asked: the route looks at no certificate' });
-  }
-  if (server.auth && mode === 'none') {
-    faults.push({ path: at('auth'), text: 'can never be used: AUTH is sent only over TLS, and tls is none' });
-  }
-  const sources = [server.auth?.passwordEnv, server.auth?.passwordFile].filter((source) => source !== undefined);
-  if (server.auth && sources.length !== 1) {
-    faults.push({ path: at('auth'), text: `has ${sources.length} of passwordEnv and passwordFile; want one` });
-  }
+  if (!server.auth) return faults;
+  if (mode === 'none') add('auth', 'can never be used: AUTH is sent only over TLS, and tls is none');
+  const sources = [server.auth.passwordEnv, server.auth.passwordFile].filter((source) => source !== undefined);
+  if (sources.length !== 1) add('auth', `has ${sources.length} of passwordEnv and passwordFile; want one`);
   return faults;
 }
 
 function mxFaults(route: RouteEntry, path: ConfigPath): ConfigFault[] {
-  const faults: ConfigFault[] = [];
-  if (routeTls(route).mode === 'implicit') {
-    faults.push({
-      path: [...path, 'tls'],
-      text: 'got "implicit", want none, opportunistic or required: mail exchangers use STARTTLS',
-    });
-  }
-  for (const name of Object.keys(route.tlsByDomain ?? {})) {
-    if (asciiDomain(name) !== undefined) continue;
-    faults.push({ path: [...path, 'tlsByDomain', name], text: `got ${quote(name)}, want a domain name`, atKey: true });
-  }
-  return faults;
+  const wrong = Object.keys(route.tlsByDomain ?? {}).filter((name) => asciiDomain(name) === undefined);
+  const names = wrong.map((name) => ({
+    path: [...path, 'tlsByDomain', name],
+    text: `got ${quote(name)}, want a domain name`,
+    atKey: true,
+  }));
+  if (routeTls(route).mode !== 'implicit') return names;
+  const text = 'got "implicit", want none, opportunistic or required: mail exchangers use STARTTLS';
+  return [{ path: [...path, 'tls'], text }, ...names];
 }
 
 /** A route has one address to send from of each family at the most. */
@@ -259,11 +265,10 @@ function routeFaults(contents: CompleteContents, route: RouteEntry, path: Config
     ...(route.type === 'mx' ? mxFaults(route, path) : []),
     ...localAddressFaults(route, path),
     ...matchFaults(isLast, route, [...path, 'match']),
-    ...(route.match?.accounts ?? []).flatMap((reference, index) =>
-      findAccount(contents, reference)
-        ? []
-        : [unknownAccount(contents, [...path, 'match', 'accounts', index], reference)],
-    ),
+    ...(route.match?.accounts ?? []).flatMap((reference, index) => {
+      if (findAccount(contents, reference)) return [];
+      return [unknownAccount(contents, [...path, 'match', 'accounts', index], reference)];
+    }),
   ];
 }
 
@@ -281,11 +286,10 @@ export function recipientRuleFaults(
 export const withheldRouteName = 'withheld';
 
 function reservedNames({ routes }: CompleteContents): ConfigFault[] {
-  return routes.flatMap(({ name }, index) => {
-    if (name !== withheldRouteName) return [];
-    const text = `got ${quote(name)}, which is the name of what allowRecipients keeps back; want another`;
-    return [{ path: ['routes', index, 'name'], text }];
-  });
+  const text = `got ${quote(withheldRouteName)}, which is the name of what allowRecipients keeps back; want another`;
+  return keysOf(routes, ['routes'], 'name').flatMap(({ key, path }) =>
+    key === withheldRouteName ? [{ path, text }] : [],
+  );
 }
 
 /** Checks that only the last route takes everything, and that each has the keys of its type. */
@@ -293,7 +297,7 @@ export function routesFaults(contents: CompleteContents): ConfigFault[] {
   return [
     ...reservedNames(contents),
     ...contents.routes.flatMap((route, index) => recipientRuleFaults(route, ['routes', index])),
-    ...repeated(contents.routes.map(({ name }, index) => ({ key: name, path: ['routes', index, 'name'] }))),
+    ...repeated(keysOf(contents.routes, ['routes'], 'name')),
     ...contents.routes.flatMap((route, index) => routeFaults(contents, route, ['routes', index])),
   ];
 }

@@ -9,13 +9,14 @@ import type { ConfiguredWebhook } from '../../delivery/webhooks/webhook.ts';
 import type { CustomErrorRule, CustomErrorSettings } from '../../edge/zone/zone.ts';
 import { patternsOfSets } from '../../pipeline/policy/strip-sets.ts';
 import { isEventKind } from '../../spool/events/mail-event.ts';
+import { domainOf } from './addresses.ts';
 import * as defaults from './defaults.ts';
 import { findAccount } from './mail-checks.ts';
-import { dkimOf, domainOf, type Folders } from './resolve-mail.ts';
+import { dkimOf, type Resolving, sourceOf } from './resolve-mail.ts';
 import type { AccountEntry, CredentialEntry, ZoneEntry } from './schema.ts';
-import { type Environment, readSecret } from './secrets.ts';
+import { readSecret } from './secrets.ts';
 import { sendersOf } from './sender-maps.ts';
-import type { Config, ConfiguredToken, DevelopmentSettings, EdgeAccount, SecretSource, Zone } from './settings.ts';
+import type { Config, ConfiguredToken, CredentialName, EdgeAccount, Zone } from './settings.ts';
 
 type Contents = defaults.CompleteContents;
 
@@ -59,47 +60,33 @@ export function resolveAccount(entry: AccountEntry, contents: Contents): Account
   };
 }
 
-function tokenSource(entry: CredentialEntry, folders: Folders): ConfiguredToken['source'] | undefined {
-  if (entry.tokenEnv !== undefined) return { kind: 'variable', name: entry.tokenEnv };
-  if (entry.tokenFile !== undefined) return { kind: 'file', file: resolve(folders.cwd, entry.tokenFile) };
-  return entry.tokenSha256 === undefined ? undefined : { kind: 'sha256', hex: entry.tokenSha256.toLowerCase() };
-}
-
 /** The tokens that the file gives to credentials. */
-export function resolveTokens(contents: Contents, folders: Folders): ConfiguredToken[] {
+export function resolveTokens({ contents, folders }: Resolving): ConfiguredToken[] {
   return contents.accounts.flatMap((account, at) =>
     (account.credentials ?? []).flatMap((entry, index): ConfiguredToken[] => {
-      const source = tokenSource(entry, folders);
+      const hex = entry.tokenSha256?.toLowerCase();
+      const source = sourceOf(entry.tokenEnv, entry.tokenFile, folders) ?? (hex && ({ kind: 'sha256', hex } as const));
       const path = `accounts[${at}].credentials[${index}]`;
       return source ? [{ account: account.id.toLowerCase(), credential: entry.name, path, source }] : [];
     }),
   );
 }
 
-function secretSource(
-  variable: string | undefined,
-  file: string | undefined,
-  folders: Folders,
-): readonly SecretSource[] {
-  if (variable !== undefined) return [{ kind: 'variable', name: variable }];
-  return file === undefined ? [] : [{ kind: 'file', file: resolve(folders.cwd, file) }];
-}
-
 /**
  * The webhooks of the file (D54). Their ids are made from account and name, so that a webhook keeps its place in the events
  * from one start to the next.
  */
-export function resolveWebhooks(
-  contents: Contents,
-  { folders, env }: { readonly folders: Folders; readonly env: Environment },
-): { readonly configured: ConfiguredWebhook[]; readonly webhookSecrets: Config['webhookSecrets'] } {
+export function resolveWebhooks({ contents, folders, env }: Resolving): {
+  readonly configured: ConfiguredWebhook[];
+  readonly webhookSecrets: Config['webhookSecrets'];
+} {
   const found = contents.accounts.flatMap((account, at) =>
     (account.webhooks ?? []).map((entry, index) => {
       const path = `accounts[${at}].webhooks[${index}]`;
       const sources = [
-        ...secretSource(entry.secretEnv, entry.secretFile, folders),
-        ...secretSource(entry.previousSecretEnv, entry.previousSecretFile, folders),
-      ];
+        sourceOf(entry.secretEnv, entry.secretFile, folders),
+        sourceOf(entry.previousSecretEnv, entry.previousSecretFile, folders),
+      ].filter((source) => source !== undefined);
       const id = hash('sha256', `webhook ${account.id.toLowerCase()} ${entry.name}`).slice(0, 32);
       return {
         webhook: {
@@ -115,7 +102,7 @@ export function resolveWebhooks(
 }
 
 /** The development settings, with the account named by its id. */
-export function resolveDevelopment(contents: Contents): DevelopmentSettings | undefined {
+export function resolveDevelopment(contents: Contents): CredentialName | undefined {
   if (!contents.development) return undefined;
   const { account, credential } = { ...defaults.development, ...contents.development };
   return { account: findAccount(contents, account)?.id.toLowerCase() ?? account, credential };
@@ -134,16 +121,16 @@ function ruleOf({ content_type, status_code, ...rule }: RuleEntry): CustomErrorR
 /** Custom errors with the page's file as an absolute path; a relative one lies under the working directory. */
 function customErrorsOf(
   { customErrors }: AccountEntry | ZoneEntry,
-  folders: Folders,
+  { cwd }: Resolving['folders'],
 ): { readonly customErrors?: CustomErrorSettings } {
   if (!customErrors) return {};
   const { rules, errorPage } = customErrors;
-  const page = errorPage?.file === undefined ? errorPage : { file: resolve(folders.cwd, errorPage.file) };
+  const page = errorPage?.file === undefined ? errorPage : { file: resolve(cwd, errorPage.file) };
   return { customErrors: { ...(rules ? { rules: rules.map(ruleOf) } : {}), ...(page ? { errorPage: page } : {}) } };
 }
 
 /** What edge and proxy need of an account. */
-export function resolveEdgeAccount(entry: AccountEntry, folders: Folders): EdgeAccount {
+export function resolveEdgeAccount(entry: AccountEntry, { folders }: Resolving): EdgeAccount {
   return {
     id: entry.id.toLowerCase(),
     ...(entry.email === undefined ? {} : { email: entry.email }),
@@ -156,7 +143,7 @@ export function resolveEdgeAccount(entry: AccountEntry, folders: Folders): EdgeA
 }
 
 /** A zone with the defaults of D99. */
-export function resolveZone(contents: Contents, entry: ZoneEntry, folders: Folders): Zone {
+export function resolveZone(entry: ZoneEntry, { contents, folders }: Resolving): Zone {
   const name = domainOf(entry.name);
   const { customErrors: _, ...rest } = entry;
   return {

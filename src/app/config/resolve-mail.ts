@@ -9,36 +9,24 @@ import type { Route } from '../../delivery/settings.ts';
 import type { TlsReportSettings } from '../../delivery/tls-report/make-report.ts';
 import { defaultRestLimits, type RestLimits, requestBytesPerMessageByte } from '../../doors/rest/settings.ts';
 import { defaultSmtpLimits, type SmtpListener, type SmtpSettings } from '../../doors/smtp/settings.ts';
-import { asciiDomain } from '../../mail/address/domain.ts';
 import type { SpoolLimits } from '../../spool/spool-limits.ts';
 import { apiHostsOf } from './account-checks.ts';
-import { type HostPort, parseListen, parseNetwork } from './addresses.ts';
+import { domainOf, type HostPort, parseListen, parseNetwork } from './addresses.ts';
 import * as defaults from './defaults.ts';
 import { findAccount } from './mail-checks.ts';
 import type { ListenerEntry } from './schema.ts';
 import { type Environment, readSecret, secretHash } from './secrets.ts';
 import { sendersOf } from './sender-maps.ts';
-import type {
-  ConsoleSettings,
-  DatabaseSettings,
-  HttpSettings,
-  PlatformSettings,
-  ReportSettings,
-  SecretSource,
-} from './settings.ts';
+import type * as settings from './settings.ts';
 
 type Contents = defaults.CompleteContents;
 
-/** The folders that relative paths start at. */
-export interface Folders {
-  readonly cwd: string;
-  readonly dataDir: string;
-  readonly certsDir: string;
-}
-
-/** A domain that the schema has accepted, as an A-label in lower case. */
-export function domainOf(text: string): string {
-  return asciiDomain(text) ?? text;
+/** What slices are made from. */
+export interface Resolving {
+  readonly contents: Contents;
+  /** The folders that relative paths start at, absolute. */
+  readonly folders: { readonly cwd: string; readonly dataDir: string; readonly certsDir: string };
+  readonly env: Environment;
 }
 
 /** Reads an address that the schema has accepted. */
@@ -58,7 +46,7 @@ export function dkimOf(
 }
 
 /** The `platform` slice. */
-export function resolvePlatform({ platform }: Contents, folders: Folders): PlatformSettings {
+export function resolvePlatform({ contents: { platform }, folders }: Resolving): settings.PlatformSettings {
   return {
     domain: domainOf(platform.domain ?? defaults.platform.domain),
     bounceDomain: domainOf(platform.bounceDomain ?? defaults.platform.bounceDomain),
@@ -109,14 +97,14 @@ export function resolveSpool({ spool }: Contents): SpoolLimits {
   return { ...defaults.spoolLimits, ...account, ...(minFreeBytes === undefined ? {} : { minFreeBytes }) };
 }
 
-/** The limits of the `rest` slice. */
+/** The limits of the `rest` slice (D42, D42a). */
 export function resolveRestLimits({ rest }: Contents): RestLimits {
   const limits = defaults.filledIn(defaultRestLimits, rest.limits ?? {});
   return { ...limits, requestBytes: Math.ceil(limits.messageBytes * requestBytesPerMessageByte) };
 }
 
 /** The `reports` slice. */
-export function resolveReports({ reports }: Contents): ReportSettings {
+export function resolveReports({ reports }: Contents): settings.ReportSettings {
   const limits = { ...defaults.reports, ...reports };
   return { ...limits, perAccountPerDay: limits.perAddressPerDay * defaults.reportsPerAddressReport };
 }
@@ -138,30 +126,22 @@ export function resolveTlsReports(
 }
 
 /** The token for /metrics, if one is named. Its hash is read each time it is asked for. */
-function metricsTokenOf({ contents: { http }, folders, env }: Resolving): Pick<HttpSettings, 'metricsToken'> {
-  const { metricsTokenEnv, metricsTokenFile } = http;
-  const named =
-    metricsTokenEnv !== undefined
-      ? { path: 'http.metricsTokenEnv', source: { kind: 'variable', name: metricsTokenEnv } as const }
-      : metricsTokenFile !== undefined
-        ? {
-            path: 'http.metricsTokenFile',
-            source: { kind: 'file', file: resolve(folders.cwd, metricsTokenFile) } as const,
-          }
-        : undefined;
-  if (!named) return {};
+function metricsTokenOf({ contents: { http }, folders, env }: Resolving): Pick<settings.HttpSettings, 'metricsToken'> {
+  const source = sourceOf(http.metricsTokenEnv, http.metricsTokenFile, folders);
+  if (!source) return {};
   return {
     metricsToken: {
-      ...named,
+      path: source.kind === 'variable' ? 'http.metricsTokenEnv' : 'http.metricsTokenFile',
+      source,
       get sha256(): string | undefined {
-        return secretHash(named.source, env);
+        return secretHash(source, env);
       },
     },
   };
 }
 
 /** The `http` slice. */
-export function resolveHttp(resolving: Resolving): HttpSettings {
+export function resolveHttp(resolving: Resolving): settings.HttpSettings {
   const { http } = resolving.contents;
   const { adminListen = '' } = http;
   const tlsListen = http.tlsListen ?? defaults.http.tlsListen;
@@ -177,7 +157,7 @@ export function resolveHttp(resolving: Resolving): HttpSettings {
 }
 
 /** The console: on in development, elsewhere where the file says so. */
-export function resolveConsole({ console: pages, development }: defaults.CompleteContents): ConsoleSettings {
+export function resolveConsole({ console: pages, development }: defaults.CompleteContents): settings.ConsoleSettings {
   const { enabled = development !== undefined, publicUrl } = pages;
   return { enabled, ...(publicUrl === undefined ? {} : { publicUrl: new URL(publicUrl).origin }) };
 }
@@ -188,11 +168,11 @@ function isLocal(host: string): boolean {
 }
 
 /** The database. Its URL is put together at each use, so that no password is kept. */
-export function resolveDatabase({ contents, folders, env }: Resolving): DatabaseSettings {
+export function resolveDatabase({ contents, folders, env }: Resolving): settings.DatabaseSettings {
   const { url, passwordEnv, passwordFile, takeOverSeconds = 30, shareLimits = false } = contents.database;
   const parsed = parsePostgresUrl(url);
   if (!parsed) return { engine: 'sqlite', file: resolve(folders.dataDir, url.replace(/^sqlite:(?:\/\/)?/, '')) };
-  const source = sourceOf({ passwordEnv, passwordFile }, folders);
+  const source = sourceOf(passwordEnv, passwordFile, folders);
   return {
     engine: 'postgres',
     server: parsed.shown,
@@ -205,19 +185,12 @@ export function resolveDatabase({ contents, folders, env }: Resolving): Database
   };
 }
 
-/** Where a password comes from, if there is one. */
+/** Where a secret comes from: the variable or the file that is named; undefined where neither is. */
 export function sourceOf(
-  from: { readonly passwordEnv?: string | undefined; readonly passwordFile?: string | undefined } | undefined,
-  folders: Folders,
-): SecretSource | undefined {
-  if (from?.passwordEnv !== undefined) return { kind: 'variable', name: from.passwordEnv };
-  if (from?.passwordFile !== undefined) return { kind: 'file', file: resolve(folders.cwd, from.passwordFile) };
-  return undefined;
-}
-
-/** What slices are made from. */
-export interface Resolving {
-  readonly contents: Contents;
-  readonly folders: Folders;
-  readonly env: Environment;
+  variable: string | undefined,
+  file: string | undefined,
+  { cwd }: Pick<Resolving['folders'], 'cwd'>,
+): settings.SecretSource | undefined {
+  if (variable !== undefined) return { kind: 'variable', name: variable };
+  return file === undefined ? undefined : { kind: 'file', file: resolve(cwd, file) };
 }

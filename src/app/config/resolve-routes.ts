@@ -15,14 +15,16 @@ import {
 } from '../../delivery/settings.ts';
 import { parseRelayUrl, type RelayUrl } from '../../delivery/smtp/relay-url.ts';
 import { type RecipientRule, readPattern, readTarget } from '../../delivery/staging/recipient-rules.ts';
+import { domainOf } from './addresses.ts';
 import * as defaults from './defaults.ts';
-import type { ConfigPath } from './fault.ts';
-import { formatPath } from './fault.ts';
+import { type ConfigPath, formatPath } from './fault.ts';
 import { findAccount, routeTls, type ServerEntry, serverEntries, withheldRouteName } from './mail-checks.ts';
-import { domainOf, type Folders, type Resolving, sourceOf } from './resolve-mail.ts';
+import { type Resolving, sourceOf } from './resolve-mail.ts';
 import type { RouteEntry } from './schema.ts';
-import { type Environment, readSecret } from './secrets.ts';
-import type { Config, SecretSource } from './settings.ts';
+import { readSecret } from './secrets.ts';
+import type { NamedSecret } from './settings.ts';
+
+type Folders = Resolving['folders'];
 
 function matchOf(contents: Resolving['contents'], match: RouteEntry['match']): Pick<Route, 'match'> {
   if (!match) return {};
@@ -31,47 +33,36 @@ function matchOf(contents: Resolving['contents'], match: RouteEntry['match']): P
   return { match: { ...(accounts ? { accounts } : {}), ...(recipientDomains ? { recipientDomains } : {}) } };
 }
 
-/**
- * Whether a server's certificate is verified by default. Opportunistic TLS accepts any certificate, because the alternative is
- * worse: no TLS at all. A server that gets a password is verified, because otherwise any that answers would get it.
- */
-function defaultVerify(tls: Smarthost['tls'], hasAuth: boolean): boolean {
-  return hasAuth || tls === 'required' || tls === 'implicit';
-}
-
 function smarthostOf(url: RelayUrl, entry: ServerEntry, folders: Folders): Smarthost {
   const hasAuth = (entry.auth ?? url.auth) !== undefined;
   const { mode, verify, ca } = routeTls(entry);
   const tls = mode ?? (url.implicitTls ? 'implicit' : 'opportunistic');
+  // Opportunistic TLS accepts any certificate, because the alternative is worse: no TLS at all. A server that gets a password is
+  // verified, because otherwise any that answers would get it, and one whose issuer is named is meant to be.
+  const isVerified = hasAuth || ca !== undefined || tls === 'required' || tls === 'implicit';
   return {
     host: url.host,
     port: url.port,
     tls,
-    // A server whose issuer is named is meant to be verified.
-    tlsVerify: verify ?? (ca !== undefined || defaultVerify(tls, hasAuth)),
+    tlsVerify: verify ?? isVerified,
     ...(ca === undefined ? {} : { caFile: resolve(folders.cwd, ca) }),
     ...(entry.priority === undefined ? {} : { priority: entry.priority }),
   };
 }
 
-/** A user whose password is read each time it is needed, so that only a route in use needs it. */
-function lazyAuth(user: string, source: SecretSource, at: { readonly env: Environment; readonly path: string }) {
-  return {
-    user,
-    get password(): string {
-      return readSecret(source, at.env, at.path);
-    },
-  };
+function captureOf({ dataDir }: Folders, folder = 'capture'): Pick<CaptureRoute, 'type' | 'folder'> {
+  return { type: 'capture', folder: resolve(dataDir, folder) };
 }
 
-function captureOf(folders: Folders, entry: Pick<RouteEntry, 'folder'>): Pick<CaptureRoute, 'type' | 'folder'> {
-  return { type: 'capture', folder: resolve(folders.dataDir, entry.folder ?? 'capture') };
-}
-
-/** Where the configuration names the password of a server: `routes[0].auth`, or `routes[0].urls[1].auth`. */
-function authPath(route: RouteEntry, { entry, path }: ReturnType<typeof serverEntries>[number]): string {
+/** The password of a server, named as `routes[0].auth` or `routes[0].urls[1].auth`; undefined where it has none. */
+function passwordOf(
+  route: RouteEntry,
+  { entry, path }: ReturnType<typeof serverEntries>[number],
+  folders: Folders,
+): NamedSecret | undefined {
+  const source = sourceOf(entry.auth?.passwordEnv, entry.auth?.passwordFile, folders);
   const isOwn = route.auth === undefined || entry.auth !== route.auth;
-  return formatPath([...(isOwn ? path : path.slice(0, 2)), 'auth']);
+  return source && { path: formatPath([...(isOwn ? path : path.slice(0, 2)), 'auth']), source };
 }
 
 function localAddressesOf({ localAddress = [] }: RouteEntry): readonly LocalAddress[] {
@@ -90,13 +81,7 @@ function limitsOf(entry: Partial<Record<keyof HopLimits, number>>): { readonly l
 
 /** The limits by recipient domain, and those of all connections together. */
 function shapingOf({ connections, destinations = [] }: Resolving['contents']['delivery']): Partial<DeliverySettings> {
-  const resolved = destinations.map((entry) => ({
-    domains: entry.domains.map(domainOf),
-    limits: {
-      ...(entry.connections === undefined ? {} : { connections: entry.connections }),
-      ...limitsOf(entry).limits,
-    },
-  }));
+  const resolved = destinations.map(({ domains, ...limits }) => ({ domains: domains.map(domainOf), limits }));
   return {
     ...(connections === undefined ? {} : { connections }),
     ...(resolved.length === 0 ? {} : { destinations: resolved }),
@@ -114,10 +99,17 @@ function smarthostRoute(
   const servers = serverEntries(entry, path).flatMap((server): Smarthost[] => {
     const url = parseRelayUrl(server.entry.url ?? '');
     if (!url) return [];
-    const source = sourceOf(server.entry.auth, folders);
-    const auth =
-      source && server.entry.auth && lazyAuth(server.entry.auth.user, source, { env, path: authPath(entry, server) });
-    return [{ ...smarthostOf(url, server.entry, folders), ...(auth ? { auth } : {}) }];
+    const host = smarthostOf(url, server.entry, folders);
+    const secret = passwordOf(entry, server, folders);
+    if (!secret) return [host];
+    const auth = {
+      user: server.entry.auth?.user ?? '',
+      // Read each time it is needed, so that only a route in use needs it.
+      get password(): string {
+        return readSecret(secret.source, env, secret.path);
+      },
+    };
+    return [{ ...host, auth }];
   });
   const [first, ...standby] = servers;
   if (!first) return undefined;
@@ -181,7 +173,7 @@ function resolveRoute(resolving: Resolving, entry: RouteEntry, index: number): R
   };
   if (entry.type === 'mx') return mxRoute(folders, base, entry);
   const smarthost = entry.type === 'smarthost' ? smarthostRoute(resolving, base, entry, ['routes', index]) : undefined;
-  return smarthost ?? { ...base, ...captureOf(folders, entry) };
+  return smarthost ?? { ...base, ...captureOf(folders, entry.folder) };
 }
 
 /** The rule of staging safety that an account or a route has (D98a). */
@@ -207,8 +199,7 @@ function safetyOf({ contents, folders }: Resolving, routes: readonly Route[]): P
   const ofAccounts = rules.filter(([, rule]) => hasRule(rule));
   if (ofAccounts.length === 0 && !routes.some(hasRule)) return {};
   const capturing = routes.find((route) => route.type === 'capture');
-  const own = { name: withheldRouteName, platformSignature: true, ...captureOf(folders, {}) };
-  const withheld = capturing ? { ...own, folder: capturing.folder } : own;
+  const withheld = { name: withheldRouteName, platformSignature: true, ...captureOf(folders, capturing?.folder) };
   return { safety: { accounts: Object.fromEntries(ofAccounts), withheld } };
 }
 
@@ -217,30 +208,23 @@ function relayRoute(relay: string, folders: Folders): Route {
   const base = { name: 'relay', platformSignature: true };
   if (relay === 'mx') return mxRoute(folders, base, {});
   const url = parseRelayUrl(relay);
-  if (!url) return { ...base, ...captureOf(folders, {}) };
+  if (!url) return { ...base, ...captureOf(folders) };
   const { auth } = url;
   const connections = { connections: defaults.connections };
   return { ...base, type: 'smarthost', ...smarthostOf(url, {}, folders), ...connections, ...(auth ? { auth } : {}) };
 }
 
 /** Where the passwords of a route come from, and the files of issuers that it trusts. */
-function secretsOf(entry: RouteEntry, index: number, folders: Folders): Config['routeSecrets'] {
+function secretsOf(entry: RouteEntry, index: number, folders: Folders): readonly NamedSecret[] {
   const path: ConfigPath = ['routes', index];
   const servers = entry.type === 'smarthost' ? serverEntries(entry, path) : [{ entry, path }];
   const secrets = servers.flatMap((server) => {
-    const source = sourceOf(server.entry.auth, folders);
-    const { ca } = routeTls(server.entry);
-    const isOwn = server.entry.tls !== entry.tls;
+    const password = passwordOf(entry, server, folders);
+    const source = sourceOf(undefined, routeTls(server.entry).ca, folders);
+    const place = server.entry.tls === entry.tls ? path : server.path;
     return [
-      ...(source ? [{ path: authPath(entry, server), source }] : []),
-      ...(ca === undefined
-        ? []
-        : [
-            {
-              path: formatPath([...(isOwn ? server.path : path), 'tls', 'ca']),
-              source: { kind: 'file', file: resolve(folders.cwd, ca) } as const,
-            },
-          ]),
+      ...(password ? [password] : []),
+      ...(source ? [{ path: formatPath([...place, 'tls', 'ca']), source }] : []),
     ];
   });
   return [...new Map(secrets.map((secret) => [secret.path, secret])).values()];
@@ -250,7 +234,7 @@ function secretsOf(entry: RouteEntry, index: number, folders: Folders): Config['
 export function resolveDelivery(
   resolving: Resolving,
   relay: string | undefined,
-): { readonly delivery: DeliverySettings; readonly routeSecrets: Config['routeSecrets'] } {
+): { readonly delivery: DeliverySettings; readonly routeSecrets: readonly NamedSecret[] } {
   const { contents, folders } = resolving;
   const entries = relay === undefined ? contents.routes : [];
   const { resolver, retry } = contents.delivery;
@@ -265,14 +249,7 @@ export function resolveDelivery(
       ...safetyOf(resolving, routes),
       retry: defaults.filledIn(defaultRetry, retry ?? {}),
       ...shapingOf(contents.delivery),
-      ...(resolver
-        ? {
-            resolver: {
-              ...(resolver.servers ? { servers: resolver.servers } : {}),
-              validates: resolver.validates ?? false,
-            },
-          }
-        : {}),
+      ...(resolver ? { resolver: { validates: false, ...resolver } } : {}),
     },
     routeSecrets: entries.flatMap((entry, index) => secretsOf(entry, index, folders)),
   };

@@ -9,11 +9,7 @@ import * as value from './value-types.ts';
 const { Optional } = Type;
 
 /** `platform`. */
-const platform = value.object({
-  domain: Optional(value.domain),
-  bounceDomain: Optional(value.domain),
-  dkim: Optional(dkimKeys),
-});
+const platform = value.partial({ domain: value.domain, bounceDomain: value.domain, dkim: dkimKeys });
 
 const smtpListener = value.object({
   name: value.entryName,
@@ -36,51 +32,46 @@ const smtpListener = value.object({
 const count = value.integer(1, 1_000_000);
 
 /** `smtp`. */
-const smtp = value.object({
-  hostname: Optional(value.domain),
-  listeners: Optional(value.list(smtpListener)),
-  limits: Optional(
-    value.object({
-      messageBytes: Optional(value.octets),
-      // RFC 5321 §4.5.3.1.8: at least 100 recipients must be taken.
-      recipients: Optional(value.integer(100, 1_000_000)),
-      connections: Optional(count),
-      connectionsPerAddress: Optional(count),
-      authFailures: Optional(value.integer(1, 100)),
-      authSeconds: Optional(value.seconds),
-      commandSeconds: Optional(value.seconds),
-      dataIdleSeconds: Optional(value.seconds),
-      dataOctetsPerSecond: Optional(value.integer(0, 1_000_000)),
-      idleSeconds: Optional(value.seconds),
-    }),
-  ),
+const smtp = value.partial({
+  hostname: value.domain,
+  listeners: value.list(smtpListener),
+  limits: value.partial({
+    messageBytes: value.octets,
+    // RFC 5321 §4.5.3.1.8: at least 100 recipients must be taken.
+    recipients: value.integer(100, 1_000_000),
+    connections: count,
+    connectionsPerAddress: count,
+    authFailures: value.integer(1, 100),
+    authSeconds: value.seconds,
+    commandSeconds: value.seconds,
+    dataIdleSeconds: value.seconds,
+    dataOctetsPerSecond: value.integer(0, 1_000_000),
+    idleSeconds: value.seconds,
+  }),
 });
 
 /** `bounces`: limits of the bounce listeners (D40a). */
-const bounces = value.object({
-  tokenDays: Optional(value.integer(1, 365, 'days')),
-  messagesPerMinute: Optional(value.integer(1, 1_000_000)),
+const bounces = value.partial({
+  tokenDays: value.integer(1, 365, 'days'),
+  messagesPerMinute: value.integer(1, 1_000_000),
 });
 
 /** `rest`. */
-const rest = value.object({
-  limits: Optional(
-    value.object({
-      messageBytes: Optional(value.octets),
-      recipients: Optional(value.integer(1, 1_000_000)),
-      attachments: Optional(value.integer(0, 10_000)),
-      subjectCharacters: Optional(value.integer(1, 100_000)),
-    }),
-  ),
+const rest = value.partial({
+  limits: value.partial({
+    messageBytes: value.octets,
+    recipients: value.integer(1, 1_000_000),
+    attachments: value.integer(0, 10_000),
+    subjectCharacters: value.integer(1, 100_000),
+  }),
 });
 
 const tlsMode = value.choice('none', 'opportunistic', 'required', 'implicit');
 
 /** How a route uses TLS: a word, or a mapping where there is more to say. */
-const routeTls = Type.Union(
-  [tlsMode, value.object({ mode: Optional(tlsMode), verify: Optional(value.boolean), ca: Optional(value.filePath) })],
-  { want: 'one of none, opportunistic, required, implicit, or a mapping of mode, verify and ca' },
-);
+const routeTls = Type.Union([tlsMode, value.partial({ mode: tlsMode, verify: value.boolean, ca: value.filePath })], {
+  want: 'one of none, opportunistic, required, implicit, or a mapping of mode, verify and ca',
+});
 
 const auth = value.object(
   {
@@ -137,9 +128,9 @@ const route = value.object({
   name: value.entryName,
   type: value.choice('smarthost', 'capture', 'mx'),
   match: Optional(
-    value.object({
-      accounts: Optional(value.list(value.accountReference, { minItems: 1 })),
-      recipientDomains: Optional(value.list(value.domain, { minItems: 1 })),
+    value.partial({
+      accounts: value.list(value.accountReference, { minItems: 1 }),
+      recipientDomains: value.list(value.domain, { minItems: 1 }),
     }),
   ),
   platformSignature: Optional(value.boolean),
@@ -165,109 +156,82 @@ const room = value.integer(0, 2 ** 50, 'octets');
 const heldMessages = value.integer(1, 1_000_000_000);
 
 /** `spool`. */
-const spool = value.object({
-  minFreeBytes: Optional(room),
-  account: Optional(
-    value.object({
-      queuedMessages: Optional(heldMessages),
-      queuedBytes: Optional(room),
-      failedBytes: Optional(room),
-    }),
-  ),
+const spool = value.partial({
+  minFreeBytes: room,
+  account: value.partial({ queuedMessages: heldMessages, queuedBytes: room, failedBytes: room }),
 });
 
 /** `reports`: those to senders about their mail (RFC 3464). */
-const reports = value.object({
-  perAddressPerDay: Optional(value.integer(0, 1_000_000)),
-  gatherSeconds: Optional(value.integer(0, 86_400, 'seconds')),
-  delaySeconds: Optional(value.seconds),
+const reports = value.partial({
+  perAddressPerDay: value.integer(0, 1_000_000),
+  gatherSeconds: value.integer(0, 86_400, 'seconds'),
+  delaySeconds: value.seconds,
 });
 
 /** `events`. */
-const events = value.object({
-  keepDays: Optional(value.integer(1, 3650, 'days')),
-  perAccount: Optional(heldMessages),
-});
+const events = value.partial({ keepDays: value.integer(1, 3650, 'days'), perAccount: heldMessages });
 
 /** `journal`: what is kept of each message for the console. */
-const journal = value.object({
-  enabled: Optional(value.boolean),
-  content: Optional(value.choice('none', 'headers', 'full')),
-  keepDays: Optional(value.integer(1, 3650, 'days')),
-  maxOctets: Optional(value.integer(0, 1_099_511_627_776, 'octets')),
-  maxBodyOctets: Optional(value.integer(0, 33_554_432, 'octets')),
+const journal = value.partial({
+  enabled: value.boolean,
+  content: value.choice('none', 'headers', 'full'),
+  keepDays: value.integer(1, 3650, 'days'),
+  maxOctets: value.integer(0, 1_099_511_627_776, 'octets'),
+  maxBodyOctets: value.integer(0, 33_554_432, 'octets'),
 });
 
 /** `tlsReports`: those to recipients' domains about their TLS (RFC 8460). */
-const tlsReports = value.object({
-  enabled: Optional(value.boolean),
-  allowPrivate: Optional(value.list(value.network)),
-});
+const tlsReports = value.partial({ enabled: value.boolean, allowPrivate: value.list(value.network) });
 
 /** `delivery`. */
-const delivery = value.object({
-  resolver: Optional(
-    value.object({
-      servers: Optional(value.list(value.nameServer, { minItems: 1 })),
-      validates: Optional(value.boolean),
-    }),
-  ),
-  connections: Optional(value.integer(1, 60_000)),
-  destinations: Optional(
-    value.list(value.object({ domains: value.list(value.domain, { minItems: 1 }), ...hopLimits }, true)),
-  ),
-  retry: Optional(
-    value.object({
-      firstDelaySeconds: Optional(value.seconds),
-      maxDelaySeconds: Optional(value.seconds),
-      expireAfterSeconds: Optional(value.integer(1, 2_592_000, 'seconds')),
-    }),
-  ),
+const delivery = value.partial({
+  resolver: value.partial({ servers: value.list(value.nameServer, { minItems: 1 }), validates: value.boolean }),
+  connections: value.integer(1, 60_000),
+  destinations: value.list(value.object({ domains: value.list(value.domain, { minItems: 1 }), ...hopLimits }, true)),
+  retry: value.partial({
+    firstDelaySeconds: value.seconds,
+    maxDelaySeconds: value.seconds,
+    expireAfterSeconds: value.integer(1, 2_592_000, 'seconds'),
+  }),
 });
 
 /** The whole file. */
-export const schema = value.object({
-  dataDir: Optional(value.filePath),
-  certsDir: Optional(value.filePath),
-  database: Optional(
-    value.object(
-      {
-        url: value.words,
-        passwordEnv: Optional(value.variableName),
-        passwordFile: Optional(value.filePath),
-        takeOverSeconds: Optional(value.integer(5, 600, 'seconds')),
-        shareLimits: Optional(value.boolean),
-      },
-      true,
-    ),
+export const schema = value.partial({
+  dataDir: value.filePath,
+  certsDir: value.filePath,
+  database: value.object(
+    {
+      url: value.words,
+      passwordEnv: Optional(value.variableName),
+      passwordFile: Optional(value.filePath),
+      takeOverSeconds: Optional(value.integer(5, 600, 'seconds')),
+      shareLimits: Optional(value.boolean),
+    },
+    true,
   ),
-  log: Optional(
-    value.object({ level: Optional(value.choice('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent')) }),
-  ),
-  processes: Optional(value.processes),
-  drainSeconds: Optional(value.integer(0, 3600, 'seconds')),
-  development: Optional(
-    value.object({ account: Optional(value.accountReference), credential: Optional(value.entryName) }),
-  ),
-  platform: Optional(platform),
-  limits: Optional(value.object({ bodiesInFlightBytes: Optional(value.memory) })),
-  smtp: Optional(smtp),
-  bounces: Optional(bounces),
-  rest: Optional(rest),
-  spool: Optional(spool),
-  events: Optional(events),
-  journal: Optional(journal),
-  webhooks: Optional(webhookSettings),
-  http: Optional(http),
-  console: Optional(consolePages),
-  edge: Optional(edge),
-  proxy: Optional(proxy),
-  routes: Optional(value.list(route, { minItems: 1 })),
-  delivery: Optional(delivery),
-  reports: Optional(reports),
-  tlsReports: Optional(tlsReports),
-  accounts: Optional(value.list(account)),
-  zones: Optional(value.list(zone)),
+  log: value.partial({ level: value.choice('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent') }),
+  processes: value.processes,
+  drainSeconds: value.integer(0, 3600, 'seconds'),
+  development: value.partial({ account: value.accountReference, credential: value.entryName }),
+  platform,
+  limits: value.partial({ bodiesInFlightBytes: value.memory }),
+  smtp,
+  bounces,
+  rest,
+  spool,
+  events,
+  journal,
+  webhooks: webhookSettings,
+  http,
+  console: consolePages,
+  edge,
+  proxy,
+  routes: value.list(route, { minItems: 1 }),
+  delivery,
+  reports,
+  tlsReports,
+  accounts: value.list(account),
+  zones: value.list(zone),
 });
 
 /** What the file may say. */

@@ -9,18 +9,27 @@ import type { BounceSettings } from '../../doors/bounce/settings.ts';
 import type { RestLimits } from '../../doors/rest/settings.ts';
 import type { SmtpSettings } from '../../doors/smtp/settings.ts';
 import type { CustomErrorSettings, EdgeSettings } from '../../edge/zone/zone.ts';
-import type { ContentLevel } from '../../spool/journal/journal-row.ts';
 import type { ReportLimits } from '../../spool/reports/report.ts';
 import type { SpoolLimits } from '../../spool/spool-limits.ts';
 import type { ConnectionLimits } from '../../web/http/listener/connection-limit.ts';
 import type { HostPort } from './addresses.ts';
-import type { AccountEntry, FileContents, ZoneEntry } from './schema.ts';
+import type { AccountEntry, FileContents, Section, ZoneEntry } from './schema.ts';
+
+/** A section of the file with every key filled in; config/postern.yaml says what they mean. */
+type Filled<Name extends Section> = Required<NonNullable<FileContents[Name]>>;
 
 /** Where a secret comes from. It is read only when it is used. */
 export type SecretSource =
   | { readonly kind: 'variable'; readonly name: string }
   /** Absolute path; surrounding white space is no part of the secret. */
   | { readonly kind: 'file'; readonly file: string };
+
+/** A secret that the file names. */
+export interface NamedSecret {
+  /** Where in the file it is named, for errors: `accounts[0].credentials[1]`. */
+  readonly path: string;
+  readonly source: SecretSource;
+}
 
 /** What the platform calls itself and signs with (D26, D27, D40a). */
 export interface PlatformSettings {
@@ -31,40 +40,6 @@ export interface PlatformSettings {
   /** Absolute path of the key that authenticates the tokens in reverse-paths (D26). */
   readonly hmacKeyFile: string;
   readonly dkim: readonly DkimKeyName[];
-}
-
-/** How long events are kept, and how many of each account (D53). */
-export interface EventSettings {
-  /** Beyond the expiry of a message. */
-  readonly keepDays: number;
-  readonly perAccount: number;
-}
-
-/** What the journal keeps (D53a). */
-export interface JournalSettings {
-  /** Whether messages get a row at all. Rows of before are kept for `keepDays` all the same. */
-  readonly enabled: boolean;
-  /** How much of the messages themselves. */
-  readonly content: ContentLevel;
-  readonly keepDays: number;
-  /** Octets of all messages' content together. */
-  readonly maxOctets: number;
-  /** Octets of a body above which it is not kept. */
-  readonly maxBodyOctets: number;
-}
-
-/** What webhooks may reach (D54). */
-export interface WebhookSettings {
-  readonly allowHttp: boolean;
-  /** CIDRs that may be called although they are not public. */
-  readonly allowNetworks: readonly string[];
-  /** The webhooks of the accounts in the file. */
-  readonly configured: readonly ConfiguredWebhook[];
-}
-
-/** The REST door's slice (D42, D42a). */
-export interface RestSettings {
-  readonly limits: RestLimits;
 }
 
 /** The HTTP listener's slice (D62, D67, D68). */
@@ -94,21 +69,13 @@ export interface ConsoleSettings {
 }
 
 /** The token that readers of /metrics show. */
-export interface MetricsTokenSettings {
-  /** Where in the file it is named, for errors. */
-  readonly path: string;
-  readonly source: SecretSource;
+export interface MetricsTokenSettings extends NamedSecret {
   /** SHA-256 of the token, 64 hexadecimal digits, read at each access; undefined where the token is missing. */
   readonly sha256: string | undefined;
 }
 
 /** A token that the configuration gives to a credential (D93). */
-export interface ConfiguredToken {
-  /** Id of the account. */
-  readonly account: string;
-  readonly credential: string;
-  /** Where in the file it is named, for errors: `accounts[0].credentials[1]`. */
-  readonly path: string;
+export interface ConfiguredToken extends Pick<NamedSecret, 'path'>, CredentialName {
   readonly source: SecretSource | { readonly kind: 'sha256'; readonly hex: string };
 }
 
@@ -123,8 +90,8 @@ export type EdgeAccount = Pick<AccountEntry, 'email' | 'entitlements' | 'prefixe
 export type Zone = Omit<ZoneEntry, 'customErrors'> &
   Required<Pick<ZoneEntry, 'hostnames' | 'ipv4Quota' | 'protocols'>> & { readonly customErrors?: CustomErrorSettings };
 
-/** The development settings (D95). With them, missing keys, certificates and tokens are made at start. */
-export interface DevelopmentSettings {
+/** A credential, by the id of its account. */
+export interface CredentialName {
   /** Id of the account. */
   readonly account: string;
   readonly credential: string;
@@ -173,7 +140,8 @@ export interface Config {
   readonly drainSeconds: number;
   /** Processes that share the work. */
   readonly processes: number;
-  readonly development?: DevelopmentSettings;
+  /** Whose token a start in development makes (D95). Where it is set, missing keys and certificates are made as well. */
+  readonly development?: CredentialName;
   readonly platform: PlatformSettings;
   readonly limits: {
     /** Octets of memory for messages under way. If absent, they are computed from the memory that the process may use. */
@@ -182,13 +150,13 @@ export interface Config {
   readonly smtp: SmtpSettings;
   /** The limits of the bounce listeners. */
   readonly bounces: BounceSettings;
-  readonly rest: RestSettings;
+  readonly rest: { readonly limits: RestLimits };
   readonly spool: SpoolLimits;
   readonly reports: ReportSettings;
-  /** How long events are kept and how many (D53). */
-  readonly events: EventSettings;
-  readonly journal: JournalSettings;
-  readonly webhooks: WebhookSettings;
+  readonly events: Filled<'events'>;
+  readonly journal: Filled<'journal'>;
+  /** With the webhooks of the accounts in the file (D54). */
+  readonly webhooks: Filled<'webhooks'> & { readonly configured: readonly ConfiguredWebhook[] };
   readonly tlsReports: TlsReportSettings;
   readonly http: HttpSettings;
   readonly console: ConsoleSettings;
@@ -196,11 +164,11 @@ export interface Config {
   readonly accounts: readonly Account[];
   readonly tokens: readonly ConfiguredToken[];
   /** Sources of the routes' passwords, and the files of issuers that they trust, so that missing ones are told at start. */
-  readonly routeSecrets: readonly { readonly path: string; readonly source: SecretSource }[];
+  readonly routeSecrets: readonly NamedSecret[];
   /** Sources of the secrets of the file's webhooks, so that missing ones are told at start. */
-  readonly webhookSecrets: readonly { readonly path: string; readonly source: SecretSource }[];
+  readonly webhookSecrets: readonly NamedSecret[];
   readonly edge: EdgeSettings;
-  readonly proxy: Required<NonNullable<FileContents['proxy']>>;
+  readonly proxy: Filled<'proxy'>;
   readonly edgeAccounts: readonly EdgeAccount[];
   readonly zones: readonly Zone[];
   /** Warnings of settings that are allowed but probably not intended; one line each. */

@@ -8,61 +8,47 @@ import type * as SchemaJudging from '../../base/schema-judge.ts';
 import { type ConfigFault, type ConfigPath, kindOf, quote } from './fault.ts';
 import { type FileContents, schema } from './schema.ts';
 
-/** A key that is gone: the release that took it away, and what holds in its place. */
-interface RemovedKey {
-  readonly since: string;
-  readonly now: string;
-}
-
 const bounceConnections =
   'the bounce listeners have at most 200 connections, 50 from one address, beside those of smtp.limits';
 const connectTime = 'an origin of an application has 10 s to accept and to agree on TLS';
 const tlsReporter = 'reports of TLS come from platform.domain, and name its postmaster';
 const routeVerify = 'tls says it, as in tls: { mode: required, verify: false }';
 
-/** By path; `[]` stands for any entry of a list, `{}` for the id of an application. */
-const removedKeys: Readonly<Record<string, RemovedKey>> = {
-  'bounces.connections': { since: '0.1.0', now: bounceConnections },
-  'bounces.connectionsPerAddress': { since: '0.1.0', now: bounceConnections },
-  'bounces.messageBytes': { since: '0.1.0', now: 'a report has at most 1048576 octets' },
-  'delivery.destinations[].backoffSeconds': {
-    since: '0.1.0',
-    now: 'the route of the mail says it for all its next hops',
-  },
-  'delivery.retry.factor': {
-    since: '0.1.0',
-    now: 'each delay is twice the one before, up to delivery.retry.maxDelaySeconds',
-  },
-  'delivery.retry.jitter': { since: '0.1.0', now: 'each delay is 80 % to 120 % of the plan' },
-  'events.refusalsPerAccount': { since: '0.1.0', now: 'the newest 50000 refusals of an account are kept' },
-  'http.adminLimits': { since: '0.1.0', now: 'the admin listener has at most 1000 connections, 100 from one address' },
-  'platform.hmacKeyFile': { since: '0.1.0', now: 'the key is hmac.key under certsDir' },
-  'proxy.limits.applications{}.connectSeconds': { since: '0.1.0', now: connectTime },
-  'proxy.limits.connectSeconds': { since: '0.1.0', now: connectTime },
-  'reports.perAccountPerDay': { since: '0.1.0', now: 'an account has ten times reports.perAddressPerDay' },
-  'reports.perMessage': { since: '0.1.0', now: 'at most 10 reports are made about one message' },
-  'reports.returnBytes': { since: '0.1.0', now: 'RET=FULL returns messages of at most 262144 octets whole' },
-  'rest.limits.requestBytes': {
-    since: '0.1.0',
-    now: 'the body of a request has at most 1.6 times rest.limits.messageBytes',
-  },
-  'routes[].tlsVerify': { since: '0.1.0', now: routeVerify },
-  'routes[].urls[].tlsVerify': { since: '0.1.0', now: routeVerify },
-  'spool.account.failedMessages': {
-    since: '0.1.0',
-    now: 'an account keeps at most 10000 failed messages, and those of spool.account.failedBytes',
-  },
-  'tlsReports.contact': { since: '0.1.0', now: tlsReporter },
-  'tlsReports.delayMinutes': { since: '0.1.0', now: 'a report leaves up to 240 minutes after the end of its day' },
-  'tlsReports.organization': { since: '0.1.0', now: tlsReporter },
+/**
+ * What holds in place of each key that is gone since 0.1.0, by its path; `[]` stands for any entry of a list, `{}` for the id of an
+ * application.
+ */
+const removedKeys: Readonly<Record<string, string>> = {
+  'bounces.connections': bounceConnections,
+  'bounces.connectionsPerAddress': bounceConnections,
+  'bounces.messageBytes': 'a report has at most 1048576 octets',
+  'delivery.destinations[].backoffSeconds': 'the route of the mail says it for all its next hops',
+  'delivery.retry.factor': 'each delay is twice the one before, up to delivery.retry.maxDelaySeconds',
+  'delivery.retry.jitter': 'each delay is 80 % to 120 % of the plan',
+  'events.refusalsPerAccount': 'the newest 50000 refusals of an account are kept',
+  'http.adminLimits': 'the admin listener has at most 1000 connections, 100 from one address',
+  'platform.hmacKeyFile': 'the key is hmac.key under certsDir',
+  'proxy.limits.applications{}.connectSeconds': connectTime,
+  'proxy.limits.connectSeconds': connectTime,
+  'reports.perAccountPerDay': 'an account has ten times reports.perAddressPerDay',
+  'reports.perMessage': 'at most 10 reports are made about one message',
+  'reports.returnBytes': 'RET=FULL returns messages of at most 262144 octets whole',
+  'rest.limits.requestBytes': 'the body of a request has at most 1.6 times rest.limits.messageBytes',
+  'routes[].tlsVerify': routeVerify,
+  'routes[].urls[].tlsVerify': routeVerify,
+  'spool.account.failedMessages':
+    'an account keeps at most 10000 failed messages, and those of spool.account.failedBytes',
+  'tlsReports.contact': tlsReporter,
+  'tlsReports.delayMinutes': 'a report leaves up to 240 minutes after the end of its day',
+  'tlsReports.organization': tlsReporter,
 };
 
 /** What is said of a key that was taken away; undefined for any other. */
 function removedKeyText(path: ConfigPath): string | undefined {
   const steps = path.map((step) => (typeof step === 'number' ? '[]' : /^[\da-f]{32}$/i.test(step) ? '{}' : `.${step}`));
   const anyEntry = steps.join('').slice(1);
-  const removed = Object.hasOwn(removedKeys, anyEntry) ? removedKeys[anyEntry] : undefined;
-  return removed && `is gone since ${removed.since}: ${removed.now}; take the key out`;
+  const now = Object.hasOwn(removedKeys, anyEntry) ? removedKeys[anyEntry] : undefined;
+  return now && `is gone since 0.1.0: ${now}; take the key out`;
 }
 
 /** The members of a schema's node that this file reads. */
@@ -74,7 +60,6 @@ interface Node {
   readonly digits?: boolean;
   readonly type?: string;
   readonly enum?: readonly unknown[];
-  readonly minItems?: number;
   readonly properties?: Readonly<Record<string, Node>>;
   readonly patternProperties?: Readonly<Record<string, Node>>;
   readonly items?: Node;
@@ -111,9 +96,8 @@ function step(from: SchemaPosition, token: string): SchemaPosition | undefined {
   const known = place.node.properties;
   const node = known && Object.hasOwn(known, name) ? known[name] : undefined;
   if (node) return { node, schemaPath: `${place.schemaPath}/properties/${name}`, ...under };
-  const [pattern, valueNode] = Object.entries(place.node.patternProperties ?? {})[0] ?? [];
-  if (pattern === undefined || !valueNode) return undefined;
-  return { node: valueNode, schemaPath: `${place.schemaPath}/patternProperties/${pattern}`, ...under };
+  const [pattern, ofAnyName] = Object.entries(place.node.patternProperties ?? {})[0] ?? [];
+  return ofAnyName && { node: ofAnyName, schemaPath: `${place.schemaPath}/patternProperties/${pattern}`, ...under };
 }
 
 /** Walks from the top to the place of an error of typebox. */
@@ -141,11 +125,9 @@ function missingKey(place: SchemaPosition, key: string): ConfigFault {
 
 function wrongValue(place: SchemaPosition): ConfigFault {
   const { node, value, path } = place;
-  const secret = node.secret === true || (node.anyOf ?? []).some((branch) => branch.secret === true);
-  return {
-    path,
-    text: `got ${secret ? kindOf(value) : quote(value)}, want ${node.want ?? 'another value'}${hintFor(node, value)}`,
-  };
+  const isSecret = node.secret === true || (node.anyOf ?? []).some((branch) => branch.secret === true);
+  const got = isSecret ? kindOf(value) : quote(value);
+  return { path, text: `got ${got}, want ${node.want ?? 'another value'}${hintFor(node, value)}` };
 }
 
 /** A hint at the likely cause: YAML reads bare digits and some words as other types than text. */
@@ -185,11 +167,8 @@ export function isFileContents(value: unknown): value is FileContents {
 export function schemaFaults(value: unknown): ConfigFault[] {
   if (fitsPlainly(schema, value)) return [];
   const top: SchemaPosition = { node: schema, value, schemaPath: '#', path: [] };
-  return keepOneEach(
-    fullJudge()
-      .errors(value)
-      .flatMap((error) => faultsOf(error, top)),
-  );
+  const errors = fullJudge().errors(value);
+  return keepOneEach(errors.flatMap((error) => faultsOf(error, top)));
 }
 
 /** Keeps one fault per path, and none for a value whose parts have faults of their own (a union reports itself, too). */

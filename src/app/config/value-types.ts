@@ -2,7 +2,7 @@
 
 import { isIP } from 'node:net';
 import iconv from 'iconv-lite';
-import type { TProperties, TSchema } from 'typebox';
+import type { TOptional, TProperties, TSchema } from 'typebox';
 import { isDay } from '../../accounts/observe-period.ts';
 import { Type } from '../../base/schema/schema-type.ts';
 import { readPattern, readTarget } from '../../delivery/staging/recipient-rules.ts';
@@ -24,6 +24,13 @@ function text(
 /** An object of just these keys. A `secret` one is never shown in an error, whatever stands in its place. */
 export function object<const P extends TProperties>(properties: P, secret = false) {
   return Type.Object(properties, { additionalProperties: false, want: 'a mapping', secret });
+}
+
+/** An object of just these keys, each of which may be absent. */
+export function partial<const P extends TProperties>(properties: P) {
+  const optional = Object.fromEntries(Object.entries(properties).map(([key, of]) => [key, Type.Optional(of)]));
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- each key is there, as just this
+  return object(optional as { readonly [Key in keyof P]: TOptional<P[Key]> });
 }
 
 /** A list. One that is gone through for each message, connection or request has a bound. */

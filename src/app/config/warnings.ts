@@ -1,32 +1,29 @@
 // Warnings of settings that are allowed but probably not intended, given at start and by `postern config check`.
 
 import { isIP } from 'node:net';
-import type { Account } from '../../accounts/account.ts';
 import { daysUntil, type ObservePeriod } from '../../accounts/observe-period.ts';
 import { addressTest } from '../../base/net/address-test.ts';
 import { isLocalAddress } from '../../base/net/own-doors.ts';
 import { privateNetworks } from '../../base/net/private-networks.ts';
 import { recipientRules } from '../../delivery/router.ts';
-import type { DeliverySettings, Route } from '../../delivery/settings.ts';
+import type { Route } from '../../delivery/settings.ts';
 import { smarthostsOf } from '../../delivery/smarthost.ts';
 import type { RecipientPattern } from '../../delivery/staging/recipient-rules.ts';
-import type { SmtpListener, SmtpSettings } from '../../doors/smtp/settings.ts';
 import { splitMailbox } from '../../mail/address/domain.ts';
 import { formatHostPort, parseListen } from './addresses.ts';
 import type { Section } from './schema.ts';
 import { type Environment, globalKeyOf, variableOf } from './secrets.ts';
-import type { Config, HttpSettings } from './settings.ts';
+import type { Config } from './settings.ts';
 
 const shortestToken = 16;
 
-/** The settings that the warnings are about. */
-type Warned = Pick<
-  Config,
-  'database' | 'edgeAccounts' | 'accounts' | 'platform' | 'http' | 'console' | 'tokens' | 'development'
-> & {
-  readonly smtp: SmtpSettings;
-  readonly delivery: DeliverySettings;
-};
+type Warned = Omit<Config, 'warnings'>;
+
+/** The environment, and the time in milliseconds since 1970. */
+interface WarnedAt {
+  readonly env: Environment;
+  readonly nowMs: number;
+}
 
 /** Reserved example names (RFC 2606), which the shipped configuration uses. */
 const placeholder = /(?:^|\.)example$/;
@@ -54,9 +51,8 @@ function productionWarnings({ accounts, platform, smtp, delivery, development }:
 const isPrivate = addressTest(privateNetworks);
 
 /** Warnings about the API's own listener. */
-function adminWarnings({ adminListen }: HttpSettings): string[] {
-  if (!adminListen) return [];
-  if (isPrivate(adminListen.host)) return [];
+function adminWarnings({ http: { adminListen } }: Warned): string[] {
+  if (!adminListen || isPrivate(adminListen.host)) return [];
   return [
     `http.adminListen takes tokens in the clear on ${formatHostPort(adminListen)}, a public address; want a private one, with ` +
       'something before it that speaks TLS',
@@ -64,7 +60,7 @@ function adminWarnings({ adminListen }: HttpSettings): string[] {
 }
 
 /** A warning of a console whose sign-in goes over networks in the clear. */
-function consoleWarnings({ console: { enabled, publicUrl } }: Pick<Config, 'console'>): string[] {
+function consoleWarnings({ console: { enabled, publicUrl } }: Warned): string[] {
   if (!enabled || publicUrl?.startsWith('http://') !== true) return [];
   const { hostname } = new URL(publicUrl);
   const address = hostname.replace(/^\[(.*)\]$/, '$1');
@@ -80,16 +76,13 @@ export interface ObservedPart {
 }
 
 /** The credentials and listeners for which the policy is only observed, including those whose period is over. */
-export function observedParts(config: {
-  readonly accounts: readonly Account[];
-  readonly smtp: { readonly listeners: readonly SmtpListener[] };
-}): ObservedPart[] {
-  const credentials = config.accounts.flatMap((account) =>
+export function observedParts({ accounts, smtp }: Pick<Config, 'accounts' | 'smtp'>): ObservedPart[] {
+  const credentials = accounts.flatMap((account) =>
     [...account.credentials.values()].flatMap(({ name, observe }): ObservedPart[] =>
       observe ? [{ kind: 'credential', name: `${account.name}/${name}`, period: observe }] : [],
     ),
   );
-  const listeners = config.smtp.listeners.flatMap(({ name, observe }): ObservedPart[] =>
+  const listeners = smtp.listeners.flatMap(({ name, observe }): ObservedPart[] =>
     observe ? [{ kind: 'listener', name, period: observe }] : [],
   );
   return [...credentials, ...listeners];
@@ -120,7 +113,7 @@ function safetyWarnings({ delivery, development }: Warned): string[] {
 }
 
 /** Warnings that name what is observed, and until when. */
-function observeWarnings(config: Parameters<typeof observedParts>[0], nowMs: number): string[] {
+function observeWarnings(config: Warned, { nowMs }: WarnedAt): string[] {
   return observedParts(config).map(({ kind, name, period: { until } }) => {
     const days = daysUntil(until, nowMs);
     if (days < 0)
@@ -131,7 +124,7 @@ function observeWarnings(config: Parameters<typeof observedParts>[0], nowMs: num
 }
 
 /** Warnings of tokens in variables that are so short that they can be guessed. */
-function shortTokens({ tokens, http: { metricsToken } }: Warned, env: Environment): string[] {
+function shortTokens({ tokens, http: { metricsToken } }: Warned, { env }: WarnedAt): string[] {
   const sources = [...tokens, ...(metricsToken ? [metricsToken] : [])].map(({ source }) => source);
   const variables = sources.flatMap((source) => (source.kind === 'variable' ? [source.name] : []));
   return [...new Set(['POSTERN_TOKEN', ...variables])].flatMap((name) => {
@@ -158,7 +151,7 @@ function routeWarnings(route: Route): string[] {
 }
 
 /** RFC 7672 §2.1: the AD bit of a resolver is worth as much as the way to it. */
-function resolverWarnings({ resolver }: DeliverySettings): string[] {
+function resolverWarnings({ delivery: { resolver } }: Warned): string[] {
   if (!resolver?.validates) return [];
   if (!resolver.servers)
     return ['delivery.resolver validates without servers: name the resolver whose word DANE believes'];
@@ -169,21 +162,18 @@ function resolverWarnings({ resolver }: DeliverySettings): string[] {
 }
 
 /** A warning of mail that goes to another host's PostgreSQL without TLS. */
-function databaseWarnings({ database }: Pick<Warned, 'database'>): string[] {
+function databaseWarnings({ database }: Warned): string[] {
   if (database.engine !== 'postgres' || !database.isInTheClear) return [];
-  const { server } = database;
-  return [`mail goes to the database at ${server} in the clear; want ?sslmode=verify-full in database.url`];
+  return [`mail goes to the database at ${database.server} in the clear; want ?sslmode=verify-full in database.url`];
 }
 
 function listenerWarnings({ smtp }: Warned): string[] {
-  return smtp.listeners.flatMap(({ name, role, tls, allowInsecureAuth, credential }) => [
-    ...(role === 'submission' && tls === 'none' && !credential && !allowInsecureAuth
-      ? [`smtp listener "${name}" takes no mail: it has neither TLS for AUTH nor a credential of its own`]
-      : []),
-    ...(allowInsecureAuth && tls !== 'implicit'
-      ? [`smtp listener "${name}" takes tokens in the clear (allowInsecureAuth)`]
-      : []),
-  ]);
+  return smtp.listeners.flatMap(({ name, role, tls, allowInsecureAuth, credential }) => {
+    if (allowInsecureAuth)
+      return tls === 'implicit' ? [] : [`smtp listener "${name}" takes tokens in the clear (allowInsecureAuth)`];
+    if (role !== 'submission' || tls !== 'none' || credential) return [];
+    return [`smtp listener "${name}" takes no mail: it has neither TLS for AUTH nor a credential of its own`];
+  });
 }
 
 function globalKeyWarnings({ edgeAccounts }: Warned, { env }: WarnedAt): string[] {
@@ -196,28 +186,22 @@ function globalKeyWarnings({ edgeAccounts }: Warned, { env }: WarnedAt): string[
   });
 }
 
-/** The environment, and the time in milliseconds since 1970. */
-interface WarnedAt {
-  readonly env: Environment;
-  readonly nowMs: number;
-}
-
 /** The warnings, each with the sections of the file that it reads: beside faults, only those of sound sections are given. */
 const warners: readonly {
   readonly reads: readonly Section[];
   readonly warn: (config: Warned, at: WarnedAt) => readonly string[];
 }[] = [
   { reads: ['development', 'accounts', 'platform', 'http', 'smtp', 'routes'], warn: productionWarnings },
-  { reads: ['http'], warn: ({ http }) => adminWarnings(http) },
+  { reads: ['http'], warn: adminWarnings },
   { reads: ['console'], warn: consoleWarnings },
-  { reads: ['accounts', 'smtp'], warn: (config, { nowMs }) => observeWarnings(config, nowMs) },
+  { reads: ['accounts', 'smtp'], warn: observeWarnings },
   { reads: ['development', 'accounts', 'routes'], warn: safetyWarnings },
   { reads: ['database'], warn: databaseWarnings },
   { reads: ['smtp'], warn: listenerWarnings },
   { reads: ['routes'], warn: ({ delivery }) => delivery.routes.flatMap(routeWarnings) },
-  { reads: ['delivery'], warn: ({ delivery }) => resolverWarnings(delivery) },
+  { reads: ['delivery'], warn: resolverWarnings },
   { reads: ['accounts'], warn: globalKeyWarnings },
-  { reads: ['accounts', 'http'], warn: (config, { env }) => shortTokens(config, env) },
+  { reads: ['accounts', 'http'], warn: shortTokens },
 ];
 
 /** All warnings, one line each. @param faulty sections that have faults: what reads them is left out */

@@ -1,11 +1,11 @@
 // The supervisor's end of the channel to one process, and what is known of it.
 
 import type { Worker } from 'node:cluster';
+import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Listening } from '../wiring/addresses.ts';
 import type { ReloadOutcome } from '../wiring/reload.ts';
 import type { FromProcess, Inquiries, StartOrder, ToProcess } from './messages.ts';
-import { isStopped } from './stopped.ts';
 
 const firstMs = 100;
 const longestMs = 30_000;
@@ -45,6 +45,21 @@ export interface StuckWatch {
   readonly most: number;
   /** How often in a row it may be found stopped meanwhile: nothing that it does ends that. */
   readonly mostStopped: number;
+}
+
+/**
+ * Whether somebody has stopped a process (SIGSTOP), by what Linux tells of it (`T` in /proc/PID/stat, proc_pid_stat(5)): it does
+ * nothing until it is told to go on, and keeps every lock that it has. One that a debugger has stopped (`t`) is not meant. False where
+ * that cannot be read, as on other systems.
+ */
+function isStopped(pid: number): boolean {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    // The name before the state is in brackets and may have brackets in it.
+    return stat.slice(stat.lastIndexOf(')') + 2).startsWith('T');
+  } catch {
+    return false;
+  }
 }
 
 /** What a process answers to a reload, first or last. */

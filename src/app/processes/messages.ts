@@ -29,32 +29,31 @@ export interface StartOrder {
   readonly ports: ChosenPorts;
 }
 
-/** What a process asks about limits that hold for all processes, each with its answer. */
-export interface LimitQuestions {
-  readonly takePlaces: { readonly asked: readonly SlotWanted[]; readonly answer: number | null };
-  readonly askSlots: { readonly asked: readonly SlotWanted[]; readonly answer: number | null };
-  readonly takeMinute: {
-    readonly asked: { readonly account: string; readonly limit: number };
-    readonly answer: number;
-  };
-  readonly askMinute: { readonly asked: { readonly account: string; readonly limit: number }; readonly answer: number };
-  readonly takeWindow: {
-    readonly asked: { readonly name: string; readonly limit: WindowLimit; readonly address: string };
-    readonly answer: number;
-  };
+/** A client's window, which is asked about. */
+export interface AskedWindow {
+  readonly name: string;
+  readonly limit: WindowLimit;
+  readonly address: string;
 }
 
-/** The names of these questions. */
-export type LimitQuestion = keyof LimitQuestions;
-
-/** What a process asks the supervisor, each with its answer. */
-export interface Questions extends LimitQuestions {
+/** What a process asks the supervisor, each with its answer. The first five are about limits that hold for all processes. */
+export interface Questions {
+  readonly takePlaces: { readonly asked: readonly SlotWanted[]; readonly answer: number | null };
+  readonly askPlaces: { readonly asked: readonly SlotWanted[]; readonly answer: number | null };
+  readonly takeMinute: { readonly asked: { account: string; limit: number }; readonly answer: number };
+  readonly askMinute: { readonly asked: { account: string; limit: number }; readonly answer: number };
+  readonly takeWindow: { readonly asked: AskedWindow; readonly answer: number };
   readonly metrics: { readonly asked: MetricValues; readonly answer: string };
   /** Whether one process takes connections and mail, and none says that it takes no mail. */
   readonly ready: { readonly asked: null; readonly answer: boolean };
   /** What the process on duty tells of the proxy applications; absent where it gives no answer. */
   readonly applications: { readonly asked: CarrierQuestion; readonly answer: CarrierAnswer | undefined };
 }
+
+/** A question of a process with what it asks. */
+export type Question = {
+  readonly [About in keyof Questions]: { readonly about: About; readonly asked: Questions[About]['asked'] };
+}[keyof Questions];
 
 /** What the supervisor asks a process, each with its answer. */
 export interface Inquiries {
@@ -86,7 +85,7 @@ export type ToProcess =
 export type FromProcess =
   /** It hears; what was said before may be lost. */
   | { readonly kind: 'hello' }
-  | { readonly kind: 'ask'; readonly id: number; readonly about: keyof Questions; readonly asked: unknown }
+  | ({ readonly kind: 'ask'; readonly id: number } & Question)
   | { readonly kind: 'told'; readonly id: number; readonly answer: unknown }
   | { readonly kind: 'placesBack'; readonly keys: readonly string[] }
   | { readonly kind: 'minuteBack'; readonly account: string }

@@ -3,11 +3,11 @@
 import { systemClock } from '../../base/clock.ts';
 import type { Logger } from '../../base/log.ts';
 import { type Config, type ConfigSource, readConfigText } from '../config/config.ts';
+import type { Server } from '../gateway.ts';
 import type { Listening } from '../wiring/addresses.ts';
 import { loadSettings } from '../wiring/load-settings.ts';
 import { createReloader } from '../wiring/reload.ts';
 import { choosePorts } from './fixed-ports.ts';
-import type { Server } from './server.ts';
 import { Supervisor } from './supervisor.ts';
 
 /** What the server is opened with. */
@@ -27,13 +27,10 @@ export interface OpenParts {
 export async function openProcesses({ config, place, log, signalled }: OpenParts): Promise<Server> {
   let inForce = config;
   const ports = await choosePorts(config);
+  const file = place.file === undefined ? {} : { file: place.file };
   const supervisor = new Supervisor({
     count: config.processes,
-    order: {
-      text: readConfigText(place),
-      ports,
-      ...(place.file === undefined ? {} : { file: place.file }),
-    },
+    order: { text: readConfigText(place), ports, ...file },
     log,
     drainMs: () => inForce.drainSeconds * 1000,
   });

@@ -9,14 +9,8 @@ import { settleHeap } from '../../base/load/compiled-code.ts';
 import { type OpenLog, openLog, silentLog } from '../../base/log.ts';
 import { defaultConnections } from '../../delivery/settings.ts';
 import { loadKeys } from '../bootstrap/bootstrap.ts';
-import {
-  type Config,
-  type ConfigSource,
-  configuredGlobalKeys,
-  configuredTokens,
-  type Environment,
-  loadConfig,
-} from '../config/config.ts';
+import { type Config, type ConfigSource, loadConfig } from '../config/config.ts';
+import { configuredGlobalKeys, configuredTokens, type Environment } from '../config/secrets.ts';
 import { type Gateway, openGateway } from '../gateway.ts';
 import { openDatabaseOf } from '../wiring/engine/open-stores.ts';
 import { loadSettings } from '../wiring/load-settings.ts';
@@ -24,12 +18,10 @@ import { withPorts } from './fixed-ports.ts';
 import { type StartOrder, type ToProcess, temporaryFailure } from './messages.ts';
 import { type Channel, SupervisorLink } from './supervisor-link.ts';
 
-// The part of a configuration that one of several processes has: what bounds memory or descriptors is divided. The limits of a
-// next hop are not: the processes lease them from one another (src/delivery/hop/leased-shares.ts).
-
 /**
  * Gives the configuration of one of `count` processes: each has its part of the memory for messages under way, and of the
- * connections to all next hops together.
+ * connections to all next hops together. The limits of one next hop are not divided: the processes lease them from one another
+ * (src/delivery/hop/leased-shares.ts).
  */
 function shareOfConfig(config: Config, count: number): Config {
   const bodies = config.limits.bodiesInFlightBytes ?? defaultBodyLimit();
@@ -84,14 +76,10 @@ function greet(channel: Channel): Promise<Started | undefined> {
 }
 
 async function open(
-  parts: ProcessParts,
-  {
-    order,
-    link,
-    openedLog,
-  }: { readonly order: StartOrder; readonly link: SupervisorLink; readonly openedLog: OpenLog },
+  { env, cwd, patienceMs }: ProcessParts,
+  { order, link }: Started,
+  openedLog: OpenLog,
 ): Promise<Gateway> {
-  const { env, cwd, patienceMs } = parts;
   const place: ConfigSource = { env, cwd, ...(order.file === undefined ? {} : { file: order.file }) };
   const placeOf = (text: string): ConfigSource => ({ ...place, text });
   const ownOf = (given: Config): Config => withPorts(shareOfConfig(given, order.count), order.ports);
@@ -161,7 +149,7 @@ export async function serveAsProcess(parts: ProcessParts): Promise<number> {
   parts.dieOnSurprise(openedLog);
   const { log } = openedLog;
   try {
-    const gateway = await Promise.race([open(parts, { order, link, openedLog }), withoutSupervisor(link)]);
+    const gateway = await Promise.race([open(parts, started, openedLog), withoutSupervisor(link)]);
     log.level = gateway.config.log.level;
     link.tell({ kind: 'serving', listening: gateway.listening });
     const why = await Promise.race([link.drained, parts.signalled]);

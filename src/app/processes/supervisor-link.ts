@@ -9,61 +9,47 @@ import type {
   ProcessGroup,
   SharedConnections,
   SharedWindows,
-  WindowLimit,
 } from '../../base/process-group.ts';
 import type { ReloadOutcome } from '../wiring/reload.ts';
-import type { FromProcess, Inquiries, LimitQuestions, Questions, StartOrder, ToProcess } from './messages.ts';
-
-// A process's end of the windows that the supervisor counts. A client whose window is full is refused here until its end, so that
-// whoever is over the limit costs the supervisor nothing.
-
-type AskedWindow = LimitQuestions['takeWindow']['asked'];
+import type { AskedWindow, FromProcess, Inquiries, Questions, StartOrder, ToProcess } from './messages.ts';
 
 /** Full windows that are remembered. The one that was found full first is forgotten for a new one, and asked about again. */
 const mostFull = 50_000;
 
-/** Asks the supervisor, unless it is known that the window of a client is full. */
-class AskedWindows implements SharedWindows {
-  readonly #ask: (asked: AskedWindow) => Promise<number>;
+/**
+ * Makes a process's end of the windows that the supervisor counts. A client whose window is full is refused here until its end, so
+ * that whoever is over the limit costs the supervisor nothing.
+ * @param ask asks the supervisor; it rejects where that is gone
+ */
+function askedWindows(ask: (asked: AskedWindow) => Promise<number>): SharedWindows {
   /** Until when windows are full for certain, in milliseconds of the monotonic clock: they end within a second after that. */
-  readonly #full = new Map<string, number>();
-
-  /** @param ask asks the supervisor; it rejects where that is gone */
-  constructor(ask: (asked: AskedWindow) => Promise<number>) {
-    this.#ask = ask;
-  }
-
-  async take(name: string, limit: WindowLimit, address: string): Promise<number> {
-    // The limit is part of the key: a reload may have given more.
-    const key = `${name} ${limit.requests} ${limit.perSeconds} ${address}`;
-    const until = this.#full.get(key);
-    if (until !== undefined) {
-      const leftMs = until - performance.now();
+  const full = new Map<string, number>();
+  return {
+    async take(name, limit, address) {
+      // The limit is part of the key: a reload may have given more.
+      const key = `${name} ${limit.requests} ${limit.perSeconds} ${address}`;
+      const leftMs = (full.get(key) ?? 0) - performance.now();
       // Whoever waits so long is served.
       if (leftMs > 0) return Math.ceil((leftMs + 1000) / 1000);
-      this.#full.delete(key);
-    }
-    const seconds = await this.#ask({ name, limit, address });
-    if (seconds > 0) this.#remember(key, seconds);
-    return seconds;
-  }
-
-  #remember(key: string, seconds: number): void {
-    this.#full.delete(key);
-    const [oldest] = this.#full.size >= mostFull ? this.#full.keys() : [];
-    if (oldest !== undefined) this.#full.delete(oldest);
-    // The supervisor rounds up to whole seconds.
-    this.#full.set(key, performance.now() + (seconds - 1) * 1000);
-  }
+      const seconds = await ask({ name, limit, address });
+      full.delete(key);
+      if (seconds === 0) return 0;
+      const [oldest] = full.size >= mostFull ? full.keys() : [];
+      if (oldest !== undefined) full.delete(oldest);
+      // The supervisor rounds up to whole seconds.
+      full.set(key, performance.now() + (seconds - 1) * 1000);
+      return seconds;
+    },
+  };
 }
-
-// Asks the supervisor whether the server is ready. However many ask, one question is under way and one waits behind it: whoever
-// comes meanwhile gets the answer to the one that waits, since the other may have been judged before.
 
 /** How long the supervisor has for an answer, in milliseconds. */
 const answerMs = 2500;
 
-/** The questions of one process. */
+/**
+ * Asks the supervisor whether the server is ready. However many ask, one question is under way and one waits behind it: whoever
+ * comes meanwhile gets the answer to the one that waits, since the other may have been judged before.
+ */
 export class AskedReadiness {
   readonly #ask: () => Promise<boolean>;
   #underWay: Promise<boolean> | undefined;
@@ -158,14 +144,14 @@ export class SupervisorLink implements ProcessGroup {
     this.minutes = {
       take: (account, limit) => this.#ask('takeMinute', { account, limit }),
       ask: (account, limit) => this.#ask('askMinute', { account, limit }),
-      giveBack: (account) => this.#send({ kind: 'minuteBack', account }),
+      giveBack: (account) => this.tell({ kind: 'minuteBack', account }),
     };
     this.places = {
       take: async (wanted) => (await this.#ask('takePlaces', wanted)) ?? undefined,
-      ask: async (wanted) => (await this.#ask('askSlots', wanted)) ?? undefined,
-      giveBack: (keys) => this.#send({ kind: 'placesBack', keys }),
+      ask: async (wanted) => (await this.#ask('askPlaces', wanted)) ?? undefined,
+      giveBack: (keys) => this.tell({ kind: 'placesBack', keys }),
     };
-    this.windows = new AskedWindows((asked) => this.#ask('takeWindow', asked));
+    this.windows = askedWindows((asked) => this.#ask('takeWindow', asked));
     channel.on('message', (message) => this.#receive(message));
   }
 
@@ -190,7 +176,7 @@ export class SupervisorLink implements ProcessGroup {
   }
 
   tellFailure(address: string): void {
-    this.#send({ kind: 'failure', address });
+    this.tell({ kind: 'failure', address });
   }
 
   hearFailures(heard: (address: string) => void): void {
@@ -214,13 +200,14 @@ export class SupervisorLink implements ProcessGroup {
     return new Promise((resolve, reject) => {
       if (this.#hasGone) throw supervisorGone();
       this.#decide = { resolve: () => resolve(), reject };
-      this.#send({ kind: 'prepared' });
+      this.tell({ kind: 'prepared' });
     });
   }
 
-  /** Tells the supervisor something. */
+  /** Tells the supervisor something; nothing happens where it is gone. @param done called in either case */
   tell(message: FromProcess, done?: () => void): void {
-    this.#send(message, done);
+    if (this.#hasGone) done?.();
+    else this.#channel.send(message, done);
   }
 
   /** The channel has closed: nothing more is asked, told or awaited. */
@@ -234,11 +221,6 @@ export class SupervisorLink implements ProcessGroup {
     this.#tellGone();
   }
 
-  #send(message: FromProcess, done?: () => void): void {
-    if (this.#hasGone) done?.();
-    else this.#channel.send(message, done);
-  }
-
   #ask<About extends keyof Questions>(
     about: About,
     asked: Questions[About]['asked'],
@@ -248,7 +230,8 @@ export class SupervisorLink implements ProcessGroup {
       this.#asks += 1;
       // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the supervisor answers each question with its own kind
       this.#asked.set(this.#asks, { resolve: (answer) => resolve(answer as Questions[About]['answer']), reject });
-      this.#send({ kind: 'ask', id: this.#asks, about, asked });
+      // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what is asked belongs to the question
+      this.tell({ kind: 'ask', id: this.#asks, about, asked } as FromProcess);
     });
   }
 
@@ -296,15 +279,12 @@ export class SupervisorLink implements ProcessGroup {
     } catch {
       answer = undefined;
     }
-    this.#send({ kind: 'told', id, answer });
+    this.tell({ kind: 'told', id, answer });
   }
 
   async #reload(text: string): Promise<void> {
-    const outcome: ReloadOutcome = (await this.#orders?.reload(text)) ?? {
-      ok: false,
-      faults: ['a process is still starting'],
-    };
-    this.#send({ kind: 'reloaded', outcome });
+    const outcome = await this.#orders?.reload(text);
+    this.tell({ kind: 'reloaded', outcome: outcome ?? { ok: false, faults: ['a process is still starting'] } });
   }
 }
 

@@ -1,15 +1,16 @@
 // Starts the processes of a server, keeps them running, and has them act as one: readiness, reloads, metrics, limits, the end.
 
 import cluster from 'node:cluster';
+import { createMinuteCounts } from '../../accounts/minute-window.ts';
 import { ConfigurationError, Unavailable } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
-import type { CarrierQuestion, MetricValues } from '../../base/process-group.ts';
+import type { MetricValues } from '../../base/process-group.ts';
 import type { DestinationView } from '../../delivery/transport.ts';
+import { keepRateLimits } from '../../edge/zone/rate-limit.ts';
 import type { Listening } from '../wiring/addresses.ts';
 import { Child, type ProcessEnd, RestartDelay, type StuckWatch, type Vote } from './child.ts';
-import { type FromProcess, type Questions, type StartOrder, temporaryFailure } from './messages.ts';
-import { SharedLimits } from './shared-limits.ts';
-import { defaultMostStopped, lookEveryMs } from './stopped.ts';
+import { type FromProcess, type Question, type StartOrder, temporaryFailure } from './messages.ts';
+import { SharedPlaces } from './shared-places.ts';
 import { MetricsSum, mergeDestinations, supervisorMetrics } from './sum-metrics.ts';
 
 /** What the supervisor is made from. */
@@ -37,10 +38,10 @@ const defaultVoteMs = 30_000;
 /** Beyond its time to drain, in milliseconds; then a process is killed. */
 const graceMs = 5000;
 /**
- * How often a process is asked whether it is alive, in milliseconds, and how often in a row it may give no answer; then it is
- * killed. The number of questions counts, not the time alone: after a pause of the whole machine all have the time to answer.
+ * The number of questions without an answer counts, not the time alone: after a pause of the whole machine all have the time to
+ * answer. The stop of a terminal (Ctrl-Z) stops the supervisor as well.
  */
-const defaultWatch: StuckWatch = { everyMs: lookEveryMs, most: 12, mostStopped: defaultMostStopped };
+const defaultWatch: StuckWatch = { everyMs: 2500, most: 12, mostStopped: 3 };
 
 /** The processes of one server. */
 export class Supervisor {
@@ -48,7 +49,9 @@ export class Supervisor {
   readonly #children = new Map<number, Child>();
   readonly #delays = new Map<number, RestartDelay>();
   readonly #timers = new Set<NodeJS.Timeout>();
-  readonly #limits = new SharedLimits();
+  readonly #places = new SharedPlaces();
+  readonly #minutes = createMinuteCounts(() => performance.now());
+  readonly #windowOf = keepRateLimits({ monotonic: () => performance.now() });
   readonly #metrics = new MetricsSum();
   #text: string;
   #version = 1;
@@ -98,7 +101,7 @@ export class Supervisor {
 
   /** Changes the configuration of all processes, or of none. @throws ConfigurationError with the faults @returns what changed */
   async reload(text: string): Promise<readonly string[]> {
-    const children = [...this.#children.values()].filter(({ servingSince }) => servingSince !== undefined);
+    const children = this.#serving();
     if (children.length === 0) throw new ConfigurationError('No process takes connections now; try again in a moment');
     const version = this.#version + 1;
     const { voteMs = defaultVoteMs } = this.#parts;
@@ -201,7 +204,7 @@ export class Supervisor {
     const { number, pid, servingSince } = child;
     const { code, signal, failed } = end;
     this.#children.delete(number);
-    this.#limits.gone(child);
+    this.#places.gone(child);
     this.#metrics.gone(number);
     if (this.#onDuty === child) this.#onDuty = undefined;
     this.#appoint();
@@ -211,23 +214,19 @@ export class Supervisor {
     const againInMs = delay.next(servingSince === undefined ? 0 : performance.now() - servingSince);
     const facts = { process: number, pid, code, signal, reason: failed?.reason, againInMs };
     this.#parts.log.error(facts, 'a process has ended: it is started again');
+    // Once the server is stopping, no timer is left.
     const timer = setTimeout(() => {
       this.#timers.delete(timer);
-      this.#again(number);
+      this.#restarts += 1;
+      this.#fork(number);
     }, againInMs);
     this.#timers.add(timer);
-  }
-
-  #again(number: number): void {
-    if (this.#isStopping) return;
-    this.#restarts += 1;
-    this.#fork(number);
   }
 
   /** Has one of the processes do what exactly one does, where none is at it. */
   #appoint(): void {
     if (this.#onDuty || this.#isStopping) return;
-    this.#onDuty = [...this.#children.values()].find(({ servingSince }) => servingSince !== undefined);
+    this.#onDuty = this.#serving()[0];
     this.#onDuty?.tell({ kind: 'duty' });
   }
 
@@ -237,9 +236,7 @@ export class Supervisor {
    */
   async #isReady(): Promise<boolean> {
     if (this.#isStopping) return false;
-    const serving = [...this.#children.values()].filter(
-      (child) => child.servingSince !== undefined && !child.isDraining,
-    );
+    const serving = this.#serving().filter((child) => !child.isDraining);
     const answers = await Promise.all(serving.map((child) => child.inquire('ready', null, readyMs)));
     return answers.includes(true) && !answers.includes(false);
   }
@@ -247,15 +244,13 @@ export class Supervisor {
   #hear(child: Child, message: FromProcess): void {
     switch (message.kind) {
       case 'ask':
-        void this.#answer(child, message.about, message.asked).then((answer) =>
-          child.tell({ kind: 'answer', id: message.id, answer }),
-        );
+        void this.#answer(child, message).then((answer) => child.tell({ kind: 'answer', id: message.id, answer }));
         return;
       case 'placesBack':
-        this.#limits.placesBack(child, message.keys);
+        this.#places.giveBack(child, message.keys);
         return;
       case 'minuteBack':
-        this.#limits.minuteBack(message.account);
+        this.#minutes.giveBack(message.account);
         return;
       case 'failure':
         for (const other of this.#children.values()) if (other !== child) other.tell(message);
@@ -273,33 +268,46 @@ export class Supervisor {
     }
   }
 
-  async #answer(child: Child, about: keyof Questions, given: unknown): Promise<unknown> {
-    if (about === 'ready') return await this.#isReady();
-    if (about === 'applications') {
-      // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a process of this very program asks
-      return await this.#onDuty?.inquire('applications', given as CarrierQuestion, carrierMs);
+  async #answer(child: Child, { about, asked }: Question): Promise<unknown> {
+    switch (about) {
+      case 'takePlaces':
+        return this.#places.take(child, asked) ?? null;
+      case 'askPlaces':
+        return this.#places.ask(asked) ?? null;
+      case 'takeMinute':
+        return this.#minutes.take(asked.account, asked.limit);
+      case 'askMinute':
+        return this.#minutes.ask(asked.account, asked.limit);
+      case 'takeWindow':
+        return this.#windowOf(asked.name, asked.limit)?.take(asked.address) ?? 0;
+      case 'metrics':
+        return await this.#readMetrics(child, asked);
+      case 'ready':
+        return await this.#isReady();
+      case 'applications':
+        return await this.#onDuty?.inquire('applications', asked, carrierMs);
+      default:
+        return about satisfies never;
     }
-    if (about !== 'metrics') return this.#limits.answer(child, about, given);
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a process of this very program asks
-    return await this.#readMetrics(child, given as MetricValues);
   }
 
   async #readMetrics(asking: Child, own: MetricValues): Promise<string> {
     if (!asking.hasEnded) this.#metrics.read(asking.number, own);
-    const others = [...this.#children.values()].filter((child) => child !== asking && child.servingSince !== undefined);
+    const others = this.#serving().filter((child) => child !== asking);
     await Promise.all(
       others.map(async (child) => {
         const values = await child.inquire('values', null, readingMs);
         if (values && !child.hasEnded) this.#metrics.read(child.number, values);
       }),
     );
-    return await this.#metrics.text(await this.#own());
+    const serving = this.#serving().length;
+    const numbers = await supervisorMetrics({ wanted: this.#parts.count, serving, restarts: this.#restarts });
+    return await this.#metrics.text(numbers);
   }
 
-  /** The numbers of the supervisor itself. */
-  async #own(): Promise<MetricValues> {
-    const serving = [...this.#children.values()].filter(({ servingSince }) => servingSince !== undefined).length;
-    return await supervisorMetrics({ wanted: this.#parts.count, serving, restarts: this.#restarts });
+  /** The processes that take connections. */
+  #serving(): readonly Child[] {
+    return [...this.#children.values()].filter(({ servingSince }) => servingSince !== undefined);
   }
 }
 

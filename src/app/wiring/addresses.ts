@@ -14,12 +14,20 @@ export interface Listening {
   readonly port: number;
 }
 
-/** The addresses that the listeners are to be bound to. Port 0 stands for a port known only once it is bound (D84). */
-export function configuredDoors({ smtp, http }: Config): readonly OwnDoor[] {
+/** The listeners that a configuration names. Port 0 stands for a port known only once it is bound (D84). */
+export function configuredListeners({ smtp, http }: Config): readonly Listening[] {
   const { listen, tlsListen, adminListen } = http;
-  return [...smtp.listeners, listen, ...(tlsListen ? [tlsListen] : []), ...(adminListen ? [adminListen] : [])]
-    .map(({ host, port }) => ({ host, port }))
-    .filter(({ port }) => port !== 0);
+  return [
+    ...smtp.listeners.map(({ name, host, port }) => ({ name, host, port })),
+    { name: 'http', ...listen },
+    ...(tlsListen ? [{ name: 'https', ...tlsListen }] : []),
+    ...(adminListen ? [{ name: 'admin', ...adminListen }] : []),
+  ];
+}
+
+/** The addresses that the listeners are to be bound to, as far as they are known. */
+export function configuredDoors(config: Config): readonly OwnDoor[] {
+  return configuredListeners(config).filter(({ port }) => port !== 0);
 }
 
 /** The listeners of mail and HTTP: at first those that the configuration names, then those that are bound. */

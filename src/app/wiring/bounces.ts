@@ -3,14 +3,10 @@
 
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Accounts } from '../../accounts/accounts.ts';
 import { createBodyBudget, defaultBodyLimit } from '../../base/body-budget.ts';
 import type { Clock } from '../../base/clock.ts';
-import type { Database } from '../../base/database/database.ts';
 import { errorCode } from '../../base/errors.ts';
 import { uuidv7 } from '../../base/ids.ts';
-import type { Logger } from '../../base/log.ts';
-import type { ProcessGroup } from '../../base/process-group.ts';
 import { Maildir } from '../../delivery/capture.ts';
 import { createFindMessage } from '../../delivery/feedback/known-messages.ts';
 import { createReportReader } from '../../delivery/feedback/report/report-reader.ts';
@@ -20,22 +16,13 @@ import { createTakeReport } from '../../delivery/feedback/take-report.ts';
 import { type CountingDesk, createBounceDesk } from '../../doors/bounce/bounce-desk.ts';
 import type { EventStore } from '../../spool/events/event-store.ts';
 import type { MetricSources } from '../../web/http/metrics.ts';
-import { type Live, madeOf } from './in-force.ts';
+import { madeOf, type Shared } from './in-force.ts';
 import type { Running } from './running.ts';
 
 /** What is connected. */
-export interface BounceParts {
-  readonly live: Live;
-  readonly accounts: Pick<Accounts, 'find'>;
-  readonly database: Database;
+export interface BounceParts extends Shared {
   readonly events: EventStore;
   readonly suppressions: SuppressionStore;
-  /** Begins what one process of the server does. */
-  readonly onDuty: (begin: () => void) => void;
-  /** The processes that share the work; absent: there is one. */
-  readonly group?: Pick<ProcessGroup, 'count' | 'windows'> | undefined;
-  readonly clock: Clock;
-  readonly log: Logger;
 }
 
 /** The part of the room for messages under way that reports have beside it. */

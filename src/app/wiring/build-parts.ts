@@ -1,9 +1,14 @@
-// The parts of a configuration that building a message and computing DNS records need.
+// What others need of a configuration: to build and to judge messages, to make rows of the journal, to compute DNS records.
 
 import type { Accounts } from '../../accounts/accounts.ts';
-import type { Clock } from '../../base/clock.ts';
+import { createAccounts } from '../../accounts/create-accounts.ts';
+import { type Clock, systemClock } from '../../base/clock.ts';
+import { uuidv7 } from '../../base/ids.ts';
 import { wayFor } from '../../delivery/router.ts';
+import type { PartsOf } from '../../pipeline/report/would-pass.ts';
 import type { BuildParts } from '../../pipeline/submit.ts';
+import { type EntryLink, entryLinkBelow } from '../../spool/journal/entry-link.ts';
+import type { ContentKept } from '../../spool/journal/journal-row.ts';
 import { type RecordFacts, spfSenders } from '../../web/admin/domain-records.ts';
 import type { Keys } from '../bootstrap/bootstrap.ts';
 import type { Config } from '../config/config.ts';
@@ -30,4 +35,25 @@ export function recordFacts({ platform, smtp, delivery }: Config): RecordFacts {
     takesBounces: smtp.listeners.some(({ role }) => role === 'bounce'),
     senders: spfSenders(delivery.routes, smtp.hostname),
   };
+}
+
+/** How messages that were kept are judged under a configuration. */
+export function judgedBy(config: Config): PartsOf {
+  const accounts = createAccounts({ accounts: config.accounts, tokens: [], clock: systemClock });
+  return (account, credential) => {
+    const submitter = accounts.submitter(account, credential);
+    if (!submitter) return undefined;
+    const { messageBytes } = config.smtp.limits;
+    return { submitter, messageBytes, sendingDomain: (one, domain) => accounts.sendingDomain(one, domain) };
+  };
+}
+
+/** How much of each message is kept beside its row; undefined where the journal is off and there are no rows. */
+export function keptContent({ enabled, ...kept }: Config['journal']): ContentKept | undefined {
+  return enabled ? kept : undefined;
+}
+
+/** Makes the links of refusals to their rows; undefined where there are no rows, or nobody has said where they are looked at. */
+export function entryLinkFor({ console: pages, journal }: Config, clock: Clock): EntryLink | undefined {
+  return journal.enabled ? entryLinkBelow(pages.publicUrl, () => uuidv7(clock.now())) : undefined;
 }

@@ -2,18 +2,14 @@
 // new one cannot be used, the old one stays.
 
 import { fileMark } from '../../base/file-mark.ts';
-import type { Logger } from '../../base/log.ts';
 import type { MetricFamily } from '../../web/http/metrics.ts';
 import { readTlsKeys, type TlsFiles, type TlsKeys, tlsFilesFor } from '../bootstrap/bootstrap.ts';
-import type { Live } from './in-force.ts';
+import type { Shared } from './in-force.ts';
 
 /** The parts that the watch is made from. */
-export interface CertificateWatchParts {
-  readonly live: Live;
+export interface CertificateWatchParts extends Pick<Shared, 'live' | 'clock' | 'log'> {
   /** Called with each renewed certificate, which the listeners are to show from then on. */
   readonly onRenewed: (keys: TlsKeys) => void;
-  readonly now: () => number;
-  readonly log: Logger;
   /** Milliseconds from one check to the next; 60,000 if absent. */
   readonly everyMs?: number | undefined;
 }
@@ -56,7 +52,7 @@ export function watchCertificates(parts: CertificateWatchParts): CertificateWatc
     if ('problem' in read) return read.problem;
     const { keys } = read;
     if (keys.certificate === before.certificate && keys.privateKey === before.privateKey) return undefined;
-    const now = parts.now();
+    const now = parts.clock.now();
     if (keys.notAfter <= now && before.notAfter > now) return `${place.certificateFile} has expired already`;
     live.current = {
       ...live.current,

@@ -3,11 +3,8 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import { createAccounts } from '../../accounts/create-accounts.ts';
-import type { TokenStore } from '../../accounts/token-store.ts';
-import type { Clock } from '../../base/clock.ts';
 import { ConfigurationError } from '../../base/errors.ts';
 import { isRecord } from '../../base/is-record.ts';
-import type { Logger } from '../../base/log.ts';
 import type { HttpApp } from '../../web/http/app.ts';
 import type { Keys } from '../bootstrap/bootstrap.ts';
 import { fileWarnings } from '../bootstrap/check-files.ts';
@@ -15,7 +12,7 @@ import type { Config } from '../config/config.ts';
 import type { GatewayAddresses } from './addresses.ts';
 import type { CertificateWatch } from './certificate-watch.ts';
 import { type HttpParts, httpAppParts, httpsCertificates } from './http.ts';
-import type { InForce, Live, Settings } from './in-force.ts';
+import type { InForce, Settings, Shared } from './in-force.ts';
 import type { LiveEdge } from './live/live-edge.ts';
 import { type LiveProxy, proxyConfigured } from './live/live-proxy.ts';
 import { certificateOf, type Mail } from './mail.ts';
@@ -23,16 +20,8 @@ import { checkWebhookSecrets, type Webhooks } from './webhooks.ts';
 
 /** Parts of the configuration by their names in messages, in the order in which they are told. */
 const parts = [
-  ...([
-    'platform',
-    'SMTP listeners',
-    'limits',
-    'routes',
-    'destinations',
-    'staging safety',
-    'retries',
-    'name servers',
-  ] as const),
+  ...(['platform', 'SMTP listeners', 'limits', 'routes', 'destinations', 'staging safety'] as const),
+  ...(['retries', 'name servers'] as const),
   ...(['TLS reports', 'accounts', 'webhooks', 'zones', 'edge', 'proxy', 'http', 'console', 'drainSeconds'] as const),
   ...(['log level', 'development'] as const),
 ] as const;
@@ -189,9 +178,7 @@ export function changesOf(before: Settings, next: Settings): string[] {
 }
 
 /** The parts that take new settings. */
-export interface ChangeParts {
-  readonly live: Live;
-  readonly tokens: TokenStore;
+export interface ChangeParts extends Shared {
   readonly mail: Mail;
   readonly edge: LiveEdge;
   readonly proxy: LiveProxy;
@@ -204,8 +191,6 @@ export interface ChangeParts {
   readonly isDraining: () => boolean;
   /** Waits until all processes of the server are ready to change; absent: there is one. @throws ConfigurationError */
   readonly agree?: (() => Promise<void>) | undefined;
-  readonly clock: Clock;
-  readonly log: Logger;
 }
 
 /** The parts made for the new settings, ready to take effect. */

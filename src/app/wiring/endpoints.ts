@@ -22,12 +22,10 @@ import { tokenEndpoints } from '../../web/admin/token-endpoints.ts';
 import { webhookEndpoints } from '../../web/admin/webhooks/webhook-endpoints.ts';
 import type { V4Plugin } from '../../web/http/v4-app.ts';
 import { type ConfigSource, loadConfig } from '../config/config.ts';
-import { recordFacts } from './build-parts.ts';
+import { entryLinkFor, judgedBy, keptContent, recordFacts } from './build-parts.ts';
 import { consoleEndpoints } from './console/console-endpoints.ts';
 import { fileChanges } from './console/file-changes.ts';
 import type { HttpParts } from './http.ts';
-import { entryLinkFor, keptContent } from './journal/kept-content.ts';
-import { judgedBy } from './judged-by.ts';
 import { checkApplications } from './load-settings.ts';
 
 function sendingEndpoints({ settings, mail, sources, clock }: HttpParts): V4Plugin[] {

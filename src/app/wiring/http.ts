@@ -1,13 +1,6 @@
 // Connects what is served over HTTP: the API for mail, the edge and the proxy applications. They share a port or have ports
 // of their own (D67).
 
-import type { Accounts } from '../../accounts/accounts.ts';
-import type { Guessing } from '../../accounts/guessing.ts';
-import type { TokenStore } from '../../accounts/token-store.ts';
-import type { BodyBudget } from '../../base/body-budget.ts';
-import type { Clock } from '../../base/clock.ts';
-import type { Logger } from '../../base/log.ts';
-import type { ProcessGroup } from '../../base/process-group.ts';
 import type { OpenEdge } from '../../edge/open-edge.ts';
 import { restAnswers } from '../../pipeline/submit.ts';
 import type { LiveStreams } from '../../web/admin/journal/live-endpoint.ts';
@@ -15,11 +8,11 @@ import type { Console } from '../../web/console/console.ts';
 import type { HttpApp, HttpAppParts } from '../../web/http/app.ts';
 import type { ListenerTls } from '../../web/http/listener/listener.ts';
 import { serverCertificates } from '../../web/http/listener/server-certificates.ts';
-import { counter, gauge, type MetricSources, type Metrics } from '../../web/http/metrics.ts';
+import { counter, gauge, type MetricSources } from '../../web/http/metrics.ts';
 import { defaultTlsHost } from '../bootstrap/bootstrap.ts';
 import type { Listening } from './addresses.ts';
 import type { ConsoleSources } from './console/console-endpoints.ts';
-import { type Live, madeOf, type Settings } from './in-force.ts';
+import { type Live, madeOf, type Settings, type Shared } from './in-force.ts';
 import type { EdgeRoutes } from './live/live-edge.ts';
 import type { ProxyRoutes } from './live/live-proxy.ts';
 import type { Mail } from './mail.ts';
@@ -29,17 +22,9 @@ import type { Webhooks } from './webhooks.ts';
 const adminLimits = { connections: 1000, connectionsPerAddress: 100 } as const;
 
 /** What the HTTP side is made from. */
-export interface HttpParts {
-  /** The processes that share the work; absent: there is one. */
-  readonly group?: ProcessGroup | undefined;
+export interface HttpParts extends Shared {
   /** The settings that the routes are made from. A reload makes other routes. */
   readonly settings: Pick<Settings, 'config' | 'keys'>;
-  /** The accounts as they are at the moment of each call. */
-  readonly accounts: Accounts;
-  readonly tokens: TokenStore;
-  readonly bodies: BodyBudget;
-  readonly guessing: Guessing;
-  readonly metrics: Metrics;
   readonly mail: Mail;
   readonly webhooks: Webhooks;
   readonly streams: () => Promise<LiveStreams>;
@@ -52,8 +37,6 @@ export interface HttpParts {
   readonly isServing: () => boolean;
   /** Whether it serves and takes mail. */
   readonly isReady: () => boolean;
-  readonly clock: Clock;
-  readonly log: Logger;
 }
 
 /** The console, where the configuration has it served. */

@@ -3,6 +3,16 @@
 
 import type { Accounts } from '../../accounts/accounts.ts';
 import type { GlobalKeyHash, TokenHash } from '../../accounts/create-accounts.ts';
+import type { Guessing } from '../../accounts/guessing.ts';
+import type { TokenStore } from '../../accounts/token-store.ts';
+import type { ToldCounts } from '../../accounts/told-counts.ts';
+import type { BodyBudget } from '../../base/body-budget.ts';
+import type { Clock } from '../../base/clock.ts';
+import type { Database } from '../../base/database/database.ts';
+import type { Logger } from '../../base/log.ts';
+import type { OwnDoor } from '../../base/net/own-doors.ts';
+import type { ProcessGroup } from '../../base/process-group.ts';
+import type { Metrics } from '../../web/http/metrics.ts';
 import type { Keys } from '../bootstrap/bootstrap.ts';
 import type { Config } from '../config/config.ts';
 
@@ -23,6 +33,29 @@ export interface InForce extends Settings {
 /** Holds the settings in force. */
 export interface Live {
   current: InForce;
+}
+
+/** What the parts of a gateway share. */
+export interface Shared {
+  readonly live: Live;
+  /** The accounts as they are at the moment of each call. */
+  readonly accounts: Accounts;
+  readonly tokens: TokenStore;
+  /** The database of all tables but the spool's. */
+  readonly database: Database;
+  readonly bodies: BodyBudget;
+  readonly guessing: Guessing;
+  readonly metrics: Metrics;
+  /** The processes that share the work; absent: there is one. */
+  readonly group?: ProcessGroup | undefined;
+  /** Counts together with the other gateways of the database; absent: they are not asked. */
+  readonly told?: ToldCounts | undefined;
+  /** Begins what one process of the server does. */
+  readonly onDuty: (begin: () => void) => void;
+  /** Postern's own listeners, which nothing that it sends may come to. */
+  readonly ownDoors: () => readonly OwnDoor[];
+  readonly clock: Clock;
+  readonly log: Logger;
 }
 
 /** Makes accounts that answer each call by the settings in force at that moment. */

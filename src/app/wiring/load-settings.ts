@@ -7,13 +7,8 @@ import { ConfigurationError } from '../../base/errors.ts';
 import { fileMark } from '../../base/file-mark.ts';
 import { silentLog } from '../../base/log.ts';
 import { bootstrap, loadKeys } from '../bootstrap/bootstrap.ts';
-import {
-  type Config,
-  type ConfigSource,
-  configuredGlobalKeys,
-  configuredTokens,
-  loadConfig,
-} from '../config/config.ts';
+import { type Config, type ConfigSource, loadConfig } from '../config/config.ts';
+import { configuredGlobalKeys, configuredTokens } from '../config/secrets.ts';
 import { configuredDoors } from './addresses.ts';
 import type { Settings } from './in-force.ts';
 import { proxyConfigured } from './live/live-proxy.ts';

@@ -2,19 +2,11 @@
 // the spool, and delivery empties the spool.
 
 import type { Account } from '../../accounts/account.ts';
-import type { Accounts } from '../../accounts/accounts.ts';
-import type { Guessing } from '../../accounts/guessing.ts';
 import { type Limits, type LimitVerdict, openLimits } from '../../accounts/limits.ts';
-import type { ToldCounts } from '../../accounts/told-counts.ts';
-import type { BodyBudget } from '../../base/body-budget.ts';
-import type { Clock } from '../../base/clock.ts';
 import { Counts } from '../../base/counts.ts';
-import type { Database } from '../../base/database/database.ts';
 import { ConfigurationError, endProcess, type Unavailable } from '../../base/errors.ts';
 import { whenKnown } from '../../base/load/maybe-promise.ts';
-import { gatherErrors, type Logger } from '../../base/log.ts';
-import type { OwnDoor } from '../../base/net/own-doors.ts';
-import type { ProcessGroup } from '../../base/process-group.ts';
+import { gatherErrors } from '../../base/log.ts';
 import { openSuppressionStore, type SuppressionStore } from '../../delivery/feedback/suppression-store.ts';
 import { openShares } from '../../delivery/hop/leased-shares.ts';
 import { openStsStore } from '../../delivery/mx/sts-store.ts';
@@ -30,14 +22,13 @@ import type { Journal } from '../../spool/journal/journal.ts';
 import { type ContentReader, createContentReader } from '../../spool/journal/reader/content-reader.ts';
 import type { Spool } from '../../spool/spool.ts';
 import { spoolMetrics } from '../../spool/spool-metrics.ts';
-import { type MetricSources, type Metrics, oneNumber } from '../../web/http/metrics.ts';
+import { type MetricSources, oneNumber } from '../../web/http/metrics.ts';
 import type { Keys } from '../bootstrap/bootstrap.ts';
 import { engineTraits } from '../config/settings.ts';
 import { openBounces } from './bounces.ts';
-import { buildParts } from './build-parts.ts';
+import { buildParts, entryLinkFor, keptContent } from './build-parts.ts';
 import { openSpool } from './engine/open-stores.ts';
-import { type Live, madeOf } from './in-force.ts';
-import { entryLinkFor, keptContent } from './journal/kept-content.ts';
+import { madeOf, type Shared } from './in-force.ts';
 import { openJournal } from './journal/open-journal.ts';
 import { createLiveDelivery, type LiveDelivery } from './live/live-delivery.ts';
 import { deliveryFamilies, tellEvents } from './metrics/mail-metrics.ts';
@@ -51,31 +42,6 @@ const errorsOfMessages = [
   'Cannot give a message back to the spool',
   'Cannot look for the other recipients of a message',
 ];
-
-/** The parts that the mail path is made from. */
-export interface MailParts {
-  readonly live: Live;
-  /** The accounts as they are at the moment of each call. */
-  readonly accounts: Accounts;
-  /** The database of accounts, limits and suppressions. */
-  readonly database: Database;
-  readonly bodies: BodyBudget;
-  readonly guessing: Guessing;
-  /** The processes that share the work; absent: there is one. */
-  readonly group?: ProcessGroup | undefined;
-  /** Counts together with the other gateways of the database; absent: they are not asked. */
-  readonly told?: ToldCounts | undefined;
-  /** Begins what one process of the server does. */
-  readonly onDuty: (begin: () => void) => void;
-  /** Postern's own listeners, to which no mail is sent. */
-  readonly ownDoors: () => readonly OwnDoor[];
-  readonly metrics: Pick<
-    Metrics,
-    'accepted' | 'refused' | 'outcome' | 'bounced' | 'complained' | 'suppressed' | 'committed'
-  >;
-  readonly clock: Clock;
-  readonly log: Logger;
-}
 
 /** The mail path. It listens only after `door.listen`, and delivers only after `delivery.start`. */
 export interface Mail extends MetricSources {
@@ -121,7 +87,7 @@ function rateViolation(account: Account, verdict: LimitVerdict): Violation | und
 
 /** Makes the pipeline, with the limits of accounts before it, and log, metrics and delivery behind it. */
 function createPipeline(
-  { live }: MailParts,
+  { live }: Shared,
   made: Pick<Mail, 'spool' | 'fault' | 'delivery' | 'building'> & { readonly limits: Limits },
 ): Submit {
   const { spool, delivery, building, limits } = made;
@@ -148,7 +114,7 @@ function createPipeline(
 }
 
 /** Makes what judges the copies of shadow listeners. Of the spool it gets the events alone. */
-function createCopyJudge({ live }: MailParts, made: Pick<Mail, 'spool' | 'fault' | 'building'>): JudgeCopy {
+function createCopyJudge({ live }: Shared, made: Pick<Mail, 'spool' | 'fault' | 'building'>): JudgeCopy {
   const judgeOf = madeOf(live, ({ config }) =>
     createJudgeCopy({ ...made.building(), journal: keptContent(config.journal), tell: made.spool.events.refuse }),
   );
@@ -169,7 +135,7 @@ export function certificateOf({ tls }: Keys, host: string): { readonly cert: str
  * Opens the mail path.
  * @param running gets each part as soon as it exists, so that a failed start can close it
  */
-export async function openMail(parts: MailParts, running: Running): Promise<Mail> {
+export async function openMail(parts: Shared, running: Running): Promise<Mail> {
   const { live, accounts, bodies, guessing, metrics, group, onDuty, clock, log } = parts;
   const { config } = live.current;
   const limits = await openLimits(parts.database, clock, parts.told ?? group?.minutes);
@@ -236,10 +202,7 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
     }),
   );
   const submit = createPipeline(parts, { spool, fault, delivery, building, limits });
-  const bounces = openBounces(
-    { live, accounts, database: parts.database, events: spool.events, suppressions, onDuty, group, clock, log },
-    running,
-  );
+  const bounces = openBounces({ ...parts, events: spool.events, suppressions }, running);
   const door = new SmtpDoor({
     settings: config.smtp,
     accounts,

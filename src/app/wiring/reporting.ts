@@ -2,12 +2,7 @@
 // own, in which the platform's domain is the sender and its key signs. The reports of TLS go the same way.
 
 import type { Account, SendingDomain } from '../../accounts/account.ts';
-import type { Accounts } from '../../accounts/accounts.ts';
-import type { Clock } from '../../base/clock.ts';
-import type { Database } from '../../base/database/database.ts';
 import { createDnsLookup } from '../../base/dns/dns-lookup.ts';
-import type { Logger } from '../../base/log.ts';
-import type { OwnDoor } from '../../base/net/own-doors.ts';
 import { createAddressJudge } from '../../delivery/mx/address-judge.ts';
 import type { TlsResult } from '../../delivery/mx/tls-result.ts';
 import { Notifier } from '../../delivery/notify/notifier.ts';
@@ -18,8 +13,8 @@ import { openTlsReportStore, type TlsReportStore } from '../../delivery/tls-repo
 import { type BuildParts, createSubmit, type Submit, type SubmitParts } from '../../pipeline/submit.ts';
 import type { Spool } from '../../spool/spool.ts';
 import { counter, type MetricSources } from '../../web/http/metrics.ts';
-import { type Live, madeOf } from './in-force.ts';
-import { keptContent } from './journal/kept-content.ts';
+import { keptContent } from './build-parts.ts';
+import { madeOf, type Shared } from './in-force.ts';
 import type { LiveDelivery } from './live/live-delivery.ts';
 
 /** The domain of our own reports, as the pipeline sees it. */
@@ -28,10 +23,7 @@ function platformSender(domain: string): SendingDomain {
 }
 
 /** The parts that the pipeline for mail of our own is made with. */
-interface OwnMailParts {
-  readonly live: Live;
-  readonly clock: Clock;
-  readonly log: Logger;
+interface OwnMailParts extends Shared {
   readonly spool: Spool;
   readonly delivery: Pick<LiveDelivery, 'deliverNow'>;
   /** What messages are built with under the settings in force. */
@@ -40,7 +32,6 @@ interface OwnMailParts {
 
 /** The parts that reports are made with. */
 interface ReportingParts extends OwnMailParts {
-  readonly accounts: Accounts;
   readonly suppressed: (account: Account, recipient: string) => boolean | Promise<boolean>;
 }
 
@@ -110,12 +101,7 @@ export interface TlsResults {
 }
 
 /** Opens what counts how the TLS of deliveries goes. */
-export async function openTlsResults({
-  live,
-  database,
-  clock,
-  log,
-}: Pick<OwnMailParts, 'live' | 'clock' | 'log'> & { readonly database: Database }): Promise<TlsResults> {
+export async function openTlsResults({ live, database, clock, log }: Shared): Promise<TlsResults> {
   const store = await openTlsReportStore(database);
   const counts = new SessionCounts({ store, clock, log, random: Math.random });
   const count = (result: TlsResult): void => {
@@ -126,7 +112,7 @@ export async function openTlsResults({
 
 /** Makes the reporter of TLS and its metrics. It sends nothing before `start`. */
 export function createTlsReporting(
-  parts: OwnMailParts & { readonly ownDoors: () => readonly OwnDoor[] },
+  parts: OwnMailParts,
   { store, counts }: TlsResults,
 ): MetricSources & { readonly tlsReporter: TlsReporter } {
   const { live, clock, log, ownDoors } = parts;

@@ -1,7 +1,7 @@
 // How commands reach the running server: by a Unix socket in the data folder that only its owner may use. The client sends one
 // line, the question, the server answers with one line of JSON, and the connection closes.
 
-import { chmodSync, mkdirSync, rmSync } from 'node:fs';
+import { mkdirSync, rmSync } from 'node:fs';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { errorCode, errorMessage } from '../../base/errors.ts';
@@ -115,7 +115,6 @@ export async function openServerSocket(dataDir: string, answers: SocketAnswers, 
     // With PostgreSQL nobody else needs the folder.
     mkdirSync(dataDir, { recursive: true, mode: 0o700 });
     await bind(server, file);
-    chmodSync(file, 0o600);
   } catch (error) {
     server.close();
     log.warn({ file, reason: errorMessage(error) }, '"postern reload" cannot reach this server; SIGHUP can');

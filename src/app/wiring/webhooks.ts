@@ -4,7 +4,6 @@ import { randomUUID } from 'node:crypto';
 import type { Clock } from '../../base/clock.ts';
 import type { Database } from '../../base/database/database.ts';
 import { ConfigurationError, errorMessage } from '../../base/errors.ts';
-import type { Logger } from '../../base/log.ts';
 import { isBoundTo } from '../../base/net/own-doors.ts';
 import { LeaseStore } from '../../delivery/webhooks/lease-store.ts';
 import { createPoster } from '../../delivery/webhooks/post.ts';
@@ -16,22 +15,11 @@ import { createAddressGuard, urlFault } from '../../delivery/webhooks/webhook-ur
 import type { EventStore } from '../../spool/events/event-store.ts';
 import { counter, gauge, type MetricSources } from '../../web/http/metrics.ts';
 import type { Config } from '../config/config.ts';
-import type { GatewayAddresses } from './addresses.ts';
-import { type Live, madeOf } from './in-force.ts';
+import { madeOf, type Shared } from './in-force.ts';
 import type { Running } from './running.ts';
 
 /** How long a request may take, with its answer, in milliseconds. */
 const requestMs = 10_000;
-
-/** What the webhooks are made from. */
-export interface WebhookParts {
-  readonly live: Live;
-  readonly database: Database;
-  readonly events: EventStore;
-  readonly addresses: Pick<GatewayAddresses, 'ownDoors'>;
-  readonly clock: Clock;
-  readonly log: Logger;
-}
 
 /** The webhooks of a gateway. */
 export interface Webhooks extends MetricSources {
@@ -96,12 +84,15 @@ async function sharedClock(database: Pick<Database, 'aheadMs'>, clock: Clock): P
  * Opens the webhooks. Nothing is sent before `start`.
  * @throws ConfigurationError where a secret of the file is none
  */
-export async function openWebhooks(parts: WebhookParts, running: Running): Promise<Webhooks> {
-  const { live, database, events, addresses, clock, log } = parts;
+export async function openWebhooks(
+  { live, database, ownDoors, clock, log }: Shared,
+  events: EventStore,
+  running: Running,
+): Promise<Webhooks> {
   checkWebhookSecrets(live.current.config);
   const store = await openWebhookStore(database, clock);
   const isOwn = (address: string, port: number): boolean =>
-    addresses.ownDoors().some((door) => door.port === port && isBoundTo(door.host, address));
+    ownDoors().some((door) => door.port === port && isBoundTo(door.host, address));
   const guard = madeOf(live, ({ config }) =>
     createAddressGuard({ allowNetworks: config.webhooks.allowNetworks, isOwn }),
   );

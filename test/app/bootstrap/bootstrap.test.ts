@@ -14,7 +14,8 @@ import {
   loadKeys,
 } from '../../../src/app/bootstrap/bootstrap.ts';
 import { fileWarnings } from '../../../src/app/bootstrap/check-files.ts';
-import { type Config, configuredTokens } from '../../../src/app/config/config.ts';
+import { type Config } from '../../../src/app/config/config.ts';
+import { configuredTokens } from '../../../src/app/config/secrets.ts';
 import { generateDkimKey } from '../../../src/pipeline/sign/dkim-key.ts';
 import { testCertificate } from '../../support/certificate.ts';
 import { databaseFileOf } from '../../support/database-file.ts';

@@ -5,13 +5,8 @@ import { join, resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { stripRules } from '../../../src/accounts/strip-rules.ts';
 import { hashToken } from '../../../src/accounts/tokens.ts';
-import {
-  type Config,
-  configuredGlobalKeys,
-  configuredTokens,
-  loadConfig,
-  missingSecrets,
-} from '../../../src/app/config/config.ts';
+import { type Config, loadConfig } from '../../../src/app/config/config.ts';
+import { configuredGlobalKeys, configuredTokens, missingSecrets } from '../../../src/app/config/secrets.ts';
 import { ConfigurationError } from '../../../src/base/errors.ts';
 import { databaseFileOf } from '../../support/database-file.ts';
 import { loadYaml, scratchFolder } from '../../support/scratch.ts';

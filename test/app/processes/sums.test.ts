@@ -3,7 +3,7 @@
 
 import { Counter, Registry } from 'prom-client';
 import { expect, test } from 'vitest';
-import { SharedCounts } from '../../../src/app/processes/shared-limits.ts';
+import { SharedPlaces } from '../../../src/app/processes/shared-places.ts';
 import { MetricsSum } from '../../../src/app/processes/sum-metrics.ts';
 import type { MetricValues } from '../../../src/base/process-group.ts';
 
@@ -27,7 +27,7 @@ test('counters of processes that end at the same moment all stay in the sum, at 
 });
 
 test('what a process has sent before its end and is read after it changes no count', () => {
-  const counts = new SharedCounts();
+  const counts = new SharedPlaces();
   const wanted = [
     { key: 'smtp 192.0.2.1', most: 1 },
     { key: 'smtp', most: 10 },

@@ -3,7 +3,7 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { SharedCounts } from '../../../src/app/processes/shared-limits.ts';
+import { SharedPlaces } from '../../../src/app/processes/shared-places.ts';
 import { systemClock } from '../../../src/base/clock.ts';
 import type { JournalItem } from '../../../src/spool/journal/journal.ts';
 import { LiveStreams, liveEndpoints } from '../../../src/web/admin/journal/live-endpoint.ts';
@@ -19,7 +19,7 @@ async function takeAll(places: StreamSlots, account: string | undefined): Promis
 
 /** Places of one process, or of two that count together. */
 function twoProcesses(): readonly [StreamSlots, StreamSlots] {
-  const counts = new SharedCounts();
+  const counts = new SharedPlaces();
   const ofProcess = (): StreamSlots => {
     const process = {};
     return new StreamSlots({

@@ -14,17 +14,10 @@ import type { Config } from '../../config/config.ts';
 /** Recipients up to which the oldest message of each account is looked for: that costs the more the more of them wait. */
 const mostLookedAt = 10_000;
 
-/** What telling needs. */
-interface QueueSamplesParts {
-  readonly spool: Pick<Spool, 'tallies' | 'oldest'>;
-  readonly lines: () => Promise<{ readonly lines: readonly WaitingLine[] }>;
-  readonly minutes: Pick<MinuteFigures, 'count'>;
-  readonly config: () => Config;
-  readonly clock: Clock;
-  readonly log: Logger;
-}
+type SampledSpool = Pick<Spool, 'tallies' | 'oldest'>;
+type ReadLines = () => Promise<{ readonly lines: readonly WaitingLine[] }>;
 
-async function queuesOf({ spool, lines }: QueueSamplesParts): Promise<Queues> {
+async function queuesOf(spool: SampledSpool, lines: ReadLines): Promise<Queues> {
   const tallies = (await spool.tallies()).map(({ account, recipients }) => ({
     account,
     recipients: recipients.queued,
@@ -37,20 +30,6 @@ async function queuesOf({ spool, lines }: QueueSamplesParts): Promise<Queues> {
   }
   const accounts = tallies.map((tally) => ({ ...tally, oldestAt: oldest.get(tally.account) }));
   return { accounts, oldestAt: await spool.oldest() };
-}
-
-/** Tells from now on, where the console is served. */
-export function startQueueSamples(
-  parts: QueueSamplesParts,
-  running: { readonly stores: (() => void | Promise<void>)[] },
-): void {
-  const stop = sampleQueues({
-    queues: async () => (parts.config().console.enabled ? await queuesOf(parts) : undefined),
-    tell: (account, at, counted) => parts.minutes.count(account, at, counted),
-    clock: parts.clock,
-    log: parts.log,
-  });
-  running.stores.push(stop);
 }
 
 /** What counting needs. */
@@ -74,6 +53,8 @@ export interface Figures {
   readonly minutes: MinuteFigures;
   /** Counts events from now on. */
   follow(events: Pick<EventStore, 'listen'>): void;
+  /** Counts what waits, from now on. */
+  sample(spool: SampledSpool, lines: ReadLines): void;
   /** Counts a request to the edge. */
   edgeRequest(request: EdgeRequest): void;
 }
@@ -106,6 +87,15 @@ export async function openFigures(
       events.listen((event) => {
         if (config().console.enabled) minutes.count(event.account, event.at, countedOf(event));
       });
+    },
+    sample(spool, lines) {
+      const stop = sampleQueues({
+        queues: async () => (config().console.enabled ? await queuesOf(spool, lines) : undefined),
+        tell: (account, at, counted) => minutes.count(account, at, counted),
+        clock,
+        log,
+      });
+      running.stores.push(stop);
     },
     edgeRequest({ zone, code }) {
       const account = config().console.enabled && zone !== '' ? accountOf(zone) : undefined;

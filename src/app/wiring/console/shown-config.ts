@@ -1,10 +1,8 @@
-// The configuration as people may see it: as the gateway reads it, without secrets.
-
 /** Characters of a text that are shown. */
 const shownCharacters = 2000;
 
 /**
- * A value as YAML and JSON can write it: sets and maps become lists; secrets, and whatever a getter reads, are hidden.
+ * A configuration as people may see it, as YAML and JSON can write it: sets and maps become lists; secrets, and whatever a getter reads, are hidden.
  * @param cut whether long texts, such as whole Error Pages, are cut
  */
 export function shownConfig(value: unknown, cut = false): unknown {

@@ -1,29 +1,78 @@
 // Opens what keeps everything, for the gateway and for the commands beside it: the engine that a configuration names, which is loaded
-// here and not before.
+// here and not before. A third engine needs a file beside these, a case in `engineOf`, and its settings (app/config/settings.ts).
 
-import type { Database } from '../../../base/database/database.ts';
+import type { Changes, Database } from '../../../base/database/database.ts';
 import type { OpenDatabaseOptions } from '../../../base/database/sqlite-database.ts';
+import type { Logger } from '../../../base/log.ts';
 import type { EventLimits } from '../../../spool/events/event-store.ts';
-import type { Config, DatabaseSettings } from '../../config/settings.ts';
-import type { Engine, OpenedSpool, SpoolHooks } from './engine.ts';
+import type { ContentGauge } from '../../../spool/journal/content-gauge.ts';
+import type { Journal, JournalLimits, Removed } from '../../../spool/journal/journal.ts';
+import type { ReportLimits } from '../../../spool/reports/report.ts';
+import type { Spool } from '../../../spool/spool.ts';
+import type { SpoolLimits } from '../../../spool/spool-limits.ts';
+import type { Config } from '../../config/settings.ts';
 
-type Settings<Name extends DatabaseSettings['engine']> = Extract<DatabaseSettings, { engine: Name }>;
+/** What an opened spool tells of. */
+export interface SpoolHooks {
+  /** Tells of what other processes write; absent: they are asked for regularly. */
+  readonly changes?: Changes;
+  readonly log?: Logger;
+  /** Called once, when the thread of the embedded database ended: the spool no longer works. */
+  readonly onLost?: (error: Error) => void;
+  /** Called with how many failed messages were removed because their account has too many. */
+  readonly onRemoved?: (removed: { readonly messages: number }) => void;
+  /** Called after each commit with how many operations it had. */
+  readonly onCommitted?: (operations: number) => void;
+  /** Knows how much content the journal keeps; absent: it may be any amount. */
+  readonly contentGauge?: ContentGauge;
+}
 
-/** Every engine. */
-const engines: {
-  readonly [Name in DatabaseSettings['engine']]: (
-    settings: Settings<Name>,
-    config: Pick<Config, 'dataDir'>,
-  ) => Promise<Engine>;
-} = {
-  sqlite: async (settings, config) => (await import('./sqlite-engine.ts')).sqliteEngine(settings, config),
-  postgres: async (settings) => (await import('./postgres-engine.ts')).postgresEngine(settings),
-};
+/** A spool, and the free octets of the file system that it writes to; NaN where they are not known. */
+export type OpenedSpool = Spool & { readonly freeBytes: number };
+
+/** What a spool keeps, and for how long. */
+export interface KeptBySpool {
+  readonly limits: SpoolLimits;
+  readonly reportLimits: ReportLimits;
+  readonly eventLimits: EventLimits;
+  readonly hasJournal: boolean;
+}
+
+/** A journal, and the database that it works on. */
+export interface OpenedJournal {
+  readonly journal: Journal;
+  readonly database: Database;
+  /** How often it is asked how it is, in milliseconds: mostly, and while more content is kept than should be. */
+  readonly times: { readonly askMs: number; readonly pressedMs: number };
+}
+
+/** Opens the parts of one database. Each rejects where it cannot be opened. */
+export interface Engine {
+  /** The database of all tables but the spool's. @param options PostgreSQL has its own limits, and takes the log alone */
+  openDatabase(options: OpenDatabaseOptions): Promise<Database>;
+  openSpool(kept: KeptBySpool & SpoolHooks): Promise<OpenedSpool>;
+  /** The spool must have been opened before, because it makes the tables. */
+  openJournal(
+    limits: JournalLimits,
+    hooks: {
+      /** What it works on; absent: a connection of its own, which no other part waits for. */
+      readonly shared?: Database | undefined;
+      readonly caughtUp: () => Promise<void>;
+      readonly onRemoved: (removed: Removed, count: number) => void;
+    },
+  ): Promise<OpenedJournal>;
+}
 
 /** Loads the engine that a configuration names. */
-export function engineOf(config: Pick<Config, 'database' | 'dataDir'>): Promise<Engine> {
-  const { database } = config;
-  return database.engine === 'sqlite' ? engines.sqlite(database, config) : engines.postgres(database, config);
+export async function engineOf({ database, dataDir }: Pick<Config, 'database' | 'dataDir'>): Promise<Engine> {
+  switch (database.engine) {
+    case 'sqlite':
+      return (await import('./sqlite-engine.ts')).sqliteEngine(database, dataDir);
+    case 'postgres':
+      return (await import('./postgres-engine.ts')).postgresEngine(database);
+    default:
+      return database satisfies never;
+  }
 }
 
 /** Opens the database of all tables but the spool's; see `Engine.openDatabase`. */

@@ -4,7 +4,7 @@ import { openPostgres } from '../../../base/database/postgres-database.ts';
 import { openPostgresJournal } from '../../../spool/journal/store/postgres-journal-store.ts';
 import { PostgresSpool } from '../../../spool/postgres/postgres-spool.ts';
 import type { DatabaseSettings } from '../../config/settings.ts';
-import type { Engine } from './engine.ts';
+import type { Engine } from './open-stores.ts';
 
 /** Makes the engine of a database. */
 export function postgresEngine(settings: Extract<DatabaseSettings, { engine: 'postgres' }>): Engine {

@@ -4,14 +4,11 @@ import { join } from 'node:path';
 import { openDatabase } from '../../../base/database/sqlite-database.ts';
 import { openSqliteJournal } from '../../../spool/journal/store/sqlite-journal-store.ts';
 import { openSqliteSpool } from '../../../spool/sqlite/sqlite-spool.ts';
-import type { Config, DatabaseSettings } from '../../config/settings.ts';
-import type { Engine } from './engine.ts';
+import type { DatabaseSettings } from '../../config/settings.ts';
+import type { Engine } from './open-stores.ts';
 
-/** Makes the engine of a file. */
-export function sqliteEngine(
-  { file }: Extract<DatabaseSettings, { engine: 'sqlite' }>,
-  { dataDir }: Pick<Config, 'dataDir'>,
-): Engine {
+/** Makes the engine of a file. @param dataDir where bodies are kept beside it */
+export function sqliteEngine({ file }: Extract<DatabaseSettings, { engine: 'sqlite' }>, dataDir: string): Engine {
   return {
     openDatabase: (options) => openDatabase(file, options),
     openSpool: (kept) => openSqliteSpool({ file, bodiesFolder: join(dataDir, 'bodies'), ...kept }),

@@ -8,8 +8,7 @@ import type { ContentGauge } from '../../../spool/journal/content-gauge.ts';
 import type { Journal, Removed } from '../../../spool/journal/journal.ts';
 import { counter, gauge, type MetricSources } from '../../../web/http/metrics.ts';
 import type { Config } from '../../config/config.ts';
-import type { OpenedJournal } from '../engine/engine.ts';
-import { engineOf, rowsPerAccount } from '../engine/open-stores.ts';
+import { engineOf, type OpenedJournal, rowsPerAccount } from '../engine/open-stores.ts';
 
 /** How often it is looked whether there is something to do, in milliseconds. */
 const lookEveryMs = 3000;
@@ -21,92 +20,73 @@ const leastPauseMs = 25;
 const longestPauseMs = 500;
 
 /** Tends one journal until it is stopped. */
-export class JournalTender {
-  readonly #journal: Pick<Journal, 'tend' | 'state'>;
-  readonly #gauge: ContentGauge;
-  readonly #times: OpenedJournal['times'];
-  readonly #log: Logger;
-  readonly #believed: BelievedTime;
-  #isStopped = false;
-  #timer: NodeJS.Timeout | undefined;
-  #working: Promise<void> | undefined;
-  #endedAt = Number.NEGATIVE_INFINITY;
-  #askedAt = Number.NEGATIVE_INFINITY;
-  #waitingRows = 0;
+export function tendJournal(
+  journal: Pick<Journal, 'tend' | 'state'>,
+  parts: {
+    readonly gauge: ContentGauge;
+    readonly times: OpenedJournal['times'];
+    readonly clock: Clock;
+    readonly log: Logger;
+  },
+) {
+  const { gauge: content, times, log } = parts;
+  const believed = new BelievedTime(parts.clock);
+  let isStopped = false;
+  let timer: NodeJS.Timeout | undefined;
+  let working: Promise<void> | undefined;
+  let endedAt = Number.NEGATIVE_INFINITY;
+  let askedAt = Number.NEGATIVE_INFINITY;
+  let waitingRows = 0;
 
-  constructor(
-    journal: Pick<Journal, 'tend' | 'state'>,
-    parts: {
-      readonly gauge: ContentGauge;
-      readonly times: OpenedJournal['times'];
-      readonly clock: Clock;
-      readonly log: Logger;
-    },
-  ) {
-    this.#journal = journal;
-    this.#gauge = parts.gauge;
-    this.#times = parts.times;
-    this.#log = parts.log;
-    this.#believed = new BelievedTime(parts.clock);
-    this.#gauge.onPressed = () => this.#hurry();
-    this.#schedule(leastPauseMs);
-  }
-
-  /** Rows that were not in the index of the search when it was last looked. */
-  get waitingRows(): number {
-    return this.#waitingRows;
-  }
-
-  /** Ends the work; resolves once nothing is under way. */
-  async stop(): Promise<void> {
-    this.#isStopped = true;
-    clearTimeout(this.#timer);
-    await this.#working;
-  }
-
-  /** Content is to be removed: the work goes on soon, where it would else wait for its next look. */
-  #hurry(): void {
-    if (this.#working || this.#isStopped) return;
-    const wait = this.#endedAt + this.#times.pressedMs - performance.now();
-    this.#schedule(Math.max(leastPauseMs, wait));
-  }
-
-  #schedule(ms: number): void {
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => {
-      this.#working = this.#work().finally(() => {
-        this.#working = undefined;
+  function schedule(ms: number): void {
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      working = work().finally(() => {
+        working = undefined;
       });
-    }, ms);
-    this.#timer.unref();
+    }, ms).unref();
   }
 
-  async #work(): Promise<void> {
+  async function work(): Promise<void> {
     const began = performance.now();
     let isMore = false;
     try {
-      isMore = await this.#journal.tend(this.#believed.now(), this.#gauge.isPressed);
-      await this.#ask();
+      isMore = await journal.tend(believed.now(), content.isPressed);
+      await ask();
     } catch (thrown) {
       // Where the database cannot be written, the rows wait: they are found without the index, too.
-      this.#log.debug({ error: errorMessage(thrown) }, 'the journal could not be tended');
+      log.debug({ error: errorMessage(thrown) }, 'the journal could not be tended');
     }
-    this.#endedAt = performance.now();
-    if (this.#isStopped) return;
-    const pause = Math.min(longestPauseMs, Math.max(leastPauseMs, this.#endedAt - began));
-    if (isMore) this.#schedule(pause);
-    else this.#schedule(this.#gauge.isPressed ? this.#times.pressedMs : lookEveryMs);
+    endedAt = performance.now();
+    if (isStopped) return;
+    if (isMore) schedule(Math.min(longestPauseMs, Math.max(leastPauseMs, endedAt - began)));
+    else schedule(content.isPressed ? times.pressedMs : lookEveryMs);
   }
 
-  async #ask(): Promise<void> {
-    const { askMs, pressedMs } = this.#times;
-    if (performance.now() - this.#askedAt < (this.#gauge.isPressed ? pressedMs : askMs)) return;
-    const { written } = this.#gauge;
-    const { octets, waiting } = await this.#journal.state();
-    this.#gauge.learn(octets, written);
-    this.#waitingRows = waiting;
-    this.#askedAt = performance.now();
+  async function ask(): Promise<void> {
+    if (performance.now() - askedAt < (content.isPressed ? times.pressedMs : times.askMs)) return;
+    const { written } = content;
+    const { octets, waiting } = await journal.state();
+    content.learn(octets, written);
+    waitingRows = waiting;
+    askedAt = performance.now();
   }
+
+  // Content is to be removed: the work goes on soon, where it would else wait for its next look.
+  content.onPressed = () => {
+    if (!working && !isStopped) schedule(Math.max(leastPauseMs, endedAt + times.pressedMs - performance.now()));
+  };
+  schedule(leastPauseMs);
+  return {
+    /** Rows that were not in the index of the search when it was last looked. */
+    waitingRows: () => waitingRows,
+    /** Ends the work; resolves once nothing is under way. */
+    async stop(): Promise<void> {
+      isStopped = true;
+      clearTimeout(timer);
+      await working;
+    },
+  };
 }
 
 /** A journal that is tended. */
@@ -142,13 +122,13 @@ export async function openJournal(
   const engine = await engineOf(config);
   const shared = config.journal.enabled ? undefined : parts.database;
   const { journal, database, times } = await engine.openJournal(limits, { ...parts, shared, onRemoved });
-  const tender = new JournalTender(journal, { ...parts, times });
+  const tending = tendJournal(journal, { ...parts, times });
   return {
     journal,
-    ...journalMetrics(parts.gauge, { removed, waitingRows: () => tender.waitingRows }),
+    ...journalMetrics(parts.gauge, { removed, waitingRows: tending.waitingRows }),
     abandon: () => database.abandon?.(),
     async close() {
-      await tender.stop();
+      await tending.stop();
       if (!shared) await journal.close();
     },
   };

@@ -50,49 +50,38 @@ function isUsed({ zones, edgeAccounts }: Config): boolean {
   return zones.length > 0 || edgeAccounts.some(({ customErrors }) => customErrors !== undefined);
 }
 
-/** An edge without zones: it is loaded with the first request that is not for the API, or with its endpoints. */
-class LateEdge implements ReplaceableEdge {
-  readonly front: EdgeRoutes['front'];
-  readonly #load: () => Promise<OpenEdge>;
-  #loaded: OpenEdge | undefined;
-  #isClosed = false;
-
-  constructor(open: () => Promise<OpenEdge>, apiHosts: readonly string[], log: Logger) {
-    this.#load = lazily(async () => {
-      const edge = await open();
-      this.#loaded = edge;
-      // A request of a connection from before a reload may come when another edge has taken the place of this one.
-      if (this.#isClosed) await edge.close(0);
-      return edge;
-    });
-    this.front = {
+/** Makes an edge without zones: it is loaded with the first request that is not for the API, or with its endpoints. */
+function lateEdge(open: () => Promise<OpenEdge>, apiHosts: readonly string[], log: Logger): ReplaceableEdge {
+  let loaded: OpenEdge | undefined;
+  let isClosed = false;
+  const load = lazily(async () => {
+    loaded = await open();
+    // A request of a connection from before a reload may come when another edge has taken the place of this one.
+    if (isClosed) await loaded.close(0);
+    return loaded;
+  });
+  return {
+    front: {
       hosts: { isZone: () => false, apiHosts: apiHostSet(apiHosts) },
       answer: (request, response, arrival) => {
         const failed = (err: unknown): void => {
           log.error({ err, ray: arrival.rayId }, 'http request failed');
           if (!response.headersSent) answerPlainly(response, 500, 'Internal error');
         };
-        this.#load()
+        load()
           .then(({ front }) => front.answer(request, response, arrival))
           .catch(failed);
       },
       takesUpgrade: () => false,
       upgrade: (_request, socket) => void socket.destroy(),
-    };
-  }
-
-  async plugins(): ReturnType<OpenEdge['plugins']> {
-    return await (await this.#load()).plugins();
-  }
-
-  open(): number {
-    return this.#loaded?.open() ?? 0;
-  }
-
-  async close(withinMs: number): Promise<void> {
-    this.#isClosed = true;
-    await this.#loaded?.close(withinMs);
-  }
+    },
+    plugins: async () => await (await load()).plugins(),
+    open: () => loaded?.open() ?? 0,
+    async close(withinMs) {
+      isClosed = true;
+      await loaded?.close(withinMs);
+    },
+  };
 }
 
 function liveRequests({ limits, group }: Pick<LiveEdgeParts, 'limits' | 'group'>): OpenRequests {
@@ -143,7 +132,7 @@ export function createLiveEdge(parts: LiveEdgeParts): LiveEdge {
           rateLimitOf,
         });
       });
-      const next = isUsed(config) ? await open() : new LateEdge(open, config.http.apiHosts, log);
+      const next = isUsed(config) ? await open() : lateEdge(open, config.http.apiHosts, log);
       opened.add(next);
       return {
         front: next.front,

@@ -1,0 +1,53 @@
+// Places that all processes take together, counted by the supervisor: connections by door and by address, answers that wait, and
+// more. What a process had taken is free again when it ends.
+
+import { Counts } from '../../base/counts.ts';
+import type { SlotWanted } from '../../base/process-group.ts';
+
+/** The places that are taken, by their keys. */
+export class SharedPlaces {
+  readonly #taken = new Counts();
+  /** What each process has, so that it can be forgotten. */
+  readonly #ofProcess = new Map<object, Counts>();
+  /** Processes that have ended: what they have sent before may be read after their end. */
+  readonly #gone = new WeakSet<object>();
+
+  /** Which of the places has none left, counted from 0; undefined where there is one of each. */
+  ask(wanted: readonly SlotWanted[]): number | undefined {
+    const full = wanted.findIndex(({ key, most }) => this.#taken.of(key) >= most);
+    return full < 0 ? undefined : full;
+  }
+
+  /**
+   * Takes a place of each key for a process, or none, and tells which has none left. One that has ended takes nothing.
+   * @param process stands for one run of a process: the one that is started in its place is another
+   */
+  take(process: object, wanted: readonly SlotWanted[]): number | undefined {
+    const full = this.ask(wanted);
+    if (full !== undefined || this.#gone.has(process)) return full;
+    const own = this.#ofProcess.get(process) ?? new Counts();
+    this.#ofProcess.set(process, own);
+    for (const { key } of wanted) {
+      own.add(key);
+      this.#taken.add(key);
+    }
+    return undefined;
+  }
+
+  /** Places that a process had taken are free. */
+  giveBack(process: object, keys: readonly string[]): void {
+    const own = this.#ofProcess.get(process);
+    for (const key of keys) {
+      if (!own?.has(key)) continue;
+      own.add(key, -1);
+      this.#taken.add(key, -1);
+    }
+  }
+
+  /** A process has ended, and what it had taken is free. */
+  gone(process: object): void {
+    this.#gone.add(process);
+    for (const [key, number] of this.#ofProcess.get(process) ?? []) this.#taken.add(key, -number);
+    this.#ofProcess.delete(process);
+  }
+}
