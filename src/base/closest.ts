@@ -1,5 +1,3 @@
-// Finds the nearest name to a misspelt one, for "did you mean" of the configuration and the command line.
-
 /** Steps (insert, delete, replace, swap two neighbours) from one text to another, given up beyond `limit`. */
 function distance(from: string, to: string, limit: number): number {
   if (Math.abs(from.length - to.length) > limit) return limit + 1;
@@ -28,7 +26,7 @@ function distance(from: string, to: string, limit: number): number {
 const wordOf = (name: string): string => name.toLowerCase().replaceAll(/[-_.]/g, '');
 
 /**
- * The candidate that a misspelt name most likely stands for: equal but for case, `-`, `_` and `.`, or a few typing
+ * Finds the candidate that a misspelt name most likely stands for: equal but for case, `-`, `_` and `.`, or a few typing
  * errors away (one in four characters, at least one, at most three).
  * @returns undefined where none is near, or the name is over 64 characters long
  */
@@ -44,4 +42,10 @@ export function closest(name: string, candidates: Iterable<string>): string | un
     bestDistance = steps;
   }
   return best;
+}
+
+/** What is said of a name that nothing has: which of the candidates was probably meant, or else the words given. */
+export function didYouMean(name: string, candidates: Iterable<string>, otherwise: string): string {
+  const near = closest(name, candidates);
+  return near === undefined ? otherwise : `did you mean "${near}"?`;
 }

@@ -38,7 +38,6 @@ certsDir (DKIM keys, certificates, hmac.key), which is to be kept elsewhere.`;
 
 /** postern backup */
 export const backupCommand = defineCommand({
-  summary: 'Write the queue and all other state into one file, online',
   synopsis: 'FILE',
   details: `${whatItKeeps}
 
@@ -68,7 +67,6 @@ out. It appears whole and with mode 0600, or not at all. It has the text of mail
 
 /** postern restore */
 export const restoreCommand = defineCommand({
-  summary: 'Put a backup into the data folder; no server may run on it',
   synopsis: 'FILE',
   details: `${whatItKeeps}
 

@@ -24,7 +24,7 @@ import type { Violation } from '../pipeline/policy/violation.ts';
 import { escapedText } from '../pipeline/report/print.ts';
 import { offlineSubmission } from '../pipeline/report/rehearse.ts';
 import { build, examine, examineObserved, type ObservedVerdict } from '../pipeline/submit.ts';
-import { type CommandIo, defineCommand, table } from './command/command.ts';
+import { defineCommand, table } from './command/command.ts';
 import { counted } from './command/printable.ts';
 import { namedPaths, namesArchive, type Rehearsal, rehearseArchive } from './rehearsal.ts';
 import { changeText } from './report.ts';
@@ -141,15 +141,15 @@ function verdictText(verdict: Verdict): string {
   return `${lines.join('\n')}\n`;
 }
 
-function verdictJson({ file, explanation, violations, observed, asSent }: Verdict): string {
+function verdictJson({ file, explanation, violations, observed: judged, asSent }: Verdict): string {
   const { headers, usage, limits } = explanation;
-  const verdict = { file, admitted: violations.length === 0, headers, violations, usage, limits };
-  const observedVerdict = observed && { admitted: observed.violations.length === 0, ...observed };
-  return `${JSON.stringify({ ...verdict, ...(observedVerdict ? { observed: observedVerdict } : {}), ...(asSent === undefined ? {} : { asSent }) })}\n`;
+  const observed = judged && { admitted: judged.violations.length === 0, ...judged };
+  const admitted = violations.length === 0;
+  return `${JSON.stringify({ file, admitted, headers, violations, usage, limits, observed, asSent })}\n`;
 }
 
 /** postern check */
-export const checkCommand = defineCommand({
+export const command = defineCommand({
   summary: 'Judge messages as the gateway would: each header’s verdict with its rule; nothing is sent',
   synopsis: 'FILE...',
   most: 10_000,
@@ -205,17 +205,17 @@ mailer, how often, and the configuration or the change in the program that cures
       const source = { file: config.file, env: io.env, cwd: io.cwd };
       const place = { account: submitter.account.name, credential: submitter.credential.name };
       const change: Rehearsal['change'] = (lines) => changeText(config.file, cureMerger(source)(place, lines));
-      return await rehearseArchive(
-        { paths: archive, parts, apply: options.apply === true, json: options.json === true, change },
-        io,
-      );
+      const { apply = false, json = false } = options;
+      return await rehearseArchive({ paths: archive, parts, apply, json, change }, io);
     }
     let exitCode = 0;
+    const judging = { accounts, config, asSent: options['as-sent'] === true, observe: options.observe === true };
     for (const file of args) {
       const submission = submissionOf(readMessageFile(file, io.cwd), submitter, paths);
-      const asked = { asSent: options['as-sent'] === true, observe: options.observe === true };
-      const verdict = await judge({ file, submission, accounts, config, ...asked });
-      print(verdict, { io, json: options.json === true, asSent: options['as-sent'] === true });
+      const verdict = await judge(file, submission, judging);
+      if (options.json) io.stdout.write(verdictJson(verdict));
+      else (judging.asSent ? io.stderr : io.stdout).write(verdictText(verdict));
+      if (!options.json && verdict.asSent !== undefined) io.stdout.write(verdict.asSent);
       if (reasonsOf(verdict).length > 0) exitCode = 1;
     }
     return exitCode;
@@ -225,39 +225,30 @@ mailer, how often, and the configuration or the change in the program that cures
 /** `--observe` asks what observing does, not until when the configuration observes: this period never ends. */
 const always = observePeriod('9999-12-31');
 
-async function judge(of: {
-  readonly file: string;
-  readonly submission: Submission;
+/** What messages are judged with. */
+interface Judging {
   readonly accounts: Accounts;
   readonly config: Config;
   readonly asSent: boolean;
   readonly observe: boolean;
-}): Promise<Verdict> {
-  const { file, accounts, config } = of;
-  const submission = of.observe ? { ...of.submission, observe: always } : of.submission;
+}
+
+async function judge(
+  file: string,
+  given: Submission,
+  { accounts, config, asSent, observe }: Judging,
+): Promise<Verdict> {
+  const submission = observe ? { ...given, observe: always } : given;
   const parts: Parameters<typeof examineObserved>[1] = {
     hostname: config.smtp.hostname,
     sendingDomain: (account, domain) => accounts.sendingDomain(account, domain),
   };
   const { explanation, violations } = await examine(submission, parts);
-  const observed = of.observe ? { observed: await examineObserved(submission, parts) } : {};
+  const observed = observe ? { observed: await examineObserved(submission, parts) } : {};
   const verdict = { file, explanation, violations, ...observed };
-  if (!of.asSent || reasonsOf(verdict).length > 0) return verdict;
+  if (!asSent || reasonsOf(verdict).length > 0) return verdict;
   const built = await build(submission, buildParts(config, loadKeys(config), accounts, systemClock));
   if (!built.ok) return { file, explanation, violations: built.violations };
   const { head, body } = built.signed;
   return { ...verdict, asSent: head.toString('utf8') + body.toString('latin1') };
-}
-
-function print(
-  verdict: Verdict,
-  to: { readonly io: CommandIo; readonly json: boolean; readonly asSent: boolean },
-): void {
-  const { io } = to;
-  if (to.json) {
-    io.stdout.write(verdictJson(verdict));
-    return;
-  }
-  (to.asSent ? io.stderr : io.stdout).write(verdictText(verdict));
-  if (verdict.asSent !== undefined) io.stdout.write(verdict.asSent);
 }

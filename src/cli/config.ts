@@ -1,5 +1,3 @@
-// `postern config` checks the configuration and shows it.
-
 import { stringify } from 'yaml';
 import { checkFiles } from '../app/bootstrap/check-files.ts';
 import { formatHostPort } from '../app/config/addresses.ts';
@@ -46,10 +44,9 @@ function summary(config: Config): string[] {
   const domains = config.accounts.flatMap((account) => account.sendingDomains.map(({ name }) => name));
   return table([
     ['platform', `${config.platform.domain}, bounces to ${config.platform.bounceDomain}`],
-    ...config.smtp.listeners.map(
-      (listener) =>
-        ['smtp', `${formatHostPort(listener)} ${listener.name} (${listener.role}, tls ${listener.tls})`] as const,
-    ),
+    ...config.smtp.listeners.map(({ name, role, tls, ...at }) => {
+      return ['smtp', `${formatHostPort(at)} ${name} (${role}, tls ${tls})`] as const;
+    }),
     ['http', formatHostPort(config.http.listen)],
     ['https', config.http.tlsListen ? formatHostPort(config.http.tlsListen) : 'off'],
     ...(config.http.adminListen ? [['admin', formatHostPort(config.http.adminListen)] as const] : []),
@@ -122,5 +119,5 @@ const show = defineCommand({
   },
 });
 
-/** The commands about the configuration. */
-export const configCommands = defineGroup('Check the configuration, or show what it comes to', { check, show });
+/** `postern config` checks the configuration and shows it. */
+export const command = defineGroup({ check, show });

@@ -4,10 +4,12 @@
 import { createSocket } from 'node:dgram';
 import type { Resolver } from 'node:dns/promises';
 import { connect, isIP } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { errorMessage } from '../base/errors.ts';
 import { dnsFailure } from '../base/net/dns-failure.ts';
 import { stsId } from '../delivery/mx/sts-policy.ts';
 import type { Route } from '../delivery/settings.ts';
+import { smarthostsOf } from '../delivery/smarthost.ts';
 import type { DnsRecord } from '../web/admin/domain-records.ts';
 import type { RecordCheck } from '../web/admin/judge-record.ts';
 
@@ -24,8 +26,14 @@ export interface Seen {
   readonly cure?: string;
 }
 
+/** Makes what was seen. @param cure absent where nothing is to be done */
+export function seen(what: string, state: State, text: string, cure?: string): Seen {
+  return { what, state, text, ...(cure === undefined ? {} : { cure }) };
+}
+
 /** How long each look may take, in milliseconds. */
 export const lookMs = 6000;
+const noDns = 'See that DNS answers here';
 
 /** Gives what a look has seen, or, where it takes too long or fails, that it is not known. */
 export async function within(
@@ -33,17 +41,14 @@ export async function within(
   look: (signal: AbortSignal) => Promise<readonly Seen[]>,
 ): Promise<readonly Seen[]> {
   const ended = new AbortController();
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<readonly Seen[]>((resolve) => {
-    const seen: Seen = { what, state: 'warning', text: `no answer within ${lookMs / 1000} s`, cure: 'Look again' };
-    timer = setTimeout(() => resolve([seen]), lookMs);
-  });
+  const unknown = (why: string) => [seen(what, 'warning', why, 'Look again')];
+  const late = sleep(lookMs, unknown(`no answer within ${lookMs / 1000} s`), { signal: ended.signal });
   try {
     return await Promise.race([look(ended.signal), late]);
   } catch (error) {
-    return [{ what, state: 'warning', text: `not known: ${errorMessage(error)}`, cure: 'Look again' }];
+    return unknown(`not known: ${errorMessage(error)}`);
   } finally {
-    clearTimeout(timer);
+    late.catch(() => undefined);
     ended.abort();
   }
 }
@@ -51,22 +56,12 @@ export async function within(
 /** What the check of a record says. Without its DKIM record signed mail is taken for forged; the others cost reputation or bounces. */
 export function seenRecord({ purpose, name, zone, value }: DnsRecord, { state, detail, found }: RecordCheck): Seen {
   const what = `${purpose} ${name}`;
-  if (state === 'ok') return { what, state: 'ok', text: detail ?? 'in place' };
-  if (state === 'error') {
-    return {
-      what,
-      state: 'warning',
-      text: `not known: ${detail ?? 'DNS does not answer'}`,
-      cure: 'See that DNS answers here',
-    };
-  }
-  const text = [
-    state,
-    ...(detail === undefined ? [] : [detail]),
-    ...found.slice(0, 1).map((one) => `found ${one}`),
-  ].join('; ');
+  if (state === 'ok') return seen(what, 'ok', detail ?? 'in place');
+  if (state === 'error') return seen(what, 'warning', `not known: ${detail ?? 'DNS does not answer'}`, noDns);
+  const first = found[0] === undefined ? undefined : `found ${found[0]}`;
+  const text = [state, detail, first].filter((part) => part !== undefined).join('; ');
   const cure = state === 'missing' ? `Publish: ${zone}` : `Change it to: ${value}`;
-  return { what, state: purpose === 'dkim' ? 'fault' : 'warning', text, cure };
+  return seen(what, purpose === 'dkim' ? 'fault' : 'warning', text, cure);
 }
 
 /** Looks whether the policy of MTA-STS that a domain names is one (RFC 8461 §3.1). None is needed. */
@@ -75,16 +70,15 @@ export async function lookAtSts(domain: string, resolver: Pick<Resolver, 'resolv
   const what = `mta-sts ${name}`;
   try {
     const texts = (await resolver.resolveTxt(name)).map((strings) => strings.join(''));
-    if (!texts.some((text) => text.startsWith('v=STSv1')))
-      return [{ what, state: 'ok', text: 'none, and none is needed' }];
+    if (!texts.some((text) => text.startsWith('v=STSv1'))) return [seen(what, 'ok', 'none, and none is needed')];
     const id = stsId(texts);
-    if (id !== undefined) return [{ what, state: 'ok', text: `policy ${id}` }];
+    if (id !== undefined) return [seen(what, 'ok', `policy ${id}`)];
     const cure = 'Publish one record: v=STSv1; id=20260101000000;';
-    return [{ what, state: 'warning', text: 'its record is malformed, so that no policy holds', cure }];
+    return [seen(what, 'warning', 'its record is malformed, so that no policy holds', cure)];
   } catch (error) {
     const failure = dnsFailure(error);
-    if (failure === undefined) return [{ what, state: 'ok', text: 'none, and none is needed' }];
-    return [{ what, state: 'warning', text: `not known: ${failure}`, cure: 'See that DNS answers here' }];
+    if (failure === undefined) return [seen(what, 'ok', 'none, and none is needed')];
+    return [seen(what, 'warning', `not known: ${failure}`, noDns)];
   }
 }
 
@@ -106,12 +100,9 @@ function opened(host: string, port: number, signal: AbortSignal): Promise<string
 async function lookAtHop(host: string, port: number, signal: AbortSignal): Promise<Seen> {
   const what = `connection to ${host}:${port}`;
   const why = await opened(host, port, signal);
-  if (why === undefined) return { what, state: 'ok', text: 'opens' };
-  const cure =
-    port === 25
-      ? 'Have port 25 opened to the outside, or relay by a smarthost'
-      : 'See that the next hop runs and is let through';
-  return { what, state: 'fault', text: why, cure };
+  if (why === undefined) return seen(what, 'ok', 'opens');
+  const outside = 'Have port 25 opened to the outside, or relay by a smarthost';
+  return seen(what, 'fault', why, port === 25 ? outside : 'See that the next hop runs and is let through');
 }
 
 /** Exchangers that are tried at most, to see whether port 25 is let out. */
@@ -119,11 +110,9 @@ const mostExchangers = 2;
 
 /** Looks whether each smarthost can be reached. */
 export async function lookAtSmarthosts(routes: readonly Route[], signal: AbortSignal): Promise<readonly Seen[]> {
-  const hops = new Map<string, readonly [string, number]>();
-  for (const route of routes)
-    for (const { host, port } of route.type === 'smarthost' ? [route, ...(route.standby ?? [])] : [])
-      hops.set(`${host} ${port}`, [host, port]);
-  return await Promise.all([...hops.values()].map(([host, port]) => lookAtHop(host, port, signal)));
+  const servers = routes.flatMap((route) => (route.type === 'smarthost' ? smarthostsOf(route) : []));
+  const hops = new Map(servers.map((server) => [`${server.host} ${server.port}`, server]));
+  return await Promise.all([...hops.values()].map(({ host, port }) => lookAtHop(host, port, signal)));
 }
 
 /** Looks whether mail by MX is let out: to the exchangers of some of the sending domains on port 25. */
@@ -135,8 +124,7 @@ export async function lookAtExchangers(
   const hosts = found.flatMap((one) => (one.status === 'fulfilled' ? one.value.map(({ exchange }) => exchange) : []));
   const tried = [...new Set(hosts)].filter((host) => host !== '').slice(0, mostExchangers);
   const text = 'no exchanger of a sending domain is known to try it with';
-  if (tried.length === 0)
-    return [{ what: 'port 25 to the outside', state: 'warning', text, cure: 'See that DNS answers here' }];
+  if (tried.length === 0) return [seen('port 25 to the outside', 'warning', text, noDns)];
   return await Promise.all(tried.map((host) => lookAtHop(host, 25, signal)));
 }
 
@@ -148,25 +136,18 @@ export async function lookAtName(
   const asked = await Promise.allSettled([resolver.resolve4(hostname), resolver.resolve6(hostname)]);
   const addresses = asked.flatMap((one) => (one.status === 'fulfilled' ? one.value : []));
   const failure = asked.flatMap((one) => (one.status === 'rejected' ? (dnsFailure(one.reason) ?? []) : []))[0];
-  const what = `name ${hostname}`;
   if (addresses.length === 0) {
     const text = failure === undefined ? 'has no address in DNS' : `not known: ${failure}`;
     const cure = 'Publish A or AAAA of smtp.hostname, or name the host that mail leaves from there';
-    return [{ what, state: 'warning', text, cure }];
+    return [seen(`name ${hostname}`, 'warning', text, cure)];
   }
   return await Promise.all(
     addresses.slice(0, 8).map(async (address): Promise<Seen> => {
       const names = await resolver.reverse(address).catch((): readonly string[] => []);
-      const whose = `reverse name of ${address}`;
-      if (names.some((name) => name.toLowerCase().replace(/\.$/, '') === hostname))
-        return { what: whose, state: 'ok', text: hostname };
+      const what = `reverse name of ${address}`;
+      if (names.some((name) => name.toLowerCase().replace(/\.$/, '') === hostname)) return seen(what, 'ok', hostname);
       const text = names.length === 0 ? 'has none' : `is ${names.slice(0, 3).join(', ')}, not ${hostname}`;
-      return {
-        what: whose,
-        state: 'warning',
-        text,
-        cure: `Have whoever gave you the address set its PTR record to ${hostname}`,
-      };
+      return seen(what, 'warning', text, `Have whoever gave you the address set its PTR record to ${hostname}`);
     }),
   );
 }
@@ -200,6 +181,6 @@ export async function lookAtClock(host: string, port: number, signal: AbortSigna
   const aheadMs = await clockOffset(host, port, signal);
   const away = Math.abs(aheadMs);
   const text = `${(away / 1000).toFixed(1)} s ${aheadMs < 0 ? 'behind' : 'ahead'}`;
-  if (away < warnedMs) return [{ what, state: 'ok', text }];
-  return [{ what, state: away < faultyMs ? 'warning' : 'fault', text, cure: 'Have the clock kept by NTP' }];
+  if (away < warnedMs) return [seen(what, 'ok', text)];
+  return [seen(what, away < faultyMs ? 'warning' : 'fault', text, 'Have the clock kept by NTP')];
 }

@@ -1,5 +1,3 @@
-// postern doctor looks at everything outside the program that mail needs, and says of each what is wrong and what cures it.
-
 import { Resolver } from 'node:dns/promises';
 import { existsSync, statfsSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -22,6 +20,7 @@ import {
   lookMs,
   type Seen,
   type State,
+  seen,
   seenRecord,
   within,
 } from './doctor-looks.ts';
@@ -46,45 +45,36 @@ async function lookAtDomain({ records }: Published, dns: DnsSettings): Promise<r
 /** Looks at the records of all domains, some at a time. The resolvers are cancelled when a look is over. */
 async function lookAtDomains(config: Config, dns: DnsSettings, resolver: Resolver): Promise<readonly Seen[]> {
   const published = publishedBy(config, undefined);
-  const seen = new Map<string, readonly Seen[]>();
+  const looks = new Map<string, readonly Seen[]>();
   const until = performance.now() + recordsMs;
   const left = published.values();
   const run = async (): Promise<void> => {
     for (const one of left) {
-      const late: Seen = {
-        what: `records of ${one.domain}`,
-        state: 'warning',
-        text: 'not looked at in time',
-        cure: `postern domain records ${one.domain} --check`,
-      };
-      if (performance.now() > until) seen.set(one.domain, [late]);
+      const { domain } = one;
+      const what = `records of ${domain}`;
+      const late = seen(what, 'warning', 'not looked at in time', `postern domain records ${domain} --check`);
+      if (performance.now() > until) looks.set(domain, [late]);
       else {
-        const [records, sts] = await Promise.all([
-          within(`records of ${one.domain}`, () => lookAtDomain(one, dns)),
-          within(`mta-sts _mta-sts.${one.domain}`, () => lookAtSts(one.domain, resolver)),
+        const both = await Promise.all([
+          within(what, () => lookAtDomain(one, dns)),
+          within(`mta-sts _mta-sts.${domain}`, () => lookAtSts(domain, resolver)),
         ]);
-        seen.set(one.domain, [...records, ...sts]);
+        looks.set(domain, both.flat());
       }
     }
   };
   await Promise.all(Array.from({ length: domainsAtOnce }, run));
-  return published.flatMap(({ domain }) => seen.get(domain) ?? []);
+  return published.flatMap(({ domain }) => looks.get(domain) ?? []);
 }
 
 function lookAtFiles(config: Config): readonly Seen[] {
   const what = 'keys and certificates';
   const { faults, warnings } = checkFiles(config, Date.now());
-  const told =
-    (state: State) =>
-    (text: string): Seen => ({
-      what,
-      state,
-      text,
-      ...(/make it|chmod/.test(text) ? {} : { cure: 'Renew it, or mend its file' }),
-    });
+  const told = (state: State, text: string): Seen =>
+    seen(what, state, text, /make it|chmod/.test(text) ? undefined : 'Renew it, or mend its file');
   if (faults.length + warnings.length === 0)
-    return [{ what, state: 'ok', text: 'there, for their names, in time, and readable by their owner alone' }];
-  return [...faults.map(told('fault')), ...warnings.map(told('warning'))];
+    return [seen(what, 'ok', 'there, for their names, in time, and readable by their owner alone')];
+  return [...faults.map((text) => told('fault', text)), ...warnings.map((text) => told('warning', text))];
 }
 
 function lookAtDisk({ dataDir, spool }: Config): readonly Seen[] {
@@ -97,20 +87,13 @@ function lookAtDisk({ dataDir, spool }: Config): readonly Seen[] {
     const least = spool.minFreeBytes ?? defaultMinFreeBytes(blocks * bsize);
     const text = `${shownOctets(free)} free`;
     const cure = `Give it more room: below ${shownOctets(least)} (spool.minFreeBytes) mail is put off`;
-    if (free < least) return [{ what, state: 'fault', text, cure }];
-    if (free < roomFactor * least) return [{ what, state: 'warning', text, cure }];
-    if (files > 0 && ffree < 10_000)
-      return [
-        {
-          what,
-          state: 'warning',
-          text: `${ffree} files can be made`,
-          cure: 'Remove files, or make a file system with more inodes',
-        },
-      ];
-    return [{ what, state: 'ok', text }];
+    if (free < least) return [seen(what, 'fault', text, cure)];
+    if (free < roomFactor * least) return [seen(what, 'warning', text, cure)];
+    const moreFiles = 'Remove files, or make a file system with more inodes';
+    if (files > 0 && ffree < 10_000) return [seen(what, 'warning', `${ffree} files can be made`, moreFiles)];
+    return [seen(what, 'ok', text)];
   } catch (error) {
-    return [{ what, state: 'fault', text: errorMessage(error), cure: 'See that dataDir is there' }];
+    return [seen(what, 'fault', errorMessage(error), 'See that dataDir is there')];
   }
 }
 
@@ -118,13 +101,13 @@ async function lookAtDatabase(config: Config): Promise<readonly Seen[]> {
   const { database } = config;
   const what = `database ${database.engine}`;
   if (database.engine === 'sqlite' && !existsSync(database.file))
-    return [{ what, state: 'ok', text: 'not made yet: the first start makes it' }];
+    return [seen(what, 'ok', 'not made yet: the first start makes it')];
   try {
     const { problems } = await inspect(config, false, Math.floor(lookMs / 1000) - 1);
-    if (problems.length === 0) return [{ what, state: 'ok', text: 'no problem was found' }];
-    return problems.map(({ text, cure }) => ({ what, state: 'warning', text, cure }));
+    if (problems.length === 0) return [seen(what, 'ok', 'no problem was found')];
+    return problems.map(({ text, cure }) => seen(what, 'warning', text, cure));
   } catch (error) {
-    return [{ what, state: 'fault', text: errorMessage(error), cure: 'See that the database runs and lets us in' }];
+    return [seen(what, 'fault', errorMessage(error), 'See that the database runs and lets us in')];
   }
 }
 
@@ -142,8 +125,8 @@ function lineOf({ what, state, text, cure }: Seen): string {
   return `${wordOf[state]}  ${printable(what)}: ${printable(text)}${cure === undefined ? '' : `. ${printable(cure)}`}\n`;
 }
 
-/** postern doctor */
-export const doctorCommand = defineCommand({
+/** postern doctor looks at everything outside the program that mail needs, and says of each what is wrong and what cures it. */
+export const command = defineCommand({
   summary: 'Look at DNS, next hops, clock, disk, keys and database, and tell what is wrong',
   details: `A line for each thing that mail needs, with its cure: the records of every sending domain and of the platform (SPF, DKIM against the
 key on file, DMARC, MX of bounces, MTA-STS), whether next hops and port 25 can be reached, the reverse name, the clock, room on the disk,
@@ -179,12 +162,9 @@ keys and certificates, the database. Nothing is written, and no look takes longe
     ]);
     resolver.cancel();
     // Several domains share the records of one bounce domain.
-    const seen = [
-      ...new Map(
-        [...looks.flat(), ...lookAtDisk(config), ...lookAtFiles(config)].map((one) => [`${one.what} ${one.text}`, one]),
-      ).values(),
-    ];
-    for (const one of seen) io.stdout.write(options.json ? `${printableJson(one)}\n` : lineOf(one));
-    return Math.max(0, ...seen.map(({ state }) => exitCodeOf[state]));
+    const every = [...looks.flat(), ...lookAtDisk(config), ...lookAtFiles(config)];
+    const all = [...new Map(every.map((one) => [`${one.what} ${one.text}`, one])).values()];
+    for (const one of all) io.stdout.write(options.json ? `${printableJson(one)}\n` : lineOf(one));
+    return Math.max(0, ...all.map(({ state }) => exitCodeOf[state]));
   },
 });

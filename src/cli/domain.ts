@@ -1,41 +1,23 @@
-// `postern domain` tells what to publish in DNS for sending domains and the platform, and what DNS answers now (D26, D27, D52).
-
-import { readFileSync } from 'node:fs';
 import type { DkimKeyName } from '../accounts/account.ts';
-import { dkimKeyFile } from '../app/bootstrap/key-paths.ts';
+import { dkimKeyFiles } from '../app/bootstrap/key-paths.ts';
+import { type KeyProblem, loadDkimKey } from '../app/bootstrap/load-keys.ts';
 import type { Config } from '../app/config/config.ts';
 import { recordFacts } from '../app/wiring/build-parts.ts';
-import { closest } from '../base/closest.ts';
+import { didYouMean } from '../base/closest.ts';
 import { UsageError } from '../base/errors.ts';
-import { parseSigningKey } from '../pipeline/sign/dkim-key.ts';
 import type { SigningKey } from '../pipeline/sign/signed.ts';
 import { checkRecords, type DnsSettings, systemDns } from '../web/admin/check-records.ts';
 import { type DnsRecord, domainRecords, platformRecords } from '../web/admin/domain-records.ts';
 import type { RecordCheck } from '../web/admin/judge-record.ts';
 import { type CommandIo, defineCommand, defineGroup, serverOption } from './command/command.ts';
 import { printable } from './command/printable.ts';
-import { domainOf, keyFault } from './keys.ts';
+import { domainOf } from './keys.ts';
 
 /** The records of a domain, and keys that could not be read. */
 export interface Published {
   readonly domain: string;
   readonly records: readonly DnsRecord[];
   readonly problems: readonly string[];
-}
-
-/** Reads the keys that exist; for each of the others it gives the command that makes it. */
-function keysOf(config: Config, domain: string, names: readonly DkimKeyName[]) {
-  const problems: string[] = [];
-  const keys = names.flatMap(({ selector, algorithm }): SigningKey[] => {
-    const file = dkimKeyFile(config.certsDir, domain, selector);
-    try {
-      return [parseSigningKey({ domain, selector, algorithm, pem: readFileSync(file, 'utf8') })];
-    } catch (error) {
-      problems.push(keyFault(file, { domain, selector, algorithm }, error));
-      return [];
-    }
-  });
-  return { keys, problems };
 }
 
 /** The records that the configuration needs: those of each sending domain, then the platform's. */
@@ -45,26 +27,23 @@ export function publishedBy(config: Config, wanted: string | undefined): Publish
   const domains = config.accounts.flatMap(({ sendingDomains }) => sendingDomains);
   const names = [...domains.map(({ name }) => name), platform.domain];
   if (wanted !== undefined && !names.includes(wanted)) {
-    const near = closest(wanted, names);
-    throw new UsageError(
-      `${wanted} is no sending domain and not the platform's domain; ${near ? `did you mean "${near}"?` : `there are ${names.join(', ')}`}`,
-    );
+    const which = didYouMean(wanted, names, `there are ${names.join(', ')}`);
+    throw new UsageError(`${wanted} is no sending domain and not the platform's domain; ${which}`);
   }
-  const sending = domains.map((domain) => ({
-    domain: domain.name,
-    make: () => {
-      const { keys, problems } = keysOf(config, domain.name, domain.dkim);
-      return { domain: domain.name, records: domainRecords(domain, keys, facts), problems };
-    },
-  }));
-  const own = {
-    domain: platform.domain,
-    make: () => {
-      const { keys, problems } = keysOf(config, platform.domain, platform.dkim);
-      return { domain: platform.domain, records: platformRecords(keys, facts), problems };
-    },
+  const publish = (
+    domain: string,
+    dkim: readonly DkimKeyName[],
+    make: (keys: SigningKey[]) => readonly DnsRecord[],
+  ) => {
+    if (wanted !== undefined && domain !== wanted) return [];
+    const problems: KeyProblem[] = [];
+    const keys = dkimKeyFiles(config.certsDir, domain, dkim).flatMap((place) => loadDkimKey(place, problems));
+    return [{ domain, records: make(keys), problems: problems.map(({ text }) => text) }];
   };
-  return [...sending, own].filter(({ domain }) => wanted === undefined || domain === wanted).map(({ make }) => make());
+  return [
+    ...domains.flatMap((one) => publish(one.name, one.dkim, (keys) => domainRecords(one, keys, facts))),
+    ...publish(platform.domain, platform.dkim, (keys) => platformRecords(keys, facts)),
+  ];
 }
 
 const purposes = {
@@ -84,10 +63,10 @@ function linesOf({ purpose, zone, publishedBy, remark }: DnsRecord, check: Recor
 }
 
 function jsonOf({ domain, records }: Published, checks: readonly RecordCheck[] | undefined): string {
-  const shown = records.map(({ publishedBy, ...record }, index) => ({
+  const shown = records.map(({ publishedBy: published_by, ...record }, index) => ({
     ...record,
-    published_by: publishedBy,
-    ...(checks ? { check: checks[index] } : {}),
+    published_by,
+    check: checks?.[index],
   }));
   return `${JSON.stringify({ name: domain, records: shown })}\n`;
 }
@@ -143,5 +122,5 @@ const records = defineCommand({
   },
 });
 
-/** The commands about sending domains. */
-export const domainCommands = defineGroup('Print the DNS records of sending domains, and check them', { records });
+/** `postern domain` tells what to publish in DNS for sending domains and the platform, and what DNS answers now (D26, D27, D52). */
+export const command = defineGroup({ records });

@@ -1,5 +1,3 @@
-// postern health asks the server of a configuration whether it is ready (D97), for health checks of containers and scripts.
-
 import { request } from 'node:http';
 import { formatHostPort, type HostPort, reachable } from '../app/config/addresses.ts';
 import { errorMessage } from '../base/errors.ts';
@@ -22,9 +20,8 @@ function readiness({ host, port }: HostPort): Promise<number> {
   });
 }
 
-/** postern health */
-export const healthCommand = defineCommand({
-  summary: 'Ask the server of this configuration whether it is ready',
+/** postern health asks the server of a configuration whether it is ready (D97), for health checks of containers and scripts. */
+export const command = defineCommand({
   details: `Asks for /readyz on the address of http.listen, as file and environment have it. The health check of the container
 image is this command.`,
   options: {},

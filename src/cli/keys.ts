@@ -21,20 +21,6 @@ export function domainOf(text: string): string {
   return domain;
 }
 
-/** Why the file of a key cannot be used, with the command that makes one that is missing. */
-export function keyFault(
-  file: string,
-  {
-    domain,
-    selector,
-    algorithm,
-  }: { readonly domain: string; readonly selector: string; readonly algorithm?: string | undefined },
-  error: unknown,
-): string {
-  if (errorCode(error) !== 'ENOENT') return `${file}: ${errorMessage(error)}`;
-  return `${file} is missing; make it: postern dkim keygen ${domain} --selector ${selector} --algorithm ${algorithm ?? 'rsa'}`;
-}
-
 function selectorOf(text: string): string {
   if (/^[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?$/.test(text)) return text;
   throw new UsageError(`--selector: got "${text}", want letters, digits and -, such as s1`);
@@ -112,7 +98,11 @@ const keygen = defineCommand({
 });
 
 /** The keys whose records are asked for: those that the configuration names, or one that it does not name yet. */
-function wantedKeys(config: Config, domain: string, options: RecordOptions): readonly WantedKey[] {
+function wantedKeys(
+  config: Config,
+  domain: string,
+  options: { readonly selector?: string; readonly algorithm?: string },
+) {
   const named = configuredKeys(config, domain);
   if (!named) throw new UsageError(`${domain} is no sending domain and not the platform's domain`);
   if (options.selector === undefined) {
@@ -122,19 +112,8 @@ function wantedKeys(config: Config, domain: string, options: RecordOptions): rea
   const selector = selectorOf(options.selector);
   const algorithm = options.algorithm === undefined ? undefined : algorithmOf(options.algorithm);
   const found = named.find((key) => key.selector === selector);
+  // Without an algorithm any will do.
   return [{ selector, algorithm: algorithm ?? found?.algorithm, isNamed: found !== undefined }];
-}
-
-interface RecordOptions {
-  readonly selector?: string;
-  readonly algorithm?: string;
-}
-
-interface WantedKey {
-  readonly selector: string;
-  /** Undefined where any algorithm will do. */
-  readonly algorithm: DkimKeyName['algorithm'] | undefined;
-  readonly isNamed: boolean;
 }
 
 const record = defineCommand({
@@ -163,7 +142,9 @@ key, which the configuration need not name yet: publish the record of a new key 
         printRecord(io, { pem, domain, selector, algorithm: actual });
         if (!isNamed) io.stderr.write(notNamed(domain, selector, actual));
       } catch (error) {
-        io.stderr.write(`${keyFault(file, { domain, selector, algorithm }, error)}\n`);
+        const keygen = `postern dkim keygen ${domain} --selector ${selector} --algorithm ${algorithm ?? 'rsa'}`;
+        const fault = errorCode(error) === 'ENOENT' ? ` is missing; make it: ${keygen}` : `: ${errorMessage(error)}`;
+        io.stderr.write(`${file}${fault}\n`);
         exitCode = 1;
       }
     }
@@ -172,7 +153,7 @@ key, which the configuration need not name yet: publish the record of a new key 
 });
 
 /** The commands about signing keys. */
-export const dkimCommands = defineGroup('Make signing keys and print their DNS records', { keygen, record });
+export const dkimCommands = defineGroup({ keygen, record });
 
 const selfSigned = defineCommand({
   summary: 'Make a self-signed certificate for a host name',
@@ -199,7 +180,7 @@ is never replaced.`,
 });
 
 /** The commands about certificates. */
-export const certCommands = defineGroup('Make self-signed certificates', { 'self-signed': selfSigned });
+export const certCommands = defineGroup({ 'self-signed': selfSigned });
 
 const hmac = defineCommand({
   summary: 'Make the key that authenticates the addresses of bounces',
@@ -222,4 +203,4 @@ key, bounces of mail that was sent before cannot be told from forged ones. A key
 });
 
 /** The commands about keys other than those of DKIM. */
-export const keysCommands = defineGroup('Make the key that authenticates the addresses of bounces', { hmac });
+export const keysCommands = defineGroup({ hmac });

@@ -1,5 +1,3 @@
-// postern reload asks the running server to read its configuration, keys and certificates again.
-
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parseDocument } from 'yaml';
@@ -35,9 +33,8 @@ function addressOf(
   }
 }
 
-/** postern reload */
-export const reloadCommand = defineCommand({
-  summary: 'Let the running server read configuration and keys again',
+/** postern reload asks the running server to read its configuration, keys and certificates again. */
+export const command = defineCommand({
   details: `The server is found by its data folder, in which it has the socket postern.sock. It reads the file that it was
 started with, under the environment that it was started with, and takes everything on or nothing: with a fault in it
 nothing changes, and the faults are printed here. Connections stay. What only a restart can change (dataDir, certsDir,

@@ -1,6 +1,3 @@
-// postern report tells what was refused, by credential and mailer, and the configuration that cures it. It reads the stored
-// events beside a running server (D94).
-
 import { constants, copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import type { Account } from '../accounts/account.ts';
 import type { Config, ConfigSource } from '../app/config/config.ts';
@@ -73,8 +70,11 @@ function shadowed(word: string | undefined): boolean | undefined {
   throw new UsageError(`--shadow wants only or without, got "${word}"`);
 }
 
-/** postern report */
-export const reportCommand = defineCommand({
+/**
+ * postern report tells what was refused, by credential and mailer, and the configuration that cures it. It reads the stored events
+ * beside a running server (D94).
+ */
+export const command = defineCommand({
   summary: 'Tell what was refused, by credential and mailer, and the configuration that cures it',
   details: `Reads the stored events beside a running server. Each reason has the lines of configuration or the change in the
 program that cures it; under each credential stand the lines that cure all together, its present ones among them.`,

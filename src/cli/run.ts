@@ -7,97 +7,65 @@ import { type CommandIo, type CommandTable, runTable } from './command/command.t
 
 /** The commands in the order of the help. */
 export const commands = {
-  serve: {
-    summary: 'Run the gateway in the foreground until SIGTERM (the default)',
-    load: async () => (await import('./serve.ts')).serveCommand,
-  },
-  reload: {
-    summary: 'Let the running server read configuration and keys again',
-    load: async () => (await import('./reload.ts')).reloadCommand,
-  },
-  check: {
-    summary: 'Judge message files as the gateway would; nothing is sent',
-    load: async () => (await import('./check.ts')).checkCommand,
-  },
+  serve: { summary: 'Run the gateway in the foreground until SIGTERM (the default)', load: () => import('./serve.ts') },
+  reload: { summary: 'Let the running server read configuration and keys again', load: () => import('./reload.ts') },
+  check: { summary: 'Judge message files as the gateway would; nothing is sent', load: () => import('./check.ts') },
   report: {
     summary: 'Tell what was refused, by mailer, and the settings that cure it',
-    load: async () => (await import('./report.ts')).reportCommand,
+    load: () => import('./report.ts'),
   },
-  queue: {
-    summary: 'Look at and act on the messages that wait or failed',
-    load: async () => (await import('./queue/queue.ts')).queueCommands,
-  },
-  capture: {
-    summary: 'Look at captured messages, and remove them',
-    load: async () => (await import('./capture/capture.ts')).captureCommands,
-  },
-  token: {
-    summary: 'Make, list and revoke tokens',
-    load: async () => (await import('./token.ts')).tokenCommands,
-  },
+  queue: { summary: 'Look at and act on the messages that wait or failed', load: () => import('./queue/queue.ts') },
+  capture: { summary: 'Look at captured messages, and remove them', load: () => import('./capture/capture.ts') },
+  token: { summary: 'Make, list and revoke tokens', load: () => import('./token.ts') },
   suppression: {
     summary: 'Look at and change the addresses that an account does not send to',
-    load: async () => (await import('./suppression.ts')).suppressionCommands,
+    load: () => import('./suppression.ts'),
   },
   webhook: {
     summary: 'Look at and change the endpoints that are told what happens to mail',
-    load: async () => (await import('./webhook.ts')).webhookCommands,
+    load: () => import('./webhook.ts'),
   },
   dkim: {
     summary: 'Make signing keys and print their DNS records',
-    load: async () => (await import('./keys.ts')).dkimCommands,
+    load: async () => ({ command: (await import('./keys.ts')).dkimCommands }),
   },
   keys: {
     summary: 'Make the key that authenticates the addresses of bounces',
-    load: async () => (await import('./keys.ts')).keysCommands,
+    load: async () => ({ command: (await import('./keys.ts')).keysCommands }),
   },
   cert: {
     summary: 'Make self-signed certificates',
-    load: async () => (await import('./keys.ts')).certCommands,
+    load: async () => ({ command: (await import('./keys.ts')).certCommands }),
   },
-  domain: {
-    summary: 'Print the DNS records of sending domains, and check them',
-    load: async () => (await import('./domain.ts')).domainCommands,
-  },
-  doctor: {
-    summary: 'Look at DNS, next hops, clock, disk, keys and database',
-    load: async () => (await import('./doctor.ts')).doctorCommand,
-  },
+  domain: { summary: 'Print the DNS records of sending domains, and check them', load: () => import('./domain.ts') },
+  doctor: { summary: 'Look at DNS, next hops, clock, disk, keys and database', load: () => import('./doctor.ts') },
   backup: {
     summary: 'Write the queue and all other state into one file, online',
-    load: async () => (await import('./backup.ts')).backupCommand,
+    load: async () => ({ command: (await import('./backup.ts')).backupCommand }),
   },
   restore: {
     summary: 'Put a backup into the data folder; no server may run on it',
-    load: async () => (await import('./backup.ts')).restoreCommand,
+    load: async () => ({ command: (await import('./backup.ts')).restoreCommand }),
   },
   migrate: {
     summary: 'Move the queue and all other state from SQLite to PostgreSQL',
-    load: async () => (await import('./database/migrate.ts')).migrateCommand,
+    load: () => import('./database/migrate.ts'),
   },
-  db: {
-    summary: 'Look how the database is',
-    load: async () => (await import('./database/db-check.ts')).dbCommands,
-  },
+  db: { summary: 'Look how the database is', load: () => import('./database/db-check.ts') },
   proxy: {
     summary: 'List the proxy applications, or take them to another proxy',
-    load: async () => (await import('./proxy/proxy.ts')).proxyCommands,
+    load: () => import('./proxy/proxy.ts'),
   },
   edge: {
     summary: 'Have another proxy serve the zones, and Postern answer what fails',
-    load: async () => (await import('./proxy/edge.ts')).edgeCommands,
+    load: () => import('./proxy/edge.ts'),
   },
-  health: {
-    summary: 'Ask the server of this configuration whether it is ready',
-    load: async () => (await import('./health.ts')).healthCommand,
-  },
-  config: {
-    summary: 'Check the configuration, or show what it comes to',
-    load: async () => (await import('./config.ts')).configCommands,
-  },
+  health: { summary: 'Ask the server of this configuration whether it is ready', load: () => import('./health.ts') },
+  config: { summary: 'Check the configuration, or show what it comes to', load: () => import('./config.ts') },
 } as const satisfies CommandTable;
 
-const text = {
+const program = {
+  path: 'postern',
   summary: 'An outbound mail gateway: judges, rebuilds, signs and relays mail',
   footer: [
     'postern --version prints the version. Without a command it is postern serve.',
@@ -139,7 +107,7 @@ export async function runCommandLine(args: readonly string[], io: CommandIo): Pr
       io.stdout.write(`postern ${readVersion()}\n`);
       return 0;
     }
-    return await runTable(commands, text, { args: args.length === 0 ? ['serve'] : args, io, path: 'postern' });
+    return await runTable(commands, program, args.length === 0 ? ['serve'] : args, io);
   } catch (error) {
     // A message may quote the name of a file or the words of others: nothing in it may control the terminal.
     const lines = [errorText(error, io.env), ...warningsOf(error).map((warning) => `warning: ${warning}`)];

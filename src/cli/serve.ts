@@ -150,8 +150,7 @@ async function signInPath({ development, console: pages }: Config, database: Dat
 
 /** @param signIn the path of a link that signs in to the console */
 function banner(
-  config: Config,
-  listening: Server['listening'],
+  { config, listening }: Server,
   { token, signIn }: { readonly token: DevelopmentToken | undefined; readonly signIn: string | undefined },
 ): string | undefined {
   if (!token) return undefined;
@@ -172,22 +171,17 @@ function banner(
   });
 }
 
-/** What `serve` needs beside the configuration. */
+/** What is served. */
 interface Serving {
-  readonly openedLog: OpenLog;
+  readonly config: Config;
   /** Where the configuration is read from at a reload. */
   readonly place: ConfigSource;
-  readonly handHangups: ReturnType<typeof onHangup>;
-}
-
-interface Opening extends Serving {
-  readonly signalled: Promise<unknown>;
-  /** To be called before a place of HTTP is bound. */
-  readonly aboutToListen: () => Promise<void>;
+  readonly io: CommandIo;
+  readonly openedLog: OpenLog;
 }
 
 /** What is made and checked once, before the gateway or the processes open. */
-async function prepare(config: Config, io: CommandIo, { log, database }: { log: OpenLog['log']; database: Database }) {
+async function prepare({ config, io, openedLog: { log } }: Serving, database: Database) {
   // Other gateways may keep a table locked for long: this is where the start waits for that.
   if ('url' in config.database) {
     const { tableMigrations } = await import('../app/wiring/table-versions.ts');
@@ -204,13 +198,17 @@ async function prepare(config: Config, io: CommandIo, { log, database }: { log: 
   return { keys, parts };
 }
 
-/** Opens the server: a gateway in this process, or several processes. */
-async function openServer(config: Config, io: CommandIo, { openedLog, place, signalled, aboutToListen }: Opening) {
+/**
+ * Opens the server: a gateway in this process, or several processes.
+ * @param aboutToListen is called before a place of HTTP is bound
+ */
+async function openServer(serving: Serving, signalled: Promise<unknown>, aboutToListen: () => Promise<void>) {
+  const { config, place, io, openedLog } = serving;
   const { log } = openedLog;
   const database = await openDatabaseOf(config, { patienceMs: servingPatienceMs, onLost: endProcess, log });
   let isInUse = false;
   try {
-    const { keys, parts } = await prepare(config, io, { log, database });
+    const { keys, parts } = await prepare(serving, database);
     isInUse = config.processes === 1;
     if (!isInUse) await aboutToListen();
     const server: Server = isInUse
@@ -227,8 +225,9 @@ async function openServer(config: Config, io: CommandIo, { openedLog, place, sig
           aboutToListen,
         })
       : await (await import('../app/processes/open-processes.ts')).openProcesses({ config, place, log, signalled });
-    const token = server.listening.length > 0 ? await ensureDevelopmentToken(config, parts) : undefined;
-    const signIn = server.listening.length > 0 ? await signInPath(config, database) : undefined;
+    const isListening = server.listening.length > 0;
+    const token = isListening ? await ensureDevelopmentToken(config, parts) : undefined;
+    const signIn = isListening ? await signInPath(config, database) : undefined;
     if (!isInUse) await database.close();
     return { server, token, signIn };
   } catch (error) {
@@ -240,16 +239,16 @@ async function openServer(config: Config, io: CommandIo, { openedLog, place, sig
 /** Says that the server listens, in the log and in development by the banner. */
 async function announce(
   { server, token, signIn }: Awaited<ReturnType<typeof openServer>>,
-  io: CommandIo,
-  { log, drain }: OpenLog,
+  { io, openedLog: { log, drain } }: Serving,
 ) {
   const { config, listening } = server;
+  if (listening.length === 0) return;
   log.info({ listeners: listening, dataDir: config.dataDir }, 'listening');
   if (token?.kind === 'given' && token.revoked.length > 0) {
     const { account, credential, revoked } = token;
     log.warn({ account, credential, lastFour: revoked }, 'POSTERN_TOKEN replaces a token of an earlier start: revoked');
   }
-  const text = banner(config, listening, { token, signIn });
+  const text = banner(server, { token, signIn });
   if (text === undefined) return;
   // At a terminal, log and banner appear in one place: earlier lines of the log must come first.
   await drain(logPatienceMs);
@@ -257,14 +256,16 @@ async function announce(
 }
 
 /** Opens everything and serves until a signal. When something cannot be opened, what was opened before is closed again. */
-async function serve(config: Config, io: CommandIo, serving: Serving): Promise<void> {
-  const { openedLog, handHangups } = serving;
+async function serve(serving: Serving): Promise<void> {
+  const { config, openedLog } = serving;
   const { log } = openedLog;
+  const handHangups = onHangup();
+  dieOnSurprise(openedLog);
   // Signals are handled from the first moment on: one that comes while everything is being opened ends the gateway as soon
   // as that is done. Without a handler, the first process of a container would not get the signal at all.
   const { first: signalled, onSecond } = untilSignal();
   const opened = await startWaiting(config, { log, signalled }, (aboutToListen) =>
-    openServer(config, io, { ...serving, signalled, aboutToListen }),
+    openServer(serving, signalled, aboutToListen),
   );
   if (!opened) return;
   const { server } = opened;
@@ -272,7 +273,7 @@ async function serve(config: Config, io: CommandIo, serving: Serving): Promise<v
   handHangups(server);
   const answers = { reload: () => server.reload('command'), destinations: () => server.destinations() };
   const socket = await openServerSocket(config.dataDir, answers, log);
-  if (server.listening.length > 0) await announce(opened, io, openedLog);
+  await announce(opened, serving);
   // A process that is killed later leaves what the next start needs.
   setTimeout(settleHeap, settleMs).unref();
   const signal = await signalled;
@@ -297,7 +298,7 @@ function configOf(
 }
 
 /** postern serve */
-export const serveCommand = defineCommand({
+export const command = defineCommand({
   summary: 'Run the gateway in the foreground until SIGTERM',
   details: `With the shipped configuration: SMTP on 127.0.0.1:2587 (STARTTLS) and 127.0.0.1:2465 (TLS), REST
 and health on 127.0.0.1:8080, mail captured into data/capture/new; keys, a certificate and a token are made at the first start.
@@ -328,10 +329,8 @@ under a supervisor that starts them again when they die; docs/upkeep.md tells wh
     }
     const { config, place } = configOf(io, options);
     const openedLog = openLog(config.log.level);
-    const handHangups = onHangup();
-    dieOnSurprise(openedLog);
     try {
-      await serve(config, io, { openedLog, place, handHangups });
+      await serve({ config, place, io, openedLog });
       return 0;
     } finally {
       await openedLog.close(logPatienceMs);

@@ -1,6 +1,3 @@
-// `postern suppression` manages the addresses that an account does not send to. A running server sees changes within a
-// second (D51, D94).
-
 import type { Config } from '../app/config/config.ts';
 import { systemClock } from '../base/clock.ts';
 import { UsageError } from '../base/errors.ts';
@@ -13,7 +10,7 @@ import {
 import { readComparable } from '../mail/address/comparable-mailbox.ts';
 import { suppressionJson } from '../web/admin/suppression-endpoints.ts';
 import { accountOf, accountOption, isoTime, withDatabase } from './command/choose-account.ts';
-import { type CommandIo, defineCommand, defineGroup, jsonOption, listOptions } from './command/command.ts';
+import { defineCommand, defineGroup, jsonOption, listOptions } from './command/command.ts';
 import { parseCount, parseSpan, parseWord } from './command/span.ts';
 
 /** How many entries are read from the database at a time. */
@@ -58,21 +55,6 @@ async function* entriesOf(store: SuppressionStore, account: string, search: stri
   }
 }
 
-/** Prints at most `limit` entries. @returns whether there are more */
-async function printEntries(
-  io: CommandIo,
-  entries: AsyncIterable<Suppression>,
-  { limit, print }: { readonly limit: number; readonly print: (entry: Suppression) => string },
-): Promise<{ readonly shown: number; readonly more: boolean }> {
-  let shown = 0;
-  for await (const entry of entries) {
-    if (shown === limit) return { shown, more: true };
-    io.stdout.write(print(entry));
-    shown += 1;
-  }
-  return { shown, more: false };
-}
-
 const list = defineCommand({
   summary: "List an account's suppressed addresses, the newest first",
   details: 'Entries that have expired are not listed.',
@@ -89,11 +71,17 @@ const list = defineCommand({
     const limit = parseCount(options.limit, '--limit', { fallback: 100 });
     const config = readConfig();
     const account = accountOf(config, options.account);
-    const print = (entry: Suppression) => (options.json ? jsonOf(config, entry) : lineOf(entry));
     return withStore(config, async (store) => {
-      const { shown, more } = await printEntries(io, entriesOf(store, account.id, options.search), { limit, print });
-      if (more) io.stderr.write(`There are more than these ${shown}; see --limit and --search.\n`);
-      else if (shown === 0 && !options.json) io.stderr.write('No entries.\n');
+      let shown = 0;
+      for await (const entry of entriesOf(store, account.id, options.search)) {
+        if (shown === limit) {
+          io.stderr.write(`There are more than these ${shown}; see --limit and --search.\n`);
+          return 0;
+        }
+        io.stdout.write(options.json ? jsonOf(config, entry) : lineOf(entry));
+        shown += 1;
+      }
+      if (shown === 0 && !options.json) io.stderr.write('No entries.\n');
       return 0;
     });
   },
@@ -164,8 +152,11 @@ const remove = defineCommand({
   },
 });
 
-/** The commands about the suppression list. */
-export const suppressionCommands = defineGroup('Look at and change the addresses that an account does not send to', {
+/**
+ * `postern suppression` manages the addresses that an account does not send to. A running server sees changes within a second (D51,
+ * D94).
+ */
+export const command = defineGroup({
   list,
   add,
   remove,

@@ -1,24 +1,20 @@
-// `postern token` makes, lists and revokes the tokens of the store. A running server sees changes at once (D93, D94).
-
 import { type Account, isScope, type Scope } from '../accounts/account.ts';
 import { openTokenStore, type TokenStore } from '../accounts/token-store.ts';
 import { isLive, type TokenRecord } from '../accounts/tokens.ts';
 import type { Config } from '../app/config/config.ts';
 import { systemClock } from '../base/clock.ts';
-import { closest } from '../base/closest.ts';
+import { didYouMean } from '../base/closest.ts';
 import { UsageError } from '../base/errors.ts';
 import { tokenJson } from '../web/admin/token-endpoints.ts';
 import { chooseAccount, isoTime, withDatabase } from './command/choose-account.ts';
-import { type CommandIo, defineCommand, defineGroup, table } from './command/command.ts';
+import { type CommandIo, columns, defineCommand, defineGroup } from './command/command.ts';
 import { parseSpan } from './command/span.ts';
 
 function chooseCredential(account: Account, name: string): string {
   if (account.credentials.has(name)) return name;
   const names = [...account.credentials.keys()];
-  const near = closest(name, names);
-  throw new UsageError(
-    `--credential: account "${account.name}" has no credential "${name}"; ${near ? `did you mean "${near}"?` : `it has ${names.join(', ')}`}`,
-  );
+  const which = didYouMean(name, names, `it has ${names.join(', ')}`);
+  throw new UsageError(`--credential: account "${account.name}" has no credential "${name}"; ${which}`);
 }
 
 /** Reads scopes such as `email:send,email:suppressions`. @throws UsageError for one that the credential lacks */
@@ -27,9 +23,8 @@ function chooseScopes(account: Account, credential: string, text: string): Scope
   const names = [...new Set(text.split(/[\s,]+/).filter((name) => name !== ''))];
   const wrong = names.find((name) => !own.some((scope) => scope === name));
   if (names.length > 0 && wrong === undefined) return names.filter(isScope);
-  throw new UsageError(
-    `--scopes: ${wrong === undefined ? 'got none' : `credential "${credential}" has no scope "${wrong}"`}; it has ${own.join(', ')}`,
-  );
+  const fault = wrong === undefined ? 'got none' : `credential "${credential}" has no scope "${wrong}"`;
+  throw new UsageError(`--scopes: ${fault}; it has ${own.join(', ')}`);
 }
 
 /** A record as the API shows it, with the name of its account. */
@@ -78,21 +73,16 @@ const create = defineCommand({
     const config = readConfig();
     const account = chooseAccount(config, reference);
     const credential = chooseCredential(account, name);
-    const wanted = {
-      account: account.id,
-      credential,
-      ...(options.scopes === undefined ? {} : { scopes: chooseScopes(account, credential, options.scopes) }),
-      createdAt,
-      ...expiry,
-      label: label ?? '',
-    };
+    const scopes = options.scopes === undefined ? {} : { scopes: chooseScopes(account, credential, options.scopes) };
+    const wanted = { account: account.id, credential, ...scopes, createdAt, ...expiry, label: label ?? '' };
     const { record, token } = await withTokens(config, (store) => store.create(wanted));
-    if (options.json) writeJson(io, { token, ...jsonOf(config, record) });
-    else io.stdout.write(`${token}\n`);
-    if (!options.json) {
-      const until = record.expiresAt === undefined ? 'until it is revoked' : `until ${isoTime(record.expiresAt)}`;
-      io.stderr.write(`Token ${record.id} of ${account.name}/${record.credential}, ${until}. It is not shown again.\n`);
+    if (options.json) {
+      writeJson(io, { token, ...jsonOf(config, record) });
+      return 0;
     }
+    io.stdout.write(`${token}\n`);
+    const until = isoTime(record.expiresAt) ?? 'it is revoked';
+    io.stderr.write(`Token ${record.id} of ${account.name}/${credential}, until ${until}. It is not shown again.\n`);
     return 0;
   },
 });
@@ -118,25 +108,19 @@ const list = defineCommand({
     const now = systemClock.now();
     const every = await withTokens(config, (store) => store.list(account));
     const records = every.filter((record) => options.all === true || isLive(record, now));
-    if (options.json) {
-      writeJson(
-        io,
-        records.map((record) => jsonOf(config, record)),
-      );
-      return 0;
-    }
-    if (records.length === 0) io.stderr.write('No tokens.\n');
-    const rows = records.map((record): [string, string] => {
-      const { account: name, scopes } = jsonOf(config, record);
+    const shown = records.map((record) => jsonOf(config, record));
+    if (options.json) writeJson(io, shown);
+    else if (records.length === 0) io.stderr.write('No tokens.\n');
+    if (options.json) return 0;
+    const rows = records.map((record, index) => {
+      const { account: name, scopes } = shown[index] ?? jsonOf(config, record);
       const until = record.expiresAt === undefined ? '' : `, expires ${isoTime(record.expiresAt)}`;
       const only = record.scopes ? `, only ${scopes.join(', ')}` : '';
-      const label = record.label === '' ? '' : `  ${record.label}`;
-      return [
-        record.id,
-        `${name}/${record.credential}  ...${record.lastFour}  ${stateOf(record, now)}, made ${isoTime(record.createdAt)}${until}${only}${label}`,
-      ];
+      const state = `${stateOf(record, now)}, made ${isoTime(record.createdAt)}${until}${only}`;
+      const label = record.label === '' ? [] : [record.label];
+      return [record.id, [`${name}/${record.credential}`, `...${record.lastFour}`, state, ...label].join('  ')];
     });
-    for (const line of table(rows)) io.stdout.write(`${line.trimStart()}\n`);
+    for (const line of columns(rows)) io.stdout.write(`${line}\n`);
     return 0;
   },
 });
@@ -164,5 +148,5 @@ const revoke = defineCommand({
   },
 });
 
-/** The commands about tokens. */
-export const tokenCommands = defineGroup('Make, list and revoke tokens', { create, list, revoke });
+/** `postern token` makes, lists and revokes the tokens of the store. A running server sees changes at once (D93, D94). */
+export const command = defineGroup({ create, list, revoke });

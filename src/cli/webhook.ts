@@ -1,5 +1,3 @@
-// `postern webhook` shows and changes the webhooks of accounts beside a running server, which notices within seconds (D54, D94).
-
 import type { Config } from '../app/config/config.ts';
 import { systemClock } from '../base/clock.ts';
 import { UsageError } from '../base/errors.ts';
@@ -19,7 +17,7 @@ import {
   jsonOption,
   listOptions,
 } from './command/command.ts';
-import { printable } from './command/printable.ts';
+import { counted, printable } from './command/printable.ts';
 import { parseCount, parseSpan } from './command/span.ts';
 import { withQueue } from './queue/open-queue.ts';
 
@@ -39,7 +37,6 @@ function missing(id: string, account: string, io: CommandIo): number {
   return 1;
 }
 
-/** postern webhook replay */
 const replay = defineCommand({
   summary: 'Send events to a webhook once more',
   synopsis: 'ID',
@@ -85,14 +82,10 @@ function recordLine({ event, kind, attempt, at, durationMs, result, status, erro
   return `${isoTime(at)}  event ${event} ${kind}, attempt ${attempt}: ${result.replace('_', ' ')}, ${answer}, ${durationMs} ms\n`;
 }
 
-/** postern webhook log */
 const log = defineCommand({
   summary: 'Print the last requests of a webhook, the newest first',
   synopsis: 'ID',
-  options: {
-    ...accountOption,
-    ...listOptions,
-  },
+  options: { ...accountOption, ...listOptions },
   examples: ['postern webhook log --account dev 0199f3c11f0b7c3a9d8e4f2a6b1c0d5e'],
   exitCodes: notFound,
   run({ options, args: [id = ''], readConfig }, io) {
@@ -111,7 +104,7 @@ const log = defineCommand({
 
 function stateOf({ isEnabled, disabledReason, failures }: Webhook): string {
   if (!isEnabled) return `disabled${disabledReason === undefined ? '' : `: ${disabledReason}`}`;
-  return failures === 0 ? 'enabled' : `enabled, its last ${failures} request${failures === 1 ? '' : 's'} failed`;
+  return failures === 0 ? 'enabled' : `enabled, its last ${counted(failures, 'request')} failed`;
 }
 
 function lineOf(webhook: Webhook): string {
@@ -244,8 +237,8 @@ const secret = defineCommand({
   },
 });
 
-/** postern webhook list | add | remove | enable | replay | log | secret */
-export const webhookCommands = defineGroup('Look at and change the endpoints that are told what happens to mail', {
+/** `postern webhook` shows and changes the webhooks of accounts beside a running server, which notices within seconds (D54, D94). */
+export const command = defineGroup({
   list,
   add,
   remove,

@@ -24,14 +24,15 @@ export function dkimKeyFile(certsDir: string, domain: string, selector: string):
   return join(certsDir, 'dkim', domain, `${selector}.pem`);
 }
 
-function placesOf(certsDir: string, domain: string, keys: readonly DkimKeyName[]): DkimKeyFile[] {
+/** Where the keys of a domain are. */
+export function dkimKeyFiles(certsDir: string, domain: string, keys: readonly DkimKeyName[]): DkimKeyFile[] {
   return keys.map((key) => ({ ...key, domain, file: dkimKeyFile(certsDir, domain, key.selector) }));
 }
 
 /** The keys of all sending domains. */
 export function signingKeyFiles(config: Config): DkimKeyFile[] {
   return config.accounts.flatMap((account) =>
-    account.sendingDomains.flatMap(({ name, dkim }) => placesOf(config.certsDir, name, dkim)),
+    account.sendingDomains.flatMap(({ name, dkim }) => dkimKeyFiles(config.certsDir, name, dkim)),
   );
 }
 
@@ -39,7 +40,7 @@ export function signingKeyFiles(config: Config): DkimKeyFile[] {
 export function platformKeyFiles(config: Config): DkimKeyFile[] {
   const { certsDir, platform, delivery } = config;
   const isUsed = sendsMail(config) && delivery.routes.some((route) => route.platformSignature);
-  return isUsed ? placesOf(certsDir, platform.domain, platform.dkim) : [];
+  return isUsed ? dkimKeyFiles(certsDir, platform.domain, platform.dkim) : [];
 }
 
 /** A host's certificate and key. */

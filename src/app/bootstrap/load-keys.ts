@@ -72,7 +72,8 @@ function read(file: string, problems: Problems, remedy: string): string | undefi
   }
 }
 
-function loadDkimKey(place: DkimKeyFile, problems: Problems): SigningKey[] {
+/** Reads a signing key. @param problems gets what is wrong with it, where it is none @returns the key, or nothing */
+export function loadDkimKey(place: DkimKeyFile, problems: Problems): SigningKey[] {
   const { domain, selector, algorithm, file } = place;
   const pem = read(file, problems, `postern dkim keygen ${domain} --selector ${selector} --algorithm ${algorithm}`);
   if (pem === undefined) return [];

@@ -1,5 +1,3 @@
-// postern capture: the messages that a capture route has written (D98), beside a running server.
-
 import { constants } from 'node:fs';
 import { type FileHandle, open, opendir, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -18,10 +16,7 @@ interface CapturedFile {
   readonly id: string;
   /** When the message was accepted, milliseconds since 1970: the id's own time (RFC 9562 §5.7). */
   readonly acceptedAt: number;
-  /** `new`, or `cur` where a mail reader has moved it. */
-  readonly folder: 'new' | 'cur';
-  /** Name of the file within the folder. */
-  readonly name: string;
+  readonly path: string;
 }
 
 /** A name that Postern writes, with the flags that a mail reader may add behind a colon. Files of other names are ignored. */
@@ -32,14 +27,18 @@ function isMessageId(text: string): boolean {
   return ownName.test(`${text}.eml`);
 }
 
-/** Goes through the messages of a Maildir in no order. A missing folder counts as empty. */
+/**
+ * Goes through the messages of a Maildir in no order: those in `new`, and in `cur` those that a mail reader has moved. A missing folder
+ * counts as empty.
+ */
 async function* capturedFiles(maildir: string): AsyncGenerator<CapturedFile> {
-  for (const folder of ['new', 'cur'] as const) {
+  for (const folder of [join(maildir, 'new'), join(maildir, 'cur')]) {
     try {
-      for await (const { name } of await opendir(join(maildir, folder), { bufferSize: 512 })) {
+      for await (const { name } of await opendir(folder, { bufferSize: 512 })) {
         const id = ownName.exec(name)?.[1];
         if (id === undefined) continue;
-        yield { id, acceptedAt: Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16), folder, name };
+        const acceptedAt = Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
+        yield { id, acceptedAt, path: join(folder, name) };
       }
     } catch (error) {
       if (errorCode(error) !== 'ENOENT') throw error;
@@ -66,12 +65,9 @@ async function newestFiles(
 }
 
 /** Opens a message; undefined where it no longer exists, or is a symbolic link. */
-async function openCaptured(maildir: string, { folder, name }: CapturedFile): Promise<FileHandle | undefined> {
+async function openCaptured({ path }: CapturedFile): Promise<FileHandle | undefined> {
   try {
-    const handle = await open(
-      join(maildir, folder, name),
-      constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK,
-    );
+    const handle = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
     if ((await handle.stat()).isFile()) return handle;
     await handle.close();
     return undefined;
@@ -82,11 +78,8 @@ async function openCaptured(maildir: string, { folder, name }: CapturedFile): Pr
 }
 
 /** The header section of a message with the empty line behind it, and the size of the whole in octets. */
-async function readHead(
-  maildir: string,
-  file: CapturedFile,
-): Promise<{ readonly head: Buffer; readonly size: number } | undefined> {
-  const handle = await openCaptured(maildir, file);
+async function readHead(file: CapturedFile): Promise<{ readonly head: Buffer; readonly size: number } | undefined> {
+  const handle = await openCaptured(file);
   if (!handle) return undefined;
   try {
     const { size } = await handle.stat();
@@ -101,15 +94,15 @@ async function readHead(
 }
 
 /** The octets of a message, a piece at a time; nothing where it no longer exists. */
-async function* readOctets(maildir: string, file: CapturedFile): AsyncGenerator<Buffer> {
-  const handle = await openCaptured(maildir, file);
+async function* readOctets(file: CapturedFile): AsyncGenerator<Buffer> {
+  const handle = await openCaptured(file);
   if (handle) yield* handle.createReadStream();
 }
 
 /** Removes a message. @returns whether it existed */
-async function removeCaptured(maildir: string, { folder, name }: CapturedFile): Promise<boolean> {
+async function removeCaptured({ path }: CapturedFile): Promise<boolean> {
   try {
-    await unlink(join(maildir, folder, name));
+    await unlink(path);
     return true;
   } catch (error) {
     if (errorCode(error) === 'ENOENT') return false;
@@ -138,19 +131,9 @@ function maildirOf(config: Config, name: string | undefined): string {
   return found.folder;
 }
 
-/** What a line of the list tells. */
-interface Summary {
-  readonly id: string;
-  readonly acceptedAt: string;
-  /** Octets. */
-  readonly size: number;
-  readonly from: string;
-  readonly to: string;
-  readonly subject: string;
-}
-
-async function summaryOf(maildir: string, file: CapturedFile): Promise<Summary | undefined> {
-  const read = await readHead(maildir, file);
+/** What a line of the list tells; undefined where the message no longer exists. */
+async function summaryOf(file: CapturedFile) {
+  const read = await readHead(file);
   if (!read) return undefined;
   const { fields } = readMessage(read.head);
   const text = (name: string): string => {
@@ -160,6 +143,8 @@ async function summaryOf(maildir: string, file: CapturedFile): Promise<Summary |
   const acceptedAt = isoSeconds(file.acceptedAt);
   return { id: file.id, acceptedAt, size: read.size, from: text('from'), to: text('to'), subject: text('subject') };
 }
+
+type Summary = NonNullable<Awaited<ReturnType<typeof summaryOf>>>;
 
 function cut(text: string): string {
   return text.length > longestText ? `${text.slice(0, longestText - 1)}…`.toWellFormed() : text;
@@ -189,7 +174,7 @@ that of acceptance.`,
     const files = await newestFiles(maildir, { count, fits });
     const shown: Summary[] = [];
     for (let at = 0; at < files.length; at += atOnce) {
-      const read = await Promise.all(files.slice(at, at + atOnce).map((file) => summaryOf(maildir, file)));
+      const read = await Promise.all(files.slice(at, at + atOnce).map(summaryOf));
       shown.push(...read.filter((summary) => summary !== undefined));
     }
     if (options.json) for (const summary of shown) io.stdout.write(`${JSON.stringify(summary)}\n`);
@@ -202,12 +187,8 @@ function listText(shown: readonly Summary[], maildir: string, count: number): st
   const first = shown[0];
   if (!first) return `No messages in ${maildir}\n`;
   const rows = shown.map(({ id, acceptedAt, size, from, to, subject }) => [
-    id,
-    acceptedAt,
-    String(size),
-    cut(from),
-    cut(to),
-    cut(subject),
+    ...[id, acceptedAt, String(size)],
+    ...[from, to, subject].map(cut),
   ]);
   const lines = columns([['id', 'accepted', 'octets', 'from', 'to', 'subject'], ...rows]);
   const more = shown.length === count ? `; the page before: --before ${first.id}` : '';
@@ -230,7 +211,7 @@ const show = defineCommand({
     const maildir = maildirOf(readConfig(), options.route);
     const file = await findFile(maildir, id);
     if (file && options.summary) {
-      const read = await readHead(maildir, file);
+      const read = await readHead(file);
       if (read) {
         const lines = read.head.toString('utf8').trimEnd().split('\r\n');
         io.stdout.write(`${lines.map((line) => printable(line.replaceAll('\t', ' '))).join('\n')}\n`);
@@ -238,7 +219,7 @@ const show = defineCommand({
       }
     } else if (file) {
       let isThere = false;
-      for await (const piece of readOctets(maildir, file)) {
+      for await (const piece of readOctets(file)) {
         io.stdout.write(piece);
         isThere = true;
       }
@@ -260,7 +241,7 @@ async function removeBefore(maildir: string, before: number): Promise<number> {
   let removed = 0;
   let batch: CapturedFile[] = [];
   const removeBatch = async (): Promise<void> => {
-    const results = await Promise.all(batch.map((file) => removeCaptured(maildir, file)));
+    const results = await Promise.all(batch.map(removeCaptured));
     removed += results.filter(Boolean).length;
     batch = [];
   };
@@ -301,5 +282,5 @@ const clear = defineCommand({
   },
 });
 
-/** postern capture list | show | clear */
-export const captureCommands = defineGroup('Look at captured messages, and remove them', { list, show, clear });
+/** postern capture: the messages that a capture route has written (D98), beside a running server. */
+export const command = defineGroup({ list, show, clear });

@@ -3,7 +3,7 @@
 import type { Account } from '../../accounts/account.ts';
 import type { Config } from '../../app/config/config.ts';
 import { openDatabaseOf } from '../../app/wiring/engine/open-stores.ts';
-import { closest } from '../../base/closest.ts';
+import { didYouMean } from '../../base/closest.ts';
 import type { Database } from '../../base/database/database.ts';
 import { UsageError } from '../../base/errors.ts';
 
@@ -12,10 +12,8 @@ export function chooseAccount(config: Config, reference: string): Account {
   const found = config.accounts.find(({ id, name }) => name === reference || id === reference.toLowerCase());
   if (found) return found;
   const names = config.accounts.map(({ name }) => name);
-  const near = closest(reference, names);
-  throw new UsageError(
-    `--account: no account "${reference}"; ${near ? `did you mean "${near}"?` : `there are ${names.join(', ')}`}`,
-  );
+  const which = didYouMean(reference, names, `there are ${names.join(', ')}`);
+  throw new UsageError(`--account: no account "${reference}"; ${which}`);
 }
 
 /** `--account`, for commands that want it. */

@@ -2,7 +2,7 @@
 
 import { type ParseArgsOptionDescriptor, parseArgs } from 'node:util';
 import type { Config } from '../../app/config/config.ts';
-import { closest } from '../../base/closest.ts';
+import { closest, didYouMean } from '../../base/closest.ts';
 import { errorCode, errorMessage, UsageError } from '../../base/errors.ts';
 
 /** The streams, the environment and the folder that a command works with; tests pass their own. */
@@ -28,20 +28,25 @@ interface OptionSpec {
 /** The help's table of exit codes: what each means. */
 export type ExitCodes = Readonly<Record<number, string>>;
 
+/** How a command was called, for texts. */
+interface Call {
+  /** `postern token create` */
+  readonly path: string;
+  /** What the table of commands says of it. */
+  readonly summary: string;
+}
+
 /** A command. It runs with the arguments behind its name and gives the exit code. */
 export interface Command {
-  /** One line, for the table of commands. */
-  readonly summary: string;
-  /** The whole text of `--help`, with a line end at its end. `path` is how it was called: `postern token create`. */
-  help(path: string): string;
+  /** One line, for `--help` and the table of a group; absent where the table of all commands says it. */
+  readonly summary?: string;
   /**
    * Runs the command.
    * @param args what stands behind the command's name
-   * @param call how it was called (`postern token create`), for texts
    * @returns the exit code: 0 done, 1 refused or failed; 64 and 78 come from what it throws
    * @throws UsageError, ConfigurationError, or what failed
    */
-  run(args: readonly string[], io: CommandIo, call: string): Promise<number>;
+  run(args: readonly string[], io: CommandIo, call: Call): Promise<number>;
 }
 
 type Options = Readonly<Record<string, OptionSpec>>;
@@ -52,8 +57,7 @@ export type OptionValues<O extends Options> = {
 };
 
 /** The declaration of a command. */
-export interface CommandSpec<O extends Options> {
-  readonly summary: string;
+export interface CommandSpec<O extends Options> extends Pick<Command, 'summary'> {
   /** What stands behind the options, in the help's spelling: `DOMAIN`, `[FILE]`, `FILE...`; absent for nothing. */
   readonly synopsis?: string;
   /** How many arguments `...` stands for at most; absent: 1000. */
@@ -107,9 +111,9 @@ export const serverOption = {
 const helpOption = { help: { short: 'h', summary: 'print this and exit' } } as const satisfies Options;
 
 function optionLines(options: Options): string[] {
-  const rows = Object.entries(options).map(([name, option]) => {
-    const short = option.short ? `-${option.short}, ` : '    ';
-    return [`${short}--${name}${option.value ? ` ${option.value}` : ''}`, option.summary] as const;
+  const rows = Object.entries(options).map(([name, { short, value, summary }]) => {
+    const word = `${short ? `-${short}, ` : '    '}--${name}`;
+    return [value ? `${word} ${value}` : word, summary] as const;
   });
   return table(rows);
 }
@@ -120,12 +124,8 @@ export function columns(rows: readonly (readonly string[])[]): string[] {
   for (const row of rows) {
     for (const [at, text] of row.entries()) widths[at] = Math.max(widths[at] ?? 0, text.length);
   }
-  return rows.map((row) =>
-    row
-      .map((text, at) => text.padEnd(widths[at] ?? 0))
-      .join('  ')
-      .trimEnd(),
-  );
+  const lineOf = (row: readonly string[]) => row.map((text, at) => text.padEnd(widths[at] ?? 0)).join('  ');
+  return rows.map((row) => lineOf(row).trimEnd());
 }
 
 /** Writes rows of two columns as lines, indented by two blanks. */
@@ -139,21 +139,18 @@ function optionsOf<O extends Options>({ options, needsNoConfig }: CommandSpec<O>
 }
 
 /** How many plain arguments a synopsis stands for. */
-function argumentsOf({ synopsis = '', most = 1000 }: CommandSpec<Options>): {
-  readonly min: number;
-  readonly max: number;
-} {
+function argumentsOf({ synopsis = '', most = 1000 }: CommandSpec<Options>) {
   if (synopsis === '') return { min: 0, max: 0 };
   return { min: synopsis.startsWith('[') ? 0 : 1, max: synopsis.includes('...') ? most : 1 };
 }
 
-function helpText<O extends Options>(spec: CommandSpec<O>, call: string): string {
+function helpText<O extends Options>(spec: CommandSpec<O>, { path, summary }: Call): string {
   const reading = spec.needsNoConfig ? {} : { 78: 'the configuration is wrong' };
   const codes = { 0: 'done', 64: 'the command line is wrong', ...reading, ...spec.exitCodes };
   const lines = [
-    `Usage: ${call} [options]${spec.synopsis ? ` ${spec.synopsis}` : ''}`,
+    `Usage: ${path} [options]${spec.synopsis ? ` ${spec.synopsis}` : ''}`,
     '',
-    `${spec.summary}.`,
+    `${spec.summary ?? summary}.`,
     ...(spec.details ? ['', spec.details.trim()] : []),
     '',
     'Options:',
@@ -170,12 +167,9 @@ function helpText<O extends Options>(spec: CommandSpec<O>, call: string): string
 
 /** Turns an error of parseArgs into one line that names the option and suggests the one that was probably meant. */
 function usageError(error: unknown, options: Options, call: string): Error {
-  const code = errorCode(error);
-  if (code === undefined || !code.startsWith('ERR_PARSE_ARGS'))
-    return error instanceof Error ? error : new Error(String(error));
-  const unknown = /'(--?[^'\s]+)/.exec(errorMessage(error))?.[1] ?? '';
-  if (code !== 'ERR_PARSE_ARGS_UNKNOWN_OPTION')
+  if (errorCode(error) !== 'ERR_PARSE_ARGS_UNKNOWN_OPTION')
     return new UsageError(`${call}: ${errorMessage(error).replaceAll('\n', ' ')}`);
+  const unknown = /'(--?[^'\s]+)/.exec(errorMessage(error))?.[1] ?? '';
   const near = closest(unknown.replace(/^-+/, ''), Object.keys(options));
   return new UsageError(`${call}: unknown option ${unknown}${near ? `; did you mean --${near}?` : ''}`);
 }
@@ -206,19 +200,19 @@ function areValuesOf<O extends Options>(
 /** Makes a command from its declaration: it parses, answers --help, and refuses too few or too many arguments. */
 export function defineCommand<const O extends Options>(spec: CommandSpec<O>): Command {
   return {
-    summary: spec.summary,
-    help: (path) => helpText(spec, path),
+    ...(spec.summary === undefined ? {} : { summary: spec.summary }),
     async run(args, io, call) {
-      const { values, positionals } = parse(spec, args, call);
+      const { path } = call;
+      const { values, positionals } = parse(spec, args, path);
       if (values['help'] === true) {
         io.stdout.write(helpText(spec, call));
         return 0;
       }
       const { min, max } = argumentsOf(spec);
-      if (positionals.length < min) throw new UsageError(`${call}: want ${spec.synopsis}; see ${call} --help`);
+      if (positionals.length < min) throw new UsageError(`${path}: want ${spec.synopsis}; see ${path} --help`);
       const surplus = positionals[max];
-      if (surplus !== undefined) throw new UsageError(`${call}: too many arguments: "${surplus}"`);
-      if (!areValuesOf(values, spec.options)) throw new UsageError(`${call}: an option is given in a wrong form`);
+      if (surplus !== undefined) throw new UsageError(`${path}: too many arguments: "${surplus}"`);
+      if (!areValuesOf(values, spec.options)) throw new UsageError(`${path}: an option is given in a wrong form`);
       const { loadConfig } = await import('../../app/config/config.ts');
       const readConfig = (file = values.config): Config =>
         loadConfig({ env: io.env, cwd: io.cwd, ...(file === undefined ? {} : { file }) });
@@ -230,30 +224,29 @@ export function defineCommand<const O extends Options>(spec: CommandSpec<O>): Co
 /** A row of a table of commands. The command's file is loaded only when it is called, so that every command starts quickly. */
 interface CommandRow {
   readonly summary: string;
-  load(): Promise<Command>;
+  load(): Promise<{ readonly command: Command }>;
 }
 
 /** Commands by name, in the order of the help. */
 export type CommandTable = Readonly<Record<string, CommandRow>>;
 
-/** The text of a table's help, beside its rows. */
-interface TableText {
-  readonly summary: string;
-  /** Lines under the table. */
+/** How a table was called. */
+interface TableCall extends Call {
+  /** Lines under the help's table. */
   readonly footer?: readonly string[];
 }
 
-function tableHelp(rows: CommandTable, text: TableText, call: string): string {
+function tableHelp(rows: CommandTable, { path, summary, footer }: TableCall): string {
   const lines = [
-    `Usage: ${call} COMMAND [options]`,
+    `Usage: ${path} COMMAND [options]`,
     '',
-    `${text.summary}.`,
+    `${summary}.`,
     '',
     'Commands:',
     ...table(Object.entries(rows).map(([name, row]) => [name, row.summary] as const)),
     '',
-    `${call} COMMAND --help tells of one command.`,
-    ...(text.footer ? ['', ...text.footer] : []),
+    `${path} COMMAND --help tells of one command.`,
+    ...(footer ? ['', ...footer] : []),
   ];
   return `${lines.join('\n')}\n`;
 }
@@ -265,36 +258,32 @@ function tableHelp(rows: CommandTable, text: TableText, call: string): string {
  */
 export async function runTable(
   rows: CommandTable,
-  text: TableText,
-  call: { readonly args: readonly string[]; readonly io: CommandIo; readonly path: string },
+  call: TableCall,
+  args: readonly string[],
+  io: CommandIo,
 ): Promise<number> {
-  const [name, ...rest] = call.args;
+  const { path } = call;
+  const [name, ...rest] = args;
   if (name === '--help' || name === '-h' || (name === 'help' && rest.length === 0)) {
-    call.io.stdout.write(tableHelp(rows, text, call.path));
+    io.stdout.write(tableHelp(rows, call));
     return 0;
   }
-  if (name === 'help') return await runTable(rows, text, { ...call, args: [...rest, '--help'] });
-  if (name === undefined) throw new UsageError(`${call.path}: want a command; see ${call.path} --help`);
+  if (name === 'help') return await runTable(rows, call, [...rest, '--help'], io);
+  if (name === undefined) throw new UsageError(`${path}: want a command; see ${path} --help`);
   const row = Object.hasOwn(rows, name) ? rows[name] : undefined;
-  if (row) return await (await row.load()).run(rest, call.io, `${call.path} ${name}`);
-  const near = closest(name, Object.keys(rows));
+  if (row) return await (await row.load()).command.run(rest, io, { path: `${path} ${name}`, summary: row.summary });
   const kind = name.startsWith('-') ? 'option' : 'command';
-  throw new UsageError(
-    `${call.path}: unknown ${kind} "${name}"; ${near ? `did you mean "${near}"?` : `see ${call.path} --help`}`,
-  );
+  const which = didYouMean(name, Object.keys(rows), `see ${path} --help`);
+  throw new UsageError(`${path}: unknown ${kind} "${name}"; ${which}`);
 }
 
 /** Makes one command of a group of commands (`postern token ...`). @param commands by the words that call them */
-export function defineGroup(summary: string, commands: Readonly<Record<string, Command>>): Command {
+export function defineGroup(commands: Readonly<Record<string, Command>>): Command {
   const rows = Object.fromEntries(
     Object.entries(commands).map(([name, command]) => [
       name,
-      { summary: command.summary, load: () => Promise.resolve(command) },
+      { summary: command.summary ?? '', load: () => Promise.resolve({ command }) },
     ]),
   );
-  return {
-    summary,
-    help: (path) => tableHelp(rows, { summary }, path),
-    run: (args, io, path) => runTable(rows, { summary }, { args, io, path }),
-  };
+  return { run: (args, io, call) => runTable(rows, call, args, io) };
 }

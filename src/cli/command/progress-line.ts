@@ -1,12 +1,12 @@
-// Shows a person at a terminal how far a long command is, on one line that is overwritten.
-
 import type { CommandIo } from './command.ts';
 
 /** Milliseconds between two writings. */
 const everyMs = 100;
 const barWidth = 30;
 
-/** Shows progress on standard error where that is a terminal, and nothing elsewhere. */
+/**
+ * Shows how far a long command is, on one line of standard error that is overwritten, where that is a terminal, and nothing elsewhere.
+ */
 export class ProgressLine {
   readonly #stderr: CommandIo['stderr'];
   readonly #what: string;

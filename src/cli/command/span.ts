@@ -1,6 +1,6 @@
 // Reads the values of options: spans of time, counts, words of a list.
 
-import { closest } from '../../base/closest.ts';
+import { didYouMean } from '../../base/closest.ts';
 import { UsageError } from '../../base/errors.ts';
 
 const unitMs = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 } as const;
@@ -44,7 +44,6 @@ export function parseWord<Word extends string>(
 ): Word {
   const found = words.find((word) => word === text);
   if (found !== undefined) return found;
-  const near = text === undefined ? undefined : closest(text, [...words]);
   const got = text === undefined ? '' : `got "${text}", `;
-  throw new UsageError(`${option}: ${got}${near ? `did you mean "${near}"?` : `want one of ${words.join(', ')}`}`);
+  throw new UsageError(`${option}: ${got}${didYouMean(text ?? '', words, `want one of ${words.join(', ')}`)}`);
 }

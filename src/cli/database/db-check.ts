@@ -1,5 +1,3 @@
-// postern db check tells how the database is, whichever engine it is.
-
 import type { Config } from '../../app/config/config.ts';
 import { tableMigrations, tableVersions } from '../../app/wiring/table-versions.ts';
 import { UsageError } from '../../base/errors.ts';
@@ -114,5 +112,5 @@ reads the whole file and checks its structure, for as long as --seconds allows. 
   },
 });
 
-/** The commands about the database. */
-export const dbCommands = defineGroup('Look how the database is', { check });
+/** postern db check tells how the database is, whichever engine it is. */
+export const command = defineGroup({ check });

@@ -1,5 +1,3 @@
-// postern migrate moves a data folder with its queue from SQLite to PostgreSQL.
-
 import { join, resolve } from 'node:path';
 import type { Config } from '../../app/config/config.ts';
 import { readSecret } from '../../app/config/secrets.ts';
@@ -123,23 +121,17 @@ function undo(given: Given, config: Config, io: CommandIo): number {
   return 0;
 }
 
-function tellSome(lines: readonly string[], io: CommandIo): void {
-  for (const line of lines.slice(0, mostNamed)) io.stderr.write(`${printable(line)}\n`);
-  if (lines.length > mostNamed) io.stderr.write(`and ${lines.length - mostNamed} more\n`);
-}
-
 /** Tells what is damaged. @param became the end of a sentence that says what becomes of it */
 function tellDamaged({ messages, entries }: Damaged, became: string, io: CommandIo): void {
-  if (messages.size > 0) io.stderr.write(`${messages.size} damaged messages in the queue ${became}:\n`);
-  tellSome(
-    [...messages].map(([id, why]) => `${id}: ${why}`),
-    io,
-  );
-  if (entries.size > 0) io.stderr.write(`${entries.size} damaged entries of the journal ${became}:\n`);
-  tellSome(
-    [...entries].map(([seq, why]) => `entry ${seq}, ${why}`),
-    io,
-  );
+  const kinds = [
+    ['messages in the queue', [...messages].map(([id, why]) => `${id}: ${why}`)],
+    ['entries of the journal', [...entries].map(([seq, why]) => `entry ${seq}, ${why}`)],
+  ] as const;
+  for (const [what, lines] of kinds) {
+    if (lines.length > 0) io.stderr.write(`${lines.length} damaged ${what} ${became}:\n`);
+    for (const line of lines.slice(0, mostNamed)) io.stderr.write(`${printable(line)}\n`);
+    if (lines.length > mostNamed) io.stderr.write(`and ${lines.length - mostNamed} more\n`);
+  }
 }
 
 function tellMoved(
@@ -147,11 +139,11 @@ function tellMoved(
   { file, bodiesFolder, shown }: Databases,
   io: CommandIo,
 ): void {
-  const seconds = wasDone ? 'The move was complete already, and is marked now.' : '';
   const messages = rows.get('spool_messages') ?? 0;
-  const first = seconds || `Moved ${messages} messages with ${octets} octets to ${shown}. Rows, counted there:`;
   const lines = [
-    first,
+    wasDone
+      ? 'The move was complete already, and is marked now.'
+      : `Moved ${messages} messages with ${octets} octets to ${shown}. Rows, counted there:`,
     ...counted(rows),
     `Now set database.url (or POSTERN_DATABASE_URL) to ${shown} and start the gateway.`,
     `No gateway starts on "${file}" any more. Remove it and "${bodiesFolder}" once all is well; until then`,
@@ -209,9 +201,8 @@ async function move(databases: Databases, given: Given, io: CommandIo): Promise<
   }
 }
 
-/** postern migrate */
-export const migrateCommand = defineCommand({
-  summary: 'Move the queue and all other state from SQLite to PostgreSQL',
+/** postern migrate moves a data folder with its queue from SQLite to PostgreSQL. */
+export const command = defineCommand({
   details: `Everything goes: the queue with its holds and bodies, what is to be reported, events with their ids, webhooks and how far
 each has come, the journal with the content of messages that it keeps, tokens, limits, suppressions, Idempotency-Keys, proxy
 applications and custom errors. It goes in one transaction:

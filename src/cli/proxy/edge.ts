@@ -1,5 +1,3 @@
-// `postern edge` exports the zones for operators whose own proxy serves them, and has Postern answer what fails (D66).
-
 import { join, resolve } from 'node:path';
 import { parseListen, reachable } from '../../app/config/addresses.ts';
 import { UsageError } from '../../base/errors.ts';
@@ -73,7 +71,7 @@ const exportCommand = defineCommand({
   },
 });
 
-/** The commands about the edge. */
-export const edgeCommands = defineGroup('Have another proxy serve the zones, and Postern answer what fails', {
+/** `postern edge` exports the zones for operators whose own proxy serves them, and has Postern answer what fails (D66). */
+export const command = defineGroup({
   export: exportCommand,
 });

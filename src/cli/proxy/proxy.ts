@@ -1,6 +1,3 @@
-// `postern proxy` lists the stored applications with where a server listens for each, and exports them for operators who run a
-// dedicated proxy (D84, D94).
-
 import { getServers } from 'node:dns';
 import { isIP } from 'node:net';
 import { join, resolve } from 'node:path';
@@ -9,7 +6,7 @@ import type { Config } from '../../app/config/config.ts';
 import { UsageError } from '../../base/errors.ts';
 import { silentLog } from '../../base/log.ts';
 import { createCertificateFinder } from '../../base/net/find-certificate.ts';
-import type { ForwardingPlan, StoredApplication } from '../../proxy/application/application.ts';
+import type { StoredApplication } from '../../proxy/application/application.ts';
 import { writeListening } from '../../proxy/application/port-ranges.ts';
 import { proxyAccounts } from '../../proxy/application/zone.ts';
 import { exportPlans } from '../../proxy/export/export-plans.ts';
@@ -40,9 +37,7 @@ function byZone(one: Listed, other: Listed): number {
 }
 
 /** The stored applications, and the forwarding plans of those that have one. */
-function readStored(
-  config: Config,
-): Promise<{ readonly applications: readonly StoredApplication[]; readonly plans: readonly ForwardingPlan[] }> {
+function readStored(config: Config) {
   return withDatabase(config, async (database) => {
     const store = await openApplicationStore(database);
     const accounts = proxyAccounts(config.accounts, config.edgeAccounts);
@@ -68,7 +63,6 @@ async function readApplications(config: Config): Promise<readonly Listed[]> {
   return applications.map(listed).toSorted(byZone);
 }
 
-/** postern proxy list */
 const listCommand = defineCommand({
   summary: 'List the stored applications and the addresses and ports that they listen on',
   details:
@@ -90,13 +84,10 @@ const listCommand = defineCommand({
       return 0;
     }
     if (applications.length === 0) io.stderr.write('No applications.\n');
-    const rows = applications.map(({ id, zone: of, protocol, hostname, listening }) => [
-      id,
-      of,
-      protocol,
-      hostname,
-      listening.length > 0 ? listening.join(', ') : 'nowhere',
-    ]);
+    const rows = applications.map(({ listening, ...one }) => {
+      const places = listening.length > 0 ? listening.join(', ') : 'nowhere';
+      return [one.id, one.zone, one.protocol, one.hostname, places];
+    });
     for (const line of columns(rows)) io.stdout.write(`${line}\n`);
     return 0;
   },
@@ -176,8 +167,11 @@ const exportCommand = defineCommand({
   },
 });
 
-/** The commands about proxy applications. */
-export const proxyCommands = defineGroup('List the proxy applications, or take them to another proxy', {
+/**
+ * `postern proxy` lists the stored applications with where a server listens for each, and exports them for operators who run a
+ * dedicated proxy (D84, D94).
+ */
+export const command = defineGroup({
   list: listCommand,
   export: exportCommand,
 });

@@ -1,6 +1,3 @@
-// postern queue destinations: what waits by destination, from the database, and how each next hop is served, from the running
-// server.
-
 import { askForDestinations } from '../../app/wiring/server-socket.ts';
 import type { DestinationView, HopWait } from '../../delivery/transport.ts';
 import { domainOfTransport, type Hold, Holds, routeOfTransport } from '../../spool/hold.ts';
@@ -100,7 +97,10 @@ function asideLine(lines: readonly WaitingLine[], holds: readonly Hold[]): strin
   });
 }
 
-/** postern queue destinations */
+/**
+ * postern queue destinations: what waits by destination, from the database, and how each next hop is served, from the running
+ * server.
+ */
 export const destinations = defineCommand({
   summary: 'Tell what waits by destination, and how each next hop is served',
   details: `How a next hop is served is known to the running server alone, which is asked by its socket in the data folder: the

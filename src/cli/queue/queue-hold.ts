@@ -5,7 +5,7 @@ import type { Config } from '../../app/config/config.ts';
 import { UsageError } from '../../base/errors.ts';
 import { asciiDomain } from '../../mail/address/domain.ts';
 import { type Hold, type HoldKind, type HoldRule, holdKinds } from '../../spool/hold.ts';
-import { type CommandIo, columns, defineCommand } from '../command/command.ts';
+import { type CommandIo, columns, defineCommand, jsonOption } from '../command/command.ts';
 import { isoSeconds, printable } from '../command/printable.ts';
 import { missing, withQueue } from './open-queue.ts';
 
@@ -125,7 +125,7 @@ function row({ kind, value, at, by, why }: Hold): string[] {
 /** postern queue holds */
 export const holds = defineCommand({
   summary: 'List what is held, by whom, since when and why',
-  options: { json: { summary: 'one JSON object a line' } },
+  options: jsonOption,
   examples: ['postern queue holds'],
   run: ({ options, readConfig }, io) =>
     withQueue(readConfig(), async ({ spool }) => {

@@ -1,7 +1,4 @@
-// postern queue retry makes messages due: those of some ids, or all that a selection matches. It works beside a running
-// server, in small steps.
-
-import { setTimeout } from 'node:timers/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../../app/config/config.ts';
 import { UsageError } from '../../base/errors.ts';
 import { allRoutes, wayFor } from '../../delivery/router.ts';
@@ -22,14 +19,10 @@ interface Selection {
   readonly route?: string;
 }
 
-interface SelectionOptions {
-  readonly state?: string;
-  readonly account?: string;
-  readonly domain?: string;
-  readonly route?: string;
-}
-
-function readSelection({ state, account, domain, route }: SelectionOptions, config: Config): Selection {
+function readSelection(
+  { state, account, domain, route }: Partial<Record<keyof Selection, string>>,
+  config: Config,
+): Selection {
   const found = config.accounts.find(({ id, name }) => id === account || name === account);
   const label = domain === undefined ? undefined : asciiDomain(domain);
   if (domain !== undefined && label === undefined) throw new UsageError(`--domain wants a domain, got "${domain}"`);
@@ -58,21 +51,13 @@ function pickOf({ entry, recipients }: QueueItem, wanted: Selection, routing: Co
   return chosen.length === 0 ? undefined : { id: entry.id, recipients: chosen, state: wanted.state };
 }
 
-/** Waits without the database's lock for as long as it was held, so that a server beside this command goes on committing. */
-async function letOthersWrite(heldMs: number): Promise<void> {
-  await setTimeout(Math.max(20, heldMs));
-}
-
 /** Makes everything selected due, one page per transaction. */
 async function retrySelected({ spool, config }: OpenQueue, wanted: Selection): Promise<RetryCount> {
   const sum = { messages: 0, recipients: 0, failed: 0 };
   let after: string | undefined;
   do {
-    const page = await spool.list({
-      limit: pageMessages,
-      state: wanted.state,
-      ...(after === undefined ? {} : { after }),
-    });
+    const from = after === undefined ? {} : { after };
+    const page = await spool.list({ limit: pageMessages, state: wanted.state, ...from });
     after = page.next;
     const picks = page.items.flatMap((item) => pickOf(item, wanted, config.delivery) ?? []);
     if (picks.length === 0) continue;
@@ -81,12 +66,16 @@ async function retrySelected({ spool, config }: OpenQueue, wanted: Selection): P
     sum.messages += made.messages;
     sum.recipients += made.recipients;
     sum.failed += made.failed;
-    if (after !== undefined) await letOthersWrite(performance.now() - begunAt);
+    // Without the lock for as long as it was held, so that a server beside this command goes on committing.
+    if (after !== undefined) await sleep(Math.max(20, performance.now() - begunAt));
   } while (after !== undefined);
   return sum;
 }
 
-/** postern queue retry */
+/**
+ * postern queue retry makes messages due: those of some ids, or all that a selection matches. It works beside a running server, in
+ * small steps.
+ */
 export const retry = defineCommand({
   summary: 'Try messages again now',
   synopsis: '[ID...]',

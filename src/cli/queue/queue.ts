@@ -1,5 +1,3 @@
-// postern queue shows and changes what waits and what failed, beside a running server (D94).
-
 import { UsageError } from '../../base/errors.ts';
 import { comparableMailbox } from '../../mail/address/comparable-mailbox.ts';
 import { bareId } from '../../mail/message-ids.ts';
@@ -14,7 +12,6 @@ import { destinations } from './queue-destinations.ts';
 import { hold, holds, holdText, release } from './queue-hold.ts';
 import { retry } from './queue-retry.ts';
 
-/** postern queue compact */
 const compact = defineCommand({
   summary: 'Give the room of messages that are gone back to the file system',
   details: `A running server does so by itself, in small steps while nothing is written. A database made by a release before
@@ -121,12 +118,8 @@ const list = defineCommand({
   ],
   run: ({ options, readConfig }, io) => {
     const state = stateOption(options.state);
-    const fields = {
-      messageId: options['message-id'],
-      recipient: options.recipient,
-      sender: options.sender,
-      ...state,
-    };
+    const { recipient, sender } = options;
+    const fields = { messageId: options['message-id'], recipient, sender, ...state };
     const search = options.search ?? roughly(fields);
     const limit = parseCount(options.limit, '--limit', { fallback: 100 });
     return withQueue(readConfig(), async ({ spool }) => {
@@ -226,8 +219,8 @@ const drop = defineCommand({
     }),
 });
 
-/** postern queue list | summary | destinations | show | retry | hold | release | holds | drop | compact */
-export const queueCommands = defineGroup('Look at and act on the messages that wait or failed', {
+/** postern queue shows and changes what waits and what failed, beside a running server (D94). */
+export const command = defineGroup({
   list,
   summary,
   show,
