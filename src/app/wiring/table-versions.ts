@@ -16,7 +16,7 @@ import { journalMigrations } from '../../spool/journal/writer/journal-tables.ts'
 import { filingMigrations, postgresSpoolMigrations } from '../../spool/postgres/postgres-schema.ts';
 import { eventMigrations } from '../../spool/sqlite/sqlite-events.ts';
 import { idempotencyMigrations, spoolMigrations } from '../../spool/sqlite/sqlite-schema.ts';
-import { consoleMigrations } from '../../web/console/session-tables.ts';
+import { consoleMigrations } from '../../web/console/session-store.ts';
 
 /** The tables that both engines make from the same migrations. */
 const shared: readonly Migrations[] = [

@@ -5,8 +5,7 @@ import { atext } from '../../mail/address/atext.ts';
 import { readPath } from '../../mail/address/path.ts';
 import { quotedString } from '../../mail/header/quoted-text.ts';
 import type { Violation } from '../../pipeline/submit.ts';
-import { quoted } from '../../web/http/json/cut-text.ts';
-import { pointerStep } from '../../web/http/json/json-pointer.ts';
+import { pointerStep, quoted } from '../../web/http/json/cut-text.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../web/http/json/json-reader.ts';
 
 /** A mailbox of a request. */

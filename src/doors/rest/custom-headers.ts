@@ -1,7 +1,7 @@
 // Turns the member `headers` of a request into header fields: in the order of the text, with repeated names, unjudged (D1, D5).
 
 import type { HeaderField } from '../../mail/header/header-field.ts';
-import { pointerStep } from '../../web/http/json/json-pointer.ts';
+import { pointerStep } from '../../web/http/json/cut-text.ts';
 import type { JsonEntry } from '../../web/http/json/json-reader.ts';
 
 const none = Buffer.alloc(0);

@@ -3,6 +3,7 @@
 import type { Account } from '../../accounts/account.ts';
 import type { Accounts } from '../../accounts/accounts.ts';
 import type { Guessing } from '../../accounts/guessing.ts';
+import { createMinuteCounts } from '../../accounts/minute-window.ts';
 import type { BodyBudget } from '../../base/body-budget.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Database } from '../../base/database/database.ts';
@@ -12,7 +13,6 @@ import type { BrowserSessions } from '../http/authorization.ts';
 import type { RootPlugin, V4App } from '../http/v4-app.ts';
 import { openSessionStore } from './session-store.ts';
 import { type SessionParts, Sessions } from './sessions.ts';
-import { SignInRate } from './sign-in-rate.ts';
 
 /** What the console is made from. */
 export interface ConsoleParts {
@@ -43,13 +43,20 @@ export interface Console {
 
 /** Opens the console and brings its tables up to date. */
 export async function openConsole(parts: ConsoleParts): Promise<Console> {
-  const { database, accounts, minutes, clock } = parts;
+  const { database, accounts, clock, minutes = createMinuteCounts(() => clock.monotonic()) } = parts;
   const store = await openSessionStore(database);
-  const rate = new SignInRate(clock, minutes);
   return {
     under({ accounts: all, ...settings }) {
       const sessions = new Sessions({ store, accounts, clock, isServed: parts.isServed, ...settings });
-      const signIn = { ...parts, ...settings, sessions, store, rate, allAccounts: () => all, now: () => clock.now() };
+      const signIn = {
+        ...parts,
+        ...settings,
+        sessions,
+        store,
+        minutes,
+        allAccounts: () => all,
+        now: () => clock.now(),
+      };
       return {
         sessions,
         async console(app, onAuthFailure) {

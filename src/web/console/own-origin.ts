@@ -2,7 +2,7 @@
 // SameSite takes hosts of one domain, and ports of one host, for the same site; so what the browser says of the page is judged.
 
 import type { FastifyRequest } from 'fastify';
-import { Refusal } from '../http/envelope.ts';
+import { refusal } from '../http/envelope.ts';
 
 /** The header field that the pages send with every change. Other sites cannot send it without being asked first (CORS). */
 const consoleHeader = 'x-postern-console';
@@ -10,10 +10,6 @@ const consoleHeader = 'x-postern-console';
 const reading: ReadonlySet<string> = new Set(['GET', 'HEAD']);
 
 type Request = Pick<FastifyRequest, 'headers' | 'protocol' | 'host' | 'method'>;
-
-function forged(message: string): Refusal {
-  return new Refusal([{ token: 'E_FORBIDDEN', message }]);
-}
 
 /** Judges where a request comes from. @returns why it is refused */
 function originFault({ headers, protocol, host }: Request, publicUrl: string | undefined): string | undefined {
@@ -38,10 +34,11 @@ export function refuseForeign(request: Request, publicUrl: string | undefined): 
   const site = headers['sec-fetch-site'];
   // `none` is a person who typed an address; a browser sends it only where no page was involved.
   if (site !== undefined && site !== 'same-origin' && !(site === 'none' && reading.has(method))) {
-    throw forged('A page of another origin sent this request');
+    throw refusal('E_FORBIDDEN', 'A page of another origin sent this request');
   }
   if (reading.has(method)) return;
-  if (headers[consoleHeader] !== '1') throw forged('A change by a session needs the header X-Postern-Console: 1');
+  if (headers[consoleHeader] !== '1')
+    throw refusal('E_FORBIDDEN', 'A change by a session needs the header X-Postern-Console: 1');
   const fault = originFault(request, publicUrl);
-  if (fault !== undefined) throw forged(fault);
+  if (fault !== undefined) throw refusal('E_FORBIDDEN', fault);
 }

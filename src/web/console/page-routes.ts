@@ -1,6 +1,7 @@
 // Answers the pages: the same document for every URL of a page, and the files that it loads.
 
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { plain } from '../http/plain-routes.ts';
 import type { V4App } from '../http/v4-app.ts';
 import { type Coding, type PageFile, pageFiles } from './files/page-files.ts';
 import { assetsPath } from './files/page-text.ts';
@@ -55,10 +56,6 @@ function answer(
   if (known?.split(',').some((tag) => tag.trim().replace(/^W\//, '') === etag) === true) return reply.code(304).send();
   if (coding !== 'identity') reply.header('content-encoding', coding);
   return reply.type(file.contentType).send(file.octets[coding]);
-}
-
-function plain(reply: FastifyReply, status: number, text: string): FastifyReply {
-  return reply.code(status).header('Cache-Control', 'no-store').type('text/plain; charset=utf-8').send(`${text}\n`);
 }
 
 /** Registers the pages. */

@@ -4,27 +4,29 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { type Account, hasScope, type Submitter } from '../../accounts/account.ts';
 import type { Accounts } from '../../accounts/accounts.ts';
-import type { Guessing, Penalty } from '../../accounts/guessing.ts';
+import type { Guessing } from '../../accounts/guessing.ts';
+import type { MinuteCounts } from '../../accounts/minute-window.ts';
 import type { FieldNames } from '../../accounts/strip-rules.ts';
 import { hashToken } from '../../accounts/tokens.ts';
 import type { BodyBudget } from '../../base/body-budget.ts';
 import type { Logger } from '../../base/log.ts';
-import { refuseLogin } from '../http/authorization.ts';
-import { Refusal, refuse, succeed } from '../http/envelope.ts';
-import { describedBadly, readBodies, reserveBody } from '../http/request-body.ts';
+import type { SharedMinutes } from '../../base/process-group.ts';
+import { failureTeller, refuseLogin, unknownToken } from '../http/authorization.ts';
+import { refusal, refuse, succeed } from '../http/envelope.ts';
+import { admitBody, readBodies } from '../http/request-body.ts';
 import type { V4App } from '../http/v4-app.ts';
-import { answerError } from '../http/v4-routes.ts';
+import { answerError, putOff } from '../http/v4-routes.ts';
 import { forgottenCookies, sessionCookie } from './session-cookie.ts';
 import type { SessionStore } from './session-store.ts';
 import { type OpenSession, refuseUse, type Sessions, sessionMs } from './sessions.ts';
-import type { SignInRate } from './sign-in-rate.ts';
 
 /** What signing in needs. */
 export interface SignInParts {
   readonly sessions: Sessions;
   readonly store: Pick<SessionStore, 'useLink'>;
   readonly accounts: Pick<Accounts, 'authenticateHash' | 'submitter'>;
-  readonly rate: SignInRate;
+  /** Counts the sign-ins of each account. */
+  readonly minutes: SharedMinutes | MinuteCounts;
   /** The count of wrong tokens, which all protocols share (D92). */
   readonly guessing: Guessing;
   readonly bodies: BodyBudget;
@@ -39,9 +41,9 @@ export interface SignInParts {
 }
 
 const maxBodyBytes = 4096;
+/** A program that signs in all the time does not keep the database from others. */
+const signInsPerMinute = 60;
 const codeForm = /^[\w-]{43}$/;
-/** How long a client is told to wait while the process starts or stops. */
-const restartSeconds = 5;
 
 const SignIn = Type.Object(
   { token: Type.String({ pattern: '^[A-Za-z0-9._~+/=-]{1,512}$', want: 'a token' }) },
@@ -101,16 +103,6 @@ function isNoVisit({ headers }: FastifyRequest): boolean {
   return looksAhead || (wanted !== undefined && wanted !== 'document');
 }
 
-/** Tells the log and the metrics of a wrong login. The path has no code of a link in it. */
-function onFailure({ log, onAuthFailure }: SignInParts, path: string) {
-  return (request: FastifyRequest, penalty: Penalty): void => {
-    onAuthFailure();
-    // A flood of guesses is only counted, not logged one by one.
-    if (penalty.kind === 'turnedAway') return;
-    log.warn({ session: request.id, client: request.ip, path }, 'authentication failed');
-  };
-}
-
 /**
  * Opens a session and sets its cookie.
  * @param by the hash of the token; absent: a link signs in
@@ -121,13 +113,14 @@ async function signIn(
   reply: FastifyReply,
   { parts, submitter, by }: { readonly parts: SignInParts; readonly submitter: Submitter; readonly by?: string },
 ): Promise<OpenSession> {
-  const { sessions, rate, log, publicUrl } = parts;
+  const { sessions, minutes, log, publicUrl } = parts;
   const { account, credential } = submitter;
   refuseUse(submitter);
-  const waitSeconds = await rate.waitSeconds(account.id);
+  // Messages are counted beside it, by the id of the account alone.
+  const waitSeconds = await minutes.take(`sign-in ${account.id}`, signInsPerMinute);
   if (waitSeconds > 0) {
     const message = `The account signs in too often; try again in ${waitSeconds} s`;
-    throw new Refusal([{ token: 'E_RATE_LIMIT_EXCEEDED', message }], waitSeconds);
+    throw refusal('E_RATE_LIMIT_EXCEEDED', message, waitSeconds);
   }
   const opened = await sessions.open(request, submitter, by);
   reply.header('Set-Cookie', sessionCookie(opened.secret, isSecure(request, publicUrl), sessionMs / 1000));
@@ -148,8 +141,10 @@ async function signInByToken(
   const by = hashToken(token);
   const submitter = await accounts.authenticateHash(by);
   if (!submitter) {
-    const counting = { guessing, onFailure: onFailure(parts, '/console/session') };
-    throw await refuseLogin(request, 'The token is unknown, expired or revoked', counting);
+    throw await refuseLogin(request, unknownToken, {
+      guessing,
+      onFailure: failureTeller(parts, () => '/console/session'),
+    });
   }
   return succeed(reply, told(await signIn(request, reply, { parts, submitter, by }), parts));
 }
@@ -168,7 +163,8 @@ async function signInByLink(
   const found = codeForm.test(code) ? await store.useLink(code, parts.now()) : undefined;
   const submitter = found && accounts.submitter(found.account, found.credential);
   if (!submitter) {
-    await refuseLogin(request, '', { guessing, onFailure: onFailure(parts, '/console/sign-in/...') });
+    // No log may have the code of a link.
+    await refuseLogin(request, '', { guessing, onFailure: failureTeller(parts, () => '/console/sign-in/...') });
     return reply.redirect('/console?notice=link', 303);
   }
   await signIn(request, reply, { parts, submitter });
@@ -180,14 +176,8 @@ export function sessionRoutes(app: V4App, parts: SignInParts, takesRequests: () 
   const { sessions, bodies, log } = parts;
   app.addHook('onRequest', async (request, reply) => {
     reply.header('Cache-Control', 'no-store');
-    if (!takesRequests()) {
-      const message = 'The gateway is starting or stopping; try again';
-      return refuse(reply, [{ token: 'E_INTERNAL_SERVER_ERROR', message, status: 503 }], restartSeconds);
-    }
-    const bad = describedBadly(request.headers, { limit: maxBodyBytes });
-    if (bad) throw bad;
-    reserveBody(request, bodies);
-    if (request.headers.expect !== undefined) reply.raw.writeContinue();
+    if (!takesRequests()) return putOff(reply);
+    admitBody(request, reply, { bodies, limit: maxBodyBytes });
     return undefined;
   });
   app.setErrorHandler(async (error, request, reply) => answerError(log, error, request, reply));

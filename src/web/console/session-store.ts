@@ -2,9 +2,34 @@
 // browser has: the tables hold its hash (D92), so that who reads them, or a backup of them, can sign in nowhere.
 
 import { hash } from 'node:crypto';
-import type { Database, Queryable } from '../../base/database/database.ts';
+import type { Database, Migrations, Queryable } from '../../base/database/database.ts';
 import { randomSecret } from '../../base/ids.ts';
-import { consoleMigrations } from './session-tables.ts';
+
+/** The tables of this room. */
+export const consoleMigrations: Migrations = {
+  owner: 'console',
+  steps: [
+    // `token` is the hash of the token that signed in, sealed by the session's secret; NULL: a link signed in.
+    `CREATE TABLE console_sessions (
+       sha256 TEXT PRIMARY KEY,
+       account TEXT NOT NULL,
+       credential TEXT NOT NULL,
+       token TEXT,
+       created_at INTEGER NOT NULL,
+       expires_at INTEGER NOT NULL
+     ) STRICT, WITHOUT ROWID;
+     CREATE INDEX console_sessions_of_account ON console_sessions (account, created_at);
+     CREATE INDEX console_sessions_by_age ON console_sessions (created_at);
+     CREATE INDEX console_sessions_by_end ON console_sessions (expires_at);
+     CREATE TABLE console_links (
+       sha256 TEXT PRIMARY KEY,
+       account TEXT NOT NULL,
+       credential TEXT NOT NULL,
+       created_at INTEGER NOT NULL,
+       expires_at INTEGER NOT NULL
+     ) STRICT, WITHOUT ROWID;`,
+  ],
+};
 
 /** Who signs in, and how long it holds; times are milliseconds since 1970. */
 export interface SignIn {
@@ -12,7 +37,7 @@ export interface SignIn {
   readonly account: string;
   readonly credential: string;
   /** The hash of the token (`hashToken`); absent where a link signs in. */
-  readonly token?: string;
+  readonly token?: string | undefined;
   readonly now: number;
   readonly expiresAt: number;
 }

@@ -5,8 +5,8 @@ import type { FastifyRequest } from 'fastify';
 import { hasScope, type Submitter } from '../../accounts/account.ts';
 import type { Accounts } from '../../accounts/accounts.ts';
 import type { Clock } from '../../base/clock.ts';
-import { type BrowserSessions, unauthorized } from '../http/authorization.ts';
-import { Refusal } from '../http/envelope.ts';
+import type { BrowserSessions } from '../http/authorization.ts';
+import { refusal } from '../http/envelope.ts';
 import { refuseForeign } from './own-origin.ts';
 import { shownSecret } from './session-cookie.ts';
 import type { SessionStore, StoredSession } from './session-store.ts';
@@ -41,8 +41,7 @@ function mayUseConsole({ credential }: Submitter): boolean {
 /** @throws Refusal 403 where a credential may not use the console */
 export function refuseUse(submitter: Submitter): void {
   if (mayUseConsole(submitter)) return;
-  const message = 'The token has none of the scopes console:read, console:edit and admin';
-  throw new Refusal([{ token: 'E_FORBIDDEN', message }]);
+  throw refusal('E_FORBIDDEN', 'The token has none of the scopes console:read, console:edit and admin');
 }
 
 async function submitterOf(session: StoredSession, { accounts, linked }: SessionParts): Promise<Submitter | undefined> {
@@ -74,7 +73,7 @@ export class Sessions implements BrowserSessions {
     if (shownSecret(request) === undefined) return undefined;
     this.refuseForeign(request);
     const open = await this.look(request);
-    if (!open) throw unauthorized('The session has ended; sign in again');
+    if (!open) throw refusal('E_UNAUTHORIZED', 'The session has ended; sign in again');
     return open.submitter;
   }
 
@@ -94,7 +93,7 @@ export class Sessions implements BrowserSessions {
     const now = clock.now();
     const expiresAt = now + sessionMs;
     const signIn = { account: submitter.account.id, credential: submitter.credential.name, now, expiresAt };
-    const secret = await store.open({ ...signIn, ...(token === undefined ? {} : { token }) });
+    const secret = await store.open({ ...signIn, token });
     return { submitter, expiresAt, secret };
   }
 

@@ -3,8 +3,9 @@
 
 import { headerCatalogue } from '../../pipeline/policy/header-catalogue.ts';
 import { guideOf, type HeaderGuide, otherNames } from '../../pipeline/policy/header-guide.ts';
-import { type FixedDocument, fixedDocument, hasTag } from '../http/page/fixed-document.ts';
+import { type FixedDocument, fixedDocument } from '../http/page/fixed-document.ts';
 import { closePage, escapeForeignText, escapeHtml, openPage, pageStyle, sheetCss } from '../http/page/html-page.ts';
+import { plain, sendFixed } from '../http/plain-routes.ts';
 import type { RootPlugin } from '../http/v4-app.ts';
 
 const style = pageStyle(`${sheetCss}nav{margin-bottom:1.5rem;font-size:.875rem}
@@ -64,13 +65,14 @@ function listed(names: readonly string[]): string {
   return `<ul>${items.join('')}</ul>`;
 }
 
+const knownNames = Object.values(headerCatalogue).map(({ name }) => name);
+
 function renderIndex(): FixedDocument {
-  const known = Object.values(headerCatalogue).map(({ name }) => name);
   return pageOf(
     'Headers',
     `<main>
 <h1>Headers</h1>
-${section('On the lists', listed(known))}${section('On no list, and often sent', listed(otherNames))}</main>
+${section('On the lists', listed(knownNames))}${section('On no list, and often sent', listed(otherNames))}</main>
 `,
   );
 }
@@ -84,10 +86,7 @@ function madeOnce(name: string, make: () => FixedDocument): FixedDocument {
   return known;
 }
 
-const listedNames: ReadonlySet<string> = new Set([
-  ...Object.values(headerCatalogue).map(({ name }) => name),
-  ...otherNames,
-]);
+const listedNames: ReadonlySet<string> = new Set([...knownNames, ...otherNames]);
 
 /** Finds the page of a name; undefined where no header can have it. */
 function findPage(given: string): FixedDocument | undefined {
@@ -98,18 +97,9 @@ function findPage(given: string): FixedDocument | undefined {
 
 /** Registers the pages. */
 export const headerPages: RootPlugin = (app) => {
-  app.get('/headers', async (request, reply) => {
-    const page = madeOnce('', renderIndex);
-    reply.headers(page.headers);
-    return hasTag(request.headers['if-none-match'], page) ? reply.code(304).send() : reply.send(page.body);
-  });
+  app.get('/headers', async (request, reply) => sendFixed(request, reply, madeOnce('', renderIndex)));
   app.get<{ Params: { name: string } }>('/headers/:name', async (request, reply) => {
     const page = findPage(request.params.name);
-    if (!page) {
-      const text = 'No header can have this name\n';
-      return reply.code(404).header('Cache-Control', 'no-store').type('text/plain; charset=utf-8').send(text);
-    }
-    reply.headers(page.headers);
-    return hasTag(request.headers['if-none-match'], page) ? reply.code(304).send() : reply.send(page.body);
+    return page ? sendFixed(request, reply, page) : plain(reply, 404, 'No header can have this name');
   });
 };

@@ -5,14 +5,10 @@ import type { FastifyRequest } from 'fastify';
 import { hasScope, type Scope, type Submitter } from '../../accounts/account.ts';
 import type { Accounts } from '../../accounts/accounts.ts';
 import type { Guessing, Penalty } from '../../accounts/guessing.ts';
-import { type Fault, Refusal } from './envelope.ts';
+import type { Logger } from '../../base/log.ts';
+import { type Fault, Refusal, refusal } from './envelope.ts';
 
 const bearer = /^Bearer +([A-Za-z0-9._~+/-]{1,512}=*)$/i;
-
-/** The refusal of a request that shows nothing that lets it in. @param message why */
-export function unauthorized(message: string): Refusal {
-  return new Refusal([{ token: 'E_UNAUTHORIZED', message }]);
-}
 
 /** Finds who calls by what a browser sends with every request. */
 export interface BrowserSessions {
@@ -26,13 +22,34 @@ export interface BrowserSessions {
 /** What authorization needs. */
 export interface AuthorizationParts {
   readonly accounts: Pick<Accounts, 'authenticate' | 'authenticateGlobalKey' | 'find'>;
+  /** The count of wrong tokens, which all protocols share. */
   readonly guessing: Guessing;
-  /** Id of the account that a zone belongs to; absent: there are no zones. */
-  readonly accountOfZone?: (zone: string) => string | undefined;
-  /** Absent: there are no sessions, and only tokens and keys let in. */
-  readonly sessions?: BrowserSessions;
+  /** Id of the account that a zone belongs to (32 hex, lower case); absent: there are no zones. */
+  readonly accountOfZone?: ((zone: string) => string | undefined) | undefined;
+  /** The sessions of the console; absent: there are none, and only tokens and keys let in. */
+  readonly sessions?: BrowserSessions | undefined;
   /** Called with every failed login, before its answer is delayed. */
   readonly onFailure: (request: FastifyRequest, penalty: Penalty) => void;
+}
+
+/** What is wrong with a token that lets nobody in. */
+export const unknownToken = 'The token is unknown, expired or revoked';
+
+/**
+ * Gives what tells the log and the metrics of wrong logins.
+ * @param onAuthFailure told of each
+ * @param pathOf a request's path as the log may show it
+ */
+export function failureTeller(
+  { log, onAuthFailure }: { readonly log: Logger; readonly onAuthFailure: () => void },
+  pathOf: (request: FastifyRequest) => string,
+): AuthorizationParts['onFailure'] {
+  return (request, penalty) => {
+    onAuthFailure();
+    // A flood of guesses is only counted, not logged one by one.
+    if (penalty.kind === 'turnedAway') return;
+    log.warn({ session: request.id, client: request.ip, path: pathOf(request) }, 'authentication failed');
+  };
 }
 
 interface Caller {
@@ -59,10 +76,10 @@ type Shown =
   | { readonly kind: 'global'; readonly email: string; readonly key: string }
   | { readonly kind: 'bearer' /** Absent where the header is no bearer token. */; readonly token: string | undefined };
 
-/** The caller that a credential stands for, and the message where it stands for nobody. */
+/** The caller that a credential stands for, and what is wrong where it stands for nobody. */
 interface Login {
   readonly caller: Caller | undefined;
-  readonly refusal: string;
+  readonly fault: string;
 }
 
 /** Reads the credential of a request. @throws Refusal where the request shows none */
@@ -70,22 +87,19 @@ function readLogin(request: FastifyRequest): Shown {
   const global = globalKeyOf(request);
   if (global) return { kind: 'global', ...global };
   const header = request.headers.authorization;
-  if (header === undefined) throw unauthorized('Authorization: Bearer TOKEN is missing');
+  if (header === undefined) throw refusal('E_UNAUTHORIZED', 'Authorization: Bearer TOKEN is missing');
   return { kind: 'bearer', token: bearer.exec(header)?.[1] };
 }
 
 async function findCaller(shown: Shown, accounts: AuthorizationParts['accounts']): Promise<Login> {
   if (shown.kind === 'global') {
     const submitter = accounts.authenticateGlobalKey(shown.email, shown.key);
-    const refusal = 'X-Auth-Email and X-Auth-Key are of no account';
-    return { caller: submitter && { submitter, isGlobalKey: true }, refusal };
+    const fault = 'X-Auth-Email and X-Auth-Key are of no account';
+    return { caller: submitter && { submitter, isGlobalKey: true }, fault };
   }
-  if (shown.token === undefined) return { caller: undefined, refusal: 'Authorization must be Bearer TOKEN' };
+  if (shown.token === undefined) return { caller: undefined, fault: 'Authorization must be Bearer TOKEN' };
   const submitter = await accounts.authenticate(shown.token);
-  return {
-    caller: submitter && { submitter, isGlobalKey: false },
-    refusal: 'The token is unknown, expired or revoked',
-  };
+  return { caller: submitter && { submitter, isGlobalKey: false }, fault: unknownToken };
 }
 
 /**
@@ -97,30 +111,30 @@ async function authenticate(request: FastifyRequest, parts: AuthorizationParts):
   if (open) return { submitter: open, isGlobalKey: false };
   const shown = readLogin(request);
   await parts.guessing.pause(request.ip);
-  const { caller, refusal } = await findCaller(shown, parts.accounts);
+  const { caller, fault } = await findCaller(shown, parts.accounts);
   if (caller) return caller;
-  throw await refuseLogin(request, refusal, parts);
+  throw await refuseLogin(request, fault, parts);
 }
 
 /**
  * Counts a wrong login, and waits as long as its answer has to (D92).
- * @param refusal what is wrong, for the answer
+ * @param fault what is wrong, for the answer
  * @returns the refusal that answers it: 401, or 429 where too many wait already
  */
 export async function refuseLogin(
   request: FastifyRequest,
-  refusal: string,
+  fault: string,
   parts: Pick<AuthorizationParts, 'guessing' | 'onFailure'>,
 ): Promise<Refusal> {
   const penalty = await parts.guessing.failed(request.ip);
   parts.onFailure(request, penalty);
   if (penalty.kind === 'turnedAway') {
     const { retryAfterSeconds } = penalty;
-    const message = `${refusal}, and too many wrong ones came from this address; try again in ${retryAfterSeconds} s`;
-    return new Refusal([{ token: 'E_RATE_LIMIT_EXCEEDED', message }], retryAfterSeconds);
+    const message = `${fault}, and too many wrong ones came from this address; try again in ${retryAfterSeconds} s`;
+    return refusal('E_RATE_LIMIT_EXCEEDED', message, retryAfterSeconds);
   }
   await penalty.over;
-  return unauthorized(refusal);
+  return refusal('E_UNAUTHORIZED', fault);
 }
 
 const unknownAccount: Fault = { token: 'E_NOT_FOUND', message: 'There is no such account, or it is another one’s' };
@@ -185,9 +199,8 @@ function permitted(
 ): Submitter {
   const { account, credential } = submitter;
   const wanted = [scope].flat();
-  if (!wanted.some((each) => hasScope(credential, each))) {
-    throw new Refusal([{ token: 'E_FORBIDDEN', message: `The token lacks the scope ${wanted.join(' or ')}` }]);
-  }
+  if (!wanted.some((each) => hasScope(credential, each)))
+    throw refusal('E_FORBIDDEN', `The token lacks the scope ${wanted.join(' or ')}`);
   const named = pathAccount(request, parts);
   if (named === undefined || named === account.id || named === account.name) return submitter;
   const other = parts.accounts.find(named);

@@ -37,10 +37,10 @@ export interface EnvelopeError {
   readonly code: V4Number;
   readonly message: string;
   /** The page that tells more of this refusal. */
-  readonly documentation_url?: string;
+  readonly documentation_url?: string | undefined;
   /** The page of the rule that its header breaks. */
-  readonly rule_url?: string;
-  readonly source?: { readonly pointer: string };
+  readonly rule_url?: string | undefined;
+  readonly source?: { readonly pointer: string } | undefined;
 }
 
 /** The envelope. */
@@ -69,13 +69,9 @@ function errorOf(answers: AnswerTable, fault: Fault): EnvelopeError {
   const { code } = answerOf(answers, fault);
   const text = cutText(fault.message, maxMessageCharacters).toWellFormed();
   const message = 'token' in fault ? `${fault.token}: ${text}` : text;
-  const { documentationUrl, ruleUrl } = fault;
-  const more = {
-    ...(documentationUrl === undefined ? {} : { documentation_url: documentationUrl }),
-    ...(ruleUrl === undefined ? {} : { rule_url: ruleUrl }),
-  };
-  if (fault.pointer === undefined) return { code, message, ...more };
-  return { code, message, ...more, source: { pointer: cutText(fault.pointer, maxPointerCharacters).toWellFormed() } };
+  const pointer = fault.pointer && cutText(fault.pointer, maxPointerCharacters).toWellFormed();
+  const source = pointer === undefined ? undefined : { pointer };
+  return { code, message, documentation_url: fault.documentationUrl, rule_url: fault.ruleUrl, source };
 }
 
 /**
@@ -124,8 +120,8 @@ export class Refusal extends Error {
 }
 
 /** Makes the refusal for one reason. @param token decides on the status */
-export function refusal(token: V4Token, message: string): Refusal {
-  return new Refusal([{ token, message }]);
+export function refusal(token: V4Token, message: string, retryAfterSeconds?: number): Refusal {
+  return new Refusal([{ token, message }], retryAfterSeconds);
 }
 
 /**

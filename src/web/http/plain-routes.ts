@@ -23,7 +23,8 @@ export function answerPlainly(response: ServerResponse, status: number, text: st
   response.end(response.req.method === 'HEAD' ? undefined : line);
 }
 
-function plain(reply: FastifyReply, status: number, text: string): FastifyReply {
+/** Answers one line of text through Fastify. */
+export function plain(reply: FastifyReply, status: number, text: string): FastifyReply {
   return reply.code(status).header('Cache-Control', 'no-store').type('text/plain; charset=utf-8').send(`${text}\n`);
 }
 
@@ -47,7 +48,8 @@ export interface KnownRoutes {
   readonly onAuthFailure: () => void;
 }
 
-function fixed({ headers }: FastifyRequest, reply: FastifyReply, document: FixedDocument): FastifyReply {
+/** Answers a document, without its octets where the client has it. */
+export function sendFixed({ headers }: FastifyRequest, reply: FastifyReply, document: FixedDocument): FastifyReply {
   reply.headers(document.headers);
   return hasTag(headers['if-none-match'], document) ? reply.code(304).send() : reply.send(document.body);
 }
@@ -93,9 +95,9 @@ export function plainRoutes(app: V4App, parts: PlainParts, { methods, documents,
     if (refused) return plain(reply.headers(refused.headers), refused.status, refused.text);
     return answered(reply, await probeAnswers['/metrics'](parts));
   });
-  app.get('/openapi.json', async (request, reply) => fixed(request, reply, documents().openApi));
-  app.get('/docs', async (request, reply) => fixed(request, reply, documents().reference));
-  app.get('/', async (request, reply) => fixed(request, reply, documents().home));
+  app.get('/openapi.json', async (request, reply) => sendFixed(request, reply, documents().openApi));
+  app.get('/docs', async (request, reply) => sendFixed(request, reply, documents().reference));
+  app.get('/', async (request, reply) => sendFixed(request, reply, documents().home));
   // This runs before a body is looked at: a path without a route takes no body.
   app.addHook('onRequest', async (request, reply) => {
     if (request.url.startsWith('/client/v4/')) return undefined;

@@ -3,11 +3,11 @@
 import { createHash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { BodyBudget, BodyReservation } from '../../base/body-budget.ts';
 import { freeOctets } from '../../base/free-octets.ts';
 import { yieldToEventLoop } from '../../base/yield-to-event-loop.ts';
-import { Refusal } from './envelope.ts';
+import { Refusal, refusal } from './envelope.ts';
 import { type JsonOptions, readJson } from './json/json-reader.ts';
 import { jsonSliceOctets } from './json/json-string.ts';
 import { documentFaults } from './schema-faults.ts';
@@ -18,19 +18,31 @@ function tooLarge(limit: number): Refusal {
   return new Refusal([{ token: 'E_CONTENT_TOO_LARGE', message, status: 413 }]);
 }
 
-const noRoomRetrySeconds = 10;
-
 function noRoom(): Refusal {
-  const message = 'Too much mail is under way, try again later';
-  return new Refusal([{ token: 'E_NO_ROOM', message }], noRoomRetrySeconds);
+  return refusal('E_NO_ROOM', 'Too much mail is under way, try again later', 10);
+}
+
+/**
+ * Judges what a request announces of its body, reserves room for it, and lets it come where the client waits for that.
+ * @param takes the room for bodies, the most octets, and the media types of JSON that the route reads; absent: application/json alone
+ * @throws Refusal 413, 415; 503 where there is no room for a body of the announced length
+ */
+export function admitBody(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  takes: { readonly bodies: BodyBudget; readonly limit: number; readonly types?: readonly string[] | undefined },
+): void {
+  const bad = describedBadly(request.headers, takes);
+  if (bad) throw bad;
+  reserveBody(request, takes.bodies);
+  if (request.headers.expect !== undefined) reply.raw.writeContinue();
 }
 
 /**
  * Reserves room in memory for a request's body before an octet of it is read: a step of it at once, so that requests whose body
  * does not come have no more than their share either. The room is given back when the answer is made.
- * @throws Refusal 503 where there is no room for a body of the announced length
  */
-export function reserveBody(request: FastifyRequest, bodies: BodyBudget): void {
+function reserveBody(request: FastifyRequest, bodies: BodyBudget): void {
   const { 'content-length': length, 'transfer-encoding': coding } = request.headers;
   if (coding === undefined && (length === undefined || length === '0')) return;
   const { account, credential } = request.submitter ?? {};
@@ -43,7 +55,7 @@ export function reserveBody(request: FastifyRequest, bodies: BodyBudget): void {
 }
 
 function unsupported(message: string): Refusal {
-  return new Refusal([{ token: 'E_UNSUPPORTED_MEDIA_TYPE', message }]);
+  return refusal('E_UNSUPPORTED_MEDIA_TYPE', message);
 }
 
 /** The media types that a route takes where it names none. */
@@ -55,11 +67,8 @@ function mediaType(contentType: string): string {
   return (contentType.split(';', 1)[0] ?? '').trim().toLowerCase();
 }
 
-/**
- * Judges the body's announced type and length, before an octet of it is read.
- * @param takes the most octets, and the media types of JSON that the route reads; absent: application/json alone
- */
-export function describedBadly(
+/** Judges the body's announced type and length, before an octet of it is read. */
+function describedBadly(
   headers: FastifyRequest['headers'],
   takes: { readonly limit: number; readonly types?: readonly string[] | undefined },
 ): Refusal | undefined {
@@ -70,9 +79,8 @@ export function describedBadly(
   if (length === '0') return undefined;
   const type = headers['content-type'] ?? '';
   if (!types.includes(mediaType(type))) {
-    return unsupported(
-      `The body must be ${types.join(' or ')}, got ${type === '' ? 'no Content-Type' : JSON.stringify(type.slice(0, 100))}`,
-    );
+    const given = type === '' ? 'no Content-Type' : JSON.stringify(type.slice(0, 100));
+    return unsupported(`The body must be ${types.join(' or ')}, got ${given}`);
   }
   const named = charset.exec(type);
   const name = named?.[1] ?? named?.[2];
@@ -203,11 +211,7 @@ export function readBodies(app: FastifyInstance, defaultBytes: number): void {
       request.bodyDigest = await digestOf(octets);
     }
     const read = await readJson(octets, request.routeOptions.config);
-    if (!read.ok) {
-      throw new Refusal([
-        { token: 'E_VALIDATION_ERROR', message: `The body is no JSON that can be read: ${read.reason}` },
-      ]);
-    }
+    if (!read.ok) throw refusal('E_VALIDATION_ERROR', `The body is no JSON that can be read: ${read.reason}`);
     request.document = read.document;
     request.bodyOctets = octets.length;
     return read.document.value;

@@ -5,8 +5,7 @@ import { closest } from '../../base/closest.ts';
 import { member } from '../../base/is-record.ts';
 import type { SchemaError } from '../../base/schema-judge.ts';
 import { type Fault, maxFaults } from './envelope.ts';
-import { quoted } from './json/cut-text.ts';
-import { pointerStep } from './json/json-pointer.ts';
+import { pointerStep, quoted } from './json/cut-text.ts';
 import type { JsonDocument } from './json/json-reader.ts';
 
 /** Part of a request that a schema judged. */

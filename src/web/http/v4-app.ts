@@ -1,31 +1,15 @@
-// What a room registers its endpoints of the v4 API on.
+// What a room registers its endpoints of the v4 API on. A room exports a V4Plugin, which the gateway lists in `plugins`; endpoints of
+// an account or a zone are registered by `endpointsAt` (endpoint.ts), others on the app itself.
 //
-// How a room adds endpoints; those of an account or a zone have one form for it (`endpoint.ts`). It exports a V4Plugin, a function that registers routes on what it is given, and the
-// gateway lists it in `plugins`:
-//
-//   export function suppressionEndpoints(parts: Parts): V4Plugin {
-//     return (app) => {
-//       app.get('/accounts/:account_id/email/sending/suppressions', {
-//         config: { scope: 'email:suppressions' },
-//         schema: {
-//           operationId: 'listSuppressions', summary: 'List ...', tags: ['Suppressions'],
-//           params: accountPath, querystring: Page, response: { 200: List },
-//         },
-//       }, async (request, reply) => succeed(reply, parts.list(submitterOf(request).account, request.query)));
-//     };
-//   }
-//
-// - Paths begin behind /client/v4. `config.scope` is required of every route (D85), one or several of which one is enough: before a body is read the token has
-//   been looked up, the scope found, and `:account_id` (id or name) or the account of `:zone_id` held against the token's
+// - Paths begin behind /client/v4. Every route names a scope (D85), or several of which one is enough: before a body is read the
+//   token has been looked up, the scope found, and `:account_id` (id or name) or the account of `:zone_id` held against the token's
 //   account; then `submitterOf(request)` gives the account of the path and the token's credential.
-// - Schemas are typebox; `request.body`, `query` and `params` have their types. typebox tells all errors, without
-//   coercion, defaults or removal, so query parameters are strings. Objects that refuse unknown fields say
-//   `additionalProperties: false`. An annotation `want` reads behind "must be" in errors. A schema with a `title` of one
-//   PascalCase word becomes a component of that name in the OpenAPI document. `response` schemas only document.
+// - Schemas are typebox; what they judge has their types. typebox tells all errors, without coercion, defaults or removal, so query
+//   parameters are strings. Objects that refuse unknown fields say `additionalProperties: false`. An annotation `want` reads behind
+//   "must be" in errors. A schema with a `title` of one PascalCase word becomes a component of that name in the OpenAPI document.
+//   `response` schemas only document.
 // - Bodies are JSON without prototypes, repeated names refused; `config.bodyBytes` sets another limit than 1 MiB.
-// - Answers: `succeed(reply, result, { result_info })`, `refuse(reply, faults)`, or `throw new Refusal(faults)`; a fault is
-//   `{ token: 'E_NOT_FOUND', message, pointer? }`. Anything else thrown is logged and answered 500 / 10002.
-// - `request.id` is the Ray-ID.
+// - What is thrown and is no Refusal is logged and answered 500 / 10002. `request.id` is the Ray-ID.
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type {

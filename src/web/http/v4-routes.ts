@@ -2,33 +2,24 @@
 // is one line in the log.
 
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
-import type { Accounts } from '../../accounts/accounts.ts';
-import type { Guessing, Penalty } from '../../accounts/guessing.ts';
 import type { BodyBudget } from '../../base/body-budget.ts';
 import { errorCode, Unavailable } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
 import type { SchemaError } from '../../base/schema-judge.ts';
 import type { AllowedMethods } from './allowed-methods.ts';
-import { type AuthorizationParts, authorize, isStillAuthorized } from './authorization.ts';
-import { type Fault, Refusal, refuse } from './envelope.ts';
+import { type AuthorizationParts, authorize, failureTeller, isStillAuthorized } from './authorization.ts';
+import { Refusal, refuse } from './envelope.ts';
 import { pathForLog } from './front.ts';
 import { isHeadTooLarge, maxApiHeadOctets } from './listener/head-octets.ts';
 import { type DocumentedRoute, documentedRoutes } from './openapi.ts';
-import { bodyLimit, describedBadly, readBodies, reserveBody } from './request-body.ts';
+import { admitBody, bodyLimit, readBodies } from './request-body.ts';
 import { documentFaults, type JudgedPart, schemaFaults } from './schema-faults.ts';
 import type { V4App, V4Plugin } from './v4-app.ts';
 
 /** What these routes are made from. */
-export interface V4Parts {
-  readonly accounts: Pick<Accounts, 'authenticate' | 'authenticateGlobalKey' | 'find'>;
-  /** Id of the account that a zone belongs to (32 hex, lower case); absent: there are no zones. */
-  readonly accountOfZone?: (zone: string) => string | undefined;
-  /** The sessions of the console; absent: there are none. */
-  readonly sessions?: AuthorizationParts['sessions'];
+export interface V4Parts extends Omit<AuthorizationParts, 'onFailure'> {
   /** The room in memory for bodies, which all protocols share. */
   readonly bodies: BodyBudget;
-  /** The count of wrong tokens, which all protocols share. */
-  readonly guessing: Guessing;
   readonly log: Logger;
   /** False while the process starts or ends: endpoints answer 503 with Retry-After then (D97). Absent: always true. */
   readonly takesRequests?: () => boolean;
@@ -47,6 +38,12 @@ export interface V4Record {
 const restartSeconds = 5;
 /** The most octets of a body, where the route sets no other limit. */
 const defaultBodyBytes = 1_048_576;
+
+/** Answers a request that comes while the process starts or stops (D97). */
+export function putOff(reply: FastifyReply): FastifyReply {
+  const message = 'The gateway is starting or stopping; try again';
+  return refuse(reply, [{ token: 'E_INTERNAL_SERVER_ERROR', message, status: 503 }], restartSeconds);
+}
 
 function pathOf(request: FastifyRequest): string {
   return request.url.split('?', 1)[0] ?? '/';
@@ -68,9 +65,6 @@ function isInvalid(error: unknown): error is Invalid {
   return error instanceof Error && 'validation' in error && Array.isArray(error.validation);
 }
 
-/** Fastify's error codes for a body whose length is wrong. */
-const malformedLength: readonly string[] = ['FST_ERR_CTP_INVALID_CONTENT_LENGTH'];
-
 /**
  * Answers an error that a handler threw in the envelope, and logs it where it was not expected.
  * @param error a Refusal, a judgement of a schema, or what went wrong
@@ -87,7 +81,7 @@ export function answerError(log: Logger, error: unknown, request: FastifyRequest
     const repeated = request.document ? documentFaults(request.document) : [];
     return refuse(reply, [...repeated, ...schemaFaults(error.validation, error.validationContext)]);
   }
-  if (malformedLength.includes(errorCode(error) ?? '')) {
+  if (errorCode(error) === 'FST_ERR_CTP_INVALID_CONTENT_LENGTH') {
     return refuse(reply, [{ token: 'E_VALIDATION_ERROR', message: 'The body is not as long as Content-Length says' }]);
   }
   if (error instanceof Unavailable) {
@@ -108,25 +102,13 @@ export function answerError(log: Logger, error: unknown, request: FastifyRequest
     log.error({ session: request.id, method: request.method, path: pathForLog(request.url), err: error }, 'failed');
   }
   const message = `Internal error, Ray ID ${request.id}`;
-  const fault: Fault = { token: 'E_INTERNAL_SERVER_ERROR', message };
-  return refuse(reply, [fault]);
+  return refuse(reply, [{ token: 'E_INTERNAL_SERVER_ERROR', message }]);
 }
 
 /** Registers the endpoints of the plugins. */
 export function v4Routes(root: V4App, parts: V4Parts, { methods, routes, onAuthFailure }: V4Record): void {
-  const { log, guessing, accounts } = parts;
-  const authorization = {
-    accounts,
-    guessing,
-    ...(parts.accountOfZone ? { accountOfZone: parts.accountOfZone } : {}),
-    ...(parts.sessions ? { sessions: parts.sessions } : {}),
-    onFailure: (request: FastifyRequest, penalty: Penalty) => {
-      onAuthFailure();
-      // A flood of guesses is only counted, not logged one by one.
-      if (penalty.kind === 'turnedAway') return;
-      log.warn({ session: request.id, client: request.ip, path: pathOf(request) }, 'authentication failed');
-    },
-  };
+  const { log } = parts;
+  const authorization = { ...parts, onFailure: failureTeller({ log, onAuthFailure }, pathOf) };
   void root.register(
     async (app: V4App) => {
       app.addHook('onRoute', (route) => {
@@ -141,21 +123,13 @@ export function v4Routes(root: V4App, parts: V4Parts, { methods, routes, onAuthF
           return refuse(reply, [{ token: 'E_CONTENT_TOO_LARGE', message, status: 431 }]);
         }
         if (request.is404) return notFound(request, reply, methods);
-        if (parts.takesRequests?.() === false) {
-          const message = 'The gateway is starting or stopping; try again';
-          return refuse(reply, [{ token: 'E_INTERNAL_SERVER_ERROR', message, status: 503 }], restartSeconds);
-        }
+        if (parts.takesRequests?.() === false) return putOff(reply);
         const { scope } = request.routeOptions.config;
         if (scope === undefined) throw new Error('A route without a scope was called');
         request.submitter = await authorize(request, scope, authorization);
         request.mayGoOn = () => isStillAuthorized(request, scope, authorization);
-        const bad = describedBadly(request.headers, {
-          limit: bodyLimit(request, defaultBodyBytes),
-          types: request.routeOptions.schema?.bodyTypes,
-        });
-        if (bad) throw bad;
-        reserveBody(request, parts.bodies);
-        if (request.headers.expect !== undefined) reply.raw.writeContinue();
+        const { bodyTypes: types } = request.routeOptions.schema ?? {};
+        admitBody(request, reply, { bodies: parts.bodies, limit: bodyLimit(request, defaultBodyBytes), types });
         return undefined;
       });
       app.addHook('onResponse', (request, reply, done) => {

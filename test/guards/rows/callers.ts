@@ -133,7 +133,7 @@ export const callers = [
   ]),
   ...of('web/console/session-routes.ts', consoleApp, [
     ["hasScope(credential, 'admin') ? allAccounts() : [account]", 'allAccounts()'],
-    ['const waitSeconds = await rate.waitSeconds(account.id)', "const waitSeconds = await rate.waitSeconds('')"],
+    ['minutes.take(`sign-in ${account.id}`,', "minutes.take('sign-in',"],
   ]),
   ...of('web/console/session-store.ts', sessionStore, [
     ['WHERE account = $1 AND sha256 <> $2 ORDER', 'WHERE $1 IS NOT NULL AND sha256 <> $2 ORDER'],

@@ -14,3 +14,16 @@ export function quoted(text: string): string {
     ? `${JSON.stringify(`${text.slice(0, 60)}...`)} (${text.length} characters)`
     : JSON.stringify(text);
 }
+
+/** The longest name that stands in a pointer as it is, in characters: the longest allowed header name has as many (D10). */
+const wholeName = 100;
+const shownOfLonger = 60;
+
+/**
+ * Writes a name as a step of a JSON pointer (RFC 6901 §3).
+ * @param name a name of more than 100 characters is cut at 60 and its length told; programs cannot follow such a pointer
+ */
+export function pointerStep(name: string | number): string {
+  const text = typeof name === 'number' ? String(name) : cutText(name, wholeName, shownOfLonger);
+  return `/${text.replaceAll('~', '~0').replaceAll('/', '~1')}`;
+}
