@@ -10,9 +10,9 @@ import { hashToken, type NewToken, scopesOf, type TokenRecord } from './tokens.t
 export interface TokenQuery {
   readonly limit: number;
   /** The `next` of the page before; absent: from the oldest on. */
-  readonly after?: Pick<TokenRecord, 'createdAt' | 'id'>;
+  readonly after?: Pick<TokenRecord, 'createdAt' | 'id'> | undefined;
   /** Only those that are neither revoked nor expired at this time, milliseconds since 1970. */
-  readonly liveAt?: number;
+  readonly liveAt?: number | undefined;
 }
 
 /** One page of an account's tokens. */

@@ -14,10 +14,10 @@ export interface TokenRecord {
   /** What the token was made for; '' where nobody said. */
   readonly label: string;
   /** The scopes that it is narrowed to, of those of its credential; all of them if absent. */
-  readonly scopes?: readonly Scope[];
+  readonly scopes?: readonly Scope[] | undefined;
   readonly createdAt: number;
   /** It does not expire if absent. */
-  readonly expiresAt?: number;
+  readonly expiresAt?: number | undefined;
   readonly revokedAt?: number;
 }
 

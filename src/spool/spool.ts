@@ -176,12 +176,12 @@ export interface ClaimQuery {
 
 /** The question of `list`: which messages are wanted. */
 export interface ListQuery {
-  readonly state?: 'queued' | 'failed';
+  readonly state?: 'queued' | 'failed' | undefined;
   /** Name of the account; absent: all. The messages of others are examined, too, so that a page may hold few. */
-  readonly account?: string;
-  readonly search?: string;
+  readonly account?: string | undefined;
+  readonly search?: string | undefined;
   readonly limit: number;
-  readonly after?: string;
+  readonly after?: string | undefined;
 }
 
 /** One page of a list of messages. */

@@ -54,9 +54,9 @@ export type NewSuppression = Omit<Suppression, 'id' | 'createdAt'>;
 export interface SuppressionQuery {
   readonly limit: number;
   /** Id of the last entry of the previous page. */
-  readonly after?: string;
+  readonly after?: string | undefined;
   /** Part of the address or the note, in any case. */
-  readonly search?: string;
+  readonly search?: string | undefined;
 }
 
 /** One page of the list. */

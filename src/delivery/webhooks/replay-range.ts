@@ -5,9 +5,9 @@ import type { Replay } from './webhook.ts';
 
 /** What is to be replayed: one event, or those of a time (milliseconds since 1970). */
 export interface ReplayWish {
-  readonly event?: number;
-  readonly since?: number;
-  readonly until?: number;
+  readonly event?: number | undefined;
+  readonly since?: number | undefined;
+  readonly until?: number | undefined;
 }
 
 /** The first id in an order of an account's events of a time. */

@@ -40,10 +40,10 @@ export interface NewWebhook extends Pick<Webhook, 'account' | 'url' | 'kinds' | 
 
 /** What may be changed of a webhook; what is absent stays as it is. */
 export interface WebhookChange {
-  readonly url?: string;
+  readonly url?: string | undefined;
   readonly kinds?: readonly EventKind[] | undefined;
-  readonly note?: string;
-  readonly isEnabled?: boolean;
+  readonly note?: string | undefined;
+  readonly isEnabled?: boolean | undefined;
 }
 
 /** A webhook of the configuration file. */

@@ -24,7 +24,7 @@ export interface FigureQuery {
   /** Figures of so many minutes are added up. */
   readonly step: number;
   /** Only names that begin so; absent: all. */
-  readonly prefix?: string;
+  readonly prefix?: string | undefined;
 }
 
 /** The figures. Every promise rejects when the database fails. */

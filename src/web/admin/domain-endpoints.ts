@@ -45,7 +45,8 @@ const record = Type.Object(
   { title: 'DnsRecord' },
 );
 
-const sendingDomain = Type.Object(
+/** A sending domain in answers. */
+export const sendingDomain = Type.Object(
   {
     name: Type.String({ example: 'example.com' }),
     subdomains: Type.Boolean({ description: 'Names below it may send too' }),

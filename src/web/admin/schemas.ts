@@ -2,8 +2,9 @@
 
 import { type TProperties, Type } from 'typebox';
 import type { Scope } from '../../accounts/account.ts';
+import type { Clock } from '../../base/clock.ts';
 import { accountPath, type EndpointTarget } from '../http/endpoint.ts';
-import type { Fault } from '../http/envelope.ts';
+import { type Fault, Refusal } from '../http/envelope.ts';
 
 /** Where endpoints about an account's mail are. Programs need their scope, people who use the console those of it. */
 export function mailPlace(what: string, tag: string, scope: Scope): EndpointTarget {
@@ -103,34 +104,50 @@ export function isoTimeOrNull(ms: number | undefined): string | null {
 const dateTime = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2}:\d{2})$/;
 
 /**
- * Reads a time of a request.
- * @param name of the field or parameter, for the fault
- * @returns milliseconds since 1970, or what is wrong with it
+ * Reads a time of a request, where there is one.
+ * @param name of the field or parameter
+ * @param faults gets what is wrong with it. Only faults of a body carry pointers
+ * @returns milliseconds since 1970
  */
-export function readTime(text: string, name: string): number | Fault {
+export function readTime(
+  text: string | undefined,
+  name: string,
+  { faults, isOfBody = false }: { readonly faults: Fault[]; readonly isOfBody?: boolean },
+): number | undefined {
+  if (text === undefined) return undefined;
   const ms = dateTime.test(text) ? Date.parse(text) : Number.NaN;
   // Date.parse rolls the 31st of a short month over into the next.
   const day = Number(text.slice(8, 10));
   const lastDay = new Date(Date.UTC(Number(text.slice(0, 4)), Number(text.slice(5, 7)), 0)).getUTCDate();
   if (!Number.isNaN(ms) && day <= lastDay) return ms;
   const message = `${name} must be a time such as 2030-01-31T12:00:00Z, got ${JSON.stringify(text.slice(0, 60))}`;
-  return { token: 'E_VALIDATION_ERROR', message, pointer: `/${name}` };
+  faults.push({ token: 'E_VALIDATION_ERROR', message, ...(isOfBody ? { pointer: `/${name}` } : {}) });
+  return undefined;
+}
+
+/** How far back is looked where nobody says, as `postern report` does. */
+const usualSpanMs = 7 * 86_400_000;
+
+/** Reads the time from which on something is told; seven days back where none is named. @throws Refusal where it is no time */
+export function readSince(text: string | undefined, clock: Pick<Clock, 'now'>): number {
+  const faults: Fault[] = [];
+  const since = readTime(text, 'since', { faults }) ?? clock.now() - usualSpanMs;
+  if (faults.length > 0) throw new Refusal(faults);
+  return since;
 }
 
 /**
- * Reads `expires_at`.
+ * Reads `expires_at` of a body.
  * @param text absent or null: it does not end
- * @returns milliseconds since 1970, undefined for no end, or what is wrong with it
+ * @param faults gets what is wrong with it
+ * @returns milliseconds since 1970; undefined for no end
  */
-export function readExpiry(text: string | null | undefined, now: number): number | undefined | Fault {
-  if (text === undefined || text === null) return undefined;
-  const ms = readTime(text, 'expires_at');
-  if (typeof ms === 'object' || ms > now) return ms;
-  return {
-    token: 'E_VALIDATION_ERROR',
-    message: `expires_at must be in the future, got ${text}`,
-    pointer: '/expires_at',
-  };
+export function readExpiry(text: string | null | undefined, now: number, faults: Fault[]): number | undefined {
+  const ms = readTime(text ?? undefined, 'expires_at', { faults, isOfBody: true });
+  if (ms === undefined || ms > now) return ms;
+  const message = `expires_at must be in the future, got ${text}`;
+  faults.push({ token: 'E_VALIDATION_ERROR', message, pointer: '/expires_at' });
+  return undefined;
 }
 
 /** The answer to a DELETE. */

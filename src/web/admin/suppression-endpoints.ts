@@ -38,7 +38,8 @@ export interface SuppressionEndpointsParts {
 
 const reason = Type.Enum([...suppressionReasons], { want: `one of ${suppressionReasons.join(', ')}` });
 
-const suppression = Type.Object(
+/** An entry of the list in answers. */
+export const suppression = Type.Object(
   {
     id: Type.String({ pattern: '^[0-9a-f]{32}$' }),
     address: Type.String({ description: 'Domain as A-label; in lower case', example: 'user@example.net' }),
@@ -99,11 +100,7 @@ function listSuppressions(register: Register, { suppressions }: SuppressionEndpo
     },
     async ({ account, query: { cursor, per_page: asked = defaultPage, search }, reply }) => {
       const limit = Number(asked);
-      const { entries, next } = await suppressions.list(account.id, {
-        limit,
-        ...(cursor === undefined ? {} : { after: cursor }),
-        ...(search === undefined ? {} : { search }),
-      });
+      const { entries, next } = await suppressions.list(account.id, { limit, after: cursor, search });
       return succeedWithPage(reply, entries.map(suppressionJson), { limit, next });
     },
   );
@@ -128,14 +125,10 @@ function createSuppression(register: Register, { suppressions, clock, log }: Sup
         const message = `address must be an address such as user@example.net, got ${JSON.stringify(given.slice(0, 100))}`;
         faults.push({ token: 'E_VALIDATION_ERROR', message, pointer: '/address' });
       }
-      const expiresAt = readExpiry(expiresText, clock.now());
-      if (typeof expiresAt === 'object') faults.push(expiresAt);
-      if (address === undefined || typeof expiresAt === 'object') throw new Refusal(faults);
-      const entry = await suppressions.add({
-        ...{ account: account.id, address, reason: why },
-        ...(note === undefined || note === '' ? {} : { note }),
-        ...(expiresAt === undefined ? {} : { expiresAt }),
-      });
+      const expiresAt = readExpiry(expiresText, clock.now(), faults);
+      if (address === undefined || faults.length > 0) throw new Refusal(faults);
+      const about = { reason: why, note: note === '' ? undefined : note, expiresAt };
+      const entry = await suppressions.add({ account: account.id, address, ...about });
       log.info({ session: request.id, account: account.name, recipient: address, reason: why }, 'suppression added');
       return suppressionJson(entry);
     },

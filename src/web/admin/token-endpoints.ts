@@ -39,7 +39,8 @@ const maxLiveTokens = 1000;
 
 const scope = Type.Enum([...scopes], { want: `one of ${scopes.join(', ')}` });
 
-const token = Type.Object(
+/** A token in answers. */
+export const token = Type.Object(
   {
     id: Type.String(),
     credential: Type.String(),
@@ -54,7 +55,8 @@ const token = Type.Object(
   { title: 'Token' },
 );
 
-const madeToken = Type.Object(
+/** The answer that makes a token. */
+export const madeToken = Type.Object(
   {
     ...token.properties,
     token: Type.String({ description: 'The token itself, shown this once: bearer token of HTTP, password of SMTP' }),
@@ -102,10 +104,10 @@ function cursorOf(last: TokenQuery['after']): string | undefined {
   return last && `${last.createdAt}-${last.id}`;
 }
 
-/** The token that a cursor leads on from; nothing where there is no cursor. */
-function afterOf(cursor: string | undefined): Pick<TokenQuery, 'after'> {
+/** The token that a cursor leads on from; undefined where there is no cursor. */
+function afterOf(cursor: string | undefined): TokenQuery['after'] {
   const [createdAt, id = ''] = cursor?.split('-') ?? [];
-  return createdAt === undefined ? {} : { after: { createdAt: Number(createdAt), id } };
+  return createdAt === undefined ? undefined : { createdAt: Number(createdAt), id };
 }
 
 /** What is wrong with the credential that is named and the scopes that are wanted of it. */
@@ -143,7 +145,7 @@ function listTokens(register: Register, { store, clock }: TokenEndpointsParts): 
     async ({ account, query: { all, cursor, per_page: asked = defaultPage }, reply }) => {
       const now = clock.now();
       const limit = Number(asked);
-      const query = { limit, ...afterOf(cursor), ...(isOn(all) ? {} : { liveAt: now }) };
+      const query = { limit, after: afterOf(cursor), liveAt: isOn(all) ? undefined : now };
       const { tokens, next } = await store.page(account.id, query);
       const rows = tokens.map((record) => tokenJson(account, record, now));
       return succeedWithPage(reply, rows, { limit, next: cursorOf(next) });
@@ -165,15 +167,13 @@ function createToken(register: Register, { store, clock, log }: TokenEndpointsPa
       const { credential, label = '', scopes: wanted, expires_at: expiresText } = body;
       const now = clock.now();
       const faults = credentialFaults(account, credential, wanted ?? []);
-      const expiresAt = readExpiry(expiresText, now);
-      if (typeof expiresAt === 'object') throw new Refusal([...faults, expiresAt]);
+      const expiresAt = readExpiry(expiresText, now, faults);
       if (faults.length > 0) throw new Refusal(faults);
       const made = await store.transaction(async (tokens) => {
         if ((await tokens.countLive(account.id, now)) >= maxLiveTokens) return undefined;
         return await tokens.create({
           ...{ account: account.id, credential, label, createdAt: now },
-          ...(wanted === undefined ? {} : { scopes: wanted }),
-          ...(expiresAt === undefined ? {} : { expiresAt }),
+          ...{ scopes: wanted, expiresAt },
         });
       });
       if (!made) {

@@ -66,7 +66,7 @@ export const shown = [
   ]),
   ...of('web/admin/queue/queue-selection.ts', queue, [
     ['!item || (selection.account !== undefined && item.entry.account !== selection.account)', '!item'],
-    ['...(account === undefined ? {} : { account }),', ''],
+    ['limit: askedAtOnce, account, search', 'limit: askedAtOnce, search'],
   ]),
   ...of('web/admin/queue/queue-actions.ts', queue, [
     ['return isOperator || by.startsWith(`console ${account}/`)', 'return true'],

@@ -21,7 +21,8 @@ export interface FailureParts {
 /** Zones of an answer, those with the most failures first. */
 const mostZones = 100;
 
-const failures = Type.Object(
+/** The answer. */
+export const failures = Type.Object(
   {
     ...seriesHead,
     at: Type.Array(Type.String({ format: 'date-time' }), { description: 'The beginning of each entry of `series`' }),

@@ -43,7 +43,8 @@ const waitingThen = {
   }),
 };
 
-const overview = Type.Object(
+/** The answer. */
+export const overview = Type.Object(
   {
     ...seriesHead,
     series: Type.Array(Type.Object({ at: time, ...measured, ...waitingThen })),

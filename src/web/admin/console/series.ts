@@ -60,5 +60,5 @@ export function readSteps(
   { starts, step }: Steps,
   { account, prefix }: { readonly account: string | undefined; readonly prefix?: string },
 ): Promise<readonly Omit<Figure, 'account'>[]> {
-  return figures.read({ account, since: starts[0] ?? 0, step, ...(prefix === undefined ? {} : { prefix }) });
+  return figures.read({ account, since: starts[0] ?? 0, step, prefix });
 }

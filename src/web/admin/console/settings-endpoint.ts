@@ -30,7 +30,8 @@ export interface ToldSettings {
 
 const lines = Type.Array(Type.String());
 
-const settings = Type.Object(
+/** The answer. */
+export const settings = Type.Object(
   {
     file: Type.String(),
     mode: Type.Enum(['development', 'production']),

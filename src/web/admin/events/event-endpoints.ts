@@ -4,13 +4,12 @@ import { Type } from 'typebox';
 import { createKeyedQueues } from '../../../base/keyed-queues.ts';
 import { type EventJson, eventJson } from '../../../spool/events/event-json.ts';
 import type { EventStore } from '../../../spool/events/event-store.ts';
-import { isEventKind, kindNames } from '../../../spool/events/mail-event.ts';
+import { type EventKind, isEventKind, kindNames } from '../../../spool/events/mail-event.ts';
 import { endpointsAt } from '../../http/endpoint.ts';
-import { Refusal, succeedWithPage } from '../../http/envelope.ts';
+import { type Fault, Refusal, succeedWithPage } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
 import { mailPlace, queryOf, time } from '../schemas.ts';
-import { addressParameter, messageParameter, queueIdOf } from './message-id.ts';
-import { pageParameters, readPage, readWords } from './paging.ts';
+import { addressParameter, messageParameter, pageParameters, queueIdOf, readPage } from './parameters.ts';
 
 /** An event in answers. */
 export const eventSchema = Type.Object(
@@ -51,6 +50,16 @@ const query = queryOf({
   order: Type.Optional(Type.Enum(['newest', 'oldest'], { description: 'Which come first; newest where absent' })),
 });
 
+/** Splits `a,b` into kinds. @param faults gets the first that is none */
+function readKinds(text: string | undefined, faults: Fault[]): readonly EventKind[] | undefined {
+  const words = text?.split(',').map((word) => word.trim());
+  const unknown = words?.find((word) => !isEventKind(word));
+  if (unknown === undefined) return words?.filter(isEventKind);
+  const message = `kind must be some of ${kindNames.join(', ')}, got ${JSON.stringify(unknown.slice(0, 60))}`;
+  faults.push({ token: 'E_VALIDATION_ERROR', message });
+  return undefined;
+}
+
 /** The endpoint of events. */
 export function eventEndpoints({ events }: { readonly events: Pick<EventStore, 'search'> }): V4Plugin {
   const inAccountQueue = createKeyedQueues();
@@ -67,12 +76,12 @@ export function eventEndpoints({ events }: { readonly events: Pick<EventStore, '
       },
       async ({ account, query, reply }) => {
         const { kind, recipient, message_id: messageId, order = 'newest', ...paging } = query;
-        const page = readPage(paging);
-        const wanted = readWords(kind, isEventKind, { name: 'kind', known: kindNames });
-        const faults = [...('limit' in page ? [] : page), ...(wanted && 'message' in wanted ? [wanted] : [])];
-        if (!('limit' in page) || (wanted && 'message' in wanted)) throw new Refusal(faults);
+        const faults: Fault[] = [];
+        const page = readPage(paging, faults);
+        const kinds = readKinds(kind, faults);
+        if (faults.length > 0) throw new Refusal(faults);
         const search = {
-          ...{ ...page, account: account.name, order, kinds: wanted, recipient },
+          ...{ ...page, account: account.name, order, kinds, recipient },
           message: messageId === undefined ? undefined : queueIdOf(messageId),
         };
         const found = await inAccountQueue(account.name, () => events.search(search));

@@ -13,13 +13,12 @@ import {
   type RecipientHistory,
 } from '../../../spool/events/message-history.ts';
 import { accountPath, endpointsAt } from '../../http/endpoint.ts';
-import { Refusal, refusal, succeedWithPage } from '../../http/envelope.ts';
+import { type Fault, Refusal, refusal, succeedWithPage } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
 import { isoTime, isoTimeOrNull, mailPlace, queryOf, textOrNull, time, timeOrNull } from '../schemas.ts';
 import { eventSchema } from './event-endpoints.ts';
 import { findMessages, readHistory } from './find-messages.ts';
-import { addressParameter, messageParameter, queueIdOf } from './message-id.ts';
-import { pageParameters, readPage } from './paging.ts';
+import { addressParameter, messageParameter, pageParameters, queueIdOf, readPage } from './parameters.ts';
 
 /** Recipients that a list shows of one message. */
 const listedRecipients = 20;
@@ -110,8 +109,9 @@ export function messageEndpoints({ events }: { readonly events: Pick<EventStore,
       },
       async ({ account, query: asked, reply }) => {
         const { message_id: messageId, client_message_id: clientMessageId, recipient, sender } = asked;
-        const page = readPage(asked);
-        if (!('limit' in page)) throw new Refusal(page);
+        const faults: Fault[] = [];
+        const page = readPage(asked, faults);
+        if (faults.length > 0) throw new Refusal(faults);
         const wish = {
           ...page,
           ...{ account: account.name, clientMessageId, recipient, sender },

@@ -4,15 +4,16 @@ import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
 import type { Account } from '../../../accounts/account.ts';
 import { createKeyedQueues } from '../../../base/keyed-queues.ts';
+import { bareId } from '../../../mail/message-ids.ts';
 import type { EventStore } from '../../../spool/events/event-store.ts';
-import type { Journal, JournalEntry, JournalPage, JournalQuery } from '../../../spool/journal/journal.ts';
+import type { Journal, JournalEntry, JournalItem, JournalPage, JournalQuery } from '../../../spool/journal/journal.ts';
 import { endpointsOfBoth, type Register } from '../../http/endpoint.ts';
-import { refusal, succeedWithPage } from '../../http/envelope.ts';
+import { type Fault, Refusal, refusal, succeedWithPage } from '../../http/envelope.ts';
 import type { V4App, V4Plugin } from '../../http/v4-app.ts';
 import { readHistory } from '../events/find-messages.ts';
+import { queueIdOf } from '../events/parameters.ts';
 import { readTime } from '../schemas.ts';
 import { entryJson } from './entry-json.ts';
-import { findNamed } from './find-named.ts';
 import { rowJson } from './row-json.ts';
 import { entryOfAccount, entryOfAny, journalEntry, journalParameters, journalRow, usualRows } from './schemas.ts';
 
@@ -40,25 +41,57 @@ export interface JournalParts {
   readonly account: (name: string) => Account | undefined;
 }
 
-/** Reads a time. @throws Refusal */
-function timeOf(text: string | undefined, name: string): number | undefined {
-  if (text === undefined) return undefined;
-  const read = readTime(text, name);
-  if (typeof read === 'number') return read;
-  throw refusal('E_VALIDATION_ERROR', read.message);
-}
-
-/** Reads the parameters of the list. @throws Refusal for a time that is none */
+/** Reads the parameters of the list. @throws Refusal for times that are none */
 function readQuery(asked: Static<typeof journalParameters>, account: string | undefined): JournalQuery {
   const { cursor, outcome, credential, client, code, field, shadow } = asked;
-  return {
+  const faults: Fault[] = [];
+  const query = {
     ...{ account, credential, client, code, field, outcome, text: asked.search ?? asked.q },
-    ...(shadow === undefined ? {} : { shadow: shadow === 'true' }),
-    since: timeOf(asked.since, 'since'),
-    until: timeOf(asked.until, 'until'),
-    ...(cursor === undefined ? {} : { cursor: Number(cursor) }),
+    shadow: shadow === undefined ? undefined : shadow === 'true',
+    since: readTime(asked.since, 'since', { faults }),
+    until: readTime(asked.until, 'until', { faults }),
+    cursor: cursor === undefined ? undefined : Number(cursor),
     limit: Number(asked.per_page ?? asked.limit ?? usualRows),
   };
+  if (faults.length > 0) throw new Refusal(faults);
+  return query;
+}
+
+/** Messages with one Message-ID of the client's that are looked for. */
+const mostNamed = 20;
+
+function isId(text: string): boolean {
+  return /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/.test(text);
+}
+
+/** Whether a row that is known by its id is one of those that a query wants, but for its words. */
+function fits({ account, outcome, at, facts }: JournalItem, wanted: JournalQuery): boolean {
+  if (wanted.account !== undefined && account !== wanted.account) return false;
+  if (wanted.outcome !== undefined && outcome !== wanted.outcome) return false;
+  if (wanted.credential !== undefined && facts.credential !== wanted.credential) return false;
+  if (wanted.client !== undefined && facts.client !== wanted.client) return false;
+  if (wanted.code !== undefined && facts.codes?.includes(wanted.code) !== true) return false;
+  const field = wanted.field?.toLowerCase();
+  if (field !== undefined && facts.fields?.some((name) => name.toLowerCase() === field) !== true) return false;
+  return at >= (wanted.since ?? Number.NEGATIVE_INFINITY) && at < (wanted.until ?? Number.POSITIVE_INFINITY);
+}
+
+/**
+ * Finds the rows whose message the text of a query names, newest first; none where it names no message.
+ * The client's own Message-ID is looked for within an account alone.
+ */
+async function findNamed({ journal, events }: JournalParts, query: JournalQuery): Promise<readonly JournalItem[]> {
+  const name = bareId(query.text ?? '');
+  const own = queueIdOf(name);
+  const ids = new Set(isId(own) ? [own] : []);
+  if (name.includes('@') && query.account !== undefined) {
+    const search = { account: query.account, limit: mostNamed, order: 'newest', kinds: ['accepted'] } as const;
+    const page = await events.search({ ...search, clientMessageId: name });
+    for (const event of page.events) if (event.kind === 'accepted') ids.add(event.queueId);
+  }
+  if (ids.size === 0) return [];
+  const found = await journal.rows([...ids]);
+  return found.filter((item) => fits(item, query)).toSorted((one, other) => other.seq - one.seq);
 }
 
 /** Finds an entry. @param account its name; undefined: any. @throws Refusal */

@@ -5,7 +5,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { hasScope } from '../../../accounts/account.ts';
 import type { SharedSlots } from '../../../base/process-group.ts';
 import { endpointsOfBoth } from '../../http/endpoint.ts';
-import { Refusal, refusal } from '../../http/envelope.ts';
+import { refusal } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
 import { journalOff } from './journal-endpoints.ts';
 import { type HubParts, LiveHub, type LiveRow } from './live-hub.ts';
@@ -129,10 +129,6 @@ function isOperator({ submitter }: FastifyRequest): boolean {
   return submitter !== undefined && hasScope(submitter.credential, 'admin');
 }
 
-function tooMany(): Refusal {
-  return new Refusal([{ token: 'E_RATE_LIMIT_EXCEEDED', message: 'Too many live streams are open' }], 10);
-}
-
 /** The streams that are open, of all endpoints that a process has had since its start: a reload makes other endpoints. */
 export class LiveStreams {
   readonly #hub: LiveHub;
@@ -175,7 +171,7 @@ export class LiveStreams {
   async open(request: FastifyRequest, reply: FastifyReply, account: string | undefined): Promise<void> {
     // The operator's places are the operator's own, also for looking at one account.
     const leave = await this.#places.take(isOperator(request) ? undefined : account);
-    if (!leave) throw tooMany();
+    if (!leave) throw refusal('E_RATE_LIMIT_EXCEEDED', 'Too many live streams are open', 10);
     const { raw } = reply;
     const { socket } = request.raw;
     // Whoever has gone meanwhile closes nothing any more.

@@ -1,6 +1,6 @@
 // GET .../email/sending/refusals: what was refused, in groups with the cure of each, as `postern report` tells it (D53a).
 
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import { type Account, hasScope } from '../../../accounts/account.ts';
 import type { Clock } from '../../../base/clock.ts';
 import { createKeyedQueues } from '../../../base/keyed-queues.ts';
@@ -8,27 +8,20 @@ import { type CredentialReport, countedParts } from '../../../pipeline/report/fi
 import { findingsOfEvents } from '../../../pipeline/report/read-events.ts';
 import type { EventStore } from '../../../spool/events/event-store.ts';
 import { endpointsOfBoth } from '../../http/endpoint.ts';
-import { refusal, succeed } from '../../http/envelope.ts';
+import { succeed } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
-import { isoTime, isoTimeOrNull, queryOf, readTime, textOrNull, timeOrNull, timeParameter } from '../schemas.ts';
+import { isoTime, isoTimeOrNull, queryOf, readSince, textOrNull, timeOrNull, timeParameter } from '../schemas.ts';
 import { cureJson } from './cure-json.ts';
 import { journalNote } from './journal-endpoints.ts';
 import { cure } from './schemas.ts';
 
-/** How far back is looked where nobody says, as `postern report` does, and how many events are read at most. */
-const defaultSpanMs = 7 * 86_400_000;
+/** Events that are read at most. */
 const mostEvents = 100_000;
 /** Groups of one answer at most. */
 const mostGroups = 500;
 
 /** A change of the configuration file that brings in the lines which a credential lacks. */
-export interface FileChange {
-  readonly file: string;
-  /** The number of the first line that is replaced, or that new lines stand behind. */
-  readonly line: number;
-  /** A unified diff, with lines of the file around the changed ones. */
-  readonly diff: string;
-}
+export type FileChange = NonNullable<Static<typeof refusalGroup>['change']>;
 
 /** Finds the change of a credential; undefined where there is nothing to change, or no change of the text alone does it. */
 export type FindFileChange = (
@@ -46,7 +39,8 @@ export interface RefusalParts {
   readonly isOn: boolean;
 }
 
-const group = Type.Object(
+/** A group in answers. */
+export const refusalGroup = Type.Object(
   {
     account: Type.String(),
     credential: Type.String(),
@@ -134,11 +128,10 @@ export function refusalEndpoints({ events, account, clock, fileChanges, isOn }: 
             `What \`postern report\` tells, of the last ${mostEvents} events at most. A refused recipient counts by itself. The cures of ` +
             'one credential have the same lines, which cure all its groups that settings can cure.',
           query: parameters,
-          result: Type.Array(group),
+          result: Type.Array(refusalGroup),
         },
         async ({ of, query: asked, credential: caller, reply }) => {
-          const since = asked.since === undefined ? clock.now() - defaultSpanMs : readTime(asked.since, 'since');
-          if (typeof since === 'object') throw refusal('E_VALIDATION_ERROR', since.message);
+          const since = readSince(asked.since, clock);
           const query = {
             ...{ since, account: of, credential: asked.credential, most: mostEvents, countUntil: clock.now() },
             sendingDomains: (name: string) => account(name)?.sendingDomains.map((domain) => domain.name) ?? [],

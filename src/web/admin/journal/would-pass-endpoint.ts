@@ -9,9 +9,8 @@ import type { Journal } from '../../../spool/journal/journal.ts';
 import { endpointsAt } from '../../http/endpoint.ts';
 import { Refusal, refusal } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
-import { readTime } from '../schemas.ts';
+import { readSince } from '../schemas.ts';
 
-const defaultSpanMs = 7 * 86_400_000;
 /** Messages that are judged for one answer at most, and for how long. */
 const mostMessages = 10_000;
 const mostMs = 15_000;
@@ -48,7 +47,8 @@ const asked = Type.Object(
 const count = Type.Integer({ minimum: 0 });
 const counts = { refused: count, would_pass: count, accepted: count, would_not: count };
 
-const result = Type.Object(
+/** The answer. */
+export const wouldPass = Type.Object(
   {
     ...counts,
     not_kept: Type.Integer({ description: 'Messages of which too little is kept to judge them again' }),
@@ -112,14 +112,12 @@ export function wouldPassEndpoint(parts: WouldPassParts): V4Plugin {
           `${mostMs / 1000} seconds at most. One request is judged at a time. Faults of the configuration are told as ` +
           '`postern config check` tells them; keys, certificates and secrets are not looked at.',
         body: asked,
-        result,
+        result: wouldPass,
         reading: { bodyBytes },
       },
       async ({ body, request }) => {
-        const since = body.since === undefined ? clock.now() - defaultSpanMs : readTime(body.since, 'since');
-        if (typeof since === 'object') throw refusal('E_VALIDATION_ERROR', since.message);
-        if (isJudging)
-          throw new Refusal([{ token: 'E_RATE_LIMIT_EXCEEDED', message: 'Another configuration is being judged' }], 5);
+        const since = readSince(body.since, clock);
+        if (isJudging) throw refusal('E_RATE_LIMIT_EXCEEDED', 'Another configuration is being judged', 5);
         isJudging = true;
         const { socket } = request.raw;
         try {

@@ -10,16 +10,16 @@ export interface QueueGroup {
   readonly account: string;
   readonly route: string;
   /** A recipient domain; absent where all domains of the route wait together. */
-  readonly destination?: string;
+  readonly destination?: string | undefined;
   /** Recipients that wait, those held among them. */
   readonly depth: number;
   readonly held: number;
   /** What keeps all of them waiting. */
-  readonly hold?: Hold;
+  readonly hold?: Hold | undefined;
   /** Absent where nothing waits. */
   readonly oldestAt?: number;
   /** How the next hop is served by this process; absent where it has not met it. */
-  readonly hop?: DestinationView;
+  readonly hop?: DestinationView | undefined;
 }
 
 /** The next hops by route where all mail of it goes there, otherwise by route and domain, with a blank between. */
@@ -39,8 +39,7 @@ function groupsOnHold(rules: readonly Hold[], account: string | undefined): read
     const [, owner = '', route = '', destination] =
       (hold.kind === 'line' && /^(\S+) ([^/]+)(?:\/(.+))?$/.exec(hold.value)) || [];
     if (owner === '' || (account !== undefined && owner !== account)) return [];
-    const place = { route, ...(destination === undefined ? {} : { destination }) };
-    return [[hold.value.replace('/', ' '), { account: owner, ...place, depth: 0, held: 0, hold }] as const];
+    return [[hold.value.replace('/', ' '), { account: owner, route, destination, depth: 0, held: 0, hold }] as const];
   });
 }
 
@@ -65,16 +64,11 @@ export function queueGroups(
     const place = destination === undefined ? route : `${route} ${destination}`;
     const key = `${line.account} ${place}`;
     const before = groups.get(key);
-    const hop = known.get(place);
     groups.set(key, {
-      account: line.account,
-      route,
-      ...(destination === undefined ? {} : { destination }),
+      ...{ account: line.account, route, destination, hold, hop: known.get(place) },
       depth: (before?.depth ?? 0) + line.recipients,
       held: (before?.held ?? 0) + (isHeld ? line.recipients : 0),
       oldestAt: Math.min(before?.oldestAt ?? line.oldestAcceptedAt, line.oldestAcceptedAt),
-      ...(hold ? { hold } : {}),
-      ...(hop ? { hop } : {}),
     });
   }
   return [...groups.values()].toSorted((left, right) => right.depth - left.depth);

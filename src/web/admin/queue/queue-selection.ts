@@ -34,7 +34,7 @@ export interface Selected {
 export interface SelectedPage {
   readonly selected: readonly Selected[];
   /** Where to go on; absent at the end. */
-  readonly next?: string;
+  readonly next?: string | undefined;
 }
 
 /** How a recipient waits; undefined once it has received the message. */
@@ -98,13 +98,7 @@ export async function findSelected(
   const selected: Selected[] = [];
   let { after } = page;
   for (let slice = 0; slice < mostSlices; slice += 1) {
-    const { items, next } = await spool.list({
-      limit: askedAtOnce,
-      ...(account === undefined ? {} : { account }),
-      ...(search === undefined ? {} : { search }),
-      ...(state === undefined ? {} : { state }),
-      ...(after === undefined ? {} : { after }),
-    });
+    const { items, next } = await spool.list({ limit: askedAtOnce, account, search, state, after });
     for (const item of items) {
       const recipients = selectedRecipients(item, selection, routeOf);
       if (recipients.length === 0) continue;
@@ -114,5 +108,5 @@ export async function findSelected(
     if (next === undefined) return { selected };
     after = next;
   }
-  return { selected, ...(after === undefined ? {} : { next: after }) };
+  return { selected, next: after };
 }

@@ -6,7 +6,7 @@ import type { DeliveryRecord } from '../../../delivery/webhooks/webhook.ts';
 import type { WebhookStore } from '../../../delivery/webhooks/webhook-store.ts';
 import type { EventStore } from '../../../spool/events/event-store.ts';
 import type { Register } from '../../http/endpoint.ts';
-import { Refusal, refusal, succeedWithPage } from '../../http/envelope.ts';
+import { type Fault, Refusal, refusal, succeedWithPage } from '../../http/envelope.ts';
 import { entryPath, isoTime, numberCursor, perPage, queryOf, readTime, textOrNull, time } from '../schemas.ts';
 
 /** What these endpoints need. */
@@ -16,7 +16,8 @@ export interface DeliveryEndpointsParts {
   readonly refresh: () => Promise<void>;
 }
 
-const delivery = Type.Object(
+/** A request to a webhook in answers. */
+export const delivery = Type.Object(
   {
     id: Type.String({ example: '17' }),
     event: Type.String({ description: '`id` of the event' }),
@@ -93,18 +94,15 @@ function replayEvents(register: Register, { store, events, refresh }: DeliveryEn
     },
     async ({ account, params: { id }, body: { event, since, until } }) => {
       if (!(await store.find(account.id, id))) throw noWebhook();
-      const from = since === undefined ? undefined : readTime(since, 'since');
-      const to = until === undefined ? undefined : readTime(until, 'until');
-      const faults = [from, to].filter((read) => typeof read === 'object');
+      const faults: Fault[] = [];
+      const from = readTime(since, 'since', { faults, isOfBody: true });
+      const to = readTime(until, 'until', { faults, isOfBody: true });
       if ((event === undefined) === (since === undefined)) {
         faults.push({ token: 'E_VALIDATION_ERROR', message: 'want one of event and since' });
       }
       if (faults.length > 0) throw new Refusal(faults);
-      const range = await replayRange(events, account.name, {
-        ...(event === undefined ? {} : { event: Number(event) }),
-        ...(typeof from === 'number' ? { since: from } : {}),
-        ...(typeof to === 'number' ? { until: to } : {}),
-      });
+      const one = event === undefined ? undefined : Number(event);
+      const range = await replayRange(events, account.name, { event: one, since: from, until: to });
       if (!range) throw refusal('E_NOT_FOUND', 'There is no such event');
       if (!(await store.replay(account.id, id, range))) throw noWebhook();
       await refresh();

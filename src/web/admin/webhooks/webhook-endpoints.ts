@@ -38,7 +38,7 @@ const kinds = Type.Array(kind, {
 });
 
 /** A webhook in answers. */
-const webhook = Type.Object(
+export const webhook = Type.Object(
   {
     id: Type.String({ pattern: '^[0-9a-f]{32}$' }),
     url: Type.String(),
@@ -54,7 +54,8 @@ const webhook = Type.Object(
   { title: 'Webhook' },
 );
 
-const madeWebhook = Type.Object(
+/** The answer that makes a webhook, or a secret. */
+export const madeWebhook = Type.Object(
   { ...webhook.properties, secret: Type.String({ description: 'What signs its requests, shown this once' }) },
   { title: 'MadeWebhook' },
 );
@@ -98,8 +99,8 @@ async function changeable(store: WebhookStore, account: string, id: string): Pro
 /** Refuses a URL that may not be told anything. @throws Refusal */
 function judgeUrl({ urlFault }: WebhookEndpointsParts, to: string | undefined): void {
   const fault = to === undefined ? undefined : urlFault(to);
-  if (fault === undefined) return;
-  throw new Refusal([{ token: 'E_VALIDATION_ERROR', message: `url ${fault}`, pointer: '/url' }]);
+  if (fault !== undefined)
+    throw new Refusal([{ token: 'E_VALIDATION_ERROR', message: `url ${fault}`, pointer: '/url' }]);
 }
 
 function kindsOf(given: readonly string[] | undefined): readonly EventKind[] | undefined {
@@ -175,12 +176,8 @@ function changeWebhook(register: Register, parts: WebhookEndpointsParts): void {
       await changeable(store, asked.account.id, id);
       const { url: to, kinds: told, note, enabled } = asked.body;
       judgeUrl(parts, to);
-      const changed = await store.change(asked.account.id, id, {
-        ...(to === undefined ? {} : { url: to }),
-        ...(told === undefined ? {} : { kinds: kindsOf(told) }),
-        ...(note === undefined ? {} : { note }),
-        ...(enabled === undefined ? {} : { isEnabled: enabled }),
-      });
+      const kinds = told === undefined ? {} : { kinds: kindsOf(told) };
+      const changed = await store.change(asked.account.id, id, { url: to, ...kinds, note, isEnabled: enabled });
       if (!changed) throw noWebhook();
       await refresh();
       parts.log.info(facts(asked, id), 'webhook changed');

@@ -4,7 +4,7 @@ import { type ComponentChildren, h, type JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { findPage, type Page, pages } from './page-list.ts';
 import { Brand } from './parts/brand.ts';
-import { Button, Select } from './parts/controls.ts';
+import { Button, Select, Switch } from './parts/controls.ts';
 import { el } from './parts/element.ts';
 import { Finder } from './parts/finder.ts';
 import { Icon } from './parts/icon.ts';
@@ -65,29 +65,11 @@ function AccountChoice(): JSX.Element {
   });
 }
 
-const themes: readonly { readonly key: Theme; readonly label: string; readonly text: JSX.Element | string }[] = [
+const themes = [
   { key: 'system', label: 'Auto: the colours of the system', text: 'Auto' },
   { key: 'light', label: 'Light colours', text: h(Icon, { name: 'sun' }) },
   { key: 'dark', label: 'Dark colours', text: h(Icon, { name: 'moon' }) },
-];
-
-function ThemeChoice(): JSX.Element {
-  return h(
-    'div',
-    { class: 'segments', role: 'group', 'aria-label': 'Colours' },
-    themes.map(({ key, label, text }) =>
-      h(
-        'button',
-        {
-          ...{ key, type: 'button', title: label, onClick: () => chooseTheme(key) },
-          'aria-pressed': theme.value === key,
-          'aria-label': label,
-        },
-        text,
-      ),
-    ),
-  );
-}
+] as const;
 
 function Side({ isOpen, onClose }: { readonly isOpen: boolean; readonly onClose: () => void }): JSX.Element {
   const box = useRef<HTMLDivElement>(null);
@@ -122,7 +104,7 @@ function Side({ isOpen, onClose }: { readonly isOpen: boolean; readonly onClose:
       mayEdit.value ? null : el('p.whose.soft', 'This session may look and not change.'),
       el(
         'div.side-actions',
-        h(ThemeChoice, null),
+        h(Switch<Theme>, { label: 'Colours', choices: themes, chosen: theme.value, onChoose: chooseTheme }),
         h(Button, { kind: 'bare', icon: 'out', label: 'Sign out', onPress: signOut }),
       ),
     ),

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { readAttempt, sampleMessage, sampleRequest } from '../../../../src/web/console/web/text/attempt.ts';
-import { journalQuery } from '../../../../src/web/console/web/text/journal-query.ts';
+import { journalQuery } from '../../../../src/web/console/web/text/filters.ts';
 import { fitsFilters } from '../../../../src/web/console/web/text/row-filter.ts';
 
 const typed = (form: string, text: string, from = '', to = '') => readAttempt(JSON.stringify({ form, text, from, to }));

@@ -4,7 +4,7 @@ import { h, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { Button, CopyButton } from '../parts/controls.ts';
 import { el } from '../parts/element.ts';
-import { Empty, Loading, PageHead, Panel } from '../parts/surfaces.ts';
+import { empty, Loading, pageHead, panel } from '../parts/surfaces.ts';
 import { Foreign, State, Time } from '../parts/text.ts';
 import { ask } from '../state/api.ts';
 import { useAnswer } from '../state/loading.ts';
@@ -78,12 +78,9 @@ export function DomainsPage(): JSX.Element {
   };
   return el(
     'div',
-    h(
-      PageHead,
-      {
-        title: 'Domains',
-        lead: 'The domains that this account may send from, and the records that DNS has to have for each.',
-      },
+    pageHead(
+      'Domains',
+      'The domains that this account may send from, and the records that DNS has to have for each.',
       domains && domains.length > 0
         ? h(Button, { kind: 'main', icon: 'reload', onPress: check }, 'Check DNS now')
         : null,
@@ -92,21 +89,20 @@ export function DomainsPage(): JSX.Element {
     at === undefined ? null : el('p.soft', 'DNS was checked ', h(Time, { at }), '.'),
 
     domains?.length === 0
-      ? h(
-          Empty,
-          { title: 'This account may send from no domain', icon: 'domains' },
+      ? empty(
+          'This account may send from no domain',
+          'domains',
           'Name its domains under sendingDomains in the configuration.',
         )
       : null,
     domains?.map((domain) =>
-      h(
-        Panel,
+      panel(
         {
           ...{ key: domain.name, title: domain.name },
           note: [
             domain.subdomains ? 'Names below it may send too. ' : null,
             'Return path: ',
-            h('code', { key: 'path' }, domain.return_path_domain),
+            el('code', domain.return_path_domain),
             '. ',
             summary(domain),
           ],

@@ -3,35 +3,16 @@
 import { h, type JSX } from 'preact';
 import { el } from '../parts/element.ts';
 import { MinutesSelect, shownMinutes } from '../parts/filter-bar.ts';
-import { type Column, numbers, Table, tight } from '../parts/list.ts';
+import { type Column, numbers, Table, tight, wide } from '../parts/list.ts';
 import { type Line, Plot } from '../parts/plot.ts';
-import { Empty, Loading, PageHead, Panel } from '../parts/surfaces.ts';
+import { empty, Loading, pageHead, panel } from '../parts/surfaces.ts';
 import { useAnswer, useEvery } from '../state/loading.ts';
 import { accountOnlyPath } from '../state/session.ts';
+import type { EdgeFailures } from '../state/shapes.ts';
 import { writeCount, writeCounted } from '../text/amounts.ts';
 
-interface Code {
-  readonly code: number;
-  readonly count: number;
-  readonly documentation_url: string;
-  readonly series: readonly number[];
-}
-
-interface Zone {
-  readonly zone: string;
-  readonly id: string;
-  readonly requests: number;
-  readonly failed: number;
-  readonly codes: readonly Code[];
-}
-
-interface Failures {
-  /** The beginning of each entry of a series. */
-  readonly at: readonly string[];
-  /** Minutes of one entry. */
-  readonly step_minutes: number;
-  readonly zones: readonly Zone[];
-}
+type Zone = EdgeFailures['zones'][number];
+type Code = Zone['codes'][number];
 
 /** Behind the first line, which is whole. */
 const dashes = ['dash', 'dot', 'long', 'mixed', 'sparse'] as const;
@@ -64,8 +45,7 @@ function ZonePanel(props: {
 }): JSX.Element {
   const { zone, times, step } = props;
   const { zone: name, codes, requests, failed } = zone;
-  return h(
-    Panel,
+  return panel(
     { title: name, note: `${writeCounted(requests, 'request')}, of which ${writeCount(failed)} failed.` },
     el(
       'div.stack',
@@ -83,16 +63,15 @@ function ZonePanel(props: {
 }
 
 const quietColumns: readonly Column<Zone>[] = [
-  { key: 'zone', title: 'Zone', kind: 'wide', cell: ({ zone }) => el('strong', el('bdi', zone)) },
+  wide('zone', 'Zone', ({ zone }) => el('strong', el('bdi', zone))),
   numbers('requests', 'Requests', ({ requests }) => writeCount(requests)),
 ];
 
 /** The zones of which there is nothing to tell but how many requests came. */
 function QuietZones({ zones }: { readonly zones: readonly Zone[] }): JSX.Element | null {
   if (zones.length === 0) return null;
-  return h(
-    Panel,
-    { title: 'Without a failure in this time' },
+  return panel(
+    'Without a failure in this time',
     h(Table<Zone>, { label: 'Zones without a failure', columns: quietColumns, rows: zones, keyOf: ({ id }) => id }),
   );
 }
@@ -100,28 +79,21 @@ function QuietZones({ zones }: { readonly zones: readonly Zone[] }): JSX.Element
 /** The page. */
 export function EdgePage(): JSX.Element {
   const minutes = shownMinutes();
-  const loaded = useAnswer<Failures>(accountOnlyPath(`/edge/failures?minutes=${encodeURIComponent(minutes)}`));
+  const loaded = useAnswer<EdgeFailures>(accountOnlyPath(`/edge/failures?minutes=${encodeURIComponent(minutes)}`));
   const { value, refresh } = loaded;
   useEvery(10_000, refresh);
   const times = (value?.at ?? []).map((time) => Date.parse(time));
   return el(
     'div',
-    h(
-      PageHead,
-      {
-        title: 'Edge',
-        lead: 'The web sites that Postern stands before, and what went wrong with them. Each code leads to what it means.',
-      },
+    pageHead(
+      'Edge',
+      'The web sites that Postern stands before, and what went wrong with them. Each code leads to what it means.',
       h(MinutesSelect, null),
     ),
     h(Loading, { loaded, what: 'Loading zones' }),
 
     value?.zones.length === 0
-      ? h(
-          Empty,
-          { title: 'This account has no zone', icon: 'edge' },
-          'Name one under zones in the configuration, with its origin.',
-        )
+      ? empty('This account has no zone', 'edge', 'Name one under zones in the configuration, with its origin.')
       : null,
     value?.zones
       .filter(({ codes }) => codes.length > 0)

@@ -6,9 +6,9 @@ import { Button, Select } from '../parts/controls.ts';
 import { el } from '../parts/element.ts';
 import { FilterChips, SearchBox } from '../parts/filter-bar.ts';
 import { Icon } from '../parts/icon.ts';
-import { type Column, ListEnd, Table, tight } from '../parts/list.ts';
-import { ButtonLink, ClearFilters, Empty, Notes, PageHead } from '../parts/surfaces.ts';
-import { Foreign, State, Time } from '../parts/text.ts';
+import { type Column, PagedTable, tight, wide } from '../parts/list.ts';
+import { ButtonLink, ClearFilters, empty, Notes, pageHead } from '../parts/surfaces.ts';
+import { brief, State, Time } from '../parts/text.ts';
 import { outcomeChoices, outcomeOf, stateWords } from '../parts/words.ts';
 import { type LiveState, mostLive, useLive } from '../state/live.ts';
 import { useAnswer, useEvery } from '../state/loading.ts';
@@ -17,8 +17,7 @@ import { usePages } from '../state/paging.ts';
 import { accountPath, isEveryAccount } from '../state/session.ts';
 import type { JournalRow, Overview } from '../state/shapes.ts';
 import { writeCount, writeCounted, writeTime } from '../text/amounts.ts';
-import { readFilters, spans } from '../text/filters.ts';
-import { journalFilters, journalQuery } from '../text/journal-query.ts';
+import { journalFilters, journalQuery, readFilters, spanChoices, spans } from '../text/filters.ts';
 import { fitsFilters } from '../text/row-filter.ts';
 import { isNewer, type Waiting, withRows, withWaiting } from '../text/row-order.ts';
 
@@ -29,34 +28,29 @@ const mostGlowing = 10;
 const noneWaiting: Waiting<JournalRow> = { rows: [], count: 0 };
 
 function people({ sender, recipients, recipient_count: count, damaged }: JournalRow): JSX.Element {
-  if (damaged === true) return el('span.sub', 'what was kept of it cannot be read');
+  if (damaged) return el('span.sub', 'what was kept of it cannot be read');
   const others = count - 1;
   return el(
     'span.sub',
-    sender ? h(Foreign, { text: sender, most: 80, brief: true }) : 'no sender',
+    sender ? brief(sender, 80) : 'no sender',
     ' → ',
-    h(Foreign, { text: recipients[0] ?? 'nobody', most: 80, brief: true }),
+    brief(recipients[0] ?? 'nobody', 80),
     others > 0 ? ` and ${others} more` : null,
   );
 }
 
 const columns: readonly Column<JournalRow>[] = [
   tight('outcome', 'Outcome', (row) => h(State, { state: outcomeOf(row) })),
-  {
-    key: 'message',
-    title: 'Message',
-    kind: 'wide',
-    cell: (row) => [
-      h(
-        'a',
-        { key: 'subject', class: 'row-link one-line', href: linkTo('/messages/:id', { id: row.id }) },
-        row.subject
-          ? h(Foreign, { text: row.subject, most: 140, brief: true })
-          : el('span.soft', row.damaged === true ? 'Damaged in the database' : 'No subject kept'),
-      ),
-      h('span', { key: 'people' }, people(row)),
-    ],
-  },
+  wide('message', 'Message', (row) => [
+    h(
+      'a',
+      { key: 'subject', class: 'row-link one-line', href: linkTo('/messages/:id', { id: row.id }) },
+      row.subject
+        ? brief(row.subject, 140)
+        : el('span.soft', row.damaged ? 'Damaged in the database' : 'No subject kept'),
+    ),
+    el('span', people(row)),
+  ]),
   {
     key: 'why',
     title: 'Why',
@@ -66,11 +60,7 @@ const columns: readonly Column<JournalRow>[] = [
         ? null
         : el(
             'span.chips',
-            fields
-              .slice(0, 3)
-              .map((field) =>
-                h('span', { class: 'chip', key: field }, h(Foreign, { text: field, most: 40, brief: true })),
-              ),
+            fields.slice(0, 3).map((field) => h('span', { class: 'chip', key: field }, brief(field, 40))),
             el('span.sub', codes[0], codes.length > 1 ? ` and ${codes.length - 1} more` : null),
           ),
   },
@@ -79,17 +69,8 @@ const columns: readonly Column<JournalRow>[] = [
     title: 'From',
     kind: 'from',
     cell: ({ credential, client, account, mailer }) => [
-      h(
-        'span',
-        { key: 'credential' },
-        isEveryAccount.value ? el('bdi', `${account} / `) : null,
-        el('bdi', credential ?? '–'),
-      ),
-      h(
-        'span',
-        { key: 'client', class: 'sub' },
-        mailer ? h(Foreign, { text: mailer, most: 40, brief: true }) : el('bdi', client),
-      ),
+      el('span', isEveryAccount.value ? el('bdi', `${account} / `) : null, el('bdi', credential ?? '–')),
+      el('span.sub', mailer ? brief(mailer, 40) : el('bdi', client)),
     ],
   },
   { key: 'at', title: 'Time', kind: 'tight when', cell: ({ at }) => h(Time, { at }) },
@@ -104,24 +85,19 @@ function More({ filters }: { readonly filters: Readonly<Partial<Record<keyof typ
     el(
       'div.filters',
       (['credential', 'client', 'code', 'field'] as const).map((name) =>
-        h(SearchBox, {
-          ...{ key: name, class: 'field', label: labels[name], value: filters[name] },
-          name,
-        }),
+        h(SearchBox, { key: name, class: 'field', label: labels[name], value: filters[name], name }),
       ),
     ),
   );
 }
 
-/** Minutes of the spans whose figures are kept; of any other time the last day is counted. */
-const countedMinutes: Readonly<Record<string, number>> = { '1h': 60, '6h': 360, '24h': 1440 };
-
 /** The outcomes, each with how often it came in the chosen time; one press shows its messages. */
 function OutcomeChips({ outcome, span }: { readonly outcome: string | undefined; readonly span: string }): JSX.Element {
-  const minutes = countedMinutes[span] ?? 1440;
+  // Figures are kept of a day: of any longer time the last day is counted.
+  const { minutes, label } = spans[span === '1h' || span === '6h' ? span : '24h'];
   const { value, refresh } = useAnswer<Overview>(accountPath(`/email/sending/overview?minutes=${minutes}`));
   useEvery(30_000, refresh);
-  const when = spans[minutes === 60 ? '1h' : minutes === 360 ? '6h' : '24h'].label.toLowerCase();
+  const when = label.toLowerCase();
   return h(
     'div',
     { class: 'chips outcome-chips', role: 'group', 'aria-label': `Outcomes, with their number in the ${when}` },
@@ -150,24 +126,19 @@ const liveWords: Readonly<Record<LiveState, string>> = {
   lost: 'Not live at the moment; it is tried again',
 };
 
-interface NothingProps {
-  readonly isFiltered: boolean;
-  readonly notes: readonly string[];
-}
-
-function NothingThere({ isFiltered, notes }: NothingProps): JSX.Element {
-  if (notes.length > 0) return h(Empty, { title: 'No message is kept' }, h(Notes, { notes }));
+function nothingThere(isFiltered: boolean, notes: readonly string[]): JSX.Element {
+  if (notes.length > 0) return empty('No message is kept', 'messages', h(Notes, { notes }));
   if (isFiltered) {
-    return h(
-      Empty,
-      { title: 'No message fits these filters', icon: 'search' },
+    return empty(
+      'No message fits these filters',
+      'search',
       el('p', 'A search looks for words in subjects and addresses, for a Message-ID, or for the id of a message.'),
       h(ClearFilters, { names: journalFilters }),
     );
   }
-  return h(
-    Empty,
-    { title: 'No message has come yet' },
+  return empty(
+    'No message has come yet',
+    'messages',
     el('p', 'Send one by SMTP or HTTP, and it appears here as soon as the answer is given. Refused ones too.'),
     h(ButtonLink, { to: '/try', icon: 'try' }, 'Try a message'),
   );
@@ -222,9 +193,9 @@ export function MessagesPage(): JSX.Element {
   const last = pages.rows.at(-1);
   return el(
     'div',
-    h(
-      PageHead,
-      { title: 'Messages', lead: 'What was handed in, accepted or refused, the newest first.' },
+    pageHead(
+      'Messages',
+      'What was handed in, accepted or refused, the newest first.',
       h(
         'span',
         { class: `live ${state}`, role: 'status' },
@@ -251,7 +222,7 @@ export function MessagesPage(): JSX.Element {
           ...(filters.span === undefined || filters.span in spans
             ? []
             : [{ value: filters.span, label: `Since ${writeTime(Date.parse(filters.span), Date.now())}` }]),
-          ...Object.entries(spans).map(([value, { label }]) => ({ value, label })),
+          ...spanChoices,
         ],
         onChoose: (span) => setFilters({ span }),
       }),
@@ -276,15 +247,10 @@ export function MessagesPage(): JSX.Element {
         )
       : null,
     isEmpty ? null : h(Notes, { notes: pages.notes }),
-    isEmpty
-      ? h(NothingThere, { isFiltered: filterKey !== '{}', notes: pages.notes })
-      : h(Table<JournalRow>, {
-          ...{ label: 'Messages', columns, rows: pages.rows },
-          keyOf: ({ id }) => id,
-          classOf: ({ id }) => (fresh.current.has(id) ? 'fresh' : undefined),
-        }),
-    h(ListEnd, {
-      ...{ pages, what: 'messages' },
+    h(PagedTable<JournalRow>, {
+      ...{ pages, what: 'messages', label: 'Messages', columns },
+      classOf: ({ id }) => (fresh.current.has(id) ? 'fresh' : undefined),
+      none: nothingThere(filterKey !== '{}', pages.notes),
       onward: last
         ? h('a', { href: linkTo('/messages', {}, { ...filters, until: last.at }) }, 'Go on with older ones')
         : null,

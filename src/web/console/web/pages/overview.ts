@@ -1,13 +1,13 @@
 // How mail goes at the moment: a minute at a time over the last hours.
 
-import { h, type JSX } from 'preact';
+import { type ComponentChildren, h, type JSX } from 'preact';
 import { el } from '../parts/element.ts';
 import { MinutesSelect, shownMinutes } from '../parts/filter-bar.ts';
 import { Icon } from '../parts/icon.ts';
-import { type Column, numbers, Table, tight } from '../parts/list.ts';
+import { type Column, numbers, Table, tight, wide } from '../parts/list.ts';
 import { Plot } from '../parts/plot.ts';
-import { ButtonLink, Empty, Loading, PageHead, Panel } from '../parts/surfaces.ts';
-import { Foreign, State, Time } from '../parts/text.ts';
+import { ButtonLink, empty, Loading, pageHead, panel } from '../parts/surfaces.ts';
+import { brief, State, Time } from '../parts/text.ts';
 import { type StateWords, stateWords } from '../parts/words.ts';
 import { useAnswer, useEvery } from '../state/loading.ts';
 import { linkTo } from '../state/location.ts';
@@ -35,66 +35,35 @@ function shareOf(part: number, whole: number): string | undefined {
   return `${Math.round(share * 10) / 10}\u00a0%`;
 }
 
-function shares({
-  accepted,
-  refused,
-  delivered,
-  failed,
-}: Overview['totals']): Readonly<Record<string, string | undefined>> {
-  return {
-    refused: shareOf(refused, accepted + refused),
-    delivered: shareOf(delivered, delivered + failed),
-    failed: shareOf(failed, delivered + failed),
-  };
-}
-
-function Figure({
-  words,
-  count,
-  href,
-}: {
-  readonly words: StateWords;
-  readonly count: JSX.Element | string;
-  readonly href: string;
-}): JSX.Element {
-  return el(
-    'div.figure',
-    el('dt', h('span', { class: `ink-${words.tone}` }, h(Icon, { name: words.icon })), h('a', { href }, words.word)),
-    el('dd', count),
+function figure({ tone, icon, word }: StateWords, href: string, count: number, more: ComponentChildren): JSX.Element {
+  return h(
+    'div',
+    { key: word, class: 'figure' },
+    el('dt', h('span', { class: `ink-${tone}` }, h(Icon, { name: icon })), h('a', { href }, word)),
+    el('dd', el('span', writeCount(count), el('small', more))),
   );
 }
 
 function Figures({ overview, minutes }: { readonly overview: Overview; readonly minutes: string }): JSX.Element {
   const { totals, queue } = overview;
   const span = { '60': '1h', '360': '6h', '1440': '24h' }[minutes];
-  const share = shares(totals);
+  const { accepted, refused, delivered, failed } = totals;
+  const shares: Readonly<Record<string, string | undefined>> = {
+    refused: shareOf(refused, accepted + refused),
+    delivered: shareOf(delivered, delivered + failed),
+    failed: shareOf(failed, delivered + failed),
+  };
   return el(
     'dl.figures',
-    counted.map((name) =>
-      h(Figure, {
-        key: name,
-        words: stateWords(name),
-        count: el(
-          'span',
-          writeCount(totals[name]),
-          el('small', [totals[name] === 1 ? units[name] : `${units[name]}s`, share[name]].filter(Boolean).join(', ')),
-        ),
-        href: linkTo('/messages', {}, { outcome: name, span }),
-      }),
-    ),
-    h(Figure, {
-      words: { word: 'In the queue', tone: 'quiet', icon: 'queue' },
-      count: el(
-        'span',
-        writeCount(queue.recipients),
-        el(
-          'small',
-          queue.recipients === 1 ? 'recipient' : 'recipients',
-          queue.oldest_at ? [', oldest ', h(Time, { key: 'oldest', at: queue.oldest_at, style: 'ago' })] : null,
-        ),
-      ),
-      href: linkTo('/queue'),
+    counted.map((name) => {
+      const unit = totals[name] === 1 ? units[name] : `${units[name]}s`;
+      const more = [unit, shares[name]].filter(Boolean).join(', ');
+      return figure(stateWords(name), linkTo('/messages', {}, { outcome: name, span }), totals[name], more);
     }),
+    figure({ word: 'In the queue', tone: 'quiet', icon: 'queue' }, linkTo('/queue'), queue.recipients, [
+      queue.recipients === 1 ? 'recipient' : 'recipients',
+      queue.oldest_at ? [', oldest ', h(Time, { at: queue.oldest_at, style: 'ago' })] : null,
+    ]),
   );
 }
 
@@ -102,55 +71,47 @@ function Plots({ overview }: { readonly overview: Overview }): JSX.Element {
   const { series, step_minutes: step, totals } = overview;
   const each = step === 1 ? 'a minute' : `every ${step} minutes`;
   const times = series.map(({ at }) => Date.parse(at));
-  const ms = (name: 'latency_p50_ms' | 'latency_p99_ms'): (number | null)[] =>
-    series.map((minute) => minute[name] ?? null);
+  const of = (name: Exclude<keyof (typeof series)[number], 'at'>) => series.map((entry) => entry[name]);
+  const ages = of('oldest_seconds').map((seconds) => (seconds === null ? null : seconds * 1000));
   /** The messages of the time that a point stands for. */
-  const linkOf = (time: number): string =>
-    linkTo(
-      '/messages',
-      {},
-      { span: new Date(time).toISOString(), until: new Date(time + step * 60_000).toISOString() },
-    );
+  const linkOf = (time: number): string => {
+    const [span, until] = [time, time + step * 60_000].map((ms) => new Date(ms).toISOString());
+    return linkTo('/messages', {}, { span, until });
+  };
   return el(
     'div.grid-2',
     h(Plot, {
       ...{ title: `Messages ${each}`, times, write: writeCount, linkOf },
       lines: [
-        { label: 'Accepted', colour: 'busy', values: series.map(({ accepted }) => accepted) },
-        { label: 'Delivered', colour: 'good', dash: 'dash', values: series.map(({ delivered }) => delivered) },
-        { label: 'Refused', colour: 'bad', dash: 'dot', values: series.map(({ refused }) => refused) },
+        { label: 'Accepted', colour: 'busy', values: of('accepted') },
+        { label: 'Delivered', colour: 'good', dash: 'dash', values: of('delivered') },
+        { label: 'Refused', colour: 'bad', dash: 'dot', values: of('refused') },
       ],
     }),
     h(Plot, {
       ...{ title: 'From acceptance to the next hop', times, write: writeDuration },
       lines: [
-        { label: 'Half within', colour: 'accent', values: ms('latency_p50_ms'), whole: totals.latency_p50_ms ?? null },
+        { label: 'Half within', colour: 'accent', values: of('latency_p50_ms'), whole: totals.latency_p50_ms },
         {
-          ...{ label: '99 of 100 within', colour: 'warn', dash: 'dash', values: ms('latency_p99_ms') },
-          whole: totals.latency_p99_ms ?? null,
+          ...{ label: '99 of 100 within', colour: 'warn', dash: 'dash' },
+          ...{ values: of('latency_p99_ms'), whole: totals.latency_p99_ms },
         },
       ],
     }),
     h(Plot, {
       ...{ title: `Put off and failed ${each}`, times, write: writeCount, linkOf },
       lines: [
-        { label: 'Deferred', colour: 'warn', dash: 'dash', values: series.map(({ deferred }) => deferred) },
-        { label: 'Failed', colour: 'bad', values: series.map(({ failed }) => failed) },
+        { label: 'Deferred', colour: 'warn', dash: 'dash', values: of('deferred') },
+        { label: 'Failed', colour: 'bad', values: of('failed') },
       ],
     }),
     h(Plot, {
       ...{ title: 'Recipients in the queue', times, write: writeCount },
-      lines: [{ label: 'Waiting', colour: 'quiet', values: series.map(({ queued }) => queued) }],
+      lines: [{ label: 'Waiting', colour: 'quiet', values: of('queued') }],
     }),
     h(Plot, {
       ...{ title: 'Age of the oldest message in the queue', times, write: writeDuration },
-      lines: [
-        {
-          label: 'Age',
-          colour: 'warn',
-          values: series.map(({ oldest_seconds: seconds }) => (seconds === null ? null : seconds * 1000)),
-        },
-      ],
+      lines: [{ label: 'Age', colour: 'warn', values: ages }],
     }),
   );
 }
@@ -159,7 +120,7 @@ type Route = Overview['routes'][number];
 
 const routeColumns: readonly Column<Route>[] = [
   tight('state', 'State', ({ state }) => h(State, { state })),
-  { key: 'name', title: 'Route', kind: 'wide', cell: ({ name }) => el('strong', el('bdi', name)) },
+  wide('name', 'Route', ({ name }) => el('strong', el('bdi', name))),
   numbers('delivered', 'Delivered', ({ delivered }) => writeCount(delivered)),
   numbers('deferred', 'Deferred', ({ deferred }) => writeCount(deferred)),
   numbers('failed', 'Failed', ({ failed }) => writeCount(failed)),
@@ -169,11 +130,7 @@ const routeColumns: readonly Column<Route>[] = [
 function Reasons({ reasons }: { readonly reasons: Overview['reasons'] }): JSX.Element {
   const most = reasons.reduce((max, { count }) => Math.max(max, count), 1);
   if (reasons.length === 0)
-    return h(
-      Empty,
-      { title: 'Nothing was refused', icon: 'check' },
-      'Everything that was handed in during this time was accepted.',
-    );
+    return empty('Nothing was refused', 'check', 'Everything that was handed in during this time was accepted.');
   return el(
     'ul.bar-list.card',
     reasons.map(({ code, field, count }) =>
@@ -183,7 +140,7 @@ function Reasons({ reasons }: { readonly reasons: Overview['reasons'] }): JSX.El
         h(
           'a',
           { href: linkTo('/messages', {}, { outcome: 'refused', code, field: field ?? undefined }) },
-          field ? h(Foreign, { text: field, most: 60, brief: true }) : 'The message as a whole',
+          field ? brief(field, 60) : 'The message as a whole',
           el('span.soft', ` ${code}`),
         ),
         el('b', writeCount(count)),
@@ -205,20 +162,16 @@ export function OverviewPage(): JSX.Element {
   useEvery(10_000, refresh);
   return el(
     'div',
-    h(
-      PageHead,
-      { title: 'Overview', lead: 'How mail goes at the moment. It moves on by itself.' },
-      h(MinutesSelect, null),
-    ),
+    pageHead('Overview', 'How mail goes at the moment. It moves on by itself.', h(MinutesSelect, null)),
     h(Loading, { loaded, what: 'Loading figures' }),
 
     value ? h(Figures, { overview: value, minutes }) : null,
     value && isQuiet(value)
       ? el(
           'div.panel',
-          h(
-            Empty,
-            { title: 'No mail in this time', icon: 'overview' },
+          empty(
+            'No mail in this time',
+            'overview',
             el('p', 'Hand in a message by SMTP or HTTP, or try one here without sending it.'),
             h(ButtonLink, { to: '/try', icon: 'try' }, 'Try a message'),
           ),
@@ -228,23 +181,19 @@ export function OverviewPage(): JSX.Element {
     value
       ? el(
           'div.grid-2',
-          h(
-            Panel,
+          panel(
             {
               title: 'Top reasons of refusal',
               actions: h('a', { href: linkTo('/refusals') }, 'All refusals with their cures'),
             },
             h(Reasons, { reasons: value.reasons }),
           ),
-          h(
-            Panel,
-            { title: 'Routes' },
+          panel(
+            'Routes',
             value.routes.length === 0
-              ? h(Empty, { title: 'There is no route', icon: 'queue' }, 'Name one under routes in the configuration.')
+              ? empty('There is no route', 'queue', 'Name one under routes in the configuration.')
               : h(Table<Route>, {
-                  label: 'Routes',
-                  columns: routeColumns,
-                  rows: value.routes,
+                  ...{ label: 'Routes', columns: routeColumns, rows: value.routes },
                   keyOf: ({ name }) => name,
                 }),
           ),

@@ -1,13 +1,13 @@
 // The proxy applications: their state, where they listen, what goes through them.
 
 import { h, type JSX } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
 import { el } from '../parts/element.ts';
-import { type Column, numbers, Table, tight } from '../parts/list.ts';
+import { type Column, numbers, Table, tight, wide } from '../parts/list.ts';
 import { Plot } from '../parts/plot.ts';
-import { Empty, Loading, listed, PageHead, Panel } from '../parts/surfaces.ts';
+import { empty, Loading, listed, pageHead, panel } from '../parts/surfaces.ts';
 import { Foreign, State } from '../parts/text.ts';
 import { useAnswer, useEvery } from '../state/loading.ts';
-import { type Sample, useSamples } from '../state/samples.ts';
 import { accountOnlyPath } from '../state/session.ts';
 import { writeCount, writeOctets } from '../text/amounts.ts';
 
@@ -28,47 +28,48 @@ const notRunning = { word: 'Not running', tone: 'bad', icon: 'warning' } as cons
 
 const columns: readonly Column<Application>[] = [
   tight('state', 'State', ({ state }) => h(State, { state, ...(state === 'failed' ? { words: notRunning } : {}) })),
-  {
-    key: 'name',
-    title: 'Application',
-    kind: 'wide',
-    cell: ({ hostname, protocol, listening, reason }) => [
-      h('strong', { key: 'name' }, h(Foreign, { text: hostname, most: 120 })),
-      h(
-        'span',
-        { key: 'where', class: 'sub mono' },
-        protocol,
-        listening.length > 0 ? ` at ${listening.slice(0, 4).join(', ')}` : null,
-      ),
-      reason ? h('span', { key: 'reason', class: 'sub' }, h(Foreign, { text: reason })) : null,
-    ],
-  },
+  wide('name', 'Application', ({ hostname, protocol, listening, reason }) => [
+    el('strong', h(Foreign, { text: hostname, most: 120 })),
+    el('span.sub.mono', protocol, listening.length > 0 ? ` at ${listening.slice(0, 4).join(', ')}` : null),
+    reason ? el('span.sub', h(Foreign, { text: reason })) : null,
+  ]),
   numbers('open', 'Open', ({ counters }) => writeCount(counters.open)),
   numbers('all', 'Since the start', ({ counters }) => writeCount(counters.connections)),
   numbers('in', 'From clients', ({ counters }) => writeOctets(counters.bytes_from_clients)),
   numbers('out', 'From origins', ({ counters }) => writeOctets(counters.bytes_from_origins)),
 ];
 
-/** What goes through all applications together. */
-interface Traffic {
+/** What goes through all applications together, at a time in milliseconds since 1970. */
+interface Sample {
+  readonly at: number;
   readonly open: number;
   readonly octets: number;
 }
 
-const everyMs = 5000;
+/** The most that are kept. */
+const mostSamples = 360;
 
-function sumUp(applications: readonly Application[]): Traffic {
+function sumUp(applications: readonly Application[]): Sample {
   const sum = (of: (counters: Application['counters']) => number): number =>
     applications.reduce((all, { counters }) => all + of(counters), 0);
-  return { open: sum(({ open }) => open), octets: sum((each) => each.bytes_from_clients + each.bytes_from_origins) };
+  const octets = sum((each) => each.bytes_from_clients + each.bytes_from_origins);
+  return { at: Date.now(), open: sum(({ open }) => open), octets };
+}
+
+/** Keeps the sum of each new answer for as long as the page is open: the gateway knows its figures only as they are now. */
+function useSamples(answer: readonly Application[] | undefined): readonly Sample[] {
+  const [samples, setSamples] = useState<readonly Sample[]>([]);
+  useEffect(() => {
+    if (answer) setSamples((kept) => [...kept.slice(1 - mostSamples), sumUp(answer)]);
+  }, [answer]);
+  return samples;
 }
 
 /** Octets a second between each two samples. */
-function rates(samples: readonly Sample<Traffic>[]): readonly (number | null)[] {
-  return samples.map((sample, index) => {
+function rates(samples: readonly Sample[]): readonly (number | null)[] {
+  return samples.map(({ at, octets }, index) => {
     const last = samples[index - 1];
-    if (!last || sample.figures.octets < last.figures.octets) return null;
-    return ((sample.figures.octets - last.figures.octets) * 1000) / Math.max(sample.at - last.at, 1);
+    return last && octets >= last.octets ? ((octets - last.octets) * 1000) / Math.max(at - last.at, 1) : null;
   });
 }
 
@@ -76,22 +77,19 @@ function rates(samples: readonly Sample<Traffic>[]): readonly (number | null)[] 
 export function ProxyPage(): JSX.Element {
   const loaded = useAnswer<readonly Application[]>(accountOnlyPath('/proxy/traffic'));
   const { value, refresh } = loaded;
-  const samples = useSamples(value, sumUp);
-  useEvery(everyMs, refresh);
+  const samples = useSamples(value);
+  useEvery(5000, refresh);
   const times = samples.map(({ at }) => at);
   return el(
     'div',
-    h(PageHead, {
-      title: 'Proxy',
-      lead: 'Applications that forward TCP and UDP ports, and what goes through them now.',
-    }),
+    pageHead('Proxy', 'Applications that forward TCP and UDP ports, and what goes through them now.'),
     h(Loading, { loaded, what: 'Loading applications' }),
 
     listed(
       value,
-      h(
-        Empty,
-        { title: 'There is no application', icon: 'proxy' },
+      empty(
+        'There is no application',
+        'proxy',
         el(
           'p',
           'Make one by the HTTP interface; ',
@@ -102,16 +100,15 @@ export function ProxyPage(): JSX.Element {
       (rows) => h(Table<Application>, { label: 'Applications', columns, rows, keyOf: ({ id }) => id }),
     ),
     value && value.length > 0 && samples.length > 1
-      ? h(
-          Panel,
-          { title: 'While this page is open' },
+      ? panel(
+          'While this page is open',
           el(
             'div.grid-2.flush',
             h(Plot, {
               title: 'Open connections',
               times,
               write: writeCount,
-              lines: [{ label: 'Open', colour: 'accent', values: samples.map(({ figures }) => figures.open) }],
+              lines: [{ label: 'Open', colour: 'accent', values: samples.map(({ open }) => open) }],
             }),
             h(Plot, {
               title: 'Octets a second',

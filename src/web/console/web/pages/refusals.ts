@@ -7,15 +7,15 @@ import { CureBox } from '../parts/cure.ts';
 import { el } from '../parts/element.ts';
 import { SearchBox } from '../parts/filter-bar.ts';
 import { Icon } from '../parts/icon.ts';
-import { ButtonLink, ClearFilters, Empty, Loading, listed, Notes, PageHead } from '../parts/surfaces.ts';
-import { Foreign, State, Time } from '../parts/text.ts';
+import { ButtonLink, ClearFilters, empty, Loading, listed, Notes, pageHead } from '../parts/surfaces.ts';
+import { brief, Foreign, State, Time } from '../parts/text.ts';
 import { type Answer, ask } from '../state/api.ts';
 import { useEvery, useLoaded } from '../state/loading.ts';
 import { linkTo, place, setFilters } from '../state/location.ts';
 import { accountPath, isAdmin, isEveryAccount } from '../state/session.ts';
 import type { RefusalGroup } from '../state/shapes.ts';
 import { writeCount, writeCounted } from '../text/amounts.ts';
-import { readFilters, sinceOf, spans } from '../text/filters.ts';
+import { readFilters, sinceOf, spanChoices } from '../text/filters.ts';
 import { headerPath } from '../text/route-path.ts';
 import { WouldPassDialog } from './would-pass.ts';
 
@@ -36,20 +36,30 @@ function keyOf({ account, credential, mailer, field, code, message }: RefusalGro
 
 /** What is told of a cause when it is opened. */
 function Opened({ group, span }: { readonly group: RefusalGroup; readonly span: string }): JSX.Element {
-  const { credential, field, code, count, first_at: first, last_at: last, example, cure, change } = group;
-  const filters = { outcome: 'refused', code, span, field: field ?? undefined, credential: credential ?? undefined };
+  const {
+    credential,
+    field,
+    code,
+    message,
+    count,
+    first_at: first,
+    last_at: last,
+    example,
+    cured,
+    cure,
+    change,
+  } = group;
+  const filters = { outcome: 'refused', code, span, field: field ?? undefined, credential };
   return el(
     'div.group',
-    group.message ? el('p.group-message', h(Foreign, { text: group.message })) : null,
-    group.cured === true
+    message === '' ? null : el('p.group-message', h(Foreign, { text: message })),
+    cured
       ? el(
           'p.group-message',
           h(State, { state: 'ok', words: { word: 'Cured', tone: 'good', icon: 'check' } }),
           ' The configuration in force has the cure: what comes now passes.',
         )
-      : cure
-        ? h(CureBox, { cure, change })
-        : null,
+      : h(CureBox, { cure, change }),
     el(
       'div.group-foot',
       el('span', 'Last ', h(Time, { at: last, style: 'ago' })),
@@ -61,19 +71,31 @@ function Opened({ group, span }: { readonly group: RefusalGroup; readonly span: 
   );
 }
 
-/** The columns by which the table can be ordered, with what is compared. Numbers and times begin with the greatest. */
-const orders: Readonly<Record<string, (group: RefusalGroup) => string | number>> = {
-  count: ({ count }) => -count,
-  cause: ({ field, code }) => `${field ?? ''} ${code}`.toLowerCase(),
-  credential: ({ account, credential }) => `${account ?? ''} ${credential ?? ''}`.toLowerCase(),
-  mailer: ({ mailer }) => (mailer ?? '').toLowerCase(),
-  last: ({ last_at: last }) => -Date.parse(last ?? ''),
-};
+interface Heading {
+  readonly title: string;
+  /** What is compared. Numbers and times begin with the greatest. */
+  readonly order: (group: RefusalGroup) => string | number;
+}
 
-function inOrder(groups: readonly RefusalGroup[], by: string): readonly RefusalGroup[] {
-  const value = orders[by] ?? (({ count }: RefusalGroup) => -count);
+/** The columns, by each of which the table can be ordered. */
+const columns = {
+  cause: { title: 'Header', order: ({ field, code }) => `${field ?? ''} ${code}`.toLowerCase() },
+  count: { title: 'Messages', order: ({ count }) => -count },
+  credential: { title: 'Credential', order: ({ account, credential }) => `${account} ${credential}`.toLowerCase() },
+  mailer: { title: 'Program', order: ({ mailer }) => mailer.toLowerCase() },
+  last: { title: 'Last', order: ({ last_at: last }) => -Date.parse(last ?? '') },
+} as const satisfies Readonly<Record<string, Heading>>;
+
+type ColumnName = keyof typeof columns;
+
+function isColumn(name: string): name is ColumnName {
+  return Object.hasOwn(columns, name);
+}
+
+function inOrder(groups: readonly RefusalGroup[], by: ColumnName): readonly RefusalGroup[] {
+  const { order }: Heading = columns[by];
   return groups.toSorted((one, two) => {
-    const [left, right] = [value(one), value(two)];
+    const [left, right] = [order(one), order(two)];
     return left < right ? -1 : left > right ? 1 : two.count - one.count;
   });
 }
@@ -86,24 +108,16 @@ function isFound({ account, credential, mailer, field, code, message }: RefusalG
     .every((word) => text.includes(word));
 }
 
-const titles = {
-  cause: 'Header',
-  count: 'Messages',
-  credential: 'Credential',
-  mailer: 'Program',
-  last: 'Last',
-} as const;
-
-function Heading({ name, by }: { readonly name: keyof typeof titles; readonly by: string }): JSX.Element {
+function heading(name: ColumnName, { title }: Heading, by: ColumnName): JSX.Element {
   const isBy = name === by;
   const sort = isBy ? (name === 'count' || name === 'last' ? 'descending' : 'ascending') : undefined;
   return h(
     'th',
-    { scope: 'col', class: name === 'count' ? 'number' : undefined, 'aria-sort': sort },
+    { key: name, scope: 'col', class: name === 'count' ? 'number' : undefined, 'aria-sort': sort },
     h(
       'button',
       { type: 'button', class: 'sort', onClick: () => setFilters({ by: name === 'count' ? undefined : name }) },
-      titles[name],
+      title,
       isBy ? h('span', { 'aria-hidden': 'true' }, sort === 'descending' ? ' ↓' : ' ↑') : null,
     ),
   );
@@ -113,7 +127,7 @@ function Heading({ name, by }: { readonly name: keyof typeof titles; readonly by
 function Causes(props: {
   readonly groups: readonly RefusalGroup[];
   readonly span: string;
-  readonly by: string;
+  readonly by: ColumnName;
 }): JSX.Element {
   const { groups, span, by } = props;
   const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
@@ -137,19 +151,19 @@ function Causes(props: {
             'button',
             { type: 'button', class: 'opener', 'aria-expanded': isOpen, onClick: () => toggle(key) },
             h(Icon, { name: 'right' }),
-            h(Foreign, { text: field ?? 'The message as a whole', most: 100, brief: true }),
+            brief(field ?? 'The message as a whole', 100),
           ),
-          h('span', { class: 'sub' }, code, cured === true ? ', cured' : null),
+          el('span.sub', code, cured ? ', cured' : null),
         ),
-        h('td', { class: 'number', 'data-title': titles.count }, h(Bars, { times }), writeCount(count)),
+        h('td', { class: 'number', 'data-title': columns.count.title }, h(Bars, { times }), writeCount(count)),
         h(
           'td',
-          { 'data-title': titles.credential },
-          isEveryAccount.value && account ? el('bdi', `${account} / `) : null,
+          { 'data-title': columns.credential.title },
+          isEveryAccount.value ? el('bdi', `${account} / `) : null,
           el('bdi', credential || '–'),
         ),
-        h('td', { 'data-title': titles.mailer }, mailer ? h(Foreign, { text: mailer, most: 60, brief: true }) : '–'),
-        h('td', { class: 'tight', 'data-title': titles.last }, h(Time, { at: last, style: 'ago' })),
+        h('td', { 'data-title': columns.mailer.title }, mailer ? brief(mailer, 60) : '–'),
+        h('td', { class: 'tight', 'data-title': columns.last.title }, h(Time, { at: last, style: 'ago' })),
       ),
       ...(isOpen
         ? [h('tr', { key: `${key} open`, class: 'opened' }, h('td', { colSpan: 5 }, h(Opened, { group, span })))]
@@ -165,9 +179,7 @@ function Causes(props: {
         'thead',
         el(
           'tr',
-          (['cause', 'count', 'credential', 'mailer', 'last'] as const).map((name) =>
-            h(Heading, { key: name, name, by }),
-          ),
+          (['cause', 'count', 'credential', 'mailer', 'last'] as const).map((name) => heading(name, columns[name], by)),
         ),
       ),
       el('tbody', inOrder(groups, by).map(row)),
@@ -177,7 +189,8 @@ function Causes(props: {
 
 /** The page. */
 export function RefusalsPage(): JSX.Element {
-  const { span = '7d', q, by = 'count' } = readFilters(place.value.search, ['span', 'q', 'by']);
+  const { span = '7d', q, by: named = '' } = readFilters(place.value.search, ['span', 'q', 'by']);
+  const by = isColumn(named) ? named : 'count';
   const since = sinceOf(span, Math.floor(Date.now() / 60_000) * 60_000);
   // The time goes on and the key stays: with another one the causes would be gone for a moment, and those that are open be closed.
   const loaded = useLoaded<Answer<readonly RefusalGroup[]>>(
@@ -195,16 +208,11 @@ export function RefusalsPage(): JSX.Element {
   const all = value?.reduce((sum, { count }) => sum + count, 0) ?? 0;
   return el(
     'div',
-    h(
-      PageHead,
-      {
-        title: 'Refusals',
-        lead: 'What was refused, by cause, with what would cure it. A refused message was not sent to anybody.',
-      },
+    pageHead(
+      'Refusals',
+      'What was refused, by cause, with what would cure it. A refused message was not sent to anybody.',
       h(Select, {
-        label: 'Time',
-        value: span,
-        choices: Object.entries(spans).map(([key, { label }]) => ({ value: key, label })),
+        ...{ label: 'Time', value: span, choices: spanChoices },
         onChoose: (chosen) => setFilters({ span: chosen === '7d' ? undefined : chosen }),
       }),
     ),
@@ -217,9 +225,9 @@ export function RefusalsPage(): JSX.Element {
 
     listed(
       value,
-      h(
-        Empty,
-        { title: 'Nothing was refused', icon: 'check' },
+      empty(
+        'Nothing was refused',
+        'check',
         el('p', 'Everything that was handed in during this time was accepted.'),
         h(ButtonLink, { to: '/messages', icon: 'messages' }, 'Look at the messages'),
       ),
@@ -233,7 +241,7 @@ export function RefusalsPage(): JSX.Element {
           `${writeCounted(all, 'reason')} in ${writeCounted(groups.length, 'group')}. A message with several faults counts in several groups.`,
         ),
         found.length === 0
-          ? h(Empty, { title: 'No cause fits the search', icon: 'search' }, h(ClearFilters, { names: ['q'] }))
+          ? empty('No cause fits the search', 'search', h(ClearFilters, { names: ['q'] }))
           : h(Causes, { groups: found, span, by }),
       ],
     ),

@@ -3,25 +3,11 @@
 import { h, type JSX } from 'preact';
 import { CopyButton } from '../parts/controls.ts';
 import { el } from '../parts/element.ts';
-import { Facts, Loading, PageHead, Panel } from '../parts/surfaces.ts';
-import { Foreign, State, Time } from '../parts/text.ts';
+import { Facts, Loading, pageHead, panel } from '../parts/surfaces.ts';
+import { box, Foreign, State, Time } from '../parts/text.ts';
 import type { StateWords } from '../parts/words.ts';
 import { useAnswer, useEvery } from '../state/loading.ts';
-
-interface Settings {
-  readonly file: string;
-  readonly mode: string;
-  readonly loaded_at: string;
-  readonly warnings: readonly string[];
-  readonly last_reload: {
-    readonly at: string;
-    readonly why: string;
-    readonly ok: boolean;
-    readonly changed: readonly string[];
-    readonly faults: readonly string[];
-  } | null;
-  readonly config: unknown;
-}
+import type { Settings } from '../state/shapes.ts';
 
 const whys: Readonly<Record<string, string>> = {
   command: 'by the command postern reload',
@@ -49,11 +35,7 @@ function Lines(props: {
   readonly lines: readonly string[];
 }): JSX.Element | null {
   if (props.lines.length === 0) return null;
-  return h(
-    Panel,
-    { title: props.title, note: props.note },
-    h('pre', { class: 'box', tabIndex: 0 }, h(Foreign, { text: props.lines.join('\n'), lines: true, most: 8000 })),
-  );
+  return panel({ title: props.title, note: props.note }, box(props.lines.join('\n')));
 }
 
 /** The page. */
@@ -65,10 +47,10 @@ export function SettingsPage(): JSX.Element {
   const text = value ? JSON.stringify(value.config, null, 2) : '';
   return el(
     'div',
-    h(PageHead, {
-      title: 'Settings',
-      lead: 'What the gateway runs with now: the file, the environment and the defaults together. Secrets are left out.',
-    }),
+    pageHead(
+      'Settings',
+      'What the gateway runs with now: the file, the environment and the defaults together. Secrets are left out.',
+    ),
     h(Loading, { loaded, what: 'Loading the configuration' }),
 
     value
@@ -97,8 +79,7 @@ export function SettingsPage(): JSX.Element {
             note: 'The configuration works, but look at these.',
             lines: value.warnings,
           }),
-          h(
-            Panel,
+          panel(
             { key: 'text', title: 'Configuration in force', actions: h(CopyButton, { text }) },
             h(
               'pre',

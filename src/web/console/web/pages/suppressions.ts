@@ -6,9 +6,9 @@ import { Button, Field, Select } from '../parts/controls.ts';
 import { Confirm, FormDialog } from '../parts/dialog.ts';
 import { el } from '../parts/element.ts';
 import { SearchBox } from '../parts/filter-bar.ts';
-import { type Column, ListEnd, Table, tight } from '../parts/list.ts';
-import { Empty, PageHead } from '../parts/surfaces.ts';
-import { Foreign, Time } from '../parts/text.ts';
+import { type Column, doing, PagedTable, tight, wide } from '../parts/list.ts';
+import { empty, pageHead } from '../parts/surfaces.ts';
+import { brief, Foreign, Time } from '../parts/text.ts';
 import { ask } from '../state/api.ts';
 import { place, setFilters } from '../state/location.ts';
 import { tell } from '../state/notices.ts';
@@ -67,15 +67,10 @@ function AddDialog({ onClose, onAdded }: { readonly onClose: () => void; readonl
 }
 
 const columns: readonly Column<Suppression>[] = [
-  {
-    key: 'address',
-    title: 'Address',
-    kind: 'wide',
-    cell: ({ address, note }) => [
-      h('strong', { key: 'address' }, h(Foreign, { text: address, most: 120, brief: true })),
-      note ? h('span', { class: 'sub', key: 'note' }, h(Foreign, { text: note })) : null,
-    ],
-  },
+  wide('address', 'Address', ({ address, note }) => [
+    el('strong', brief(address, 120)),
+    note ? el('span.sub', h(Foreign, { text: note })) : null,
+  ]),
   { key: 'reason', title: 'Reason', cell: ({ reason }) => reasons[reason] ?? reason },
   tight('since', 'Since', ({ created_at }) => h(Time, { at: created_at })),
   tight('until', 'Until', ({ expires_at }) => (expires_at ? h(Time, { at: expires_at }) : el('span.soft', 'removed'))),
@@ -93,49 +88,42 @@ export function SuppressionsPage(): JSX.Element {
     pages.change((rows) => rows.filter((row) => row.id !== id));
     tell(`${address} may get mail again.`);
   };
-  const actions: Column<Suppression> = {
-    ...{ key: 'actions', title: 'Actions', isTitleHidden: true, kind: 'tight' },
-    cell: (row) =>
-      el('div.row-actions', h(Button, { onPress: () => setLeaving(row), label: `Remove ${row.address}` }, 'Remove')),
-  };
-  const isEmpty = pages.rows.length === 0 && !pages.isLoading && !pages.problem;
+  const actions = doing<Suppression>('Actions', (row) =>
+    el('div.row-actions', h(Button, { onPress: () => setLeaving(row), label: `Remove ${row.address}` }, 'Remove')),
+  );
   return el(
     'div',
-    h(
-      PageHead,
-      {
-        title: 'Suppressions',
-        lead: 'Addresses that get no mail of this account. Bounces and complaints add to them.',
-      },
+    pageHead(
+      'Suppressions',
+      'Addresses that get no mail of this account. Bounces and complaints add to them.',
       mayEdit.value
         ? h(Button, { kind: 'main', icon: 'plus', onPress: () => setAdding(true) }, 'Add an address')
         : null,
     ),
     el('div.filters', h(SearchBox, { label: 'Search addresses', value: q })),
-    isEmpty
-      ? h(
-          Empty,
-          { title: q === undefined ? 'Nobody is suppressed' : 'No address fits', icon: 'suppressions' },
-          q === undefined
-            ? 'Add an address that must not get mail, such as one of a test system or of somebody who has asked for it.'
-            : h(Button, { onPress: () => setFilters({ q: undefined }) }, 'Show all addresses'),
-        )
-      : h(Table<Suppression>, {
-          label: 'Suppressed addresses',
-          columns: mayEdit.value ? [...columns, actions] : columns,
-          rows: pages.rows,
-          keyOf: ({ id }) => id,
-        }),
-    h(ListEnd, { pages, what: 'addresses' }),
+    h(PagedTable<Suppression>, {
+      ...{ pages, what: 'addresses', label: 'Suppressed addresses' },
+      columns: mayEdit.value ? [...columns, actions] : columns,
+      none:
+        q === undefined
+          ? empty(
+              'Nobody is suppressed',
+              'suppressions',
+              'Add an address that must not get mail, such as one of a test system or of somebody who has asked for it.',
+            )
+          : empty(
+              'No address fits',
+              'suppressions',
+              h(Button, { onPress: () => setFilters({ q: undefined }) }, 'Show all addresses'),
+            ),
+    }),
     isAdding ? h(AddDialog, { onClose: () => setAdding(false), onAdded: pages.reload }) : null,
     leaving
       ? h(
           Confirm,
           {
-            title: 'Remove 1 address?',
-            action: 'Remove 1 address',
-            onConfirm: () => remove(leaving),
-            onClose: () => setLeaving(undefined),
+            ...{ title: 'Remove 1 address?', action: 'Remove 1 address' },
+            ...{ onConfirm: () => remove(leaving), onClose: () => setLeaving(undefined) },
           },
           el('p', el('bdi', leaving.address), ' may get mail again from now on.'),
         )

@@ -2,18 +2,18 @@
 
 import { h, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { Button, Checkbox, Field, Select } from '../parts/controls.ts';
+import { Button, Checkbox, Checks, Field, Select } from '../parts/controls.ts';
 import { Confirm, FormDialog, ShownOnce } from '../parts/dialog.ts';
 import { el } from '../parts/element.ts';
-import { type Column, ListEnd, Table, tight } from '../parts/list.ts';
-import { Empty, PageHead } from '../parts/surfaces.ts';
-import { Foreign, State, Time } from '../parts/text.ts';
+import { type Column, doing, PagedTable, tight, wide } from '../parts/list.ts';
+import { empty, pageHead } from '../parts/surfaces.ts';
+import { brief, State, Time } from '../parts/text.ts';
 import { ask } from '../state/api.ts';
 import { place, setFilters } from '../state/location.ts';
 import { tell } from '../state/notices.ts';
 import { usePages } from '../state/paging.ts';
 import { accountOnlyPath, isAdmin } from '../state/session.ts';
-import type { Token } from '../state/shapes.ts';
+import type { MadeToken, Token } from '../state/shapes.ts';
 import { readFilters } from '../text/filters.ts';
 
 const scopes: Readonly<Record<string, string>> = {
@@ -45,7 +45,7 @@ function stateOf(token: Token): string {
 function MakeDialog(props: {
   readonly credentials: readonly string[];
   readonly onClose: () => void;
-  readonly onMade: (token: Token) => void;
+  readonly onMade: (token: MadeToken) => void;
 }): JSX.Element {
   const [credential, setCredential] = useState(props.credentials[0] ?? 'default');
   const [label, setLabel] = useState('');
@@ -53,7 +53,7 @@ function MakeDialog(props: {
   const [chosen, setChosen] = useState<readonly string[]>([]);
   const make = async (): Promise<void> => {
     const expires = days === '' ? null : new Date(Date.now() + Number(days) * 86_400_000).toISOString();
-    const { result } = await ask<Token>(accountOnlyPath('/tokens'), {
+    const { result } = await ask<MadeToken>(accountOnlyPath('/tokens'), {
       method: 'POST',
       body: {
         ...{ credential: credential.trim(), expires_at: expires },
@@ -63,8 +63,6 @@ function MakeDialog(props: {
     });
     props.onMade(result);
   };
-  const toggle = (scope: string, isOn: boolean): void =>
-    setChosen((before) => (isOn ? [...before, scope] : before.filter((one) => one !== scope)));
   return h(
     FormDialog,
     { title: 'Make a token', action: 'Make the token', onSubmit: make, onClose: props.onClose },
@@ -74,38 +72,20 @@ function MakeDialog(props: {
     }),
     h(Field, { label: 'What it is for (optional)', value: label, onInput: setLabel }),
     h(Select, { label: 'How long', value: days, choices: ends, onChoose: setDays }),
-    el(
-      'fieldset',
-      el('legend', 'What it may do; nothing chosen: all that its credential may'),
-      el(
-        'div.checks',
-        Object.entries(scopes).map(([scope, meaning]) =>
-          h(Checkbox, {
-            key: scope,
-            label: [meaning, ' ', h('code', { key: 'scope', class: 'soft' }, scope)],
-            checked: chosen.includes(scope),
-            onChange: (isOn) => toggle(scope, isOn),
-          }),
-        ),
+    h(Checks, {
+      ...{ legend: 'What it may do; nothing chosen: all that its credential may', chosen, onChoose: setChosen },
+      choices: Object.entries(scopes).map(
+        ([scope, meaning]) => [scope, [meaning, ' ', el('code.soft', scope)]] as const,
       ),
-    ),
+    }),
   );
 }
 
 const columns: readonly Column<Token>[] = [
-  {
-    key: 'label',
-    title: 'Token',
-    kind: 'wide',
-    cell: ({ label, last_four: end, credential }) => [
-      h(
-        'strong',
-        { key: 'label' },
-        label === '' ? el('bdi', credential) : h(Foreign, { text: label, most: 80, brief: true }),
-      ),
-      h('span', { class: 'sub', key: 'end' }, 'credential ', el('bdi', credential), ', ends in ', el('code', end)),
-    ],
-  },
+  wide('label', 'Token', ({ label, last_four: end, credential }) => [
+    el('strong', label === '' ? el('bdi', credential) : brief(label, 80)),
+    el('span.sub', 'credential ', el('bdi', credential), ', ends in ', el('code', end)),
+  ]),
   tight('state', 'State', (token) => h(State, { state: stateOf(token) })),
   {
     key: 'scopes',
@@ -125,37 +105,22 @@ export function TokensPage(): JSX.Element {
   const { all } = readFilters(place.value.search, ['all']);
   const pages = usePages<Token>(accountOnlyPath(`/tokens?per_page=100${all === undefined ? '' : '&all=1'}`));
   const [isMaking, setMaking] = useState(false);
-  const [made, setMade] = useState<Token>();
+  const [made, setMade] = useState<MadeToken>();
   const [leaving, setLeaving] = useState<Token>();
-  const { rows: tokens, reload } = pages;
-  const isEmpty = tokens.length === 0 && !pages.isLoading && !pages.problem;
   const revoke = async ({ id }: Token): Promise<void> => {
     await ask(accountOnlyPath(`/tokens/${id}`), { method: 'DELETE' });
     tell('The token is revoked. Programs that show it are refused from now on.');
-    reload();
+    pages.reload();
   };
-  const actions: Column<Token> = {
-    ...{ key: 'actions', title: 'Actions', isTitleHidden: true, kind: 'tight' },
-    cell: (token) =>
-      token.live
-        ? el(
-            'div.row-actions',
-            h(
-              Button,
-              { onPress: () => setLeaving(token), label: `Revoke the token that ends in ${token.last_four}` },
-              'Revoke',
-            ),
-          )
-        : null,
-  };
+  const actions = doing<Token>('Actions', (token) => {
+    const label = `Revoke the token that ends in ${token.last_four}`;
+    return token.live ? el('div.row-actions', h(Button, { onPress: () => setLeaving(token), label }, 'Revoke')) : null;
+  });
   return el(
     'div',
-    h(
-      PageHead,
-      {
-        title: 'Tokens',
-        lead: 'The passwords that programs show. What a token may do, and what is done with its mail, is said by its credential.',
-      },
+    pageHead(
+      'Tokens',
+      'The passwords that programs show. What a token may do, and what is done with its mail, is said by its credential.',
       isAdmin.value ? h(Button, { kind: 'main', icon: 'plus', onPress: () => setMaking(true) }, 'Make a token') : null,
     ),
     el(
@@ -166,26 +131,23 @@ export function TokensPage(): JSX.Element {
         onChange: (isOn) => setFilters({ all: isOn ? '1' : undefined }),
       }),
     ),
-    isEmpty
-      ? h(
-          Empty,
-          { title: 'There is no token', icon: 'tokens' },
-          'Make one for each program that sends mail, so that each can be revoked alone. Tokens that the configuration names are not shown here.',
-        )
-      : h(Table<Token>, {
-          ...{ label: 'Tokens', rows: tokens, columns: isAdmin.value ? [...columns, actions] : columns },
-          keyOf: ({ id }) => id,
-          classOf: ({ live }) => (live ? undefined : 'gone'),
-        }),
-    h(ListEnd, { pages, what: 'tokens' }),
+    h(PagedTable<Token>, {
+      ...{ pages, what: 'tokens', label: 'Tokens', columns: isAdmin.value ? [...columns, actions] : columns },
+      classOf: ({ live }) => (live ? undefined : 'gone'),
+      none: empty(
+        'There is no token',
+        'tokens',
+        'Make one for each program that sends mail, so that each can be revoked alone. Tokens that the configuration names are not shown here.',
+      ),
+    }),
     isMaking
       ? h(MakeDialog, {
-          credentials: [...new Set(tokens.map(({ credential }) => credential))],
+          credentials: [...new Set(pages.rows.map(({ credential }) => credential))],
           onClose: () => setMaking(false),
           onMade: (token) => {
             setMaking(false);
             setMade(token);
-            reload();
+            pages.reload();
           },
         })
       : null,
@@ -193,7 +155,7 @@ export function TokensPage(): JSX.Element {
       ? h(
           ShownOnce,
           {
-            ...{ title: 'The token is made', text: made.token ?? '', what: 'the token' },
+            ...{ title: 'The token is made', text: made.token, what: 'the token' },
             onClose: () => setMade(undefined),
           },
           'Copy it now: it is shown this once. Programs show it as password of SMTP (user name api_token) or as bearer token of HTTP.',

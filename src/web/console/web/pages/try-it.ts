@@ -5,8 +5,8 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Button, Field } from '../parts/controls.ts';
 import { Confirm } from '../parts/dialog.ts';
 import { el } from '../parts/element.ts';
-import { Empty, Fault, openTab, PageHead, Panel, Progress, Tabs } from '../parts/surfaces.ts';
-import { Foreign, State } from '../parts/text.ts';
+import { empty, Fault, openTab, Progress, pageHead, panel, Tabs } from '../parts/surfaces.ts';
+import { box, State } from '../parts/text.ts';
 import { Reasons, VerdictTable } from '../parts/verdicts.ts';
 import { type ApiError, ask } from '../state/api.ts';
 import { useLoaded } from '../state/loading.ts';
@@ -24,7 +24,7 @@ function reasonOf({ code, message, source }: ApiError): MessageFault {
     .exec(source?.pointer ?? '')?.[1]
     ?.replaceAll('~1', '/')
     .replaceAll('~0', '~');
-  return { code: token ?? String(code), message: text ?? message, field: field ?? null };
+  return { code: token ?? String(code), message: text ?? message, ...(field === undefined ? {} : { field }) };
 }
 
 /** The largest file that is read into the field. */
@@ -159,14 +159,8 @@ function Verdict({ value }: { readonly value: Rehearsal }): JSX.Element {
       valid ? 'It would be accepted and signed.' : `It would be refused: ${writeCounted(reasons.length, 'reason')}.`,
     ),
     h(Reasons, { reasons, title: 'Why it would be refused' }),
-    verdicts.length === 0 ? null : h(Panel, { title: 'Each header' }, h(VerdictTable, { verdicts })),
-    sent
-      ? h(
-          Panel,
-          { title: 'As it would leave' },
-          h('pre', { class: 'box', tabIndex: 0 }, h(Foreign, { text: sent.text, lines: true, most: 8000 })),
-        )
-      : null,
+    verdicts.length === 0 ? null : panel('Each header', h(VerdictTable, { verdicts })),
+    sent ? panel('As it would leave', box(sent.text)) : null,
   );
 }
 
@@ -191,12 +185,9 @@ export function TryPage(): JSX.Element {
   };
   return el(
     'div',
-    h(
-      PageHead,
-      {
-        title: 'Try it',
-        lead: 'Paste or drop a message, or the body of a request. It is judged while you type; nothing is sent.',
-      },
+    pageHead(
+      'Try it',
+      'Paste or drop a message, or the body of a request. It is judged while you type; nothing is sent.',
       mayEdit.value
         ? h(
             Button,
@@ -258,9 +249,9 @@ export function TryPage(): JSX.Element {
         attempt.ok
           ? null
           : attempt.fault === undefined
-            ? h(
-                Empty,
-                { title: 'Nothing to judge yet', icon: 'try' },
+            ? empty(
+                'Nothing to judge yet',
+                'try',
                 'The verdict on each header stands here, with the message as it would leave.',
               )
             : el('p.fault', attempt.fault),

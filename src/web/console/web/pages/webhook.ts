@@ -5,9 +5,9 @@ import { useState } from 'preact/hooks';
 import { Button } from '../parts/controls.ts';
 import { Confirm } from '../parts/dialog.ts';
 import { el } from '../parts/element.ts';
-import { type Column, ListEnd, numbers, Table, tight } from '../parts/list.ts';
-import { Empty, Facts, Fault, PageHead, Panel, Progress } from '../parts/surfaces.ts';
-import { Foreign, State, Time } from '../parts/text.ts';
+import { type Column, numbers, PagedTable, tight, wide } from '../parts/list.ts';
+import { empty, Facts, Fault, PageHead, Progress, panel } from '../parts/surfaces.ts';
+import { brief, Foreign, State, Time } from '../parts/text.ts';
 import { stateWords } from '../parts/words.ts';
 import { ask } from '../state/api.ts';
 import { useAnswer } from '../state/loading.ts';
@@ -15,9 +15,9 @@ import { goTo, linkTo, type PageProps } from '../state/location.ts';
 import { tell } from '../state/notices.ts';
 import { usePages } from '../state/paging.ts';
 import { accountOnlyPath, mayEdit } from '../state/session.ts';
-import type { Webhook, WebhookDelivery } from '../state/shapes.ts';
+import type { MadeWebhook, Webhook, WebhookDelivery } from '../state/shapes.ts';
 import { writeDuration } from '../text/amounts.ts';
-import { MadeSecret, WebhookForm, webhooksPath } from './webhooks.ts';
+import { MadeSecret, toldOf, WebhookForm, webhooksPath } from './webhooks.ts';
 
 function Result({ delivery }: { readonly delivery: WebhookDelivery }): JSX.Element {
   const isDone = delivery.status !== null && delivery.status >= 200 && delivery.status < 300;
@@ -31,17 +31,12 @@ const columns: readonly Column<WebhookDelivery>[] = [
   {
     key: 'kind',
     title: 'Event',
-    cell: ({ kind, event }) => [stateWords(kind).word, ' ', h('span', { class: 'soft', key: 'id' }, event)],
+    cell: ({ kind, event }) => [stateWords(kind).word, ' ', el('span.soft', event)],
   },
-  {
-    key: 'answer',
-    title: 'Answer',
-    kind: 'wide',
-    cell: ({ status, error }) => [
-      status === null ? null : `HTTP ${status} `,
-      error ? h(Foreign, { key: 'error', text: error }) : null,
-    ],
-  },
+  wide('answer', 'Answer', ({ status, error }) => [
+    status === null ? null : `HTTP ${status} `,
+    error ? h(Foreign, { key: 'error', text: error }) : null,
+  ]),
   numbers('attempt', 'Attempt', ({ attempt }) => attempt),
   numbers('took', 'Took', ({ duration_ms: ms }) => writeDuration(ms)),
 ];
@@ -55,7 +50,7 @@ function Dialogs(props: {
   readonly onChanged: () => void;
 }): JSX.Element | null {
   const { webhook, open, onClose, onChanged } = props;
-  const [made, setMade] = useState<Webhook>();
+  const [made, setMade] = useState<MadeWebhook>();
   const url = accountOnlyPath(`${webhooksPath}/${webhook.id}`);
   if (made) return h(MadeSecret, { webhook: made, onClose: () => setMade(undefined) });
   if (open === 'change') {
@@ -80,7 +75,8 @@ function Dialogs(props: {
     );
   }
   if (open === 'rotate') {
-    const rotate = async (): Promise<void> => setMade((await ask<Webhook>(`${url}/rotate`, { method: 'POST' })).result);
+    const rotate = async (): Promise<void> =>
+      setMade((await ask<MadeWebhook>(`${url}/rotate`, { method: 'POST' })).result);
     return h(
       Confirm,
       { title: 'Replace the secret?', action: 'Replace the secret', onConfirm: rotate, onClose },
@@ -108,17 +104,15 @@ export function WebhookPage({ parameters }: PageProps): JSX.Element {
     'div',
     h(
       PageHead,
-      { title: h(Foreign, { text: webhook.url, most: 200, brief: true }), name: 'Webhook', back, lead: webhook.note },
+      { title: brief(webhook.url, 200), name: 'Webhook', back, lead: webhook.note },
       isChangeable
         ? [
-            h(
-              Button,
-              { key: 'turn', icon: webhook.enabled ? 'pause' : 'play', onPress: turn },
-              webhook.enabled ? 'Turn off' : 'Turn on',
-            ),
-            h(Button, { key: 'change', onPress: () => setOpen('change') }, 'Change'),
-            h(Button, { key: 'rotate', onPress: () => setOpen('rotate') }, 'Replace the secret'),
-            h(Button, { key: 'remove', onPress: () => setOpen('remove') }, 'Remove'),
+            webhook.enabled
+              ? h(Button, { icon: 'pause', onPress: turn }, 'Turn off')
+              : h(Button, { icon: 'play', onPress: turn }, 'Turn on'),
+            h(Button, { onPress: () => setOpen('change') }, 'Change'),
+            h(Button, { onPress: () => setOpen('rotate') }, 'Replace the secret'),
+            h(Button, { onPress: () => setOpen('remove') }, 'Remove'),
           ]
         : null,
     ),
@@ -126,26 +120,22 @@ export function WebhookPage({ parameters }: PageProps): JSX.Element {
       items: [
         ['State', h(State, { state: webhook.enabled ? 'enabled' : 'disabled' })],
         ['Turned off because', webhook.disabled_reason],
-        [
-          'Told of',
-          webhook.kinds.length === 0 ? 'everything' : webhook.kinds.map((kind) => stateWords(kind).word).join(', '),
-        ],
+        ['Told of', toldOf(webhook)],
         ['Made', h(Time, { at: webhook.created_at })],
         ['Changed in', webhook.source === 'file' ? 'the configuration file alone' : null],
         ['Now', webhook.replaying ? 'sending events once more' : null],
       ],
     }),
-    h(
-      Panel,
+    panel(
       { title: 'Requests', actions: h(Button, { icon: 'reload', onPress: pages.reload }, 'Look again') },
-      pages.rows.length === 0 && !pages.isLoading && !pages.problem
-        ? h(
-            Empty,
-            { title: 'It has not been told of anything', icon: 'webhooks' },
-            'As soon as something happens to mail of this account, the request and its answer stand here.',
-          )
-        : h(Table<WebhookDelivery>, { label: 'Requests', columns, rows: pages.rows, keyOf: ({ id }) => id }),
-      h(ListEnd, { pages, what: 'requests' }),
+      h(PagedTable<WebhookDelivery>, {
+        ...{ pages, what: 'requests', label: 'Requests', columns },
+        none: empty(
+          'It has not been told of anything',
+          'webhooks',
+          'As soon as something happens to mail of this account, the request and its answer stand here.',
+        ),
+      }),
     ),
     h(Dialogs, { webhook, open, onClose: () => setOpen(undefined), onChanged: reload }),
   );

@@ -2,18 +2,18 @@
 
 import { h, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { Button, Checkbox, Field } from '../parts/controls.ts';
+import { Button, Checks, Field } from '../parts/controls.ts';
 import { FormDialog, ShownOnce } from '../parts/dialog.ts';
 import { el } from '../parts/element.ts';
-import { type Column, numbers, Table, tight } from '../parts/list.ts';
-import { Empty, Loading, listed, PageHead } from '../parts/surfaces.ts';
-import { Foreign, State, Time } from '../parts/text.ts';
+import { type Column, numbers, Table, tight, wide } from '../parts/list.ts';
+import { empty, Loading, listed, pageHead } from '../parts/surfaces.ts';
+import { brief, State, Time } from '../parts/text.ts';
 import { offeredKinds, stateWords } from '../parts/words.ts';
 import { ask } from '../state/api.ts';
 import { useAnswer } from '../state/loading.ts';
 import { linkTo } from '../state/location.ts';
 import { accountOnlyPath, mayEdit } from '../state/session.ts';
-import type { Webhook } from '../state/shapes.ts';
+import type { MadeWebhook, Webhook } from '../state/shapes.ts';
 
 /** The path of their endpoint. */
 export const webhooksPath = '/email/sending/webhooks';
@@ -33,69 +33,44 @@ export function WebhookForm(props: {
   return h(
     FormDialog,
     {
-      title: props.title,
-      action: props.action,
-      onClose: props.onClose,
+      ...{ title: props.title, action: props.action, onClose: props.onClose },
       onSubmit: () => props.onSend({ url: url.trim(), kinds: chosen, note }),
     },
     h(Field, {
-      label: 'URL',
-      value: url,
-      onInput: setUrl,
-      required: true,
-      autofocus: true,
+      ...{ label: 'URL', value: url, onInput: setUrl, required: true, autofocus: true },
       placeholder: 'https://hooks.example.com/postern',
       hint: 'It gets a signed POST for each event, and answers with a status of 200 to 299.',
     }),
     h(Field, { label: 'What it is for (optional)', value: note, onInput: setNote }),
-    el(
-      'fieldset',
-      el('legend', 'What it is told of; nothing chosen: everything'),
-      el(
-        'div.checks',
-        offeredKinds.map((kind) =>
-          h(Checkbox, {
-            ...{ key: kind, label: stateWords(kind).word, checked: chosen.includes(kind) },
-            onChange: (isOn) =>
-              setChosen((before) => (isOn ? [...before, kind] : before.filter((one) => one !== kind))),
-          }),
-        ),
-      ),
-    ),
+    h(Checks, {
+      ...{ legend: 'What it is told of; nothing chosen: everything', chosen, onChoose: setChosen },
+      choices: offeredKinds.map((kind) => [kind, stateWords(kind).word] as const),
+    }),
   );
 }
 
 /** The secret of a webhook that was just made, which is shown this once. */
-export function MadeSecret(props: { readonly webhook: Webhook; readonly onClose: () => void }): JSX.Element {
+export function MadeSecret(props: { readonly webhook: MadeWebhook; readonly onClose: () => void }): JSX.Element {
   const { webhook, onClose } = props;
   return h(
     ShownOnce,
-    { title: 'Copy the secret', text: webhook.secret ?? '', what: 'the secret', onClose },
+    { title: 'Copy the secret', text: webhook.secret, what: 'the secret', onClose },
     'Its requests are signed with this secret, by which the endpoint knows that they are ours. It is shown this once.',
   );
 }
 
+/** Of what a webhook is told, in words. */
+export function toldOf({ kinds }: Webhook): string {
+  return kinds.length === 0 ? 'everything' : kinds.map((kind) => stateWords(kind).word).join(', ');
+}
+
 const columns: readonly Column<Webhook>[] = [
-  {
-    key: 'url',
-    title: 'Endpoint',
-    kind: 'wide',
-    cell: ({ id, url, note }) => [
-      h(
-        'a',
-        { key: 'url', class: 'row-link', href: linkTo('/webhooks/:id', { id }) },
-        h(Foreign, { text: url, most: 200, brief: true }),
-      ),
-      note === '' ? null : h('span', { class: 'sub', key: 'note' }, h(Foreign, { text: note, most: 200, brief: true })),
-    ],
-  },
+  wide('url', 'Endpoint', ({ id, url, note }) => [
+    h('a', { key: 'url', class: 'row-link', href: linkTo('/webhooks/:id', { id }) }, brief(url, 200)),
+    note === '' ? null : el('span.sub', brief(note, 200)),
+  ]),
   tight('state', 'State', ({ enabled }) => h(State, { state: enabled ? 'enabled' : 'disabled' })),
-  {
-    key: 'kinds',
-    title: 'Told of',
-    cell: ({ kinds: told }) =>
-      told.length === 0 ? 'everything' : told.map((kind) => stateWords(kind).word).join(', '),
-  },
+  { key: 'kinds', title: 'Told of', cell: toldOf },
   numbers('failures', 'Failed in a row', ({ failures }) => failures),
   tight('made', 'Made', ({ created_at }) => h(Time, { at: created_at })),
 ];
@@ -105,21 +80,18 @@ export function WebhooksPage(): JSX.Element {
   const loaded = useAnswer<readonly Webhook[]>(accountOnlyPath(webhooksPath));
   const { value, reload } = loaded;
   const [isMaking, setMaking] = useState(false);
-  const [made, setMade] = useState<Webhook>();
+  const [made, setMade] = useState<MadeWebhook>();
   const make = async (body: object): Promise<void> => {
-    const { result } = await ask<Webhook>(accountOnlyPath(webhooksPath), { method: 'POST', body });
+    const { result } = await ask<MadeWebhook>(accountOnlyPath(webhooksPath), { method: 'POST', body });
     setMaking(false);
     setMade(result);
     reload();
   };
   return el(
     'div',
-    h(
-      PageHead,
-      {
-        title: 'Webhooks',
-        lead: 'Endpoints of yours that are told what happens to mail, each event once it has happened.',
-      },
+    pageHead(
+      'Webhooks',
+      'Endpoints of yours that are told what happens to mail, each event once it has happened.',
       mayEdit.value
         ? h(Button, { kind: 'main', icon: 'plus', onPress: () => setMaking(true) }, 'Make a webhook')
         : null,
@@ -128,19 +100,17 @@ export function WebhooksPage(): JSX.Element {
 
     listed(
       value,
-      h(
-        Empty,
-        { title: 'There is no webhook', icon: 'webhooks' },
+      empty(
+        'There is no webhook',
+        'webhooks',
         'Make one to have a program of yours told of deliveries, bounces and refusals as they happen.',
       ),
       (rows) => h(Table<Webhook>, { label: 'Webhooks', columns, rows, keyOf: ({ id }) => id }),
     ),
     isMaking
       ? h(WebhookForm, {
-          title: 'Make a webhook',
-          action: 'Make the webhook',
-          onSend: make,
-          onClose: () => setMaking(false),
+          ...{ title: 'Make a webhook', action: 'Make the webhook' },
+          ...{ onSend: make, onClose: () => setMaking(false) },
         })
       : null,
     made ? h(MadeSecret, { webhook: made, onClose: () => setMade(undefined) }) : null,

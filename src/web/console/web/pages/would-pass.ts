@@ -9,10 +9,12 @@ import { Foreign } from '../parts/text.ts';
 import { ask } from '../state/api.ts';
 import { linkTo } from '../state/location.ts';
 import { account, isEveryAccount } from '../state/session.ts';
-import type { ChangedVerdicts, MailerVerdicts, WouldPass } from '../state/shapes.ts';
+import type { MailerVerdicts, WouldPass } from '../state/shapes.ts';
 import { writeCount, writeCounted } from '../text/amounts.ts';
 
-function sentence({ refused, would_pass: pass, accepted, would_not: not }: ChangedVerdicts): string {
+type Counts = Pick<WouldPass, 'refused' | 'would_pass' | 'accepted' | 'would_not'>;
+
+function sentence({ refused, would_pass: pass, accepted, would_not: not }: Counts): string {
   return (
     `Of ${writeCounted(refused, 'refused message')} ${writeCount(pass)} would pass, ` +
     `of ${writeCounted(accepted, 'accepted message')} ${writeCount(not)} would not.`

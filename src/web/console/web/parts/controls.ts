@@ -184,3 +184,43 @@ export function Checkbox(props: {
     h('span', { class: props.hidden === true ? 'unseen' : undefined }, props.label),
   );
 }
+
+/** A choice of one of few that all are seen. @param text what the button shows, where that is not its label */
+export function Switch<Key extends string>(props: {
+  readonly label: string;
+  readonly choices: readonly { readonly key: Key; readonly label: string; readonly text?: ComponentChildren }[];
+  readonly chosen: Key;
+  readonly onChoose: (key: Key) => void;
+}): JSX.Element {
+  return h(
+    'div',
+    { class: 'segments', role: 'group', 'aria-label': props.label },
+    props.choices.map(({ key, label, text = label }) => {
+      const named = text === label ? {} : { title: label, 'aria-label': label };
+      const press = { 'aria-pressed': props.chosen === key, onClick: () => props.onChoose(key) };
+      return h('button', { key, type: 'button', ...named, ...press }, text);
+    }),
+  );
+}
+
+/** Choices of which any number can be on. @param choices the word of each, and what is shown */
+export function Checks(props: {
+  readonly legend: string;
+  readonly choices: readonly (readonly [word: string, shown: ComponentChildren])[];
+  readonly chosen: readonly string[];
+  readonly onChoose: (chosen: readonly string[]) => void;
+}): JSX.Element {
+  const { legend, choices, chosen, onChoose } = props;
+  const toggle = (word: string, isOn: boolean): void =>
+    onChoose(isOn ? [...chosen, word] : chosen.filter((one) => one !== word));
+  return el(
+    'fieldset',
+    el('legend', legend),
+    el(
+      'div.checks',
+      choices.map(([word, label]) =>
+        h(Checkbox, { key: word, label, checked: chosen.includes(word), onChange: (isOn) => toggle(word, isOn) }),
+      ),
+    ),
+  );
+}

@@ -4,7 +4,7 @@ import { h, type JSX } from 'preact';
 import type { Cure, FileChange } from '../state/shapes.ts';
 import { CopyButton } from './controls.ts';
 import { el } from './element.ts';
-import { Foreign } from './text.ts';
+import { box, Foreign } from './text.ts';
 
 function ChangeBox({ change: { file, line, diff } }: { readonly change: FileChange }): JSX.Element {
   return el(
@@ -19,7 +19,7 @@ function ChangeBox({ change: { file, line, diff } }: { readonly change: FileChan
       ),
       h(CopyButton, { text: diff, label: 'Copy the change' }),
     ),
-    h('pre', { class: 'box', tabIndex: 0 }, h(Foreign, { text: diff, lines: true, most: 20_000 })),
+    box(diff, 20_000),
   );
 }
 
@@ -47,7 +47,7 @@ export function CureBox({
       h(CopyButton, { text: yaml ?? text, label: yaml ? 'Copy the lines' : 'Copy' }),
     ),
     el('p', h(Foreign, { text })),
-    yaml ? h('pre', { class: 'box', tabIndex: 0 }, h(Foreign, { text: yaml, lines: true, most: 4000 })) : null,
+    yaml ? box(yaml, 4000) : null,
     change ? h(ChangeBox, { change }) : null,
   );
 }

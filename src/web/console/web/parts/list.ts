@@ -1,6 +1,6 @@
 // Lists: a table on a wide screen, cards on a narrow one, loaded page by page.
 
-import { Component, type ComponentChildren, h, type JSX } from 'preact';
+import { Component, type ComponentChildren, Fragment, h, type JSX } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import type { Pages } from '../state/paging.ts';
 import { writeCount } from '../text/amounts.ts';
@@ -28,6 +28,16 @@ export function numbers<Row>(key: string, title: string, cell: (row: Row) => Com
 /** A narrow column, such as of a state. */
 export function tight<Row>(key: string, title: string, cell: (row: Row) => ComponentChildren): Column<Row> {
   return { key, title, kind: 'tight', cell };
+}
+
+/** The column that takes the room that is left. */
+export function wide<Row>(key: string, title: string, cell: (row: Row) => ComponentChildren): Column<Row> {
+  return { key, title, kind: 'wide', cell };
+}
+
+/** A narrow column of what can be done with a row, whose title is for screen readers alone. */
+export function doing<Row>(title: string, cell: (row: Row) => ComponentChildren): Column<Row> {
+  return { key: title, title, isTitleHidden: true, kind: 'tight', cell };
 }
 
 interface RowProps<Row> {
@@ -58,14 +68,16 @@ class TableRow<Row> extends Component<RowProps<Row>> {
   }
 }
 
-/** A table. On a phone each row becomes a card, each cell with the title of its column. */
-export function Table<Row>(props: {
+interface TableProps<Row> {
   readonly label: string;
   readonly columns: readonly Column<Row>[];
   readonly rows: readonly Row[];
   readonly keyOf: (row: Row, index: number) => string;
   readonly classOf?: (row: Row) => string | undefined;
-}): JSX.Element {
+}
+
+/** A table. On a phone each row becomes a card, each cell with the title of its column. */
+export function Table<Row>(props: TableProps<Row>): JSX.Element {
   const { columns, rows, keyOf, classOf } = props;
   return el(
     'div.table-room',
@@ -108,13 +120,30 @@ function Sight({ onSeen }: { readonly onSeen: () => void }): JSX.Element {
   return h('div', { ref: box, 'aria-hidden': 'true' });
 }
 
-/** The end of a list that is loaded page by page: loads on, by scrolling or by its button. */
-export function ListEnd(props: {
+interface EndProps {
   readonly pages: Omit<Pages<unknown>, 'change'>;
   readonly what: string;
   /** Where the list can be gone on with once it is as long as it may become. */
   readonly onward?: JSX.Element | null;
-}): JSX.Element | null {
+}
+
+/** A list that is loaded page by page, as a table. @param none what stands there where there is nothing in it */
+export function PagedTable<Row extends { readonly id: string }>(
+  props: Omit<TableProps<Row>, 'rows' | 'keyOf'> &
+    Omit<EndProps, 'pages'> & { readonly pages: Pages<Row>; readonly none: JSX.Element },
+): JSX.Element {
+  const { pages, none, what, onward = null, ...table } = props;
+  const { rows, isLoading, problem } = pages;
+  return h(
+    Fragment,
+    null,
+    rows.length === 0 && !isLoading && !problem ? none : h(Table<Row>, { ...table, rows, keyOf: ({ id }) => id }),
+    h(ListEnd, { pages, what, onward }),
+  );
+}
+
+/** The end of a list that is loaded page by page: loads on, by scrolling or by its button. */
+export function ListEnd(props: EndProps): JSX.Element | null {
   const { pages, what, onward } = props;
   if (pages.problem)
     return h(Fault, { problem: pages.problem, retry: pages.rows.length > 0 ? pages.loadMore : pages.reload });

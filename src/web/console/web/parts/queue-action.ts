@@ -55,7 +55,7 @@ const whyNot: Readonly<Record<Action, string>> = {
 const choices: readonly {
   readonly action: Action;
   readonly label: string;
-  readonly of: readonly string[];
+  readonly of: readonly QueuedMessage['state'][];
   /** Names the state of the recipients that are meant, where it is not clear from the action. */
   readonly state?: { readonly state: 'failed' };
 }[] = [
@@ -71,7 +71,7 @@ export function choicesFor(messages: readonly QueuedMessage[]) {
   return choices.flatMap(({ of, ...choice }) => {
     const ids = messages
       .filter(({ hold }) => choice.action !== 'release' || hold?.releasable === true)
-      .filter(({ state, states = { [state]: 1 } }) => of.some((each) => (states[each] ?? 0) > 0))
+      .filter(({ states }) => of.some((each) => states[each] > 0))
       .map(({ id }) => id);
     return ids.length === 0 ? [] : [{ ...choice, ids }];
   });
@@ -99,8 +99,10 @@ function countOf({ noun }: Target, { done, recipients }: Pick<QueueDone, 'done' 
   return noun === 'message' ? done : recipients;
 }
 
+type Done = Omit<QueueDone, 'action'>;
+
 /** Acts, as often as a selection takes. @returns what was done in all */
-async function act(target: Target, onDone: (count: number) => void): Promise<QueueDone> {
+async function act(target: Target, onDone: (count: number) => void): Promise<Done> {
   const { action, body, account } = target;
   const actions = `${queuePath}/actions`;
   const path = account === undefined ? accountPath(actions) : pathOfAccount(account, actions);
@@ -121,7 +123,7 @@ async function act(target: Target, onDone: (count: number) => void): Promise<Que
 }
 
 /** Says what was done, and whether that was what was wanted. */
-function outcome(target: Target, made: QueueDone): readonly [string, 'done' | 'failed'] {
+function outcome(target: Target, made: Done): readonly [string, 'done' | 'failed'] {
   const { action, noun, count: asked } = target;
   const { done, skipped, next, rule } = made;
   const { done: past } = actionWords[action];

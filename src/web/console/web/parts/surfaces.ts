@@ -36,45 +36,44 @@ export function PageHead(props: {
   );
 }
 
-/** A part of a page with a heading. */
-export function Panel(props: {
+/** The head of most pages. @param children what can be done */
+export function pageHead(title: string, lead: string, ...children: ComponentChildren[]): JSX.Element {
+  return h(PageHead, { title, lead }, ...children);
+}
+
+/** What stands at the head of a panel: its heading, a sentence below it, and what can be done. */
+interface PanelHead {
+  readonly key?: string;
   readonly title: string;
-  readonly children?: ComponentChildren;
   readonly actions?: ComponentChildren;
   readonly note?: ComponentChildren;
-  readonly class?: string;
-}): JSX.Element {
+}
+
+/** A part of a page with a heading. */
+export function panel(head: string | PanelHead, ...children: ComponentChildren[]): JSX.Element {
+  const { key, title, actions, note }: PanelHead = typeof head === 'string' ? { title: head } : head;
   return h(
     'section',
-    { class: `panel ${props.class ?? ''}` },
-    el('div.panel-head', el('h2', props.title), props.actions),
-    props.note ? el('p.note', props.note) : null,
-    props.children,
+    { class: 'panel', key },
+    el('div.panel-head', el('h2', title), actions),
+    note ? el('p.note', note) : null,
+    ...children,
   );
 }
 
-/** A list without anything in it: says why, and what to do next. */
-export function Empty(props: {
-  readonly title: string;
-  readonly icon?: IconName;
-  readonly children?: ComponentChildren;
-}): JSX.Element {
-  return el(
-    'div.empty',
-    h(Icon, { name: props.icon ?? 'messages' }),
-    el('p.empty-title', props.title),
-    el('div.empty-text', props.children),
-  );
+/** What stands in place of a list that has nothing in it: says why, and what to do next. */
+export function empty(title: string, icon: IconName, ...children: ComponentChildren[]): JSX.Element {
+  return el('div.empty', h(Icon, { name: icon }), el('p.empty-title', title), el('div.empty-text', ...children));
 }
 
-/** What stands for a list: nothing before it has come, `empty` where there is nothing in it, else what `show` draws. */
+/** What stands for a list: nothing before it has come, `none` where there is nothing in it, else what `show` draws. */
 export function listed<Row>(
   rows: readonly Row[] | undefined,
-  empty: JSX.Element,
+  none: JSX.Element,
   show: (rows: readonly Row[]) => ComponentChildren,
 ): ComponentChildren {
   if (!rows) return null;
-  return rows.length === 0 ? empty : show(rows);
+  return rows.length === 0 ? none : show(rows);
 }
 
 /** What the gateway says beside an answer, such as that the journal is off; nothing where it says nothing. */

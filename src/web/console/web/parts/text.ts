@@ -53,6 +53,16 @@ export function Foreign({ text, lines = false, most = slice, brief = false }: Fo
   );
 }
 
+/** Text of a stranger, of which the first characters are shown without a button that shows more. */
+export function brief(text: string, most: number): JSX.Element {
+  return h(Foreign, { text, most, brief: true });
+}
+
+/** Lines of text in a box, of which so many characters are shown at first. */
+export function box(text: string, most = 8000): JSX.Element {
+  return h('pre', { class: 'box', tabIndex: 0 }, h(Foreign, { text, lines: true, most }));
+}
+
 /** A time: of day in the reader's zone, with the exact instant on hover. */
 export function Time({
   at,

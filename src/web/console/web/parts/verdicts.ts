@@ -7,7 +7,7 @@ import { headerPath } from '../text/route-path.ts';
 import { CureBox } from './cure.ts';
 import { el } from './element.ts';
 import { Icon } from './icon.ts';
-import { type Column, Table } from './list.ts';
+import { type Column, Table, wide } from './list.ts';
 import { Foreign, State } from './text.ts';
 import { verdictWords } from './words.ts';
 
@@ -16,7 +16,7 @@ const columns: readonly Column<FieldVerdict>[] = [
     key: 'verdict',
     title: 'Verdict',
     kind: 'tight',
-    cell: ({ verdict, added }) => h(State, { state: verdict, words: verdictWords(added === true ? 'added' : verdict) }),
+    cell: ({ verdict, added }) => h(State, { state: verdict, words: verdictWords(added ? 'added' : verdict) }),
   },
   {
     key: 'name',
@@ -29,24 +29,20 @@ const columns: readonly Column<FieldVerdict>[] = [
         el('strong', h(Foreign, { text: name, most: 100 })),
       ),
   },
-  {
-    key: 'value',
-    title: 'Value as it came',
-    kind: 'wide',
-    cell: ({ value }) =>
-      value
-        ? el('span.mono', h(Foreign, { text: value, lines: true, most: 300 }))
-        : el('span.soft', value === '' ? 'empty' : 'not kept'),
-  },
+  wide('value', 'Value as it came', ({ value }) =>
+    value
+      ? el('span.mono', h(Foreign, { text: value, lines: true, most: 300 }))
+      : el('span.soft', value === '' ? 'empty' : 'not kept'),
+  ),
   {
     key: 'rule',
     title: 'Rule',
     kind: 'rule',
     cell: ({ code, message, rule, reference }) => [
-      code ? h('code', { key: 'code' }, code) : null,
-      message ? h('p', { key: 'message' }, h(Foreign, { text: message })) : null,
-      rule ? h('span', { key: 'rule', class: 'sub' }, h(Foreign, { text: rule })) : null,
-      reference ? h('span', { key: 'reference', class: 'sub' }, reference) : null,
+      code ? el('code', code) : null,
+      message ? el('p', h(Foreign, { text: message })) : null,
+      rule ? el('span.sub', h(Foreign, { text: rule })) : null,
+      reference ? el('span.sub', reference) : null,
     ],
   },
 ];

@@ -72,7 +72,7 @@ function rehearsalOf(
     errors: violations.map(errorOf),
     verdicts: fields.map(({ name, value, rule, reference, violation, verdict: of }) => ({
       ...{ name: name.slice(0, 100), value: value.slice(0, 500), verdict: shown[of] ?? 'kept', rule },
-      reference: reference ?? null,
+      ...(reference === undefined ? {} : { reference }),
       ...(violation ? { code: violation.code, message: violation.message } : {}),
     })),
     sent: wouldLeave === null ? null : { text: wouldLeave, is_whole: false },

@@ -50,6 +50,9 @@ export const spans = {
   '30d': { label: 'Last 30 days', minutes: 43_200 },
 } as const;
 
+/** The same as a choice of one. */
+export const spanChoices = Object.entries(spans).map(([value, { label }]) => ({ value, label }));
+
 function isSpan(word: string): word is keyof typeof spans {
   return Object.hasOwn(spans, word);
 }
@@ -65,4 +68,30 @@ export function sinceOf(word: string | undefined, now: number): string | undefin
   if (isSpan(word)) return new Date(now - spans[word].minutes * 60_000).toISOString();
   const time = Date.parse(word);
   return Number.isNaN(time) ? undefined : new Date(time).toISOString();
+}
+
+/** Names of the filters that the page of messages has in its URL. */
+export const journalFilters = [
+  ...(['q', 'outcome', 'span', 'credential', 'client', 'code', 'field', 'shadow', 'until'] as const),
+] as const;
+
+/**
+ * Writes the query.
+ * @param now milliseconds since 1970, from which a span is counted
+ * @param perPage rows of a page
+ */
+export function journalQuery(filters: Filters, now: number, perPage: number): string {
+  const query = new URLSearchParams();
+  query.set('per_page', String(perPage));
+  if (filters['q'] !== undefined) query.set('search', filters['q']);
+  for (const name of ['outcome', 'credential', 'client', 'code', 'field', 'shadow'] as const) {
+    const value = filters[name];
+    if (value !== undefined) query.set(name, value);
+  }
+  // Whole minutes, so that the list is not another one each second.
+  const since = sinceOf(filters['span'], Math.floor(now / 60_000) * 60_000);
+  if (since !== undefined) query.set('since', since);
+  const until = sinceOf(filters['until'], now);
+  if (until !== undefined) query.set('until', until);
+  return `?${query.toString()}`;
 }

@@ -18,7 +18,7 @@ const icons: Readonly<Record<Action, IconName>> = { retry: 'clock', hold: 'pause
 /** Why a message cannot be sent again; undefined where it can. */
 function whyNotAgain({ content, content_note: note, damaged, shadow }: JournalEntry): string | undefined {
   if (shadow) return 'It is a copy that came to a shadow listener, and is never sent.';
-  if (content === 'full' && damaged !== true) return undefined;
+  if (content === 'full' && !damaged) return undefined;
   const why = note ?? 'the journal keeps no whole messages (journal.content)';
   return `It cannot be sent again from here, because ${why}.`;
 }
@@ -38,9 +38,9 @@ export function Actions(props: {
   // It is sent again for the account that it was of, also where all accounts are looked at.
   const path = pathOfAccount(entry.account, `/email/sending/journal/${encodeURIComponent(entry.id)}/resend`);
   const resend = async (): Promise<void> => {
-    const { result } = await ask<{ readonly id?: string }>(path, { method: 'POST', body: {} });
+    const { result } = await ask<{ readonly id: string }>(path, { method: 'POST', body: {} });
     tell('It is sent again, as a message of its own.');
-    if (result.id !== undefined) goTo(linkTo('/messages/:id', { id: result.id }));
+    goTo(linkTo('/messages/:id', { id: result.id }));
     onChanged();
   };
   if (!mayEdit.value) return null;

@@ -4,8 +4,8 @@ import { h, type JSX } from 'preact';
 import { Diff } from '../../parts/diff.ts';
 import { el } from '../../parts/element.ts';
 import { Icon } from '../../parts/icon.ts';
-import { Empty, Fault, Progress } from '../../parts/surfaces.ts';
-import { Foreign } from '../../parts/text.ts';
+import { empty, Fault, Progress } from '../../parts/surfaces.ts';
+import { box } from '../../parts/text.ts';
 import { askText, Problem } from '../../state/api.ts';
 import { useLoaded } from '../../state/loading.ts';
 import type { JournalEntry } from '../../state/shapes.ts';
@@ -61,7 +61,7 @@ function Sheet({ received, sent }: Sides): JSX.Element {
     return h(Diff, { left: received.text, right: sent.text, leftTitle: 'As it came', rightTitle: 'As it left' });
   }
   const only = received ?? sent;
-  return h('pre', { class: 'box', tabIndex: 0 }, h(Foreign, { text: only?.text ?? '', lines: true, most: 8000 }));
+  return box(only?.text ?? '');
 }
 
 /** The tab. */
@@ -71,9 +71,9 @@ export function Comparison({ entry, path }: { readonly entry: JournalEntry; read
   if (!value) return h(Progress, { what: 'Loading both sides' });
   const { received, sent } = value;
   if (!received && !sent) {
-    return h(
-      Empty,
-      { title: 'Its text was not kept' },
+    return empty(
+      'Its text was not kept',
+      'messages',
       el('p', 'The journal keeps what messages contain only where the configuration says so:'),
       h('pre', { class: 'box', tabIndex: 0 }, 'journal:\n  content: full   # none, headers, full'),
     );

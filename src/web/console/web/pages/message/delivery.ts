@@ -4,7 +4,7 @@ import { h, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { Button } from '../../parts/controls.ts';
 import { el } from '../../parts/element.ts';
-import { Empty } from '../../parts/surfaces.ts';
+import { empty } from '../../parts/surfaces.ts';
 import { Foreign, State, Time } from '../../parts/text.ts';
 import type { JournalEntry, MailEvent, RecipientHistory } from '../../state/shapes.ts';
 import { writeCounted } from '../../text/amounts.ts';
@@ -40,7 +40,7 @@ function Recipient({ history }: { readonly history: RecipientHistory }): JSX.Ele
       ? el('p.soft', 'Nothing has happened yet: it waits for its first attempt.')
       : el(
           'ol',
-          history.history.map((event, index) => h(Event, { event, key: event.id ?? index })),
+          history.history.map((event) => h(Event, { event, key: event.id })),
         ),
   );
 }
@@ -48,21 +48,17 @@ function Recipient({ history }: { readonly history: RecipientHistory }): JSX.Ele
 /** The tab. */
 export function Delivery({ entry }: { readonly entry: JournalEntry }): JSX.Element {
   const [most, setMost] = useState(drawnAtOnce);
-  const histories = entry.recipient_states ?? [];
+  const histories = entry.recipient_states;
   if (entry.outcome === 'refused' || entry.shadow)
-    return h(
-      Empty,
-      { title: 'Nothing was sent', icon: 'queue' },
+    return empty(
+      'Nothing was sent',
+      'queue',
       entry.shadow
         ? 'It is a copy that came to a shadow listener, and is never sent.'
         : 'A refused message is never sent, to none of its recipients.',
     );
   if (histories.length === 0)
-    return h(
-      Empty,
-      { title: 'Its events are gone', icon: 'queue' },
-      'Events are kept for as long as the configuration says.',
-    );
+    return empty('Its events are gone', 'queue', 'Events are kept for as long as the configuration says.');
   return el(
     'div',
     el(

@@ -2,7 +2,7 @@
 
 import { h, type JSX } from 'preact';
 import { el } from '../../parts/element.ts';
-import { Empty, Fault, Panel, Progress } from '../../parts/surfaces.ts';
+import { empty, Fault, Progress, panel } from '../../parts/surfaces.ts';
 import { Foreign, State } from '../../parts/text.ts';
 import { useAnswer } from '../../state/loading.ts';
 import type { DkimVerdict, JournalEntry } from '../../state/shapes.ts';
@@ -12,21 +12,20 @@ const speakers = { client: 'Client', server: 'Postern', note: 'Note' } as const;
 
 /** The SMTP dialogue of the message. */
 export function Dialogue({ entry }: { readonly entry: JournalEntry }): JSX.Element {
-  const lines = entry.dialogue ?? [];
-  if (lines.length === 0) {
-    return h(
-      Empty,
-      { title: 'There was no SMTP dialogue', icon: 'messages' },
+  if (entry.dialogue.length === 0) {
+    return empty(
+      'There was no SMTP dialogue',
+      'messages',
       entry.via === 'smtp' ? 'Its entry keeps none.' : 'The message came by HTTP.',
     );
   }
   return el(
     'ol.dialogue.card',
-    lines.map(({ from, line, at_ms: at }, index) =>
+    entry.dialogue.map(({ from, line, at_ms: at }, index) =>
       h(
         'li',
         { key: index, class: `${from}${from === 'server' && /^[45]/.test(line) ? ' refusal' : ''}` },
-        el('span.at.soft', at === undefined ? '' : `+${at} ms`),
+        el('span.at.soft', `+${at} ms`),
         el('span.who', speakers[from]),
         el('span.line', h(Foreign, { text: line, most: 600 })),
       ),
@@ -46,12 +45,11 @@ const stageWords: Readonly<Record<string, string>> = {
 
 /** How long each stage took. */
 export function Timings({ entry }: { readonly entry: JournalEntry }): JSX.Element | null {
-  const timings = entry.timings ?? [];
+  const { timings } = entry;
   if (timings.length === 0) return null;
   const longest = timings.reduce((most, { ms }) => Math.max(most, ms), 0.1);
-  return h(
-    Panel,
-    { title: 'How long it took' },
+  return panel(
+    'How long it took',
     el(
       'ul.stages',
       timings.map(({ stage, ms }) =>
@@ -76,11 +74,11 @@ export function Timings({ entry }: { readonly entry: JournalEntry }): JSX.Elemen
 export function Dkim({ entry, path }: { readonly entry: JournalEntry; readonly path: string }): JSX.Element {
   const isAsked = entry.outcome !== 'refused' && !entry.shadow;
   const { value, problem, reload } = useAnswer<readonly DkimVerdict[]>(isAsked ? `${path}/dkim` : undefined);
-  if (!isAsked) return h(Empty, { title: 'It was not signed', icon: 'tokens' }, 'A refused message is never signed.');
+  if (!isAsked) return empty('It was not signed', 'tokens', 'A refused message is never signed.');
   if (problem?.status === 404)
-    return h(
-      Empty,
-      { title: 'It cannot be verified' },
+    return empty(
+      'It cannot be verified',
+      'messages',
       'That needs the whole message, which the journal keeps where journal.content is full.',
     );
   if (problem) return h(Fault, { problem, retry: reload });

@@ -2,7 +2,7 @@
 
 import { h, type JSX } from 'preact';
 import { el } from '../../parts/element.ts';
-import { Empty, Facts, Fault, openTab, PageHead, Progress, Tabs } from '../../parts/surfaces.ts';
+import { empty, Facts, Fault, openTab, PageHead, Progress, Tabs } from '../../parts/surfaces.ts';
 import { Foreign, State, Time } from '../../parts/text.ts';
 import { Reasons, VerdictTable } from '../../parts/verdicts.ts';
 import { outcomeOf } from '../../parts/words.ts';
@@ -83,13 +83,9 @@ function Body({ entry }: { readonly entry: JournalEntry }): JSX.Element {
     case 'dkim':
       return h(Dkim, { entry, path });
     default:
-      return entry.verdicts && entry.verdicts.length > 0
+      return entry.verdicts.length > 0
         ? h(VerdictTable, { verdicts: entry.verdicts })
-        : h(
-            Empty,
-            { title: 'No header was judged' },
-            'It was refused before its headers came, or its entry keeps none.',
-          );
+        : empty('No header was judged', 'messages', 'It was refused before its headers came, or its entry keeps none.');
   }
 }
 
@@ -119,9 +115,9 @@ export function MessagePage({ parameters }: PageProps): JSX.Element {
       'div',
       h(PageHead, { title: 'Message', back }),
       problem.status === 404
-        ? h(
-            Empty,
-            { title: 'There is no such message', icon: 'search' },
+        ? empty(
+            'There is no such message',
+            'search',
             el('bdi', `${problem.message.replace(/\.$/, '')}.`),
             el('p', 'The journal keeps entries for as long as journal.keepDays says.'),
           )
@@ -129,7 +125,7 @@ export function MessagePage({ parameters }: PageProps): JSX.Element {
     );
   }
   if (!entry) return el('div', h(PageHead, { title: 'Message', back }), h(Progress, { what: 'Loading the message' }));
-  const unnamed = entry.damaged === true ? 'Message with a damaged entry' : 'Message without a kept subject';
+  const unnamed = entry.damaged ? 'Message with a damaged entry' : 'Message without a kept subject';
   const subject = entry.subject ? h(Foreign, { text: entry.subject, most: 160 }) : unnamed;
   return el(
     'div',
@@ -152,7 +148,7 @@ export function MessagePage({ parameters }: PageProps): JSX.Element {
       el(
         'div',
         h(Reasons, {
-          ...{ reasons: entry.reasons ?? [], count: entry.reason_count ?? 0 },
+          ...{ reasons: entry.reasons, count: entry.reason_count },
           title:
             entry.outcome === 'refused' ? 'Why it was refused' : 'What would be refused once the policy is enforced',
         }),

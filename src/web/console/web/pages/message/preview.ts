@@ -2,71 +2,48 @@
 
 import { h, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
+import { Switch } from '../../parts/controls.ts';
 import { el } from '../../parts/element.ts';
-import { type Column, numbers, Table } from '../../parts/list.ts';
+import { type Column, numbers, Table, wide } from '../../parts/list.ts';
 import { PreviewFrame } from '../../parts/preview-frame.ts';
-import { Empty, Fault, Panel, Progress } from '../../parts/surfaces.ts';
-import { Foreign } from '../../parts/text.ts';
+import { empty, Fault, Progress, panel } from '../../parts/surfaces.ts';
+import { box, Foreign } from '../../parts/text.ts';
 import { useAnswer } from '../../state/loading.ts';
 import type { JournalEntry, Preview, PreviewPart } from '../../state/shapes.ts';
 import { writeOctets } from '../../text/amounts.ts';
 import { isTooDeep } from '../../text/html-depth.ts';
 
-type Attachment = NonNullable<PreviewPart['attachments']>[number];
+type Attachment = PreviewPart['attachments'][number];
 
 const columns: readonly Column<Attachment>[] = [
-  {
-    key: 'name',
-    title: 'Name',
-    kind: 'wide',
-    cell: ({ filename }) => h(Foreign, { text: filename ?? 'without a name', most: 200 }),
-  },
+  wide('name', 'Name', ({ filename }) => h(Foreign, { text: filename ?? 'without a name', most: 200 })),
   { key: 'type', title: 'Type', cell: ({ type }) => el('code', h(Foreign, { text: type, most: 100 })) },
   numbers('size', 'Size', ({ size }) => writeOctets(size)),
 ];
 
-function Switch<Key extends string>(props: {
-  readonly label: string;
-  readonly choices: readonly { readonly key: Key; readonly text: string }[];
-  readonly chosen: Key;
-  readonly onChoose: (key: Key) => void;
-}): JSX.Element {
-  return h(
-    'div',
-    { class: 'segments', role: 'group', 'aria-label': props.label },
-    props.choices.map(({ key, text }) =>
-      h(
-        'button',
-        { key, type: 'button', 'aria-pressed': props.chosen === key, onClick: () => props.onChoose(key) },
-        text,
-      ),
-    ),
-  );
-}
-
 /** What is shown where HTML or text has nothing to show. */
 function Nothing({ what, other }: { readonly what: string; readonly other: string | undefined }): JSX.Element {
-  return h(
-    Empty,
-    { title: what, icon: 'messages' },
+  return empty(
+    what,
+    'messages',
     other === undefined ? 'Its parts are in its source: “As it came and left”.' : `Look at its ${other} instead.`,
   );
 }
 
 /** Says that the journal has not kept it, and why. */
-function NotKept({ title, note }: { readonly title: string; readonly note: string | null | undefined }): JSX.Element {
+function NotKept({ title, note }: { readonly title: string; readonly note: string | null }): JSX.Element {
   const why = note ? `Why: ${note}.` : 'The journal keeps what messages contain only where journal.content is full.';
-  return h(Empty, { title }, why);
+  return empty(title, 'messages', why);
 }
 
 interface PartProps {
   readonly part: PreviewPart;
   readonly form: 'html' | 'text';
-  readonly note: string | null | undefined;
+  readonly note: string | null;
 }
 
 function Part({ part, form, note }: PartProps): JSX.Element {
-  if (part.body_kept === false) return h(NotKept, { title: 'Its body was not kept', note });
+  if (!part.body_kept) return h(NotKept, { title: 'Its body was not kept', note });
   if (form === 'html') {
     if (!part.html) return h(Nothing, { what: 'It has no HTML', other: part.text ? 'text' : undefined });
     if (isTooDeep(part.html)) {
@@ -79,9 +56,7 @@ function Part({ part, form, note }: PartProps): JSX.Element {
       el('p.hint', 'Pictures, links and everything that would load or run are taken out.'),
     );
   }
-  return part.text
-    ? h('pre', { class: 'box', tabIndex: 0 }, h(Foreign, { text: part.text, lines: true, most: 8000 }))
-    : h(Nothing, { what: 'It has no text', other: part.html ? 'HTML' : undefined });
+  return part.text ? box(part.text) : h(Nothing, { what: 'It has no text', other: part.html ? 'HTML' : undefined });
 }
 
 /** The tab. */
@@ -96,10 +71,9 @@ export function PreviewPanel({ entry, path }: { readonly entry: JournalEntry; re
   const shownSide = side ?? (value.sent ? 'sent' : 'received');
   const part = value[shownSide];
   if (!part) return h(NotKept, { title: 'This side was not kept', note });
-  if (part.unreadable !== undefined)
-    return h(Empty, { title: 'It cannot be read', icon: 'warning' }, h(Foreign, { text: part.unreadable }));
+  if ('unreadable' in part) return empty('It cannot be read', 'warning', h(Foreign, { text: part.unreadable }));
   const shownForm = form ?? (part.html ? 'html' : 'text');
-  const attachments = part.attachments ?? [];
+  const { attachments } = part;
   return el(
     'div',
     el(
@@ -107,8 +81,8 @@ export function PreviewPanel({ entry, path }: { readonly entry: JournalEntry; re
       h(Switch<'html' | 'text'>, {
         label: 'Form',
         choices: [
-          { key: 'html', text: 'HTML' },
-          { key: 'text', text: 'Text' },
+          { key: 'html', label: 'HTML' },
+          { key: 'text', label: 'Text' },
         ],
         chosen: shownForm,
         onChoose: setForm,
@@ -117,8 +91,8 @@ export function PreviewPanel({ entry, path }: { readonly entry: JournalEntry; re
         ? h(Switch<'received' | 'sent'>, {
             label: 'Side',
             choices: [
-              { key: 'received', text: 'As it came' },
-              { key: 'sent', text: 'As it left' },
+              { key: 'received', label: 'As it came' },
+              { key: 'sent', label: 'As it left' },
             ],
             chosen: shownSide,
             onChoose: setSide,
@@ -126,12 +100,11 @@ export function PreviewPanel({ entry, path }: { readonly entry: JournalEntry; re
         : null,
     ),
     h(Part, { part, form: shownForm, note }),
-    part.truncated === true ? el('p.hint', 'It is long: only its beginning is shown.') : null,
+    part.truncated ? el('p.hint', 'It is long: only its beginning is shown.') : null,
     attachments.length === 0
       ? null
-      : h(
-          Panel,
-          { title: 'Attachments' },
+      : panel(
+          'Attachments',
           h(Table<Attachment>, {
             label: 'Attachments',
             columns,

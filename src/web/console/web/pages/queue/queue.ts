@@ -4,10 +4,10 @@ import { h, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { Button } from '../../parts/controls.ts';
 import { el } from '../../parts/element.ts';
-import { type Column, numbers, Table, tight } from '../../parts/list.ts';
+import { type Column, doing, numbers, Table, tight, wide } from '../../parts/list.ts';
 import { type Action, ActionConfirm, actionWords, queuePath, type Target } from '../../parts/queue-action.ts';
-import { ButtonLink, Empty, Loading, listed, PageHead, Panel } from '../../parts/surfaces.ts';
-import { Foreign, State, Time } from '../../parts/text.ts';
+import { ButtonLink, empty, Loading, listed, pageHead, panel } from '../../parts/surfaces.ts';
+import { brief, Foreign, State, Time } from '../../parts/text.ts';
 import { useAnswer, useEvery } from '../../state/loading.ts';
 import { linkTo } from '../../state/location.ts';
 import { accountPath, isEveryAccount, mayEdit } from '../../state/session.ts';
@@ -24,32 +24,24 @@ function nameOf({ destination, route }: QueueGroup): string {
 }
 
 const columns: readonly Column<QueueGroup>[] = [
-  {
-    key: 'destination',
-    title: 'Destination',
-    kind: 'wide',
-    cell: (group) => [
-      h(
-        'a',
-        { key: 'to', href: linkTo('/queue', {}, group.route === null ? { state: 'held' } : filterOf(group)) },
-        el('strong', h(Foreign, { text: nameOf(group), most: 120, brief: true })),
-      ),
-      h(
-        'span',
-        { key: 'route', class: 'sub' },
-        isEveryAccount.value ? `${group.account}, ` : null,
-        group.route === null
-          ? 'by a hold'
-          : group.destination === null
-            ? 'all its domains'
-            : ['by route ', h('bdi', { key: 'route' }, group.route)],
-      ),
-      group.hold ? h(HoldWords, { key: 'hold', hold: group.hold }) : null,
-      group.last_reply
-        ? h('span', { key: 'last', class: 'sub mono' }, h(Foreign, { text: group.last_reply, most: 200 }))
-        : null,
-    ],
-  },
+  wide('destination', 'Destination', (group) => [
+    h(
+      'a',
+      { key: 'to', href: linkTo('/queue', {}, group.route === null ? { state: 'held' } : filterOf(group)) },
+      el('strong', brief(nameOf(group), 120)),
+    ),
+    el(
+      'span.sub',
+      isEveryAccount.value ? `${group.account}, ` : null,
+      group.route === null
+        ? 'by a hold'
+        : group.destination === null
+          ? 'all its domains'
+          : ['by route ', el('bdi', group.route)],
+    ),
+    group.hold ? h(HoldWords, { key: 'hold', hold: group.hold }) : null,
+    group.last_reply ? el('span.sub.mono', h(Foreign, { text: group.last_reply, most: 200 })) : null,
+  ]),
   tight('state', 'Next hop', ({ state }) => (state === null ? null : h(State, { state }))),
   numbers('depth', 'Waiting', ({ depth }) => writeCount(depth)),
   numbers('held', 'Held', ({ held }) => writeCount(held)),
@@ -58,33 +50,24 @@ const columns: readonly Column<QueueGroup>[] = [
 ];
 
 function actionColumn(onAct: (target: Target) => void): Column<QueueGroup> {
-  const button = (action: Action, group: QueueGroup, count: number): JSX.Element =>
-    h(
-      Button,
-      {
-        key: action,
-        label: `${actionWords[action].verb} all: ${nameOf(group)}`,
-        onPress: () =>
-          onAct({
-            ...{ action, count, noun: 'recipient', account: group.account, group: nameOf(group) },
-            body: { filter: filterOf(group) },
-          }),
-      },
-      actionWords[action].verb,
-    );
-  return {
-    ...{ key: 'actions', title: 'Actions', isTitleHidden: true, kind: 'tight' },
-    // What was set aside has no place by which it could be chosen; it is chosen message by message.
-    cell: (group) =>
-      group.route === null
-        ? null
-        : el(
-            'div.row-actions',
-            group.held < group.depth ? button('retry', group, group.depth - group.held) : null,
-            group.held < group.depth ? button('hold', group, group.depth - group.held) : null,
-            group.hold?.releasable === true ? button('release', group, group.held) : null,
-          ),
+  const button = (action: Action, group: QueueGroup, count: number): JSX.Element => {
+    const { verb } = actionWords[action];
+    const name = nameOf(group);
+    const target = { action, count, noun: 'recipient', account: group.account, group: name } as const;
+    const onPress = (): void => onAct({ ...target, body: { filter: filterOf(group) } });
+    return h(Button, { key: action, label: `${verb} all: ${name}`, onPress }, verb);
   };
+  // What was set aside has no place by which it could be chosen; it is chosen message by message.
+  return doing('Actions', (group) =>
+    group.route === null
+      ? null
+      : el(
+          'div.row-actions',
+          group.held < group.depth ? button('retry', group, group.depth - group.held) : null,
+          group.held < group.depth ? button('hold', group, group.depth - group.held) : null,
+          group.hold?.releasable === true ? button('release', group, group.held) : null,
+        ),
+  );
 }
 
 /** The page. */
@@ -101,21 +84,20 @@ export function QueuePage(): JSX.Element {
   };
   return el(
     'div',
-    h(PageHead, { title: 'Queue', lead: 'What was accepted and waits for its next hop, by destination.' }),
+    pageHead('Queue', 'What was accepted and waits for its next hop, by destination.'),
     h(Loading, { loaded, what: 'Loading the queue' }),
 
     listed(
       value,
-      h(
-        Empty,
-        { title: 'The queue is empty', icon: 'check' },
+      empty(
+        'The queue is empty',
+        'check',
         el('p', 'Everything that was accepted has been handed on.'),
         h(ButtonLink, { to: '/messages', icon: 'messages' }, 'Look at the messages'),
       ),
       (rows) =>
-        h(
-          Panel,
-          { title: `${writeCounted(depth, 'recipient')} for ${writeCounted(rows.length, 'destination')}` },
+        panel(
+          `${writeCounted(depth, 'recipient')} for ${writeCounted(rows.length, 'destination')}`,
           h(Table<QueueGroup>, {
             ...{ label: 'Destinations', rows },
             columns: mayEdit.value ? [...columns, actionColumn(setTarget)] : columns,

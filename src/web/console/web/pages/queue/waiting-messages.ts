@@ -5,10 +5,10 @@ import { useState } from 'preact/hooks';
 import { Button, Checkbox, Select } from '../../parts/controls.ts';
 import { el } from '../../parts/element.ts';
 import { FilterChips, SearchBox } from '../../parts/filter-bar.ts';
-import { type Column, ListEnd, numbers, Table, tight } from '../../parts/list.ts';
+import { type Column, doing, ListEnd, numbers, Table, tight, wide } from '../../parts/list.ts';
 import { choicesFor, queuePath, type Target } from '../../parts/queue-action.ts';
-import { ClearFilters, Empty, Panel } from '../../parts/surfaces.ts';
-import { Foreign, State, Time } from '../../parts/text.ts';
+import { ClearFilters, empty, panel } from '../../parts/surfaces.ts';
+import { brief, Foreign, State, Time } from '../../parts/text.ts';
 import { linkTo, place, setFilters } from '../../state/location.ts';
 import { usePages } from '../../state/paging.ts';
 import { accountPath, mayEdit } from '../../state/session.ts';
@@ -35,7 +35,7 @@ export function HoldWords({ hold }: { readonly hold: QueueHold }): JSX.Element {
     heldBy[kind],
     ' since ',
     h(Time, { at: since }),
-    by === null ? null : [' by ', h('bdi', { key: 'by' }, by)],
+    by === null ? null : [' by ', el('bdi', by)],
     why ? [': ', h(Foreign, { key: 'why', text: why, most: 120 })] : null,
     releasable ? null : '. It is released by whoever held it, not here.',
   );
@@ -49,7 +49,7 @@ function Attempts({ attempts, last_reply: last }: QueuedMessage): JSX.Element {
 }
 
 /** The state of the recipients; where they have several, how many have each. */
-function States({ state, states = {} }: QueuedMessage): JSX.Element {
+function States({ state, states }: QueuedMessage): JSX.Element {
   const found = Object.entries(states).filter(([, count]) => count > 0);
   if (found.length < 2) return h(State, { state });
   return el(
@@ -62,27 +62,13 @@ function States({ state, states = {} }: QueuedMessage): JSX.Element {
 
 const columns: readonly Column<QueuedMessage>[] = [
   tight('state', 'State', States),
-  {
-    key: 'recipient',
-    title: 'Recipient',
-    kind: 'wide',
-    cell: ({ id, recipient, recipient_count: count, sender, last_reply: last, hold }) => [
-      h(
-        'a',
-        { key: 'to', href: linkTo('/messages/:id', { id }) },
-        h(Foreign, { text: recipient, most: 120, brief: true }),
-      ),
-      count > 1 ? h('span', { key: 'more', class: 'soft' }, ` and ${writeCount(count - 1)} more`) : null,
-      h(
-        'span',
-        { key: 'from', class: 'sub' },
-        'from ',
-        sender === '' ? 'nobody' : h(Foreign, { text: sender, most: 120, brief: true }),
-      ),
-      last ? h('span', { key: 'last', class: 'sub mono' }, h(Foreign, { text: last, most: 200 })) : null,
-      hold ? h(HoldWords, { key: 'hold', hold }) : null,
-    ],
-  },
+  wide('recipient', 'Recipient', ({ id, recipient, recipient_count: count, sender, last_reply: last, hold }) => [
+    h('a', { key: 'to', href: linkTo('/messages/:id', { id }) }, brief(recipient, 120)),
+    count > 1 ? el('span.soft', ` and ${writeCount(count - 1)} more`) : null,
+    el('span.sub', 'from ', sender === '' ? 'nobody' : brief(sender, 120)),
+    last ? el('span.sub.mono', h(Foreign, { text: last, most: 200 })) : null,
+    hold ? h(HoldWords, { key: 'hold', hold }) : null,
+  ]),
   numbers('attempts', 'Attempts', Attempts),
   tight('accepted', 'Accepted', ({ accepted_at: at }) => h(Time, { at })),
   tight('next', 'Next try', ({ next_at: at }) => h(Time, { at, style: 'due' })),
@@ -145,18 +131,15 @@ export function WaitingMessages({
     setIds(next);
   };
   const all = pages.rows.slice(0, mostChosen).map(({ id }) => id);
-  const choose: Column<QueuedMessage> = {
-    ...{ key: 'choose', title: 'Choose', isTitleHidden: true, kind: 'tight' },
-    cell: ({ id, recipient }) =>
-      h(Checkbox, {
-        ...{ label: `Choose the message to ${recipient}`, hidden: true, checked: ids.has(id) },
-        onChange: (isOn) => toggle([id], isOn),
-      }),
-  };
+  const choose = doing<QueuedMessage>('Choose', ({ id, recipient }) =>
+    h(Checkbox, {
+      ...{ label: `Choose the message to ${recipient}`, hidden: true, checked: ids.has(id) },
+      onChange: (isOn) => toggle([id], isOn),
+    }),
+  );
   const isEmpty = pages.rows.length === 0 && !pages.isLoading && !pages.problem && !pages.hasMore;
-  return h(
-    Panel,
-    { title: 'Messages' },
+  return panel(
+    'Messages',
     el(
       'div.filters',
       h(SearchBox, { label: 'Search', value: filters.q, placeholder: 'Part of an address' }),
@@ -169,13 +152,13 @@ export function WaitingMessages({
     ),
     h(FilterChips, { filters, labels: { destination: 'Destination', route: 'Route' } }),
     isEmpty
-      ? h(
-          Empty,
-          { title: 'No message waits here', icon: 'queue' },
+      ? empty(
+          'No message waits here',
+          'queue',
           Object.keys(filters).length === 0
             ? 'Everything that was accepted has been delivered.'
             : [
-                h('p', { key: 'why' }, 'Everything has been delivered, or what waits fits other filters.'),
+                el('p', 'Everything has been delivered, or what waits fits other filters.'),
                 h(ClearFilters, { key: 'clear', names: ['destination', 'route', 'state', 'q'] }),
               ],
         )

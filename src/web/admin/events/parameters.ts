@@ -1,7 +1,9 @@
-// Parameters that name a message or an address (D23, D53).
+// Query parameters that the endpoints of events and messages share: what names a message or an address, pages, times (D23, D52, D53).
 
 import { Type } from 'typebox';
 import { bareId } from '../../../mail/message-ids.ts';
+import type { Fault } from '../../http/envelope.ts';
+import { numberCursor, perPage, readTime, timeParameter } from '../schemas.ts';
 
 /** A query parameter that names a message. */
 export const messageParameter = Type.String({
@@ -27,4 +29,24 @@ export function addressParameter(description: string) {
 export function queueIdOf(text: string): string {
   const [id = ''] = bareId(text).split('@', 1);
   return id.toLowerCase();
+}
+
+const defaultPage = 100;
+
+/** The parameters. */
+export const pageParameters = {
+  cursor: numberCursor,
+  per_page: perPage(1000, defaultPage),
+  since: timeParameter('Only from this time on (RFC 3339)'),
+  until: timeParameter('Only before this time (RFC 3339)'),
+};
+
+/** Reads the parameters. @param faults gets what is wrong with the times */
+export function readPage(query: Partial<Record<keyof typeof pageParameters, string>>, faults: Fault[]) {
+  return {
+    limit: Number(query.per_page ?? defaultPage),
+    cursor: query.cursor === undefined ? undefined : Number(query.cursor),
+    since: readTime(query.since, 'since', { faults }),
+    until: readTime(query.until, 'until', { faults }),
+  };
 }
