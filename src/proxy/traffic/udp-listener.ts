@@ -7,6 +7,9 @@ import { logErrors, type OpenListener } from './listener.ts';
 import { mostQueuedOctets, UdpSession } from './udp-session.ts';
 import { bindUdp } from './udp-socket.ts';
 
+/** A client that has gone is no error of the listener (its system says so by ICMP, or not at all). */
+const sent = (): void => undefined;
+
 /**
  * Opens one UDP port; see {@link OpenListener}. Memory is bounded: one session for each client address and port up to
  * the limits, and what waits for an origin up to a bound of the application. Closing frees the port at once and ends the
@@ -16,8 +19,6 @@ export const openUdpListener: OpenListener = async (at, running, parts) => {
   const socket = await bindUdp(at);
   const sessions = new Map<string, UdpSession>();
   let closed: Promise<void> | undefined;
-  /** A client that has gone is no error of the listener (its system says so by ICMP, or not at all). */
-  const sent = (): void => undefined;
   const open = (key: string, from: RemoteInfo): UdpSession | undefined => {
     const application = running();
     const client = { address: normalAddress(from.address) ?? from.address, port: from.port };
