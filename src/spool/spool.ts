@@ -115,9 +115,8 @@ export interface Outcome {
 }
 
 /**
- * Names the transport of a recipient. The recipient waits for its turn only behind others of that transport and of its
- * account. Delivery has one for each route (`ROUTE#digest`), and where each domain waits on its own, one for each domain of
- * the route (`ROUTE#digest/DOMAIN`).
+ * Names the transport of a recipient, which waits only behind others of that transport and of its account. Delivery has one for
+ * each route (`ROUTE#digest`) or, where each domain waits on its own, for each domain of a route (`ROUTE#digest/DOMAIN`).
  */
 export type TransportOf = (recipient: { readonly account: string; readonly address: string }) => string;
 
@@ -348,15 +347,3 @@ export interface Spool extends SpoolDoors, SpoolDelivery, SpoolReports, SpoolOpe
   /** As `Database.abandon`; absent where there is no server. */
   abandon?(): void;
 }
-
-/**
- * The verbs that an engine with a thread of its own hands to it as they are, and how: `run` changes something, `ask` only reads.
- */
-export const handedVerbs = {
-  ...({ claimDue: 'run', turns: 'run', postpone: 'run', release: 'run', answered: 'run' } as const),
-  ...({ addHold: 'run', liftHold: 'run', endReport: 'run' } as const),
-  ...({ list: 'ask', show: 'ask', tallies: 'ask', holds: 'ask', oldest: 'ask', waiting: 'ask' } as const),
-} satisfies Partial<Record<keyof Spool, 'run' | 'ask'>>;
-
-/** A verb that is handed on. */
-export type HandedVerb = keyof typeof handedVerbs;

@@ -3,14 +3,8 @@
 
 import type { WrittenRefusal } from './refusal.ts';
 
-/** How many refusals may wait, over all accounts and for each. */
-export interface QueueBounds {
-  readonly all: number;
-  readonly perAccount: number;
-}
-
-/** The bounds of a running gateway: at a few kilobytes for each refusal, some megabytes. */
-export const refusalBounds: QueueBounds = { all: 1024, perAccount: 256 };
+/** How many refusals may wait, over all accounts and for each: at a few kilobytes for each refusal, some megabytes. */
+const [mostOfAll, mostOfAccount] = [1024, 256];
 
 /** Whose room one takes: that of its account, which for copies of a shadow listener has one of its own. */
 function ownerOf({ event: { kind, account } }: WrittenRefusal): string {
@@ -23,14 +17,9 @@ function octetsOf({ journal }: WrittenRefusal): number {
 
 /** The refusals that wait to be written. */
 export class RefusalQueue {
-  readonly #bounds: QueueBounds;
   readonly #waiting = new Map<string, WrittenRefusal[]>();
   #length = 0;
   #octets = 0;
-
-  constructor(bounds: QueueBounds = refusalBounds) {
-    this.#bounds = bounds;
-  }
 
   /** Octets of the messages that wait with them, for the journal. */
   get octets(): number {
@@ -47,10 +36,9 @@ export class RefusalQueue {
    */
   put(refusal: WrittenRefusal): number {
     const owner = ownerOf(refusal);
-    const own = this.#waiting.get(owner);
-    const waiting = own?.length ?? 0;
-    if (waiting >= this.#bounds.perAccount) return 1;
-    const isFull = this.#length >= this.#bounds.all;
+    const waiting = this.#waiting.get(owner)?.length ?? 0;
+    if (waiting >= mostOfAccount) return 1;
+    const isFull = this.#length >= mostOfAll;
     if (isFull && !this.#makeRoom(waiting)) return 1;
     const list = this.#waiting.get(owner);
     if (list) list.push(refusal);
@@ -63,29 +51,23 @@ export class RefusalQueue {
   /** Takes up to `limit` refusals, one of each account in turn. */
   take(limit: number): readonly WrittenRefusal[] {
     const taken: WrittenRefusal[] = [];
-    for (let round = 0; taken.length < limit && this.#length > 0; round += 1) {
-      for (const [account, list] of this.#waiting) {
-        const event = list[round];
-        if (!event) continue;
-        taken.push(event);
-        this.#length -= 1;
-        this.#octets -= octetsOf(event);
-        if (round === list.length - 1) this.#waiting.delete(account);
+    while (taken.length < limit && this.#length > 0) {
+      for (const [owner, list] of this.#waiting) {
+        const refusal = list.shift();
+        if (refusal) {
+          taken.push(refusal);
+          this.#leaves(refusal);
+        }
+        if (list.length === 0) this.#waiting.delete(owner);
         if (taken.length === limit) break;
       }
-      if (taken.length === limit) this.#forget(taken);
     }
     return taken;
   }
 
-  /** Removes taken refusals from the lists that hold more. */
-  #forget(taken: readonly WrittenRefusal[]): void {
-    const gone = new Set(taken);
-    for (const [account, list] of this.#waiting) {
-      const left = list.filter((event) => !gone.has(event));
-      if (left.length === 0) this.#waiting.delete(account);
-      else this.#waiting.set(account, left);
-    }
+  #leaves(refusal: WrittenRefusal): void {
+    this.#length -= 1;
+    this.#octets -= octetsOf(refusal);
   }
 
   /** Drops the latest refusal of the account with the most, if it has more than `than`; tells whether it did. */
@@ -94,8 +76,7 @@ export class RefusalQueue {
     for (const list of this.#waiting.values()) if (list.length > longest.length) longest = list;
     if (longest.length <= than + 1) return false;
     const dropped = longest.pop();
-    this.#length -= 1;
-    if (dropped) this.#octets -= octetsOf(dropped);
+    if (dropped) this.#leaves(dropped);
     return true;
   }
 }

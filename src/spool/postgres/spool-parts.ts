@@ -4,10 +4,11 @@ import { systemClock } from '../../base/clock.ts';
 import type { Changes, Row } from '../../base/database/database.ts';
 import { silentLog } from '../../base/log.ts';
 import type { ServerUrl } from '../../base/postgres/server-hosts.ts';
-import { EventFeed } from '../events/event-feed.ts';
+import type { StoreSteps } from '../core/steps.ts';
+import { EventFeed, type EventTable } from '../search/event-feed.ts';
+import { type EventTables, eventNews, newestEvent, readEvents, searchEvents } from '../search/find-events.ts';
 import { keptSettings, type SpoolOptions } from '../spool-limits.ts';
 import { sendTallies } from './account-changes.ts';
-import { eventTable } from './event-table.ts';
 import { EventFiler } from './events/event-filer.ts';
 import { EventPartitions } from './events/event-partitions.ts';
 import { EventRemoval } from './events/event-removal.ts';
@@ -40,6 +41,38 @@ export interface PostgresSpoolOptions extends SpoolOptions {
   readonly doubtMs?: number;
   /** The time of the server's clock out of a row with `time`; absent: as the row says. */
   readonly serverTime?: (row: Row) => number;
+}
+
+/** The events of a spool. */
+function eventTable(parts: {
+  readonly session: PostgresSession;
+  readonly tables: EventTables;
+  readonly writer: SpoolWriter;
+  readonly filer: EventFiler;
+  readonly clock: DatabaseClock;
+}): EventTable {
+  const { session, tables, writer, filer, clock } = parts;
+  // A reader finds what this process has told before; what others tell is filed some 100 ms later.
+  const once = async <T>(steps: StoreSteps<T>): Promise<T> => {
+    await filer.caughtUp();
+    return await session.steps(steps);
+  };
+  return {
+    read: (query) => once(readEvents(tables, query)),
+    search: (query) => {
+      clock.observe();
+      return once(searchEvents(tables, query, (time) => clock.stored(time)));
+    },
+    newest: () => once(newestEvent(tables)),
+    news: (after) => once(eventNews(tables, after)),
+    write: (events, refused = []) =>
+      writer.write({
+        run: (group) => {
+          group.events.push(...events);
+          group.journal.push(...refused);
+        },
+      }),
+  };
 }
 
 /** Makes the parts. Nothing is asked of the server yet. */
@@ -82,13 +115,9 @@ export function makeParts(options: PostgresSpoolOptions) {
   });
   const kept = { quotas, holds, retention, removal, partitions };
   const tender = new SpoolTender({ ...shared, ...kept, writer, filer, log, serverTime: options.serverTime });
-  const table = eventTable({
-    ...{ session, tables: eventTables(partitions), writer, filer, clock: databaseClock },
-    fault: () => tender.fault,
-    contentGauge: options.contentGauge,
-  });
-  const feed = new EventFeed(table, { clock, log, hasJournal });
   const { contentGauge } = options;
+  const table = eventTable({ session, tables: eventTables(partitions), writer, filer, clock: databaseClock });
+  const feed = new EventFeed(table, { clock, log, hasJournal, contentGauge, fault: () => tender.fault });
   return { ...shared, writer, filer, reports, quotas, claims, holds, queue, tender, feed, contentGauge };
 }
 

@@ -7,27 +7,18 @@ import { errorMessage, Unavailable } from '../../base/errors.ts';
 import { type Logger, silentLog } from '../../base/log.ts';
 import { BodyFiles, bodyError, bodyFileThreshold, bufferOver } from '../body-files.ts';
 import { encodeEvent } from '../encoded-event.ts';
-import { EventFeed } from '../events/event-feed.ts';
 import type { OutcomeEvent } from '../events/mail-event.ts';
 import type { ContentGauge } from '../journal/content-gauge.ts';
-import { acceptedRow } from '../journal/writer/journal-of-event.ts';
+import { acceptedRow, type WrittenJournal } from '../journal/writer/journal-of-event.ts';
 import { encodeJournal } from '../journal/writer/journal-tuple.ts';
-import type { DueReport } from '../reports/report.ts';
+import { EventFeed, type EventTable } from '../search/event-feed.ts';
 import type { Behind } from '../search/follow-pace.ts';
-import {
-  type HandedVerb,
-  handedVerbs,
-  type RetryCount,
-  type RetryPick,
-  type Spool,
-  type SpoolEntry,
-} from '../spool.ts';
+import type { Spool, SpoolEntry } from '../spool.ts';
 import { acceptedEvent } from '../spool-events.ts';
 import { keptSettings, type RemovedFailures, type SpoolOptions } from '../spool-limits.ts';
 import { totalOf } from '../tally.ts';
-import { eventsOver } from './events-over-thread.ts';
 import type { SpoolFault } from './file/sqlite-health.ts';
-import { BODY_IN_FILE, type ReadCalls, type SpoolWorkerData, type WriteCalls } from './sqlite-protocol.ts';
+import { BODY_IN_FILE, type SpoolWorkerData } from './sqlite-protocol.ts';
 import { retryAfterSeconds, SpoolThread, startSpoolThread } from './sqlite-thread.ts';
 
 /** Where the spool is stored, and its settings. */
@@ -46,32 +37,28 @@ function spoolThreadData({ file, bodiesFolder, ...settings }: SqliteSpoolOptions
   return { file, lockFile: `${file}-spool.lock`, bodies, ...keptSettings(settings) };
 }
 
-/** A call of the thread, as it is here. */
-type Called<Call> = Call extends (...args: infer Args) => infer Result ? (...args: Args) => Promise<Result> : never;
-
-/** The verbs of `Spool` that the thread does as they are. */
-class ThreadVerbs {
-  /** Given before the first verb. */
-  protected thread!: SpoolThread;
-
-  constructor() {
-    for (const [verb, way] of Object.entries(handedVerbs)) {
-      const asked = (...args: readonly unknown[]): Promise<unknown> => {
-        // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- `Handing` tells the types of each
-        const call = this.thread[way] as (...call: readonly unknown[]) => Promise<unknown>;
-        return call.call(this.thread, verb, ...args);
-      };
-      Object.defineProperty(this, verb, { value: asked });
-    }
-  }
+/** The row of a refusal for another thread: of a view, that would get the whole memory behind it. */
+function apart(refusal: WrittenJournal): WrittenJournal {
+  const { receivedHead: head, receivedBody: body } = refusal;
+  return { ...refusal, receivedHead: head && new Uint8Array(head), receivedBody: body && new Uint8Array(body) };
 }
 
-type Handing = { readonly [Verb in HandedVerb]: Called<(WriteCalls & ReadCalls)[Verb]> };
-// oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the constructor makes them
-const HandedOn = ThreadVerbs as new () => ThreadVerbs & Handing;
+/** The events of a spool, asked of its thread. */
+function eventsOf(thread: SpoolThread): EventTable {
+  return {
+    read: (query) => thread.ask('events', query),
+    search: (query) => thread.ask('searchEvents', query),
+    newest: () => thread.ask('newestEvent'),
+    catchUp: () => thread.ask('catchUp'),
+    news: (after) => thread.ask('eventNews', after),
+    write: (events, refused) =>
+      refused ? thread.run('refusals', events, refused.map(apart)) : thread.run('writeEvents', events),
+  };
+}
 
 /** A spool in one SQLite file with a thread of its own. Several processes may have the same file open (D94). */
-export class SqliteSpool extends HandedOn implements Spool {
+export class SqliteSpool implements Spool {
+  readonly #thread: SpoolThread;
   readonly #bodies: BodyFiles;
   readonly #clock: Clock;
   readonly #log: Logger;
@@ -92,12 +79,11 @@ export class SqliteSpool extends HandedOn implements Spool {
    */
   static async open(options: SqliteSpoolOptions): Promise<SqliteSpool> {
     const spool = new SqliteSpool(options);
-    await spool.thread.opened();
+    await spool.#thread.opened();
     return spool;
   }
 
   private constructor(options: SqliteSpoolOptions) {
-    super();
     const { clock, log, onLost, onRemoved, onCommitted, contentGauge } = options;
     const data = spoolThreadData(options);
     this.#clock = clock ?? systemClock;
@@ -105,7 +91,7 @@ export class SqliteSpool extends HandedOn implements Spool {
     this.#onRemoved = onRemoved;
     this.#contentGauge = contentGauge;
     this.#bodies = new BodyFiles(data.bodies);
-    this.thread = new SpoolThread(startSpoolThread(data), {
+    this.#thread = new SpoolThread(startSpoolThread(data), {
       clock: this.#clock,
       listener: {
         onWritten: ({ outcomes, orphanedBodies, removed }) => {
@@ -121,8 +107,8 @@ export class SqliteSpool extends HandedOn implements Spool {
         onLost: (error) => onLost?.(error),
       },
     });
-    const store = eventsOver(this.thread, { fault: () => this.#fault, contentGauge });
-    this.events = new EventFeed(store, { clock: this.#clock, log: this.#log, hasJournal: data.hasJournal });
+    const kept = { clock: this.#clock, log: this.#log, hasJournal: data.hasJournal, contentGauge };
+    this.events = new EventFeed(eventsOf(this.#thread), { ...kept, fault: () => this.unavailable });
   }
 
   get unavailable(): Unavailable | undefined {
@@ -142,9 +128,9 @@ export class SqliteSpool extends HandedOn implements Spool {
 
   async add(entry: SpoolEntry, claimUntil: number): Promise<void> {
     const { unavailable } = this;
-    if (unavailable && !this.thread.ended) throw unavailable;
+    if (unavailable && !this.#thread.ended) throw unavailable;
     if (entry.body.length <= bodyFileThreshold) return await this.#add(entry, claimUntil, entry.body);
-    if (this.thread.ended) throw this.thread.ended;
+    if (this.#thread.ended) throw this.#thread.ended;
     const work = this.#addLarge(entry, claimUntil);
     this.#track(work);
     await work;
@@ -156,7 +142,7 @@ export class SqliteSpool extends HandedOn implements Spool {
     try {
       await this.#recovering;
       // Without the lock, another process that starts would treat the file as an orphan.
-      await this.thread.run('hold');
+      await this.#thread.run('hold');
       await this.#bodies.write(entry.id, entry.body).catch((thrown: unknown) => {
         throw bodyError(thrown, retryAfterSeconds);
       });
@@ -164,7 +150,7 @@ export class SqliteSpool extends HandedOn implements Spool {
         await this.#add(entry, claimUntil, undefined);
       } catch (thrown) {
         // With the thread gone it is unknown whether the row was committed; the next start finds out.
-        if (!this.thread.ended) await this.#bodies.remove(entry.id);
+        if (!this.#thread.ended) await this.#bodies.remove(entry.id);
         throw thrown;
       }
     } finally {
@@ -172,21 +158,35 @@ export class SqliteSpool extends HandedOn implements Spool {
     }
   }
 
+  readonly claimDue: Spool['claimDue'] = (query) => this.#thread.run('claimDue', query);
+  readonly turns: Spool['turns'] = (query) => this.#thread.run('turns', query);
+  readonly postpone: Spool['postpone'] = (turns) => this.#thread.run('postpone', turns);
+  readonly release: Spool['release'] = (id, recipients) => this.#thread.run('release', id, recipients);
+  readonly answered: Spool['answered'] = (...answer) => this.#thread.run('answered', ...answer);
+  readonly addHold: Spool['addHold'] = (rule) => this.#thread.run('addHold', rule);
+  readonly liftHold: Spool['liftHold'] = (rule) => this.#thread.run('liftHold', rule);
+  readonly holds: Spool['holds'] = () => this.#thread.ask('holds');
+  readonly list: Spool['list'] = (query) => this.#thread.ask('list', query);
+  readonly show: Spool['show'] = (id) => this.#thread.ask('show', id);
+  readonly tallies: Spool['tallies'] = () => this.#thread.ask('tallies');
+  readonly oldest: Spool['oldest'] = () => this.#thread.ask('oldest');
+  readonly waiting: Spool['waiting'] = (limit) => this.#thread.ask('waiting', limit);
+  readonly endReport: Spool['endReport'] = (report, until) => this.#thread.run('endReport', report, until);
   readonly usedKey: Spool['usedKey'] = (account, key) =>
-    this.thread.ask('usedKey', { account, key }, this.#clock.now());
+    this.#thread.ask('usedKey', { account, key }, this.#clock.now());
   readonly replacedIds: Spool['replacedIds'] = (account, ids) =>
-    this.thread.ask('replacedIds', account, ids, this.#clock.now());
+    this.#thread.ask('replacedIds', account, ids, this.#clock.now());
 
   async giveTransports({ transportOf, ...query }: Parameters<Spool['giveTransports']>[0]): Promise<number> {
-    const { strays, looked } = await this.thread.run('strays', query);
+    const { strays, looked } = await this.#thread.run('strays', query);
     if (strays.length === 0 && looked.length === 0) return 0;
     const given = strays.map((stray) => ({ ...stray, transport: transportOf(stray) }));
-    await this.thread.run('giveTransports', { given, looked, now: query.now });
+    await this.#thread.run('giveTransports', { given, looked, now: query.now });
     return strays.length;
   }
 
-  async load(id: string): Promise<{ readonly head: Buffer; readonly body: Buffer } | undefined> {
-    const row = await this.thread.ask('load', id);
+  async load(id: string): ReturnType<Spool['load']> {
+    const row = await this.#thread.ask('load', id);
     if (!row) return undefined;
     const head = bufferOver(row.head);
     if (row.body) return { head, body: bufferOver(row.body) };
@@ -205,14 +205,14 @@ export class SqliteSpool extends HandedOn implements Spool {
       const { handover } = { handover: undefined, ...outcome };
       return { queueId, recipient, kind, reply, host, handover, ...next, event: encodeEvent(outcome) };
     });
-    const unreported = await this.thread.run('record', packed, this.#clock.now());
+    const unreported = await this.#thread.run('record', packed, this.#clock.now());
     // Added only now: others may have ended while this one was awaited.
     this.#unreported += unreported;
     this.events.committed(outcomes);
   }
 
   recover(): Promise<number> {
-    const recovery = this.thread.run('recover', [...this.#writing], this.#clock.now());
+    const recovery = this.#thread.run('recover', [...this.#writing], this.#clock.now());
     this.#recovering = recovery.then(
       () => undefined,
       () => undefined,
@@ -220,17 +220,14 @@ export class SqliteSpool extends HandedOn implements Spool {
     return recovery;
   }
 
-  async retryMany(
-    picks: readonly RetryPick[],
-    times: { readonly now: number; readonly expiresAt: number },
-  ): Promise<RetryCount> {
-    const made = await this.thread.run('retryMany', picks, times);
+  readonly retryMany: Spool['retryMany'] = async (picks, times) => {
+    const made = await this.#thread.run('retryMany', picks, times);
     this.events.committed([]);
     return made;
-  }
+  };
 
   async drop(id: string): Promise<boolean> {
-    const isThere = await this.thread.run('drop', id, this.#clock.now());
+    const isThere = await this.#thread.run('drop', id, this.#clock.now());
     this.events.committed([]);
     return isThere;
   }
@@ -239,10 +236,10 @@ export class SqliteSpool extends HandedOn implements Spool {
     return totalOf(await this.tallies()).messages;
   }
 
-  async reportsDue(query: { readonly now: number; readonly limit: number }): Promise<readonly DueReport[]> {
-    const reports = await this.thread.ask('reportsDue', query);
+  readonly reportsDue: Spool['reportsDue'] = async (query) => {
+    const reports = await this.#thread.ask('reportsDue', query);
     return reports.map((report) => ({ ...report, head: bufferOver(report.head) }));
-  }
+  };
 
   get unreported(): number {
     return this.#unreported;
@@ -250,13 +247,13 @@ export class SqliteSpool extends HandedOn implements Spool {
 
   /** Finishes pending operations, deletes what is to be deleted, and ends the thread. */
   async close(): Promise<void> {
-    if (this.thread.ended) return;
+    if (this.#thread.ended) return;
     await this.events.close();
     await Promise.allSettled(this.#fileWork);
-    await this.thread.quiet();
+    await this.#thread.quiet();
     await Promise.allSettled(this.#fileWork);
-    if (this.thread.ended) return;
-    await this.thread.close();
+    if (this.#thread.ended) return;
+    await this.#thread.close();
   }
 
   async #add(entry: SpoolEntry, claimUntil: number, body: Buffer | undefined): Promise<void> {
@@ -268,7 +265,7 @@ export class SqliteSpool extends HandedOn implements Spool {
     // A body that is a file goes to the thread for the journal's sake alone.
     const apart = packed?.sentBody && !body ? whole : undefined;
     const journal = packed && encodeJournal(packed, apart?.length);
-    await this.thread.add(
+    await this.#thread.add(
       {
         ...{
           kind: 'packed',

@@ -1,8 +1,11 @@
 // Stored events as findings: what was let pass while the policy is observed is told as what it would be refused for (D4c).
 
 import { expect, test } from 'vitest';
+import { systemClock } from '../../../src/base/clock.ts';
+import { silentLog } from '../../../src/base/log.ts';
 import { credentialText } from '../../../src/pipeline/report/print.ts';
 import { findingsOfEvents } from '../../../src/pipeline/report/read-events.ts';
+import { EventFeed } from '../../../src/spool/search/event-feed.ts';
 import { MemoryEvents } from '../../support/memory-spool/memory-events.ts';
 
 const accepted = {
@@ -19,6 +22,11 @@ const accepted = {
   sizeAsSent: 100,
 } as const;
 
+/** The events as the store of a spool gives them. */
+function feedOf(events: MemoryEvents): EventFeed {
+  return new EventFeed(events, { clock: systemClock, log: silentLog });
+}
+
 test('headers that were removed while the policy is observed are cured like refused ones', async () => {
   const events = new MemoryEvents();
   // As stored by a release that kept neither the words of the reasons nor the mark of the program.
@@ -26,7 +34,7 @@ test('headers that were removed while the policy is observed are cured like refu
   const observed = { ...accepted, observed: removed };
   events.add(observed);
   events.add(accepted);
-  const findings = await findingsOfEvents(events, { since: 0, sendingDomains: () => ['example.com'] });
+  const findings = await findingsOfEvents(feedOf(events), { since: 0, sendingDomains: () => ['example.com'] });
   const [report] = findings.report(() => undefined);
   expect(report).toMatchObject({
     accepted: 2,
@@ -47,7 +55,7 @@ test('an observed message is told under its program, and its reasons have the cu
     ...['X-A', 'X-B'].map((field) => ({ field, code: 'E_HEADERS_TOO_LARGE', message: limit })),
   ];
   events.add({ ...accepted, observed, observedCount: 5, mailer: 'X-Mailer: old/1' });
-  const findings = await findingsOfEvents(events, { since: 0, sendingDomains: () => ['example.com'] });
+  const findings = await findingsOfEvents(feedOf(events), { since: 0, sendingDomains: () => ['example.com'] });
   const [report] = findings.report(() => undefined);
   expect(report?.proposal).toEqual({ stripEmpty: true, keepFirst: ['X-Trace'] });
   expect(report?.mailers).toMatchObject([{ mailer: 'X-Mailer: old/1', observed: 1 }]);
@@ -67,7 +75,7 @@ test('suppressed recipients are one row, however many they are, and no messages'
       journalId: `j${index}`,
     });
   }
-  const findings = await findingsOfEvents(events, { since: 0, sendingDomains: () => ['example.com'] });
+  const findings = await findingsOfEvents(feedOf(events), { since: 0, sendingDomains: () => ['example.com'] });
   const [report] = findings.report(() => undefined);
   expect(report).toMatchObject({
     ...{ accepted: 0, refused: 0, proposal: {} },

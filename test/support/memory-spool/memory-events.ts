@@ -1,17 +1,20 @@
 // Events in memory, for tests and trials: they behave like those of the durable stores, but end with the process.
 
-import type { EventTable } from '../../../src/spool/events/event-feed.ts';
+import { type EncodedEvent, type EncodedPage, readFacts } from '../../../src/spool/encoded-event.ts';
 import { eventKeys, searchedKeys } from '../../../src/spool/events/event-keys.ts';
 import {
   defaultEventLimits,
   type EventLimits,
   type EventNews,
-  type EventPage,
   type EventQuery,
   type EventSearch,
 } from '../../../src/spool/events/event-store.ts';
 import { type EventFacts, eventKinds, type MailEvent } from '../../../src/spool/events/mail-event.ts';
-import type { WrittenRefusal } from '../../../src/spool/events/refusal.ts';
+import type { EventTable } from '../../../src/spool/search/event-feed.ts';
+
+function encoded({ id, ...facts }: MailEvent): EncodedPage['events'][number] {
+  return { id, json: JSON.stringify(facts) };
+}
 
 /** Events of one process. */
 export class MemoryEvents implements EventTable {
@@ -28,12 +31,11 @@ export class MemoryEvents implements EventTable {
     this.#events.push({ ...event, id: this.#newest });
   }
 
-  refused(refusals: readonly WrittenRefusal[]): Promise<void> {
-    return this.write(refusals.map(({ event }) => event));
-  }
-
-  async write(events: readonly EventFacts[]): Promise<void> {
-    for (const event of events) this.add(event);
+  async write(events: readonly EncodedEvent[]): Promise<void> {
+    for (const { json } of events) {
+      const facts = readFacts(json);
+      if (facts) this.add(facts);
+    }
     this.#pruneShares();
   }
 
@@ -50,7 +52,7 @@ export class MemoryEvents implements EventTable {
     return { newest: this.#newest, told: [...told.values()] };
   }
 
-  async read({ after, limit, kinds, account, message }: EventQuery): Promise<EventPage> {
+  async read({ after, limit, kinds, account, message }: EventQuery): Promise<EncodedPage> {
     const found = this.#events.filter(
       (event) =>
         event.id > after &&
@@ -60,10 +62,14 @@ export class MemoryEvents implements EventTable {
     );
     const events = found.slice(0, limit);
     const hasMore = found.length > events.length;
-    return { events, next: hasMore ? (events.at(-1)?.id ?? after) : Math.max(after, this.#newest), hasMore };
+    return {
+      events: events.map(encoded),
+      next: hasMore ? (events.at(-1)?.id ?? after) : Math.max(after, this.#newest),
+      hasMore,
+    };
   }
 
-  async search(query: EventSearch): Promise<EventPage> {
+  async search(query: EventSearch): Promise<EncodedPage> {
     const { account, order, cursor, limit, kinds, message, since, until } = query;
     const keys = searchedKeys(query);
     const isBehind = (id: number): boolean => cursor === undefined || (order === 'oldest' ? id > cursor : id < cursor);
@@ -81,7 +87,7 @@ export class MemoryEvents implements EventTable {
     const events = found.slice(0, limit);
     const hasMore = found.length > events.length;
     const end = order === 'oldest' ? Math.max(cursor ?? 0, this.#newest) : 1;
-    return { events, next: hasMore ? (events.at(-1)?.id ?? end) : end, hasMore };
+    return { events: events.map(encoded), next: hasMore ? (events.at(-1)?.id ?? end) : end, hasMore };
   }
 
   /** Removes events that are too old or too many. @param now milliseconds since 1970 */

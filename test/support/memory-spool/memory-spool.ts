@@ -2,13 +2,13 @@
 
 import { type Clock, type ClockReading, clockStep, readClock, systemClock } from '../../../src/base/clock.ts';
 import { silentLog } from '../../../src/base/log.ts';
-import { EventFeed } from '../../../src/spool/events/event-feed.ts';
 import type { EventLimits } from '../../../src/spool/events/event-store.ts';
 import type { OutcomeEvent } from '../../../src/spool/events/mail-event.ts';
 import type { Hold, HoldRule } from '../../../src/spool/hold.ts';
 import { idempotencyMilliseconds, KeyUsed, type UsedKey } from '../../../src/spool/idempotency-keys.ts';
 import { failedRetentionMilliseconds } from '../../../src/spool/lease.ts';
 import type { DueReport, ReportKey, ReportLimits } from '../../../src/spool/reports/report.ts';
+import { EventFeed } from '../../../src/spool/search/event-feed.ts';
 import {
   type ClaimQuery,
   type ClaimTurn,

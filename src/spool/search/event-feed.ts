@@ -4,7 +4,7 @@
 import type { Clock } from '../../base/clock.ts';
 import { uuidv7 } from '../../base/ids.ts';
 import type { Logger } from '../../base/log.ts';
-import { type JournalDetails, withoutContent, withoutLargeBody } from '../journal/journal-details.ts';
+import { decodePage, type EncodedEvent, type EncodedPage, encodeEvent } from '../encoded-event.ts';
 import type {
   EventListener,
   EventNews,
@@ -13,10 +13,13 @@ import type {
   EventSearch,
   EventStore,
   FollowQuery,
-} from './event-store.ts';
-import type { EventFacts, EventKind, MailEvent, ReturnEvent } from './mail-event.ts';
-import { type RefusalFacts, refusedEvent, type WrittenRefusal } from './refusal.ts';
-import { type QueueBounds, RefusalQueue, refusalBounds } from './refusal-queue.ts';
+} from '../events/event-store.ts';
+import type { EventFacts, EventKind, MailEvent, ReturnEvent } from '../events/mail-event.ts';
+import { type RefusalFacts, refusedEvent } from '../events/refusal.ts';
+import { RefusalQueue } from '../events/refusal-queue.ts';
+import type { ContentGauge } from '../journal/content-gauge.ts';
+import { type JournalDetails, withoutContent, withoutLargeBody } from '../journal/journal-details.ts';
+import { refusedRow, type WrittenJournal } from '../journal/writer/journal-of-event.ts';
 
 /** How often followers look for events that other processes wrote, in milliseconds. */
 const pollMs = 500;
@@ -30,18 +33,31 @@ const refusalsAtOnce = 256;
 /** Octets of refused messages that wait for the journal at most. */
 const octetsAtOnce = 16_777_216;
 
-/** The table of events behind a feed. */
+/** The table of events behind a feed, in an engine's words. */
 export interface EventTable {
-  read(query: EventQuery): Promise<EventPage>;
-  search(query: EventSearch): Promise<EventPage>;
+  read(query: EventQuery): Promise<EncodedPage>;
+  search(query: EventSearch): Promise<EncodedPage>;
   newest(): Promise<number>;
   news(after: number): Promise<EventNews>;
   /** Makes what readers need of events beside them, within a bound; absent: that is made in their commits. */
   readonly catchUp?: () => Promise<void>;
-  /** Writes refusals in a commit of their own; rejects when none of them is written. */
-  refused(refusals: readonly WrittenRefusal[]): Promise<void>;
-  /** Writes other events that report no change of the spool; rejects when none of them is written. */
-  write(events: readonly ReturnEvent[]): Promise<void>;
+  /**
+   * Writes events that report no change of the spool in a commit of their own; rejects when none of them is written.
+   * @param refused the rows of the journal where the events are refusals
+   */
+  write(events: readonly EncodedEvent[], refused?: readonly WrittenJournal[]): Promise<void>;
+}
+
+/** What a feed works with. */
+interface FeedParts {
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Whether refusals get rows in the journal; absent: yes. */
+  readonly hasJournal?: boolean | undefined;
+  /** Knows how much content the journal keeps; absent: it may be any amount. */
+  readonly contentGauge?: ContentGauge | undefined;
+  /** Why the spool takes no mail, and so no refusals; undefined while it does. Absent: it always does. */
+  readonly fault?: () => Error | undefined;
 }
 
 /** Somebody who follows events. */
@@ -57,10 +73,9 @@ interface Follower {
 /** The events of one process's spool, for its listeners and followers. */
 export class EventFeed implements EventStore {
   readonly #table: EventTable;
-  readonly #clock: Clock;
-  readonly #log: Logger;
+  readonly #parts: FeedParts;
   readonly #listeners = new Set<EventListener>();
-  readonly #refusals: RefusalQueue;
+  readonly #refusals = new RefusalQueue();
   readonly #hasJournal: boolean;
   #droppedRefusals = 0;
   #gathering: NodeJS.Timeout | undefined;
@@ -68,20 +83,9 @@ export class EventFeed implements EventStore {
   #isClosed = false;
   readonly #followers = new Set<Follower>();
 
-  /** @param parts.hasJournal whether refusals get rows in the journal; absent: yes */
-  constructor(
-    table: EventTable,
-    parts: {
-      readonly clock: Clock;
-      readonly log: Logger;
-      readonly bounds?: QueueBounds | undefined;
-      readonly hasJournal?: boolean | undefined;
-    },
-  ) {
+  constructor(table: EventTable, parts: FeedParts) {
     this.#table = table;
-    this.#clock = parts.clock;
-    this.#log = parts.log;
-    this.#refusals = new RefusalQueue(parts.bounds ?? refusalBounds);
+    this.#parts = parts;
     this.#hasJournal = parts.hasJournal ?? true;
   }
 
@@ -93,12 +97,12 @@ export class EventFeed implements EventStore {
     return this.#refusals.length;
   }
 
-  read(query: EventQuery): Promise<EventPage> {
-    return this.#table.read(query);
+  async read(query: EventQuery): Promise<EventPage> {
+    return decodePage(await this.#table.read(query));
   }
 
-  search(query: EventSearch): Promise<EventPage> {
-    return this.#table.search(query);
+  async search(query: EventSearch): Promise<EventPage> {
+    return decodePage(await this.#table.search(query));
   }
 
   newest(): Promise<number> {
@@ -121,7 +125,7 @@ export class EventFeed implements EventStore {
       let cursor = after ?? (await this.#table.newest());
       while (!signal.aborted) {
         follower.isBehind = false;
-        const page = await this.#table.read({ after: cursor, limit: followedAtOnce, kinds, account });
+        const page = await this.read({ after: cursor, limit: followedAtOnce, kinds, account });
         for (const event of page.events) {
           if (signal.aborted) return;
           yield event;
@@ -141,12 +145,12 @@ export class EventFeed implements EventStore {
 
   async write(events: readonly ReturnEvent[]): Promise<void> {
     if (events.length === 0) return;
-    await this.#table.write(events);
+    await this.#table.write(events.map(encodeEvent));
     this.committed(events);
   }
 
   readonly refuse = (refusal: RefusalFacts): void => {
-    const now = this.#clock.now();
+    const now = this.#parts.clock.now();
     const { journalId = uuidv7(now), ...facts } = refusal;
     const event = refusedEvent(this.#hasJournal ? { ...facts, journalId } : facts, now);
     this.#tell(event);
@@ -180,7 +184,7 @@ export class EventFeed implements EventStore {
         listener(event);
       } catch (thrown) {
         // A listener's fault must not fail the commit: the event has happened.
-        this.#log.error({ err: thrown, event: event.kind, session: event.sessionId }, 'A listener for events failed');
+        this.#parts.log.error({ err: thrown, event: event.kind, session: event.sessionId }, 'A listener for events failed');
       }
     }
   }
@@ -206,12 +210,18 @@ export class EventFeed implements EventStore {
   async #write(): Promise<void> {
     const refusals = this.#refusals.take(refusalsAtOnce);
     try {
-      await this.#table.refused(refusals);
+      const fault = this.#parts.fault?.();
+      if (fault) throw fault;
+      const { contentGauge } = this.#parts;
+      const rows = refusals.flatMap((refusal) => refusedRow(refusal, contentGauge) ?? []);
+      const events = refusals.map(({ event }) => encodeEvent(event));
+      await this.#table.write(events, rows);
+      contentGauge?.wrote('refused', rows.length);
       this.#wake();
     } catch (thrown) {
       // They are not kept for later: more come while nothing can be written, and the log has a line for each.
       this.#droppedRefusals += refusals.length;
-      this.#log.debug({ err: thrown, refusals: refusals.length }, 'refusals are not kept');
+      this.#parts.log.debug({ err: thrown, refusals: refusals.length }, 'refusals are not kept');
     }
   }
 
