@@ -2,7 +2,7 @@
 // a message locks anything that another gateway's needs, but for rows of the same message. New messages have ways of their own, so
 // that they wait neither for outcomes, which are read before they are changed, nor long for one another.
 
-import { GroupQueue } from './server/group-queue.ts';
+import { GroupQueue } from '../core/group-queue.ts';
 import { type PostgresWrite, type Waiting, type WriterParts, WriteWay } from './write-way.ts';
 
 /** Groups of new messages that are written at once. */

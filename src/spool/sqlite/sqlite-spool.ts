@@ -79,7 +79,7 @@ export class SqliteSpool implements Spool {
    */
   static async open(options: SqliteSpoolOptions): Promise<SqliteSpool> {
     const spool = new SqliteSpool(options);
-    await spool.#thread.opened();
+    await spool.#thread.opened;
     return spool;
   }
 

@@ -5,6 +5,7 @@ import { Worker } from 'node:worker_threads';
 import { type Clock, readClock } from '../../base/clock.ts';
 import type { DatabaseFailure } from '../../base/database/sqlite-errors.ts';
 import { errorMessage, Unavailable } from '../../base/errors.ts';
+import { type Grouped, GroupQueue } from '../core/group-queue.ts';
 import type { Behind } from '../search/follow-pace.ts';
 import type { SpoolFault } from './file/sqlite-health.ts';
 import type {
@@ -21,12 +22,6 @@ import type {
   WriteResult,
 } from './sqlite-protocol.ts';
 
-/** Operations of one batch at most, so that no caller waits long for its commit. */
-const maxBatchOperations = 1024;
-/** Octets of messages in one batch at most; the first operation of a batch may have more. */
-const maxBatchOctets = 16 * 1024 * 1024;
-/** How long outcomes wait for a message to be sent with. A crash in that time sends the mail of these outcomes again. */
-const outcomePatienceMs = 5;
 /** Seconds that a client is told to wait where the store cannot be written or has no room. */
 export const retryAfterSeconds = 30;
 
@@ -39,16 +34,22 @@ type AddOctets = {
 
 type Settle = (outcome: OperationOutcome) => void;
 
-interface Waiting {
-  readonly operation: WriteBatch['operations'][number];
-  readonly octets: AddOctets | undefined;
+/** An operation that waits for its answer. */
+interface Waiting<Operation> extends Grouped {
+  readonly operation: Operation;
+  readonly parts?: AddOctets | undefined;
   readonly settle: Settle;
 }
+type Write = Waiting<WriteBatch['operations'][number]>;
+type Question = Waiting<ReadOperation>;
 
-interface Asked {
-  readonly operation: ReadOperation;
-  readonly settle: Settle;
+/** What the thread was sent and has not answered. */
+interface Sent<One> {
+  readonly group: readonly One[];
+  /** To be called once it has answered all of it. */
+  readonly end: () => void;
 }
+const nothing = { group: [], end: () => undefined } as const;
 
 /** Receives what the thread reports without being asked. */
 export interface ThreadListener {
@@ -73,25 +74,18 @@ export class SpoolThread {
   readonly #worker: SpoolPort;
   readonly #clock: Clock;
   readonly #listener: ThreadListener;
-  #waiting: Waiting[] = [];
-  /** Operations that are sent alone: no other waits for one of them or fails with it. */
-  #apart: Waiting[] = [];
-  #underWay: Waiting[] = [];
-  #asked: Asked[] = [];
-  #answering: Asked[] = [];
-  /** Called when no operation is under way or waiting. */
-  #onQuiet: (() => void)[] = [];
-  #scheduled = false;
-  /** An operation other than an outcome waits. */
-  #urgent = false;
-  #patience: NodeJS.Timeout | undefined;
+  readonly #writes = new GroupQueue<Write>([(group) => this.#sendWrites(group)], false);
+  readonly #questions = new GroupQueue<Question>([(group) => this.#sendReads(group)], false);
+  #writing: Sent<Write> = nothing;
+  #asking: Sent<Question> = nothing;
   #ended: Error | undefined;
   #closing = false;
   #isOpen = false;
-  #opened: (() => void) | undefined;
-  #openFailed: ((error: Error) => void) | undefined;
+  readonly #opening = Promise.withResolvers<void>();
+  /** Resolves when the database is open; rejects when it cannot be opened or is of a newer version. */
+  readonly opened = this.#opening.promise;
 
-  /** Takes a thread that has just been started; `opened` resolves when it is ready. */
+  /** Takes a thread that has just been started. */
   constructor(port: SpoolPort, { clock, listener }: { readonly clock: Clock; readonly listener: ThreadListener }) {
     this.#clock = clock;
     this.#listener = listener;
@@ -110,14 +104,6 @@ export class SpoolThread {
     );
   }
 
-  /** Resolves when the database is open. Call it once. @throws Error when it cannot be opened or is of a newer version */
-  async opened(): Promise<void> {
-    await new Promise<void>((resolve, reject) => {
-      this.#opened = resolve;
-      this.#openFailed = reject;
-    });
-  }
-
   /** Why the thread no longer works; undefined while it does. */
   get ended(): Error | undefined {
     return this.#ended;
@@ -125,7 +111,7 @@ export class SpoolThread {
 
   /** Adds a message; resolves once it is durable. @throws Error of the store; Unavailable for a failure that may pass */
   async add(operation: EncodedAdd, octets: AddOctets): Promise<void> {
-    await this.#enqueue(operation, octets);
+    await this.#write(operation, octets);
   }
 
   /** Changes the store. @throws as `add` does */
@@ -136,7 +122,7 @@ export class SpoolThread {
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- each kind has its own arguments
     const operation = { kind, args } as Exclude<WriteOperation, { kind: 'add' }>;
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the worker answers each kind with its own result
-    return (await this.#enqueue(operation, undefined)) as ReturnType<WriteCalls[Kind]>;
+    return (await this.#write(operation)) as ReturnType<WriteCalls[Kind]>;
   }
 
   /** Asks the store; it answers even while a batch of writes waits for a lock. @throws as `add` does */
@@ -146,15 +132,16 @@ export class SpoolThread {
   ): Promise<ReturnType<ReadCalls[Kind]>> {
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- each kind has its own arguments
     const operation = { kind, args } as ReadOperation;
-    const answer = await this.#promised((settle) => this.#question({ operation, settle }));
+    const answer = await this.#promised((settle) =>
+      this.#questions.put({ operation, settle, octets: 0, isPatient: false }),
+    );
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the worker answers each kind with its own result
     return answer as ReturnType<ReadCalls[Kind]>;
   }
 
   /** Resolves once all operations are answered. */
   async quiet(): Promise<void> {
-    if (this.#ended || this.#open === 0) return;
-    await new Promise<void>((resolve) => this.#onQuiet.push(resolve));
+    await Promise.all([this.#writes.quiet(), this.#questions.quiet()]);
   }
 
   /** Ends the thread; all operations must have been answered (`quiet`). */
@@ -166,24 +153,12 @@ export class SpoolThread {
     await exited;
   }
 
-  #enqueue(operation: Waiting['operation'], octets: AddOctets | undefined): Promise<unknown> {
-    return this.#promised((settle) => this.#push({ operation, octets, settle }));
-  }
-
-  #question(asked: Asked): void {
-    this.#asked.push(asked);
-    if (this.#asked.length === 1 && this.#answering.length === 0) setImmediate(() => this.#sendReads());
-  }
-
-  #push(waiting: Waiting): void {
-    if (waiting.operation.kind === 'refusals') {
-      this.#apart.push(waiting);
-      this.#send();
-      return;
-    }
-    this.#waiting.push(waiting);
-    if (waiting.operation.kind !== 'record') this.#urgent = true;
-    this.#schedule();
+  #write(operation: Write['operation'], parts?: AddOctets): Promise<unknown> {
+    const { kind } = operation;
+    const octets = parts ? lengthOf(parts) : 0;
+    // No caller waits for an outcome to be written: sent with the next message it needs no sync of its own.
+    const how = { octets, isPatient: kind === 'record', isAlone: kind === 'refusals' };
+    return this.#promised((settle) => this.#writes.put({ ...how, operation, parts, settle }));
   }
 
   #promised(begin: (settle: Settle) => void): Promise<unknown> {
@@ -199,111 +174,58 @@ export class SpoolThread {
     });
   }
 
-  /** How many operations have not been answered. */
-  get #open(): number {
-    const writes = this.#waiting.length + this.#apart.length + this.#underWay.length;
-    return writes + this.#asked.length + this.#answering.length;
-  }
-
-  #tellQuiet(): void {
-    if (this.#open > 0) return;
-    for (const resolve of this.#onQuiet.splice(0)) resolve();
-  }
-
-  #sendReads(): void {
-    if (this.#ended || this.#answering.length > 0 || this.#asked.length === 0) return;
-    this.#answering = this.#asked.splice(0, maxBatchOperations);
-    const batch: ReadBatch = { kind: 'reads', operations: this.#answering.map(({ operation }) => operation) };
+  #sendReads(group: readonly Question[]): Promise<void> {
+    const batch: ReadBatch = { kind: 'reads', operations: group.map(({ operation }) => operation) };
     this.#worker.postMessage(batch, []);
+    return new Promise((end) => (this.#asking = { group, end }));
   }
 
-  /** Schedules sending: at the end of this turn of the event loop, or a little later where only outcomes wait. */
-  #schedule(): void {
-    if (this.#scheduled || this.#underWay.length > 0 || this.#waiting.length === 0) return;
-    if (this.#urgent) {
-      this.#scheduled = true;
-      setImmediate(() => this.#send());
-      return;
-    }
-    // No caller waits for an outcome to be written: sent with the next message it needs no sync of its own.
-    this.#patience ??= setTimeout(() => {
-      // When refusals are under way, nothing is sent now: their answer schedules again, which needs to see no timer.
-      this.#patience = undefined;
-      this.#send();
-    }, outcomePatienceMs);
+  #sendWrites(group: readonly Write[]): Promise<void> {
+    return new Promise((end) => {
+      this.#writing = { group, end };
+      try {
+        this.#post(group);
+      } catch (thrown) {
+        // Out of memory: nothing was sent.
+        this.#writing = nothing;
+        for (const { settle } of group) settle({ error: { message: errorMessage(thrown) } });
+        end();
+      }
+    });
   }
 
-  #send(): void {
-    this.#scheduled = false;
-    if (this.#underWay.length > 0 || this.#ended) return;
-    const [alone] = this.#apart.splice(0, 1);
-    if (alone) {
-      this.#underWay = [alone];
-      this.#post();
-      return;
-    }
-    clearTimeout(this.#patience);
-    this.#patience = undefined;
-    if (this.#waiting.length === 0) return;
-    let count = 0;
-    let total = 0;
-    for (const { octets } of this.#waiting) {
-      const length = octets ? lengthOf(octets) : 0;
-      if (count === maxBatchOperations || (count > 0 && total + length > maxBatchOctets)) break;
-      count += 1;
-      total += length;
-    }
-    this.#underWay = count === this.#waiting.length ? this.#waiting : this.#waiting.slice(0, count);
-    this.#waiting = count === this.#waiting.length ? [] : this.#waiting.slice(count);
-    this.#urgent = this.#waiting.some(({ operation }) => operation.kind !== 'record');
-    this.#post(total);
-  }
-
-  /** Sends the operations that are under way. @param total octets of their messages */
-  #post(total = 0): void {
-    try {
-      // A buffer of its own; it need not be zeroed, since every octet is written.
-      const packed = Buffer.allocUnsafeSlow(total);
-      const octets = packed.buffer;
-      pack(this.#underWay, packed);
-      const operations = this.#underWay.map((waiting) => waiting.operation);
-      const batch: WriteBatch = { kind: 'writes', operations, octets, now: readClock(this.#clock) };
-      this.#worker.postMessage(batch, [octets]);
-    } catch (thrown) {
-      // Out of memory: nothing was sent.
-      const refused = this.#underWay;
-      this.#underWay = [];
-      for (const { settle } of refused) settle({ error: { message: errorMessage(thrown) } });
-      setImmediate(() => this.#send());
-    }
+  #post(group: readonly Write[]): void {
+    // A buffer of its own; it need not be zeroed, since every octet is written.
+    const packed = Buffer.allocUnsafeSlow(group.reduce((sum, { octets }) => sum + octets, 0));
+    pack(group, packed);
+    const operations = group.map(({ operation }) => operation);
+    const batch: WriteBatch = { kind: 'writes', operations, octets: packed.buffer, now: readClock(this.#clock) };
+    this.#worker.postMessage(batch, [packed.buffer]);
   }
 
   #receive(message: WorkerMessage): void {
     switch (message.kind) {
       case 'open':
         this.#isOpen = true;
-        this.#opened?.();
+        this.#opening.resolve();
         return;
       case 'written': {
-        const written = this.#underWay;
-        this.#underWay = [];
-        for (const [index, outcome] of message.result.outcomes.entries()) written[index]?.settle(outcome);
+        const { group, end } = this.#writing;
+        this.#writing = nothing;
+        for (const [index, outcome] of message.result.outcomes.entries()) group[index]?.settle(outcome);
         this.#listener.onWritten(message.result);
-        if (this.#urgent || this.#apart.length > 0) this.#send();
-        else this.#schedule();
-        this.#tellQuiet();
+        end();
         return;
       }
       case 'read':
-        this.#answering[message.index]?.settle(message.outcome);
+        this.#asking.group[message.index]?.settle(message.outcome);
         return;
       case 'health':
         this.#listener.onHealth(message.freeBytes, message.fault, message.behind);
         return;
       case 'allRead':
-        this.#answering = [];
-        this.#sendReads();
-        this.#tellQuiet();
+        this.#asking.end();
+        this.#asking = nothing;
         return;
     }
   }
@@ -311,18 +233,14 @@ export class SpoolThread {
   #break(error: Error): void {
     if (this.#ended) return;
     this.#ended = error;
-    clearTimeout(this.#patience);
-    this.#openFailed?.(error);
-    const abandoned = [...this.#underWay, ...this.#waiting, ...this.#apart, ...this.#answering, ...this.#asked];
-    this.#underWay = [];
-    this.#waiting = [];
-    this.#apart = [];
-    this.#answering = [];
-    this.#asked = [];
+    this.#opening.reject(error);
+    const sent = [this.#writing, this.#asking];
+    const waiting = [...this.#writes.giveUp(), ...this.#questions.giveUp()];
     // Promises that are already settled ignore this.
     const unavailable = error instanceof Unavailable ? { unavailable: error.reason } : {};
-    for (const { settle } of abandoned) settle({ error: { message: error.message, ...unavailable } });
-    this.#tellQuiet();
+    for (const { settle } of [...sent.flatMap(({ group }): readonly Waiting<unknown>[] => group), ...waiting])
+      settle({ error: { message: error.message, ...unavailable } });
+    for (const { end } of sent) end();
     if (this.#isOpen && !this.#closing) this.#listener.onLost(error);
   }
 }
@@ -333,18 +251,18 @@ function lengthOf({ head, body, received }: AddOctets): number {
   return length;
 }
 
-function pack(batch: readonly Waiting[], target: Buffer): void {
+function pack(batch: readonly Write[], target: Buffer): void {
   let offset = 0;
   const put = (part: Uint8Array | undefined): void => {
     if (!part) return;
     target.set(part, offset);
     offset += part.length;
   };
-  for (const { octets } of batch) {
-    if (!octets) continue;
-    put(octets.head);
-    put(octets.body);
-    octets.received?.forEach(put);
+  for (const { parts } of batch) {
+    if (!parts) continue;
+    put(parts.head);
+    put(parts.body);
+    parts.received?.forEach(put);
   }
 }
 

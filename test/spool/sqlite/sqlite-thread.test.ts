@@ -21,9 +21,10 @@ test('outcomes that wait while refusals are written are sent once these are writ
 
   void thread.run('record', [], 0);
   void thread.run('refusals', [], []);
-  expect(kinds()).toEqual([['refusals']]);
+  await expect.poll(kinds).toEqual([['refusals']]);
   // Longer than an outcome waits for a message to be sent with.
   await new Promise((resolve) => setTimeout(resolve, 300));
+  expect(kinds()).toEqual([['refusals']]);
   const result = { outcomes: [{ value: undefined }], orphanedBodies: [], removed: [], isBusy: false };
   answer?.({ kind: 'written', result });
   await expect.poll(kinds).toEqual([['refusals'], ['record']]);

@@ -17,11 +17,13 @@ const lastCounts = 0.3;
 const outcomePatienceMs = 5;
 
 /** Something that waits to be written. */
-interface Grouped {
+export interface Grouped {
   /** Octets of its message; 0 for anything else. */
   readonly octets: number;
   /** Nobody waits for it: it may wait a little for others. */
   readonly isPatient: boolean;
+  /** It is written before the others and alone: none of them waits for its commit or fails with it. */
+  readonly isAlone?: boolean;
 }
 
 /** Writes a group; it never rejects, since it settles every operation itself. */
@@ -32,6 +34,7 @@ export class GroupQueue<Operation extends Grouped> {
   readonly #ways: number;
   /** The ways that write nothing. */
   readonly #idle: WriteGroup<Operation>[];
+  readonly #gathers: boolean;
   #waiting: Operation[] = [];
   #isScheduled = false;
   /** What a commit takes, about, in milliseconds. */
@@ -41,14 +44,19 @@ export class GroupQueue<Operation extends Grouped> {
   #patience: NodeJS.Timeout | undefined;
   readonly #onQuiet: (() => void)[] = [];
 
-  /** @param ways which write beside one another; of several that are free the first is taken */
-  constructor(ways: readonly WriteGroup<Operation>[]) {
+  /**
+   * @param ways which write beside one another; of several that are free the first is taken
+   * @param gathers whether messages wait a little for others; else what has come during a commit goes as soon as it has ended
+   */
+  constructor(ways: readonly WriteGroup<Operation>[], gathers = true) {
     this.#ways = ways.length;
     this.#idle = ways.toReversed();
+    this.#gathers = gathers;
   }
 
   put(operation: Operation): void {
-    this.#waiting.push(operation);
+    if (operation.isAlone) this.#waiting.unshift(operation);
+    else this.#waiting.push(operation);
     if (!operation.isPatient) this.#isUrgent = true;
     this.#schedule();
   }
@@ -59,15 +67,27 @@ export class GroupQueue<Operation extends Grouped> {
     await new Promise<void>((resolve) => this.#onQuiet.push(resolve));
   }
 
+  /** Takes away what waits and is never going to be written. */
+  giveUp(): readonly Operation[] {
+    const left = this.#waiting;
+    this.#waiting = [];
+    this.#tellQuiet();
+    return left;
+  }
+
   get #isQuiet(): boolean {
     return this.#waiting.length === 0 && this.#idle.length === this.#ways;
+  }
+
+  #tellQuiet(): void {
+    if (this.#isQuiet) for (const resolve of this.#onQuiet.splice(0)) resolve();
   }
 
   #schedule(): void {
     if (this.#isScheduled || this.#idle.length === 0 || this.#waiting.length === 0) return;
     if (this.#isUrgent) {
       this.#isScheduled = true;
-      const gatherMs = Math.min(gatherShare * this.#commitMs, mostGatherMs);
+      const gatherMs = this.#gathers ? Math.min(gatherShare * this.#commitMs, mostGatherMs) : 0;
       if (gatherMs < 1) setImmediate(() => void this.#next());
       else setTimeout(() => void this.#next(), gatherMs);
       return;
@@ -88,17 +108,19 @@ export class GroupQueue<Operation extends Grouped> {
     await write(group);
     this.#commitMs += (performance.now() - began - this.#commitMs) * lastCounts;
     this.#idle.push(write);
-    this.#schedule();
-    if (this.#isQuiet) for (const resolve of this.#onQuiet.splice(0)) resolve();
+    if (this.#isUrgent && !this.#gathers) void this.#next();
+    else this.#schedule();
+    this.#tellQuiet();
   }
 
   #take(): readonly Operation[] {
     let count = 0;
     let total = 0;
-    for (const { octets } of this.#waiting) {
-      if (count === mostOperations || (count > 0 && total + octets > mostOctets)) break;
+    for (const { octets, isAlone = false } of this.#waiting) {
+      if (count === mostOperations || (count > 0 && (isAlone || total + octets > mostOctets))) break;
       count += 1;
       total += octets;
+      if (isAlone) break;
     }
     const group = this.#waiting.slice(0, count);
     this.#waiting = this.#waiting.slice(count);
