@@ -1,50 +1,32 @@
 // The spool's tables in PostgreSQL (D91): those of SQLite, but for what several processes on several hosts need.
 
 import type { Migrations } from '../../base/database/database.ts';
-import { takesPartitions } from '../../base/database/postgres-partitions.ts';
+import { inPostgres } from '../../base/database/postgres-dialect.ts';
+import { dropEmpty, takesPartitions } from '../../base/database/postgres-partitions.ts';
+import { countTable, holdTable, keyTable, reportCountTable } from '../core/shared-tables.ts';
 
-// Ids of events are given in the order of the commits, so that a range of them is a time. What there is becomes the partition of
-// everything before. Writers are kept out by their turn, and then the tables are locked in the order in which searches read them.
-const eventPartitions = `
-  UPDATE spool_state SET last_event = last_event WHERE one = 1;
-  LOCK TABLE mail_event_keys, mail_events IN ACCESS EXCLUSIVE MODE;
-  ALTER TABLE mail_events RENAME TO mail_events_before;
-  ALTER INDEX mail_events_pkey RENAME TO mail_events_before_pkey;
-  ALTER INDEX mail_events_by_account RENAME TO mail_events_before_by_account;
-  ALTER INDEX mail_events_by_kind RENAME TO mail_events_before_by_kind;
-  ALTER INDEX mail_events_by_message RENAME TO mail_events_before_by_message;
-  ALTER TABLE mail_event_keys RENAME TO mail_event_keys_before;
-  ALTER INDEX mail_event_keys_pkey RENAME TO mail_event_keys_before_pkey;
-  CREATE TABLE mail_events (
-    id BIGINT PRIMARY KEY,
-    at BIGINT NOT NULL,
-    account TEXT COLLATE "C" NOT NULL,
-    share SMALLINT NOT NULL,
-    kind TEXT COLLATE "C" NOT NULL,
-    queue_id TEXT COLLATE "C",
-    event TEXT COLLATE "C" NOT NULL
-  ) PARTITION BY RANGE (id);
-  CREATE INDEX mail_events_by_account ON mail_events (account, share, id);
-  CREATE INDEX mail_events_by_kind ON mail_events (account, kind, id);
-  CREATE INDEX mail_events_by_message ON mail_events (queue_id, id) WHERE queue_id IS NOT NULL;
-  CREATE TABLE mail_event_keys (
-    key BIGINT NOT NULL,
-    event BIGINT NOT NULL,
-    PRIMARY KEY (key, event)
-  ) PARTITION BY RANGE (event);
-  CREATE TABLE mail_events_default PARTITION OF mail_events DEFAULT;
-  CREATE TABLE mail_event_keys_default PARTITION OF mail_event_keys DEFAULT;
-  DO $$
-  DECLARE cut BIGINT;
-  BEGIN
-    SELECT last_event + 1 INTO cut FROM spool_state;
-    IF EXISTS (SELECT 1 FROM mail_events_before) THEN
-      EXECUTE format('ALTER TABLE mail_events ATTACH PARTITION mail_events_before FOR VALUES FROM (MINVALUE) TO (%L)', cut);
-      EXECUTE format('ALTER TABLE mail_event_keys ATTACH PARTITION mail_event_keys_before FOR VALUES FROM (MINVALUE) TO (%L)', cut);
-    ELSE
-      DROP TABLE mail_events_before, mail_event_keys_before;
-    END IF;
-  END $$`;
+/** In place of a step that no release stood before: the first one has what it did. */
+const noStep = '-- see the first step';
+
+/** The tables of events, whole or in partitions. */
+const eventTables = (whole: boolean): string => `
+    CREATE TABLE mail_events (
+      id BIGINT PRIMARY KEY,
+      at BIGINT NOT NULL,
+      account TEXT COLLATE "C" NOT NULL,
+      share SMALLINT NOT NULL,
+      kind TEXT COLLATE "C" NOT NULL,
+      queue_id TEXT COLLATE "C",
+      event TEXT COLLATE "C" NOT NULL
+    )${whole ? '' : ' PARTITION BY RANGE (id)'};
+    CREATE INDEX mail_events_by_account ON mail_events (account, share, id);
+    CREATE INDEX mail_events_by_kind ON mail_events (account, kind, id);
+    CREATE INDEX mail_events_by_message ON mail_events (queue_id, id) WHERE queue_id IS NOT NULL;
+    CREATE TABLE mail_event_keys (
+      key BIGINT NOT NULL,
+      event BIGINT NOT NULL,
+      PRIMARY KEY (key, event)
+    )${whole ? '' : ' PARTITION BY RANGE (event)'};`;
 
 /**
  * Migrations of the spool. Times are milliseconds since 1970 by the server's clock (database-clock.ts), those of acceptance
@@ -55,8 +37,8 @@ export const postgresSpoolMigrations: Migrations = {
   steps: [],
   postgres: [
     `
-    -- One row. Whoever writes messages, outcomes or events changes it first, and so waits for the one who writes already.
-    -- last_event: the newest event's id, which therefore is visible before any greater one is drawn.
+    -- One row. last_event: the newest event's id. Whoever files or removes events changes it first, and so waits for the one who
+    -- does so already: an id is visible before any greater one is drawn.
     CREATE TABLE spool_state (
       one SMALLINT PRIMARY KEY CHECK (one = 1),
       last_event BIGINT NOT NULL
@@ -132,7 +114,8 @@ export const postgresSpoolMigrations: Migrations = {
       reports SMALLINT NOT NULL,
       PRIMARY KEY (message, position)
     );
-    CREATE INDEX spool_due ON spool_recipients (lane, account, (attempts > 0), due_at) WHERE state = 0 AND hold IS NULL;
+    -- What splits a line is a number: a comparison with a truth value is rewritten before indexes are looked for.
+    CREATE INDEX spool_due ON spool_recipients (lane, account, least(attempts, 1), due_at) WHERE state = 0 AND hold IS NULL;
     CREATE INDEX spool_aside ON spool_recipients (hold) WHERE hold IS NOT NULL;
     CREATE INDEX spool_claims ON spool_recipients (claimed_by) WHERE claimed_by IS NOT NULL;
 
@@ -145,30 +128,10 @@ export const postgresSpoolMigrations: Migrations = {
       ready_at BIGINT NOT NULL,
       PRIMARY KEY (lane, account)
     );
-    CREATE INDEX spool_turns ON spool_lines (transport, ready_at);
+    -- Turns are found account by account, so that one with very many lines leaves some to the others.
+    CREATE INDEX spool_turns ON spool_lines (transport, account, ready_at);
 
-    -- What the operator keeps waiting.
-    CREATE TABLE spool_holds (
-      id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-      kind TEXT COLLATE "C" NOT NULL,
-      value TEXT COLLATE "C" NOT NULL,
-      made_at BIGINT NOT NULL,
-      made_by TEXT COLLATE "C" NOT NULL,
-      why TEXT COLLATE "C" NOT NULL,
-      UNIQUE (kind, value)
-    );
-
-    -- What each account has in the spool; a row only where it has something. Kept in the transactions that change it.
-    CREATE TABLE spool_counts (
-      account TEXT COLLATE "C" PRIMARY KEY,
-      queued_messages BIGINT NOT NULL,
-      failed_messages BIGINT NOT NULL,
-      queued_octets BIGINT NOT NULL,
-      failed_octets BIGINT NOT NULL,
-      queued_recipients BIGINT NOT NULL,
-      delivered_recipients BIGINT NOT NULL,
-      failed_recipients BIGINT NOT NULL
-    );
+    ${inPostgres([holdTable, countTable, keyTable, reportCountTable].join(''))}
 
     -- Messages without a queued recipient, kept because one failed.
     CREATE TABLE spool_failures (
@@ -178,18 +141,6 @@ export const postgresSpoolMigrations: Migrations = {
     );
     CREATE INDEX spool_failures_by_age ON spool_failures (ended_at);
     CREATE INDEX spool_failures_by_account ON spool_failures (account, ended_at);
-
-    CREATE TABLE idempotency_keys (
-      account TEXT COLLATE "C" NOT NULL,
-      key TEXT COLLATE "C" NOT NULL,
-      digest TEXT COLLATE "C" NOT NULL,
-      message_id TEXT COLLATE "C" NOT NULL,
-      recipients TEXT COLLATE "C" NOT NULL,
-      answer TEXT COLLATE "C",
-      created_at BIGINT NOT NULL,
-      PRIMARY KEY (account, key)
-    );
-    CREATE INDEX idempotency_age ON idempotency_keys (created_at);
 
     -- Reports that are to be made, at most one for a message at a time. The message itself may be gone before.
     CREATE TABLE spool_reports (
@@ -224,14 +175,6 @@ export const postgresSpoolMigrations: Migrations = {
       host TEXT COLLATE "C" NOT NULL,
       PRIMARY KEY (report, position)
     );
-    -- How many reports were begun on a day; address '' is the sum of the account.
-    CREATE TABLE spool_report_counts (
-      day BIGINT NOT NULL,
-      account TEXT COLLATE "C" NOT NULL,
-      address TEXT COLLATE "C" NOT NULL,
-      reports BIGINT NOT NULL,
-      PRIMARY KEY (day, account, address)
-    );
 
     -- client_id: the first half of the SHA-256 of the client's Message-ID. message_id: the one it left with.
     CREATE TABLE spool_threads (
@@ -244,19 +187,7 @@ export const postgresSpoolMigrations: Migrations = {
     CREATE INDEX spool_threads_by_age ON spool_threads (created_at);
     CREATE INDEX spool_threads_of_account ON spool_threads (account, created_at);
 
-    CREATE TABLE mail_events (
-      id BIGINT PRIMARY KEY,
-      at BIGINT NOT NULL,
-      account TEXT COLLATE "C" NOT NULL,
-      share SMALLINT NOT NULL,
-      kind TEXT COLLATE "C" NOT NULL,
-      queue_id TEXT COLLATE "C",
-      event TEXT COLLATE "C" NOT NULL
-    );
-    CREATE INDEX mail_events_by_account ON mail_events (account, share, id);
-    CREATE INDEX mail_events_by_kind ON mail_events (account, kind, id);
-    CREATE INDEX mail_events_by_message ON mail_events (queue_id, id) WHERE queue_id IS NOT NULL;
-
+    ${eventTables(true)}
     CREATE TABLE mail_event_counts (
       account TEXT COLLATE "C" NOT NULL,
       share SMALLINT NOT NULL,
@@ -264,27 +195,17 @@ export const postgresSpoolMigrations: Migrations = {
       PRIMARY KEY (account, share)
     );
 
-    CREATE TABLE mail_event_keys (
-      key BIGINT NOT NULL,
-      event BIGINT NOT NULL,
-      PRIMARY KEY (key, event)
-    );
-    `,
-    `
-    -- Turns are found account by account, so that one with very many lines leaves some to the others.
-    DROP INDEX spool_turns;
-    CREATE INDEX spool_turns ON spool_lines (transport, account, ready_at);
-    `,
-    `
-    -- What splits a line is a number: a comparison with a truth value is rewritten before indexes are looked for.
-    DROP INDEX spool_due;
-    CREATE INDEX spool_due ON spool_recipients (lane, account, least(attempts, 1), due_at) WHERE state = 0 AND hold IS NULL;
-    `,
-    `
     -- Partitions of events that are taken off their table, and wait for their events to be counted off.
     CREATE TABLE mail_event_removals (partition TEXT COLLATE "C" PRIMARY KEY);
     `,
-    eventPartitions,
+    ...[noStep, noStep, noStep],
+    `
+    -- Ids of events are given in the order of the commits, so that a range of them is a time.
+    ${dropEmpty('mail_events', 'mail_event_keys')}
+    ${eventTables(false)}
+    CREATE TABLE mail_events_default PARTITION OF mail_events DEFAULT;
+    CREATE TABLE mail_event_keys_default PARTITION OF mail_event_keys DEFAULT;
+    `,
     `
     -- How long, in milliseconds, a process's row may stay unchanged before the process is taken for dead. NULL, of an earlier
     -- release: as long as whoever looks at it allows its own.

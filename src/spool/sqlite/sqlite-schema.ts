@@ -1,6 +1,7 @@
 // The spool's tables in SQLite (D89, D90). A message is written once; an attempt only changes small rows of recipients.
 
 import type { Migrations } from '../../base/database/database.ts';
+import { countTable, holdTable, keyTable, reportCountTable } from '../core/shared-tables.ts';
 import { threadTables } from '../threads/sqlite-threads.ts';
 import { blockTables } from './file/settled-octets.ts';
 import { inFlightTables } from './in-flight.ts';
@@ -50,33 +51,11 @@ const reportTables = `
     host TEXT NOT NULL,
     PRIMARY KEY (report, position)
   ) STRICT, WITHOUT ROWID;
-  -- How many reports were begun on a day; address '' is the sum of the account.
-  CREATE TABLE spool_report_counts (
-    day INTEGER NOT NULL,
-    account TEXT NOT NULL,
-    address TEXT NOT NULL,
-    reports INTEGER NOT NULL,
-    PRIMARY KEY (day, account, address)
-  ) STRICT, WITHOUT ROWID;
+  ${reportCountTable}
 `;
 
-/** The table of the keys. Times are milliseconds since 1970; `answer` is null unless it is other than the default. */
-export const idempotencyMigrations: Migrations = {
-  owner: 'idempotency',
-  steps: [
-    `CREATE TABLE idempotency_keys (
-       account TEXT NOT NULL,
-       key TEXT NOT NULL,
-       digest TEXT NOT NULL,
-       message_id TEXT NOT NULL,
-       recipients TEXT NOT NULL,
-       answer TEXT,
-       created_at INTEGER NOT NULL,
-       PRIMARY KEY (account, key)
-     ) STRICT, WITHOUT ROWID;
-     CREATE INDEX idempotency_age ON idempotency_keys (created_at);`,
-  ],
-};
+/** The table of the keys. */
+export const idempotencyMigrations: Migrations = { owner: 'idempotency', steps: [keyTable] };
 
 /** Migrations of the spool. Times are milliseconds since 1970. */
 export const spoolMigrations: Migrations = {
@@ -141,17 +120,7 @@ export const spoolMigrations: Migrations = {
     ) STRICT;
     `,
     `
-    -- What each account has in the spool; a row only where it has something. Kept in the transactions that change it.
-    CREATE TABLE spool_counts (
-      account TEXT PRIMARY KEY,
-      queued_messages INTEGER NOT NULL,
-      failed_messages INTEGER NOT NULL,
-      queued_octets INTEGER NOT NULL,
-      failed_octets INTEGER NOT NULL,
-      queued_recipients INTEGER NOT NULL,
-      delivered_recipients INTEGER NOT NULL,
-      failed_recipients INTEGER NOT NULL
-    ) STRICT, WITHOUT ROWID;
+    ${countTable}
 
     -- Messages without a queued recipient, kept because one failed: found by age without a look at those that wait.
     CREATE TABLE spool_failures (
@@ -193,16 +162,7 @@ export const spoolMigrations: Migrations = {
     ) STRICT;
     CREATE INDEX spool_turns ON spool_lines (hold, transport, ready_at);
 
-    -- What the operator keeps waiting.
-    CREATE TABLE spool_holds (
-      id INTEGER PRIMARY KEY AUTOINCREMENT,
-      kind TEXT NOT NULL,
-      value TEXT NOT NULL,
-      made_at INTEGER NOT NULL,
-      made_by TEXT NOT NULL,
-      why TEXT NOT NULL,
-      UNIQUE (kind, value)
-    ) STRICT;
+    ${holdTable}
 
     -- line: 0 has none yet, as every recipient of an earlier release, which gets one when it is due; -N is set aside by hold
     -- N. It takes the place of lane, which nothing reads any more.

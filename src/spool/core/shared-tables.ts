@@ -1,0 +1,51 @@
+// Tables that are the same in both engines, in the words of SQLite (`inPostgres` has those of PostgreSQL). Times are milliseconds
+// since 1970.
+
+/** What each account has in the spool; a row only where it has something. Kept in the transactions that change it. */
+export const countTable = `
+  CREATE TABLE spool_counts (
+    account TEXT PRIMARY KEY,
+    queued_messages INTEGER NOT NULL,
+    failed_messages INTEGER NOT NULL,
+    queued_octets INTEGER NOT NULL,
+    failed_octets INTEGER NOT NULL,
+    queued_recipients INTEGER NOT NULL,
+    delivered_recipients INTEGER NOT NULL,
+    failed_recipients INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;`;
+
+/** What the operator keeps waiting. */
+export const holdTable = `
+  CREATE TABLE spool_holds (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind TEXT NOT NULL,
+    value TEXT NOT NULL,
+    made_at INTEGER NOT NULL,
+    made_by TEXT NOT NULL,
+    why TEXT NOT NULL,
+    UNIQUE (kind, value)
+  ) STRICT;`;
+
+/** How many reports were begun on a day; address '' is the sum of the account. */
+export const reportCountTable = `
+  CREATE TABLE spool_report_counts (
+    day INTEGER NOT NULL,
+    account TEXT NOT NULL,
+    address TEXT NOT NULL,
+    reports INTEGER NOT NULL,
+    PRIMARY KEY (day, account, address)
+  ) STRICT, WITHOUT ROWID;`;
+
+/** The Idempotency-Keys; `answer` is NULL unless it is other than the default. */
+export const keyTable = `
+  CREATE TABLE idempotency_keys (
+    account TEXT NOT NULL,
+    key TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    message_id TEXT NOT NULL,
+    recipients TEXT NOT NULL,
+    answer TEXT,
+    created_at INTEGER NOT NULL,
+    PRIMARY KEY (account, key)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX idempotency_age ON idempotency_keys (created_at);`;
