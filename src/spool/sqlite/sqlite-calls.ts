@@ -32,17 +32,15 @@ interface CallParts extends SpoolTables, KeptSettings {
   readonly lock: SpoolLock;
   /** Folder of the bodies that are files; it need not exist. */
   readonly bodies: string;
-  /** Makes what is made behind the commits, within a bound. */
-  readonly catchUp: () => void;
 }
 
 /** The calls on one database. */
-export class StoreCalls extends SpoolPart<CallParts> {
-  readonly messages = new StoredMessages(this.parts);
-  readonly retention = new Retention({ ...this.parts, messages: this.messages });
+export abstract class StoreCalls extends SpoolPart<CallParts> {
+  protected readonly messages = new StoredMessages(this.parts);
+  protected readonly retention = new Retention({ ...this.parts, messages: this.messages });
   readonly #events = new SqliteEvents(this.parts.database);
   readonly #journal = new SqliteJournal(this.parts.database);
-  readonly follower = new EventFollower(
+  protected readonly follower = new EventFollower(
     this.parts.database,
     this.parts.eventLimits,
     this.parts.hasJournal ? this.#journal : undefined,
@@ -55,10 +53,13 @@ export class StoreCalls extends SpoolPart<CallParts> {
     write: (event) => this.#addEvents([encodeEvent(event)]),
   });
   /** Events that were written since they were last filed, about. */
-  unfiled = 0;
+  protected unfiled = 0;
+
+  /** Makes what is made behind the commits, within a bound. */
+  protected abstract catchUp(): void;
 
   /** To be called at the beginning of a transaction. */
-  begin(): void {
+  protected begin(): void {
     for (const part of [this.messages, this.retention, this.lines, this.#holds, this.inFlight]) part.begin();
   }
 
@@ -118,7 +119,7 @@ export class StoreCalls extends SpoolPart<CallParts> {
     events: (query: EventQuery) => this.#events.read(query),
     searchEvents: (query: EventSearch) => this.#events.search(query, (time) => this.clock.stored(time)),
     newestEvent: () => this.#events.newest(),
-    catchUp: () => this.parts.catchUp(),
+    catchUp: () => this.catchUp(),
     eventNews: (after: number) => this.#events.news(after),
     usedKey: (key: AccountKey, now: number) => this.parts.steps(findKey(key, now)),
   };

@@ -10,7 +10,7 @@ import { followedAtOnce } from './event-follower.ts';
 import type { SpoolLock } from './file/sqlite-lock.ts';
 import { StoreCalls } from './sqlite-calls.ts';
 import type { OperationOutcome, ReadOperation, WriteOperation, WriteResult } from './sqlite-protocol.ts';
-import { SpoolPart, type SpoolTables, tablesOf } from './sqlite-tables.ts';
+import { tablesOf } from './sqlite-tables.ts';
 
 /** Slices that are made for a reader who waits for them, at most. */
 const slicesForReader = 8;
@@ -29,11 +29,8 @@ function called<Calls>(
 }
 
 /** The spool in one database. It owns nothing but its prepared statements; the caller closes database and lock. */
-export class SqliteStore extends SpoolPart<
-  SpoolTables & { readonly database: DatabaseSync; readonly lock: SpoolLock }
-> {
+export class SqliteStore extends StoreCalls {
   readonly #followPace = new FollowPace();
-  readonly #calls: StoreCalls;
 
   /**
    * Brings the tables up to date.
@@ -45,9 +42,7 @@ export class SqliteStore extends SpoolPart<
     bodies,
     ...settings
   }: { readonly database: DatabaseSync; readonly lock: SpoolLock; readonly bodies: string } & SpoolOptions) {
-    super({ ...tablesOf(database), database, lock });
-    const catchUp = (): void => this.#catchUp();
-    this.#calls = new StoreCalls({ ...this.parts, ...keptSettings(settings), bodies, catchUp });
+    super({ ...tablesOf(database), database, lock, bodies, ...keptSettings(settings) });
   }
 
   /**
@@ -84,7 +79,7 @@ export class SqliteStore extends SpoolPart<
   read(operation: ReadOperation): OperationOutcome {
     try {
       this.clock.hold();
-      return { value: called(this.#calls.reads, operation) };
+      return { value: called(this.reads, operation) };
     } catch (thrown) {
       return { error: failureOf(thrown) };
     }
@@ -92,18 +87,17 @@ export class SqliteStore extends SpoolPart<
 
   #transaction(operations: readonly WriteOperation[]): WriteResult {
     const { database } = this.parts;
-    const { retention, messages } = this.#calls;
-    this.#calls.begin();
+    this.begin();
     database.exec('BEGIN IMMEDIATE');
     try {
       this.clock.hold();
       const outcomes = operations.map((operation) => this.#outcome(operation));
-      retention.removeSurplus();
+      this.retention.removeSurplus();
       this.ledger.write();
       this.lines.write();
       this.inFlight.mark();
       database.exec('COMMIT');
-      return { outcomes, orphanedBodies: messages.gone, removed: retention.removed, isBusy: false };
+      return { outcomes, orphanedBodies: this.messages.gone, removed: this.retention.removed, isBusy: false };
     } catch (thrown) {
       // SQLite has already rolled back by itself after a full disk or an I/O error.
       if (database.isTransaction) database.exec('ROLLBACK');
@@ -115,8 +109,8 @@ export class SqliteStore extends SpoolPart<
 
   /** Runs one operation. One refused because of what the store already holds does not undo the others of the batch. */
   #outcome(operation: WriteOperation): OperationOutcome {
-    const refused = operation.kind === 'add' ? this.#calls.retention.overQuota(operation.args[0]) : undefined;
-    return refused ? { error: refused } : { value: called(this.#calls.writes, operation) };
+    const refused = operation.kind === 'add' ? this.retention.overQuota(operation.args[0]) : undefined;
+    return refused ? { error: refused } : { value: called(this.writes, operation) };
   }
 
   /**
@@ -127,41 +121,29 @@ export class SqliteStore extends SpoolPart<
   follow(): boolean {
     const { now } = this.clock;
     if (now === undefined) return false;
-    const { follower } = this.#calls;
     return this.#followPace.take(() => {
       this.clock.hold();
       const isMore =
-        follower.follow(this.clock.stored(now)) ||
-        follower.unsynced(() => this.parts.settled.settle(now, this.inFlight.oldest));
-      this.#calls.unfiled = isMore ? Math.max(0, this.#calls.unfiled - followedAtOnce) : 0;
+        this.follower.follow(this.clock.stored(now)) ||
+        this.follower.unsynced(() => this.parts.settled.settle(now, this.inFlight.oldest));
+      this.unfiled = isMore ? Math.max(0, this.unfiled - followedAtOnce) : 0;
       return isMore;
     });
   }
 
-  #catchUp(): void {
-    const { follower } = this.#calls;
-    for (let slices = 0; slices < slicesForReader && follower.unfiled > 0 && this.follow(); ) slices += 1;
+  protected catchUp(): void {
+    for (let slices = 0; slices < slicesForReader && this.follower.unfiled > 0 && this.follow(); ) slices += 1;
   }
 
   /** How far what is made behind the commits is behind them. @throws what SQLite throws */
   get behind(): Behind {
-    const { unfiled, passedOver } = this.#calls.follower;
+    const { unfiled, passedOver } = this.follower;
     return { unfiled, passedOver, fault: this.#followPace.fault };
-  }
-
-  /** Whether messages are in flight (in-flight.ts). */
-  get hasInFlight(): boolean {
-    return this.inFlight.isAny;
-  }
-
-  /** Whether messages have been in flight for too long (`settle`). */
-  get hasLate(): boolean {
-    return this.inFlight.isLate;
   }
 
   /** Whether a whole slice of events waits to be filed. */
   get isBehind(): boolean {
-    return this.#calls.unfiled >= followedAtOnce;
+    return this.unfiled >= followedAtOnce;
   }
 
   /** Writes a value, to find out whether the database can be written. @throws what SQLite throws */

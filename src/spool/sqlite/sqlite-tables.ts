@@ -115,7 +115,7 @@ export abstract class SpoolPart<Parts extends SpoolTables = SpoolTables> {
   protected readonly clock: SpoolTables['clock'];
   protected readonly ledger: SpoolTables['ledger'];
   protected readonly lines: SpoolTables['lines'];
-  protected readonly inFlight: SpoolTables['inFlight'];
+  readonly inFlight: SpoolTables['inFlight'];
 
   constructor(parts: Parts) {
     this.parts = parts;

@@ -84,7 +84,7 @@ class SpoolServer {
   serve(): void {
     this.#looking = setInterval(() => {
       this.#look();
-      if (this.#store.hasLate) this.#store.write([{ kind: 'settle', args: [false] }]);
+      if (this.#store.inFlight.isLate) this.#store.write([{ kind: 'settle', args: [false] }]);
       if (this.#lock.isHeld && this.#store.follow()) this.#following ??= setTimeout(() => this.#followIdle(), idleMs);
       if (!this.#givingBack) this.#giveBack();
     }, lookEveryMs);
@@ -205,7 +205,7 @@ class SpoolServer {
     clearTimeout(this.#givingBack);
     clearTimeout(this.#following);
     // What cannot be written now is found at the next start.
-    if (this.#store.hasInFlight) this.#store.write([{ kind: 'settle', args: [true] }]);
+    if (this.#store.inFlight.isAny) this.#store.write([{ kind: 'settle', args: [true] }]);
     this.#database.close();
     this.#lock.close();
     this.#port.close();

@@ -216,7 +216,7 @@ test('a hold on a message in flight keeps it once its claim is over', () => {
 test('when the gateway ends in order, or its file is moved, every recipient has a row', () => {
   write(add('a'));
   write({ kind: 'settle', args: [true] });
-  expect([rows(), store.hasInFlight]).toEqual([2, false]);
+  expect([rows(), store.inFlight.isAny]).toEqual([2, false]);
   write(add('b'));
   spreadAll(database, false);
   expect(rows()).toBe(4);
