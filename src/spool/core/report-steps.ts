@@ -166,16 +166,15 @@ export function* dueReports(
   return rows.map((row, at) => reportOf(row, recipients[at] ?? [], times));
 }
 
-/** Deletes a report; see `Spool.endReport`. @returns false where it is gone or has changed since it was read */
-export function* endReport({ seq, version }: ReportKey): StoreSteps<boolean> {
+/** Deletes a report, or with `until` puts it off; see `Spool.endReport`. @param until wall time */
+export function* endReport(times: Times, { seq, version }: ReportKey, until?: number): StoreSteps<boolean> {
+  if (until !== undefined) {
+    yield [step(postpone, seq, times.stored(until))];
+    return true;
+  }
   const isThere = (yield* ask(lockReport, seq, version)).length > 0;
   if (isThere) yield [step(endRecipients, seq), step(end, seq)];
   return isThere;
-}
-
-/** Puts a report off; see `Spool.endReport`. @param until stored time */
-export function* postponeReport({ seq }: ReportKey, until: number): StoreSteps<void> {
-  yield [step(postpone, seq, until)];
 }
 
 function reportOf(row: Row, recipients: readonly Row[], times: Times): DueReport {

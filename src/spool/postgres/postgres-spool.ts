@@ -4,6 +4,7 @@ import { openPostgres } from '../../base/database/postgres-database.ts';
 import { errorMessage, Unavailable } from '../../base/errors.ts';
 import { BrokenClaim } from '../broken-claim.ts';
 import { findKey, keepAnswer } from '../core/key-steps.ts';
+import { dueReports, endReport } from '../core/report-steps.ts';
 import { readTallies } from '../core/tally-steps.ts';
 import { encodeEvent } from '../encoded-event.ts';
 import type { OutcomeEvent } from '../events/mail-event.ts';
@@ -19,6 +20,7 @@ import { tellDue } from './events/written-events.ts';
 import { isId } from './postgres-queue.ts';
 import { filingMigrations, postgresSpoolMigrations } from './postgres-schema.ts';
 import { readReplacedIds } from './postgres-threads.ts';
+import { stepsOver } from './server/postgres-session.ts';
 import { makeParts, type PostgresSpoolOptions, type SpoolParts } from './spool-parts.ts';
 
 /** A spool in a database of PostgreSQL. */
@@ -109,8 +111,14 @@ export class PostgresSpool implements Spool {
   readonly load: Spool['load'] = (id) => this.#asked(this.#parts.queue.load(id));
   readonly list: Spool['list'] = (query) => this.#asked(this.#begin().queue.list(query));
   readonly show: Spool['show'] = (id) => this.#asked(this.#begin().queue.show(id));
-  readonly reportsDue: Spool['reportsDue'] = (query) => this.#asked(this.#begin().reports.due(query));
-  readonly endReport: Spool['endReport'] = (report, until) => this.#asked(this.#begin().reports.end(report, until));
+  readonly reportsDue: Spool['reportsDue'] = (query) => {
+    const { session, clock } = this.#begin();
+    return this.#asked(session.steps(dueReports(clock, query)));
+  };
+  readonly endReport: Spool['endReport'] = (report, until) => {
+    const { session, clock } = this.#begin();
+    return this.#asked(session.transaction((send) => stepsOver(send, endReport(clock, report, until))));
+  };
   readonly replacedIds: Spool['replacedIds'] = (account, ids) =>
     this.#asked(readReplacedIds(this.#begin(), account, ids));
   readonly usedKey: Spool['usedKey'] = (account, key) =>

@@ -16,7 +16,6 @@ import { eventTables } from './events/postgres-events.ts';
 import { PostgresClaims } from './postgres-claims.ts';
 import { PostgresHolds } from './postgres-holds.ts';
 import { PostgresQueue } from './postgres-queue.ts';
-import { PostgresReports } from './postgres-reports.ts';
 import { PostgresRetention, Quotas } from './postgres-retention.ts';
 import { ProcessRegister } from './process-register.ts';
 import { DatabaseClock } from './server/database-clock.ts';
@@ -86,7 +85,6 @@ export function makeParts(options: PostgresSpoolOptions) {
   const register = new ProcessRegister(session, { monotonic: () => performance.now(), patienceMs });
   const quotas = new Quotas(limits);
   const shared = { session, clock: databaseClock, register };
-  const reports = new PostgresReports({ ...shared, limits: reportLimits });
   const filer = new EventFiler(session, {
     sendTallies,
     onOthers: () => feed.committed([]),
@@ -94,7 +92,7 @@ export function makeParts(options: PostgresSpoolOptions) {
       log.error({ err: error, seq }, 'events and rows of the journal cannot be filed, and stay in spool_unfiled'),
   });
   const writer = new SpoolWriter({
-    ...{ ...shared, reports, filer, hasJournal },
+    ...{ ...shared, reportLimits, filer, hasJournal },
     onTallies: (more) => quotas.learn(more),
     onCommitted: options.onCommitted ?? (() => undefined),
     onDisowned: (messages) =>
@@ -118,7 +116,7 @@ export function makeParts(options: PostgresSpoolOptions) {
   const { contentGauge } = options;
   const table = eventTable({ session, tables: eventTables(partitions), writer, filer, clock: databaseClock });
   const feed = new EventFeed(table, { clock, log, hasJournal, contentGauge, fault: () => tender.fault });
-  return { ...shared, writer, filer, reports, quotas, claims, holds, queue, tender, feed, contentGauge };
+  return { ...shared, writer, filer, quotas, claims, holds, queue, tender, feed, contentGauge };
 }
 
 /** The parts of a spool. */

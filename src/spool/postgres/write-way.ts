@@ -3,9 +3,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isRace, storeError } from '../../base/database/postgres-errors.ts';
 import { Unavailable } from '../../base/errors.ts';
+import type { GroupMessage } from '../core/message-group.ts';
+import { noteReports } from '../core/report-steps.ts';
 import { type EncodedEvent, encodeEvent } from '../encoded-event.ts';
 import type { WrittenJournal } from '../journal/writer/journal-of-event.ts';
 import { sendContent } from '../journal/writer/postgres-journal.ts';
+import type { NotedMail, ReportLimits } from '../reports/report.ts';
 import type { AccountTally } from '../tally.ts';
 import { AccountChanges } from './account-changes.ts';
 import { type AddedMessage, sendAdded } from './added-messages.ts';
@@ -13,10 +16,9 @@ import { type EventFiler, sendTold } from './events/event-filer.ts';
 import type { Told } from './events/told.ts';
 import { tellDue } from './events/written-events.ts';
 import { MessageChanges } from './message-changes.ts';
-import type { PostgresReports } from './postgres-reports.ts';
 import { type BatchKey, type ProcessRegister, releaseWhere } from './process-register.ts';
 import type { ServerParts } from './server/database-clock.ts';
-import { InDoubt, type Send } from './server/postgres-session.ts';
+import { InDoubt, type Send, stepsOver } from './server/postgres-session.ts';
 import { sendAllLines } from './spool-lines.ts';
 
 /** How long callers wait to hear what became of a transaction whose end was not heard of, in milliseconds. */
@@ -25,6 +27,16 @@ const defaultDoubtMs = 10_000;
 const askAgainMs = 250;
 /** How often a transaction is tried that the server breaks off because it and another's waited for each other. */
 const mostTries = 3;
+
+// What reports need of the octets of a message, and what keeps other gateways off meanwhile.
+const reportedHead = `m.head_length,
+  (SELECT substring(o.octets FOR 131072) FROM spool_octets o WHERE o.message = m.id AND o.part = 0) AS octets`;
+const reportLocks = {
+  // Whoever is ending the report is waited for: what comes after that begins another.
+  report: ' FOR UPDATE',
+  // How many are begun is read and counted by one transaction at a time for each account.
+  counts: "SELECT pg_advisory_xact_lock(hashtext('postern reports ' || current_schema()), hashtext(?1))",
+};
 
 const releaseMessages = releaseWhere('message = ANY ($1::uuid[]) AND state = 0 AND claimed_by = $2::bigint');
 
@@ -55,7 +67,7 @@ export interface PostgresWrite<Result> {
 /** What writers of one process share. */
 export interface WriterParts extends ServerParts {
   readonly register: ProcessRegister;
-  readonly reports: PostgresReports;
+  readonly reportLimits: ReportLimits;
   readonly filer: EventFiler;
   /** Whether the journal is written. */
   readonly hasJournal: boolean;
@@ -203,7 +215,7 @@ export class WriteWay {
       await messages.readEntries(send, whole);
     }
     const results = group.map(({ run }) => run(made));
-    const unreported = await this.#parts.reports.note(send, messages.noted, this.#parts.clock.now());
+    const unreported = await this.#note(send, messages.noted);
     sendAdded(send, made.added, { clock: this.#parts.clock, process });
     for (const { entry } of made.added) accounts.addMessage(entry);
     messages.write(send);
@@ -212,6 +224,15 @@ export class WriteWay {
     if (this.#parts.hasJournal) sendContent(send, made.journal);
     sendTold(send, told);
     return { results, unreported, disowned: disownedOf(made.added), told };
+  }
+
+  /** Notes what is to be reported, before its messages are forgotten. @returns how much is not because of the limits */
+  #note(send: Send, mails: readonly NotedMail<GroupMessage>[]): Promise<number> {
+    const { clock, reportLimits: limits } = this.#parts;
+    const tables = { times: clock, limits, head: reportedHead, locks: reportLocks, keyOf: ({ id }: GroupMessage) => id };
+    // In one order, so that no two transactions wait for each other's accounts.
+    const sorted = mails.toSorted((one, other) => (one.message.account < other.message.account ? -1 : 1));
+    return stepsOver(send, noteReports(tables, sorted, clock.now()));
   }
 
   #told({ events, journal }: WriteGroup, accounts: AccountChanges): Told {
