@@ -2,9 +2,11 @@
 // operations concern, as an engine has read them, works on them in memory, and gives what has changed as values, which the engine
 // writes in the same transaction (D90). It knows no engine and asks nobody; times are wall times, milliseconds since 1970.
 
-import type { OutcomeEvent } from '../events/mail-event.ts';
+import type { DroppedEvent, OutcomeEvent, RequeuedEvent } from '../events/mail-event.ts';
 import type { NotedMail, NotedOutcome } from '../reports/report.ts';
 import type { RetryCount, RetryPick } from '../spool.ts';
+import { droppedEvent, requeuedEvent } from '../spool-events.ts';
+import type { EntryMeta } from '../stored-rows.ts';
 import { countStates, emptyTally, type RecipientState, type Tally, tallyOf } from '../tally.ts';
 
 /** A recipient as it was read. */
@@ -53,6 +55,12 @@ export interface ChangedRecipient {
   readonly reply: Pick<OutcomeEvent, 'reply' | 'host'> | undefined;
 }
 
+/** When recipients are due that are tried again, and when their messages expire. */
+interface RetryTimes {
+  readonly now: number;
+  readonly expiresAt: number;
+}
+
 /** What a group has changed. A message that is gone is in `gone` alone. */
 export interface GroupChanges<Message extends GroupMessage> {
   readonly gone: readonly Message[];
@@ -83,6 +91,12 @@ interface Work<Message extends GroupMessage> {
 /** The messages that one transaction has read and changes. */
 export class MessageGroup<Message extends GroupMessage> {
   readonly #byId = new Map<string, Work<Message>>();
+  readonly #entryOf: (id: string) => EntryMeta | undefined;
+
+  /** @param entryOf gives messages whole that are made due or removed; absent: none is */
+  constructor(entryOf: (id: string) => EntryMeta | undefined = () => undefined) {
+    this.#entryOf = entryOf;
+  }
 
   /** Whether a message was taken. */
   has(id: string): boolean {
@@ -139,16 +153,22 @@ export class MessageGroup<Message extends GroupMessage> {
     return true;
   }
 
-  /**
-   * Makes recipients due; see `Spool.retryMany`.
-   * @returns how many, and which; undefined when there is no such message
-   */
-  retry(
-    { id, recipients, state }: RetryPick,
-    times: { readonly now: number; readonly expiresAt: number },
-  ): (Omit<RetryCount, 'messages'> & { readonly due: readonly string[] }) | undefined {
+  /** Makes recipients due; see `Spool.retryMany`. @returns how many, and an event for each message that has some */
+  retryMany(picks: readonly RetryPick[], times: RetryTimes): RetryCount & { readonly events: readonly RequeuedEvent[] } {
+    const made = picks.flatMap((pick) => this.#retry(pick, times) ?? []);
+    return {
+      messages: made.length,
+      recipients: made.reduce((sum, { due }) => sum + due.length, 0),
+      failed: made.reduce((sum, { failed }) => sum + failed, 0),
+      events: made.map(({ entry, due, failed }) => requeuedEvent(entry, due, { failed, at: times.now })),
+    };
+  }
+
+  /** @returns the addresses that are due now, and how many of them had failed; undefined where there are none */
+  #retry({ id, recipients, state }: RetryPick, times: RetryTimes) {
     const work = this.#find(id);
-    if (!work) return undefined;
+    const entry = work && this.#entryOf(id);
+    if (!entry) return undefined;
     const wanted = recipients && new Set(recipients);
     const due: string[] = [];
     let failed = 0;
@@ -170,16 +190,22 @@ export class MessageGroup<Message extends GroupMessage> {
         reply: known?.reply,
       };
     }
-    if (due.length > 0) work.expiresAt = times.expiresAt;
-    return { recipients: due.length, failed, due };
+    if (due.length === 0) return undefined;
+    work.expiresAt = times.expiresAt;
+    return { entry, due, failed };
   }
 
-  /** Removes a message. @returns its recipients with their states; undefined when there is no such message */
-  drop(id: string): readonly Pick<GroupRecipient, 'address' | 'state'>[] | undefined {
+  /** Removes a message. @returns the event; undefined where there is no such message */
+  drop(id: string, now: number): DroppedEvent | undefined {
     const work = this.#find(id);
-    if (!work) return undefined;
+    const entry = work && this.#entryOf(id);
+    if (!entry) return undefined;
     work.isGone = true;
-    return work.message.recipients.map(({ address, state }, at) => ({ address, state: work.states[at] ?? state }));
+    const recipients = work.message.recipients.map(({ address, state }, at) => ({
+      address,
+      state: work.states[at] ?? state,
+    }));
+    return droppedEvent(entry, recipients, now);
   }
 
   /** Removes a message unless a recipient of it is queued. @returns its octets; undefined where it stays */

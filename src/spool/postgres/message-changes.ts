@@ -3,9 +3,6 @@
 
 import type { Row } from '../../base/database/database.ts';
 import { type GroupMessage, type GroupRecipient, MessageGroup } from '../core/message-group.ts';
-import type { DroppedEvent, RequeuedEvent } from '../events/mail-event.ts';
-import type { RetryCount, RetryPick } from '../spool.ts';
-import { droppedEvent, requeuedEvent } from '../spool-events.ts';
 import { type EntryMeta, entryOf, integer, stateNumbers, stateOf, text } from '../stored-rows.ts';
 import { addTally } from '../tally.ts';
 import type { AccountChanges } from './account-changes.ts';
@@ -68,11 +65,13 @@ interface ChangingParts {
 
 /** The messages that one transaction has read and changes; the rules are those of every engine. */
 export class MessageChanges extends MessageGroup<LinedMessage> {
-  readonly #entries = new Map<string, EntryMeta>();
+  readonly #entries: Map<string, EntryMeta>;
   readonly #parts: ChangingParts;
 
   constructor(parts: ChangingParts) {
-    super();
+    const entries = new Map<string, EntryMeta>();
+    super((id) => entries.get(id));
+    this.#entries = entries;
     this.#parts = parts;
   }
 
@@ -111,27 +110,6 @@ export class MessageChanges extends MessageGroup<LinedMessage> {
   async readEntries(send: Send, ids: readonly string[]): Promise<void> {
     if (ids.length === 0) return;
     for (const row of await send(readEntries, [ids])) this.#entries.set(text(row, 'id'), entryOf(row, []));
-  }
-
-  /**
-   * Makes recipients due; see `Spool.retryMany`. The message's entry must have been read.
-   * @returns how many, and the event; undefined when there is no such message
-   */
-  requeue(
-    pick: RetryPick,
-    times: { readonly now: number; readonly expiresAt: number },
-  ): (Omit<RetryCount, 'messages'> & { readonly event?: RequeuedEvent }) | undefined {
-    const made = this.retry(pick, times);
-    const entry = this.#entries.get(pick.id);
-    if (!made || made.recipients === 0 || !entry) return made;
-    return { ...made, event: requeuedEvent(entry, made.due, { failed: made.failed, at: times.now }) };
-  }
-
-  /** Removes a message, whose entry must have been read. @returns the event; undefined when there is no such message */
-  remove(id: string, now: number): DroppedEvent | undefined {
-    const entry = this.#entries.get(id);
-    const recipients = entry && this.drop(id);
-    return recipients && droppedEvent(entry, recipients, now);
   }
 
   /** Sends what has changed, and notes it for the accounts' numbers. */

@@ -164,20 +164,14 @@ export class PostgresSpool implements Spool {
       readsEntries: true,
       run: ({ messages, events, others }) => {
         others.push((send) => void send(tellDue));
-        return known.flatMap((pick) => {
-          const made = messages.requeue(pick, times);
-          if (made?.event) events.push(encodeEvent(made.event));
-          return made ?? [];
-        });
+        const { events: made, ...count } = messages.retryMany(known, times);
+        events.push(...made.map(encodeEvent));
+        return count;
       },
     });
-    const made = (await this.#asked(written)).filter(({ recipients }) => recipients > 0);
+    const count = await this.#asked(written);
     this.events.committed([]);
-    return {
-      messages: made.length,
-      recipients: made.reduce((sum, { recipients }) => sum + recipients, 0),
-      failed: made.reduce((sum, { failed }) => sum + failed, 0),
-    };
+    return count;
   };
 
   async drop(id: string): Promise<boolean> {
@@ -187,7 +181,7 @@ export class PostgresSpool implements Spool {
       reads: [id],
       readsEntries: true,
       run: ({ messages, events }) => {
-        const event = messages.remove(id, this.#parts.clock.now());
+        const event = messages.drop(id, this.#parts.clock.now());
         if (event) events.push(encodeEvent(event));
         return event !== undefined;
       },

@@ -294,7 +294,7 @@ export class WriteWay {
           void send(releaseMessages, [wanted, id]);
           void send(tellDue);
         });
-        const dropped = unwanted.flatMap((message) => messages.remove(message, this.#parts.clock.now()) ?? []);
+        const dropped = unwanted.flatMap((message) => messages.drop(message, this.#parts.clock.now()) ?? []);
         for (const event of dropped) events.push(encodeEvent(event));
         removed = dropped.length;
       },

@@ -7,7 +7,6 @@ import type { EncodedEvent } from '../encoded-event.ts';
 import type { EventFacts, OutcomeEvent } from '../events/mail-event.ts';
 import type { ReportableOutcome, ReportLimits } from '../reports/report.ts';
 import type { RetryCount, RetryPick } from '../spool.ts';
-import { droppedEvent, requeuedEvent } from '../spool-events.ts';
 import { storedHead } from './file/settled-octets.ts';
 import type { StoredMessage, StoredMessages } from './sqlite-messages.ts';
 import { SpoolPart, type SpoolTables } from './sqlite-tables.ts';
@@ -42,13 +41,12 @@ export class Attempts extends SpoolPart<AttemptParts> {
 
   /** @returns how many outcomes are not reported to their senders because of the limits */
   record(outcomes: readonly EncodedOutcome[], now: number): number {
-    const group = new MessageGroup<StoredMessage>();
     const [first] = outcomes;
     if (first && outcomes.length === 1 && this.parts.messages.forgetInFlight(first.queueId, outcomes)) return 0;
     const byMessage = Map.groupBy(outcomes, ({ queueId }) => queueId);
     const left = [...byMessage].flatMap(([id, own]) => (this.parts.messages.forgetInFlight(id, own) ? [] : own));
     if (left.length === 0) return 0;
-    for (const { queueId } of left) this.#take(group, queueId);
+    const group = this.#groupOf(left.map(({ queueId }) => queueId));
     group.record(left, now);
     const unreported = this.parts.steps(noteReports(this.#reports, group.noted, now));
     this.parts.messages.apply(group.changes());
@@ -56,38 +54,31 @@ export class Attempts extends SpoolPart<AttemptParts> {
   }
 
   retryMany(picks: readonly RetryPick[], times: { readonly now: number; readonly expiresAt: number }): RetryCount {
-    const group = new MessageGroup<StoredMessage>();
-    const sum = { messages: 0, recipients: 0, failed: 0 };
-    for (const pick of picks) {
-      this.#take(group, pick.id);
-      const made = group.retry(pick, times);
-      const entry = made && made.recipients > 0 ? this.statements.entry.get(pick.id) : undefined;
-      if (!made || !entry) continue;
-      sum.messages += 1;
-      sum.recipients += made.recipients;
-      sum.failed += made.failed;
-      this.parts.write(
-        requeuedEvent(this.parts.messages.entry(entry, []), made.due, { failed: made.failed, at: times.now }),
-      );
-    }
+    const group = this.#groupOf(picks.map(({ id }) => id));
+    const { events, ...count } = group.retryMany(picks, times);
+    for (const event of events) this.parts.write(event);
     this.parts.messages.apply(group.changes());
-    return sum;
+    return count;
   }
 
   drop(id: string, now: number): boolean {
-    const group = new MessageGroup<StoredMessage>();
-    this.#take(group, id);
-    const row = this.statements.entry.get(id);
-    const recipients = row && group.drop(id);
-    if (!recipients) return false;
-    this.parts.write(droppedEvent(this.parts.messages.entry(row, []), recipients, now));
+    const group = this.#groupOf([id]);
+    const event = group.drop(id, now);
+    if (event) this.parts.write(event);
     this.parts.messages.apply(group.changes());
-    return true;
+    return event !== undefined;
   }
 
-  /** Reads all recipients of a message once, however many operations are about it. */
-  #take(group: MessageGroup<StoredMessage>, id: string): void {
-    const message = group.has(id) ? undefined : this.parts.messages.read(id);
-    if (message) group.take(message);
+  /** Reads all recipients of each message once, however many operations are about it. */
+  #groupOf(ids: readonly string[]): MessageGroup<StoredMessage> {
+    const group = new MessageGroup<StoredMessage>((id) => {
+      const row = this.statements.entry.get(id);
+      return row && this.parts.messages.entry(row, []);
+    });
+    for (const id of ids) {
+      const message = group.has(id) ? undefined : this.parts.messages.read(id);
+      if (message) group.take(message);
+    }
+    return group;
   }
 }
