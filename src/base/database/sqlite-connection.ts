@@ -1,6 +1,6 @@
 // One SQLite connection with a bounded cache of prepared statements.
 
-import { DatabaseSync, type StatementSync } from 'node:sqlite';
+import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { Attempt, Row } from './database.ts';
 import type { Statement, Wanted } from './database-protocol.ts';
 import { constraintOf } from './sqlite-errors.ts';
@@ -53,9 +53,4 @@ export class SqliteConnection {
     if (this.#prepared.size > mostPrepared && oldest !== undefined) this.#prepared.delete(oldest);
     return statement;
   }
-}
-
-/** Opens a second connection to a file, for reading only. A connection that writes does not block it (WAL). */
-export function openReading(file: string, timeoutMs: number): DatabaseSync {
-  return new DatabaseSync(file, { readOnly: true, timeout: timeoutMs });
 }

@@ -1,10 +1,10 @@
 // Runs the requests on the embedded database's thread. Reads are answered at once, on a connection of their own. Changes and
 // transactions run one after another, and wait for locks of other programs without blocking the thread.
 
-import type { DatabaseSync } from 'node:sqlite';
+import { DatabaseSync } from 'node:sqlite';
 import { SqliteFiles } from '../fault/sqlite-files.ts';
 import type { DatabaseReply, DatabaseRequest, DatabaseTimes, DatabaseWorkerData } from './database-protocol.ts';
-import { openReading, SqliteConnection } from './sqlite-connection.ts';
+import { SqliteConnection } from './sqlite-connection.ts';
 import { type DatabaseFailure, failureOf, isBusy, isUnreadable } from './sqlite-errors.ts';
 import { migrateSqlite, openSqliteFile } from './sqlite-file.ts';
 
@@ -71,8 +71,12 @@ export class SqliteExecutor {
     // SQLite does not wait for locks; we try again instead: see lockPauseMs.
     database.exec('PRAGMA busy_timeout = 0');
     this.#writing = new SqliteConnection(database);
-    this.#reading = file === ':memory:' ? this.#writing : new SqliteConnection(openReading(file, readPatienceMs));
-    this.#files = file === ':memory:' ? undefined : new SqliteFiles(file);
+    this.#reading = this.#writing;
+    if (file !== ':memory:') {
+      // A connection that writes does not block one that only reads (WAL).
+      this.#reading = new SqliteConnection(new DatabaseSync(file, { readOnly: true, timeout: readPatienceMs }));
+      this.#files = new SqliteFiles(file);
+    }
     this.#times = times;
     this.#post = post;
   }

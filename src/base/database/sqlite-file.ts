@@ -73,11 +73,12 @@ function versionOf(database: DatabaseSync, owner: string): number {
 }
 
 /** Makes changes in a transaction, which is on disk when this returns. @throws what `work` throws: then nothing is changed */
-export function inTransaction(database: DatabaseSync, work: () => void): void {
+export function inTransaction<Result>(database: DatabaseSync, work: () => Result): Result {
   database.exec('BEGIN IMMEDIATE');
   try {
-    work();
+    const result = work();
     database.exec('COMMIT');
+    return result;
   } catch (thrown) {
     if (database.isTransaction) database.exec('ROLLBACK');
     throw thrown;

@@ -2,8 +2,9 @@
 // became of the messages of the journal. It is made behind the commits, some events at a time in the order of their keys, up to a
 // cursor that is kept with it. Searches look at the events behind the cursor one by one, and readers of the journal wait for it.
 
+import type { Row } from '../../base/database/database.ts';
 import { isDamaged } from '../../base/database/sqlite-errors.ts';
-import { type DatabaseSync, prepareAll, type StatementSync } from '../../base/database/sqlite-file.ts';
+import { type DatabaseSync, inTransaction, prepareAll, type StatementSync } from '../../base/database/sqlite-file.ts';
 import { readFacts, shareNumbers, shares } from '../encoded-event.ts';
 import type { EventLimits } from '../events/event-store.ts';
 import type { EventFacts } from '../events/mail-event.ts';
@@ -20,11 +21,8 @@ const carefulAtOnce = 64;
 /** Events over which the tables of an older release are filled at once, when they are opened. */
 const builtAtOnce = 4096;
 
-/** A row of mail_events, as far as its keys tell. */
-type KeyedRow = Readonly<Record<string, unknown>>;
-
 /** The keys under which an event is in mail_event_index. */
-function indexKeysOf({ account, share, kind, queue_id: message }: KeyedRow): bigint[] {
+function indexKeysOf({ account, share, kind, queue_id: message }: Row): bigint[] {
   const name = String(account);
   const keys = [accountKey(name, shares[Number(share)] ?? 'mail')];
   if (isRare(String(kind))) keys.push(kindKey(name, String(kind)));
@@ -34,7 +32,7 @@ function indexKeysOf({ account, share, kind, queue_id: message }: KeyedRow): big
 
 /** An event that was taken from its table; without facts it is damaged. */
 interface Taken {
-  readonly row: KeyedRow;
+  readonly row: Row;
   readonly facts: EventFacts | undefined;
 }
 
@@ -177,13 +175,13 @@ export class EventFollower {
   }
 
   /** Reads the rows behind an id up to another one. @returns them, and up to which id there are no others */
-  #rows(after: number, until: number, most: number): { readonly rows: readonly KeyedRow[]; readonly end: number } {
+  #rows(after: number, until: number, most: number): { readonly rows: readonly Row[]; readonly end: number } {
     if (!this.#isCareful) {
       const rows = this.#sql.some.all(after, until, most);
       return { rows, end: rows.length === most ? Number(rows.at(-1)?.['id']) : until };
     }
     const end = Math.min(until, after + most);
-    const rows: KeyedRow[] = [];
+    const rows: Row[] = [];
     for (let id = after + 1; id <= end; id += 1) {
       this.#sound(() => {
         const row = this.#sql.some.get(id - 1, id, 1);
@@ -230,9 +228,9 @@ export class EventFollower {
   }
 
   /** The first event that can be read and removed; undefined where there is none, or it is still to be found. */
-  #first(indexed: number): KeyedRow | undefined {
+  #first(indexed: number): Row | undefined {
     for (let tries = 0; tries < removedAtOnce && this.#stuck < indexed; tries += 1) {
-      let first: KeyedRow | undefined;
+      let first: Row | undefined;
       if (this.#sound(() => void (first = this.#sql.first.get(this.#stuck, indexed)))) return first;
       this.#stuck += 1;
     }
@@ -247,7 +245,7 @@ export class EventFollower {
         const account = String(row['account']);
         const over = Math.min(removedAtOnce - removed, Number(row['events']) - this.#limits[share]);
         if (over <= 0) return removed;
-        let events: readonly KeyedRow[] = [];
+        let events: readonly Row[] = [];
         this.#sound(() => void (events = this.#sql.oldestOf.all(accountKey(account, share), account, over)));
         for (const event of events) if (this.#remove(event)) removed += 1;
       }
@@ -269,7 +267,7 @@ export class EventFollower {
   }
 
   /** Removes an event with every trace of it; keys without an event are found by nobody. @returns whether it could be */
-  #remove(row: KeyedRow): boolean {
+  #remove(row: Row): boolean {
     const [id, account] = [Number(row['id']), String(row['account'])];
     const isRemoved = this.#sound(() => {
       this.#sql.remove.run(id);
@@ -325,12 +323,8 @@ export class EventFollower {
   unsynced<Result>(work: () => Result): Result {
     this.#database.exec('PRAGMA synchronous = NORMAL');
     try {
-      this.#database.exec('BEGIN IMMEDIATE');
-      const result = work();
-      this.#database.exec('COMMIT');
-      return result;
+      return inTransaction(this.#database, work);
     } finally {
-      if (this.#database.isTransaction) this.#database.exec('ROLLBACK');
       this.#database.exec('PRAGMA synchronous = FULL');
     }
   }

@@ -3,7 +3,7 @@
 // to be changed. All processes on a database share the offset.
 
 import { type ClockReading, clockStep } from '../../base/clock.ts';
-import type { DatabaseSync, StatementSync } from '../../base/database/sqlite-file.ts';
+import { type DatabaseSync, inTransaction, type StatementSync } from '../../base/database/sqlite-file.ts';
 
 /** Keeps the offset of a database. */
 export class SpoolClock {
@@ -67,18 +67,13 @@ export class SpoolClock {
   }
 
   #move(step: number, now: ClockReading): void {
-    this.#database.exec('BEGIN IMMEDIATE');
-    try {
+    inTransaction(this.#database, () => {
       const row = this.#get.get();
       const moved = row ? skewOf(now) - Number(row['skew']) : step;
       // All processes of a machine have one wall clock and one monotonic time. Whoever sees the step first moves the
       // offset; the others find that it was moved.
       if (Math.abs(moved) >= Math.abs(step) / 2) this.#put.run(Number(row?.['offset'] ?? 0) + step, skewOf(now));
-      this.#database.exec('COMMIT');
-    } catch (thrown) {
-      if (this.#database.isTransaction) this.#database.exec('ROLLBACK');
-      throw thrown;
-    }
+    });
   }
 }
 

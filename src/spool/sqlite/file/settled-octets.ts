@@ -4,7 +4,7 @@
 
 import { constants as zlib, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import type { Row } from '../../../base/database/database.ts';
-import { type DatabaseSync, prepareAll } from '../../../base/database/sqlite-file.ts';
+import { type DatabaseSync, inTransaction, prepareAll } from '../../../base/database/sqlite-file.ts';
 import { integer, octets } from '../../stored-rows.ts';
 
 /** What `body_in_file` says of a message whose octets are in a block. */
@@ -153,8 +153,7 @@ export function unsettle(database: DatabaseSync): void {
     ORDER BY seq LIMIT ${rowsAtOnce}`);
   const put = database.prepare(`UPDATE spool_messages SET head = ?, body = ?, body_in_file = 0, block = NULL,
     block_start = NULL, head_length = NULL WHERE seq = ?`);
-  database.exec('BEGIN IMMEDIATE');
-  try {
+  inTransaction(database, () => {
     for (let after = 0, rows = some.all(after); rows.length > 0; rows = some.all(after)) {
       for (const row of rows) {
         after = integer(row, 'seq');
@@ -162,8 +161,6 @@ export function unsettle(database: DatabaseSync): void {
         put.run(head, body, after);
       }
     }
-    database.exec('DELETE FROM spool_blocks; COMMIT');
-  } finally {
-    if (database.isTransaction) database.exec('ROLLBACK');
-  }
+    database.exec('DELETE FROM spool_blocks');
+  });
 }
