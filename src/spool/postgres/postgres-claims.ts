@@ -9,7 +9,7 @@ import { entryOf, integer, text } from '../stored-rows.ts';
 import { lineIsFree, recipientHold } from './postgres-holds.ts';
 import { entryColumns, textList } from './postgres-queue.ts';
 import type { ProcessRegister } from './process-register.ts';
-import { type DatabaseClock, ServerPart, type ServerParts } from './server/database-clock.ts';
+import { ServerPart, type ServerParts } from './server/database-clock.ts';
 import { columnsOf, InDoubt, lostConnection, type Send } from './server/postgres-session.ts';
 import { changeAnyLine, inLines, lineColumns, sendAllLines, sendEndOfTurns, triedBefore } from './spool-lines.ts';
 
@@ -184,14 +184,11 @@ export class PostgresClaims extends ServerPart<ServerParts & { readonly register
     const process = await this.parts.register.id();
     const before = claimed.length;
     try {
-      await this.parts.session.transaction(
-        async (send) => {
-          const steps = new ClaimSteps({ send, query, clock: this.parts.clock, process });
-          for (const message of await this.#shared(steps, line)) claimed.push(message);
-          if (claimed.length > before) this.parts.register.sendPresence(send, process);
-        },
-        { tellsDoubt: true },
-      );
+      await this.parts.session.transaction(async (send) => {
+        const claimStep = (step: Step) => this.#claim(send, { query, step, process });
+        for (const message of await this.#shared(claimStep, line)) claimed.push(message);
+        if (claimed.length > before) this.parts.register.sendPresence(send, process);
+      }, true);
     } catch (thrown) {
       if (!(thrown instanceof InDoubt)) claimed.length = before;
       if (!this.parts.register.isForgotten(thrown)) throw thrown instanceof InDoubt ? lostConnection(thrown) : thrown;
@@ -201,15 +198,50 @@ export class PostgresClaims extends ServerPart<ServerParts & { readonly register
   }
 
   /** Claims of one line: what was never tried comes first, and leaves its share to what was deferred. */
-  async #shared(steps: ClaimSteps, line: Omit<Step, 'isDeferred'>): Promise<readonly DueMessage[]> {
+  async #shared(
+    claimStep: (step: Step) => Promise<readonly DueMessage[]>,
+    line: Omit<Step, 'isDeferred'>,
+  ): Promise<readonly DueMessage[]> {
     const { limit } = line;
     if (limit === 1) this.#singles = (this.#singles + 1) % deferredShare;
     const share = limit === 1 && this.#singles === 0 ? 1 : Math.floor(limit / deferredShare);
-    const again = await steps.claim({ ...line, limit: share, isDeferred: true });
-    const first = await steps.claim({ ...line, limit: limit - again.length, isDeferred: false });
+    const again = await claimStep({ ...line, limit: share, isDeferred: true });
+    const first = await claimStep({ ...line, limit: limit - again.length, isDeferred: false });
     const room = again.length < share ? 0 : limit - again.length - first.length;
-    const more = await steps.claim({ ...line, limit: share === 0 ? limit - first.length : room, isDeferred: true });
+    const more = await claimStep({ ...line, limit: share === 0 ? limit - first.length : room, isDeferred: true });
     return [...first, ...again, ...more];
+  }
+
+  /** Claims messages of one part of a line. @param claimed.process the number of this process */
+  async #claim(
+    send: Send,
+    { query, step, process }: { readonly query: ClaimQuery; readonly step: Step; readonly process: number },
+  ): Promise<readonly DueMessage[]> {
+    const { lane, account, limit, isDeferred } = step;
+    const { clock } = this.parts;
+    const [at, until] = [clock.stored(query.now), clock.stored(query.claimUntil)];
+    const flags = [isDeferred ? 1 : 0, query.expiredOnly ? 1 : 0];
+    const messages: DueMessage[] = [];
+    for (let round = 0; round < mostRounds && messages.length < limit; round += 1) {
+      const left = limit - messages.length;
+      const rows = await send(claim, [lane, account, at, left, until, process, ...flags]);
+      for (const row of rows) messages.push(this.#dueOf(row));
+      if (rows.length === 0) break;
+    }
+    return messages;
+  }
+
+  #dueOf(row: Row): DueMessage {
+    const entry = entryOf(row, rowList(row, 'recipients'));
+    const attempts: unknown = row['due_attempts'];
+    return {
+      entry: { ...entry, expiresAt: this.parts.clock.wall(entry.expiresAt) },
+      size: integer(row, 'size'),
+      due: textList(row, 'due_addresses').map((address, index) => ({
+        address,
+        attempts: Array.isArray(attempts) ? Number(attempts[index]) : 0,
+      })),
+    };
   }
 
   async giveTransports(query: Parameters<Spool['giveTransports']>[0]): Promise<number> {
@@ -253,53 +285,6 @@ export class PostgresClaims extends ServerPart<ServerParts & { readonly register
 
   async #endTurns(lane: string, accounts: readonly string[], at: number): Promise<void> {
     await this.parts.session.transaction(async (send) => sendEndOfTurns(send, { lane, accounts, at }));
-  }
-}
-
-/** What the claims of one transaction have. */
-interface ClaimParts {
-  readonly send: Send;
-  readonly query: ClaimQuery;
-  readonly clock: DatabaseClock;
-  /** The number of this process. */
-  readonly process: number;
-}
-
-/** The claims of one transaction. */
-class ClaimSteps {
-  readonly #parts: ClaimParts;
-
-  constructor(parts: ClaimParts) {
-    this.#parts = parts;
-  }
-
-  async claim({ lane, account, limit, isDeferred }: Step): Promise<readonly DueMessage[]> {
-    if (limit <= 0) return [];
-    const { now, claimUntil, expiredOnly } = this.#parts.query;
-    const [at, until] = [this.#parts.clock.stored(now), this.#parts.clock.stored(claimUntil)];
-    const flags = [isDeferred ? 1 : 0, expiredOnly ? 1 : 0];
-    const messages: DueMessage[] = [];
-    for (let round = 0; round < mostRounds && messages.length < limit; round += 1) {
-      const left = limit - messages.length;
-      const rows = await this.#parts.send(claim, [lane, account, at, left, until, this.#parts.process, ...flags]);
-      for (const row of rows) messages.push(this.#dueOf(row));
-      if (rows.length === 0) break;
-    }
-    return messages;
-  }
-
-  #dueOf(row: Row): DueMessage {
-    const addresses = textList(row, 'due_addresses');
-    const attempts: unknown = row['due_attempts'];
-    const entry = entryOf(row, rowList(row, 'recipients'));
-    return {
-      entry: { ...entry, expiresAt: this.#parts.clock.wall(entry.expiresAt) },
-      size: integer(row, 'size'),
-      due: addresses.map((address, index) => ({
-        address,
-        attempts: Array.isArray(attempts) ? Number(attempts[index]) : 0,
-      })),
-    };
   }
 }
 

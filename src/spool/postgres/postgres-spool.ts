@@ -70,7 +70,6 @@ export class PostgresSpool implements Spool {
   }
 
   async add(entry: SpoolEntry, claimUntil: number): Promise<void> {
-    this.#begin();
     if (this.unavailable) throw this.unavailable;
     this.#parts.quotas.take(entry);
     const event = acceptedEvent(entry);
@@ -81,15 +80,16 @@ export class PostgresSpool implements Spool {
     const kept = { ...entry, head: Buffer.from(entry.head), body: Buffer.from(entry.body) };
     const journal = details && acceptedRow(event, { details, sent: kept }, contentGauge);
     try {
-      const written = this.#parts.writer.write({
-        octets: sizeOf(kept),
-        run: (group) => {
-          group.added.push({ entry: kept, claimUntil });
-          group.events.push(packed);
-          if (journal) group.journal.push(journal);
-        },
-      });
-      await this.#asked(written);
+      await this.#ask(({ writer }) =>
+        writer.write({
+          octets: sizeOf(kept),
+          run: (group) => {
+            group.added.push({ entry: kept, claimUntil });
+            group.events.push(packed);
+            if (journal) group.journal.push(journal);
+          },
+        }),
+      );
     } catch (thrown) {
       throw storedAlready(thrown, entry);
     } finally {
@@ -99,57 +99,51 @@ export class PostgresSpool implements Spool {
     this.events.committed([event]);
   }
 
-  readonly claimDue: Spool['claimDue'] = (query) => this.#asked(this.#begin().claims.claimDue(query));
-  readonly turns: Spool['turns'] = (query) => this.#asked(this.#begin().claims.turns(query));
-  readonly postpone: Spool['postpone'] = (turns) => this.#asked(this.#begin().claims.postpone(turns));
-  readonly giveTransports: Spool['giveTransports'] = (query) => this.#asked(this.#begin().claims.giveTransports(query));
-  readonly addHold: Spool['addHold'] = (rule) => this.#asked(this.#begin().holds.add(rule));
-  readonly liftHold: Spool['liftHold'] = (rule) => this.#asked(this.#parts.holds.lift(rule));
-  readonly holds: Spool['holds'] = () => this.#asked(this.#parts.holds.read());
-  readonly waiting: Spool['waiting'] = (limit) => this.#asked(this.#parts.queue.waiting(limit));
-  readonly oldest: Spool['oldest'] = () => this.#asked(this.#parts.queue.oldest());
-  readonly load: Spool['load'] = (id) => this.#asked(this.#parts.queue.load(id));
-  readonly list: Spool['list'] = (query) => this.#asked(this.#begin().queue.list(query));
-  readonly show: Spool['show'] = (id) => this.#asked(this.#begin().queue.show(id));
-  readonly reportsDue: Spool['reportsDue'] = (query) => {
-    const { session, clock } = this.#begin();
-    return this.#asked(session.steps(dueReports(clock, query)));
-  };
-  readonly endReport: Spool['endReport'] = (report, until) => {
-    const { session, clock } = this.#begin();
-    return this.#asked(session.transaction((send) => stepsOver(send, endReport(clock, report, until))));
-  };
+  readonly claimDue: Spool['claimDue'] = (query) => this.#ask(({ claims }) => claims.claimDue(query));
+  readonly turns: Spool['turns'] = (query) => this.#ask(({ claims }) => claims.turns(query));
+  readonly postpone: Spool['postpone'] = (turns) => this.#ask(({ claims }) => claims.postpone(turns));
+  readonly giveTransports: Spool['giveTransports'] = (query) => this.#ask(({ claims }) => claims.giveTransports(query));
+  readonly addHold: Spool['addHold'] = (rule) => this.#ask(({ holds }) => holds.add(rule));
+  readonly liftHold: Spool['liftHold'] = (rule) => this.#ask(({ holds }) => holds.lift(rule));
+  readonly holds: Spool['holds'] = () => this.#ask(({ holds }) => holds.read());
+  readonly waiting: Spool['waiting'] = (limit) => this.#ask(({ queue }) => queue.waiting(limit));
+  readonly oldest: Spool['oldest'] = () => this.#ask(({ queue }) => queue.oldest());
+  readonly load: Spool['load'] = (id) => this.#ask(({ queue }) => queue.load(id));
+  readonly list: Spool['list'] = (query) => this.#ask(({ queue }) => queue.list(query));
+  readonly show: Spool['show'] = (id) => this.#ask(({ queue }) => queue.show(id));
+  readonly reportsDue: Spool['reportsDue'] = (query) =>
+    this.#ask(({ session, clock }) => session.steps(dueReports(clock, query)));
+  readonly endReport: Spool['endReport'] = (report, until) =>
+    this.#ask(({ session, clock }) => session.transaction((send) => stepsOver(send, endReport(clock, report, until))));
   readonly replacedIds: Spool['replacedIds'] = (account, ids) =>
-    this.#asked(readReplacedIds(this.#begin(), account, ids));
+    this.#ask((parts) => readReplacedIds(parts, account, ids));
   readonly usedKey: Spool['usedKey'] = (account, key) =>
-    this.#asked(this.#parts.session.steps(findKey({ account, key }, this.#parts.clock.now())));
+    this.#ask(({ session, clock }) => session.steps(findKey({ account, key }, clock.now())));
   readonly answered: Spool['answered'] = (account, key, answer) =>
-    this.#asked(this.#parts.session.steps(keepAnswer({ account, key }, answer)));
+    this.#ask(({ session }) => session.steps(keepAnswer({ account, key }, answer)));
 
   async record(outcomes: readonly OutcomeEvent[]): Promise<void> {
-    this.#begin();
-    const now = this.#parts.clock.now();
-    const written = this.#parts.writer.write({
-      reads: outcomes.map(({ queueId }) => queueId).filter(isId),
-      isPatient: true,
-      outcomes,
-      run: (group) => {
-        const unwritten = outcomes.filter((outcome) => !this.#parts.writer.isKept(outcome));
-        for (const outcome of unwritten) group.events.push(encodeEvent(outcome));
-        group.messages.record(unwritten, now);
-      },
+    await this.#ask(({ writer, clock }) => {
+      const now = clock.now();
+      return writer.write({
+        reads: outcomes.map(({ queueId }) => queueId).filter(isId),
+        isPatient: true,
+        outcomes,
+        run: (group) => {
+          const unwritten = outcomes.filter((outcome) => !writer.isKept(outcome));
+          for (const outcome of unwritten) group.events.push(encodeEvent(outcome));
+          group.messages.record(unwritten, now);
+        },
+      });
     });
-    await this.#asked(written);
     this.events.committed(outcomes);
   }
 
   async release(id: string, recipients: readonly string[]): Promise<void> {
-    this.#begin();
-    if (isId(id)) await this.#asked(this.#parts.claims.release(id, recipients));
+    if (isId(id)) await this.#ask(({ claims }) => claims.release(id, recipients));
   }
 
   async recover(): Promise<number> {
-    this.#begin();
     await this.#parts.tender.prune();
     await this.#parts.register.releaseOwn();
     await this.#parts.register.releaseDead();
@@ -157,36 +151,36 @@ export class PostgresSpool implements Spool {
   }
 
   readonly retryMany: Spool['retryMany'] = async (picks, times) => {
-    this.#begin();
     const known = picks.filter(({ id }) => isId(id));
-    const written = this.#parts.writer.write({
-      reads: known.map(({ id }) => id),
-      readsEntries: true,
-      run: ({ messages, events, others }) => {
-        others.push((send) => void send(tellDue));
-        const { events: made, ...count } = messages.retryMany(known, times);
-        events.push(...made.map(encodeEvent));
-        return count;
-      },
-    });
-    const count = await this.#asked(written);
+    const count = await this.#ask(({ writer }) =>
+      writer.write({
+        reads: known.map(({ id }) => id),
+        readsEntries: true,
+        run: ({ messages, events, others }) => {
+          others.push((send) => void send(tellDue));
+          const { events: made, ...counted } = messages.retryMany(known, times);
+          for (const event of made) events.push(encodeEvent(event));
+          return counted;
+        },
+      }),
+    );
     this.events.committed([]);
     return count;
   };
 
   async drop(id: string): Promise<boolean> {
-    this.#begin();
     if (!isId(id)) return false;
-    const written = this.#parts.writer.write({
-      reads: [id],
-      readsEntries: true,
-      run: ({ messages, events }) => {
-        const event = messages.drop(id, this.#parts.clock.now());
-        if (event) events.push(encodeEvent(event));
-        return event !== undefined;
-      },
-    });
-    const isDropped = await this.#asked(written);
+    const isDropped = await this.#ask(({ writer, clock }) =>
+      writer.write({
+        reads: [id],
+        readsEntries: true,
+        run: ({ messages, events }) => {
+          const event = messages.drop(id, clock.now());
+          if (event) events.push(encodeEvent(event));
+          return event !== undefined;
+        },
+      }),
+    );
     this.events.committed([]);
     return isDropped;
   }
@@ -197,7 +191,7 @@ export class PostgresSpool implements Spool {
 
   async tallies(): Promise<readonly AccountTally[]> {
     await this.#parts.filer.caughtUp();
-    return await this.#asked(this.#parts.session.steps(readTallies()));
+    return await this.#ask(({ session }) => session.steps(readTallies()));
   }
 
   get unreported(): number {
@@ -225,16 +219,11 @@ export class PostgresSpool implements Spool {
     await this.#parts.session.close();
   }
 
-  /** Gives the parts, for an operation that has to do with times. */
-  #begin(): SpoolParts {
+  /** Asks something, with the clock looked at before. A failure of the server is noticed at once. */
+  async #ask<T>(ask: (parts: SpoolParts) => Promise<T>): Promise<T> {
     this.#parts.clock.observe();
-    return this.#parts;
-  }
-
-  /** Has a failure of the server noticed at once. */
-  async #asked<T>(asked: Promise<T>): Promise<T> {
     try {
-      return await asked;
+      return await ask(this.#parts);
     } catch (thrown) {
       const cause = thrown instanceof BrokenClaim ? thrown.cause : thrown;
       if (cause instanceof Unavailable) this.#parts.tender.failed(cause);

@@ -67,8 +67,8 @@ function eventTable(parts: {
     write: (events, refused = []) =>
       writer.write({
         run: (group) => {
-          group.events.push(...events);
-          group.journal.push(...refused);
+          for (const event of events) group.events.push(event);
+          for (const row of refused) group.journal.push(row);
         },
       }),
   };

@@ -176,13 +176,10 @@ export class WriteWay {
     const { id } = key;
     let sent: Sent | undefined;
     try {
-      await this.#parts.session.transaction(
-        async (send) => {
-          this.#parts.register.sendFence(send, key);
-          sent = await this.#send(send, group, id);
-        },
-        { tellsDoubt: true },
-      );
+      await this.#parts.session.transaction(async (send) => {
+        this.#parts.register.sendFence(send, key);
+        sent = await this.#send(send, group, id);
+      }, true);
       this.#unreported += sent?.unreported ?? 0;
     } catch (thrown) {
       if (this.#parts.register.isForgotten(thrown)) {
@@ -229,7 +226,13 @@ export class WriteWay {
   /** Notes what is to be reported, before its messages are forgotten. @returns how much is not because of the limits */
   #note(send: Send, mails: readonly NotedMail<GroupMessage>[]): Promise<number> {
     const { clock, reportLimits: limits } = this.#parts;
-    const tables = { times: clock, limits, head: reportedHead, locks: reportLocks, keyOf: ({ id }: GroupMessage) => id };
+    const tables = {
+      times: clock,
+      limits,
+      head: reportedHead,
+      locks: reportLocks,
+      keyOf: ({ id }: GroupMessage) => id,
+    };
     // In one order, so that no two transactions wait for each other's accounts.
     const sorted = mails.toSorted((one, other) => (one.message.account < other.message.account ? -1 : 1));
     return stepsOver(send, noteReports(tables, sorted, clock.now()));

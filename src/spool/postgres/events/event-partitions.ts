@@ -125,11 +125,11 @@ export class EventPartitions extends ServerPart {
 
   /** Whether events are kept in partitions. */
   async isOn(): Promise<boolean> {
-    this.#isOn ??= await isPartitioned((sql, values) => this.parts.session.query(sql, values), 'mail_events');
+    this.#isOn ??= await isPartitioned(this.parts.session.query, 'mail_events');
     return this.#isOn;
   }
 
-  async #look(ask: AskServer = (sql, values) => this.parts.session.query(sql, values)): Promise<void> {
+  async #look(ask: AskServer = this.parts.session.query): Promise<void> {
     const found = await partitionsOf(ask, 'mail_events');
     this.#known = found.flatMap(numbered).toSorted((one, other) => one.from - other.from);
   }

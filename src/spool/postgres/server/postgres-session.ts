@@ -30,20 +30,16 @@ export function listsOf(rows: readonly (readonly Scalar[])[]): readonly (readonl
   return (rows[0] ?? []).map((_, at) => rows.map((row) => row[at] ?? null));
 }
 
-/** How a statement is run. */
-export interface StatementSettings {
-  /**
-   * The server plans it for these very values each time, and so looks at those partitions alone that they leave. A plan that is
-   * kept for all values has every partition. Also for a text that is no constant: it is not kept.
-   */
-  readonly isPlannedAnew?: boolean;
-}
-
+/**
+ * How a statement is planned. `anew`: for these very values each time, so that the server looks at those partitions alone that they
+ * leave; a plan that is kept for all values has every partition. Also for a text that is no constant: it is not kept.
+ */
+type Planned = 'once' | 'anew';
 /** Has a statement planned for its very values. */
-export const anew: StatementSettings = { isPlannedAnew: true };
+export const anew: Planned = 'anew';
 
 /** Sends a statement of a transaction. The answer need not be waited for: a statement that fails ends the transaction. */
-export type Send = (sql: string, values?: readonly PgValue[], settings?: StatementSettings) => Promise<readonly Row[]>;
+export type Send = (sql: string, values?: readonly PgValue[], planned?: Planned) => Promise<readonly Row[]>;
 
 /** The connection was lost before the answer to COMMIT came: the transaction may be kept, or not. */
 export class InDoubt extends Error {
@@ -55,12 +51,6 @@ export function lostConnection(cause: InDoubt): Unavailable {
   const lost = new Unavailable('The connection to the database was lost', { reason: 'store', retryAfterSeconds: 2 });
   lost.cause = cause;
   return lost;
-}
-
-/** How a transaction of `transactionOf` is run. */
-export interface TransactionSettings {
-  /** A failure of COMMIT is InDoubt. Where absent, the transaction does no harm when it is run twice. */
-  readonly tellsDoubt?: boolean;
 }
 
 /**
@@ -89,9 +79,9 @@ function valueOf(value: PgValue): unknown {
   return value.map((one: unknown) => (typeof one === 'string' ? storableText(one) : one));
 }
 
-function queryOf(sql: string, values: readonly PgValue[], { isPlannedAnew }: StatementSettings): pg.QueryConfig {
+function queryOf(sql: string, values: readonly PgValue[] = [], planned: Planned = 'once'): pg.QueryConfig {
   const query = { text: sql, values: values.map(valueOf) };
-  return isPlannedAnew === true ? query : { ...query, name: nameOf(sql) };
+  return planned === 'anew' ? query : { ...query, name: nameOf(sql) };
 }
 
 /** The statements in PostgreSQL's words, by those of the steps. */
@@ -105,7 +95,7 @@ function inPostgres(sql: string): string {
 
 /** Runs what is written once for every engine (core/steps.ts). @param send sends a statement of a transaction, or one of its own */
 export function stepsOver<Result>(send: Send, steps: StoreSteps<Result>): Promise<Result> {
-  return sendSteps(steps, ({ sql, values, isPlannedAnew = false }) => send(inPostgres(sql), values, { isPlannedAnew }));
+  return sendSteps(steps, ({ sql, values, isPlannedAnew }) => send(inPostgres(sql), values, isPlannedAnew && anew));
 }
 
 /** The connections of one spool. */
@@ -126,28 +116,29 @@ export class PostgresSession {
   }
 
   /** Runs one statement by itself. @throws Unavailable while the server is away; Error for a fault of the statement */
-  async query(sql: string, values: readonly PgValue[] = [], settings: StatementSettings = {}): Promise<readonly Row[]> {
+  readonly query: Send = async (sql, values, planned) => {
     this.#checkOpen();
     try {
-      return (await this.#pool.query<Row>(queryOf(sql, values, settings))).rows;
+      return (await this.#pool.query<Row>(queryOf(sql, values, planned))).rows;
     } catch (thrown) {
       throw storeError(thrown);
     }
-  }
+  };
 
   /** Runs work that both engines have in common, each statement by itself. @throws what `query` throws */
   steps<Result>(work: StoreSteps<Result>): Promise<Result> {
-    return stepsOver((sql, values, settings) => this.query(sql, values, settings), work);
+    return stepsOver(this.query, work);
   }
 
   /**
    * Runs a transaction (READ COMMITTED). It is undone where `work` throws or a statement fails, waited for or not.
+   * @param tellsDoubt whether a failure of COMMIT is InDoubt; else the transaction does no harm when it is run twice
    * @throws what `query` throws; InDoubt
    */
-  async transaction<T>(work: (send: Send) => Promise<T>, { tellsDoubt }: TransactionSettings = {}): Promise<T> {
+  async transaction<T>(work: (send: Send) => Promise<T>, tellsDoubt = false): Promise<T> {
     this.#checkOpen();
     try {
-      return await withClient(this.#pool, (client) => new Sending(client).run(work, tellsDoubt === true), hasNoCode);
+      return await withClient(this.#pool, (client) => new Sending(client).run(work, tellsDoubt), hasNoCode);
     } catch (thrown) {
       throw thrown instanceof InDoubt ? thrown : storeError(thrown);
     }
@@ -214,11 +205,11 @@ class Sending {
 
   async run<T>(work: (send: Send) => Promise<T>, tellsDoubt: boolean): Promise<T> {
     void this.#send('BEGIN');
-    const send: Send = async (sql, values, settings) => (await this.#send(sql, values, settings)).rows;
+    const send: Send = async (...statement) => (await this.#send(...statement)).rows;
     let result: T;
     try {
-      result = await work((sql, values, settings) => {
-        const rows = send(sql, values, settings);
+      result = await work((...statement) => {
+        const rows = send(...statement);
         // Where nobody waits for the answer, `run` finds the failure among what was sent.
         rows.catch(() => undefined);
         return rows;
@@ -261,8 +252,8 @@ class Sending {
     return reasons.find((reason) => errorCode(reason) !== followsFailure) ?? reasons[0];
   }
 
-  #send(sql: string, values: readonly PgValue[] = [], settings: StatementSettings = {}): Promise<pg.QueryResult<Row>> {
-    const answer = this.#client.query<Row>(queryOf(sql, values, settings));
+  #send(...statement: Parameters<Send>): Promise<pg.QueryResult<Row>> {
+    const answer = this.#client.query<Row>(queryOf(...statement));
     this.#sent.push(answer);
     answer.catch(() => undefined);
     return answer;
