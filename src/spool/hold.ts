@@ -68,22 +68,18 @@ export function stemOfTransport(transport: string): string {
 export class Holds {
   readonly all: readonly Hold[];
   readonly #byKey: ReadonlyMap<string, Hold>;
-  readonly #hasPicked: boolean;
+  /** There is one for a message or a domain, so that recipients must be looked at one by one. */
+  readonly hasPicked: boolean;
 
   constructor(all: readonly Hold[] = []) {
     this.all = all;
     this.#byKey = new Map(all.map((hold) => [`${hold.kind} ${hold.value}`, hold]));
-    this.#hasPicked = all.some(({ kind }) => kind === 'message' || kind === 'destination');
+    this.hasPicked = all.some(({ kind }) => kind === 'message' || kind === 'destination');
   }
 
   /** There is none. */
   get isEmpty(): boolean {
     return this.all.length === 0;
-  }
-
-  /** There is one for a message or a domain, so that recipients must be looked at one by one. */
-  get hasPicked(): boolean {
-    return this.#hasPicked;
   }
 
   /** The hold on everything of an account that waits for a transport. */
@@ -101,7 +97,7 @@ export class Holds {
 
   /** The hold on one recipient of a message, whatever it waits for. */
   ofRecipient({ id, address }: { readonly id: string; readonly address: string }): Hold | undefined {
-    if (!this.#hasPicked) return undefined;
+    if (!this.hasPicked) return undefined;
     return (
       this.#byKey.get(`message ${id}`) ??
       this.#byKey.get(`destination ${splitMailbox(address).domain?.toLowerCase() ?? ''}`)

@@ -5,6 +5,8 @@ import { reasonWithoutQuotes } from './events/kept-words.ts';
 import type { AcceptedEvent, DroppedEvent, OutcomeEvent, RequeuedEvent } from './events/mail-event.ts';
 import type { DueMessage, Outcome, SpoolEntry, SpooledRecipient } from './spool.ts';
 
+const cutName = (text: string): string => cutText(text, eventBounds.name);
+
 function factsOf(entry: DueMessage['entry']) {
   const { via, clientAddress, helo } = entry.origin ?? {};
   return {
@@ -13,8 +15,8 @@ function factsOf(entry: DueMessage['entry']) {
     sessionId: entry.sessionId,
     via,
     clientAddress,
-    helo: helo === undefined ? undefined : cutText(helo, eventBounds.name),
-    senderPath: cutText(entry.senderPath, eventBounds.name),
+    helo: helo === undefined ? undefined : cutName(helo),
+    senderPath: cutName(entry.senderPath),
     queueId: entry.id,
     messageId: entry.messageId,
   };
@@ -23,29 +25,24 @@ function factsOf(entry: DueMessage['entry']) {
 /** Makes the event of an accepted message. */
 export function acceptedEvent(entry: SpoolEntry): AcceptedEvent {
   const { clientMessageId, received, recipients } = entry;
-  const removed = (received?.observed ?? []).slice(0, eventBounds.violations);
-  const observed = (entry.journal?.content ?? 'none') === 'none' ? removed.map(reasonWithoutQuotes) : removed;
+  const { mappedSender, stripped = [], observed: removed = [] } = received ?? {};
+  const first = removed.slice(0, eventBounds.violations);
+  const observed = (entry.journal?.content ?? 'none') === 'none' ? first.map(reasonWithoutQuotes) : first;
   return {
     kind: 'accepted',
     at: entry.acceptedAt,
     ...factsOf(entry),
-    ...(clientMessageId === undefined ? {} : { clientMessageId: cutText(clientMessageId, eventBounds.name) }),
+    clientMessageId: clientMessageId === undefined ? undefined : cutName(clientMessageId),
     recipients: firstAddresses(recipients, eventBounds.acceptedRecipients),
     recipientCount: recipients.length,
-    ...(received ? { size: received.size } : {}),
+    size: received?.size,
     sizeAsSent: entry.head.length + entry.body.length,
-    ...(received?.mappedSender
-      ? {
-          mappedSender: {
-            given: cutText(received.mappedSender.given, eventBounds.name),
-            address: received.mappedSender.address,
-            pattern: cutText(received.mappedSender.pattern, eventBounds.name),
-          },
-        }
-      : {}),
-    ...(received && received.stripped.length > 0
-      ? { stripped: received.stripped.slice(0, eventBounds.violations) }
-      : {}),
+    mappedSender: mappedSender && {
+      given: cutName(mappedSender.given),
+      address: mappedSender.address,
+      pattern: cutName(mappedSender.pattern),
+    },
+    stripped: stripped.length > 0 ? stripped.slice(0, eventBounds.violations) : undefined,
     ...(observed.length > 0
       ? {
           observed: observed.map(({ name, code, message }) => ({
@@ -53,8 +50,8 @@ export function acceptedEvent(entry: SpoolEntry): AcceptedEvent {
             code,
             message: cutText(message, eventBounds.violationMessage),
           })),
-          observedCount: received?.observed?.length ?? 0,
-          ...(received?.mailer === undefined ? {} : { mailer: received.mailer }),
+          observedCount: removed.length,
+          mailer: received?.mailer,
         }
       : {}),
   };
@@ -88,10 +85,10 @@ export function outcomeEvent(entry: DueMessage['entry'], attempt: DeliveryAttemp
     at,
     ...factsOf(entry),
     recipient,
-    ...(attempt.redirectedTo === undefined ? {} : { redirectedTo: attempt.redirectedTo }),
+    redirectedTo: attempt.redirectedTo,
     route,
     host,
-    ...(tls ? { tls } : {}),
+    tls,
     reply,
     attempts,
     acceptedAt: entry.acceptedAt,
@@ -99,12 +96,9 @@ export function outcomeEvent(entry: DueMessage['entry'], attempt: DeliveryAttemp
   };
   switch (kind) {
     case 'deferred':
-      return {
-        ...{ kind, ...facts, nextAttemptAt: attempt.nextAttemptAt ?? at },
-        ...(attempt.isUntried ? { isUntried: true } : {}),
-      };
+      return { kind, ...facts, nextAttemptAt: attempt.nextAttemptAt ?? at, isUntried: attempt.isUntried };
     case 'delivered':
-      return { kind, ...facts, ...(outcome.handover === undefined ? {} : { handover: outcome.handover }) };
+      return { kind, ...facts, handover: outcome.handover };
     case 'failed':
       return { kind, ...facts };
   }

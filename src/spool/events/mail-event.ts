@@ -38,22 +38,22 @@ interface MessageEventBase extends EventBase {
 export interface AcceptedEvent extends MessageEventBase {
   readonly kind: 'accepted';
   /** The client's own Message-ID (D23). */
-  readonly clientMessageId?: string;
+  readonly clientMessageId?: string | undefined;
   /** The first recipients: as many as fit the bound (`eventBounds`). */
   readonly recipients: readonly string[];
   /** The number of all recipients. */
   readonly recipientCount: number;
   /** Octets as they came in, where the door gave the number. */
-  readonly size?: number;
+  readonly size?: number | undefined;
   /** Octets of head and body as they leave. */
   readonly sizeAsSent: number;
   /** Names of the fields that were removed because of its credential (D4a). */
-  readonly stripped?: readonly string[];
+  readonly stripped?: readonly string[] | undefined;
   /** What the sender was that nobody owns, what it became, and by which pattern of `senders` (D4d). */
-  readonly mappedSender?: { readonly given: string; readonly address: string; readonly pattern: string };
+  readonly mappedSender?: { readonly given: string; readonly address: string; readonly pattern: string } | undefined;
   /**
-   * The first of the headers that were removed because the policy is only observed (D4c), each with the E_ token and the
-   * words that the message would have been refused with. Earlier releases stored no words.
+   * The first headers that were removed because the policy is only observed (D4c), each with the token and the words that the message
+   * would have been refused with; earlier releases stored no words.
    */
   readonly observed?: readonly { readonly field: string; readonly code: string; readonly message?: string }[];
   /** How many headers were removed so; absent where none was. */
@@ -83,7 +83,7 @@ interface VerdictEventBase extends EventBase {
   readonly listener?: string | undefined;
   /** The first of the recipients that were named by then, or the one that was refused. */
   readonly recipients: readonly string[];
-  readonly recipientCount?: number;
+  readonly recipientCount?: number | undefined;
   /** Octets that came in or were declared. */
   readonly size?: number | undefined;
   /** The first of the reasons; empty where the refusal was for want of room. */
@@ -117,13 +117,13 @@ export function wouldPass({ violations, reason }: ShadowedEvent): boolean {
 interface OutcomeEventBase extends MessageEventBase {
   readonly recipient: string;
   /** The address that the message left to in place of the recipient's, because of staging safety (D98a). */
-  readonly redirectedTo?: string;
+  readonly redirectedTo?: string | undefined;
   /** Name of the route. */
   readonly route: string;
   /** Who replied: `route name (host:port)`. */
   readonly host: string;
   /** How the connection was protected; absent where there was none. */
-  readonly tls?: TlsFacts;
+  readonly tls?: TlsFacts | undefined;
   /** The next hop's reply, or ours. */
   readonly reply: SmtpReply;
   /** Attempts made so far, this one included. */
@@ -143,7 +143,7 @@ export type Handover = 'final' | 'passed-on';
 /** The next hop accepted the message for this recipient. */
 export interface DeliveredEvent extends OutcomeEventBase {
   readonly kind: 'delivered';
-  readonly handover?: Handover;
+  readonly handover?: Handover | undefined;
 }
 
 /** The attempt failed for now; another one follows. */
@@ -152,7 +152,7 @@ export interface DeferredEvent extends OutcomeEventBase {
   /** Milliseconds since 1970. */
   readonly nextAttemptAt: number;
   /** The next hop was not reached: the attempt does not count, and `attempts` leaves it out. */
-  readonly isUntried?: boolean;
+  readonly isUntried?: boolean | undefined;
 }
 
 /** Delivery to this recipient has failed for good. */
@@ -160,10 +160,9 @@ export interface FailedEvent extends OutcomeEventBase {
   readonly kind: 'failed';
 }
 
-/** A webhook was disabled, because its endpoint is gone or has failed for a day. `sessionId` is the webhook's id. */
+/** A webhook was disabled, because its endpoint is gone or has failed for a day. `sessionId` and `webhook` are the webhook's id. */
 export interface WebhookDisabledEvent extends EventBase {
   readonly kind: 'webhook_disabled';
-  /** Id of the webhook. */
   readonly webhook: string;
   readonly url: string;
   /** Why, for people. */
@@ -248,17 +247,15 @@ export interface DroppedEvent extends QueueEventBase {
 /** What was done to a message in the queue. */
 export type QueueEvent = RequeuedEvent | DroppedEvent;
 
-/** What happened, before it is written. `kind` tells the members apart; each has a row in `eventKinds`. */
+/** What happened, before it is written; `kind` tells the members apart. Of a further one the compiler asks for its row of `eventKinds`. */
 export type EventFacts = AcceptedEvent | RefusedEvent | ShadowedEvent | OutcomeEvent | QueueEvent | ReturnEvent;
 
 /** The names of the kinds. */
 export type EventKind = EventFacts['kind'];
 
 /**
- * An event that is written. `id` is a whole number from 1 on, and the cursor of readers: whoever has read everything up to an id
- * and asks for what is behind it misses nothing, since ids are given in the order of the commits. SQLite draws them under the
- * one write lock of the file; a store whose transactions commit side by side has to take one lock for the length of a
- * transaction before it draws. Ids are never used twice, also when all events have grown too old and are gone.
+ * An event that is written. `id` is a whole number from 1 on, never used twice, and the cursor of readers: no event becomes visible
+ * after one with a larger id has, since whoever gives ids holds a lock until the commit (in PostgreSQL `takeTurn`).
  */
 export type MailEvent = EventFacts & { readonly id: number };
 
@@ -286,10 +283,9 @@ interface KindFacts<Facts extends EventFacts> {
   readonly metric: 'none' | 'own' | 'outcome' | 'queue';
 }
 
-const usual = { share: 'mail', level: 'info' } as const;
-const outcome = { ...usual, logged: 'own', isOfRow: true, figure: 'route', metric: 'outcome' } as const;
-const action = { ...usual, isOfRow: true, figure: 'none', metric: 'queue' } as const;
-const comeBack = { ...usual, isOfRow: false, figure: 'kind', metric: 'own' } as const;
+const action = { share: 'mail', level: 'info', isOfRow: true, figure: 'none', metric: 'queue' } as const;
+const outcome = { ...action, logged: 'own', figure: 'route', metric: 'outcome' } as const;
+const comeBack = { share: 'mail', level: 'info', isOfRow: false, figure: 'kind', metric: 'own' } as const;
 const bouncedMembers = {
   class: 'bounceClass',
   rule: 'rule',

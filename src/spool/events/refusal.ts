@@ -56,10 +56,10 @@ export function refusedEvent(refusal: RefusalFacts, at: number): RefusedEvent | 
     ...(shadow ? { kind: 'shadowed', shadow } : { kind: 'refused' }),
     at,
     ...rest,
-    ...(helo === undefined ? {} : { helo: cutText(helo, eventBounds.name) }),
-    ...(senderPath === undefined ? {} : { senderPath: cutText(senderPath, eventBounds.name) }),
+    helo: helo === undefined ? undefined : cutText(helo, eventBounds.name),
+    senderPath: senderPath === undefined ? undefined : cutText(senderPath, eventBounds.name),
     recipients: recipients ? firstAddresses(recipients, eventBounds.refusedRecipients) : [],
-    ...(recipients ? { recipientCount: recipients.length } : {}),
+    recipientCount: recipients?.length,
     violations: reasons.map(violationOf),
     violationCount: violations.length,
   };
