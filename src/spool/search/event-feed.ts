@@ -184,7 +184,10 @@ export class EventFeed implements EventStore {
         listener(event);
       } catch (thrown) {
         // A listener's fault must not fail the commit: the event has happened.
-        this.#parts.log.error({ err: thrown, event: event.kind, session: event.sessionId }, 'A listener for events failed');
+        this.#parts.log.error(
+          { err: thrown, event: event.kind, session: event.sessionId },
+          'A listener for events failed',
+        );
       }
     }
   }

@@ -6,10 +6,14 @@ import { ask, askAnew, type StepValue, type StoreSteps, together } from '../core
 import { type EncodedPage, toldOf } from '../encoded-event.ts';
 import { searchedKeys } from '../events/event-keys.ts';
 import { type EventNews, type EventQuery, type EventSearch, newsAtMost } from '../events/event-store.ts';
-import { integer } from '../stored-rows.ts';
-import { joinParts, mostAtOnce, type PageOrder, type PagePart, PartReader } from './event-page.ts';
-import { isSearched, keyNumber, lateMs, searchBounds } from './searched-event.ts';
+import { isEventKind } from '../events/mail-event.ts';
+import { integer, text } from '../stored-rows.ts';
+import { isSearched, keyNumber, lateMs, mostAtOnce, searchBounds } from './searched-event.ts';
 
+/** Rows that are examined for one page, in each part. */
+export const examinedAtOnce = 2000;
+/** Characters of JSON after which a page is full. */
+const pageCharacters = 2_097_152;
 /** Rows that are read at a time for a part of a page. */
 const readAtOnce = 250;
 const columns = 'e.id, e.at, e.account, e.kind, e.queue_id, e.event';
@@ -49,9 +53,16 @@ export interface EventTables {
   readonly spans: (span: IdSpan, isOldest: boolean) => Iterable<IdSpan>;
 }
 
+/** A part of a page that was read. */
+interface PagePart {
+  readonly events: EncodedPage['events'];
+  /** All rows up to this id were examined. */
+  readonly until: number;
+}
+
 /** Between which ids events are looked for, which come first, and which of them fit. */
 interface Look extends IdSpan {
-  readonly order: PageOrder;
+  readonly order: EventSearch['order'];
   readonly most: number;
   readonly fits: (row: Row) => boolean;
 }
@@ -133,12 +144,15 @@ function* page(
   return joinParts(parts, { ...look, end: look.order === 'oldest' ? look.high : look.low });
 }
 
-/** Reads a part of a page, some rows at a time. */
+/** Reads a part of a page, some rows at a time, until it has enough or has cost enough. */
 function* part({ spans }: EventTables, source: EventSource, look: Look): StoreSteps<PagePart> {
   const { from, id, values, until } = source;
   const isOldest = look.order === 'oldest';
   const sql = `SELECT ${columns} FROM ${from} ORDER BY ${id} ${isOldest ? 'ASC' : 'DESC'} LIMIT ?3`;
-  const reader = new PartReader(look.most, look.fits);
+  const events: { readonly id: number; readonly json: string }[] = [];
+  let [examined, characters, last] = [0, 0, 0];
+  const isFull = (): boolean =>
+    events.length >= look.most || examined >= examinedAtOnce || characters >= pageCharacters;
   const whole = { low: Math.max(look.low, source.low ?? 0), high: Math.min(look.high, source.high ?? look.high) };
   // Most often the first rows are the page.
   let most = Math.min(look.most, readAtOnce);
@@ -146,12 +160,41 @@ function* part({ spans }: EventTables, source: EventSource, look: Look): StoreSt
     let { low, high } = span;
     for (let isMore = true; isMore && low <= high; most = readAtOnce) {
       const rows = yield* askAnew(sql, low, high, most, ...values);
-      reader.lookAt(rows);
-      if (isOldest) low = reader.last + 1;
-      else high = reader.last - 1;
-      isMore = !reader.isFull && rows.length === most;
+      for (const row of rows) {
+        if (isFull()) break;
+        examined += 1;
+        last = integer(row, 'id');
+        // A newer release may have written kinds that this one does not know; they are skipped.
+        if (!isEventKind(text(row, 'kind')) || !look.fits(row)) continue;
+        events.push({ id: last, json: text(row, 'event') });
+        characters += text(row, 'event').length;
+      }
+      if (isOldest) low = last + 1;
+      else high = last - 1;
+      isMore = !isFull() && rows.length === most;
     }
-    if (reader.isFull) break;
+    if (isFull()) break;
   }
-  return reader.part(until ?? (isOldest ? look.high : look.low));
+  return { events, until: isFull() ? last : (until ?? (isOldest ? look.high : look.low)) };
+}
+
+/**
+ * Joins the parts of a page. They have been examined to different ids; what is behind the nearest of them is left to the next
+ * page.
+ * @param query.end the id up to which everything was examined where no part is full
+ * @returns the events, and the id up to which everything was examined
+ */
+function joinParts(
+  parts: readonly PagePart[],
+  query: { readonly order: EventSearch['order']; readonly most: number; readonly end: number },
+): { readonly events: EncodedPage['events']; readonly next: number } {
+  const isOldest = query.order === 'oldest';
+  const isBefore = (left: number, right: number): boolean => (isOldest ? left < right : left > right);
+  const reached = parts.reduce((near, { until }) => (isBefore(until, near) ? until : near), query.end);
+  const events = parts
+    .flatMap((part) => part.events)
+    .filter(({ id }) => !isBefore(reached, id))
+    .toSorted((left, right) => (isOldest ? left.id - right.id : right.id - left.id))
+    .slice(0, query.most);
+  return { events, next: events.length === query.most ? (events.at(-1)?.id ?? reached) : reached };
 }

@@ -1,17 +1,20 @@
 // What a search of events means, whatever engine keeps them: which events fit, and between which ids a page lies.
 
 import { hash } from 'node:crypto';
+import type { Row } from '../../base/database/database.ts';
 import { readFacts } from '../encoded-event.ts';
 import { eventKeys, searchedKeys } from '../events/event-keys.ts';
 import type { EventSearch } from '../events/event-store.ts';
 import type { EventFacts } from '../events/mail-event.ts';
-import { type EventRow, mostAtOnce } from './event-page.ts';
 
 /**
  * How much later than its time an event may be written, in milliseconds: a commit waits 5 s for a lock, an outcome somewhat
  * longer. Ids are given in the order of the commits, so times are in order but for this.
  */
 export const lateMs = 60_000;
+
+/** Events of one page at most. */
+export const mostAtOnce = 1000;
 
 /** Numbers of keys that are kept at hand: accounts and senders come again and again, and a recipient with each attempt. */
 const mostKept = 10_000;
@@ -50,7 +53,7 @@ function keysOf(facts: EventFacts | undefined): readonly string[] {
 }
 
 /** Whether the event of a row is one of those searched for. @param query its times as they are stored */
-export function isSearched(row: EventRow, query: EventSearch): boolean {
+export function isSearched(row: Row, query: EventSearch): boolean {
   const at = Number(row['at']);
   if (row['account'] !== query.account) return false;
   if (query.kinds && !query.kinds.some((kind) => kind === row['kind'])) return false;
@@ -62,24 +65,15 @@ export function isSearched(row: EventRow, query: EventSearch): boolean {
   return wanted.every((key) => keys.includes(key));
 }
 
-/** Where a page of a search lies. */
-export interface SearchBounds {
-  readonly low: number;
-  readonly high: number;
-  /** Events at most. */
-  readonly limit: number;
-  /** The `next` of a page without a row. */
-  readonly end: number;
-}
-
 /**
  * Finds the ids between which a page lies; `low` above `high` where there are none.
  * @param found the first id that the query's `since` leaves, the last one that `until` leaves, and the newest id of all
+ * @returns them with how many events it has at most, and in `end` the `next` of a page without a row
  */
 export function searchBounds(
   { order, cursor, limit }: EventSearch,
   found: { readonly low: number; readonly high: number; readonly newest: number },
-): SearchBounds {
+) {
   const isOldest = order === 'oldest';
   const low = cursor !== undefined && isOldest ? Math.max(found.low, cursor + 1) : found.low;
   const high = cursor !== undefined && !isOldest ? Math.min(found.high, cursor - 1) : found.high;

@@ -8,11 +8,11 @@ import { type EncodedEvent, type EncodedPage, shareNumbers } from '../encoded-ev
 import type { EventNews, EventQuery, EventSearch } from '../events/event-store.ts';
 import { eventKinds } from '../events/mail-event.ts';
 import { keysOfKinds, messageKey } from '../search/event-index.ts';
-import { examinedAtOnce } from '../search/event-page.ts';
 import {
   type EventSource,
   type EventTables,
   eventNews,
+  examinedAtOnce,
   newestEvent,
   readEvents,
   searchEvents,
