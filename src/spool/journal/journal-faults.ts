@@ -3,17 +3,7 @@
 // they do not understand as one of which nothing is known, so that it stops nobody from reading the others.
 
 import { errorMessage } from '../../base/errors.ts';
-import { type JournalFacts, type JournalMore, journalOutcomes } from './journal-row.ts';
-
-/** The columns that are looked at. */
-export interface StoredJournalRow {
-  /** `outcomeNumbers`. */
-  readonly outcome: number;
-  readonly waiting: number;
-  /** `JournalFacts` and `JournalMore` as JSON. */
-  readonly facts: string;
-  readonly more: string;
-}
+import { type JournalFacts, type JournalMore, type JournalRow, journalOutcomes } from './journal-row.ts';
 
 type Rule = (value: unknown) => string | undefined;
 
@@ -53,15 +43,8 @@ const moreRules: Readonly<Record<string, Rule>> = {
 /** Members that every release has written. */
 const required: ReadonlySet<string> = new Set(['facts.recipients', 'facts.count', 'more.session']);
 
-type Parsed = { readonly value: unknown } | { readonly fault: string };
-
-function parse(column: string, json: string): Parsed {
-  try {
-    return { value: JSON.parse(json) };
-  } catch (thrown) {
-    return { fault: `${column} is no JSON: ${errorMessage(thrown)}` };
-  }
-}
+/** A column as its readers take it, or else why they do not understand it. */
+type Read<Value> = { readonly value?: Value; readonly fault?: string };
 
 function faultOfValue(column: string, value: unknown, rules: Readonly<Record<string, Rule>>): string | undefined {
   const fault = isObject(value);
@@ -77,31 +60,37 @@ function faultOfValue(column: string, value: unknown, rules: Readonly<Record<str
   return undefined;
 }
 
-function faultOfJson(column: string, json: string, rules: Readonly<Record<string, Rule>>): string | undefined {
-  const parsed = parse(column, json);
-  return 'fault' in parsed ? parsed.fault : faultOfValue(column, parsed.value, rules);
+function read<Value>(column: string, json: string, rules: Readonly<Record<string, Rule>>): Read<Value> {
+  let value: unknown;
+  try {
+    value = JSON.parse(json);
+  } catch (thrown) {
+    return { fault: `${column} is no JSON: ${errorMessage(thrown)}` };
+  }
+  const fault = faultOfValue(column, value, rules);
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the rules have judged it
+  return fault === undefined ? { value: value as Value } : { fault };
+}
+
+/** Reads the column `facts`; `fault` where it is damaged. */
+export function readFacts(json: string): Read<JournalFacts> {
+  return read('facts', json, factRules);
+}
+
+/** Reads the column `more`; `fault` where it is damaged. */
+export function readMore(json: string): Read<JournalMore> {
+  return read('more', json, moreRules);
 }
 
 /** Why readers do not understand a row: the member and the rule that it breaks; undefined where they do. */
-export function faultOfRow({ outcome, waiting, facts, more }: StoredJournalRow): string | undefined {
+export function faultOfRow({
+  outcome,
+  waiting,
+  facts,
+  more,
+}: Pick<JournalRow, 'outcome' | 'waiting' | 'facts' | 'more'>): string | undefined {
   if (!Number.isInteger(outcome) || outcome < 1 || outcome > journalOutcomes.length)
     return `outcome is ${outcome}, and not 1 to ${journalOutcomes.length}`;
   if (!Number.isInteger(waiting) || waiting < 0) return `waiting is ${waiting}, and not a number of recipients`;
-  return faultOfJson('facts', facts, factRules) ?? faultOfJson('more', more, moreRules);
-}
-
-/** Reads the column `facts`. @returns undefined where it is damaged */
-export function readFacts(json: string): JournalFacts | undefined {
-  const parsed = parse('facts', json);
-  if ('fault' in parsed || faultOfValue('facts', parsed.value, factRules) !== undefined) return undefined;
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the rules have judged it
-  return parsed.value as JournalFacts;
-}
-
-/** Reads the column `more`. @returns undefined where it is damaged */
-export function readMore(json: string): JournalMore | undefined {
-  const parsed = parse('more', json);
-  if ('fault' in parsed || faultOfValue('more', parsed.value, moreRules) !== undefined) return undefined;
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the rules have judged it
-  return parsed.value as JournalMore;
+  return readFacts(facts).fault ?? readMore(more).fault;
 }

@@ -21,7 +21,7 @@ export const isCopyByKeys = "strpos(keys, ' wtrue ') > 0";
 /** How much of the messages themselves is kept. */
 export type ContentLevel = 'none' | 'headers' | 'full';
 
-/** One reason, of a refusal or for the removal of a header while the policy is observed. */
+/** One reason, of a refusal or for the removal of a header while the policy is observed: as `EventViolation`. */
 export interface JournalReason {
   readonly code: string;
   readonly message: string;
@@ -82,6 +82,24 @@ export interface JournalMore {
   readonly sizeAsSent?: number | undefined;
   /** Why less was kept of the content than the configuration asks for. */
   readonly lacking?: string | undefined;
+}
+
+/** A row as stores write it. */
+export interface JournalRow {
+  /** UUIDv7; of an accepted message the id in the spool. */
+  readonly id: string;
+  /** Milliseconds since 1970. */
+  readonly at: number;
+  readonly account: string;
+  /** `outcomeNumbers`. */
+  readonly outcome: number;
+  /** Recipients without an outcome for good. */
+  readonly waiting: number;
+  /** Those that are kept of the message. */
+  readonly octets: number;
+  /** `JournalFacts` and `JournalMore` as JSON. */
+  readonly facts: string;
+  readonly more: string;
 }
 
 /** The octets that are kept of a message. */

@@ -1,8 +1,101 @@
 // The process that reads the content of messages; all it does is answer questions.
 
-import type { ContentAnswer, ContentQuestion } from './content-question.ts';
-import { readPreview } from './read-preview.ts';
-import { verifyDkim } from './verify-dkim.ts';
+import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
+import { type ParsedMail, simpleParser } from 'mailparser';
+import { decodeWords } from '../../../mail/header/header-text.ts';
+import type { ContentAnswer, ContentQuestion, MessagePreview, SignatureVerdict } from './content-question.ts';
+
+/** Characters of text and of HTML, of a header's value, and of a name. */
+const textCharacters = 1_048_576;
+const valueCharacters = 4096;
+const nameCharacters = 500;
+/** Headers and attachments at most. */
+const mostHeaders = 500;
+const mostAttachments = 200;
+
+function cut(text: string, most: number): string {
+  return text.slice(0, most).toWellFormed();
+}
+
+async function parse(octets: Buffer): Promise<ParsedMail> {
+  const plain = { skipHtmlToText: true, skipTextToHtml: true, skipImageLinks: true, skipTextLinks: true };
+  try {
+    return await simpleParser(octets, plain);
+  } catch (thrown) {
+    // mailparser stops at some bounds, and names none of them.
+    const isOfParts = thrown instanceof Error && /child nodes/.test(thrown.message);
+    throw isOfParts ? new Error('It has more parts than a preview shows', { cause: thrown }) : thrown;
+  }
+}
+
+/**
+ * Takes a message apart for people, by mailparser, within bounds.
+ * @throws Error where it has more parts, header fields or octets in a header than mailparser takes
+ */
+async function readPreview(octets: Buffer): Promise<MessagePreview> {
+  const mail = await parse(octets);
+  const { text, html, headerLines, attachments } = mail;
+  const headers = headerLines.slice(0, mostHeaders).map(({ line }) => {
+    const colon = line.indexOf(':');
+    const value = line
+      .slice(colon + 1)
+      .replaceAll(/\r?\n(?=[ \t])/g, '')
+      .trim();
+    return {
+      name: cut(line.slice(0, Math.max(colon, 0)), nameCharacters),
+      value: cut(decodeWords(cut(value, valueCharacters)), valueCharacters),
+    };
+  });
+  return {
+    headers,
+    text: text === undefined ? null : cut(text, textCharacters),
+    html: html === false || html === undefined ? null : cut(html, textCharacters),
+    truncated:
+      (text?.length ?? 0) > textCharacters ||
+      (html === false ? 0 : html.length) > textCharacters ||
+      headerLines.length > mostHeaders ||
+      attachments.length > mostAttachments,
+    attachments: attachments
+      .slice(0, mostAttachments)
+      .map(({ filename, contentType, size, contentDisposition, cid }) => ({
+        filename: filename === undefined ? null : cut(filename, nameCharacters),
+        type: cut(contentType, nameCharacters),
+        size,
+        inline: contentDisposition === 'inline',
+        content_id: cid === undefined ? null : cut(cid, nameCharacters),
+      })),
+  };
+}
+
+function short(text: unknown): string {
+  return typeof text === 'string' ? cut(text, nameCharacters) : '';
+}
+
+/**
+ * Verifies each signature by mailauth, another implementation than the one that made them, against the keys on file. Nothing is asked
+ * of the DNS.
+ * @param records the DNS records of the keys on file, each name with its text
+ */
+async function verifyDkim(
+  octets: Buffer,
+  records: readonly (readonly [string, string])[],
+): Promise<readonly SignatureVerdict[]> {
+  const known = new Map(records);
+  const resolver = (name: string): Promise<string[][]> => {
+    const text = known.get(name.toLowerCase());
+    if (text !== undefined) return Promise.resolve([[text]]);
+    return Promise.reject(Object.assign(new Error(`There is no key on file for ${name}`), { code: 'ENOTFOUND' }));
+  };
+  const { results } = await dkimVerify(octets, { resolver });
+  return results.map(({ signingDomain, selector, algo, status, signingHeaders }) => ({
+    domain: short(signingDomain),
+    selector: short(selector),
+    algorithm: short(algo),
+    result: short(status.result),
+    reason: status.result === 'pass' ? null : short(status.comment),
+    signed_headers: short(signingHeaders?.keys),
+  }));
+}
 
 async function answer(question: ContentQuestion): Promise<ContentAnswer> {
   try {

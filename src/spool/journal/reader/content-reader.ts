@@ -21,9 +21,9 @@ export interface ContentReader {
 const contentLimits: WorkLimits = { milliseconds: 10_000, heapMebibytes: 128 };
 
 /** Makes a reader. Its process starts with the first question. */
-export function createContentReader(limits: WorkLimits = contentLimits): ContentReader {
+export function createContentReader(): ContentReader {
   const program = new URL('./content-process.ts', import.meta.url);
-  const reading = new AskedProcess<ContentQuestion, ContentAnswer>(program, limits);
+  const reading = new AskedProcess<ContentQuestion, ContentAnswer>(program, contentLimits);
   const unexpected: WorkFailure = { error: 'The process answered another question' };
   return {
     async preview(octets, account) {

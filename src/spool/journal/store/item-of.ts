@@ -22,7 +22,7 @@ function timeOf(value: unknown): number {
 
 /** Makes a row of a list; one that is damaged has `isDamaged` and no facts. */
 export function itemOf(row: Row): JournalItem {
-  const facts = readFacts(String(row['facts']));
+  const { value: facts } = readFacts(String(row['facts']));
   return {
     seq: Number(row['seq']),
     id: String(row['id']),
@@ -37,7 +37,7 @@ export function itemOf(row: Row): JournalItem {
 /** Makes an entry of a row that has `more`, too. */
 function entryOf(row: Row): JournalEntry {
   const item = itemOf(row);
-  const more = readMore(String(row['more']));
+  const { value: more } = readMore(String(row['more']));
   if (more && !item.isDamaged) return { ...item, more };
   return { ...item, isDamaged: true, more: { ...noMore, ...more, lacking: noMore.lacking } };
 }

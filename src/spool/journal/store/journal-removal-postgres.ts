@@ -16,9 +16,7 @@ const lockNotAvailable = '55P03';
 const time = 'SELECT extract(epoch FROM clock_timestamp()) * 1000 AS time';
 const firstAndLast = (name: string): string => `SELECT (SELECT at FROM ${name} ORDER BY seq LIMIT 1) AS first,
   (SELECT at FROM ${name} ORDER BY seq DESC LIMIT 1) AS last`;
-const agedOf = (
-  name: string,
-): string => `SELECT id FROM (SELECT id, at FROM ${name} ORDER BY seq LIMIT ${rowsAtOnce})
+const agedOf = (name: string): string => `SELECT id FROM (SELECT id, at FROM ${name} ORDER BY seq LIMIT ${rowsAtOnce})
   AS first WHERE at < $1::bigint`;
 const these = "id = ANY (string_to_array($1::text, ','))";
 

@@ -5,7 +5,6 @@ import type { Change, Database } from '../../../base/database/database.ts';
 import { Unavailable } from '../../../base/errors.ts';
 import type { JournalLimits, JournalQuery, Removed } from '../journal.ts';
 import { outcomeNumbers } from '../journal-row.ts';
-import { SlicePace } from './slice-pace.ts';
 import { fillSoundWords, fillWords, matchOf } from './words.ts';
 
 /** Octets of content that are removed in one slice, about: each of its pages costs time. */
@@ -64,6 +63,34 @@ function removal(seqs: readonly number[]): readonly Change[] {
     `DELETE FROM journal WHERE seq IN ${those}`,
   ];
   return statements.map((sql) => ({ sql, params }));
+}
+
+/** What a slice should take at most, in milliseconds: for so long an accept may have to wait for it. */
+const sliceMs = 20;
+const fewestRows = 8;
+const mostRows = 512;
+
+/** How many rows a slice of one kind of work may have, so that it takes only some milliseconds on whatever machine: found by doing it. */
+class SlicePace {
+  #rows = 64;
+  readonly #most: number;
+
+  /** @param most rows of a slice at most */
+  constructor(most = mostRows) {
+    this.#most = most;
+  }
+
+  /** Rows of the next slice at most. */
+  get rows(): number {
+    return this.#rows;
+  }
+
+  /** Does a slice, and learns from it. @param work gives how long it took, in milliseconds */
+  async take(work: () => Promise<number>): Promise<void> {
+    const ms = await work();
+    if (ms > sliceMs) this.#rows = Math.max(fewestRows, Math.floor(this.#rows / 2));
+    else if (ms < sliceMs / 2) this.#rows = Math.min(this.#most, this.#rows * 2);
+  }
 }
 
 /** Tends the journal of one file. */

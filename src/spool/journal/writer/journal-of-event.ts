@@ -3,35 +3,11 @@
 
 import { cutText, firstAddresses } from '../../events/event-bounds.ts';
 import { dialogueWithoutQuotes, keptName } from '../../events/kept-words.ts';
-import { type AcceptedEvent, type EventViolation, wouldPass } from '../../events/mail-event.ts';
+import { type AcceptedEvent, wouldPass } from '../../events/mail-event.ts';
 import type { WrittenRefusal } from '../../events/refusal.ts';
 import type { ContentGauge } from '../content-gauge.ts';
 import { type JournalDetails, withoutContent } from '../journal-details.ts';
-import {
-  type JournalFacts,
-  type JournalMore,
-  type JournalReason,
-  journalBounds,
-  outcomeNumbers,
-} from '../journal-row.ts';
-
-/** A row as stores write it. */
-export interface JournalRow {
-  /** UUIDv7; of an accepted message the id in the spool. */
-  readonly id: string;
-  /** Milliseconds since 1970. */
-  readonly at: number;
-  readonly account: string;
-  /** `outcomeNumbers`. */
-  readonly outcome: number;
-  /** Recipients without an outcome for good. */
-  readonly waiting: number;
-  /** Those that are kept of the message. */
-  readonly octets: number;
-  /** `JournalFacts` and `JournalMore` as JSON. */
-  readonly facts: string;
-  readonly more: string;
-}
+import { type JournalFacts, type JournalMore, type JournalRow, journalBounds, outcomeNumbers } from '../journal-row.ts';
 
 /** What is kept of a message itself. */
 interface KeptOctets {
@@ -197,10 +173,6 @@ function madeAccepted(event: AcceptedEvent, details: JournalDetails, sent: Sent)
   );
 }
 
-function reasonOf({ code, message, field, pointer }: EventViolation): JournalReason {
-  return { code, message, ...(field === undefined ? {} : { field }), ...(pointer === undefined ? {} : { pointer }) };
-}
-
 /**
  * Makes the row of a refusal or of a copy's verdict; undefined for one that has no account or no id of its own.
  * @param gauge says whether there is room for its content; absent: there is
@@ -230,7 +202,7 @@ function madeRefused(event: WrittenRefusal['event'], details: JournalDetails | u
   const more = {
     session: event.sessionId,
     ...{ listener: event.listener, stage: event.stage, reason: event.reason, reply: event.reply },
-    reasons: violations.map(reasonOf),
+    reasons: violations,
     reasonCount: event.violationCount,
     lacking: lackingOf(details, undefined),
     ...noted(details),

@@ -12,20 +12,12 @@ function leastId(at: number): string {
   return `${time.slice(0, 8)}-${time.slice(8)}`;
 }
 
-/**
- * Leaves room in each page of a day's rows for what outcomes make of some of them: of a row that is changed within its page the
- * server's log gets what has changed, and else the whole of it.
- */
-function roomIn(partition: string): readonly string[] {
-  return partition.startsWith('journal_content') ? [] : [`ALTER TABLE ${partition} SET (fillfactor = 80)`];
-}
-
 /** The statements that make the missing partitions of the days between two times; each list is one transaction. */
 export async function missingJournalDays(
   ask: AskServer,
   { since, until }: { readonly since: number; readonly until: number },
 ): Promise<readonly (readonly string[])[]> {
-  const made: string[][] = [];
+  const all: string[][] = [];
   const existing = await Promise.all(tables.map((table) => partitionsOf(ask, table)));
   for (let day = Math.floor(since / dayMs) * dayMs; day <= until; day += dayMs) {
     const [from, to] = [leastId(day), leastId(day + dayMs)];
@@ -34,12 +26,12 @@ export async function missingJournalDays(
       const own = existing[at] ?? [];
       const isThere = own.some((one) => !one.isDefault && (one.from ?? '') < to && (one.to ?? '~') > from);
       if (own.length === 0 || isThere) return [];
-      return [
-        ...makePartition(table, { name: `${table}_${name}`, key: 'id', from, to }),
-        ...roomIn(`${table}_${name}`),
-      ];
+      const made = makePartition(table, { name: `${table}_${name}`, key: 'id', from, to });
+      // Room in each page for what outcomes make of some rows: of a row that is changed within its page the server's log gets what has
+      // changed, and else the whole of it.
+      return table === 'journal' ? [...made, `ALTER TABLE journal_${name} SET (fillfactor = 80)`] : made;
     });
-    if (statements.length > 0) made.push(statements);
+    if (statements.length > 0) all.push(statements);
   }
-  return made;
+  return all;
 }

@@ -3,10 +3,10 @@
 
 import { type EncodedEvent, readFacts } from '../../encoded-event.ts';
 import { anew, columnsOf, type Send } from '../../postgres/server/postgres-session.ts';
-import type { JournalFacts } from '../journal-row.ts';
+import type { JournalFacts, JournalRow } from '../journal-row.ts';
 import { keyWords, searchText } from '../store/words.ts';
 import { type Noted, notesOf, withNotes } from './journal-notes.ts';
-import type { JournalRow, WrittenJournal } from './journal-of-event.ts';
+import type { WrittenJournal } from './journal-of-event.ts';
 
 const addRows = `INSERT INTO journal (id, at, account, outcome, waiting, octets, facts, more, keys, words)
   SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::smallint[], $5::integer[], $6::bigint[], $7::text[],

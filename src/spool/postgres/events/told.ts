@@ -3,7 +3,7 @@
 
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import type { EncodedEvent } from '../../encoded-event.ts';
-import type { JournalRow } from '../../journal/writer/journal-of-event.ts';
+import type { JournalRow } from '../../journal/journal-row.ts';
 import type { AccountTally } from '../../tally.ts';
 
 /** What a transaction tells. */
