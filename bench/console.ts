@@ -47,7 +47,7 @@ function added(account: string, index: number): WriteOperation {
 
 function fill(): void {
   const database = openSqliteFile(file);
-  const lock = new SpoolLock(`${file}-spool.lock`);
+  const lock = new SpoolLock(file);
   const store = new SqliteStore({ database, lock, bodies: `${file}-bodies` });
   for (let done = 0; done < rows; done += 2000) {
     store.write(Array.from({ length: Math.min(2000, rows - done) }, (_, index) => added('many', done + index)));

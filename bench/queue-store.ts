@@ -58,7 +58,7 @@ function cost(pieces: number, work: () => void): number {
 function openStore(file: string): { readonly store: SqliteStore; readonly close: () => void } {
   const database = openSqliteFile(file);
   database.exec('PRAGMA wal_autocheckpoint = 4000');
-  const lock = new SpoolLock(`${file}-spool.lock`);
+  const lock = new SpoolLock(file);
   const store = new SqliteStore({ database, lock, bodies: `${file}-bodies` });
   return {
     store,

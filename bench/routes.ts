@@ -54,7 +54,7 @@ function fresh(): { readonly folder: string; readonly file: string; readonly rem
 function claims(queued: number): void {
   const { folder, file, remove } = fresh();
   const database = openSqliteFile(file);
-  const lock = new SpoolLock(`${file}-spool.lock`);
+  const lock = new SpoolLock(file);
   const store = new SqliteStore({ database, lock, bodies: join(folder, 'bodies') });
   const add = (count: number, transport: string): void => {
     for (let done = 0; done < count; done += 5000) {

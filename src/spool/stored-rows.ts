@@ -77,20 +77,20 @@ export function octets(row: Row, column: string): Uint8Array {
   return value instanceof Uint8Array ? value : new Uint8Array(0);
 }
 
-const vias = new Set<unknown>(['smtp', 'rest', 'raw', 'dsn'] satisfies Origin['via'][]);
-
-function isVia(value: unknown): value is Origin['via'] {
-  return vias.has(value);
+/** The column as text; undefined for NULL. */
+export function optional(row: Row, column: string): string | undefined {
+  const value = row[column];
+  return typeof value === 'string' ? value : undefined;
 }
 
+const vias: readonly Origin['via'][] = ['smtp', 'rest', 'raw', 'dsn'];
+
 function originOf(row: Row): Origin | undefined {
-  const { via, client_address: clientAddress, helo } = row;
-  if (!isVia(via)) return undefined;
-  return {
-    via,
-    ...(typeof clientAddress === 'string' ? { clientAddress } : {}),
-    ...(typeof helo === 'string' ? { helo } : {}),
-  };
+  const via = vias.find((one) => one === row['via']);
+  const [clientAddress, helo] = [optional(row, 'client_address'), optional(row, 'helo')];
+  return (
+    via && { via, ...(clientAddress === undefined ? {} : { clientAddress }), ...(helo === undefined ? {} : { helo }) }
+  );
 }
 
 /** What the sender asked about reports, of a row of spool_messages and all rows of its recipients. */

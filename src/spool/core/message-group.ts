@@ -4,18 +4,14 @@
 
 import type { DroppedEvent, OutcomeEvent, RequeuedEvent } from '../events/mail-event.ts';
 import type { NotedMail, NotedOutcome } from '../reports/report.ts';
-import type { RetryCount, RetryPick } from '../spool.ts';
+import type { RetryCount, RetryPick, SpooledRecipient } from '../spool.ts';
 import { droppedEvent, requeuedEvent } from '../spool-events.ts';
 import type { EntryMeta } from '../stored-rows.ts';
 import { countStates, emptyTally, type RecipientState, type Tally, tallyOf } from '../tally.ts';
 
 /** A recipient as it was read. */
-export interface GroupRecipient {
+export interface GroupRecipient extends Pick<SpooledRecipient, 'address' | 'state' | 'attempts'> {
   readonly position: number;
-  readonly address: string;
-  readonly state: RecipientState;
-  /** Attempts made so far. */
-  readonly attempts: number;
   /** Somebody holds it: `other` where that is another process than this one. */
   readonly claim: 'none' | 'own' | 'other';
   /** Which reports its sender wants: the sum of `reportBits`. */
@@ -154,7 +150,10 @@ export class MessageGroup<Message extends GroupMessage> {
   }
 
   /** Makes recipients due; see `Spool.retryMany`. @returns how many, and an event for each message that has some */
-  retryMany(picks: readonly RetryPick[], times: RetryTimes): RetryCount & { readonly events: readonly RequeuedEvent[] } {
+  retryMany(
+    picks: readonly RetryPick[],
+    times: RetryTimes,
+  ): RetryCount & { readonly events: readonly RequeuedEvent[] } {
     const made = picks.flatMap((pick) => this.#retry(pick, times) ?? []);
     return {
       messages: made.length,

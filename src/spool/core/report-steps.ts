@@ -16,7 +16,7 @@ import {
   reportedRecipients,
   retOfRequiredTls,
 } from '../reports/report.ts';
-import { integer, octets, text } from '../stored-rows.ts';
+import { integer, octets, optional, text } from '../stored-rows.ts';
 import type { GroupMessage } from './message-group.ts';
 import { ask, type StoreSteps, step } from './steps.ts';
 
@@ -215,9 +215,4 @@ function recipientOf(row: Row): ReportedRecipient {
     },
     host: text(row, 'host'),
   };
-}
-
-function optional(row: Row, column: string): string | undefined {
-  const value = row[column];
-  return typeof value === 'string' ? value : undefined;
 }

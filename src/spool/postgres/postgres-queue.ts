@@ -1,25 +1,22 @@
 // Reads messages for the queue commands and for delivery.
 
 import type { Row } from '../../base/database/database.ts';
+import { examinedAtOnce, patternOf, queueItem, shownRecipientsAtOnce } from '../core/queue-page.ts';
 import { type Hold, Holds } from '../hold.ts';
 import type { ListQuery, QueueItem, QueuePage, WaitingLine } from '../spool.ts';
-import { entryOf, integer, messageColumns, octets, recipientOf, stateNumbers, text } from '../stored-rows.ts';
+import { integer, messageColumns, octets, stateNumbers, text } from '../stored-rows.ts';
 import { ServerPart, type ServerParts } from './server/database-clock.ts';
 
 /** The columns that `entryOf` reads, of a message `m`. */
 export const entryColumns = messageColumns.map((name) => `m.${name}`).join(', ');
 
-/** Messages that are examined for one page of a list. */
-const examinedAtOnce = 2000;
-/** A page of a list is full once its messages have more recipients than this. */
-const shownRecipientsAtOnce = 5000;
 /** Messages whose recipients are read at once. */
 const readAtOnce = 50;
 const [firstId, lastId] = ['00000000-0000-0000-0000-000000000000', 'ffffffff-ffff-ffff-ffff-ffffffffffff'];
 
 const one = `SELECT ${entryColumns} FROM spool_messages m WHERE m.id = $1::uuid`;
-const recipientsOf = `SELECT message, position, address, lane, state, attempts, next_attempt_at, reply_code, reply_enhanced,
-    reply_text, host, notify, orcpt
+const recipientsOf = `SELECT message, position, address, lane AS waits_for, state, attempts, next_attempt_at, reply_code,
+    reply_enhanced, reply_text, host, notify, orcpt
   FROM spool_recipients WHERE message = ANY ($1::uuid[]) ORDER BY message, position`;
 const lengthOf = 'SELECT head_length, size FROM spool_messages WHERE id = $1::uuid';
 const octetsOf = 'SELECT octets FROM spool_octets WHERE message = $1::uuid ORDER BY part';
@@ -50,10 +47,6 @@ export function textList(row: Row, column: string): readonly string[] {
 /** Whether a text can be the id of a message. */
 export function isId(text: string): boolean {
   return /^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/i.test(text);
-}
-
-function escapeLike(search: string): string {
-  return `%${search.replace(/[\\%_]/g, '\\$&')}%`;
 }
 
 /** The queue of one database; the methods of the same names in `Spool` say what each does. */
@@ -87,7 +80,7 @@ export class PostgresQueue extends ServerPart<ServerParts & { readonly holds: ()
       begin,
       end ? text(end, 'id') : lastId,
       state === undefined ? -1 : stateNumbers[state],
-      search === undefined ? '%' : escapeLike(search),
+      patternOf(search),
       limit,
       account,
     ]);
@@ -132,22 +125,7 @@ export class PostgresQueue extends ServerPart<ServerParts & { readonly holds: ()
     const found = await this.parts.session.query(recipientsOf, [rows.map((row) => text(row, 'id'))]);
     const holds = new Holds(await this.parts.holds());
     const byMessage = Map.groupBy(found, (row) => text(row, 'message'));
-    return rows.map((row) => {
-      const read = byMessage.get(text(row, 'id')) ?? [];
-      const { recipients: _, ...entry } = entryOf(row, read);
-      const recipients = read.map((recipient) => {
-        const stored = recipientOf(recipient);
-        const nextAttemptAt = this.parts.clock.wall(stored.nextAttemptAt);
-        if (stored.state !== 'queued' || holds.isEmpty) return { ...stored, nextAttemptAt };
-        const line = { transport: text(recipient, 'lane'), account: entry.account };
-        const hold = holds.ofLine(line) ?? holds.ofRecipient({ id: entry.id, address: stored.address });
-        return { ...stored, nextAttemptAt, ...(hold ? { hold } : {}) };
-      });
-      return {
-        entry: { ...entry, expiresAt: this.parts.clock.wall(entry.expiresAt) },
-        size: integer(row, 'size'),
-        recipients,
-      };
-    });
+    const wall = (storedTime: number): number => this.parts.clock.wall(storedTime);
+    return rows.map((row) => queueItem(row, byMessage.get(text(row, 'id')) ?? [], { holds, wall }));
   }
 }

@@ -1,26 +1,18 @@
 // Outcomes of attempts, retries and removals in SQLite: reads the messages, lets the rules (core/message-group.ts) work on them, and
 // writes what has changed.
 
-import { MessageGroup } from '../core/message-group.ts';
+import { type GivenOutcome, MessageGroup } from '../core/message-group.ts';
 import { noteReports, type ReportTables } from '../core/report-steps.ts';
 import type { EncodedEvent } from '../encoded-event.ts';
-import type { EventFacts, OutcomeEvent } from '../events/mail-event.ts';
-import type { ReportableOutcome, ReportLimits } from '../reports/report.ts';
+import type { EventFacts } from '../events/mail-event.ts';
+import type { ReportLimits } from '../reports/report.ts';
 import type { RetryCount, RetryPick } from '../spool.ts';
 import { storedHead } from './file/settled-octets.ts';
 import type { StoredMessage, StoredMessages } from './sqlite-messages.ts';
 import { SpoolPart, type SpoolTables } from './sqlite-tables.ts';
 
 /** The outcome of an attempt: the values for the recipient's row, and the event. */
-export interface EncodedOutcome
-  extends Pick<OutcomeEvent, 'queueId' | 'recipient' | 'kind' | 'reply' | 'host'>,
-    ReportableOutcome {
-  readonly kind: OutcomeEvent['kind'];
-  readonly nextAttemptAt?: number;
-  /** The next hop was not reached, so that the attempt does not count. */
-  readonly isUntried?: boolean;
-  readonly event: EncodedEvent;
-}
+export type EncodedOutcome = GivenOutcome & { readonly event: EncodedEvent };
 
 /** What the attempts work on. */
 interface AttemptParts extends SpoolTables {

@@ -95,8 +95,7 @@ export abstract class StoreCalls extends SpoolPart<CallParts> {
     recover: (keepBodies: readonly string[], now: number): number => this.#recover(keepBodies, now),
     retryMany: (...[picks, times]: Parameters<Spool['retryMany']>) => this.#attempts.retryMany(picks, times),
     drop: (id: string, now: number): boolean => this.#attempts.drop(id, now),
-    endReport: (report: ReportKey, until?: number): boolean =>
-      this.parts.steps(endReport(this.clock, report, until)),
+    endReport: (report: ReportKey, until?: number): boolean => this.parts.steps(endReport(this.clock, report, until)),
     answered: (account: string, key: string, answer: string): void =>
       this.parts.steps(keepAnswer({ account, key }, answer)),
     /** Gives rows to the recipients of messages that have been in flight for too long, or of all (in-flight.ts). */
@@ -129,7 +128,8 @@ export abstract class StoreCalls extends SpoolPart<CallParts> {
     const { entry, event, journal } = call;
     const { answers } = entry;
     // The report was made by another process, or more is to be reported: this one would be a second or a wrong one.
-    if (answers && !this.parts.steps(endReport(this.clock, answers))) throw new Error('What this report tells has changed');
+    if (answers && !this.parts.steps(endReport(this.clock, answers)))
+      throw new Error('What this report tells has changed');
     this.messages.add(call);
     if (entry.idempotency) this.parts.steps(addKey(entry));
     this.parts.threads.keep(entry, this.clock.stored(entry.acceptedAt));

@@ -18,25 +18,13 @@ const deferredShare = 4;
 const [fresh, deferred] = [0, 1];
 
 /** A due recipient whose transport is none of the current ones: the place of its row, and what names its transport. */
-interface Stray {
-  readonly message: number;
-  readonly position: number;
-  /** Of the message. */
-  readonly id: string;
-  readonly account: string;
-  readonly address: string;
-}
-
-/** Makes a stray from a row of spool_recipients joined with its message's account. */
-function strayOf(row: Row): Stray {
+function strayOf(row: Row) {
   return {
-    message: integer(row, 'message'),
-    position: integer(row, 'position'),
-    id: text(row, 'id'),
-    account: text(row, 'account'),
-    address: text(row, 'address'),
+    ...{ message: integer(row, 'message'), position: integer(row, 'position') },
+    ...{ id: text(row, 'id'), account: text(row, 'account'), address: text(row, 'address') },
   };
 }
+type Stray = Readonly<ReturnType<typeof strayOf>>;
 
 /** The claims on one database; the methods of the same names in `Spool` say what each method does. */
 export class RecipientClaims extends SpoolPart<

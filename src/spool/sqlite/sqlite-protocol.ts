@@ -91,7 +91,6 @@ export type WorkerMessage =
 /** The data that the worker starts with; paths are absolute. */
 export interface SpoolWorkerData extends KeptSettings {
   readonly file: string;
-  readonly lockFile: string;
   /** Folder of the bodies that are files. */
   readonly bodies: string;
 }

@@ -1,25 +1,18 @@
 // Reads the queue for the queue commands: messages a page at a time, and what waits in each line.
 
 import type { Row } from '../../base/database/database.ts';
+import { examinedAtOnce, patternOf, queueItem, shownRecipientsAtOnce } from '../core/queue-page.ts';
 import type { Holds } from '../hold.ts';
 import type { ListQuery, QueueItem, QueuePage, WaitingLine } from '../spool.ts';
-import { integer, recipientOf, stateNumbers, text } from '../stored-rows.ts';
+import { integer, stateNumbers, text } from '../stored-rows.ts';
 import type { StoredHolds } from './sqlite-holds.ts';
 import type { StoredMessages } from './sqlite-messages.ts';
 import { SpoolPart, type SpoolTables } from './sqlite-tables.ts';
 
-/** Messages that are examined for one page of a list. */
-const examinedAtOnce = 2000;
-/** A page of a list is full once its messages have more recipients than this. */
-const shownRecipientsAtOnce = 5000;
 /** How often the oldest queued message is looked for among all that are kept, in milliseconds: one may be queued again. */
 const lookAllEveryMs = 300_000;
 /** Sorts after every id. */
 const behindEveryId = '\u{10ffff}';
-
-function escapeLike(search: string): string {
-  return `%${search.replace(/[\\%_]/g, '\\$&')}%`;
-}
 
 /** Reads the queue of one database, outside of any transaction; the methods of the same names in `Spool` say what each does. */
 export class StoredQueue extends SpoolPart<
@@ -44,13 +37,12 @@ export class StoredQueue extends SpoolPart<
 
   list({ state, account = '', search, limit, after = '' }: ListQuery): QueuePage {
     const stateNumber = state === undefined ? -1 : stateNumbers[state];
-    const pattern = search === undefined ? '%' : escapeLike(search);
     const end = this.statements.endOfSlice.get(after, examinedAtOnce - 1);
     const endId = end ? text(end, 'id') : behindEveryId;
     const items: QueueItem[] = [];
     let recipients = 0;
     const holds = this.#currentHolds();
-    for (const row of this.statements.list.all(after, stateNumber, pattern, limit, endId, account)) {
+    for (const row of this.statements.list.all(after, stateNumber, patternOf(search), limit, endId, account)) {
       const item = this.#item(row, holds);
       items.push(item);
       recipients += item.recipients.length;
@@ -92,17 +84,8 @@ export class StoredQueue extends SpoolPart<
   }
 
   #item(row: Row, holds = this.#currentHolds()): QueueItem {
-    const rows = this.parts.messages.recipients(row);
-    const { recipients: _, ...entry } = this.parts.messages.entry(row, rows);
-    const recipients = rows.map((recipient) => {
-      const stored = recipientOf(recipient);
-      const nextAttemptAt = this.clock.wall(stored.nextAttemptAt);
-      if (stored.state !== 'queued' || holds.isEmpty) return { ...stored, nextAttemptAt };
-      const line = { transport: text(recipient, 'waits_for'), account: entry.account };
-      const hold = holds.ofLine(line) ?? holds.ofRecipient({ id: entry.id, address: stored.address });
-      return { ...stored, nextAttemptAt, ...(hold ? { hold } : {}) };
-    });
-    return { entry, size: integer(row, 'size'), recipients };
+    const wall = (storedTime: number): number => this.clock.wall(storedTime);
+    return queueItem(row, this.parts.messages.recipients(row), { holds, wall });
   }
 
   #currentHolds(): Holds {

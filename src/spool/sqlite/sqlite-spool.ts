@@ -6,6 +6,7 @@ import { type Clock, systemClock } from '../../base/clock.ts';
 import { errorMessage, Unavailable } from '../../base/errors.ts';
 import { type Logger, silentLog } from '../../base/log.ts';
 import { BodyFiles, bodyError, bodyFileThreshold, bufferOver } from '../body-files.ts';
+import type { GivenOutcome } from '../core/message-group.ts';
 import { encodeEvent } from '../encoded-event.ts';
 import type { OutcomeEvent } from '../events/mail-event.ts';
 import type { ContentGauge } from '../journal/content-gauge.ts';
@@ -34,7 +35,7 @@ export interface SqliteSpoolOptions extends SpoolOptions {
 /** What the spool's thread starts with. */
 function spoolThreadData({ file, bodiesFolder, ...settings }: SqliteSpoolOptions): SpoolWorkerData {
   const bodies = bodiesFolder ?? join(dirname(file), 'bodies');
-  return { file, lockFile: `${file}-spool.lock`, bodies, ...keptSettings(settings) };
+  return { file, bodies, ...keptSettings(settings) };
 }
 
 /** The row of a refusal for another thread: of a view, that would get the whole memory behind it. */
@@ -199,11 +200,8 @@ export class SqliteSpool implements Spool {
 
   async record(outcomes: readonly OutcomeEvent[]): Promise<void> {
     const packed = outcomes.map((outcome) => {
-      const { queueId, recipient, kind, reply, host } = outcome;
-      const next =
-        kind === 'deferred' ? { nextAttemptAt: outcome.nextAttemptAt, isUntried: outcome.isUntried === true } : {};
-      const { handover } = { handover: undefined, ...outcome };
-      return { queueId, recipient, kind, reply, host, handover, ...next, event: encodeEvent(outcome) };
+      const { queueId, recipient, kind, reply, host, nextAttemptAt, isUntried, handover }: GivenOutcome = outcome;
+      return { queueId, recipient, kind, reply, host, nextAttemptAt, isUntried, handover, event: encodeEvent(outcome) };
     });
     const unreported = await this.#thread.run('record', packed, this.#clock.now());
     // Added only now: others may have ended while this one was awaited.

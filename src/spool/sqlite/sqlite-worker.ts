@@ -67,11 +67,11 @@ class SpoolServer {
   #told = '';
   #unlookedBytes = 0;
 
-  constructor(port: MessagePort, { file, lockFile, bodies, limits, ...settings }: SpoolWorkerData) {
+  constructor(port: MessagePort, { file, bodies, limits, ...settings }: SpoolWorkerData) {
     this.#port = port;
     this.#database = openSqliteFile(file);
     this.#database.exec(`PRAGMA wal_autocheckpoint = ${checkpointPages}`);
-    this.#lock = new SpoolLock(lockFile);
+    this.#lock = new SpoolLock(file);
     this.#store = new SqliteStore({
       ...{ database: this.#database, lock: this.#lock, bodies, ...settings },
       limits: completeLimits(limits, dirname(file)),
@@ -170,16 +170,9 @@ class SpoolServer {
   #misplaced(): SpoolFault | undefined {
     const misplaced = this.#files.misplaced();
     if (!misplaced) return undefined;
-    if (misplaced.ending === '-wal') this.#saveLog();
+    // Where the path of the log has gone, this process alone still reads it, and what it has accepted would be lost with it.
+    if (misplaced.ending === '-wal') this.#whereWritable(() => this.#database.exec('PRAGMA wal_checkpoint(FULL)'));
     return { reason: 'store', text: misplaced.text };
-  }
-
-  /**
-   * Writes the write-ahead log back to the database. Where its path has gone, this process alone still reads it, and what it
-   * has accepted would be lost with it.
-   */
-  #saveLog(): void {
-    this.#whereWritable(() => this.#database.exec('PRAGMA wal_checkpoint(FULL)'));
   }
 
   /** Gives free pages back to the file system, some at a time, while nothing else is written. */

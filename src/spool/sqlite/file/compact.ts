@@ -24,7 +24,7 @@ export type Compacted = { readonly beforeBytes: number; readonly afterBytes: num
  */
 export async function compactSpool(file: string): Promise<Compacted> {
   const database = openSqliteFile(file);
-  const lock = new SpoolLock(`${file}-spool.lock`);
+  const lock = new SpoolLock(file);
   try {
     const beforeBytes = databaseBytes(database);
     if (givesPagesBack(database)) {

@@ -6,13 +6,16 @@ import { DatabaseSync } from 'node:sqlite';
 import { isBusy } from '../../../base/database/sqlite-errors.ts';
 import { makePrivate } from '../../../base/database/sqlite-file.ts';
 
+const fileOf = (database: string): string => `${database}-spool.lock`;
+
 /** A lock beside the database. It uses SQLite's own locks on an empty file, because Node offers no file locks. */
 export class SpoolLock {
   readonly #database: DatabaseSync;
   #isTaken = false;
 
-  /** @param file path of the lock file, made if absent */
-  constructor(file: string) {
+  /** @param database path of the database; the lock's file beside it is made if absent */
+  constructor(database: string) {
+    const file = fileOf(database);
     makePrivate(file);
     this.#database = new DatabaseSync(file, { timeout: 5000 });
   }
@@ -62,9 +65,8 @@ export class SpoolLock {
 
 /** Whether a gateway works on a database. @param database path of its file */
 export function isServed(database: string): boolean {
-  const file = `${database}-spool.lock`;
-  if (!existsSync(file)) return false;
-  const lock = new SpoolLock(file);
+  if (!existsSync(fileOf(database))) return false;
+  const lock = new SpoolLock(database);
   try {
     return !lock.whileAlone(() => undefined);
   } finally {

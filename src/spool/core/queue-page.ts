@@ -1,0 +1,34 @@
+// What the engines have in common where they list the queue for its commands.
+
+import type { Row } from '../../base/database/database.ts';
+import type { Holds } from '../hold.ts';
+import type { QueueItem } from '../spool.ts';
+import { entryOf, integer, recipientOf, text } from '../stored-rows.ts';
+
+/** Messages that are examined for one page of a list. */
+export const examinedAtOnce = 2000;
+/** A page of a list is full once its messages have more recipients than this. */
+export const shownRecipientsAtOnce = 5000;
+
+/** The pattern of LIKE for a search; '%' where there is none. */
+export function patternOf(search: string | undefined): string {
+  return search === undefined ? '%' : `%${search.replace(/[\\%_]/g, '\\$&')}%`;
+}
+
+/** Makes a message of its row and those of its recipients. @param said.wall turns a stored time into wall time */
+export function queueItem(
+  row: Row,
+  rows: readonly Row[],
+  { holds, wall }: { readonly holds: Holds; readonly wall: (storedTime: number) => number },
+): QueueItem {
+  const { recipients: _, ...entry } = entryOf(row, rows);
+  const recipients = rows.map((one) => {
+    const stored = recipientOf(one);
+    const recipient = { ...stored, nextAttemptAt: wall(stored.nextAttemptAt) };
+    if (stored.state !== 'queued' || holds.isEmpty) return recipient;
+    const line = { transport: text(one, 'waits_for'), account: entry.account };
+    const hold = holds.ofLine(line) ?? holds.ofRecipient({ id: entry.id, address: stored.address });
+    return { ...recipient, ...(hold ? { hold } : {}) };
+  });
+  return { entry: { ...entry, expiresAt: wall(entry.expiresAt) }, size: integer(row, 'size'), recipients };
+}
