@@ -11,7 +11,7 @@ import { tlsReportMigrations } from '../../delivery/tls-report/tls-report-store.
 import { webhookMigrations } from '../../delivery/webhooks/webhook-store.ts';
 import { customErrorMigrations } from '../../edge/custom/custom-error-store.ts';
 import { applicationMigrations } from '../../proxy/store/application-tables.ts';
-import { figureMigrations } from '../../spool/figures/figure-tables.ts';
+import { figureMigrations } from '../../spool/figures/figure-store.ts';
 import { journalMigrations } from '../../spool/journal/writer/journal-tables.ts';
 import { filingMigrations, postgresSpoolMigrations } from '../../spool/postgres/postgres-schema.ts';
 import { eventMigrations } from '../../spool/sqlite/sqlite-events.ts';

@@ -22,8 +22,15 @@ import { tablesOf } from '../../base/database/sqlite-file.ts';
 import { syncPath } from '../../base/database/sync-folder.ts';
 import { errorMessage } from '../../base/errors.ts';
 import { SpoolLock } from '../sqlite/file/sqlite-lock.ts';
-import { bodyIds, bodyParts, checkBackup, dropTables, openBackup, type Progress } from './backup-file.ts';
-import { countMessages } from './body-rows.ts';
+import {
+  bodyIds,
+  bodyParts,
+  checkBackup,
+  countMessages,
+  dropTables,
+  openBackup,
+  type Progress,
+} from './backup-file.ts';
 
 /** What is restored, and where. */
 export interface RestoreRequest {
@@ -161,7 +168,7 @@ export function restoreBackup(request: RestoreRequest): Restored {
   try {
     checkBackup(backup, request);
     mkdirSync(dirname(request.database), { recursive: true, mode: 0o700 });
-    lock = new SpoolLock(`${request.database}-spool.lock`);
+    lock = new SpoolLock(request.database);
     let restored: Restored | undefined;
     const isAlone = lock.whileAlone(() => {
       restored = restoreAlone(backup, request);

@@ -9,8 +9,17 @@ import { refuseMoved } from '../../base/database/moved-mark.ts';
 import { makePrivate, requireDatabase } from '../../base/database/sqlite-file.ts';
 import { syncPath } from '../../base/database/sync-folder.ts';
 import { errorCode, errorMessage } from '../../base/errors.ts';
-import { createTables, type Progress, partOctets, writeAbout } from './backup-file.ts';
-import { type BodyRow, bodyRows, countMessages, forgetMessages, hasMessage } from './body-rows.ts';
+import {
+  type BodyRow,
+  bodyRows,
+  countMessages,
+  createTables,
+  forgetMessages,
+  hasMessage,
+  type Progress,
+  partOctets,
+  writeAbout,
+} from './backup-file.ts';
 
 /** How many pages of the database are copied before other work gets its turn: 16 MiB at the usual page size. */
 const pagesAtOnce = 4096;

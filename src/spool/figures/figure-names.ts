@@ -36,7 +36,7 @@ const one = (name: string, instead?: string): Counted => ({
 export function countedOf(event: EventFacts): readonly Counted[] {
   const { kind } = event;
   if (isOfWord(event, 'figure', 'latency'))
-    return [one(kind), one(`route ${kind} ${event.route}`), latencyOf(event.at - event.acceptedAt)];
+    return [one(kind), one(`route ${kind} ${event.route}`), one(`latency ${latencyStep(event.at - event.acceptedAt)}`)];
   if (isOfWord(event, 'figure', 'route')) return [one(kind), one(`route ${kind} ${event.route}`)];
   if (isOfWord(event, 'figure', 'reasons')) {
     const reasons = event.violations.map(({ code, field }) => {
@@ -46,10 +46,6 @@ export function countedOf(event: EventFacts): readonly Counted[] {
     return [one(kind), ...[...new Set(reasons)].map((name) => one(name, name.split(' ', 2).join(' ')))];
   }
   return eventKinds[kind].figure === 'none' ? [] : [one(kind)];
-}
-
-function latencyOf(ms: number): Counted {
-  return one(`latency ${latencyStep(ms)}`);
 }
 
 /** How a name begins that tells what was there at a moment: it is not added up, and of several moments the greatest counts. */

@@ -1,8 +1,23 @@
 // Keeps figures by minute in the database. Every process adds what it counted, so the sums are right for any number of them.
 
-import type { Database, SqlValue } from '../../base/database/database.ts';
+import { type Database, type Migrations, placeholders, type SqlValue } from '../../base/database/database.ts';
 import { momentPrefix } from './figure-names.ts';
-import { figureMigrations } from './figure-tables.ts';
+
+/** The table of figures by minute. */
+export const figureMigrations: Migrations = {
+  owner: 'figures',
+  steps: [
+    // minute: minutes since 1970.
+    `CREATE TABLE minute_figures (
+       account TEXT NOT NULL,
+       minute INTEGER NOT NULL,
+       name TEXT NOT NULL,
+       count INTEGER NOT NULL,
+       PRIMARY KEY (account, minute, name)
+     ) STRICT, WITHOUT ROWID;
+     CREATE INDEX minute_figures_by_minute ON minute_figures (minute);`,
+  ],
+};
 
 /** How often something happened in a minute. */
 export interface Figure {
@@ -50,11 +65,8 @@ function ordered(figures: readonly Figure[]): readonly Figure[] {
 const isMoment = (name: string): string => `substr(${name}, 1, ${momentPrefix.length}) = '${momentPrefix}'`;
 
 function addition(figures: readonly Figure[]): { readonly sql: string; readonly params: SqlValue[] } {
-  const rows = figures.map(
-    (_, index) => `($${4 * index + 1}, $${4 * index + 2}, $${4 * index + 3}, $${4 * index + 4})`,
-  );
   return {
-    sql: `INSERT INTO minute_figures (account, minute, name, count) VALUES ${rows.join(', ')}
+    sql: `INSERT INTO minute_figures (account, minute, name, count) VALUES ${placeholders(figures.length, 4)}
       ON CONFLICT (account, minute, name) DO UPDATE
       SET count = CASE WHEN ${isMoment('excluded.name')} THEN excluded.count ELSE minute_figures.count + excluded.count END`,
     params: figures.flatMap(({ account, minute, name, count }) => [account, minute, name, count]),

@@ -1,6 +1,7 @@
 // What may be wrong with a PostgreSQL, and what to do about it.
 
 import type { Row } from '../../base/database/database.ts';
+import { text } from '../stored-rows.ts';
 import { type DatabaseProblem, shownOctets, type WorkingProcess } from './database-report.ts';
 
 /** Dead rows above which a table is looked after too little, where they are as many as the living ones. */
@@ -21,11 +22,6 @@ interface Told {
   readonly replicas: readonly Row[];
   readonly slots: readonly Row[];
   readonly open: readonly Row[];
-}
-
-function text(row: Row, column: string): string {
-  const value = row[column];
-  return typeof value === 'string' ? value : '';
 }
 
 /** Whether commits wait for a standby. */
