@@ -53,14 +53,10 @@ function collect(submission: Submission, judgement: Judgement, sender: Sender, h
   if (sender.originalFrom) custom.push(sender.originalFrom);
   if (sender.replyTo && !lifted.replyTo) lifted.replyTo = sender.replyTo;
   const mappedSender = sender.mapped ?? submission.mappedPath;
-  const removed = judgement.fields.filter(({ key, handling }) => key === 'received' && handling === 'stripped');
-  const passes =
-    hostname === ''
-      ? 0
-      : passesOf(
-          removed.map(({ field }) => field),
-          hostname,
-        );
+  const removed = judgement.fields.flatMap(({ field, key, handling }) =>
+    key === 'received' && handling === 'stripped' ? field : [],
+  );
+  const passes = hostname === '' ? 0 : passesOf(removed, hostname);
   return {
     submission,
     lifted,

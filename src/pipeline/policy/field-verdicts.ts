@@ -1,7 +1,7 @@
 // What became of each field of a message in one letter, so that a record of it costs next to nothing; and what such a letter
 // says, for whoever reads the record.
 
-import { type Explanation, type HeaderExplanation, ruleOfVerdict } from './explain.ts';
+import { type Explanation, type HeaderExplanation, type HeaderVerdict, ruleOfVerdict } from './explain.ts';
 import { findHeader } from './header-catalogue.ts';
 import type { Judgement } from './judge.ts';
 import type { JudgedField } from './judge-field.ts';
@@ -9,24 +9,45 @@ import { isReplacedByOriginalFrom } from './judge-sender.ts';
 import type { StripReason } from './strip.ts';
 import { asciiLower } from './value-rules.ts';
 
-/** The letters. `bounce` is the From of a mail server's bounce, `mapped` that of a sender that nobody owns (D4d), `observed` a header removed in place of being refused. */
-const letters = {
-  lifted: 'l',
-  mime: 'm',
-  admitted: 'c',
-  replaced: 'r',
-  trace: 't',
-  refused: 'x',
-  named: 'n',
-  empty: 'e',
-  repeated: 'p',
-  invalid: 'i',
-  observed: 'o',
-  bounce: 'b',
-  mapped: 's',
-} as const;
+/** What a letter stands for. */
+interface Meaning {
+  readonly letter: string;
+  readonly verdict: HeaderVerdict;
+  /** Why a field is removed. */
+  readonly reason?: StripReason;
+  /** What it says in place of the rule behind the verdict. */
+  readonly rule?: string;
+}
 
-function letterOf(judged: JudgedField, { refusal, sender }: Judgement): string {
+/** The letters. */
+const letters = {
+  lifted: { letter: 'l', verdict: 'lifted' },
+  mime: { letter: 'm', verdict: 'mime' },
+  admitted: { letter: 'c', verdict: 'admitted' },
+  replaced: { letter: 'r', verdict: 'replaced' },
+  trace: { letter: 't', verdict: 'trace' },
+  refused: { letter: 'x', verdict: 'refused' },
+  named: { letter: 'n', verdict: 'stripped', reason: 'named' },
+  empty: { letter: 'e', verdict: 'stripped', reason: 'empty' },
+  repeated: { letter: 'p', verdict: 'stripped', reason: 'repeated' },
+  invalid: { letter: 'i', verdict: 'stripped', reason: 'invalid' },
+  observed: {
+    ...{ letter: 'o', verdict: 'stripped' },
+    rule: 'Removed while the policy is only observed; it would have been refused.',
+  },
+  bounce: {
+    ...{ letter: 'b', verdict: 'lifted' },
+    rule: 'The bounce of a mail server: From becomes another address, and X-Original-From keeps this one.',
+  },
+  mapped: {
+    ...{ letter: 's', verdict: 'lifted' },
+    rule: 'A sender that nobody owns: From becomes the address that senders names, and X-Original-From keeps this one.',
+  },
+} as const satisfies Record<string, Meaning>;
+
+const meanings = new Map<string, Meaning>(Object.values(letters).map((meaning) => [meaning.letter, meaning]));
+
+function meaningOf(judged: JudgedField, { refusal, sender }: Judgement): Meaning {
   if (refusal(judged)) return letters.refused;
   const { handling, key, stripReason } = judged;
   if (handling === 'stripped') return letters[stripReason ?? 'named'];
@@ -44,47 +65,17 @@ export function verdictLetters(judgement: Judgement, removed: readonly { readonl
   const gone = new Set(removed.map(({ index }) => index));
   let text = '';
   for (const judged of judgement.fields) {
-    while (gone.has(text.length)) text += letters.observed;
-    text += letterOf(judged, judgement);
+    while (gone.has(text.length)) text += letters.observed.letter;
+    text += meaningOf(judged, judgement).letter;
   }
-  while (gone.has(text.length)) text += letters.observed;
+  while (gone.has(text.length)) text += letters.observed.letter;
   return text;
 }
 
 /** The letters of an explanation, which does not tell why a field was removed. */
 export function lettersOf({ headers }: Explanation): string {
-  return headers.map(({ verdict }) => (verdict === 'stripped' ? letters.named : letters[verdict])).join('');
+  return headers.map(({ verdict }) => letters[verdict === 'stripped' ? 'named' : verdict].letter).join('');
 }
-
-const stripReasons: ReadonlyMap<string, StripReason> = new Map([
-  [letters.named, 'named'],
-  [letters.empty, 'empty'],
-  [letters.repeated, 'repeated'],
-  [letters.invalid, 'invalid'],
-]);
-
-const verdicts: ReadonlyMap<string, HeaderExplanation['verdict']> = new Map([
-  [letters.lifted, 'lifted'],
-  [letters.mime, 'mime'],
-  [letters.admitted, 'admitted'],
-  [letters.replaced, 'replaced'],
-  [letters.trace, 'trace'],
-  [letters.refused, 'refused'],
-  [letters.bounce, 'lifted'],
-  [letters.mapped, 'lifted'],
-  [letters.observed, 'stripped'],
-  ...[...stripReasons.keys()].map((letter) => [letter, 'stripped'] as const),
-]);
-
-/** What letters say that stand for more than a verdict. */
-const specialRules: ReadonlyMap<string, string> = new Map([
-  [letters.observed, 'Removed while the policy is only observed; it would have been refused.'],
-  [letters.bounce, 'The bounce of a mail server: From becomes another address, and X-Original-From keeps this one.'],
-  [
-    letters.mapped,
-    'A sender that nobody owns: From becomes the address that senders names, and X-Original-From keeps this one.',
-  ],
-]);
 
 /** Tells what a letter says of a field, in the words of the catalogue. @param name as given; an unknown letter is 'admitted' */
 export function readVerdict(
@@ -92,8 +83,7 @@ export function readVerdict(
   name: string,
 ): Pick<HeaderExplanation, 'verdict' | 'rule' | 'standard'> & { readonly isObserved: boolean } {
   const row = findHeader(asciiLower(name));
-  const verdict = verdicts.get(letter) ?? 'admitted';
-  const isObserved = letter === letters.observed;
-  const told = specialRules.get(letter) ?? ruleOfVerdict(row, verdict, stripReasons.get(letter));
-  return { verdict, rule: told, ...(row ? { standard: row.standard } : {}), isObserved };
+  const meaning = meanings.get(letter) ?? letters.admitted;
+  const { verdict, reason, rule = ruleOfVerdict(row, verdict, reason) }: Meaning = meaning;
+  return { verdict, rule, ...(row ? { standard: row.standard } : {}), isObserved: meaning === letters.observed };
 }

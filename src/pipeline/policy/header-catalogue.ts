@@ -77,249 +77,113 @@ export interface HeaderRow {
 }
 
 const free = { kind: 'free' } as const;
-const platform = { class: 'platform', group: 'Platform', value: free, syntax: 'structured', signed: 'no' } as const;
-const mime = {
+const structured = { value: free, syntax: 'structured', signed: 'no' } as const;
+const platform = { ...structured, class: 'platform', group: 'Platform' } as const;
+const refused = { ...platform, overSmtp: 'refused' } as const;
+const replaced = { ...platform, standard: 'RFC 5322', signed: 'oversigned', overSmtp: 'replaced' } as const;
+const ofBody = { ...platform, standard: 'RFC 2045', signed: 'oversigned', overSmtp: 'mime' } as const;
+const tlsReport = {
+  ...{ ...refused, standard: 'RFC 8460' },
+  about: 'Stands in TLS reports that the platform itself sends.',
+} as const;
+const feedback = { ...refused, standard: 'RFC 9477', signed: 'if-present' } as const;
+const kept = {
+  ...structured,
   class: 'mime',
   group: 'MIME',
-  value: free,
-  syntax: 'structured',
-  signed: 'no',
   overSmtp: 'mime',
+  about: 'Of a MIME message, kept.',
 } as const;
-const own = { class: 'first-class', group: 'Message', value: free, syntax: 'addresses', overSmtp: 'lifted' } as const;
+const message = { class: 'first-class', group: 'Message', value: free, overSmtp: 'lifted' } as const;
+const own = { ...message, standard: 'RFC 5322', syntax: 'addresses', signed: 'oversigned' } as const;
 const allowed = { class: 'allowlisted', value: free, syntax: 'text', signed: 'no', overSmtp: 'custom' } as const;
 const threading = { ...allowed, group: 'Threading' } as const;
-const list = { ...allowed, group: 'List', syntax: 'uris', signed: 'if-present' } as const;
+const citing = { ...threading, standard: 'RFC 5322', about: 'Free value; used for threading.' } as const;
+const cited = { ...citing, syntax: 'msg-ids', signed: 'if-present' } as const;
+const list = { ...allowed, group: 'List', standard: 'RFC 2369', syntax: 'uris', signed: 'if-present' } as const;
 const content = { ...allowed, group: 'Content' } as const;
+const mixer = { ...content, standard: 'RFC 2156', syntax: 'token' } as const;
 const delivery = { ...allowed, group: 'Delivery' } as const;
+const time = { ...delivery, standard: 'RFC 2156', syntax: 'date' } as const;
 
 /** The table, by name in lower case; `arc-*` and `x-*` stand for their prefixes. */
 export const headerCatalogue = {
   // Platform-controlled: cannot be set or overridden.
-  date: {
-    ...platform,
-    name: 'Date',
-    standard: 'RFC 5322',
-    syntax: 'date',
-    signed: 'oversigned',
-    overSmtp: 'replaced',
-    about: 'The time of acceptance, in UTC.',
-  },
+  date: { ...replaced, name: 'Date', syntax: 'date', about: 'The time of acceptance, in UTC.' },
   'message-id': {
-    ...platform,
-    name: 'Message-ID',
-    standard: 'RFC 5322',
+    ...{ ...replaced, name: 'Message-ID' },
     syntax: 'msg-ids',
-    signed: 'oversigned',
-    overSmtp: 'replaced',
     about: 'Made by the platform; the client’s own is kept with the record and searchable.',
   },
-  'mime-version': {
-    ...platform,
-    name: 'MIME-Version',
-    standard: 'RFC 2045',
-    signed: 'oversigned',
-    overSmtp: 'mime',
-    about: 'Always 1.0.',
-  },
-  'content-type': {
-    ...platform,
-    name: 'Content-Type',
-    standard: 'RFC 2045',
-    signed: 'oversigned',
-    overSmtp: 'mime',
-    about: 'Made from the body parts; of a MIME message, kept.',
-  },
+  'mime-version': { ...ofBody, name: 'MIME-Version', about: 'Always 1.0.' },
+  'content-type': { ...ofBody, name: 'Content-Type', about: 'Made from the body parts; of a MIME message, kept.' },
   'content-transfer-encoding': {
-    ...platform,
+    ...ofBody,
     name: 'Content-Transfer-Encoding',
-    standard: 'RFC 2045',
-    signed: 'oversigned',
-    overSmtp: 'mime',
     about: 'Made from what the content needs; of a MIME message, kept where the body passes unchanged.',
   },
-  'dkim-signature': {
-    ...platform,
-    name: 'DKIM-Signature',
-    standard: 'RFC 6376',
-    overSmtp: 'refused',
-    about: 'The platform signs.',
-  },
+  'dkim-signature': { ...refused, name: 'DKIM-Signature', standard: 'RFC 6376', about: 'The platform signs.' },
   'return-path': {
-    ...platform,
-    name: 'Return-Path',
-    standard: 'RFC 5321',
-    overSmtp: 'refused',
+    ...{ ...refused, name: 'Return-Path', standard: 'RFC 5321' },
     about: 'Points at the platform’s bounce processor; written at final delivery only.',
   },
   received: {
-    ...platform,
-    name: 'Received',
-    standard: 'RFC 5321',
+    ...{ ...platform, name: 'Received', standard: 'RFC 5321' },
     overSmtp: 'trace',
     about: 'Added at each hop; a client’s own are kept only from a trusted hop.',
   },
   'feedback-id': {
-    ...platform,
-    name: 'Feedback-ID',
-    standard: 'non-standard',
+    ...{ ...feedback, name: 'Feedback-ID', standard: 'non-standard' },
     syntax: 'text',
-    signed: 'if-present',
-    overSmtp: 'refused',
     about: 'Made by the platform for reputation feedback of mailbox providers.',
   },
   'arc-*': {
-    ...platform,
-    name: 'ARC-*',
-    standard: 'RFC 8617',
-    overSmtp: 'refused',
+    ...{ ...refused, name: 'ARC-*', standard: 'RFC 8617' },
     about: 'Authentication chain of forwarders; the platform originates mail and adds none.',
   },
   'tls-required': {
-    ...platform,
+    ...refused,
     name: 'TLS-Required',
     standard: 'RFC 8689',
-    overSmtp: 'refused',
     about: 'A delivery setting of the account.',
   },
-  'tls-report-domain': {
-    ...platform,
-    name: 'TLS-Report-Domain',
-    standard: 'RFC 8460',
-    overSmtp: 'refused',
-    about: 'Stands in TLS reports that the platform itself sends.',
-  },
-  'tls-report-submitter': {
-    ...platform,
-    name: 'TLS-Report-Submitter',
-    standard: 'RFC 8460',
-    overSmtp: 'refused',
-    about: 'Stands in TLS reports that the platform itself sends.',
-  },
-  'cfbl-address': {
-    ...platform,
-    name: 'CFBL-Address',
-    standard: 'RFC 9477',
-    signed: 'if-present',
-    overSmtp: 'refused',
-    about: 'The platform’s address for complaint feedback.',
-  },
+  'tls-report-domain': { ...tlsReport, name: 'TLS-Report-Domain' },
+  'tls-report-submitter': { ...tlsReport, name: 'TLS-Report-Submitter' },
+  'cfbl-address': { ...feedback, name: 'CFBL-Address', about: 'The platform’s address for complaint feedback.' },
   'cfbl-feedback-id': {
-    ...platform,
-    name: 'CFBL-Feedback-ID',
-    standard: 'RFC 9477',
+    ...{ ...feedback, name: 'CFBL-Feedback-ID' },
     syntax: 'text',
-    signed: 'if-present',
-    overSmtp: 'refused',
     about: 'The platform’s reference for complaint feedback.',
   },
 
   // D3: fields that mailers also put on a single-part message; they describe the top-level entity.
-  'content-disposition': {
-    ...mime,
-    name: 'Content-Disposition',
-    standard: 'RFC 2183',
-    about: 'Of a MIME message, kept.',
-  },
-  'content-id': {
-    ...mime,
-    name: 'Content-ID',
-    standard: 'RFC 2045',
-    syntax: 'msg-ids',
-    about: 'Of a MIME message, kept.',
-  },
-  'content-description': {
-    ...mime,
-    name: 'Content-Description',
-    standard: 'RFC 2045',
-    syntax: 'text',
-    about: 'Of a MIME message, kept.',
-  },
-  'content-location': { ...mime, name: 'Content-Location', standard: 'RFC 2557', about: 'Of a MIME message, kept.' },
+  'content-disposition': { ...kept, name: 'Content-Disposition', standard: 'RFC 2183' },
+  'content-id': { ...kept, name: 'Content-ID', standard: 'RFC 2045', syntax: 'msg-ids' },
+  'content-description': { ...kept, name: 'Content-Description', standard: 'RFC 2045', syntax: 'text' },
+  'content-location': { ...kept, name: 'Content-Location', standard: 'RFC 2557' },
 
   // First-class fields.
-  from: {
-    ...own,
-    name: 'From',
-    standard: 'RFC 5322',
-    signed: 'oversigned',
-    apiField: 'from',
-    about: 'Exactly one mailbox, of a sending domain of the account.',
-  },
-  to: {
-    ...own,
-    name: 'To',
-    standard: 'RFC 5322',
-    signed: 'oversigned',
-    apiField: 'to',
-    about: 'Shown only: RCPT names who gets the message.',
-  },
-  cc: {
-    ...own,
-    name: 'Cc',
-    standard: 'RFC 5322',
-    signed: 'oversigned',
-    apiField: 'cc',
-    about: 'Shown only: RCPT names who gets the message.',
-  },
-  bcc: {
-    ...own,
-    name: 'Bcc',
-    standard: 'RFC 5322',
-    signed: 'no',
-    apiField: 'bcc',
-    about: 'Never leaves, and adds no recipient.',
-  },
-  subject: {
-    ...own,
-    name: 'Subject',
-    standard: 'RFC 5322',
-    syntax: 'text',
-    signed: 'oversigned',
-    apiField: 'subject',
-    about: 'The subject.',
-  },
-  'reply-to': {
-    ...own,
-    name: 'Reply-To',
-    standard: 'RFC 5322',
-    signed: 'oversigned',
-    apiField: 'reply_to',
-    about: 'Where replies go.',
-  },
+  from: { ...own, name: 'From', apiField: 'from', about: 'Exactly one mailbox, of a sending domain of the account.' },
+  to: { ...own, name: 'To', apiField: 'to', about: 'Shown only: RCPT names who gets the message.' },
+  cc: { ...own, name: 'Cc', apiField: 'cc', about: 'Shown only: RCPT names who gets the message.' },
+  bcc: { ...own, name: 'Bcc', signed: 'no', apiField: 'bcc', about: 'Never leaves, and adds no recipient.' },
+  subject: { ...own, name: 'Subject', syntax: 'text', apiField: 'subject', about: 'The subject.' },
+  'reply-to': { ...own, name: 'Reply-To', apiField: 'reply_to', about: 'Where replies go.' },
 
   // The allowlist.
-  'in-reply-to': {
-    ...threading,
-    name: 'In-Reply-To',
-    standard: 'RFC 5322',
-    syntax: 'msg-ids',
-    signed: 'if-present',
-    about: 'Free value; used for threading.',
-  },
-  references: {
-    ...threading,
-    name: 'References',
-    standard: 'RFC 5322',
-    syntax: 'msg-ids',
-    signed: 'if-present',
-    about: 'Free value; used for threading.',
-  },
+  'in-reply-to': { ...cited, name: 'In-Reply-To' },
+  references: { ...cited, name: 'References' },
   'thread-index': { ...threading, name: 'Thread-Index', standard: 'non-standard', about: 'Conversation index.' },
   'thread-topic': { ...threading, name: 'Thread-Topic', standard: 'non-standard', about: 'Conversation subject.' },
   'list-unsubscribe': {
-    ...list,
-    name: 'List-Unsubscribe',
-    standard: 'RFC 2369',
+    ...{ ...list, name: 'List-Unsubscribe' },
     signed: 'oversigned',
     value: { kind: 'unsubscribe-uris' },
     about:
       'One or more <https://...> and <mailto:...>, separated by commas; http: is refused, and so is what is no URI, such as an unfilled template. Always signed (RFC 8058).',
   },
   'list-unsubscribe-post': {
-    ...list,
-    name: 'List-Unsubscribe-Post',
-    standard: 'RFC 8058',
+    ...{ ...list, name: 'List-Unsubscribe-Post', standard: 'RFC 8058' },
     signed: 'oversigned',
     syntax: 'token',
     value: { kind: 'exactly', value: 'List-Unsubscribe=One-Click' },
@@ -327,33 +191,26 @@ export const headerCatalogue = {
     about: 'Exactly List-Unsubscribe=One-Click, beside a List-Unsubscribe with an https URI.',
   },
   'list-id': { ...list, name: 'List-Id', standard: 'RFC 2919', syntax: 'identifier', about: 'Identifies the list.' },
-  'list-archive': { ...list, name: 'List-Archive', standard: 'RFC 2369', about: 'URL of the list’s archive.' },
-  'list-help': { ...list, name: 'List-Help', standard: 'RFC 2369', about: 'URL for help.' },
-  'list-owner': { ...list, name: 'List-Owner', standard: 'RFC 2369', about: 'How to reach the list’s owner.' },
-  'list-post': { ...list, name: 'List-Post', standard: 'RFC 2369', about: 'Address for posting.' },
-  'list-subscribe': { ...list, name: 'List-Subscribe', standard: 'RFC 2369', about: 'URL or address for subscribing.' },
+  'list-archive': { ...list, name: 'List-Archive', about: 'URL of the list’s archive.' },
+  'list-help': { ...list, name: 'List-Help', about: 'URL for help.' },
+  'list-owner': { ...list, name: 'List-Owner', about: 'How to reach the list’s owner.' },
+  'list-post': { ...list, name: 'List-Post', about: 'Address for posting.' },
+  'list-subscribe': { ...list, name: 'List-Subscribe', about: 'URL or address for subscribing.' },
   precedence: {
-    ...list,
-    name: 'Precedence',
-    standard: 'de facto',
+    ...{ ...list, name: 'Precedence', standard: 'de facto' },
     syntax: 'token',
     value: { kind: 'one-of', values: ['bulk', 'list', 'junk'] },
     about: 'How the message is sent.',
   },
   'auto-submitted': {
-    ...allowed,
-    group: 'Automated',
-    name: 'Auto-Submitted',
-    standard: 'RFC 3834',
+    ...{ ...allowed, group: 'Automated', name: 'Auto-Submitted', standard: 'RFC 3834' },
     syntax: 'token',
     signed: 'if-present',
     value: { kind: 'one-of', values: ['auto-generated', 'auto-replied', 'auto-notified'], comments: true },
     about: 'Sent without a person’s doing.',
   },
   'content-language': {
-    ...content,
-    name: 'Content-Language',
-    standard: 'RFC 3282',
+    ...{ ...content, name: 'Content-Language', standard: 'RFC 3282' },
     syntax: 'language',
     about: 'Language tag of the content.',
   },
@@ -366,70 +223,35 @@ export const headerCatalogue = {
   },
   comments: { ...content, name: 'Comments', standard: 'RFC 5322', about: 'Separated by commas.' },
   importance: {
-    ...content,
-    name: 'Importance',
-    standard: 'RFC 2156',
-    syntax: 'token',
+    ...{ ...mixer, name: 'Importance', about: 'How important the message is.' },
     value: { kind: 'one-of', values: ['high', 'normal', 'low'] },
-    about: 'How important the message is.',
   },
   priority: {
-    ...content,
-    name: 'Priority',
-    standard: 'RFC 2156',
-    syntax: 'token',
+    ...{ ...mixer, name: 'Priority', about: 'How urgent the message is.' },
     value: { kind: 'one-of', values: ['normal', 'non-urgent', 'urgent'] },
-    about: 'How urgent the message is.',
   },
   sensitivity: {
-    ...content,
-    name: 'Sensitivity',
-    standard: 'RFC 2156',
-    syntax: 'token',
+    ...{ ...mixer, name: 'Sensitivity', about: 'How the message is to be treated.' },
     value: { kind: 'one-of', values: ['personal', 'private', 'company-confidential'] },
-    about: 'How the message is to be treated.',
   },
   organization: { ...content, name: 'Organization', standard: 'RFC 4021', about: 'Name of the sender’s organization.' },
   'require-recipient-valid-since': {
-    ...delivery,
-    name: 'Require-Recipient-Valid-Since',
-    standard: 'RFC 7293',
+    ...{ ...delivery, name: 'Require-Recipient-Valid-Since', standard: 'RFC 7293' },
     syntax: 'structured',
     about: 'Guards against addresses given to someone else since.',
   },
-  expires: {
-    ...delivery,
-    name: 'Expires',
-    standard: 'RFC 2156',
-    syntax: 'date',
-    about: 'Date and time after which the message is of no use.',
-  },
-  'reply-by': {
-    ...delivery,
-    name: 'Reply-By',
-    standard: 'RFC 2156',
-    syntax: 'date',
-    about: 'Date and time by which a reply is asked for.',
-  },
+  expires: { ...time, name: 'Expires', about: 'Date and time after which the message is of no use.' },
+  'reply-by': { ...time, name: 'Reply-By', about: 'Date and time by which a reply is asked for.' },
   'archived-at': {
-    ...allowed,
-    group: 'Modern',
-    name: 'Archived-At',
-    standard: 'RFC 5064',
+    ...{ ...allowed, group: 'Modern', name: 'Archived-At', standard: 'RFC 5064' },
     syntax: 'uris',
     about: 'URL where the message is archived.',
   },
 
   // Everything that begins with X-.
   'x-*': {
+    ...{ ...allowed, group: 'Custom', name: 'X-*', standard: 'non-standard' },
     class: 'extension',
-    group: 'Custom',
-    value: free,
-    syntax: 'text',
-    signed: 'no',
-    overSmtp: 'custom',
-    name: 'X-*',
-    standard: 'non-standard',
     about: 'Any name of letters, digits, hyphens and underscores behind X-; leaves in the casing given.',
   },
 } as const satisfies Record<string, HeaderRow>;

@@ -216,13 +216,8 @@ export function judgeField(submission: Submission, field: HeaderField, strip?: S
   }
   const handling = classify(field, row, submission.via.trustedHop);
   if (typeof handling !== 'string' || row === undefined) {
-    return {
-      field,
-      key,
-      row,
-      handling: 'refused',
-      violation: typeof handling === 'string' ? notAllowed(field.name, row) : handling,
-    };
+    const violation = typeof handling === 'string' ? notAllowed(field.name, row) : handling;
+    return { field, key, row, handling: 'refused', violation };
   }
   const judged = judgeFieldValue(submission, field, row);
   return judged.violation && strip?.invalid(key)

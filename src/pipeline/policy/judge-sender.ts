@@ -4,14 +4,17 @@
 import type { Account, Credential, SendingDomain } from '../../accounts/account.ts';
 import { type MappedSender, mapSender } from '../../accounts/sender-map.ts';
 import { type AddressList, type Mailbox, parseAddressList } from '../../mail/address/address.ts';
-import { splitMailbox } from '../../mail/address/domain.ts';
+import { asciiDomain, splitMailbox } from '../../mail/address/domain.ts';
 import { writeMailbox } from '../../mail/address/write-mailbox.ts';
 import { decodeWords } from '../../mail/header/header-text.ts';
 import type { CheckedField } from './checked.ts';
-import { isServersFrom, originalFromName } from './server-bounce.ts';
+import type { RejectionCode } from './rejections.ts';
 import type { Submission } from './submission.ts';
 import { shown } from './value-rules.ts';
 import type { Violation } from './violation.ts';
+
+/** The name of the field that keeps the From as it was given. */
+const originalFromName = 'X-Original-From';
 
 /** Finds the sending domain of an account that covers a domain (D50); `domain` is an A-label in lower case. */
 export type FindSendingDomain = (account: Account, domain: string) => SendingDomain | undefined;
@@ -82,10 +85,10 @@ export function completeAddresses(field: CheckedField, defaultDomain: string): C
  */
 const MAX_FROM_BYTES = 8192;
 
-type FromMailbox = { readonly mailbox: Mailbox } | { readonly violation: Omit<Violation, 'name' | 'pointer'> };
+type FromMailbox = { readonly mailbox: Mailbox } | { readonly code: RejectionCode; readonly reason: string };
 
-function malformed(message: string): { readonly violation: Omit<Violation, 'name' | 'pointer'> } {
-  return { violation: { code: 'E_VALIDATION_ERROR', message } };
+function malformed(reason: string): FromMailbox {
+  return { code: 'E_VALIDATION_ERROR', reason };
 }
 
 /** Reads the one mailbox of a From header (D4b). */
@@ -93,7 +96,7 @@ function oneMailbox(text: string): FromMailbox {
   const list: AddressList = parseAddressList(text, { strict: true });
   if (!list.ok) return malformed(`From is malformed: ${list.reason}; got "${shown(text)}"`);
   const [first, second] = list.addresses;
-  if (!first) return { violation: { code: 'E_FIELD_MISSING', message: 'From holds no address' } };
+  if (!first) return { code: 'E_FIELD_MISSING', reason: 'From holds no address' };
   if (second) return malformed(`From must be one mailbox; got ${list.addresses.length}: "${shown(text)}"`);
   if (first.kind === 'group') return malformed(`From must be one mailbox; got a group: "${shown(text)}"`);
   return { mailbox: first };
@@ -104,11 +107,46 @@ function unverified(what: string, domain: string, account: Account): Violation {
   return { code: 'E_SENDER_NOT_VERIFIED', message };
 }
 
+// Bounces of mail servers behind a credential with a default domain (D4b): the From of such a bounce holds no address
+// that the account may send from, or no address at all (RFC 3464 §2, RFC 5321 §4.5.5).
+
+const serverNames = new Set(['mailer-daemon', 'postmaster']);
+
+/** The one mailbox of a From; `none` where it is empty (`<>`, `MAILER-DAEMON <>`, comments), undefined for all else. */
+function readMailbox(text: string): Mailbox | 'none' | undefined {
+  const list = parseAddressList(text);
+  if (list.ok) {
+    const [first, second] = list.addresses;
+    if (!first) return 'none';
+    return second || first.kind === 'group' ? undefined : first;
+  }
+  // RFC 5322 has no empty address: a filler is put in, so that everything around it is read by the usual rules.
+  const filled = parseAddressList(text.replace(/<[ \t]*>/, '<none>'));
+  if (!filled.ok) return undefined;
+  const [first, second] = filled.addresses;
+  return first?.kind === 'mailbox' && !second && first.localPart === 'none' ? 'none' : undefined;
+}
+
+/**
+ * Tells whether From is a mail server's own, as it stands in the bounces that servers behind Postern write: empty,
+ * MAILER-DAEMON or postmaster without a domain, or any address whose domain the account may not send from.
+ * @param text unfolded, encoded-words not decoded
+ * @param isSendingDomain takes an A-label in lower case
+ */
+function isServersFrom(text: string, isSendingDomain: (domain: string) => boolean): boolean {
+  const mailbox = readMailbox(text);
+  if (mailbox === undefined) return false;
+  if (mailbox === 'none') return true;
+  if (mailbox.domain === undefined) return serverNames.has(mailbox.localPart.toLowerCase());
+  const domain = asciiDomain(mailbox.domain);
+  return domain === undefined || !isSendingDomain(domain);
+}
+
 /** The state of the From header: it passed the rules for all fields, was refused by them, or is missing. */
 export type FromState =
-  | { readonly kind: 'given'; readonly value: CheckedField; readonly pointer?: string }
+  | { readonly kind: 'given'; readonly value: CheckedField; readonly pointer?: string | undefined }
   | { readonly kind: 'refused' }
-  | { readonly kind: 'missing'; readonly pointer?: string };
+  | { readonly kind: 'missing'; readonly pointer?: string | undefined };
 
 interface ReadFrom {
   readonly malformed?: Violation;
@@ -162,21 +200,11 @@ export function withMappedPath(submission: Submission, find: FindSendingDomain):
 }
 
 /** From of a sender that nobody owns (D4d): its display name stays, and the address that was there is kept. */
-function mapFrom(
+function mappedFrom(
   submission: Submission,
-  {
-    given,
-    mailbox,
-    written,
-  }: {
-    readonly given: CheckedField;
-    readonly mailbox: Mailbox;
-    readonly written: { readonly localPart: string; readonly domain: string };
-  },
-  find: FindSendingDomain,
+  mapped: MappedSender,
+  { given, mailbox }: { readonly given: CheckedField; readonly mailbox: Mailbox },
 ): ReadFrom['from'] {
-  const mapped = mappedSender(submission, written, find);
-  if (!mapped) return undefined;
   const { localPart } = splitMailbox(mapped.address);
   const anew = writeMailbox({ ...mailbox, localPart, domain: mapped.domain }, 'From: '.length);
   if (!anew.ok) return undefined;
@@ -192,34 +220,35 @@ function mapFrom(
   };
 }
 
+function placeOf(state: FromState): Pick<Violation, 'name' | 'pointer'> {
+  const { pointer } = state.kind === 'refused' ? {} : state;
+  return { name: 'From', ...(pointer === undefined ? {} : { pointer }) };
+}
+
 function readFrom(submission: Submission, state: FromState, find: FindSendingDomain): ReadFrom {
   if (state.kind === 'refused') return {};
-  const place = { name: 'From', ...(state.pointer === undefined ? {} : { pointer: state.pointer }) };
-  if (state.kind === 'missing') {
-    return { malformed: { ...place, code: 'E_FIELD_MISSING', message: 'From is missing' } };
-  }
+  const place = placeOf(state);
+  const fail = (code: RejectionCode, message: string): ReadFrom => ({ malformed: { code, message, ...place } });
+  if (state.kind === 'missing') return fail('E_FIELD_MISSING', 'From is missing');
   const given = state.value;
   const { length } = given.rawBytes;
   if (length > MAX_FROM_BYTES) {
     const reason = `From has ${length} octets, at most ${MAX_FROM_BYTES} are allowed: it is one mailbox`;
-    return { malformed: { ...place, ...malformed(reason).violation } };
+    return fail('E_VALIDATION_ERROR', reason);
   }
   const bounce = readBounceFrom(submission, given, find);
   if (bounce) return { from: bounce };
   const { defaultDomain } = submission.submitter.credential;
   const read = oneMailbox(given.text);
-  if ('violation' in read) return { malformed: { ...place, ...read.violation } };
+  if ('reason' in read) return fail(read.code, read.reason);
   const domain = read.mailbox.domain ?? defaultDomain;
-  if (domain === undefined) {
-    const { violation } = malformed(`The address "${shown(read.mailbox.localPart)}" of From has no domain`);
-    return { malformed: { ...place, ...violation } };
-  }
+  if (domain === undefined)
+    return fail('E_VALIDATION_ERROR', `The address "${shown(read.mailbox.localPart)}" of From has no domain`);
   // D4b: always written anew, so that no reader can see another mailbox than the one judged here.
   const written = writeMailbox({ ...read.mailbox, domain }, 'From: '.length);
-  if (!written.ok) {
-    return { malformed: { ...place, ...malformed(`From ${written.reason}; got "${shown(given.text)}"`).violation } };
-  }
-  const mapped = mapFrom(submission, { given, mailbox: read.mailbox, written }, find);
+  if (!written.ok) return fail('E_VALIDATION_ERROR', `From ${written.reason}; got "${shown(given.text)}"`);
+  const sender = mappedSender(submission, written, find);
+  const mapped = sender && mappedFrom(submission, sender, { given, mailbox: read.mailbox });
   if (mapped) return { from: mapped };
   const field = { ...given, text: written.text, decoded: decodeWords(written.text) };
   return { from: { field, address: `${written.localPart}@${written.domain}`, domain: written.domain } };
@@ -233,12 +262,8 @@ export function judgeSender(submission: Submission, state: FromState, find: Find
   let sender: Sender | undefined;
   if (from) {
     const sendingDomain = find(account, from.domain);
-    const pointer = state.kind === 'given' && state.pointer !== undefined ? { pointer: state.pointer } : {};
-    if (sendingDomain) {
-      sender = { ...from, sendingDomain };
-    } else {
-      broken.push({ ...unverified('From', from.domain, account), name: 'From', ...pointer });
-    }
+    if (sendingDomain) sender = { ...from, sendingDomain };
+    else broken.push({ ...unverified('From', from.domain, account), ...placeOf(state) });
   }
   const envelope = judgeReversePath(submission, from?.domain, find);
   if (envelope?.code === 'E_SENDER_NOT_VERIFIED') broken.push(envelope);

@@ -85,13 +85,9 @@ function addToGroup(groups: Groups, judged: JudgedField): void {
   const { field, violation, handling } = judged;
   if (handling === 'stripped') return;
   const key = groupKey(field, judged.key);
-  let group = groups.get(key);
-  if (group) {
-    group.count += 1;
-  } else {
-    group = { first: judged, count: 1, broken: undefined, culprit: field, told: undefined };
-    groups.set(key, group);
-  }
+  const group = groups.get(key) ?? { first: judged, count: 0, broken: undefined, culprit: field, told: undefined };
+  if (group.count === 0) groups.set(key, group);
+  group.count += 1;
   if (violation) breakRule(group, violation, field);
 }
 
@@ -164,13 +160,10 @@ function judgeLoop(
   fields: readonly JudgedField[],
   hostname: string | undefined,
 ): Violation | undefined {
-  const trace = fields.filter(
-    ({ key, handling }) => key === 'received' && (handling === 'trace' || handling === 'stripped'),
+  const trace = fields.flatMap(({ field, key, handling }) =>
+    key === 'received' && (handling === 'trace' || handling === 'stripped') ? field : [],
   );
-  const message = loopReason(
-    trace.map(({ field }) => field),
-    hostname,
-  );
+  const message = loopReason(trace, hostname);
   if (message === undefined) return undefined;
   const violation: Violation = { code: 'E_MAIL_LOOP', name: 'Received', message };
   const group = groups.get('received');
@@ -187,10 +180,10 @@ interface FoundFrom {
 function findFrom(submission: Submission, groups: Groups, fields: readonly JudgedField[]): FoundFrom {
   const from = fields.find(({ key, field }) => key === 'from' && !isApiHeader(field));
   const group = from && groups.get(groupKey(from.field, 'from'));
-  if (!group) return { state: { kind: 'missing', ...(submission.via.kind === 'rest' ? { pointer: '/from' } : {}) } };
+  if (!group) return { state: { kind: 'missing', pointer: submission.via.kind === 'rest' ? '/from' : undefined } };
   const { field, value } = from;
   if (!value || (group.broken && group.broken.rank < ruleRank.value)) return { state: { kind: 'refused' }, group };
-  return { state: { kind: 'given', value, ...(field.pointer === undefined ? {} : { pointer: field.pointer }) }, group };
+  return { state: { kind: 'given', value, pointer: field.pointer }, group };
 }
 
 /** Gives the reasons that come before those of the headers: the collected fields, then the sender (D42b). */

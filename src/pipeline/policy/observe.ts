@@ -117,12 +117,8 @@ function faultyFields({ fields, refusal }: Judgement): Offence[] {
       withFault.add(judged.key);
       continue;
     }
-    const group = others.get(judged.key) ?? {
-      code: reason.code,
-      message: reason.message,
-      places: [],
-      texts: new Set<string>(),
-    };
+    const { code, message } = reason;
+    const group = others.get(judged.key) ?? { code, message, places: [], texts: new Set<string>() };
     others.set(judged.key, group);
     group.places.push(at);
     group.texts.add(textOf(judged));

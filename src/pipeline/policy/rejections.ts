@@ -16,84 +16,74 @@ export interface Rejection {
   readonly remedy: string;
 }
 
-const header = { httpStatus: 400, number: 10202, smtpCode: 554, enhanced: '5.6.0' } as const;
+const message = { httpStatus: 400, number: 10202, smtpCode: 554, enhanced: '5.6.0' } as const;
+const malformed = { ...message, number: 10001 } as const;
+const tooMuch = { httpStatus: 429, number: 10004, smtpCode: 451, enhanced: '4.7.0' } as const;
 
 /** The table. */
 export const rejections = {
   E_HEADER_NOT_ALLOWED: {
-    ...header,
+    ...message,
     enhanced: '5.7.1',
     when: 'A header is set by the platform alone, or stands on no list and does not begin with X-.',
     remedy: 'Remove the header, rename it to X-..., or have the operator name it in the credential’s strip list.',
   },
   E_HEADER_USE_API_FIELD: {
-    ...header,
+    ...message,
     enhanced: '5.7.1',
     when: 'A header in `headers` has a field of its own (From, To, Cc, Bcc, Subject, Reply-To).',
     remedy: 'Use the field: from, to, cc, bcc, subject, reply_to.',
   },
   E_HEADER_VALUE_INVALID: {
-    ...header,
+    ...message,
     when: 'A value is empty, malformed, holds a forbidden character, breaks the rule of its header, or the header appears twice.',
     remedy: 'Correct the value as the message says; give each header once.',
   },
   E_HEADER_VALUE_TOO_LONG: {
-    ...header,
+    ...message,
     when: 'A value is over 2,048 bytes of UTF-8.',
     remedy: 'Shorten the value.',
   },
   E_HEADER_NAME_INVALID: {
-    ...header,
+    ...message,
     when: 'A name has a character that is not allowed, is longer than 100 bytes, or the header line has no colon right behind its name.',
     remedy: 'Use letters, digits and hyphens; underscores only in X- names.',
   },
   E_HEADERS_TOO_LARGE: {
-    ...header,
+    ...message,
     when: 'All custom headers together are over 16,384 bytes, or the header section is larger than is read.',
     remedy: 'Send fewer or shorter headers.',
   },
   E_HEADERS_TOO_MANY: {
-    ...header,
+    ...message,
     when: 'More than 20 allowlisted headers, X- headers not counted.',
     remedy: 'Send fewer headers, or move some to X- names.',
   },
   E_VALIDATION_ERROR: {
-    httpStatus: 400,
-    number: 10001,
-    smtpCode: 554,
-    enhanced: '5.6.0',
+    ...malformed,
     when: 'The message or request is malformed: an address, the JSON, the MIME structure.',
     remedy: 'Correct what the message names.',
   },
   E_FIELD_MISSING: {
-    httpStatus: 400,
-    number: 10001,
-    smtpCode: 554,
-    enhanced: '5.6.0',
+    ...malformed,
     when: 'A required field is not there (From; by REST also to, subject, html or text).',
     remedy: 'Add the field.',
   },
   E_MAIL_LOOP: {
-    httpStatus: 400,
-    number: 10202,
-    smtpCode: 554,
+    ...message,
     enhanced: '5.4.6',
     when: 'A message that is kept its Received headers, or from which `strip` removes them, has more than 50 of them, or has passed this gateway more than 3 times.',
     remedy: 'Find the two hosts that send the message to one another.',
   },
   E_TOO_MANY_RECIPIENTS: {
-    httpStatus: 400,
-    number: 10202,
+    ...message,
     smtpCode: 452,
     enhanced: '4.5.3',
     when: 'More recipients than one request or transaction takes.',
     remedy: 'Send the message in several parts.',
   },
   E_TOO_MANY_ATTACHMENTS: {
-    httpStatus: 400,
-    number: 10202,
-    smtpCode: 554,
-    enhanced: '5.6.0',
+    ...message,
     when: 'More attachments than one request takes.',
     remedy: 'Send fewer attachments.',
   },
@@ -106,8 +96,7 @@ export const rejections = {
     remedy: 'Send from a domain of the account, or have the operator add the domain.',
   },
   E_RECIPIENT_SUPPRESSED: {
-    httpStatus: 400,
-    number: 10202,
+    ...message,
     smtpCode: 550,
     enhanced: '5.7.1',
     when: 'A recipient is on the account’s suppression list.',
@@ -122,18 +111,12 @@ export const rejections = {
     remedy: 'Send a smaller message; put large files behind a link.',
   },
   E_RATE_LIMIT_EXCEEDED: {
-    httpStatus: 429,
-    number: 10004,
-    smtpCode: 451,
-    enhanced: '4.7.0',
+    ...tooMuch,
     when: 'The account sends more messages a minute than it may.',
     remedy: 'Slow down and try again later.',
   },
   E_DAILY_LIMIT_EXCEEDED: {
-    httpStatus: 429,
-    number: 10004,
-    smtpCode: 451,
-    enhanced: '4.7.0',
+    ...tooMuch,
     when: 'The account has reached its recipients of the day.',
     remedy: 'Try again tomorrow (UTC), or have the limit raised.',
   },
