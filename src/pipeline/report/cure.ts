@@ -5,7 +5,7 @@ import { parse } from 'tldts';
 import { asciiDomain } from '../../mail/address/domain.ts';
 import type { EventViolation } from '../../spool/events/mail-event.ts';
 import { findHeader, type HeaderRow } from '../policy/header-catalogue.ts';
-import { type RejectionCode, rejections } from '../policy/rejections.ts';
+import { type Rejection, type RejectionCode, rejections } from '../policy/rejections.ts';
 import { mayStrip } from '../policy/strip.ts';
 import type { Setting } from './settings.ts';
 import { isSystemsOwn, smallestSets } from './smallest-sets.ts';
@@ -48,7 +48,7 @@ export interface MessageFacts {
   /** Names of all its fields, where the message is at hand. */
   readonly fieldNames?: readonly string[];
   /** The character set of its raw 8-bit header text, where another one is assumed. */
-  readonly charset?: string;
+  readonly charset?: string | undefined;
 }
 
 /** The code of a hint that is no refusal: raw 8-bit text is read in another character set than its own. */
@@ -57,7 +57,7 @@ export const charsetHint = 'legacyCharset' satisfies Setting['kind'];
 /** What cures one reason. */
 export type Cure =
   /** Settings of the credential; `instead` tells what to change in the program in their place, where that is known. */
-  | { readonly kind: 'config'; readonly settings: readonly Setting[]; readonly instead?: string }
+  | { readonly kind: 'config'; readonly settings: readonly Setting[]; readonly instead?: string | undefined }
   /** A change in the program, or in something else that is no setting of the credential: a whole sentence. */
   | { readonly kind: 'program'; readonly text: string };
 
@@ -72,16 +72,17 @@ function program(text: string): Cure {
 }
 
 function config(setting: Setting, instead?: string): Cure {
-  return { kind: 'config', settings: [setting], ...(instead === undefined ? {} : { instead }) };
+  return { kind: 'config', settings: [setting], instead };
 }
 
 function canStrip(name: string): boolean {
   return strippable.test(name) && mayStrip(name);
 }
 
+const rows = new Map<string, Rejection>(Object.entries(rejections));
+
 function remedyOf(code: string): string {
-  const known = Object.entries(rejections).find(([name]) => name === code)?.[1];
-  return known?.remedy ?? 'See docs/errors.md.';
+  return rows.get(code)?.remedy ?? 'See docs/errors.md.';
 }
 
 function cureNotAllowed({ field: name = '' }: EventViolation, { mailer }: MessageFacts): Cure {
@@ -102,10 +103,6 @@ function cureRepetition(name: string, row: HeaderRow | undefined): Cure {
   return program(`Give ${name} once: readers differ about which of several they take.`);
 }
 
-function cureEmpty(name: string): Cure {
-  return config(isSystemsOwn(name) ? { kind: 'strip', name } : { kind: 'stripEmpty' });
-}
-
 /** Takes bad values out. The good ones of the name stay, unless they too are only the bookkeeping of a known system. */
 function cureBadValue(name: string, instead?: string): Cure {
   return config({ kind: isSystemsOwn(name) ? 'strip' : 'stripInvalid', name }, instead);
@@ -114,7 +111,8 @@ function cureBadValue(name: string, instead?: string): Cure {
 function cureValue({ message, field: name = '' }: EventViolation): Cure {
   const row = findHeader(name.toLowerCase());
   if (/ appears \d+ times/.test(message)) return cureRepetition(name, row);
-  if (message.endsWith(' is empty') && canStrip(name)) return cureEmpty(name);
+  if (message.endsWith(' is empty') && canStrip(name))
+    return config(isSystemsOwn(name) ? { kind: 'strip', name } : { kind: 'stripEmpty' });
   if (isExpendable(name, row) || hintFields.has(name.toLowerCase()))
     return cureBadValue(name, `Correct it: ${message}.`);
   return program(`Correct the value: ${message}.`);

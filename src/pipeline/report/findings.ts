@@ -43,16 +43,16 @@ export interface Finding {
 /** One kind of reason. */
 export interface Problem {
   readonly code: string;
-  readonly field?: string;
+  readonly field?: string | undefined;
   /** The text of the first such reason found. */
   readonly message: string;
   /** How many messages have it. */
   readonly count: number;
   /** Milliseconds since 1970. */
-  readonly firstSeen?: number;
-  readonly lastSeen?: number;
+  readonly firstSeen?: number | undefined;
+  readonly lastSeen?: number | undefined;
   /** How many have it in each part of the counted time, the oldest first; absent where none is counted. */
-  readonly times?: readonly number[];
+  readonly times?: readonly number[] | undefined;
   /** Where the last messages that have it can be looked at, as `Finding.id` says: the newest last. */
   readonly examples: readonly string[];
   readonly cure: Cure;
@@ -68,7 +68,7 @@ export interface MailerReport {
   readonly recipients: number;
   /** How many messages passed only because the policy is observed, and would be refused when it is enforced (D4c). */
   readonly observed: number;
-  readonly lastSeen?: number;
+  readonly lastSeen?: number | undefined;
   /** The most frequent first. */
   readonly problems: readonly Problem[];
 }
@@ -91,10 +91,9 @@ export interface CredentialReport {
 /** Finds a credential of the present configuration. */
 export type FindCredential = (account: string, credential: string) => Credential | undefined;
 
-interface ProblemRow extends Omit<Problem, 'count' | 'firstSeen' | 'lastSeen' | 'times' | 'examples' | 'isCured'> {
+interface ProblemRow extends Omit<Problem, 'count' | 'lastSeen' | 'times' | 'examples' | 'isCured'> {
   count: number;
   readonly times: number[];
-  readonly firstSeen: number | undefined;
   readonly examples: string[];
   lastSeen: number | undefined;
 }
@@ -139,10 +138,6 @@ function keyOf(reason: EventViolation, facts: MessageFacts): string {
 function later(one: number | undefined, other: number | undefined): number | undefined {
   if (one === undefined || other === undefined) return one ?? other;
   return Math.max(one, other);
-}
-
-function seen(lastSeen: number | undefined): { readonly lastSeen?: number } {
-  return lastSeen === undefined ? {} : { lastSeen };
 }
 
 /** What was found so far. */
@@ -233,7 +228,7 @@ export class Findings {
     const cure = cureOf(reason, facts);
     const seenAt = { count: 1, firstSeen: at, lastSeen: at, examples: id === undefined ? [] : [id] };
     const times = this.#time ? Array.from({ length: countedParts }, () => 0) : [];
-    const row: ProblemRow = { code, ...(field === undefined ? {} : { field }), message, cure, ...seenAt, times };
+    const row: ProblemRow = { code, field, message, cure, ...seenAt, times };
     this.#countTime(row, at);
     problems.set(key, row);
   }
@@ -263,17 +258,10 @@ function mailerReport(mailer: string, row: MailerRow, present: Credential | unde
   const told = [...problems.values()]
     .toSorted((one, two) => two.count - one.count)
     .map((problem): Problem => {
-      const { firstSeen, lastSeen: at, times, ...rest } = problem;
-      const first = firstSeen === undefined ? {} : { firstSeen };
-      return {
-        ...rest,
-        ...first,
-        ...seen(at),
-        ...(times.length > 0 ? { times } : {}),
-        isCured: isCured(problem, present),
-      };
+      const times = problem.times.length > 0 ? problem.times : undefined;
+      return { ...problem, times, isCured: isCured(problem, present) };
     });
-  return { mailer, refused, recipients, observed, ...seen(lastSeen), problems: told };
+  return { mailer, refused, recipients, observed, lastSeen, problems: told };
 }
 
 /** The settings that cure problems, each once, the most wanted first, without those that the credential has. */

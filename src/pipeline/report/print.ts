@@ -5,7 +5,7 @@ import { escapeCharacters } from '../../base/escape-text.ts';
 import type { Cure } from './cure.ts';
 import type { CredentialReport, MailerReport, Problem } from './findings.ts';
 import { credentialLines } from './settings.ts';
-import { setSentences, yamlLines } from './yaml-lines.ts';
+import { escapeUnit, setSentences, yamlLines } from './yaml-lines.ts';
 
 /** Control characters, and marks that reorder or break text. */
 const steering = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
@@ -17,11 +17,8 @@ export function escapedText(text: string): string {
 
 /** Writes a value as JSON on one line, with such characters escaped. */
 export function printableJson(value: unknown): string {
-  return JSON.stringify(value).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) =>
-    [...Array(character.length).keys()]
-      .map((at) => `\\u${character.charCodeAt(at).toString(16).padStart(4, '0')}`)
-      .join(''),
-  );
+  // JSON escapes one unit of UTF-16 at a time.
+  return JSON.stringify(value).replace(steering, (character) => character.split('').map(escapeUnit).join(''));
 }
 
 /** A count with its word: `1 message`, `1,204 messages`. */
@@ -93,34 +90,27 @@ export function credentialText(report: CredentialReport): readonly string[] {
   ];
 }
 
-function isoTime(ms: number | undefined): { readonly lastSeen?: string } {
-  return ms === undefined ? {} : { lastSeen: new Date(ms).toISOString() };
+function isoTime(ms: number | undefined): string | undefined {
+  return ms === undefined ? undefined : new Date(ms).toISOString();
 }
 
 function cureJson(cure: Cure): object {
   if (cure.kind === 'program') return cure;
   const { kind, settings, instead } = cure;
-  return { kind, lines: yamlLines(credentialLines(settings)), ...(instead === undefined ? {} : { instead }) };
+  return { kind, lines: yamlLines(credentialLines(settings)), instead };
+}
+
+function problemJson({ firstSeen, lastSeen, cure, ...problem }: Problem): object {
+  return { ...problem, lastSeen: isoTime(lastSeen), firstSeen: isoTime(firstSeen), cure: cureJson(cure) };
 }
 
 /** The report of one credential as a value for JSON, with times in ISO 8601 and lines of configuration as text. */
 export function credentialJson(report: CredentialReport): object {
   const { account, credential, accepted, refused, observed, mailers, proposal } = report;
   return {
-    account,
-    credential,
-    accepted,
-    refused,
-    observed,
+    ...{ account, credential, accepted, refused, observed },
     mailers: mailers.map(({ lastSeen, problems, ...mailer }) => ({
-      ...mailer,
-      ...isoTime(lastSeen),
-      problems: problems.map(({ firstSeen, lastSeen: at, cure, ...problem }) => ({
-        ...problem,
-        ...isoTime(at),
-        ...(firstSeen === undefined ? {} : { firstSeen: new Date(firstSeen).toISOString() }),
-        cure: cureJson(cure),
-      })),
+      ...{ ...mailer, lastSeen: isoTime(lastSeen), problems: problems.map(problemJson) },
     })),
     proposal: yamlLines(proposal),
   };

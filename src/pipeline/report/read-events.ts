@@ -1,14 +1,7 @@
 // Makes the report of what the gateway judged. It reads the stored events by cursor, a page at a time.
 
 import type { EventStore } from '../../spool/events/event-store.ts';
-import {
-  type AcceptedEvent,
-  type EventViolation,
-  type MailEvent,
-  type RefusedEvent,
-  type ShadowedEvent,
-  wouldPass,
-} from '../../spool/events/mail-event.ts';
+import { type AcceptedEvent, type EventViolation, type MailEvent, wouldPass } from '../../spool/events/mail-event.ts';
 import type { RejectionCode } from '../policy/rejections.ts';
 import { Findings } from './findings.ts';
 
@@ -48,11 +41,16 @@ async function startOf(events: Pick<EventStore, 'read'>, since: number, newest: 
   return low;
 }
 
-/** An event that tells of a verdict. */
-type VerdictEvent = RefusedEvent | AcceptedEvent | ShadowedEvent;
+const verdictKinds = ['accepted', 'refused', 'shadowed'] as const;
 
-function mailerOfEvent(event: VerdictEvent): string {
-  const { helo, via, mailer } = event;
+/** An event that tells of a verdict. */
+type VerdictEvent = Extract<MailEvent, { readonly kind: (typeof verdictKinds)[number] }>;
+
+function isVerdict(event: MailEvent): event is VerdictEvent {
+  return verdictKinds.some((kind) => kind === event.kind);
+}
+
+function mailerOfEvent({ helo, via, mailer }: VerdictEvent): string {
   return mailer ?? (helo === undefined ? `without a mark, by ${via ?? 'smtp'}` : `HELO ${helo}`);
 }
 
@@ -76,12 +74,6 @@ function reasonsOf(event: VerdictEvent): readonly EventViolation[] {
   return [{ code: String(reply?.code ?? ''), message: reason }];
 }
 
-const verdictKinds = ['accepted', 'refused', 'shadowed'] as const satisfies readonly VerdictEvent['kind'][];
-
-function isVerdict(event: MailEvent): event is VerdictEvent & { readonly id: number } {
-  return verdictKinds.some((kind) => kind === event.kind);
-}
-
 /**
  * Reads what was judged since a time. It holds `Findings` and one page in memory, however many events there are. It ends
  * with the event that was the newest when it began. Rejects where the store fails.
@@ -90,8 +82,7 @@ export async function findingsOfEvents(
   events: Pick<EventStore, 'read' | 'newest'>,
   query: EventsQuery,
 ): Promise<Findings> {
-  const { since, account, sendingDomains, onProgress } = query;
-  const { countUntil: to, shadow } = query;
+  const { since, account, shadow, countUntil: to, sendingDomains, onProgress } = query;
   const kinds = verdictKinds.filter((kind) => shadow === undefined || (kind === 'shadowed') === shadow);
   const findings = new Findings(to === undefined ? undefined : { from: since, to });
   const newest = await events.newest();

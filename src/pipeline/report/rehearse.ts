@@ -1,21 +1,16 @@
 // Judges each message of an archive as the gateway would. Nothing is sent.
 
 import type { Submitter } from '../../accounts/account.ts';
-import type { HeaderField } from '../../mail/header/header-field.ts';
 import { cutText, eventBounds } from '../../spool/events/event-bounds.ts';
 import type { EventViolation } from '../../spool/events/mail-event.ts';
 import { mailerOf } from '../../spool/events/mailer-mark.ts';
-import { type BuildParts, examine, type Submission } from '../submit.ts';
+import { type BuildParts, examine, type Submission, type Violation } from '../submit.ts';
 import type { ArchivedMessage } from './archive/archived-message.ts';
 import { charsetHint } from './cure.ts';
 import type { Finding } from './findings.ts';
 
 /** A message as `check` judges it: by SMTP, for a credential, without a client. */
-export interface OfflineMessage {
-  readonly fields: readonly HeaderField[];
-  readonly tooLarge: boolean;
-  readonly body: Buffer;
-  readonly size: number;
+interface OfflineMessage extends Pick<ArchivedMessage, 'fields' | 'tooLarge' | 'body' | 'size'> {
   readonly reversePath: string;
   readonly recipients: readonly string[];
 }
@@ -69,24 +64,22 @@ function charsetHints({ charset }: ArchivedMessage, { credential }: Submitter): 
   return [{ code: charsetHint, message: `The raw 8-bit text of the header is ${charset}, and is read as ${present}` }];
 }
 
+function reasonOf({ code, name, message }: Violation): EventViolation {
+  const field = name === undefined ? {} : { field: cutText(name, eventBounds.fieldName) };
+  return { code, message: cutText(message, eventBounds.violationMessage), ...field };
+}
+
 /** Judges one message of an archive. It rejects only on an internal error. */
 export async function rehearse(message: ArchivedMessage, parts: RehearsalParts): Promise<Finding> {
   const { submitter, recipients, messageBytes } = parts;
   const { fields } = message;
-  const given = message.senderPath ?? parts.reversePath;
-  const reversePath = completed(given, submitter);
+  const reversePath = completed(message.senderPath ?? parts.reversePath, submitter);
   const submission = offlineSubmission({ ...message, reversePath, recipients }, submitter, 'check');
   const { violations } = await examine(submission, parts);
   const limit = `The message has ${message.size} octets, at most ${messageBytes} are allowed`;
   const reasons = [
     ...(message.size > messageBytes ? [{ code: 'E_CONTENT_TOO_LARGE', message: limit }] : []),
-    ...violations.slice(0, eventBounds.violations).map(
-      ({ code, name, message: text }): EventViolation => ({
-        code,
-        message: cutText(text, eventBounds.violationMessage),
-        ...(name === undefined ? {} : { field: cutText(name, eventBounds.fieldName) }),
-      }),
-    ),
+    ...violations.slice(0, eventBounds.violations).map(reasonOf),
   ];
   const mailer = mailerOf(fields);
   return {
@@ -103,7 +96,7 @@ export async function rehearse(message: ArchivedMessage, parts: RehearsalParts):
       senderPath: reversePath,
       sendingDomains: submitter.account.sendingDomains.map(({ name }) => name),
       fieldNames: fields.map(({ name }) => name),
-      ...(message.charset === undefined ? {} : { charset: message.charset }),
+      charset: message.charset,
     },
   };
 }

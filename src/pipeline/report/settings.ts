@@ -19,23 +19,11 @@ export type Setting =
 
 /** A text by which equal settings are known: two that differ in the case of a field's name are equal. */
 export function settingKey(setting: Setting): string {
-  switch (setting.kind) {
-    case 'strip':
-    case 'stripInvalid':
-    case 'keepFirst':
-      return `${setting.kind} ${setting.name.toLowerCase()}`;
-    case 'defaultDomain':
-      return `${setting.kind} ${setting.domain}`;
-    case 'senders':
-      return `${setting.kind} ${setting.pattern}`;
-    case 'legacyCharset':
-      return `${setting.kind} ${setting.charset}`;
-    case 'stripEmpty':
-    case 'trustedHop':
-      return setting.kind;
-    default:
-      return setting satisfies never;
-  }
+  const { kind } = setting;
+  if ('name' in setting) return `${kind} ${setting.name.toLowerCase()}`;
+  if (kind === 'defaultDomain') return `${kind} ${setting.domain}`;
+  if (kind === 'senders') return `${kind} ${setting.pattern}`;
+  return kind === 'legacyCharset' ? `${kind} ${setting.charset}` : kind;
 }
 
 /** Whether a credential has a setting already. */
@@ -83,11 +71,8 @@ export interface CredentialLines {
 /** The map of senders that nobody owns, with the wanted lines behind those that there are. */
 function sendersWith(settings: readonly Setting[], present: Credential['senders']): CredentialLines['senders'] {
   const wanted = settings.filter((setting) => setting.kind === 'senders');
-  const lines = [...(present?.rules ?? []), ...wanted].map(({ pattern, address }): [string, string] => [
-    pattern,
-    address,
-  ]);
-  return lines.length === 0 ? undefined : Object.fromEntries(lines);
+  const all = [...(present?.rules ?? []), ...wanted];
+  return all.length === 0 ? undefined : Object.fromEntries(all.map(({ pattern, address }) => [pattern, address]));
 }
 
 /** The patterns of a list, as the file spells them. */
@@ -152,7 +137,8 @@ export function credentialLines(settings: readonly Setting[], credential?: Crede
   const strip = sorted(stripNames);
   const setNames = [...present.stripSets, ...sets];
   const invalid = invalidNames(settings, rules, [...strip, ...patternsOfSets(setNames)]);
-  const keepFirst = [...presentFirsts(rules), ...namesOf(settings, 'keepFirst')];
+  const firsts = [...presentFirsts(rules), ...namesOf(settings, 'keepFirst')];
+  const keepFirst = [...new Map(firsts.map((one) => [one.toLowerCase(), one])).values()];
   const domain = defaultDomain ?? settings.find((setting) => setting.kind === 'defaultDomain')?.domain;
   const charset = settings.find((setting) => setting.kind === 'legacyCharset')?.charset ?? legacyCharset;
   const has = (kind: Setting['kind']): boolean => settings.some((setting) => setting.kind === kind);
@@ -161,9 +147,7 @@ export function credentialLines(settings: readonly Setting[], credential?: Crede
     ...(setNames.length > 0 ? { stripSets: setNames } : {}),
     ...(invalid.length > 0 ? { stripInvalid: invalid } : {}),
     ...(rules?.empty || has('stripEmpty') ? { stripEmpty: true } : {}),
-    ...(keepFirst.length > 0
-      ? { keepFirst: [...new Map(keepFirst.map((one) => [one.toLowerCase(), one])).values()] }
-      : {}),
+    ...(keepFirst.length > 0 ? { keepFirst } : {}),
     ...(trustedHop || has('trustedHop') ? { trustedHop: true } : {}),
     ...(domain === undefined ? {} : { defaultDomain: domain }),
     ...(senders ? { senders } : {}),

@@ -140,17 +140,13 @@ export async function compareJournal(
 /** The comparison as text: lines without their ends. */
 export function comparisonText(comparison: VerdictComparison): readonly string[] {
   const rows = comparison.rows();
-  const sum = (of: (row: MailerChange) => number): number => rows.reduce((all, row) => all + of(row), 0);
+  const sum = (of: 'refused' | 'accepted' | 'wouldPass' | 'wouldNot') => rows.reduce((all, row) => all + row[of], 0);
   const changed = rows.filter(({ wouldPass, wouldNot }) => wouldPass + wouldNot > 0);
+  const refusedCount = counted(sum('refused'), 'refused message');
+  const acceptedCount = counted(sum('accepted'), 'accepted message');
   return [
-    `Of ${counted(
-      sum(({ refused }) => refused),
-      'refused message',
-    )} ${sum(({ wouldPass }) => wouldPass).toLocaleString('en')} would pass`,
-    `Of ${counted(
-      sum(({ accepted }) => accepted),
-      'accepted message',
-    )} ${sum(({ wouldNot }) => wouldNot).toLocaleString('en')} would not`,
+    `Of ${refusedCount} ${sum('wouldPass').toLocaleString('en')} would pass`,
+    `Of ${acceptedCount} ${sum('wouldNot').toLocaleString('en')} would not`,
     ...(comparison.notKept > 0
       ? [`Of ${counted(comparison.notKept, 'message')} nothing is kept that could be judged again (journal.content)`]
       : []),

@@ -15,7 +15,8 @@ export function yamlText(text: string): string {
   return plainText.test(text) ? text : JSON.stringify(text).replace(/[^\x20-\x7e]/g, escapeUnit);
 }
 
-function escapeUnit(unit: string): string {
+/** One unit of UTF-16 as YAML and JSON escape it. */
+export function escapeUnit(unit: string): string {
   return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }
 

@@ -15,13 +15,13 @@ export interface ArchivedMessage {
   /** Octets with line ends of CRLF, as it would be sent; of a message too large to be kept, its octets in the archive. */
   readonly size: number;
   /** The reverse-path: of Return-Path, or '' of an mbox whose `From ` line names MAILER-DAEMON; else undefined. */
-  readonly senderPath?: string;
+  readonly senderPath?: string | undefined;
   /** The time of its Date field, milliseconds since 1970. */
   readonly date?: number;
   /** How many fields were set aside. */
   readonly setAside: number;
   /** The character set of its header's raw 8-bit text, in lower case, where that is not UTF-8 and the message tells. */
-  readonly charset?: string;
+  readonly charset?: string | undefined;
 }
 
 /** Fields that programs which keep mbox files write into messages. */
@@ -76,10 +76,9 @@ function headerCharset(fields: readonly HeaderField[]): string | undefined {
   return charset === undefined || readAnyway.test(charset) ? undefined : charset;
 }
 
-function senderPathOf(returnPath: HeaderField | undefined, sender: string | undefined): { senderPath?: string } {
+function senderPathOf(returnPath: HeaderField | undefined, sender = ''): string | undefined {
   const path = returnPath && /^<([^<>]*)>/.exec(textOf(returnPath))?.[1];
-  if (path !== undefined) return { senderPath: path };
-  return sender !== undefined && /^MAILER-DAEMON(?:@|$)/i.test(sender) ? { senderPath: '' } : {};
+  return path ?? (/^MAILER-DAEMON(?:@|$)/i.test(sender) ? '' : undefined);
 }
 
 /** Restores a message of an archive, and tells what is known of it. */
@@ -98,9 +97,9 @@ export function archivedMessage(entry: Extract<ArchiveEntry, { readonly kind: 'm
     tooLarge,
     body: isWhole ? body : Buffer.alloc(0),
     size: isWhole ? octets.length : entry.size,
-    ...senderPathOf(ofDelivery > 0 ? all[0] : undefined, sender),
+    senderPath: senderPathOf(ofDelivery > 0 ? all[0] : undefined, sender),
     ...(Number.isNaN(date) ? {} : { date }),
     setAside: all.length - fields.length,
-    ...(charset === undefined ? {} : { charset }),
+    charset,
   };
 }
