@@ -24,7 +24,7 @@ export function routeTo(port: number): Route {
   };
 }
 
-const lane = transportOf([routeTo(1)])({ account: 'dev', address: 'a@x.test' });
+const lane = transportOf({ routes: [routeTo(1)] })({ account: 'dev', address: 'a@x.test' });
 
 /** A message of now. */
 export function entryOf(account: string): SpoolEntry {

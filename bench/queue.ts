@@ -10,7 +10,7 @@ import { parseArgs } from 'node:util';
 import { systemClock } from '../src/base/clock.ts';
 import { openSqliteFile } from '../src/base/database/sqlite-file.ts';
 import { silentLog } from '../src/base/log.ts';
-import { createDelivery, type Delivery } from '../src/delivery/delivery.ts';
+import { Delivery } from '../src/delivery/delivery.ts';
 import { leaseMilliseconds } from '../src/spool/lease.ts';
 import type { Spool, SpoolEntry } from '../src/spool/spool.ts';
 import { openSqliteSpool } from '../src/spool/sqlite/sqlite-spool.ts';
@@ -21,7 +21,7 @@ import { entryOf, fillQueue, routeTo, storeCosts } from './queue-store.ts';
 function deliveryTo(spool: Spool, port: number): Delivery {
   const retry = { firstDelaySeconds: 60, maxDelaySeconds: 14_400, jitter: 0.2, expireAfterSeconds: 432_000 };
   const settings = { hostname: 'bench.test', routes: [routeTo(port)], retry };
-  return createDelivery({ spool, settings, clock: systemClock, log: silentLog });
+  return new Delivery({ spool, settings, clock: systemClock, log: silentLog });
 }
 
 function delivered(spool: Spool, onDelivered: (queueId: string) => void): void {

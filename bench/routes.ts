@@ -11,7 +11,7 @@ import { systemClock } from '../src/base/clock.ts';
 import { openSqliteFile } from '../src/base/database/sqlite-file.ts';
 import { uuidv7 } from '../src/base/ids.ts';
 import { silentLog } from '../src/base/log.ts';
-import { createDelivery } from '../src/delivery/delivery.ts';
+import { Delivery } from '../src/delivery/delivery.ts';
 import { transportOf } from '../src/delivery/router.ts';
 import type { Route } from '../src/delivery/settings.ts';
 import { encodeEvent } from '../src/spool/encoded-event.ts';
@@ -118,7 +118,7 @@ async function latency(queued: number, honest: number): Promise<void> {
     ...{ platformSignature: true, ...(domain ? { match: { recipientDomains: [domain] } } : {}) },
   });
   const routes = [to('dead', 1, 'dead.test'), to('silent', silent.port, 'silent.test'), to('honest', sink.port)];
-  const name = transportOf(routes);
+  const name = transportOf({ routes });
   const entry = (address: string): SpoolEntry => entryTo(address, name({ account: 'dev', address }));
   const spool = await openSqliteSpool({ file, bodiesFolder: join(folder, 'bodies') });
   for (const address of ['a@dead.test', 'a@silent.test']) {
@@ -127,7 +127,7 @@ async function latency(queued: number, honest: number): Promise<void> {
     }
   }
   const waiting = new Map<string, () => void>();
-  const delivery = createDelivery({
+  const delivery = new Delivery({
     settings: {
       ...{ hostname: 'bench.test', routes },
       retry: { firstDelaySeconds: 60, maxDelaySeconds: 14_400, jitter: 0.2, expireAfterSeconds: 432_000 },

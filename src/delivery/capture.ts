@@ -5,6 +5,7 @@ import { mkdir, open, rename, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { syncFolder } from '../base/database/sync-folder.ts';
 import { errorCode, errorMessage } from '../base/errors.ts';
+import { lazily } from '../base/load/lazily.ts';
 import { headFor, type Task } from './job.ts';
 import type { CaptureRoute } from './settings.ts';
 import type { RecipientResult } from './smtp/smtp-client.ts';
@@ -17,12 +18,16 @@ const writers = 16;
 /** A Maildir. */
 export class Maildir {
   readonly #folder: string;
-  #made: Promise<void> | undefined;
+  readonly #make: () => Promise<void>;
   #count = 0;
 
   /** @param folder absolute path; it and its tmp, new and cur are created with the first message */
   constructor(folder: string) {
     this.#folder = folder;
+    this.#make = lazily(async () => {
+      for (const name of ['tmp', 'new', 'cur']) await mkdir(join(folder, name), { recursive: true, mode: 0o700 });
+      await syncFolder(folder);
+    });
   }
 
   /**
@@ -31,13 +36,7 @@ export class Maildir {
    * @param name without `.eml`
    */
   async write(name: string, parts: readonly Buffer[]): Promise<void> {
-    this.#made ??= this.#make();
-    try {
-      await this.#made;
-    } catch (thrown) {
-      this.#made = undefined;
-      throw thrown;
-    }
+    await this.#make();
     this.#count += 1;
     const temporary = join(this.#folder, 'tmp', `${name}.${process.pid}.${this.#count}`);
     try {
@@ -58,13 +57,6 @@ export class Maildir {
       throw thrown;
     }
     await syncFolder(join(this.#folder, 'new'));
-  }
-
-  async #make(): Promise<void> {
-    for (const name of ['tmp', 'new', 'cur']) {
-      await mkdir(join(this.#folder, name), { recursive: true, mode: 0o700 });
-    }
-    await syncFolder(this.#folder);
   }
 }
 
@@ -141,11 +133,8 @@ export class CaptureTransport implements Transport {
   async #run(task: Task): Promise<void> {
     const result = await this.#capture(task);
     this.#active -= 1;
-    this.#events.finish(
-      task,
-      task.recipients.map(() => result),
-      this.#host,
-    );
+    const results = task.recipients.map(() => result);
+    this.#events.finish(task, results, this.#host);
     this.#pump();
   }
 

@@ -89,9 +89,7 @@ export class Claimer {
   /** Asks for the transports that may have more due messages and have room for them. */
   poll(): void {
     if (this.#round || !this.#parts.mayClaim()) return;
-    this.#round = this.#claimAll().finally(() => {
-      this.#round = undefined;
-    });
+    this.#round = this.#claimAll().finally(() => (this.#round = undefined));
   }
 
   async #claimAll(): Promise<void> {
@@ -179,9 +177,7 @@ export class Claimer {
   async #giveTransports(): Promise<boolean> {
     const { clock, spool, transports, transportOf } = this.#parts;
     const names = transports.map(({ share }) => share.name);
-    return (
-      (await spool.giveTransports({ now: clock.now(), limit: strayLimit, transports: names, transportOf })) ===
-      strayLimit
-    );
+    const strays = { now: clock.now(), limit: strayLimit, transports: names, transportOf };
+    return (await spool.giveTransports(strays)) === strayLimit;
   }
 }

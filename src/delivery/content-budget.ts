@@ -1,5 +1,7 @@
 // Limits how many octets of messages delivery keeps in memory.
 
+import { Counts } from '../base/counts.ts';
+
 /** An account may have so many times the octets that it leaves free. */
 const greed = 9;
 
@@ -10,8 +12,7 @@ const greed = 9;
  */
 export class ContentBudget {
   readonly #limit: number;
-  /** By account; those with nothing are left out. */
-  readonly #byAccount = new Map<string, number>();
+  readonly #byAccount = new Counts();
   #used = 0;
 
   /** @param limit octets */
@@ -25,19 +26,17 @@ export class ContentBudget {
 
   /** Takes room for a message of an account; false if there is none. */
   tryReserve(octets: number, account: string): boolean {
-    const own = this.#byAccount.get(account) ?? 0;
+    const own = this.#byAccount.of(account);
     const isFirst = own === 0 && this.#used < this.#limit;
     const leavesEnough = own + octets <= greed * (this.#limit - this.#used - octets);
     if (this.#used > 0 && !isFirst && !leavesEnough) return false;
     this.#used += octets;
-    this.#byAccount.set(account, own + octets);
+    this.#byAccount.add(account, octets);
     return true;
   }
 
   release(octets: number, account: string): void {
     this.#used -= octets;
-    const own = (this.#byAccount.get(account) ?? 0) - octets;
-    if (own > 0) this.#byAccount.set(account, own);
-    else this.#byAccount.delete(account);
+    this.#byAccount.add(account, -octets);
   }
 }

@@ -1,16 +1,15 @@
-// What a delivery is made from, and what it offers.
+// What a delivery is made from, and the numbers that it tells.
 
 import type { Clock } from '../base/clock.ts';
 import type { Changes } from '../base/database/database.ts';
 import type { Logger } from '../base/log.ts';
-import type { SpoolDelivery, SpoolEntry, SpoolOperators } from '../spool/spool.ts';
+import type { SpoolDelivery, SpoolOperators } from '../spool/spool.ts';
 import type { HopTrouble } from './hop/hop-health.ts';
 import type { HopShares } from './hop/hop-share.ts';
 import type { MxFacilities } from './mx/mx-hops.ts';
 import type { RecipientsInFlight } from './recipients-in-flight.ts';
 import type { DeliverySettings } from './settings.ts';
 import type { SmtpTimeouts } from './smtp/smtp-timeouts.ts';
-import type { DestinationView } from './transport.ts';
 
 /** Numbers for /metrics: counters since the start, and gauges. */
 export interface DeliveryMetrics {
@@ -52,23 +51,4 @@ export interface DeliveryParts {
   readonly mx?: MxFacilities;
   /** Called when a next hop of a route is given less. */
   readonly onTrouble?: (route: string, trouble: HopTrouble) => void;
-}
-
-/** A delivery at work. */
-export interface Delivery {
-  /** Takes a message that was just added to the spool with its recipients claimed for this process. */
-  deliverNow(entry: SpoolEntry): void;
-  /**
-   * Takes over claims of an earlier process and asks for due messages from now on. Resolves to the number of queued messages.
-   * @param options.takesOver false: claims stay with their holder, which is another delivery of this process
-   */
-  start(options?: { readonly takesOver: boolean }): Promise<number>;
-  /**
-   * Begins nothing more, waits for what is under way, breaks it off after `withinMs` milliseconds, and records every
-   * outcome. What was not begun stays in the spool. May be called again, with less time.
-   */
-  drain(withinMs: number): Promise<void>;
-  metrics(): DeliveryMetrics;
-  /** The next hops as they are served now. */
-  destinations(): readonly DestinationView[];
 }

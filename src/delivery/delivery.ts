@@ -12,7 +12,7 @@ import { type Hold, Holds } from '../spool/hold.ts';
 import { leaseMilliseconds } from '../spool/lease.ts';
 import type { DueMessage, SpoolEntry, TransportOf } from '../spool/spool.ts';
 import { Claimer, type Working } from './claimer.ts';
-import type { Delivery, DeliveryMetrics, DeliveryParts } from './delivery-parts.ts';
+import type { DeliveryMetrics, DeliveryParts } from './delivery-parts.ts';
 import { ConnectionBudget } from './hop/connection-budget.ts';
 import type { HopTrouble } from './hop/hop-health.ts';
 import { type DueRecipient, type Job, newJob, recipientsOf, setContent, type Task } from './job.ts';
@@ -23,7 +23,7 @@ import { GivenBack, RecipientsInFlight } from './recipients-in-flight.ts';
 import { transportNames, transportOf, Ways } from './router.ts';
 import { defaultConnections, type Route } from './settings.ts';
 import type { RecipientResult } from './smtp/smtp-client.ts';
-import { defaultTimeouts, type SmtpTimeouts } from './smtp/smtp-timeouts.ts';
+import { defaultTimeouts } from './smtp/smtp-timeouts.ts';
 import type { TaskHost } from './task-queue.ts';
 import type { DestinationView, Transport, TransportEvents } from './transport.ts';
 import { TransportShare } from './transport-share.ts';
@@ -33,16 +33,12 @@ const defaultContentBytes = 64 * 1024 * 1024;
 
 const nothing = Buffer.alloc(0);
 
-export type { Delivery, DeliveryMetrics, DeliveryParts } from './delivery-parts.ts';
-
-/** Makes a delivery; it does nothing before `deliverNow` or `start`. */
-export function createDelivery(parts: DeliveryParts): Delivery {
-  return new DeliveryRunner(parts);
-}
-
-class DeliveryRunner implements Delivery, TransportEvents {
+/** A delivery. It does nothing before `deliverNow` or `start`. */
+export class Delivery implements TransportEvents {
   readonly #parts: DeliveryParts;
   readonly #transports = new Map<Route, Working>();
+  /** All of them, which never change. */
+  readonly #all: readonly Working[];
   readonly #ways: Ways;
   readonly #transportOf: TransportOf;
   readonly #claimer: Claimer;
@@ -51,8 +47,6 @@ class DeliveryRunner implements Delivery, TransportEvents {
   readonly #settler: Settler;
   /** What the operator keeps waiting, at most a second old. */
   #holds = new Holds();
-  readonly #connections: ConnectionBudget;
-  readonly #timeouts: SmtpTimeouts;
   readonly #givenBack: GivenBack;
   /** Questions to the spool that have not ended. */
   readonly #underWay = new Set<Promise<void>>();
@@ -64,27 +58,26 @@ class DeliveryRunner implements Delivery, TransportEvents {
 
   constructor(parts: DeliveryParts) {
     this.#parts = parts;
-    this.#timeouts = parts.timeouts ?? defaultTimeouts;
     this.#inFlight = parts.inFlight ?? new RecipientsInFlight();
     this.#givenBack = new GivenBack({ ...parts, inFlight: this.#inFlight });
     this.#outcomes = new OutcomeWriter(parts, {
       onHealth: (isHealthy) => this.#setHealth(isHealthy),
       onWritten: (outcomes) => this.#written(outcomes),
     });
-    const { routes, safety } = parts.settings;
-    const names = transportNames(routes, safety);
-    this.#transportOf = transportOf(routes, safety);
-    this.#connections = new ConnectionBudget(parts.settings.connections ?? defaultConnections);
+    const names = transportNames(parts.settings);
+    this.#transportOf = transportOf(parts.settings);
+    const connections = new ConnectionBudget(parts.settings.connections ?? defaultConnections);
     const contentBytes = parts.contentBytes ?? defaultContentBytes;
     for (const [route, name] of names) {
       const share = new TransportShare(route, { name, transports: names.size, contentBytes });
-      this.#transports.set(route, { transport: this.#newTransport(share), share });
+      this.#transports.set(route, { transport: this.#newTransport(share, connections), share });
     }
+    this.#all = [...this.#transports.values()];
     this.#ways = new Ways(parts.settings, this.#transports);
     this.#settler = new Settler({ ...parts, inFlight: this.#inFlight, ways: this.#ways, outcomes: this.#outcomes });
     this.#claimer = new Claimer({
       ...parts,
-      transports: [...this.#transports.values()],
+      transports: this.#all,
       transportOf: this.#transportOf,
       mayClaim: () => this.#isHealthy && !this.#isDraining,
       hold: (holds) => this.#hold(holds),
@@ -93,6 +86,7 @@ class DeliveryRunner implements Delivery, TransportEvents {
     });
   }
 
+  /** Takes a message that was just added to the spool with its recipients claimed for this process. */
   deliverNow(entry: SpoolEntry): void {
     const addresses = [...new Set(entry.recipients)].filter((address) => !this.#inFlight.has(entry.id, address));
     const due = addresses.map((address) => ({ address, attempts: 0 }));
@@ -104,10 +98,16 @@ class DeliveryRunner implements Delivery, TransportEvents {
     }
   }
 
+  /** The next hops as they are served now. */
   destinations(): readonly DestinationView[] {
-    return [...this.#transports.values()].flatMap(({ transport }) => transport.destinations());
+    return this.#all.flatMap(({ transport }) => transport.destinations());
   }
 
+  /**
+   * Takes over claims of an earlier process and asks for due messages from now on.
+   * @param options.takesOver false: claims stay with their holder, which is another delivery of this process
+   * @returns the number of queued messages
+   */
   async start({ takesOver } = { takesOver: true }): Promise<number> {
     const queued = takesOver ? await this.#parts.spool.recover() : 0;
     if (this.#isDraining) return queued;
@@ -116,23 +116,22 @@ class DeliveryRunner implements Delivery, TransportEvents {
     return queued;
   }
 
+  /**
+   * Begins nothing more, waits for what is under way, breaks it off after `withinMs` milliseconds, and records every
+   * outcome. What was not begun stays in the spool. May be called again, with less time.
+   */
   async drain(withinMs: number): Promise<void> {
     const endsAt = performance.now() + withinMs;
     this.#isDraining = true;
-    const transports = [...this.#transports.values()].map(({ transport }) => transport);
     // At once: after a reload no attempt may begin by settings that are no longer in force. What a claim under way still
     // brings is released.
-    for (const transport of transports) transport.stop();
+    for (const { transport } of this.#all) transport.stop();
     await this.#claimer.stop();
     const abort = (): void => {
-      for (const transport of transports) transport.abort();
+      for (const { transport } of this.#all) transport.abort();
     };
     const patience = setTimeout(abort, Math.max(0, withinMs));
-    if (this.#inHand > 0) {
-      await new Promise<void>((resolve) => {
-        this.#whenEmpty.add(resolve);
-      });
-    }
+    if (this.#inHand > 0) await new Promise<void>((resolve) => this.#whenEmpty.add(resolve));
     clearTimeout(patience);
     // What these find out is written with the rest.
     await Promise.all(this.#underWay);
@@ -141,7 +140,7 @@ class DeliveryRunner implements Delivery, TransportEvents {
   }
 
   metrics(): DeliveryMetrics {
-    const all = [...this.#transports.values()];
+    const all = this.#all;
     return {
       ...this.#settler.counts,
       leftToSpool: this.#leftToSpool,
@@ -167,7 +166,10 @@ class DeliveryRunner implements Delivery, TransportEvents {
 
   #settle(task: Task, end: TaskEnd): void {
     const more = this.#settler.settle(task, end);
-    if (more) this.#wait(more);
+    if (more) {
+      this.#underWay.add(more);
+      void more.then(() => this.#underWay.delete(more));
+    }
     this.#close(task);
   }
 
@@ -176,16 +178,14 @@ class DeliveryRunner implements Delivery, TransportEvents {
     this.#close(task);
   }
 
-  #newTransport(share: TransportShare): Transport {
+  #newTransport(share: TransportShare, budget: ConnectionBudget): Transport {
+    const { clock, random = Math.random, timeouts = defaultTimeouts } = this.#parts;
     const host: TaskHost = {
       load: (task) => this.#load(task),
-      isStale: (task) =>
-        task.job.claimEndsAt - this.#parts.clock.monotonic() < this.#timeouts.transaction || this.#isHeld(task),
+      isStale: (task) => task.job.claimEndsAt - clock.monotonic() < timeouts.transaction || this.#isHeld(task),
       giveBack: (task) => this.giveBack(task),
     };
-    const random = this.#parts.random ?? Math.random;
-    const own = { host, random, events: this, timeouts: this.#timeouts, budget: this.#connections };
-    return newTransport(share, { ...this.#parts, ...own });
+    return newTransport(share, { ...this.#parts, host, random, events: this, timeouts, budget });
   }
 
   #isHeld(task: Task): boolean {
@@ -206,7 +206,7 @@ class DeliveryRunner implements Delivery, TransportEvents {
     const known = new Set(this.#holds.all.map(({ id }) => id));
     this.#holds = new Holds(all);
     if (all.every(({ id }) => known.has(id))) return;
-    for (const { transport } of this.#transports.values()) transport.giveBackWhere((task) => this.#isHeld(task));
+    for (const { transport } of this.#all) transport.giveBackWhere((task) => this.#isHeld(task));
   }
 
   /** Takes recipients of one transport from a message that was just accepted, or leaves them to the spool. */
@@ -331,12 +331,6 @@ class DeliveryRunner implements Delivery, TransportEvents {
     this.#givenBack.release(id, addresses);
   }
 
-  /** Keeps a drain waiting for work that never rejects. */
-  #wait(work: Promise<void>): void {
-    this.#underWay.add(work);
-    void work.then(() => this.#underWay.delete(work));
-  }
-
   #written(outcomes: readonly OutcomeEvent[]): void {
     for (const { queueId, recipient } of outcomes) {
       if (this.#inFlight.remove(queueId, recipient)) this.#release(queueId, [{ address: recipient }]);
@@ -347,6 +341,6 @@ class DeliveryRunner implements Delivery, TransportEvents {
   #setHealth(isHealthy: boolean): void {
     if (this.#isHealthy === isHealthy) return;
     this.#isHealthy = isHealthy;
-    for (const { transport } of this.#transports.values()) transport.pause(!isHealthy);
+    for (const { transport } of this.#all) transport.pause(!isHealthy);
   }
 }

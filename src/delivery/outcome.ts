@@ -13,38 +13,35 @@ import type { Ways } from './router.ts';
 import type { DeliverySettings, RetrySettings } from './settings.ts';
 import type { RecipientResult } from './smtp/smtp-client.ts';
 
-/** What to do after a deferral. */
-type RetryPlan = { readonly kind: 'retry'; readonly at: number } | { readonly kind: 'expired' };
+/** A deferral, of which the next attempt is planned. */
+interface Deferral {
+  /** Attempts made so far, this one included; 1 or more. */
+  readonly attempts: number;
+  /** Milliseconds since 1970, as the other times. */
+  readonly now: number;
+  readonly expiresAt: number;
+  /** From 0 up to, not including, 1. */
+  readonly random: number;
+  /** When a next hop that could not be reached is tried again; absent: as the retry settings say. */
+  readonly retryAt?: number;
+}
 
 /**
  * Plans what follows a deferral: the delay doubles with each attempt up to its maximum, and is varied at random
  * by `jitter`. The last attempt is made when the message expires, not before.
- * @param attempt.attempts attempts made so far, this one included; 1 or more
- * @param attempt.now, attempt.expiresAt milliseconds since 1970
- * @param attempt.random from 0 up to, not including, 1
+ * @returns when it is tried again; undefined: the message has expired
  */
-export function planRetry(
-  settings: RetrySettings,
-  attempt: { readonly attempts: number; readonly now: number; readonly expiresAt: number; readonly random: number },
-): RetryPlan {
-  if (attempt.now >= attempt.expiresAt) return { kind: 'expired' };
-  const delay = Math.min(settings.firstDelaySeconds * 2 ** (attempt.attempts - 1), settings.maxDelaySeconds);
-  const jittered = delay * (1 + settings.jitter * (2 * attempt.random - 1));
-  return { kind: 'retry', at: Math.min(Math.round(attempt.now + jittered * 1000), attempt.expiresAt) };
+export function planRetry(settings: RetrySettings, deferral: Deferral): number | undefined {
+  const { attempts, now, expiresAt, random, retryAt } = deferral;
+  if (now >= expiresAt) return undefined;
+  const delay = Math.min(settings.firstDelaySeconds * 2 ** (attempts - 1), settings.maxDelaySeconds);
+  const jittered = delay * (1 + settings.jitter * (2 * random - 1));
+  return Math.min(retryAt ?? Math.round(now + jittered * 1000), expiresAt);
 }
 
 function days(milliseconds: number): string {
   const value = milliseconds / 86_400_000;
   return value >= 1 ? `${Number(value.toFixed(1))} days` : `${Math.round(milliseconds / 1000)} seconds`;
-}
-
-function planned(
-  settings: RetrySettings,
-  attempt: Parameters<typeof planRetry>[1] & { readonly retryAt?: number },
-): RetryPlan {
-  const { retryAt, now, expiresAt } = attempt;
-  if (retryAt === undefined || now >= expiresAt) return planRetry(settings, attempt);
-  return { kind: 'retry', at: Math.min(retryAt, expiresAt) };
 }
 
 /** The outcome of an attempt, and for a deferral when to try again. */
@@ -57,41 +54,24 @@ export interface SettledOutcome {
 /**
  * Decides the outcome for a recipient. A deferral of an expired message fails with 4.4.7 (RFC 3463 §3.5, delivery time
  * expired) and the next hop's last reply.
- * @param attempt.attempts attempts so far, this one included
- * @param attempt.host who replied, and `tls` over what
- * @param attempt.random from 0 up to, not including, 1
  */
 export function settleOutcome(
   { kind, reply, handover }: RecipientResult,
   settings: RetrySettings,
-  attempt: {
-    readonly host: string;
-    readonly tls?: TlsFacts | undefined;
-    readonly attempts: number;
-    readonly now: number;
-    readonly acceptedAt: number;
-    readonly expiresAt: number;
-    readonly random: number;
-    /** When a next hop that could not be reached is tried again; absent: as the retry settings say. */
-    readonly retryAt?: number;
-  },
+  attempt: Deferral & Replier & { readonly acceptedAt: number },
 ): SettledOutcome {
   const { host, tls } = attempt;
   const by = tls ? { host, tls } : { host };
   if (kind === 'failed') return { outcome: { kind, reply, ...by } };
   if (kind === 'delivered') return { outcome: { kind, reply, ...by, ...(handover === undefined ? {} : { handover }) } };
-  const plan = planned(settings, attempt);
-  if (plan.kind === 'retry') return { outcome: { kind, reply, ...by }, nextAttemptAt: plan.at };
+  const nextAttemptAt = planRetry(settings, attempt);
+  if (nextAttemptAt !== undefined) return { outcome: { kind, reply, ...by }, nextAttemptAt };
   const last = `${reply.code} ${reply.enhanced ? `${reply.enhanced} ` : ''}${reply.text}`;
   const text = `Expired after ${days(Math.max(0, attempt.now - attempt.acceptedAt))}; last reply: ${last}`;
   return { outcome: { kind: 'failed', reply: { code: reply.code, enhanced: '4.4.7', text }, ...by } };
 }
 
-/**
- * Makes the event of an attempt that has ended for one recipient, with what follows from it.
- * @param ended.by who replied
- * @param ended.random from 0 up to, not including, 1
- */
+/** Makes the event of an attempt that has ended for one recipient, with what follows from it. */
 function endOfAttempt(
   { entry, share, size, takenAt, redirect }: Job,
   { address, attempts }: DueRecipient,
@@ -132,15 +112,6 @@ interface Replier {
   readonly tls?: TlsFacts;
 }
 
-/** A result that is to be settled; `random` decides the jitter of the next attempt. */
-interface Ended {
-  readonly result: RecipientResult;
-  readonly by: Replier;
-  readonly random: number;
-  /** Where the next hop could not be reached, so that there was no attempt: when it is tried again. */
-  readonly retryInMs?: number | undefined;
-}
-
 /** How a task ended. */
 export interface TaskEnd {
   /** One for each recipient of its envelope, in order. */
@@ -148,7 +119,13 @@ export interface TaskEnd {
   /** Who replied. */
   readonly by: Replier;
   /** Where the next hop could not be reached, so that there was no attempt: when it is tried again. */
-  readonly retryInMs?: number;
+  readonly retryInMs?: number | undefined;
+}
+
+/** A result that is to be settled; `random` decides the jitter of the next attempt. */
+interface Ended extends Omit<TaskEnd, 'results'> {
+  readonly result: RecipientResult;
+  readonly random: number;
 }
 
 /** Settles the attempts of a delivery. */

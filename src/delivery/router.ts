@@ -6,7 +6,7 @@ import { splitMailbox } from '../mail/address/domain.ts';
 import type { TransportOf } from '../spool/spool.ts';
 import type { Working } from './claimer.ts';
 import type { DueRecipient, Job } from './job.ts';
-import type { RecipientSafety, Route } from './settings.ts';
+import type { DeliverySettings, Route } from './settings.ts';
 import { originalRecipientsField, type RecipientRule, rule } from './staging/recipient-rules.ts';
 
 function matches({ match }: Route, account: string, domain: string): boolean {
@@ -38,10 +38,7 @@ export interface Way {
 }
 
 /** Routes, and what keeps mail from the recipients it names. */
-export interface Routing {
-  readonly routes: readonly Route[];
-  readonly safety?: RecipientSafety;
-}
+type Routing = Pick<DeliverySettings, 'routes' | 'safety'>;
 
 function accountRule({ safety }: Routing, account: string): RecipientRule {
   const { accounts } = safety ?? {};
@@ -78,10 +75,8 @@ export function recipientRules({ routes, safety }: Routing): readonly {
   /** The only recipient domains that the rule can meet; absent: all. */
   readonly domains?: readonly string[];
 }[] {
-  const ofAccounts = Object.entries(safety?.accounts ?? {}).map(([name, each]) => ({
-    place: `account "${name}"`,
-    rule: each,
-  }));
+  const accounts = Object.entries(safety?.accounts ?? {});
+  const ofAccounts = accounts.map(([name, each]) => ({ place: `account "${name}"`, rule: each }));
   const ofRoutes = routes.flatMap((route) => {
     if (route.redirectAll === undefined && !route.allowRecipients) return [];
     const domains = route.match?.recipientDomains;
@@ -101,14 +96,15 @@ export function allRoutes({ routes, safety }: Routing): readonly Route[] {
  * route: the transport's name changes, and the recipients of the old one get a transport anew. So it does where they come to
  * wait by domain, or no longer do. Any other change of where the route leads keeps the name.
  */
-export function transportNames(routes: readonly Route[], safety?: RecipientSafety): ReadonlyMap<Route, string> {
+export function transportNames(routing: Routing): ReadonlyMap<Route, string> {
+  const { routes, safety } = routing;
   const above = createHash('sha256');
   if (safety) {
     const ofRoutes = routes.map(({ redirectAll, allowRecipients }) => [redirectAll ?? null, allowRecipients ?? null]);
     above.update(`${JSON.stringify([safety.accounts, ofRoutes])}\n`);
   }
   return new Map(
-    allRoutes({ routes, ...(safety ? { safety } : {}) }).map((route) => {
+    allRoutes(routing).map((route) => {
       const { accounts, recipientDomains } = route.match ?? {};
       const byDomain = isByDomain(route) ? ['by domain'] : [];
       above.update(`${JSON.stringify([accounts ?? null, recipientDomains ?? null, ...byDomain])}\n`);
@@ -126,9 +122,8 @@ function isByDomain({ type }: Route): boolean {
  * Makes the function that names the transport of a recipient; see `transportNames`. Where each domain waits on its own, that
  * of the address that the mail leaves to follows behind a slash.
  */
-export function transportOf(routes: readonly Route[], safety?: RecipientSafety): TransportOf {
-  const names = transportNames(routes, safety);
-  const routing: Routing = { routes, ...(safety ? { safety } : {}) };
+export function transportOf(routing: Routing): TransportOf {
+  const names = transportNames(routing);
   return ({ account, address }) => {
     const { route, redirectedTo = address } = wayFor(routing, { account, recipient: address });
     const name = names.get(route) ?? '';

@@ -1,8 +1,10 @@
 // A route by SMTP at work: finds the next hop of each task, and keeps a pool of connections for each next hop.
 
 import type { MonotonicClock } from '../base/clock.ts';
+import { Counts } from '../base/counts.ts';
 import { errorMessage } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
+import { RecentMap } from '../base/recent-map.ts';
 import { splitMailbox } from '../mail/address/domain.ts';
 import type { ConnectionBudget } from './hop/connection-budget.ts';
 import { type HopLimits, strictest } from './hop/hop-health.ts';
@@ -70,9 +72,9 @@ export class SmtpTransport implements Transport {
   readonly #hungry = new Set<HopPool>();
   /** Tasks whose next hop is being looked for, and how many they are by domain. */
   readonly #seeking = new Set<Task>();
-  readonly #sought = new Map<string, number>();
+  readonly #sought = new Counts();
   /** The key of each domain's next hop, those found last at the end. */
-  readonly #keys = new Map<string, string>();
+  readonly #keys = new RecentMap<string, string>(mostKnown);
   /** The limits that domains have brought to their next hop: the strictest of them count. */
   readonly #limits = new WeakMap<HopPool, HopLimits>();
   /** When a message was last claimed to try a next hop with that was down. */
@@ -97,7 +99,7 @@ export class SmtpTransport implements Transport {
   /** One next hop may have as many messages in hand as the others leave free, so that none takes the room of all. */
   admits(domain: string | undefined): HopAdmission {
     const pool = domain === undefined ? this.#onlyPool() : this.#poolOfDomain(domain);
-    const sought = this.#sought.get(domain ?? '') ?? 0;
+    const sought = this.#sought.of(domain ?? '');
     if (!pool) return domain === undefined ? unlimited : this.#admitsFirst(sought);
     if (pool.allowance.share.isNone) return { messages: 0, isElsewhere: true };
     const { isDown, startsIn: waitMs } = pool;
@@ -124,17 +126,12 @@ export class SmtpTransport implements Transport {
   }
 
   destinations(): readonly DestinationView[] {
-    const domains = new Map<string, string[]>();
-    for (const [domain, key] of this.#keys) {
-      const known = domains.get(key);
-      if (known) known.push(domain);
-      else domains.set(key, [domain]);
-    }
-    return [...this.#pools.values()].map((pool) => ({
-      ...viewOf(pool),
-      route: this.route.name,
-      domains: this.#isSingle ? [] : (domains.get(pool.hop.key) ?? []),
-    }));
+    // Of a smarthost no keys of domains are kept.
+    const keys = Map.groupBy(this.#keys, ([, key]) => key);
+    return [...this.#pools.values()].map((pool) => {
+      const domains = (keys.get(pool.hop.key) ?? []).map(([domain]) => domain);
+      return { ...viewOf(pool), route: this.route.name, domains };
+    });
   }
 
   push(task: Task): void {
@@ -188,16 +185,13 @@ export class SmtpTransport implements Transport {
     const domain = domainOfTask(task);
     const tls = messageTls(task);
     this.#seeking.add(task);
-    this.#sought.set(domain, (this.#sought.get(domain) ?? 0) + 1);
+    this.#sought.add(domain);
     const found = await this.#find(domain, tls, task.job.entry.account);
     // It may have been given back meanwhile.
     if (!this.#endSearch(task)) return;
     if ('kind' in found) {
-      this.#parts.events.finish(
-        task,
-        task.recipients.map(() => found),
-        this.route.name,
-      );
+      const results = task.recipients.map(() => found);
+      this.#parts.events.finish(task, results, this.route.name);
     } else {
       const pool = this.#poolOf(found);
       // What others wait for is the next hop of mail that says nothing of TLS.
@@ -209,10 +203,7 @@ export class SmtpTransport implements Transport {
   /** Ends the search for a task's next hop. @returns false where it has ended before */
   #endSearch(task: Task): boolean {
     if (!this.#seeking.delete(task)) return false;
-    const domain = domainOfTask(task);
-    const left = (this.#sought.get(domain) ?? 1) - 1;
-    if (left > 0) this.#sought.set(domain, left);
-    else this.#sought.delete(domain);
+    this.#sought.add(domainOfTask(task), -1);
     return true;
   }
 
@@ -253,10 +244,7 @@ export class SmtpTransport implements Transport {
     if (this.#isSingle) return;
     const { key } = pool.hop;
     const isNew = this.#keys.get(domain) !== key;
-    this.#keys.delete(domain);
     this.#keys.set(domain, key);
-    const [oldest] = this.#keys.keys();
-    if (this.#keys.size > mostKnown && oldest !== undefined) this.#keys.delete(oldest);
     const limits = isNew ? this.#parts.limitsOf(domain) : undefined;
     if (!limits) return;
     const others = this.#limits.get(pool);

@@ -5,6 +5,7 @@ import { type FileHandle, mkdir, open, readFile, unlink } from 'node:fs/promises
 import { dirname, join } from 'node:path';
 import { syncFolder } from '../base/database/sync-folder.ts';
 import { errorCode, errorMessage, Unavailable } from '../base/errors.ts';
+import { lazily } from '../base/load/lazily.ts';
 
 /** Bodies above this size, in octets, are files (D94). */
 export const bodyFileThreshold = 256 * 1024;
@@ -12,22 +13,20 @@ export const bodyFileThreshold = 256 * 1024;
 /** The folder of the bodies that are files. */
 export class BodyFiles {
   readonly folder: string;
-  #made: Promise<void> | undefined;
+  readonly #make: () => Promise<void>;
 
   /** @param folder absolute; made at the first write */
   constructor(folder: string) {
     this.folder = folder;
+    this.#make = lazily(async () => {
+      await mkdir(folder, { recursive: true, mode: 0o700 });
+      await syncFolder(dirname(folder));
+    });
   }
 
   /** Writes a body from the given buffer, uncopied. When this resolves, the octets and the file's name are on disk. */
   async write(id: string, body: Buffer): Promise<void> {
-    this.#made ??= this.#make();
-    try {
-      await this.#made;
-    } catch (thrown) {
-      this.#made = undefined;
-      throw thrown;
-    }
+    await this.#make();
     const handle = await this.#open(this.#path(id));
     try {
       await handle.writeFile(body);
@@ -73,11 +72,6 @@ export class BodyFiles {
     });
     await syncFolder(dirname(this.folder));
     return await open(path, 'wx', 0o600);
-  }
-
-  async #make(): Promise<void> {
-    await mkdir(this.folder, { recursive: true, mode: 0o700 });
-    await syncFolder(dirname(this.folder));
   }
 
   #path(id: string): string {

@@ -5,7 +5,8 @@ import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { createDelivery, type Delivery, type DeliveryParts } from '../../src/delivery/delivery.ts';
+import { Delivery } from '../../src/delivery/delivery.ts';
+import type { DeliveryParts } from '../../src/delivery/delivery-parts.ts';
 import { transportOf } from '../../src/delivery/router.ts';
 import type { Route, SmarthostRoute } from '../../src/delivery/settings.ts';
 import { logEvent } from '../../src/spool/events/log-event.ts';
@@ -84,7 +85,7 @@ async function run(
   const spool = parts.spool ?? (await openSqlite());
   const events: OutcomeEvent[] = [];
   const { log, lines } = logLines();
-  const delivery = createDelivery({
+  const delivery = new Delivery({
     spool,
     settings: { hostname: 'gateway.test', routes, retry },
     clock,
@@ -240,7 +241,7 @@ describe('routes stand on their own', () => {
     ];
     const account = 'dev';
     const add = async (address: string): Promise<void> => {
-      const transports = [transportOf(before)({ account, address })];
+      const transports = [transportOf({ routes: before })({ account, address })];
       await spool.add(spoolEntry({ recipients: [address], transports }), 0);
     };
     for (const name of ['a@gone.test', 'b@narrow.test', 'c@wide.test', 'd@x.test']) await add(name);

@@ -35,13 +35,13 @@ test('no route at all is an error', () => {
 });
 
 describe('the transport of a route', () => {
-  const names = (given: readonly Route[]): string[] => [...transportNames(given).values()];
+  const names = (given: readonly Route[]): string[] => [...transportNames({ routes: given }).values()];
   const others = [route('a', { accounts: ['shop'] }), route('b', { recipientDomains: ['x.example'] }), route('c')];
 
   test('names it, and is the one that its recipients are given', () => {
     expect(names(others).map((name) => name.replace(/#[0-9a-f]{8}$/, ''))).toEqual(['a', 'b', 'c']);
-    expect(transportOf(others)({ account: 'dev', address: 'a@x.example' })).toBe(names(others)[1]);
-    expect(transportOf(others)({ account: 'dev', address: 'a@y.example' })).toBe(names(others)[2]);
+    expect(transportOf({ routes: others })({ account: 'dev', address: 'a@x.example' })).toBe(names(others)[1]);
+    expect(transportOf({ routes: others })({ account: 'dev', address: 'a@y.example' })).toBe(names(others)[2]);
   });
 
   test('stays when the route leads elsewhere, and becomes another when other mail may take it', () => {
@@ -67,13 +67,15 @@ describe('the transport of a route', () => {
     const [, , name = ''] = names([...others.slice(0, 2), byMx]);
     expect(name).toMatch(/^c#/);
     expect(name).not.toBe(names(others)[2]);
-    const of = transportOf([...others.slice(0, 2), byMx]);
+    const of = transportOf({ routes: [...others.slice(0, 2), byMx] });
     expect(of({ account: 'dev', address: 'a@Y.example' })).toBe(`${name}/y.example`);
     expect(of({ account: 'dev', address: '"a/b@c"@[192.0.2.1]' })).toBe(`${name}/[192.0.2.1]`);
     expect(of({ account: 'dev', address: 'a@x.example' })).toBe(names(others)[1]);
     // What leaves to another address waits for that one's next hop.
     const [redirecting] = [{ ...byMx, redirectAll: 'qa@Corp.example' }];
     const safety = { accounts: {}, withheld: { ...route('withheld'), type: 'capture', folder: '/nowhere' } } as const;
-    expect(transportOf([redirecting], safety)({ account: 'dev', address: 'a@y.example' })).toMatch(/\/corp\.example$/);
+    expect(transportOf({ routes: [redirecting], safety })({ account: 'dev', address: 'a@y.example' })).toMatch(
+      /\/corp\.example$/,
+    );
   });
 });

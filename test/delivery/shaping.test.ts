@@ -5,7 +5,7 @@ import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { createDelivery, type Delivery } from '../../src/delivery/delivery.ts';
+import { Delivery } from '../../src/delivery/delivery.ts';
 import { transportOf } from '../../src/delivery/router.ts';
 import type { SmarthostRoute } from '../../src/delivery/settings.ts';
 import type { OutcomeEvent } from '../../src/spool/events/mail-event.ts';
@@ -61,7 +61,7 @@ async function run(route: SmarthostRoute): Promise<Running> {
   const spool = await SqliteSpool.open({ file: join(folder, 'postern.db'), clock });
   closers.push(() => spool.close());
   const { log, lines } = logLines();
-  const delivery = createDelivery({
+  const delivery = new Delivery({
     spool,
     settings: { hostname: 'gateway.test', routes: [route], retry },
     clock,
@@ -72,7 +72,7 @@ async function run(route: SmarthostRoute): Promise<Running> {
   spool.events.listen((event) => {
     if (event.kind === 'delivered' || event.kind === 'deferred' || event.kind === 'failed') events.push(event);
   });
-  const lane = transportOf([route]);
+  const lane = transportOf({ routes: [route] });
   const entry: Running['entry'] = (changes = {}) => {
     const made = spoolEntry({ acceptedAt: now, expiresAt: now + 432_000_000, ...changes });
     return { ...made, transports: made.recipients.map((address) => lane({ account: made.account, address })) };

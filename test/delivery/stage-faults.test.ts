@@ -5,7 +5,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { createDelivery } from '../../src/delivery/delivery.ts';
+import { Delivery } from '../../src/delivery/delivery.ts';
 import { defaultTimeouts, type SmtpTimeouts } from '../../src/delivery/smtp/smtp-timeouts.ts';
 import type { OutcomeEvent } from '../../src/spool/events/mail-event.ts';
 import { leaseMilliseconds } from '../../src/spool/lease.ts';
@@ -114,7 +114,7 @@ async function observe(stage: SinkStage, fault: SinkFault): Promise<Observed> {
   spool.events.listen((event) => {
     if (event.kind === 'delivered' || event.kind === 'deferred' || event.kind === 'failed') events.push(event);
   });
-  const delivery = createDelivery({
+  const delivery = new Delivery({
     spool,
     settings: {
       hostname: 'gateway.test',

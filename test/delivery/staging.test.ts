@@ -4,7 +4,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { createLiveDelivery } from '../../src/app/wiring/live/live-delivery.ts';
-import { createDelivery, type Delivery } from '../../src/delivery/delivery.ts';
+import { Delivery } from '../../src/delivery/delivery.ts';
 import { transportNames, wayFor } from '../../src/delivery/router.ts';
 import type { RecipientSafety, Route, SmarthostRoute } from '../../src/delivery/settings.ts';
 import {
@@ -80,7 +80,7 @@ async function bench(sinkOptions: Parameters<typeof FaultSink.start>[0] = {}): P
   return {
     ...{ folder, spool, sink, events, lines, log },
     start(settings) {
-      const delivery = createDelivery({
+      const delivery = new Delivery({
         spool,
         settings: { hostname: 'gateway.test', retry, ...settings },
         clock,
@@ -206,7 +206,8 @@ test("an account's rule comes first, and an address in place of another takes it
 
 test('the names of transports change with every rule, so that no recipient waits for another than its own', () => {
   const routes = [smarthost(1)];
-  const name = (given: readonly Route[], rules?: RecipientSafety) => [...transportNames(given, rules).values()][0];
+  const name = (given: readonly Route[], rules?: RecipientSafety) =>
+    [...transportNames({ routes: given, ...(rules ? { safety: rules } : {}) }).values()][0];
   const all = [
     name(routes),
     name(routes, safety('/x', { dev: { redirectAll: 'a@corp.example' } })),

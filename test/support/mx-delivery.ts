@@ -3,7 +3,7 @@
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { openDatabase } from '../../src/base/database/sqlite-database.ts';
-import { createDelivery } from '../../src/delivery/delivery.ts';
+import { Delivery } from '../../src/delivery/delivery.ts';
 import { openStsStore } from '../../src/delivery/mx/sts-store.ts';
 import type { TlsResult } from '../../src/delivery/mx/tls-result.ts';
 import type { MxRoute } from '../../src/delivery/settings.ts';
@@ -62,7 +62,7 @@ export async function runMxDelivery(names: Readonly<Record<string, DnsName>>, gi
     connections: 4,
     ...changes,
   };
-  const delivery = createDelivery({
+  const delivery = new Delivery({
     spool,
     settings: {
       hostname: 'gateway.test',

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
 import { Unavailable } from '../../src/base/errors.ts';
 import { silentLog } from '../../src/base/log.ts';
-import { createDelivery } from '../../src/delivery/delivery.ts';
+import { Delivery } from '../../src/delivery/delivery.ts';
 import type { SmarthostRoute } from '../../src/delivery/settings.ts';
 import { PostgresSpool } from '../../src/spool/postgres/postgres-spool.ts';
 import type { SpoolEntry } from '../../src/spool/spool.ts';
@@ -171,7 +171,7 @@ test.each(['answer to a claim', 'commit of a claim'] as const)(
     const doubtful = await start(300);
     const sink = await FaultSink.start();
     onTestFinished(() => sink.close());
-    const delivery = createDelivery({
+    const delivery = new Delivery({
       spool: doubtful.spool,
       settings: { hostname: 'gateway.test', routes: [relayTo(sink.port)], retry },
       clock: systemClock,

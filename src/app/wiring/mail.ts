@@ -99,7 +99,7 @@ function createPipeline(
       charge: ({ submitter: { account }, envelope }) =>
         whenKnown(limits.take(account, envelope.recipients.length), (verdict) => rateViolation(account, verdict)),
       refund: ({ submitter, envelope }) => limits.giveBack(submitter.account, envelope.recipients.length),
-      transportOf: transportOf(config.delivery.routes, config.delivery.safety),
+      transportOf: transportOf(config.delivery),
       expireAfterSeconds: config.delivery.retry.expireAfterSeconds,
       onAccepted: (entry) => delivery.deliverNow(entry),
       onRefused: spool.events.refuse,

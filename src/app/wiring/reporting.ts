@@ -47,7 +47,7 @@ function createOwnSubmit({ live, building, spool, delivery }: OwnMailParts): Sub
       platformKeys: [],
       wantsPlatformSignature: () => false,
       spool,
-      transportOf: transportOf(config.delivery.routes, config.delivery.safety),
+      transportOf: transportOf(config.delivery),
       expireAfterSeconds: config.delivery.retry.expireAfterSeconds,
       onAccepted: (entry) => delivery.deliverNow(entry),
       onRefused: spool.events.refuse,

@@ -2,6 +2,8 @@
 // the process. Idle connections make room for those that have work. Each connection counts for the account whose mail it was
 // opened for: next hops that take connections and say nothing use up the share of who sends to them, and not all there is.
 
+import { Counts } from '../../base/counts.ts';
+
 /** Who opens connections. */
 export interface ConnectionHolder {
   /** Closes a connection that has no work. @returns false where there is none */
@@ -27,8 +29,8 @@ const mostLookedAt = 20;
 export class ConnectionBudget {
   readonly #most: number;
   #taken = 0;
-  /** Connections by account; accounts without any are left out. */
-  readonly #byAccount = new Map<string, number>();
+  /** Connections by account. */
+  readonly #byAccount = new Counts();
   /** Who found no room, by the accounts they wanted it for, in the order in which they get it. */
   readonly #waiting = new Map<string, Set<ConnectionHolder>>();
   readonly #accountsOf = new Map<ConnectionHolder, readonly string[]>();
@@ -73,14 +75,9 @@ export class ConnectionBudget {
     this.#idle.delete(holder);
   }
 
-  /** A holder that was told of room does not take it, so that the next one is told. */
-  passOn(): void {
-    this.#wakeNext();
-  }
-
   /** Whether an account may have one more of those that are free. */
   #mayHave(account: string, free: number): boolean {
-    return (this.#byAccount.get(account) ?? 0) < greed * free;
+    return this.#byAccount.of(account) < greed * free;
   }
 
   #take(account: string): HopRoom {
@@ -95,16 +92,14 @@ export class ConnectionBudget {
         if (isReleased) return;
         isReleased = true;
         this.#count(account, -1);
-        this.#wakeNext();
+        this.passOn();
       },
     };
   }
 
   #count(account: string, by: 1 | -1): void {
     this.#taken += by;
-    const own = (this.#byAccount.get(account) ?? 0) + by;
-    if (own > 0) this.#byAccount.set(account, own);
-    else this.#byAccount.delete(account);
+    this.#byAccount.add(account, by);
   }
 
   /** Whether one who waits would get room if a connection of this account were closed. */
@@ -119,8 +114,11 @@ export class ConnectionBudget {
     return false;
   }
 
-  /** Wakes who has waited longest of the account whose turn it is, and that may have a connection. */
-  #wakeNext(): void {
+  /**
+   * Wakes who has waited longest of the account whose turn it is, and that may have a connection. A holder that was told of room
+   * and does not take it passes it on so.
+   */
+  passOn(): void {
     for (const [account, holders] of this.#waiting) {
       const [next] = holders;
       if (!next || !this.#mayHave(account, this.#most - this.#taken)) continue;

@@ -1,6 +1,7 @@
 // Which accounts have messages under way at a next hop.
 
 import type { MonotonicClock } from '../../base/clock.ts';
+import { Counts } from '../../base/counts.ts';
 
 /** A next hop counts as shared for so long after messages of two accounts followed one another, in milliseconds. */
 const sharedMs = 600_000;
@@ -8,8 +9,8 @@ const sharedMs = 600_000;
 /** The accounts at one next hop. */
 export class FairTurns {
   readonly #clock: MonotonicClock;
-  /** Messages under way; accounts with none are left out. */
-  readonly #active = new Map<string, number>();
+  /** Messages under way. */
+  readonly #active = new Counts();
   #last: string | undefined;
   #sharedUntil = Number.NEGATIVE_INFINITY;
 
@@ -28,15 +29,13 @@ export class FairTurns {
 
   /** A message of the account begins. */
   begin(account: string): void {
-    this.#active.set(account, (this.#active.get(account) ?? 0) + 1);
+    this.#active.add(account);
     if (this.#last !== undefined && this.#last !== account) this.#sharedUntil = this.#clock.monotonic() + sharedMs;
     this.#last = account;
   }
 
   /** A message of the account has ended. */
   end(account: string): void {
-    const left = (this.#active.get(account) ?? 1) - 1;
-    if (left > 0) this.#active.set(account, left);
-    else this.#active.delete(account);
+    this.#active.add(account, -1);
   }
 }

@@ -55,13 +55,10 @@ export class HopAllowance {
 
   /** @param options.hop names the next hop, and is the same in every process */
   constructor(
-    {
-      limits,
-      clock,
-      shares,
-    }: { readonly limits: HopLimits; readonly clock: MonotonicClock; readonly shares: HopShares },
+    parts: { readonly limits: HopLimits; readonly clock: MonotonicClock; readonly shares: HopShares },
     { hop, changed, ...user }: Omit<ShareUser, 'most'> & { readonly hop: string },
   ) {
+    const { limits, clock, shares } = parts;
     this.#clock = clock;
     this.#health = newHealth(limits);
     this.share = shares.share(hop, {

@@ -17,8 +17,7 @@ import type { ExchangerHealth } from './exchanger-health.ts';
 import type { MxPlan, PlannedExchanger } from './mx-plan.ts';
 import type { MxSettings } from './settings.ts';
 import { isNamedBy } from './sts-policy.ts';
-import type { MessageTls } from './tls-demand.ts';
-import { clientTls } from './tls-demand.ts';
+import { clientTls, type MessageTls } from './tls-demand.ts';
 import type { TlsFailure, TlsResult } from './tls-result.ts';
 
 /** What connecting needs. */
@@ -85,16 +84,14 @@ async function attempt(candidate: Candidate, { domain, signal }: MxWay, parts: C
   }
   const options = clientOptions(candidate, domain, parts);
   const first: Attempt = await connectSmtp(options, signal);
-  if (!('refused' in first) || first.tlsFault === undefined || demand.mode !== 'opportunistic' || signal.aborted) {
-    return { result: first, fault: 'refused' in first ? first.tlsFault : undefined, said: wordsOf(first) };
+  if (!('refused' in first)) return { result: first, fault: undefined };
+  const { tlsFault: fault, refused } = first;
+  if (fault === undefined || demand.mode !== 'opportunistic' || signal.aborted) {
+    return { result: first, fault, said: refused.text };
   }
   // Unverified TLS is better than none, and none is better than no mail (RFC 7435).
   const { judgePeer: _, ...clear } = { ...options, tls: 'none' as const };
-  return { result: await connectSmtp(clear, signal), fault: first.tlsFault, said: first.refused.text };
-}
-
-function wordsOf(result: Attempt): string | undefined {
-  return 'refused' in result ? result.refused.text : undefined;
+  return { result: await connectSmtp(clear, signal), fault, said: refused.text };
 }
 
 /** What the policy of the domain says of a connection that was made although it does not enforce. */

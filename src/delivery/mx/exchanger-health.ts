@@ -1,6 +1,7 @@
 // Which addresses of mail exchangers failed a moment ago, so that not every connection waits for them first.
 
 import type { MonotonicClock } from '../../base/clock.ts';
+import { RecentMap } from '../../base/recent-map.ts';
 
 /** Addresses that are remembered, and for how long they are tried last, in milliseconds. */
 const mostKept = 10_000;
@@ -9,7 +10,7 @@ const lastForMs = 60_000;
 /** The health of addresses. */
 export class ExchangerHealth {
   readonly #clock: MonotonicClock;
-  readonly #failedUntil = new Map<string, number>();
+  readonly #failedUntil = new RecentMap<string, number>(mostKept);
 
   constructor(clock: MonotonicClock) {
     this.#clock = clock;
@@ -21,11 +22,7 @@ export class ExchangerHealth {
   }
 
   tell(address: string, isWell: boolean): void {
-    this.#failedUntil.delete(address);
-    if (isWell) return;
-    this.#failedUntil.set(address, this.#clock.monotonic() + lastForMs);
-    if (this.#failedUntil.size <= mostKept) return;
-    const [oldest] = this.#failedUntil.keys();
-    if (oldest !== undefined) this.#failedUntil.delete(oldest);
+    if (isWell) this.#failedUntil.delete(address);
+    else this.#failedUntil.set(address, this.#clock.monotonic() + lastForMs);
   }
 }

@@ -7,6 +7,7 @@ import { createDnsLookup } from '../../base/dns/dns-lookup.ts';
 import { errorMessage } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
 import type { OwnDoor } from '../../base/net/own-doors.ts';
+import { RecentMap } from '../../base/recent-map.ts';
 import type { HopRefusal, RecipientResult, SmtpConnection } from '../smtp/smtp-client.ts';
 import type { SmtpTimeouts } from '../smtp/smtp-timeouts.ts';
 import { createAddressJudge } from './address-judge.ts';
@@ -14,7 +15,7 @@ import { connectToExchangers } from './connect-to-exchangers.ts';
 import { ExchangerHealth } from './exchanger-health.ts';
 import { type MxPlan, type MxPlanParts, planMx } from './mx-plan.ts';
 import type { MxSettings, ResolverSettings } from './settings.ts';
-import { createStsPolicies } from './sts-policies.ts';
+import { StsPolicies } from './sts-policies.ts';
 import type { StsStore } from './sts-store.ts';
 import type { MessageTls } from './tls-demand.ts';
 import type { TlsResult } from './tls-result.ts';
@@ -73,11 +74,6 @@ export interface MxHop {
 
 type Planned = MxPlan | RecipientResult;
 
-interface Kept {
-  readonly plan: Planned;
-  readonly until: number;
-}
-
 /** For whom a plan is made. */
 interface Wish {
   readonly domain: string;
@@ -90,7 +86,7 @@ export class MxHops {
   readonly #parts: MxHopsParts;
   readonly #planning: MxPlanParts;
   readonly #health: ExchangerHealth;
-  readonly #kept = new Map<string, Kept>();
+  readonly #kept = new RecentMap<string, { readonly plan: Planned; readonly until: number }>(mostKept);
   /** Plans that are being made, for each account of its own: no account waits for the turns of another. */
   readonly #making = new Map<string, Promise<Planned>>();
 
@@ -100,17 +96,12 @@ export class MxHops {
     const judge = createAddressJudge({ allowPrivate: route.allowPrivate, ownDoors: facilities.ownDoors });
     const { policyPort: port = 443, policyWithinMs: withinMs = policyWithin } = facilities;
     const fetching = { port, withinMs, caFile: route.caFile };
-    const policies = createStsPolicies({ ...fetching, store: facilities.stsStore, lookup, judge, clock, log });
+    const policies = new StsPolicies({ ...fetching, store: facilities.stsStore, lookup, judge, clock, log });
     const names = [hostname, ...(route.localAddress ?? []).flatMap(({ hostname }) => hostname ?? [])];
     this.#parts = parts;
     this.#health = new ExchangerHealth(clock);
     this.#planning = {
-      route,
-      port: route.port,
-      lookup,
-      judge,
-      ownNames: new Set(names),
-      families: familiesOf(route),
+      ...{ route, port: route.port, lookup, judge, ownNames: new Set(names), families: familiesOf(route) },
       policies: route.mtaSts ? policies : undefined,
       usesDane: resolver?.validates === true,
     };
@@ -119,10 +110,7 @@ export class MxHops {
   async find(given: string, tls?: MessageTls, account = ''): Promise<MxHop | RecipientResult> {
     const wish = { domain: given.toLowerCase(), tls, account };
     const plan = await this.#plan(wish);
-    return 'kind' in plan ? plan : this.#hopOf(plan, wish);
-  }
-
-  #hopOf(plan: MxPlan, wish: Wish): MxHop {
+    if ('kind' in plan) return plan;
     const { key, label } = plan;
     return { key, label, connect: (request) => this.#connect(plan, wish, request) };
   }
@@ -157,10 +145,7 @@ export class MxHops {
       this.#parts.log.error({ route: this.#parts.route.name, domain, err: error }, 'Cannot find mail exchangers');
       return { kind: 'deferred', reply: { code: 451, enhanced: '4.3.0', text: errorMessage(error) } };
     });
-    this.#kept.delete(key);
     this.#kept.set(key, { plan, until: began + keptMs });
-    const [oldest] = this.#kept.size > mostKept ? this.#kept.keys() : [];
-    if (oldest !== undefined) this.#kept.delete(oldest);
     return plan;
   }
 }

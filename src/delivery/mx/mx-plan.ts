@@ -60,6 +60,10 @@ function deferred(text: string): RecipientResult {
   return { kind: 'deferred', reply: { code: 451, enhanced: '4.4.3', text } };
 }
 
+function loop(domain: string): RecipientResult {
+  return failed(554, '5.4.6', `The mail exchanger of ${domain} is this gateway itself: a loop`);
+}
+
 /** The best MX records, each host once; those from ourselves on are left out, since they would send the mail back to us. */
 function bestOf(records: readonly MxRecord[], ownNames: ReadonlySet<string>): readonly MxRecord[] {
   const best = new Map<string, MxRecord>();
@@ -82,7 +86,7 @@ async function recordsOf(domain: string, { lookup, ownNames }: FindParts) {
   const given = found.kind === 'found' ? found.records : [{ preference: 0, exchange: domain }];
   const records = bestOf(given, ownNames);
   if (records.length > 0) return { records, isSecure, isImplicit: found.kind === 'none' };
-  return failed(554, '5.4.6', `The mail exchanger of ${domain} is this gateway itself: a loop`);
+  return loop(domain);
 }
 
 /** The addresses of exchangers, with the failures and refusals on the way to them. */
@@ -136,22 +140,12 @@ function literalAddress(domain: string): string {
   return isIP(address) === 0 ? '' : address;
 }
 
-/** Why no exchanger can be used. */
-function nothingUsable(
-  domain: string,
-  { failures, faults }: Addresses,
-  {
-    isNull,
-    isImplicit,
-    isLiteral,
-  }: { readonly isNull: boolean; readonly isImplicit: boolean; readonly isLiteral: boolean },
-): RecipientResult {
-  // RFC 7505 §3.
-  if (isNull) return failed(556, '5.1.10', `The domain ${domain} takes no mail (null MX)`);
+/** Why no exchanger can be used. @param isImplicit the domain has no MX records */
+function nothingUsable(domain: string, { failures, faults }: Addresses, isImplicit: boolean): RecipientResult {
   const [why] = failures;
   if (why !== undefined) return deferred(why);
-  if (faults.has('own')) return failed(554, '5.4.6', `The mail exchanger of ${domain} is this gateway itself: a loop`);
-  if (faults.has('private') || isLiteral) {
+  if (faults.has('own')) return loop(domain);
+  if (faults.has('private') || domain.startsWith('[')) {
     return failed(550, '5.4.4', `The mail exchangers of ${domain} have no address that mail is sent to`);
   }
   if (isImplicit) return failed(550, '5.1.2', `The domain ${domain} has neither a mail exchanger nor an address`);
@@ -172,21 +166,17 @@ export async function findExchangers(domain: string, parts: FindParts): Promise<
   if ('kind' in own) return own;
   // RFC 7505 §3: a null MX says that the domain takes no mail. Beside other records it is a mistake, and they count.
   const records = own.records.filter(({ exchange }) => exchange !== '.');
-  const isNull = records.length === 0;
+  if (records.length === 0) return failed(556, '5.1.10', `The domain ${domain} takes no mail (null MX)`);
   const addresses = new Addresses(parts);
   const found = await Promise.all(
-    records.map(async ({ exchange, preference }) => ({
-      name: exchange,
-      preference,
-      addresses: await addresses.of(exchange),
-    })),
+    records.map(async ({ exchange: name, preference }) => ({ name, preference, addresses: await addresses.of(name) })),
   );
   const exchangers = found.filter((one) => one.addresses.length > 0);
   if (exchangers.length > 0) return { exchangers, isSecure: own.isSecure };
   const other = isLiteral ? undefined : await otherFamily(records, parts);
   if (other !== undefined)
     return deferred(`The mail exchangers of ${domain} have addresses of ${other} alone, which is not sent from here`);
-  return nothingUsable(domain, addresses, { isNull, isLiteral, isImplicit: own.isImplicit });
+  return nothingUsable(domain, addresses, own.isImplicit);
 }
 
 /** A mail exchanger, and what is asked of it. */
@@ -211,7 +201,6 @@ export interface MxPlanParts extends FindParts {
   readonly route: Pick<MxSettings, 'name' | 'tls' | 'tlsByDomain' | 'port'>;
   /** Absent: the route does not ask for policies. */
   readonly policies: StsPolicies | undefined;
-  readonly lookup: DnsLookup;
   /** DANE is used: the resolver validates. */
   readonly usesDane: boolean;
 }

@@ -10,6 +10,7 @@ import type { DnsLookup } from '../../base/dns/dns-lookup.ts';
 import { errorCode, errorMessage } from '../../base/errors.ts';
 import { FairSlots } from '../../base/fair-slots.ts';
 import type { Logger } from '../../base/log.ts';
+import { RecentMap } from '../../base/recent-map.ts';
 import type { AddressJudge } from './address-judge.ts';
 import { readStsPolicy, type StsPolicy, stsId } from './sts-policy.ts';
 import type { KeptPolicy, StsStore } from './sts-store.ts';
@@ -107,21 +108,19 @@ function get(host: string, address: string, parts: StsFetchParts): Promise<strin
  */
 async function fetchStsPolicy(domain: string, id: string, parts: StsFetchParts): Promise<StsPolicy | StsFault> {
   const host = `mta-sts.${domain}`;
-  let fault: StsFault = {
-    failure: 'sts-policy-fetch-error',
-    why: 'the policy host has no address that may be asked',
-  };
+  let why = 'the policy host has no address that may be asked';
+  let failure: StsFault['failure'] = 'sts-policy-fetch-error';
   for (const address of await addressesOf(host, parts)) {
     try {
       const policy = readStsPolicy(await get(host, address, parts), id);
       return typeof policy === 'string' ? { failure: 'sts-policy-invalid', why: policy } : policy;
     } catch (error) {
       const isOfCertificate = certificateErrors.test(errorCode(error) ?? '');
-      const failure = isOfCertificate ? 'sts-webpki-invalid' : 'sts-policy-fetch-error';
-      fault = { failure, why: errorMessage(error) };
+      failure = isOfCertificate ? 'sts-webpki-invalid' : 'sts-policy-fetch-error';
+      why = errorMessage(error);
     }
   }
-  return fault;
+  return { failure, why };
 }
 
 /** What is found of a policy: it, or why it could not be had. */
@@ -130,20 +129,9 @@ export interface StsFinding {
   readonly fault?: StsFault;
 }
 
-/** Finds policies. */
-export interface StsPolicies {
-  /**
-   * The policy of a domain, or why none could be had; neither where it has none.
-   * @param account who asks: accounts have shares of the fetches that are made at the same time
-   * @throws Unavailable where the database cannot be read: it is not known then whether the domain is protected
-   */
-  find(domain: string, account: string): Promise<StsFinding>;
-}
-
 /** What finding needs. */
 export interface StsPoliciesParts extends StsFetchParts {
   readonly store: StsStore;
-  readonly lookup: DnsLookup;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -162,22 +150,23 @@ interface Wanted {
   readonly account: string;
 }
 
-/** Makes the finder. */
-export function createStsPolicies(parts: StsPoliciesParts): StsPolicies {
-  return new Policies(parts);
-}
-
-class Policies implements StsPolicies {
+/** Finds policies. */
+export class StsPolicies {
   readonly #parts: StsPoliciesParts;
   readonly #fetching = new Map<string, Promise<StsPolicy | StsFault>>();
   readonly #places = new FairSlots(mostAtOnce);
   /** By domain and id: why a policy could not be had, and before which moment of the monotonic clock it is not fetched again. */
-  readonly #failed = new Map<string, { readonly fault: StsFault; readonly until: number }>();
+  readonly #failed = new RecentMap<string, { readonly fault: StsFault; readonly until: number }>(mostFailures);
 
   constructor(parts: StsPoliciesParts) {
     this.#parts = parts;
   }
 
+  /**
+   * The policy of a domain, or why none could be had; neither where it has none.
+   * @param account who asks: accounts have shares of the fetches that are made at the same time
+   * @throws Unavailable where the database cannot be read: it is not known then whether the domain is protected
+   */
   async find(domain: string, account: string): Promise<StsFinding> {
     const lookup = this.#parts.lookup.askedBy(account);
     const [known, texts] = await Promise.all([this.#kept(domain), lookup.find(`_mta-sts.${domain}`, 'TXT')]);
@@ -243,8 +232,6 @@ class Policies implements StsPolicies {
     if ('failure' in policy) {
       log.warn({ domain, reason: policy.why }, 'an MTA-STS policy cannot be fetched');
       this.#failed.set(key, { fault: policy, until: clock.monotonic() + fetchAgainAfter });
-      const [oldest] = this.#failed.keys();
-      if (this.#failed.size > mostFailures && oldest !== undefined) this.#failed.delete(oldest);
       return policy;
     }
     this.#failed.delete(key);

@@ -53,20 +53,11 @@ export function demandOn(exchanger: string, { tls, message, sts, dane, isSecure 
   return { policy: tls.mode, mode: tls.mode, verify: tls.mode === 'required' && tls.verify, isNameTrusted };
 }
 
-/** How the SMTP client has to go about a demand. */
-export interface ClientTls {
-  readonly tls: MxTls['mode'];
-  readonly tlsVerify: boolean;
-  readonly policy: TlsPolicy;
-  readonly hostIsTrusted: boolean;
-  readonly judgePeer?: (peer: TLSSocket) => string | undefined;
-}
-
-/** @param judge makes the judge of a certificate from usable TLSA records */
+/** How the SMTP client has to go about a demand. @param judge makes the judge of a certificate from usable TLSA records */
 export function clientTls(
   { policy, mode, verify, tlsa, isNameTrusted }: TlsDemand,
   judge: (records: readonly TlsaRecord[]) => (peer: TLSSocket) => string | undefined,
-): ClientTls {
+) {
   const options = { tls: mode, tlsVerify: verify, policy, hostIsTrusted: isNameTrusted };
   // Records of which none can be used ask for TLS, and verify nothing (RFC 7672 §2.2).
   return tlsa && tlsa.length > 0 ? { ...options, judgePeer: judge(tlsa) } : options;

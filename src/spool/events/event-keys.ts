@@ -1,17 +1,14 @@
 // What an event is found by beside its message, kind and time: the addresses that it names, and the client's own Message-ID.
 
 import { comparableMailbox } from '../../mail/address/comparable-mailbox.ts';
+import { bareId } from '../../mail/message-ids.ts';
 import type { EventSearch } from './event-store.ts';
 import type { EventFacts } from './mail-event.ts';
 
-/** A Message-ID without white space and brackets around it: both forms name one message. */
-function bareMessageId(text: string): string {
-  return text.trim().replace(/^<([^<>]*)>$/, '$1');
-}
-
 const recipientKey = (address: string): string => `r ${comparableMailbox(address)}`;
 const senderKey = (address: string): string => `s ${comparableMailbox(address)}`;
-const clientKey = (messageId: string): string => `c ${bareMessageId(messageId)}`;
+// With brackets or without, it is one message.
+const clientKey = (messageId: string): string => `c ${bareId(messageId)}`;
 
 /** The keys of an event, each once. The sender is a key of events that name several recipients alone, so that outcomes stay cheap. */
 export function eventKeys(event: EventFacts): readonly string[] {

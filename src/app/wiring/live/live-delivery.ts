@@ -1,13 +1,14 @@
 // Delivery while routes change. A new delivery takes the messages that come from now on, and the old one finishes the attempts
 // that it has begun. Messages it has not begun go back to the spool; claims ensure that no message is sent twice.
 
-import { createDelivery, type Delivery, type DeliveryMetrics, type DeliveryParts } from '../../../delivery/delivery.ts';
+import { Delivery } from '../../../delivery/delivery.ts';
+import type { DeliveryMetrics, DeliveryParts } from '../../../delivery/delivery-parts.ts';
 import { RecipientsInFlight } from '../../../delivery/recipients-in-flight.ts';
 import type { DeliverySettings } from '../../../delivery/settings.ts';
 import { leaseMilliseconds } from '../../../spool/lease.ts';
 
 /** Delivery whose settings can change while it runs. */
-export interface LiveDelivery extends Delivery {
+export interface LiveDelivery extends Pick<Delivery, 'deliverNow' | 'start' | 'drain' | 'destinations' | 'metrics'> {
   /**
    * Prepares delivery by other settings.
    * @returns a function that makes the change at once; attempts under way go on to their end
@@ -33,7 +34,7 @@ function sumOf(all: readonly DeliveryMetrics[]): DeliveryMetrics {
 /** Makes the delivery. It delivers nothing before `deliverNow` or `start`. */
 export function createLiveDelivery(given: DeliveryParts): LiveDelivery {
   const parts: DeliveryParts = { ...given, inFlight: new RecipientsInFlight() };
-  let current = createDelivery(parts);
+  let current = new Delivery(parts);
   /** The counts of the deliveries that have ended. */
   let gone = sumOf([]);
   const ending = new Set<Delivery>();
@@ -54,7 +55,7 @@ export function createLiveDelivery(given: DeliveryParts): LiveDelivery {
     deliverNow: (entry) => current.deliverNow(entry),
     start: (options) => current.start(options),
     prepare(settings) {
-      const next = createDelivery({ ...parts, settings });
+      const next = new Delivery({ ...parts, settings });
       return () => {
         const before = current;
         current = next;
