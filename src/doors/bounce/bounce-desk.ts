@@ -88,15 +88,10 @@ export function createBounceDesk(parts: BounceDeskParts): CountingDesk {
       const { result, queueId, why, answer } = await judge(parts, message);
       taken.add(result);
       const { client, data } = message;
-      if (result === 'postmaster') {
-        log.warn(
-          { session: client.sessionId, client: client.address, file: why, size: data.size },
-          'mail for the postmaster',
-        );
-      } else if (result !== 'counted' && result !== 'fault') {
-        const facts = { session: client.sessionId, client: client.address, id: queueId, size: data.size, result, why };
-        log.info(facts, 'report without effect');
-      }
+      const facts = { session: client.sessionId, client: client.address, size: data.size };
+      if (result === 'postmaster') log.warn({ ...facts, file: why }, 'mail for the postmaster');
+      else if (result !== 'counted' && result !== 'fault')
+        log.info({ ...facts, id: queueId, result, why }, 'report without effect');
       return answer;
     },
     taken,
@@ -140,19 +135,11 @@ async function read(parts: BounceDeskParts, { client, dialogue, data }: Received
       ? { result: 'no_room', why: 'too much unread mail for the postmaster', answer: deskReplies.postmasterFull }
       : { result: 'postmaster', why: file, answer: replies.ok };
   }
-  const report = await reader.read(data.message(), {
-    isFromNobody: reversePath === '',
-    from: countedAddress(client.address),
-  });
-  if (report.kind === 'unreadable') {
-    return { result: 'unreadable', why: report.why, answer: deskReplies.unreadable };
-  }
-  const queueId =
-    target.kind === 'bounce'
-      ? target.queueId
-      : report.kind === 'complaint'
-        ? readFeedbackIds(report.feedbackIds, addresses, now)
-        : undefined;
+  const about = { isFromNobody: reversePath === '', from: countedAddress(client.address) };
+  const report = await reader.read(data.message(), about);
+  if (report.kind === 'unreadable') return { ...report, result: report.kind, answer: deskReplies.unreadable };
+  const feedbackIds = report.kind === 'complaint' ? report.feedbackIds : [];
+  const queueId = target.kind === 'bounce' ? target.queueId : readFeedbackIds(feedbackIds, addresses, now);
   if (queueId === undefined) return { result: 'unauthenticated', answer: deskReplies.unauthenticated };
   const result = await takeReport({ queueId, report, reportedBy: client.address, at: now });
   return { result, queueId, answer: replies.ok };

@@ -1,38 +1,12 @@
-// Counts what each address does in a minute, so that one address can be told to come later.
+// Counts what each address (IPv6: each /64) does in a minute, so that one address can be told to come later.
 
 import { countedAddress } from '../../base/counted-address.ts';
 import type { SharedWindows } from '../../base/process-group.ts';
+import { RecentMap } from '../../base/recent-map.ts';
 
 const minuteMs = 60_000;
 /** Addresses that are remembered. For a new one, the address that began its minute first is forgotten. */
 const mostAddresses = 10_000;
-
-/** Counts by address (IPv6: by its /64). */
-class MinuteRate {
-  readonly #now: () => number;
-  readonly #counts = new Map<string, { readonly since: number; count: number }>();
-
-  /** @param now milliseconds of the monotonic clock */
-  constructor(now: () => number) {
-    this.#now = now;
-  }
-
-  /** Counts one more. @returns whether there are more than `most` in this minute, this one included */
-  isOver(given: string, most: number): boolean {
-    const address = countedAddress(given);
-    const now = this.#now();
-    let entry = this.#counts.get(address);
-    if (!entry || now - entry.since >= minuteMs) {
-      this.#counts.delete(address);
-      entry = { since: now, count: 0 };
-      this.#counts.set(address, entry);
-      const [oldest] = this.#counts.keys();
-      if (this.#counts.size > mostAddresses && oldest !== undefined) this.#counts.delete(oldest);
-    }
-    entry.count += 1;
-    return entry.count > most;
-  }
-}
 
 /** Counts what an address does in a minute. @returns whether it is more than `most` */
 export type IsOverRate = (address: string, most: number) => boolean | Promise<boolean>;
@@ -47,8 +21,16 @@ export function createMinuteRate(
   { shared, now }: { readonly shared?: SharedWindows | undefined; readonly now: () => number },
 ): IsOverRate {
   if (!shared) {
-    const rate = new MinuteRate(now);
-    return (address, most) => rate.isOver(address, most);
+    const counts = new RecentMap<string, { readonly since: number; count: number }>(mostAddresses);
+    return (given, most) => {
+      const address = countedAddress(given);
+      const at = now();
+      const known = counts.get(address);
+      const entry = known && at - known.since < minuteMs ? known : { since: at, count: 0 };
+      if (entry !== known) counts.set(address, entry);
+      entry.count += 1;
+      return entry.count > most;
+    };
   }
   return async (address, most) => {
     const limit = { requests: most, perSeconds: minuteMs / 1000 };

@@ -6,11 +6,17 @@ import type { HeaderField } from '../../mail/header/header-field.ts';
 import { MAX_HEADER_FIELDS, MAX_HEADER_SECTION_BYTES } from '../../mail/header/header-reader.ts';
 import type { Submission, Violation } from '../../pipeline/submit.ts';
 import type { Fault } from '../../web/http/envelope.ts';
-import { isJsonObject, type JsonDocument, type JsonObject, type JsonValue } from '../../web/http/json/json-reader.ts';
+import { pointerStep } from '../../web/http/json/cut-text.ts';
+import {
+  isJsonObject,
+  type JsonDocument,
+  type JsonEntry,
+  type JsonObject,
+  type JsonValue,
+} from '../../web/http/json/json-reader.ts';
 import { compileJudge } from '../../web/http/schema-compiler.ts';
 import { documentFaults } from '../../web/http/schema-faults.ts';
 import { type ApiMailbox, readAddresses, sizeOfAddresses, writeAddresses } from './addresses.ts';
-import { customHeaders } from './custom-headers.ts';
 import { faultOf } from './merge-faults.ts';
 import { readContent, subjectViolations } from './read-content.ts';
 import {
@@ -118,6 +124,18 @@ function ownFields(body: JsonObject, boxes: Addresses['boxes'], canBeWritten: bo
   const { subject } = body;
   if (typeof subject === 'string' && canBeWritten) add('Subject', '/subject', subject);
   return fields;
+}
+
+const none = Buffer.alloc(0);
+
+/** Makes header fields of the entries of `headers`, in the order of the text, with repeated names, unjudged (D1, D5). */
+function customHeaders(entries: readonly JsonEntry[]): readonly HeaderField[] {
+  return entries.map(({ name, value }): HeaderField => {
+    const pointer = `/headers${pointerStep(name)}`;
+    if (typeof value !== 'string') return { name, rawBytes: none, pointer, fault: 'not-a-string' };
+    const fault = value.isWellFormed() ? {} : ({ fault: 'lone-surrogate' } as const);
+    return { name, rawBytes: Buffer.from(value), pointer, ...fault };
+  });
 }
 
 /** Reads a request of `send` (D43); between schema, addresses and content others get a turn. */

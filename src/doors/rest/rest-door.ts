@@ -24,7 +24,6 @@ import { submitterOf, type V4Plugin } from '../../web/http/v4-app.ts';
 import { createIdempotent, type Idempotent, type KeyStore, type KeyUse, readKey } from './idempotency.ts';
 import { mergeFaults } from './merge-faults.ts';
 import type { OutcomeKind, OutcomeWatch } from './outcome-watch.ts';
-import { waitSeconds } from './prefer.ts';
 import type { ReadRequest } from './read-request.ts';
 import { accountPath, SendRawRequest, SendRequest, SendResult, ValidateRequest, ValidateResult } from './schemas.ts';
 import { type BodyKind, kindOf, messageOptions, takeRequest } from './take-request.ts';
@@ -43,6 +42,24 @@ export interface RestDoorParts extends ValidationParts {
   readonly noted?: (submission: Submission, explanation: Explanation) => JournalDetails | undefined;
   /** Whether the account's suppression list holds a recipient (D51). Absent: no recipient is suppressed. */
   readonly suppressed?: (account: Account, recipient: string) => boolean | Promise<boolean>;
+}
+
+// `Prefer: wait=N` (RFC 7240 §4.3): how long the sender would wait to hear what became of the message (D44).
+
+/** The longest wait, seconds. */
+const longestWaitSeconds = 30;
+
+/**
+ * Reads the header. What is malformed is ignored (RFC 7240 §2); of several the first counts.
+ * @returns seconds, at most 30; 0 where nothing is preferred
+ */
+function waitSeconds(prefer: string | readonly string[] | undefined): number {
+  const text = typeof prefer === 'string' ? prefer : (prefer ?? []).join(',');
+  for (const preference of text.slice(0, 1000).split(',')) {
+    const wait = /^[ \t]*wait[ \t]*=[ \t]*"?([0-9]{1,9})"?[ \t]*(?:;|$)/i.exec(preference);
+    if (wait) return Math.min(longestWaitSeconds, Number(wait[1]));
+  }
+  return 0;
 }
 
 /** Bodies above this have memory of their own, never a share of a pool. */

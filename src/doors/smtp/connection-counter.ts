@@ -71,9 +71,7 @@ export class ConnectionCounter {
   /** Resolves once no connection is open. */
   empty(): Promise<void> {
     if (this.#open === 0) return Promise.resolve();
-    return new Promise((resolve) => {
-      this.#waiting.push(resolve);
-    });
+    return new Promise((resolve) => void this.#waiting.push(resolve));
   }
 
   #claim(address: string): boolean {

@@ -5,6 +5,7 @@
 
 /* oxlint-disable no-underscore-dangle -- the library names what a subclass may override so */
 
+import { once } from 'node:events';
 import type { AddressInfo, Socket } from 'node:net';
 import { createSecureContext, TLSSocket } from 'node:tls';
 import { SMTPServer } from 'smtp-server';
@@ -12,53 +13,33 @@ import { SMTPConnection } from 'smtp-server/lib/smtp-connection.js';
 import { SMTPStream } from 'smtp-server/lib/smtp-stream.js';
 import { takePlace } from '../../base/net/bound-addresses.ts';
 import type { SessionTls } from '../../mail/transcript.ts';
+import type { SmtpListener } from './settings.ts';
 
-/** A class of the library and the members of it that this file relies on. */
-export interface LibraryMembers {
-  readonly owner: { readonly name: string; readonly prototype: object; toString(): string };
-  /** Methods that are called here, or overridden here because the library calls them. */
-  readonly methods: readonly string[];
-  /** Fields that are read or written here; the constructor of the class makes them. */
-  readonly fields: readonly string[];
-}
-
-/** Lists members of a class; a name that is not in the library's own declarations does not compile. */
+/**
+ * A class of the library, and the members of it that this file relies on. A name that is not in the library's own declarations does
+ * not compile.
+ * @param methods those that are called here, or overridden here because the library calls them
+ * @param fields those that are read or written here; the constructor of the class makes them
+ */
 function membersOf<Instance extends object>(
-  owner: { readonly name: string; readonly prototype: Instance },
-  names: {
-    readonly methods: readonly (keyof Instance & string)[];
-    readonly fields: readonly (keyof Instance & string)[];
-  },
-): LibraryMembers {
-  return { owner, ...names };
+  owner: { readonly name: string; readonly prototype: Instance; toString(): string },
+  methods: readonly (keyof Instance & string)[],
+  fields: readonly (keyof Instance & string)[],
+) {
+  return { owner, methods, fields };
 }
 
 /**
  * Every member that this file relies on, by class.
  * @public for the test that looks for each in the version that is installed
  */
-export const libraryMembers: readonly LibraryMembers[] = [
-  membersOf(SMTPStream, { methods: ['_write', '_flushData'], fields: ['isClosed'] }),
-  membersOf(SMTPConnection, {
-    methods: [
-      'init',
-      'send',
-      'close',
-      'upgrade',
-      '_armTimeout',
-      '_createParser',
-      '_onClose',
-      '_onCloseEvent',
-      '_onError',
-      '_resetSession',
-      '_setListeners',
-    ],
-    fields: ['_closed', '_closing', '_parser', '_socket', '_upgrading'],
-  }),
-  membersOf(SMTPServer, {
-    methods: ['connect', 'updateSecureContext', '_acceptSocket', '_handleProxy', '_upgrade'],
-    fields: ['_pendingSockets', 'server'],
-  }),
+export const libraryMembers = [
+  membersOf(SMTPStream, ['_write', '_flushData'], ['isClosed']),
+  membersOf(SMTPConnection, ['init', 'send', 'close', 'upgrade'], ['_closed', '_closing', '_parser', '_socket']),
+  membersOf(SMTPConnection, ['_armTimeout', '_createParser', '_onClose', '_onCloseEvent', '_onError'], ['_upgrading']),
+  membersOf(SMTPConnection, ['_resetSession', '_setListeners'], []),
+  membersOf(SMTPServer, ['connect', 'updateSecureContext'], ['_pendingSockets', 'server']),
+  membersOf(SMTPServer, ['_acceptSocket', '_handleProxy', '_upgrade'], []),
 ];
 
 /** Replaces the library's parser: the octets of a connection go through `take`, one chunk after another. */
@@ -77,10 +58,7 @@ export abstract class LibraryReader extends SMTPStream {
   constructor() {
     super({
       // 'finish' comes only when all octets are used up.
-      final: (finish) => {
-        if (this.#isTaking) this.#next = finish;
-        else finish();
-      },
+      final: (finish) => this.#whenTaken(finish),
     });
     this.on('finish', () => {
       if (!this.isClosed) this.ended();
@@ -112,12 +90,12 @@ export abstract class LibraryReader extends SMTPStream {
   }
 
   override _write(chunk: Buffer, _encoding: string, release: (error?: Error | null) => void): void {
-    const take = (): void => {
-      if (this.isClosed) release();
-      else this.take(chunk, release);
-    };
-    if (this.#isTaking) this.#next = take;
-    else take();
+    this.#whenTaken(() => (this.isClosed ? release() : this.take(chunk, release)));
+  }
+
+  #whenTaken(next: () => void): void {
+    if (this.#isTaking) this.#next = next;
+    else next();
   }
 
   // RFC 5321 §4.1.1: a command ends with CRLF. The library would run an unended last line as a command.
@@ -131,11 +109,7 @@ export abstract class LibraryConnection extends SMTPConnection {
   /** The topmost socket: a TLS connection must be destroyed through it, not through the socket below. */
   #top: Socket;
 
-  /**
-   * @param server the listener it came in by
-   * @param socket the TLS socket where TLS is implicit
-   * @param admission id and address of the client
-   */
+  /** @param socket the TLS socket where TLS is implicit */
   constructor(server: SMTPServer, socket: Socket, admission: Admission) {
     super(server, socket, admission);
     this.#top = socket;
@@ -197,9 +171,7 @@ export abstract class LibraryConnection extends SMTPConnection {
     if (this._upgrading || socket.destroyed || !socket.writable) return undefined;
     socket.write(text, 'latin1');
     if (!socket.writableNeedDrain) return undefined;
-    return new Promise((resolve) => {
-      socket.once('drain', resolve);
-    });
+    return new Promise((resolve) => void socket.once('drain', resolve));
   }
 
   /**
@@ -209,10 +181,7 @@ export abstract class LibraryConnection extends SMTPConnection {
   protected startTls(): void {
     const socket = this._socket;
     // Once the end of the client's octets has been read, the TLS socket would not see it, and would never end.
-    if (socket.readableEnded) {
-      this.close();
-      return;
-    }
+    if (socket.readableEnded) return this.close();
     // A client that closes its side inside the handshake would leave the connection open for ever.
     socket.allowHalfOpen = false;
     this.upgrade(() => undefined);
@@ -262,15 +231,6 @@ export interface TlsCredentials {
   readonly key: string | Buffer;
 }
 
-/** What the library is told of a listener. */
-export interface LibrarySettings {
-  readonly tls: 'starttls' | 'implicit' | 'none';
-  /** Undefined where the listener has no TLS. */
-  readonly credentials: TlsCredentials | undefined;
-  /** How long a handshake of implicit TLS may last, in milliseconds. */
-  readonly handshakeMs: number;
-}
-
 /** What is known of a client when its session begins; the library passes it on. */
 export interface Admission {
   /** The session's id. */
@@ -282,7 +242,11 @@ export interface Admission {
 export abstract class LibraryServer<Known extends Admission> extends SMTPServer {
   #leavePlace: (() => void) | undefined;
 
-  constructor({ tls, credentials, handshakeMs }: LibrarySettings) {
+  /**
+   * @param credentials undefined where the listener has no TLS
+   * @param handshakeMs how long a handshake of implicit TLS may last, in milliseconds
+   */
+  constructor(tls: SmtpListener['tls'], credentials: TlsCredentials | undefined, handshakeMs: number) {
     super({
       // The library's logger would write reply texts and more; Postern's own logger logs everything.
       logger: false,
@@ -319,16 +283,12 @@ export abstract class LibraryServer<Known extends Admission> extends SMTPServer 
   /** Binds the listening socket; rejects with the socket's error when it cannot be bound. */
   protected async bind({ host, port }: { readonly host: string; readonly port: number }): Promise<AddressInfo> {
     this.#leavePlace = takePlace({ host, port });
-    await new Promise<void>((resolve, reject) => {
-      this.server.once('error', (error) => {
-        this.#leavePlace?.();
-        reject(error);
-      });
-      this.server.listen({ host, port, backlog: 511 }, () => {
-        this.server.removeListener('error', reject);
-        resolve();
-      });
-    });
+    try {
+      await once(this.server.listen({ host, port, backlog: 511 }), 'listening');
+    } catch (error) {
+      this.#leavePlace();
+      throw error;
+    }
     const address = this.server.address();
     if (address === null || typeof address === 'string') throw new Error('The SMTP listener has no address');
     return address;
@@ -347,9 +307,7 @@ export abstract class LibraryServer<Known extends Admission> extends SMTPServer 
   shut(): Promise<void> {
     this.#leavePlace?.();
     for (const top of this._pendingSockets.values()) top.destroy();
-    return new Promise((resolve) => {
-      this.server.close(() => resolve());
-    });
+    return new Promise((resolve) => void this.server.close(() => resolve()));
   }
 
   /** Cuts a connection without a session by its topmost socket, since a TLS connection is not destroyed from below. */
@@ -372,10 +330,7 @@ export abstract class LibraryServer<Known extends Admission> extends SMTPServer 
 
   // Called by the library before the TLS handshake.
   override _handleProxy(socket: Socket, callback: (error: Error | null, known?: Known) => void): void {
-    this.identify(socket, (known) => {
-      if (known instanceof Error) callback(known);
-      else callback(null, known);
-    });
+    this.identify(socket, (known) => (known instanceof Error ? callback(known) : callback(null, known)));
   }
 
   // Called by the library for implicit TLS. A client that closes its side inside the handshake would leave the

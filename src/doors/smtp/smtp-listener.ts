@@ -49,7 +49,7 @@ export class SmtpListenerServer extends LibraryServer<Admitted> {
 
   constructor(parts: ListenerParts) {
     const { listener, limits } = parts.context;
-    super({ tls: listener.tls, credentials: parts.tls, handshakeMs: limits.authSeconds * 1000 });
+    super(listener.tls, parts.tls, limits.authSeconds * 1000);
     this.#parts = parts;
     this.#context = parts.context;
     this.#proxied = addressTest(listener.proxyProtocolFrom);
@@ -112,9 +112,7 @@ export class SmtpListenerServer extends LibraryServer<Admitted> {
     this.#arrivals.set(socket, { place, deadline, address: undefined });
     // STARTTLS removes this listener with all others; the session then gives the place back.
     socket.once('close', () => place.leave());
-    return () => {
-      this.#arrivals.delete(socket);
-    };
+    return () => void this.#arrivals.delete(socket);
   }
 
   protected override identify(socket: Socket, done: (known: Admitted | Error) => void): void {
@@ -124,15 +122,9 @@ export class SmtpListenerServer extends LibraryServer<Admitted> {
       done(new Error('The connection is already gone'));
       return;
     }
-    if (!this.#proxied(peer)) {
-      this.#judge(socket, peer, done);
-      return;
-    }
+    if (!this.#proxied(peer)) return this.#judge(socket, peer, done);
     readHeader(socket, (header) => {
-      if (header.kind === 'header') {
-        this.#judge(socket, header.source?.address ?? peer, done);
-        return;
-      }
+      if (header.kind === 'header') return this.#judge(socket, header.source?.address ?? peer, done);
       const reason = header.kind === 'invalid' ? header.reason : 'closed before it was complete';
       this.#logRefusal(peer, `PROXY header: ${reason}`);
       this.#parts.onRefused();
@@ -145,10 +137,7 @@ export class SmtpListenerServer extends LibraryServer<Admitted> {
     const arrival = this.#arrivals.get(socket);
     const refusal = arrival ? this.#refusal(arrival, address) : replies.shuttingDown;
     void whenKnown(refusal, (given) => {
-      const known = socket.destroyed
-        ? new Error('The connection is already gone')
-        : this.#admit(socket, address, given);
-      done(known);
+      done(socket.destroyed ? new Error('The connection is already gone') : this.#admit(socket, address, given));
     });
   }
 
