@@ -31,7 +31,11 @@ const parts = {
     '/src/web/console/files/',
     '/src/web/admin/console/',
   ],
-  consoleReaders: ['/node_modules/mailparser/', '/node_modules/mailauth/lib/dkim/', '/journal/reader/content-process.ts'],
+  consoleReaders: [
+    '/node_modules/mailparser/',
+    '/node_modules/mailauth/lib/dkim/',
+    '/journal/reader/content-process.ts',
+  ],
   composer: ['/nodemailer/lib/mail-composer', '/pipeline/compose/compose-parts.ts'],
   edge: ['/src/edge/edge.ts', '/src/edge/origin/', '/src/edge/errors/'],
   proxy: ['/src/proxy/proxy.ts', '/src/proxy/traffic/', '/src/proxy/plane/'],
