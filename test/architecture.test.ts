@@ -73,7 +73,7 @@ const rooms: Readonly<Record<string, Room>> = {
       headers: ['pipeline', 'base'],
       console: ['accounts', 'base'],
       // A browser has none of the rooms. Of events the console has types alone: a kind without words does not compile.
-      'console/web/text': [],
+      'console/web/text': ['spool/events'],
       'console/web/state': [],
       'console/web/parts': ['spool/events'],
       'console/web/pages/message': [],

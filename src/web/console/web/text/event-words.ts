@@ -1,5 +1,7 @@
 // What happened to a recipient, in words: the members of an event as the HTTP interface tells them.
 
+import type { EventKind } from '../../../../spool/events/mail-event.ts';
+
 /** An event as far as its words need it; which members it has depends on its kind. */
 export interface ToldEvent {
   readonly kind: string;
@@ -21,8 +23,10 @@ export interface EventWords {
   readonly nextAt?: string;
 }
 
-const titles: Readonly<Record<string, string>> = {
+const titles: Readonly<Record<EventKind, string>> = {
   accepted: 'Accepted',
+  refused: 'Refused',
+  shadowed: 'Judged: a copy, of which nothing is sent',
   delivered: 'Delivered',
   deferred: 'Put off',
   failed: 'Failed for good',
@@ -31,6 +35,7 @@ const titles: Readonly<Record<string, string>> = {
   suppressed: 'Put on the suppression list',
   requeued: 'Tried again by hand',
   dropped: 'Dropped by hand',
+  webhook_disabled: 'Webhook disabled',
 };
 
 const bounces: Readonly<Record<string, string>> = {
