@@ -46,12 +46,18 @@ export function addressTest(networks: readonly string[]): AddressTest {
     lengths[octets.length === 4 ? 4 : 16].add(bits);
     prefixes.add(`${bits}/${prefixKey(octets, bits)}`);
   }
-  return (address) => {
+  const has = (address: string): boolean => {
     const octets = prefixes.size === 0 ? undefined : addressOctets(address);
     if (!octets) return false;
     for (const bits of lengths[octets.length === 4 ? 4 : 16]) {
       if (prefixes.has(`${bits}/${prefixKey(octets, bits)}`)) return true;
     }
     return false;
+  };
+  // One address after another is the same: a proxy's, a client's on one connection, that of a listener.
+  let [last, isIn] = ['', false];
+  return (address) => {
+    if (address !== last) [last, isIn] = [address, has(address)];
+    return isIn;
   };
 }
