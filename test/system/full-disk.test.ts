@@ -1,15 +1,18 @@
-// A disk that fills up for real: a small file system of memory as the data folder (needs root for mount).
+// A disk that fills up for real: a small file system of memory as the data folder, or under a database of PostgreSQL (needs root for
+// mount).
 
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, expect, test } from 'vitest';
+import { afterEach, expect, onTestFinished, test } from 'vitest';
 import { deviceConfiguration } from '../support/device-config.ts';
 import { freePort } from '../support/free-port.ts';
 import { type PosternProcess, startPostern, testToken } from '../support/postern-process.ts';
+import { startPostgres } from '../support/postgres.ts';
 import { connectSmtp, type RawSmtpClient } from '../support/raw-smtp-client.ts';
 import { runCli } from '../support/run-cli.ts';
 import { scratchFolder } from '../support/scratch.ts';
+import { requirePrograms } from './programs.ts';
 
 const megabyte = 1_048_576;
 let postern: PosternProcess | undefined;
@@ -21,20 +24,27 @@ afterEach(async () => {
   mounted = '';
 });
 
+interface Started {
+  readonly running: PosternProcess;
+  readonly client: RawSmtpClient;
+}
+
 /** A Postern whose data folder is a file system of 96 MiB, and whose mail has nowhere to go. */
-async function start(
-  minFreeBytes: number,
-): Promise<{ readonly running: PosternProcess; readonly client: RawSmtpClient }> {
+async function start(minFreeBytes: number): Promise<Started> {
   const folder = scratchFolder();
   const data = join(folder, 'data');
   mkdirSync(data);
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=96m,mode=700', 'tmpfs', data]);
   mounted = data;
+  return await startIn(folder, { spool: { minFreeBytes, account: { queuedBytes: 1024 * megabyte } } });
+}
+
+async function startIn(folder: string, more: object): Promise<Started> {
   const url = `smtp://127.0.0.1:${await freePort()}`;
   const config = deviceConfiguration({
     routes: [{ name: 'dead', type: 'smarthost', url, tls: 'none' }],
     credential: { tokenEnv: 'POSTERN_TOKEN' },
-    spool: { minFreeBytes, account: { queuedBytes: 1024 * megabyte } },
+    ...more,
   });
   const running = await startPostern({ config, folder });
   postern = running;
@@ -133,4 +143,22 @@ test('a disk that is full all the same puts mail off, keeps what was accepted, a
   // What was put off is not among them.
   const summary = (await queue(running, 'summary')).stdout;
   expect(summary).toContain(`In all: ${accepted + 1} messages queued, 0 failed`);
+});
+
+test('the full disk of a PostgreSQL puts mail off, keeps what was accepted, and is over when there is room', async () => {
+  requirePrograms('runuser', 'pg_ctlcluster');
+  const server = await startPostgres();
+  onTestFinished(() => server.remove());
+  const { url, disk } = await server.createSmallDatabase(96);
+  const { running, client } = await startIn(scratchFolder(), { database: { url } });
+  disk.fill(megabyte / 4);
+  const accepted = await fill(client);
+  expect(await sendByRest(running, 4000)).toEqual([503, '30', expect.stringMatching(/^10003 E_NO_ROOM: /)]);
+  await expect.poll(() => readiness(running), { timeout: 10_000 }).toBe(503);
+  disk.makeRoom();
+  await expect.poll(() => send(client, 1000), { timeout: 30_000 }).toBe(250);
+  await expect.poll(() => readiness(running), { timeout: 30_000 }).toBe(200);
+  const summary = (await queue(running, 'summary')).stdout;
+  expect(summary).toContain(`In all: ${accepted + 1} messages queued, 0 failed`);
+  await running.end('SIGTERM');
 });
