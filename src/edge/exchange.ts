@@ -4,6 +4,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../base/log.ts';
+import { oncePer } from '../base/once-per.ts';
 import type { Arrival } from '../web/http/front.ts';
 import type { AnswerSink } from './answer-sink.ts';
 import type { EdgeCode, ErrorRequest } from './errors/edge-error.ts';
@@ -110,16 +111,11 @@ interface Watched {
   onEnd: (() => void) | undefined;
 }
 
-const watched = new WeakMap<Socket, Watched>();
-
-function watchedOf(socket: Socket): Watched {
-  const known = watched.get(socket);
-  if (known) return known;
+const watchedOf = oncePer((socket: Socket): Watched => {
   const made: Watched = { onEnd: undefined };
   socket.once('end', () => made.onEnd?.());
-  watched.set(socket, made);
   return made;
-}
+});
 
 /**
  * Watches the client of a request, until the request has ended. Of clients that end their side before they have the answer (D66)

@@ -44,22 +44,26 @@ function retryText(error: EdgeError): string {
 }
 
 function renderReferencePage(error: EdgeError): ErrorAnswer {
+  const sections = [
+    section('What it means', error.detail),
+    section('If you met it', error.guidance),
+    section('If you run the site', error.ownerGuidance),
+  ];
+  const facts = [
+    fact('HTTP status', String(error.status)),
+    fact('Name', `<code>${error.name}</code>`),
+    fact('Category', `<code>${error.category}</code>`),
+    fact('Retry', retryText(error)),
+    fact('Responsible', responsiblePartyOf(error)),
+    fact('Who has to act', whoActs(error)),
+  ];
   return answerPage(
     titleOf(error),
     `<nav><a href="../errors">All edge errors</a></nav>
 <main>
 ${errorHeading(error)}
-${section('What it means', error.detail)}${section('If you met it', error.guidance)}${section(
-  'If you run the site',
-  error.ownerGuidance,
-)}<dl>
-${fact('HTTP status', String(error.status))}${fact('Name', `<code>${error.name}</code>`)}${fact(
-  'Category',
-  `<code>${error.category}</code>`,
-)}${fact('Retry', retryText(error))}${fact('Responsible', responsiblePartyOf(error))}${fact(
-  'Who has to act',
-  whoActs(error),
-)}</dl>
+${sections.join('')}<dl>
+${facts.join('')}</dl>
 </main>
 <footer>
 <p>The name and the category are stable: programs should match on them, not on the text.</p>

@@ -91,12 +91,7 @@ function candidateOf(format: EdgeFormat, weights: ReadonlyMap<string, Weight>): 
 export function negotiate(accept: string | undefined): EdgeFormat {
   if (accept === undefined) return 'html';
   const weights = readRanges(accept);
-  let best: Candidate | undefined;
-  for (const format of formats) {
-    const candidate = candidateOf(format, weights);
-    if (!candidate) continue;
-    const ahead = best ? candidate.q - best.q || best.position - candidate.position || best.order - candidate.order : 1;
-    if (ahead > 0) best = candidate;
-  }
+  const wanted = formats.flatMap((format) => candidateOf(format, weights) ?? []);
+  const [best] = wanted.toSorted((a, b) => b.q - a.q || a.position - b.position || a.order - b.order);
   return best?.format ?? 'html';
 }

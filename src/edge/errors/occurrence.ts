@@ -28,18 +28,6 @@ export function timestampOf(occurrence: EdgeOccurrence): string {
   return new Date(occurrence.at).toISOString();
 }
 
-/** Keeps what `make` gives for an error: the part of a body that no occurrence changes is made once. */
-export function oncePerError<Part>(make: (error: EdgeError) => Part): (error: EdgeError) => Part {
-  const parts = new WeakMap<EdgeError, Part>();
-  return (error) => {
-    const known = parts.get(error);
-    if (known !== undefined) return known;
-    const part = make(error);
-    parts.set(error, part);
-    return part;
-  };
-}
-
 /** The first-level heading of an error: its number above its name, read as one title. */
 export function errorHeading({ code, shortName }: EdgeError): string {
   return `<h1><span>Error ${code}<i>: </i></span>${escapeHtml(shortName)}</h1>`;

@@ -1,5 +1,6 @@
 // An edge error as a page for a person: what happened, what to do, who is responsible, and what to quote when asking.
 
+import { oncePer } from '../../base/once-per.ts';
 import {
   closePage,
   escapeForeignText,
@@ -12,7 +13,6 @@ import type { EdgeError, EdgeOccurrence } from './edge-error.ts';
 import {
   attribution,
   errorHeading,
-  oncePerError,
   referenceUrlOf,
   responsiblePartyOf,
   retrySecondsOf,
@@ -29,7 +29,8 @@ strong{font-weight:600}
 /** Admits the style of the page and nothing else. */
 export const errorPageSecurityPolicy = style.contentSecurityPolicy;
 
-const fixedParts = oncePerError((error: EdgeError) => ({
+// The part of a body that no occurrence changes is made once.
+const fixedParts = oncePer((error: EdgeError) => ({
   opening: `${openPage(titleOf(error), style)}<main>
 ${errorHeading(error)}
 <section aria-labelledby="happened">

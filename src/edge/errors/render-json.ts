@@ -1,15 +1,17 @@
 // An edge error as JSON: RFC 9457 problem details with the extension members (D62). Compact, and the same text for
 // application/json and application/problem+json.
 
+import { oncePer } from '../../base/once-per.ts';
 import type { EdgeError, EdgeOccurrence } from './edge-error.ts';
-import { attribution, oncePerError, referenceUrlOf, retrySecondsOf, timestampOf, titleOf } from './occurrence.ts';
+import { attribution, referenceUrlOf, retrySecondsOf, timestampOf, titleOf } from './occurrence.ts';
 
 /** Members as text, without the braces around them. */
 function membersText(members: Readonly<Record<string, string | number | boolean>>): string {
   return JSON.stringify(members).slice(1, -1);
 }
 
-const fixedParts = oncePerError((error: EdgeError) => ({
+// The part of a body that no occurrence changes is made once.
+const fixedParts = oncePer((error: EdgeError) => ({
   told: membersText({ title: titleOf(error), status: error.status, detail: error.detail }),
   classified: membersText({ error_code: error.code, error_name: error.name, error_category: error.category }),
   retryable: membersText({ platform_error: true, retryable: error.retryAfterSeconds !== undefined }),

@@ -1,7 +1,8 @@
 // An edge error as Markdown: YAML front matter for programs, prose for who reads it (D62).
 
+import { oncePer } from '../../base/once-per.ts';
 import type { EdgeError, EdgeOccurrence } from './edge-error.ts';
-import { attribution, oncePerError, retrySecondsOf, timestampOf, titleOf } from './occurrence.ts';
+import { attribution, retrySecondsOf, timestampOf, titleOf } from './occurrence.ts';
 
 const plainCharacters = /^[A-Za-z0-9][A-Za-z0-9._-]*$/;
 /**
@@ -39,7 +40,8 @@ function proseText(text: string): string {
   return text.replace(/[\\`*_[\]<>&#|~]/g, '\\$&');
 }
 
-const fixedParts = oncePerError((error: EdgeError) => ({
+// The part of a body that no occurrence changes is made once.
+const fixedParts = oncePer((error: EdgeError) => ({
   classified: `---
 status: ${error.status}
 error_code: ${error.code}

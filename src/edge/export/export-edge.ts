@@ -31,12 +31,7 @@ export interface EdgeExportSettings {
 }
 
 /** A zone whose every text is what its place allows. */
-export interface ExportedZone {
-  readonly id: string;
-  readonly name: string;
-  readonly hostnames: readonly string[];
-  readonly block: readonly string[];
-  readonly allow: readonly string[];
+export interface ExportedZone extends Required<Pick<EdgeZone, 'id' | 'name' | 'hostnames' | 'block' | 'allow'>> {
   /** Absent: Postern answers every request. */
   readonly target?: OriginTarget;
   /** The certificate folders by hostname, where there is HTTPS. */

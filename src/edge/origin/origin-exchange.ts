@@ -248,7 +248,11 @@ export class OriginExchange implements ConnectionUser, Dialling {
     if (!body) return;
     const { clock } = this.#parts;
     const chunked = head.body === 'chunked';
-    this.#upload = new OriginUpload({ request, connection, chunked, clock, onSlow: () => this.#slowUpload() });
+    // Once the answer has begun, client and origin may be as slow as they like.
+    const onSlow = (): void => {
+      if (!this.#over && !this.#headSent) this.#giveUpUpload();
+    };
+    this.#upload = new OriginUpload({ request, connection, chunked, clock, onSlow });
   }
 
   /** D66: a request is retried once, if the connection had served others before and no octet of a reply has come. */
@@ -275,11 +279,6 @@ export class OriginExchange implements ConnectionUser, Dialling {
     this.#dial?.abort();
     this.#connection?.destroy();
     this.#connection = undefined;
-  }
-
-  /** Ends an upload that is too slow. Once the answer has begun, client and origin may be as slow as they like. */
-  #slowUpload(): void {
-    if (!this.#over && !this.#headSent) this.#giveUpUpload();
   }
 
   /** Answers 408 where too little of the body came in time; the connection ends with the answer (D66, RFC 9110 §15.5.9). */

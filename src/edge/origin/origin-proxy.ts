@@ -17,12 +17,12 @@ import type { ReportedFailure } from '../zone/client-address.ts';
 import type { EdgeSettings } from '../zone/zone.ts';
 import { DownOrigins } from './down-origins.ts';
 import { explainFailure } from './explain-failure.ts';
-import { type ExchangeParts, OriginExchange } from './origin-exchange.ts';
+import { type Asked, type ExchangeParts, OriginExchange } from './origin-exchange.ts';
 import { OriginPool } from './origin-pool.ts';
 import { answerRefusal, fieldLines, refuseSocket } from './origin-refusal.ts';
 import { originTargets } from './origin-target.ts';
 import type { ReplyHead } from './reply-head.ts';
-import { type Forwarded, type RequestHead, requestHead } from './request-head.ts';
+import { type Forwarded, requestHead } from './request-head.ts';
 
 /** What the proxy is made from. */
 export interface OriginProxyParts {
@@ -46,6 +46,15 @@ const defaultClientStallMs = 300_000;
 /** How often one request may pass the edge. Beyond that the origin leads back to the edge, which is error 1000. */
 const maxPasses = 5;
 const loopCode = 1000;
+
+/** A request to upgrade, on the bare socket of its client. */
+interface Upgrade extends Pick<Asked, 'request' | 'forwarded' | 'head'> {
+  readonly client: Socket;
+  /** What came behind the request. */
+  readonly early: Buffer;
+  /** The protocol to change to; undefined: none, and the request is answered like any other. */
+  readonly upgrade: string | undefined;
+}
 
 /** The reverse proxy, and everything it has open; it opens nothing before the first request. */
 export class OriginProxy {
@@ -184,15 +193,8 @@ export class OriginProxy {
     this.#whenEmpty.clear();
   }
 
-  #beginUpgrade(asked: {
-    readonly request: IncomingMessage;
-    readonly client: Socket;
-    readonly early: Buffer;
-    readonly forwarded: Forwarded;
-    readonly head: RequestHead;
-    readonly upgrade: string | undefined;
-  }): void {
-    const { request, client, early, forwarded, head, upgrade } = asked;
+  #beginUpgrade(asked: Upgrade): void {
+    const { request, client, forwarded, head, upgrade } = asked;
     // An answer other than 101 is written like the answer to any other request.
     const response = new ServerResponse(request);
     response.shouldKeepAlive = false;
@@ -226,7 +228,7 @@ export class OriginProxy {
             onSwitched: (reply: ReplyHead, origin: Socket) => {
               release();
               this.#exchanges.delete(exchange);
-              this.#switchOver({ client, origin, early, reply, rayId: forwarded.rayId });
+              this.#switchOver(asked, origin, reply);
             },
             onEarly: (piece: Buffer) => client.write(piece),
           }),
@@ -236,27 +238,14 @@ export class OriginProxy {
     exchange.begin();
   }
 
-  #switchOver(ends: {
-    readonly client: Socket;
-    readonly origin: Socket;
-    readonly early: Buffer;
-    readonly reply: ReplyHead;
-    readonly rayId: string;
-  }): void {
-    const { client, origin, early, reply, rayId } = ends;
+  #switchOver({ client, early, forwarded }: Upgrade, origin: Socket, reply: ReplyHead): void {
     this.#tunnels.add(client);
-    client.write(switchedHead(reply, rayId), 'latin1');
+    client.write(switchedHead(reply, forwarded.rayId), 'latin1');
     if (early.length > 0) origin.write(early);
-    openTunnel(
-      { client, origin },
-      {
-        idleMs: this.#tunnelIdleMs,
-        onClosed: () => {
-          this.#tunnels.delete(client);
-          this.#settle();
-        },
-      },
-    );
+    openTunnel(client, origin, this.#tunnelIdleMs, () => {
+      this.#tunnels.delete(client);
+      this.#settle();
+    });
   }
 }
 
@@ -277,13 +266,9 @@ function switchedHead({ reason, fields, upgrade }: ReplyHead, rayId: string): st
  * @param idleMs milliseconds without an octet in either direction
  * @param onClosed called once, when both are closed
  */
-function openTunnel(
-  ends: { readonly client: Duplex; readonly origin: Socket },
-  { idleMs, onClosed }: { readonly idleMs: number; readonly onClosed: () => void },
-): void {
-  const { client, origin } = ends;
+function openTunnel(client: Socket, origin: Socket, idleMs: number, onClosed: () => void): void {
   let open = 2;
-  const watch = (end: Duplex, other: Duplex): void => {
+  const watch = (end: Socket, other: Socket): void => {
     // Nothing to do: every error is followed by 'close'.
     end.on('error', () => undefined);
     end.once('close', () => {
