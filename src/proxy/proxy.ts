@@ -24,7 +24,6 @@ import { createFactSources } from './rules/facts.ts';
 import { ruleRows } from './rules/rules.ts';
 import { type ApplicationStore, openApplicationStore } from './store/application-store.ts';
 import { watchStore } from './store/watch-store.ts';
-import { openUdpListener } from './traffic/udp-listener.ts';
 
 /** What of the configuration the proxy applications are made from; another can take its place while they run. */
 export interface ProxyConfigured extends ProxyOwners {
@@ -109,9 +108,8 @@ function dataPlaneParts(parts: ProxyParts, now: () => Configured): DataPlanePart
     now,
     limitsOf: (plan) => now().limits.limitsOf(plan),
     accountBounds,
-    ...(maxListenersPerAccount === undefined ? {} : { maxListenersPerAccount }),
+    maxListenersPerAccount,
     certificate: createCertificateFinder(parts.tlsFolder),
-    openUdp: openUdpListener,
     createOrigins: (plan) => createOrigins(plan, { resolve, clock: parts.clock }),
     ownDoors: parts.ownDoors,
     clock: parts.clock,

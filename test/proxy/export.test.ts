@@ -3,7 +3,7 @@
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
 import type { ForwardingPlan } from '../../src/proxy/application/application.ts';
-import { exportPlans } from '../../src/proxy/export/export-plans.ts';
+import { exporters } from '../../src/proxy/export/export-plans.ts';
 import { type ExportFormat, type ExportSettings, exportFormats } from '../../src/proxy/export/exported.ts';
 import { everyFeature, exportPlan, exportSettings } from '../support/export-plans.ts';
 import fc, { anyCharacter } from '../support/properties.ts';
@@ -12,7 +12,7 @@ const id = (number: number): string => number.toString(16).padStart(32, '0');
 
 /** The lines of one application without its title, comments and white space at their beginning. */
 function linesOf(format: ExportFormat, plan: ForwardingPlan, settings: Partial<ExportSettings> = {}): string[] {
-  const { text } = exportPlans(format, [plan], exportSettings(settings));
+  const { text } = exporters[format]([plan], exportSettings(settings));
   const lines = text.split('\n').map((line) => line.trim());
   return lines
     .slice(lines.findIndex((line) => line.startsWith('# Application')))
@@ -20,7 +20,7 @@ function linesOf(format: ExportFormat, plan: ForwardingPlan, settings: Partial<E
 }
 
 function gapsOf(format: ExportFormat): string[] {
-  const { gaps } = exportPlans(format, everyFeature, exportSettings());
+  const { gaps } = exporters[format](everyFeature, exportSettings());
   return gaps.flatMap(({ application, leftOut, text }) =>
     application === undefined ? [] : [`${Number.parseInt(application, 16)}${leftOut ? ' OUT' : ''} ${text}`],
   );
@@ -102,7 +102,7 @@ test('Envoy: what is noted and what is left out', () => {
 });
 
 test.each(exportFormats)('%s: every gap stands in the text too, and every application has its comment', (format) => {
-  const { text, gaps } = exportPlans(format, everyFeature, exportSettings({ withoutPlan: ['f'.repeat(32)] }));
+  const { text, gaps } = exporters[format](everyFeature, exportSettings({ withoutPlan: ['f'.repeat(32)] }));
   const lines = text.split('\n').map((line) => line.trim());
   for (const { application, leftOut, text } of gaps) {
     const prefix = application === 'f'.repeat(32) ? `Application ${application}: ` : '';
@@ -119,7 +119,7 @@ test.each(exportFormats)('%s: every gap stands in the text too, and every applic
 
 test('a PROXY header names the bound port, which is noted where that is not the edge’s', () => {
   const told = (portOffset: number, proxyProtocol: ForwardingPlan['proxyProtocol']) =>
-    exportPlans('haproxy', [exportPlan(1, { proxyProtocol })], exportSettings({ portOffset })).gaps.map(
+    exporters['haproxy']([exportPlan(1, { proxyProtocol })], exportSettings({ portOffset })).gaps.map(
       ({ text }) => text,
     );
   const note = 'the PROXY header names the port that is bound; Postern names it without the offset of 2000';
@@ -136,7 +136,7 @@ test.each([
 ] as const)('%s: the times of one application are its own', (format, lines) => {
   const own = exportPlan(1);
   const limitsOf = ({ id }: ForwardingPlan) => (id === own.id ? { tcpIdleMs: 7000, connectTimeoutMs: 3000 } : {});
-  const text = (plan: ForwardingPlan) => exportPlans(format, [plan], exportSettings({ limitsOf })).text;
+  const text = (plan: ForwardingPlan) => exporters[format]([plan], exportSettings({ limitsOf })).text;
   for (const line of lines) {
     expect(text(own)).toContain(line);
     expect(text(exportPlan(2))).not.toContain(line);
@@ -147,13 +147,13 @@ test.each(exportFormats)(
   '%s: what concerns all is told once, and what only names concern only with names',
   (format) => {
     const general = (plans: readonly ForwardingPlan[], settings: Partial<ExportSettings>) =>
-      exportPlans(format, plans, exportSettings(settings)).gaps.map(({ text }) => text.split(' ')[0]);
+      exporters[format](plans, exportSettings(settings)).gaps.map(({ text }) => text.split(' ')[0]);
     const originDeny = ['169.254.0.0/16'];
     const plain = exportPlan(1);
     const named = everyFeature[13] ?? plain;
     expect(general([plain], { originDeny })).toEqual(['limits', 'Postern', ...(format === 'envoy' ? [] : ['an'])]);
     expect(general([named], { originDeny })).toContain('proxy.originDeny');
-    const notes = exportPlans(format, [named], exportSettings({ zonesWithRecords: ['test'] })).gaps;
+    const notes = exporters[format]([named], exportSettings({ zonesWithRecords: ['test'] })).gaps;
     expect(notes.map(({ text }) => text)).toContain(
       'Postern answers origin.test from the records of test in its configuration; here DNS is asked',
     );
@@ -234,7 +234,7 @@ test('HAProxy: lists of addresses are cut into lines that it can read, block bef
 });
 
 test('HAProxy: names are looked up at the name servers and kept for their time', () => {
-  const { text } = exportPlans('haproxy', everyFeature, exportSettings());
+  const { text } = exporters['haproxy'](everyFeature, exportSettings());
   expect(text.match(/^resolvers .*$/gm)).toEqual(['resolvers ttl_1200', 'resolvers ttl_600']);
   expect(text).toContain(
     'resolvers ttl_600\n    nameserver ns1 127.0.0.53:53\n    nameserver ns2 ::1:5353\n    accepted_payload_size 4096\n    hold valid 600s\n',
@@ -303,7 +303,7 @@ test('nginx: 256 ports that move are written, 257 are left out', () => {
     });
   for (const format of ['nginx', 'envoy'] as const) {
     const isOut = (count: number): boolean =>
-      exportPlans(format, [plan(count)], exportSettings()).gaps.some(({ leftOut }) => leftOut);
+      exporters[format]([plan(count)], exportSettings()).gaps.some(({ leftOut }) => leftOut);
     expect([isOut(255), isOut(256), isOut(257)]).toEqual([false, false, true]);
   }
 });
@@ -343,7 +343,7 @@ interface Envoy {
 }
 
 function envoyOf(plans: readonly ForwardingPlan[]): Envoy['static_resources'] {
-  return (parse(exportPlans('envoy', plans, exportSettings()).text) as Envoy).static_resources;
+  return (parse(exporters['envoy'](plans, exportSettings()).text) as Envoy).static_resources;
 }
 
 const outlier_detection = {
@@ -538,17 +538,17 @@ test.each(exportFormats)('%s: what cannot be written safely is left out and show
     ],
   ];
   for (const [given, why] of faults) {
-    const { text, gaps } = exportPlans(format, [exportPlan(1, given)], exportSettings());
+    const { text, gaps } = exporters[format]([exportPlan(1, given)], exportSettings());
     const [gap] = gaps.filter(({ leftOut }) => leftOut);
     expect(gap?.text.replace(', which cannot be written safely', '')).toBe(why);
     expect(
       text.split('\n').filter((line) => /evil|include \/x|env|fe80|localhost/.test(line.replace(/^\s*#.*/, ''))),
     ).toEqual([]);
   }
-  const high = exportPlans(format, [exportPlan(1)], exportSettings({ portOffset: 65_000 }));
+  const high = exporters[format]([exportPlan(1)], exportSettings({ portOffset: 65_000 }));
   expect(high.gaps.at(-1)?.text).toBe('its ports and the offset of 65000 are over 65535');
   for (const certsDir of ['/a"b', '/a\nb', '/a$b', "/a'b", 'relative', '/a\\b', '/a{b}']) {
-    const exported = exportPlans(format, [exportPlan(20, { tls: 'full' })], exportSettings({ certsDir }));
+    const exported = exporters[format]([exportPlan(20, { tls: 'full' })], exportSettings({ certsDir }));
     expect(exported.gaps.at(-1)).toMatchObject({ leftOut: true });
   }
 });
@@ -586,10 +586,10 @@ test.each(exportFormats)('%s: whatever stands in a plan, lines that are no comme
     const kept = text.split('\n').filter((line) => line.trim() !== '' && !line.trim().startsWith('#'));
     return kept.map((line) => line.trim().split(' ')[0]?.replace(/:.*/, '') ?? '');
   };
-  const words = new Set(everyFeature.flatMap((plan) => shape(exportPlans(format, [plan], exportSettings()).text)));
+  const words = new Set(everyFeature.flatMap((plan) => shape(exporters[format]([plan], exportSettings()).text)));
   fc.assert(
     fc.property(plans, (plan) => {
-      const { text, gaps } = exportPlans(format, [plan], exportSettings());
+      const { text, gaps } = exporters[format]([plan], exportSettings());
       expect(text).toMatch(/^[\x20-\x7e\n]*$/);
       expect(shape(text).filter((word) => !words.has(word))).toEqual([]);
       for (const { text } of gaps) expect(text).toMatch(/^[\x20-\x7e]*$/);

@@ -3,8 +3,7 @@
 import { allEdgeErrors } from '../../src/edge/errors/catalogue.ts';
 import { categories, type EdgeCategory } from '../../src/edge/errors/categories.ts';
 import type { EdgeError } from '../../src/edge/errors/edge-error.ts';
-import type { Rule } from '../../src/proxy/rules/rule.ts';
-import { ruleRows, rules } from '../../src/proxy/rules/rules.ts';
+import { type Rule, ruleRows, rules } from '../../src/proxy/rules/rules.ts';
 import type { RuleCode } from '../../src/web/http/v4-code.ts';
 import { cell } from './policy-errors-page.ts';
 
@@ -58,7 +57,7 @@ ${Object.entries(categories)
 `;
 }
 
-function ruleRow(code: RuleCode, { name, status, when, resolution }: Rule): string {
+function ruleRow(code: RuleCode, { name, status, when, resolution }: Required<Rule>): string {
   // D83: the one code with two statuses.
   const statuses = code === 10002 ? `${status} or 503` : String(status);
   return `| ${[String(code), name, statuses, when, resolution].map(cell).join(' | ')} |`;

@@ -39,7 +39,6 @@ const plane = new DataPlane({
     const [cert = '', key = ''] = ['cert.pem', 'key.pem'].map((file) => readFileSync(join(folder, file), 'utf8'));
     return { cert, key };
   },
-  openUdp: () => Promise.reject(new Error('no UDP here')),
   createOrigins: (plan) => createOrigins(plan, { resolve: createResolver({ zones: [] }), clock: systemClock }),
   clock: systemClock,
   log: silentLog,

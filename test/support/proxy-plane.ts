@@ -10,7 +10,7 @@ import { createOrigins } from '../../src/proxy/origins/origins.ts';
 import { createResolver } from '../../src/proxy/origins/resolver.ts';
 import { DataPlane } from '../../src/proxy/plane/data-plane.ts';
 import type { DataPlaneConfigured, DataPlaneParts } from '../../src/proxy/plane/data-plane-parts.ts';
-import { openUdpListener } from '../../src/proxy/traffic/udp-listener.ts';
+import type { DataPlaneLimits } from '../../src/proxy/traffic/listener.ts';
 import { logLines } from './log-lines.ts';
 
 /** An address of loopback that no other test uses: every port of it is free. */
@@ -81,17 +81,21 @@ export interface TestPlane extends Pick<DataPlane, keyof DataPlane> {
 /** Starts a plane with some plans; it is drained when the test ends. */
 export async function startPlane(
   plans: readonly ForwardingPlan[],
-  given: Partial<DataPlaneParts> & Partial<DataPlaneConfigured['settings']> & { readonly drainMs?: number } = {},
+  given: Partial<DataPlaneParts> &
+    Partial<DataPlaneConfigured['settings']> & {
+      readonly drainMs?: number;
+      readonly limits?: Partial<DataPlaneLimits>;
+    } = {},
 ): Promise<TestPlane> {
-  const { portOffset = testOffset, originDeny = [], originAllow = [], drainMs = 30_000, ...parts } = given;
+  const { portOffset = testOffset, originDeny = [], originAllow = [], drainMs = 30_000, limits = {}, ...parts } = given;
   let stored = plans;
   const { log, lines } = logLines();
   const origins: OriginLog = { failed: [], succeeded: [] };
   const plane = new DataPlane({
     plans: async () => stored,
     now: () => ({ settings: { portOffset, originDeny, originAllow }, drainMs }),
+    limitsOf: () => limits,
     certificate: () => undefined,
-    openUdp: openUdpListener,
     createOrigins: (plan) => loggedOrigins(plan, origins),
     clock: systemClock,
     log,

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { connect as connectTls } from 'node:tls';
 import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import type { ForwardingPlan } from '../../src/proxy/application/application.ts';
-import { exportPlans } from '../../src/proxy/export/export-plans.ts';
+import { exporters } from '../../src/proxy/export/export-plans.ts';
 import type { ExportFormat, ExportSettings } from '../../src/proxy/export/exported.ts';
 import { proxyHeaderV2 } from '../../src/proxy/traffic/proxy-header.ts';
 import { type TestCertificate, testCertificate } from '../support/certificate.ts';
@@ -42,8 +42,7 @@ async function written(
   folder: string,
   settings: Partial<ExportSettings> = {},
 ): Promise<string> {
-  const { text, gaps } = exportPlans(
-    format,
+  const { text, gaps } = exporters[format](
     plans,
     exportSettings({ certsDir: join(folder, 'certs of mine'), ...settings }),
   );

@@ -9,7 +9,7 @@ import { createCertificateFinder } from '../../base/net/find-certificate.ts';
 import type { StoredApplication } from '../../proxy/application/application.ts';
 import { writeListening } from '../../proxy/application/port-ranges.ts';
 import { proxyAccounts } from '../../proxy/application/zone.ts';
-import { exportPlans } from '../../proxy/export/export-plans.ts';
+import { exporters } from '../../proxy/export/export-plans.ts';
 import { type ExportGap, type ExportSettings, exportFormats } from '../../proxy/export/exported.ts';
 import { defaultDataPlaneLimits } from '../../proxy/plane/data-plane-parts.ts';
 import { readLimits } from '../../proxy/plane/read-limits.ts';
@@ -162,7 +162,7 @@ const exportCommand = defineCommand({
       limitsOf: readLimits(config.proxy.limits).limitsOf,
       originDeny: config.proxy.originDeny,
     };
-    const { text, gaps } = exportPlans(format, plans, settings);
+    const { text, gaps } = exporters[format](plans, settings);
     return writeExport(io, options, { text, gaps: gaps.map((gap) => ({ ...gap, ...subjectOf(gap) })) });
   },
 });

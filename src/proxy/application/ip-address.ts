@@ -2,8 +2,9 @@
 
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
-import { type AddressTest, addressTest } from '../../base/net/address-test.ts';
+import { addressTest } from '../../base/net/address-test.ts';
 import { normalAddress } from '../../base/net/socket-address.ts';
+import { oncePer } from '../../base/once-per.ts';
 
 /**
  * The one spelling of an address.
@@ -15,18 +16,14 @@ export function canonicalAddress(text: string): string | undefined {
 }
 
 // Lists of the configuration are the same arrays for every request: each is read once.
-const tests = new WeakMap<readonly string[], AddressTest>();
+const testOf = oncePer(addressTest);
 
 /**
  * Whether an address is in one of some networks (CIDR, or single addresses). False for what is no address.
  * @throws ConfigurationError for a network that is none
  */
 export function isInNetworks(text: string, networks: readonly string[]): boolean {
-  if (canonicalAddress(text) === undefined) return false;
-  const known = tests.get(networks);
-  const test = known ?? addressTest(networks);
-  if (!known) tests.set(networks, test);
-  return test(text);
+  return canonicalAddress(text) !== undefined && testOf(networks)(text);
 }
 
 /** What an application with `connectivity: ipv6` or `all` listens on: every IPv6 address. */

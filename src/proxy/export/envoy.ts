@@ -155,11 +155,14 @@ function downstreamTls({ certificate }: CheckedPlan): { readonly transport_socke
   return { transport_socket: extension('transport_sockets.tls', type, fields) };
 }
 
-function tcpListener(
-  checked: CheckedPlan,
-  place: { readonly address: string; readonly port: number; readonly to: string },
-  settings: ExportSettings,
-): Value {
+/** Where a listener is, and the cluster that it leads to. */
+interface Place {
+  readonly address: string;
+  readonly port: number;
+  readonly to: string;
+}
+
+function tcpListener(checked: CheckedPlan, place: Place, settings: ExportSettings): Value {
   const { plan } = checked;
   const proxy = extension('filters.network.tcp_proxy', 'extensions.filters.network.tcp_proxy.v3.TcpProxy', {
     stat_prefix: `edge_${plan.id}`,
@@ -175,11 +178,7 @@ function tcpListener(
   };
 }
 
-function udpListener(
-  { plan }: CheckedPlan,
-  place: { readonly address: string; readonly port: number; readonly to: string },
-  settings: ExportSettings,
-): Value {
+function udpListener({ plan }: CheckedPlan, place: Place, settings: ExportSettings): Value {
   const route = extension('filters.udp_listener.udp_proxy.route', 'extensions.filters.udp.udp_proxy.v3.Route', {
     cluster: place.to,
   });

@@ -1,26 +1,18 @@
-// Writes plans in one of the formats.
+// The formats that plans are written in.
 
-import type { ForwardingPlan } from '../application/application.ts';
+import type { exporter } from './compose-export.ts';
 import { exportEnvoy } from './envoy.ts';
-import type { Exported, ExportFormat, ExportSettings } from './exported.ts';
+import type { ExportFormat } from './exported.ts';
 import { exportHaproxy } from './haproxy.ts';
 import { exportNginx } from './nginx.ts';
 
-const exporters = {
+/**
+ * Write the configuration of another proxy. An application that the format cannot carry as Postern does (another header, no
+ * header, no UDP) is left out; what only differs in operation is written and noted. Both stand in the text as comments and
+ * in `gaps`, never are they dropped in silence.
+ */
+export const exporters: Readonly<Record<ExportFormat, ReturnType<typeof exporter>>> = {
   haproxy: exportHaproxy,
   nginx: exportNginx,
   envoy: exportEnvoy,
-} as const satisfies Record<ExportFormat, (plans: readonly ForwardingPlan[], settings: ExportSettings) => Exported>;
-
-/**
- * Writes the configuration of another proxy. An application that the format cannot carry as Postern does (another
- * header, no header, no UDP) is left out; what only differs in operation is written and noted. Both stand in the text
- * as comments and in `gaps`, never are they dropped in silence.
- */
-export function exportPlans(
-  format: ExportFormat,
-  plans: readonly ForwardingPlan[],
-  settings: ExportSettings,
-): Exported {
-  return exporters[format](plans, settings);
-}
+};

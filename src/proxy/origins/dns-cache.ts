@@ -58,6 +58,7 @@ function createTable<R>(
   }
 
   return {
+    /** The records of a name as far as they are known now; looks nothing up. */
     known: (name: string): readonly R[] => entries.get(name)?.records ?? [],
     forget: (isKept: (name: string) => boolean): void => {
       for (const name of entries.keys()) if (!isKept(name)) entries.delete(name);
@@ -87,21 +88,17 @@ export function createDnsCache(parts: {
   readonly clock: MonotonicClock;
   readonly ttlMs: number;
 }) {
-  const tables = {
-    A: createTable((name) => parts.resolve.addresses(name, 'A'), 'A', parts),
-    AAAA: createTable((name) => parts.resolve.addresses(name, 'AAAA'), 'AAAA', parts),
-    SRV: createTable((name) => parts.resolve.services(name), 'SRV', parts),
-  };
+  const A = createTable((name) => parts.resolve.addresses(name, 'A'), 'A', parts);
+  const AAAA = createTable((name) => parts.resolve.addresses(name, 'AAAA'), 'AAAA', parts);
+  const SRV = createTable((name) => parts.resolve.services(name), 'SRV', parts);
   return {
-    addresses: (name: string, type: 'A' | 'AAAA') => tables[type].get(name),
-    services: (name: string) => tables.SRV.get(name),
-    /** Addresses of a name as far as they are known now; looks nothing up. */
-    knownAddresses: (name: string, type: 'A' | 'AAAA') => tables[type].known(name),
-    knownServices: (name: string) => tables.SRV.known(name),
+    A,
+    AAAA,
+    SRV,
     /** Forgets the addresses of all names but these. */
     keepOnly(names: ReadonlySet<string>) {
-      tables.A.forget((name) => names.has(name));
-      tables.AAAA.forget((name) => names.has(name));
+      A.forget((name) => names.has(name));
+      AAAA.forget((name) => names.has(name));
     },
   };
 }

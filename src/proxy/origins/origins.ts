@@ -40,7 +40,7 @@ function directSource(origins: (ForwardingPlan['origin'] & { readonly kind: 'dir
 type DnsOrigin = ForwardingPlan['origin'] & { readonly kind: 'dns' };
 
 async function addressesOf(cache: DnsCache, name: string, types: readonly ('A' | 'AAAA')[]) {
-  const answers = await Promise.all(types.map((type) => cache.addresses(name, type)));
+  const answers = await Promise.all(types.map((type) => cache[type].get(name)));
   const addresses = answers.flatMap(({ records }) => records);
   // A missing address family is a fault only if both are missing.
   const isTold = (answer: (typeof answers)[number]): boolean => addresses.length === 0 || answer.records.length > 0;
@@ -57,7 +57,7 @@ function addressSource({ name, type, ports }: DnsOrigin, cache: DnsCache): Sourc
       const { addresses, why } = await addressesOf(cache, name, types);
       return { groups: [addresses.flatMap((address) => at(address, offset))], ...(why === undefined ? {} : { why }) };
     },
-    known: () => types.flatMap((type) => cache.knownAddresses(name, type)).flatMap((address) => at(address, 0)),
+    known: () => types.flatMap((type) => cache[type].known(name)).flatMap((address) => at(address, 0)),
   };
 }
 
@@ -65,7 +65,7 @@ function serviceSource({ name }: DnsOrigin, cache: DnsCache, random: () => numbe
   const both = ['A', 'AAAA'] as const;
   return {
     async find() {
-      const services = await cache.services(name);
+      const services = await cache.SRV.get(name);
       cache.keepOnly(new Set(services.records.map(({ target }) => target)));
       const ordered = orderServices(services.records, random);
       const resolved = await Promise.all(ordered.map(({ target }) => addressesOf(cache, target, both)));
@@ -80,13 +80,9 @@ function serviceSource({ name }: DnsOrigin, cache: DnsCache, random: () => numbe
       return { groups, ...(reasons.length > 0 ? { why: [...new Set(reasons)].join('; ') } : {}) };
     },
     known: () =>
-      cache
-        .knownServices(name)
-        .flatMap(({ port, target }) =>
-          both
-            .flatMap((type) => cache.knownAddresses(target, type))
-            .map((address) => ({ address, port, name: target })),
-        ),
+      cache.SRV.known(name).flatMap(({ port, target }) =>
+        both.flatMap((type) => cache[type].known(target)).map((address) => ({ address, port, name: target })),
+      ),
   };
 }
 

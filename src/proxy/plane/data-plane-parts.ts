@@ -7,7 +7,7 @@ import type { ApplicationStatus, ConnectionEvent, ForwardingPlan, Traffic } from
 import type { ProxySettings } from '../application/zone.ts';
 import type { Origins } from '../origins/origin.ts';
 import type { CertificatePair } from '../traffic/certificates.ts';
-import type { DataPlaneLimits, OpenListener } from '../traffic/listener.ts';
+import type { DataPlaneLimits } from '../traffic/listener.ts';
 import type { BudgetBounds } from '../traffic/open-budget.ts';
 
 /** What the metrics tell of one application. */
@@ -42,12 +42,10 @@ export interface DataPlaneParts {
   readonly now: () => DataPlaneConfigured;
   /** The certificate in certs/tls for a name; undefined: none. Asked until there is one, and regularly after that. */
   readonly certificate: (name: string) => CertificatePair | undefined;
-  readonly openUdp: OpenListener;
   readonly createOrigins: (plan: ForwardingPlan) => Origins;
   readonly clock: Clock;
   readonly log: Logger;
-  readonly limits?: Partial<DataPlaneLimits>;
-  /** Those of one application, over `limits`. */
+  /** Those of one application, over the defaults. */
   readonly limitsOf?: (plan: ForwardingPlan) => Partial<DataPlaneLimits>;
   /** Files that the process may open (`RLIMIT_NOFILE`). Absent: what the system says. */
   readonly openFiles?: number;
@@ -64,7 +62,7 @@ export interface DataPlaneParts {
   /** Listening sockets in all. Absent: half of the files that the process may open, at most 16,384. */
   readonly maxListeners?: number;
   /** Listening sockets of one account. Absent: half of those in all. */
-  readonly maxListenersPerAccount?: number;
+  readonly maxListenersPerAccount?: number | undefined;
 }
 
 /** The limits where nothing else is given. */

@@ -9,6 +9,7 @@ import { createOriginGuard } from '../origins/origin-guard.ts';
 import { createCertificates, expiryOf } from '../traffic/certificates.ts';
 import type { PortListener, ProxyListenerParts } from '../traffic/listener.ts';
 import { openTcpListener } from '../traffic/tcp-listener.ts';
+import { openUdpListener } from '../traffic/udp-listener.ts';
 import { ApplicationStatuses, isElsewhere } from './application-statuses.ts';
 import {
   type ApplicationReport,
@@ -56,7 +57,7 @@ export class DataPlane {
     this.#renewTimer = setInterval(() => this.#lookAround(), parts.renewMs ?? defaultRenewMs);
     this.#renewTimer.unref();
     this.#listenerParts = {
-      limits: (plan) => ({ ...defaultDataPlaneLimits, ...parts.limits, ...parts.limitsOf?.(plan) }),
+      limits: (plan) => ({ ...defaultDataPlaneLimits, ...parts.limitsOf?.(plan) }),
       budget: this.#bounds.budget,
       clock: parts.clock,
       log: parts.log,
@@ -253,7 +254,7 @@ export class DataPlane {
     while (!budget.hasRoom(1) && budget.evict('all'));
     if (!budget.hasRoom(1)) throw Object.assign(new Error('no descriptor is left'), { code: 'EMFILE' });
     const giveBack = budget.take(1);
-    const openListener = transport === 'tcp' ? openTcpListener : this.#parts.openUdp;
+    const openListener = transport === 'tcp' ? openTcpListener : openUdpListener;
     try {
       const listener = await openListener(at, state.current, this.#listenerParts);
       return {

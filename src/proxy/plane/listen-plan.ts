@@ -108,18 +108,6 @@ function addTo(wanted: Map<string, WantedListener>, { list }: PlanSockets): read
   return taken;
 }
 
-interface Stock {
-  readonly left: number;
-  /** `100`, `the 50 of its account`. */
-  readonly of: string;
-}
-
-/** Tells the first stock that has too few sockets left. */
-function shortage(count: number, stocks: readonly Stock[]): string | undefined {
-  const short = stocks.find(({ left }) => count > left);
-  return short && `it needs ${count} listening sockets, and ${short.left} of ${short.of} are left`;
-}
-
 /**
  * Makes what says which sockets plans ask for. Where they are more than there may be, in all or of one account, the
  * plans that come first are served whole, and one that does not fit any more gets none. Of two plans that ask for the same socket the first has
@@ -141,11 +129,13 @@ export function createListenPlanner(): (plans: readonly ForwardingPlan[], bounds
       known.set(plan, sockets);
       const before = wanted.size;
       const ofAccount = byAccount.get(plan.account) ?? 0;
-      const short = shortage(sockets.count, [
-        { left: maxPerAccount - ofAccount, of: `the ${maxPerAccount} of its account` },
-        { left: maxListeners - before, of: String(maxListeners) },
-      ]);
-      if (short !== undefined) {
+      const stocks = [
+        [maxPerAccount - ofAccount, `the ${maxPerAccount} of its account`],
+        [maxListeners - before, maxListeners],
+      ] as const;
+      const [left, stock] = stocks.find(([left]) => sockets.count > left) ?? [];
+      if (left !== undefined) {
+        const short = `it needs ${sockets.count} listening sockets, and ${left} of ${stock} are left`;
         problems.set(plan.id, [...sockets.problems, short]);
         continue;
       }

@@ -3,12 +3,9 @@
 import type { ForwardingPlan } from '../application/application.ts';
 import type { ProxyLimits } from '../application/zone.ts';
 import type { DataPlaneLimits } from '../traffic/listener.ts';
-import type { DataPlaneParts } from './data-plane-parts.ts';
 
 /** Reads the limits for the data plane: those of an application, of an account, and of the listeners. */
-export function readLimits(
-  limits: ProxyLimits,
-): Required<Pick<DataPlaneParts, 'limitsOf' | 'accountBounds'>> & Pick<DataPlaneParts, 'maxListenersPerAccount'> {
+export function readLimits(limits: ProxyLimits) {
   const { applications = {}, accountConnections, accountSessions, accountListeners, ...all } = limits;
   const byId = new Map(Object.entries(applications).map(([id, own]) => [id.toLowerCase(), own]));
   const limitsOf = ({ id, transport }: Pick<ForwardingPlan, 'id' | 'transport'>): Partial<DataPlaneLimits> => {
@@ -27,6 +24,6 @@ export function readLimits(
       ...(accountConnections === undefined ? {} : { accountConnections }),
       ...(accountSessions === undefined ? {} : { accountSessions }),
     },
-    ...(accountListeners === undefined ? {} : { maxListenersPerAccount: accountListeners }),
+    maxListenersPerAccount: accountListeners,
   };
 }

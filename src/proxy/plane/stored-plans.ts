@@ -13,13 +13,9 @@ import type { ApplicationMark } from '../store/store.ts';
 /** D81. */
 const defaultTtlSeconds = 1200;
 
-function originOf({
-  origins,
-  originName,
-  originType,
-  originPorts,
-  fields,
-}: ReadApplication): ForwardingPlan['origin'] | undefined {
+type Origin = ForwardingPlan['origin'];
+
+function originOf({ origins, originName, originType, originPorts, fields }: ReadApplication): Origin | undefined {
   if (originName === undefined || originType === undefined) {
     const direct = origins.map(({ address, ports }): DirectOrigin => ({ address, ports }));
     return direct.length > 0 ? { kind: 'direct', origins: direct } : undefined;

@@ -12,6 +12,7 @@ import type { ProxyOwners, ProxySettings, ProxyZone } from '../application/zone.
 import type { ApplicationFactsSource } from '../store/application-store.ts';
 import type { Judged } from './read-application.ts';
 import type { ReadOrigin } from './read-origins.ts';
+import type { Reason } from './reading.ts';
 
 /** What the sources are asked about: the application as far as it could be read. One that is being changed is never in its own way (D80). */
 type Asked = Pick<Judged, 'application' | 'zone' | 'account' | 'stored'>;
@@ -50,6 +51,9 @@ export interface Facts {
   readonly dns: DnsFacts;
   readonly ipam: IpamFacts;
 }
+
+/** Tells why a rule is broken; nothing where it is kept. Without facts it tells only what needs none (D83). */
+export type Judge = (judged: Judged, facts: Facts | undefined) => readonly Reason[];
 
 /**
  * Where the facts come from. Both are asked on every create and update: an application always has a hostname, and addresses whose
@@ -109,23 +113,28 @@ function dnsSource({ zones, store }: FactParts): FactSources['dns'] {
   });
 }
 
-/** The ports that a zone's applications may use; a transport that `protocols` does not list has all (D99). */
-export function availablePorts(zone: ProxyZone, transport: TransportProtocol): readonly PortRange[] {
-  const listed = zone.protocols[transport]?.map(configuredPorts) ?? [{ first: 1, last: 65_535 }];
-  const unavailable = (zone.protocols.unavailable ?? [])
+/**
+ * The ports that a zone's applications may use; a transport that `protocols` does not list has all (D99).
+ * @param ownPorts edge ports that the gateway itself has; they are all TCP, and the same number is free for UDP
+ */
+export function availablePorts(
+  { protocols }: Pick<ProxyZone, 'protocols'>,
+  transport: TransportProtocol,
+  ownPorts: readonly number[] = [],
+): readonly PortRange[] {
+  const listed = protocols[transport]?.map(configuredPorts) ?? [{ first: 1, last: 65_535 }];
+  const unavailable = (protocols.unavailable ?? [])
     .filter((entry) => entry.startsWith(`${transport}/`))
     .map((entry) => configuredPorts(entry.slice(4)));
-  return listed.flatMap((range) => without(range, unavailable));
+  const own = transport === 'tcp' ? ownPorts.map((port) => ({ first: port, last: port })) : [];
+  return listed.flatMap((range) => without(range, [...unavailable, ...own]));
 }
 
 function unavailablePorts({ application: { protocol }, zone }: Asked, { settings, ownDoors }: FactParts) {
   if (!protocol) return [];
-  const { transport, ports } = protocol;
-  // D84: compared after the offset. The doors are all TCP; the same number is free for UDP.
-  const own = transport === 'tcp' ? ownDoors().map(({ port }) => port - settings.portOffset) : [];
-  const ownRanges = own.map((port) => ({ first: port, last: port }));
-  const available = availablePorts(zone, transport).flatMap((range) => without(range, ownRanges));
-  return without(ports, available);
+  // D84: compared after the offset.
+  const own = ownDoors().map(({ port }) => port - settings.portOffset);
+  return without(protocol.ports, availablePorts(zone, protocol.transport, own));
 }
 
 async function takenPorts(

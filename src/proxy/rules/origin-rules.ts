@@ -4,9 +4,9 @@ import { reachedAddresses } from '../../base/net/reached-addresses.ts';
 import { isInNetworks } from '../application/ip-address.ts';
 import { formatPorts, portCount } from '../application/port-ranges.ts';
 import { quote } from '../application/quote.ts';
+import type { Judge } from './facts.ts';
 import type { Judged } from './read-application.ts';
 import type { ReadFault, Reason } from './reading.ts';
-import type { Judge } from './rule.ts';
 
 /** The faults with the code of a row that were found while the fields were read. */
 function foundIn({ application }: Judged, code: ReadFault['code']): readonly Reason[] {

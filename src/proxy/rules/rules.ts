@@ -8,11 +8,23 @@ import { joinReasons } from '../application/quote.ts';
 import type { ZoneAndOwner } from '../application/zone.ts';
 import { maxApplications, type StoreConflict } from '../store/store.ts';
 import * as edge from './edge-rules.ts';
-import type { Facts } from './facts.ts';
+import type { Facts, Judge } from './facts.ts';
 import * as origin from './origin-rules.ts';
 import type { Judged } from './read-application.ts';
 import type { Reason } from './reading.ts';
-import type { Judge, Rule } from './rule.ts';
+
+/** One row of the table. */
+export interface Rule {
+  /** For people. */
+  readonly name: string;
+  /** HTTP status where it is the first of the answer; absent: 400. */
+  readonly status?: number;
+  /** When it is broken; a sentence for the documentation. */
+  readonly when: string;
+  /** What to do; a sentence at the end of the message, and in the documentation. */
+  readonly resolution: string;
+  readonly judge: Judge;
+}
 
 // 10002 is no rule that an application can break: it answers alone, when facts cannot be had (D83).
 const never: Judge = () => [];
@@ -28,35 +40,30 @@ export const rules = {
   },
   10012: {
     name: 'Unknown field in request JSON',
-    status: 400,
     when: 'The account is pay-as-you-go, and the body has another field than protocol, dns and origin_direct. Other plans may send any field; unknown ones are passed over.',
     resolution: 'Send only protocol, dns and origin_direct, or have the paid add-on enabled.',
     judge: edge.unknownFields,
   },
   11000: {
     name: 'Invalid origin configuration',
-    status: 400,
     when: 'Both or neither of origin_direct and origin_dns are given; origin_direct is empty, or an entry’s transport is not the protocol’s; origin_port is no port or ascending range; the origin’s ports are not as many as the protocol’s; http or https traffic or PROXY protocol is asked of a virtual network.',
     resolution: 'Give exactly one of origin_direct and origin_dns, with the protocol’s transport and number of ports.',
     judge: origin.originForm,
   },
   11001: {
     name: 'Invalid origin DNS configuration',
-    status: 400,
     when: 'origin_dns.name is no domain name; origin_dns.type is not "", A, AAAA or SRV; origin_port is missing though the type is not SRV; origin_dns.ttl is not 600 to 86400.',
     resolution: 'Correct the field.',
     judge: origin.originDns,
   },
   11002: {
     name: 'Invalid origin address',
-    status: 400,
     when: 'An entry of origin_direct cannot be read, has an IPv6 address without brackets, is in a network that origins may not be in, or is a listener of Postern itself that proxy.originAllow does not name.',
     resolution: 'Write tcp://192.0.2.1:22 or tcp://[2001:db8::1]:22, with an address that is allowed.',
     judge: origin.originAddress,
   },
   11004: {
     name: 'Invalid DNS configuration',
-    status: 400,
     when: 'dns.type is not CNAME for dynamic or ADDRESS for static edge IPs; it is changed by an update; dns.name is under no zone.',
     resolution:
       'Use CNAME with dynamic and ADDRESS with static edge IPs, a name in the zone, and do not change the type.',
@@ -78,7 +85,6 @@ export const rules = {
   },
   11019: {
     name: 'edge_ips not authorized',
-    status: 400,
     when: 'The token may not read IP prefixes, or an edge IP is in no prefix of the account.',
     resolution:
       'Use the global key or a token with the scope ip_prefixes:read, and IPs of a prefix allocated to the account.',
@@ -93,70 +99,60 @@ export const rules = {
   },
   11033: {
     name: 'edge_ips in use',
-    status: 400,
     when: 'An edge IP is used by an application of another zone.',
     resolution: 'Use other edge IPs, or contact support.',
     judge: edge.edgeIpsFree,
   },
   11034: {
     name: 'Cannot create more applications for protocol',
-    status: 400,
     when: 'The account is pay-as-you-go, and one of its zones has an application of the same protocol.',
     resolution: 'Change or delete that application, or have the paid add-on enabled.',
     judge: edge.soleProtocol,
   },
   11041: {
     name: 'Virtual network requires origin direct',
-    status: 400,
     when: 'virtual_network_id is given with origin_dns.',
     resolution: 'Use origin_direct with the private IP and a single port.',
     judge: origin.virtualNetworkForm,
   },
   11042: {
     name: 'Virtual network requires single origin',
-    status: 400,
     when: 'virtual_network_id is given, and origin_direct has more than one entry.',
     resolution: 'Use one entry in origin_direct.',
     judge: origin.virtualNetworkOrigin,
   },
   11043: {
     name: 'Virtual network no port range',
-    status: 400,
     when: 'virtual_network_id is given, and origin_port or the entry of origin_direct has a range of ports.',
     resolution: 'Use a single port, and one application for each port.',
     judge: origin.virtualNetworkPort,
   },
   11044: {
     name: 'Virtual network route not found',
-    status: 400,
     when: 'The account has no virtual network of this id, or it has no route to the origin’s IP.',
     resolution: 'Check the id and the routes of the virtual network, or add a route.',
     judge: origin.virtualNetworkRoute,
   },
   11045: {
     name: 'Virtual network invalid UUID',
-    status: 400,
     when: 'virtual_network_id is no UUID.',
     resolution: 'Use the id that the listing of virtual networks shows.',
     judge: origin.virtualNetworkId,
   },
   11050: {
     name: 'Invalid cross-zone origin DNS configuration',
-    status: 400,
     when: 'origin_dns.name is the name of a record or load balancer outside the zone and the zones that it permits.',
     resolution: 'Use a name in the same zone, or origin_direct with an IP.',
     judge: origin.originZone,
   },
   12005: {
     name: 'IPv4 quota limit',
-    status: 400,
     when: 'The hostname needs an IPv4 address, and the zone has used up its quota.',
     resolution: 'Let applications share a hostname on different ports, buy more IPs, or use prefixes of your own.',
     judge: edge.ipv4Quota,
   },
   13002: {
     name: 'Protocol not available',
-    status: 400,
     when: 'Ports of the protocol are not available in the zone, or another application has them on the same address. The message names each.',
     resolution: 'Use another protocol or port.',
     judge: edge.portsAllowed,
@@ -176,15 +172,15 @@ function isRuleCode(code: number): code is RuleCode {
 }
 
 /** The rows in the order of the table. */
-export const ruleRows: readonly { readonly code: RuleCode; readonly rule: Rule }[] = Object.keys(rules)
+export const ruleRows: readonly { readonly code: RuleCode; readonly rule: Required<Rule> }[] = Object.keys(rules)
   .map(Number)
   .filter(isRuleCode)
-  .map((code) => ({ code, rule: rules[code] }));
+  .map((code) => ({ code, rule: { status: 400, ...rules[code] } }));
 
 /** Reasons told in one message at most; of the others, the number. */
 const maxReasons = 8;
 
-function faultOf(code: RuleCode, { name, status, resolution }: Rule, reasons: readonly Reason[]): Fault {
+function faultOf(code: RuleCode, { name, status = 400, resolution }: Rule, reasons: readonly Reason[]): Fault {
   const text = joinReasons(
     reasons.map((reason) => reason.text),
     maxReasons,

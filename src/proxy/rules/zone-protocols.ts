@@ -1,7 +1,7 @@
 // The protocols that applications of a zone may have, for `GET .../proxy/protocols` (D80, D86).
 
 import type { PortRange, TransportProtocol } from '../application/application.ts';
-import { formatPorts, joinRanges, without } from '../application/port-ranges.ts';
+import { formatPorts, joinRanges } from '../application/port-ranges.ts';
 import type { ProxyAccount, ProxyZone } from '../application/zone.ts';
 import { availablePorts } from './facts.ts';
 
@@ -50,11 +50,8 @@ export function zoneProtocols(
   account: ProxyAccount,
   ownPorts: readonly number[],
 ): readonly ZoneProtocol[] {
-  const own = ownPorts.map((port) => ({ first: port, last: port }));
   const ranges = (['tcp', 'udp'] as const).flatMap((transport) =>
-    joinRanges(availablePorts(zone, transport))
-      .flatMap((range) => (transport === 'tcp' ? without(range, own) : [range]))
-      .map((ports) => ({ transport, ports })),
+    joinRanges(availablePorts(zone, transport, ownPorts)).map((ports) => ({ transport, ports })),
   );
   const hasFtp =
     account.entitlements.includes('ftp') &&

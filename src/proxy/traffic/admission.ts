@@ -1,12 +1,10 @@
 // Decides who may open a connection or session: the zone's lists are checked first, then the limits (D81, D84).
 
-import { randomHex } from '../../base/ids.ts';
 import { addressTest } from '../../base/net/address-test.ts';
-import { hostPort } from '../../base/net/socket-address.ts';
+import { oncePer } from '../../base/once-per.ts';
 import type { ForwardingPlan } from '../application/application.ts';
-import type { ListenAt, ProxyListenerParts, RunningApplication } from './listener.ts';
+import { noteFor, type PeerContext, type ProxyListenerParts, type RunningApplication } from './listener.ts';
 import { descriptorsOf, type OpenBudget } from './open-budget.ts';
-import type { Endpoint } from './proxy-header.ts';
 
 type Firewall = ForwardingPlan['firewall'];
 
@@ -28,15 +26,7 @@ export function readFirewall({ block, allow }: Firewall): RefuseAddress {
 }
 
 // The lists are read once for each plan, not for each connection.
-const known = new WeakMap<Firewall, RefuseAddress>();
-
-function firewallOf({ firewall }: ForwardingPlan): RefuseAddress {
-  const before = known.get(firewall);
-  if (before) return before;
-  const read = readFirewall(firewall);
-  known.set(firewall, read);
-  return read;
-}
+const firewallOf = oncePer(readFirewall);
 
 /** One bound that a new connection or session may exceed. */
 interface Bound {
@@ -99,7 +89,7 @@ function refusalOf(
   client: string,
   parts: Pick<ProxyListenerParts, 'limits' | 'budget'>,
 ): string | undefined {
-  const refused = firewallOf(application.plan)(client);
+  const refused = firewallOf(application.plan.firewall)(client);
   if (refused !== undefined) return refused;
   for (const { name, scope, isReached, reason } of boundsOf(application, client, parts)) {
     while (isReached() && parts.budget.evict(scope));
@@ -113,31 +103,15 @@ function refusalOf(
 /**
  * Judges a new connection or session. Where a limit is reached, UDP sessions that no origin has ever answered make room first,
  * the oldest before the others: who makes up sender addresses takes no place from those that are served.
- * @param asked `client`: with its address in its normal form
+ * @param peer its address in its normal form
  * @returns whether it may come in; a refusal is counted and noted
  */
-export function mayEnter({
-  application,
-  at,
-  parts,
-  client,
-}: {
-  readonly application: RunningApplication;
-  readonly at: ListenAt;
-  readonly parts: ProxyListenerParts;
-  readonly client: Endpoint;
-}): boolean {
+export function mayEnter(peer: PeerContext): boolean {
+  const { application, client, parts } = peer;
   const reason = refusalOf(application, client.address, parts);
   if (reason === undefined) return true;
   application.traffic.refused += 1;
-  application.note({
-    at: parts.clock.now(),
-    kind: 'refused',
-    connection: randomHex(8),
-    client: hostPort(client.address, client.port),
-    port: at.edgePort,
-    reason,
-  });
+  noteFor(peer)({ kind: 'refused', reason });
   return false;
 }
 

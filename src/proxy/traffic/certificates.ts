@@ -2,8 +2,9 @@
 // then, not read per connection.
 
 import { X509Certificate } from 'node:crypto';
-import { createSecureContext, type SecureContext } from 'node:tls';
+import { createSecureContext } from 'node:tls';
 import { errorMessage } from '../../base/errors.ts';
+import { oncePer } from '../../base/once-per.ts';
 
 /** A certificate chain and its key, PEM. */
 export interface CertificatePair {
@@ -11,30 +12,14 @@ export interface CertificatePair {
   readonly key: string;
 }
 
-const contexts = new WeakMap<CertificatePair, SecureContext>();
-
 /**
  * The TLS context of a certificate; made once.
  * @throws Error where certificate and key cannot be read or do not fit one another
  */
-export function contextOf(pair: CertificatePair): SecureContext {
-  const known = contexts.get(pair);
-  if (known) return known;
-  const made = createSecureContext({ cert: pair.cert, key: pair.key });
-  contexts.set(pair, made);
-  return made;
-}
-
-const ends = new WeakMap<CertificatePair, number>();
+export const contextOf = oncePer(({ cert, key }: CertificatePair) => createSecureContext({ cert, key }));
 
 /** When a certificate ends, milliseconds since 1970. @throws Error where it cannot be read */
-export function expiryOf(pair: CertificatePair): number {
-  const known = ends.get(pair);
-  if (known !== undefined) return known;
-  const at = Date.parse(new X509Certificate(pair.cert).validTo);
-  ends.set(pair, at);
-  return at;
-}
+export const expiryOf = oncePer(({ cert }: CertificatePair) => Date.parse(new X509Certificate(cert).validTo));
 
 /** Keeps the certificates in use by name. @param read reads the present certificate of a name; undefined: there is none */
 export function createCertificates(read: (name: string) => CertificatePair | undefined) {

@@ -6,9 +6,10 @@ import { errorMessage } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
 import { hostPort } from '../../base/net/socket-address.ts';
 import type { ConnectionEvent, ForwardingPlan, Traffic } from '../application/application.ts';
-import type { Origins } from '../origins/origin.ts';
+import type { OriginAddress, Origins } from '../origins/origin.ts';
 import type { RefuseOrigin } from '../origins/origin-guard.ts';
 import type { OpenBudget, OpenConnection } from './open-budget.ts';
+import type { Endpoint } from './proxy-header.ts';
 
 /** Where one listener is bound. */
 export interface ListenAt {
@@ -65,6 +66,32 @@ export interface ProxyListenerParts {
   readonly refuseOrigin: RefuseOrigin;
   /** The certificate for a plan with `tls` not off; undefined: there is none. PEM. */
   readonly certificate: (name: string) => { readonly cert: string; readonly key: string } | undefined;
+}
+
+/** What a connection or session belongs to. */
+export interface PeerContext {
+  /** 16 hex. */
+  readonly id: string;
+  readonly client: Endpoint;
+  /** As it was when the connection came, or the first datagram: a later update does not touch it. */
+  readonly application: RunningApplication;
+  readonly edgePort: number;
+  readonly parts: ProxyListenerParts;
+}
+
+type Told = Omit<ConnectionEvent, 'at' | 'connection' | 'client' | 'port' | 'origin'>;
+
+/** Makes what notes the events of one connection or session. */
+export function noteFor({ id, client, application, edgePort, parts }: PeerContext) {
+  return (told: Told, origin?: OriginAddress): void =>
+    application.note({
+      at: parts.clock.now(),
+      connection: id,
+      client: hostPort(client.address, client.port),
+      port: edgePort,
+      ...(origin && { origin: hostPort(origin.address, origin.port) }),
+      ...told,
+    });
 }
 
 /** Errors of a listener are told once in so many milliseconds. */

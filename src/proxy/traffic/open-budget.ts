@@ -80,16 +80,13 @@ export class OpenBudget {
     return { open: this.#open.of(`${transport} ${account}`), most };
   }
 
-  /** Counts a connection or session of an account, with its descriptors. @returns what takes it back, once */
+  /** Counts a connection or session of an account, with its descriptors. @returns takes it back; to be called once */
   open(account: string, transport: TransportProtocol): () => void {
     const key = `${transport} ${account}`;
-    const give = this.take(descriptorsOf[transport]);
+    const giveBack = this.take(descriptorsOf[transport]);
     this.#open.add(key);
-    let isOpen = true;
     return () => {
-      if (!isOpen) return;
-      isOpen = false;
-      give();
+      giveBack();
       this.#open.add(key, -1);
     };
   }

@@ -4,26 +4,14 @@ import type { Socket } from 'node:net';
 import { type SecureContext, TLSSocket } from 'node:tls';
 import { errorCode, errorMessage } from '../../base/errors.ts';
 import { type Connection, resetConnection } from '../../base/net/reset-connection.ts';
-import { hostPort, normalAddress } from '../../base/net/socket-address.ts';
-import type { ConnectionEvent } from '../application/application.ts';
+import { normalAddress } from '../../base/net/socket-address.ts';
 import { contextOf } from './certificates.ts';
 import { type ConnectedOrigin, connectOrigin } from './connect-origin.ts';
-import type { ProxyListenerParts, RunningApplication } from './listener.ts';
+import { noteFor, type PeerContext } from './listener.ts';
 import type { OpenConnection } from './open-budget.ts';
 import type { Endpoint } from './proxy-header.ts';
 import { splice } from './splice.ts';
 import { TlsCarrier } from './tls-carrier.ts';
-
-/** What a connection belongs to. */
-export interface ConnectionContext {
-  /** 16 hex. */
-  readonly id: string;
-  readonly client: Endpoint;
-  /** As it was when the connection came: a later update does not touch it. */
-  readonly application: RunningApplication;
-  readonly edgePort: number;
-  readonly parts: ProxyListenerParts;
-}
 
 /** A connection that is being served. */
 export interface ServedConnection extends OpenConnection {
@@ -36,7 +24,7 @@ export interface ServedConnection extends OpenConnection {
  * buffers: nothing of it is read.
  * @param raw just accepted and paused, half-open allowed
  */
-export function serveConnection(raw: Socket, context: ConnectionContext): ServedConnection {
+export function serveConnection(raw: Socket, context: PeerContext): ServedConnection {
   const abort = new AbortController();
   // An error must find a listener at any time; before the splice, which has its own, the close that follows tells it.
   raw.on('error', () => undefined);
@@ -54,11 +42,13 @@ interface ClientConnection extends Connection {
   carrier?: TlsCarrier;
 }
 
-async function run(client: ClientConnection, context: ConnectionContext, abort: AbortController): Promise<void> {
+async function run(client: ClientConnection, context: PeerContext, abort: AbortController): Promise<void> {
   const { application, parts } = context;
   const startedAt = parts.clock.monotonic();
   const bytes = { bytesFromClient: 0, bytesFromOrigin: 0 };
   const note = noteFor(context);
+  const noteEnd = (kind: 'disconnect' | 'error', reason: string, { origin }: Pick<ConnectedOrigin, 'origin'>): void =>
+    note({ kind, reason, ...bytes, durationMs: Math.round(parts.clock.monotonic() - startedAt) }, origin);
   const closedEarly = (): void => abort.abort('the client closed');
   client.raw.once('close', closedEarly);
   const opened = await open(client, context, abort.signal);
@@ -66,13 +56,9 @@ async function run(client: ClientConnection, context: ConnectionContext, abort: 
   if (!opened.ok) {
     resetConnection(client);
     if (!opened.wasCut) application.traffic.failed += 1;
-    const kind = opened.wasCut ? 'disconnect' : 'error';
-    return note(
-      { kind, reason: opened.reason, ...bytes, durationMs: Math.round(parts.clock.monotonic() - startedAt) },
-      opened,
-    );
+    return noteEnd(opened.wasCut ? 'disconnect' : 'error', opened.reason, opened);
   }
-  note({ kind: 'connect' }, opened);
+  note({ kind: 'connect' }, opened.origin);
   const { reason, originBroke } = await splice(client, opened.end, {
     idleMs: parts.limits(application.plan).tcpIdleMs,
     signal: abort.signal,
@@ -86,29 +72,11 @@ async function run(client: ClientConnection, context: ConnectionContext, abort: 
     },
   });
   if (originBroke && bytes.bytesFromOrigin === 0) application.origins.failed(opened.origin);
-  note({ kind: 'disconnect', reason, ...bytes, durationMs: Math.round(parts.clock.monotonic() - startedAt) }, opened);
-}
-
-type Told = Omit<ConnectionEvent, 'at' | 'connection' | 'client' | 'port' | 'origin'>;
-
-function noteFor({ id, client, application, edgePort, parts }: ConnectionContext) {
-  return (told: Told, { origin }: Pick<ConnectedOrigin, 'origin'>): void =>
-    application.note({
-      at: parts.clock.now(),
-      connection: id,
-      client: hostPort(client.address, client.port),
-      port: edgePort,
-      ...(origin && { origin: hostPort(origin.address, origin.port) }),
-      ...told,
-    });
+  noteEnd('disconnect', reason, opened);
 }
 
 /** Agrees on TLS with the client where the plan has it, then connects to an origin. */
-async function open(
-  connection: ClientConnection,
-  context: ConnectionContext,
-  signal: AbortSignal,
-): Promise<ConnectedOrigin> {
+async function open(connection: ClientConnection, context: PeerContext, signal: AbortSignal): Promise<ConnectedOrigin> {
   const { application, parts, client, edgePort } = context;
   const { plan } = application;
   const { raw } = connection;

@@ -44,12 +44,13 @@ export const openTcpListener: OpenListener = async (at, running, parts) => {
       return;
     }
     const client = { address, port: socket.remotePort ?? 0 };
-    if (!mayEnter({ application, at, parts, client })) {
+    const peer = { id: randomHex(8), client, application, edgePort: at.edgePort, parts };
+    if (!mayEnter(peer)) {
       resetConnection({ stream: socket, raw: socket });
       return;
     }
     const countClosed = countOpen(application, address, parts.budget);
-    const connection = serveConnection(socket, { id: randomHex(8), client, application, edgePort: at.edgePort, parts });
+    const connection = serveConnection(socket, peer);
     application.connections.add(connection);
     open.add(connection);
     void connection.ended.then(() => {

@@ -1,6 +1,7 @@
 // Listens on one UDP port of an application: a session for each client address and port (D84).
 
 import type { RemoteInfo } from 'node:dgram';
+import { randomHex } from '../../base/ids.ts';
 import { normalAddress } from '../../base/net/socket-address.ts';
 import { mayEnter } from './admission.ts';
 import { logErrors, type OpenListener } from './listener.ts';
@@ -22,12 +23,11 @@ export const openUdpListener: OpenListener = async (at, running, parts) => {
   const open = (key: string, from: RemoteInfo): UdpSession | undefined => {
     const application = running();
     const client = { address: normalAddress(from.address) ?? from.address, port: from.port };
-    if (!mayEnter({ application, at, parts, client })) return undefined;
+    const peer = { id: randomHex(8), client, application, edgePort: at.edgePort, parts };
+    if (!mayEnter(peer)) return undefined;
     const session = new UdpSession({
-      application,
-      at,
-      parts,
-      client,
+      ...peer,
+      edgeAddress: at.address,
       reply(datagram) {
         if (closed || socket.getSendQueueSize() > mostQueuedOctets) return false;
         socket.send(datagram, from.port, from.address, sent);

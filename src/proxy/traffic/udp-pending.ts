@@ -1,5 +1,6 @@
 // Datagrams that wait until an origin is chosen, bounded for each session and for each application.
 
+import { oncePer } from '../../base/once-per.ts';
 import type { MutableTraffic } from './listener.ts';
 
 /** Datagrams of one session. */
@@ -12,12 +13,11 @@ export const mostPendingOfApplication = 8 * 1024 * 1024;
 const overheadOctets = 256;
 
 // The counters are what all plans and ports of an application share.
-const waiting = new WeakMap<MutableTraffic, { octets: number }>();
+const waitingOf = oncePer((_: MutableTraffic) => ({ octets: 0 }));
 
 /** Makes the queue of one session. */
 export function pendingDatagrams(application: MutableTraffic) {
-  const all = waiting.get(application) ?? { octets: 0 };
-  waiting.set(application, all);
+  const all = waitingOf(application);
   let queue: Buffer[] = [];
   let octets = 0;
   return {

@@ -2,53 +2,43 @@
 
 import type { Socket } from 'node:dgram';
 import { errorCode, errorMessage } from '../../base/errors.ts';
-import { randomHex } from '../../base/ids.ts';
 import { hostPort } from '../../base/net/socket-address.ts';
-import type { ConnectionEvent, ForwardingPlan } from '../application/application.ts';
+import type { ForwardingPlan } from '../application/application.ts';
 import { isOriginsFault, type OriginAddress, unreachableReason } from '../origins/origin.ts';
 import { countOpen, scopesOf } from './admission.ts';
-import type { ListenAt, ProxyListenerParts, RunningApplication } from './listener.ts';
+import { noteFor, type PeerContext } from './listener.ts';
 import type { OpenConnection } from './open-budget.ts';
-import { type Endpoint, type ProxiedConnection, proxyHeaderV1, proxyHeaderV2, simpleHeader } from './proxy-header.ts';
+import { type ProxiedConnection, proxyHeaderV1, proxyHeaderV2, simpleHeader } from './proxy-header.ts';
 import { pendingDatagrams } from './udp-pending.ts';
 import { connectUdp } from './udp-socket.ts';
 
-/** The headers of one session. */
-export interface UdpFraming {
-  /** Before every datagram to the origin; absent for none. */
-  readonly header?: Buffer;
-  /** The payload of a datagram of the origin; a view, not a copy. */
-  fromOrigin(datagram: Buffer): Buffer;
-}
-
-const asItIs = (datagram: Buffer): Buffer => datagram;
-
 /**
- * Makes the framing of a session. A header goes before each datagram, not only the first: datagrams are lost and change
- * places, and receivers of connectionless protocols (name servers for one) expect it on each. Version 1 has no form for
- * UDP but `PROXY UNKNOWN`. With `simple` the origin may put the header that it got before its replies: exactly that one
- * is taken off, anything else is the origin's payload and is left alone.
+ * The header of a session, which goes before each datagram to the origin, not only the first: datagrams are lost and change
+ * places, and receivers of connectionless protocols (name servers for one) expect it on each. Version 1 has no form for UDP but
+ * `PROXY UNKNOWN`.
  */
-function udpFraming(
+function headerOf(
   proxyProtocol: ForwardingPlan['proxyProtocol'],
   ends: Pick<ProxiedConnection, 'client' | 'edge'>,
-): UdpFraming {
-  if (proxyProtocol === 'off') return { fromOrigin: asItIs };
-  if (proxyProtocol === 'v1') return { header: proxyHeaderV1({ transport: 'udp', ...ends }), fromOrigin: asItIs };
-  if (proxyProtocol === 'v2') return { header: proxyHeaderV2({ transport: 'udp', ...ends }), fromOrigin: asItIs };
-  const header = simpleHeader(ends);
-  const begins = (datagram: Buffer): boolean =>
-    datagram.length >= header.length && datagram.compare(header, 0, header.length, 0, header.length) === 0;
-  return { header, fromOrigin: (datagram) => (begins(datagram) ? datagram.subarray(header.length) : datagram) };
+): Buffer | undefined {
+  if (proxyProtocol === 'off') return undefined;
+  if (proxyProtocol === 'simple') return simpleHeader(ends);
+  return (proxyProtocol === 'v1' ? proxyHeaderV1 : proxyHeaderV2)({ transport: 'udp', ...ends });
+}
+
+/**
+ * The payload of a datagram of the origin; a view, not a copy. With `simple` the origin may put the header that it got before its
+ * replies: exactly that one is taken off, anything else is the origin's payload and is left alone.
+ */
+function withoutHeader(datagram: Buffer, header: Buffer): Buffer {
+  const begins = datagram.length >= header.length && datagram.compare(header, 0, header.length, 0, header.length) === 0;
+  return begins ? datagram.subarray(header.length) : datagram;
 }
 
 /** What a session belongs to. */
-export interface UdpSessionContext {
-  /** As it was when the first datagram came. */
-  readonly application: RunningApplication;
-  readonly at: ListenAt;
-  readonly parts: ProxyListenerParts;
-  readonly client: Endpoint;
+export interface UdpSessionContext extends PeerContext {
+  /** The address that the listener is bound to. */
+  readonly edgeAddress: string;
   /** Sends a datagram to the client. @returns false where it had to be dropped */
   readonly reply: (datagram: Buffer) => boolean;
   /** Called once, when it is over. */
@@ -64,13 +54,13 @@ const passingFailures: ReadonlySet<string> = new Set(['EMSGSIZE', 'ENOBUFS', 'EN
 /** A session, from its first datagram until it is idle, its origin fails, or it is cut. Never throws. */
 export class UdpSession implements OpenConnection {
   readonly #context: UdpSessionContext;
-  readonly #id = randomHex(8);
+  readonly #note;
   readonly #startedAt: number;
   readonly #countClosed: () => void;
   /** From now on it gives way to no other. */
   readonly #isAnswered: () => void;
   readonly #idleTimer: NodeJS.Timeout;
-  readonly #framing: UdpFraming;
+  readonly #header: Buffer | undefined;
   readonly #pending;
   readonly #bytes = { bytesFromClient: 0, bytesFromOrigin: 0 };
   readonly #sent = (error: Error | null): void => this.#whenSent(error);
@@ -81,8 +71,9 @@ export class UdpSession implements OpenConnection {
   #isEnded = false;
 
   constructor(context: UdpSessionContext) {
-    const { application, at, client, parts } = context;
+    const { application, client, edgeAddress, edgePort, parts } = context;
     this.#context = context;
+    this.#note = noteFor(context);
     this.#startedAt = parts.clock.monotonic();
     this.#countClosed = countOpen(application, client.address, parts.budget);
     this.#isAnswered = parts.budget.awaitAnswer(
@@ -90,9 +81,9 @@ export class UdpSession implements OpenConnection {
       Object.values(scopesOf(application, client.address)),
     );
     this.#pending = pendingDatagrams(application.traffic);
-    this.#framing = udpFraming(application.plan.proxyProtocol, {
+    this.#header = headerOf(application.plan.proxyProtocol, {
       client,
-      edge: { address: at.address, port: at.edgePort },
+      edge: { address: edgeAddress, port: edgePort },
     });
     this.#idleTimer = setTimeout(() => this.#end('disconnect', 'idle'), parts.limits(application.plan).udpIdleMs);
     application.connections.add(this);
@@ -112,8 +103,8 @@ export class UdpSession implements OpenConnection {
   }
 
   async #choose(): Promise<void> {
-    const { application, at, parts } = this.#context;
-    const { origins, why } = await application.origins.candidates(at.edgePort);
+    const { application, edgePort, parts } = this.#context;
+    const { origins, why } = await application.origins.candidates(edgePort);
     const failures: string[] = [];
     for (const origin of origins) {
       if (this.#isEnded) return;
@@ -145,7 +136,7 @@ export class UdpSession implements OpenConnection {
     this.#upstream = upstream;
     upstream.on('error', (error) => this.#originFailed(error));
     upstream.on('message', (datagram) => this.#fromOrigin(datagram));
-    this.#note('connect', {});
+    this.#note({ kind: 'connect' }, this.#origin);
     for (const datagram of this.#pending.take()) this.#send(upstream, datagram);
   }
 
@@ -155,7 +146,7 @@ export class UdpSession implements OpenConnection {
       this.#drop(1);
       return;
     }
-    const { header } = this.#framing;
+    const header = this.#header;
     this.#bytes.bytesFromClient += datagram.length;
     this.#context.application.traffic.bytesFromClients += datagram.length;
     upstream.send(header ? [header, datagram] : datagram, this.#sent);
@@ -184,7 +175,8 @@ export class UdpSession implements OpenConnection {
       this.#isAnswered();
       application.origins.succeeded(this.#origin);
     }
-    const payload = this.#framing.fromOrigin(datagram);
+    const isSimple = application.plan.proxyProtocol === 'simple';
+    const payload = isSimple && this.#header ? withoutHeader(datagram, this.#header) : datagram;
     if (!reply(payload)) {
       this.#drop(1);
       return;
@@ -215,23 +207,8 @@ export class UdpSession implements OpenConnection {
     this.#countClosed();
     this.#isAnswered();
     onEnd();
-    this.#note(kind, {
-      reason: this.#dropped > 0 ? `${reason}; ${this.#dropped} datagrams dropped` : reason,
-      ...this.#bytes,
-      durationMs: Math.round(parts.clock.monotonic() - this.#startedAt),
-    });
-  }
-
-  #note(kind: ConnectionEvent['kind'], told: Partial<ConnectionEvent>): void {
-    const { application, at, client, parts } = this.#context;
-    application.note({
-      at: parts.clock.now(),
-      kind,
-      connection: this.#id,
-      client: hostPort(client.address, client.port),
-      port: at.edgePort,
-      ...(this.#origin && { origin: hostPort(this.#origin.address, this.#origin.port) }),
-      ...told,
-    });
+    const told = this.#dropped > 0 ? `${reason}; ${this.#dropped} datagrams dropped` : reason;
+    const durationMs = Math.round(parts.clock.monotonic() - this.#startedAt);
+    this.#note({ kind, reason: told, ...this.#bytes, durationMs }, this.#origin);
   }
 }
