@@ -27,7 +27,7 @@ export function proxied(octets: number): Ask {
     path: `/${octets}`,
     accept: '*/*',
     status: { postern: 200, before: 200, nginx: 200, caddy: 200, 'node proxy': 200, 'node server': 200, direct: 200 },
-    share: octets >= 65_536 ? 0.1 : 1,
+    share: octets >= 65_536 ? 0.5 : 1,
   };
 }
 
