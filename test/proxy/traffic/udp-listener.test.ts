@@ -543,7 +543,7 @@ test('in the data plane: a range of ports goes to the origin ports in step, and 
     ports: { first: 1053, last: 1054 },
     origin: { kind: 'direct', origins: [{ address, ports: { first: 5300, last: 5301 } }] },
   });
-  const plane = await startPlane([plan], { openUdp: openUdpListener });
+  const plane = await startPlane([plan]);
   expect(plane.status(plan.id)).toEqual({ state: 'active', reason: '' });
   const client = await udpPeer();
   const bound = (port: number) => ({ address: edge, port: port + testOffset });
