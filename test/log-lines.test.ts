@@ -16,6 +16,7 @@ const spoken: Readonly<Record<string, readonly string[]>> = {
     `${what} put`,
     `${what} taken back`,
   ]),
+  'act.said': ['webhook changed', 'webhook removed'],
   what: ['proxy application created', 'proxy application changed', 'proxy application removed'],
   "kind === 'connect' ? 'proxy connection opened' : 'proxy connection refused'": [
     'proxy connection opened',

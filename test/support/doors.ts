@@ -16,10 +16,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createEmailBinding, EmailError, type EmailHeaders } from '../../packages/binding/src/index.ts';
 import { createAccounts } from '../../src/accounts/create-accounts.ts';
+import { createGuessing } from '../../src/accounts/guessing.ts';
 import { bootstrap, loadKeys } from '../../src/app/bootstrap/bootstrap.ts';
 import { loadConfig } from '../../src/app/config/config.ts';
 import { configuredTokens } from '../../src/app/config/secrets.ts';
 import { buildParts } from '../../src/app/wiring/build-parts.ts';
+import { createBodyBudget, defaultBodyLimit } from '../../src/base/body-budget.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { openSqliteFile } from '../../src/base/database/sqlite-file.ts';
 import { silentLog } from '../../src/base/log.ts';
@@ -342,11 +344,13 @@ export async function openDoors(): Promise<Doors> {
   const http = new HttpApp({
     answers: restAnswers,
     accounts,
-    clock: systemClock,
     log: silentLog,
     ready: () => Promise.resolve(true),
     metrics: async () => ({ contentType: 'text/plain', text: '' }),
     plugins: [rest],
+    ...{ bodies: createBodyBudget(defaultBodyLimit()), guessing: createGuessing() },
+    ...{ trustedProxies: [], takesRequests: () => true },
+    limits: { connections: Infinity, connectionsPerAddress: Infinity },
   });
   const [listening] = await smtp.listen();
   const { port } = await http.listen({ host: '127.0.0.1', port: 0 });

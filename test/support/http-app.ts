@@ -3,8 +3,10 @@
 import { expect, onTestFinished } from 'vitest';
 import type { Account, Credential, Scope } from '../../src/accounts/account.ts';
 import { createAccounts } from '../../src/accounts/create-accounts.ts';
+import { createGuessing } from '../../src/accounts/guessing.ts';
 import { stripRules } from '../../src/accounts/strip-rules.ts';
 import { hashToken } from '../../src/accounts/tokens.ts';
+import { createBodyBudget, defaultBodyLimit } from '../../src/base/body-budget.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { restAnswers } from '../../src/pipeline/submit.ts';
@@ -81,11 +83,13 @@ export async function startHttpApp(
   const app = new HttpApp({
     answers: restAnswers,
     accounts: createAccounts({ accounts: httpAccounts, tokens, globalKeys, clock: systemClock }),
-    clock: systemClock,
     log: silentLog,
     ready: () => Promise.resolve(true),
     metrics: async () => ({ contentType: 'text/plain; version=0.0.4', text: 'up 1\n' }),
     plugins,
+    ...{ bodies: createBodyBudget(defaultBodyLimit()), guessing: createGuessing() },
+    ...{ trustedProxies: [], takesRequests: () => true },
+    limits: { connections: Infinity, connectionsPerAddress: Infinity },
     ...more,
   });
   const { port } = await app.listen({ host: '127.0.0.1', port: 0 });

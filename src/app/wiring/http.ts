@@ -53,7 +53,7 @@ function consoleOf({ settings: { config }, pages }: HttpParts): Partial<HttpAppP
 
 /** Makes the parts that answer over HTTP under some settings, at the start and at each reload. */
 export function httpAppParts(parts: HttpParts): HttpAppParts {
-  const { accounts, bodies, guessing, metrics, edge, isServing, isReady, group, clock, log } = parts;
+  const { accounts, bodies, guessing, metrics, edge, isServing, isReady, group, log } = parts;
   const { config } = parts.settings;
   const accountOfZone = new Map(config.zones.map(({ id, account }) => [id, account]));
   return {
@@ -62,7 +62,6 @@ export function httpAppParts(parts: HttpParts): HttpAppParts {
     accountOfZone: (zone) => accountOfZone.get(zone),
     bodies,
     guessing,
-    clock,
     log,
     ready: async () => (group ? await group.isReady() : isReady()),
     takesRequests: isServing,

@@ -7,8 +7,7 @@ export class AllowedMethods {
 
   /** Notes a route. `url` is the router's pattern: `/a/:name/b`, or `/a/*` for everything below `/a/`. */
   add(url: string, methods: readonly string[]): void {
-    const key = url;
-    const known = this.#routes.find(({ steps }) => steps.join('/') === key);
+    const known = this.#routes.find(({ steps }) => steps.join('/') === url);
     if (known) for (const method of methods) known.methods.add(method);
     else this.#routes.push({ steps: url.split('/'), methods: new Set(methods) });
   }

@@ -3,9 +3,6 @@
 
 import { createServer } from 'node:http';
 import Fastify from 'fastify';
-import { createGuessing, type Guessing } from '../../accounts/guessing.ts';
-import { type BodyBudget, createBodyBudget, defaultBodyLimit } from '../../base/body-budget.ts';
-import type { Clock } from '../../base/clock.ts';
 import { AllowedMethods } from './allowed-methods.ts';
 import { createDocuments } from './documents.ts';
 import { type AnswerTable, refuse } from './envelope.ts';
@@ -17,17 +14,12 @@ import type { RootPlugin, SchemaTypes, V4App, V4Plugin } from './v4-app.ts';
 import { type V4Parts, v4Routes } from './v4-routes.ts';
 
 /** What the API is made from. */
-export interface ApiParts extends Omit<PlainParts, 'guessing'>, Omit<V4Parts, 'guessing' | 'bodies' | 'plugins'> {
+export interface ApiParts extends PlainParts, Omit<V4Parts, 'plugins'> {
   /** The endpoints under /client/v4, or what loads them. */
   readonly plugins: readonly V4Plugin[] | (() => Promise<readonly V4Plugin[]>);
   readonly answers: AnswerTable;
-  /** The room in memory for bodies, which all protocols share; absent: the API has its own. */
-  readonly bodies?: BodyBudget;
-  /** The count of wrong tokens, which all protocols share; absent: the API has its own. */
-  readonly guessing?: Guessing;
-  readonly clock: Clock;
   /** Networks of proxies whose X-Forwarded-For is believed (D66). */
-  readonly trustedProxies?: readonly string[];
+  readonly trustedProxies: readonly string[];
   /** The console's routes, served on the API's own hosts; absent: it is not served. */
   readonly console?: RootPlugin;
   /** The pages of headers; absent: there are none. */
@@ -55,7 +47,7 @@ export async function createApi(parts: ApiParts, onAuthFailure: () => void): Pro
     },
     logger: false,
     genReqId: (request) => rayOf(request),
-    trustProxy: parts.trustedProxies && parts.trustedProxies.length > 0 ? [...parts.trustedProxies] : false,
+    trustProxy: parts.trustedProxies.length > 0 ? [...parts.trustedProxies] : false,
     return503OnClosing: false,
     routerOptions: { maxParamLength: 500 },
     // Fastify loads a hundred modules for its own compilers, though those set below are used.
@@ -82,11 +74,10 @@ export async function createApi(parts: ApiParts, onAuthFailure: () => void): Pro
   app.decorateRequest('bodyOctets', 0);
   app.decorateRequest('bodyDigest', undefined);
   const routes: DocumentedRoute[] = [];
-  const { guessing = createGuessing(), bodies = createBodyBudget(defaultBodyLimit()) } = parts;
   const documents = createDocuments(routes, parts.answers);
-  plainRoutes(app, { ...parts, guessing }, { documents, methods, onAuthFailure });
+  plainRoutes(app, parts, { documents, methods, onAuthFailure });
   const plugins = typeof parts.plugins === 'function' ? await parts.plugins() : parts.plugins;
-  v4Routes(app, { ...parts, plugins, guessing, bodies }, { routes, methods, onAuthFailure });
+  v4Routes(app, { ...parts, plugins }, { routes, methods, onAuthFailure });
   for (const pages of [parts.console, parts.headerPages])
     if (pages) void app.register(async (scope: V4App) => await pages(scope, onAuthFailure));
   await app.ready();

@@ -18,8 +18,7 @@ export interface HttpAppParts extends ApiParts {
   readonly front?: HttpFront;
   /** Milliseconds that a request has for its body; absent: 300,000. */
   readonly bodyTimeoutMs?: number;
-  /** Absent: as many connections as come. */
-  readonly limits?: ConnectionLimits;
+  readonly limits: ConnectionLimits;
   /** Counts the connections of each door over all processes; absent: there is one process. */
   readonly sharedConnections?: (door: 'http' | 'admin') => SharedConnections;
   /**
@@ -30,8 +29,6 @@ export interface HttpAppParts extends ApiParts {
   /** Milliseconds after which a client that takes nothing of an answer is cut; absent: 300,000. */
   readonly clientStallMs?: number;
 }
-
-const noLimits: ConnectionLimits = { connections: Infinity, connectionsPerAddress: Infinity };
 
 /** The setting of each listener's address, with the variable that wins over it, for errors. */
 const listenSettings = {
@@ -49,18 +46,6 @@ interface Made {
   readonly api: LateApi;
 }
 
-function makeAnswering(parts: HttpAppParts, onAuthFailure: () => void): Made {
-  const api = new LateApi(parts, onAuthFailure);
-  const shared = { ...parts, front: parts.front, toApi: api.answer, hasConsole: parts.console !== undefined };
-  const serves = parts.admin ? 'zones' : 'all';
-  const answering = {
-    http: createHandlers({ ...shared, scheme: 'http', serves }),
-    https: createHandlers({ ...shared, scheme: 'https', serves }),
-    admin: createHandlers({ ...shared, scheme: 'http', serves: 'api' }),
-  };
-  return { answering, api };
-}
-
 /** The running app. */
 export class HttpApp {
   readonly #parts: HttpAppParts;
@@ -73,14 +58,22 @@ export class HttpApp {
   /** Binds nothing before `listen`. */
   constructor(parts: HttpAppParts) {
     this.#parts = parts;
-    const { limits = noLimits, trustedProxies, sharedConnections: shared } = parts;
+    const { limits, trustedProxies, sharedConnections: shared } = parts;
     this.#limit = createConnectionLimit(limits, trustedProxies, shared?.('http'));
     this.#adminLimit = parts.admin && createConnectionLimit(parts.admin.limits, trustedProxies, shared?.('admin'));
     this.#current = this.#make(parts);
   }
 
   #make(parts: HttpAppParts): Made {
-    return makeAnswering(parts, () => (this.#authFailures += 1));
+    const api = new LateApi(parts, () => (this.#authFailures += 1));
+    const shared = { ...parts, front: parts.front, toApi: api.answer, hasConsole: parts.console !== undefined };
+    const serves = parts.admin ? 'zones' : 'all';
+    const answering = {
+      http: createHandlers({ ...shared, scheme: 'http', serves }),
+      https: createHandlers({ ...shared, scheme: 'https', serves }),
+      admin: createHandlers({ ...shared, scheme: 'http', serves: 'api' }),
+    };
+    return { answering, api };
   }
 
   /**
@@ -93,7 +86,7 @@ export class HttpApp {
     // Where the API is in use, what is wrong with it is found before anything changes.
     if (this.#current.api.isLoaded) await next.api.load();
     return () => {
-      this.#limit.follow(parts.limits ?? noLimits, parts.trustedProxies);
+      this.#limit.follow(parts.limits, parts.trustedProxies);
       if (parts.admin) this.#adminLimit?.follow(parts.admin.limits, parts.trustedProxies);
       this.#current = next;
     };
@@ -104,7 +97,7 @@ export class HttpApp {
    * @throws ConfigurationError where it cannot
    */
   listen(at: BoundHttp, tls?: ListenerTls): Promise<BoundHttp> {
-    return this.#bind(at, { kind: tls ? 'https' : 'http', limit: this.#limit, tls });
+    return this.#bind(at, tls ? 'https' : 'http', this.#limit, tls);
   }
 
   /**
@@ -114,18 +107,10 @@ export class HttpApp {
    */
   async listenAdmin(at: BoundHttp): Promise<BoundHttp> {
     if (!this.#adminLimit) throw new Error('The app was made without an admin listener');
-    return await this.#bind(at, { kind: 'admin', limit: this.#adminLimit });
+    return await this.#bind(at, 'admin', this.#adminLimit);
   }
 
-  async #bind(
-    at: BoundHttp,
-    options: {
-      readonly kind: keyof Answering;
-      readonly limit: ConnectionLimit;
-      readonly tls?: ListenerTls | undefined;
-    },
-  ): Promise<BoundHttp> {
-    const { kind, limit, tls } = options;
+  async #bind(at: BoundHttp, kind: keyof Answering, limit: ConnectionLimit, tls?: ListenerTls): Promise<BoundHttp> {
     const scheme = tls ? 'https' : 'http';
     const now = (): ListenerHandlers => this.#current.answering[kind];
     const listener = createListener({
@@ -168,12 +153,12 @@ export class HttpApp {
   /** What is open now, all listeners together. */
   open(): OpenHttp {
     const each = this.#listeners.map((listener) => listener.open());
-    const sum = (of: (open: OpenHttp) => number): number => each.reduce((all, open) => all + of(open), 0);
+    const sum = (of: keyof OpenHttp): number => each.reduce((all, open) => all + open[of], 0);
     return {
-      connections: sum(({ connections }) => connections),
-      answers: sum(({ answers }) => answers),
-      upgraded: sum(({ upgraded }) => upgraded),
-      waitingOctets: sum(({ waitingOctets }) => waitingOctets),
+      connections: sum('connections'),
+      answers: sum('answers'),
+      upgraded: sum('upgraded'),
+      waitingOctets: sum('waitingOctets'),
     };
   }
 

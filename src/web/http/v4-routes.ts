@@ -21,8 +21,8 @@ export interface V4Parts extends Omit<AuthorizationParts, 'onFailure'> {
   /** The room in memory for bodies, which all protocols share. */
   readonly bodies: BodyBudget;
   readonly log: Logger;
-  /** False while the process starts or ends: endpoints answer 503 with Retry-After then (D97). Absent: always true. */
-  readonly takesRequests?: () => boolean;
+  /** False while the process starts or ends: endpoints answer 503 with Retry-After then (D97). */
+  readonly takesRequests: () => boolean;
   readonly plugins: readonly V4Plugin[];
 }
 
@@ -123,7 +123,7 @@ export function v4Routes(root: V4App, parts: V4Parts, { methods, routes, onAuthF
           return refuse(reply, [{ token: 'E_CONTENT_TOO_LARGE', message, status: 431 }]);
         }
         if (request.is404) return notFound(request, reply, methods);
-        if (parts.takesRequests?.() === false) return putOff(reply);
+        if (!parts.takesRequests()) return putOff(reply);
         const { scope } = request.routeOptions.config;
         if (scope === undefined) throw new Error('A route without a scope was called');
         request.submitter = await authorize(request, scope, authorization);

@@ -164,7 +164,7 @@ export const returns = [
     ],
   ),
   ...of('web/admin/webhooks/webhook-endpoints.ts', webhooks, [
-    ["if (found.source === 'api') return found", 'if (found) return found'],
+    ["if (found.source === 'file') {", "if (found.id === '') {"],
   ]),
   ...of('web/admin/webhooks/delivery-endpoints.ts', webhooks, [
     ['if (!(await store.find(account.id, params.id))) throw noWebhook()', ''],

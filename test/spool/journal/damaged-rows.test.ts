@@ -6,7 +6,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { openDatabase } from '../../../src/base/database/sqlite-database.ts';
 import { openSqliteJournal } from '../../../src/spool/journal/store/sqlite-journal-store.ts';
 import { SqliteSpool } from '../../../src/spool/sqlite/sqlite-spool.ts';
-import { rowJson } from '../../../src/web/admin/journal/row-json.ts';
+import { rowJson } from '../../../src/web/admin/journal/entry-json.ts';
 import { scratchFolder } from '../../support/scratch.ts';
 import { someTime, spoolEntry } from '../../support/spool-entry.ts';
 

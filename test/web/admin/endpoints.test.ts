@@ -82,7 +82,7 @@ async function start(names: Readonly<Record<string, DnsName>> = {}) {
         dns: { withinMs, newResolver: counting('resolvers', newResolver) },
       }),
     ],
-    { accounts: { ...all, authenticate }, clock },
+    { accounts: { ...all, authenticate } },
   );
   const call = (method: string, path: string, { as = 'dev-boss', body, account = 'dev' }: CallOptions = {}) =>
     ask(`${base}/client/v4/accounts/${account}${path}`, {

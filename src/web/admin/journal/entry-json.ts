@@ -1,13 +1,39 @@
-// One entry of the journal as the API shows it, with what became of each recipient.
+// A row of the journal, and one entry with what became of each recipient, as the API shows them.
 
+import { bareId } from '../../../mail/message-ids.ts';
 import { eventJson } from '../../../spool/events/event-json.ts';
 import type { MailEvent } from '../../../spool/events/mail-event.ts';
 import type { MessageHistory } from '../../../spool/events/message-history.ts';
-import type { JournalEntry } from '../../../spool/journal/journal.ts';
+import type { JournalEntry, JournalItem } from '../../../spool/journal/journal.ts';
 import type { JournalContent } from '../../../spool/journal/journal-row.ts';
 import { shownRecipient } from '../events/message-endpoints.ts';
-import { rowJson } from './row-json.ts';
+import { isoTime } from '../schemas.ts';
 import { type VerdictParts, verdictTable } from './verdict-table.ts';
+
+/** Shows a row. */
+export function rowJson({ id, at, account, outcome, facts, isDamaged = false }: JournalItem) {
+  return {
+    id,
+    at: isoTime(at),
+    account,
+    credential: facts.credential ?? null,
+    outcome,
+    via: facts.via ?? null,
+    client: facts.client ?? null,
+    helo: facts.helo ?? null,
+    mailer: facts.mailer ?? null,
+    sender: facts.sender ?? null,
+    recipients: facts.recipients,
+    recipient_count: facts.count,
+    subject: facts.subject ?? null,
+    size: facts.size ?? null,
+    codes: facts.codes ?? [],
+    fields: facts.fields ?? [],
+    shadow: facts.shadow === true,
+    damaged: isDamaged,
+    message_id: facts.messageId === undefined ? null : bareId(facts.messageId),
+  };
+}
 
 const speakers: Readonly<Record<string, 'client' | 'server' | 'note'>> = { C: 'client', S: 'server', '-': 'note' };
 

@@ -13,8 +13,7 @@ import type { V4App, V4Plugin } from '../../http/v4-app.ts';
 import { readHistory } from '../events/find-messages.ts';
 import { queueIdOf } from '../events/parameters.ts';
 import { readTime } from '../schemas.ts';
-import { entryJson } from './entry-json.ts';
-import { rowJson } from './row-json.ts';
+import { entryJson, rowJson } from './entry-json.ts';
 import { entryOfAccount, entryOfAny, journalEntry, journalParameters, journalRow, usualRows } from './schemas.ts';
 
 const journalLocation = { path: '/email/sending/journal', tag: 'Journal' } as const;

@@ -7,9 +7,9 @@ import type { SharedSlots } from '../../../base/process-group.ts';
 import { endpointsOfBoth } from '../../http/endpoint.ts';
 import { refusal } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
+import { rowJson } from './entry-json.ts';
 import { journalOff } from './journal-endpoints.ts';
 import { type HubParts, LiveHub, type LiveRow } from './live-hub.ts';
-import { rowJson } from './row-json.ts';
 import { StreamSlots } from './stream-slots.ts';
 
 /** Octets that wait for a client that does not read; then its stream ends, and the client comes again where it was. */
@@ -86,9 +86,7 @@ class LiveStream {
   }
 
   end(): void {
-    if (this.#isEnded) return;
-    this.#isEnded = true;
-    this.#onEnd();
+    if (!this.forget()) return;
     // What waits is not waited for: the client does not read.
     if (this.#response.writableLength > 0) this.#response.destroy();
     else this.#response.end();
@@ -98,11 +96,12 @@ class LiveStream {
     return this.#isEnded;
   }
 
-  /** Ends without an end of its answer, which tells of a failure. */
-  forget(): void {
-    if (this.#isEnded) return;
+  /** Ends without an end of its answer, which tells of a failure. @returns whether it was open */
+  forget(): boolean {
+    if (this.#isEnded) return false;
     this.#isEnded = true;
     this.#onEnd();
+    return true;
   }
 
   /** Ends where what let the client in holds no longer: its session was signed out, its token was revoked. */

@@ -62,9 +62,14 @@ export interface ActionParts {
   readonly clock: MonotonicClock;
 }
 
-/** How many of each. */
+/** Who acts, and by what. */
+interface Acting {
+  readonly parts: ActionParts;
+  readonly actor: Actor;
+}
+
+/** How many messages, and how many of their recipients. */
 interface Count {
-  /** Messages. */
   readonly done: number;
   readonly recipients: number;
 }
@@ -137,7 +142,7 @@ function retryOf({ spool, newTimes }: ActionParts): Act {
 }
 
 /** Makes the function that does an action to some messages. */
-async function actOf(action: QueueAction, parts: ActionParts, actor: Actor): Promise<Act> {
+async function actOf(action: QueueAction, { parts, actor }: Acting): Promise<Act> {
   const { spool } = parts;
   if (action === 'retry') return retryOf(parts);
   if (action === 'drop') return each(({ item }) => spool.drop(item.entry.id));
@@ -187,14 +192,10 @@ function isWhole(action: QueueAction, { item, recipients }: Selected): boolean {
 export async function actOnNamed(
   action: QueueAction,
   ids: readonly string[],
-  at: {
-    readonly parts: ActionParts;
-    readonly actor: Actor;
-    readonly states?: readonly WaitingState[] | undefined;
-  },
+  at: Acting & { readonly states?: readonly WaitingState[] | undefined },
 ): Promise<Done> {
   const { parts, actor, states } = at;
-  const act = await actOf(action, parts, actor);
+  const act = await actOf(action, at);
   const isByRecipient = states !== undefined || action === 'retry' || action === 'hold';
   const sum = { done: 0, recipients: 0 };
   for (const id of new Set(ids.map((id) => id.toLowerCase()))) {
@@ -243,11 +244,7 @@ function heldBy(rule: Rule, { lines, holds }: WaitingNow): number {
 }
 
 /** Makes or lifts the rule for a selection. @returns undefined where there is none to lift, or nothing waits in such a line */
-async function actByRule(
-  action: 'hold' | 'release',
-  rule: Rule,
-  { parts, actor }: { readonly parts: ActionParts; readonly actor: Actor },
-): Promise<Done | undefined> {
+async function actByRule(action: 'hold' | 'release', rule: Rule, { parts, actor }: Acting): Promise<Done | undefined> {
   const { spool } = parts;
   const now = await parts.lines(true);
   const { holds } = now;
@@ -275,14 +272,14 @@ async function actByRule(
 export async function actOnSelection(
   action: QueueAction,
   selection: Selection,
-  at: { readonly parts: ActionParts; readonly actor: Actor; readonly after?: string | undefined },
+  at: Acting & { readonly after?: string | undefined },
 ): Promise<Done> {
   const { parts, actor } = at;
   const wanted = { ...selection, account: actor.account ?? selection.account };
   const rule = ruleFor(wanted);
   const ruled = rule && (action === 'hold' || action === 'release') ? await actByRule(action, rule, at) : undefined;
   if (ruled) return ruled;
-  const act = await actOf(action, parts, actor);
+  const act = await actOf(action, at);
   const until = parts.clock.monotonic() + budgetMs;
   const sum = { done: 0, recipients: 0, skipped: 0 };
   let { after } = at;

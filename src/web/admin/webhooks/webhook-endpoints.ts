@@ -1,6 +1,6 @@
 // GET, POST, PATCH and DELETE .../email/sending/webhooks (D54). Those of the configuration file are shown and not changed.
 
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import type { Clock } from '../../../base/clock.ts';
 import type { Logger } from '../../../base/log.ts';
 import { makeSecret } from '../../../delivery/webhooks/secret.ts';
@@ -87,13 +87,29 @@ function shownWebhook({ id, url: to, kinds: told, note, source, createdAt, ...re
   };
 }
 
-/** Finds a webhook that the API may change. @throws Refusal where there is none, or the file has it */
-async function changeable(store: WebhookStore, account: string, id: string): Promise<Webhook> {
-  const found = await store.find(account, id);
+/** What is asked of the webhook that the path names. */
+type AskedOfOne = Pick<AskedOf<Static<typeof entryPath>>, 'account' | 'params' | 'request'>;
+
+/**
+ * Does something to the webhook of the path, and logs it.
+ * @param act gives nothing where the webhook has gone meanwhile
+ * @throws Refusal where there is none, or the configuration file has it
+ */
+async function actOn<Done>(
+  { store, log }: WebhookEndpointsParts,
+  { account, params: { id }, request }: AskedOfOne,
+  act: { readonly said: string; readonly to: (account: string, id: string) => Promise<Done | undefined> },
+): Promise<Done> {
+  const found = await store.find(account.id, id);
   if (!found) throw noWebhook();
-  if (found.source === 'api') return found;
-  const message = `The configuration file has this webhook (${found.note}), and it is changed there alone`;
-  throw refusal('E_FORBIDDEN', message);
+  if (found.source === 'file') {
+    const message = `The configuration file has this webhook (${found.note}), and it is changed there alone`;
+    throw refusal('E_FORBIDDEN', message);
+  }
+  const done = await act.to(account.id, id);
+  if (!done) throw noWebhook();
+  log.info({ session: request.id, account: account.name, webhook: id }, act.said);
+  return done;
 }
 
 /** Refuses a URL that may not be told anything. @throws Refusal */
@@ -105,11 +121,6 @@ function judgeUrl({ urlFault }: WebhookEndpointsParts, to: string | undefined): 
 
 function kindsOf(given: readonly string[] | undefined): readonly EventKind[] | undefined {
   return given === undefined || given.length === 0 ? undefined : [...new Set(given.filter(isEventKind))];
-}
-
-/** What the log says beside what was done to a webhook. */
-function facts({ request, account }: AskedOf, webhook: string) {
-  return { session: request.id, account: account.name, webhook };
 }
 
 function listWebhooks(register: Register, { store }: WebhookEndpointsParts): void {
@@ -140,27 +151,23 @@ function createWebhook(register: Register, parts: WebhookEndpointsParts): void {
       body: newWebhook,
       result: madeWebhook,
     },
-    async (asked) => {
-      const { url: to, kinds: told, note = '' } = asked.body;
+    async ({ account, body: { url: to, kinds: told, note = '' }, request }) => {
       judgeUrl(parts, to);
       const secret = makeSecret();
-      const made = await store.create(
-        { account: asked.account.id, url: to, kinds: kindsOf(told), note, secret },
-        await events.newest(),
-      );
+      const wanted = { account: account.id, url: to, kinds: kindsOf(told), note, secret };
+      const made = await store.create(wanted, await events.newest());
       if (!made) {
         const message = `The account has ${webhooksPerAccount} webhooks, and may not have more`;
         throw refusal('E_VALIDATION_ERROR', message);
       }
       await refresh();
-      parts.log.info(facts(asked, made.id), 'webhook made');
+      parts.log.info({ session: request.id, account: account.name, webhook: made.id }, 'webhook made');
       return { ...shownWebhook(made), secret };
     },
   );
 }
 
 function changeWebhook(register: Register, parts: WebhookEndpointsParts): void {
-  const { store, refresh } = parts;
   register(
     'PATCH /:id',
     {
@@ -172,22 +179,20 @@ function changeWebhook(register: Register, parts: WebhookEndpointsParts): void {
       result: webhook,
     },
     async (asked) => {
-      const { id } = asked.params;
-      await changeable(store, asked.account.id, id);
       const { url: to, kinds: told, note, enabled } = asked.body;
-      judgeUrl(parts, to);
       const kinds = told === undefined ? {} : { kinds: kindsOf(told) };
-      const changed = await store.change(asked.account.id, id, { url: to, ...kinds, note, isEnabled: enabled });
-      if (!changed) throw noWebhook();
-      await refresh();
-      parts.log.info(facts(asked, id), 'webhook changed');
+      const change = (account: string, id: string) => {
+        judgeUrl(parts, to);
+        return parts.store.change(account, id, { url: to, ...kinds, note, isEnabled: enabled });
+      };
+      const changed = await actOn(parts, asked, { said: 'webhook changed', to: change });
+      await parts.refresh();
       return shownWebhook(changed);
     },
   );
 }
 
 function rotateSecret(register: Register, parts: WebhookEndpointsParts): void {
-  const { store } = parts;
   register(
     'POST /:id/rotate',
     {
@@ -198,29 +203,23 @@ function rotateSecret(register: Register, parts: WebhookEndpointsParts): void {
       result: madeWebhook,
     },
     async (asked) => {
-      const { id } = asked.params;
-      await changeable(store, asked.account.id, id);
       const secret = makeSecret();
-      const changed = await store.rotate(asked.account.id, id, secret);
-      if (!changed) throw noWebhook();
-      parts.log.info(facts(asked, id), 'webhook changed');
-      return { ...shownWebhook(changed), secret };
+      const rotate = (account: string, id: string) => parts.store.rotate(account, id, secret);
+      return { ...shownWebhook(await actOn(parts, asked, { said: 'webhook changed', to: rotate })), secret };
     },
   );
 }
 
 function deleteWebhook(register: Register, parts: WebhookEndpointsParts): void {
   const { store, refresh } = parts;
+  const remove = (account: string, id: string): Promise<Webhook | undefined> => store.remove(account, id);
   register(
     'DELETE /:id',
     { operationId: 'deleteWebhook', summary: 'Remove a webhook with its log', params: entryPath, result: removed },
     async (asked) => {
-      const { id } = asked.params;
-      await changeable(store, asked.account.id, id);
-      if (!(await store.remove(asked.account.id, id))) throw noWebhook();
+      await actOn(parts, asked, { said: 'webhook removed', to: remove });
       await refresh();
-      parts.log.info(facts(asked, id), 'webhook removed');
-      return { id };
+      return { id: asked.params.id };
     },
   );
 }
