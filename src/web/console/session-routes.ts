@@ -55,7 +55,7 @@ function patterns({ names, prefixes }: FieldNames): readonly string[] {
 }
 
 /** The settings by which the messages of a session are judged, in the words of the configuration. */
-function judgedAs({ account, credential }: Submitter): Readonly<Record<string, unknown>> {
+function judgedAs({ account, credential }: Submitter) {
   const { strip, trustedHop, defaultDomain, legacyCharset } = credential;
   return {
     account: account.name,
@@ -71,10 +71,7 @@ function judgedAs({ account, credential }: Submitter): Readonly<Record<string, u
 }
 
 /** What a page learns of its session. */
-function told(
-  { submitter, expiresAt }: OpenSession,
-  { allAccounts }: Pick<SignInParts, 'allAccounts'>,
-): Readonly<Record<string, unknown>> {
+function told({ submitter, expiresAt }: OpenSession, { allAccounts }: Pick<SignInParts, 'allAccounts'>) {
   const { account, credential } = submitter;
   const accounts = hasScope(credential, 'admin') ? allAccounts() : [account];
   return {
@@ -86,6 +83,9 @@ function told(
     judged_as: judgedAs(submitter),
   };
 }
+
+/** The session as `GET /console/session` tells it. */
+export type ToldSession = ReturnType<typeof told>;
 
 /** Whether the browser speaks HTTPS, as far as can be seen from here: a proxy may speak it for us. */
 function isSecure({ protocol, headers, host }: FastifyRequest, publicUrl: string | undefined): boolean {

@@ -5,7 +5,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { Frame } from './frame.ts';
 import { findPage } from './page-list.ts';
 import { el } from './parts/element.ts';
-import { ButtonLink, empty, Fault, PageHead, Progress } from './parts/surfaces.ts';
+import { buttonLink, empty, Fault, PageHead, Progress } from './parts/surfaces.ts';
 import { SignIn } from './sign-in.ts';
 import { isSignedOut, Problem } from './state/api.ts';
 import { asProblem } from './state/loading.ts';
@@ -20,7 +20,7 @@ function NotFound(): JSX.Element {
       'The address leads nowhere',
       'search',
       el('p', 'It may be of another release, or have lost its end on the way to you.'),
-      h(ButtonLink, { to: '/messages', icon: 'messages' }, 'Look at the messages'),
+      buttonLink('/messages', 'messages', 'Look at the messages'),
     ),
   );
 }

@@ -2,7 +2,7 @@
 
 import { type ComponentChildren, h, type JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { findPage, type Page, pages } from './page-list.ts';
+import { findPage, pages } from './page-list.ts';
 import { Brand } from './parts/brand.ts';
 import { Button, Select, Switch } from './parts/controls.ts';
 import { el } from './parts/element.ts';
@@ -20,27 +20,26 @@ function openEntry(): string | undefined {
   return findPage(place.value.path)?.page.pattern.replace(/\/:id$/, '');
 }
 
-function NavEntry({ page }: { readonly page: Page }): JSX.Element | null {
-  if (!page.entry || (page.isForAdmin === true && !isAdmin.value)) return null;
-  const { label, icon } = page.entry;
-  const isOpen = openEntry() === page.pattern;
-  return h(
-    'a',
-    { href: linkTo(page.pattern), 'aria-current': isOpen ? 'page' : undefined },
-    h(Icon, { name: icon }),
-    label,
+/** The entries of the list that this session sees. */
+function entries() {
+  return pages.flatMap(({ pattern, entry, isForAdmin }) =>
+    entry && (isForAdmin !== true || isAdmin.value) ? [{ ...entry, pattern }] : [],
   );
 }
 
 function Nav(): JSX.Element {
+  const open = openEntry();
   return h(
     'nav',
     { class: 'nav', 'aria-label': 'Pages' },
-    pages.map((page) => [
-      page.entry?.group !== undefined && (page.isForAdmin !== true || isAdmin.value)
-        ? h('p', { class: 'nav-group', key: page.entry.group }, page.entry.group)
-        : null,
-      h(NavEntry, { page, key: page.pattern }),
+    entries().map(({ pattern, label, icon, group }) => [
+      group === undefined ? null : h('p', { class: 'nav-group', key: group }, group),
+      h(
+        'a',
+        { key: pattern, href: linkTo(pattern), 'aria-current': open === pattern ? 'page' : undefined },
+        h(Icon, { name: icon }),
+        label,
+      ),
     ]),
   );
 }
@@ -92,11 +91,7 @@ function Side({ isOpen, onClose }: { readonly isOpen: boolean; readonly onClose:
     'div',
     { class: isOpen ? 'side open' : 'side', ref: box, id: 'side' },
     h(Brand, null),
-    h(Finder, {
-      pages: pages.flatMap(({ pattern, entry, isForAdmin }) =>
-        entry && (isForAdmin !== true || isAdmin.value) ? [{ ...entry, pattern }] : [],
-      ),
-    }),
+    h(Finder, { pages: entries() }),
     h(Nav, null),
     el(
       'div.side-foot',

@@ -7,7 +7,7 @@ import { Button, Field } from './parts/controls.ts';
 import { el } from './parts/element.ts';
 import { Fault } from './parts/surfaces.ts';
 import { Problem } from './state/api.ts';
-import { asProblem } from './state/loading.ts';
+import { useSubmit } from './state/loading.ts';
 import { place } from './state/location.ts';
 import { signIn } from './state/session.ts';
 
@@ -24,8 +24,7 @@ function inWords(problem: Problem): Problem {
 /** The page to sign in. @param hasEnded a session has ended while a page was open */
 export function SignIn({ hasEnded }: { readonly hasEnded: boolean }): JSX.Element {
   const [token, setToken] = useState('');
-  const [problem, setProblem] = useState<Problem>();
-  const [isBusy, setBusy] = useState(false);
+  const { problem, isBusy, submit } = useSubmit(() => signIn(token.trim()));
   useEffect(() => {
     const before = document.title;
     document.title = 'Sign in · Postern';
@@ -33,15 +32,6 @@ export function SignIn({ hasEnded }: { readonly hasEnded: boolean }): JSX.Elemen
       document.title = before;
     };
   }, []);
-  const submit = (event: Event): void => {
-    event.preventDefault();
-    if (isBusy) return;
-    setBusy(true);
-    setProblem(undefined);
-    signIn(token.trim())
-      .catch((error: unknown) => setProblem(inWords(asProblem(error))))
-      .finally(() => setBusy(false));
-  };
   const isOldLink = new URLSearchParams(place.value.search).get('notice') === 'link';
   return el(
     'main.gate',
@@ -61,16 +51,11 @@ export function SignIn({ hasEnded }: { readonly hasEnded: boolean }): JSX.Elemen
         'form',
         { onSubmit: submit },
         h(Field, {
-          label: 'Token',
-          value: token,
-          onInput: setToken,
-          type: 'password',
-          required: true,
-          autofocus: true,
-          autocomplete: 'current-password',
+          ...{ label: 'Token', value: token, onInput: setToken, required: true, autofocus: true },
+          ...{ type: 'password', autocomplete: 'current-password' },
           hint: 'One with the scope console:read, console:edit or admin. It is sent to this gateway alone.',
         }),
-        problem ? h(Fault, { problem }) : null,
+        problem ? h(Fault, { problem: inWords(problem) }) : null,
         h(Button, { kind: 'main', type: 'submit', isBusy }, 'Sign in'),
       ),
       el(

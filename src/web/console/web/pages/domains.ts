@@ -5,7 +5,7 @@ import { useState } from 'preact/hooks';
 import { Button, CopyButton } from '../parts/controls.ts';
 import { el } from '../parts/element.ts';
 import { empty, Loading, pageHead, panel } from '../parts/surfaces.ts';
-import { Foreign, State, Time } from '../parts/text.ts';
+import { foreign, State, Time } from '../parts/text.ts';
 import { ask } from '../state/api.ts';
 import { useAnswer } from '../state/loading.ts';
 import { tell } from '../state/notices.ts';
@@ -29,8 +29,8 @@ function Record({ record }: { readonly record: DnsRecord }): JSX.Element {
     el('div', el('strong', record.purpose.toUpperCase()), el('p.soft', record.type)),
     el(
       'div',
-      el('code', h(Foreign, { text: record.name, most: 253 })),
-      el('pre', h(Foreign, { text: record.value, most: 600 })),
+      el('code', foreign(record.name, 253)),
+      el('pre', foreign(record.value, 600)),
       el(
         'p.hint',
         purposes[record.purpose] ?? '',
@@ -40,8 +40,8 @@ function Record({ record }: { readonly record: DnsRecord }): JSX.Element {
       check && (check.detail !== undefined || check.found.length > 0) && check.state !== 'ok'
         ? el(
             'div.found',
-            check.detail === undefined ? null : el('p', h(Foreign, { text: check.detail })),
-            check.found.map((found) => h('pre', { key: found }, h(Foreign, { text: found, most: 600 }))),
+            check.detail === undefined ? null : el('p', foreign(check.detail)),
+            check.found.map((found) => h('pre', { key: found }, foreign(found, 600))),
           )
         : null,
     ),

@@ -38,26 +38,19 @@ function linesOf(codes: readonly Code[]): readonly Line[] {
   }));
 }
 
-function ZonePanel(props: {
-  readonly zone: Zone;
-  readonly times: readonly number[];
-  readonly step: number;
-}): JSX.Element {
-  const { zone, times, step } = props;
-  const { zone: name, codes, requests, failed } = zone;
+function zonePanel(zone: Zone, times: readonly number[], step: number): JSX.Element {
+  const { zone: title, id, codes, requests, failed } = zone;
   return panel(
-    { title: name, note: `${writeCounted(requests, 'request')}, of which ${writeCount(failed)} failed.` },
+    { key: id, title, note: `${writeCounted(requests, 'request')}, of which ${writeCount(failed)} failed.` },
     el(
       'div.stack',
       times.length > 0
         ? h(Plot, {
-            title: step === 1 ? 'Failures a minute' : `Failures every ${step} minutes`,
-            times,
-            lines: linesOf(codes),
-            write: writeCount,
+            ...{ title: step === 1 ? 'Failures a minute' : `Failures every ${step} minutes`, times },
+            ...{ lines: linesOf(codes), write: writeCount },
           })
         : null,
-      h(Table<Code>, { label: `Failures of ${name}`, columns, rows: codes, keyOf: ({ code }) => String(code) }),
+      h(Table<Code>, { label: `Failures of ${title}`, columns, rows: codes, keyOf: ({ code }) => String(code) }),
     ),
   );
 }
@@ -68,11 +61,11 @@ const quietColumns: readonly Column<Zone>[] = [
 ];
 
 /** The zones of which there is nothing to tell but how many requests came. */
-function QuietZones({ zones }: { readonly zones: readonly Zone[] }): JSX.Element | null {
-  if (zones.length === 0) return null;
+function quietZones(rows: readonly Zone[]): JSX.Element | null {
+  if (rows.length === 0) return null;
   return panel(
     'Without a failure in this time',
-    h(Table<Zone>, { label: 'Zones without a failure', columns: quietColumns, rows: zones, keyOf: ({ id }) => id }),
+    h(Table<Zone>, { label: 'Zones without a failure', columns: quietColumns, rows, keyOf: ({ id }) => id }),
   );
 }
 
@@ -95,9 +88,7 @@ export function EdgePage(): JSX.Element {
     value?.zones.length === 0
       ? empty('This account has no zone', 'edge', 'Name one under zones in the configuration, with its origin.')
       : null,
-    value?.zones
-      .filter(({ codes }) => codes.length > 0)
-      .map((zone) => h(ZonePanel, { zone, times, step: value.step_minutes, key: zone.id })),
-    value ? h(QuietZones, { zones: value.zones.filter(({ codes }) => codes.length === 0) }) : null,
+    value?.zones.filter(({ codes }) => codes.length > 0).map((zone) => zonePanel(zone, times, value.step_minutes)),
+    value ? quietZones(value.zones.filter(({ codes }) => codes.length === 0)) : null,
   );
 }

@@ -7,7 +7,7 @@ import { el } from '../parts/element.ts';
 import { FilterChips, SearchBox } from '../parts/filter-bar.ts';
 import { Icon } from '../parts/icon.ts';
 import { type Column, PagedTable, tight, wide } from '../parts/list.ts';
-import { ButtonLink, ClearFilters, empty, Notes, pageHead } from '../parts/surfaces.ts';
+import { buttonLink, ClearFilters, empty, Notes, pageHead } from '../parts/surfaces.ts';
 import { brief, State, Time } from '../parts/text.ts';
 import { outcomeChoices, outcomeOf, stateWords } from '../parts/words.ts';
 import { type LiveState, mostLive, useLive } from '../state/live.ts';
@@ -140,7 +140,7 @@ function nothingThere(isFiltered: boolean, notes: readonly string[]): JSX.Elemen
     'No message has come yet',
     'messages',
     el('p', 'Send one by SMTP or HTTP, and it appears here as soon as the answer is given. Refused ones too.'),
-    h(ButtonLink, { to: '/try', icon: 'try' }, 'Try a message'),
+    buttonLink('/try', 'try', 'Try a message'),
   );
 }
 

@@ -6,7 +6,7 @@ import { MinutesSelect, shownMinutes } from '../parts/filter-bar.ts';
 import { Icon } from '../parts/icon.ts';
 import { type Column, numbers, Table, tight, wide } from '../parts/list.ts';
 import { Plot } from '../parts/plot.ts';
-import { ButtonLink, empty, Loading, pageHead, panel } from '../parts/surfaces.ts';
+import { buttonLink, empty, Loading, pageHead, panel } from '../parts/surfaces.ts';
 import { brief, State, Time } from '../parts/text.ts';
 import { type StateWords, stateWords } from '../parts/words.ts';
 import { useAnswer, useEvery } from '../state/loading.ts';
@@ -173,7 +173,7 @@ export function OverviewPage(): JSX.Element {
             'No mail in this time',
             'overview',
             el('p', 'Hand in a message by SMTP or HTTP, or try one here without sending it.'),
-            h(ButtonLink, { to: '/try', icon: 'try' }, 'Try a message'),
+            buttonLink('/try', 'try', 'Try a message'),
           ),
         )
       : null,

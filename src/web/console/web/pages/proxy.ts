@@ -6,7 +6,7 @@ import { el } from '../parts/element.ts';
 import { type Column, numbers, Table, tight, wide } from '../parts/list.ts';
 import { Plot } from '../parts/plot.ts';
 import { empty, Loading, listed, pageHead, panel } from '../parts/surfaces.ts';
-import { Foreign, State } from '../parts/text.ts';
+import { foreign, State } from '../parts/text.ts';
 import { useAnswer, useEvery } from '../state/loading.ts';
 import { accountOnlyPath } from '../state/session.ts';
 import { writeCount, writeOctets } from '../text/amounts.ts';
@@ -29,9 +29,9 @@ const notRunning = { word: 'Not running', tone: 'bad', icon: 'warning' } as cons
 const columns: readonly Column<Application>[] = [
   tight('state', 'State', ({ state }) => h(State, { state, ...(state === 'failed' ? { words: notRunning } : {}) })),
   wide('name', 'Application', ({ hostname, protocol, listening, reason }) => [
-    el('strong', h(Foreign, { text: hostname, most: 120 })),
+    el('strong', foreign(hostname, 120)),
     el('span.sub.mono', protocol, listening.length > 0 ? ` at ${listening.slice(0, 4).join(', ')}` : null),
-    reason ? el('span.sub', h(Foreign, { text: reason })) : null,
+    reason ? el('span.sub', foreign(reason)) : null,
   ]),
   numbers('open', 'Open', ({ counters }) => writeCount(counters.open)),
   numbers('all', 'Since the start', ({ counters }) => writeCount(counters.connections)),

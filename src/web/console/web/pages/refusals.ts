@@ -7,8 +7,8 @@ import { CureBox } from '../parts/cure.ts';
 import { el } from '../parts/element.ts';
 import { SearchBox } from '../parts/filter-bar.ts';
 import { Icon } from '../parts/icon.ts';
-import { ButtonLink, ClearFilters, empty, Loading, listed, Notes, pageHead } from '../parts/surfaces.ts';
-import { brief, Foreign, State, Time } from '../parts/text.ts';
+import { buttonLink, ClearFilters, empty, Loading, listed, Notes, pageHead } from '../parts/surfaces.ts';
+import { brief, foreign, State, Time } from '../parts/text.ts';
 import { type Answer, ask } from '../state/api.ts';
 import { useEvery, useLoaded } from '../state/loading.ts';
 import { linkTo, place, setFilters } from '../state/location.ts';
@@ -52,7 +52,7 @@ function Opened({ group, span }: { readonly group: RefusalGroup; readonly span: 
   const filters = { outcome: 'refused', code, span, field: field ?? undefined, credential };
   return el(
     'div.group',
-    message === '' ? null : el('p.group-message', h(Foreign, { text: message })),
+    message === '' ? null : el('p.group-message', foreign(message)),
     cured
       ? el(
           'p.group-message',
@@ -229,7 +229,7 @@ export function RefusalsPage(): JSX.Element {
         'Nothing was refused',
         'check',
         el('p', 'Everything that was handed in during this time was accepted.'),
-        h(ButtonLink, { to: '/messages', icon: 'messages' }, 'Look at the messages'),
+        buttonLink('/messages', 'messages', 'Look at the messages'),
       ),
       (groups) => [
         el(

@@ -4,7 +4,7 @@ import { h, type JSX } from 'preact';
 import { CopyButton } from '../parts/controls.ts';
 import { el } from '../parts/element.ts';
 import { Facts, Loading, pageHead, panel } from '../parts/surfaces.ts';
-import { box, Foreign, State, Time } from '../parts/text.ts';
+import { box, Foreign, foreign, State, Time } from '../parts/text.ts';
 import type { StateWords } from '../parts/words.ts';
 import { useAnswer, useEvery } from '../state/loading.ts';
 import type { Settings } from '../state/shapes.ts';
@@ -14,28 +14,16 @@ const whys: Readonly<Record<string, string>> = {
   SIGHUP: 'by the signal SIGHUP',
 };
 
-function Reload({ reload }: { readonly reload: NonNullable<Settings['last_reload']> }): JSX.Element {
-  const words: StateWords = reload.ok
+function told({ at, why, ok }: NonNullable<Settings['last_reload']>): JSX.Element {
+  const words: StateWords = ok
     ? { word: 'Taken', tone: 'good', icon: 'check' }
     : { word: 'Refused', tone: 'bad', icon: 'box' };
-  return el(
-    'span',
-    h(Time, { at: reload.at }),
-    ' ',
-    h(State, { state: '', words }),
-    ' ',
-    whys[reload.why] ?? el('bdi', reload.why),
-  );
+  return el('span', h(Time, { at }), ' ', h(State, { state: '', words }), ' ', whys[why] ?? el('bdi', why));
 }
 
 /** Lines of text under a heading; nothing where there are none. */
-function Lines(props: {
-  readonly title: string;
-  readonly note: string;
-  readonly lines: readonly string[];
-}): JSX.Element | null {
-  if (props.lines.length === 0) return null;
-  return panel({ title: props.title, note: props.note }, box(props.lines.join('\n')));
+function linesPanel(title: string, note: string, lines: readonly string[] = []): JSX.Element | null {
+  return lines.length === 0 ? null : panel({ key: title, title, note }, box(lines.join('\n')));
 }
 
 /** The page. */
@@ -56,29 +44,22 @@ export function SettingsPage(): JSX.Element {
     value
       ? h(Facts, {
           items: [
-            ['File', el('code', h(Foreign, { text: value.file }))],
+            ['File', el('code', foreign(value.file))],
             ['Mode', value.mode],
             ['In force since', h(Time, { at: value.loaded_at })],
-            ['Last reload', value.last_reload ? h(Reload, { reload: value.last_reload }) : 'none since the start'],
+            ['Last reload', value.last_reload ? told(value.last_reload) : 'none since the start'],
           ],
         })
       : null,
     value
       ? [
-          h(Lines, {
-            ...{ key: 'faults', title: 'Why the last reload was refused', lines: value.last_reload?.faults ?? [] },
-            note: 'The gateway runs on with the configuration that it had. Mend the file, then reload again.',
-          }),
-          h(Lines, {
-            ...{ key: 'changed', title: 'What the last reload changed', lines: value.last_reload?.changed ?? [] },
-            note: 'Connections stayed open.',
-          }),
-          h(Lines, {
-            key: 'warnings',
-            title: 'Warnings',
-            note: 'The configuration works, but look at these.',
-            lines: value.warnings,
-          }),
+          linesPanel(
+            'Why the last reload was refused',
+            'The gateway runs on with the configuration that it had. Mend the file, then reload again.',
+            value.last_reload?.faults,
+          ),
+          linesPanel('What the last reload changed', 'Connections stayed open.', value.last_reload?.changed),
+          linesPanel('Warnings', 'The configuration works, but look at these.', value.warnings),
           panel(
             { key: 'text', title: 'Configuration in force', actions: h(CopyButton, { text }) },
             h(

@@ -8,7 +8,7 @@ import { el } from '../parts/element.ts';
 import { SearchBox } from '../parts/filter-bar.ts';
 import { type Column, doing, PagedTable, tight, wide } from '../parts/list.ts';
 import { empty, pageHead } from '../parts/surfaces.ts';
-import { brief, Foreign, Time } from '../parts/text.ts';
+import { brief, foreign, Time } from '../parts/text.ts';
 import { ask } from '../state/api.ts';
 import { place, setFilters } from '../state/location.ts';
 import { tell } from '../state/notices.ts';
@@ -69,7 +69,7 @@ function AddDialog({ onClose, onAdded }: { readonly onClose: () => void; readonl
 const columns: readonly Column<Suppression>[] = [
   wide('address', 'Address', ({ address, note }) => [
     el('strong', brief(address, 120)),
-    note ? el('span.sub', h(Foreign, { text: note })) : null,
+    note ? el('span.sub', foreign(note)) : null,
   ]),
   { key: 'reason', title: 'Reason', cell: ({ reason }) => reasons[reason] ?? reason },
   tight('since', 'Since', ({ created_at }) => h(Time, { at: created_at })),

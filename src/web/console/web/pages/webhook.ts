@@ -7,7 +7,7 @@ import { Confirm } from '../parts/dialog.ts';
 import { el } from '../parts/element.ts';
 import { type Column, numbers, PagedTable, tight, wide } from '../parts/list.ts';
 import { empty, Facts, Fault, PageHead, Progress, panel } from '../parts/surfaces.ts';
-import { brief, Foreign, State, Time } from '../parts/text.ts';
+import { brief, foreign, State, Time } from '../parts/text.ts';
 import { stateWords } from '../parts/words.ts';
 import { ask } from '../state/api.ts';
 import { useAnswer } from '../state/loading.ts';
@@ -35,7 +35,7 @@ const columns: readonly Column<WebhookDelivery>[] = [
   },
   wide('answer', 'Answer', ({ status, error }) => [
     status === null ? null : `HTTP ${status} `,
-    error ? h(Foreign, { key: 'error', text: error }) : null,
+    error ? foreign(error) : null,
   ]),
   numbers('attempt', 'Attempt', ({ attempt }) => attempt),
   numbers('took', 'Took', ({ duration_ms: ms }) => writeDuration(ms)),

@@ -5,7 +5,7 @@ import { useState } from 'preact/hooks';
 import { Field } from '../parts/controls.ts';
 import { FormDialog } from '../parts/dialog.ts';
 import { el } from '../parts/element.ts';
-import { Foreign } from '../parts/text.ts';
+import { foreign } from '../parts/text.ts';
 import { ask } from '../state/api.ts';
 import { linkTo } from '../state/location.ts';
 import { account, isEveryAccount } from '../state/session.ts';
@@ -21,7 +21,7 @@ function sentence({ refused, would_pass: pass, accepted, would_not: not }: Count
   );
 }
 
-function Mailer({ one }: { readonly one: MailerVerdicts }): JSX.Element {
+function mailer(one: MailerVerdicts): JSX.Element {
   const examples = one.examples.map((example) => {
     const [id = '', ...codes] = example.split(' ');
     return el(
@@ -29,22 +29,18 @@ function Mailer({ one }: { readonly one: MailerVerdicts }): JSX.Element {
       h('a', { href: linkTo('/messages/:id', { id }) }, codes.length === 0 ? 'would pass' : codes.join(', ')),
     );
   });
-  return el(
-    'div',
-    el('h3', h(Foreign, { text: `${one.account}/${one.credential}, ${one.mailer}`, most: 200 })),
-    el('p', sentence(one)),
-    el('ul', examples),
-  );
+  const name = `${one.account}/${one.credential}, ${one.mailer}`;
+  return h('div', { key: name }, el('h3', foreign(name, 200)), el('p', sentence(one)), el('ul', examples));
 }
 
-function Found({ found }: { readonly found: WouldPass }): JSX.Element {
+function verdict(found: WouldPass): JSX.Element {
   const { not_kept: notKept, cut, mailers } = found;
   return el(
     'div',
     h('p', { role: 'status' }, sentence(found)),
     cut ? el('p.soft', 'There are more messages: the newest were judged.') : null,
     notKept > 0 ? el('p.soft', `Of ${writeCounted(notKept, 'message')} too little is kept to judge again.`) : null,
-    mailers.map((one) => h(Mailer, { key: `${one.account}/${one.credential}/${one.mailer}`, one })),
+    mailers.map(mailer),
   );
 }
 
@@ -74,6 +70,6 @@ export function WouldPassDialog({
       ...{ label: 'Text of the configuration', value: config, onInput: setConfig, required: true, autofocus: true },
       ...{ rows: 12, hint: 'It is checked, and nothing of it is kept.' },
     }),
-    found ? h(Found, { found }) : null,
+    found ? verdict(found) : null,
   );
 }

@@ -1,6 +1,6 @@
 // What readers press and fill in: buttons, fields, choices.
 
-import { type ComponentChildren, h, type JSX } from 'preact';
+import { type ComponentChildren, h, type JSX, type TargetedEvent } from 'preact';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import { tell } from '../state/notices.ts';
 import { el } from './element.ts';
@@ -89,19 +89,17 @@ interface FieldProps {
   readonly placeholder?: string;
   readonly autocomplete?: string;
   readonly rows?: number;
-  readonly fault?: string | undefined;
   readonly autofocus?: boolean;
 }
 
-/** A field with its label, a hint, and what is wrong with it. */
+/** A field with its label and a hint. */
 export function Field(props: FieldProps): JSX.Element {
-  const { label, value, onInput, hint, type = 'text', required = false, fault, rows } = props;
+  const { label, value, onInput, hint, type = 'text', required = false, rows } = props;
   const id = useId();
   const box = useRef<HTMLInputElement & HTMLTextAreaElement>(null);
   useEffect(() => {
     if (props.autofocus === true) box.current?.focus();
   }, []);
-  const described = [hint ? `${id}-hint` : '', fault ? `${id}-fault` : ''].filter((one) => one !== '').join(' ');
   return el(
     'div.field',
     h('label', { htmlFor: id }, label),
@@ -112,15 +110,11 @@ export function Field(props: FieldProps): JSX.Element {
       'data-autofocus': props.autofocus === true ? '' : undefined,
       placeholder: props.placeholder,
       autocomplete: props.autocomplete ?? 'off',
-      'aria-invalid': fault ? 'true' : undefined,
-      'aria-describedby': described === '' ? undefined : described,
-      onInput: (event: Event) => {
-        const { target } = event;
-        if (target instanceof HTMLInputElement || target instanceof HTMLTextAreaElement) onInput(target.value);
-      },
+      'aria-describedby': hint ? `${id}-hint` : undefined,
+      onInput: ({ currentTarget }: TargetedEvent<HTMLInputElement | HTMLTextAreaElement>) =>
+        onInput(currentTarget.value),
     }),
     hint ? h('p', { class: 'hint', id: `${id}-hint` }, hint) : null,
-    fault ? h('p', { class: 'fault', id: `${id}-fault` }, h(Icon, { name: 'warning' }), fault) : null,
   );
 }
 
@@ -144,13 +138,7 @@ export function Select(props: {
     h('label', { htmlFor: id }, label),
     h(
       'select',
-      {
-        id,
-        value,
-        onChange: (event: Event) => {
-          if (event.target instanceof HTMLSelectElement) onChoose(event.target.value);
-        },
-      },
+      { id, value, onChange: ({ currentTarget }: TargetedEvent<HTMLSelectElement>) => onChoose(currentTarget.value) },
       choices.map((choice) =>
         h('option', { key: choice.value, value: choice.value, selected: choice.value === value }, choice.label),
       ),
@@ -174,12 +162,8 @@ export function Checkbox(props: {
   return el(
     'label.check',
     h('input', {
-      type: 'checkbox',
-      ref: box,
-      checked: props.checked,
-      onChange: (event: Event) => {
-        if (event.target instanceof HTMLInputElement) props.onChange(event.target.checked);
-      },
+      ...{ type: 'checkbox', ref: box, checked: props.checked },
+      onChange: ({ currentTarget }: TargetedEvent<HTMLInputElement>) => props.onChange(currentTarget.checked),
     }),
     h('span', { class: props.hidden === true ? 'unseen' : undefined }, props.label),
   );

@@ -4,7 +4,7 @@ import { h, type JSX } from 'preact';
 import type { Cure, FileChange } from '../state/shapes.ts';
 import { CopyButton } from './controls.ts';
 import { el } from './element.ts';
-import { box, Foreign } from './text.ts';
+import { box, foreign } from './text.ts';
 
 function ChangeBox({ change: { file, line, diff } }: { readonly change: FileChange }): JSX.Element {
   return el(
@@ -46,7 +46,7 @@ export function CureBox({
       el('span.cure-word', kind === 'config' ? 'Cure: in the configuration' : 'Cure: in the program'),
       h(CopyButton, { text: yaml ?? text, label: yaml ? 'Copy the lines' : 'Copy' }),
     ),
-    el('p', h(Foreign, { text })),
+    el('p', foreign(text)),
     yaml ? box(yaml, 4000) : null,
     change ? h(ChangeBox, { change }) : null,
   );

@@ -4,7 +4,7 @@
 import { type ComponentChildren, h, type JSX } from 'preact';
 import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { isSignedOut, type Problem } from '../state/api.ts';
-import { asProblem } from '../state/loading.ts';
+import { asProblem, useSubmit } from '../state/loading.ts';
 import { Button, CopyButton } from './controls.ts';
 import { el } from './element.ts';
 import { Fault } from './surfaces.ts';
@@ -14,7 +14,6 @@ export function Dialog(props: {
   readonly title: string;
   readonly onClose: () => void;
   readonly children?: ComponentChildren;
-  readonly wide?: boolean;
 }): JSX.Element {
   const box = useRef<HTMLDialogElement>(null);
   const id = useId();
@@ -43,9 +42,7 @@ export function Dialog(props: {
   return h(
     'dialog',
     {
-      ref: box,
-      class: props.wide === true ? 'dialog wide' : 'dialog',
-      'aria-labelledby': id,
+      ...{ ref: box, class: 'dialog', 'aria-labelledby': id },
       onCancel: (event: Event) => {
         event.preventDefault();
         props.onClose();
@@ -137,24 +134,7 @@ export function FormDialog(props: {
   readonly onClose: () => void;
   readonly children?: ComponentChildren;
 }): JSX.Element {
-  const [problem, setProblem] = useState<Problem>();
-  const [isBusy, setBusy] = useState(false);
-  // Two presses may come before the form is drawn as busy.
-  const isSent = useRef(false);
-  const submit = (event: Event): void => {
-    event.preventDefault();
-    if (isSent.current) return;
-    isSent.current = true;
-    setBusy(true);
-    setProblem(undefined);
-    props
-      .onSubmit()
-      .catch((error: unknown) => setProblem(asProblem(error)))
-      .finally(() => {
-        isSent.current = false;
-        setBusy(false);
-      });
-  };
+  const { problem, isBusy, submit } = useSubmit(props.onSubmit);
   return h(
     Dialog,
     { title: props.title, onClose: props.onClose },

@@ -40,12 +40,8 @@ function FinderDialog(props: {
       'div',
       { class: 'finder', onKeyDown },
       h(Field, {
-        ...{
-          label: 'Address, words of a subject, id of a message, or a page',
-          value: text,
-          type: 'search',
-          autofocus: true,
-        },
+        label: 'Address, words of a subject, id of a message, or a page',
+        ...{ value: text, type: 'search', autofocus: true },
         onInput: (value) => {
           setText(value);
           setChosen(0);
@@ -60,11 +56,8 @@ function FinderDialog(props: {
             h(
               'a',
               {
-                ...{
-                  href: linkOf(one),
-                  class: index === at ? 'chosen' : undefined,
-                  'aria-current': index === at ? 'true' : undefined,
-                },
+                href: linkOf(one),
+                ...(index === at ? { class: 'chosen', 'aria-current': 'true' } : {}),
                 onClick: (event: MouseEvent) => {
                   event.preventDefault();
                   open(one);

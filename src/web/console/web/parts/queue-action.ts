@@ -9,7 +9,7 @@ import type { QueueDone, QueuedMessage } from '../state/shapes.ts';
 import { writeCount, writeCounted } from '../text/amounts.ts';
 import { Confirm } from './dialog.ts';
 import { el } from './element.ts';
-import { Foreign } from './text.ts';
+import { foreign } from './text.ts';
 
 /** The path of the queue's endpoints. */
 export const queuePath = '/email/sending/queue';
@@ -158,12 +158,7 @@ export function ActionConfirm(props: {
     { title: `${action}?`, action, danger: target.action === 'drop', onConfirm: confirm, onClose },
     el('p', target.count === 1 && target.noun === 'message' ? one : many),
     target.group !== undefined && target.action === 'hold'
-      ? el(
-          'p',
-          'What comes for ',
-          h(Foreign, { text: target.group, most: 120 }),
-          ' from now on is held, too, until it is released here.',
-        )
+      ? el('p', 'What comes for ', foreign(target.group, 120), ' from now on is held, too, until it is released here.')
       : null,
     progress === undefined
       ? null

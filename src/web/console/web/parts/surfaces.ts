@@ -190,16 +190,6 @@ export function ClearFilters({ names }: { readonly names: readonly string[] }): 
 }
 
 /** A link to another page as a button. */
-export function ButtonLink(props: {
-  readonly to: string;
-  readonly children?: ComponentChildren;
-  readonly icon?: IconName;
-  readonly kind?: 'plain' | 'main';
-}): JSX.Element {
-  return h(
-    'a',
-    { class: `button ${props.kind ?? 'plain'}`, href: linkTo(props.to) },
-    props.icon ? h(Icon, { name: props.icon }) : null,
-    props.children,
-  );
+export function buttonLink(to: string, icon: IconName, text: string): JSX.Element {
+  return h('a', { class: 'button plain', href: linkTo(to) }, h(Icon, { name: icon }), text);
 }

@@ -26,7 +26,7 @@ interface ForeignProps {
   /** Line ends and tabs stay; for text that is shown in lines. */
   readonly lines?: boolean;
   /** Characters that are shown at first; more come by a button. Absent: 400. */
-  readonly most?: number;
+  readonly most?: number | undefined;
   /** Cuts without a button, for places that are links or that lead to the whole text. */
   readonly brief?: boolean;
 }
@@ -51,6 +51,11 @@ export function Foreign({ text, lines = false, most = slice, brief = false }: Fo
       left > more ? `Show more (${left.toLocaleString('en')} characters left)` : 'Show all',
     ),
   );
+}
+
+/** Text of a stranger. @param most characters that are shown at first; absent: 400 */
+export function foreign(text: string, most?: number): JSX.Element {
+  return h(Foreign, { text, most });
 }
 
 /** Text of a stranger, of which the first characters are shown without a button that shows more. */

@@ -8,7 +8,7 @@ import { CureBox } from './cure.ts';
 import { el } from './element.ts';
 import { Icon } from './icon.ts';
 import { type Column, Table, wide } from './list.ts';
-import { Foreign, State } from './text.ts';
+import { Foreign, foreign, State } from './text.ts';
 import { verdictWords } from './words.ts';
 
 const columns: readonly Column<FieldVerdict>[] = [
@@ -23,11 +23,7 @@ const columns: readonly Column<FieldVerdict>[] = [
     title: 'Header',
     kind: 'name',
     cell: ({ name }) =>
-      h(
-        'a',
-        { href: headerPath(name), target: '_blank', rel: 'noopener' },
-        el('strong', h(Foreign, { text: name, most: 100 })),
-      ),
+      h('a', { href: headerPath(name), target: '_blank', rel: 'noopener' }, el('strong', foreign(name, 100))),
   },
   wide('value', 'Value as it came', ({ value }) =>
     value
@@ -40,8 +36,8 @@ const columns: readonly Column<FieldVerdict>[] = [
     kind: 'rule',
     cell: ({ code, message, rule, reference }) => [
       code ? el('code', code) : null,
-      message ? el('p', h(Foreign, { text: message })) : null,
-      rule ? el('span.sub', h(Foreign, { text: rule })) : null,
+      message ? el('p', foreign(message)) : null,
+      rule ? el('span.sub', foreign(rule)) : null,
       reference ? el('span.sub', reference) : null,
     ],
   },
@@ -79,8 +75,8 @@ export function Reasons(props: {
           { key: index },
           el(
             'p.reason',
-            field ? el('strong', h(Foreign, { text: field, most: 100 })) : null,
-            el('span', h(Foreign, { text: message })),
+            field ? el('strong', foreign(field, 100)) : null,
+            el('span', foreign(message)),
             code ? el('code.soft', code) : null,
           ),
           cure

@@ -159,7 +159,7 @@ export async function ask<Result>(path: string, asked: Asked = {}): Promise<Answ
     messages,
   } = await read(response, asked.method !== undefined && asked.method !== 'GET');
   const next = info?.cursor ?? undefined;
-  // The shapes are those of docs/openapi.json, from which the types of `shapes.ts` were written.
+  // The types of `shapes.ts` are those of the schemas by which the gateway describes its answers.
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion
   return { result: result as Result, next, notes: messages.flatMap(({ message }) => message ?? []) };
 }

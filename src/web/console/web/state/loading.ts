@@ -114,6 +114,28 @@ export function useAnswer<Result>(path: string | undefined): Loaded<Result> {
   return useLoaded(path, async (url, signal) => (await ask<Result>(url, { signal })).result);
 }
 
+/** Sends what a form holds, once at a time. @returns why it was refused, whether it is under way, and what sends it */
+export function useSubmit(send: () => Promise<void>) {
+  const [problem, setProblem] = useState<Problem>();
+  const [isBusy, setBusy] = useState(false);
+  // Two presses may come before the form is drawn as busy.
+  const isSent = useRef(false);
+  const submit = (event: Event): void => {
+    event.preventDefault();
+    if (isSent.current) return;
+    isSent.current = true;
+    setBusy(true);
+    setProblem(undefined);
+    send()
+      .catch((error: unknown) => setProblem(asProblem(error)))
+      .finally(() => {
+        isSent.current = false;
+        setBusy(false);
+      });
+  };
+  return { problem, isBusy, submit };
+}
+
 /** Calls `again` every so many milliseconds while the page is looked at. */
 export function useEvery(ms: number, again: () => void): void {
   const latest = useRef(again);

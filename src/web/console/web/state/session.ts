@@ -1,28 +1,12 @@
 // Who is signed in, and whose mail is looked at.
 
 import { batch, computed, signal } from '@preact/signals';
+import type { ToldSession } from '../../session-routes.ts';
 import { ask, isSignedOut } from './api.ts';
 import { place } from './location.ts';
 
-/** An account in lists. */
-export interface NamedAccount {
-  readonly id: string;
-  readonly name: string;
-}
-
-/** The session as `GET /console/session` tells it. */
-export interface Session {
-  readonly account: NamedAccount;
-  /** Only for `admin`: every account. */
-  readonly accounts?: readonly NamedAccount[];
-  readonly scopes: readonly string[];
-  readonly expires_at: string;
-  /** Settings of the account and the credential, by which messages are judged in the browser; absent from an older gateway. */
-  readonly judged_as?: { readonly sendingDomains: readonly { readonly name: string }[] };
-}
-
 /** The session; undefined before it is known, null where nobody is signed in. */
-export const session = signal<Session | null | undefined>(undefined);
+export const session = signal<ToldSession | null | undefined>(undefined);
 
 /** Whether the session may see every account. */
 export const isAdmin = computed(() => session.value?.scopes.includes('admin') ?? false);
@@ -63,7 +47,7 @@ export function accountOnlyPath(rest: string): string {
 
 /** Finds out who is signed in. @throws Problem where the gateway does not answer */
 export async function loadSession(): Promise<void> {
-  const { result } = await ask<Session | null>('/console/session');
+  const { result } = await ask<ToldSession | null>('/console/session');
   batch(() => {
     session.value = result;
     isSignedOut.value = false;

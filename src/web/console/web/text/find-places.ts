@@ -27,24 +27,15 @@ export function findPlaces<Icon extends string>(
 ): readonly Found<Icon | 'messages' | 'suppressions'>[] {
   const text = typed.trim();
   if (text === '') return pages.slice(0, mostFound);
-  const messages = {
-    label: `Messages with “${text}”`,
-    icon: 'messages',
-    pattern: '/messages',
-    filters: { q: text },
-  } as const;
+  const filters = { q: text };
+  const messages = { label: `Messages with “${text}”`, icon: 'messages', pattern: '/messages', filters } as const;
   const exact = {
     label: `Message ${text}`,
     icon: 'messages',
     pattern: '/messages/:id',
     parameters: { id: text },
   } as const;
-  const address = {
-    label: `Suppression of ${text}`,
-    icon: 'suppressions',
-    pattern: '/suppressions',
-    filters: { q: text },
-  } as const;
+  const address = { label: `Suppression of ${text}`, icon: 'suppressions', pattern: '/suppressions', filters } as const;
   const named = pages.filter(({ label }) => label.toLowerCase().includes(text.toLowerCase()));
   return [...(messageId.test(text) ? [exact] : []), ...named, messages, ...(text.includes('@') ? [address] : [])].slice(
     0,

@@ -14,13 +14,10 @@ import { writeOctets } from '../../text/amounts.ts';
 /** Octets of each side that are compared. The whole is in the file. */
 const most = 262_144;
 
-interface Sides {
-  readonly received: { readonly text: string; readonly isCut: boolean } | undefined;
-  readonly sent: { readonly text: string; readonly isCut: boolean } | undefined;
-}
+type Side = { readonly text: string; readonly isCut: boolean } | undefined;
 
 /** Loads a side; undefined where it was not kept. */
-async function loadSide(path: string, signal: AbortSignal): Promise<Sides['received']> {
+async function loadSide(path: string, signal: AbortSignal): Promise<Side> {
   try {
     return await askText(path, most, signal);
   } catch (error) {
@@ -29,19 +26,13 @@ async function loadSide(path: string, signal: AbortSignal): Promise<Sides['recei
   }
 }
 
-async function loadSides(path: string, signal: AbortSignal): Promise<Sides> {
+async function loadSides(path: string, signal: AbortSignal) {
   const [received, sent] = await Promise.all([loadSide(`${path}/received`, signal), loadSide(`${path}/sent`, signal)]);
   return { received, sent };
 }
 
 /** Links that save each side as a file. */
-function Downloads({
-  path,
-  sides,
-}: {
-  readonly path: string;
-  readonly sides: readonly ('received' | 'sent')[];
-}): JSX.Element {
+function downloads(path: string, sides: readonly ('received' | 'sent')[]): JSX.Element {
   const words = { received: 'Save as it came', sent: 'Save as it left' } as const;
   return el(
     'p.actions',
@@ -54,14 +45,6 @@ function Downloads({
       ),
     ),
   );
-}
-
-function Sheet({ received, sent }: Sides): JSX.Element {
-  if (received && sent) {
-    return h(Diff, { left: received.text, right: sent.text, leftTitle: 'As it came', rightTitle: 'As it left' });
-  }
-  const only = received ?? sent;
-  return box(only?.text ?? '');
 }
 
 /** The tab. */
@@ -92,9 +75,11 @@ export function Comparison({ entry, path }: { readonly entry: JournalEntry; read
             ? 'Removed lines have a −, added ones a +.'
             : 'Only this side was kept.',
       ),
-      h(Downloads, { path, sides: kept }),
+      downloads(path, kept),
     ),
     isCut ? el('p.note', `Only the first ${writeOctets(most)} of each side are shown; the files are whole.`) : null,
-    h(Sheet, { received, sent }),
+    received && sent
+      ? h(Diff, { left: received.text, right: sent.text, leftTitle: 'As it came', rightTitle: 'As it left' })
+      : box((received ?? sent)?.text ?? ''),
   );
 }

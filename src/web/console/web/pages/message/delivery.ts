@@ -5,7 +5,7 @@ import { useState } from 'preact/hooks';
 import { Button } from '../../parts/controls.ts';
 import { el } from '../../parts/element.ts';
 import { empty } from '../../parts/surfaces.ts';
-import { Foreign, State, Time } from '../../parts/text.ts';
+import { foreign, State, Time } from '../../parts/text.ts';
 import type { JournalEntry, MailEvent, RecipientHistory } from '../../state/shapes.ts';
 import { writeCounted } from '../../text/amounts.ts';
 import { eventWords } from '../../text/event-words.ts';
@@ -20,9 +20,9 @@ function Event({ event }: { readonly event: MailEvent }): JSX.Element {
     el(
       'div',
       el('strong', title),
-      by === '' ? null : el('span.soft', ' by ', h(Foreign, { text: by, most: 120 })),
-      said === '' ? null : el('p.mono', h(Foreign, { text: said })),
-      notes.map((note) => h('p', { key: note, class: 'soft' }, h(Foreign, { text: note, most: 200 }))),
+      by === '' ? null : el('span.soft', ' by ', foreign(by, 120)),
+      said === '' ? null : el('p.mono', foreign(said)),
+      notes.map((note) => h('p', { key: note, class: 'soft' }, foreign(note, 200))),
       nextAt === undefined ? null : el('p.soft', 'Next try: ', h(Time, { at: nextAt })),
     ),
   );
@@ -31,11 +31,7 @@ function Event({ event }: { readonly event: MailEvent }): JSX.Element {
 function Recipient({ history }: { readonly history: RecipientHistory }): JSX.Element {
   return el(
     'li.card',
-    el(
-      'div.subject',
-      el('strong', h(Foreign, { text: history.address, most: 160 })),
-      h(State, { state: history.state }),
-    ),
+    el('div.subject', el('strong', foreign(history.address, 160)), h(State, { state: history.state })),
     history.history.length === 0
       ? el('p.soft', 'Nothing has happened yet: it waits for its first attempt.')
       : el(

@@ -3,7 +3,7 @@
 import { h, type JSX } from 'preact';
 import { el } from '../../parts/element.ts';
 import { empty, Fault, Progress, panel } from '../../parts/surfaces.ts';
-import { Foreign, State } from '../../parts/text.ts';
+import { foreign, State } from '../../parts/text.ts';
 import { useAnswer } from '../../state/loading.ts';
 import type { DkimVerdict, JournalEntry } from '../../state/shapes.ts';
 import { writeDuration } from '../../text/amounts.ts';
@@ -27,7 +27,7 @@ export function Dialogue({ entry }: { readonly entry: JournalEntry }): JSX.Eleme
         { key: index, class: `${from}${from === 'server' && /^[45]/.test(line) ? ' refusal' : ''}` },
         el('span.at.soft', `+${at} ms`),
         el('span.who', speakers[from]),
-        el('span.line', h(Foreign, { text: line, most: 600 })),
+        el('span.line', foreign(line, 600)),
       ),
     ),
   );
@@ -93,7 +93,7 @@ export function Dkim({ entry, path }: { readonly entry: JournalEntry; readonly p
           'div',
           el('strong', el('bdi', domain)),
           el('p', 'Selector ', el('code', selector), algorithm ? `, ${algorithm}` : null),
-          reason ? el('p.soft', h(Foreign, { text: reason })) : null,
+          reason ? el('p.soft', foreign(reason)) : null,
         ),
         h(State, { state: result }),
       ),

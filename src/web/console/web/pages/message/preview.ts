@@ -7,7 +7,7 @@ import { el } from '../../parts/element.ts';
 import { type Column, numbers, Table, wide } from '../../parts/list.ts';
 import { PreviewFrame } from '../../parts/preview-frame.ts';
 import { empty, Fault, Progress, panel } from '../../parts/surfaces.ts';
-import { box, Foreign } from '../../parts/text.ts';
+import { box, foreign } from '../../parts/text.ts';
 import { useAnswer } from '../../state/loading.ts';
 import type { JournalEntry, Preview, PreviewPart } from '../../state/shapes.ts';
 import { writeOctets } from '../../text/amounts.ts';
@@ -16,47 +16,39 @@ import { isTooDeep } from '../../text/html-depth.ts';
 type Attachment = PreviewPart['attachments'][number];
 
 const columns: readonly Column<Attachment>[] = [
-  wide('name', 'Name', ({ filename }) => h(Foreign, { text: filename ?? 'without a name', most: 200 })),
-  { key: 'type', title: 'Type', cell: ({ type }) => el('code', h(Foreign, { text: type, most: 100 })) },
+  wide('name', 'Name', ({ filename }) => foreign(filename ?? 'without a name', 200)),
+  { key: 'type', title: 'Type', cell: ({ type }) => el('code', foreign(type, 100)) },
   numbers('size', 'Size', ({ size }) => writeOctets(size)),
 ];
 
 /** What is shown where HTML or text has nothing to show. */
-function Nothing({ what, other }: { readonly what: string; readonly other: string | undefined }): JSX.Element {
-  return empty(
-    what,
-    'messages',
-    other === undefined ? 'Its parts are in its source: “As it came and left”.' : `Look at its ${other} instead.`,
-  );
+function nothing(what: string, other: string | undefined): JSX.Element {
+  const why =
+    other === undefined ? 'Its parts are in its source: “As it came and left”.' : `Look at its ${other} instead.`;
+  return empty(what, 'messages', why);
 }
 
 /** Says that the journal has not kept it, and why. */
-function NotKept({ title, note }: { readonly title: string; readonly note: string | null }): JSX.Element {
+function notKept(title: string, note: string | null): JSX.Element {
   const why = note ? `Why: ${note}.` : 'The journal keeps what messages contain only where journal.content is full.';
   return empty(title, 'messages', why);
 }
 
-interface PartProps {
-  readonly part: PreviewPart;
-  readonly form: 'html' | 'text';
-  readonly note: string | null;
-}
-
-function Part({ part, form, note }: PartProps): JSX.Element {
-  if (!part.body_kept) return h(NotKept, { title: 'Its body was not kept', note });
-  if (form === 'html') {
-    if (!part.html) return h(Nothing, { what: 'It has no HTML', other: part.text ? 'text' : undefined });
-    if (isTooDeep(part.html)) {
-      const what = 'Its HTML is nested so deep that a browser would take long to show it';
-      return h(Nothing, { what, other: part.text ? 'text' : undefined });
-    }
-    return el(
-      'div',
-      h(PreviewFrame, { html: part.html }),
-      el('p.hint', 'Pictures, links and everything that would load or run are taken out.'),
-    );
-  }
-  return part.text ? box(part.text) : h(Nothing, { what: 'It has no text', other: part.html ? 'HTML' : undefined });
+function shown(
+  { html, text, body_kept: isKept }: PreviewPart,
+  form: 'html' | 'text',
+  note: string | null,
+): JSX.Element {
+  if (!isKept) return notKept('Its body was not kept', note);
+  if (form === 'text') return text ? box(text) : nothing('It has no text', html ? 'HTML' : undefined);
+  const other = text ? 'text' : undefined;
+  if (!html) return nothing('It has no HTML', other);
+  if (isTooDeep(html)) return nothing('Its HTML is nested so deep that a browser would take long to show it', other);
+  return el(
+    'div',
+    h(PreviewFrame, { html }),
+    el('p.hint', 'Pictures, links and everything that would load or run are taken out.'),
+  );
 }
 
 /** The tab. */
@@ -65,13 +57,13 @@ export function PreviewPanel({ entry, path }: { readonly entry: JournalEntry; re
   const [side, setSide] = useState<'received' | 'sent'>();
   const [form, setForm] = useState<'html' | 'text'>();
   const note = entry.content_note;
-  if (problem?.status === 404) return h(NotKept, { title: 'Its text was not kept', note });
+  if (problem?.status === 404) return notKept('Its text was not kept', note);
   if (problem) return h(Fault, { problem, retry: reload });
   if (!value) return h(Progress, { what: 'Reading the message' });
   const shownSide = side ?? (value.sent ? 'sent' : 'received');
   const part = value[shownSide];
-  if (!part) return h(NotKept, { title: 'This side was not kept', note });
-  if ('unreadable' in part) return empty('It cannot be read', 'warning', h(Foreign, { text: part.unreadable }));
+  if (!part) return notKept('This side was not kept', note);
+  if ('unreadable' in part) return empty('It cannot be read', 'warning', foreign(part.unreadable));
   const shownForm = form ?? (part.html ? 'html' : 'text');
   const { attachments } = part;
   return el(
@@ -99,7 +91,7 @@ export function PreviewPanel({ entry, path }: { readonly entry: JournalEntry; re
           })
         : null,
     ),
-    h(Part, { part, form: shownForm, note }),
+    shown(part, shownForm, note),
     part.truncated ? el('p.hint', 'It is long: only its beginning is shown.') : null,
     attachments.length === 0
       ? null

@@ -6,8 +6,8 @@ import { Button } from '../../parts/controls.ts';
 import { el } from '../../parts/element.ts';
 import { type Column, doing, numbers, Table, tight, wide } from '../../parts/list.ts';
 import { type Action, ActionConfirm, actionWords, queuePath, type Target } from '../../parts/queue-action.ts';
-import { ButtonLink, empty, Loading, listed, pageHead, panel } from '../../parts/surfaces.ts';
-import { brief, Foreign, State, Time } from '../../parts/text.ts';
+import { buttonLink, empty, Loading, listed, pageHead, panel } from '../../parts/surfaces.ts';
+import { brief, foreign, State, Time } from '../../parts/text.ts';
 import { useAnswer, useEvery } from '../../state/loading.ts';
 import { linkTo } from '../../state/location.ts';
 import { accountPath, isEveryAccount, mayEdit } from '../../state/session.ts';
@@ -40,7 +40,7 @@ const columns: readonly Column<QueueGroup>[] = [
           : ['by route ', el('bdi', group.route)],
     ),
     group.hold ? h(HoldWords, { key: 'hold', hold: group.hold }) : null,
-    group.last_reply ? el('span.sub.mono', h(Foreign, { text: group.last_reply, most: 200 })) : null,
+    group.last_reply ? el('span.sub.mono', foreign(group.last_reply, 200)) : null,
   ]),
   tight('state', 'Next hop', ({ state }) => (state === null ? null : h(State, { state }))),
   numbers('depth', 'Waiting', ({ depth }) => writeCount(depth)),
@@ -93,7 +93,7 @@ export function QueuePage(): JSX.Element {
         'The queue is empty',
         'check',
         el('p', 'Everything that was accepted has been handed on.'),
-        h(ButtonLink, { to: '/messages', icon: 'messages' }, 'Look at the messages'),
+        buttonLink('/messages', 'messages', 'Look at the messages'),
       ),
       (rows) =>
         panel(

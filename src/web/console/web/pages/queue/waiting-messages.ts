@@ -8,7 +8,7 @@ import { FilterChips, SearchBox } from '../../parts/filter-bar.ts';
 import { type Column, doing, ListEnd, numbers, Table, tight, wide } from '../../parts/list.ts';
 import { choicesFor, queuePath, type Target } from '../../parts/queue-action.ts';
 import { ClearFilters, empty, panel } from '../../parts/surfaces.ts';
-import { brief, Foreign, State, Time } from '../../parts/text.ts';
+import { brief, foreign, State, Time } from '../../parts/text.ts';
 import { linkTo, place, setFilters } from '../../state/location.ts';
 import { usePages } from '../../state/paging.ts';
 import { accountPath, mayEdit } from '../../state/session.ts';
@@ -36,7 +36,7 @@ export function HoldWords({ hold }: { readonly hold: QueueHold }): JSX.Element {
     ' since ',
     h(Time, { at: since }),
     by === null ? null : [' by ', el('bdi', by)],
-    why ? [': ', h(Foreign, { key: 'why', text: why, most: 120 })] : null,
+    why ? [': ', foreign(why, 120)] : null,
     releasable ? null : '. It is released by whoever held it, not here.',
   );
 }
@@ -66,7 +66,7 @@ const columns: readonly Column<QueuedMessage>[] = [
     h('a', { key: 'to', href: linkTo('/messages/:id', { id }) }, brief(recipient, 120)),
     count > 1 ? el('span.soft', ` and ${writeCount(count - 1)} more`) : null,
     el('span.sub', 'from ', sender === '' ? 'nobody' : brief(sender, 120)),
-    last ? el('span.sub.mono', h(Foreign, { text: last, most: 200 })) : null,
+    last ? el('span.sub.mono', foreign(last, 200)) : null,
     hold ? h(HoldWords, { key: 'hold', hold }) : null,
   ]),
   numbers('attempts', 'Attempts', Attempts),
@@ -82,13 +82,7 @@ const states = [
   { value: 'failed', label: 'Failed' },
 ];
 
-function Bulk({
-  chosen,
-  onAct,
-}: {
-  readonly chosen: readonly QueuedMessage[];
-  readonly onAct: (target: Target) => void;
-}): JSX.Element {
+function bulk(chosen: readonly QueuedMessage[], onAct: (target: Target) => void): JSX.Element {
   return h(
     'div',
     { class: 'bulk', role: 'region', 'aria-label': 'Chosen messages' },
@@ -183,6 +177,6 @@ export function WaitingMessages({
         })
       : null,
     h(ListEnd, { pages, what: 'messages' }),
-    chosen.length > 0 ? h(Bulk, { chosen, onAct }) : null,
+    chosen.length > 0 ? bulk(chosen, onAct) : null,
   );
 }
