@@ -11,7 +11,10 @@ import { join, resolve } from 'node:path';
  * Half of the room for young objects of each thread, in MiB. Left to itself it grows to 32 under load and stays there, without a
  *   message more a second.
  */
-const heapOptions = ['--max-semi-space-size=16'];
+const heapOptions = ['--max-semi-space-size=8'];
+
+/** Pools that glibc keeps memory in, for all threads together: with one for each thread, what one has freed helps no other. */
+const pools = '2';
 
 /** Files in the folder of one version of Node at most: several releases of ours. With more it is emptied. */
 const mostFiles = 4000;
@@ -69,6 +72,7 @@ function startAnew(env) {
   const wanted = heapOptions.filter((option) => !given.includes(option.split('=', 1)[0] ?? option));
   // What was started with a channel to its parent would lose it.
   if (wanted.length === 0 || process.send) return;
+  env.MALLOC_ARENA_MAX ??= pools;
   try {
     const options = [...wanted, ...process.execArgv];
     process.execve?.(process.execPath, [process.argv0, ...options, ...process.argv.slice(1)], env);

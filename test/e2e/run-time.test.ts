@@ -86,7 +86,7 @@ function setUpAlone({ folder, data }: Place): string | undefined {
     setUpRunTime(['serve'], process.env);
     process.stdout.write(JSON.stringify([process.env.NODE_COMPILE_CACHE, getCompileCacheDir()]));`;
   // With the option that it would start anew with.
-  const args = ['--max-semi-space-size=16', '--input-type=module', '--eval', code];
+  const args = ['--max-semi-space-size=8', '--input-type=module', '--eval', code];
   const env = { PATH: process.env['PATH'], POSTERN_DATA_DIR: data };
   const [named, used] = JSON.parse(execFileSync(process.execPath, args, { cwd: folder, env, encoding: 'utf8' })) as [
     string | null,
@@ -107,7 +107,7 @@ test('the second start compiles nothing, in no thread, and has the room for youn
   const place = newPlace();
   const first = await run(place);
   expect([first.code, missed(first).length > 100]).toEqual([0, true]);
-  expect(first.commandLine).toContain('\0--max-semi-space-size=16\0');
+  expect(first.commandLine).toContain('\0--max-semi-space-size=8\0');
   expect(statSync(place.cache).mode & 0o777).toBe(0o700);
   const second = await run(place);
   expect(second.output).toContain('sqlite-worker.ts');
