@@ -72,23 +72,15 @@ interface Failures {
 /** How many failures are counted at most. The delay stops growing long before, and more would only be forgiven later. */
 const failuresRemembered = 20;
 
-/** The wrong tokens of each address that are not forgiven yet. */
-class FailureTable {
+/** The wrong tokens of each address that are not forgiven yet; the address that failed longest ago comes first. */
+class FailureTable extends Map<string, Failures> {
   readonly #limits: GuessingLimits;
   readonly #now: () => number;
-  readonly #table = new Map<string, Failures>();
 
   constructor(limits: GuessingLimits, now: () => number) {
+    super();
     this.#limits = limits;
     this.#now = now;
-  }
-
-  get size(): number {
-    return this.#table.size;
-  }
-
-  find(address: string): Failures | undefined {
-    return this.#table.get(address);
   }
 
   /** How many failures are not forgiven by now. */
@@ -96,14 +88,14 @@ class FailureTable {
     return Math.max(0, count - Math.floor((this.#now() - at) / this.#limits.forgiveMs));
   }
 
-  /** Counts one more failure. The table keeps the address that failed longest ago first. */
+  /** Counts one more failure. */
   count(address: string): Failures {
-    const failures = this.#table.get(address) ?? { count: 0, at: this.#now(), waiting: 0 };
+    const failures = this.get(address) ?? { count: 0, at: this.#now(), waiting: 0 };
     failures.count = Math.min(failuresRemembered, this.standing(failures) + 1);
     failures.at = this.#now();
-    this.#table.delete(address);
-    if (this.#table.size >= this.#limits.addresses) this.#table.delete(this.#table.keys().next().value ?? '');
-    this.#table.set(address, failures);
+    this.delete(address);
+    if (this.size >= this.#limits.addresses) this.delete(this.keys().next().value ?? '');
+    this.set(address, failures);
     return failures;
   }
 }
@@ -207,7 +199,7 @@ export function createGuessing(
   return {
     pause(address) {
       const key = countedAddress(address);
-      const failures = table.find(key);
+      const failures = table.get(key);
       if (!failures || closed || table.standing(failures) < limits.freeFailures) return undefined;
       if (!hasRoom(failures)) return waits.wait(limits.pauseMs);
       return places && sharedPause(places, key);

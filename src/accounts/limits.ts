@@ -31,9 +31,7 @@ export interface Limits {
    * @throws what the database throws
    */
   ask(account: Account, recipients: number): MaybePromise<LimitVerdict>;
-  /**
-   * Gives back what `take` charged for a message that was not stored in the end because of an internal error.
-   */
+  /** Gives back what `take` charged for a message that was not stored in the end because of an internal error. */
   giveBack(account: Account, recipients: number): void;
   /** Gives back the part of the day's limit that was set aside and not used. */
   close(): Promise<void>;

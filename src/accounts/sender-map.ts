@@ -92,10 +92,7 @@ function rankOf({ localPart, domain }: SenderRule): number {
   return localPart.after === undefined ? 1 : 3;
 }
 
-/**
- * Makes a map.
- * @param lines addresses by pattern, without a fault by `senderRule`
- */
+/** Makes a map. @param lines addresses by pattern, without a fault by `senderRule` */
 export function senderMap(
   lines: Readonly<Record<string, string>>,
   { repliesToOriginal, isOwned }: Pick<SenderMap, 'repliesToOriginal' | 'isOwned'>,

@@ -102,10 +102,7 @@ export interface ProcessGroup {
   tellFailure(address: string): void;
   /** Has wrong tokens told that the others have seen. */
   hearFailures(heard: (address: string) => void): void;
-  /**
-   * Adds up the metrics of all processes.
-   * @returns the text in the form of Prometheus
-   */
+  /** Adds up the metrics of all processes. @returns the text in the form of Prometheus */
   sumMetrics(own: MetricValues): Promise<string>;
   /**
    * Begins what exactly one process of the server does: now, if it is this one, or when this one takes it over. It is never

@@ -45,32 +45,26 @@ export async function tellOfTables(client: pg.ClientBase, tables: readonly ToldT
   }
 }
 
-/** Calls one listener: at once, and at the end of a pause for all that came during it. */
-class Calling {
-  readonly #listener: () => void;
-  #pause: NodeJS.Timeout | undefined;
-  #isAsked = false;
+/** What calls one listener. */
+interface Calling {
+  call(): void;
+  stop(): void;
+}
 
-  constructor(listener: () => void) {
-    this.#listener = listener;
-  }
-
-  call(): void {
-    if (this.#pause) {
-      this.#isAsked = true;
-      return;
-    }
-    this.#listener();
-    this.#pause = setTimeout(() => {
-      this.#pause = undefined;
-      if (this.#isAsked) this.call();
+/** Calls a listener at once, and at the end of a pause for all that came during it. */
+function callingOf(listener: () => void): Calling {
+  let pause: NodeJS.Timeout | undefined;
+  let isAsked = false;
+  const call = (): void => {
+    isAsked = pause !== undefined;
+    if (isAsked) return;
+    listener();
+    pause = setTimeout(() => {
+      pause = undefined;
+      if (isAsked) call();
     }, calledMs);
-    this.#isAsked = false;
-  }
-
-  stop(): void {
-    clearTimeout(this.#pause);
-  }
+  };
+  return { call, stop: () => clearTimeout(pause) };
 }
 
 /** The changes in one database. The connection is opened when somebody wants to know of them. */
@@ -90,8 +84,8 @@ export class PostgresChanges implements Changes {
   }
 
   on(subject: string, listener: () => void): () => void {
-    const calling = new Calling(listener);
-    const all = this.#listeners.get(subject) ?? new Set();
+    const calling = callingOf(listener);
+    const all = this.#listeners.get(subject) ?? new Set<Calling>();
     this.#listeners.set(subject, all.add(calling));
     if (!this.#client && !this.#connecting && !this.#isClosed) this.#connect();
     return () => {

@@ -4,7 +4,7 @@ import { Worker } from 'node:worker_threads';
 import { errorMessage, Unavailable } from '../errors.ts';
 import { FaultWatch } from '../fault/fault-watch.ts';
 import type { Logger } from '../log.ts';
-import type { Attempt, Change, Database, Migrations, Queryable, Row, SqlValue, Transaction } from './database.ts';
+import type { Attempt, Change, Database, Migrations, Row, SqlValue, Transaction } from './database.ts';
 import type {
   DatabaseReply,
   DatabaseRequest,
@@ -50,10 +50,7 @@ class SqliteDatabase implements Database {
   readonly changes = { on: () => () => undefined };
 
   /** All processes on a file are on one host. */
-  aheadMs(): Promise<number> {
-    return Promise.resolve(0);
-  }
-
+  readonly aheadMs = () => Promise.resolve(0);
   readonly #watch: FaultWatch;
   readonly #worker: Worker;
   readonly #onLost: ((error: Error) => void) | undefined;
@@ -188,13 +185,13 @@ class SqliteDatabase implements Database {
   #inside(transaction: number): Transaction {
     const ask = (wanted: Wanted, sql: string, params: readonly SqlValue[]): Promise<unknown> =>
       this.#ask({ kind: 'inside', transaction, wanted, sql, params });
-    const queryable: Queryable = {
+    return {
       // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the worker answers with rows
       query: async (sql, params = []) => (await ask('rows', sql, params)) as readonly Row[],
       run: async (sql, params = []) => Number(await ask('changes', sql, params)),
+      // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the worker answers with an attempt
+      attempt: async (sql, params = []) => (await ask('attempt', sql, params)) as Attempt,
     };
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the worker answers with an attempt
-    return { ...queryable, attempt: async (sql, params = []) => (await ask('attempt', sql, params)) as Attempt };
   }
 
   /** Makes a request for a caller. It fails where too many wait, and once the database is being closed. */

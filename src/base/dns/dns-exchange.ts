@@ -85,10 +85,6 @@ function answerOf(octets: Buffer, id: number, { name, type }: DnsExchange): Deco
   }
 }
 
-function timedOut(): Error {
-  return new Error('the name server did not answer in time');
-}
-
 /** Waits for a promise's outcome, and ends the exchange when its time is over. */
 async function bounded<T>(
   withinMs: number,
@@ -98,7 +94,7 @@ async function bounded<T>(
   let timer: NodeJS.Timeout | undefined;
   try {
     return await new Promise<T>((resolve, reject) => {
-      timer = setTimeout(() => reject(timedOut()), withinMs);
+      timer = setTimeout(() => reject(new Error('the name server did not answer in time')), withinMs);
       close = run(resolve, reject);
     });
   } finally {

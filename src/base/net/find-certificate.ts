@@ -60,11 +60,6 @@ function foldersOf(tlsFolder: string): readonly string[] {
   }
 }
 
-/** When a certificate expires, milliseconds since 1970. */
-function endOf(leaf: X509Certificate): number {
-  return Date.parse(leaf.validTo);
-}
-
 /**
  * Makes the search for the certificate of a hostname: in the folder of its name, or else in one whose certificate is valid for it by a
  * wildcard or by one of several names (RFC 9525 §6.3, D84).
@@ -92,7 +87,8 @@ export function createCertificateFinder(tlsFolder: string): (name: string) => Fo
     const fitting = [...seen].flatMap(([folder, { leaf }]) =>
       leaf?.checkHost(name, { subject: 'never', partialWildcards: false }) === undefined ? [] : [{ folder, leaf }],
     );
-    for (const { folder } of fitting.sort((one, other) => endOf(other.leaf) - endOf(one.leaf))) {
+    const best = fitting.sort((one, other) => Number(other.leaf.validToDate) - Number(one.leaf.validToDate));
+    for (const { folder } of best) {
       const found = readFolder(join(tlsFolder, folder));
       if (found) return found;
     }

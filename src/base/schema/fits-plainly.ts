@@ -62,10 +62,7 @@ const judges: Readonly<Record<string, Judge>> = {
   digits: annotation,
 };
 
-/**
- * Whether a value fits a schema.
- * @returns false too where the schema has a word that is not known here
- */
+/** Whether a value fits a schema. @returns false too where the schema has a word that is not known here */
 export function fitsPlainly(schema: unknown, value: unknown): boolean {
   if (!isRecord(schema)) return false;
   return Object.getOwnPropertyNames(schema).every((word) => judges[word]?.(schema, value) === true);
