@@ -4,7 +4,7 @@
 import { statSync } from 'node:fs';
 import type { Config } from '../config/config.ts';
 import { platformKeyFiles, sendsMail, signingKeyFiles, tlsFilesOf } from './key-paths.ts';
-import { type KeysRead, readKeys, type TlsKeys } from './load-keys.ts';
+import { type KeysRead, readKeys } from './load-keys.ts';
 
 /** A certificate that expires within this time is warned of. */
 const soonMs = 14 * 86_400_000;
@@ -39,39 +39,27 @@ function day(ms: number): string {
   return new Date(ms).toISOString().slice(0, 10);
 }
 
-function expiredOf(certificates: readonly TlsKeys[], nowMs: number): string[] {
-  return certificates
-    .filter(({ notAfter }) => notAfter <= nowMs)
-    .map(({ host, notAfter }) => `the certificate of ${host} has expired on ${day(notAfter)}`);
-}
-
-function expiringOf(certificates: readonly TlsKeys[], nowMs: number): string[] {
-  return certificates
-    .filter(({ notAfter }) => notAfter > nowMs && notAfter - nowMs < soonMs)
-    .map(({ host, notAfter }) => {
-      const days = Math.floor((notAfter - nowMs) / dayMs);
-      return `the certificate of ${host} expires on ${day(notAfter)}, in ${days} ${days === 1 ? 'day' : 'days'}`;
-    });
-}
-
-function misnamedOf(certificates: readonly TlsKeys[]): string[] {
-  return certificates.flatMap(({ host, otherNames }) =>
-    otherNames === undefined
-      ? []
-      : [`the certificate of ${host} is not for that name but for ${otherNames}; clients that verify it refuse it`],
-  );
+/** What is wrong with the files that were read: certificates that have expired, and the rest. */
+function foundIn(config: Config, { tls }: Pick<KeysRead['keys'], 'tls'>, nowMs: number) {
+  const [expired, others]: [string[], string[]] = [[], []];
+  for (const { host, notAfter, otherNames } of tls.values()) {
+    const whose = `the certificate of ${host}`;
+    const days = Math.floor((notAfter - nowMs) / dayMs);
+    if (notAfter <= nowMs) expired.push(`${whose} has expired on ${day(notAfter)}`);
+    else if (notAfter - nowMs < soonMs)
+      others.push(`${whose} expires on ${day(notAfter)}, in ${days} ${days === 1 ? 'day' : 'days'}`);
+    if (otherNames !== undefined)
+      others.push(`${whose} is not for that name but for ${otherNames}; clients that verify it refuse it`);
+  }
+  for (const file of secretFiles(config, tls.keys()).filter(isReadableByAll))
+    others.push(`${file} can be read by every user of this machine; chmod 600 it`);
+  return { expired, others };
 }
 
 /** The warnings of a start about the files that it has read. @param nowMs milliseconds since 1970 */
-export function fileWarnings(config: Config, { tls }: Pick<KeysRead['keys'], 'tls'>, nowMs: number): string[] {
-  const certificates = [...tls.values()];
-  const open = secretFiles(config, tls.keys()).filter(isReadableByAll);
-  return [
-    ...expiredOf(certificates, nowMs),
-    ...expiringOf(certificates, nowMs),
-    ...misnamedOf(certificates),
-    ...open.map((file) => `${file} can be read by every user of this machine; chmod 600 it`),
-  ];
+export function fileWarnings(config: Config, keys: Pick<KeysRead['keys'], 'tls'>, nowMs: number): string[] {
+  const { expired, others } = foundIn(config, keys, nowMs);
+  return [...expired, ...others];
 }
 
 /**
@@ -82,7 +70,6 @@ export function fileWarnings(config: Config, { tls }: Pick<KeysRead['keys'], 'tl
 export function checkFiles(config: Config, nowMs: number): FileFindings {
   const { keys, problems } = readKeys(config);
   const faults = problems.filter(({ isMissing }) => !isMissing || !config.development).map(({ text }) => text);
-  const expired = expiredOf([...keys.tls.values()], nowMs);
-  const warnings = fileWarnings(config, keys, nowMs).filter((line) => !expired.includes(line));
-  return { faults: [...faults, ...expired], warnings };
+  const { expired, others } = foundIn(config, keys, nowMs);
+  return { faults: [...faults, ...expired], warnings: others };
 }

@@ -79,15 +79,11 @@ function addition(
   return { from: at, to: at, text: members.map((one) => `${lineFeed}${indent}${one}`).join('') };
 }
 
-function isOneOf(list: readonly unknown[], one: unknown): boolean {
-  return list.includes(one);
-}
-
 /** What a key says with the wanted value: what is there stays in its order, unless some of it goes. */
 function mergedValue(present: unknown, wanted: unknown): unknown {
   if (!Array.isArray(present) || !Array.isArray(wanted)) return wanted;
-  if (!present.every((one) => isOneOf(wanted, one))) return wanted;
-  return [...present, ...wanted.filter((one) => !isOneOf(present, one))];
+  const [before, after] = [new Set<unknown>(present), new Set<unknown>(wanted)];
+  return before.isSubsetOf(after) ? [...present, ...after.difference(before)] : wanted;
 }
 
 /** The change of a key that the entry has. */
@@ -102,28 +98,18 @@ function changeOf(
   const lastItem: unknown = isSeq(value) ? value.items.at(-1) : undefined;
   if (isLonger && isSeq(value) && isScalar(lastItem)) {
     const at = { flow: value.flow === true, first: startOf(value), last: lastItem };
-    const mark = at.flow ? '' : '- ';
-    return addition(
-      text,
-      at,
-      added.map((one) => `${mark}${yamlText(String(one))}`),
-    );
+    const items = added.map((one) => `${at.flow ? '' : '- '}${yamlText(String(one))}`);
+    return addition(text, at, items);
   }
   const lastPair = isMap<Node, Node | null>(value) ? value.items.at(-1) : undefined;
   if (isMap<Node>(value) && lastPair?.value && isRecord(present) && isRecord(merged)) {
     const at = { flow: value.flow === true, first: startOf(value.items[0]?.key), last: lastPair.value };
     const names = Object.keys(merged).filter((name) => !Object.hasOwn(present, name));
-    return addition(
-      text,
-      at,
-      names.map((name) => `${yamlText(name)}: ${yamlText(String(merged[name]))}`),
-    );
+    const members = names.map((name) => `${yamlText(name)}: ${yamlText(String(merged[name]))}`);
+    return addition(text, at, members);
   }
-  return {
-    from: key.range?.[1] ?? 0,
-    to: value ? endOf(text, value) : (key.range?.[1] ?? 0),
-    text: `: ${yamlValue(merged)}`,
-  };
+  const from = key.range?.[1] ?? 0;
+  return { from, to: value ? endOf(text, value) : from, text: `: ${yamlValue(merged)}` };
 }
 
 type Values = Readonly<Record<string, unknown>>;
@@ -154,10 +140,7 @@ function edited(text: string, edits: readonly Edit[]): string {
 const marks = { same: ' ', removed: '-', added: '+' } as const satisfies Record<DiffLine['kind'], string>;
 
 /** The diff's hunks. @param within numbers of the lines that may stand around: those of other accounts are not shown */
-function hunksOf(
-  lines: readonly DiffLine[],
-  within: { readonly first: number; readonly last: number },
-): readonly string[] {
+function hunksOf(lines: readonly DiffLine[], within: { first: number; last: number }): readonly string[] {
   const groups: { readonly from: number; to: number }[] = [];
   for (const [index, { kind }] of lines.entries()) {
     if (kind === 'same') continue;
@@ -165,12 +148,10 @@ function hunksOf(
     if (last && index - last.to <= 2 * context) last.to = index;
     else groups.push({ from: index, to: index });
   }
+  const isWithin = ({ kind, left }: DiffLine): boolean =>
+    kind !== 'same' || left === undefined || (left >= within.first && left <= within.last);
   return groups.flatMap(({ from, to }) => {
-    const part = lines
-      .slice(Math.max(0, from - context), to + context + 1)
-      .filter(
-        ({ kind, left }) => kind !== 'same' || left === undefined || (left >= within.first && left <= within.last),
-      );
+    const part = lines.slice(Math.max(0, from - context), to + context + 1).filter(isWithin);
     const left = part.filter(({ kind }) => kind !== 'added');
     const right = part.filter(({ kind }) => kind !== 'removed');
     const head = `@@ -${left[0]?.left ?? 0},${left.length} +${right[0]?.right ?? 0},${right.length} @@`;
@@ -180,9 +161,8 @@ function hunksOf(
 
 /** The list with the entry of a name changed. */
 function withNamed(list: unknown, name: string, change: (one: Values) => object): unknown {
-  return Array.isArray(list)
-    ? list.map((one: unknown) => (isRecord(one) && one['name'] === name ? change(one) : one))
-    : list;
+  if (!Array.isArray(list)) return list;
+  return list.map((one: unknown) => (isRecord(one) && one['name'] === name ? change(one) : one));
 }
 
 /** The contents with the entry as it is wanted. */

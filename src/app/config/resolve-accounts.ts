@@ -145,7 +145,7 @@ export function resolveEdgeAccount(entry: AccountEntry, { folders }: Resolving):
 /** A zone with the defaults of D99. */
 export function resolveZone(entry: ZoneEntry, { contents, folders }: Resolving): Zone {
   const name = domainOf(entry.name);
-  const { customErrors: _, ...rest } = entry;
+  const { customErrors: _, applications, ...rest } = entry;
   return {
     ...rest,
     name,
@@ -157,9 +157,7 @@ export function resolveZone(entry: ZoneEntry, { contents, folders }: Resolving):
     ...customErrorsOf(entry, folders),
     // In the form in which origin_dns.name is compared with them (D86); `*` stays as it is.
     ...(entry.permittedOriginZones ? { permittedOriginZones: entry.permittedOriginZones.map(domainOf) } : {}),
-    ...(entry.applications
-      ? { applications: entry.applications.map((one) => ({ ...one, id: one.id.toLowerCase() })) }
-      : {}),
+    ...(applications ? { applications: applications.map((one) => ({ ...one, id: one.id.toLowerCase() })) } : {}),
     ...(entry.loadBalancers ? { loadBalancers: entry.loadBalancers.map(domainOf) } : {}),
   };
 }

@@ -154,23 +154,14 @@ function mxRoute(folders: Folders, base: Base, entry: Partial<RouteEntry>): MxRo
     ...(localAddress.length > 0 ? { localAddress } : {}),
     allowPrivate: allowedNetworks(entry),
   };
-  return {
-    ...base,
-    type: 'mx',
-    ...settings,
-    connections: entry.connections ?? defaults.connections,
-    ...limitsOf(entry),
-  };
+  const connections = entry.connections ?? defaults.connections;
+  return { ...base, type: 'mx', ...settings, connections, ...limitsOf(entry) };
 }
 
 function resolveRoute(resolving: Resolving, entry: RouteEntry, index: number): Route {
   const { contents, folders } = resolving;
-  const base: Base = {
-    name: entry.name,
-    platformSignature: entry.platformSignature ?? true,
-    ...matchOf(contents, entry.match),
-    ...recipientRuleOf(entry),
-  };
+  const { name, platformSignature = true, match } = entry;
+  const base: Base = { name, platformSignature, ...matchOf(contents, match), ...recipientRuleOf(entry) };
   if (entry.type === 'mx') return mxRoute(folders, base, entry);
   const smarthost = entry.type === 'smarthost' ? smarthostRoute(resolving, base, entry, ['routes', index]) : undefined;
   return smarthost ?? { ...base, ...captureOf(folders, entry.folder) };
@@ -180,10 +171,7 @@ function resolveRoute(resolving: Resolving, entry: RouteEntry, index: number): R
 function recipientRuleOf({ redirectAll, allowRecipients }: Pick<RouteEntry, 'redirectAll' | 'allowRecipients'>) {
   const to = redirectAll === undefined ? undefined : readTarget(redirectAll);
   const patterns = allowRecipients?.map(readPattern).filter((pattern) => pattern !== undefined);
-  return {
-    ...(to === undefined ? {} : { redirectAll: to }),
-    ...(patterns ? { allowRecipients: patterns } : {}),
-  };
+  return { ...(to === undefined ? {} : { redirectAll: to }), ...(patterns ? { allowRecipients: patterns } : {}) };
 }
 
 function hasRule({ redirectAll, allowRecipients }: RecipientRule): boolean {

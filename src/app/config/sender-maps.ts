@@ -45,10 +45,7 @@ function ownerOf(accounts: readonly AccountEntry[], domain: string): AccountEntr
   return coveringDomain(ownedDomains(accounts), domain)?.account;
 }
 
-/**
- * The faults of a map.
- * @param account whose it is; undefined: a listener's, which serves whoever logs in
- */
+/** The faults of a map. @param account whose it is; undefined: a listener's, which serves whoever logs in */
 export function senderFaults(
   { senders = {}, replyTo }: Entry,
   path: ConfigPath,

@@ -49,13 +49,11 @@ export interface ProcessParts {
 const logPatienceMs = 1000;
 
 /** The channel of this process. */
-function openChannel(): Channel {
-  return {
-    // A supervisor that is gone is told of by `disconnect`.
-    send: (message, done) => void process.send?.(message, undefined, undefined, () => done?.()),
-    on: (event, listener) => void process.on(event, listener),
-  };
-}
+const channel: Channel = {
+  // A supervisor that is gone is told of by `disconnect`.
+  send: (message, done) => void process.send?.(message, undefined, undefined, () => done?.()),
+  on: (event, listener) => void process.on(event, listener),
+};
 
 /** What a process is started with, and its link to the supervisor. */
 interface Started {
@@ -64,7 +62,7 @@ interface Started {
 }
 
 /** Says that this process hears, and waits for what it is to start with; undefined where the supervisor is gone. */
-function greet(channel: Channel): Promise<Started | undefined> {
+function greet(): Promise<Started | undefined> {
   return new Promise((resolve) => {
     process.once('disconnect', () => resolve(undefined));
     channel.on('message', (message: ToProcess) => {
@@ -118,12 +116,6 @@ async function open(
   return gateway;
 }
 
-/** Rejects when the supervisor is gone: whoever waits for a socket of it would wait for ever. */
-async function withoutSupervisor({ isGone }: SupervisorLink): Promise<never> {
-  await isGone;
-  throw new Error('the supervisor was gone before this process had started');
-}
-
 /** Tells the supervisor why this process cannot start. */
 function tellFailure(link: SupervisorLink, error: unknown): Promise<void> {
   const exitCode =
@@ -140,8 +132,7 @@ export async function serveAsProcess(parts: ProcessParts): Promise<number> {
   cluster.worker?.on('disconnect', () => {
     if (cluster.worker) cluster.worker.exitedAfterDisconnect = true;
   });
-  const channel = openChannel();
-  const started = await greet(channel);
+  const started = await greet();
   if (!started) return 1;
   const { order, link } = started;
   process.once('disconnect', () => link.gone());
@@ -149,7 +140,11 @@ export async function serveAsProcess(parts: ProcessParts): Promise<number> {
   parts.dieOnSurprise(openedLog);
   const { log } = openedLog;
   try {
-    const gateway = await Promise.race([open(parts, started, openedLog), withoutSupervisor(link)]);
+    // Whoever waits for a socket of the supervisor would wait for ever once that is gone.
+    const withoutSupervisor = link.isGone.then(() => {
+      throw new Error('the supervisor was gone before this process had started');
+    });
+    const gateway = await Promise.race([open(parts, started, openedLog), withoutSupervisor]);
     log.level = gateway.config.log.level;
     link.tell({ kind: 'serving', listening: gateway.listening });
     const why = await Promise.race([link.drained, parts.signalled]);

@@ -37,33 +37,20 @@ export function mergeDestinations(views: readonly DestinationView[]): readonly D
   return [...byKey.values()];
 }
 
-/** The supervisor's numbers. */
-interface SupervisorNumbers {
-  /** Processes that are to run, and those that take connections. */
-  readonly wanted: number;
-  readonly serving: number;
-  /** Since the start. */
-  readonly restarts: number;
-}
-
-/** Gives the numbers as the processes give theirs. */
-export async function supervisorMetrics({ wanted, serving, restarts }: SupervisorNumbers): Promise<MetricValues> {
+/** Gives the supervisor's own numbers as the processes give theirs. */
+export async function supervisorMetrics(of: {
+  wanted: number;
+  serving: number;
+  restarts: number;
+}): Promise<MetricValues> {
   const registry = new Registry();
   const registers = [registry];
-  const processes = new Gauge({
-    name: 'postern_processes',
-    help: 'Processes of the server: wanted, and serving',
-    labelNames: ['state'],
-    registers,
-  });
-  processes.set({ state: 'wanted' }, wanted);
-  processes.set({ state: 'serving' }, serving);
-  const again = new Counter({
-    name: 'postern_process_restarts_total',
-    help: 'Processes that have ended and were started again',
-    registers,
-  });
-  again.inc(restarts);
+  const help = 'Processes of the server: wanted, and serving';
+  const processes = new Gauge({ name: 'postern_processes', help, labelNames: ['state'], registers });
+  processes.set({ state: 'wanted' }, of.wanted);
+  processes.set({ state: 'serving' }, of.serving);
+  const ended = 'Processes that have ended and were started again';
+  new Counter({ name: 'postern_process_restarts_total', help: ended, registers }).inc(of.restarts);
   return await registry.getMetricsAsJSON();
 }
 

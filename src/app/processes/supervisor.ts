@@ -124,10 +124,7 @@ export class Supervisor {
       child.version = version;
       if (late.length > 0) this.#renew(child, late);
     }
-    const [changed = []] = ends.flatMap((end) =>
-      end.kind === 'outcome' && end.outcome.ok ? [end.outcome.changed] : [],
-    );
-    return changed;
+    return ends.flatMap((end) => (end.kind === 'outcome' && end.outcome.ok ? [end.outcome.changed] : []))[0] ?? [];
   }
 
   /** Has a process end that did not do as the others at a reload; it is started again with the configuration in force. */

@@ -6,7 +6,7 @@ import { type Clock, systemClock } from '../../base/clock.ts';
 import { uuidv7 } from '../../base/ids.ts';
 import { wayFor } from '../../delivery/router.ts';
 import type { PartsOf } from '../../pipeline/report/would-pass.ts';
-import type { BuildParts } from '../../pipeline/submit.ts';
+import type { BuildParts, SubmitParts } from '../../pipeline/submit.ts';
 import { type EntryLink, entryLinkBelow } from '../../spool/journal/entry-link.ts';
 import type { ContentKept } from '../../spool/journal/journal-row.ts';
 import { type RecordFacts, spfSenders } from '../../web/admin/domain-records.ts';
@@ -26,6 +26,9 @@ export function buildParts(config: Config, keys: Keys, accounts: Accounts, clock
       recipients.some((recipient) => wayFor(config.delivery, { account, recipient }).route.platformSignature),
   };
 }
+
+/** What messages are built with, and what becomes of them then. It charges nobody. */
+export type Sending = Omit<SubmitParts, 'charge' | 'refund'>;
 
 /** The facts that the DNS records of a configuration's sending domains are made from. */
 export function recordFacts({ platform, smtp, delivery }: Config): RecordFacts {

@@ -29,14 +29,14 @@ import type { HttpParts } from './http.ts';
 import { checkApplications } from './load-settings.ts';
 
 function sendingEndpoints({ settings, mail, sources, clock }: HttpParts): V4Plugin[] {
-  const { submit, building, outcomes, suppressed } = mail;
+  const { submit, sending, outcomes, suppressed } = mail;
   const kept = keptContent(settings.config.journal);
   const parts = {
     limits: settings.config.rest.limits,
     submit,
-    examine: (submission: Submission) => examine(submission, building()),
+    examine: (submission: Submission) => examine(submission, sending()),
     preview: async (submission: Submission) => {
-      const built = await build(submission, building());
+      const built = await build(submission, sending());
       return built.ok ? ({ ok: true, head: built.signed.head, body: built.signed.body } as const) : built;
     },
     keys: mail.spool,

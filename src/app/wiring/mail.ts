@@ -16,7 +16,7 @@ import type { TlsReporter } from '../../delivery/tls-report/reporter.ts';
 import { createOutcomeWatch, type OutcomeWatch } from '../../doors/rest/outcome-watch.ts';
 import { SmtpDoor } from '../../doors/smtp/smtp-door.ts';
 import { createJudgeCopy, type JudgeCopy } from '../../pipeline/judge-copy.ts';
-import { type BuildParts, createSubmit, type Submit, type Violation } from '../../pipeline/submit.ts';
+import { createSubmit, type Submit, type Violation } from '../../pipeline/submit.ts';
 import { ContentGauge } from '../../spool/journal/content-gauge.ts';
 import type { Journal } from '../../spool/journal/journal.ts';
 import { type ContentReader, createContentReader } from '../../spool/journal/reader/content-reader.ts';
@@ -26,7 +26,7 @@ import { type MetricSources, oneNumber } from '../../web/http/metrics.ts';
 import type { Keys } from '../bootstrap/bootstrap.ts';
 import { engineTraits } from '../config/settings.ts';
 import { openBounces } from './bounces.ts';
-import { buildParts, entryLinkFor, keptContent } from './build-parts.ts';
+import { buildParts, entryLinkFor, keptContent, type Sending } from './build-parts.ts';
 import { openSpool } from './engine/open-stores.ts';
 import { madeOf, type Shared } from './in-force.ts';
 import { openJournal } from './journal/open-journal.ts';
@@ -53,8 +53,8 @@ export interface Mail extends MetricSources {
   readonly delivery: LiveDelivery;
   readonly door: SmtpDoor;
   readonly submit: Submit;
-  /** Gives what messages are built with under the settings in force. */
-  readonly building: () => BuildParts;
+  /** Under the settings in force. */
+  readonly sending: () => Sending;
   readonly outcomes: OutcomeWatch;
   readonly suppressions: SuppressionStore;
   /** Sends reports to senders after `start`. */
@@ -86,24 +86,15 @@ function rateViolation(account: Account, verdict: LimitVerdict): Violation | und
 }
 
 /** Makes the pipeline, with the limits of accounts before it, and log, metrics and delivery behind it. */
-function createPipeline(
-  { live }: Shared,
-  made: Pick<Mail, 'spool' | 'fault' | 'delivery' | 'building'> & { readonly limits: Limits },
-): Submit {
-  const { spool, delivery, building, limits } = made;
+function createPipeline({ live }: Shared, made: Pick<Mail, 'fault' | 'sending'> & { readonly limits: Limits }): Submit {
+  const { sending, limits } = made;
   // All of one message is built with the same settings, even if a reload happens meanwhile.
-  const pipelineOf = madeOf(live, ({ config }) =>
+  const pipelineOf = madeOf(live, () =>
     createSubmit({
-      ...building(),
-      spool,
+      ...sending(),
       charge: ({ submitter: { account }, envelope }) =>
         whenKnown(limits.take(account, envelope.recipients.length), (verdict) => rateViolation(account, verdict)),
       refund: ({ submitter, envelope }) => limits.giveBack(submitter.account, envelope.recipients.length),
-      transportOf: transportOf(config.delivery),
-      expireAfterSeconds: config.delivery.retry.expireAfterSeconds,
-      onAccepted: (entry) => delivery.deliverNow(entry),
-      onRefused: spool.events.refuse,
-      journal: keptContent(config.journal),
     }),
   );
   // Checked here as well, so that no message is built and signed in vain.
@@ -114,10 +105,11 @@ function createPipeline(
 }
 
 /** Makes what judges the copies of shadow listeners. Of the spool it gets the events alone. */
-function createCopyJudge({ live }: Shared, made: Pick<Mail, 'spool' | 'fault' | 'building'>): JudgeCopy {
-  const judgeOf = madeOf(live, ({ config }) =>
-    createJudgeCopy({ ...made.building(), journal: keptContent(config.journal), tell: made.spool.events.refuse }),
-  );
+function createCopyJudge({ live }: Shared, made: Pick<Mail, 'fault' | 'sending'>): JudgeCopy {
+  const judgeOf = madeOf(live, () => {
+    const { clock, hostname, sendingDomain, journal, onRefused: tell } = made.sending();
+    return createJudgeCopy({ clock, hostname, sendingDomain, journal, tell });
+  });
   return async (copy) => {
     checkStores(made);
     await judgeOf()(copy);
@@ -131,10 +123,7 @@ export function certificateOf({ tls }: Keys, host: string): { readonly cert: str
   return { cert: found.certificate, key: found.privateKey };
 }
 
-/**
- * Opens the mail path.
- * @param running gets each part as soon as it exists, so that a failed start can close it
- */
+/** Opens the mail path. @param running gets each part as soon as it exists, so that a failed start can close it */
 export async function openMail(parts: Shared, running: Running): Promise<Mail> {
   const { live, accounts, bodies, guessing, metrics, group, onDuty, clock, log } = parts;
   const { config } = live.current;
@@ -194,20 +183,24 @@ export async function openMail(parts: Shared, running: Running): Promise<Mail> {
     onTrouble: (route, trouble) => troubles.add(`${trouble}\n${route}`),
   });
   running.delivery = delivery;
-  const building = madeOf(
+  const sending = madeOf(
     live,
-    (inForce): BuildParts => ({
+    (inForce): Sending => ({
       ...buildParts(inForce.config, inForce.keys, accounts, clock),
+      ...{ spool, journal: keptContent(inForce.config.journal), onRefused: spool.events.refuse },
       replacedIds: (account, ids) => spool.replacedIds(account, ids),
+      transportOf: transportOf(inForce.config.delivery),
+      expireAfterSeconds: inForce.config.delivery.retry.expireAfterSeconds,
+      onAccepted: (entry) => delivery.deliverNow(entry),
     }),
   );
-  const submit = createPipeline(parts, { spool, fault, delivery, building, limits });
+  const submit = createPipeline(parts, { fault, sending, limits });
   const bounces = openBounces({ ...parts, events: spool.events, suppressions }, running);
   const door = new SmtpDoor({
     settings: config.smtp,
     accounts,
     submit,
-    judgeCopy: createCopyJudge(parts, { spool, fault, building }),
+    judgeCopy: createCopyJudge(parts, { fault, sending }),
     log,
     clock,
     tls: (host) => certificateOf(live.current.keys, host),
@@ -225,9 +218,9 @@ export async function openMail(parts: Shared, running: Running): Promise<Mail> {
     ...(group ? { sharedConnections: (door) => group.connections(door) } : {}),
   });
   running.door = door;
-  const reporting = createReporting({ ...parts, spool, delivery, building, suppressed });
+  const reporting = createReporting({ ...parts, spool, sending, suppressed });
   running.stores.push(() => reporting.notifier.stop());
-  const tlsReporting = createTlsReporting({ ...parts, spool, delivery, building }, tlsResults);
+  const tlsReporting = createTlsReporting({ ...parts, sending }, tlsResults);
   running.stores.push(() => tlsReporting.tlsReporter.stop());
   const ofSpool = spoolMetrics(spool, { removedFailures: () => removedFailures, takesMail: () => !fault(), clock });
   return {
@@ -238,7 +231,7 @@ export async function openMail(parts: Shared, running: Running): Promise<Mail> {
     delivery,
     door,
     submit,
-    building,
+    sending,
     outcomes,
     suppressions,
     suppressed,

@@ -1,65 +1,43 @@
 // Connects the reports to senders: the notifier reads what the spool has noted and hands what it makes to a pipeline of its
 // own, in which the platform's domain is the sender and its key signs. The reports of TLS go the same way.
 
-import type { Account, SendingDomain } from '../../accounts/account.ts';
 import { createDnsLookup } from '../../base/dns/dns-lookup.ts';
 import { createAddressJudge } from '../../delivery/mx/address-judge.ts';
 import type { TlsResult } from '../../delivery/mx/tls-result.ts';
-import { Notifier } from '../../delivery/notify/notifier.ts';
-import { transportOf } from '../../delivery/router.ts';
+import { Notifier, type NotifierParts } from '../../delivery/notify/notifier.ts';
 import { TlsReporter } from '../../delivery/tls-report/reporter.ts';
 import { SessionCounts } from '../../delivery/tls-report/session-counts.ts';
 import { openTlsReportStore, type TlsReportStore } from '../../delivery/tls-report/tls-report-store.ts';
-import { type BuildParts, createSubmit, type Submit, type SubmitParts } from '../../pipeline/submit.ts';
+import { createSubmit, type Submit } from '../../pipeline/submit.ts';
 import type { Spool } from '../../spool/spool.ts';
 import { counter, type MetricSources } from '../../web/http/metrics.ts';
-import { keptContent } from './build-parts.ts';
+import type { Sending } from './build-parts.ts';
 import { madeOf, type Shared } from './in-force.ts';
-import type { LiveDelivery } from './live/live-delivery.ts';
-
-/** The domain of our own reports, as the pipeline sees it. */
-function platformSender(domain: string): SendingDomain {
-  return { name: domain, subdomains: false, dkim: [] };
-}
 
 /** The parts that the pipeline for mail of our own is made with. */
-interface OwnMailParts extends Shared {
-  readonly spool: Spool;
-  readonly delivery: Pick<LiveDelivery, 'deliverNow'>;
-  /** What messages are built with under the settings in force. */
-  readonly building: () => BuildParts;
-}
-
-/** The parts that reports are made with. */
-interface ReportingParts extends OwnMailParts {
-  readonly suppressed: (account: Account, recipient: string) => boolean | Promise<boolean>;
-}
+type OwnMailParts = Shared & { readonly sending: () => Sending };
 
 /** Makes the pipeline for mail of our own: the platform's domain is its sender, and the platform's key signs it. */
-function createOwnSubmit({ live, building, spool, delivery }: OwnMailParts): Submit {
+function createOwnSubmit({ live, sending }: OwnMailParts): Submit {
   const pipelineOf = madeOf(live, ({ config, keys }) => {
     const { domain } = config.platform;
-    const parts: SubmitParts = {
-      ...building(),
-      sendingDomain: (_account: Account, asked) => (asked === domain ? platformSender(domain) : undefined),
+    return createSubmit({
+      ...sending(),
+      sendingDomain: (_account, asked) =>
+        asked === domain ? { name: domain, subdomains: false, dkim: [] } : undefined,
       // One signature, which no route leaves out.
       domainKeys: () => keys.platform,
       platformKeys: [],
       wantsPlatformSignature: () => false,
-      spool,
-      transportOf: transportOf(config.delivery),
-      expireAfterSeconds: config.delivery.retry.expireAfterSeconds,
-      onAccepted: (entry) => delivery.deliverNow(entry),
-      onRefused: spool.events.refuse,
-      journal: keptContent(config.journal),
-    };
-    return createSubmit(parts);
+    });
   });
   return (submission) => pipelineOf()(submission);
 }
 
 /** Makes the notifier and its metrics. It sends nothing before `start`. */
-export function createReporting(parts: ReportingParts): MetricSources & { readonly notifier: Notifier } {
+export function createReporting(
+  parts: OwnMailParts & Pick<NotifierParts, 'suppressed'> & { readonly spool: Spool },
+): MetricSources & { readonly notifier: Notifier } {
   const { live, accounts, clock, log, spool, suppressed } = parts;
   const notifier = new Notifier({
     spool,

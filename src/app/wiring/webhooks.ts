@@ -80,10 +80,7 @@ async function sharedClock(database: Pick<Database, 'aheadMs'>, clock: Clock): P
   };
 }
 
-/**
- * Opens the webhooks. Nothing is sent before `start`.
- * @throws ConfigurationError where a secret of the file is none
- */
+/** Opens the webhooks. Nothing is sent before `start`. @throws ConfigurationError where a secret of the file is none */
 export async function openWebhooks(
   { live, database, ownDoors, clock, log }: Shared,
   events: EventStore,

@@ -41,13 +41,6 @@ export interface FiguresParts {
   readonly log: Logger;
 }
 
-/** A request to the edge that has ended. */
-interface EdgeRequest {
-  /** Name of the zone; empty where it was for none. */
-  readonly zone: string;
-  readonly code?: number | undefined;
-}
-
 /** The figures, and what counts into them. */
 export interface Figures {
   readonly minutes: MinuteFigures;
@@ -55,8 +48,8 @@ export interface Figures {
   follow(events: Pick<EventStore, 'listen'>): void;
   /** Counts what waits, from now on. */
   sample(spool: SampledSpool, lines: ReadLines): void;
-  /** Counts a request to the edge. */
-  edgeRequest(request: EdgeRequest): void;
+  /** Counts a request to the edge that has ended. @param request.zone name of the zone; empty where it was for none */
+  edgeRequest(request: { readonly zone: string; readonly code?: number | undefined }): void;
 }
 
 /** Makes a function that names the account of a zone; the names are gathered once for each configuration. */
