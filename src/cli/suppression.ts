@@ -1,5 +1,6 @@
 import type { Config } from '../app/config/config.ts';
 import { systemClock } from '../base/clock.ts';
+import type { Database } from '../base/database/database.ts';
 import { UsageError } from '../base/errors.ts';
 import {
   openSuppressionStore,
@@ -9,16 +10,14 @@ import {
 } from '../delivery/feedback/suppression-store.ts';
 import { readComparable } from '../mail/address/comparable-mailbox.ts';
 import { suppressionJson } from '../web/admin/suppression-endpoints.ts';
-import { accountOf, accountOption, isoTime, withDatabase } from './command/choose-account.ts';
+import { accountOption, isoTime, withStoreOf } from './command/choose-account.ts';
 import { defineCommand, defineGroup, jsonOption, listOptions } from './command/command.ts';
 import { parseCount, parseSpan, parseWord } from './command/span.ts';
 
 /** How many entries are read from the database at a time. */
 const pageSize = 1000;
 
-function withStore<T>(config: Config, work: (store: SuppressionStore) => Promise<T>): Promise<T> {
-  return withDatabase(config, async (database) => await work(await openSuppressionStore(database, systemClock)));
-}
+const open = (database: Database): Promise<SuppressionStore> => openSuppressionStore(database, systemClock);
 
 function addressOf(text: string): string {
   const address = readComparable(text);
@@ -70,8 +69,7 @@ const list = defineCommand({
   run({ options, readConfig }, io) {
     const limit = parseCount(options.limit, '--limit', { fallback: 100 });
     const config = readConfig();
-    const account = accountOf(config, options.account);
-    return withStore(config, async (store) => {
+    return withStoreOf(config, options, open, async (store, account) => {
       let shown = 0;
       for await (const entry of entriesOf(store, account.id, options.search)) {
         if (shown === limit) {
@@ -110,9 +108,8 @@ const add = defineCommand({
     const reason = parseWord(options.reason ?? 'manual', '--reason', suppressionReasons);
     const addresses = args.map(addressOf);
     const config = readConfig();
-    const account = accountOf(config, options.account);
     const note = options.note === undefined || options.note === '' ? {} : { note: noteOf(options.note) };
-    return withStore(config, async (store) => {
+    return withStoreOf(config, options, open, async (store, account) => {
       const added: Suppression[] = [];
       for (const address of addresses) {
         added.push(await store.add({ account: account.id, address, reason, ...note, ...expiry }));
@@ -134,9 +131,7 @@ const remove = defineCommand({
   ],
   exitCodes: { 1: 'there is no such entry' },
   run({ options, args, readConfig }, io) {
-    const config = readConfig();
-    const account = accountOf(config, options.account);
-    return withStore(config, async (store) => {
+    return withStoreOf(readConfig(), options, open, async (store, account) => {
       let exitCode = 0;
       for (const given of args) {
         const id = /^[0-9a-f]{32}$/.test(given) ? given : (await store.find(account.id, addressOf(given)))?.id;

@@ -1,5 +1,6 @@
 import type { Config } from '../app/config/config.ts';
 import { systemClock } from '../base/clock.ts';
+import type { Database } from '../base/database/database.ts';
 import { UsageError } from '../base/errors.ts';
 import { replayRange } from '../delivery/webhooks/replay-range.ts';
 import { makeSecret } from '../delivery/webhooks/secret.ts';
@@ -8,7 +9,7 @@ import { openWebhookStore, type WebhookStore } from '../delivery/webhooks/webhoo
 import { createAddressGuard, urlFault } from '../delivery/webhooks/webhook-url.ts';
 import { type EventKind, isEventKind, toldKinds } from '../spool/events/mail-event.ts';
 import { deliveryJson } from '../web/admin/webhooks/delivery-endpoints.ts';
-import { accountOf, accountOption, isoTime, withDatabase } from './command/choose-account.ts';
+import { accountOption, isoTime, withStoreOf } from './command/choose-account.ts';
 import {
   type Command,
   type CommandIo,
@@ -24,10 +25,7 @@ import { withQueue } from './queue/open-queue.ts';
 /** Exit codes of the commands that name a webhook. */
 const notFound = { 1: 'there is no such webhook that a command may change' } as const;
 
-/** Opens the webhooks, runs the work with them and closes them. */
-function withWebhooks<T>(config: Config, work: (store: WebhookStore) => Promise<T>): Promise<T> {
-  return withDatabase(config, async (database) => await work(await openWebhookStore(database, systemClock)));
-}
+const open = (database: Database): Promise<WebhookStore> => openWebhookStore(database, systemClock);
 
 /** Says that there is no such webhook. @returns the exit code, 1 */
 function missing(id: string, account: string, io: CommandIo): number {
@@ -59,8 +57,7 @@ const replay = defineCommand({
     const wish =
       since === undefined ? { event: Number(event) } : { since: systemClock.now() - parseSpan(since, '--since') };
     const config = readConfig();
-    const account = accountOf(config, options.account);
-    return withWebhooks(config, async (store) => {
+    return withStoreOf(config, options, open, async (store, account) => {
       if (!(await store.find(account.id, id))) return missing(id, account.name, io);
       const range = await withQueue(config, ({ spool }) => replayRange(spool.events, account.name, wish));
       if (!range) {
@@ -90,9 +87,7 @@ const log = defineCommand({
   exitCodes: notFound,
   run({ options, args: [id = ''], readConfig }, io) {
     const limit = parseCount(options.limit, '--limit', { fallback: 100 });
-    const config = readConfig();
-    const account = accountOf(config, options.account);
-    return withWebhooks(config, async (store) => {
+    return withStoreOf(readConfig(), options, open, async (store, account) => {
       if (!(await store.find(account.id, id))) return missing(id, account.name, io);
       const { deliveries } = await store.deliveries(id, { limit: Math.min(limit, most) });
       for (const one of deliveries)
@@ -142,9 +137,7 @@ const list = defineCommand({
   options: { ...accountOption, ...jsonOption },
   examples: ['postern webhook list --account dev'],
   run({ options, readConfig }, io) {
-    const config = readConfig();
-    const account = accountOf(config, options.account);
-    return withWebhooks(config, async (store) => {
+    return withStoreOf(readConfig(), options, open, async (store, account) => {
       const webhooks = await store.list(account.id);
       for (const webhook of webhooks) io.stdout.write(options.json ? jsonOf(webhook) : lineOf(webhook));
       if (webhooks.length === 0 && !options.json) io.stderr.write('No webhooks.\n');
@@ -166,12 +159,11 @@ const add = defineCommand({
   exitCodes: { 1: 'the account has as many webhooks as it may' },
   run({ options, args: [url = ''], readConfig }, io) {
     const config = readConfig();
-    const account = accountOf(config, options.account);
     const kinds = kindsOf(options.kinds);
     checkUrl(config, url);
     const note = options.note ?? '';
     if (!/^\P{Cc}{0,500}$/u.test(note)) throw new UsageError('--note: want at most 500 characters without line ends');
-    return withWebhooks(config, async (store) => {
+    return withStoreOf(config, options, open, async (store, account) => {
       const newest = await withQueue(config, ({ spool }) => spool.events.newest());
       const secret = makeSecret();
       const made = await store.create({ account: account.id, url, kinds, note, secret }, newest);
@@ -200,9 +192,7 @@ function changeCommand(
     examples: [`postern webhook ${word} --account dev 0199f3c11f0b7c3a9d8e4f2a6b1c0d5e`],
     exitCodes: notFound,
     run({ options, args: [id = ''], readConfig }, io) {
-      const config = readConfig();
-      const account = accountOf(config, options.account);
-      return withWebhooks(config, async (store) => {
+      return withStoreOf(readConfig(), options, open, async (store, account) => {
         if (!(await change(store, account.id, id))) return missing(id, account.name, io);
         io.stdout.write(`${id} is ${word}d\n`);
         return 0;

@@ -22,7 +22,7 @@ export const accountOption = {
 } as const;
 
 /** The account of `--account`. @throws UsageError where none is named or there is no such account */
-export function accountOf(config: Config, reference: string | undefined): Account {
+function accountOf(config: Config, reference: string | undefined): Account {
   if (reference === undefined) throw new UsageError('--account: want the name or id of an account');
   return chooseAccount(config, reference);
 }
@@ -35,6 +35,17 @@ export async function withDatabase<T>(config: Config, work: (database: Database)
   } finally {
     await database.close();
   }
+}
+
+/** Opens a store for the account of `--account`, runs the work with both, and closes it. @throws UsageError as `accountOf` */
+export async function withStoreOf<Store>(
+  config: Config,
+  { account }: { readonly account?: string },
+  open: (database: Database) => Promise<Store>,
+  work: (store: Store, account: Account) => Promise<number>,
+): Promise<number> {
+  const named = accountOf(config, account);
+  return await withDatabase(config, async (database) => work(await open(database), named));
 }
 
 /** A time as JSON shows it; null for none. */
