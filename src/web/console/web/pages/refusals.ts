@@ -144,9 +144,8 @@ function Causes(props: {
       h(
         'tr',
         { key },
-        h(
-          'td',
-          { class: 'wide' },
+        el(
+          'td.wide',
           h(
             'button',
             { type: 'button', class: 'opener', 'aria-expanded': isOpen, onClick: () => toggle(key) },

@@ -23,12 +23,12 @@ export function asProblem(error: unknown): Problem {
   return new Problem(0, [], error instanceof Error ? error.message : String(error));
 }
 
-interface State<Value> {
+interface State<Value> extends Omit<Loaded<Value>, 'reload' | 'refresh'> {
   readonly key: string | undefined;
-  readonly value: Value | undefined;
-  readonly problem: Problem | undefined;
-  readonly at: number | undefined;
-  readonly isLoading: boolean;
+}
+
+function notYet<Value>(key: string | undefined): State<Value> {
+  return { key, value: undefined, problem: undefined, at: undefined, isLoading: key !== undefined };
 }
 
 async function settle<Value>(load: () => Promise<Value>): Promise<Pick<State<Value>, 'value' | 'problem'>> {
@@ -52,10 +52,7 @@ export function useLoaded<Value>(
   key: string | undefined,
   load: (key: string, signal: AbortSignal) => Promise<Value>,
 ): Loaded<Value> {
-  const [state, show] = useState<State<Value>>({
-    ...{ key, value: undefined, problem: undefined, at: undefined },
-    isLoading: key !== undefined,
-  });
+  const [state, show] = useState(() => notYet<Value>(key));
   const [turn, setTurn] = useState(0);
   const latest = useRef(load);
   latest.current = load;
@@ -65,14 +62,8 @@ export function useLoaded<Value>(
   useEffect(() => {
     if (key === undefined || isOut) return undefined;
     const abort = new AbortController();
-    show((before) => ({
-      key,
-      value: before.key === key ? before.value : undefined,
-      at: before.key === key ? before.at : undefined,
-      // A page that asks every few seconds does not take its problem away for as long as it asks.
-      problem: before.key === key ? before.problem : undefined,
-      isLoading: true,
-    }));
+    // A page that asks every few seconds does not take its problem away for as long as it asks.
+    show((before) => ({ ...(before.key === key ? before : notYet<Value>(key)), isLoading: true }));
     const run = async (): Promise<void> => {
       const next = await settle(() => latest.current(key, abort.signal));
       if (abort.signal.aborted) return;
@@ -98,15 +89,8 @@ export function useLoaded<Value>(
   const refresh = useCallback(() => {
     if (!underWay.current) reload();
   }, []);
-  const isCurrent = state.key === key;
-  return {
-    value: isCurrent ? state.value : undefined,
-    problem: isCurrent ? state.problem : undefined,
-    isLoading: isCurrent ? state.isLoading : key !== undefined,
-    at: isCurrent ? state.at : undefined,
-    reload,
-    refresh,
-  };
+  const { value, problem, isLoading, at } = state.key === key ? state : notYet<Value>(key);
+  return { value, problem, isLoading, at, reload, refresh };
 }
 
 /** Loads `result` of an endpoint. @param path undefined: nothing yet */

@@ -32,15 +32,11 @@ interface Named {
   readonly id: string;
 }
 
-interface State<Row> {
+interface State<Row> extends Pick<Pages<Row>, 'rows' | 'notes' | 'problem' | 'isLoading'> {
   readonly path: string | undefined;
-  readonly rows: readonly Row[];
   readonly next: string | undefined;
   /** Rows were left out at its end, so that `next` leads past them. */
   readonly isCut?: boolean;
-  readonly notes: readonly string[];
-  readonly problem: Problem | undefined;
-  readonly isLoading: boolean;
 }
 
 /** Lists that were left, by the entry of the history and their endpoint: who comes back finds the list as long as it was. */
@@ -184,21 +180,18 @@ export function usePages<Row extends Named>(path: string | undefined, turn = 0):
     }
   };
 
-  const isCurrent = state.path === path;
-  const shown = isCurrent ? state : { ...nothing, path, isLoading: path !== undefined };
+  const shown = state.path === path ? state : { ...nothing, path, isLoading: path !== undefined };
+  const { rows, problem, notes, isLoading } = shown;
   const isToLook = useRef(false);
   useEffect(() => {
-    if (shown.isLoading || !isToLook.current) return;
+    if (isLoading || !isToLook.current) return;
     isToLook.current = false;
     look().catch(reportError);
-  }, [shown.isLoading]);
+  }, [isLoading]);
   return {
-    rows: shown.rows,
-    problem: shown.problem,
-    notes: shown.notes,
-    isLoading: shown.isLoading,
+    ...{ rows, problem, notes, isLoading },
     hasMore: shown.next !== undefined || shown.isCut === true,
-    isFull: shown.rows.length >= mostRows || shown.isCut === true,
+    isFull: rows.length >= mostRows || shown.isCut === true,
     loadMore: () => {
       const isOver = state.rows.length >= mostRows || state.isCut === true;
       if (!state.isLoading && state.next !== undefined && !isOver) load(state.next);
@@ -206,7 +199,7 @@ export function usePages<Row extends Named>(path: string | undefined, turn = 0):
     reload: () => load(undefined),
     refresh: () => {
       // What is under way may have been read too early, and is not begun anew, so that a slow answer comes at all.
-      if (shown.isLoading) isToLook.current = true;
+      if (isLoading) isToLook.current = true;
       else look().catch(reportError);
     },
     change: (change, most = Number.POSITIVE_INFINITY) =>
