@@ -2,6 +2,7 @@
 // longest line, the last line end (RFC 5321 §2.3.8, §4.5.3.1.6; D11, D20).
 
 import { isAscii } from 'node:buffer';
+import { CR, LF } from '../octets.ts';
 
 /** What one pass over a body found. */
 export interface BodyFacts {
@@ -31,9 +32,6 @@ export type YieldToEventLoop = () => Promise<void>;
 
 /** Octets processed before other work may run: a few milliseconds' work at most. */
 export const sliceSize = 65_536;
-
-const CR = 13;
-const LF = 10;
 
 /** Makes an incremental scan. Linear in the octets pushed; its only state is the length of the open line. */
 export function createBodyScan(): BodyScan {

@@ -1,9 +1,8 @@
 // Repairs line ends: SMTP knows only CRLF (RFC 5321 §2.3.8; D11).
 
+import { CR, LF } from '../octets.ts';
 import { sliceSize, type YieldToEventLoop } from './body-scan.ts';
 
-const CR = 13;
-const LF = 10;
 const crlf = Buffer.from('\r\n');
 
 /**

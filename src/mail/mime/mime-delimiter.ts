@@ -1,5 +1,7 @@
 // Finds the delimiter lines of multiparts (RFC 2046 §5.1.1), in one pass for all open boundaries.
 
+import { CR, HYPHEN, LF, SPACE, TAB } from '../octets.ts';
+
 /** A delimiter line that ends a part, or the end of the body. */
 export interface Delimiter {
   /** Depth in the stack of open boundaries; -1 at the end of the body. */
@@ -11,88 +13,79 @@ export interface Delimiter {
   readonly next: number;
 }
 
-/** The open boundaries of a walk, and the search for their delimiter lines. */
-export interface Boundaries {
-  /** Opens a boundary (one character an octet, no white space at its end); gives its level. */
-  open(boundary: string): number;
-  /** Closes the innermost boundary. */
-  close(): void;
-  /** The delimiter line at `lineStart`, the start of a line; undefined where none stands. Linear in the line. */
-  at(lineStart: number): Delimiter | undefined;
-  /**
-   * Finds the next delimiter line at or behind `from`, the start of a line; the end of the body where there is none.
-   * Yields between candidates to let other work run.
-   */
-  next(from: number): Generator<undefined, Delimiter>;
-}
-
-const CR = 13;
-const LF = 10;
-const SPACE = 32;
-const TAB = 9;
-const HYPHEN = 45;
-
 /** Lines that begin with two hyphens and are examined before other work may run. */
 const candidatesInSlice = 4096;
 
-/** Makes the boundaries of one body, none open. */
-export function createBoundaries(body: Buffer): Boundaries {
-  const stack: string[] = [];
+/** The open boundaries of a walk through one body, and the search for their delimiter lines. */
+export class Boundaries {
+  readonly #body: Buffer;
+  readonly #stack: string[] = [];
   /** The innermost level of each open boundary. */
-  const levels = new Map<string, number>();
+  readonly #levels = new Map<string, number>();
   /** How many open boundaries have each length: most lines cannot be delimiters by their length alone. */
-  const lengths = new Uint16Array(1024);
-  let candidates = 0;
+  readonly #lengths = new Uint16Array(1024);
+  #candidates = 0;
 
-  function at(lineStart: number): Delimiter | undefined {
-    if (stack.length === 0 || body[lineStart] !== HYPHEN || body[lineStart + 1] !== HYPHEN) return undefined;
-    candidates += 1;
+  constructor(body: Buffer) {
+    this.#body = body;
+  }
+
+  /** Opens a boundary (one character an octet, no white space at its end); gives its level. */
+  open(boundary: string): number {
+    this.#stack.push(boundary);
+    this.#levels.set(boundary, this.#stack.length - 1);
+    this.#lengths[boundary.length] = (this.#lengths[boundary.length] ?? 0) + 1;
+    return this.#stack.length - 1;
+  }
+
+  /** Closes the innermost boundary. */
+  close(): void {
+    const boundary = this.#stack.pop() ?? '';
+    const outer = this.#stack.lastIndexOf(boundary);
+    if (outer < 0) this.#levels.delete(boundary);
+    else this.#levels.set(boundary, outer);
+    this.#lengths[boundary.length] = (this.#lengths[boundary.length] ?? 1) - 1;
+  }
+
+  /** The delimiter line at `lineStart`, the start of a line; undefined where none stands. Linear in the line. */
+  at(lineStart: number): Delimiter | undefined {
+    const body = this.#body;
+    if (this.#stack.length === 0 || body[lineStart] !== HYPHEN || body[lineStart + 1] !== HYPHEN) return undefined;
+    this.#candidates += 1;
     const start = lineStart + 2;
     // A longer line cannot be a delimiter, whatever white space is behind its text.
-    const end = textEnd(body, start, start + lengths.length + 2);
+    const end = textEnd(body, start, start + this.#lengths.length + 2);
     if (end === undefined) return undefined;
     const length = end.text - start;
     const isClose = length > 2 && body[end.text - 1] === HYPHEN && body[end.text - 2] === HYPHEN;
-    const whole = levelOf(start, end.text);
-    const closed = isClose ? levelOf(start, end.text - 2) : -1;
+    const whole = this.#levelOf(start, end.text);
+    const closed = isClose ? this.#levelOf(start, end.text - 2) : -1;
     // RFC 2046 §5.1.2: where a line is the delimiter of several boundaries, the innermost counts.
     const level = Math.max(whole, closed);
     return level < 0 ? undefined : { level, close: closed > whole, lineStart, next: end.line };
   }
 
-  function levelOf(start: number, end: number): number {
-    return lengths[end - start] ? (levels.get(body.toString('latin1', start, end)) ?? -1) : -1;
+  #levelOf(start: number, end: number): number {
+    return this.#lengths[end - start] ? (this.#levels.get(this.#body.toString('latin1', start, end)) ?? -1) : -1;
   }
 
-  return {
-    open(boundary) {
-      stack.push(boundary);
-      levels.set(boundary, stack.length - 1);
-      lengths[boundary.length] = (lengths[boundary.length] ?? 0) + 1;
-      return stack.length - 1;
-    },
-    close() {
-      const boundary = stack.pop() ?? '';
-      const outer = stack.lastIndexOf(boundary);
-      if (outer < 0) levels.delete(boundary);
-      else levels.set(boundary, outer);
-      lengths[boundary.length] = (lengths[boundary.length] ?? 1) - 1;
-    },
-    at,
-    *next(from) {
-      let lineStart = stack.length === 0 ? -1 : from;
-      while (lineStart >= 0) {
-        const found = at(lineStart);
-        if (found) return found;
-        if (candidates >= candidatesInSlice) {
-          candidates = 0;
-          yield;
-        }
-        lineStart = nextCandidate(body, lineStart);
+  /**
+   * Finds the next delimiter line at or behind `from`, the start of a line; the end of the body where there is none.
+   * Yields between candidates to let other work run.
+   */
+  *next(from: number): Generator<undefined, Delimiter> {
+    let lineStart = this.#stack.length === 0 ? -1 : from;
+    while (lineStart >= 0) {
+      const found = this.at(lineStart);
+      if (found) return found;
+      if (this.#candidates >= candidatesInSlice) {
+        this.#candidates = 0;
+        yield;
       }
-      return { level: -1, close: false, lineStart: body.length, next: body.length };
-    },
-  };
+      lineStart = nextCandidate(this.#body, lineStart);
+    }
+    return { level: -1, close: false, lineStart: this.#body.length, next: this.#body.length };
+  }
 }
 
 /**

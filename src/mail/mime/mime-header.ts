@@ -2,6 +2,7 @@
 // those of the message's own header section.
 
 import { MAX_HEADER_FIELDS, MAX_HEADER_SECTION_BYTES } from '../header/header-reader.ts';
+import { COLON, CR, LF, SPACE, TAB } from '../octets.ts';
 
 /** One header field of a part, as offsets into the body. */
 export interface MimeField {
@@ -32,12 +33,6 @@ export interface PartHeader {
 /** Octets of a Content-Type or Content-Transfer-Encoding that are read at most. */
 const longestFieldRead = 65_536;
 const longestNameRead = 100;
-
-const CR = 13;
-const LF = 10;
-const SPACE = 32;
-const TAB = 9;
-const COLON = 58;
 
 /**
  * Reads the header section that begins at `start`.

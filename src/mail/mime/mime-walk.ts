@@ -3,8 +3,9 @@
 // parts and size of their header sections are bounded, and the walk yields often enough to let other work run.
 
 import { type ContentType, embeddedMessage, parseContentType, plainText } from '../header/content-type.ts';
+import { CR, LF } from '../octets.ts';
 import type { YieldToEventLoop } from './body-scan.ts';
-import { type Boundaries, createBoundaries, type Delimiter } from './mime-delimiter.ts';
+import { Boundaries, type Delimiter } from './mime-delimiter.ts';
 import { readPartHeader } from './mime-header.ts';
 
 /**
@@ -46,7 +47,7 @@ export interface MimePart {
 export interface MimeTree {
   readonly root: MimePart;
   /** There are more parts than the limit: the octets from here on were not looked at. */
-  readonly unwalkedFrom?: number;
+  readonly unwalkedFrom: number | undefined;
 }
 
 /** The fields of the message's own header section that describe the body. */
@@ -65,9 +66,6 @@ const longestBoundary = 990;
 /** Octets of header sections read before other work may run; each part counts as a hundred more. */
 const headerOctetsInSlice = 65_536;
 
-const CR = 13;
-const LF = 10;
-
 interface Walk {
   readonly body: Buffer;
   readonly boundaries: Boundaries;
@@ -85,19 +83,11 @@ interface Entity {
 /** A walk in steps: at each `yield` other work may run; nothing is passed back in. */
 type Walking<T> = Generator<undefined, T>;
 
-interface Description {
-  readonly contentType: ContentType;
-  readonly typeDeclared: boolean;
-  readonly transferEncoding: string;
-}
+type Description = Pick<MimePart, 'contentType' | 'typeDeclared' | 'transferEncoding'>;
 
-interface Position {
-  readonly path: string;
+/** What is known of a part before its content is walked. */
+interface Position extends Pick<MimePart, 'path' | 'signed' | 'header' | 'separated' | 'start'> {
   readonly depth: number;
-  readonly signed: boolean;
-  readonly header: { readonly start: number; readonly end: number };
-  readonly separated: boolean;
-  readonly start: number;
   readonly described: Description;
 }
 
@@ -108,13 +98,8 @@ interface Position {
  * @returns a generator that yields between steps and returns the tree
  */
 export function* walkSteps(body: Buffer, top: TopLevel): Walking<MimeTree> {
-  const walk: Walk = {
-    body,
-    boundaries: createBoundaries(body),
-    parts: 0,
-    headerOctets: 0,
-    unwalkedFrom: undefined,
-  };
+  const boundaries = new Boundaries(body);
+  const walk: Walk = { body, boundaries, parts: 0, headerOctets: 0, unwalkedFrom: undefined };
   const { part } = yield* walkContent(walk, {
     path: '',
     depth: 0,
@@ -124,7 +109,7 @@ export function* walkSteps(body: Buffer, top: TopLevel): Walking<MimeTree> {
     start: 0,
     described: describe(top.contentType, top.transferEncoding, plainText),
   });
-  return { root: part, ...(walk.unwalkedFrom === undefined ? {} : { unwalkedFrom: walk.unwalkedFrom }) };
+  return { root: part, unwalkedFrom: walk.unwalkedFrom };
 }
 
 /**
@@ -174,18 +159,16 @@ function tokenOf(value: string): string {
 
 function* walkContent(walk: Walk, place: Position): Walking<Entity> {
   const { contentType, transferEncoding } = place.described;
-  const container = contentType.type === 'multipart' || isEmbedded(contentType);
-  if (!container) return yield* walkLeaf(walk, place);
-  const signed = place.signed || (contentType.type === 'multipart' && contentType.subtype === 'signed');
-  if (place.depth >= maximumDepth) return yield* walkLeaf(walk, { ...place, signed }, 'depth');
-  if (contentType.type === 'message') {
+  const isMultipart = contentType.type === 'multipart';
+  if (!isMultipart && !isEmbedded(contentType)) return yield* walkLeaf(walk, place);
+  const inside = { ...place, signed: place.signed || (isMultipart && contentType.subtype === 'signed') };
+  if (place.depth >= maximumDepth) return yield* walkLeaf(walk, inside, 'depth');
+  if (!isMultipart) {
     return yield* isIdentity(transferEncoding) ? walkEmbedded(walk, place) : walkLeaf(walk, place, 'encoded');
   }
   const boundary = contentType.parameters.get('boundary')?.replace(/[ \t]+$/, '') ?? '';
-  if (boundary === '' || boundary.length > longestBoundary) {
-    return yield* walkLeaf(walk, { ...place, signed }, 'boundary');
-  }
-  return yield* walkMultipart(walk, { ...place, signed }, boundary);
+  if (boundary === '' || boundary.length > longestBoundary) return yield* walkLeaf(walk, inside, 'boundary');
+  return yield* walkMultipart(walk, inside, boundary);
 }
 
 function isEmbedded(type: ContentType): boolean {
@@ -276,15 +259,11 @@ function contentEnd(body: Buffer, start: number, delimiter: Delimiter): number {
   return Math.max(start, end);
 }
 
-interface EntityStart {
-  readonly start: number;
-  readonly path: string;
-  readonly depth: number;
-  readonly signed: boolean;
-  readonly fallback: ContentType;
-}
-
-function* walkEntity(walk: Walk, at: EntityStart): Walking<Entity> {
+/** Walks the part that begins at `start` with its header section. @param fallback the type of one that declares none */
+function* walkEntity(
+  walk: Walk,
+  at: Pick<Position, 'start' | 'path' | 'depth' | 'signed'> & { readonly fallback: ContentType },
+): Walking<Entity> {
   walk.parts += 1;
   const { start, path, depth, signed } = at;
   const header = readPartHeader(walk.body, start, (offset) => walk.boundaries.at(offset) !== undefined);

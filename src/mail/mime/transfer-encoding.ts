@@ -1,5 +1,6 @@
 // Encodes content for transfer: quoted-printable and base64 (RFC 2045 §6.7, §6.8), whichever is smaller (D20).
 
+import { CR, EQUALS, LF, SPACE, TAB } from '../octets.ts';
 import { sliceSize, type YieldToEventLoop } from './body-scan.ts';
 
 /** An encoded content: 7-bit, lines of at most 76 octets, CRLF between lines and none behind the last. */
@@ -7,12 +8,6 @@ export interface EncodedContent {
   readonly encoding: 'quoted-printable' | 'base64';
   readonly bytes: Buffer;
 }
-
-const CR = 13;
-const LF = 10;
-const EQUALS = 61;
-const SPACE = 32;
-const TAB = 9;
 
 /** Octets of a base64 line before encoding: 57 give 76 characters (RFC 2045 §6.8). */
 const base64LineOctets = 57;
