@@ -7,6 +7,7 @@ import { quotedString } from '../../mail/header/quoted-text.ts';
 import type { Violation } from '../../pipeline/submit.ts';
 import { pointerStep, quoted } from '../../web/http/json/cut-text.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../web/http/json/json-reader.ts';
+import { control, holdsControl, invalid } from './invalid.ts';
 
 /** A mailbox of a request. */
 export interface ApiMailbox {
@@ -28,8 +29,6 @@ const longestName = 998;
 const longestAddress = 254;
 /** A longer text is not looked at. Characters: enough for an address in its longest spelling and a name. */
 const longestText = 2 * longestName;
-// Line ends would make new header fields; the other controls have no place in a name or an address either.
-const control = /[\p{Cc}\u2028\u2029]/u;
 
 type OneMailbox = ApiMailbox | { readonly reason: string; readonly at?: string };
 
@@ -38,12 +37,8 @@ function readAddress(text: string, defaultDomain: string | undefined): string | 
   if (text === '') return { reason: 'is empty' };
   const path = text.startsWith('<') || text.length > longestText ? undefined : readPath(text, 0);
   if (!path || path.end !== text.length) {
-    return {
-      reason:
-        text.length > longestAddress
-          ? `has ${text.length} characters, an address has at most ${longestAddress}`
-          : `is no address: ${quoted(text)}`,
-    };
+    if (text.length <= longestAddress) return { reason: `is no address: ${quoted(text)}` };
+    return { reason: `has ${text.length} characters, an address has at most ${longestAddress}` };
   }
   if (path.domain !== undefined) return path.mailbox;
   if (defaultDomain === undefined) return { reason: `has no domain: ${quoted(text)}` };
@@ -53,7 +48,7 @@ function readAddress(text: string, defaultDomain: string | undefined): string | 
 /** Reads `a@b` or `Name <a@b>`. */
 function readText(text: string, pointer: string, defaultDomain: string | undefined): OneMailbox {
   if (text.length > longestName + 260) return { reason: `has ${text.length} characters` };
-  if (control.test(text)) return { reason: 'holds a line break or another control character' };
+  if (control.test(text)) return { reason: holdsControl };
   const list = parseAddressList(text);
   if (!list.ok) return { reason: `is no address: ${list.reason}; got ${quoted(text)}` };
   const [first, second] = list.addresses;
@@ -73,24 +68,20 @@ function readText(text: string, pointer: string, defaultDomain: string | undefin
 function readObject(value: JsonObject, pointer: string, defaultDomain: string | undefined): OneMailbox {
   const unknown = Object.keys(value).find((key) => key !== 'address' && key !== 'name');
   if (unknown !== undefined) {
-    return {
-      reason: `has the unknown field ${quoted(unknown)}; there are address, name`,
-      at: pointerStep(unknown),
-    };
+    const reason = `has the unknown field ${quoted(unknown)}; there are address, name`;
+    return { reason, at: pointerStep(unknown) };
   }
   const { address: given, name: givenName } = value;
   if (typeof given !== 'string') return { reason: 'needs an address that is a string', at: '/address' };
   if (givenName !== undefined && typeof givenName !== 'string')
     return { reason: 'has a name that is no string', at: '/name' };
-  if (given.length <= longestText && control.test(given)) {
-    return { reason: 'holds a line break or another control character', at: '/address' };
-  }
+  if (given.length <= longestText && control.test(given)) return { reason: holdsControl, at: '/address' };
   const address = readAddress(given, defaultDomain);
   if (typeof address !== 'string') return { ...address, at: '/address' };
   const name = givenName?.trim() ?? '';
   if (name.length > longestName)
     return { reason: `has ${name.length} characters, at most ${longestName}`, at: '/name' };
-  if (control.test(name)) return { reason: 'holds a line break or another control character', at: '/name' };
+  if (control.test(name)) return { reason: holdsControl, at: '/name' };
   return { address, pointer, ...(name === '' ? {} : { name }) };
 }
 
@@ -99,15 +90,14 @@ export function sizeOfAddresses(value: JsonValue | undefined): {
   readonly entries: number;
   readonly characters: number;
 } {
-  if (value === undefined) return { entries: 0, characters: 0 };
-  const items: readonly JsonValue[] = Array.isArray(value) ? value : [value];
+  const items: readonly (JsonValue | undefined)[] = Array.isArray(value) ? value : [value];
   let characters = 0;
   for (const item of items) {
     for (const text of isJsonObject(item) ? [item['address'], item['name']] : [item]) {
       if (typeof text === 'string') characters += text.length;
     }
   }
-  return { entries: items.length, characters };
+  return { entries: value === undefined ? 0 : items.length, characters };
 }
 
 /**
@@ -133,13 +123,8 @@ export function readAddresses(
         : isJsonObject(item)
           ? readObject(item, pointer, defaultDomain)
           : { reason: 'must be an address: "a@b", "Name <a@b>" or {"address", "name"}' };
-    if ('address' in read) {
-      mailboxes.push(read);
-      return;
-    }
-    const at = `${pointer}${read.at ?? ''}`;
-    const message = `${at.slice(1).replaceAll('/', '.')} ${read.reason}`;
-    violations.push({ code: 'E_VALIDATION_ERROR', message, pointer: at });
+    if ('address' in read) mailboxes.push(read);
+    else violations.push(invalid(`${pointer}${read.at ?? ''}`, read.reason));
   });
   return { mailboxes, violations };
 }
@@ -149,7 +134,7 @@ export function readPathAddress(
   text: string,
   defaultDomain: string | undefined,
 ): { readonly address: string } | { readonly reason: string } {
-  if (control.test(text)) return { reason: 'holds a line break or another control character' };
+  if (control.test(text)) return { reason: holdsControl };
   const bare = text.startsWith('<') && text.endsWith('>') ? text.slice(1, -1) : text;
   const address = readAddress(bare, defaultDomain);
   return typeof address === 'string' ? { address } : address;
@@ -160,8 +145,7 @@ const phrase = new RegExp(`^[${atext}]+(?: [${atext}]+)*$`);
 
 /** Writes a display name, quoted where it has to be. Text that looks like an encoded word (RFC 2047) is quoted too. */
 function writeName(name: string): string {
-  if (phrase.test(name) && !name.includes('=?')) return name;
-  return quotedString(name);
+  return phrase.test(name) && !name.includes('=?') ? name : quotedString(name);
 }
 
 /** Writes mailboxes as the text of From, To, Cc or Reply-To; what is not ASCII is encoded when fields are written. */

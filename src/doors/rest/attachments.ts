@@ -3,8 +3,7 @@
 import type { Attachment, Violation } from '../../pipeline/submit.ts';
 import type { DecodedText } from '../../web/http/json/json-base64.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../web/http/json/json-reader.ts';
-
-const control = /[\p{Cc}\u2028\u2029]/u;
+import { control, holdsControl, invalid } from './invalid.ts';
 
 /** The attachments that were read. */
 export interface ReadAttachments {
@@ -18,22 +17,7 @@ const textNames = ['filename', 'type', 'content_id'] as const;
 /** Characters. The schema has already reported a text that is longer. */
 const longestText = 998;
 
-function isTooLong(item: JsonObject): boolean {
-  return textNames.some((name) => (text(item, name)?.length ?? 0) > longestText);
-}
-
-function texts(item: JsonObject, pointer: string): Violation[] {
-  const violations: Violation[] = [];
-  for (const name of textNames) {
-    const value = item[name];
-    if (typeof value !== 'string' || !control.test(value)) continue;
-    const message = `${`${pointer}/${name}`.slice(1).replaceAll('/', '.')} holds a line break or another control character`;
-    violations.push({ code: 'E_VALIDATION_ERROR', message, pointer: `${pointer}/${name}` });
-  }
-  return violations;
-}
-
-function text(item: JsonObject, name: string): string | undefined {
+function text(item: JsonObject, name: (typeof textNames)[number]): string | undefined {
   const value = item[name];
   return typeof value === 'string' && value !== '' ? value : undefined;
 }
@@ -58,22 +42,17 @@ export function readAttachments(
     const content = decoded.get(`${pointer}/content`);
     if (!content) return;
     if ('octets' in content) octets += content.octets.length;
-    if (index >= most || isTooLong(item)) return;
-    const broken = texts(item, pointer);
-    if ('fault' in content) {
-      const message = `attachments.${index}.content ${content.fault}`;
-      broken.push({ code: 'E_VALIDATION_ERROR', message, pointer: `${pointer}/content` });
-    }
-    for (const violation of broken) violations.push(violation);
-    if (broken.length > 0 || !('octets' in content)) return;
-    const filename = text(item, 'filename');
-    const contentId = text(item, 'content_id');
+    if (index >= most || textNames.some((name) => (text(item, name)?.length ?? 0) > longestText)) return;
+    const broken = textNames.filter((name) => control.test(text(item, name) ?? ''));
+    for (const name of broken) violations.push(invalid(`${pointer}/${name}`, holdsControl));
+    if ('fault' in content) violations.push(invalid(`${pointer}/content`, content.fault));
+    if (broken.length > 0 || 'fault' in content) return;
     attachments.push({
       content: content.octets,
       contentType: text(item, 'type') ?? 'application/octet-stream',
       disposition: item['disposition'] === 'inline' ? 'inline' : 'attachment',
-      ...(filename === undefined ? {} : { filename }),
-      ...(contentId === undefined ? {} : { contentId }),
+      filename: text(item, 'filename'),
+      contentId: text(item, 'content_id'),
     });
   });
   return { attachments, violations, octets };

@@ -43,9 +43,7 @@ export function mergeFaults(
     const pointer = violation.pointer ?? pointerOf(submission, violation);
     if (pointer === '/from' && fromIsTold) return [];
     if (isUnread && pointer === '/mime_message') return [];
-    return [
-      { ...faultOf(pointer === undefined ? violation : { ...violation, pointer }), ...ruleOf(violation, headersUrl) },
-    ];
+    return [{ ...faultOf(violation), ...(pointer === undefined ? {} : { pointer }), ...ruleOf(violation, headersUrl) }];
   });
   return [...ofFields, ...more];
 }

@@ -5,10 +5,9 @@ import type { SubmissionBody, Violation } from '../../pipeline/submit.ts';
 import type { DecodedText } from '../../web/http/json/json-base64.ts';
 import type { JsonObject, JsonValue } from '../../web/http/json/json-reader.ts';
 import { readAttachments } from './attachments.ts';
+import { control, holdsControl, invalid } from './invalid.ts';
 import { countOf, stringOf } from './read-request.ts';
 import type { RestLimits } from './settings.ts';
-
-const control = /[\p{Cc}\u2028\u2029]/u;
 
 /** Counts the characters of a well-formed text: a pair of surrogates is one. */
 function charactersIn(text: string): number {
@@ -26,11 +25,9 @@ export function subjectViolations(subject: JsonValue | undefined, limits: RestLi
   // A character is one or two units of UTF-16, so a text with few enough units needs no count.
   const characters = subject.length <= limits.subjectCharacters ? subject.length : charactersIn(subject);
   if (characters > limits.subjectCharacters) {
-    const message = `subject has ${characters} characters, at most ${limits.subjectCharacters} are allowed`;
-    return [{ code: 'E_VALIDATION_ERROR', message, pointer }];
+    return [invalid(pointer, `has ${characters} characters, at most ${limits.subjectCharacters} are allowed`)];
   }
-  if (!control.test(subject.replaceAll('\t', ' '))) return [];
-  return [{ code: 'E_VALIDATION_ERROR', message: 'subject holds a line break or another control character', pointer }];
+  return control.test(subject.replaceAll('\t', ' ')) ? [invalid(pointer, holdsControl)] : [];
 }
 
 /** A message is never smaller than its texts, which are written as they are or encoded (D21). */
@@ -74,13 +71,9 @@ export function readContent(
     const message = `There are ${countOf(given)} attachments, at most ${limits.attachments} are allowed`;
     violations.push({ code: 'E_TOO_MANY_ATTACHMENTS', message, pointer: '/attachments' });
   }
-  const octets = {
-    texts: Buffer.byteLength(text ?? '') + Buffer.byteLength(html ?? ''),
-    attachments: read.octets,
-  };
-  const ofSize = sizeViolations(octets, limits.messageBytes);
-  for (const violation of ofSize) violations.push(violation);
+  const texts = Buffer.byteLength(text ?? '') + Buffer.byteLength(html ?? '');
+  const ofSize = sizeViolations({ texts, attachments: read.octets }, limits.messageBytes);
+  violations.push(...ofSize);
   if (ofSize.length > 0) return { body: { kind: 'parts', attachments: [] }, violations };
-  const texts = { ...(text === undefined ? {} : { text }), ...(html === undefined ? {} : { html }) };
-  return { body: { kind: 'parts', attachments: read.attachments, ...texts }, violations };
+  return { body: { kind: 'parts', attachments: read.attachments, text, html }, violations };
 }

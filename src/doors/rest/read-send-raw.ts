@@ -7,6 +7,7 @@ import { isJsonObject, type JsonDocument, type JsonObject, type JsonValue } from
 import { compileJudge } from '../../web/http/schema-compiler.ts';
 import { documentFaults } from '../../web/http/schema-faults.ts';
 import { type ApiMailbox, readPathAddress } from './addresses.ts';
+import { invalid } from './invalid.ts';
 import { faultOf } from './merge-faults.ts';
 import {
   countOf,
@@ -42,8 +43,7 @@ function readEnvelope(body: JsonObject, { submitter, limits }: ReadContext): Raw
     if (typeof value !== 'string') return undefined;
     const found = readPathAddress(value, defaultDomain);
     if ('address' in found) return found.address;
-    const message = `${pointer.slice(1).replaceAll('/', '.')} ${found.reason}`;
-    violations.push({ code: 'E_VALIDATION_ERROR', message, pointer });
+    violations.push(invalid(pointer, found.reason));
     return undefined;
   };
   const { from } = body;
@@ -93,16 +93,9 @@ export async function readSendRaw(document: JsonDocument, context: ReadContext):
   const octets = await asSentBySmtp(Buffer.from(stringOf(body['mime_message']) ?? ''));
   const { fields, body: bytes, tooLarge } = readMessage(octets);
   const { messageBytes } = context.limits;
-  const size: Violation[] =
-    octets.length > messageBytes
-      ? [
-          {
-            code: 'E_CONTENT_TOO_LARGE',
-            message: `The message has ${octets.length} octets, at most ${messageBytes} are allowed`,
-            pointer: '/mime_message',
-          },
-        ]
-      : [];
+  const message = `The message has ${octets.length} octets, at most ${messageBytes} are allowed`;
+  const size: Violation[] = [];
+  if (octets.length > messageBytes) size.push({ code: 'E_CONTENT_TOO_LARGE', message, pointer: '/mime_message' });
   const addresses = new Set(recipients.map(({ address }) => address));
   return {
     submission: {

@@ -17,6 +17,7 @@ import {
 import { compileJudge } from '../../web/http/schema-compiler.ts';
 import { documentFaults } from '../../web/http/schema-faults.ts';
 import { type ApiMailbox, readAddresses, sizeOfAddresses, writeAddresses } from './addresses.ts';
+import { invalid } from './invalid.ts';
 import { faultOf } from './merge-faults.ts';
 import { readContent, subjectViolations } from './read-content.ts';
 import {
@@ -71,8 +72,8 @@ function createAddressRoom({ recipients }: RestLimits): (field: string, value: J
       leftCharacters -= size.characters;
       return [];
     }
-    const message = `${field} holds ${size.entries} addresses of ${size.characters} characters; of all fields together ${entries} addresses of ${characters} characters are read`;
-    return [{ code: 'E_VALIDATION_ERROR', message, pointer: `/${field}` }];
+    const reason = `holds ${size.entries} addresses of ${size.characters} characters; of all fields together ${entries} addresses of ${characters} characters are read`;
+    return [invalid(`/${field}`, reason)];
   };
 }
 
@@ -93,8 +94,7 @@ function readAllAddresses(body: JsonObject, { submitter, limits }: ReadContext):
       violations.push({ code: 'E_FIELD_MISSING', message: `"${field}" holds no address`, pointer });
     }
     if (field === 'from' && countOf(value) > 1) {
-      const message = `from must be one address, got ${countOf(value)}`;
-      violations.push({ code: 'E_VALIDATION_ERROR', message, pointer });
+      violations.push(invalid(pointer, `must be one address, got ${countOf(value)}`));
     }
     if (field === 'from' || field === 'reply_to') continue;
     const before = recipients;

@@ -32,10 +32,10 @@ export interface Via {
 /** One attachment of a message made of parts (D43). */
 export interface Attachment {
   readonly content: Buffer;
-  readonly filename?: string;
+  readonly filename?: string | undefined;
   readonly contentType: string;
   readonly disposition: 'attachment' | 'inline';
-  readonly contentId?: string;
+  readonly contentId?: string | undefined;
 }
 
 /** The body: a MIME tree's octets as they came (without the top-level header section), or parts to compose (D20, D21). */
@@ -43,8 +43,8 @@ export type SubmissionBody =
   | { readonly kind: 'mime'; readonly bytes: Buffer }
   | {
       readonly kind: 'parts';
-      readonly text?: string;
-      readonly html?: string;
+      readonly text?: string | undefined;
+      readonly html?: string | undefined;
       readonly attachments: readonly Attachment[];
     };
 
