@@ -1,9 +1,10 @@
 // Keeps what was made of an object for as long as the object is there.
 
-/** Makes a function that calls `make` once for each object, and from then on gives what it gave. @param make may throw: it is called again then */
-export function oncePer<Key extends object, Value extends NonNullable<unknown>>(
-  make: (key: Key) => Value,
-): (key: Key) => Value {
+/**
+ * Makes a function that calls `make` once for each object, and from then on gives what it gave.
+ * @param make where it throws, it is called again the next time
+ */
+export function oncePer<Key extends object, Value>(make: (key: Key) => Value): (key: Key) => Value {
   const made = new WeakMap<Key, Value>();
   return (key) => {
     const known = made.get(key);

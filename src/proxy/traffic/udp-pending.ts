@@ -13,7 +13,7 @@ export const mostPendingOfApplication = 8 * 1024 * 1024;
 const overheadOctets = 256;
 
 // The counters are what all plans and ports of an application share.
-const waitingOf = oncePer((_: MutableTraffic) => ({ octets: 0 }));
+const waitingOf = oncePer<MutableTraffic, { octets: number }>(() => ({ octets: 0 }));
 
 /** Makes the queue of one session. */
 export function pendingDatagrams(application: MutableTraffic) {
