@@ -34,11 +34,6 @@ export function defaultMinFreeBytes(totalBytes: number): number {
   return Math.min(Math.floor(totalBytes / 20), 1_073_741_824);
 }
 
-/** A quarter of the file system. @param totalBytes of the file system */
-export function defaultQueuedBytes(totalBytes: number): number {
-  return Math.floor(totalBytes / 4);
-}
-
 /** Messages of one account that were removed before their time. */
 export interface RemovedFailures {
   readonly account: string;

@@ -12,7 +12,7 @@ import type { PostgresServer } from './postgres.ts';
 /** The server's answer to COMMIT (CommandComplete, https://www.postgresql.org/docs/current/protocol-message-formats.html). */
 const committed = Buffer.from('C\0\0\0\x0bCOMMIT\0', 'latin1');
 /** A column of the answer to a claim that has taken something, and the end of one that has not. */
-const [claimed, nothing] = [Buffer.from('due_addresses\0'), Buffer.from('SELECT 0\0')];
+const [claimed, nothing] = [Buffer.from('due_recipients\0'), Buffer.from('SELECT 0\0')];
 const socketName = '.s.PGSQL.5432';
 
 /**

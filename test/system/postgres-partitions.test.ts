@@ -3,11 +3,15 @@
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { type Clock, systemClock } from '../../src/base/clock.ts';
+import type { Migrations } from '../../src/base/database/database.ts';
 import { openPostgres } from '../../src/base/database/postgres-database.ts';
 import { partitionsOf } from '../../src/base/database/postgres-partitions.ts';
+import { uuidv7 } from '../../src/base/ids.ts';
 import { defaultEventLimits } from '../../src/spool/events/event-store.ts';
 import type { Journal, JournalLimits } from '../../src/spool/journal/journal.ts';
 import { openPostgresJournal } from '../../src/spool/journal/store/postgres-journal-store.ts';
+import { journalMigrations } from '../../src/spool/journal/writer/journal-tables.ts';
+import { postgresSpoolMigrations } from '../../src/spool/postgres/postgres-schema.ts';
 import { PostgresSpool } from '../../src/spool/postgres/postgres-spool.ts';
 import type { PostgresSpoolOptions } from '../../src/spool/postgres/spool-parts.ts';
 import type { SpoolEntry } from '../../src/spool/spool.ts';
@@ -250,6 +254,53 @@ test("a server's clock that is set a year ahead makes no event old, and a gatewa
   expect((await client.query('SELECT count(*)::integer AS events FROM mail_events')).rows).toEqual([
     { events: 12_001 },
   ]);
+});
+
+/** The migrations as they were before partitions. */
+function before({ owner, steps, postgres = [] }: Migrations, version: number): Migrations {
+  return { owner, steps, postgres: postgres.slice(0, version) };
+}
+
+test('what was written before there were partitions is found, changed, numbered on and removed', async () => {
+  const url = await server.createSchema();
+  const database = await openPostgres({ url });
+  await database.migrate(before(postgresSpoolMigrations, 3));
+  await database.migrate(before(journalMigrations, 1));
+  await database.close();
+  const client = await beside(url);
+  await fillOld(client, 1000);
+  await client.query(`UPDATE mail_events SET at = ${Date.now()} WHERE id > 500`);
+  const old = Array.from({ length: 20 }, (_, at) => uuidv7(Date.now() - (20 - at) * dayMs));
+  for (const [at, id] of old.entries()) {
+    const facts = JSON.stringify({ recipients: [], count: 1 });
+    await client.query(
+      `INSERT INTO journal (id, at, account, outcome, waiting, octets, facts, more, keys, words)
+       VALUES ($1, $2, 'dev', 1, 1, 3, $3, '{}', ' ', ' ')`,
+      [id, Date.now() - (20 - at) * dayMs, facts],
+    );
+  }
+  await client.query("INSERT INTO journal_content SELECT seq, 0, NULL, NULL, NULL, '\\x616263' FROM journal");
+  const spool = await open(url, { eventLimits: { ...defaultEventLimits, ageMilliseconds: dayMs } });
+  const journal = await openJournal(url, { keepDays: 15 });
+  expect(Object.keys(await places(client, 'mail_events'))).toEqual(['mail_events_before']);
+  const one = entry();
+  await spool.add(one, Date.now() + 60_000);
+  const [newest, next] = (await journal.list({ limit: 30 })).items;
+  expect([newest?.id, newest?.seq, next?.id, next?.seq]).toEqual([one.id, 21, old[19], 20]);
+  expect((await journal.content(20))?.sentBody?.toString()).toBe('abc');
+  expect((await journal.content(21))?.sentBody).toEqual(one.body);
+  const answer = { kind: 'delivered', reply: { code: 250, text: 'ok' }, host: 'h' } as const;
+  await spool.record([attemptOf(one, answer), attemptOf({ ...one, id: old[19] ?? '' }, answer)]);
+  expect((await journal.rows([old[19] ?? '', one.id])).map(({ outcome }) => outcome)).toEqual([
+    'delivered',
+    'delivered',
+  ]);
+  while (await journal.tend(Date.now()));
+  expect((await journal.list({ limit: 30 })).items).toHaveLength(15);
+  expect((await client.query('SELECT * FROM journal_content')).rows).toHaveLength(15);
+  await spool.recover();
+  expect((await spool.events.read({ after: 0, limit: 1 })).events).toMatchObject([{ id: 501 }]);
+  expect((await client.query(wrongCounts)).rows).toEqual([]);
 });
 
 test('content over the limit goes a partition at a time, and row by row in the last one', async () => {

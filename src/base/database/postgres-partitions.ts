@@ -59,12 +59,6 @@ export function makePartition(
   ];
 }
 
-/** SQL that drops tables, to be made anew in partitions. It fails where one has rows, which no release has left. */
-export function dropEmpty(...tables: readonly string[]): string {
-  const checks = tables.map((table) => `SELECT 1 / (CASE WHEN EXISTS (SELECT 1 FROM ${table}) THEN 0 ELSE 1 END);`);
-  return `${checks.join(' ')} DROP TABLE ${tables.join(', ')};`;
-}
-
 /**
  * Asks for a row where tables can be kept in partitions: CockroachDB has others, and who sets `postern.partitions` to `off` for
  * the connection that first makes or changes the tables keeps them whole.

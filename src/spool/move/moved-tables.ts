@@ -62,8 +62,8 @@ const searched = {
 };
 
 // The id says into which partition the content belongs.
-const journalContent = `SELECT c.seq, same_body, received_head, sent_head, received_body, sent_body, j.id
-  FROM journal_content c JOIN journal j ON j.seq = c.seq ORDER BY c.seq`;
+const journalContent = `SELECT c.seq, same_body, received_head, sent_head, received_body, sent_body, coalesce(j.id, '') AS id
+  FROM journal_content c LEFT JOIN journal j ON j.seq = c.seq ORDER BY c.seq`;
 
 /** Tables that are the same in both. */
 function same(...names: readonly string[]): readonly MovedTable[] {

@@ -7,7 +7,7 @@ import { BrokenClaim } from '../broken-claim.ts';
 import type { ClaimQuery, ClaimTurn, DueMessage, Spool } from '../spool.ts';
 import { entryOf, integer, text } from '../stored-rows.ts';
 import { lineIsFree, recipientHold } from './postgres-holds.ts';
-import { entryColumns, textList } from './postgres-queue.ts';
+import { entryColumns } from './postgres-queue.ts';
 import type { ProcessRegister } from './process-register.ts';
 import { ServerPart, type ServerParts } from './server/database-clock.ts';
 import { columnsOf, InDoubt, lostConnection, type Send } from './server/postgres-session.ts';
@@ -18,7 +18,7 @@ const mostRounds = 20;
 /** Of the messages of a claim, the share of those that were deferred before, where both wait: one in so many. */
 const deferredShare = 4;
 
-// StoreSteps from account to account in the index, and takes an equal share of the lines of each. Of more accounts than are asked
+// Steps from account to account in the index, and takes an equal share of the lines of each. Of more accounts than are asked
 // for, others come first each time. One free line of each account is looked for by LIMIT 1: the planner may turn EXISTS into a
 // join, which reads all lines of the transport.
 const turns = `WITH RECURSIVE account AS (
@@ -68,15 +68,15 @@ const claim = `WITH first AS MATERIALIZED (
     FROM picked WHERE r.message = picked.message AND r.position = picked.position
     RETURNING r.message, r.position, r.address, r.attempts, r.next_attempt_at, r.hold
   ), due AS (
-    SELECT message, min(next_attempt_at) AS first_due, array_agg(address ORDER BY position) AS due_addresses,
-      array_agg(attempts ORDER BY position) AS due_attempts
+    SELECT message, min(next_attempt_at) AS first_due,
+      json_agg(json_build_object('address', address, 'attempts', attempts) ORDER BY position) AS due_recipients
     FROM claimed WHERE hold IS NULL GROUP BY message
   )
-  SELECT ${entryColumns}, due_addresses, due_attempts, (SELECT json_agg(json_build_object('address', address, 'notify', notify,
+  SELECT ${entryColumns}, due_recipients, (SELECT json_agg(json_build_object('address', address, 'notify', notify,
     'orcpt', orcpt) ORDER BY position) FROM spool_recipients r WHERE r.message = m.id) AS recipients
   FROM due JOIN spool_messages m ON m.id = due.message ORDER BY first_due, id`;
 
-// StoreSteps from transport to transport in the index, so that the lines of those that are there are not read.
+// Steps from transport to transport in the index, so that the lines of those that are there are not read.
 const otherLines = `WITH RECURSIVE transport AS (
     SELECT (SELECT min(transport) FROM spool_lines) AS name
     UNION ALL
@@ -233,13 +233,12 @@ export class PostgresClaims extends ServerPart<ServerParts & { readonly register
 
   #dueOf(row: Row): DueMessage {
     const entry = entryOf(row, rowList(row, 'recipients'));
-    const attempts: unknown = row['due_attempts'];
     return {
       entry: { ...entry, expiresAt: this.parts.clock.wall(entry.expiresAt) },
       size: integer(row, 'size'),
-      due: textList(row, 'due_addresses').map((address, index) => ({
-        address,
-        attempts: Array.isArray(attempts) ? Number(attempts[index]) : 0,
+      due: rowList(row, 'due_recipients').map((one) => ({
+        address: text(one, 'address'),
+        attempts: integer(one, 'attempts'),
       })),
     };
   }

@@ -38,12 +38,6 @@ const waiting = `SELECT CASE WHEN r.hold IS NULL THEN r.lane ELSE '' END AS lane
   FROM spool_recipients r JOIN spool_messages m ON m.id = r.message WHERE r.state = 0
   GROUP BY 1, 2, 3 ORDER BY recipients DESC, 1, 2 LIMIT $1::integer`;
 
-/** A column that is an array of texts; empty for NULL. */
-export function textList(row: Row, column: string): readonly string[] {
-  const value = row[column];
-  return Array.isArray(value) ? value.map(String) : [];
-}
-
 /** Whether a text can be the id of a message. */
 export function isId(text: string): boolean {
   return /^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/i.test(text);

@@ -2,31 +2,51 @@
 
 import type { Migrations } from '../../base/database/database.ts';
 import { inPostgres } from '../../base/database/postgres-dialect.ts';
-import { dropEmpty, takesPartitions } from '../../base/database/postgres-partitions.ts';
+import { takesPartitions } from '../../base/database/postgres-partitions.ts';
 import { countTable, holdTable, keyTable, reportCountTable } from '../core/shared-tables.ts';
 
-/** In place of a step that no release stood before: the first one has what it did. */
-const noStep = '-- see the first step';
-
-/** The tables of events, whole or in partitions. */
-const eventTables = (whole: boolean): string => `
-    CREATE TABLE mail_events (
-      id BIGINT PRIMARY KEY,
-      at BIGINT NOT NULL,
-      account TEXT COLLATE "C" NOT NULL,
-      share SMALLINT NOT NULL,
-      kind TEXT COLLATE "C" NOT NULL,
-      queue_id TEXT COLLATE "C",
-      event TEXT COLLATE "C" NOT NULL
-    )${whole ? '' : ' PARTITION BY RANGE (id)'};
-    CREATE INDEX mail_events_by_account ON mail_events (account, share, id);
-    CREATE INDEX mail_events_by_kind ON mail_events (account, kind, id);
-    CREATE INDEX mail_events_by_message ON mail_events (queue_id, id) WHERE queue_id IS NOT NULL;
-    CREATE TABLE mail_event_keys (
-      key BIGINT NOT NULL,
-      event BIGINT NOT NULL,
-      PRIMARY KEY (key, event)
-    )${whole ? '' : ' PARTITION BY RANGE (event)'};`;
+// Ids of events are given in the order of the commits, so that a range of them is a time. What there is becomes the partition of
+// everything before. Writers are kept out by their turn, and then the tables are locked in the order in which searches read them.
+const eventPartitions = `
+  UPDATE spool_state SET last_event = last_event WHERE one = 1;
+  LOCK TABLE mail_event_keys, mail_events IN ACCESS EXCLUSIVE MODE;
+  ALTER TABLE mail_events RENAME TO mail_events_before;
+  ALTER INDEX mail_events_pkey RENAME TO mail_events_before_pkey;
+  ALTER INDEX mail_events_by_account RENAME TO mail_events_before_by_account;
+  ALTER INDEX mail_events_by_kind RENAME TO mail_events_before_by_kind;
+  ALTER INDEX mail_events_by_message RENAME TO mail_events_before_by_message;
+  ALTER TABLE mail_event_keys RENAME TO mail_event_keys_before;
+  ALTER INDEX mail_event_keys_pkey RENAME TO mail_event_keys_before_pkey;
+  CREATE TABLE mail_events (
+    id BIGINT PRIMARY KEY,
+    at BIGINT NOT NULL,
+    account TEXT COLLATE "C" NOT NULL,
+    share SMALLINT NOT NULL,
+    kind TEXT COLLATE "C" NOT NULL,
+    queue_id TEXT COLLATE "C",
+    event TEXT COLLATE "C" NOT NULL
+  ) PARTITION BY RANGE (id);
+  CREATE INDEX mail_events_by_account ON mail_events (account, share, id);
+  CREATE INDEX mail_events_by_kind ON mail_events (account, kind, id);
+  CREATE INDEX mail_events_by_message ON mail_events (queue_id, id) WHERE queue_id IS NOT NULL;
+  CREATE TABLE mail_event_keys (
+    key BIGINT NOT NULL,
+    event BIGINT NOT NULL,
+    PRIMARY KEY (key, event)
+  ) PARTITION BY RANGE (event);
+  CREATE TABLE mail_events_default PARTITION OF mail_events DEFAULT;
+  CREATE TABLE mail_event_keys_default PARTITION OF mail_event_keys DEFAULT;
+  DO $$
+  DECLARE cut BIGINT;
+  BEGIN
+    SELECT last_event + 1 INTO cut FROM spool_state;
+    IF EXISTS (SELECT 1 FROM mail_events_before) THEN
+      EXECUTE format('ALTER TABLE mail_events ATTACH PARTITION mail_events_before FOR VALUES FROM (MINVALUE) TO (%L)', cut);
+      EXECUTE format('ALTER TABLE mail_event_keys ATTACH PARTITION mail_event_keys_before FOR VALUES FROM (MINVALUE) TO (%L)', cut);
+    ELSE
+      DROP TABLE mail_events_before, mail_event_keys_before;
+    END IF;
+  END $$`;
 
 /**
  * Migrations of the spool. Times are milliseconds since 1970 by the server's clock (database-clock.ts), those of acceptance
@@ -114,8 +134,7 @@ export const postgresSpoolMigrations: Migrations = {
       reports SMALLINT NOT NULL,
       PRIMARY KEY (message, position)
     );
-    -- What splits a line is a number: a comparison with a truth value is rewritten before indexes are looked for.
-    CREATE INDEX spool_due ON spool_recipients (lane, account, least(attempts, 1), due_at) WHERE state = 0 AND hold IS NULL;
+    CREATE INDEX spool_due ON spool_recipients (lane, account, (attempts > 0), due_at) WHERE state = 0 AND hold IS NULL;
     CREATE INDEX spool_aside ON spool_recipients (hold) WHERE hold IS NOT NULL;
     CREATE INDEX spool_claims ON spool_recipients (claimed_by) WHERE claimed_by IS NOT NULL;
 
@@ -128,8 +147,7 @@ export const postgresSpoolMigrations: Migrations = {
       ready_at BIGINT NOT NULL,
       PRIMARY KEY (lane, account)
     );
-    -- Turns are found account by account, so that one with very many lines leaves some to the others.
-    CREATE INDEX spool_turns ON spool_lines (transport, account, ready_at);
+    CREATE INDEX spool_turns ON spool_lines (transport, ready_at);
 
     ${inPostgres([holdTable, countTable, keyTable, reportCountTable].join(''))}
 
@@ -187,7 +205,19 @@ export const postgresSpoolMigrations: Migrations = {
     CREATE INDEX spool_threads_by_age ON spool_threads (created_at);
     CREATE INDEX spool_threads_of_account ON spool_threads (account, created_at);
 
-    ${eventTables(true)}
+    CREATE TABLE mail_events (
+      id BIGINT PRIMARY KEY,
+      at BIGINT NOT NULL,
+      account TEXT COLLATE "C" NOT NULL,
+      share SMALLINT NOT NULL,
+      kind TEXT COLLATE "C" NOT NULL,
+      queue_id TEXT COLLATE "C",
+      event TEXT COLLATE "C" NOT NULL
+    );
+    CREATE INDEX mail_events_by_account ON mail_events (account, share, id);
+    CREATE INDEX mail_events_by_kind ON mail_events (account, kind, id);
+    CREATE INDEX mail_events_by_message ON mail_events (queue_id, id) WHERE queue_id IS NOT NULL;
+
     CREATE TABLE mail_event_counts (
       account TEXT COLLATE "C" NOT NULL,
       share SMALLINT NOT NULL,
@@ -195,17 +225,27 @@ export const postgresSpoolMigrations: Migrations = {
       PRIMARY KEY (account, share)
     );
 
+    CREATE TABLE mail_event_keys (
+      key BIGINT NOT NULL,
+      event BIGINT NOT NULL,
+      PRIMARY KEY (key, event)
+    );
+    `,
+    `
+    -- Turns are found account by account, so that one with very many lines leaves some to the others.
+    DROP INDEX spool_turns;
+    CREATE INDEX spool_turns ON spool_lines (transport, account, ready_at);
+    `,
+    `
+    -- What splits a line is a number: a comparison with a truth value is rewritten before indexes are looked for.
+    DROP INDEX spool_due;
+    CREATE INDEX spool_due ON spool_recipients (lane, account, least(attempts, 1), due_at) WHERE state = 0 AND hold IS NULL;
+    `,
+    `
     -- Partitions of events that are taken off their table, and wait for their events to be counted off.
     CREATE TABLE mail_event_removals (partition TEXT COLLATE "C" PRIMARY KEY);
     `,
-    ...[noStep, noStep, noStep],
-    `
-    -- Ids of events are given in the order of the commits, so that a range of them is a time.
-    ${dropEmpty('mail_events', 'mail_event_keys')}
-    ${eventTables(false)}
-    CREATE TABLE mail_events_default PARTITION OF mail_events DEFAULT;
-    CREATE TABLE mail_event_keys_default PARTITION OF mail_event_keys DEFAULT;
-    `,
+    eventPartitions,
     `
     -- How long, in milliseconds, a process's row may stay unchanged before the process is taken for dead. NULL, of an earlier
     -- release: as long as whoever looks at it allows its own.

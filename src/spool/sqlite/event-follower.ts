@@ -160,16 +160,16 @@ export class EventFollower {
 
   #fileSome(): boolean {
     if (this.unfiled === 0) return false;
-    return this.#together(() => {
+    return this.#asOne(() => {
       const state = this.#sql.state.get();
       const [indexed, noted] = [Number(state?.['indexed'] ?? 0), Number(state?.['noted'] ?? 0)];
       const { rows, end } = this.#rows(indexed, this.#newest, this.#isCareful ? carefulAtOnce : followedAtOnce);
       const taken = rows.map((row) => ({ row, facts: readFacts(String(row['event'])) }));
       for (const some of this.#isCareful ? taken.map((one) => [one]) : [taken]) {
-        this.#sound(() => this.#note(some, noted));
-        this.#sound(() => this.#file(some));
+        this.#unlessDamaged(() => this.#note(some, noted));
+        this.#unlessDamaged(() => this.#file(some));
       }
-      this.#sound(() => this.#sql.indexed.run(end));
+      this.#unlessDamaged(() => this.#sql.indexed.run(end));
       return end < this.#newest;
     });
   }
@@ -183,7 +183,7 @@ export class EventFollower {
     const end = Math.min(until, after + most);
     const rows: Row[] = [];
     for (let id = after + 1; id <= end; id += 1) {
-      this.#sound(() => {
+      this.#unlessDamaged(() => {
         const row = this.#sql.some.get(id - 1, id, 1);
         if (row) rows.push(row);
       });
@@ -224,14 +224,14 @@ export class EventFollower {
     const hasSurplus = shares.some((share) => this.#sql.counts.get(this.#limits[share], shareNumbers[share]));
     const first = this.#first(indexed);
     if (!hasSurplus && (!first || Number(first['at']) >= from)) return false;
-    return this.#together(() => this.#removeSurplus() + this.#removeAged(from, indexed) > 0);
+    return this.#asOne(() => this.#removeSurplus() + this.#removeAged(from, indexed) > 0);
   }
 
   /** The first event that can be read and removed; undefined where there is none, or it is still to be found. */
   #first(indexed: number): Row | undefined {
     for (let tries = 0; tries < removedAtOnce && this.#stuck < indexed; tries += 1) {
       let first: Row | undefined;
-      if (this.#sound(() => void (first = this.#sql.first.get(this.#stuck, indexed)))) return first;
+      if (this.#unlessDamaged(() => void (first = this.#sql.first.get(this.#stuck, indexed)))) return first;
       this.#stuck += 1;
     }
     return undefined;
@@ -246,7 +246,7 @@ export class EventFollower {
         const over = Math.min(removedAtOnce - removed, Number(row['events']) - this.#limits[share]);
         if (over <= 0) return removed;
         let events: readonly Row[] = [];
-        this.#sound(() => void (events = this.#sql.oldestOf.all(accountKey(account, share), account, over)));
+        this.#unlessDamaged(() => void (events = this.#sql.oldestOf.all(accountKey(account, share), account, over)));
         for (const event of events) if (this.#remove(event)) removed += 1;
       }
     }
@@ -269,14 +269,14 @@ export class EventFollower {
   /** Removes an event with every trace of it; keys without an event are found by nobody. @returns whether it could be */
   #remove(row: Row): boolean {
     const [id, account] = [Number(row['id']), String(row['account'])];
-    const isRemoved = this.#sound(() => {
+    const isRemoved = this.#unlessDamaged(() => {
       this.#sql.remove.run(id);
       this.#sql.count.run(account, Number(row['share']), -1);
     });
-    this.#sound(() => {
+    this.#unlessDamaged(() => {
       for (const key of indexKeysOf(row)) this.#sql.removeIndex.run(key, id);
     });
-    this.#sound(() => {
+    this.#unlessDamaged(() => {
       for (const key of keyNumbersOf(account, String(row['event']))) this.#sql.removeKey.run(key, id);
     });
     return isRemoved;
@@ -287,24 +287,24 @@ export class EventFollower {
     const state = this.#sql.state.get();
     const [built, indexed] = [Number(state?.['built'] ?? 0), Number(state?.['indexed'] ?? 0)];
     if (built >= indexed) return false;
-    return this.#together(() => {
+    return this.#asOne(() => {
       const { rows, end } = this.#rows(built, indexed, builtAtOnce);
       for (const some of this.#isCareful ? rows.map((row) => [row]) : [rows]) {
         const keyed = some.flatMap((row) => indexKeysOf(row).map((key) => ({ key, event: Number(row['id']) })));
-        this.#sound(() => write(this.#sql.index, keyed));
+        this.#unlessDamaged(() => write(this.#sql.index, keyed));
       }
-      this.#sound(() => this.#sql.built.run(end));
+      this.#unlessDamaged(() => this.#sql.built.run(end));
       return true;
     });
   }
 
   /** Runs work in one transaction, or with care: SQLite ends a transaction that has come upon damage. */
-  #together(work: () => boolean): boolean {
+  #asOne(work: () => boolean): boolean {
     return this.#isCareful ? work() : this.unsynced(work);
   }
 
   /** Runs a part of what runs together. @returns false where what it needs is damaged; then it has changed nothing, and is counted */
-  #sound(work: () => void): boolean {
+  #unlessDamaged(work: () => void): boolean {
     try {
       if (this.#isCareful) this.unsynced(work);
       else work();

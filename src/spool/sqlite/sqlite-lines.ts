@@ -27,7 +27,7 @@ function prepareLines(database: DatabaseSync) {
     forget: 'DELETE FROM spool_lines WHERE id = ?',
     sooner: 'UPDATE spool_lines SET ready_at = ?2 WHERE id = ?1 AND ready_at > ?2',
     set: 'UPDATE spool_lines SET ready_at = ? WHERE id = ?',
-    // StoreSteps from account to account in the index, without reading the lines of each.
+    // Steps from account to account in the index, without reading the lines of each.
     accounts: `WITH RECURSIVE account (name) AS (
         SELECT min(account) FROM spool_lines WHERE hold = 0 AND transport = ?1 AND account > ?2
         UNION ALL

@@ -4,7 +4,6 @@
 import type { ClockReading } from '../../base/clock.ts';
 import type { DatabaseFailure } from '../../base/database/sqlite-errors.ts';
 import type { JournalTuple } from '../journal/writer/journal-tuple.ts';
-import type { Behind } from '../search/follow-pace.ts';
 import type { KeptSettings, RemovedFailures } from '../spool-limits.ts';
 import type { EntryMeta } from '../stored-rows.ts';
 import type { SpoolFault } from './file/sqlite-health.ts';
@@ -77,6 +76,16 @@ export interface WriteBatch {
 export interface ReadBatch {
   readonly kind: 'reads';
   readonly operations: readonly ReadOperation[];
+}
+
+/** How far what is made behind the commits is behind them. */
+export interface Behind {
+  /** Events that wait. */
+  readonly unfiled: number;
+  /** Events since the start that were passed over, because they or what they are found by is damaged. */
+  readonly passedOver: number;
+  /** Why nothing can be made; undefined where it can. */
+  readonly fault: string | undefined;
 }
 
 /** Messages from the worker: after opening, once a batch of writes is durable, after each answer and the last of a batch. */

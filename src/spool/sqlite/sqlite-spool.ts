@@ -13,13 +13,12 @@ import type { ContentGauge } from '../journal/content-gauge.ts';
 import { acceptedRow, type WrittenJournal } from '../journal/writer/journal-of-event.ts';
 import { encodeJournal } from '../journal/writer/journal-tuple.ts';
 import { EventFeed, type EventTable } from '../search/event-feed.ts';
-import type { Behind } from '../search/follow-pace.ts';
 import type { Spool, SpoolEntry } from '../spool.ts';
 import { acceptedEvent } from '../spool-events.ts';
 import { keptSettings, type RemovedFailures, type SpoolOptions } from '../spool-limits.ts';
 import { totalOf } from '../tally.ts';
 import type { SpoolFault } from './file/sqlite-health.ts';
-import { BODY_IN_FILE, type SpoolWorkerData } from './sqlite-protocol.ts';
+import { type Behind, BODY_IN_FILE, type SpoolWorkerData } from './sqlite-protocol.ts';
 import { retryAfterSeconds, SpoolThread, startSpoolThread } from './sqlite-thread.ts';
 
 /** Where the spool is stored, and its settings. */
@@ -38,8 +37,8 @@ function spoolThreadData({ file, bodiesFolder, ...settings }: SqliteSpoolOptions
   return { file, bodies, ...keptSettings(settings) };
 }
 
-/** The row of a refusal for another thread: of a view, that would get the whole memory behind it. */
-function apart(refusal: WrittenJournal): WrittenJournal {
+/** The row of a refusal for another thread, in memory of its own: of a view, that would get all that is behind it. */
+function inOwnMemory(refusal: WrittenJournal): WrittenJournal {
   const { receivedHead: head, receivedBody: body } = refusal;
   return { ...refusal, receivedHead: head && new Uint8Array(head), receivedBody: body && new Uint8Array(body) };
 }
@@ -53,7 +52,7 @@ function eventsOf(thread: SpoolThread): EventTable {
     catchUp: () => thread.ask('catchUp'),
     news: (after) => thread.ask('eventNews', after),
     write: (events, refused) =>
-      refused ? thread.run('refusals', events, refused.map(apart)) : thread.run('writeEvents', events),
+      refused ? thread.run('refusals', events, refused.map(inOwnMemory)) : thread.run('writeEvents', events),
   };
 }
 

@@ -2,16 +2,18 @@
 // come in share one transaction; callers get results only after COMMIT has returned, which is after the fsync.
 
 import type { ClockReading } from '../../base/clock.ts';
-import { failureOf, isBusy } from '../../base/database/sqlite-errors.ts';
+import { failureOf, isBusy, sqliteMessage } from '../../base/database/sqlite-errors.ts';
 import type { DatabaseSync } from '../../base/database/sqlite-file.ts';
-import { type Behind, FollowPace } from '../search/follow-pace.ts';
 import { keptSettings, type SpoolOptions } from '../spool-limits.ts';
 import { followedAtOnce } from './event-follower.ts';
 import type { SpoolLock } from './file/sqlite-lock.ts';
 import { StoreCalls } from './sqlite-calls.ts';
-import type { OperationOutcome, ReadOperation, WriteOperation, WriteResult } from './sqlite-protocol.ts';
+import type { Behind, OperationOutcome, ReadOperation, WriteOperation, WriteResult } from './sqlite-protocol.ts';
 import { tablesOf } from './sqlite-tables.ts';
 
+/** How long is waited after the first failure, and at most after many in a row, in milliseconds. */
+const firstPauseMs = 1000;
+const longestPauseMs = 60_000;
 /** Slices that are made for a reader who waits for them, at most. */
 const slicesForReader = 8;
 
@@ -26,6 +28,38 @@ function called<Calls>(
   return (calls[kind] as (...values: readonly unknown[]) => Extract<OperationOutcome, { value: unknown }>['value'])(
     ...args,
   );
+}
+
+/**
+ * When what is made behind the commits is tried again after it has failed: its fault is told once, and does not cost a try a second.
+ */
+class FollowPace {
+  #pauseMs = 0;
+  #tryAt = Number.NEGATIVE_INFINITY;
+  #fault: string | undefined;
+
+  /** Why the last slice failed; undefined where it did not. */
+  get fault(): string | undefined {
+    return this.#fault;
+  }
+
+  /** Does a slice, unless one has failed a while ago. @returns what it gives; false where it was not done */
+  take(slice: () => boolean): boolean {
+    if (performance.now() < this.#tryAt) return false;
+    try {
+      const isMore = slice();
+      this.#pauseMs = 0;
+      this.#fault = undefined;
+      return isMore;
+    } catch (thrown) {
+      // Somebody else writes; that passes, or is told as a fault of the spool.
+      if (isBusy(thrown)) return false;
+      this.#pauseMs = Math.min(Math.max(firstPauseMs, this.#pauseMs * 2), longestPauseMs);
+      this.#tryAt = performance.now() + this.#pauseMs;
+      this.#fault = sqliteMessage(thrown);
+      return false;
+    }
+  }
 }
 
 /** The spool in one database. It owns nothing but its prepared statements; the caller closes database and lock. */

@@ -6,9 +6,9 @@ import { type Clock, readClock } from '../../base/clock.ts';
 import type { DatabaseFailure } from '../../base/database/sqlite-errors.ts';
 import { errorMessage, Unavailable } from '../../base/errors.ts';
 import { type Grouped, GroupQueue } from '../core/group-queue.ts';
-import type { Behind } from '../search/follow-pace.ts';
 import type { SpoolFault } from './file/sqlite-health.ts';
 import type {
+  Behind,
   EncodedAdd,
   OperationOutcome,
   ReadBatch,

@@ -9,11 +9,11 @@ import { sqliteCode, sqliteMessage, whyUnwritable } from '../../base/database/sq
 import { type DatabaseSync, openSqliteFile } from '../../base/database/sqlite-file.ts';
 import { keepCompiledCode } from '../../base/load/compiled-code.ts';
 import { decodeJournal } from '../journal/writer/journal-tuple.ts';
-import type { Behind } from '../search/follow-pace.ts';
-import { defaultQueuedBytes, type SpoolLimits } from '../spool-limits.ts';
+import type { SpoolLimits } from '../spool-limits.ts';
 import { type SpoolFault, SpoolFiles } from './file/sqlite-health.ts';
 import { SpoolLock } from './file/sqlite-lock.ts';
 import {
+  type Behind,
   BODY_IN_FILE,
   type OperationOutcome,
   type ReadBatch,
@@ -45,10 +45,10 @@ const lookEveryBytes = 1_048_576;
 /** How long nothing must have been written before events are filed and free pages given back, in milliseconds. */
 const idleMs = 100;
 
-/** Fills in limits that the configuration leaves open, from the size of this machine's file system. */
+/** Fills in what the configuration leaves open: of queued octets an account may have a quarter of this machine's file system. */
 function completeLimits(limits: SpoolLimits, folder: string): SpoolLimits {
   const { blocks, bsize } = statfsSync(folder);
-  return { ...limits, queuedBytes: limits.queuedBytes ?? defaultQueuedBytes(blocks * bsize) };
+  return { ...limits, queuedBytes: limits.queuedBytes ?? Math.floor((blocks * bsize) / 4) };
 }
 
 /** Runs the thread: batches of writes, questions, and periodic checks in between. */

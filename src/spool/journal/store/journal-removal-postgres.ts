@@ -1,7 +1,7 @@
 // Removes from the journal in PostgreSQL what is too old, a day's partition at a time, and what is too much: refusals and copies of an account
 // row by row, and the oldest content. One by one also go old rows that have no partition of a day, and all where the tables are whole.
 
-import type { Database, Row } from '../../../base/database/database.ts';
+import type { Database, Queryable, Row } from '../../../base/database/database.ts';
 import { partitionsOf, waitShortly } from '../../../base/database/postgres-partitions.ts';
 import { errorCode, Unavailable } from '../../../base/errors.ts';
 import type { JournalLimits, Removed } from '../journal.ts';
@@ -16,9 +16,13 @@ const lockNotAvailable = '55P03';
 const time = 'SELECT extract(epoch FROM clock_timestamp()) * 1000 AS time';
 const firstAndLast = (name: string): string => `SELECT (SELECT at FROM ${name} ORDER BY seq LIMIT 1) AS first,
   (SELECT at FROM ${name} ORDER BY seq DESC LIMIT 1) AS last`;
-const agedOf = (name: string): string => `SELECT id FROM (SELECT id, at FROM ${name} ORDER BY seq LIMIT ${rowsAtOnce})
+const agedOf = (
+  name: string,
+): string => `SELECT id, seq FROM (SELECT id, seq, at FROM ${name} ORDER BY seq LIMIT ${rowsAtOnce})
   AS first WHERE at < $1::bigint`;
-const these = "id = ANY (string_to_array($1::text, ','))";
+// Content that was written before it had an id, and whose rows have gone with their partition.
+const removeLeft = `DELETE FROM journal_content WHERE id = '' AND seq IN (SELECT seq FROM journal_content
+  WHERE id = '' AND seq < (SELECT min(seq) FROM journal) ORDER BY seq LIMIT ${rowsAtOnce})`;
 
 /** Told of what was removed, with the number of rows. */
 type OnRemoved = (removed: Removed, count: number) => void;
@@ -38,27 +42,29 @@ async function countedRows(database: Database, name: string): Promise<number> {
   }
 }
 
-/** Runs statements in one transaction. */
-async function inOrder(database: Database, ...statements: readonly string[]): Promise<void> {
-  await database.atOnce(statements.map((sql) => ({ sql })));
-}
-
 /** Removes rows with their content. @returns whether there may be more */
 async function removeRows(database: Database, rows: readonly Row[]): Promise<boolean> {
   if (rows.length === 0) return false;
-  const params = [rows.map(({ id }) => String(id)).join(',')];
-  await database.atOnce(
-    ['journal_content', 'journal'].map((table) => ({ sql: `DELETE FROM ${table} WHERE ${these}`, params })),
-  );
+  const ids = [rows.map(({ id }) => String(id)).join(',')];
+  const seqs = [rows.map(({ seq }) => String(seq)).join(',')];
+  await database.transaction(async (transaction: Queryable) => {
+    await transaction.run("DELETE FROM journal_content WHERE id = ANY (string_to_array($1::text, ','))", ids);
+    await transaction.run(
+      "DELETE FROM journal_content WHERE id = '' AND seq = ANY (string_to_array($1::text, ',')::bigint[])",
+      seqs,
+    );
+    await transaction.run("DELETE FROM journal WHERE id = ANY (string_to_array($1::text, ','))", ids);
+  });
   return rows.length === rowsAtOnce;
 }
 
 /**
  * Drops the partitions whose rows are all older than a time. Who holds a table keeps it; it is tried again at the next look.
- * @returns the table whose rows go one by one
+ * @returns the tables whose rows go one by one
  */
-async function dropAged(database: Database, limit: number, onRemoved: OnRemoved): Promise<string> {
+async function dropAged(database: Database, limit: number, onRemoved: OnRemoved): Promise<readonly string[]> {
   const partitions = await partitionsOf((sql, values) => database.query(sql, values), 'journal');
+  const before = 'journal_before';
   for (const { name, isDefault, to } of partitions) {
     if (isDefault || to === null || Number.parseInt(to.replace('-', ''), 16) > limit) continue;
     const [row] = await database.query(firstAndLast(name));
@@ -66,20 +72,29 @@ async function dropAged(database: Database, limit: number, onRemoved: OnRemoved)
     const content = name.replace('journal', 'journal_content');
     const gone = await countedRows(database, name);
     try {
-      await inOrder(database, waitShortly, `DROP TABLE ${name}`, `DROP TABLE IF EXISTS ${content}`);
+      await database.transaction(async (transaction) => {
+        await transaction.run(waitShortly);
+        await transaction.run(`DROP TABLE ${name}`);
+        await transaction.run(`DROP TABLE IF EXISTS ${content}`);
+      });
       onRemoved('aged', gone);
     } catch (thrown) {
       if (!(thrown instanceof Unavailable) || errorCode(thrown.cause) !== lockNotAvailable) throw thrown;
       break;
     }
   }
-  return partitions.length === 0 ? 'journal' : 'journal_default';
+  if (partitions.length === 0) return ['journal'];
+  await database.run(removeLeft);
+  return ['journal_default', ...(partitions.some(({ name }) => name === before) ? [before] : [])];
 }
 
 async function removeAged(database: Database, limit: number, onRemoved: OnRemoved): Promise<boolean> {
-  const rows = await database.query(agedOf(await dropAged(database, limit, onRemoved)), [limit]);
-  const isMore = await removeRows(database, rows);
-  onRemoved('aged', rows.length);
+  let isMore = false;
+  for (const name of await dropAged(database, limit, onRemoved)) {
+    const rows = await database.query(agedOf(name), [limit]);
+    isMore = (await removeRows(database, rows)) || isMore;
+    onRemoved('aged', rows.length);
+  }
   return isMore;
 }
 
@@ -114,7 +129,7 @@ async function removeMany(
   );
   if (!much) return false;
   const surplus = await database.query(
-    `SELECT id FROM journal WHERE ${are} AND account = $1::text ORDER BY seq LIMIT $2::integer`,
+    `SELECT id, seq FROM journal WHERE ${are} AND account = $1::text ORDER BY seq LIMIT $2::integer`,
     [String(much['account']), Math.min(rowsAtOnce, Number(much['rows']) - most)],
   );
   const isMore = await removeRows(database, surplus);
@@ -130,10 +145,11 @@ const octets = ['received_head', 'sent_head', 'received_body', 'sent_body']
   .map((column) => `coalesce(octet_length(${column}), 0)`)
   .join(' + ');
 
-/** The octets that a table has, and the id of the row up to which they were summed. */
+/** The octets that a table has, and the key of the row up to which they were summed. */
 interface Sum {
   octets: number;
   id: string;
+  seq: number;
 }
 
 /** What this process knows of a database, and since when by its own clock. */
@@ -145,14 +161,17 @@ const anewMs = 3_600_000;
 async function sumUp(database: Database, name: string, sum: Sum): Promise<void> {
   for (let rows = summedAtOnce; rows === summedAtOnce; ) {
     const [found] = await database.query(
-      `SELECT count(*) AS rows, coalesce(sum(octets), 0) AS octets, max(id) AS id
-       FROM (SELECT id, ${octets} AS octets FROM ${name} WHERE id > $1::text ORDER BY id LIMIT ${summedAtOnce}) AS next`,
-      [sum.id],
+      `SELECT count(*) AS rows, coalesce(sum(octets), 0) AS octets, (array_agg(id ORDER BY id DESC, seq DESC))[1] AS id,
+         (array_agg(seq ORDER BY id DESC, seq DESC))[1] AS seq
+       FROM (SELECT id, seq, ${octets} AS octets FROM ${name} WHERE (id, seq) > ($1::text, $2::bigint)
+         ORDER BY id, seq LIMIT ${summedAtOnce}) AS next`,
+      [sum.id, sum.seq],
     );
     rows = Number(found?.['rows'] ?? 0);
     if (rows === 0) return;
     sum.octets += Number(found?.['octets']);
     sum.id = String(found?.['id']);
+    sum.seq = Number(found?.['seq']);
   }
 }
 
@@ -162,7 +181,7 @@ async function sumsOf(database: Database, sums: Map<string, Sum>): Promise<Reado
   const names = partitions.toSorted((one, other) => ((one.from ?? '') < (other.from ?? '') ? -1 : 1));
   const own = names.length === 0 ? ['journal_content'] : names.map(({ name }) => name);
   for (const name of sums.keys()) if (!own.includes(name)) sums.delete(name);
-  const found = own.map((name) => [name, sums.get(name) ?? { octets: 0, id: '' }] as const);
+  const found = own.map((name) => [name, sums.get(name) ?? { octets: 0, id: '', seq: -1 }] as const);
   for (const [name, sum] of found) {
     await sumUp(database, name, sum);
     sums.set(name, sum);
@@ -181,12 +200,17 @@ async function removeSlice(
   surplus: number,
 ): Promise<{ readonly freed: number; readonly rows: number }> {
   const rows = await database.query(
-    `SELECT id, octets FROM (SELECT id, octets, sum(octets) OVER (ORDER BY id) AS sum FROM
-       (SELECT id, ${octets} AS octets FROM ${name} ORDER BY id LIMIT ${rowsAtOnce}) AS first) AS summed
+    `SELECT id, seq, octets FROM (SELECT id, seq, octets, sum(octets) OVER (ORDER BY id, seq) AS sum FROM
+       (SELECT id, seq, ${octets} AS octets FROM ${name} ORDER BY id, seq LIMIT ${rowsAtOnce}) AS first) AS summed
      WHERE sum - octets < $1::bigint`,
     [surplus],
   );
-  await database.run(`DELETE FROM ${name} WHERE ${these}`, [rows.map(({ id }) => String(id)).join(',')]);
+  const seqs = rows.map(({ seq }) => String(seq)).join(',');
+  const ids = rows.map(({ id }) => String(id)).join(',');
+  await database.run(
+    `DELETE FROM ${name} WHERE (id, seq) IN (SELECT * FROM unnest(string_to_array($1::text, ','), string_to_array($2::text, ',')::bigint[]))`,
+    [ids, seqs],
+  );
   return { freed: rows.reduce((sum, row) => sum + Number(row['octets']), 0), rows: rows.length };
 }
 
@@ -220,7 +244,10 @@ async function removeContent(database: Database, most: number, onRemoved: OnRemo
   for (const [name, sum] of sums) {
     if (surplus >= sum.octets && sum.octets > 0 && sums.size > 1) {
       const gone = await countedRows(database, name);
-      await inOrder(database, waitShortly, `TRUNCATE ${name}`);
+      await database.transaction(async (transaction) => {
+        await transaction.run(waitShortly);
+        await transaction.run(`TRUNCATE ${name}`);
+      });
       onRemoved('content', gone);
       surplus -= sum.octets;
       kept.delete(name);

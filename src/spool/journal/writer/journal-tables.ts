@@ -1,42 +1,65 @@
 // The journal's tables, in both engines.
 
 import type { Migrations } from '../../../base/database/database.ts';
-import { dropEmpty, takesPartitions } from '../../../base/database/postgres-partitions.ts';
+import { takesPartitions } from '../../../base/database/postgres-partitions.ts';
 import { isCopyByKeys } from '../journal-row.ts';
 
-/** The tables of PostgreSQL, whole or in partitions: ids are UUIDv7, which begin with their time, so that a range of ids is a time. */
-function postgresTables(whole: boolean): string {
-  const [seqKey, range] = whole ? [' PRIMARY KEY', ''] : ['', ' PARTITION BY RANGE (id)'];
-  return `
+// The columns of both tables in PostgreSQL, behind those that differ between the versions.
+const rowColumns = `at BIGINT NOT NULL, account TEXT COLLATE "C" NOT NULL, outcome SMALLINT NOT NULL,
+      waiting INTEGER NOT NULL, octets BIGINT NOT NULL, facts TEXT COLLATE "C" NOT NULL, more TEXT COLLATE "C" NOT NULL,
+      keys TEXT COLLATE "C" NOT NULL, words TEXT COLLATE "C" NOT NULL`;
+const contentColumns =
+  'same_body SMALLINT NOT NULL, received_head BYTEA, sent_head BYTEA, received_body BYTEA, sent_body BYTEA';
+
+// Ids are UUIDv7, which begin with their time: a range of ids is a time. What there is becomes the partition of everything before
+// the day after its newest row's, and content without an id that of everything below the ids. Numbers of rows go on.
+const journalPartitions = `
+  LOCK TABLE journal, journal_content IN ACCESS EXCLUSIVE MODE;
+  DO $$
+  DECLARE
+    given BIGINT;
+    newest TEXT;
+    cut TEXT;
+  BEGIN
+    SELECT CASE WHEN is_called THEN last_value ELSE 0 END INTO given FROM journal_seq_seq;
+    SELECT max(id) INTO newest FROM journal;
+    ALTER TABLE journal RENAME TO journal_before;
+    ALTER TABLE journal_before ALTER COLUMN seq DROP IDENTITY;
+    ALTER TABLE journal_before DROP CONSTRAINT journal_pkey;
+    ALTER INDEX journal_id_key RENAME TO journal_before_id_key;
+    ALTER INDEX journal_by_account RENAME TO journal_before_by_account;
+    ALTER INDEX journal_by_outcome RENAME TO journal_before_by_outcome;
+    CREATE INDEX journal_before_by_seq ON journal_before (seq);
+    ALTER TABLE journal_content RENAME TO journal_content_before;
+    ALTER INDEX journal_content_pkey RENAME TO journal_content_before_pkey;
     CREATE TABLE journal (
-      seq BIGINT GENERATED ALWAYS AS IDENTITY${seqKey},
+      seq BIGINT GENERATED ALWAYS AS IDENTITY,
       id TEXT COLLATE "C" NOT NULL UNIQUE,
-      at BIGINT NOT NULL,
-      account TEXT COLLATE "C" NOT NULL,
-      outcome SMALLINT NOT NULL,
-      waiting INTEGER NOT NULL,
-      octets BIGINT NOT NULL,
-      facts TEXT COLLATE "C" NOT NULL,
-      more TEXT COLLATE "C" NOT NULL,
-      keys TEXT COLLATE "C" NOT NULL,
-      words TEXT COLLATE "C" NOT NULL
-    )${range};
+      ${rowColumns}
+    ) PARTITION BY RANGE (id);
+    CREATE INDEX journal_by_seq ON journal (seq);
     CREATE INDEX journal_by_account ON journal (account, seq);
     CREATE INDEX journal_by_outcome ON journal (outcome, account) WHERE outcome > 2;
-    -- Content is found by the id of its row.
     CREATE TABLE journal_content (
       seq BIGINT NOT NULL,
-      same_body SMALLINT NOT NULL,
-      received_head BYTEA,
-      sent_head BYTEA,
-      received_body BYTEA,
-      sent_body BYTEA,
+      ${contentColumns},
       id TEXT COLLATE "C" NOT NULL DEFAULT '',
       PRIMARY KEY (id, seq)
-    )${range};`;
-}
+    ) PARTITION BY RANGE (id);
+    CREATE TABLE journal_default PARTITION OF journal DEFAULT;
+    CREATE TABLE journal_content_default PARTITION OF journal_content DEFAULT;
+    IF given > 0 THEN PERFORM setval(pg_get_serial_sequence('journal', 'seq'), given); END IF;
+    IF newest IS NULL THEN
+      DROP TABLE journal_before, journal_content_before;
+    ELSE
+      cut := lpad(to_hex((('x0000' || replace(left(newest, 13), '-', ''))::bit(64)::bigint / 86400000 + 1) * 86400000), 12, '0');
+      EXECUTE format('ALTER TABLE journal ATTACH PARTITION journal_before FOR VALUES FROM (MINVALUE) TO (%L)',
+        left(cut, 8) || '-' || right(cut, 4));
+      ALTER TABLE journal_content ATTACH PARTITION journal_content_before FOR VALUES FROM (MINVALUE) TO ('0');
+    END IF;
+  END $$`;
 
-/** The tables in SQLite. Times are wall times: how long a row is kept is no waiting time. */
+/** The journal's tables. Times are wall times: how long a row is kept is no waiting time. */
 export const journalMigrations: Migrations = {
   owner: 'journal',
   steps: [
@@ -88,15 +111,26 @@ export const journalMigrations: Migrations = {
     `,
   ],
   postgres: [
-    postgresTables(true),
-    '-- see the first step: no release stood before this one',
     `
-    ${dropEmpty('journal', 'journal_content')}
-    ${postgresTables(false)}
-    CREATE INDEX journal_by_seq ON journal (seq);
-    CREATE TABLE journal_default PARTITION OF journal DEFAULT;
-    CREATE TABLE journal_content_default PARTITION OF journal_content DEFAULT;
+    CREATE TABLE journal (
+      seq BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+      id TEXT COLLATE "C" NOT NULL UNIQUE,
+      ${rowColumns}
+    );
+    CREATE INDEX journal_by_account ON journal (account, seq);
+    CREATE INDEX journal_by_outcome ON journal (outcome, account) WHERE outcome > 2;
+    CREATE TABLE journal_content (
+      seq BIGINT PRIMARY KEY,
+      ${contentColumns}
+    );
     `,
+    `
+    -- Content is found by the id of its row. What was written before has '', and its row's number.
+    ALTER TABLE journal_content ADD COLUMN id TEXT COLLATE "C" NOT NULL DEFAULT '';
+    ALTER TABLE journal_content DROP CONSTRAINT journal_content_pkey;
+    ALTER TABLE journal_content ADD CONSTRAINT journal_content_pkey PRIMARY KEY (id, seq);
+    `,
+    journalPartitions,
     `CREATE INDEX journal_copies ON journal (account, outcome, seq) WHERE ${isCopyByKeys}`,
   ],
   postgresWhere: { 3: takesPartitions },
