@@ -27,8 +27,9 @@ export default defineConfig({
           include: ['test/**/*.test.ts'],
           exclude: ['test/system/**', 'node_modules/**'],
           pool: 'forks',
-          // A worker runs one file after another and loads the program once for all of them.
+          // A worker runs one file after another and loads the program once for all of them, and the threads of stores too.
           isolate: false,
+          setupFiles: ['test/support/shared-threads.ts'],
           // Of a busy machine too, where a test that takes 1 s alone takes 20: only one that hangs is ended.
           testTimeout: 60_000,
           // What is waited for comes late on a busy machine; only a failure waits so long.
