@@ -93,11 +93,16 @@ export async function startPostern(options: PosternOptions = {}): Promise<Poster
     stream?.setEncoding('utf8').on('data', (text: string) => (output += text));
   const exited = new Promise<number | null>((done) => child.once('close', (code) => done((exitCode = code))));
 
-  const log = (): Record<string, unknown>[] =>
-    output
-      .split('\n')
-      .filter((line) => line.startsWith('{') && line.endsWith('}'))
-      .map((line) => JSON.parse(line) as Record<string, unknown>);
+  // Tests look at the log every few milliseconds: each line is parsed once.
+  const lines: Record<string, unknown>[] = [];
+  let parsed = 0;
+  function log(): Record<string, unknown>[] {
+    const end = output.lastIndexOf('\n') + 1;
+    for (const line of output.slice(parsed, end).split('\n'))
+      if (line.startsWith('{') && line.endsWith('}')) lines.push(JSON.parse(line) as Record<string, unknown>);
+    parsed = end;
+    return [...lines];
+  }
 
   async function until<T>(find: () => T | undefined | false | null, seconds = 30): Promise<T> {
     const deadline = Date.now() + seconds * 1000;
