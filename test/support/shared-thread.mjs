@@ -10,7 +10,7 @@ parentPort.on('message', async ({ script, workerData, port }) => {
   Object.assign(threads, { parentPort: port, workerData });
   // The entry imports both by name.
   syncBuiltinESMExports();
-  port.on('close', () => parentPort.postMessage('free'));
+  port.on('close', () => parentPort.postMessage('free', []));
   // What the entry throws ends the thread, as it would its own.
   await import(`${script}?run=${(runs += 1)}`);
 });

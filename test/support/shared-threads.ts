@@ -36,7 +36,8 @@ class SharedThread extends EventEmitter {
     this.#thread = waiting ?? new Thread(runner);
     this.#thread.on('message', this.#onFree).on('error', this.#onError).on('exit', this.#onExit).ref();
     // Node tells of a thread that it has started; this is one, too.
-    if (waiting) process.nextTick(() => process.emit('worker', waiting));
+    const listeners: EventEmitter = process;
+    if (waiting) process.nextTick(() => listeners.emit('worker', waiting));
     this.#thread.postMessage({ script: script.href, workerData, port: port2 }, [port2]);
   }
 
