@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { afterAll, expect, onTestFinished, test } from 'vitest';
 import { freePort } from '../support/free-port.ts';
 import {
   type EdgeOf,
@@ -29,6 +29,11 @@ async function start(options: ProxyGatewayOptions = {}): Promise<ProxyGateway> {
   return gateway;
 }
 
+let kept: Promise<ProxyGateway> | undefined;
+/** The gateway of the tests that need none of their own. */
+const shared = (): Promise<ProxyGateway> => (kept ??= startProxyGateway());
+afterAll(async () => (await kept)?.postern.cleanUp());
+
 function dial({ address, port }: EdgeOf): Socket {
   const socket = connect({ host: address, port, allowHalfOpen: true });
   onTestFinished(() => void socket.destroy());
@@ -51,7 +56,7 @@ async function fetchPage({ address, port }: EdgeOf): Promise<string> {
 }
 
 test('an origin that is killed and comes back: connections fail meanwhile, then work, and nobody calls the API', async () => {
-  const gateway = await start();
+  const gateway = await shared();
   const folder = scratchFolder();
   writeFileSync(join(folder, 'page.txt'), 'a page');
   const port = await freePort();
@@ -82,13 +87,13 @@ test('an origin that is killed and comes back: connections fail meanwhile, then 
 });
 
 test('with two origins one of them may die: no connection fails', async () => {
-  const gateway = await start();
+  const gateway = await shared();
   const folder = scratchFolder();
   writeFileSync(join(folder, 'page.txt'), 'a page');
   const [one, other] = [await freePort(), await freePort()];
   const dying = await startPythonHttp(folder, one);
   const staying = await startPythonHttp(folder, other);
-  const edge = await gateway.create(tcpApplication('web', 80, one, other));
+  const edge = await gateway.create(tcpApplication('pair', 80, one, other));
   const round = () => Promise.all(Array.from({ length: 10 }, () => fetchPage(edge)));
   const whole = Array.from({ length: 10 }, () => 'a page');
   expect(await round()).toEqual(whole);
@@ -104,7 +109,7 @@ test('with two origins one of them may die: no connection fails', async () => {
 });
 
 test('PATCH with 100 connections open: all finish with the origin they have, new ones get the new one; DELETE closes', async () => {
-  const gateway = await start();
+  const gateway = await shared();
   const [before, after] = [await echoServer('one '), await echoServer('two ')];
   const edge = await gateway.create(tcpApplication('busy', 22, before.port));
   const clients = await Promise.all(
@@ -194,7 +199,7 @@ test('what another process on the same database changes counts', async () => {
 });
 
 test('a port that another program has is told as such, and taken as soon as it is free', async () => {
-  const gateway = await start();
+  const gateway = await shared();
   const origin = await echoServer('echo ');
   const first = await gateway.create(tcpApplication('host', 22, origin.port));
   const squatter = createServer((socket) => socket.end('another program'));
