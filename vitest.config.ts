@@ -2,6 +2,7 @@
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { defineConfig } from 'vitest/config';
+import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 if (Number(process.versions.node.split('.')[0]) < 24) {
   throw new Error(`Postern's tests need Node 24 or newer, this is ${process.version}: run them through npm (npm test)`);
@@ -11,8 +12,33 @@ if (Number(process.versions.node.split('.')[0]) < 24) {
 // compiled, in half the time.
 process.env['NODE_COMPILE_CACHE'] ??= join(tmpdir(), `postern-test-code-${process.getuid?.() ?? 0}`);
 
+/** What takes over a minute, the longest first: begun late, one of these would be waited for while nothing else is left to run. */
+const longest = [
+  'image',
+  'postgres-spool',
+  'crash',
+  'console',
+  'estate',
+  'upgrade',
+  'documents',
+  'processes',
+  'hostile',
+];
+
+/** Begins with those files, and goes on with the largest, or with what took longest where that is known. */
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const place = ({ moduleId }: TestSpecification): number => {
+      const at = longest.findIndex((name) => moduleId.endsWith(`/system/${name}.test.ts`));
+      return at < 0 ? longest.length : at;
+    };
+    return (await super.sort(files)).toSorted((one, other) => place(one) - place(other));
+  }
+}
+
 export default defineConfig({
   test: {
+    sequence: { sequencer: LongestFirst },
     globalSetup: [
       'test/support/test-keys.ts',
       // The gateways of all tests keep their mail in PostgreSQL; what is about files of SQLite fails then.
