@@ -54,7 +54,7 @@ export interface DoorVerdict {
 
 /** A door. */
 export interface Door {
-  readonly name: 'SMTP' | 'REST' | 'validate' | 'binding' | 'check';
+  readonly name: 'SMTP' | 'REST' | 'validate' | 'binding';
   judge(set: HeaderSet): Promise<DoorVerdict>;
   close?(): void;
 }
@@ -62,6 +62,8 @@ export interface Door {
 /** All of them. */
 export interface Doors {
   readonly doors: readonly Door[];
+  /** What `postern check` says of each set. One command judges all of them, because it reads the configuration each time. */
+  check(sets: readonly HeaderSet[]): Promise<readonly DoorVerdict[]>;
   close(): Promise<void>;
 }
 
@@ -175,22 +177,27 @@ interface CheckLine {
 }
 
 /** `postern check --json --as-sent`, on a file for each set. */
-function checkDoor(folder: string, env: Readonly<Record<string, string>>): Door {
-  const file = join(folder, 'message.eml');
-  return {
-    name: 'check',
-    async judge(set) {
+function checkDoor(folder: string, env: Readonly<Record<string, string>>): Doors['check'] {
+  return async (sets) => {
+    const files = sets.map((set, index) => {
+      const file = join(folder, `message-${index}.eml`);
       writeFileSync(file, smtpMessage(set));
-      let output = '';
-      const write = (text: string): void => void (output += text);
-      const io = { stdout: { write }, stderr: { write }, env, cwd: folder };
-      const exitCode = await runCommandLine(['check', '--json', '--as-sent', file], io);
-      if (exitCode > 1) throw new Error(`postern check ended with ${exitCode}: ${output}`);
-      const { violations, asSent } = JSON.parse(output) as CheckLine;
+      return file;
+    });
+    let output = '';
+    const write = (text: string): void => void (output += text);
+    const io = { stdout: { write }, stderr: { write }, env, cwd: folder };
+    const exitCode = await runCommandLine(['check', '--json', '--as-sent', ...files], io);
+    if (exitCode > 1) throw new Error(`postern check ended with ${exitCode}: ${output}`);
+    const lines = output.trimEnd().split('\n');
+    if (lines.length !== sets.length)
+      throw new Error(`postern check told of ${lines.length} files, not of ${sets.length}`);
+    return lines.map((line) => {
+      const { violations, asSent } = JSON.parse(line) as CheckLine;
       if (asSent === undefined) return { violations };
       const latin1 = Buffer.from(asSent).toString('latin1');
       return { violations, head: latin1.slice(0, latin1.indexOf('\r\n\r\n') + 2) };
-    },
+    });
   };
 }
 
@@ -359,10 +366,10 @@ export async function openDoors(): Promise<Doors> {
     await smtpDoor(listening?.port ?? 0, spool),
     ...restDoors(endpoint, spool),
     bindingDoor(endpoint, spool),
-    checkDoor(folder, env),
   ];
   return {
     doors,
+    check: checkDoor(folder, env),
     close: async () => {
       for (const door of doors) door.close?.();
       await Promise.all([smtp.drain(0), http.close(0)]);
