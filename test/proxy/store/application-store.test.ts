@@ -84,11 +84,11 @@ test('a zone has at most 10,000 applications, and another zone has its own', asy
   await database.close();
 });
 
-test('thousands of applications stay fast to write, list and look up', async () => {
+test('a thousand applications are written, listed and looked up by an index', async () => {
   const database = await openDatabase(':memory:');
   const store = await openApplicationStore(database);
   const pool = '10.0.0.0/16';
-  for (let at = 0; at < 5000; at += 1) {
+  for (let at = 0; at < 1000; at += 1) {
     const write = applicationWrite({ hostname: `h${at}.one.example`, quota: 100_000, pool, protocol: 'tcp/1-1000' });
     expect((await store.create(write)).ok).toBe(true);
   }
@@ -108,7 +108,7 @@ test('thousands of applications stay fast to write, list and look up', async () 
     expect(plan).toContain(uses);
     expect(plan).not.toContain('SCAN');
   }
-  const page = await store.list(zones.one, { page: 250, perPage: 20, order: 'dns', direction: 'asc' });
-  expect([page.applications.length, page.total]).toEqual([20, 5000]);
+  const page = await store.list(zones.one, { page: 50, perPage: 20, order: 'dns', direction: 'asc' });
+  expect([page.applications.length, page.total]).toEqual([20, 1000]);
   await database.close();
 }, 60_000);
