@@ -20,7 +20,6 @@ beforeAll(async () => {
   postern = await startPostern({
     config: {
       development: { account: 'dev', credential: 'box' },
-      platform: { dkim: [{ selector: 'p1', algorithm: 'ed25519' }] },
       http: { listen: '127.0.0.1:0' },
       smtp: {
         listeners: [
@@ -35,12 +34,11 @@ beforeAll(async () => {
       accounts: [
         {
           ...{ name: 'dev', id: 'a1'.repeat(16) },
-          sendingDomains: [{ name: 'example.com', dkim: [{ selector: 's1', algorithm: 'ed25519' }] }],
+          sendingDomains: [{ name: 'example.com', dkim: [{ selector: 'e1', algorithm: 'ed25519' }] }],
           credentials: [{ name: 'box', scopes: ['email:send', 'console:read'] }],
         },
       ],
     },
-    makesKeys: true,
   });
   const shadow = postern.ports['shadow'] ?? 0;
   postfix = await startPostfix({
