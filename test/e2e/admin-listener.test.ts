@@ -32,13 +32,11 @@ async function siteOrigin(): Promise<string> {
 
 async function start(http: object, env: NodeJS.ProcessEnv = {}): Promise<PosternProcess> {
   const none = { tls: 'none', credential: 'dev/default', allowFrom: ['127.0.0.1'] };
-  const dkim = [{ selector: 's1', algorithm: 'ed25519' }];
+  const dkim = [{ selector: 'e1', algorithm: 'ed25519' }];
   const postern = await startPostern({
-    makesKeys: true,
     config: {
       development: { account: 'dev', credential: 'default' },
       drainSeconds: 4,
-      platform: { dkim },
       smtp: {
         listeners: [
           { name: 'submission', listen: '127.0.0.1:0', tls: 'starttls' },

@@ -6,7 +6,7 @@ import { type PosternProcess, startPostern, testToken } from '../support/postern
 import { runCli } from '../support/run-cli.ts';
 import { RawClient } from '../support/smtp-peers.ts';
 
-const dkim = [{ selector: 's1', algorithm: 'ed25519' }];
+const dkim = [{ selector: 'e1', algorithm: 'ed25519' }];
 const dayMs = 86_400_000;
 const day = (ahead: number) => new Date(Date.now() + ahead * dayMs).toISOString().slice(0, 10);
 const lastDay = day(3);
@@ -21,7 +21,6 @@ const device = (name: string, credential: string) => ({
 });
 const config = {
   development: { account: 'dev', credential: 'observed' },
-  platform: { dkim: [{ selector: 'p1', algorithm: 'ed25519' }] },
   http: { listen: '127.0.0.1:0' },
   smtp: {
     listeners: [
@@ -48,7 +47,7 @@ const config = {
 
 let postern: PosternProcess;
 beforeAll(async () => {
-  postern = await startPostern({ config, makesKeys: true });
+  postern = await startPostern({ config });
 }, 60_000);
 afterAll(() => postern?.cleanUp());
 

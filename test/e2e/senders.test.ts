@@ -8,14 +8,13 @@ import { ask } from '../support/http-app.ts';
 import { type PosternProcess, startPostern, testToken } from '../support/postern-process.ts';
 import { RawClient } from '../support/smtp-peers.ts';
 
-const dkim = [{ selector: 's1', algorithm: 'ed25519' }];
+const dkim = [{ selector: 'e1', algorithm: 'ed25519' }];
 const device = (name: string, credential: string, more = {}) => ({
   ...{ name, role: 'submission', listen: '127.0.0.1:0', tls: 'none', credential, allowFrom: ['127.0.0.1/32'] },
   ...more,
 });
 const config = {
   development: { account: 'dev', credential: 'default' },
-  platform: { dkim: [{ selector: 'p1', algorithm: 'ed25519' }] },
   http: { listen: '127.0.0.1:0' },
   smtp: {
     listeners: [
@@ -46,7 +45,7 @@ const config = {
 
 let postern: PosternProcess;
 beforeAll(async () => {
-  postern = await startPostern({ config, makesKeys: true });
+  postern = await startPostern({ config });
 }, 60_000);
 afterAll(() => postern?.cleanUp());
 

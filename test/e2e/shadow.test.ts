@@ -26,7 +26,6 @@ const endpoint = createServer((request, response) => {
 
 const configuration = (port: number, box: object = {}) => ({
   development: { account: 'dev', credential: 'box' },
-  platform: { dkim: [{ selector: 'p1', algorithm: 'ed25519' }] },
   http: { listen: '127.0.0.1:0' },
   smtp: {
     listeners: [
@@ -40,7 +39,7 @@ const configuration = (port: number, box: object = {}) => ({
   accounts: [
     {
       ...{ name: 'dev', id: 'a1'.repeat(16), limits: { recipientsPerDay: 1 } },
-      sendingDomains: [{ name: 'example.com', dkim: [{ selector: 's1', algorithm: 'ed25519' }] }],
+      sendingDomains: [{ name: 'example.com', dkim: [{ selector: 'e1', algorithm: 'ed25519' }] }],
       credentials: [{ ...box, name: 'box', scopes: ['email:send', 'email:events', 'console:read', 'console:edit'] }],
       webhooks: [{ name: 'hook', url: `http://127.0.0.1:${port}/`, secretEnv: 'HOOK_SECRET' }],
     },
@@ -54,7 +53,6 @@ beforeAll(async () => {
   postern = await startPostern({
     config: configuration(port),
     env: { HOOK_SECRET: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw' },
-    makesKeys: true,
   });
 }, 60_000);
 afterAll(async () => {
