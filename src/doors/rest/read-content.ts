@@ -73,7 +73,6 @@ export function readContent(
   }
   const texts = Buffer.byteLength(text ?? '') + Buffer.byteLength(html ?? '');
   const ofSize = sizeViolations({ texts, attachments: read.octets }, limits.messageBytes);
-  violations.push(...ofSize);
-  if (ofSize.length > 0) return { body: { kind: 'parts', attachments: [] }, violations };
+  if (ofSize.length > 0) return { body: { kind: 'parts', attachments: [] }, violations: [...violations, ...ofSize] };
   return { body: { kind: 'parts', attachments: read.attachments, text, html }, violations };
 }
