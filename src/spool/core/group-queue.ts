@@ -55,7 +55,8 @@ export class GroupQueue<Operation extends Grouped> {
   }
 
   put(operation: Operation): void {
-    if (operation.isAlone) this.#waiting.unshift(operation);
+    const alone = operation.isAlone ? this.#waiting.findIndex(({ isAlone = false }) => !isAlone) : -1;
+    if (alone >= 0) this.#waiting.splice(alone, 0, operation);
     else this.#waiting.push(operation);
     if (!operation.isPatient) this.#isUrgent = true;
     this.#schedule();
@@ -63,7 +64,7 @@ export class GroupQueue<Operation extends Grouped> {
 
   /** Resolves once nothing waits or is being written. */
   async quiet(): Promise<void> {
-    if (this.#isQuiet) return;
+    if (this.isQuiet) return;
     await new Promise<void>((resolve) => this.#onQuiet.push(resolve));
   }
 
@@ -75,12 +76,13 @@ export class GroupQueue<Operation extends Grouped> {
     return left;
   }
 
-  get #isQuiet(): boolean {
+  /** Whether nothing waits or is being written. */
+  get isQuiet(): boolean {
     return this.#waiting.length === 0 && this.#idle.length === this.#ways;
   }
 
   #tellQuiet(): void {
-    if (this.#isQuiet) for (const resolve of this.#onQuiet.splice(0)) resolve();
+    if (this.isQuiet) for (const resolve of this.#onQuiet.splice(0)) resolve();
   }
 
   #schedule(): void {

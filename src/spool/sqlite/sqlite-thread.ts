@@ -141,7 +141,10 @@ export class SpoolThread {
 
   /** Resolves once all operations are answered. */
   async quiet(): Promise<void> {
-    await Promise.all([this.#writes.quiet(), this.#questions.quiet()]);
+    // Each may get more to do while the other ends.
+    while (!this.#writes.isQuiet || !this.#questions.isQuiet) {
+      await Promise.all([this.#writes.quiet(), this.#questions.quiet()]);
+    }
   }
 
   /** Ends the thread; all operations must have been answered (`quiet`). */
