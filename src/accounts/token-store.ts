@@ -2,6 +2,7 @@
 // table that the running server reads at each login (D94).
 
 import type { Database, Queryable, Row } from '../base/database/database.ts';
+import { orNull, rowReader } from '../base/database/row-reader.ts';
 import { randomHex, randomSecret } from '../base/ids.ts';
 import { accountMigrations } from './account-tables.ts';
 import { hashToken, type NewToken, scopesOf, type TokenRecord } from './tokens.ts';
@@ -69,21 +70,12 @@ const sql = {
   findLive: `SELECT account, credential, scopes FROM tokens WHERE sha256 = $1 AND ${whereLive('$2')}`,
 } as const;
 
-function recordOf(row: Row): TokenRecord {
-  const { expires_at: expiresAt, revoked_at: revokedAt } = row;
-  const scopes = scopesOf(row['scopes']);
-  return {
-    id: String(row['id']),
-    account: String(row['account']),
-    credential: String(row['credential']),
-    lastFour: String(row['last_four']),
-    label: String(row['label']),
-    ...(scopes === undefined ? {} : { scopes }),
-    createdAt: Number(row['created_at']),
-    ...(typeof expiresAt === 'number' ? { expiresAt } : {}),
-    ...(typeof revokedAt === 'number' ? { revokedAt } : {}),
-  };
-}
+const recordOf: (row: Row) => TokenRecord = rowReader({
+  ...{ id: String, account: String, credential: String, lastFour: String, label: String, createdAt: Number },
+  scopes: scopesOf,
+  expiresAt: orNull(Number),
+  revokedAt: orNull(Number),
+});
 
 function tokensOn(database: Queryable): Tokens {
   return {

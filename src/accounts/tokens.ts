@@ -18,7 +18,7 @@ export interface TokenRecord {
   readonly createdAt: number;
   /** It does not expire if absent. */
   readonly expiresAt?: number | undefined;
-  readonly revokedAt?: number;
+  readonly revokedAt?: number | undefined;
 }
 
 /** The hash under which a token is kept and looked up: 64 hex digits. */

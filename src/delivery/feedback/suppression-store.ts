@@ -3,6 +3,7 @@
 import type { Clock } from '../../base/clock.ts';
 import type { Database, Migrations, Row } from '../../base/database/database.ts';
 import { placeholders } from '../../base/database/database.ts';
+import { orNull, rowReader } from '../../base/database/row-reader.ts';
 import { uuidv7 } from '../../base/ids.ts';
 import type { MaybePromise } from '../../base/load/maybe-promise.ts';
 import { comparableMailbox } from '../../mail/address/comparable-mailbox.ts';
@@ -105,18 +106,11 @@ function reasonOf(text: unknown): SuppressionReason {
   return suppressionReasons.find((reason) => reason === text) ?? 'manual';
 }
 
-function suppressionOf(row: Row): Suppression {
-  const { note, expires_at: expiresAt } = row;
-  return {
-    id: String(row['id']),
-    account: String(row['account']),
-    address: String(row['address']),
-    reason: reasonOf(row['reason']),
-    note: typeof note === 'string' ? note : undefined,
-    createdAt: Number(row['created_at']),
-    expiresAt: typeof expiresAt === 'number' ? expiresAt : undefined,
-  };
-}
+const suppressionOf: (row: Row) => Suppression = rowReader({
+  ...{ id: String, account: String, address: String, reason: reasonOf, createdAt: Number },
+  note: orNull(String),
+  expiresAt: orNull(Number),
+});
 
 /** Makes the test of whether an entry contains the searched text; a domain may be given in its own script. */
 function matcher(search: string): (entry: Suppression) => boolean {

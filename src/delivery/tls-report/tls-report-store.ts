@@ -3,6 +3,7 @@
 
 import { randomUUID } from 'node:crypto';
 import type { Database, Migrations, Row } from '../../base/database/database.ts';
+import { rowReader } from '../../base/database/row-reader.ts';
 import { type SharedTime, sharedTimeOf } from '../../base/database/shared-time.ts';
 import type { SessionKind } from './session-kind.ts';
 
@@ -100,30 +101,22 @@ const claimStatements = ({ sql: now }: SharedTime) =>
       WHERE day = $1 AND domain = $2 AND due_at = $3`,
   }) as const;
 
-function dueOf(row: Row): DueTlsReport {
-  const told: unknown = JSON.parse(String(row['told']));
-  return {
-    day: String(row['day']),
-    domain: String(row['domain']),
-    id: String(row['id']),
-    dueAt: Number(row['due_at']),
-    giveUpAt: Number(row['give_up_at']),
-    attempts: Number(row['attempts']),
-    told: Array.isArray(told) ? told.map(String) : [],
-  };
+function namesOf(column: unknown): readonly string[] {
+  const told: unknown = JSON.parse(String(column));
+  return Array.isArray(told) ? told.map(String) : [];
 }
 
-function failureOf(row: Row): FailureCount {
-  return {
-    policyId: String(row['policy_id']),
-    result: String(row['result']),
-    exchanger: String(row['exchanger']),
-    address: String(row['address']),
-    localAddress: String(row['local_address']),
-    reason: String(row['reason']),
-    sessions: Number(row['sessions']),
-  };
-}
+const names = { day: String, domain: String, id: String };
+const dueOf: (row: Row) => DueTlsReport = rowReader({
+  ...names,
+  dueAt: Number,
+  giveUpAt: Number,
+  attempts: Number,
+  told: namesOf,
+});
+
+const place = { policyId: String, result: String, exchanger: String, address: String, localAddress: String };
+const failureOf: (row: Row) => FailureCount = rowReader({ ...place, reason: String, sessions: Number });
 
 /** The counts and the reports. Every method rejects with Unavailable while the database cannot be used. */
 export class TlsReportStore {

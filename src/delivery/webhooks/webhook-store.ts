@@ -2,6 +2,7 @@
 
 import type { Clock } from '../../base/clock.ts';
 import type { Database, Migrations, Row, Transaction } from '../../base/database/database.ts';
+import { orNull, rowReader } from '../../base/database/row-reader.ts';
 import { uuidv7 } from '../../base/ids.ts';
 import { isEventKind } from '../../spool/events/mail-event.ts';
 import {
@@ -168,20 +169,12 @@ const sql = {
   removeOfFile: "DELETE FROM webhooks WHERE id = $1 AND source = 'file'",
 } as const;
 
-function deliveryOf(row: Row): DeliveryRecord {
-  const result = row['result'];
-  return {
-    id: Number(row['id']),
-    event: Number(row['event']),
-    kind: String(row['kind']),
-    attempt: Number(row['attempt']),
-    at: Number(row['at']),
-    durationMs: Number(row['duration_ms']),
-    result: result === 'delivered' || result === 'given_up' ? result : 'failed',
-    status: numberOf(row, 'status'),
-    error: textOf(row, 'error'),
-  };
-}
+const deliveryOf: (row: Row) => DeliveryRecord = rowReader({
+  ...{ id: Number, event: Number, kind: String, attempt: Number, at: Number, durationMs: Number },
+  result: (column) => (column === 'delivered' || column === 'given_up' ? column : 'failed'),
+  status: orNull(Number),
+  error: orNull(String),
+});
 
 async function forget(transaction: Transaction, id: string): Promise<void> {
   await transaction.run(sql.forgetPending, [id]);

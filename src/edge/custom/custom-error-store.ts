@@ -1,7 +1,8 @@
 // Keeps what the API put of custom errors, on the database (D65, D89, D94).
 
 import type { Clock } from '../../base/clock.ts';
-import type { Database, Migrations } from '../../base/database/database.ts';
+import type { Database, Migrations, Row } from '../../base/database/database.ts';
+import { orNull, rowReader } from '../../base/database/row-reader.ts';
 
 /** The table of custom errors. A row whose body is gone says that the file counts again. */
 export const customErrorMigrations: Migrations = {
@@ -45,21 +46,13 @@ export interface StoredCustomErrors {
   /** Milliseconds since 1970. */
   readonly updatedAt: number;
   /** The rules as JSON, or the page; absent where it was taken back. */
-  readonly body?: string;
+  readonly body?: string | undefined;
 }
 
-function storedOf(row: Readonly<Record<string, unknown>>): StoredCustomErrors {
-  const { body } = row;
-  return {
-    level: String(row['level']),
-    owner: String(row['owner']),
-    kind: String(row['kind']),
-    version: Number(row['version']),
-    revision: Number(row['revision']),
-    updatedAt: Number(row['updated_at']),
-    ...(typeof body === 'string' ? { body } : {}),
-  };
-}
+const storedOf: (row: Row) => StoredCustomErrors = rowReader({
+  ...{ level: String, owner: String, kind: String, version: Number, revision: Number, updatedAt: Number },
+  body: orNull(String),
+});
 
 const last = 'SELECT coalesce(max(revision), 0) AS revision FROM edge_custom_errors';
 

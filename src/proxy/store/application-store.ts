@@ -2,6 +2,7 @@
 // has lost to.
 
 import type { Database, Queryable, Row, SqlValue, Transaction } from '../../base/database/database.ts';
+import { rowReader } from '../../base/database/row-reader.ts';
 import type { ApplicationFields, PortRange, StoredApplication, TransportProtocol } from '../application/application.ts';
 import { canonicalIp, comparableHostname, wildcardIp } from '../application/ip-address.ts';
 import { type Protocol, parseProtocol } from '../application/protocol.ts';
@@ -10,20 +11,15 @@ import { applicationMigrations } from './application-tables.ts';
 import { ApplicationWriting, releaseUnused, takenOn } from './application-writing.ts';
 import type { ApplicationMark, ApplicationQuery, ApplicationWrite, Claims, StoreConflict, Written } from './store.ts';
 
-function storedOf(row: Row): StoredApplication {
-  const fields: ApplicationFields = JSON.parse(String(row['fields']));
+const mark = { id: String, zone: String, createdAt: Number, modifiedAt: Number };
+const markOf: (row: Row) => ApplicationMark = rowReader(mark);
+const storedOf: (row: Row) => StoredApplication = rowReader({
+  ...mark,
+  account: String,
+  fields: (column): ApplicationFields => JSON.parse(String(column)),
   // An application without an address has NULL here.
-  const { addresses } = row;
-  return {
-    id: String(row['id']),
-    zone: String(row['zone']),
-    account: String(row['account']),
-    fields,
-    addresses: typeof addresses === 'string' ? addresses.split(' ') : [],
-    createdAt: Number(row['created_at']),
-    modifiedAt: Number(row['modified_at']),
-  };
-}
+  addresses: (column) => (typeof column === 'string' ? column.split(' ') : []),
+});
 
 /** A protocol as the statements compare it: transport, ports, and whether it is the FTP type. */
 function protocolValues(protocol: Protocol | undefined): SqlValue[] {
@@ -156,12 +152,7 @@ export class ApplicationStore {
 
   /** The state that each is in, the oldest first: much cheaper than all(). */
   async marks(): Promise<readonly ApplicationMark[]> {
-    return (await this.#database.query(sql.marks)).map((row) => ({
-      id: String(row['id']),
-      zone: String(row['zone']),
-      createdAt: Number(row['created_at']),
-      modifiedAt: Number(row['modified_at']),
-    }));
+    return (await this.#database.query(sql.marks)).map(markOf);
   }
 
   /** Grows with every change of any application, whichever process made it (D94). */
