@@ -96,7 +96,12 @@ export function outcomeEvent(entry: DueMessage['entry'], attempt: DeliveryAttemp
   };
   switch (kind) {
     case 'deferred':
-      return { kind, ...facts, nextAttemptAt: attempt.nextAttemptAt ?? at, isUntried: attempt.isUntried ? true : undefined };
+      return {
+        kind,
+        ...facts,
+        nextAttemptAt: attempt.nextAttemptAt ?? at,
+        isUntried: attempt.isUntried ? true : undefined,
+      };
     case 'delivered':
       return { kind, ...facts, handover: outcome.handover };
     case 'failed':

@@ -17,8 +17,11 @@ const filtered = `a.zone = $1 AND (CAST($2 AS TEXT) IS NULL OR a.hostname = $2) 
   (a.transport = $3 AND a.first_port = $4 AND a.last_port = $5
     AND a.is_ftp = $6))`;
 
+/** Nothing of a request stands in a statement. */
+const directions = { asc: 'ASC', desc: 'DESC' } as const satisfies Record<ApplicationQuery['direction'], string>;
+
 function inOrder(what: string, order: ApplicationQuery['order'], direction: ApplicationQuery['direction']): string {
-  const by = orders[order].map((column) => `a.${column} ${direction}`).join(', ');
+  const by = orders[order].map((column) => `a.${column} ${directions[direction]}`).join(', ');
   return `SELECT ${what} FROM proxy_applications a WHERE ${filtered} ORDER BY ${by}`;
 }
 
