@@ -73,7 +73,7 @@ test('one is judged at a time: another is told to come again, and the place is f
   };
   const { judge } = await start(0, { readParts });
   const first = judge();
-  await vi.waitFor(() => expect(read).toBe(1));
+  await vi.waitFor(() => expect(read).toBe(1), 30_000);
   const second = await judge();
   expect([second.status, second.headers.get('retry-after'), second.json.errors]).toEqual([
     429,
@@ -114,12 +114,12 @@ test('nothing is judged for a client that has gone, and the place is free', asyn
   let reads = 0;
   const { judge, sockets } = await start(3, { readParts, clock: clockOf(() => (reads += 1)) });
   const gone = judge(leaving.signal).catch(() => 'gone');
-  await vi.waitFor(() => expect(asked).toBe(1));
+  await vi.waitFor(() => expect(asked).toBe(1), 30_000);
   leaving.abort();
   expect(await gone).toBe('gone');
-  await vi.waitFor(() => expect(sockets[0]?.readableEnded).toBe(true));
+  await vi.waitFor(() => expect(sockets[0]?.readableEnded).toBe(true), 30_000);
   held.resolve();
-  await vi.waitFor(async () => expect((await judge()).status).toBe(200));
+  await vi.waitFor(async () => expect((await judge()).status).toBe(200), 30_000);
   // Once at the beginning of each, before the first message of the one, and before the three of the other.
   expect(reads).toBe(2 + 1 + 3);
 });
