@@ -124,6 +124,8 @@ test('refusals come with every reason in its place', async () => {
     ['E_HEADER_NOT_ALLOWED', '/headers/Date', 'Date'],
     ['E_HEADER_VALUE_INVALID', '/headers/X-A', 'X-A'],
   ]);
+  const pages = error.violations.map(({ ruleUrl }) => ruleUrl && new URL(ruleUrl).pathname);
+  expect(pages).toEqual([undefined, '/headers/From', '/headers/Date', '/headers/X-A']);
 });
 
 test('a wrong token, another account and too large a message are told apart', async () => {

@@ -12,6 +12,8 @@ export interface EmailViolation {
   readonly name?: string;
   /** The number the server gives the reason. */
   readonly number?: number;
+  /** The page of the rule that the header breaks, where the reason is about a header. */
+  readonly ruleUrl?: string;
 }
 
 /** What an EmailError tells besides its reasons. */
@@ -62,7 +64,7 @@ function headerName(pointer: string): string | undefined {
 }
 
 function violationOf(item: unknown): EmailViolation | undefined {
-  const { code, message, source } = membersOf(item);
+  const { code, message, rule_url: ruleUrl, source } = membersOf(item);
   const read = typeof message === 'string' ? /^(E_[A-Z0-9_]+)(?:: ?)?/.exec(message) : null;
   if (typeof message !== 'string' || !read?.[1]) return undefined;
   const { pointer } = membersOf(source);
@@ -73,6 +75,7 @@ function violationOf(item: unknown): EmailViolation | undefined {
     ...(typeof pointer === 'string' ? { pointer } : {}),
     ...(name === undefined ? {} : { name }),
     ...(typeof code === 'number' ? { number: code } : {}),
+    ...(typeof ruleUrl === 'string' ? { ruleUrl } : {}),
   };
 }
 

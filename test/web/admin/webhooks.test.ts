@@ -81,7 +81,7 @@ test('one is made, shown without its secret, changed, given another secret, and 
   expect((await call('DELETE', `/${made.id}`)).result).toEqual({ id: made.id });
   expect((await call('GET', '')).result).toEqual([]);
   expect((await call('PATCH', `/${made.id}`, { body })).status).toBe(404);
-  expect(refreshes()).toBe(3);
+  expect(refreshes()).toBe(4);
   const told = JSON.stringify(lines);
   for (const hidden of [secret, rotated.secret ?? '', 'hunter2']) expect(told).not.toContain(hidden);
 });

@@ -205,7 +205,9 @@ function rotateSecret(register: Register, parts: WebhookEndpointsParts): void {
     async (asked) => {
       const secret = makeSecret();
       const rotate = (account: string, id: string) => parts.store.rotate(account, id, secret);
-      return { ...shownWebhook(await actOn(parts, asked, { said: 'webhook changed', to: rotate })), secret };
+      const rotated = await actOn(parts, asked, { said: 'webhook changed', to: rotate });
+      await parts.refresh();
+      return { ...shownWebhook(rotated), secret };
     },
   );
 }
