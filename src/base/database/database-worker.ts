@@ -1,7 +1,7 @@
 // The entry of the embedded database's thread. SqliteExecutor does the work.
 
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
-import { keepCompiledCode } from '../load/compiled-code.ts';
+import { settleThread } from '../load/compiled-code.ts';
 import type { DatabaseWorkerData, FromWorker, ToWorker } from './database-protocol.ts';
 import { SqliteExecutor } from './sqlite-executor.ts';
 
@@ -16,7 +16,7 @@ function serve(port: MessagePort, { file, isDurable, ...times }: DatabaseWorkerD
     executor.close();
     port.close();
   });
-  keepCompiledCode();
+  settleThread();
   post('open');
 }
 

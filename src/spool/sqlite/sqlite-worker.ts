@@ -7,7 +7,7 @@ import type { ClockReading } from '../../base/clock.ts';
 import { giveBackSomePages } from '../../base/database/free-pages.ts';
 import { sqliteCode, sqliteMessage, whyUnwritable } from '../../base/database/sqlite-errors.ts';
 import { type DatabaseSync, openSqliteFile } from '../../base/database/sqlite-file.ts';
-import { keepCompiledCode } from '../../base/load/compiled-code.ts';
+import { settleThread } from '../../base/load/compiled-code.ts';
 import { decodeJournal } from '../journal/writer/journal-tuple.ts';
 import type { SpoolLimits } from '../spool-limits.ts';
 import { type SpoolFault, SpoolFiles } from './file/sqlite-health.ts';
@@ -95,7 +95,7 @@ class SpoolServer {
       } else this.#read(message);
     });
     this.#look();
-    keepCompiledCode();
+    settleThread();
     this.#post({ kind: 'open' });
   }
 
