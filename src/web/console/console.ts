@@ -14,8 +14,7 @@ import type { RootPlugin, V4App } from '../http/v4-app.ts';
 import { openSessionStore } from './session-store.ts';
 import { type SessionParts, Sessions } from './sessions.ts';
 
-/** What the console is made from. */
-export interface ConsoleParts {
+interface ConsoleParts {
   readonly database: Database;
   readonly accounts: Pick<Accounts, 'authenticateHash' | 'submitter'>;
   readonly guessing: Guessing;

@@ -20,8 +20,7 @@ import { forgottenCookies, sessionCookie } from './session-cookie.ts';
 import type { SessionStore } from './session-store.ts';
 import { type OpenSession, refuseUse, type Sessions, sessionMs } from './sessions.ts';
 
-/** What signing in needs. */
-export interface SignInParts {
+interface SignInParts {
   readonly sessions: Sessions;
   readonly store: Pick<SessionStore, 'useLink'>;
   readonly accounts: Pick<Accounts, 'authenticateHash' | 'submitter'>;

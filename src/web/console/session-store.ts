@@ -32,7 +32,7 @@ export const consoleMigrations: Migrations = {
 };
 
 /** Who signs in, and how long it holds; times are milliseconds since 1970. */
-export interface SignIn {
+interface SignIn {
   /** Id of the account. */
   readonly account: string;
   readonly credential: string;
@@ -63,7 +63,7 @@ export interface SessionStore {
 }
 
 /** How many are kept at most; beyond that the oldest go. */
-export interface SessionLimits {
+interface SessionLimits {
   readonly perAccount: number;
   readonly all: number;
   readonly links: number;

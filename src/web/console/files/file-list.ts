@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 const webFolder = join(import.meta.dirname, '../web');
 
 /** A file as it is on disk, and the path under which browsers ask for it. */
-export interface ListedFile {
+interface ListedFile {
   /** Relative to the folder of all files, with `/`: `web/main.ts`, `packages/preact.js`. */
   readonly path: string;
   readonly file: string;

@@ -44,7 +44,7 @@ function PageRoom(): JSX.Element {
     const late = setTimeout(() => setProblem(noPage), pagePatienceMs);
     found.page
       .load()
-      .then((Page) => {
+      .then(({ Page }) => {
         if (!isLeft) setLoaded({ pattern: found.page.pattern, Page });
       })
       .catch(() => {

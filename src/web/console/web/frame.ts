@@ -145,8 +145,8 @@ function Silence(): JSX.Element {
 
 /** Says whose things a page shows that is of one account, while all accounts are looked at. */
 function Whose(): JSX.Element | null {
-  const isOfAll = pages.find(({ pattern }) => pattern === openEntry())?.isOfAllAccounts !== false;
-  if (!isEveryAccount.value || isOfAll) return null;
+  const isOfOne = pages.find(({ pattern }) => pattern === openEntry())?.isOfOneAccount === true;
+  if (!isEveryAccount.value || !isOfOne) return null;
   const name = session.value?.account.name ?? '';
   return el(
     'p.one-account',

@@ -7,89 +7,45 @@ import type { PageProps } from './state/location.ts';
 import { matchPath, type RouteParameters } from './text/route-path.ts';
 
 /** A page. */
-export interface Page {
+interface Page {
   readonly pattern: string;
-  readonly load: () => Promise<ComponentType<PageProps>>;
+  readonly load: () => Promise<{ readonly Page: ComponentType<PageProps> }>;
   /** Present for pages in the list at the side. */
-  readonly entry?: { readonly label: string; readonly icon: IconName; readonly group?: string };
+  readonly entry?: { readonly label: string; readonly icon: IconName; readonly group?: string | undefined };
   /** Only for `admin`. */
   readonly isForAdmin?: boolean;
-  /** False for pages that show one account's things, whichever accounts are looked at. */
-  readonly isOfAllAccounts?: false;
+  /** It shows one account's things, whichever accounts are looked at. */
+  readonly isOfOneAccount?: boolean;
 }
+
+/** A page of the list, whose path is called as its icon is. @param more its group, where it is the first of one, and whose it is */
+function listed(
+  icon: IconName,
+  label: string,
+  load: Page['load'],
+  { group, ...whose }: Pick<Page, 'isForAdmin' | 'isOfOneAccount'> & { readonly group?: string } = {},
+): Page {
+  return { pattern: `/${icon}`, load, entry: { label, icon, group }, ...whose };
+}
+
+const isOfOneAccount = true;
 
 /** Every page, in the order of the list. */
 export const pages: readonly Page[] = [
-  {
-    pattern: '/',
-    load: async () => (await import('./pages/overview.ts')).OverviewPage,
-    entry: { label: 'Overview', icon: 'overview' },
-  },
-  {
-    pattern: '/messages',
-    load: async () => (await import('./pages/messages.ts')).MessagesPage,
-    entry: { label: 'Messages', icon: 'messages', group: 'Mail' },
-  },
-  { pattern: '/messages/:id', load: async () => (await import('./pages/message/message.ts')).MessagePage },
-  {
-    pattern: '/refusals',
-    load: async () => (await import('./pages/refusals.ts')).RefusalsPage,
-    entry: { label: 'Refusals', icon: 'refusals' },
-  },
-  {
-    pattern: '/queue',
-    load: async () => (await import('./pages/queue/queue.ts')).QueuePage,
-    entry: { label: 'Queue', icon: 'queue' },
-  },
-  {
-    pattern: '/try',
-    load: async () => (await import('./pages/try-it.ts')).TryPage,
-    entry: { label: 'Try it', icon: 'try' },
-    isOfAllAccounts: false,
-  },
-  {
-    pattern: '/suppressions',
-    load: async () => (await import('./pages/suppressions.ts')).SuppressionsPage,
-    entry: { label: 'Suppressions', icon: 'suppressions', group: 'Account' },
-    isOfAllAccounts: false,
-  },
-  {
-    pattern: '/domains',
-    load: async () => (await import('./pages/domains.ts')).DomainsPage,
-    entry: { label: 'Domains', icon: 'domains' },
-    isOfAllAccounts: false,
-  },
-  {
-    pattern: '/tokens',
-    load: async () => (await import('./pages/tokens.ts')).TokensPage,
-    entry: { label: 'Tokens', icon: 'tokens' },
-    isOfAllAccounts: false,
-  },
-  {
-    pattern: '/webhooks',
-    load: async () => (await import('./pages/webhooks.ts')).WebhooksPage,
-    entry: { label: 'Webhooks', icon: 'webhooks' },
-    isOfAllAccounts: false,
-  },
-  { pattern: '/webhooks/:id', load: async () => (await import('./pages/webhook.ts')).WebhookPage },
-  {
-    pattern: '/edge',
-    load: async () => (await import('./pages/edge.ts')).EdgePage,
-    entry: { label: 'Edge', icon: 'edge', group: 'Network' },
-    isOfAllAccounts: false,
-  },
-  {
-    pattern: '/proxy',
-    load: async () => (await import('./pages/proxy.ts')).ProxyPage,
-    entry: { label: 'Proxy', icon: 'proxy' },
-    isOfAllAccounts: false,
-  },
-  {
-    pattern: '/settings',
-    load: async () => (await import('./pages/settings.ts')).SettingsPage,
-    entry: { label: 'Settings', icon: 'settings', group: 'Gateway' },
-    isForAdmin: true,
-  },
+  { ...listed('overview', 'Overview', () => import('./pages/overview.ts')), pattern: '/' },
+  listed('messages', 'Messages', () => import('./pages/messages.ts'), { group: 'Mail' }),
+  { pattern: '/messages/:id', load: () => import('./pages/message/message.ts') },
+  listed('refusals', 'Refusals', () => import('./pages/refusals.ts')),
+  listed('queue', 'Queue', () => import('./pages/queue/queue.ts')),
+  listed('try', 'Try it', () => import('./pages/try-it.ts'), { isOfOneAccount }),
+  listed('suppressions', 'Suppressions', () => import('./pages/suppressions.ts'), { group: 'Account', isOfOneAccount }),
+  listed('domains', 'Domains', () => import('./pages/domains.ts'), { isOfOneAccount }),
+  listed('tokens', 'Tokens', () => import('./pages/tokens.ts'), { isOfOneAccount }),
+  listed('webhooks', 'Webhooks', () => import('./pages/webhooks.ts'), { isOfOneAccount }),
+  { pattern: '/webhooks/:id', load: () => import('./pages/webhook.ts') },
+  listed('edge', 'Edge', () => import('./pages/edge.ts'), { group: 'Network', isOfOneAccount }),
+  listed('proxy', 'Proxy', () => import('./pages/proxy.ts'), { isOfOneAccount }),
+  listed('settings', 'Settings', () => import('./pages/settings.ts'), { group: 'Gateway', isForAdmin: true }),
 ];
 
 /** Finds the page of a path. */

@@ -6,6 +6,7 @@ import { Brand } from './parts/brand.ts';
 import { Button, Field } from './parts/controls.ts';
 import { el } from './parts/element.ts';
 import { Fault } from './parts/surfaces.ts';
+import { box } from './parts/text.ts';
 import { Problem } from './state/api.ts';
 import { useSubmit } from './state/loading.ts';
 import { place } from './state/location.ts';
@@ -19,6 +20,16 @@ const wrong: Readonly<Record<number, string>> = {
 
 function inWords(problem: Problem): Problem {
   return new Problem(problem.status, problem.errors, wrong[problem.status] ?? problem.message);
+}
+
+function noToken(): JSX.Element {
+  return el(
+    'details',
+    el('summary', 'I have no token'),
+    el('p', 'In development, the gateway prints a token and a link that signs in once when it starts.'),
+    el('p', 'Elsewhere, whoever runs the gateway makes one:'),
+    box('postern token create --account NAME --credential CREDENTIAL'),
+  );
 }
 
 /** The page to sign in. @param hasEnded a session has ended while a page was open */
@@ -58,13 +69,7 @@ export function SignIn({ hasEnded }: { readonly hasEnded: boolean }): JSX.Elemen
         problem ? h(Fault, { problem: inWords(problem) }) : null,
         h(Button, { kind: 'main', type: 'submit', isBusy }, 'Sign in'),
       ),
-      el(
-        'details',
-        el('summary', 'I have no token'),
-        el('p', 'In development, the gateway prints a token and a link that signs in once when it starts.'),
-        el('p', 'Elsewhere, whoever runs the gateway makes one:'),
-        h('pre', { class: 'box', tabIndex: 0 }, 'postern token create --account NAME --credential CREDENTIAL'),
-      ),
+      noToken(),
     ),
   );
 }

@@ -4,7 +4,7 @@ import { h, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { Button, CopyButton } from '../parts/controls.ts';
 import { el } from '../parts/element.ts';
-import { empty, Loading, pageHead, panel } from '../parts/surfaces.ts';
+import { awaited, empty, pageHead, panel } from '../parts/surfaces.ts';
 import { foreign, State, Time } from '../parts/text.ts';
 import { ask } from '../state/api.ts';
 import { useAnswer } from '../state/loading.ts';
@@ -37,13 +37,14 @@ function Record({ record }: { readonly record: DnsRecord }): JSX.Element {
         record.published_by === 'platform' ? '. The operator of the platform publishes it.' : '.',
       ),
       record.remark ? el('p.hint', record.remark) : null,
-      check && (check.detail !== undefined || check.found.length > 0) && check.state !== 'ok'
-        ? el(
-            'div.found',
-            check.detail === undefined ? null : el('p', foreign(check.detail)),
-            check.found.map((found) => h('pre', { key: found }, foreign(found, 600))),
-          )
-        : null,
+      check &&
+        (check.detail !== undefined || check.found.length > 0) &&
+        check.state !== 'ok' &&
+        el(
+          'div.found',
+          check.detail === undefined ? null : el('p', foreign(check.detail)),
+          check.found.map((found) => h('pre', { key: found }, foreign(found, 600))),
+        ),
     ),
     el(
       'div.row-actions',
@@ -64,12 +65,23 @@ function summary(domain: SendingDomain): string | undefined {
   return open === 0 ? 'All records are in place.' : `${writeNeeds(open)} (of ${checked.length}).`;
 }
 
+function domainPanel(domain: SendingDomain): JSX.Element {
+  const { name, subdomains, return_path_domain: returnPath, records } = domain;
+  const below = subdomains ? 'Names below it may send too. ' : null;
+  return panel(
+    { key: name, title: name, note: [below, 'Return path: ', el('code', returnPath), '. ', summary(domain)] },
+    el(
+      'ul.records',
+      records.map((record) => h(Record, { record, key: `${record.purpose} ${record.name}` })),
+    ),
+  );
+}
+
 /** The page. */
-export function DomainsPage(): JSX.Element {
-  const loaded = useAnswer<readonly SendingDomain[]>(accountOnlyPath(path));
+export function Page(): JSX.Element {
+  const asked = useAnswer<readonly SendingDomain[]>(accountOnlyPath(path));
   const [checked, setChecked] = useState<readonly SendingDomain[]>();
-  const domains = checked ?? loaded.value;
-  const at = domains?.find((one) => one.checked_at !== undefined)?.checked_at;
+  const loaded = { ...asked, value: checked ?? asked.value };
   const check = async (): Promise<void> => {
     const { result } = await ask<readonly SendingDomain[]>(accountOnlyPath(`${path}?check=1`));
     setChecked(result);
@@ -81,37 +93,16 @@ export function DomainsPage(): JSX.Element {
     pageHead(
       'Domains',
       'The domains that this account may send from, and the records that DNS has to have for each.',
-      domains && domains.length > 0
-        ? h(Button, { kind: 'main', icon: 'reload', onPress: check }, 'Check DNS now')
-        : null,
+      loaded.value &&
+        loaded.value.length > 0 &&
+        h(Button, { kind: 'main', icon: 'reload', onPress: check }, 'Check DNS now'),
     ),
-    h(Loading, { loaded, what: 'Loading domains' }),
-    at === undefined ? null : el('p.soft', 'DNS was checked ', h(Time, { at }), '.'),
-
-    domains?.length === 0
-      ? empty(
-          'This account may send from no domain',
-          'domains',
-          'Name its domains under sendingDomains in the configuration.',
-        )
-      : null,
-    domains?.map((domain) =>
-      panel(
-        {
-          ...{ key: domain.name, title: domain.name },
-          note: [
-            domain.subdomains ? 'Names below it may send too. ' : null,
-            'Return path: ',
-            el('code', domain.return_path_domain),
-            '. ',
-            summary(domain),
-          ],
-        },
-        el(
-          'ul.records',
-          domain.records.map((record) => h(Record, { record, key: `${record.purpose} ${record.name}` })),
-        ),
-      ),
-    ),
+    awaited(loaded, 'Loading domains', (domains) => {
+      const at = domains.find((one) => one.checked_at !== undefined)?.checked_at;
+      if (domains.length > 0)
+        return [at && el('p.soft', 'DNS was checked ', h(Time, { at }), '.'), domains.map(domainPanel)];
+      const what = 'Name its domains under sendingDomains in the configuration.';
+      return empty('This account may send from no domain', 'domains', what);
+    }),
   );
 }

@@ -1,11 +1,11 @@
 // The zones of the edge: which errors they answered with, over time.
 
-import { h, type JSX } from 'preact';
+import { type ComponentChildren, h, type JSX } from 'preact';
 import { el } from '../parts/element.ts';
 import { MinutesSelect, shownMinutes } from '../parts/filter-bar.ts';
 import { type Column, numbers, Table, tight, wide } from '../parts/list.ts';
 import { type Line, Plot } from '../parts/plot.ts';
-import { empty, Loading, pageHead, panel } from '../parts/surfaces.ts';
+import { awaited, empty, pageHead, panel } from '../parts/surfaces.ts';
 import { useAnswer, useEvery } from '../state/loading.ts';
 import { accountOnlyPath } from '../state/session.ts';
 import type { EdgeFailures } from '../state/shapes.ts';
@@ -20,15 +20,10 @@ const dashes = ['dash', 'dot', 'long', 'mixed', 'sparse'] as const;
 const colours = ['bad', 'warn', 'busy', 'accent', 'quiet', 'good'] as const;
 
 const columns: readonly Column<Code>[] = [
-  tight('code', 'Code', ({ code }) => el('strong', code)),
-  {
-    key: 'what',
-    title: 'What it means',
-    kind: 'wide',
-    // Of the URL only its path is taken: the description is on this host, whatever name it has elsewhere.
-    cell: ({ code }) => h('a', { href: `/errors/${code}` }, `What error ${code} means, and what to do`),
-  },
-  numbers('count', 'Times', ({ count }) => writeCount(count)),
+  tight('Code', ({ code }) => el('strong', code)),
+  // Of the URL only its path is taken: the description is on this host, whatever name it has elsewhere.
+  wide('What it means', ({ code }) => h('a', { href: `/errors/${code}` }, `What error ${code} means, and what to do`)),
+  numbers('Times', ({ count }) => writeCount(count)),
 ];
 
 function linesOf(codes: readonly Code[]): readonly Line[] {
@@ -44,38 +39,42 @@ function zonePanel(zone: Zone, times: readonly number[], step: number): JSX.Elem
     { key: id, title, note: `${writeCounted(requests, 'request')}, of which ${writeCount(failed)} failed.` },
     el(
       'div.stack',
-      times.length > 0
-        ? h(Plot, {
-            ...{ title: step === 1 ? 'Failures a minute' : `Failures every ${step} minutes`, times },
-            ...{ lines: linesOf(codes), write: writeCount },
-          })
-        : null,
+      times.length > 0 &&
+        h(Plot, {
+          ...{ title: step === 1 ? 'Failures a minute' : `Failures every ${step} minutes`, times },
+          ...{ lines: linesOf(codes), write: writeCount },
+        }),
       h(Table<Code>, { label: `Failures of ${title}`, columns, rows: codes, keyOf: ({ code }) => String(code) }),
     ),
   );
 }
 
 const quietColumns: readonly Column<Zone>[] = [
-  wide('zone', 'Zone', ({ zone }) => el('strong', el('bdi', zone))),
-  numbers('requests', 'Requests', ({ requests }) => writeCount(requests)),
+  wide('Zone', ({ zone }) => el('strong', el('bdi', zone))),
+  numbers('Requests', ({ requests }) => writeCount(requests)),
 ];
 
-/** The zones of which there is nothing to tell but how many requests came. */
-function quietZones(rows: readonly Zone[]): JSX.Element | null {
-  if (rows.length === 0) return null;
-  return panel(
-    'Without a failure in this time',
-    h(Table<Zone>, { label: 'Zones without a failure', columns: quietColumns, rows, keyOf: ({ id }) => id }),
-  );
+function shown({ zones, at, step_minutes: step }: EdgeFailures): ComponentChildren {
+  if (zones.length === 0)
+    return empty('This account has no zone', 'edge', 'Name one under zones in the configuration, with its origin.');
+  const times = at.map((time) => Date.parse(time));
+  // Of these there is nothing to tell but how many requests came.
+  const rows = zones.filter(({ codes }) => codes.length === 0);
+  return [
+    zones.filter(({ codes }) => codes.length > 0).map((zone) => zonePanel(zone, times, step)),
+    rows.length > 0 &&
+      panel(
+        'Without a failure in this time',
+        h(Table<Zone>, { label: 'Zones without a failure', columns: quietColumns, rows, keyOf: ({ id }) => id }),
+      ),
+  ];
 }
 
 /** The page. */
-export function EdgePage(): JSX.Element {
+export function Page(): JSX.Element {
   const minutes = shownMinutes();
   const loaded = useAnswer<EdgeFailures>(accountOnlyPath(`/edge/failures?minutes=${encodeURIComponent(minutes)}`));
-  const { value, refresh } = loaded;
-  useEvery(10_000, refresh);
-  const times = (value?.at ?? []).map((time) => Date.parse(time));
+  useEvery(10_000, loaded.refresh);
   return el(
     'div',
     pageHead(
@@ -83,12 +82,6 @@ export function EdgePage(): JSX.Element {
       'The web sites that Postern stands before, and what went wrong with them. Each code leads to what it means.',
       h(MinutesSelect, null),
     ),
-    h(Loading, { loaded, what: 'Loading zones' }),
-
-    value?.zones.length === 0
-      ? empty('This account has no zone', 'edge', 'Name one under zones in the configuration, with its origin.')
-      : null,
-    value?.zones.filter(({ codes }) => codes.length > 0).map((zone) => zonePanel(zone, times, value.step_minutes)),
-    value ? quietZones(value.zones.filter(({ codes }) => codes.length === 0)) : null,
+    awaited(loaded, 'Loading zones', shown),
   );
 }

@@ -2,24 +2,24 @@
 
 import { h, type JSX } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { Button, Select } from '../parts/controls.ts';
+import { Button } from '../parts/controls.ts';
 import { el } from '../parts/element.ts';
-import { FilterChips, SearchBox } from '../parts/filter-bar.ts';
+import { FilterChips, FilterSelect, SearchBox } from '../parts/filter-bar.ts';
 import { Icon } from '../parts/icon.ts';
-import { type Column, PagedTable, tight, wide } from '../parts/list.ts';
+import { type Column, column, PagedTable, tight, wide } from '../parts/list.ts';
 import { buttonLink, ClearFilters, empty, Notes, pageHead } from '../parts/surfaces.ts';
 import { brief, State, Time } from '../parts/text.ts';
 import { outcomeChoices, outcomeOf, stateWords } from '../parts/words.ts';
 import { type LiveState, mostLive, useLive } from '../state/live.ts';
 import { useAnswer, useEvery } from '../state/loading.ts';
 import { linkTo, place, setFilters } from '../state/location.ts';
-import { usePages } from '../state/paging.ts';
+import { type Pages, usePages } from '../state/paging.ts';
 import { accountPath, isEveryAccount } from '../state/session.ts';
 import type { JournalRow, Overview } from '../state/shapes.ts';
 import { writeCount, writeCounted, writeTime } from '../text/amounts.ts';
 import { journalFilters, journalQuery, readFilters, spanChoices, spans } from '../text/filters.ts';
 import { fitsFilters } from '../text/row-filter.ts';
-import { isNewer, type Waiting, withRows, withWaiting } from '../text/row-order.ts';
+import { isNewer, parted, type Waiting, withRows, withWaiting } from '../text/row-order.ts';
 
 const path = '/email/sending/journal';
 const pageSize = 50;
@@ -40,8 +40,8 @@ function people({ sender, recipients, recipient_count: count, damaged }: Journal
 }
 
 const columns: readonly Column<JournalRow>[] = [
-  tight('outcome', 'Outcome', (row) => h(State, { state: outcomeOf(row) })),
-  wide('message', 'Message', (row) => [
+  tight('Outcome', (row) => h(State, { state: outcomeOf(row) })),
+  wide('Message', (row) => [
     h(
       'a',
       { key: 'subject', class: 'row-link one-line', href: linkTo('/messages/:id', { id: row.id }) },
@@ -51,34 +51,27 @@ const columns: readonly Column<JournalRow>[] = [
     ),
     el('span', people(row)),
   ]),
-  {
-    key: 'why',
-    title: 'Why',
-    kind: 'why',
-    cell: ({ codes, fields }) =>
-      codes.length === 0
-        ? null
-        : el(
-            'span.chips',
-            fields.slice(0, 3).map((field) => h('span', { class: 'chip', key: field }, brief(field, 40))),
-            el('span.sub', codes[0], codes.length > 1 ? ` and ${codes.length - 1} more` : null),
-          ),
-  },
-  {
-    key: 'from',
-    title: 'From',
-    kind: 'from',
-    cell: ({ credential, client, account, mailer }) => [
-      el('span', isEveryAccount.value ? el('bdi', `${account} / `) : null, el('bdi', credential ?? '–')),
-      el('span.sub', mailer ? brief(mailer, 40) : el('bdi', client)),
-    ],
-  },
-  { key: 'at', title: 'Time', kind: 'tight when', cell: ({ at }) => h(Time, { at }) },
+  column('why', 'Why', ({ codes, fields }) =>
+    codes.length === 0
+      ? null
+      : el(
+          'span.chips',
+          fields.slice(0, 3).map((field) => h('span', { class: 'chip', key: field }, brief(field, 40))),
+          el('span.sub', codes[0], codes.length > 1 ? ` and ${codes.length - 1} more` : null),
+        ),
+  ),
+  column('from', 'From', ({ credential, client, account, mailer }) => [
+    el('span', isEveryAccount.value ? el('bdi', `${account} / `) : null, el('bdi', credential ?? '–')),
+    el('span.sub', mailer ? brief(mailer, 40) : el('bdi', client)),
+  ]),
+  column('tight when', 'Time', ({ at }) => h(Time, { at })),
 ];
+
+type JournalFilters = Readonly<Partial<Record<(typeof journalFilters)[number], string>>>;
 
 const labels = { credential: 'Credential', client: 'Client', code: 'Code', field: 'Header', until: 'Before' } as const;
 
-function More({ filters }: { readonly filters: Readonly<Partial<Record<keyof typeof labels, string>>> }): JSX.Element {
+function More({ filters }: { readonly filters: JournalFilters }): JSX.Element {
   return el(
     'details.more-filters',
     el('summary', 'More filters'),
@@ -126,6 +119,12 @@ const liveWords: Readonly<Record<LiveState, string>> = {
   lost: 'Not live at the moment; it is tried again',
 };
 
+const shadowChoices = [
+  { value: '', label: 'Sent and shadow' },
+  { value: 'false', label: 'Without shadow' },
+  { value: 'true', label: 'Shadow alone' },
+];
+
 function nothingThere(isFiltered: boolean, notes: readonly string[]): JSX.Element {
   if (notes.length > 0) return empty('No message is kept', 'messages', h(Notes, { notes }));
   if (isFiltered) {
@@ -144,18 +143,13 @@ function nothingThere(isFiltered: boolean, notes: readonly string[]): JSX.Elemen
   );
 }
 
-/** The page. */
-export function MessagesPage(): JSX.Element {
-  const filters = readFilters(place.value.search, journalFilters);
-  const filterKey = JSON.stringify(filters);
-  // The time of a span is fixed when the filters change, so that the list stays the same while it is looked at.
-  const query = useMemo(() => journalQuery(filters, Date.now(), pageSize), [filterKey]);
-  const pages = usePages<JournalRow>(accountPath(path + query));
-  const [isPaused, setPaused] = useState(false);
+/** Where a list is looked at from its head, in CSS pixels; rows that come while the reader is further down wait. */
+const headPixels = 200;
+
+/** Puts rows that come live into a list, or has them wait while the reader looks at older ones. @param path undefined: not now */
+function useLiveRows(path: string | undefined, pages: Pages<JournalRow>, filters: JournalFilters) {
   const [waiting, setWaiting] = useState(noneWaiting);
   const fresh = useRef<ReadonlySet<string>>(new Set<string>());
-  // The gateway has something to say only where the journal is off, and then no row comes.
-  const isStill = isPaused || filters.until !== undefined || pages.notes.length > 0;
   /** Puts rows at the head of the list. Where more came than are kept, they are all that the list has room for. */
   const showAtHead = ({ rows }: Waiting<JournalRow>, changed: readonly JournalRow[] = []): void => {
     // Where many come, all of the list would glow, and the browser would draw it at each frame.
@@ -170,27 +164,60 @@ export function MessagesPage(): JSX.Element {
     const listed = new Set(pages.rows.map(({ id }) => id));
     const { q: _, ...facts } = filters;
     const isFit = (row: JournalRow): boolean => fitsFilters(row, listed.has(row.id) ? facts : filters);
-    const gone = new Set(come.filter((row) => !isFit(row)).map(({ id }) => id));
-    const stays = ({ id }: JournalRow): boolean => !gone.has(id);
-    const fitting = come.filter(stays);
-    const isNew = (row: JournalRow): boolean => isNewer(pages.rows, row);
-    const changed = fitting.filter((row) => !isNew(row));
+    const [fitting, gone] = parted(come, isFit);
+    const goneIds = new Set(gone.map(({ id }) => id));
+    const stays = ({ id }: JournalRow): boolean => !goneIds.has(id);
+    const [added, changed] = parted(fitting, (row) => isNewer(pages.rows, row));
     const left = waiting.rows.filter(stays);
     const kept = { rows: left, count: waiting.count - (waiting.rows.length - left.length) };
-    const all = withWaiting(kept, fitting.filter(isNew), mostLive);
-    if (gone.size > 0) pages.change((rows) => rows.filter(stays));
-    if (scrollY <= 200) return showAtHead(all, changed);
+    const all = withWaiting(kept, added, mostLive);
+    if (gone.length > 0) pages.change((rows) => rows.filter(stays));
+    if (scrollY <= headPixels) return showAtHead(all, changed);
     pages.change((rows) => withRows(rows, changed, pages.hasMore));
     setWaiting(all);
   };
-  const state = useLive(isStill ? undefined : accountPath('/email/sending/live'), take, pages.refresh);
-  useEffect(() => setWaiting(noneWaiting), [filterKey]);
+  const state = useLive(path, take, pages.refresh);
+  useEffect(() => setWaiting(noneWaiting), [JSON.stringify(filters)]);
   const showWaiting = (): void => {
     showAtHead(waiting);
     scrollTo({ top: 0 });
   };
-  const isEmpty = pages.rows.length === 0 && !pages.isLoading && !pages.problem;
-  const last = pages.rows.at(-1);
+  return { state, waiting: waiting.count, showWaiting, isFresh: ({ id }: JournalRow) => fresh.current.has(id) };
+}
+
+function filterFields({ q, span }: JournalFilters): JSX.Element {
+  // A point of a plot leads to the messages of its time.
+  const since =
+    span === undefined || span in spans
+      ? []
+      : [{ value: span, label: `Since ${writeTime(Date.parse(span), Date.now())}` }];
+  return el(
+    'div.filters',
+    h(SearchBox, { label: 'Search', value: q, placeholder: 'Subject, address or id' }),
+    h(FilterSelect, {
+      ...{ label: 'Time', name: 'span' },
+      choices: [{ value: '', label: 'Any time' }, ...since, ...spanChoices],
+    }),
+    h(FilterSelect, { label: 'Shadow', name: 'shadow', choices: shadowChoices }),
+  );
+}
+
+/** The page. */
+export function Page(): JSX.Element {
+  const filters = readFilters(place.value.search, journalFilters);
+  const filterKey = JSON.stringify(filters);
+  // The time of a span is fixed when the filters change, so that the list stays the same while it is looked at.
+  const query = useMemo(() => journalQuery(filters, Date.now(), pageSize), [filterKey]);
+  const pages = usePages<JournalRow>(accountPath(path + query));
+  const { rows, notes } = pages;
+  const [isPaused, setPaused] = useState(false);
+  // The gateway has something to say only where the journal is off, and then no row comes.
+  const mayCome = filters.until === undefined && notes.length === 0;
+  const livePath = mayCome && !isPaused ? accountPath('/email/sending/live') : undefined;
+  const { state, waiting, showWaiting, isFresh } = useLiveRows(livePath, pages, filters);
+  const pause = { icon: isPaused ? 'play' : 'pause', pressed: isPaused, onPress: () => setPaused(!isPaused) } as const;
+  const last = rows.at(-1);
+  const olderPath = linkTo('/messages', {}, { ...filters, until: last?.at });
   return el(
     'div',
     pageHead(
@@ -202,58 +229,25 @@ export function MessagesPage(): JSX.Element {
         h('span', { class: 'dot', 'aria-hidden': 'true' }),
         filters.until === undefined ? liveWords[state] : 'Looking at the past',
       ),
-      filters.until === undefined && pages.notes.length === 0
-        ? h(
-            Button,
-            { icon: isPaused ? 'play' : 'pause', pressed: isPaused, onPress: () => setPaused(!isPaused) },
-            isPaused ? 'Go on' : 'Pause',
-          )
+      mayCome
+        ? h(Button, pause, isPaused ? 'Go on' : 'Pause')
         : h(Button, { icon: 'play', onPress: () => setFilters({ until: undefined }) }, 'To the newest'),
     ),
-    el(
-      'div.filters',
-      h(SearchBox, { label: 'Search', value: filters.q, placeholder: 'Subject, address or id' }),
-      h(Select, {
-        label: 'Time',
-        value: filters.span ?? '',
-        choices: [
-          { value: '', label: 'Any time' },
-          // A point of a plot leads to the messages of its time.
-          ...(filters.span === undefined || filters.span in spans
-            ? []
-            : [{ value: filters.span, label: `Since ${writeTime(Date.parse(filters.span), Date.now())}` }]),
-          ...spanChoices,
-        ],
-        onChoose: (span) => setFilters({ span }),
-      }),
-      h(Select, {
-        label: 'Shadow',
-        value: filters.shadow ?? '',
-        choices: [
-          { value: '', label: 'Sent and shadow' },
-          { value: 'false', label: 'Without shadow' },
-          { value: 'true', label: 'Shadow alone' },
-        ],
-        onChoose: (shadow) => setFilters({ shadow }),
-      }),
-    ),
+    filterFields(filters),
     h(OutcomeChips, { outcome: filters.outcome, span: filters.span ?? '24h' }),
     h(More, { filters }),
     h(FilterChips, { filters, labels, times: ['until'] }),
-    waiting.count > 0
-      ? el(
-          'div.fresh-bar',
-          h(Button, { kind: 'main', icon: 'arrow', onPress: showWaiting }, writeCounted(waiting.count, 'new message')),
-        )
-      : null,
-    isEmpty ? null : h(Notes, { notes: pages.notes }),
+    waiting > 0 &&
+      el(
+        'div.fresh-bar',
+        h(Button, { kind: 'main', icon: 'arrow', onPress: showWaiting }, writeCounted(waiting, 'new message')),
+      ),
+    (rows.length > 0 || pages.isLoading || pages.problem) && h(Notes, { notes }),
     h(PagedTable<JournalRow>, {
       ...{ pages, what: 'messages', label: 'Messages', columns },
-      classOf: ({ id }) => (fresh.current.has(id) ? 'fresh' : undefined),
-      none: nothingThere(filterKey !== '{}', pages.notes),
-      onward: last
-        ? h('a', { href: linkTo('/messages', {}, { ...filters, until: last.at }) }, 'Go on with older ones')
-        : null,
+      classOf: (row) => (isFresh(row) ? 'fresh' : undefined),
+      none: nothingThere(filterKey !== '{}', notes),
+      onward: last && h('a', { href: olderPath }, 'Go on with older ones'),
     }),
   );
 }

@@ -5,8 +5,8 @@ import { el } from '../parts/element.ts';
 import { MinutesSelect, shownMinutes } from '../parts/filter-bar.ts';
 import { Icon } from '../parts/icon.ts';
 import { type Column, numbers, Table, tight, wide } from '../parts/list.ts';
-import { Plot } from '../parts/plot.ts';
-import { buttonLink, empty, Loading, pageHead, panel } from '../parts/surfaces.ts';
+import { type Line, Plot } from '../parts/plot.ts';
+import { awaited, buttonLink, empty, pageHead, panel } from '../parts/surfaces.ts';
 import { brief, State, Time } from '../parts/text.ts';
 import { type StateWords, stateWords } from '../parts/words.ts';
 import { useAnswer, useEvery } from '../state/loading.ts';
@@ -73,6 +73,11 @@ function Plots({ overview }: { readonly overview: Overview }): JSX.Element {
   const times = series.map(({ at }) => Date.parse(at));
   const of = (name: Exclude<keyof (typeof series)[number], 'at'>) => series.map((entry) => entry[name]);
   const ages = of('oldest_seconds').map((seconds) => (seconds === null ? null : seconds * 1000));
+  const { latency_p50_ms: half, latency_p99_ms: most } = totals;
+  const latencies: readonly Line[] = [
+    { label: 'Half within', colour: 'accent', values: of('latency_p50_ms'), whole: half },
+    { label: '99 of 100 within', colour: 'warn', dash: 'dash', values: of('latency_p99_ms'), whole: most },
+  ];
   /** The messages of the time that a point stands for. */
   const linkOf = (time: number): string => {
     const [span, until] = [time, time + step * 60_000].map((ms) => new Date(ms).toISOString());
@@ -88,16 +93,7 @@ function Plots({ overview }: { readonly overview: Overview }): JSX.Element {
         { label: 'Refused', colour: 'bad', dash: 'dot', values: of('refused') },
       ],
     }),
-    h(Plot, {
-      ...{ title: 'From acceptance to the next hop', times, write: writeDuration },
-      lines: [
-        { label: 'Half within', colour: 'accent', values: of('latency_p50_ms'), whole: totals.latency_p50_ms },
-        {
-          ...{ label: '99 of 100 within', colour: 'warn', dash: 'dash' },
-          ...{ values: of('latency_p99_ms'), whole: totals.latency_p99_ms },
-        },
-      ],
-    }),
+    h(Plot, { title: 'From acceptance to the next hop', times, write: writeDuration, lines: latencies }),
     h(Plot, {
       ...{ title: `Put off and failed ${each}`, times, write: writeCount, linkOf },
       lines: [
@@ -119,18 +115,34 @@ function Plots({ overview }: { readonly overview: Overview }): JSX.Element {
 type Route = Overview['routes'][number];
 
 const routeColumns: readonly Column<Route>[] = [
-  tight('state', 'State', ({ state }) => h(State, { state })),
-  wide('name', 'Route', ({ name }) => el('strong', el('bdi', name))),
-  numbers('delivered', 'Delivered', ({ delivered }) => writeCount(delivered)),
-  numbers('deferred', 'Deferred', ({ deferred }) => writeCount(deferred)),
-  numbers('failed', 'Failed', ({ failed }) => writeCount(failed)),
-  numbers('connections', 'Connections', ({ connections }) => writeCount(connections)),
+  tight('State', ({ state }) => h(State, { state })),
+  wide('Route', ({ name }) => el('strong', el('bdi', name))),
+  numbers('Delivered', ({ delivered }) => writeCount(delivered)),
+  numbers('Deferred', ({ deferred }) => writeCount(deferred)),
+  numbers('Failed', ({ failed }) => writeCount(failed)),
+  numbers('Connections', ({ connections }) => writeCount(connections)),
 ];
 
-function Reasons({ reasons }: { readonly reasons: Overview['reasons'] }): JSX.Element {
+function routesPanel({ routes: rows }: Overview): JSX.Element {
+  return panel(
+    'Routes',
+    rows.length === 0
+      ? empty('There is no route', 'queue', 'Name one under routes in the configuration.')
+      : h(Table<Route>, { label: 'Routes', columns: routeColumns, rows, keyOf: ({ name }) => name }),
+  );
+}
+
+function reasonsPanel({ reasons }: Overview): JSX.Element {
+  const actions = h('a', { href: linkTo('/refusals') }, 'All refusals with their cures');
+  const none = 'Everything that was handed in during this time was accepted.';
+  return panel(
+    { title: 'Top reasons of refusal', actions },
+    reasons.length === 0 ? empty('Nothing was refused', 'check', none) : reasonList(reasons),
+  );
+}
+
+function reasonList(reasons: Overview['reasons']): JSX.Element {
   const most = reasons.reduce((max, { count }) => Math.max(max, count), 1);
-  if (reasons.length === 0)
-    return empty('Nothing was refused', 'check', 'Everything that was handed in during this time was accepted.');
   return el(
     'ul.bar-list.card',
     reasons.map(({ code, field, count }) =>
@@ -150,54 +162,34 @@ function Reasons({ reasons }: { readonly reasons: Overview['reasons'] }): JSX.El
   );
 }
 
+function noMail(): JSX.Element {
+  return el(
+    'div.panel',
+    empty(
+      'No mail in this time',
+      'overview',
+      el('p', 'Hand in a message by SMTP or HTTP, or try one here without sending it.'),
+      buttonLink('/try', 'try', 'Try a message'),
+    ),
+  );
+}
+
 function isQuiet({ totals, queue, reasons }: Overview): boolean {
   return queue.recipients === 0 && reasons.length === 0 && counted.every((name) => totals[name] === 0);
 }
 
 /** The page. */
-export function OverviewPage(): JSX.Element {
+export function Page(): JSX.Element {
   const minutes = shownMinutes();
   const loaded = useAnswer<Overview>(accountPath(`/email/sending/overview?minutes=${encodeURIComponent(minutes)}`));
-  const { value, refresh } = loaded;
-  useEvery(10_000, refresh);
+  useEvery(10_000, loaded.refresh);
   return el(
     'div',
     pageHead('Overview', 'How mail goes at the moment. It moves on by itself.', h(MinutesSelect, null)),
-    h(Loading, { loaded, what: 'Loading figures' }),
-
-    value ? h(Figures, { overview: value, minutes }) : null,
-    value && isQuiet(value)
-      ? el(
-          'div.panel',
-          empty(
-            'No mail in this time',
-            'overview',
-            el('p', 'Hand in a message by SMTP or HTTP, or try one here without sending it.'),
-            buttonLink('/try', 'try', 'Try a message'),
-          ),
-        )
-      : null,
-    value && !isQuiet(value) ? h(Plots, { overview: value }) : null,
-    value
-      ? el(
-          'div.grid-2',
-          panel(
-            {
-              title: 'Top reasons of refusal',
-              actions: h('a', { href: linkTo('/refusals') }, 'All refusals with their cures'),
-            },
-            h(Reasons, { reasons: value.reasons }),
-          ),
-          panel(
-            'Routes',
-            value.routes.length === 0
-              ? empty('There is no route', 'queue', 'Name one under routes in the configuration.')
-              : h(Table<Route>, {
-                  ...{ label: 'Routes', columns: routeColumns, rows: value.routes },
-                  keyOf: ({ name }) => name,
-                }),
-          ),
-        )
-      : null,
+    awaited(loaded, 'Loading figures', (overview) => [
+      h(Figures, { overview, minutes }),
+      isQuiet(overview) ? noMail() : h(Plots, { overview }),
+      el('div.grid-2', reasonsPanel(overview), routesPanel(overview)),
+    ]),
   );
 }

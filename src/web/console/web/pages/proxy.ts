@@ -5,7 +5,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { el } from '../parts/element.ts';
 import { type Column, numbers, Table, tight, wide } from '../parts/list.ts';
 import { Plot } from '../parts/plot.ts';
-import { empty, Loading, listed, pageHead, panel } from '../parts/surfaces.ts';
+import { awaited, empty, pageHead, panel } from '../parts/surfaces.ts';
 import { foreign, State } from '../parts/text.ts';
 import { useAnswer, useEvery } from '../state/loading.ts';
 import { accountOnlyPath } from '../state/session.ts';
@@ -27,16 +27,16 @@ interface Application {
 const notRunning = { word: 'Not running', tone: 'bad', icon: 'warning' } as const;
 
 const columns: readonly Column<Application>[] = [
-  tight('state', 'State', ({ state }) => h(State, { state, ...(state === 'failed' ? { words: notRunning } : {}) })),
-  wide('name', 'Application', ({ hostname, protocol, listening, reason }) => [
+  tight('State', ({ state }) => h(State, { state, ...(state === 'failed' ? { words: notRunning } : {}) })),
+  wide('Application', ({ hostname, protocol, listening, reason }) => [
     el('strong', foreign(hostname, 120)),
     el('span.sub.mono', protocol, listening.length > 0 ? ` at ${listening.slice(0, 4).join(', ')}` : null),
     reason ? el('span.sub', foreign(reason)) : null,
   ]),
-  numbers('open', 'Open', ({ counters }) => writeCount(counters.open)),
-  numbers('all', 'Since the start', ({ counters }) => writeCount(counters.connections)),
-  numbers('in', 'From clients', ({ counters }) => writeOctets(counters.bytes_from_clients)),
-  numbers('out', 'From origins', ({ counters }) => writeOctets(counters.bytes_from_origins)),
+  numbers('Open', ({ counters }) => writeCount(counters.open)),
+  numbers('Since the start', ({ counters }) => writeCount(counters.connections)),
+  numbers('From clients', ({ counters }) => writeOctets(counters.bytes_from_clients)),
+  numbers('From origins', ({ counters }) => writeOctets(counters.bytes_from_origins)),
 ];
 
 /** What goes through all applications together, at a time in milliseconds since 1970. */
@@ -73,51 +73,46 @@ function rates(samples: readonly Sample[]): readonly (number | null)[] {
   });
 }
 
-/** The page. */
-export function ProxyPage(): JSX.Element {
-  const loaded = useAnswer<readonly Application[]>(accountOnlyPath('/proxy/traffic'));
-  const { value, refresh } = loaded;
-  const samples = useSamples(value);
-  useEvery(5000, refresh);
+function plots(samples: readonly Sample[]): JSX.Element {
   const times = samples.map(({ at }) => at);
+  const open = samples.map((sample) => sample.open);
+  return panel(
+    'While this page is open',
+    el(
+      'div.grid-2.flush',
+      h(Plot, {
+        ...{ title: 'Open connections', times, write: writeCount },
+        lines: [{ label: 'Open', colour: 'accent', values: open }],
+      }),
+      h(Plot, {
+        ...{ title: 'Octets a second', times, write: writeOctets },
+        lines: [{ label: 'Both ways', colour: 'busy', values: rates(samples) }],
+      }),
+    ),
+  );
+}
+
+function nothingThere(): JSX.Element {
+  const reference = h('a', { href: '/docs#createProxyApplication' }, 'its reference');
+  const how = el('p', 'Make one by the HTTP interface; ', reference, ' has examples to copy.');
+  return empty('There is no application', 'proxy', how);
+}
+
+/** The page. */
+export function Page(): JSX.Element {
+  const loaded = useAnswer<readonly Application[]>(accountOnlyPath('/proxy/traffic'));
+  const samples = useSamples(loaded.value);
+  useEvery(5000, loaded.refresh);
   return el(
     'div',
     pageHead('Proxy', 'Applications that forward TCP and UDP ports, and what goes through them now.'),
-    h(Loading, { loaded, what: 'Loading applications' }),
-
-    listed(
-      value,
-      empty(
-        'There is no application',
-        'proxy',
-        el(
-          'p',
-          'Make one by the HTTP interface; ',
-          h('a', { href: '/docs#createProxyApplication' }, 'its reference'),
-          ' has examples to copy.',
-        ),
-      ),
-      (rows) => h(Table<Application>, { label: 'Applications', columns, rows, keyOf: ({ id }) => id }),
+    awaited(loaded, 'Loading applications', (rows) =>
+      rows.length === 0
+        ? nothingThere()
+        : [
+            h(Table<Application>, { label: 'Applications', columns, rows, keyOf: ({ id }) => id }),
+            samples.length > 1 && plots(samples),
+          ],
     ),
-    value && value.length > 0 && samples.length > 1
-      ? panel(
-          'While this page is open',
-          el(
-            'div.grid-2.flush',
-            h(Plot, {
-              title: 'Open connections',
-              times,
-              write: writeCount,
-              lines: [{ label: 'Open', colour: 'accent', values: samples.map(({ open }) => open) }],
-            }),
-            h(Plot, {
-              title: 'Octets a second',
-              times,
-              write: writeOctets,
-              lines: [{ label: 'Both ways', colour: 'busy', values: rates(samples) }],
-            }),
-          ),
-        )
-      : null,
   );
 }

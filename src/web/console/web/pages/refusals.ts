@@ -1,13 +1,14 @@
 // Refusals by their cause: what would cure each group, and how much it would let through.
 
-import { h, type JSX } from 'preact';
+import { type ComponentChildren, Fragment, h, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { Button, Select } from '../parts/controls.ts';
 import { CureBox } from '../parts/cure.ts';
+import { useDialog } from '../parts/dialog.ts';
 import { el } from '../parts/element.ts';
 import { SearchBox } from '../parts/filter-bar.ts';
 import { Icon } from '../parts/icon.ts';
-import { buttonLink, ClearFilters, empty, Loading, listed, Notes, pageHead } from '../parts/surfaces.ts';
+import { awaited, buttonLink, ClearFilters, empty, Notes, pageHead } from '../parts/surfaces.ts';
 import { brief, foreign, State, Time } from '../parts/text.ts';
 import { type Answer, ask } from '../state/api.ts';
 import { useEvery, useLoaded } from '../state/loading.ts';
@@ -123,7 +124,39 @@ function heading(name: ColumnName, { title }: Heading, by: ColumnName): JSX.Elem
   );
 }
 
-/** The causes as a table; one that is pressed opens below its row. */
+/** The row of a cause, which opens below it when it is pressed. */
+function cause(group: RefusalGroup, { span, isOpen, onClick }: { span: string; isOpen: boolean; onClick: () => void }) {
+  const { account, credential, mailer, field, code, count, times, last_at: last, cured } = group;
+  return h(
+    Fragment,
+    { key: keyOf(group) },
+    el(
+      'tr',
+      el(
+        'td.wide',
+        h(
+          'button',
+          { type: 'button', class: 'opener', 'aria-expanded': isOpen, onClick },
+          h(Icon, { name: 'right' }),
+          brief(field ?? 'The message as a whole', 100),
+        ),
+        el('span.sub', code, cured ? ', cured' : null),
+      ),
+      h('td', { class: 'number', 'data-title': columns.count.title }, h(Bars, { times }), writeCount(count)),
+      h(
+        'td',
+        { 'data-title': columns.credential.title },
+        isEveryAccount.value && el('bdi', `${account} / `),
+        el('bdi', credential || '–'),
+      ),
+      h('td', { 'data-title': columns.mailer.title }, mailer ? brief(mailer, 60) : '–'),
+      h('td', { class: 'tight', 'data-title': columns.last.title }, h(Time, { at: last, style: 'ago' })),
+    ),
+    isOpen && el('tr.opened', h('td', { colSpan: 5 }, h(Opened, { group, span }))),
+  );
+}
+
+/** The causes as a table. */
 function Causes(props: {
   readonly groups: readonly RefusalGroup[];
   readonly span: string;
@@ -131,44 +164,6 @@ function Causes(props: {
 }): JSX.Element {
   const { groups, span, by } = props;
   const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
-  const toggle = (key: string): void => {
-    const after = new Set(open);
-    if (!after.delete(key)) after.add(key);
-    setOpen(after);
-  };
-  const row = (group: RefusalGroup): JSX.Element[] => {
-    const key = keyOf(group);
-    const isOpen = open.has(key);
-    const { account, credential, mailer, field, code, count, times, last_at: last, cured } = group;
-    return [
-      h(
-        'tr',
-        { key },
-        el(
-          'td.wide',
-          h(
-            'button',
-            { type: 'button', class: 'opener', 'aria-expanded': isOpen, onClick: () => toggle(key) },
-            h(Icon, { name: 'right' }),
-            brief(field ?? 'The message as a whole', 100),
-          ),
-          el('span.sub', code, cured ? ', cured' : null),
-        ),
-        h('td', { class: 'number', 'data-title': columns.count.title }, h(Bars, { times }), writeCount(count)),
-        h(
-          'td',
-          { 'data-title': columns.credential.title },
-          isEveryAccount.value ? el('bdi', `${account} / `) : null,
-          el('bdi', credential || '–'),
-        ),
-        h('td', { 'data-title': columns.mailer.title }, mailer ? brief(mailer, 60) : '–'),
-        h('td', { class: 'tight', 'data-title': columns.last.title }, h(Time, { at: last, style: 'ago' })),
-      ),
-      ...(isOpen
-        ? [h('tr', { key: `${key} open`, class: 'opened' }, h('td', { colSpan: 5 }, h(Opened, { group, span })))]
-        : []),
-    ];
-  };
   return el(
     'div.table-room',
     el(
@@ -181,13 +176,45 @@ function Causes(props: {
           (['cause', 'count', 'credential', 'mailer', 'last'] as const).map((name) => heading(name, columns[name], by)),
         ),
       ),
-      el('tbody', inOrder(groups, by).map(row)),
+      el(
+        'tbody',
+        inOrder(groups, by).map((group) => {
+          const key = keyOf(group);
+          const onClick = (): void => setOpen(open.symmetricDifference(new Set([key])));
+          return cause(group, { span, isOpen: open.has(key), onClick });
+        }),
+      ),
     ),
   );
 }
 
+function nothingRefused(): JSX.Element {
+  return empty(
+    'Nothing was refused',
+    'check',
+    el('p', 'Everything that was handed in during this time was accepted.'),
+    buttonLink('/messages', 'messages', 'Look at the messages'),
+  );
+}
+
+function groupList(
+  groups: readonly RefusalGroup[],
+  { q, span, by }: { readonly q: string | undefined; readonly span: string; readonly by: ColumnName },
+): ComponentChildren {
+  const found = groups.filter((group) => q === undefined || isFound(group, q));
+  const all = groups.reduce((sum, { count }) => sum + count, 0);
+  const counts = `${writeCounted(all, 'reason')} in ${writeCounted(groups.length, 'group')}`;
+  return [
+    el('div.filters', h(SearchBox, { label: 'Search', value: q, placeholder: 'Header, code, credential or program' })),
+    el('p.soft', `${counts}. A message with several faults counts in several groups.`),
+    found.length === 0
+      ? empty('No cause fits the search', 'search', h(ClearFilters, { names: ['q'] }))
+      : h(Causes, { groups: found, span, by }),
+  ];
+}
+
 /** The page. */
-export function RefusalsPage(): JSX.Element {
+export function Page(): JSX.Element {
   const { span = '7d', q, by: named = '' } = readFilters(place.value.search, ['span', 'q', 'by']);
   const by = isColumn(named) ? named : 'count';
   const since = sinceOf(span, Math.floor(Date.now() / 60_000) * 60_000);
@@ -199,12 +226,9 @@ export function RefusalsPage(): JSX.Element {
       return await ask(since === undefined ? path : `${path}?since=${encodeURIComponent(since)}`, { signal });
     },
   );
-  const { value: answer, refresh } = loaded;
-  const value = answer?.result;
-  const [isComparing, setComparing] = useState(false);
-  useEvery(10_000, refresh);
-  const found = value?.filter((group) => q === undefined || isFound(group, q)) ?? [];
-  const all = value?.reduce((sum, { count }) => sum + count, 0) ?? 0;
+  const { show, dialog } = useDialog();
+  useEvery(10_000, loaded.refresh);
+  const compare = (): void => show((onClose) => h(WouldPassDialog, { since, onClose }));
   return el(
     'div',
     pageHead(
@@ -215,34 +239,11 @@ export function RefusalsPage(): JSX.Element {
         onChoose: (chosen) => setFilters({ span: chosen === '7d' ? undefined : chosen }),
       }),
     ),
-    isAdmin.value
-      ? h(Button, { onPress: () => setComparing(true) }, 'Would it pass with another configuration?')
-      : null,
-    isComparing ? h(WouldPassDialog, { since, onClose: () => setComparing(false) }) : null,
-    h(Loading, { loaded, what: 'Counting refusals' }),
-    h(Notes, { notes: answer?.notes ?? [] }),
-
-    listed(
-      value,
-      empty(
-        'Nothing was refused',
-        'check',
-        el('p', 'Everything that was handed in during this time was accepted.'),
-        buttonLink('/messages', 'messages', 'Look at the messages'),
-      ),
-      (groups) => [
-        el(
-          'div.filters',
-          h(SearchBox, { label: 'Search', value: q, placeholder: 'Header, code, credential or program' }),
-        ),
-        el(
-          'p.soft',
-          `${writeCounted(all, 'reason')} in ${writeCounted(groups.length, 'group')}. A message with several faults counts in several groups.`,
-        ),
-        found.length === 0
-          ? empty('No cause fits the search', 'search', h(ClearFilters, { names: ['q'] }))
-          : h(Causes, { groups: found, span, by }),
-      ],
-    ),
+    isAdmin.value && h(Button, { onPress: compare }, 'Would it pass with another configuration?'),
+    dialog,
+    awaited(loaded, 'Counting refusals', ({ result, notes }) => [
+      h(Notes, { notes }),
+      result.length === 0 ? nothingRefused() : groupList(result, { q, span, by }),
+    ]),
   );
 }

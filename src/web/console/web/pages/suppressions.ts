@@ -3,7 +3,7 @@
 import { h, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { Button, Field, Select } from '../parts/controls.ts';
-import { Confirm, FormDialog } from '../parts/dialog.ts';
+import { Confirm, FormDialog, useDialog } from '../parts/dialog.ts';
 import { el } from '../parts/element.ts';
 import { SearchBox } from '../parts/filter-bar.ts';
 import { type Column, doing, PagedTable, tight, wide } from '../parts/list.ts';
@@ -67,66 +67,58 @@ function AddDialog({ onClose, onAdded }: { readonly onClose: () => void; readonl
 }
 
 const columns: readonly Column<Suppression>[] = [
-  wide('address', 'Address', ({ address, note }) => [
+  wide('Address', ({ address, note }) => [
     el('strong', brief(address, 120)),
     note ? el('span.sub', foreign(note)) : null,
   ]),
-  { key: 'reason', title: 'Reason', cell: ({ reason }) => reasons[reason] ?? reason },
-  tight('since', 'Since', ({ created_at }) => h(Time, { at: created_at })),
-  tight('until', 'Until', ({ expires_at }) => (expires_at ? h(Time, { at: expires_at }) : el('span.soft', 'removed'))),
+  { title: 'Reason', cell: ({ reason }) => reasons[reason] ?? reason },
+  tight('Since', ({ created_at }) => h(Time, { at: created_at })),
+  tight('Until', ({ expires_at }) => (expires_at ? h(Time, { at: expires_at }) : el('span.soft', 'removed'))),
 ];
 
+function nothingThere(q: string | undefined): JSX.Element {
+  if (q !== undefined)
+    return empty(
+      'No address fits',
+      'suppressions',
+      h(Button, { onPress: () => setFilters({ q: undefined }) }, 'Show all addresses'),
+    );
+  const what =
+    'Add an address that must not get mail, such as one of a test system or of somebody who has asked for it.';
+  return empty('Nobody is suppressed', 'suppressions', what);
+}
+
 /** The page. */
-export function SuppressionsPage(): JSX.Element {
+export function Page(): JSX.Element {
   const { q } = readFilters(place.value.search, ['q']);
-  const [isAdding, setAdding] = useState(false);
-  const [leaving, setLeaving] = useState<Suppression>();
+  const { show, dialog } = useDialog();
   const search = q === undefined ? '' : `&search=${encodeURIComponent(q)}`;
   const pages = usePages<Suppression>(accountOnlyPath(`${path}?per_page=100${search}`));
-  const remove = async ({ id, address }: Suppression): Promise<void> => {
-    await ask(accountOnlyPath(`${path}/${id}`), { method: 'DELETE' });
-    pages.change((rows) => rows.filter((row) => row.id !== id));
-    tell(`${address} may get mail again.`);
+  const add = (): void => show((onClose) => h(AddDialog, { onClose, onAdded: pages.reload }));
+  const remove = ({ id, address }: Suppression): void => {
+    const onConfirm = async (): Promise<void> => {
+      await ask(accountOnlyPath(`${path}/${id}`), { method: 'DELETE' });
+      pages.change((rows) => rows.filter((row) => row.id !== id));
+      tell(`${address} may get mail again.`);
+    };
+    const what = el('p', el('bdi', address), ' may get mail again from now on.');
+    show((onClose) => h(Confirm, { title: 'Remove 1 address?', action: 'Remove 1 address', onConfirm, onClose }, what));
   };
   const actions = doing<Suppression>('Actions', (row) =>
-    el('div.row-actions', h(Button, { onPress: () => setLeaving(row), label: `Remove ${row.address}` }, 'Remove')),
+    el('div.row-actions', h(Button, { onPress: () => remove(row), label: `Remove ${row.address}` }, 'Remove')),
   );
   return el(
     'div',
     pageHead(
       'Suppressions',
       'Addresses that get no mail of this account. Bounces and complaints add to them.',
-      mayEdit.value
-        ? h(Button, { kind: 'main', icon: 'plus', onPress: () => setAdding(true) }, 'Add an address')
-        : null,
+      mayEdit.value && h(Button, { kind: 'main', icon: 'plus', onPress: add }, 'Add an address'),
     ),
     el('div.filters', h(SearchBox, { label: 'Search addresses', value: q })),
     h(PagedTable<Suppression>, {
-      ...{ pages, what: 'addresses', label: 'Suppressed addresses' },
+      ...{ pages, what: 'addresses', label: 'Suppressed addresses', none: nothingThere(q) },
       columns: mayEdit.value ? [...columns, actions] : columns,
-      none:
-        q === undefined
-          ? empty(
-              'Nobody is suppressed',
-              'suppressions',
-              'Add an address that must not get mail, such as one of a test system or of somebody who has asked for it.',
-            )
-          : empty(
-              'No address fits',
-              'suppressions',
-              h(Button, { onPress: () => setFilters({ q: undefined }) }, 'Show all addresses'),
-            ),
     }),
-    isAdding ? h(AddDialog, { onClose: () => setAdding(false), onAdded: pages.reload }) : null,
-    leaving
-      ? h(
-          Confirm,
-          {
-            ...{ title: 'Remove 1 address?', action: 'Remove 1 address' },
-            ...{ onConfirm: () => remove(leaving), onClose: () => setLeaving(undefined) },
-          },
-          el('p', el('bdi', leaving.address), ' may get mail again from now on.'),
-        )
-      : null,
+    dialog,
   );
 }

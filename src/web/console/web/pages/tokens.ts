@@ -3,7 +3,7 @@
 import { h, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { Button, Checkbox, Checks, Field, Select } from '../parts/controls.ts';
-import { Confirm, FormDialog, ShownOnce } from '../parts/dialog.ts';
+import { Confirm, FormDialog, ShownOnce, useDialog } from '../parts/dialog.ts';
 import { el } from '../parts/element.ts';
 import { type Column, doing, PagedTable, tight, wide } from '../parts/list.ts';
 import { empty, pageHead } from '../parts/surfaces.ts';
@@ -82,13 +82,12 @@ function MakeDialog(props: {
 }
 
 const columns: readonly Column<Token>[] = [
-  wide('label', 'Token', ({ label, last_four: end, credential }) => [
+  wide('Token', ({ label, last_four: end, credential }) => [
     el('strong', label === '' ? el('bdi', credential) : brief(label, 80)),
     el('span.sub', 'credential ', el('bdi', credential), ', ends in ', el('code', end)),
   ]),
-  tight('state', 'State', (token) => h(State, { state: stateOf(token) })),
+  tight('State', (token) => h(State, { state: stateOf(token) })),
   {
-    key: 'scopes',
     title: 'May',
     cell: ({ scopes: held }) =>
       el(
@@ -96,88 +95,75 @@ const columns: readonly Column<Token>[] = [
         held.map((scope) => h('span', { class: 'chip', key: scope, title: scopes[scope] }, scope)),
       ),
   },
-  tight('made', 'Made', ({ created_at }) => h(Time, { at: created_at })),
-  tight('ends', 'Ends', ({ expires_at }) => (expires_at ? h(Time, { at: expires_at }) : el('span.soft', 'never'))),
+  tight('Made', ({ created_at }) => h(Time, { at: created_at })),
+  tight('Ends', ({ expires_at }) => (expires_at ? h(Time, { at: expires_at }) : el('span.soft', 'never'))),
 ];
 
+const none =
+  'Make one for each program that sends mail, so that each can be revoked alone. Tokens that the configuration names are not shown here.';
+const onceMade =
+  'Copy it now: it is shown this once. Programs show it as password of SMTP (user name api_token) or as bearer token of HTTP.';
+
+/** Asks whether a token is to be revoked, and revokes it. */
+function Revoke(props: { readonly token: Token; readonly onClose: () => void; readonly onRevoked: () => void }) {
+  const { token, onClose, onRevoked } = props;
+  const onConfirm = async (): Promise<void> => {
+    await ask(accountOnlyPath(`/tokens/${token.id}`), { method: 'DELETE' });
+    tell('The token is revoked. Programs that show it are refused from now on.');
+    onRevoked();
+  };
+  return h(
+    Confirm,
+    { title: 'Revoke 1 token?', action: 'Revoke 1 token', danger: true, onConfirm, onClose },
+    el(
+      'p',
+      'Programs that show the token of ',
+      el('bdi', token.credential),
+      ' that ends in ',
+      el('code', token.last_four),
+      ' are refused from then on. It cannot be taken back.',
+    ),
+  );
+}
+
 /** The page. */
-export function TokensPage(): JSX.Element {
+export function Page(): JSX.Element {
   const { all } = readFilters(place.value.search, ['all']);
   const pages = usePages<Token>(accountOnlyPath(`/tokens?per_page=100${all === undefined ? '' : '&all=1'}`));
-  const [isMaking, setMaking] = useState(false);
-  const [made, setMade] = useState<MadeToken>();
-  const [leaving, setLeaving] = useState<Token>();
-  const revoke = async ({ id }: Token): Promise<void> => {
-    await ask(accountOnlyPath(`/tokens/${id}`), { method: 'DELETE' });
-    tell('The token is revoked. Programs that show it are refused from now on.');
+  const { show, dialog } = useDialog();
+  const onMade = ({ token: text }: MadeToken): void => {
+    const about = { title: 'The token is made', text, what: 'the token' };
+    show((onClose) => h(ShownOnce, { ...about, onClose }, onceMade));
     pages.reload();
   };
+  const make = (): void => {
+    const credentials = [...new Set(pages.rows.map(({ credential }) => credential))];
+    show((onClose) => h(MakeDialog, { credentials, onClose, onMade }));
+  };
+  const revoke = (token: Token): void => show((onClose) => h(Revoke, { token, onClose, onRevoked: pages.reload }));
   const actions = doing<Token>('Actions', (token) => {
     const label = `Revoke the token that ends in ${token.last_four}`;
-    return token.live ? el('div.row-actions', h(Button, { onPress: () => setLeaving(token), label }, 'Revoke')) : null;
+    return token.live && el('div.row-actions', h(Button, { onPress: () => revoke(token), label }, 'Revoke'));
   });
   return el(
     'div',
     pageHead(
       'Tokens',
       'The passwords that programs show. What a token may do, and what is done with its mail, is said by its credential.',
-      isAdmin.value ? h(Button, { kind: 'main', icon: 'plus', onPress: () => setMaking(true) }, 'Make a token') : null,
+      isAdmin.value && h(Button, { kind: 'main', icon: 'plus', onPress: make }, 'Make a token'),
     ),
     el(
       'div.filters',
       h(Checkbox, {
-        label: 'Show those that have ended',
-        checked: all !== undefined,
+        ...{ label: 'Show those that have ended', checked: all !== undefined },
         onChange: (isOn) => setFilters({ all: isOn ? '1' : undefined }),
       }),
     ),
     h(PagedTable<Token>, {
       ...{ pages, what: 'tokens', label: 'Tokens', columns: isAdmin.value ? [...columns, actions] : columns },
       classOf: ({ live }) => (live ? undefined : 'gone'),
-      none: empty(
-        'There is no token',
-        'tokens',
-        'Make one for each program that sends mail, so that each can be revoked alone. Tokens that the configuration names are not shown here.',
-      ),
+      none: empty('There is no token', 'tokens', none),
     }),
-    isMaking
-      ? h(MakeDialog, {
-          credentials: [...new Set(pages.rows.map(({ credential }) => credential))],
-          onClose: () => setMaking(false),
-          onMade: (token) => {
-            setMaking(false);
-            setMade(token);
-            pages.reload();
-          },
-        })
-      : null,
-    made
-      ? h(
-          ShownOnce,
-          {
-            ...{ title: 'The token is made', text: made.token, what: 'the token' },
-            onClose: () => setMade(undefined),
-          },
-          'Copy it now: it is shown this once. Programs show it as password of SMTP (user name api_token) or as bearer token of HTTP.',
-        )
-      : null,
-    leaving
-      ? h(
-          Confirm,
-          {
-            ...{ title: 'Revoke 1 token?', action: 'Revoke 1 token', danger: true },
-            onConfirm: () => revoke(leaving),
-            onClose: () => setLeaving(undefined),
-          },
-          el(
-            'p',
-            'Programs that show the token of ',
-            el('bdi', leaving.credential),
-            ' that ends in ',
-            el('code', leaving.last_four),
-            ' are refused from then on. It cannot be taken back.',
-          ),
-        )
-      : null,
+    dialog,
   );
 }

@@ -3,7 +3,7 @@
 import { h, type JSX } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Button, Field } from '../parts/controls.ts';
-import { Confirm } from '../parts/dialog.ts';
+import { Confirm, useDialog } from '../parts/dialog.ts';
 import { el } from '../parts/element.ts';
 import { empty, Fault, openTab, Progress, pageHead, panel, Tabs } from '../parts/surfaces.ts';
 import { box, State } from '../parts/text.ts';
@@ -29,6 +29,7 @@ function reasonOf({ code, message, source }: ApiError): MessageFault {
 
 /** The largest file that is read into the field. */
 const mostOctets = 1_048_576;
+const tooLarge = `at most ${writeOctets(mostOctets)} can be tried here. Use postern check for larger ones.`;
 /** How long nothing is typed before the gateway is asked, and before a message is judged here. */
 const pauseMs = { gateway: 400, here: 40 };
 
@@ -103,16 +104,9 @@ function DropField(props: {
 }): JSX.Element {
   const [isOver, setOver] = useState(false);
   const picker = useRef<HTMLInputElement>(null);
-  const read = async (file: File | undefined): Promise<void> => {
-    if (!file) return;
-    if (file.size > mostOctets) {
-      tell(
-        `${file.name} has ${writeOctets(file.size)}; at most ${writeOctets(mostOctets)} can be tried here. Use postern check for larger ones.`,
-        'failed',
-      );
-      return;
-    }
-    props.onInput(await file.text());
+  const read = (file: File | undefined): void => {
+    if (file && file.size <= mostOctets) file.text().then(props.onInput).catch(reportError);
+    else if (file) tell(`${file.name} has ${writeOctets(file.size)}; ${tooLarge}`, 'failed');
   };
   return h(
     'div',
@@ -126,16 +120,14 @@ function DropField(props: {
       onDrop: (event: DragEvent) => {
         event.preventDefault();
         setOver(false);
-        read(event.dataTransfer?.files[0]).catch(reportError);
+        read(event.dataTransfer?.files[0]);
       },
     },
     h(Field, { ...props, rows: 18 }),
     h('input', {
       ...{ ref: picker, type: 'file', class: 'unseen', tabIndex: -1, accept: '.eml,.json,.txt,message/rfc822' },
       'aria-label': 'File to try',
-      onChange: () => {
-        read(picker.current?.files?.[0]).catch(reportError);
-      },
+      onChange: () => read(picker.current?.files?.[0]),
     }),
     el(
       'p.actions.drop-actions',
@@ -164,109 +156,87 @@ function Verdict({ value }: { readonly value: Rehearsal }): JSX.Element {
   );
 }
 
+const words = {
+  message: {
+    ...{ path: 'send_raw', label: 'Message', sample: sampleMessage },
+    hint: 'Its headers, an empty line, its body; as a program would send it.',
+  },
+  request: {
+    ...{ path: 'send', label: 'Request body', sample: sampleRequest },
+    hint: 'JSON, as of POST .../email/sending/send.',
+  },
+} as const;
+
+/** What is known of what was typed. */
+function Judged({ attempt, value, problem, isOffline, isLoading }: ReturnType<typeof useVerdict>): JSX.Element {
+  const nothingYet = 'The verdict on each header stands here, with the message as it would leave.';
+  return h(
+    'section',
+    { 'aria-label': 'Verdict' },
+    !attempt.ok &&
+      (attempt.fault === undefined ? empty('Nothing to judge yet', 'try', nothingYet) : el('p.fault', attempt.fault)),
+    problem && h(Fault, { problem }),
+    isOffline && el('p.soft', 'The gateway does not answer. This is judged in the browser.'),
+    attempt.ok && isLoading && !value && h(Progress, { what: 'Judging' }),
+    value && h(Verdict, { value }),
+  );
+}
+
+function sendConfirm(onConfirm: () => Promise<void>) {
+  const about = { title: 'Send this message?', action: 'Send 1 message', onConfirm };
+  const what = el('p', 'It is handed in as a program would hand it in, and goes to its recipients.');
+  return (onClose: () => void): JSX.Element => h(Confirm, { ...about, onClose }, what);
+}
+
 /** The page. */
-export function TryPage(): JSX.Element {
+export function Page(): JSX.Element {
   const form = openTab(tabs) === 'request' ? 'request' : 'message';
+  const { path, label, sample, hint } = words[form];
   const [texts, setTexts] = useState({ message: '', request: '' });
   const [from, setFrom] = useState('');
   const [to, setTo] = useState('');
-  const [isSending, setSending] = useState(false);
+  const { show, dialog } = useDialog();
   const text = texts[form];
   const change = (next: string): void => setTexts({ ...texts, [form]: next });
-  const { attempt, value, problem, isOffline, isLoading } = useVerdict(JSON.stringify({ form, text, from, to }));
+  const judged = useVerdict(JSON.stringify({ form, text, from, to }));
+  const { attempt, value } = judged;
+  const body = attempt.ok ? attempt.send : undefined;
   const send = async (): Promise<void> => {
-    if (!attempt.ok || attempt.send === undefined) return;
-    const path = form === 'request' ? 'send' : 'send_raw';
-    const { result } = await ask<{ readonly message_id: string }>(accountOnlyPath(`/email/sending/${path}`), {
-      method: 'POST',
-      body: attempt.send,
-    });
+    const url = accountOnlyPath(`/email/sending/${path}`);
+    const { result } = await ask<{ readonly message_id: string }>(url, { method: 'POST', body });
     tell(`It is accepted as ${result.message_id}.`);
   };
+  const disabled = value?.valid !== true || body === undefined;
+  const onPress = (): void => show(sendConfirm(send));
   return el(
     'div',
     pageHead(
       'Try it',
       'Paste or drop a message, or the body of a request. It is judged while you type; nothing is sent.',
-      mayEdit.value
-        ? h(
-            Button,
-            {
-              kind: 'main',
-              icon: 'messages',
-              disabled: value?.valid !== true || !attempt.ok || attempt.send === undefined,
-              onPress: () => setSending(true),
-            },
-            'Send it',
-          )
-        : null,
+      mayEdit.value && h(Button, { kind: 'main', icon: 'messages', disabled, onPress }, 'Send it'),
     ),
     h(Tabs, { tabs, label: 'What to try' }),
     el(
       'div.try',
       el(
         'div.try-form',
-        form === 'message'
-          ? el(
-              'div.try-row',
-              h(Field, {
-                label: 'MAIL FROM (optional)',
-                value: from,
-                onInput: setFrom,
-                placeholder: 'the address in From',
-              }),
-              h(Field, {
-                label: 'RCPT TO (optional)',
-                value: to,
-                onInput: setTo,
-                placeholder: 'the addresses in To, Cc and Bcc',
-              }),
-            )
-          : null,
-        h(DropField, {
-          label: form === 'message' ? 'Message' : 'Request body',
-          value: text,
-          onInput: change,
-          hint:
-            form === 'message'
-              ? 'Its headers, an empty line, its body; as a program would send it.'
-              : 'JSON, as of POST .../email/sending/send.',
-        }),
-        text === ''
-          ? el(
-              'p',
-              h(
-                Button,
-                { icon: 'try', onPress: () => change(form === 'message' ? sampleMessage : sampleRequest) },
-                'Fill in an example',
-              ),
-            )
-          : null,
+        form === 'message' &&
+          el(
+            'div.try-row',
+            h(Field, {
+              ...{ label: 'MAIL FROM (optional)', value: from, onInput: setFrom },
+              placeholder: 'the address in From',
+            }),
+            h(Field, {
+              ...{ label: 'RCPT TO (optional)', value: to, onInput: setTo },
+              placeholder: 'the addresses in To, Cc and Bcc',
+            }),
+          ),
+        h(DropField, { label, value: text, onInput: change, hint }),
+        text === '' && el('p', h(Button, { icon: 'try', onPress: () => change(sample) }, 'Fill in an example')),
       ),
-      h(
-        'section',
-        { 'aria-label': 'Verdict' },
-        attempt.ok
-          ? null
-          : attempt.fault === undefined
-            ? empty(
-                'Nothing to judge yet',
-                'try',
-                'The verdict on each header stands here, with the message as it would leave.',
-              )
-            : el('p.fault', attempt.fault),
-        problem ? h(Fault, { problem }) : null,
-        isOffline ? el('p.soft', 'The gateway does not answer. This is judged in the browser.') : null,
-        attempt.ok && isLoading && !value ? h(Progress, { what: 'Judging' }) : null,
-        value ? h(Verdict, { value }) : null,
-      ),
+      h(Judged, judged),
     ),
-    isSending
-      ? h(
-          Confirm,
-          { title: 'Send this message?', action: 'Send 1 message', onConfirm: send, onClose: () => setSending(false) },
-          el('p', 'It is handed in as a program would hand it in, and goes to its recipients.'),
-        )
-      : null,
+    dialog,
   );
 }

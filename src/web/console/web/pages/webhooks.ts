@@ -3,10 +3,10 @@
 import { h, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { Button, Checks, Field } from '../parts/controls.ts';
-import { FormDialog, ShownOnce } from '../parts/dialog.ts';
+import { FormDialog, ShownOnce, useDialog } from '../parts/dialog.ts';
 import { el } from '../parts/element.ts';
 import { type Column, numbers, Table, tight, wide } from '../parts/list.ts';
-import { empty, Loading, listed, pageHead } from '../parts/surfaces.ts';
+import { awaited, empty, pageHead } from '../parts/surfaces.ts';
 import { brief, State, Time } from '../parts/text.ts';
 import { offeredKinds, stateWords } from '../parts/words.ts';
 import { ask } from '../state/api.ts';
@@ -65,54 +65,41 @@ export function toldOf({ kinds }: Webhook): string {
 }
 
 const columns: readonly Column<Webhook>[] = [
-  wide('url', 'Endpoint', ({ id, url, note }) => [
+  wide('Endpoint', ({ id, url, note }) => [
     h('a', { key: 'url', class: 'row-link', href: linkTo('/webhooks/:id', { id }) }, brief(url, 200)),
     note === '' ? null : el('span.sub', brief(note, 200)),
   ]),
-  tight('state', 'State', ({ enabled }) => h(State, { state: enabled ? 'enabled' : 'disabled' })),
-  { key: 'kinds', title: 'Told of', cell: toldOf },
-  numbers('failures', 'Failed in a row', ({ failures }) => failures),
-  tight('made', 'Made', ({ created_at }) => h(Time, { at: created_at })),
+  tight('State', ({ enabled }) => h(State, { state: enabled ? 'enabled' : 'disabled' })),
+  { title: 'Told of', cell: toldOf },
+  numbers('Failed in a row', ({ failures }) => failures),
+  tight('Made', ({ created_at }) => h(Time, { at: created_at })),
 ];
 
+function listed(rows: readonly Webhook[]): JSX.Element {
+  const what = 'Make one to have a program of yours told of deliveries, bounces and refusals as they happen.';
+  if (rows.length === 0) return empty('There is no webhook', 'webhooks', what);
+  return h(Table<Webhook>, { label: 'Webhooks', columns, rows, keyOf: ({ id }) => id });
+}
+
 /** The page. */
-export function WebhooksPage(): JSX.Element {
+export function Page(): JSX.Element {
   const loaded = useAnswer<readonly Webhook[]>(accountOnlyPath(webhooksPath));
-  const { value, reload } = loaded;
-  const [isMaking, setMaking] = useState(false);
-  const [made, setMade] = useState<MadeWebhook>();
+  const { show, dialog } = useDialog();
   const make = async (body: object): Promise<void> => {
-    const { result } = await ask<MadeWebhook>(accountOnlyPath(webhooksPath), { method: 'POST', body });
-    setMaking(false);
-    setMade(result);
-    reload();
+    const { result: webhook } = await ask<MadeWebhook>(accountOnlyPath(webhooksPath), { method: 'POST', body });
+    show((onClose) => h(MadeSecret, { webhook, onClose }));
+    loaded.reload();
   };
+  const begin = (): void =>
+    show((onClose) => h(WebhookForm, { title: 'Make a webhook', action: 'Make the webhook', onSend: make, onClose }));
   return el(
     'div',
     pageHead(
       'Webhooks',
       'Endpoints of yours that are told what happens to mail, each event once it has happened.',
-      mayEdit.value
-        ? h(Button, { kind: 'main', icon: 'plus', onPress: () => setMaking(true) }, 'Make a webhook')
-        : null,
+      mayEdit.value && h(Button, { kind: 'main', icon: 'plus', onPress: begin }, 'Make a webhook'),
     ),
-    h(Loading, { loaded, what: 'Loading webhooks' }),
-
-    listed(
-      value,
-      empty(
-        'There is no webhook',
-        'webhooks',
-        'Make one to have a program of yours told of deliveries, bounces and refusals as they happen.',
-      ),
-      (rows) => h(Table<Webhook>, { label: 'Webhooks', columns, rows, keyOf: ({ id }) => id }),
-    ),
-    isMaking
-      ? h(WebhookForm, {
-          ...{ title: 'Make a webhook', action: 'Make the webhook' },
-          ...{ onSend: make, onClose: () => setMaking(false) },
-        })
-      : null,
-    made ? h(MadeSecret, { webhook: made, onClose: () => setMade(undefined) }) : null,
+    awaited(loaded, 'Loading webhooks', listed),
+    dialog,
   );
 }

@@ -6,8 +6,7 @@ import { tell } from '../state/notices.ts';
 import { el } from './element.ts';
 import { Icon, type IconName } from './icon.ts';
 
-/** What `Button` takes. */
-export interface ButtonProps {
+interface ButtonProps {
   readonly children?: ComponentChildren;
   readonly onPress?: () => void | Promise<void>;
   readonly kind?: 'plain' | 'main' | 'danger' | 'bare';
@@ -86,7 +85,7 @@ interface FieldProps {
   readonly hint?: string;
   readonly type?: 'text' | 'search' | 'password' | 'url' | 'email' | 'datetime-local';
   readonly required?: boolean;
-  readonly placeholder?: string;
+  readonly placeholder?: string | undefined;
   readonly autocomplete?: string;
   readonly rows?: number;
   readonly autofocus?: boolean;

@@ -66,6 +66,16 @@ export function Dialog(props: {
   );
 }
 
+type Draw = (onClose: () => void) => JSX.Element;
+
+/** Gives what shows a dialog until it closes, in place of one that is open, and what stands for it in the page. */
+export function useDialog() {
+  const [open, setOpen] = useState<{ readonly draw: Draw }>();
+  // One that closes late takes none away that was shown in its place.
+  const close = (): void => setOpen((now) => (now === open ? undefined : now));
+  return { show: (draw: Draw): void => setOpen({ draw }), dialog: open?.draw(close) };
+}
+
 /** A token or a secret that was just made, which is shown this once. @param children what it is for */
 export function ShownOnce(props: {
   readonly title: string;
@@ -93,8 +103,8 @@ function told(problem: Problem | undefined): JSX.Element | null {
   return problem && problem.status !== 401 ? h(Fault, { problem }) : null;
 }
 
-/** Asks before something is done that cannot be undone, and does it. */
-export function Confirm(props: {
+/** What `Confirm` takes. */
+export interface ConfirmProps {
   readonly title: string;
   readonly children?: ComponentChildren;
   /** What the button says: the deed itself, with its number. */
@@ -102,7 +112,10 @@ export function Confirm(props: {
   readonly danger?: boolean;
   readonly onConfirm: () => Promise<void>;
   readonly onClose: () => void;
-}): JSX.Element {
+}
+
+/** Asks before something is done that cannot be undone, and does it. */
+export function Confirm(props: ConfirmProps): JSX.Element {
   const [problem, setProblem] = useState<Problem>();
   const confirm = async (): Promise<void> => {
     setProblem(undefined);

@@ -5,7 +5,7 @@ import { useState } from 'preact/hooks';
 import { writeCounted } from '../text/amounts.ts';
 import { type DiffLine, diffLines, linesOf } from '../text/line-diff.ts';
 import { el } from './element.ts';
-import { Foreign } from './text.ts';
+import { Foreign, moreButton } from './text.ts';
 
 /** Lines that stay the same are folded away from this many on, but for some beside each change. */
 const foldFrom = 12;
@@ -15,8 +15,8 @@ const mostRowsDrawn = 400;
 
 /** A row of the two columns: a line of both, a pair of changed lines, or one side alone. */
 interface Row {
-  readonly left?: DiffLine;
-  readonly right?: DiffLine;
+  readonly left?: DiffLine | undefined;
+  readonly right?: DiffLine | undefined;
 }
 
 /** Pairs removed lines with the added ones that follow them. */
@@ -26,9 +26,7 @@ function rowsOf(lines: readonly DiffLine[]): readonly Row[] {
   let added: DiffLine[] = [];
   const flush = (): void => {
     for (let index = 0; index < Math.max(removed.length, added.length); index += 1) {
-      const left = removed[index];
-      const right = added[index];
-      rows.push({ ...(left ? { left } : {}), ...(right ? { right } : {}) });
+      rows.push({ left: removed[index], right: added[index] });
     }
     removed = [];
     added = [];
@@ -132,25 +130,13 @@ export function Diff(props: {
       if (open.has(piece.at))
         return piece.rows.slice(0, 2000).map((row, at) => h(DiffRow, { row, key: `${index} ${at}` }));
       const show = (): void => setOpen(new Set([...open, piece.at]));
-      return h(
-        'div',
-        { class: 'diff-gap', key: index },
-        h(
-          'button',
-          { type: 'button', class: 'more', onClick: show },
-          `Show ${writeCounted(piece.rows.length, piece.what)}`,
-        ),
-      );
+      const text = `Show ${writeCounted(piece.rows.length, piece.what)}`;
+      return h('div', { class: 'diff-gap', key: index }, moreButton(text, show));
     }),
-    pieces.length > most
-      ? el(
-          'div.diff-gap',
-          h(
-            'button',
-            { type: 'button', class: 'more', onClick: () => setMost(most * 4) },
-            `Show more (${writeCounted(pieces.length - most, 'line')} left)`,
-          ),
-        )
-      : null,
+    pieces.length > most &&
+      el(
+        'div.diff-gap',
+        moreButton(`Show more (${writeCounted(pieces.length - most, 'line')} left)`, () => setMost(most * 4)),
+      ),
   );
 }

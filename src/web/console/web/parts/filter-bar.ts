@@ -4,7 +4,7 @@ import { h, type JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { place, setFilters } from '../state/location.ts';
 import { readFilters, spans } from '../text/filters.ts';
-import { Field, Select } from './controls.ts';
+import { type Choice, Field, Select } from './controls.ts';
 import { el } from './element.ts';
 import { Icon } from './icon.ts';
 import { Time } from './text.ts';
@@ -42,10 +42,20 @@ export function SearchBox(props: {
     'div',
     { class: props.class ?? 'search' },
     h(Field, {
-      ...{ label, value: text, onInput: setText, type: 'search' as const },
-      ...(props.placeholder === undefined ? {} : { placeholder: props.placeholder }),
+      ...{ label, value: text, onInput: setText, type: 'search', placeholder: props.placeholder },
     }),
   );
+}
+
+/** The choice of a filter of the page. @param choices one has no value: it takes the filter away */
+export function FilterSelect(props: {
+  readonly label: string;
+  readonly name: string;
+  readonly choices: readonly Choice[];
+}): JSX.Element {
+  const { label, name, choices } = props;
+  const value = readFilters(place.value.search, [name])[name] ?? '';
+  return h(Select, { label, value, choices, onChoose: (chosen) => setFilters({ [name]: chosen }) });
 }
 
 /** How many minutes of figures are shown, as the URL names them. */

@@ -10,34 +10,40 @@ import { Fault, Progress } from './surfaces.ts';
 
 /** A column of a table. */
 export interface Column<Row> {
-  readonly key: string;
   readonly title: string;
   /** The title is for screen readers alone. */
   readonly isTitleHidden?: boolean;
   readonly cell: (row: Row) => ComponentChildren;
   /** `number` stands at the right, `tight when` is the time of the row itself,
-   * `name` and `rule` are of the table of verdicts, `why` has codes, `from` names a sender, `wide` takes the room that is left, `mono` is of machines. */
-  readonly kind?: 'number' | 'wide' | 'mono' | 'tight' | 'tight when' | 'name' | 'rule' | 'why' | 'from';
+   * `name` and `rule` are of the table of verdicts, `why` has codes, `from` names a sender, `wide` takes the room that is left. */
+  readonly kind?: 'number' | 'wide' | 'tight' | 'tight when' | 'name' | 'rule' | 'why' | 'from';
+}
+
+type Cell<Row> = Column<Row>['cell'];
+
+/** A column of a kind. */
+export function column<Row>(kind: Column<Row>['kind'] & string, title: string, cell: Cell<Row>): Column<Row> {
+  return { title, kind, cell };
 }
 
 /** A column of numbers at the right. */
-export function numbers<Row>(key: string, title: string, cell: (row: Row) => ComponentChildren): Column<Row> {
-  return { key, title, kind: 'number', cell };
+export function numbers<Row>(title: string, cell: Cell<Row>): Column<Row> {
+  return column('number', title, cell);
 }
 
 /** A narrow column, such as of a state. */
-export function tight<Row>(key: string, title: string, cell: (row: Row) => ComponentChildren): Column<Row> {
-  return { key, title, kind: 'tight', cell };
+export function tight<Row>(title: string, cell: Cell<Row>): Column<Row> {
+  return column('tight', title, cell);
 }
 
 /** The column that takes the room that is left. */
-export function wide<Row>(key: string, title: string, cell: (row: Row) => ComponentChildren): Column<Row> {
-  return { key, title, kind: 'wide', cell };
+export function wide<Row>(title: string, cell: Cell<Row>): Column<Row> {
+  return column('wide', title, cell);
 }
 
 /** A narrow column of what can be done with a row, whose title is for screen readers alone. */
-export function doing<Row>(title: string, cell: (row: Row) => ComponentChildren): Column<Row> {
-  return { key: title, title, isTitleHidden: true, kind: 'tight', cell };
+export function doing<Row>(title: string, cell: Cell<Row>): Column<Row> {
+  return { ...tight(title, cell), isTitleHidden: true };
 }
 
 interface RowProps<Row> {
@@ -61,8 +67,8 @@ class TableRow<Row> extends Component<RowProps<Row>> {
     return h(
       'tr',
       { class: name },
-      columns.map(({ key, title, cell, kind, isTitleHidden }) =>
-        h('td', { key, class: kind, 'data-title': isTitleHidden === true ? undefined : title }, cell(row)),
+      columns.map(({ title, cell, kind, isTitleHidden }) =>
+        h('td', { key: title, class: kind, 'data-title': isTitleHidden === true ? undefined : title }, cell(row)),
       ),
     );
   }
@@ -88,8 +94,12 @@ export function Table<Row>(props: TableProps<Row>): JSX.Element {
         'thead',
         el(
           'tr',
-          columns.map(({ key, title, kind, isTitleHidden }) =>
-            h('th', { key, scope: 'col', class: kind }, isTitleHidden === true ? el('span.unseen', title) : title),
+          columns.map(({ title, kind, isTitleHidden }) =>
+            h(
+              'th',
+              { key: title, scope: 'col', class: kind },
+              isTitleHidden === true ? el('span.unseen', title) : title,
+            ),
           ),
         ),
       ),
@@ -124,7 +134,7 @@ interface EndProps {
   readonly pages: Omit<Pages<unknown>, 'change'>;
   readonly what: string;
   /** Where the list can be gone on with once it is as long as it may become. */
-  readonly onward?: JSX.Element | null;
+  readonly onward?: JSX.Element | undefined;
 }
 
 /** A list that is loaded page by page, as a table. @param none what stands there where there is nothing in it */
@@ -132,7 +142,7 @@ export function PagedTable<Row extends { readonly id: string }>(
   props: Omit<TableProps<Row>, 'rows' | 'keyOf'> &
     Omit<EndProps, 'pages'> & { readonly pages: Pages<Row>; readonly none: JSX.Element },
 ): JSX.Element {
-  const { pages, none, what, onward = null, ...table } = props;
+  const { pages, none, what, onward, ...table } = props;
   const { rows, isLoading, problem } = pages;
   return h(
     Fragment,

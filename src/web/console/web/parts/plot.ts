@@ -54,7 +54,7 @@ const timeSteps = [
 const dashes = { dash: [6, 3], dot: [2, 3], long: [14, 4], mixed: [8, 3, 2, 3], sparse: [2, 8] } as const;
 
 /** Ways to draw a line in pieces. */
-export type Dash = keyof typeof dashes;
+type Dash = keyof typeof dashes;
 
 /** A colour of the style as it is now, light or dark: a canvas knows no `light-dark()`, which a colour that is set resolves. */
 function colourOf(element: HTMLElement, name: string): string {
@@ -66,6 +66,7 @@ function colourOf(element: HTMLElement, name: string): string {
 
 function optionsFor(room: HTMLElement, { title, lines, write }: PlotProps): uPlot.Options {
   const soft = colourOf(room, 'soft');
+  const [mark, incrs] = write === writeDuration ? [writeMark, timeSteps] : [write, wholeSteps];
   const axis: uPlot.Axis = {
     stroke: soft,
     font: '11px system-ui',
@@ -84,27 +85,14 @@ function optionsFor(room: HTMLElement, { title, lines, write }: PlotProps): uPlo
       y: { range: (_plot, _low, high) => [0, Math.max(high * 1.1, 1)] },
     },
     axes: [
-      {
-        ...axis,
-        values: (_plot, splits) => [...writeClockMarks(splits)],
-        size: 26,
-      },
-      {
-        ...axis,
-        values: (_plot, splits) => splits.map(write === writeDuration ? writeMark : write),
-        size: 56,
-        incrs: write === writeDuration ? timeSteps : wholeSteps,
-      },
+      { ...axis, values: (_plot, splits) => [...writeClockMarks(splits)], size: 26 },
+      { ...axis, values: (_plot, splits) => splits.map(mark), size: 56, incrs },
     ],
     series: [
       {},
       ...lines.map(({ label, colour, dash }) => ({
-        ...{
-          label: `${title}: ${label}`,
-          stroke: colourOf(room, colour),
-          width: 1.75,
-          points: { show: true, size: 4, fill: colourOf(room, colour), filter: aloneAt },
-        },
+        ...{ label: `${title}: ${label}`, stroke: colourOf(room, colour), width: 1.75 },
+        points: { show: true, size: 4, fill: colourOf(room, colour), filter: aloneAt },
         ...(dash ? { dash: [...dashes[dash]] } : {}),
       })),
     ],

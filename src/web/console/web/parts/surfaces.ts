@@ -66,16 +66,6 @@ export function empty(title: string, icon: IconName, ...children: ComponentChild
   return el('div.empty', h(Icon, { name: icon }), el('p.empty-title', title), el('div.empty-text', ...children));
 }
 
-/** What stands for a list: nothing before it has come, `none` where there is nothing in it, else what `show` draws. */
-export function listed<Row>(
-  rows: readonly Row[] | undefined,
-  none: JSX.Element,
-  show: (rows: readonly Row[]) => ComponentChildren,
-): ComponentChildren {
-  if (!rows) return null;
-  return rows.length === 0 ? none : show(rows);
-}
-
 /** What the gateway says beside an answer, such as that the journal is off; nothing where it says nothing. */
 export function Notes({ notes }: { readonly notes: readonly string[] }): JSX.Element {
   return h(
@@ -131,11 +121,22 @@ export function Progress({ what }: { readonly what: string }): JSX.Element | nul
   return h('div', { class: 'progress', role: 'status' }, h('span', { class: 'spinner', 'aria-hidden': 'true' }), what);
 }
 
-/** What stands in place of an answer that a page asked for: why it did not come, or that it is under way. */
-export function Loading(props: { readonly loaded: Loaded<unknown>; readonly what: string }): JSX.Element {
-  const { loaded, what } = props;
-  const isAwaited = loaded.isLoading && loaded.value === undefined;
-  return h(Fragment, null, h(LoadFault, { loaded }), isAwaited ? h(Progress, { what }) : null);
+/**
+ * What stands for an answer that a page asked for: why it did not come, or that it is under way, and what `show` draws of it.
+ * @param what is under way, such as `Loading zones`
+ */
+export function awaited<Value>(
+  loaded: Loaded<Value>,
+  what: string,
+  show: (value: Value) => ComponentChildren,
+): JSX.Element {
+  const { value, isLoading } = loaded;
+  return h(
+    Fragment,
+    null,
+    h(LoadFault, { loaded }),
+    value === undefined ? isLoading && h(Progress, { what }) : show(value),
+  );
 }
 
 /** Names and values in two columns. Values that are absent are left out. */
@@ -149,7 +150,7 @@ export function Facts({ items }: { readonly items: readonly (readonly [string, C
 }
 
 /** A tab: its word in the URL and its label. */
-export interface Tab {
+interface Tab {
   readonly key: string;
   readonly label: ComponentChildren;
 }

@@ -20,7 +20,11 @@ function pieces(text: string, keep: 'none' | 'lines'): (JSX.Element | string)[] 
   );
 }
 
-/** What `Foreign` takes. */
+/** A button that shows more of what it stands behind. */
+export function moreButton(text: string, onClick: () => void): JSX.Element {
+  return h('button', { type: 'button', class: 'more', onClick }, text);
+}
+
 interface ForeignProps {
   readonly text: string;
   /** Line ends and tabs stay; for text that is shown in lines. */
@@ -45,10 +49,8 @@ export function Foreign({ text, lines = false, most = slice, brief = false }: Fo
     Fragment,
     null,
     body,
-    h(
-      'button',
-      { type: 'button', class: 'more', onClick: () => setLength(length + more) },
-      left > more ? `Show more (${left.toLocaleString('en')} characters left)` : 'Show all',
+    moreButton(left > more ? `Show more (${left.toLocaleString('en')} characters left)` : 'Show all', () =>
+      setLength(length + more),
     ),
   );
 }

@@ -7,40 +7,28 @@ import { headerPath } from '../text/route-path.ts';
 import { CureBox } from './cure.ts';
 import { el } from './element.ts';
 import { Icon } from './icon.ts';
-import { type Column, Table, wide } from './list.ts';
+import { type Column, column, Table, tight, wide } from './list.ts';
 import { Foreign, foreign, State } from './text.ts';
 import { verdictWords } from './words.ts';
 
 const columns: readonly Column<FieldVerdict>[] = [
-  {
-    key: 'verdict',
-    title: 'Verdict',
-    kind: 'tight',
-    cell: ({ verdict, added }) => h(State, { state: verdict, words: verdictWords(added ? 'added' : verdict) }),
-  },
-  {
-    key: 'name',
-    title: 'Header',
-    kind: 'name',
-    cell: ({ name }) =>
-      h('a', { href: headerPath(name), target: '_blank', rel: 'noopener' }, el('strong', foreign(name, 100))),
-  },
-  wide('value', 'Value as it came', ({ value }) =>
+  tight('Verdict', ({ verdict, added }) =>
+    h(State, { state: verdict, words: verdictWords(added ? 'added' : verdict) }),
+  ),
+  column('name', 'Header', ({ name }) =>
+    h('a', { href: headerPath(name), target: '_blank', rel: 'noopener' }, el('strong', foreign(name, 100))),
+  ),
+  wide('Value as it came', ({ value }) =>
     value
       ? el('span.mono', h(Foreign, { text: value, lines: true, most: 300 }))
       : el('span.soft', value === '' ? 'empty' : 'not kept'),
   ),
-  {
-    key: 'rule',
-    title: 'Rule',
-    kind: 'rule',
-    cell: ({ code, message, rule, reference }) => [
-      code ? el('code', code) : null,
-      message ? el('p', foreign(message)) : null,
-      rule ? el('span.sub', foreign(rule)) : null,
-      reference ? el('span.sub', reference) : null,
-    ],
-  },
+  column('rule', 'Rule', ({ code, message, rule, reference }) => [
+    code ? el('code', code) : null,
+    message ? el('p', foreign(message)) : null,
+    rule ? el('span.sub', foreign(rule)) : null,
+    reference ? el('span.sub', reference) : null,
+  ]),
 ];
 
 /** What one looks for comes first: what was refused, then what was taken out; all others in the order of the message. */

@@ -4,7 +4,7 @@ import type { EventKind } from '../../../../spool/events/mail-event.ts';
 import type { IconName } from './icon.ts';
 
 /** How a state is coloured. */
-export type Tone = 'good' | 'busy' | 'warn' | 'bad' | 'quiet';
+type Tone = 'good' | 'busy' | 'warn' | 'bad' | 'quiet';
 
 /** A state for the reader. */
 export interface StateWords {
@@ -12,23 +12,27 @@ export interface StateWords {
   readonly tone: Tone;
   readonly icon: IconName;
   /** A sentence that says what it means. */
-  readonly meaning?: string;
+  readonly meaning?: string | undefined;
+}
+
+function says(word: string, tone: Tone, icon: IconName, meaning?: string): StateWords {
+  return { word, tone, icon, meaning };
 }
 
 /** What happened to mail, by the kind of the event, in the order in which a webhook's kinds are chosen. */
 const kinds: Readonly<Record<EventKind, StateWords>> = {
-  accepted: { word: 'Accepted', tone: 'busy', icon: 'arrow', meaning: 'Safe on disk, on its way to the next hop' },
-  refused: { word: 'Refused', tone: 'bad', icon: 'box', meaning: 'It was not taken; nothing of it was sent' },
-  shadowed: { word: 'Judged', tone: 'quiet', icon: 'minus', meaning: 'A copy was judged; nothing was sent' },
-  delivered: { word: 'Delivered', tone: 'good', icon: 'check', meaning: 'The next hop has taken it' },
-  deferred: { word: 'Deferred', tone: 'warn', icon: 'clock', meaning: 'The next hop put it off; it is tried again' },
-  failed: { word: 'Failed', tone: 'bad', icon: 'warning', meaning: 'It could not be delivered and is not tried again' },
-  bounced: { word: 'Bounced', tone: 'bad', icon: 'warning', meaning: 'A later server sent it back' },
-  complained: { word: 'Complaint', tone: 'bad', icon: 'warning', meaning: 'The recipient called it unwanted' },
-  suppressed: { word: 'Suppressed', tone: 'quiet', icon: 'minus', meaning: 'The recipient is on the suppression list' },
-  requeued: { word: 'Tried again', tone: 'busy', icon: 'reload', meaning: 'Somebody had it tried at once' },
-  dropped: { word: 'Dropped', tone: 'quiet', icon: 'minus', meaning: 'Somebody took it out of the queue' },
-  webhook_disabled: { word: 'Webhook disabled', tone: 'quiet', icon: 'minus' },
+  accepted: says('Accepted', 'busy', 'arrow', 'Safe on disk, on its way to the next hop'),
+  refused: says('Refused', 'bad', 'box', 'It was not taken; nothing of it was sent'),
+  shadowed: says('Judged', 'quiet', 'minus', 'A copy was judged; nothing was sent'),
+  delivered: says('Delivered', 'good', 'check', 'The next hop has taken it'),
+  deferred: says('Deferred', 'warn', 'clock', 'The next hop put it off; it is tried again'),
+  failed: says('Failed', 'bad', 'warning', 'It could not be delivered and is not tried again'),
+  bounced: says('Bounced', 'bad', 'warning', 'A later server sent it back'),
+  complained: says('Complaint', 'bad', 'warning', 'The recipient called it unwanted'),
+  suppressed: says('Suppressed', 'quiet', 'minus', 'The recipient is on the suppression list'),
+  requeued: says('Tried again', 'busy', 'reload', 'Somebody had it tried at once'),
+  dropped: says('Dropped', 'quiet', 'minus', 'Somebody took it out of the queue'),
+  webhook_disabled: says('Webhook disabled', 'quiet', 'minus'),
 };
 
 /** The kinds of events that the form of a webhook offers. */
@@ -37,74 +41,49 @@ export const offeredKinds: readonly string[] = Object.keys(kinds).filter(
 );
 
 const others: Readonly<Record<string, StateWords>> = {
-  queued: { word: 'Waiting', tone: 'busy', icon: 'arrow', meaning: 'Safe on disk, on its way to the next hop' },
-  shadow_passed: { word: 'Shadow: passes', tone: 'good', icon: 'check', meaning: 'A copy; it would be accepted' },
-  shadow_refused: { word: 'Shadow: refused', tone: 'bad', icon: 'box', meaning: 'A copy; it would be refused' },
-  held: { word: 'Held', tone: 'quiet', icon: 'pause', meaning: 'It waits until somebody releases it' },
-  ok: { word: 'In place', tone: 'good', icon: 'check' },
-  missing: { word: 'Missing', tone: 'bad', icon: 'box' },
-  different: { word: 'Different', tone: 'warn', icon: 'warning' },
-  error: { word: 'Not known', tone: 'warn', icon: 'warning' },
-  active: { word: 'Active', tone: 'good', icon: 'check' },
-  enabled: { word: 'On', tone: 'good', icon: 'check' },
-  disabled: { word: 'Off', tone: 'quiet', icon: 'minus' },
-  pending: { word: 'Pending', tone: 'busy', icon: 'clock' },
-  expired: { word: 'Expired', tone: 'quiet', icon: 'minus' },
-  revoked: { word: 'Revoked', tone: 'quiet', icon: 'minus' },
-  up: { word: 'Up', tone: 'good', icon: 'check' },
-  idle: { word: 'Idle', tone: 'quiet', icon: 'minus' },
-  served: { word: 'Served', tone: 'good', icon: 'check' },
-  throttling: { word: 'Slowed', tone: 'warn', icon: 'clock', meaning: 'The next hop asks for less mail at a time' },
-  deferring: { word: 'Putting off', tone: 'warn', icon: 'clock', meaning: 'The next hop puts off what it gets' },
-  down: { word: 'Down', tone: 'bad', icon: 'warning', meaning: 'The next hop cannot be reached' },
-  pace: {
-    word: 'Paced',
-    tone: 'quiet',
-    icon: 'clock',
-    meaning: 'It gets as many messages a second as the settings allow',
-  },
-  room: {
-    word: 'No room',
-    tone: 'warn',
-    icon: 'clock',
-    meaning: 'The connections to all next hops together are used up',
-  },
-  share: {
-    word: 'Elsewhere',
-    tone: 'quiet',
-    icon: 'clock',
-    meaning: 'Other processes have the connections to the next hop',
-  },
-  memory: {
-    word: 'Loading',
-    tone: 'quiet',
-    icon: 'clock',
-    meaning: 'The messages are read from the spool, as far as there is memory for them',
-  },
-  unrecorded: {
-    word: 'Stopped',
-    tone: 'bad',
-    icon: 'warning',
-    meaning: 'The spool cannot record what becomes of messages',
-  },
-  pass: { word: 'Valid', tone: 'good', icon: 'check' },
-  fail: { word: 'Not valid', tone: 'bad', icon: 'box' },
-  none: { word: 'None', tone: 'quiet', icon: 'minus' },
-  neutral: { word: 'Not verified', tone: 'warn', icon: 'warning' },
-  policy: { word: 'Not accepted', tone: 'warn', icon: 'warning' },
-  temperror: { word: 'Not known now', tone: 'warn', icon: 'clock' },
-  permerror: { word: 'Faulty', tone: 'bad', icon: 'warning' },
-  delivery: { word: 'Done', tone: 'good', icon: 'check' },
+  queued: says('Waiting', 'busy', 'arrow', 'Safe on disk, on its way to the next hop'),
+  shadow_passed: says('Shadow: passes', 'good', 'check', 'A copy; it would be accepted'),
+  shadow_refused: says('Shadow: refused', 'bad', 'box', 'A copy; it would be refused'),
+  held: says('Held', 'quiet', 'pause', 'It waits until somebody releases it'),
+  ok: says('In place', 'good', 'check'),
+  missing: says('Missing', 'bad', 'box'),
+  different: says('Different', 'warn', 'warning'),
+  error: says('Not known', 'warn', 'warning'),
+  active: says('Active', 'good', 'check'),
+  enabled: says('On', 'good', 'check'),
+  disabled: says('Off', 'quiet', 'minus'),
+  pending: says('Pending', 'busy', 'clock'),
+  expired: says('Expired', 'quiet', 'minus'),
+  revoked: says('Revoked', 'quiet', 'minus'),
+  up: says('Up', 'good', 'check'),
+  idle: says('Idle', 'quiet', 'minus'),
+  served: says('Served', 'good', 'check'),
+  throttling: says('Slowed', 'warn', 'clock', 'The next hop asks for less mail at a time'),
+  deferring: says('Putting off', 'warn', 'clock', 'The next hop puts off what it gets'),
+  down: says('Down', 'bad', 'warning', 'The next hop cannot be reached'),
+  pace: says('Paced', 'quiet', 'clock', 'It gets as many messages a second as the settings allow'),
+  room: says('No room', 'warn', 'clock', 'The connections to all next hops together are used up'),
+  share: says('Elsewhere', 'quiet', 'clock', 'Other processes have the connections to the next hop'),
+  memory: says('Loading', 'quiet', 'clock', 'The messages are read from the spool, as far as there is memory for them'),
+  unrecorded: says('Stopped', 'bad', 'warning', 'The spool cannot record what becomes of messages'),
+  pass: says('Valid', 'good', 'check'),
+  fail: says('Not valid', 'bad', 'box'),
+  none: says('None', 'quiet', 'minus'),
+  neutral: says('Not verified', 'warn', 'warning'),
+  policy: says('Not accepted', 'warn', 'warning'),
+  temperror: says('Not known now', 'warn', 'clock'),
+  permerror: says('Faulty', 'bad', 'warning'),
+  delivery: says('Done', 'good', 'check'),
 };
 
 const verdicts: Readonly<Record<string, StateWords>> = {
-  kept: { word: 'Kept', tone: 'good', icon: 'check', meaning: 'It leaves as it came' },
-  lifted: { word: 'Lifted', tone: 'good', icon: 'arrow', meaning: 'It becomes a field of the message itself' },
-  read: { word: 'Read', tone: 'good', icon: 'arrow', meaning: 'It describes the body and stays as it is' },
-  replaced: { word: 'Replaced', tone: 'busy', icon: 'reload', meaning: 'Postern writes its own' },
-  stripped: { word: 'Removed', tone: 'warn', icon: 'minus', meaning: 'The configuration takes it out' },
-  added: { word: 'Added', tone: 'busy', icon: 'plus', meaning: 'Postern adds it' },
-  refused: { word: 'Refused', tone: 'bad', icon: 'box', meaning: 'The whole message is refused for it' },
+  kept: says('Kept', 'good', 'check', 'It leaves as it came'),
+  lifted: says('Lifted', 'good', 'arrow', 'It becomes a field of the message itself'),
+  read: says('Read', 'good', 'arrow', 'It describes the body and stays as it is'),
+  replaced: says('Replaced', 'busy', 'reload', 'Postern writes its own'),
+  stripped: says('Removed', 'warn', 'minus', 'The configuration takes it out'),
+  added: says('Added', 'busy', 'plus', 'Postern adds it'),
+  refused: says('Refused', 'bad', 'box', 'The whole message is refused for it'),
 };
 
 function lookUp(table: Readonly<Record<string, StateWords>>, key: string): StateWords | undefined {

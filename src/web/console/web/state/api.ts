@@ -59,7 +59,7 @@ function tellReached(): void {
 }
 
 /** What a request may carry. */
-export interface Asked {
+interface Asked {
   readonly method?: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** Sent as JSON. */
   readonly body?: unknown;

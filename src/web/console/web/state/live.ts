@@ -33,6 +33,82 @@ function readRow(data: string): JournalRow | undefined {
   }
 }
 
+/** What is told of a stream. */
+interface Listener {
+  readonly onState: (state: LiveState) => void;
+  readonly onRows: (rows: readonly JournalRow[]) => void;
+  readonly onGap: () => void;
+}
+
+/** Gathers rows, which are then told together. @returns what takes one, and what stops it */
+function gather({ onRows, onGap }: Listener) {
+  const gathered = new Map<string, JournalRow>();
+  let drawing: ReturnType<typeof setTimeout> | undefined;
+  const draw = (): void => {
+    drawing = undefined;
+    const rows = [...gathered.values()];
+    gathered.clear();
+    if (rows.length >= mostGathered) onGap();
+    else onRows(rows);
+  };
+  const take = (data: string): void => {
+    const row = gathered.size < mostGathered ? readRow(data) : undefined;
+    if (!row) return;
+    gathered.set(row.id, row);
+    drawing ??= setTimeout(draw, gatherMs);
+  };
+  return { take, stop: () => clearTimeout(drawing) };
+}
+
+/** Follows a stream. @returns what ends it */
+function follow(path: string, listener: Listener): () => void {
+  const { onState, onGap } = listener;
+  const { take, stop } = gather(listener);
+  let source: EventSource;
+  let again: ReturnType<typeof setTimeout> | undefined;
+  let silence: ReturnType<typeof setTimeout> | undefined;
+  const hear = (): void => {
+    clearTimeout(silence);
+    silence = setTimeout(() => {
+      onState('lost');
+      source.close();
+      open();
+    }, silenceMs);
+  };
+  const open = (): void => {
+    source = new EventSource(path);
+    hear();
+    source.addEventListener('open', () => {
+      onState('on');
+      hear();
+      // The browser resumes behind the last row that it was told of, and there may have been none.
+      onGap();
+    });
+    source.addEventListener('row', ({ data }: MessageEvent<string>) => {
+      hear();
+      take(data);
+    });
+    source.addEventListener('alive', hear);
+    source.addEventListener('reset', onGap);
+    source.addEventListener('error', () => {
+      onState('lost');
+      // The browser tries again by itself, unless the answer was a refusal: too many streams are open, or the session has
+      // ended, which the look at the list shows.
+      if (source.readyState !== EventSource.CLOSED) return;
+      clearTimeout(silence);
+      again = setTimeout(open, 10_000);
+      onGap();
+    });
+  };
+  open();
+  return () => {
+    clearTimeout(again);
+    clearTimeout(silence);
+    stop();
+    source.close();
+  };
+}
+
 /**
  * Follows the stream while the component is there.
  * @param path of the endpoint with its filters; undefined: not now
@@ -46,74 +122,18 @@ export function useLive(
   onGap: () => void,
 ): LiveState {
   const [state, setState] = useState<LiveState>('off');
-  const latest = useRef(onRows);
-  latest.current = onRows;
-  const gap = useRef(onGap);
-  gap.current = onGap;
+  const latest = useRef({ onRows, onGap });
+  latest.current = { onRows, onGap };
   const isOut = isSignedOut.value;
   useEffect(() => {
-    if (path === undefined || isOut) {
-      setState('off');
-      return undefined;
-    }
-    setState('connecting');
-    let source: EventSource;
-    let again: ReturnType<typeof setTimeout> | undefined;
-    let silence: ReturnType<typeof setTimeout> | undefined;
-    let drawing: ReturnType<typeof setTimeout> | undefined;
-    const gathered = new Map<string, JournalRow>();
-    const draw = (): void => {
-      drawing = undefined;
-      const rows = [...gathered.values()];
-      gathered.clear();
-      if (rows.length >= mostGathered) gap.current();
-      else latest.current(rows);
-    };
-    const hear = (): void => {
-      clearTimeout(silence);
-      silence = setTimeout(() => {
-        setState('lost');
-        source.close();
-        open();
-      }, silenceMs);
-    };
-    const take = (event: MessageEvent<string>): void => {
-      hear();
-      if (gathered.size >= mostGathered) return;
-      const row = readRow(event.data);
-      if (!row) return;
-      gathered.set(row.id, row);
-      drawing ??= setTimeout(draw, gatherMs);
-    };
-    const open = (): void => {
-      source = new EventSource(path);
-      hear();
-      source.addEventListener('open', () => {
-        setState('on');
-        hear();
-        // The browser resumes behind the last row that it was told of, and there may have been none.
-        gap.current();
-      });
-      source.addEventListener('row', take);
-      source.addEventListener('alive', hear);
-      source.addEventListener('reset', () => gap.current());
-      source.addEventListener('error', () => {
-        setState('lost');
-        // The browser tries again by itself, unless the answer was a refusal: too many streams are open, or the session has
-        // ended, which the look at the list shows.
-        if (source.readyState !== EventSource.CLOSED) return;
-        clearTimeout(silence);
-        again = setTimeout(open, 10_000);
-        gap.current();
-      });
-    };
-    open();
-    return () => {
-      clearTimeout(again);
-      clearTimeout(silence);
-      clearTimeout(drawing);
-      source.close();
-    };
+    const isFollowed = path !== undefined && !isOut;
+    setState(isFollowed ? 'connecting' : 'off');
+    if (!isFollowed) return undefined;
+    return follow(path, {
+      onState: setState,
+      onRows: (rows) => latest.current.onRows(rows),
+      onGap: () => latest.current.onGap(),
+    });
   }, [path, isOut]);
   return state;
 }

@@ -6,7 +6,7 @@ import { changeFilters } from '../text/filters.ts';
 import { basePath, type RouteParameters, writePath } from '../text/route-path.ts';
 
 /** The parts of the URL that the console reads. */
-export interface PageLocation {
+interface PageLocation {
   readonly path: string;
   readonly search: string;
   /** Stands for this entry of the browser's history: back and forward lead to it again. */

@@ -3,7 +3,7 @@
 import { signal } from '@preact/signals';
 
 /** A sentence that is shown. */
-export interface Notice {
+interface Notice {
   readonly id: number;
   readonly kind: 'done' | 'failed';
   readonly text: string;

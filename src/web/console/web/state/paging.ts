@@ -1,6 +1,6 @@
 // A list that is loaded page by page, by the cursor that each answer names.
 
-import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { ask, isSignedOut, Problem } from './api.ts';
 import { asProblem } from './loading.ts';
 import { place } from './location.ts';
@@ -79,6 +79,10 @@ function leave(key: string, state: State<Named>): void {
 
 const nothing = { rows: [], next: undefined, notes: [], problem: undefined } as const;
 
+function notYet<Row>(path: string | undefined): State<Row> {
+  return { ...nothing, path, isLoading: path !== undefined };
+}
+
 function withCursor(path: string, cursor: string | undefined): string {
   if (cursor === undefined) return path;
   return `${path}${path.includes('?') ? '&' : '?'}cursor=${encodeURIComponent(cursor)}`;
@@ -100,6 +104,67 @@ function withTail<Row extends Named>(rows: readonly Row[], tail: readonly Row[])
   return [...rows, ...tail.filter(({ id }) => !ids.has(id))];
 }
 
+type Change<Row> = (change: (before: State<Row>) => State<Row>) => void;
+
+/** Gives what begins one request after another: each ends the one before it, and another path the last one. */
+function useOneAtATime(path: string | undefined): () => AbortSignal {
+  const underWay = useRef<AbortController | undefined>(undefined);
+  useEffect(() => () => underWay.current?.abort(), [path]);
+  return () => {
+    underWay.current?.abort();
+    underWay.current = new AbortController();
+    return underWay.current.signal;
+  };
+}
+
+/** Gives what loads a page of a list: the first one, or the one that a cursor names. */
+function useLoad<Row extends Named>(path: string | undefined, change: Change<Row>): (cursor?: string) => void {
+  const begin = useOneAtATime(path);
+  return (cursor) => {
+    if (path === undefined) return;
+    const signal = begin();
+    const show: Change<Row> = (made) => {
+      if (!signal.aborted) change(made);
+    };
+    const underWay = { problem: undefined, isLoading: true };
+    show((before) => ({ ...(before.path === path ? before : { ...nothing, path }), ...underWay }));
+    ask<readonly Row[]>(withCursor(path, cursor), { signal })
+      .then(
+        ({ result, next, notes }) =>
+          show(({ rows }) => ({
+            ...{ path, next, notes, problem: undefined, isLoading: false },
+            rows: cursor === undefined ? result : withTail(rows, result),
+          })),
+        (error: unknown) => {
+          // What wants another session is loaded again once somebody has signed in.
+          if (error instanceof Problem && error.status === 401) return;
+          show((before) => ({ ...before, problem: asProblem(error), isLoading: false }));
+        },
+      )
+      .catch(reportError);
+  };
+}
+
+/** Gives what looks for rows that came or changed at the head of a list. */
+function useLook<Row extends Named>(path: string | undefined, change: Change<Row>): () => void {
+  const begin = useOneAtATime(path);
+  return () => {
+    if (path === undefined) return;
+    const signal = begin();
+    ask<readonly Row[]>(path, { signal })
+      .then(({ result, next }) => {
+        if (signal.aborted) return;
+        change((before) => {
+          if (before.path !== path) return before;
+          const rows = withHead(before.rows, result);
+          return rows ? { ...before, rows } : { ...before, rows: result, next, isCut: false };
+        });
+      })
+      // The rows that are there stay; a stream that opens again looks once more.
+      .catch(() => undefined);
+  };
+}
+
 /**
  * Loads a list.
  * @param path of its endpoint with its query, without a cursor; undefined: nothing yet
@@ -110,103 +175,39 @@ export function usePages<Row extends Named>(path: string | undefined, turn = 0):
   const [state, setState] = useState<State<Row>>(() => {
     const kept = comeBackTo<Row>(path);
     isBack.current = kept !== undefined;
-    return kept ?? { ...nothing, path, isLoading: path !== undefined };
+    return kept ?? notYet(path);
   });
   useKept(path, state);
-  const underWay = useRef<AbortController | undefined>(undefined);
-
-  const load = useCallback(
-    (cursor: string | undefined) => {
-      if (path === undefined) return;
-      underWay.current?.abort();
-      const abort = new AbortController();
-      underWay.current = abort;
-      setState((before) =>
-        before.path === path
-          ? { ...before, problem: undefined, isLoading: true }
-          : { ...nothing, path, isLoading: true },
-      );
-      ask<readonly Row[]>(withCursor(path, cursor), { signal: abort.signal })
-        .then(
-          ({ result, next, notes }) =>
-            (before: State<Row>): State<Row> => ({
-              ...{ path, next, notes, problem: undefined, isLoading: false },
-              rows: cursor === undefined ? result : withTail(before.rows, result),
-            }),
-          (error: unknown) =>
-            // What wants another session is loaded again once somebody has signed in.
-            (before: State<Row>): State<Row> =>
-              error instanceof Problem && error.status === 401
-                ? before
-                : { ...before, problem: asProblem(error), isLoading: false },
-        )
-        .then((change) => {
-          if (!abort.signal.aborted) setState(change);
-        })
-        .catch(reportError);
-    },
-    [path],
-  );
-
+  const load = useLoad(path, setState);
+  const look = useLook(path, setState);
   const isOut = isSignedOut.value;
   useEffect(() => {
-    if (isOut) return undefined;
-    if (isBack.current) {
-      isBack.current = false;
-      look().catch(reportError);
-      return undefined;
-    }
-    load(undefined);
-    return () => underWay.current?.abort();
-  }, [load, turn, isOut]);
-
-  const looking = useRef<AbortController | undefined>(undefined);
-  useEffect(() => () => looking.current?.abort(), [path]);
-  const look = async (): Promise<void> => {
-    if (path === undefined) return;
-    looking.current?.abort();
-    const abort = new AbortController();
-    looking.current = abort;
-    try {
-      const { result, next } = await ask<readonly Row[]>(path, { signal: abort.signal });
-      if (abort.signal.aborted) return;
-      setState((before) => {
-        if (before.path !== path) return before;
-        const rows = withHead(before.rows, result);
-        return rows ? { ...before, rows } : { ...before, rows: result, next, isCut: false };
-      });
-    } catch {
-      // The rows that are there stay; a stream that opens again looks once more.
-    }
-  };
-
-  const shown = state.path === path ? state : { ...nothing, path, isLoading: path !== undefined };
-  const { rows, problem, notes, isLoading } = shown;
+    if (isOut) return;
+    if (isBack.current) look();
+    else load();
+    isBack.current = false;
+  }, [path, turn, isOut]);
+  const { rows, problem, notes, isLoading, next, isCut = false } = state.path === path ? state : notYet<Row>(path);
   const isToLook = useRef(false);
   useEffect(() => {
     if (isLoading || !isToLook.current) return;
     isToLook.current = false;
-    look().catch(reportError);
+    look();
   }, [isLoading]);
+  const isFull = rows.length >= mostRows || isCut;
   return {
-    ...{ rows, problem, notes, isLoading },
-    hasMore: shown.next !== undefined || shown.isCut === true,
-    isFull: rows.length >= mostRows || shown.isCut === true,
+    ...{ rows, problem, notes, isLoading, isFull, hasMore: next !== undefined || isCut },
     loadMore: () => {
-      const isOver = state.rows.length >= mostRows || state.isCut === true;
-      if (!state.isLoading && state.next !== undefined && !isOver) load(state.next);
+      if (!isLoading && next !== undefined && !isFull) load(next);
     },
-    reload: () => load(undefined),
-    refresh: () => {
-      // What is under way may have been read too early, and is not begun anew, so that a slow answer comes at all.
-      if (isLoading) isToLook.current = true;
-      else look().catch(reportError);
-    },
+    reload: () => load(),
+    // What is under way may have been read too early, and is not begun anew, so that a slow answer comes at all.
+    refresh: () => (isLoading ? void (isToLook.current = true) : look()),
     change: (change, most = Number.POSITIVE_INFINITY) =>
       setState((before) => {
         if (before.path !== path) return before;
-        const rows = change(before.rows);
-        return rows.length > most ? { ...before, rows: rows.slice(0, most), isCut: true } : { ...before, rows };
+        const changed = change(before.rows);
+        return { ...before, rows: changed.slice(0, most), isCut: before.isCut === true || changed.length > most };
       }),
   };
 }

@@ -3,14 +3,14 @@
 import type { EventKind } from '../../../../spool/events/mail-event.ts';
 
 /** An event as far as its words need it; which members it has depends on its kind. */
-export interface ToldEvent {
+interface ToldEvent {
   readonly kind: string;
   readonly reply?: { readonly code: number; readonly enhanced?: string; readonly text?: string };
   readonly [member: string]: unknown;
 }
 
 /** What is told of an event. */
-export interface EventWords {
+interface EventWords {
   /** What happened. */
   readonly title: string;
   /** Who said so: a next hop, or whoever made a report; empty where nobody is named. */

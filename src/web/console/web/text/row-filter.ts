@@ -3,7 +3,7 @@
 import type { Filters } from './filters.ts';
 
 /** What is read of a row. */
-export interface FilteredRow {
+interface FilteredRow {
   readonly outcome: string;
   readonly shadow?: boolean;
   readonly credential?: string | null;

@@ -4,6 +4,14 @@ interface Named {
   readonly id: string;
 }
 
+/** Parts rows by a question: those of which it is true, and the others. */
+export function parted<Row>(
+  rows: readonly Row[],
+  isOf: (row: Row) => boolean,
+): readonly [readonly Row[], readonly Row[]] {
+  return [rows.filter(isOf), rows.filter((row) => !isOf(row))];
+}
+
 /** Whether a row is newer than all of a list. */
 export function isNewer(rows: readonly Named[], { id }: Named): boolean {
   const [first] = rows;

@@ -1,7 +1,7 @@
 // Text that a stranger chose, made safe to look at: characters that show nothing, or that change how others stand, become marks.
 
 /** A piece of text: as it is, or the name of a character that would not be seen. */
-export interface TextPiece {
+interface TextPiece {
   readonly kind: 'text' | 'mark';
   readonly text: string;
 }

@@ -1,9 +1,8 @@
 // What can be done with a message: send it again, try, hold, release or drop what of it waits.
 
 import { h, type JSX } from 'preact';
-import { useState } from 'preact/hooks';
 import { Button } from '../../parts/controls.ts';
-import { Confirm } from '../../parts/dialog.ts';
+import { Confirm, useDialog } from '../../parts/dialog.ts';
 import { el } from '../../parts/element.ts';
 import type { IconName } from '../../parts/icon.ts';
 import { type Action, ActionConfirm, choicesFor } from '../../parts/queue-action.ts';
@@ -23,8 +22,6 @@ function whyNotAgain({ content, content_note: note, damaged, shadow }: JournalEn
   return `It cannot be sent again from here, because ${why}.`;
 }
 
-type Choice = ReturnType<typeof choicesFor>[number];
-
 /** The buttons of a message. */
 export function Actions(props: {
   readonly entry: JournalEntry;
@@ -33,46 +30,40 @@ export function Actions(props: {
   readonly onChanged: () => void;
 }): JSX.Element | null {
   const { entry, waiting, onChanged } = props;
-  const [open, setOpen] = useState<Choice | 'resend'>();
-  const close = (): void => setOpen(undefined);
-  // It is sent again for the account that it was of, also where all accounts are looked at.
-  const path = pathOfAccount(entry.account, `/email/sending/journal/${encodeURIComponent(entry.id)}/resend`);
-  const resend = async (): Promise<void> => {
+  const { id, account } = entry;
+  const { show, dialog } = useDialog();
+  const onConfirm = async (): Promise<void> => {
+    // It is sent again for the account that it was of, also where all accounts are looked at.
+    const path = pathOfAccount(account, `/email/sending/journal/${encodeURIComponent(id)}/resend`);
     const { result } = await ask<{ readonly id: string }>(path, { method: 'POST', body: {} });
     tell('It is sent again, as a message of its own.');
     goTo(linkTo('/messages/:id', { id: result.id }));
     onChanged();
   };
+  const resend = (): void =>
+    show((onClose) =>
+      h(
+        Confirm,
+        { title: 'Send it again?', action: 'Send 1 message', onConfirm, onClose },
+        el(
+          'p',
+          'A new message is made of it as it came, with a Message-ID of its own, and judged as if it were handed in now. All its recipients get it.',
+        ),
+      ),
+    );
+  const act = (action: Action, state: object | undefined): void => {
+    const target = { action, count: 1, noun: 'message', account, body: { messages: [id], ...state } } as const;
+    show((onClose) => h(ActionConfirm, { target, onClose, onDone: onChanged }));
+  };
   if (!mayEdit.value) return null;
   const whyNot = whyNotAgain(entry);
   return el(
     'div.actions',
-    whyNot === undefined
-      ? h(Button, { icon: 'reload', onPress: () => setOpen('resend') }, 'Send again')
-      : el('p.hint', whyNot),
+    whyNot === undefined ? h(Button, { icon: 'reload', onPress: resend }, 'Send again') : el('p.hint', whyNot),
     waiting &&
-      choicesFor([waiting]).map((choice) =>
-        h(Button, { key: choice.label, icon: icons[choice.action], onPress: () => setOpen(choice) }, choice.label),
+      choicesFor([waiting]).map(({ action, label, state }) =>
+        h(Button, { key: label, icon: icons[action], onPress: () => act(action, state) }, label),
       ),
-    open === 'resend'
-      ? h(
-          Confirm,
-          { title: 'Send it again?', action: 'Send 1 message', onConfirm: resend, onClose: close },
-          el(
-            'p',
-            'A new message is made of it as it came, with a Message-ID of its own, and judged as if it were handed in now. All its recipients get it.',
-          ),
-        )
-      : null,
-    open !== undefined && open !== 'resend'
-      ? h(ActionConfirm, {
-          target: {
-            ...{ action: open.action, count: 1, noun: 'message', account: entry.account },
-            body: { messages: [entry.id], ...open.state },
-          },
-          onClose: close,
-          onDone: onChanged,
-        })
-      : null,
+    dialog,
   );
 }

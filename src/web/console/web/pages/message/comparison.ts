@@ -58,7 +58,7 @@ export function Comparison({ entry, path }: { readonly entry: JournalEntry; read
       'Its text was not kept',
       'messages',
       el('p', 'The journal keeps what messages contain only where the configuration says so:'),
-      h('pre', { class: 'box', tabIndex: 0 }, 'journal:\n  content: full   # none, headers, full'),
+      box('journal:\n  content: full   # none, headers, full'),
     );
   }
   const kept = (['received', 'sent'] as const).filter((side) => value[side] !== undefined);

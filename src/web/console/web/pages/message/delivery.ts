@@ -55,21 +55,13 @@ export function Delivery({ entry }: { readonly entry: JournalEntry }): JSX.Eleme
     );
   if (histories.length === 0)
     return empty('Its events are gone', 'queue', 'Events are kept for as long as the configuration says.');
+  const more = `Show more (${writeCounted(histories.length - most, 'recipient')} left)`;
   return el(
     'div',
     el(
       'ul.history',
       histories.slice(0, most).map((history) => h(Recipient, { history, key: history.address })),
     ),
-    histories.length > most
-      ? el(
-          'p.list-end',
-          h(
-            Button,
-            { onPress: () => setMost(most + 200) },
-            `Show more (${writeCounted(histories.length - most, 'recipient')} left)`,
-          ),
-        )
-      : null,
+    histories.length > most && el('p.list-end', h(Button, { onPress: () => setMost(most + 200) }, more)),
   );
 }

@@ -6,6 +6,7 @@ import { empty, Facts, Fault, openTab, PageHead, Progress, Tabs } from '../../pa
 import { Foreign, State, Time } from '../../parts/text.ts';
 import { Reasons, VerdictTable } from '../../parts/verdicts.ts';
 import { outcomeOf } from '../../parts/words.ts';
+import type { Problem } from '../../state/api.ts';
 import { useAnswer, useEvery } from '../../state/loading.ts';
 import { linkTo, type PageProps } from '../../state/location.ts';
 import { accountPath, pathOfAccount } from '../../state/session.ts';
@@ -94,13 +95,11 @@ function waitingPath({ account, id }: JournalEntry): string {
   return pathOfAccount(account, `/email/sending/queue/messages?id=${encodeURIComponent(id)}`);
 }
 
-/** The page. */
-export function MessagePage({ parameters }: PageProps): JSX.Element {
-  const id = parameters['id'] ?? '';
+/** An entry with what of its message waits, as they change. */
+function useMessage(id: string) {
   const { value: entry, problem, reload, refresh } = useAnswer<JournalEntry>(entryPath({ id }));
   const mayWait = entry !== undefined && !entry.shadow && entry.outcome !== 'refused' && entry.outcome !== 'delivered';
   const queue = useAnswer<readonly QueuedMessage[]>(mayWait ? waitingPath(entry) : undefined);
-  const waiting = queue.value?.[0];
   useEvery(4000, () => {
     if (mayWait && entry.outcome !== 'failed' && entry.outcome !== 'dropped') refresh();
     if (mayWait) queue.refresh();
@@ -109,38 +108,42 @@ export function MessagePage({ parameters }: PageProps): JSX.Element {
     reload();
     queue.reload();
   };
-  const back = { url: linkTo('/messages'), label: 'Messages' };
-  if (problem && !entry) {
-    return el(
-      'div',
-      h(PageHead, { title: 'Message', back }),
-      problem.status === 404
-        ? empty(
-            'There is no such message',
-            'search',
-            el('bdi', `${problem.message.replace(/\.$/, '')}.`),
-            el('p', 'The journal keeps entries for as long as journal.keepDays says.'),
-          )
-        : h(Fault, { problem, retry: reload }),
-    );
-  }
-  if (!entry) return el('div', h(PageHead, { title: 'Message', back }), h(Progress, { what: 'Loading the message' }));
+  return { entry, waiting: queue.value?.[0], problem, reload, changed };
+}
+
+function notShown(problem: Problem, retry: () => void): JSX.Element {
+  if (problem.status !== 404) return h(Fault, { problem, retry });
+  return empty(
+    'There is no such message',
+    'search',
+    el('bdi', `${problem.message.replace(/\.$/, '')}.`),
+    el('p', 'The journal keeps entries for as long as journal.keepDays says.'),
+  );
+}
+
+function title(entry: JournalEntry, waiting: QueuedMessage | undefined): JSX.Element {
   const unnamed = entry.damaged ? 'Message with a damaged entry' : 'Message without a kept subject';
-  const subject = entry.subject ? h(Foreign, { text: entry.subject, most: 160 }) : unnamed;
+  return el(
+    'span.subject',
+    el('span', foreign(entry.subject) ?? unnamed),
+    h(State, { state: outcomeOf(entry) }),
+    waiting?.state === 'held' && h(State, { state: 'held' }),
+  );
+}
+
+/** The page. */
+export function Page({ parameters }: PageProps): JSX.Element {
+  const { entry, waiting, problem, reload, changed } = useMessage(parameters['id'] ?? '');
+  const back = { url: linkTo('/messages'), label: 'Messages' };
+  if (!entry) {
+    const what = problem ? notShown(problem, reload) : h(Progress, { what: 'Loading the message' });
+    return el('div', h(PageHead, { title: 'Message', back }), what);
+  }
   return el(
     'div',
     h(
       PageHead,
-      {
-        title: el(
-          'span.subject',
-          el('span', subject),
-          h(State, { state: outcomeOf(entry) }),
-          waiting?.state === 'held' ? h(State, { state: 'held' }) : null,
-        ),
-        name: entry.subject?.slice(0, 80) ?? 'Message',
-        back,
-      },
+      { title: title(entry, waiting), name: entry.subject?.slice(0, 80) ?? 'Message', back },
       h(Actions, { entry, waiting, onChanged: changed }),
     ),
     el(

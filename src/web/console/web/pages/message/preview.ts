@@ -13,12 +13,25 @@ import type { JournalEntry, Preview, PreviewPart } from '../../state/shapes.ts';
 import { writeOctets } from '../../text/amounts.ts';
 import { isTooDeep } from '../../text/html-depth.ts';
 
+type Form = 'html' | 'text';
+type Side = 'received' | 'sent';
+
+const forms = [
+  { key: 'html', label: 'HTML' },
+  { key: 'text', label: 'Text' },
+] as const;
+
+const sides = [
+  { key: 'received', label: 'As it came' },
+  { key: 'sent', label: 'As it left' },
+] as const;
+
 type Attachment = PreviewPart['attachments'][number];
 
 const columns: readonly Column<Attachment>[] = [
-  wide('name', 'Name', ({ filename }) => foreign(filename ?? 'without a name', 200)),
-  { key: 'type', title: 'Type', cell: ({ type }) => el('code', foreign(type, 100)) },
-  numbers('size', 'Size', ({ size }) => writeOctets(size)),
+  wide('Name', ({ filename }) => foreign(filename ?? 'without a name', 200)),
+  { title: 'Type', cell: ({ type }) => el('code', foreign(type, 100)) },
+  numbers('Size', ({ size }) => writeOctets(size)),
 ];
 
 /** What is shown where HTML or text has nothing to show. */
@@ -34,11 +47,7 @@ function notKept(title: string, note: string | null): JSX.Element {
   return empty(title, 'messages', why);
 }
 
-function shown(
-  { html, text, body_kept: isKept }: PreviewPart,
-  form: 'html' | 'text',
-  note: string | null,
-): JSX.Element {
+function shown({ html, text, body_kept: isKept }: PreviewPart, form: Form, note: string | null): JSX.Element {
   if (!isKept) return notKept('Its body was not kept', note);
   if (form === 'text') return text ? box(text) : nothing('It has no text', html ? 'HTML' : undefined);
   const other = text ? 'text' : undefined;
@@ -54,8 +63,8 @@ function shown(
 /** The tab. */
 export function PreviewPanel({ entry, path }: { readonly entry: JournalEntry; readonly path: string }): JSX.Element {
   const { value, problem, reload } = useAnswer<Preview>(`${path}/preview`);
-  const [side, setSide] = useState<'received' | 'sent'>();
-  const [form, setForm] = useState<'html' | 'text'>();
+  const [side, setSide] = useState<Side>();
+  const [form, setForm] = useState<Form>();
   const note = entry.content_note;
   if (problem?.status === 404) return notKept('Its text was not kept', note);
   if (problem) return h(Fault, { problem, retry: reload });
@@ -65,44 +74,22 @@ export function PreviewPanel({ entry, path }: { readonly entry: JournalEntry; re
   if (!part) return notKept('This side was not kept', note);
   if ('unreadable' in part) return empty('It cannot be read', 'warning', foreign(part.unreadable));
   const shownForm = form ?? (part.html ? 'html' : 'text');
-  const { attachments } = part;
+  const { attachments: rows } = part;
   return el(
     'div',
     el(
       'div.panel-head',
-      h(Switch<'html' | 'text'>, {
-        label: 'Form',
-        choices: [
-          { key: 'html', label: 'HTML' },
-          { key: 'text', label: 'Text' },
-        ],
-        chosen: shownForm,
-        onChoose: setForm,
-      }),
-      value.sent && value.received
-        ? h(Switch<'received' | 'sent'>, {
-            label: 'Side',
-            choices: [
-              { key: 'received', label: 'As it came' },
-              { key: 'sent', label: 'As it left' },
-            ],
-            chosen: shownSide,
-            onChoose: setSide,
-          })
-        : null,
+      h(Switch<Form>, { label: 'Form', choices: forms, chosen: shownForm, onChoose: setForm }),
+      value.sent &&
+        value.received &&
+        h(Switch<Side>, { label: 'Side', choices: sides, chosen: shownSide, onChoose: setSide }),
     ),
     shown(part, shownForm, note),
     part.truncated ? el('p.hint', 'It is long: only its beginning is shown.') : null,
-    attachments.length === 0
-      ? null
-      : panel(
-          'Attachments',
-          h(Table<Attachment>, {
-            label: 'Attachments',
-            columns,
-            rows: attachments,
-            keyOf: (_, index) => String(index),
-          }),
-        ),
+    rows.length > 0 &&
+      panel(
+        'Attachments',
+        h(Table<Attachment>, { label: 'Attachments', columns, rows, keyOf: (_, index) => String(index) }),
+      ),
   );
 }

@@ -3,10 +3,11 @@
 import { h, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { Button } from '../../parts/controls.ts';
+import { useDialog } from '../../parts/dialog.ts';
 import { el } from '../../parts/element.ts';
 import { type Column, doing, numbers, Table, tight, wide } from '../../parts/list.ts';
 import { type Action, ActionConfirm, actionWords, queuePath, type Target } from '../../parts/queue-action.ts';
-import { buttonLink, empty, Loading, listed, pageHead, panel } from '../../parts/surfaces.ts';
+import { awaited, buttonLink, empty, pageHead, panel } from '../../parts/surfaces.ts';
 import { brief, foreign, State, Time } from '../../parts/text.ts';
 import { useAnswer, useEvery } from '../../state/loading.ts';
 import { linkTo } from '../../state/location.ts';
@@ -24,7 +25,7 @@ function nameOf({ destination, route }: QueueGroup): string {
 }
 
 const columns: readonly Column<QueueGroup>[] = [
-  wide('destination', 'Destination', (group) => [
+  wide('Destination', (group) => [
     h(
       'a',
       { key: 'to', href: linkTo('/queue', {}, group.route === null ? { state: 'held' } : filterOf(group)) },
@@ -42,11 +43,11 @@ const columns: readonly Column<QueueGroup>[] = [
     group.hold ? h(HoldWords, { key: 'hold', hold: group.hold }) : null,
     group.last_reply ? el('span.sub.mono', foreign(group.last_reply, 200)) : null,
   ]),
-  tight('state', 'Next hop', ({ state }) => (state === null ? null : h(State, { state }))),
-  numbers('depth', 'Waiting', ({ depth }) => writeCount(depth)),
-  numbers('held', 'Held', ({ held }) => writeCount(held)),
-  tight('oldest', 'Oldest', ({ oldest_at: at }) => (at === null ? null : h(Time, { at, style: 'ago' }))),
-  tight('next', 'Next try', ({ next_at: at }) => (at === null ? null : h(Time, { at, style: 'due' }))),
+  tight('Next hop', ({ state }) => (state === null ? null : h(State, { state }))),
+  numbers('Waiting', ({ depth }) => writeCount(depth)),
+  numbers('Held', ({ held }) => writeCount(held)),
+  tight('Oldest', ({ oldest_at: at }) => (at === null ? null : h(Time, { at, style: 'ago' }))),
+  tight('Next try', ({ next_at: at }) => (at === null ? null : h(Time, { at, style: 'due' }))),
 ];
 
 function actionColumn(onAct: (target: Target) => void): Column<QueueGroup> {
@@ -70,42 +71,45 @@ function actionColumn(onAct: (target: Target) => void): Column<QueueGroup> {
   );
 }
 
+function destinations(rows: readonly QueueGroup[], onAct: (target: Target) => void): JSX.Element {
+  const depth = rows.reduce((sum, group) => sum + group.depth, 0);
+  return panel(
+    `${writeCounted(depth, 'recipient')} for ${writeCounted(rows.length, 'destination')}`,
+    h(Table<QueueGroup>, {
+      ...{ label: 'Destinations', rows },
+      columns: mayEdit.value ? [...columns, actionColumn(onAct)] : columns,
+      keyOf: ({ account, destination, route }) => `${account} ${destination} ${route}`,
+    }),
+  );
+}
+
+function nothingWaits(): JSX.Element {
+  return empty(
+    'The queue is empty',
+    'check',
+    el('p', 'Everything that was accepted has been handed on.'),
+    buttonLink('/messages', 'messages', 'Look at the messages'),
+  );
+}
+
 /** The page. */
-export function QueuePage(): JSX.Element {
+export function Page(): JSX.Element {
   const loaded = useAnswer<readonly QueueGroup[]>(accountPath(queuePath));
-  const { value, reload, refresh } = loaded;
-  const [target, setTarget] = useState<Target>();
+  const { show, dialog } = useDialog();
   const [turn, setTurn] = useState(0);
-  useEvery(5000, refresh);
-  const depth = value?.reduce((sum, group) => sum + group.depth, 0) ?? 0;
-  const done = (): void => {
+  useEvery(5000, loaded.refresh);
+  const onDone = (): void => {
     setTurn(turn + 1);
-    reload();
+    loaded.reload();
   };
+  const onAct = (target: Target): void => show((onClose) => h(ActionConfirm, { target, onClose, onDone }));
   return el(
     'div',
     pageHead('Queue', 'What was accepted and waits for its next hop, by destination.'),
-    h(Loading, { loaded, what: 'Loading the queue' }),
-
-    listed(
-      value,
-      empty(
-        'The queue is empty',
-        'check',
-        el('p', 'Everything that was accepted has been handed on.'),
-        buttonLink('/messages', 'messages', 'Look at the messages'),
-      ),
-      (rows) =>
-        panel(
-          `${writeCounted(depth, 'recipient')} for ${writeCounted(rows.length, 'destination')}`,
-          h(Table<QueueGroup>, {
-            ...{ label: 'Destinations', rows },
-            columns: mayEdit.value ? [...columns, actionColumn(setTarget)] : columns,
-            keyOf: ({ account, destination, route }) => `${account} ${destination} ${route}`,
-          }),
-        ),
-    ),
-    value ? h(WaitingMessages, { onAct: setTarget, turn }) : null,
-    target ? h(ActionConfirm, { target, onClose: () => setTarget(undefined), onDone: done }) : null,
+    awaited(loaded, 'Loading the queue', (rows) => [
+      rows.length === 0 ? nothingWaits() : destinations(rows, onAct),
+      h(WaitingMessages, { onAct, turn }),
+    ]),
+    dialog,
   );
 }

@@ -2,14 +2,14 @@
 
 import { h, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { Button, Checkbox, Select } from '../../parts/controls.ts';
+import { Button, Checkbox } from '../../parts/controls.ts';
 import { el } from '../../parts/element.ts';
-import { FilterChips, SearchBox } from '../../parts/filter-bar.ts';
+import { FilterChips, FilterSelect, SearchBox } from '../../parts/filter-bar.ts';
 import { type Column, doing, ListEnd, numbers, Table, tight, wide } from '../../parts/list.ts';
 import { choicesFor, queuePath, type Target } from '../../parts/queue-action.ts';
 import { ClearFilters, empty, panel } from '../../parts/surfaces.ts';
 import { brief, foreign, State, Time } from '../../parts/text.ts';
-import { linkTo, place, setFilters } from '../../state/location.ts';
+import { linkTo, place } from '../../state/location.ts';
 import { usePages } from '../../state/paging.ts';
 import { accountPath, mayEdit } from '../../state/session.ts';
 import type { QueuedMessage, QueueHold } from '../../state/shapes.ts';
@@ -61,17 +61,17 @@ function States({ state, states }: QueuedMessage): JSX.Element {
 }
 
 const columns: readonly Column<QueuedMessage>[] = [
-  tight('state', 'State', States),
-  wide('recipient', 'Recipient', ({ id, recipient, recipient_count: count, sender, last_reply: last, hold }) => [
+  tight('State', States),
+  wide('Recipient', ({ id, recipient, recipient_count: count, sender, last_reply: last, hold }) => [
     h('a', { key: 'to', href: linkTo('/messages/:id', { id }) }, brief(recipient, 120)),
     count > 1 ? el('span.soft', ` and ${writeCount(count - 1)} more`) : null,
     el('span.sub', 'from ', sender === '' ? 'nobody' : brief(sender, 120)),
     last ? el('span.sub.mono', foreign(last, 200)) : null,
     hold ? h(HoldWords, { key: 'hold', hold }) : null,
   ]),
-  numbers('attempts', 'Attempts', Attempts),
-  tight('accepted', 'Accepted', ({ accepted_at: at }) => h(Time, { at })),
-  tight('next', 'Next try', ({ next_at: at }) => h(Time, { at, style: 'due' })),
+  numbers('Attempts', Attempts),
+  tight('Accepted', ({ accepted_at: at }) => h(Time, { at })),
+  tight('Next try', ({ next_at: at }) => h(Time, { at, style: 'due' })),
 ];
 
 const states = [
@@ -87,96 +87,85 @@ function bulk(chosen: readonly QueuedMessage[], onAct: (target: Target) => void)
     'div',
     { class: 'bulk', role: 'region', 'aria-label': 'Chosen messages' },
     el('p', `${writeCounted(chosen.length, 'message')} chosen`),
-    choicesFor(chosen).map(({ action, label, ids, state }) =>
-      h(
+    choicesFor(chosen).map(({ action, label, ids, state }) => {
+      const target = { action, count: ids.length, noun: 'message', body: { ids, ...state } } as const;
+      return h(
         Button,
-        {
-          key: label,
-          kind: action === 'drop' ? 'danger' : 'plain',
-          onPress: () => onAct({ action, count: ids.length, noun: 'message', body: { ids, ...state } }),
-        },
+        { key: label, kind: action === 'drop' ? 'danger' : 'plain', onPress: () => onAct(target) },
         label,
-      ),
-    ),
+      );
+    }),
   );
 }
 
+const filterNames = ['destination', 'route', 'state', 'q'] as const;
+
+function nothingWaits(isFiltered: boolean): JSX.Element {
+  if (!isFiltered) return empty('No message waits here', 'queue', 'Everything that was accepted has been delivered.');
+  return empty(
+    'No message waits here',
+    'queue',
+    el('p', 'Everything has been delivered, or what waits fits other filters.'),
+    h(ClearFilters, { names: filterNames }),
+  );
+}
+
+/** Keeps which rows are chosen. @returns those, whether one is, and what chooses some or leaves them out */
+function useChosen(rows: readonly QueuedMessage[]) {
+  const [ids, setIds] = useState<ReadonlySet<string>>(new Set());
+  const choose = (changed: readonly string[], isOn: boolean): void =>
+    setIds(isOn ? ids.union(new Set(changed)) : ids.difference(new Set(changed)));
+  const chosen = rows.filter(({ id }) => ids.has(id)).slice(0, mostChosen);
+  return { chosen, isChosen: (id: string) => ids.has(id), choose };
+}
+
+function labelOfAll(count: number, loaded: number): string {
+  if (count < loaded) return `Choose the first ${writeCount(count)}`;
+  return count === 1 ? 'Choose the one that is loaded' : `Choose all ${writeCount(count)} that are loaded`;
+}
+
 /** The list. @param turn another one loads the list anew */
-export function WaitingMessages({
-  onAct,
-  turn,
-}: {
+export function WaitingMessages(props: {
   readonly onAct: (target: Target) => void;
   readonly turn: number;
 }): JSX.Element {
-  const filters = readFilters(place.value.search, ['destination', 'route', 'state', 'q']);
+  const filters = readFilters(place.value.search, filterNames);
   const { q, ...selected } = filters;
   const search = q === undefined ? {} : { search: q };
   const query = new URLSearchParams({ ...selected, ...search, per_page: '100' }).toString();
-  const pages = usePages<QueuedMessage>(accountPath(`${queuePath}/messages?${query}`), turn);
-  const [ids, setIds] = useState<ReadonlySet<string>>(new Set());
-  const chosen = pages.rows.filter(({ id }) => ids.has(id)).slice(0, mostChosen);
-  const toggle = (changed: readonly string[], isOn: boolean): void => {
-    const next = new Set(ids);
-    for (const id of changed) {
-      if (isOn) next.add(id);
-      else next.delete(id);
-    }
-    setIds(next);
-  };
-  const all = pages.rows.slice(0, mostChosen).map(({ id }) => id);
-  const choose = doing<QueuedMessage>('Choose', ({ id, recipient }) =>
+  const pages = usePages<QueuedMessage>(accountPath(`${queuePath}/messages?${query}`), props.turn);
+  const { rows } = pages;
+  const { chosen, isChosen, choose } = useChosen(rows);
+  const all = rows.slice(0, mostChosen).map(({ id }) => id);
+  const choice = doing<QueuedMessage>('Choose', ({ id, recipient }) =>
     h(Checkbox, {
-      ...{ label: `Choose the message to ${recipient}`, hidden: true, checked: ids.has(id) },
-      onChange: (isOn) => toggle([id], isOn),
+      ...{ label: `Choose the message to ${recipient}`, hidden: true, checked: isChosen(id) },
+      onChange: (isOn) => choose([id], isOn),
     }),
   );
-  const isEmpty = pages.rows.length === 0 && !pages.isLoading && !pages.problem && !pages.hasMore;
+  const isEmpty = rows.length === 0 && !pages.isLoading && !pages.problem && !pages.hasMore;
   return panel(
     'Messages',
     el(
       'div.filters',
-      h(SearchBox, { label: 'Search', value: filters.q, placeholder: 'Part of an address' }),
-      h(Select, {
-        label: 'State',
-        value: filters.state ?? '',
-        choices: states,
-        onChoose: (state) => setFilters({ state }),
-      }),
+      h(SearchBox, { label: 'Search', value: q, placeholder: 'Part of an address' }),
+      h(FilterSelect, { label: 'State', name: 'state', choices: states }),
     ),
     h(FilterChips, { filters, labels: { destination: 'Destination', route: 'Route' } }),
-    isEmpty
-      ? empty(
-          'No message waits here',
-          'queue',
-          Object.keys(filters).length === 0
-            ? 'Everything that was accepted has been delivered.'
-            : [
-                el('p', 'Everything has been delivered, or what waits fits other filters.'),
-                h(ClearFilters, { key: 'clear', names: ['destination', 'route', 'state', 'q'] }),
-              ],
-        )
-      : null,
-    pages.rows.length > 0 && mayEdit.value
-      ? h(Checkbox, {
-          label:
-            all.length < pages.rows.length
-              ? `Choose the first ${writeCount(all.length)}`
-              : all.length === 1
-                ? 'Choose the one that is loaded'
-                : `Choose all ${writeCount(all.length)} that are loaded`,
-          checked: chosen.length === all.length,
-          mixed: chosen.length > 0 && chosen.length < all.length,
-          onChange: (isOn) => toggle(all, isOn),
-        })
-      : null,
-    pages.rows.length > 0
-      ? h(Table<QueuedMessage>, {
-          ...{ label: 'Messages that wait', rows: pages.rows, columns: mayEdit.value ? [choose, ...columns] : columns },
-          keyOf: ({ id }) => id,
-        })
-      : null,
+    isEmpty && nothingWaits(Object.keys(filters).length > 0),
+    rows.length > 0 &&
+      mayEdit.value &&
+      h(Checkbox, {
+        ...{ label: labelOfAll(all.length, rows.length), checked: chosen.length === all.length },
+        mixed: chosen.length > 0 && chosen.length < all.length,
+        onChange: (isOn) => choose(all, isOn),
+      }),
+    rows.length > 0 &&
+      h(Table<QueuedMessage>, {
+        ...{ label: 'Messages that wait', rows, columns: mayEdit.value ? [choice, ...columns] : columns },
+        keyOf: ({ id }) => id,
+      }),
     h(ListEnd, { pages, what: 'messages' }),
-    chosen.length > 0 ? bulk(chosen, onAct) : null,
+    chosen.length > 0 && bulk(chosen, props.onAct),
   );
 }
