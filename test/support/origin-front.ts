@@ -8,7 +8,7 @@ import { silentLog } from '../../src/base/log.ts';
 import { OriginProxy, type OriginProxyParts } from '../../src/edge/origin/origin-proxy.ts';
 import type { Forwarded } from '../../src/edge/origin/request-head.ts';
 import type { EdgeZone } from '../../src/edge/zone/zone.ts';
-import { createListener } from '../../src/web/http/listener/listener.ts';
+import { HttpListener } from '../../src/web/http/listener/listener.ts';
 
 /** A running front. */
 export interface OriginFront {
@@ -88,7 +88,7 @@ export async function originFront(options: FrontOptions): Promise<OriginFront> {
     },
   });
   const watchers: ((socket: Socket) => void)[] = [];
-  const listener = createListener({
+  const listener = new HttpListener({
     clientStallMs: options.clientStallMs,
     handlers: {
       request(request, response) {

@@ -55,11 +55,8 @@ export async function createApi(parts: ApiParts, onAuthFailure: () => void): Pro
     frameworkErrors: (_error, request, reply) => {
       const message = 'The path has a percent-encoding that is none';
       if (request.raw.url?.startsWith('/client/v4/') === true) {
-        const path = request.raw.url.slice(0, 200);
-        parts.log.info(
-          { session: request.id, method: request.method, path, status: 400, client: request.ip },
-          'request',
-        );
+        const { id: session, method, ip: client } = request;
+        parts.log.info({ session, method, path: request.raw.url.slice(0, 200), status: 400, client }, 'request');
         void refuse(reply, [{ token: 'E_VALIDATION_ERROR', message }]);
       } else answerPlainly(reply.raw, 400, message);
     },
@@ -67,12 +64,9 @@ export async function createApi(parts: ApiParts, onAuthFailure: () => void): Pro
   app.setValidatorCompiler(schemaCompiler);
   app.setSerializerCompiler(() => (data) => JSON.stringify(data));
   app.decorate('answers', parts.answers);
-  app.decorateRequest('submitter', undefined);
-  app.decorateRequest('mayGoOn', undefined);
-  app.decorateRequest('document', undefined);
-  app.decorateRequest('bodyReservation', undefined);
+  for (const name of ['submitter', 'mayGoOn', 'document', 'bodyReservation', 'bodyDigest'] as const)
+    app.decorateRequest(name, undefined);
   app.decorateRequest('bodyOctets', 0);
-  app.decorateRequest('bodyDigest', undefined);
   const routes: DocumentedRoute[] = [];
   const documents = createDocuments(routes, parts.answers);
   plainRoutes(app, parts, { documents, methods, onAuthFailure });

@@ -10,7 +10,7 @@ import { LateApi } from './late-api.ts';
 import type { BoundHttp } from './listener/accepting.ts';
 import { type ConnectionLimit, type ConnectionLimits, createConnectionLimit } from './listener/connection-limit.ts';
 import type { OpenHttp } from './listener/connections.ts';
-import { createListener, type HttpListener, type ListenerHandlers, type ListenerTls } from './listener/listener.ts';
+import { HttpListener, type ListenerHandlers, type ListenerTls } from './listener/listener.ts';
 
 /** What the app is made from. */
 export interface HttpAppParts extends ApiParts {
@@ -113,7 +113,7 @@ export class HttpApp {
   async #bind(at: BoundHttp, kind: keyof Answering, limit: ConnectionLimit, tls?: ListenerTls): Promise<BoundHttp> {
     const scheme = tls ? 'https' : 'http';
     const now = (): ListenerHandlers => this.#current.answering[kind];
-    const listener = createListener({
+    const listener = new HttpListener({
       handlers: {
         request: (request, response) => now().request(request, response),
         takesUpgrade: (request) => now().takesUpgrade(request),

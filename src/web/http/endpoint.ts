@@ -2,7 +2,7 @@
 // what it shows, by which a client changes only what it has seen: ETag and If-Match (RFC 9110 §8.8.3, §13.1.1).
 
 import type { FastifyReply, FastifyRequest, FastifySchema, RouteShorthandOptions } from 'fastify';
-import { type Static, type TSchema, Type } from 'typebox';
+import { type Static, type TProperties, type TSchema, Type } from 'typebox';
 import type { Account, Credential, Scope } from '../../accounts/account.ts';
 import { Refusal, succeed } from './envelope.ts';
 import type { BodyOptions } from './request-body.ts';
@@ -16,6 +16,16 @@ export const accountPath = Type.Object({
     example: 'dev',
   }),
 });
+
+/** An object that is a component of the OpenAPI document. @param title its name: one word, in PascalCase */
+export function component<Properties extends TProperties>(title: string, properties: Properties) {
+  return Type.Object(properties, { title });
+}
+
+/** The same of a body, which takes no other members. */
+export function bodyOf<Properties extends TProperties>(title: string, properties: Properties) {
+  return Type.Object(properties, { additionalProperties: false, title });
+}
 
 type Scopes = Scope | readonly Scope[];
 
@@ -121,7 +131,7 @@ export function endpointsAt(
 }
 
 /** A thing that an account sees of its own, and the operator of all. */
-export interface AccountOrAll {
+interface AccountOrAll {
   /** Behind the account. */
   readonly path: string;
   readonly tag: string;

@@ -5,7 +5,7 @@ import { cutText } from './json/cut-text.ts';
 import type { TokenNumber, V4Number, V4Token } from './v4-code.ts';
 
 /** The number, status and texts that a token is answered with. The gateway passes the table in (`restAnswers` of the policy). */
-export interface TokenAnswer {
+interface TokenAnswer {
   readonly httpStatus: number;
   readonly number: TokenNumber;
   /** When the token is answered, for the reference. */
@@ -33,7 +33,7 @@ export type Fault = {
 );
 
 /** One item of `errors`. */
-export interface EnvelopeError {
+interface EnvelopeError {
   readonly code: V4Number;
   readonly message: string;
   /** The page that tells more of this refusal. */
@@ -44,7 +44,7 @@ export interface EnvelopeError {
 }
 
 /** The envelope. */
-export interface V4Envelope {
+interface V4Envelope {
   readonly success: boolean;
   readonly errors: readonly EnvelopeError[];
   readonly messages: readonly unknown[];

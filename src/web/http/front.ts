@@ -112,8 +112,7 @@ function logAnswer(request: IncomingMessage, response: ServerResponse, at: { ray
   });
 }
 
-/** What handlers are made from. */
-export interface HandlerParts {
+interface HandlerParts {
   /** Absent: a request that is not for the API gets a plain 404. */
   readonly front: HttpFront | undefined;
   readonly scheme: 'http' | 'https';
@@ -130,9 +129,29 @@ export interface HandlerParts {
 /** The destinations that the API answers. */
 const ours: ReadonlySet<RequestRoute['destination']> = new Set(['api', 'home', 'console']);
 
+/** Answers a request that is refused, that is for the API, or that is for nobody. */
+function answerHere(
+  request: IncomingMessage,
+  response: ServerResponse,
+  at: { parts: HandlerParts; rayId: string; route: RequestRoute; refused: ReturnType<typeof refusalOf> },
+): void {
+  const { parts, rayId, route, refused } = at;
+  response.setHeader('Ray-ID', rayId);
+  const isV4 = route.destination === 'api' && route.path.startsWith('/client/v4/');
+  if (refused || !isV4) logAnswer(request, response, { rayId, log: parts.log });
+  if (refused) {
+    if (refused.ends) response.shouldKeepAlive = false;
+    answerPlainly(response, refused.status, refused.text);
+  } else if (ours.has(route.destination)) {
+    rays.set(request, rayId);
+    cutSlowBody(request, response, parts);
+    parts.toApi(request, response);
+  } else answerPlainly(response, 404, 'Not found');
+}
+
 /** Makes the handlers of a listener, which route each request and have it answered (D67, D68). */
 export function createHandlers(parts: HandlerParts): ListenerHandlers {
-  const { front, scheme, serves, toApi, log, hasConsole } = parts;
+  const { front, scheme, serves, log, hasConsole } = parts;
   const hosts = front?.hosts ?? noHosts;
   const routeOf = (request: IncomingMessage): RequestRoute => {
     const { method = 'GET', url = '/', rawHeaders } = request;
@@ -146,22 +165,9 @@ export function createHandlers(parts: HandlerParts): ListenerHandlers {
       const route = routeOf(request);
       const refused = refusalOf(request, route);
       if (route.destination !== 'bad') settle(request, route);
-      const isOurs = ours.has(route.destination);
-      if (front && !refused && route.destination !== 'bad' && !isOurs) {
+      if (front && !refused && route.destination !== 'bad' && !ours.has(route.destination))
         front.answer(request, response, { rayId, scheme, route });
-        return;
-      }
-      response.setHeader('Ray-ID', rayId);
-      const isV4 = route.destination === 'api' && route.path.startsWith('/client/v4/');
-      if (refused || !isV4) logAnswer(request, response, { rayId, log });
-      if (refused) {
-        if (refused.ends) response.shouldKeepAlive = false;
-        answerPlainly(response, refused.status, refused.text);
-      } else if (isOurs) {
-        rays.set(request, rayId);
-        cutSlowBody(request, response, parts);
-        toApi(request, response);
-      } else answerPlainly(response, 404, 'Not found');
+      else answerHere(request, response, { parts, rayId, route, refused });
     },
     takesUpgrade(request) {
       const route = routeOf(request);

@@ -54,7 +54,7 @@ export interface Metrics {
  * How the numbers of several processes become one: added up if absent; `max` or `min` for what each of them tells of the same
  * thing.
  */
-export type OverProcesses = 'max' | 'min';
+type OverProcesses = 'max' | 'min';
 
 /** Numbers of one name, told apart by labels, read when /metrics is asked for. */
 export interface MetricFamily {
@@ -85,7 +85,7 @@ export function oneNumber({
   readonly kind?: MetricFamily['kind'];
   readonly read: () => number | Promise<number>;
 }): MetricFamily {
-  return { ...about, kind, label: [], read: async () => [[[], await numberOf(read)]] };
+  return { ...about, kind, label: [], read: async () => [[[], await Promise.try(read).catch(() => Number.NaN)]] };
 }
 
 /** A number that goes up and down. */
@@ -98,23 +98,7 @@ export function counter(name: string, help: string, read: () => number): MetricF
   return oneNumber({ kind: 'counter', name, help, read });
 }
 
-async function numberOf(read: () => number | Promise<number>): Promise<number> {
-  try {
-    return await read();
-  } catch {
-    return Number.NaN;
-  }
-}
-
 type Labelled = Iterable<readonly [string | readonly string[], number]>;
-
-async function told(read: MetricFamily['read']): Promise<Labelled> {
-  try {
-    return await read();
-  } catch {
-    return [];
-  }
-}
 
 function addFamily({ kind, name, help, label, read, over }: MetricFamily, registers: Registry[]): void {
   const labelNames = [label].flat();
@@ -124,7 +108,7 @@ function addFamily({ kind, name, help, label, read, over }: MetricFamily, regist
     return Object.fromEntries(labelNames.map((one, index) => [one, given[index] ?? '']));
   };
   const collect = async (): Promise<void> => {
-    const values = await told(read);
+    const values = await Promise.try(read).catch(() => []);
     metric.reset();
     for (const [given, number] of values) {
       if (metric instanceof Gauge) metric.set(labels(given), number);
@@ -141,6 +125,14 @@ function counters(registers: Registry[]) {
     new Counter<Label>({ name, help, labelNames, registers });
 }
 
+/** Makes counters with one label, as what counts a value of it. */
+function countersBy(registers: Registry[]) {
+  return (name: string, help: string, label: string): ((value: string) => void) => {
+    const metric = counters(registers)(name, help, label);
+    return (value) => metric.inc({ [label]: value });
+  };
+}
+
 /** The number of status classes: 1 to 9, since origins may send up to 999, and 0 for no status. */
 const statusClasses = 10;
 
@@ -149,35 +141,36 @@ function countEdge(registers: Registry[]): Metrics['edgeRequest'] {
   const byZone = new Map<string, number[]>();
   const byCode = new Counts();
   const downByZone = new Counts();
-  const family = (about: Omit<MetricFamily, 'kind'>): void => addFamily({ ...about, kind: 'counter' }, registers);
-  family({
-    name: 'postern_edge_requests_total',
-    help: 'Requests to zones by status class, "none" where none was answered; zone is empty for hosts that are no zone’s',
-    label: ['zone', 'status'],
-    read: () =>
+  const family = (name: string, help: string, label: MetricFamily['label'], read: () => Labelled): void =>
+    addFamily({ kind: 'counter', name, help, label, read }, registers);
+  family(
+    'postern_edge_requests_total',
+    'Requests to zones by status class, "none" where none was answered; zone is empty for hosts that are no zone’s',
+    ['zone', 'status'],
+    () =>
       [...byZone].flatMap(([zone, counts]) =>
         counts
           .map((count, index) => [[zone, index === 0 ? 'none' : `${index}xx`], count] as const)
           .filter(([, count]) => count > 0),
       ),
-  });
-  family({
-    name: 'postern_edge_errors_total',
-    help: 'Edge errors by code, without those asked for at /cdn-cgi/error',
-    label: 'code',
-    read: () => byCode,
-  });
+  );
+  family(
+    'postern_edge_errors_total',
+    'Edge errors by code, without those asked for at /cdn-cgi/error',
+    'code',
+    () => byCode,
+  );
   const gone = counters(registers)(
     'postern_edge_gone_requests_total',
     'Requests given up whose client had ended its side: their time was over, or others wanted the room',
     'reason',
   );
-  family({
-    name: 'postern_edge_known_down_total',
-    help: 'Requests answered from memory, because their origin could not be connected to a moment before',
-    label: 'zone',
-    read: () => downByZone,
-  });
+  family(
+    'postern_edge_known_down_total',
+    'Requests answered from memory, because their origin could not be connected to a moment before',
+    'zone',
+    () => downByZone,
+  );
   return ({ zone, status, code, gone: reason, fromMemory }) => {
     if (reason !== undefined) gone.inc({ reason });
     if (fromMemory) downByZone.add(zone);
@@ -228,6 +221,51 @@ function histograms(registers: Registry[]): { readonly latency: Histogram<'route
   };
 }
 
+/** Makes the metrics of mail and of the spool, each with what counts it. */
+function countMail(registers: Registry[]): Omit<Metrics, 'add' | 'edgeRequest' | 'rulesCutOff' | 'values' | 'render'> {
+  const counted = counters(registers);
+  const countedBy = countersBy(registers);
+  const { latency, groups } = histograms(registers);
+  const accepted = counted('postern_messages_accepted_total', 'Messages committed to the spool');
+  const recipients = counted('postern_recipients_accepted_total', 'Recipients of accepted messages');
+  const bytes = counted('postern_accepted_bytes_total', 'Octets of accepted messages as they leave');
+  const outcomes = counted(
+    'postern_deliveries_total',
+    'Outcomes of delivery attempts, one a recipient',
+    'outcome',
+    'route',
+  );
+  const complaints = counted('postern_complaints_total', 'Complaints of recipients');
+  return {
+    accepted: (count) => {
+      accepted.inc();
+      recipients.inc(count.recipients);
+      bytes.inc(count.bytes);
+    },
+    refused: countedBy(
+      'postern_messages_refused_total',
+      'Messages refused by the pipeline, by the first token of the answer',
+      'code',
+    ),
+    outcome: ({ kind, route, seconds }) => {
+      outcomes.inc({ outcome: kind, route });
+      if (seconds !== undefined) latency.observe({ route }, seconds);
+    },
+    committed: (operations) => groups.observe(operations),
+    bounced: countedBy(
+      'postern_bounces_total',
+      'Recipients that a report says were not reached, by class: hard, soft, policy',
+      'class',
+    ),
+    complained: () => complaints.inc(),
+    suppressed: countedBy(
+      'postern_suppressed_total',
+      'Addresses put on a suppression list by what happened, by the kind of the event',
+      'source',
+    ),
+  };
+}
+
 /**
  * Makes the registry; the names begin with `postern_`.
  * @param sum adds up the numbers of all processes into the text; absent: the text has those of this process
@@ -235,39 +273,6 @@ function histograms(registers: Registry[]): { readonly latency: Histogram<'route
 export function createMetrics(sum?: (own: MetricValues) => Promise<string>): Metrics {
   const registry = new Registry();
   const registers = [registry];
-  const counted = counters(registers);
-  const accepted = counted('postern_messages_accepted_total', 'Messages committed to the spool');
-  const recipients = counted('postern_recipients_accepted_total', 'Recipients of accepted messages');
-  const bytes = counted('postern_accepted_bytes_total', 'Octets of accepted messages as they leave');
-  const refused = counted(
-    'postern_messages_refused_total',
-    'Messages refused by the pipeline, by the first token of the answer',
-    'code',
-  );
-  const outcomes = counted(
-    'postern_deliveries_total',
-    'Outcomes of delivery attempts, one a recipient',
-    'outcome',
-    'route',
-  );
-  const bounces = counted(
-    'postern_bounces_total',
-    'Recipients that a report says were not reached, by class: hard, soft, policy',
-    'class',
-  );
-  const complaints = counted('postern_complaints_total', 'Complaints of recipients');
-  const suppressions = counted(
-    'postern_suppressed_total',
-    'Addresses put on a suppression list by what happened, by the kind of the event',
-    'source',
-  );
-  const rulesCutOff = counted(
-    'postern_edge_rules_cut_off_total',
-    'Errors answered by the default because the Custom Error Rules of the zone ask too much of the request',
-    'zone',
-  );
-  const { latency, groups } = histograms(registers);
-  const edge = countEdge(registers);
   const ofProcess = lazily(() => addProcess(registry));
   const values = async (): Promise<MetricValues> => {
     await ofProcess();
@@ -278,31 +283,21 @@ export function createMetrics(sum?: (own: MetricValues) => Promise<string>): Met
     await ofProcess();
     return await registry.metrics();
   };
-  const read = createPaced(async () => ({ contentType: registry.contentType, text: await text() }), {
-    paceMs: readingPaceMs,
-    maxWaiting: maxWaitingReaders,
-  });
   return {
+    ...countMail(registers),
+    edgeRequest: countEdge(registers),
+    rulesCutOff: countersBy(registers)(
+      'postern_edge_rules_cut_off_total',
+      'Errors answered by the default because the Custom Error Rules of the zone ask too much of the request',
+      'zone',
+    ),
     add: ({ families }) => {
       for (const family of families) addFamily(family, registers);
     },
-    accepted: (count) => {
-      accepted.inc();
-      recipients.inc(count.recipients);
-      bytes.inc(count.bytes);
-    },
-    refused: (code) => refused.inc({ code }),
-    outcome: ({ kind, route, seconds }) => {
-      outcomes.inc({ outcome: kind, route });
-      if (seconds !== undefined) latency.observe({ route }, seconds);
-    },
-    committed: (operations) => groups.observe(operations),
-    bounced: (bounceClass) => bounces.inc({ class: bounceClass }),
-    complained: () => complaints.inc(),
-    suppressed: (source) => suppressions.inc({ source }),
-    edgeRequest: edge,
-    rulesCutOff: (zone) => rulesCutOff.inc({ zone }),
     values,
-    render: read,
+    render: createPaced(async () => ({ contentType: registry.contentType, text: await text() }), {
+      paceMs: readingPaceMs,
+      maxWaiting: maxWaitingReaders,
+    }),
   };
 }

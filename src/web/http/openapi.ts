@@ -75,8 +75,8 @@ function parametersOf(schema: unknown, place: 'path' | 'query' | 'header', compo
       name,
       in: place,
       required: required.includes(name),
-      ...(description === undefined ? {} : { description }),
-      ...(deprecated === true ? { deprecated } : {}),
+      description,
+      deprecated: deprecated === true || undefined,
       schema: components.refer(rest),
     };
   });
@@ -175,9 +175,8 @@ function failures(route: DocumentedRoute, answers: AnswerTable): Record<string, 
       String(status),
       {
         description: `${list.join(', ')}.`,
-        ...(status === 429
-          ? { headers: { 'Retry-After': { description: 'Seconds.', schema: { type: 'integer' } } } }
-          : {}),
+        headers:
+          status === 429 ? { 'Retry-After': { description: 'Seconds.', schema: { type: 'integer' } } } : undefined,
         content,
       },
     ]),
@@ -194,8 +193,8 @@ function operationOf(route: DocumentedRoute, components: Components, answers: An
   const response: unknown = isRecord(schema.response) ? schema.response[200] : undefined;
   const result = components.refer(response ?? {});
   return {
-    ...(schema.operationId === undefined ? {} : { operationId: schema.operationId }),
-    ...(schema.summary === undefined ? {} : { summary: schema.summary }),
+    operationId: schema.operationId,
+    summary: schema.summary,
     description: [schema.description, `Scope: \`${scope}\`.`].filter(Boolean).join('\n\n'),
     tags: schema.tags ?? [],
     security: [{ bearer: [] }, { globalKeyEmail: [], globalKey: [] }],
@@ -204,7 +203,7 @@ function operationOf(route: DocumentedRoute, components: Components, answers: An
       ...parametersOf(schema.querystring, 'query', components),
       ...parametersOf(schema.headers, 'header', components),
     ],
-    ...(schema.body ? { requestBody: { required: true, content: bodyContent(schema, components) } } : {}),
+    requestBody: schema.body ? { required: true, content: bodyContent(schema, components) } : undefined,
     responses: {
       200: {
         description: 'Done.',

@@ -42,7 +42,7 @@ export interface PlainParts {
 }
 
 /** What the app knows of all its routes. */
-export interface KnownRoutes {
+interface KnownRoutes {
   readonly methods: AllowedMethods;
   readonly documents: () => Documents;
   readonly onAuthFailure: () => void;

@@ -4,7 +4,7 @@
 import { isIP, isIPv6 } from 'node:net';
 
 /** What a request asks for, in one form. */
-export interface RequestedResource {
+interface RequestedResource {
   /** In lower case, without port and without one dot at the end; an IPv6 address stands in brackets. */
   readonly host: string;
   /** The authority as it was sent; Host is set to it. */
@@ -22,7 +22,7 @@ export interface RequestedResource {
 export type Serves = 'all' | 'zones' | 'api';
 
 /** What routing reads of the head of a request, and of the listener that it came to. */
-export interface RoutingHead {
+interface RoutingHead {
   readonly method: string;
   /** The request target as it was sent, in any form. */
   readonly target: string;
@@ -47,7 +47,7 @@ export interface HostTable {
 }
 
 /** Where a request goes. */
-export type Destination =
+type Destination =
   /** A zone's hostname: the edge answers, on every path. */
   | 'zone'
   /** The API, its documents, health and metrics, on any Host that is no zone's. */

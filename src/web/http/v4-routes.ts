@@ -27,7 +27,7 @@ export interface V4Parts extends Omit<AuthorizationParts, 'onFailure'> {
 }
 
 /** What these routes note for the app. */
-export interface V4Record {
+interface V4Record {
   readonly methods: AllowedMethods;
   /** Every route is added here, for the OpenAPI document. */
   readonly routes: DocumentedRoute[];
@@ -84,11 +84,9 @@ export function answerError(log: Logger, error: unknown, request: FastifyRequest
   if (errorCode(error) === 'FST_ERR_CTP_INVALID_CONTENT_LENGTH') {
     return refuse(reply, [{ token: 'E_VALIDATION_ERROR', message: 'The body is not as long as Content-Length says' }]);
   }
+  const facts = { session: request.id, method: request.method, path: pathForLog(request.url) };
   if (error instanceof Unavailable) {
-    log.warn(
-      { session: request.id, method: request.method, path: pathForLog(request.url), reason: error.message },
-      'put off',
-    );
+    log.warn({ ...facts, reason: error.message }, 'put off');
     const [token, text] =
       error.reason === 'room'
         ? (['E_NO_ROOM', 'There is no room for mail at the moment'] as const)
@@ -99,7 +97,7 @@ export function answerError(log: Logger, error: unknown, request: FastifyRequest
   if (request.raw.destroyed && !request.raw.complete) {
     log.info({ session: request.id, client: request.ip }, 'client went away');
   } else {
-    log.error({ session: request.id, method: request.method, path: pathForLog(request.url), err: error }, 'failed');
+    log.error({ ...facts, err: error }, 'failed');
   }
   const message = `Internal error, Ray ID ${request.id}`;
   return refuse(reply, [{ token: 'E_INTERNAL_SERVER_ERROR', message }]);
@@ -134,19 +132,10 @@ export function v4Routes(root: V4App, parts: V4Parts, { methods, routes, onAuthF
       });
       app.addHook('onResponse', (request, reply, done) => {
         const { account, credential } = request.submitter ?? {};
-        log.info(
-          {
-            session: request.id,
-            method: request.method,
-            path: pathOf(request).slice(0, 200),
-            status: reply.statusCode,
-            client: request.ip,
-            account: account?.name,
-            credential: credential?.name,
-            ms: Math.round(reply.elapsedTime),
-          },
-          'request',
-        );
+        const whose = { client: request.ip, account: account?.name, credential: credential?.name };
+        const path = pathOf(request).slice(0, 200);
+        const asked = { session: request.id, method: request.method, path, status: reply.statusCode };
+        log.info({ ...asked, ...whose, ms: Math.round(reply.elapsedTime) }, 'request');
         done();
       });
       app.setNotFoundHandler(async (request, reply) => notFound(request, reply, methods));

@@ -2,7 +2,7 @@
 
 import type { BoundHttp } from './listener/accepting.ts';
 import { type ConnectionLimits, createConnectionLimit } from './listener/connection-limit.ts';
-import { createListener, type HttpListener } from './listener/listener.ts';
+import { HttpListener } from './listener/listener.ts';
 import { answerPlainly } from './plain-routes.ts';
 
 /** How long an answer under way may take once the door closes, in milliseconds. */
@@ -11,13 +11,13 @@ const closingMs = 500;
 const retryAfterSeconds = '2';
 
 /** Where it listens. */
-export interface WaitingDoorParts {
+interface WaitingDoorParts {
   readonly places: readonly BoundHttp[];
   readonly limits: ConnectionLimits;
 }
 
 function makeListener({ limits }: WaitingDoorParts): HttpListener {
-  return createListener({
+  return new HttpListener({
     limit: createConnectionLimit(limits),
     handlers: {
       request(request, response) {

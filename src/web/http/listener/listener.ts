@@ -32,7 +32,7 @@ export interface ListenerTls {
 }
 
 /** Octets or a connection that were refused before there was a request to answer. */
-export interface RefusedOctets {
+interface RefusedOctets {
   readonly rayId: string;
   /** Absent where the connection was closed without a word. */
   readonly status?: number | undefined;
@@ -41,8 +41,7 @@ export interface RefusedOctets {
   readonly cause?: string | undefined;
 }
 
-/** What a listener is made from. */
-export interface HttpListenerParts {
+interface HttpListenerParts {
   readonly handlers: ListenerHandlers;
   /** Absent: plain HTTP. */
   readonly tls?: ListenerTls | undefined;
@@ -52,24 +51,6 @@ export interface HttpListenerParts {
   readonly clientStallMs?: number | undefined;
   /** Called with each refusal. */
   readonly onRefused?: ((refused: RefusedOctets) => void) | undefined;
-}
-
-/** A listener. */
-export interface HttpListener {
-  listen(at: BoundHttp): Promise<BoundHttp>;
-  /**
-   * Shows another certificate to clients that ask for no name, or for one without a certificate; sessions of TLS from
-   * before are not resumed. Plain HTTP has none and does nothing. Connections that are up go on.
-   * @throws Error where certificate and key do not fit one another
-   */
-  showCertificate(shown: Pick<ListenerTls, 'cert' | 'key'>): void;
-  /** What is open now. */
-  open(): OpenHttp;
-  /**
-   * Stops accepting, lets requests in flight finish with `Connection: close`, and cuts what is left after so many
-   * milliseconds.
-   */
-  close(withinMs: number): Promise<void>;
 }
 
 /** Octets of a request's head that the parser takes (D66); above it, a bare 431. */
@@ -196,54 +177,95 @@ function makeServer({ handlers, tls, clientStallMs }: HttpListenerParts): Server
   return server;
 }
 
-/** Makes a listener. With `tls` it speaks HTTPS, by TLS 1.2 or newer. */
-export function createListener(parts: HttpListenerParts): HttpListener {
-  const { handlers, tls, limit } = parts;
-  const server = makeServer(parts);
-  const connections = new Connections();
-  const refusals = new Refusals(parts);
-  const judged = new WeakMap<Socket, ConnectionRefusal>();
-  const accept = (socket: Socket): void => {
+/** A listener. With `tls` it speaks HTTPS, by TLS 1.2 or newer. */
+export class HttpListener {
+  readonly #parts: HttpListenerParts;
+  readonly #server: Server;
+  readonly #connections = new Connections();
+  readonly #refusals: Refusals;
+  /** What the count over all processes said of connections that are handed to the server. */
+  readonly #judged = new WeakMap<Socket, ConnectionRefusal>();
+  #accepting: Accepting | undefined;
+
+  /** Binds nothing before `listen`. */
+  constructor(parts: HttpListenerParts) {
+    this.#parts = parts;
+    this.#refusals = new Refusals(parts);
+    const server = makeServer(parts);
+    this.#server = server;
+    server.on('connection', this.#accept);
+    if (parts.tls) server.on('secureConnection', this.#acceptTls);
+    server.on('request', this.#onRequest);
+    // RFC 9110 §10.1.1: whoever reads the body sends 100 (Continue), and only once the body is wanted.
+    server.on('checkContinue', this.#onRequest);
+    server.on('checkExpectation', this.#onRequest);
+    // With these two events Node gives the socket away, without its own error handler.
+    server.on('upgrade', this.#onUpgrade);
+    server.on('connect', this.#onConnect);
+    server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) =>
+      onClientError(error, socket, { connections: this.#connections, onRefused: parts.onRefused }),
+    );
+    server.on('timeout', (socket: Socket) => this.#connections.timedOut(socket));
+  }
+
+  readonly #accept = (socket: Socket): void => {
+    const { limit, tls } = this.#parts;
     // Once asked, Node remembers the address after the client has gone. A client that has gone before this is never served: the
     // kernel may still hand out its octets, but no limit, block list or log could name their sender.
     const address = socket.remoteAddress;
-    if (address === undefined) {
-      socket.destroy();
-      return;
-    }
-    const refusal = limit?.overAll ? judged.get(socket) : limit?.take(address);
-    if (refusal) {
-      refusals.refuse(socket, refusal);
-      return;
-    }
+    if (address === undefined) return void socket.destroy();
+    const refusal = limit?.overAll ? this.#judged.get(socket) : limit?.take(address);
+    if (refusal) return this.#refusals.refuse(socket, refusal);
     if (limit && !limit.overAll) socket.once('close', () => limit.closed(address));
-    connections.accepted(socket);
-    if (!tls) connections.speaks(socket);
+    this.#connections.accepted(socket);
+    if (!tls) this.#connections.speaks(socket);
   };
-  const onRequest = (request: IncomingMessage, response: ServerResponse): void => {
-    connections.asked(request, response, () => {
-      if (refusesVersion(request)) return;
+
+  readonly #acceptTls = (socket: Socket): void => {
+    if (socket.remoteAddress === undefined) socket.destroy();
+    else this.#connections.speaks(socket);
+  };
+
+  readonly #onRequest = (request: IncomingMessage, response: ServerResponse): void =>
+    this.#connections.asked(request, response, () => {
+      if (this.#refusesVersion(request)) return;
       // Mostly there is no body, and the request is complete before anybody answers it.
       if (!request.complete) response.on('finish', () => linger(request));
-      handlers.request(request, response);
+      this.#parts.handlers.request(request, response);
     });
+
+  readonly #onUpgrade = (request: IncomingMessage, socket: Socket, head: Buffer): void => {
+    const { handlers } = this.#parts;
+    const behind = this.#connections.upgraded(socket);
+    socket.on('error', () => socket.destroy());
+    if (this.#refusesVersion(request)) return;
+    // Node before 24.9 knows no shouldUpgradeCallback and brings every upgrade here, h2c too, which must reach no origin.
+    if (handlers.takesUpgrade(request)) return handlers.upgrade(request, socket, Buffer.concat([head, behind]));
+    const cause = 'an upgrade that is not taken';
+    refuseSocket(socket, this.#parts, { status: 501, text: 'This upgrade is not taken', cause });
   };
+
+  readonly #onConnect = (request: IncomingMessage, socket: Socket): void => {
+    this.#connections.upgraded(socket);
+    socket.on('error', () => socket.destroy());
+    if (!this.#refusesVersion(request)) this.#parts.handlers.connect(request, socket);
+  };
+
   /** Refuses a request that is neither HTTP/1.0 nor HTTP/1.1, whose octets have another meaning than ours (RFC 9112 §2.3). */
-  const refusesVersion = ({ httpVersion, socket }: IncomingMessage): boolean => {
+  #refusesVersion({ httpVersion, socket }: IncomingMessage): boolean {
     if (httpVersion === '1.1' || httpVersion === '1.0') return false;
-    connections.broke(socket);
-    refuseSocket(socket, parts, { status: 505, text: 'HTTP Version Not Supported', cause: `HTTP/${httpVersion}` });
+    this.#connections.broke(socket);
+    const cause = `HTTP/${httpVersion}`;
+    refuseSocket(socket, this.#parts, { status: 505, text: 'HTTP Version Not Supported', cause });
     return true;
-  };
+  }
+
   /** Hands a connection to the server once it is known whether it may come in by the count over all processes. */
-  const arrive = async (socket: Socket, ofProcess: ConnectionLimit, overAll: OverAll): Promise<void> => {
+  async #arrive(socket: Socket, ofProcess: ConnectionLimit, overAll: OverAll): Promise<void> {
     const address = socket.remoteAddress;
+    if (address === undefined) return void socket.destroy();
     const destroy = (): void => void socket.destroy();
     socket.on('error', destroy);
-    if (address === undefined) {
-      destroy();
-      return;
-    }
     let refusal = ofProcess.take(address);
     if (!refusal) {
       const taken = await overAll.take(address).catch(() => 'gone' as const);
@@ -261,64 +283,48 @@ export function createListener(parts: HttpListenerParts): HttpListener {
     }
     socket.off('error', destroy);
     if (socket.destroyed) return;
-    if (refusal) judged.set(socket, refusal);
-    server.emit('connection', socket);
-  };
-  let accepting: Accepting | undefined;
-  server.on('connection', accept);
-  if (tls) {
-    server.on('secureConnection', (socket: Socket) => {
-      if (socket.remoteAddress === undefined) socket.destroy();
-      else connections.speaks(socket);
-    });
+    if (refusal) this.#judged.set(socket, refusal);
+    this.#server.emit('connection', socket);
   }
-  server.on('request', onRequest);
-  // RFC 9110 §10.1.1: whoever reads the body sends 100 (Continue), and only once the body is wanted.
-  server.on('checkContinue', onRequest);
-  server.on('checkExpectation', onRequest);
-  // With these two events Node gives the socket away, without its own error handler.
-  server.on('upgrade', (request, socket: Socket, head) => {
-    const behind = connections.upgraded(socket);
-    socket.on('error', () => socket.destroy());
-    if (refusesVersion(request)) return;
-    // Node before 24.9 knows no shouldUpgradeCallback and brings every upgrade here, h2c too, which must reach no origin.
-    if (handlers.takesUpgrade(request)) handlers.upgrade(request, socket, Buffer.concat([head, behind]));
-    else {
-      const cause = 'an upgrade that is not taken';
-      refuseSocket(socket, parts, { status: 501, text: 'This upgrade is not taken', cause });
-    }
-  });
-  server.on('connect', (request, socket: Socket) => {
-    connections.upgraded(socket);
-    socket.on('error', () => socket.destroy());
-    if (!refusesVersion(request)) handlers.connect(request, socket);
-  });
-  server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
-    onClientError(error, socket, { connections, onRefused: parts.onRefused });
-  });
-  server.on('timeout', (socket: Socket) => connections.timedOut(socket));
-  return {
-    async listen(at) {
-      const overAll = limit?.overAll;
-      accepting =
-        limit && overAll
-          ? await listenShared(at, (socket) => void arrive(socket, limit, overAll))
-          : await listenBySeveral(server, at);
-      return accepting.at;
-    },
-    showCertificate({ cert, key }) {
-      if (server instanceof TlsServer) server.setSecureContext({ cert, key, minVersion: oldestTls });
-    },
-    open: () => connections.open(),
-    async close(withinMs) {
-      connections.close();
-      const cut = setTimeout(() => connections.cutAll(), withinMs);
-      const cutSilent = setTimeout(() => connections.cutSilent(), Math.min(withinMs, silentGraceMs));
-      await accepting?.stop();
-      // The servers are closed before their sockets are, so that the close of each socket is still counted.
-      await connections.whenEmpty();
-      clearTimeout(cut);
-      clearTimeout(cutSilent);
-    },
-  };
+
+  /** Binds it. @throws the system's error where it cannot */
+  async listen(at: BoundHttp): Promise<BoundHttp> {
+    const { limit } = this.#parts;
+    const overAll = limit?.overAll;
+    this.#accepting =
+      limit && overAll
+        ? await listenShared(at, (socket) => void this.#arrive(socket, limit, overAll))
+        : await listenBySeveral(this.#server, at);
+    return this.#accepting.at;
+  }
+
+  /**
+   * Shows another certificate to clients that ask for no name, or for one without a certificate; sessions of TLS from
+   * before are not resumed. Plain HTTP has none and does nothing. Connections that are up go on.
+   * @throws Error where certificate and key do not fit one another
+   */
+  showCertificate({ cert, key }: Pick<ListenerTls, 'cert' | 'key'>): void {
+    if (this.#server instanceof TlsServer) this.#server.setSecureContext({ cert, key, minVersion: oldestTls });
+  }
+
+  /** What is open now. */
+  open(): OpenHttp {
+    return this.#connections.open();
+  }
+
+  /**
+   * Stops accepting, lets requests in flight finish with `Connection: close`, and cuts what is left after so many
+   * milliseconds.
+   */
+  async close(withinMs: number): Promise<void> {
+    const connections = this.#connections;
+    connections.close();
+    const cut = setTimeout(() => connections.cutAll(), withinMs);
+    const cutSilent = setTimeout(() => connections.cutSilent(), Math.min(withinMs, silentGraceMs));
+    await this.#accepting?.stop();
+    // The servers are closed before their sockets are, so that the close of each socket is still counted.
+    await connections.whenEmpty();
+    clearTimeout(cut);
+    clearTimeout(cutSilent);
+  }
 }

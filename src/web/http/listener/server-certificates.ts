@@ -4,7 +4,7 @@ import { createSecureContext, type SecureContext } from 'node:tls';
 import type { ListenerTls } from './listener.ts';
 
 /** A certificate chain and its key, PEM. */
-export interface ServerCertificate {
+interface ServerCertificate {
   readonly certificate: string;
   readonly privateKey: string;
 }

@@ -14,7 +14,7 @@ export function piecesOf(body: AnswerBody): { readonly pieces: readonly Buffer[]
 }
 
 /** A complete response. */
-export interface WholeResponse {
+interface WholeResponse {
   readonly status: number;
   /** The reason phrase. Absent: the usual one of the status. */
   readonly reason?: string | undefined;

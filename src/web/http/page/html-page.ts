@@ -31,7 +31,7 @@ export function escapeForeignText(text: string): string {
 }
 
 /** A style sheet, and the Content-Security-Policy that admits it and nothing else. */
-export interface PageStyle {
+interface PageStyle {
   readonly element: string;
   readonly contentSecurityPolicy: string;
 }

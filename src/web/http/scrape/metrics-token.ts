@@ -12,15 +12,14 @@ export interface MetricsToken {
 }
 
 /** Why a reader is sent away (RFC 6750 §3; RFC 6585 §4). */
-export interface RefusedReader {
+interface RefusedReader {
   readonly status: 401 | 429;
   readonly headers: Readonly<Record<string, string>>;
   /** The body of the answer, one line. */
   readonly text: string;
 }
 
-/** What judging a reader needs. */
-export interface ReaderParts {
+interface ReaderParts {
   readonly token: MetricsToken;
   /** The count of wrong tokens, which all protocols share (D92). */
   readonly guessing: Guessing;

@@ -2,7 +2,7 @@
 // after all who share it have asked.
 
 /** How often the work runs, and how many callers may wait for it. */
-export interface Pace {
+interface Pace {
   /** Milliseconds between the beginnings of two runs, by the monotonic clock. */
   readonly paceMs: number;
   /** A caller that comes while so many wait gets undefined at once. */

@@ -5,12 +5,12 @@ import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
-import { createListener, type HttpListener } from '../../../../src/web/http/listener/listener.ts';
+import { HttpListener } from '../../../../src/web/http/listener/listener.ts';
 
 const anyPort = { host: '127.0.0.1', port: 0 };
 
 function makeListener(): HttpListener {
-  const listener = createListener({
+  const listener = new HttpListener({
     handlers: {
       request: (_, response) => response.end('ok'),
       takesUpgrade: () => false,
