@@ -54,8 +54,11 @@ const purposes = {
 } as const satisfies Record<DnsRecord['purpose'], string>;
 
 /** A record as lines of a zone file, with the verdict of the check as a comment. */
-function linesOf({ purpose, zone, publishedBy, remark }: DnsRecord, check: RecordCheck | undefined): string {
-  const whose = publishedBy === 'platform' ? " (in the platform's zone)" : '';
+function linesOf(
+  { purpose, zone, published_by: publisher, remark }: DnsRecord,
+  check: RecordCheck | undefined,
+): string {
+  const whose = publisher === 'platform' ? " (in the platform's zone)" : '';
   const verdict = check ? [check.state.toUpperCase(), ...(check.detail === undefined ? [] : [check.detail])] : [];
   const found = check && check.state !== 'ok' ? check.found.map((value) => `; found: ${printable(value)}`) : [];
   const comment = [`; ${purposes[purpose]}${whose}`, ...verdict].join(': ');
@@ -63,11 +66,7 @@ function linesOf({ purpose, zone, publishedBy, remark }: DnsRecord, check: Recor
 }
 
 function jsonOf({ domain, records }: Published, checks: readonly RecordCheck[] | undefined): string {
-  const shown = records.map(({ publishedBy: published_by, ...record }, index) => ({
-    ...record,
-    published_by,
-    check: checks?.[index],
-  }));
+  const shown = records.map((record, index) => ({ ...record, check: checks?.[index] }));
   return `${JSON.stringify({ name: domain, records: shown })}\n`;
 }
 

@@ -180,7 +180,7 @@ test('a record that differs is a fault for DKIM alone, and one that is not known
     name: 's._domainkey.a.example',
     value: 'v',
     zone: 'z',
-    publishedBy: 'domain',
+    published_by: 'domain',
   } as const;
   expect(seenRecord(record, { state: 'different', found: ['w'] })).toMatchObject({
     state: 'fault',

@@ -7,7 +7,7 @@ import type { DnsRecord } from './domain-records.ts';
 import { judgeRecord, type RecordCheck } from './judge-record.ts';
 
 /** The resolver that is asked. A `Resolver` of node:dns is one. */
-export type DnsResolver = Pick<Resolver, 'resolveTxt' | 'resolveMx' | 'cancel'>;
+type DnsResolver = Pick<Resolver, 'resolveTxt' | 'resolveMx' | 'cancel'>;
 
 /** How the check asks DNS. */
 export interface DnsSettings {
@@ -34,9 +34,7 @@ export function systemDns(servers: readonly string[] = []): DnsSettings {
 /** How many queries are under way at the same time. */
 const parallel = 16;
 
-type Answers =
-  | { readonly ok: true; readonly values: readonly string[] }
-  | { readonly ok: false; readonly detail: string };
+type Answers = { readonly ok: true; readonly values: string[] } | { readonly ok: false; readonly detail: string };
 
 async function ask(resolver: DnsResolver, type: DnsRecord['type'], name: string): Promise<Answers> {
   try {

@@ -2,25 +2,28 @@
 
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
+import { type Static, Type } from 'typebox';
 import type { SendingDomain } from '../../accounts/account.ts';
 import { publicRecord, txtRecord } from '../../pipeline/sign/dkim-key.ts';
 import type { SigningKey } from '../../pipeline/sign/signed.ts';
+import { component } from '../http/endpoint.ts';
 
-/** One record to publish. */
-export interface DnsRecord {
-  readonly purpose: 'dkim' | 'spf' | 'mx' | 'dmarc';
-  readonly type: 'TXT' | 'MX';
-  /** The name of the record, without a trailing dot. */
-  readonly name: string;
-  /** What DNS is to answer: a TXT record's strings joined, an MX record's preference and host. */
-  readonly value: string;
-  /** The record as a line of a zone file. */
-  readonly zone: string;
-  /** Who publishes the record: the owner of the sending domain, or the operator of the platform. */
-  readonly publishedBy: 'domain' | 'platform';
-  /** What is to be done before the record is of use. */
-  readonly remark?: string;
-}
+/** One record to publish, as answers show it too. */
+export const dnsRecord = component('DnsRecord', {
+  purpose: Type.Enum(['dkim', 'spf', 'mx', 'dmarc']),
+  type: Type.Enum(['TXT', 'MX']),
+  /** Without a trailing dot. */
+  name: Type.String({ example: 's1._domainkey.example.com' }),
+  value: Type.String({ description: "A TXT record's strings joined; an MX record's preference and host" }),
+  zone: Type.String({ description: 'The same as a line of a zone file' }),
+  published_by: Type.Enum(['domain', 'platform'], { description: 'Whose name it is' }),
+  remark: Type.Optional(Type.String({ description: 'What is to be done before the record is of use' })),
+});
+
+/** The type of `dnsRecord`. */
+export type DnsRecord = Readonly<Static<typeof dnsRecord>>;
+
+type Publisher = DnsRecord['published_by'];
 
 /** What the records are made from beside the domain itself. */
 export interface RecordFacts {
@@ -35,7 +38,7 @@ export interface RecordFacts {
 }
 
 /** The part of a route's next hop that matters to SPF. */
-export interface ListedRoute {
+interface ListedRoute {
   readonly type: string;
   readonly host?: string;
   readonly standby?: readonly { readonly host: string }[];
@@ -73,24 +76,24 @@ function hostsOf({ type, host = 'localhost', standby = [], localAddress = [] }: 
   return [host, ...standby.map((one) => one.host)];
 }
 
-function spf(name: string, terms: readonly string[], publishedBy: DnsRecord['publishedBy']): DnsRecord {
-  return { purpose: 'spf', type: 'TXT', ...txtRecord(name, `v=spf1 ${terms.join(' ')} ~all`), publishedBy };
+function spf(name: string, terms: readonly string[], published_by: Publisher): DnsRecord {
+  return { purpose: 'spf', type: 'TXT', ...txtRecord(name, `v=spf1 ${terms.join(' ')} ~all`), published_by };
 }
 
 /** What the MX record is worth while no listener takes bounces. */
 const nobodyTakesBounces =
   'nobody takes bounces there yet: enable a listener with role: bounce in smtp.listeners, or name the host of a mailbox that somebody reads';
 
-function mx(name: string, facts: RecordFacts, publishedBy: DnsRecord['publishedBy']): DnsRecord {
+function mx(name: string, facts: RecordFacts, published_by: Publisher): DnsRecord {
   const { mailHost: host, takesBounces } = facts;
   return {
-    ...{ purpose: 'mx', type: 'MX', name, value: `10 ${host}`, zone: `${name}. IN MX 10 ${host}.`, publishedBy },
+    ...{ purpose: 'mx', type: 'MX', name, value: `10 ${host}`, zone: `${name}. IN MX 10 ${host}.`, published_by },
     ...(takesBounces ? {} : { remark: nobodyTakesBounces }),
   };
 }
 
-function dkim(key: SigningKey, publishedBy: DnsRecord['publishedBy']): DnsRecord {
-  return { purpose: 'dkim', type: 'TXT', ...publicRecord(key), publishedBy };
+function dkim(key: SigningKey, published_by: Publisher): DnsRecord {
+  return { purpose: 'dkim', type: 'TXT', ...publicRecord(key), published_by };
 }
 
 /** SPF and MX of the platform's bounce domain. */
@@ -108,7 +111,12 @@ export function domainRecords(
   const { returnPathDomain } = domain;
   const own = [
     ...keys.map((key) => dkim(key, 'domain')),
-    { purpose: 'dmarc', type: 'TXT', ...txtRecord(`_dmarc.${domain.name}`, 'v=DMARC1; p=none'), publishedBy: 'domain' },
+    {
+      purpose: 'dmarc',
+      type: 'TXT',
+      ...txtRecord(`_dmarc.${domain.name}`, 'v=DMARC1; p=none'),
+      published_by: 'domain',
+    },
   ] as const satisfies DnsRecord[];
   if (returnPathDomain === undefined || returnPathDomain === facts.bounceDomain) {
     return [...own, ...bounceRecords(facts)];

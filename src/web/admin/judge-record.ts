@@ -1,23 +1,27 @@
 // Judges whether the records that DNS answers serve their purpose: DKIM (RFC 6376 §3.6.1), SPF (RFC 7208 §4.5), DMARC (RFC
 // 7489 §6.3), MX. A record that differs only in its form is accepted.
 
+import { type Static, Type } from 'typebox';
+import { component } from '../http/endpoint.ts';
 import type { DnsRecord } from './domain-records.ts';
 
-/** The result of the check of one record. */
-export interface RecordCheck {
+/** The result of the check of one record, as answers show it too. */
+export const recordCheck = component('RecordCheck', {
   /** `different`: there is a record, but it does not do what is needed. `error`: DNS gave no answer. */
-  readonly state: 'ok' | 'missing' | 'different' | 'error';
-  /** The values of the records of this kind that DNS answers. */
-  readonly found: readonly string[];
-  /** How the record differs, what failed, or another remark. */
-  readonly detail?: string;
-}
+  state: Type.Enum(['ok', 'missing', 'different', 'error']),
+  /** Those of the records of this kind. */
+  found: Type.Array(Type.String(), { description: 'The values that DNS answers' }),
+  detail: Type.Optional(Type.String({ description: 'In what it differs, or what failed' })),
+});
 
-type Judge = (wanted: DnsRecord, answers: readonly string[]) => RecordCheck;
+/** The type of `recordCheck`. */
+export type RecordCheck = Readonly<Static<typeof recordCheck>>;
+
+type Judge = (wanted: DnsRecord, answers: string[]) => RecordCheck;
 
 const missing: RecordCheck = { state: 'missing', found: [] };
 
-function different(found: readonly string[], detail: string): RecordCheck {
+function different(found: string[], detail: string): RecordCheck {
   return { state: 'different', found, detail };
 }
 
@@ -82,11 +86,8 @@ const judgeDmarc: Judge = (_wanted, answers) => {
     return different(found, 'p= is not none, quarantine or reject');
   }
   const strict = tags.get('adkim')?.toLowerCase() === 's';
-  return {
-    state: 'ok',
-    found,
-    ...(strict ? { detail: 'adkim=s: mail from a name below the domain fails DMARC' } : {}),
-  };
+  const detail = 'adkim=s: mail from a name below the domain fails DMARC';
+  return { state: 'ok', found, ...(strict ? { detail } : {}) };
 };
 
 const judges = {
@@ -100,6 +101,6 @@ const judges = {
  * Judges what DNS answers for a record's name and type.
  * @param answers values as in `DnsRecord.value`, without trailing dots; none where the name does not exist
  */
-export function judgeRecord(wanted: DnsRecord, answers: readonly string[]): RecordCheck {
+export function judgeRecord(wanted: DnsRecord, answers: string[]): RecordCheck {
   return judges[wanted.purpose](wanted, answers);
 }

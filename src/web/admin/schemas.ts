@@ -37,8 +37,8 @@ export function perPage(most: 100 | 1000, usual: number) {
   );
 }
 
-/** The parameters of a query, which takes no others. */
-export function queryOf<Properties extends TProperties>(properties: Properties) {
+/** An object that takes no other members, such as the parameters of a query. */
+export function closed<Properties extends TProperties>(properties: Properties) {
   return Type.Object(properties, { additionalProperties: false });
 }
 
@@ -125,15 +125,20 @@ export function readTime(
   return undefined;
 }
 
+/** Reads something of a request. @throws Refusal with all that `read` finds wrong with it */
+export function faultless<Value>(read: (faults: Fault[]) => Value): Value {
+  const faults: Fault[] = [];
+  const value = read(faults);
+  if (faults.length > 0) throw new Refusal(faults);
+  return value;
+}
+
 /** How far back is looked where nobody says, as `postern report` does. */
 const usualSpanMs = 7 * 86_400_000;
 
 /** Reads the time from which on something is told; seven days back where none is named. @throws Refusal where it is no time */
 export function readSince(text: string | undefined, clock: Pick<Clock, 'now'>): number {
-  const faults: Fault[] = [];
-  const since = readTime(text, 'since', { faults }) ?? clock.now() - usualSpanMs;
-  if (faults.length > 0) throw new Refusal(faults);
-  return since;
+  return faultless((faults) => readTime(text, 'since', { faults }) ?? clock.now() - usualSpanMs);
 }
 
 /**

@@ -9,10 +9,11 @@ import {
   suppressionReasons,
 } from '../../delivery/feedback/suppression-store.ts';
 import { readComparable } from '../../mail/address/comparable-mailbox.ts';
-import { endpointsAt, type Register } from '../http/endpoint.ts';
+import { bodyOf, component, endpointsAt, type Register } from '../http/endpoint.ts';
 import { type Fault, Refusal, refusal, succeedWithPage } from '../http/envelope.ts';
 import type { V4Plugin } from '../http/v4-app.ts';
 import {
+  closed,
   cursorLike,
   entryPath,
   expiry,
@@ -20,7 +21,6 @@ import {
   isoTimeOrNull,
   mailPlace,
   perPage,
-  queryOf,
   readExpiry,
   removed,
   textOrNull,
@@ -29,8 +29,7 @@ import {
   words,
 } from './schemas.ts';
 
-/** What the endpoints need. */
-export interface SuppressionEndpointsParts {
+interface SuppressionEndpointsParts {
   readonly suppressions: SuppressionStore;
   readonly clock: Clock;
   readonly log: Logger;
@@ -39,31 +38,25 @@ export interface SuppressionEndpointsParts {
 const reason = Type.Enum([...suppressionReasons], { want: `one of ${suppressionReasons.join(', ')}` });
 
 /** An entry of the list in answers. */
-export const suppression = Type.Object(
-  {
-    id: Type.String({ pattern: '^[0-9a-f]{32}$' }),
-    address: Type.String({ description: 'Domain as A-label; in lower case', example: 'user@example.net' }),
-    reason,
-    note: textOrNull(),
-    created_at: time,
-    expires_at: timeOrNull,
-  },
-  { title: 'Suppression' },
-);
+export const suppression = component('Suppression', {
+  id: Type.String({ pattern: '^[0-9a-f]{32}$' }),
+  address: Type.String({ description: 'Domain as A-label; in lower case', example: 'user@example.net' }),
+  reason,
+  note: textOrNull(),
+  created_at: time,
+  expires_at: timeOrNull,
+});
 
-const newSuppression = Type.Object(
-  {
-    address: Type.String({ want: 'an address such as user@example.net', example: 'user@example.net' }),
-    reason: Type.Optional(reason),
-    note: Type.Optional(words),
-    expires_at: Type.Optional(expiry),
-  },
-  { additionalProperties: false, title: 'NewSuppression' },
-);
+const newSuppression = bodyOf('NewSuppression', {
+  address: Type.String({ want: 'an address such as user@example.net', example: 'user@example.net' }),
+  reason: Type.Optional(reason),
+  note: Type.Optional(words),
+  expires_at: Type.Optional(expiry),
+});
 
 const defaultPage = 100;
 
-const page = queryOf({
+const page = closed({
   cursor: cursorLike('^[0-9a-f]{32}$'),
   per_page: perPage(1000, defaultPage),
   search: Type.Optional(

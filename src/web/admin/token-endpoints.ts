@@ -7,10 +7,11 @@ import { isLive, scopesInForce, type TokenRecord } from '../../accounts/tokens.t
 import type { Clock } from '../../base/clock.ts';
 import { closest } from '../../base/closest.ts';
 import type { Logger } from '../../base/log.ts';
-import { endpointsAt, type Register } from '../http/endpoint.ts';
+import { bodyOf, component, endpointsAt, type Register } from '../http/endpoint.ts';
 import { type Fault, Refusal, refusal, succeedWithPage } from '../http/envelope.ts';
 import type { V4Plugin } from '../http/v4-app.ts';
 import {
+  closed,
   cursorLike,
   entryPath,
   expiry,
@@ -19,7 +20,6 @@ import {
   isoTime,
   isoTimeOrNull,
   perPage,
-  queryOf,
   readExpiry,
   removed,
   time,
@@ -27,8 +27,7 @@ import {
   words,
 } from './schemas.ts';
 
-/** What the endpoints need. */
-export interface TokenEndpointsParts {
+interface TokenEndpointsParts {
   readonly store: TokenStore;
   readonly clock: Clock;
   readonly log: Logger;
@@ -40,46 +39,37 @@ const maxLiveTokens = 1000;
 const scope = Type.Enum([...scopes], { want: `one of ${scopes.join(', ')}` });
 
 /** A token in answers. */
-export const token = Type.Object(
-  {
-    id: Type.String(),
-    credential: Type.String(),
-    last_four: Type.String({ description: 'Its last four characters' }),
-    label: Type.String(),
-    scopes: Type.Array(scope, { description: 'What it may do now: never more than its credential' }),
-    created_at: time,
-    expires_at: timeOrNull,
-    revoked_at: timeOrNull,
-    live: Type.Boolean({ description: 'Neither expired nor revoked' }),
-  },
-  { title: 'Token' },
-);
+export const token = component('Token', {
+  id: Type.String(),
+  credential: Type.String(),
+  last_four: Type.String({ description: 'Its last four characters' }),
+  label: Type.String(),
+  scopes: Type.Array(scope, { description: 'What it may do now: never more than its credential' }),
+  created_at: time,
+  expires_at: timeOrNull,
+  revoked_at: timeOrNull,
+  live: Type.Boolean({ description: 'Neither expired nor revoked' }),
+});
 
 /** The answer that makes a token. */
-export const madeToken = Type.Object(
-  {
-    ...token.properties,
-    token: Type.String({ description: 'The token itself, shown this once: bearer token of HTTP, password of SMTP' }),
-  },
-  { title: 'MadeToken' },
-);
+export const madeToken = component('MadeToken', {
+  ...token.properties,
+  token: Type.String({ description: 'The token itself, shown this once: bearer token of HTTP, password of SMTP' }),
+});
 
-const newToken = Type.Object(
-  {
-    credential: Type.String({ want: 'the name of a credential of the account', example: 'default' }),
-    label: Type.Optional(words),
-    scopes: Type.Optional(
-      Type.Array(scope, {
-        minItems: 1,
-        uniqueItems: true,
-        want: 'a list of scopes, each once',
-        description: "Narrows it to some of its credential's scopes; absent: all of them",
-      }),
-    ),
-    expires_at: Type.Optional(expiry),
-  },
-  { additionalProperties: false, title: 'NewToken' },
-);
+const newToken = bodyOf('NewToken', {
+  credential: Type.String({ want: 'the name of a credential of the account', example: 'default' }),
+  label: Type.Optional(words),
+  scopes: Type.Optional(
+    Type.Array(scope, {
+      minItems: 1,
+      uniqueItems: true,
+      want: 'a list of scopes, each once',
+      description: "Narrows it to some of its credential's scopes; absent: all of them",
+    }),
+  ),
+  expires_at: Type.Optional(expiry),
+});
 
 /** Shows the record of a token. @param account undefined where it is configured no more @param now decides whether it is live */
 export function tokenJson(account: Account | undefined, record: TokenRecord, now: number) {
@@ -135,7 +125,7 @@ function listTokens(register: Register, { store, clock }: TokenEndpointsParts): 
       summary: 'List tokens, the oldest first',
       description:
         'Tokens that the configuration file names are not listed. `result_info` has `count` and `per_page` of this page, and the `cursor` of the next one, null where there is none.',
-      query: queryOf({
+      query: closed({
         all: Type.Optional(flag),
         cursor: cursorLike('^[0-9]{1,15}-[0-9a-f]{16}$'),
         per_page: perPage(1000, defaultPage),

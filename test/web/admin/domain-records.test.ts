@@ -50,7 +50,7 @@ function one(records: readonly DnsRecord[], purpose: DnsRecord['purpose']): DnsR
 describe('what is to be published', () => {
   test('each key, DMARC, and the platform’s bounce domain', () => {
     const records = domainRecords(domain, [rsa, ed25519], facts);
-    expect(records.map(({ purpose, name, publishedBy }) => [purpose, name, publishedBy])).toEqual([
+    expect(records.map(({ purpose, name, published_by: by }) => [purpose, name, by])).toEqual([
       ['dkim', 's1._domainkey.news.example.com', 'domain'],
       ['dkim', 'e1._domainkey.news.example.com', 'domain'],
       ['dmarc', '_dmarc.news.example.com', 'domain'],
@@ -77,12 +77,12 @@ describe('what is to be published', () => {
     expect(one(records, 'spf')).toMatchObject({
       name: 'b.example.com',
       value: 'v=spf1 include:bounces.platform.example ~all',
-      publishedBy: 'domain',
+      published_by: 'domain',
     });
     expect(one(records, 'mx')).toMatchObject({
       name: 'b.example.com',
       value: '10 mx.platform.example',
-      publishedBy: 'domain',
+      published_by: 'domain',
     });
   });
 

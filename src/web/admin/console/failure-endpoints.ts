@@ -3,13 +3,12 @@
 import { Type } from 'typebox';
 import { createKeyedQueues } from '../../../base/keyed-queues.ts';
 import type { Figure } from '../../../spool/figures/figure-store.ts';
-import { endpointsAt } from '../../http/endpoint.ts';
+import { component, endpointsAt } from '../../http/endpoint.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
 import { isoTime } from '../schemas.ts';
 import { type FigureReader, minutesQuery, readSteps, type Steps, seriesHead, stepsOf, timeOfMinute } from './series.ts';
 
-/** What the endpoint needs. */
-export interface FailureParts {
+interface FailureParts {
   readonly figures: FigureReader;
   /** The zones of an account, by its id. */
   readonly zonesOf: (account: string) => readonly { readonly id: string; readonly name: string }[];
@@ -22,29 +21,26 @@ export interface FailureParts {
 const mostZones = 100;
 
 /** The answer. */
-export const failures = Type.Object(
-  {
-    ...seriesHead,
-    at: Type.Array(Type.String({ format: 'date-time' }), { description: 'The beginning of each entry of `series`' }),
-    zones: Type.Array(
-      Type.Object({
-        zone: Type.String(),
-        id: Type.String(),
-        requests: Type.Integer(),
-        failed: Type.Integer(),
-        codes: Type.Array(
-          Type.Object({
-            code: Type.Integer({ example: 522 }),
-            count: Type.Integer(),
-            documentation_url: Type.String(),
-            series: Type.Array(Type.Integer()),
-          }),
-        ),
-      }),
-    ),
-  },
-  { title: 'EdgeFailures' },
-);
+export const failures = component('EdgeFailures', {
+  ...seriesHead,
+  at: Type.Array(Type.String({ format: 'date-time' }), { description: 'The beginning of each entry of `series`' }),
+  zones: Type.Array(
+    Type.Object({
+      zone: Type.String(),
+      id: Type.String(),
+      requests: Type.Integer(),
+      failed: Type.Integer(),
+      codes: Type.Array(
+        Type.Object({
+          code: Type.Integer({ example: 522 }),
+          count: Type.Integer(),
+          documentation_url: Type.String(),
+          series: Type.Array(Type.Integer()),
+        }),
+      ),
+    }),
+  ),
+});
 
 type Named = Omit<Figure, 'account'>;
 

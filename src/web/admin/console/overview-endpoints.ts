@@ -8,14 +8,13 @@ import { momentPrefix, percentile, waitingNames } from '../../../spool/figures/f
 import type { Figure } from '../../../spool/figures/figure-store.ts';
 import { allAccounts } from '../../../spool/figures/sample-queue.ts';
 import type { Spool } from '../../../spool/spool.ts';
-import { endpointsOfBoth } from '../../http/endpoint.ts';
+import { component, endpointsOfBoth } from '../../http/endpoint.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
 import type { WaitingNow } from '../queue/queue-lines.ts';
 import { isoTime, textOrNull, time, timeOrNull } from '../schemas.ts';
 import { type FigureReader, minutesQuery, readSteps, type Steps, seriesHead, stepsOf, timeOfMinute } from './series.ts';
 
-/** What the endpoint needs. */
-export interface OverviewParts {
+interface OverviewParts {
   readonly figures: FigureReader;
   readonly spool: Pick<Spool, 'tallies'>;
   readonly lines: () => Promise<WaitingNow>;
@@ -44,47 +43,45 @@ const waitingThen = {
 };
 
 /** The answer. */
-export const overview = Type.Object(
-  {
-    ...seriesHead,
-    series: Type.Array(Type.Object({ at: time, ...measured, ...waitingThen })),
-    totals: Type.Object(measured),
-    queue: Type.Object({ messages: count, recipients: count, failed: count, oldest_at: timeOrNull }),
-    reasons: Type.Array(Type.Object({ code: Type.String(), field: textOrNull(), count }), {
-      description: 'The most frequent reasons of refusal',
-    }),
-    routes: Type.Array(
-      Type.Object({
-        name: Type.String(),
-        ...{ delivered: count, deferred: count, failed: count, connections: count },
-        state: Type.String({
-          description:
-            '`idle`, `served`, the first trouble of its next hops, or what mail waits for, as this process sees them',
-        }),
+export const overview = component('Overview', {
+  ...seriesHead,
+  series: Type.Array(Type.Object({ at: time, ...measured, ...waitingThen })),
+  totals: Type.Object(measured),
+  queue: Type.Object({ messages: count, recipients: count, failed: count, oldest_at: timeOrNull }),
+  reasons: Type.Array(Type.Object({ code: Type.String(), field: textOrNull(), count }), {
+    description: 'The most frequent reasons of refusal',
+  }),
+  routes: Type.Array(
+    Type.Object({
+      name: Type.String(),
+      ...{ delivered: count, deferred: count, failed: count, connections: count },
+      state: Type.String({
+        description:
+          '`idle`, `served`, the first trouble of its next hops, or what mail waits for, as this process sees them',
       }),
-    ),
-  },
-  { title: 'Overview' },
-);
+    }),
+  ),
+});
 
 type Named = Omit<Figure, 'account'>;
 
-function measure(figures: readonly Named[]) {
+/** Adds up the figures whose names begin so, by what stands behind. */
+function sumsBehind(figures: readonly Named[], prefix: string): ReadonlyMap<string, number> {
   const sums = new Map<string, number>();
-  const steps = new Map<number, number>();
   for (const { name, count: times } of figures) {
-    sums.set(name, (sums.get(name) ?? 0) + times);
-    if (name.startsWith('latency ')) {
-      const step = Number(name.slice(8));
-      steps.set(step, (steps.get(step) ?? 0) + times);
-    }
+    const behind = name.slice(prefix.length);
+    if (name.startsWith(prefix)) sums.set(behind, (sums.get(behind) ?? 0) + times);
   }
+  return sums;
+}
+
+function measure(figures: readonly Named[]) {
+  const sums = sumsBehind(figures, '');
+  const steps = new Map([...sumsBehind(figures, 'latency ')].map(([step, times]) => [Number(step), times]));
   const sum = (name: string): number => sums.get(name) ?? 0;
-  const sent = { delivered: sum('delivered'), deferred: sum('deferred'), failed: sum('failed') };
   return {
-    accepted: sum('accepted'),
-    refused: sum('refused'),
-    ...sent,
+    ...{ accepted: sum('accepted'), refused: sum('refused') },
+    ...{ delivered: sum('delivered'), deferred: sum('deferred'), failed: sum('failed') },
     latency_p50_ms: percentile(steps, 0.5),
     latency_p99_ms: percentile(steps, 0.99),
   };
@@ -103,16 +100,6 @@ function seriesOf(figures: readonly Named[], { starts }: Steps, looks: ReadonlyS
     const own = byStart.get(start) ?? [];
     return { at: timeOfMinute(start), ...measure(own), ...waitingOf(own, looks.has(start)) };
   });
-}
-
-/** Adds up the figures whose names begin so, by what stands behind. */
-function sumsBehind(figures: readonly Named[], prefix: string): ReadonlyMap<string, number> {
-  const sums = new Map<string, number>();
-  for (const { name, count: times } of figures) {
-    if (name.startsWith(prefix))
-      sums.set(name.slice(prefix.length), (sums.get(name.slice(prefix.length)) ?? 0) + times);
-  }
-  return sums;
 }
 
 function reasonsOf(figures: readonly Named[]) {

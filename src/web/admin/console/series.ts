@@ -3,7 +3,7 @@
 import { Type } from 'typebox';
 import type { Figure, FigureQuery } from '../../../spool/figures/figure-store.ts';
 import { keptMinutes } from '../../../spool/figures/minute-figures.ts';
-import { isoTime, queryOf, time } from '../schemas.ts';
+import { closed, isoTime, time } from '../schemas.ts';
 
 /** Entries of a series at most. */
 const mostSteps = 120;
@@ -15,7 +15,7 @@ export interface FigureReader {
 }
 
 /** The parameter that says how far back a series goes. */
-export const minutesQuery = queryOf({
+export const minutesQuery = closed({
   minutes: Type.Optional(
     Type.String({
       pattern: '^(?:[1-9][0-9]{0,2}|1[0-3][0-9]{2}|14[0-3][0-9]|1440)$',

@@ -1,7 +1,7 @@
 // GET /settings: the configuration in force, where it came from, and how the last reload went.
 
 import { Type } from 'typebox';
-import { endpointsAt } from '../../http/endpoint.ts';
+import { component, endpointsAt } from '../../http/endpoint.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
 import { isoTime, time } from '../schemas.ts';
 
@@ -15,7 +15,7 @@ export interface ToldReload {
 }
 
 /** What there is to tell. */
-export interface ToldSettings {
+interface ToldSettings {
   /** Absolute path of the file. */
   readonly file: string;
   readonly isDevelopment: boolean;
@@ -31,20 +31,17 @@ export interface ToldSettings {
 const lines = Type.Array(Type.String());
 
 /** The answer. */
-export const settings = Type.Object(
-  {
-    file: Type.String(),
-    mode: Type.Enum(['development', 'production']),
-    loaded_at: time,
-    warnings: lines,
-    last_reload: Type.Union([
-      Type.Object({ at: time, why: Type.String(), ok: Type.Boolean(), changed: lines, faults: lines }),
-      Type.Null(),
-    ]),
-    config: Type.Record(Type.String(), Type.Unknown(), { description: 'Defaults filled in, secrets hidden' }),
-  },
-  { title: 'Settings' },
-);
+export const settings = component('Settings', {
+  file: Type.String(),
+  mode: Type.Enum(['development', 'production']),
+  loaded_at: time,
+  warnings: lines,
+  last_reload: Type.Union([
+    Type.Object({ at: time, why: Type.String(), ok: Type.Boolean(), changed: lines, faults: lines }),
+    Type.Null(),
+  ]),
+  config: Type.Record(Type.String(), Type.Unknown(), { description: 'Defaults filled in, secrets hidden' }),
+});
 
 function shownReload({ at, why, ok, lines: told }: ToldReload) {
   return { at: isoTime(at), why, ok, changed: ok ? told : [], faults: ok ? [] : told };

@@ -6,9 +6,9 @@ import { type EventJson, eventJson } from '../../../spool/events/event-json.ts';
 import type { EventStore } from '../../../spool/events/event-store.ts';
 import { type EventKind, isEventKind, kindNames } from '../../../spool/events/mail-event.ts';
 import { endpointsAt } from '../../http/endpoint.ts';
-import { type Fault, Refusal, succeedWithPage } from '../../http/envelope.ts';
+import { type Fault, succeedWithPage } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
-import { mailPlace, queryOf, time } from '../schemas.ts';
+import { closed, faultless, mailPlace, time } from '../schemas.ts';
 import { addressParameter, messageParameter, pageParameters, queueIdOf, readPage } from './parameters.ts';
 
 /** An event in answers. */
@@ -37,7 +37,7 @@ export const eventSchema = Type.Object(
   { title: 'MailEvent', additionalProperties: true, description: 'Further members depend on the kind' },
 );
 
-const query = queryOf({
+const query = closed({
   ...pageParameters,
   kind: Type.Optional(
     Type.String({
@@ -76,10 +76,10 @@ export function eventEndpoints({ events }: { readonly events: Pick<EventStore, '
       },
       async ({ account, query, reply }) => {
         const { kind, recipient, message_id: messageId, order = 'newest', ...paging } = query;
-        const faults: Fault[] = [];
-        const page = readPage(paging, faults);
-        const kinds = readKinds(kind, faults);
-        if (faults.length > 0) throw new Refusal(faults);
+        const { kinds, ...page } = faultless((faults) => ({
+          ...readPage(paging, faults),
+          kinds: readKinds(kind, faults),
+        }));
         const search = {
           ...{ ...page, account: account.name, order, kinds, recipient },
           message: messageId === undefined ? undefined : queueIdOf(messageId),

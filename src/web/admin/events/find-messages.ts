@@ -11,7 +11,7 @@ import {
 } from '../../../spool/events/message-history.ts';
 
 /** Which messages of an account are wanted; all that is named must hold. The newest come first. */
-export interface MessageQuery
+interface MessageQuery
   extends Pick<EventSearch, 'account' | 'limit' | 'cursor' | 'message' | 'recipient' | 'sender' | 'clientMessageId'> {
   /** With a recipient in this state; where a recipient is named too, that one. */
   readonly state?: HistoryState | undefined;
@@ -21,7 +21,7 @@ export interface MessageQuery
 }
 
 /** A page of messages. */
-export interface MessagePage<T> {
+interface MessagePage<T> {
   readonly messages: readonly T[];
   /** The `cursor` of the next page; undefined on the last one. */
   readonly next?: number | undefined;

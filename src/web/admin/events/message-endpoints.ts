@@ -1,21 +1,20 @@
 // GET .../email/sending/messages and .../messages/{id}: messages with what became of them, without their bodies (D53).
 
 import { Type } from 'typebox';
-import { createKeyedQueues } from '../../../base/keyed-queues.ts';
+import { createKeyedQueues, type KeyedQueues } from '../../../base/keyed-queues.ts';
 import { bareId } from '../../../mail/message-ids.ts';
 import { eventJson } from '../../../spool/events/event-json.ts';
 import type { EventStore } from '../../../spool/events/event-store.ts';
 import {
   countStates,
-  type HistoryState,
   historyStates,
   type MessageHistory,
   type RecipientHistory,
 } from '../../../spool/events/message-history.ts';
-import { accountPath, endpointsAt } from '../../http/endpoint.ts';
-import { type Fault, Refusal, refusal, succeedWithPage } from '../../http/envelope.ts';
+import { accountPath, component, endpointsAt, type Register } from '../../http/endpoint.ts';
+import { refusal, succeedWithPage } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
-import { isoTime, isoTimeOrNull, mailPlace, queryOf, textOrNull, time, timeOrNull } from '../schemas.ts';
+import { closed, faultless, isoTime, isoTimeOrNull, mailPlace, textOrNull, time, timeOrNull } from '../schemas.ts';
 import { eventSchema } from './event-endpoints.ts';
 import { findMessages, readHistory } from './find-messages.ts';
 import { addressParameter, messageParameter, pageParameters, queueIdOf, readPage } from './parameters.ts';
@@ -25,38 +24,30 @@ const listedRecipients = 20;
 
 const state = Type.Enum([...historyStates], { want: `one of ${historyStates.join(', ')}` });
 
-const message = Type.Object(
-  {
-    id: Type.String({ description: 'The queue id', example: '0199f3c1-1f0b-7c3a-9d8e-4f2a6b1c0d5e' }),
-    message_id: textOrNull(),
-    client_message_id: textOrNull("The client's own Message-ID"),
-    credential: textOrNull(),
-    sender: textOrNull('The reverse-path that the client gave'),
-    size: Type.Union([Type.Integer(), Type.Null()], { description: 'Octets as it left' }),
-    accepted_at: timeOrNull,
-    last_event_at: time,
-    recipient_count: Type.Integer(),
-    states: Type.Record(Type.String(), Type.Integer(), { description: 'How many recipients are in which state' }),
-    recipients: Type.Array(Type.Object({ address: Type.String(), state, since: time }), {
-      description: `The first ${listedRecipients} in a list, all where one message is asked for`,
-    }),
-  },
-  { title: 'Message' },
-);
+const message = component('Message', {
+  id: Type.String({ description: 'The queue id', example: '0199f3c1-1f0b-7c3a-9d8e-4f2a6b1c0d5e' }),
+  message_id: textOrNull(),
+  client_message_id: textOrNull("The client's own Message-ID"),
+  credential: textOrNull(),
+  sender: textOrNull('The reverse-path that the client gave'),
+  size: Type.Union([Type.Integer(), Type.Null()], { description: 'Octets as it left' }),
+  accepted_at: timeOrNull,
+  last_event_at: time,
+  recipient_count: Type.Integer(),
+  states: Type.Record(Type.String(), Type.Integer(), { description: 'How many recipients are in which state' }),
+  recipients: Type.Array(Type.Object({ address: Type.String(), state, since: time }), {
+    description: `The first ${listedRecipients} in a list, all where one message is asked for`,
+  }),
+});
 
-const wholeMessage = Type.Object(
-  {
-    ...message.properties,
-    recipients: Type.Array(
-      Type.Object({ address: Type.String(), state, since: time, events: Type.Array(eventSchema) }),
-    ),
-    events: Type.Array(eventSchema, { description: 'Those about no single recipient' }),
-    complete: Type.Boolean({ description: 'False: it has more events, which the endpoint of events pages through' }),
-  },
-  { title: 'WholeMessage' },
-);
+const wholeMessage = component('WholeMessage', {
+  ...message.properties,
+  recipients: Type.Array(Type.Object({ address: Type.String(), state, since: time, events: Type.Array(eventSchema) })),
+  events: Type.Array(eventSchema, { description: 'Those about no single recipient' }),
+  complete: Type.Boolean({ description: 'False: it has more events, which the endpoint of events pages through' }),
+});
 
-const query = queryOf({
+const query = closed({
   ...pageParameters,
   message_id: Type.Optional(messageParameter),
   client_message_id: Type.Optional({ ...messageParameter, description: "The client's own Message-ID" }),
@@ -92,63 +83,73 @@ function shown(history: MessageHistory) {
   };
 }
 
+interface Parts {
+  readonly events: Pick<EventStore, 'read' | 'search'>;
+  readonly inAccountQueue: KeyedQueues;
+}
+
+function listMessages(register: Register, { events, inAccountQueue }: Parts): void {
+  register(
+    'GET',
+    {
+      operationId: 'listMessages',
+      summary: 'Search messages, the newest first',
+      description:
+        'Those that wait and those that have ended, for as long as their events are kept. A page may have few messages or none while the cursor leads on.',
+      query,
+      result: Type.Array(message),
+    },
+    async ({ account, query: asked, reply }) => {
+      const { message_id: messageId, client_message_id: clientMessageId, recipient, sender, state } = asked;
+      const page = faultless((faults) => readPage(asked, faults));
+      const wish = {
+        ...page,
+        ...{ account: account.name, clientMessageId, recipient, sender, state },
+        message: messageId === undefined ? undefined : queueIdOf(messageId),
+      };
+      const found = await inAccountQueue(account.name, () => findMessages(events, wish, shown));
+      return succeedWithPage(reply, found.messages, { limit: page.limit, next: found.next });
+    },
+  );
+}
+
+function getMessage(register: Register, { events, inAccountQueue }: Parts): void {
+  register(
+    'GET /:id',
+    {
+      operationId: 'getMessage',
+      summary: 'Tell what became of one message',
+      params: Type.Object({ ...accountPath.properties, id: messageParameter }),
+      result: wholeMessage,
+    },
+    async ({ account, params: { id } }) => {
+      const about = { account: account.name, message: queueIdOf(id) };
+      const found = await inAccountQueue(account.name, () => readHistory(events, about));
+      const head = found && shown(found.history);
+      const isMeant = !id.includes('@') || head?.message_id === bareId(id);
+      if (!found || !head || !isMeant) {
+        throw refusal('E_NOT_FOUND', 'The account has no such message, or its events are gone');
+      }
+      const { recipients, common: others } = found.history;
+      return {
+        ...head,
+        recipients: recipients.map(({ events: own, ...recipient }) => ({
+          ...shownRecipient(recipient),
+          events: own.map(eventJson),
+        })),
+        events: others.map(eventJson),
+        complete: found.isWhole,
+      };
+    },
+  );
+}
+
 /** The endpoints of messages. */
-export function messageEndpoints({ events }: { readonly events: Pick<EventStore, 'read' | 'search'> }): V4Plugin {
-  const inAccountQueue = createKeyedQueues();
+export function messageEndpoints({ events }: Pick<Parts, 'events'>): V4Plugin {
   return (app) => {
     const register = endpointsAt(app, mailPlace('messages', 'Events', 'email:events'));
-    register(
-      'GET',
-      {
-        operationId: 'listMessages',
-        summary: 'Search messages, the newest first',
-        description:
-          'Those that wait and those that have ended, for as long as their events are kept. A page may have few messages or none while the cursor leads on.',
-        query,
-        result: Type.Array(message),
-      },
-      async ({ account, query: asked, reply }) => {
-        const { message_id: messageId, client_message_id: clientMessageId, recipient, sender } = asked;
-        const faults: Fault[] = [];
-        const page = readPage(asked, faults);
-        if (faults.length > 0) throw new Refusal(faults);
-        const wish = {
-          ...page,
-          ...{ account: account.name, clientMessageId, recipient, sender },
-          message: messageId === undefined ? undefined : queueIdOf(messageId),
-          state: historyStates.find((one: HistoryState) => one === asked.state),
-        };
-        const found = await inAccountQueue(account.name, () => findMessages(events, wish, shown));
-        return succeedWithPage(reply, found.messages, { limit: page.limit, next: found.next });
-      },
-    );
-    register(
-      'GET /:id',
-      {
-        operationId: 'getMessage',
-        summary: 'Tell what became of one message',
-        params: Type.Object({ ...accountPath.properties, id: messageParameter }),
-        result: wholeMessage,
-      },
-      async ({ account, params: { id } }) => {
-        const about = { account: account.name, message: queueIdOf(id) };
-        const found = await inAccountQueue(account.name, () => readHistory(events, about));
-        const head = found && shown(found.history);
-        const isMeant = !id.includes('@') || head?.message_id === bareId(id);
-        if (!found || !head || !isMeant) {
-          throw refusal('E_NOT_FOUND', 'The account has no such message, or its events are gone');
-        }
-        const { recipients, common: others } = found.history;
-        return {
-          ...head,
-          recipients: recipients.map(({ events: own, ...recipient }) => ({
-            ...shownRecipient(recipient),
-            events: own.map(eventJson),
-          })),
-          events: others.map(eventJson),
-          complete: found.isWhole,
-        };
-      },
-    );
+    const parts = { events, inAccountQueue: createKeyedQueues() };
+    listMessages(register, parts);
+    getMessage(register, parts);
   };
 }

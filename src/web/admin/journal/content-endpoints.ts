@@ -12,8 +12,7 @@ import type { V4Plugin } from '../../http/v4-app.ts';
 import { entryNamed, ofEachEntry } from './journal-endpoints.ts';
 import { type entryOfAny, previewAnswer, signatureVerdict } from './schemas.ts';
 
-/** What the endpoints are made from. */
-export interface ContentParts {
+interface ContentParts {
   readonly journal: Pick<Journal, 'find' | 'content'>;
   /** `journal.enabled`. */
   readonly isOn: boolean;

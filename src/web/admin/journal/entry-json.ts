@@ -73,7 +73,7 @@ function levelOf(content: JournalContent | undefined): 'none' | 'headers' | 'ful
 }
 
 /** What an entry is shown from. */
-export interface EntryParts extends VerdictParts {
+interface EntryParts extends VerdictParts {
   readonly history: MessageHistory | undefined;
   /** The path of the entry in the API. */
   readonly path: string;

@@ -8,11 +8,11 @@ import { bareId } from '../../../mail/message-ids.ts';
 import type { EventStore } from '../../../spool/events/event-store.ts';
 import type { Journal, JournalEntry, JournalItem, JournalPage, JournalQuery } from '../../../spool/journal/journal.ts';
 import { endpointsOfBoth, type Register } from '../../http/endpoint.ts';
-import { type Fault, Refusal, refusal, succeedWithPage } from '../../http/envelope.ts';
+import { refusal, succeedWithPage } from '../../http/envelope.ts';
 import type { V4App, V4Plugin } from '../../http/v4-app.ts';
 import { readHistory } from '../events/find-messages.ts';
 import { queueIdOf } from '../events/parameters.ts';
-import { readTime } from '../schemas.ts';
+import { faultless, readTime } from '../schemas.ts';
 import { entryJson, rowJson } from './entry-json.ts';
 import { entryOfAccount, entryOfAny, journalEntry, journalParameters, journalRow, usualRows } from './schemas.ts';
 
@@ -30,8 +30,7 @@ export function journalNote(isOn: boolean): { readonly messages?: readonly { rea
   return isOn ? {} : { messages: [{ message: journalOff }] };
 }
 
-/** What the endpoints are made from. */
-export interface JournalParts {
+interface JournalParts {
   readonly journal: Pick<Journal, 'list' | 'find' | 'content' | 'rows'>;
   /** `journal.enabled`. */
   readonly isOn: boolean;
@@ -43,17 +42,14 @@ export interface JournalParts {
 /** Reads the parameters of the list. @throws Refusal for times that are none */
 function readQuery(asked: Static<typeof journalParameters>, account: string | undefined): JournalQuery {
   const { cursor, outcome, credential, client, code, field, shadow } = asked;
-  const faults: Fault[] = [];
-  const query = {
+  return faultless((faults) => ({
     ...{ account, credential, client, code, field, outcome, text: asked.search ?? asked.q },
     shadow: shadow === undefined ? undefined : shadow === 'true',
     since: readTime(asked.since, 'since', { faults }),
     until: readTime(asked.until, 'until', { faults }),
     cursor: cursor === undefined ? undefined : Number(cursor),
     limit: Number(asked.per_page ?? asked.limit ?? usualRows),
-  };
-  if (faults.length > 0) throw new Refusal(faults);
-  return query;
+  }));
 }
 
 /** Messages with one Message-ID of the client's that are looked for. */

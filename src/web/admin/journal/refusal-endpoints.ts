@@ -7,10 +7,10 @@ import { createKeyedQueues } from '../../../base/keyed-queues.ts';
 import { type CredentialReport, countedParts } from '../../../pipeline/report/findings.ts';
 import { findingsOfEvents } from '../../../pipeline/report/read-events.ts';
 import type { EventStore } from '../../../spool/events/event-store.ts';
-import { endpointsOfBoth } from '../../http/endpoint.ts';
+import { component, endpointsOfBoth } from '../../http/endpoint.ts';
 import { succeed } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
-import { isoTime, isoTimeOrNull, queryOf, readSince, textOrNull, timeOrNull, timeParameter } from '../schemas.ts';
+import { closed, isoTime, isoTimeOrNull, readSince, textOrNull, timeOrNull, timeParameter } from '../schemas.ts';
 import { cureJson } from './cure-json.ts';
 import { journalNote } from './journal-endpoints.ts';
 import { cure } from './schemas.ts';
@@ -28,8 +28,7 @@ export type FindFileChange = (
   report: Pick<CredentialReport, 'account' | 'credential' | 'proposal'>,
 ) => Promise<FileChange | undefined>;
 
-/** What the endpoints are made from. */
-export interface RefusalParts {
+interface RefusalParts {
   readonly events: Pick<EventStore, 'read' | 'newest'>;
   readonly account: (name: string) => Account | undefined;
   readonly clock: Clock;
@@ -40,43 +39,40 @@ export interface RefusalParts {
 }
 
 /** A group in answers. */
-export const refusalGroup = Type.Object(
-  {
-    account: Type.String(),
-    credential: Type.String(),
-    mailer: Type.String({ description: 'How the program names itself; else its HELO' }),
-    field: textOrNull(),
-    code: Type.String(),
-    message: Type.String({ description: 'Of the first message of the group' }),
-    count: Type.Integer(),
-    times: Type.Array(Type.Integer(), {
-      description: `How many there were in each of ${countedParts} equal parts of the time, the oldest first`,
-    }),
-    first_at: timeOrNull,
-    last_at: timeOrNull,
-    example: textOrNull('The last message of the group in the journal'),
-    cured: Type.Boolean({ description: 'The configuration has the cure by now' }),
-    cure,
-    change: Type.Optional(
-      Type.Object(
-        {
-          file: Type.String(),
-          line: Type.Integer({ description: 'The first line that is replaced, or that new lines stand behind' }),
-          diff: Type.String({ description: 'A unified diff' }),
-        },
-        {
-          title: 'FileChange',
-          description:
-            'Only for `admin`: the change of the configuration file that brings in the lines of the cure, where a change of its text ' +
-            'alone does it. It is the same for all groups of one credential, and the configuration is valid with it.',
-        },
-      ),
+export const refusalGroup = component('RefusalGroup', {
+  account: Type.String(),
+  credential: Type.String(),
+  mailer: Type.String({ description: 'How the program names itself; else its HELO' }),
+  field: textOrNull(),
+  code: Type.String(),
+  message: Type.String({ description: 'Of the first message of the group' }),
+  count: Type.Integer(),
+  times: Type.Array(Type.Integer(), {
+    description: `How many there were in each of ${countedParts} equal parts of the time, the oldest first`,
+  }),
+  first_at: timeOrNull,
+  last_at: timeOrNull,
+  example: textOrNull('The last message of the group in the journal'),
+  cured: Type.Boolean({ description: 'The configuration has the cure by now' }),
+  cure,
+  change: Type.Optional(
+    Type.Object(
+      {
+        file: Type.String(),
+        line: Type.Integer({ description: 'The first line that is replaced, or that new lines stand behind' }),
+        diff: Type.String({ description: 'A unified diff' }),
+      },
+      {
+        title: 'FileChange',
+        description:
+          'Only for `admin`: the change of the configuration file that brings in the lines of the cure, where a change of its text ' +
+          'alone does it. It is the same for all groups of one credential, and the configuration is valid with it.',
+      },
     ),
-  },
-  { title: 'RefusalGroup' },
-);
+  ),
+});
 
-const parameters = queryOf({
+const parameters = closed({
   since: timeParameter('Only from this time on (RFC 3339); seven days back where absent'),
   credential: Type.Optional(Type.String({ minLength: 1, maxLength: 100, description: 'Name of a credential' })),
 });

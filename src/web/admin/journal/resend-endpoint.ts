@@ -16,8 +16,7 @@ import { readHistory } from '../events/find-messages.ts';
 import { entryNamed } from './journal-endpoints.ts';
 import { entryOfAccount } from './schemas.ts';
 
-/** What the endpoint is made from. */
-export interface ResendParts {
+interface ResendParts {
   readonly journal: Pick<Journal, 'find' | 'content'>;
   /** `journal.enabled`. */
   readonly isOn: boolean;

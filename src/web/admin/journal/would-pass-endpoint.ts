@@ -6,10 +6,10 @@ import type { Clock } from '../../../base/clock.ts';
 import { ConfigurationError } from '../../../base/errors.ts';
 import { compareJournal, type PartsOf } from '../../../pipeline/report/would-pass.ts';
 import type { Journal } from '../../../spool/journal/journal.ts';
-import { endpointsAt } from '../../http/endpoint.ts';
+import { component, endpointsAt } from '../../http/endpoint.ts';
 import { Refusal, refusal } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
-import { readSince } from '../schemas.ts';
+import { closed, readSince } from '../schemas.ts';
 
 /** Messages that are judged for one answer at most, and for how long. */
 const mostMessages = 10_000;
@@ -27,47 +27,41 @@ export interface WouldPassParts {
   readonly clock: Clock;
 }
 
-const asked = Type.Object(
-  {
-    config: Type.String({
-      minLength: 1,
-      description: 'The text of a configuration file. Nothing of it is kept',
-      example: 'dataDir: data',
-    }),
-    account: Type.Optional(
-      Type.String({ minLength: 1, maxLength: 100, description: 'Only mail of this account, by name' }),
-    ),
-    since: Type.Optional(
-      Type.String({ format: 'date-time', description: 'Only from this time on; seven days back where absent' }),
-    ),
-  },
-  { additionalProperties: false },
-);
+const asked = closed({
+  config: Type.String({
+    minLength: 1,
+    description: 'The text of a configuration file. Nothing of it is kept',
+    example: 'dataDir: data',
+  }),
+  account: Type.Optional(
+    Type.String({ minLength: 1, maxLength: 100, description: 'Only mail of this account, by name' }),
+  ),
+  since: Type.Optional(
+    Type.String({ format: 'date-time', description: 'Only from this time on; seven days back where absent' }),
+  ),
+});
 
 const count = Type.Integer({ minimum: 0 });
 const counts = { refused: count, would_pass: count, accepted: count, would_not: count };
 
 /** The answer. */
-export const wouldPass = Type.Object(
-  {
-    ...counts,
-    not_kept: Type.Integer({ description: 'Messages of which too little is kept to judge them again' }),
-    cut: Type.Boolean({ description: 'There are more messages: the newest were judged, as many as the time allowed' }),
-    mailers: Type.Array(
-      Type.Object({
-        account: Type.String(),
-        credential: Type.String(),
-        mailer: Type.String(),
-        ...counts,
-        examples: Type.Array(Type.String(), {
-          description: 'Ids in the journal, with the codes of those that would not pass',
-        }),
+export const wouldPass = component('WouldPass', {
+  ...counts,
+  not_kept: Type.Integer({ description: 'Messages of which too little is kept to judge them again' }),
+  cut: Type.Boolean({ description: 'There are more messages: the newest were judged, as many as the time allowed' }),
+  mailers: Type.Array(
+    Type.Object({
+      account: Type.String(),
+      credential: Type.String(),
+      mailer: Type.String(),
+      ...counts,
+      examples: Type.Array(Type.String(), {
+        description: 'Ids in the journal, with the codes of those that would not pass',
       }),
-      { description: 'Those of which something changes, the most changed first' },
-    ),
-  },
-  { title: 'WouldPass' },
-);
+    }),
+    { description: 'Those of which something changes, the most changed first' },
+  ),
+});
 
 async function readOther({ readParts }: WouldPassParts, text: string): Promise<PartsOf> {
   try {
@@ -79,28 +73,31 @@ async function readOther({ readParts }: WouldPassParts, text: string): Promise<P
   }
 }
 
+async function judge(
+  parts: WouldPassParts,
+  text: string,
+  { isGone, ...wanted }: { since: number; account?: string | undefined; isGone: () => boolean },
+) {
+  const { journal, clock } = parts;
+  const partsOf = await readOther(parts, text);
+  const until = clock.monotonic() + mostMs;
+  const mayGoOn = (done: number): boolean => done < mostMessages && clock.monotonic() < until && !isGone();
+  const comparison = await compareJournal(journal, wanted, { partsOf, mayGoOn });
+  const rows = comparison
+    .rows()
+    .map(({ wouldPass: would_pass, wouldNot: would_not, ...row }) => ({ ...row, would_pass, would_not }));
+  const sum = (key: keyof typeof counts): number => rows.reduce((all, row) => all + row[key], 0);
+  return {
+    ...{ refused: sum('refused'), would_pass: sum('would_pass') },
+    ...{ accepted: sum('accepted'), would_not: sum('would_not') },
+    ...{ not_kept: comparison.notKept, cut: comparison.isCut },
+    mailers: rows.filter((row) => row.would_pass + row.would_not > 0).slice(0, mostRows),
+  };
+}
+
 /** The endpoint. It judges for one caller at a time. */
 export function wouldPassEndpoint(parts: WouldPassParts): V4Plugin {
-  const { journal, clock } = parts;
   let isJudging = false;
-
-  async function judge(text: string, wanted: { since: number; account?: string | undefined }, isGone: () => boolean) {
-    const partsOf = await readOther(parts, text);
-    const until = clock.monotonic() + mostMs;
-    const mayGoOn = (done: number): boolean => done < mostMessages && clock.monotonic() < until && !isGone();
-    const comparison = await compareJournal(journal, wanted, { partsOf, mayGoOn });
-    const rows = comparison
-      .rows()
-      .map(({ wouldPass: would_pass, wouldNot: would_not, ...row }) => ({ ...row, would_pass, would_not }));
-    const sum = (key: keyof typeof counts): number => rows.reduce((all, row) => all + row[key], 0);
-    return {
-      ...{ refused: sum('refused'), would_pass: sum('would_pass') },
-      ...{ accepted: sum('accepted'), would_not: sum('would_not') },
-      ...{ not_kept: comparison.notKept, cut: comparison.isCut },
-      mailers: rows.filter((row) => row.would_pass + row.would_not > 0).slice(0, mostRows),
-    };
-  }
-
   return (app) =>
     endpointsAt(app, { path: '/email/sending/would-pass', tag: 'Journal', reads: 'admin' })(
       'POST',
@@ -116,14 +113,14 @@ export function wouldPassEndpoint(parts: WouldPassParts): V4Plugin {
         reading: { bodyBytes },
       },
       async ({ body, request }) => {
-        const since = readSince(body.since, clock);
+        const since = readSince(body.since, parts.clock);
         if (isJudging) throw refusal('E_RATE_LIMIT_EXCEEDED', 'Another configuration is being judged', 5);
         isJudging = true;
         const { socket } = request.raw;
+        // A client that goes ends its side; its connection is closed only behind the answer.
+        const isGone = (): boolean => socket.destroyed || socket.readableEnded;
         try {
-          // A client that goes ends its side; its connection is closed only behind the answer.
-          const isGone = (): boolean => socket.destroyed || socket.readableEnded;
-          return await judge(body.config, { since, account: body.account }, isGone);
+          return await judge(parts, body.config, { since, account: body.account, isGone });
         } finally {
           isJudging = false;
         }

@@ -19,7 +19,7 @@ import {
 export const queueActions = ['retry', 'hold', 'release', 'drop'] as const;
 
 /** What is done to messages. */
-export type QueueAction = (typeof queueActions)[number];
+type QueueAction = (typeof queueActions)[number];
 
 /** The recipients that an action takes where no state is named: what has failed is taken only where it is asked for by name. */
 const taken: Readonly<Record<QueueAction, readonly WaitingState[]>> = {
@@ -40,7 +40,7 @@ const reached: Readonly<Record<QueueAction, readonly WaitingState[]>> = {
 };
 
 /** The spool as far as actions use it. */
-export type ActedSpool = Pick<Spool, 'list' | 'show' | 'retryMany' | 'drop' | 'addHold' | 'liftHold' | 'holds'>;
+type ActedSpool = Pick<Spool, 'list' | 'show' | 'retryMany' | 'drop' | 'addHold' | 'liftHold' | 'holds'>;
 
 /** Who acts. */
 export interface Actor {
@@ -75,7 +75,7 @@ interface Count {
 }
 
 /** What was done. A rule counts as one message. */
-export interface Done extends Count {
+interface Done extends Count {
   /** Messages that are not there any more, are another account's, or to which the action does not apply. */
   readonly skipped: number;
   /** One rule was made or lifted, which is about what comes later, too. */

@@ -26,8 +26,7 @@ import {
   waitingState,
 } from './queue-selection.ts';
 
-/** What the endpoints need. */
-export interface QueueEndpointsParts extends ActionParts {
+interface QueueEndpointsParts extends ActionParts {
   /** The next hops as this process serves them. */
   readonly destinations: () => readonly DestinationView[];
   readonly now: () => number;

@@ -2,7 +2,8 @@
 
 import { type Static, Type } from 'typebox';
 import { holdKinds } from '../../../spool/hold.ts';
-import { cursorAbout, olderName, perPage, queryOf, textOrNull, time, timeOrNull } from '../schemas.ts';
+import { component } from '../../http/endpoint.ts';
+import { closed, cursorAbout, olderName, perPage, textOrNull, time, timeOrNull } from '../schemas.ts';
 import { queueActions } from './queue-actions.ts';
 
 const hold = Type.Object({
@@ -14,28 +15,24 @@ const hold = Type.Object({
 });
 
 /** A group of the queue. */
-export const group = Type.Object(
-  {
-    account: Type.String(),
-    destination: textOrNull('A recipient domain; null where all domains of the route wait together'),
-    route: textOrNull('Null for mail that was set aside by a hold before it had a route'),
-    depth: Type.Integer({ description: 'Recipients that wait, those held among them' }),
-    held: Type.Integer(),
-    hold: {
-      ...Type.Union([hold, Type.Null()]),
-      description: 'The rule that holds all of them and what comes later; it also stands here while nothing waits',
-    },
-    oldest_at: { ...timeOrNull, description: 'Null where nothing waits' },
-    state: {
-      ...textOrNull(),
-      description:
-        '`served`, why the next hop gets less, or what mail waits for; null where this process has not met it',
-    },
-    next_at: { ...timeOrNull, description: 'When the next hop is tried again' },
-    last_reply: textOrNull('What the next hop said last; for the scope admin alone'),
+export const group = component('QueueGroup', {
+  account: Type.String(),
+  destination: textOrNull('A recipient domain; null where all domains of the route wait together'),
+  route: textOrNull('Null for mail that was set aside by a hold before it had a route'),
+  depth: Type.Integer({ description: 'Recipients that wait, those held among them' }),
+  held: Type.Integer(),
+  hold: {
+    ...Type.Union([hold, Type.Null()]),
+    description: 'The rule that holds all of them and what comes later; it also stands here while nothing waits',
   },
-  { title: 'QueueGroup' },
-);
+  oldest_at: { ...timeOrNull, description: 'Null where nothing waits' },
+  state: {
+    ...textOrNull(),
+    description: '`served`, why the next hop gets less, or what mail waits for; null where this process has not met it',
+  },
+  next_at: { ...timeOrNull, description: 'When the next hop is tried again' },
+  last_reply: textOrNull('What the next hop said last; for the scope admin alone'),
+});
 
 const state = Type.Enum(['queued', 'deferred', 'held', 'failed'], { want: 'queued, deferred, held or failed' });
 
@@ -48,28 +45,25 @@ const waiting = {
 };
 
 /** A message of the queue. */
-export const message = Type.Object(
-  {
-    id: Type.String({ description: 'Its id in the queue and in the journal' }),
-    message: Type.String(),
-    account: Type.String(),
-    sender: Type.String({ description: 'Empty for a report' }),
-    recipient: Type.String({ description: 'The first one that is selected; the members beside it are about it' }),
-    destination: Type.String(),
-    route: Type.String(),
-    ...waiting,
-    recipient_count: Type.Integer({ description: 'Recipients that are selected' }),
-    states: Type.Object(
-      { queued: Type.Integer(), deferred: Type.Integer(), held: Type.Integer(), failed: Type.Integer() },
-      { description: 'How many of them are in each state' },
-    ),
-    recipients: Type.Array(Type.Object({ address: Type.String(), ...waiting })),
-    accepted_at: time,
-    expires_at: time,
-    size: Type.Integer({ description: 'Octets as it leaves' }),
-  },
-  { title: 'QueuedMessage' },
-);
+export const message = component('QueuedMessage', {
+  id: Type.String({ description: 'Its id in the queue and in the journal' }),
+  message: Type.String(),
+  account: Type.String(),
+  sender: Type.String({ description: 'Empty for a report' }),
+  recipient: Type.String({ description: 'The first one that is selected; the members beside it are about it' }),
+  destination: Type.String(),
+  route: Type.String(),
+  ...waiting,
+  recipient_count: Type.Integer({ description: 'Recipients that are selected' }),
+  states: Type.Object(
+    { queued: Type.Integer(), deferred: Type.Integer(), held: Type.Integer(), failed: Type.Integer() },
+    { description: 'How many of them are in each state' },
+  ),
+  recipients: Type.Array(Type.Object({ address: Type.String(), ...waiting })),
+  accepted_at: time,
+  expires_at: time,
+  size: Type.Integer({ description: 'Octets as it leaves' }),
+});
 
 const id = Type.String({ pattern: '^[0-9A-Fa-f-]{36}$', want: 'the id of a message' });
 
@@ -99,7 +93,7 @@ export type SelectionQuery = {
 };
 
 /** The parameters of a list of messages. */
-export const messagesQuery = queryOf({
+export const messagesQuery = closed({
   ...selection,
   id: Type.Optional({
     ...id,
@@ -139,14 +133,11 @@ export const action = Type.Object(
 );
 
 /** What an action did. */
-export const done = Type.Object(
-  {
-    action: Type.String(),
-    done: Type.Integer({ description: 'Messages that it was done to; a rule counts as one' }),
-    recipients: Type.Integer({ description: 'Recipients that it was done to' }),
-    rule: Type.Boolean({ description: 'Whether a rule was made or lifted, which also holds what comes later' }),
-    skipped: Type.Integer({ description: 'Messages that are gone, or to which it does not apply' }),
-    next: textOrNull('Where a filter goes on'),
-  },
-  { title: 'QueueActionDone' },
-);
+export const done = component('QueueActionDone', {
+  action: Type.String(),
+  done: Type.Integer({ description: 'Messages that it was done to; a rule counts as one' }),
+  recipients: Type.Integer({ description: 'Recipients that it was done to' }),
+  rule: Type.Boolean({ description: 'Whether a rule was made or lifted, which also holds what comes later' }),
+  skipped: Type.Integer({ description: 'Messages that are gone, or to which it does not apply' }),
+  next: textOrNull('Where a filter goes on'),
+});

@@ -31,7 +31,7 @@ export interface Selected {
 }
 
 /** A slice of a selection. */
-export interface SelectedPage {
+interface SelectedPage {
   readonly selected: readonly Selected[];
   /** Where to go on; absent at the end. */
   readonly next?: string | undefined;

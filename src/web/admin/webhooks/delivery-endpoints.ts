@@ -5,43 +5,36 @@ import { replayRange } from '../../../delivery/webhooks/replay-range.ts';
 import type { DeliveryRecord } from '../../../delivery/webhooks/webhook.ts';
 import type { WebhookStore } from '../../../delivery/webhooks/webhook-store.ts';
 import type { EventStore } from '../../../spool/events/event-store.ts';
-import type { Register } from '../../http/endpoint.ts';
+import { bodyOf, component, type Register } from '../../http/endpoint.ts';
 import { type Fault, Refusal, refusal, succeedWithPage } from '../../http/envelope.ts';
-import { entryPath, isoTime, numberCursor, perPage, queryOf, readTime, textOrNull, time } from '../schemas.ts';
+import { closed, entryPath, isoTime, numberCursor, perPage, readTime, textOrNull, time } from '../schemas.ts';
 
-/** What these endpoints need. */
-export interface DeliveryEndpointsParts {
+interface DeliveryEndpointsParts {
   readonly store: Pick<WebhookStore, 'find' | 'deliveries' | 'replay'>;
   readonly events: Pick<EventStore, 'newest' | 'search'>;
   readonly refresh: () => Promise<void>;
 }
 
 /** A request to a webhook in answers. */
-export const delivery = Type.Object(
-  {
-    id: Type.String({ example: '17' }),
-    event: Type.String({ description: '`id` of the event' }),
-    kind: Type.String(),
-    attempt: Type.Integer(),
-    at: time,
-    duration_ms: Type.Integer(),
-    result: Type.Enum(['delivered', 'failed', 'given_up'], { description: '`failed` is tried again' }),
-    status: Type.Union([Type.Integer(), Type.Null()]),
-    error: textOrNull(),
-  },
-  { title: 'WebhookDelivery' },
-);
+export const delivery = component('WebhookDelivery', {
+  id: Type.String({ example: '17' }),
+  event: Type.String({ description: '`id` of the event' }),
+  kind: Type.String(),
+  attempt: Type.Integer(),
+  at: time,
+  duration_ms: Type.Integer(),
+  result: Type.Enum(['delivered', 'failed', 'given_up'], { description: '`failed` is tried again' }),
+  status: Type.Union([Type.Integer(), Type.Null()]),
+  error: textOrNull(),
+});
 
 const usualDeliveries = 100;
 
-const replay = Type.Object(
-  {
-    event: Type.Optional(Type.String({ pattern: '^[1-9][0-9]{0,14}$', want: 'the id of an event' })),
-    since: Type.Optional(Type.String({ description: 'All events from this time on', example: '2026-11-21T12:00:00Z' })),
-    until: Type.Optional(Type.String({ description: 'Before this time; absent: until now' })),
-  },
-  { additionalProperties: false, title: 'Replay' },
-);
+const replay = bodyOf('Replay', {
+  event: Type.Optional(Type.String({ pattern: '^[1-9][0-9]{0,14}$', want: 'the id of an event' })),
+  since: Type.Optional(Type.String({ description: 'All events from this time on', example: '2026-11-21T12:00:00Z' })),
+  until: Type.Optional(Type.String({ description: 'Before this time; absent: until now' })),
+});
 
 /** Shows a request to a webhook. */
 export function deliveryJson({ id, event, kind, attempt, at, durationMs, result, status, error }: DeliveryRecord) {
@@ -64,7 +57,7 @@ function listDeliveries(register: Register, { store }: DeliveryEndpointsParts): 
       summary: 'List the last requests of a webhook, the newest first',
       description: 'The last 1,000 of at most 30 days.',
       params: entryPath,
-      query: queryOf({ cursor: numberCursor, per_page: perPage(1000, usualDeliveries) }),
+      query: closed({ cursor: numberCursor, per_page: perPage(1000, usualDeliveries) }),
       result: Type.Array(delivery),
     },
     async ({ account, params, query, reply }) => {

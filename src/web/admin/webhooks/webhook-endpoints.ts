@@ -8,14 +8,13 @@ import { type Webhook, webhooksPerAccount } from '../../../delivery/webhooks/web
 import type { WebhookStore } from '../../../delivery/webhooks/webhook-store.ts';
 import type { EventStore } from '../../../spool/events/event-store.ts';
 import { type EventKind, isEventKind, toldKinds } from '../../../spool/events/mail-event.ts';
-import { type AskedOf, endpointsAt, type Register } from '../../http/endpoint.ts';
+import { type AskedOf, bodyOf, component, endpointsAt, type Register } from '../../http/endpoint.ts';
 import { Refusal, refusal } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
 import { entryPath, isoTime, mailPlace, removed, textOrNull, time, words } from '../schemas.ts';
 import { deliveryEndpoints, noWebhook } from './delivery-endpoints.ts';
 
-/** What the endpoints need. */
-export interface WebhookEndpointsParts {
+interface WebhookEndpointsParts {
   readonly store: WebhookStore;
   readonly events: Pick<EventStore, 'newest' | 'search'>;
   /** What is wrong with a URL; undefined where nothing is. */
@@ -38,42 +37,33 @@ const kinds = Type.Array(kind, {
 });
 
 /** A webhook in answers. */
-export const webhook = Type.Object(
-  {
-    id: Type.String({ pattern: '^[0-9a-f]{32}$' }),
-    url: Type.String(),
-    kinds: Type.Array(Type.String(), { description: 'Empty: all' }),
-    note: Type.String(),
-    source: Type.Enum(['api', 'file'], { description: 'Those of the file are changed in the file alone' }),
-    enabled: Type.Boolean(),
-    disabled_reason: textOrNull(),
-    failures: Type.Integer({ description: 'Requests that failed since the last one that did not' }),
-    created_at: time,
-    replaying: Type.Boolean(),
-  },
-  { title: 'Webhook' },
-);
+export const webhook = component('Webhook', {
+  id: Type.String({ pattern: '^[0-9a-f]{32}$' }),
+  url: Type.String(),
+  kinds: Type.Array(Type.String(), { description: 'Empty: all' }),
+  note: Type.String(),
+  source: Type.Enum(['api', 'file'], { description: 'Those of the file are changed in the file alone' }),
+  enabled: Type.Boolean(),
+  disabled_reason: textOrNull(),
+  failures: Type.Integer({ description: 'Requests that failed since the last one that did not' }),
+  created_at: time,
+  replaying: Type.Boolean(),
+});
 
 /** The answer that makes a webhook, or a secret. */
-export const madeWebhook = Type.Object(
-  { ...webhook.properties, secret: Type.String({ description: 'What signs its requests, shown this once' }) },
-  { title: 'MadeWebhook' },
-);
+export const madeWebhook = component('MadeWebhook', {
+  ...webhook.properties,
+  secret: Type.String({ description: 'What signs its requests, shown this once' }),
+});
 
-const newWebhook = Type.Object(
-  { url, kinds: Type.Optional(kinds), note: Type.Optional(words) },
-  { additionalProperties: false, title: 'NewWebhook' },
-);
+const newWebhook = bodyOf('NewWebhook', { url, kinds: Type.Optional(kinds), note: Type.Optional(words) });
 
-const changedWebhook = Type.Object(
-  {
-    url: Type.Optional(url),
-    kinds: Type.Optional(kinds),
-    note: Type.Optional(words),
-    enabled: Type.Optional(Type.Boolean({ description: 'One that is enabled again goes on where it stopped' })),
-  },
-  { additionalProperties: false, title: 'ChangedWebhook' },
-);
+const changedWebhook = bodyOf('ChangedWebhook', {
+  url: Type.Optional(url),
+  kinds: Type.Optional(kinds),
+  note: Type.Optional(words),
+  enabled: Type.Optional(Type.Boolean({ description: 'One that is enabled again goes on where it stopped' })),
+});
 
 /** Shows a webhook, never its secret. */
 function shownWebhook({ id, url: to, kinds: told, note, source, createdAt, ...rest }: Webhook) {
