@@ -1,8 +1,9 @@
 // Joins the edge's parts (D60-D68): custom errors and their endpoints, the reverse proxy, and the answers for hosts.
 
+import { followChanges } from '../base/database/follow-changes.ts';
 import type { HttpFront } from '../web/http/front.ts';
 import type { V4Plugin } from '../web/http/v4-app.ts';
-import { type CustomErrorsParts, followCustomErrors, openCustomErrors } from './custom/custom-errors.ts';
+import { type CustomErrorsParts, openCustomErrors } from './custom/custom-errors.ts';
 import { createEdge, type EdgeParts } from './edge.ts';
 import { OriginProxy } from './origin/origin-proxy.ts';
 import type { EdgeAccountSlice, EdgeSettings } from './zone/zone.ts';
@@ -52,7 +53,7 @@ export async function openEdge(parts: OpenEdgeParts): Promise<OpenEdge> {
     customAnswer: (zone, occurrence, request) => customErrors.choose(zone, occurrence, request),
     origins,
   });
-  const following = followCustomErrors(customErrors, database.changes);
+  const stopFollowing = followChanges(database.changes, 'edge_custom_errors', () => customErrors.refresh());
   return {
     front,
     async plugins() {
@@ -62,7 +63,7 @@ export async function openEdge(parts: OpenEdgeParts): Promise<OpenEdge> {
     open: () => origins.open(),
     requests: () => front.open(),
     async close(withinMs) {
-      await Promise.all([following.stop(), origins.close(withinMs)]);
+      await Promise.all([stopFollowing(), origins.close(withinMs)]);
     },
   };
 }

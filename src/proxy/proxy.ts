@@ -2,6 +2,7 @@
 
 import type { Clock } from '../base/clock.ts';
 import type { Database } from '../base/database/database.ts';
+import { followChanges } from '../base/database/follow-changes.ts';
 import { openDatabase } from '../base/database/sqlite-database.ts';
 import type { Logger } from '../base/log.ts';
 import { createCertificateFinder } from '../base/net/find-certificate.ts';
@@ -10,20 +11,18 @@ import type { CarrierAnswer, CarrierQuestion } from '../base/process-group.ts';
 import type { MetricFamily } from '../web/http/metrics.ts';
 import type { DocumentedCode, V4Plugin } from '../web/http/v4-app.ts';
 import { seedApplications } from './api/seed-applications.ts';
-import type { WriteParts } from './api/write-application.ts';
 import type { ProxyOwners, ProxySettings } from './application/zone.ts';
 import { createOrigins } from './origins/origins.ts';
 import { createResolver, type Resolver, type ResolverDns } from './origins/resolver.ts';
 import { type ApplicationViewsParts, createApplicationViews, type SeeApplications } from './plane/application-views.ts';
 import { DataPlane } from './plane/data-plane.ts';
-import type { DataPlaneParts } from './plane/data-plane-parts.ts';
-import { readLimits } from './plane/read-limits.ts';
+import { type DataPlaneParts, readLimits } from './plane/data-plane-parts.ts';
 import { storedPlans } from './plane/stored-plans.ts';
 import { budgetMetrics, reportMetrics, trafficMetrics } from './plane/traffic-metrics.ts';
 import { createFactSources } from './rules/facts.ts';
+import type { WriteParts } from './rules/judge-write.ts';
 import { ruleRows } from './rules/rules.ts';
 import { type ApplicationStore, openApplicationStore } from './store/application-store.ts';
-import { watchStore } from './store/watch-store.ts';
 
 /** What of the configuration the proxy applications are made from; another can take its place while they run. */
 export interface ProxyConfigured extends ProxyOwners {
@@ -171,15 +170,30 @@ async function seed({ zones, accounts, file, writing }: Configured, log: Logger)
   }
 }
 
+/** Makes a look at the store, which calls `onChange` where it was changed since the look before, by whomever (D94). */
+function lookAt(store: ApplicationStore, onChange: () => Promise<void>, log: Logger): () => Promise<void> {
+  let seen: number | undefined;
+  return async () => {
+    try {
+      const revision = await store.revision();
+      if (seen !== undefined && seen !== revision) await onChange();
+      seen = revision;
+    } catch (error) {
+      // The database may be busy; the next look finds the same change.
+      log.warn({ err: error }, 'cannot look for changes of proxy applications');
+    }
+  };
+}
+
 /** Opens the store of the proxy applications and makes their parts; nothing listens before `start`. */
 export async function openProxy(parts: ProxyParts): Promise<Proxy> {
   const { log } = parts;
   const store = await openApplicationStore(parts.database);
   let current = configure(parts, parts, store);
   const dataPlane = new DataPlane(dataPlaneParts(parts, () => current));
-  let watching: ReturnType<typeof watchStore> | undefined;
+  let stopFollowing: (() => Promise<void>) | undefined;
   const { askCarrier } = parts;
-  const { tell, see } = createApplicationViews({ dataPlane, isCarrier: () => watching !== undefined, askCarrier });
+  const { tell, see } = createApplicationViews({ dataPlane, isCarrier: () => stopFollowing !== undefined, askCarrier });
   return {
     plugins: () => pluginsOf(parts, current, see),
     metrics: [...trafficMetrics(dataPlane), ...reportMetrics(dataPlane), ...budgetMetrics(dataPlane)],
@@ -191,19 +205,21 @@ export async function openProxy(parts: ProxyParts): Promise<Proxy> {
         seed: () => seed(next, log),
         commit: () => {
           current = next;
-          if (!watching) return Promise.resolve();
+          if (!stopFollowing) return Promise.resolve();
           dataPlane.renewCertificates();
           return dataPlane.reconcile();
         },
       };
     },
     async start() {
-      watching = watchStore(store, () => dataPlane.reconcile(), { changes: parts.database.changes, log });
+      const look = lookAt(store, () => dataPlane.reconcile(), log);
+      await look();
+      stopFollowing = followChanges(parts.database.changes, 'proxy_revision', look);
       await dataPlane.reconcile();
     },
     tell,
     async drain(withinMs) {
-      watching?.stop();
+      void stopFollowing?.();
       await dataPlane.drain(withinMs);
     },
   };

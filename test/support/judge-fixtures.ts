@@ -11,13 +11,14 @@ import type { ProxyAccount, ProxyZone } from '../../src/proxy/application/zone.t
 import { createFactSources } from '../../src/proxy/rules/facts.ts';
 import {
   type AskedWrite,
+  configuredWrite,
   type JudgedWrite,
   type JudgeSources,
-  judgeConfigured,
   judgeWrite,
 } from '../../src/proxy/rules/judge-write.ts';
 import type { ApplicationFactsSource } from '../../src/proxy/store/application-store.ts';
 import type { ApplicationWrite, Claims } from '../../src/proxy/store/store.ts';
+import { refusal } from '../../src/web/http/envelope.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 const config = loadConfig({ env: {}, cwd: root, file: 'config/examples/every-rule.yaml' });
@@ -150,7 +151,7 @@ async function seed(store: FactsStore, existing: readonly Existing[]): Promise<v
   const ofFile = zones.flatMap((zone) => (zone.applications ?? []).map((entry) => ({ ...entry, zone: zone.name })));
   for (const { zone: name, ...entry } of [...ofFile, ...existing]) {
     const zone = zoneNamed(name);
-    const verdict = await judgeConfigured(entry, { zone, account: accountOf(zone) }, sourcesOver(store));
+    const verdict = await judgeWrite(configuredWrite(entry, { zone, account: accountOf(zone) }), sourcesOver(store));
     if (!verdict.ok) throw new Error(`Application ${entry.id} is refused: ${JSON.stringify(verdict)}`);
     const { fields, claims } = verdict;
     store.add({ id: entry.id, zone: zone.id, account: zone.account, fields, claims, now: 0 });
@@ -164,13 +165,18 @@ export async function factsWith(existing: readonly Existing[] = []): Promise<Fac
   return store;
 }
 
-/** Judges a case; `sources` replaces the ones over `store`. */
+/** Judges a case; `sources` replaces the ones over `store`. @throws Refusal where there is no such application */
 export function judgeCase(
   { kind = 'create', zone: name = 'example.com', readsPrefixes = true, id, body }: JudgedCase,
   store: FactsStore,
   sources: JudgeSources = sourcesOver(store),
 ): Promise<JudgedWrite> {
   const zone = zoneNamed(name);
+  const find = async (): Promise<StoredApplication> => {
+    const found = id === undefined ? undefined : store.find(id);
+    if (!found) throw refusal('E_NOT_FOUND', 'there is none');
+    return found;
+  };
   return judgeWrite(
     {
       kind,
@@ -180,7 +186,7 @@ export function judgeCase(
       rights: { readsPrefixes },
       id: id ?? '9'.repeat(32),
       rayId,
-      find: async () => (id === undefined ? undefined : store.find(id)),
+      ...(kind === 'create' ? {} : { find }),
     },
     sources,
   );

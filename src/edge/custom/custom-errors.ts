@@ -2,7 +2,7 @@
 // and kind, what the API has put, in this process or another (D94), takes the place of the configuration.
 
 import type { Clock } from '../../base/clock.ts';
-import type { Changes, Database } from '../../base/database/database.ts';
+import type { Database } from '../../base/database/database.ts';
 import { ConfigurationError } from '../../base/errors.ts';
 import { member } from '../../base/is-record.ts';
 import type { Logger } from '../../base/log.ts';
@@ -278,32 +278,4 @@ export async function openCustomErrors(parts: CustomErrorsParts): Promise<Custom
   const customErrors = new CustomErrors(parts, layers, await openCustomErrorStore(parts.database, parts.clock));
   await customErrors.learn();
   return customErrors;
-}
-
-/** Milliseconds between two looks for changes by other processes, well within the second of D94. */
-const followMs = 500;
-
-/** Learns regularly what other processes have put. @returns a function that ends this; it waits for a look under way */
-export function followCustomErrors(
-  customErrors: Pick<CustomErrors, 'refresh'>,
-  changes: Changes,
-): {
-  readonly stop: () => Promise<void>;
-} {
-  let looking: Promise<void> | undefined;
-  const look = (): void => {
-    looking ??= customErrors.refresh().finally(() => {
-      looking = undefined;
-    });
-  };
-  const timer = setInterval(look, followMs);
-  timer.unref();
-  const ignore = changes.on('edge_custom_errors', look);
-  return {
-    async stop() {
-      ignore();
-      clearInterval(timer);
-      await looking;
-    },
-  };
 }

@@ -7,6 +7,7 @@ import { member } from '../../base/is-record.ts';
 import { createKeyedQueues } from '../../base/keyed-queues.ts';
 import type { Logger } from '../../base/log.ts';
 import {
+  type AskedOf,
   changed,
   changedCode,
   endpointsAt,
@@ -15,20 +16,19 @@ import {
   type Register,
   showVersion,
 } from '../../web/http/endpoint.ts';
-import { Refusal, succeed } from '../../web/http/envelope.ts';
+import { Refusal, refusal, succeed } from '../../web/http/envelope.ts';
 import { type DocumentedCode, submitterOf, type V4Plugin } from '../../web/http/v4-app.ts';
 import type { ApplicationStatus, StoredApplication } from '../application/application.ts';
 import { parseProtocol } from '../application/protocol.ts';
 import { got } from '../application/quote.ts';
 import { type ProxyOwners, placesOf, type ZoneAndOwner } from '../application/zone.ts';
 import type { SeeApplications } from '../plane/application-views.ts';
-import type { AskedWrite } from '../rules/judge-write.ts';
+import { type AskedWrite, type WriteParts, writeApplication } from '../rules/judge-write.ts';
 import { zoneProtocols } from '../rules/zone-protocols.ts';
 import type { ApplicationQuery } from '../store/store.ts';
 import { showApplication, showTraffic } from './application-answer.ts';
 import * as schema from './application-schema.ts';
 import { pageInfo, readPage } from './application-schema.ts';
-import { type WriteParts, writeApplication } from './write-application.ts';
 
 /** What the endpoints work on. */
 export interface ApplicationEndpointsParts extends WriteParts, ProxyOwners {
@@ -46,33 +46,8 @@ export interface ApplicationEndpointsParts extends WriteParts, ProxyOwners {
 /** A body holds one application: 64 KiB. */
 const bodyBytes = 65_536;
 
-/** An id as the store has it; undefined where the text is no id. */
-function applicationId(text: string): string | undefined {
-  return /^[0-9a-f]{32}$/i.test(text) ? text.toLowerCase() : undefined;
-}
-
 function unknownApplication(): Refusal {
-  return new Refusal([{ token: 'E_NOT_FOUND', message: 'There is no such application in this zone' }]);
-}
-
-/** Finds the zone of a path; authorization has seen to it that it is the caller's. */
-function createPlaces(owners: ProxyOwners) {
-  const places = placesOf(owners);
-  return (request: FastifyRequest): ZoneAndOwner => {
-    const id = String(member(request.params, 'zone_id'));
-    const place = places.get(id.toLowerCase());
-    if (!place) throw new Error(`Zone ${id} was authorized and is not there`);
-    return place;
-  };
-}
-
-/** Keeps accounts out whose plan has no proxy applications, before a body is read (D99). */
-function hasPlan(placeOf: (request: FastifyRequest) => ZoneAndOwner): (request: FastifyRequest) => Promise<void> {
-  return async (request) => {
-    const { account } = placeOf(request);
-    if (account.plan !== 'free') return;
-    throw new Refusal([{ token: 'E_FORBIDDEN', message: 'Plan free has no proxy applications' }]);
-  };
+  return refusal('E_NOT_FOUND', 'There is no such application in this zone');
 }
 
 /** Which applications a list is to have. */
@@ -84,84 +59,101 @@ async function filterOf(
   const protocol = text === undefined ? undefined : parseProtocol(text);
   if (text !== undefined && !protocol) {
     const message = `"protocol" must be like "tcp/22", "udp/53", "tcp/1000-2000" or "ftp"; got ${got(text)}`;
-    throw new Refusal([{ token: 'E_VALIDATION_ERROR', message }]);
+    throw refusal('E_VALIDATION_ERROR', message);
   }
   const viewOf = status === undefined ? undefined : await see({});
-  return {
-    ...(dns === undefined ? {} : { hostname: dns }),
-    ...(protocol ? { protocol } : {}),
-    ...(viewOf ? { accepts: (id: string) => viewOf(id).status.state === status } : {}),
-  };
+  return { hostname: dns, protocol, accepts: viewOf && ((id) => viewOf(id).status.state === status) };
 }
 
-type Shared = ReturnType<typeof share>;
+/** What the endpoints do with the applications of the zone that a request names. */
+class Zones {
+  readonly parts: ApplicationEndpointsParts;
+  readonly #places: ReadonlyMap<string, ZoneAndOwner>;
+  /** Within this process, changes of an application wait for one another. Changes by other processes show in its date. */
+  readonly #queues = createKeyedQueues();
 
-function share(parts: ApplicationEndpointsParts) {
-  const placeOf = createPlaces(parts);
-  const { store, see, log } = parts;
-  const queues = createKeyedQueues();
-  async function show(applications: readonly StoredApplication[], { account }: ZoneAndOwner, follows = false) {
-    const viewOf = await see({ ids: applications.map(({ id }) => id), follows });
+  constructor(parts: ApplicationEndpointsParts) {
+    this.parts = parts;
+    this.#places = placesOf(parts);
+  }
+
+  /** Finds the zone of a path; authorization has seen to it that it is the caller's. */
+  placeOf(request: FastifyRequest): ZoneAndOwner {
+    const id = String(member(request.params, 'zone_id'));
+    const place = this.#places.get(id.toLowerCase());
+    if (!place) throw new Error(`Zone ${id} was authorized and is not there`);
+    return place;
+  }
+
+  async show(applications: readonly StoredApplication[], { account }: ZoneAndOwner, follows = false) {
+    const viewOf = await this.parts.see({ ids: applications.map(({ id }) => id), follows });
     return applications.map((application) => showApplication(application, account, viewOf(application.id).status));
   }
-  const logged = (request: FastifyRequest, { zone, account }: ZoneAndOwner, application: string, what: string): void =>
-    log.info({ session: request.id, account: account.name, zone: zone.name, application }, what);
+
   /** Answers with an application and its version. */
-  const answer = async (reply: FastifyReply, application: StoredApplication, place: ZoneAndOwner, follows = false) => {
-    const [shown] = await show([application], place, follows);
+  async answer({ request, reply }: Call, application: StoredApplication, follows = false): Promise<FastifyReply> {
+    const [shown] = await this.show([application], this.placeOf(request), follows);
     showVersion(reply, application.modifiedAt);
     return succeed(reply, shown);
-  };
+  }
 
-  async function write(request: FastifyRequest, reply: FastifyReply, kind: AskedWrite['kind'], known?: string) {
-    const place = placeOf(request);
-    const valid = known === undefined ? undefined : applicationId(known);
-    const id = valid ?? parts.newId?.() ?? randomHex(16);
-    let refusal = unknownApplication();
-    /** Judging takes whatever is thrown for a fault of ours, so a refusal is kept until it has ended. */
-    const keep = (error: unknown): undefined => {
-      if (!(error instanceof Refusal)) throw error;
-      refusal = error;
-    };
-    const asked: AskedWrite = {
-      kind,
-      body: request.body,
-      ...place,
-      rights: { readsPrefixes: submitterOf(request).credential.scopes.has('ip_prefixes:read') },
-      id,
-      rayId: request.id,
-      find: () => find(request, known ?? '').catch(keep),
-    };
-    // Within this process, changes of an application wait for one another. Changes by other processes show in its date.
-    const end = await queues(id, () => writeApplication(asked, parts));
-    if (!end.ok) throw 'faults' in end ? new Refusal(end.faults) : refusal;
-    logged(request, place, id, kind === 'create' ? 'proxy application created' : 'proxy application changed');
-    return await answer(reply, end.application, place, true);
+  log(request: FastifyRequest, application: string, done: 'created' | 'changed' | 'removed'): void {
+    const { zone, account } = this.placeOf(request);
+    const facts = { session: request.id, account: account.name, zone: zone.name, application };
+    this.parts.log.info(facts, `proxy application ${done}`);
   }
 
   /** Finds an application. @throws Refusal 404 where there is none, 412 where If-Match names another version */
-  async function find(request: FastifyRequest, known: string): Promise<StoredApplication> {
-    const id = applicationId(known);
-    const application = id === undefined ? undefined : await store.get(placeOf(request).zone.id, id);
+  async find(request: FastifyRequest, known: string): Promise<StoredApplication> {
+    const { store } = this.parts;
+    const isId = /^[0-9a-f]{32}$/i.test(known);
+    const application = isId ? await store.get(this.placeOf(request).zone.id, known.toLowerCase()) : undefined;
     if (!application) throw unknownApplication();
     judgeVersion(request, application.modifiedAt);
     return application;
   }
 
-  async function remove(request: FastifyRequest, { zone }: ZoneAndOwner, known: string): Promise<string> {
-    const { id, modifiedAt } = await find(request, known);
-    const isRemoved = await queues(id, () => store.remove(zone.id, id, namesVersion(request) ? modifiedAt : undefined));
-    if (isRemoved) return id;
-    throw (await store.get(zone.id, id)) ? changed() : unknownApplication();
+  /** Makes a change, and answers with the application as it is then. @param known its id in the path; absent: of a new one */
+  async write(call: Call, kind: AskedWrite['kind'], known?: string): Promise<FastifyReply> {
+    const { request } = call;
+    const id = known?.toLowerCase() ?? this.parts.newId?.() ?? randomHex(16);
+    const asked: AskedWrite = {
+      ...this.placeOf(request),
+      kind,
+      id,
+      body: request.body,
+      rights: { readsPrefixes: submitterOf(request).credential.scopes.has('ip_prefixes:read') },
+      rayId: request.id,
+      ...(known === undefined ? {} : { find: () => this.find(request, known) }),
+    };
+    const end = await this.#queues(id, () => writeApplication(asked, this.parts));
+    if (!end.ok) throw new Refusal(end.faults);
+    this.log(request, id, kind === 'create' ? 'created' : 'changed');
+    return await this.answer(call, end.application, true);
   }
 
-  return { parts, placeOf, show, answer, logged, write, find, remove };
+  /** Removes an application. @returns its id */
+  async remove(request: FastifyRequest, known: string): Promise<string> {
+    const { store, see } = this.parts;
+    const { zone } = this.placeOf(request);
+    const { id, modifiedAt } = await this.find(request, known);
+    const ifModifiedAt = namesVersion(request) ? modifiedAt : undefined;
+    if (!(await this.#queues(id, () => store.remove(zone.id, id, ifModifiedAt))))
+      throw (await store.get(zone.id, id)) ? changed() : unknownApplication();
+    this.log(request, id, 'removed');
+    await see({ ids: [], follows: true });
+    return id;
+  }
 }
+
+type Call = Pick<AskedOf, 'request' | 'reply'>;
 
 /** How the body of a write is read: the rules judge it, and its schema only documents it (D82). */
 const written = { bodyBytes, validatorCompiler: () => (): true => true } as const;
 
-function readingEndpoints(endpoint: Register, { parts, placeOf, show, answer, find }: Shared): void {
+/** Registers what is asked of all applications of a zone. */
+function zoneEndpoints(endpoint: Register, zones: Zones): void {
+  const { store, see, ownPorts } = zones.parts;
   endpoint(
     'GET /apps',
     {
@@ -173,40 +165,13 @@ function readingEndpoints(endpoint: Register, { parts, placeOf, show, answer, fi
       result: Type.Array(schema.shownApplication),
     },
     async ({ query, request, reply }) => {
-      const place = placeOf(request);
+      const place = zones.placeOf(request);
       const page = readPage(query);
       const { order = 'dns', direction = 'asc' } = query;
-      const filter = await filterOf(query, parts.see);
-      const { applications, total } = await parts.store.list(place.zone.id, { ...page, order, direction, ...filter });
-      const shown = await show(applications, place);
+      const filter = await filterOf(query, see);
+      const { applications, total } = await store.list(place.zone.id, { ...page, order, direction, ...filter });
+      const shown = await zones.show(applications, place);
       return succeed(reply, shown, { result_info: pageInfo(page, shown.length, total) });
-    },
-  );
-
-  endpoint(
-    'GET /apps/:app_id',
-    {
-      operationId: 'getProxyApplication',
-      summary: 'Show an application',
-      params: schema.applicationPath,
-      result: schema.shownApplication,
-    },
-    async ({ params, request, reply }) => answer(reply, await find(request, params.app_id), placeOf(request)),
-  );
-
-  endpoint(
-    'GET /apps/:app_id/traffic',
-    {
-      operationId: 'getProxyApplicationTraffic',
-      summary: 'Show what an application has carried since the process that carries it began',
-      description: 'Counters, the state of its origins, and the latest events of its connections.',
-      params: schema.applicationPath,
-      result: schema.shownTraffic,
-    },
-    async ({ params, request }) => {
-      const { id } = await find(request, params.app_id);
-      const viewOf = await parts.see({ ids: [id], traffic: 'all' });
-      return showTraffic(viewOf(id).traffic);
     },
   );
 
@@ -219,14 +184,45 @@ function readingEndpoints(endpoint: Register, { parts, placeOf, show, answer, fi
       result: Type.Array(schema.shownProtocol),
     },
     ({ request }) => {
-      const { zone, account } = placeOf(request);
-      return zoneProtocols(zone, account, parts.ownPorts());
+      const { zone, account } = zones.placeOf(request);
+      return zoneProtocols(zone, account, ownPorts());
     },
   );
 }
 
-function writingEndpoints(endpoint: Register, { parts, placeOf, write, remove, logged }: Shared): void {
-  const writes = { codes: [...parts.codes, changedCode], reading: written, result: schema.shownApplication };
+/** Registers how an application is looked at. */
+function readingEndpoints(endpoint: Register, zones: Zones): void {
+  endpoint(
+    'GET /apps/:app_id',
+    {
+      operationId: 'getProxyApplication',
+      summary: 'Show an application',
+      params: schema.applicationPath,
+      result: schema.shownApplication,
+    },
+    async ({ params, ...call }) => zones.answer(call, await zones.find(call.request, params.app_id)),
+  );
+
+  endpoint(
+    'GET /apps/:app_id/traffic',
+    {
+      operationId: 'getProxyApplicationTraffic',
+      summary: 'Show what an application has carried since the process that carries it began',
+      description: 'Counters, the state of its origins, and the latest events of its connections.',
+      params: schema.applicationPath,
+      result: schema.shownTraffic,
+    },
+    async ({ params, request }) => {
+      const { id } = await zones.find(request, params.app_id);
+      const viewOf = await zones.parts.see({ ids: [id], traffic: 'all' });
+      return showTraffic(viewOf(id).traffic);
+    },
+  );
+}
+
+/** Registers how an application is changed. */
+function writingEndpoints(endpoint: Register, zones: Zones): void {
+  const writes = { codes: [...zones.parts.codes, changedCode], reading: written, result: schema.shownApplication };
   endpoint(
     'POST /apps',
     {
@@ -237,7 +233,7 @@ function writingEndpoints(endpoint: Register, { parts, placeOf, write, remove, l
       params: schema.zonePath,
       body: schema.newApplication,
     },
-    ({ request, reply }) => write(request, reply, 'create'),
+    (call) => zones.write(call, 'create'),
   );
 
   endpoint(
@@ -250,7 +246,7 @@ function writingEndpoints(endpoint: Register, { parts, placeOf, write, remove, l
       params: schema.applicationPath,
       body: schema.newApplication,
     },
-    ({ params, request, reply }) => write(request, reply, 'replace', params.app_id),
+    ({ params, ...call }) => zones.write(call, 'replace', params.app_id),
   );
 
   endpoint(
@@ -264,7 +260,7 @@ function writingEndpoints(endpoint: Register, { parts, placeOf, write, remove, l
       params: schema.applicationPath,
       body: schema.applicationPatch,
     },
-    ({ params, request, reply }) => write(request, reply, 'patch', params.app_id),
+    ({ params, ...call }) => zones.write(call, 'patch', params.app_id),
   );
 
   endpoint(
@@ -278,28 +274,28 @@ function writingEndpoints(endpoint: Register, { parts, placeOf, write, remove, l
       params: schema.applicationPath,
       result: schema.removedApplication,
     },
-    async ({ params, request }) => {
-      const place = placeOf(request);
-      const id = await remove(request, place, params.app_id);
-      logged(request, place, id, 'proxy application removed');
-      await parts.see({ ids: [], follows: true });
-      return { id };
-    },
+    async ({ params, request }) => ({ id: await zones.remove(request, params.app_id) }),
   );
 }
 
 /** The endpoints of the proxy applications of all zones. */
 export function applicationEndpoints(parts: ApplicationEndpointsParts): V4Plugin {
   return (app) => {
-    const shared = share(parts);
+    const zones = new Zones(parts);
     const endpoint = endpointsAt(app, {
       path: '/zones/:zone_id/proxy',
       tag: 'Proxy applications',
       reads: ['proxy:read', 'console:read'],
       edits: 'proxy:edit',
-      before: hasPlan(shared.placeOf),
+      // Accounts whose plan has no proxy applications are kept out before a body is read (D99).
+      async before(request) {
+        const { account } = zones.placeOf(request);
+        if (account.plan !== 'free') return;
+        throw refusal('E_FORBIDDEN', 'Plan free has no proxy applications');
+      },
     });
-    readingEndpoints(endpoint, shared);
-    writingEndpoints(endpoint, shared);
+    zoneEndpoints(endpoint, zones);
+    readingEndpoints(endpoint, zones);
+    writingEndpoints(endpoint, zones);
   };
 }

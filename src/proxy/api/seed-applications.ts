@@ -2,10 +2,8 @@
 
 import { ConfigurationError } from '../../base/errors.ts';
 import type { Fault } from '../../web/http/envelope.ts';
-import { type ProxyOwners, type ProxyZone, placesOf, type ZoneAndOwner } from '../application/zone.ts';
-import { judgeConfigured } from '../rules/judge-write.ts';
-import { conflictFaults } from '../rules/rules.ts';
-import type { WriteParts } from './write-application.ts';
+import { type ProxyOwners, placesOf } from '../application/zone.ts';
+import { configuredWrite, type WriteParts, writeApplication } from '../rules/judge-write.ts';
 
 /** What is needed to write them. */
 export interface SeedParts extends WriteParts, ProxyOwners {
@@ -13,24 +11,15 @@ export interface SeedParts extends WriteParts, ProxyOwners {
   readonly file: string;
 }
 
-/** One application of the configuration and where it stands. */
-interface Seed extends ZoneAndOwner {
-  readonly id: string;
-  readonly entry: NonNullable<ProxyZone['applications']>[number];
-  readonly path: string;
-}
-
-function seedsOf(owners: ProxyOwners): readonly Seed[] {
+/** The applications of a configuration, as writes, with their places. */
+function seedsOf(owners: ProxyOwners) {
   const places = placesOf(owners);
-  return owners.zones.flatMap((zone, at) => {
-    const place = places.get(zone.id);
+  return owners.zones.flatMap(({ id, applications = [] }, at) => {
+    const place = places.get(id);
     if (!place) return [];
-    return (zone.applications ?? []).map((entry, index) => ({
-      ...place,
-      id: entry.id.toLowerCase(),
-      entry,
-      path: `zones[${at}].applications[${index}]`,
-    }));
+    return applications.map((entry, index) => {
+      return { write: configuredWrite(entry, place), path: `zones[${at}].applications[${index}]` };
+    });
   });
 }
 
@@ -51,19 +40,6 @@ function saysFailure(faults: readonly Fault[]): boolean {
   return faults.some((fault) => 'number' in fault && fault.number === 10_002);
 }
 
-/** Writes one application. @returns the faults that keep it from being written; empty where it was written */
-async function writeSeed(seed: Seed, { store, sources, clock }: SeedParts): Promise<readonly Fault[]> {
-  const { zone, account, id, entry } = seed;
-  const judged = await judgeConfigured(entry, { zone, account }, sources);
-  if (!judged.ok) {
-    if (!('faults' in judged)) throw new Error('A new application was looked for');
-    return judged.faults;
-  }
-  const { fields, claims } = judged;
-  const written = await store.create({ id, zone: zone.id, account: account.id, fields, claims, now: clock.now() });
-  return written.ok ? [] : conflictFaults(written.conflict, { fields, zone, account });
-}
-
 /**
  * Writes the configured applications that the store does not have. One that was removed since is written again: it still
  * stands in the configuration.
@@ -74,23 +50,16 @@ export async function seedApplications(parts: SeedParts): Promise<readonly strin
   const known = new Set((await parts.store.all()).map(({ id }) => id));
   const written: string[] = [];
   const lines: string[] = [];
-  for (const seed of seedsOf(parts)) {
-    if (known.has(seed.id)) continue;
-    let faults: readonly Fault[];
-    try {
-      faults = await writeSeed(seed, parts);
-    } catch (cause) {
-      if (await parts.store.get(seed.zone.id, seed.id)) continue;
-      throw new Error(`${seed.path} of ${parts.file} could not be written`, { cause });
-    }
-    if (faults.length === 0) {
-      written.push(seed.id);
-      continue;
-    }
+  for (const { write, path } of seedsOf(parts)) {
+    const { id, zone } = write;
+    if (known.has(id)) continue;
+    const end = await writeApplication(write, parts).catch((cause: unknown) => ({ ok: false, cause }) as const);
+    if (end.ok) written.push(id);
     // A process that started at the same time may have been faster.
-    if (await parts.store.get(seed.zone.id, seed.id)) continue;
-    if (saysFailure(faults)) throw new Error(`${seed.path} of ${parts.file} could not be judged`);
-    for (const fault of faults) lines.push(`${parts.file}: ${lineOf(fault, seed.path)}`);
+    if (end.ok || (await parts.store.get(zone.id, id))) continue;
+    if ('cause' in end) throw new Error(`${path} of ${parts.file} could not be written`, { cause: end.cause });
+    if (saysFailure(end.faults)) throw new Error(`${path} of ${parts.file} could not be judged`);
+    for (const fault of end.faults) lines.push(`${parts.file}: ${lineOf(fault, path)}`);
   }
   if (lines.length > 0) throw new ConfigurationError(lines.join('\n'));
   return written;

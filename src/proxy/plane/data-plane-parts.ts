@@ -1,14 +1,22 @@
-// What the data plane is made from, and what it tells the API and the metrics (D84).
+// What the data plane is made from: the configuration's part and this machine's. What it tells the API and the metrics (D84).
 
+import { networkInterfaces } from 'node:os';
 import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../base/log.ts';
 import type { OwnDoor } from '../../base/net/own-doors.ts';
+import { normalAddress } from '../../base/net/socket-address.ts';
 import type { ApplicationStatus, ConnectionEvent, ForwardingPlan, Traffic } from '../application/application.ts';
-import type { ProxySettings } from '../application/zone.ts';
+import type { ProxyLimits, ProxySettings } from '../application/zone.ts';
 import type { Origins } from '../origins/origin.ts';
 import type { CertificatePair } from '../traffic/certificates.ts';
 import type { DataPlaneLimits } from '../traffic/listener.ts';
-import type { BudgetBounds } from '../traffic/open-budget.ts';
+import {
+  type BudgetBounds,
+  descriptorsAllowed,
+  descriptorsOf,
+  OpenBudget,
+  openFilesLimit,
+} from '../traffic/open-budget.ts';
 
 /** What the metrics tell of one application. */
 export interface ApplicationReport {
@@ -73,3 +81,55 @@ export const defaultDataPlaneLimits: DataPlaneLimits = {
   openPerApplication: 10_000,
   openPerClient: 1000,
 };
+
+/** Reads `proxy.limits` of the configuration: those of an application, of an account, and of the listeners. */
+export function readLimits(limits: ProxyLimits) {
+  const { applications = {}, accountConnections, accountSessions, accountListeners, ...all } = limits;
+  const byId = new Map(Object.entries(applications).map(([id, own]) => [id.toLowerCase(), own]));
+  const limitsOf = ({ id, transport }: Pick<ForwardingPlan, 'id' | 'transport'>): Partial<DataPlaneLimits> => {
+    const own = { ...all, ...byId.get(id) };
+    const open = transport === 'tcp' ? own.connections : own.sessions;
+    return {
+      ...(own.tcpIdleSeconds === undefined ? {} : { tcpIdleMs: own.tcpIdleSeconds * 1000 }),
+      ...(own.udpIdleSeconds === undefined ? {} : { udpIdleMs: own.udpIdleSeconds * 1000 }),
+      ...(open === undefined ? {} : { openPerApplication: open }),
+      ...(own.perClient === undefined ? {} : { openPerClient: own.perClient }),
+    };
+  };
+  return {
+    limitsOf,
+    accountBounds: {
+      ...(accountConnections === undefined ? {} : { accountConnections }),
+      ...(accountSessions === undefined ? {} : { accountSessions }),
+    },
+    maxListenersPerAccount: accountListeners,
+  };
+}
+
+const mostListeners = 16_384;
+
+/** The IPv6 addresses of this machine; without link-local ones, which are only meant together with an interface. */
+export function interfaceAddresses(): readonly string[] {
+  const entries = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
+  const found = entries.flatMap(({ family, address, scopeid }) => (family === 'IPv6' && !scopeid ? [address] : []));
+  return [...new Set(found.map((address) => normalAddress(address) ?? address))].sort();
+}
+
+/** What one account may have where nothing is configured: the others find a quarter, whatever it does. */
+function accountShares(descriptors: number): Omit<BudgetBounds, 'descriptors'> {
+  const share = Math.floor((descriptors * 3) / 4);
+  return { accountConnections: Math.floor(share / descriptorsOf.tcp), accountSessions: share };
+}
+
+/** Reckons what may be open from what is configured and, for the rest, from the files that the process may open. */
+export function openBounds(
+  configured: Pick<DataPlaneParts, 'openFiles' | 'accountBounds' | 'maxListeners' | 'maxListenersPerAccount'>,
+) {
+  const openFiles = configured.openFiles ?? openFilesLimit();
+  const descriptors = descriptorsAllowed(openFiles);
+  const budget = new OpenBudget({ descriptors, ...accountShares(descriptors), ...configured.accountBounds });
+  // Half of what the process may open, so that connections find descriptors too.
+  const maxListeners = configured.maxListeners ?? Math.min(mostListeners, Math.floor(openFiles / 2), descriptors);
+  const maxListenersPerAccount = configured.maxListenersPerAccount ?? Math.ceil(maxListeners / 2);
+  return { budget, maxListeners, maxListenersPerAccount };
+}

@@ -10,17 +10,25 @@ import { createCertificates, expiryOf } from '../traffic/certificates.ts';
 import type { PortListener, ProxyListenerParts } from '../traffic/listener.ts';
 import { openTcpListener } from '../traffic/tcp-listener.ts';
 import { openUdpListener } from '../traffic/udp-listener.ts';
-import { ApplicationStatuses, isElsewhere } from './application-statuses.ts';
 import {
   type ApplicationReport,
   type ApplicationTraffic,
   type DataPlaneParts,
   defaultDataPlaneLimits,
+  interfaceAddresses,
+  openBounds,
 } from './data-plane-parts.ts';
 import { createListenPlanner, listenerKey, type WantedListener } from './listen-plan.ts';
-import { interfaceAddresses, type OpenBounds, openBounds } from './machine-bounds.ts';
 import { explainFailures, OpenSockets } from './open-sockets.ts';
-import { type ApplicationState, createApplicationState, cutConnections, RetiredPlans } from './running-applications.ts';
+import {
+  type ApplicationState,
+  createApplicationState,
+  cutConnections,
+  isElsewhere,
+  logStatus,
+  RetiredPlans,
+  statusOf,
+} from './running-applications.ts';
 
 const defaultRenewMs = 60_000;
 const defaultRetry = { firstMs: 1000, longestMs: 30_000 };
@@ -32,11 +40,10 @@ export class DataPlane {
   readonly #parts: DataPlaneParts;
   readonly #listenerParts: ProxyListenerParts;
   #ipv6Addresses: readonly string[];
-  readonly #bounds: OpenBounds;
+  readonly #bounds;
   readonly #certificates;
   readonly #planListeners = createListenPlanner();
   readonly #applications = new Map<string, ApplicationState>();
-  readonly #statuses: ApplicationStatuses;
   readonly #sockets: OpenSockets;
   readonly #retired = new RetiredPlans();
   #running: Promise<void> | undefined;
@@ -51,7 +58,6 @@ export class DataPlane {
     this.#parts = parts;
     this.#ipv6Addresses = this.#lookAtAddresses();
     this.#bounds = openBounds(parts);
-    this.#statuses = new ApplicationStatuses(parts.log);
     this.#certificates = createCertificates(parts.certificate);
     this.#sockets = new OpenSockets((wanted) => this.#open(wanted), parts.log);
     this.#renewTimer = setInterval(() => this.#lookAround(), parts.renewMs ?? defaultRenewMs);
@@ -91,7 +97,7 @@ export class DataPlane {
 
   /** `pending` for an application that it has not seen. */
   status(application: string): ApplicationStatus {
-    const status = this.#statuses.of(application);
+    const status = this.#applications.get(application)?.status();
     if (!status) return { state: 'pending', reason: 'its listeners are not open yet' };
     const at = this.#certificateEnd(application);
     return at === undefined ? status : { ...status, certificateExpiresAt: at };
@@ -186,16 +192,16 @@ export class DataPlane {
     this.#followPlans(plans, drainMs);
     await setImmediate();
     const { failures, opened } = await this.#sockets.openMissing(wanted, () => this.#drained !== undefined);
-    const told = plans.filter((plan) => {
+    let boundOf: ReturnType<OpenSockets['ofAll']> | undefined;
+    for (const plan of plans) {
       const { id } = plan;
       const unread = uncertified.get(id);
       const reasons = unread === undefined ? (problems.get(id) ?? []) : [unread];
-      const isChanged = this.#statuses.set(id, [...reasons, ...explainFailures(failures.get(id) ?? [])], plan);
-      return isChanged || opened.has(id);
-    });
-    if (told.length > 0) {
-      const ids = told.map(({ id }) => id);
-      this.#statuses.tell(ids, this.#sockets.ofAll());
+      const status = statusOf([...reasons, ...explainFailures(failures.get(id) ?? [])], plan);
+      const isChanged = this.#applications.get(id)?.settle(status) === true;
+      if (!isChanged && !opened.has(id)) continue;
+      boundOf ??= this.#sockets.ofAll();
+      logStatus(this.#parts.log, id, status, boundOf(id));
     }
     return failures.size === 0 && uncertified.size === 0;
   }
@@ -238,7 +244,6 @@ export class DataPlane {
       if (ids.has(id)) continue;
       this.#retired.add(state.current(), drainMs);
       this.#applications.delete(id);
-      this.#statuses.delete(id);
     }
     for (const plan of plans) {
       const known = this.#applications.get(plan.id);

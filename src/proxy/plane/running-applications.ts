@@ -4,7 +4,8 @@ import { isDeepStrictEqual } from 'node:util';
 import type { MonotonicClock } from '../../base/clock.ts';
 import { Counts } from '../../base/counts.ts';
 import type { Logger } from '../../base/log.ts';
-import type { ConnectionEvent, ForwardingPlan } from '../application/application.ts';
+import type { ApplicationStatus, ConnectionEvent, ForwardingPlan } from '../application/application.ts';
+import { joinReasons } from '../application/quote.ts';
 import type { MutableTraffic, RunningApplication } from '../traffic/listener.ts';
 import type { DataPlaneParts } from './data-plane-parts.ts';
 
@@ -81,6 +82,7 @@ export function createApplicationState(
     if (events.push(event) > eventsKept) events.shift();
     logEvent(parts.log, first.id, event);
   };
+  let status: ApplicationStatus | undefined;
   let current: RunningApplication = {
     plan: first,
     origins: parts.createOrigins(first),
@@ -94,6 +96,14 @@ export function createApplicationState(
     current: () => current,
     /** The newest first. */
     events: () => events.toReversed(),
+    /** Undefined before its listeners were opened for the first time. */
+    status: () => status,
+    /** Takes a status. @returns whether it is another one: retries that end the same way are not told again */
+    settle(now: ApplicationStatus): boolean {
+      const before = status;
+      status = now;
+      return before?.state !== now.state || before.reason !== now.reason;
+    },
     /**
      * Lets new connections follow another plan; nothing happens where it is the same.
      * @param retire is given what was opened under the plan before
@@ -108,6 +118,35 @@ export function createApplicationState(
       retire(before);
     },
   };
+}
+
+/** Sockets of an application, neighbouring ports together, that one line of the log tells. */
+const mostTold = 8;
+
+/** Whether other machines alone serve an application. */
+export function isElsewhere({ addresses, elsewhere }: ForwardingPlan): boolean {
+  return addresses.length === 0 && elsewhere !== undefined;
+}
+
+/** The status of an application. @param reasons why it does not work; none: nothing stands in its way, or another machine serves it */
+export function statusOf(reasons: readonly string[], plan: ForwardingPlan): ApplicationStatus {
+  if (reasons.length > 0) return { state: 'failed', reason: reasons.join('; ') };
+  if (!isElsewhere(plan)) return { state: 'active', reason: '' };
+  const others = joinReasons(plan.elsewhere ?? [], mostTold, ', ');
+  return { state: 'pending', reason: `another machine serves ${others} (proxy.servedAddresses)` };
+}
+
+/** Writes a status into the log. @param bound where the sockets of the application are bound */
+export function logStatus(
+  log: Logger,
+  application: string,
+  { state, reason }: ApplicationStatus,
+  bound: readonly string[],
+): void {
+  const listening = joinReasons(bound, mostTold, ', ');
+  if (state === 'active') log.info({ application, listening }, 'proxy application is active');
+  else if (state === 'pending') log.info({ application, reason }, 'proxy application is served elsewhere');
+  else log.warn({ application, reason, listening }, 'proxy application has failed');
 }
 
 /** Cuts every connection and session of an application. */

@@ -1,18 +1,21 @@
 // Judges a create, replace or patch of a proxy application: drills, the application it is about, the merged fields, the
-// facts, the rules, in this order (D80-D83).
+// facts, the rules, in this order (D80-D83). Then it is written, and judged again where another request changed the application in
+// between (D87).
 
+import type { Clock } from '../../base/clock.ts';
 import { errorMessage } from '../../base/errors.ts';
 import { isRecord, type UnknownRecord } from '../../base/is-record.ts';
 import type { Logger } from '../../base/log.ts';
-import type { Fault } from '../../web/http/envelope.ts';
+import { type Fault, Refusal } from '../../web/http/envelope.ts';
 import type { ApplicationFields, StoredApplication } from '../application/application.ts';
 import { got } from '../application/quote.ts';
 import type { CallerRights, ProxyZone, ZoneAndOwner } from '../application/zone.ts';
+import type { ApplicationStore } from '../store/application-store.ts';
 import type { Claims } from '../store/store.ts';
 import type { FactSources, Facts } from './facts.ts';
 import { completeFields, type Judged, readApplication } from './read-application.ts';
 import { fieldNames, mergePatch } from './reading.ts';
-import { faultsOf, internalFault, malformed } from './rules.ts';
+import { conflictFaults, faultsOf, internalFault, malformed } from './rules.ts';
 
 /** A write that is asked for. */
 export interface AskedWrite extends ZoneAndOwner {
@@ -24,8 +27,8 @@ export interface AskedWrite extends ZoneAndOwner {
   readonly id: string;
   /** Names the request in 10002 (D83). */
   readonly rayId: string;
-  /** Looks the application up; for replace and patch, after the drills. Not called for create. */
-  readonly find: () => Promise<StoredApplication | undefined>;
+  /** Looks the application up, after the drills; absent for create. What it throws as a Refusal is passed on. */
+  readonly find?: () => Promise<StoredApplication>;
 }
 
 /** The sources that judging needs. */
@@ -33,17 +36,22 @@ export interface JudgeSources extends FactSources {
   readonly log: Pick<Logger, 'warn' | 'error'>;
 }
 
+/** What is wrong with a write. */
+interface Refused {
+  readonly ok: false;
+  readonly faults: readonly Fault[];
+}
+
 /** The verdict. */
 export type JudgedWrite =
+  | Refused
   | {
       readonly ok: true;
       readonly fields: ApplicationFields;
       readonly claims: Claims;
       /** The application before, for replace and patch. */
-      readonly stored?: StoredApplication;
-    }
-  | { readonly ok: false; readonly faults: readonly Fault[] }
-  | { readonly ok: false; readonly notFound: true };
+      readonly stored: StoredApplication | undefined;
+    };
 
 /** A source of facts did not answer: 503 where nothing else is to tell (D83). */
 class SourceFailure extends Error {
@@ -104,8 +112,7 @@ function resultOf({ kind }: AskedWrite, body: UnknownRecord, stored: StoredAppli
 
 async function judgeStored(write: AskedWrite, body: UnknownRecord, sources: JudgeSources): Promise<JudgedWrite> {
   const { zone, account, rights, rayId } = write;
-  const stored = write.kind === 'create' ? undefined : await write.find();
-  if (write.kind !== 'create' && !stored) return { ok: false, notFound: true };
+  const stored = await write.find?.();
   const application = readApplication(resultOf(write, body, stored));
   const judged: Judged = { application, sentNames: sentNames(body), zone, account, rights, stored };
   let facts: Facts;
@@ -121,11 +128,11 @@ async function judgeStored(write: AskedWrite, body: UnknownRecord, sources: Judg
   const fields = completeFields(application);
   const claims = claimsOf(judged, facts.ipam.ipv4Pool);
   if (!fields || !claims) throw new Error('An application without faults lacks fields');
-  return { ok: true, fields, claims, ...(stored ? { stored } : {}) };
+  return { ok: true, fields, claims, stored };
 }
 
 /** The verdict without facts. D83: faults that need no fact are told; where there are none, 10002 alone. */
-function withoutFacts(judged: Judged, rayId: string): JudgedWrite {
+function withoutFacts(judged: Judged, rayId: string): Refused {
   const faults = faultsOf(judged, undefined);
   return { ok: false, faults: faults.length > 0 ? faults : [internalFault(503, rayId)] };
 }
@@ -148,41 +155,64 @@ async function judge(write: AskedWrite, sources: JudgeSources): Promise<JudgedWr
 
 /**
  * Judges a write.
- * @returns the fields to store with what they claim; or all that is wrong, in the order of the answer; or that there is no
- *   such application. Never throws: what fails unexpectedly is logged, and is 10002 with 500, a source's failure with 503
+ * @returns the fields to store with what they claim; or all that is wrong, in the order of the answer. What fails unexpectedly is
+ *   logged, and is 10002 with 500, a source's failure with 503
+ * @throws Refusal of `find`
  */
 export async function judgeWrite(write: AskedWrite, sources: JudgeSources): Promise<JudgedWrite> {
   try {
     return await judge(write, sources);
   } catch (error) {
+    if (error instanceof Refusal) throw error;
     sources.log.error({ err: error, ray: write.rayId, zone: write.zone.id }, 'judging an application failed');
     return { ok: false, faults: [internalFault(500, write.rayId)] };
   }
 }
 
+/** What a write needs. */
+export interface WriteParts {
+  readonly store: ApplicationStore;
+  readonly sources: JudgeSources;
+  readonly clock: Clock;
+}
+
+/** How often an application may change under a write's hands: only other processes can do it. */
+const mostTries = 20;
+
 /**
- * Judges an application of the configuration (`applications` of a zone, D99) by the same rules. Drills are for callers of
- * the API and left out; the configuration's author may use every prefix of the account.
+ * Judges and writes. A create gets the id of the write.
+ * @throws Refusal of `find`; Error where the store fails, or other processes change the application without end
+ */
+export async function writeApplication(
+  write: AskedWrite,
+  { store, sources, clock }: WriteParts,
+): Promise<Refused | { readonly ok: true; readonly application: StoredApplication }> {
+  const { id, zone, account, kind } = write;
+  for (let tries = 0; tries < mostTries; tries += 1) {
+    const judged = await judgeWrite(write, sources);
+    if (!judged.ok) return judged;
+    const { fields, claims, stored } = judged;
+    const entry = { id, zone: zone.id, account: account.id, fields, claims, now: clock.now() };
+    const written = kind === 'create' ? await store.create(entry) : await store.replace(entry, stored?.modifiedAt);
+    // It was changed or removed since it was judged.
+    if (!written || 'changed' in written) continue;
+    if (written.ok) return written;
+    return { ok: false, faults: conflictFaults(written.conflict, { fields, zone, account }) };
+  }
+  throw new Error(`Application ${id} was changed ${mostTries} times while one change of it was judged`);
+}
+
+/**
+ * The write of an application of the configuration (`applications` of a zone, D99). Drills are for callers of the API and left out;
+ * the configuration's author may use every prefix of the account.
  * @param application the entry as the zone has it, with its id
  */
-export function judgeConfigured(
-  application: NonNullable<ProxyZone['applications']>[number],
-  of: ZoneAndOwner,
-  sources: JudgeSources,
-): Promise<JudgedWrite> {
-  const { id, ...body } = application;
-  const { drill: _, ...zone } = of.zone;
-  return judgeWrite(
-    {
-      kind: 'create',
-      body,
-      zone,
-      account: of.account,
-      rights: { readsPrefixes: true },
-      id,
-      rayId: `configuration ${id}`,
-      find: async () => undefined,
-    },
-    sources,
-  );
+export function configuredWrite(
+  { id, ...body }: NonNullable<ProxyZone['applications']>[number],
+  place: ZoneAndOwner,
+): AskedWrite {
+  const { drill: _, ...zone } = place.zone;
+  const { account } = place;
+  const rights = { readsPrefixes: true };
+  return { kind: 'create', body, zone, account, rights, id: id.toLowerCase(), rayId: `configuration ${id}` };
 }

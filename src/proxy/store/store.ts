@@ -69,11 +69,11 @@ export interface ApplicationQuery {
   readonly order: 'protocol' | 'dns' | 'created_on' | 'modified_on';
   readonly direction: 'asc' | 'desc';
   /** Only those of this hostname; letter case does not matter. */
-  readonly hostname?: string;
+  readonly hostname?: string | undefined;
   /** Only those of this protocol, as it is. */
-  readonly protocol?: Protocol;
+  readonly protocol?: Protocol | undefined;
   /** Only those whose id passes. */
-  readonly accepts?: (id: string) => boolean;
+  readonly accepts?: ((id: string) => boolean) | undefined;
 }
 
 /** Names one state of an application: it changes with every change of the application. */

@@ -1,29 +1,18 @@
 // Listens on one TCP port of an application and hands every connection that may come in on (D84).
 
-import { createServer, type Server, type Socket } from 'node:net';
+import { once } from 'node:events';
+import { createServer, type Socket } from 'node:net';
 import { errorMessage } from '../../base/errors.ts';
 import { randomHex } from '../../base/ids.ts';
 import { resetConnection } from '../../base/net/reset-connection.ts';
 import { normalAddress } from '../../base/net/socket-address.ts';
 import { countOpen, mayEnter } from './admission.ts';
-import { keepAliveMs, type ListenAt, logErrors, type OpenListener, type RunningApplication } from './listener.ts';
+import { keepAliveMs, logErrors, type OpenListener, type RunningApplication } from './listener.ts';
 import type { OpenConnection } from './open-budget.ts';
 import { serveConnection } from './tcp-connection.ts';
 
 /** Connections that wait to be accepted; the system may allow fewer. */
 const backlog = 1024;
-
-/** Binds. @throws the system's error where it cannot */
-function bind(server: Server, at: ListenAt): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once('error', reject);
-    // `::` is IPv6 only: another application may have the same port on an IPv4 address.
-    server.listen({ host: at.address, port: at.port, ipv6Only: true, backlog }, () => {
-      server.off('error', reject);
-      resolve();
-    });
-  });
-}
 
 /** Opens one TCP port; see {@link OpenListener}. */
 export const openTcpListener: OpenListener = async (at, running, parts) => {
@@ -70,7 +59,9 @@ export const openTcpListener: OpenListener = async (at, running, parts) => {
       socket.destroy();
     }
   });
-  await bind(server, at);
+  // `::` is IPv6 only: another application may have the same port on an IPv4 address.
+  server.listen({ host: at.address, port: at.port, ipv6Only: true, backlog });
+  await once(server, 'listening');
   logErrors(server, { ...parts, at }, 'cannot accept connections');
   return {
     at,

@@ -3,13 +3,13 @@
 import type { Socket } from 'node:dgram';
 import { errorCode, errorMessage } from '../../base/errors.ts';
 import { hostPort } from '../../base/net/socket-address.ts';
+import { oncePer } from '../../base/once-per.ts';
 import type { ForwardingPlan } from '../application/application.ts';
 import { isOriginsFault, type OriginAddress, unreachableReason } from '../origins/origin.ts';
 import { countOpen, scopesOf } from './admission.ts';
-import { noteFor, type PeerContext } from './listener.ts';
+import { type MutableTraffic, noteFor, type PeerContext } from './listener.ts';
 import type { OpenConnection } from './open-budget.ts';
 import { type ProxiedConnection, proxyHeaderV1, proxyHeaderV2, simpleHeader } from './proxy-header.ts';
-import { pendingDatagrams } from './udp-pending.ts';
 import { connectUdp } from './udp-socket.ts';
 
 /**
@@ -33,6 +33,45 @@ function headerOf(
 function withoutHeader(datagram: Buffer, header: Buffer): Buffer {
   const begins = datagram.length >= header.length && datagram.compare(header, 0, header.length, 0, header.length) === 0;
   return begins ? datagram.subarray(header.length) : datagram;
+}
+
+/** Datagrams of one session that wait for its origin. */
+export const mostPendingDatagrams = 32;
+/** Octets of one session: two of the largest datagrams, with what they cost besides. */
+const mostPendingOctets = 132_096;
+/** Octets of all sessions of an application: sources that are made up cannot fill the memory while DNS is slow. */
+export const mostPendingOfApplication = 8 * 1024 * 1024;
+/** What keeping a datagram costs beside its octets. */
+const overheadOctets = 256;
+
+// The counters are what all plans and ports of an application share.
+const waitingOf = oncePer<MutableTraffic, { octets: number }>(() => ({ octets: 0 }));
+
+/** Makes the queue of the datagrams of one session that wait for its origin. */
+export function pendingDatagrams(application: MutableTraffic) {
+  const all = waitingOf(application);
+  let queue: Buffer[] = [];
+  let octets = 0;
+  return {
+    /** @returns false where it does not fit and is dropped */
+    add(datagram: Buffer): boolean {
+      const cost = datagram.length + overheadOctets;
+      if (queue.length >= mostPendingDatagrams || octets + cost > mostPendingOctets) return false;
+      if (all.octets + cost > mostPendingOfApplication) return false;
+      queue.push(datagram);
+      octets += cost;
+      all.octets += cost;
+      return true;
+    },
+    /** Everything in the order it came; nothing waits afterwards. */
+    take(): readonly Buffer[] {
+      const taken = queue;
+      queue = [];
+      all.octets -= octets;
+      octets = 0;
+      return taken;
+    },
+  };
 }
 
 /** What a session belongs to. */

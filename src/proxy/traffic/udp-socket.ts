@@ -2,6 +2,7 @@
 
 import { createSocket, type Socket } from 'node:dgram';
 import type { LookupOneOptions } from 'node:dns';
+import { once } from 'node:events';
 import { isIPv6 } from 'node:net';
 import type { OriginAddress } from '../origins/origin.ts';
 import type { ListenAt } from './listener.ts';
@@ -24,30 +25,24 @@ function socketFor(address: string, more: { readonly recvBufferSize?: number } =
   return createSocket({ type: 'udp6', ipv6Only: true, lookup: noLookup, ...more });
 }
 
-/** Settles as `start` says; a socket that fails is closed. */
-function settled(socket: Socket, start: (done: () => void) => void): Promise<Socket> {
-  return new Promise((resolve, reject) => {
-    const fail = (error: Error): void => {
-      socket.close();
-      reject(error);
-    };
-    socket.once('error', fail);
-    try {
-      start(() => {
-        socket.off('error', fail);
-        resolve(socket);
-      });
-    } catch (error) {
-      socket.off('error', fail);
-      fail(error instanceof Error ? error : new Error(String(error)));
-    }
-  });
+/** Begins what ends with an event of the socket. @throws the system's error; the socket is closed then */
+async function settled(socket: Socket, event: 'listening' | 'connect', begin: () => void): Promise<Socket> {
+  try {
+    const settling = once(socket, event);
+    begin();
+    await settling;
+    return socket;
+  } catch (error) {
+    socket.close();
+    throw error;
+  }
 }
 
 /** Binds a port for clients. @throws the system's error where it cannot */
 export function bindUdp(at: ListenAt): Promise<Socket> {
   const socket = socketFor(at.address, { recvBufferSize: receiveBufferOctets });
-  return settled(socket, (done) => socket.bind({ address: at.address, port: at.port, exclusive: true }, done));
+  const where = { address: at.address, port: at.port, exclusive: true };
+  return settled(socket, 'listening', () => socket.bind(where));
 }
 
 /**
@@ -58,12 +53,8 @@ export function bindUdp(at: ListenAt): Promise<Socket> {
 export async function connectUdp(origin: OriginAddress, sourceAddress?: string): Promise<Socket> {
   const socket = socketFor(origin.address);
   if (sourceAddress !== undefined) {
-    await settled(socket, (done) => socket.bind({ address: sourceAddress, port: 0, exclusive: true }, done));
+    const from = { address: sourceAddress, port: 0, exclusive: true };
+    await settled(socket, 'listening', () => socket.bind(from));
   }
-  return await settled(socket, (done) => {
-    socket.connect(origin.port, origin.address, (error?: Error) => {
-      if (error) socket.emit('error', error);
-      else done();
-    });
-  });
+  return await settled(socket, 'connect', () => socket.connect(origin.port, origin.address));
 }

@@ -4,10 +4,11 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { Database } from '../../../src/base/database/database.ts';
+import { followChanges } from '../../../src/base/database/follow-changes.ts';
 import { ConfigurationError } from '../../../src/base/errors.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import type { CustomErrorOwner } from '../../../src/edge/custom/custom-error-store.ts';
-import { type CustomErrors, followCustomErrors, openCustomErrors } from '../../../src/edge/custom/custom-errors.ts';
+import { type CustomErrors, openCustomErrors } from '../../../src/edge/custom/custom-errors.ts';
 import { compilePage, pageFault } from '../../../src/edge/custom/error-page.ts';
 import type { EdgeOccurrence, ErrorAnswer, ErrorRequest } from '../../../src/edge/errors/edge-error.ts';
 import { negotiate } from '../../../src/edge/errors/negotiate.ts';
@@ -401,11 +402,11 @@ describe('file and API', () => {
   test('what another process puts is found by itself, until the following is stopped', async () => {
     const { choose, customErrors, open } = await start();
     const other = await open();
-    const following = followCustomErrors(customErrors, other.database.changes);
+    const stop = followChanges(other.database.changes, 'edge_custom_errors', () => customErrors.refresh());
     await other.customErrors.putPage(ofZone, 'theirs');
     expect(choose()).toBeUndefined();
     await expect.poll(() => textOf(choose()), { timeout: 5000 }).toBe('theirs');
-    await following.stop();
+    await stop();
   });
 
   test('of two looks at the same time the one that knows less takes nothing back', async () => {

@@ -35,7 +35,7 @@ export const zonesGuards = [
   ...of('proxy/api/application-endpoints.ts', applications, [
     ["if (account.plan !== 'free') return", 'if (account) return'],
     ["readsPrefixes: submitterOf(request).credential.scopes.has('ip_prefixes:read')", 'readsPrefixes: true'],
-    ['store.get(placeOf(request).zone.id, id)', "store.get('', id)"],
+    ['store.get(this.placeOf(request).zone.id, known', "store.get('', known"],
   ]),
   ...of(
     'proxy/api/traffic-endpoint.ts',

@@ -3,7 +3,7 @@
 
 import { once } from 'node:events';
 import { expect, test } from 'vitest';
-import { readLimits } from '../../../src/proxy/plane/read-limits.ts';
+import { readLimits } from '../../../src/proxy/plane/data-plane-parts.ts';
 import { descriptorsAllowed } from '../../../src/proxy/traffic/open-budget.ts';
 import {
   dial,

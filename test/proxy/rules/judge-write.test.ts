@@ -7,12 +7,13 @@ import type { StoredApplication } from '../../../src/proxy/application/applicati
 import type { FactSources } from '../../../src/proxy/rules/facts.ts';
 import {
   type AskedWrite,
+  configuredWrite,
   type JudgeSources,
-  judgeConfigured,
   judgeWrite,
 } from '../../../src/proxy/rules/judge-write.ts';
 import { conflictFaults } from '../../../src/proxy/rules/rules.ts';
 import type { StoreConflict } from '../../../src/proxy/store/store.ts';
+import { Refusal } from '../../../src/web/http/envelope.ts';
 import {
   accountOf,
   factsWith,
@@ -143,11 +144,12 @@ describe('what is asked', () => {
     const real = sourcesOver(store);
     const dns: Parameters<FactSources['dns']>[0][] = [];
     const ipam: Parameters<FactSources['ipam']>[0][] = [];
-    await judgeCase(given, store, {
+    const judging = judgeCase(given, store, {
       dns: (query) => (dns.push(query), real.dns(query)),
       ipam: (query) => (ipam.push(query), real.ipam(query)),
       log: silentLog,
     });
+    await judging.catch((error: unknown) => expect(error).toBeInstanceOf(Refusal));
     return { dns, ipam };
   }
 
@@ -215,11 +217,10 @@ describe('applications of the configuration', () => {
     const zone = zoneNamed('payg.example');
     const [entry] = zone.applications ?? [];
     if (!entry) throw new Error('payg.example has no application');
-    const verdict = await judgeConfigured(entry, { zone, account: accountOf(zone) }, sourcesOver(store));
+    const verdict = await judgeWrite(configuredWrite(entry, { zone, account: accountOf(zone) }), sourcesOver(store));
     expect(verdict).toMatchObject({ ok: true, claims: { soleProtocol: 'tcp/3389' } });
-    const refused = await judgeConfigured(
-      { ...entry, tls: 'off' },
-      { zone, account: accountOf(zone) },
+    const refused = await judgeWrite(
+      configuredWrite({ ...entry, tls: 'off' }, { zone, account: accountOf(zone) }),
       sourcesOver(store),
     );
     expect(refused).toMatchObject({ ok: false, faults: [{ number: 10012 }] });
@@ -228,7 +229,10 @@ describe('applications of the configuration', () => {
   test('a drill of the zone does not touch them', async () => {
     const zone = zoneNamed('fault.example');
     const entry = { id: '1'.repeat(32), ...body, dns: { type: 'CNAME', name: 'fault.example' } };
-    const verdict = await judgeConfigured(entry, { zone, account: accountOf(zone) }, sourcesOver(memoryFacts()));
+    const verdict = await judgeWrite(
+      configuredWrite(entry, { zone, account: accountOf(zone) }),
+      sourcesOver(memoryFacts()),
+    );
     expect(verdict).toMatchObject({ ok: true });
   });
 });

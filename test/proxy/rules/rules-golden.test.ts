@@ -7,6 +7,7 @@ import { join, resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { JudgedWrite } from '../../../src/proxy/rules/judge-write.ts';
 import { rules } from '../../../src/proxy/rules/rules.ts';
+import { Refusal } from '../../../src/web/http/envelope.ts';
 import { factsWith, type JudgedCase, judgeCase } from '../../support/judge-fixtures.ts';
 
 type GoldenCase = JudgedCase & { readonly name: string; expected?: unknown };
@@ -25,7 +26,7 @@ const files = readdirSync(folder)
 /** What a file keeps of a verdict. */
 function summary(verdict: JudgedWrite): unknown {
   if (verdict.ok) return { fields: verdict.fields, claims: verdict.claims };
-  return 'faults' in verdict ? { faults: verdict.faults } : { notFound: true };
+  return { faults: verdict.faults };
 }
 
 function codesOf(expected: unknown): readonly number[] {
@@ -33,8 +34,15 @@ function codesOf(expected: unknown): readonly number[] {
   return faults.map(({ number }) => number);
 }
 
+/** What is said of an application that is not there. */
+function absent(error: unknown): { readonly notFound: true } {
+  if (error instanceof Refusal) return { notFound: true };
+  throw error;
+}
+
 async function verdictOn(golden: GoldenCase): Promise<unknown> {
-  return JSON.parse(JSON.stringify(summary(await judgeCase(golden, await factsWith(golden.existing)))));
+  const store = await factsWith(golden.existing);
+  return JSON.parse(JSON.stringify(await judgeCase(golden, store).then(summary, absent)));
 }
 
 describe.each(files)('$file', ({ file, golden }) => {

@@ -13,7 +13,7 @@ import type { DataPlaneLimits, ProxyListenerParts, RunningApplication } from '..
 import { OpenBudget } from '../../../src/proxy/traffic/open-budget.ts';
 import { proxyHeaderV2, simpleHeader } from '../../../src/proxy/traffic/proxy-header.ts';
 import { openUdpListener } from '../../../src/proxy/traffic/udp-listener.ts';
-import { mostPendingDatagrams } from '../../../src/proxy/traffic/udp-pending.ts';
+import { mostPendingDatagrams } from '../../../src/proxy/traffic/udp-session.ts';
 import { startDnsServer } from '../../support/dns-server.ts';
 import { directTo, loopbackAddress, planOf, startPlane, testOffset, until } from '../../support/proxy-plane.ts';
 import { readSimpleHeader } from '../../support/simple-header.ts';
