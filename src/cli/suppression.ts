@@ -11,7 +11,7 @@ import {
 import { readComparable } from '../mail/address/comparable-mailbox.ts';
 import { suppressionJson } from '../web/admin/suppression-endpoints.ts';
 import { accountOption, isoTime, withStoreOf } from './command/choose-account.ts';
-import { defineCommand, defineGroup, jsonOption, listOptions } from './command/command.ts';
+import { defineCommand, defineGroup, fail, jsonOption, listOptions, print, printJson } from './command/command.ts';
 import { parseCount, parseSpan, parseWord } from './command/span.ts';
 
 /** How many entries are read from the database at a time. */
@@ -30,15 +30,17 @@ function noteOf(text: string): string {
   throw new UsageError('--note: want a text of at most 500 characters without line ends');
 }
 
-function jsonOf(config: Config, entry: Suppression): string {
-  const account = config.accounts.find(({ id }) => id === entry.account)?.name ?? entry.account;
-  const { id, ...shown } = suppressionJson(entry);
-  return `${JSON.stringify({ id, account, ...shown })}\n`;
+function jsonOf({ accounts }: Config) {
+  const nameById = new Map(accounts.map(({ id, name }) => [id, name]));
+  return (entry: Suppression) => {
+    const { id, ...shown } = suppressionJson(entry);
+    return { id, account: nameById.get(entry.account) ?? entry.account, ...shown };
+  };
 }
 
 function lineOf({ id, address, reason, createdAt, expiresAt, note }: Suppression): string {
   const until = expiresAt === undefined ? '' : `, expires ${isoTime(expiresAt)}`;
-  return `${id}  ${address}  ${reason}, since ${isoTime(createdAt)}${until}${note === undefined ? '' : `  ${note}`}\n`;
+  return `${id}  ${address}  ${reason}, since ${isoTime(createdAt)}${until}${note === undefined ? '' : `  ${note}`}`;
 }
 
 async function* entriesOf(store: SuppressionStore, account: string, search: string | undefined) {
@@ -76,7 +78,8 @@ const list = defineCommand({
           io.stderr.write(`There are more than these ${shown}; see --limit and --search.\n`);
           return 0;
         }
-        io.stdout.write(options.json ? jsonOf(config, entry) : lineOf(entry));
+        if (options.json) printJson(io, [entry], jsonOf(config));
+        else print(io, lineOf(entry));
         shown += 1;
       }
       if (shown === 0 && !options.json) io.stderr.write('No entries.\n');
@@ -114,8 +117,7 @@ const add = defineCommand({
       for (const address of addresses) {
         added.push(await store.add({ account: account.id, address, reason, ...note, ...expiry }));
       }
-      for (const entry of added) io.stdout.write(options.json ? jsonOf(config, entry) : lineOf(entry));
-      return 0;
+      return options.json ? printJson(io, added, jsonOf(config)) : print(io, added.map(lineOf));
     });
   },
 });
@@ -136,11 +138,8 @@ const remove = defineCommand({
       for (const given of args) {
         const id = /^[0-9a-f]{32}$/.test(given) ? given : (await store.find(account.id, addressOf(given)))?.id;
         const entry = id === undefined ? undefined : await store.remove(account.id, id);
-        if (entry) io.stdout.write(`${entry.address} is off the list of ${account.name}.\n`);
-        else {
-          io.stderr.write(`${given} is not on the list of ${account.name}.\n`);
-          exitCode = 1;
-        }
+        if (entry) print(io, `${entry.address} is off the list of ${account.name}.`);
+        else exitCode = fail(io, `${given} is not on the list of ${account.name}.`);
       }
       return exitCode;
     });
@@ -151,8 +150,4 @@ const remove = defineCommand({
  * `postern suppression` manages the addresses that an account does not send to. A running server sees changes within a second (D51,
  * D94).
  */
-export const command = defineGroup({
-  list,
-  add,
-  remove,
-});
+export const command = defineGroup({ list, add, remove });

@@ -7,7 +7,7 @@ import { didYouMean } from '../base/closest.ts';
 import { UsageError } from '../base/errors.ts';
 import { tokenJson } from '../web/admin/token-endpoints.ts';
 import { chooseAccount, isoTime, withDatabase } from './command/choose-account.ts';
-import { type CommandIo, columns, defineCommand, defineGroup } from './command/command.ts';
+import { type CommandIo, columns, defineCommand, defineGroup, fail, print } from './command/command.ts';
 import { parseSpan } from './command/span.ts';
 
 function chooseCredential(account: Account, name: string): string {
@@ -39,8 +39,8 @@ function withTokens<T>(config: Config, work: (store: TokenStore) => Promise<T>):
   return withDatabase(config, async (database) => await work(await openTokenStore(database)));
 }
 
-function writeJson(io: CommandIo, value: unknown): void {
-  io.stdout.write(`${JSON.stringify(value, null, 2)}\n`);
+function printPretty(io: CommandIo, value: unknown): number {
+  return print(io, JSON.stringify(value, null, 2));
 }
 
 const jsonOption = { json: { summary: 'print JSON' } } as const;
@@ -76,12 +76,9 @@ const create = defineCommand({
     const scopes = options.scopes === undefined ? {} : { scopes: chooseScopes(account, credential, options.scopes) };
     const wanted = { account: account.id, credential, ...scopes, createdAt, ...expiry, label: label ?? '' };
     const { record, token } = await withTokens(config, (store) => store.create(wanted));
-    if (options.json) {
-      writeJson(io, { token, ...jsonOf(config, record) });
-      return 0;
-    }
-    io.stdout.write(`${token}\n`);
+    if (options.json) return printPretty(io, { token, ...jsonOf(config, record) });
     const until = isoTime(record.expiresAt) ?? 'it is revoked';
+    print(io, token);
     io.stderr.write(`Token ${record.id} of ${account.name}/${credential}, until ${until}. It is not shown again.\n`);
     return 0;
   },
@@ -109,9 +106,8 @@ const list = defineCommand({
     const every = await withTokens(config, (store) => store.list(account));
     const records = every.filter((record) => options.all === true || isLive(record, now));
     const shown = records.map((record) => jsonOf(config, record));
-    if (options.json) writeJson(io, shown);
-    else if (records.length === 0) io.stderr.write('No tokens.\n');
-    if (options.json) return 0;
+    if (options.json) return printPretty(io, shown);
+    if (records.length === 0) io.stderr.write('No tokens.\n');
     const rows = records.map((record, index) => {
       const { account: name, scopes } = shown[index] ?? jsonOf(config, record);
       const until = record.expiresAt === undefined ? '' : `, expires ${isoTime(record.expiresAt)}`;
@@ -120,8 +116,7 @@ const list = defineCommand({
       const label = record.label === '' ? [] : [record.label];
       return [record.id, [`${name}/${record.credential}`, `...${record.lastFour}`, state, ...label].join('  ')];
     });
-    for (const line of columns(rows)) io.stdout.write(`${line}\n`);
-    return 0;
+    return print(io, columns(rows));
   },
 });
 
@@ -136,15 +131,10 @@ const revoke = defineCommand({
     const config = readConfig();
     const now = systemClock.now();
     const record = await withTokens(config, (store) => store.revoke({ id, now }));
-    if (!record) {
-      io.stderr.write(`No token "${id}"; postern token list tells the ids.\n`);
-      return 1;
-    }
+    if (!record) return fail(io, `No token "${id}"; postern token list tells the ids.`);
     const before = record.revokedAt === now ? '' : ` before, at ${isoTime(record.revokedAt)}`;
-    io.stdout.write(
-      `Token ${record.id} of ${jsonOf(config, record).account}/${record.credential} is revoked${before}.\n`,
-    );
-    return 0;
+    const whose = `${jsonOf(config, record).account}/${record.credential}`;
+    return print(io, `Token ${record.id} of ${whose} is revoked${before}.`);
   },
 });
 

@@ -15,8 +15,11 @@ import {
   type CommandIo,
   defineCommand,
   defineGroup,
+  fail,
   jsonOption,
   listOptions,
+  print,
+  printJson,
 } from './command/command.ts';
 import { counted, printable } from './command/printable.ts';
 import { parseCount, parseSpan } from './command/span.ts';
@@ -29,10 +32,7 @@ const open = (database: Database): Promise<WebhookStore> => openWebhookStore(dat
 
 /** Says that there is no such webhook. @returns the exit code, 1 */
 function missing(id: string, account: string, io: CommandIo): number {
-  io.stderr.write(
-    `${account} has no such webhook "${id}" that a command may change; postern webhook list shows them\n`,
-  );
-  return 1;
+  return fail(io, `${account} has no such webhook "${id}" that a command may change; postern webhook list shows them`);
 }
 
 const replay = defineCommand({
@@ -60,13 +60,9 @@ const replay = defineCommand({
     return withStoreOf(config, options, open, async (store, account) => {
       if (!(await store.find(account.id, id))) return missing(id, account.name, io);
       const range = await withQueue(config, ({ spool }) => replayRange(spool.events, account.name, wish));
-      if (!range) {
-        io.stderr.write('There are no such events\n');
-        return 1;
-      }
+      if (!range) return fail(io, 'There are no such events');
       await store.replay(account.id, id, range);
-      io.stdout.write(`The events behind ${range.after} up to ${range.until} are sent once more\n`);
-      return 0;
+      return print(io, `The events behind ${range.after} up to ${range.until} are sent once more`);
     });
   },
 });
@@ -76,7 +72,7 @@ const most = 1000;
 
 function recordLine({ event, kind, attempt, at, durationMs, result, status, error }: DeliveryRecord): string {
   const answer = status === undefined ? printable(error ?? '') : `${status}`;
-  return `${isoTime(at)}  event ${event} ${kind}, attempt ${attempt}: ${result.replace('_', ' ')}, ${answer}, ${durationMs} ms\n`;
+  return `${isoTime(at)}  event ${event} ${kind}, attempt ${attempt}: ${result.replace('_', ' ')}, ${answer}, ${durationMs} ms`;
 }
 
 const log = defineCommand({
@@ -90,9 +86,7 @@ const log = defineCommand({
     return withStoreOf(readConfig(), options, open, async (store, account) => {
       if (!(await store.find(account.id, id))) return missing(id, account.name, io);
       const { deliveries } = await store.deliveries(id, { limit: Math.min(limit, most) });
-      for (const one of deliveries)
-        io.stdout.write(options.json ? `${JSON.stringify(deliveryJson(one))}\n` : recordLine(one));
-      return 0;
+      return options.json ? printJson(io, deliveries, deliveryJson) : print(io, deliveries.map(recordLine));
     });
   },
 });
@@ -105,16 +99,15 @@ function stateOf({ isEnabled, disabledReason, failures }: Webhook): string {
 function lineOf(webhook: Webhook): string {
   const { id, url, kinds, note, source } = webhook;
   const about = note === '' ? '' : `  ${printable(note)}`;
-  return `${id}  ${url}  ${kinds?.join(',') ?? 'all events'}; of the ${source}; ${stateOf(webhook)}${about}\n`;
+  return `${id}  ${url}  ${kinds?.join(',') ?? 'all events'}; of the ${source}; ${stateOf(webhook)}${about}`;
 }
 
-function jsonOf({ id, url, kinds, note, source, createdAt, isEnabled, disabledReason, failures }: Webhook): string {
-  const shown = {
+function jsonOf({ id, url, kinds, note, source, createdAt, isEnabled, disabledReason, failures }: Webhook) {
+  return {
     ...{ id, url, kinds: kinds ?? null, note, source, enabled: isEnabled, failures },
     disabled_reason: disabledReason ?? null,
     created_at: isoTime(createdAt),
   };
-  return `${JSON.stringify(shown)}\n`;
 }
 
 function kindsOf(text: string | undefined): readonly EventKind[] | undefined {
@@ -139,9 +132,8 @@ const list = defineCommand({
   run({ options, readConfig }, io) {
     return withStoreOf(readConfig(), options, open, async (store, account) => {
       const webhooks = await store.list(account.id);
-      for (const webhook of webhooks) io.stdout.write(options.json ? jsonOf(webhook) : lineOf(webhook));
       if (webhooks.length === 0 && !options.json) io.stderr.write('No webhooks.\n');
-      return 0;
+      return options.json ? printJson(io, webhooks, jsonOf) : print(io, webhooks.map(lineOf));
     });
   },
 });
@@ -167,13 +159,9 @@ const add = defineCommand({
       const newest = await withQueue(config, ({ spool }) => spool.events.newest());
       const secret = makeSecret();
       const made = await store.create({ account: account.id, url, kinds, note, secret }, newest);
-      if (!made) {
-        io.stderr.write(`${account.name} has ${webhooksPerAccount} webhooks, and may not have more\n`);
-        return 1;
-      }
+      if (!made) return fail(io, `${account.name} has ${webhooksPerAccount} webhooks, and may not have more`);
       io.stderr.write(`Webhook ${made.id} is made; its secret is shown this once:\n`);
-      io.stdout.write(`${secret}\n`);
-      return 0;
+      return print(io, secret);
     });
   },
 });
@@ -194,8 +182,7 @@ function changeCommand(
     run({ options, args: [id = ''], readConfig }, io) {
       return withStoreOf(readConfig(), options, open, async (store, account) => {
         if (!(await change(store, account.id, id))) return missing(id, account.name, io);
-        io.stdout.write(`${id} is ${word}d\n`);
-        return 0;
+        return print(io, `${id} is ${word}d`);
       });
     },
   });
@@ -221,19 +208,8 @@ const secret = defineCommand({
   needsNoConfig: true,
   options: {},
   examples: ['postern webhook secret > certs/webhook.secret'],
-  run(_, io) {
-    io.stdout.write(`${makeSecret()}\n`);
-    return Promise.resolve(0);
-  },
+  run: (_, io) => print(io, makeSecret()),
 });
 
 /** `postern webhook` shows and changes the webhooks of accounts beside a running server, which notices within seconds (D54, D94). */
-export const command = defineGroup({
-  list,
-  add,
-  remove,
-  enable,
-  replay,
-  log,
-  secret,
-});
+export const command = defineGroup({ list, add, remove, enable, replay, log, secret });

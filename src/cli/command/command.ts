@@ -17,6 +17,27 @@ export interface CommandIo {
   readonly cwd: string;
 }
 
+/** Prints lines, each with its end. @returns the exit code of a command that has done what it was asked, 0 */
+export function print({ stdout }: CommandIo, lines: string | readonly string[]): 0 {
+  const text = typeof lines === 'string' ? `${lines}\n` : lines.map((line) => `${line}\n`).join('');
+  if (text !== '') stdout.write(text);
+  return 0;
+}
+
+/** Prints things as JSON, one a line. @param shown what is shown of one; absent: all @returns as `print` */
+export function printJson<T>(io: CommandIo, things: readonly T[], shown: (thing: T) => unknown = (thing) => thing): 0 {
+  return print(
+    io,
+    things.map((thing) => JSON.stringify(shown(thing))),
+  );
+}
+
+/** Says on standard error why a command has not done what it was asked. @returns the exit code, 1 */
+export function fail({ stderr }: CommandIo, why: string): 1 {
+  stderr.write(`${why}\n`);
+  return 1;
+}
+
 /** One option of a command: `--name VALUE`, or `--name` where `value` is absent. */
 interface OptionSpec {
   /** What stands for the value in the help (`FILE`); absent for a switch. */
@@ -71,7 +92,7 @@ export interface CommandSpec<O extends Options> extends Pick<Command, 'summary'>
   readonly exitCodes?: ExitCodes;
   /** Absent: it has the option that names the configuration file. */
   readonly needsNoConfig?: true;
-  run(input: CommandInput<O>, io: CommandIo): Promise<number>;
+  run(input: CommandInput<O>, io: CommandIo): number | Promise<number>;
 }
 
 /** What a command runs with. */
@@ -186,17 +207,6 @@ function parse<O extends Options>(spec: CommandSpec<O>, args: readonly string[],
   }
 }
 
-/** Tells the compiler that the values have the types that the options declare; parseArgs has checked it. */
-function areValuesOf<O extends Options>(
-  values: Readonly<Record<string, unknown>>,
-  options: O,
-): values is CommandInput<O>['options'] {
-  return Object.entries<OptionSpec>({ ...options, ...configOption }).every(([name, option]) => {
-    const value = values[name];
-    return value === undefined || (option.value === undefined ? value === true : typeof value === 'string');
-  });
-}
-
 /** Makes a command from its declaration: it parses, answers --help, and refuses too few or too many arguments. */
 export function defineCommand<const O extends Options>(spec: CommandSpec<O>): Command {
   return {
@@ -212,11 +222,12 @@ export function defineCommand<const O extends Options>(spec: CommandSpec<O>): Co
       if (positionals.length < min) throw new UsageError(`${path}: want ${spec.synopsis}; see ${path} --help`);
       const surplus = positionals[max];
       if (surplus !== undefined) throw new UsageError(`${path}: too many arguments: "${surplus}"`);
-      if (!areValuesOf(values, spec.options)) throw new UsageError(`${path}: an option is given in a wrong form`);
+      // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- parseArgs has judged them by the same declaration
+      const options = values as unknown as CommandInput<O>['options'];
       const { loadConfig } = await import('../../app/config/config.ts');
-      const readConfig = (file = values.config): Config =>
+      const readConfig = (file = options.config): Config =>
         loadConfig({ env: io.env, cwd: io.cwd, ...(file === undefined ? {} : { file }) });
-      return await spec.run({ options: values, args: positionals, readConfig }, io);
+      return await spec.run({ options, args: positionals, readConfig }, io);
     },
   };
 }

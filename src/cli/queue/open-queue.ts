@@ -4,7 +4,7 @@ import type { Config } from '../../app/config/config.ts';
 import { openSpool } from '../../app/wiring/engine/open-stores.ts';
 import { UsageError } from '../../base/errors.ts';
 import type { ListQuery, QueueItem, Spool } from '../../spool/spool.ts';
-import type { CommandIo } from '../command/command.ts';
+import { type CommandIo, fail } from '../command/command.ts';
 
 /** Exit codes of the commands that name messages. */
 export const notFound = { 1: 'there is no such message' } as const;
@@ -56,6 +56,5 @@ export function stateOption(state: string | undefined): { readonly state?: 'queu
 
 /** Says that there is no such message. @returns the exit code, 1 */
 export function missing(id: string, io: CommandIo): number {
-  io.stderr.write(`There is no message "${id}" in the queue; postern queue list shows them\n`);
-  return 1;
+  return fail(io, `There is no message "${id}" in the queue; postern queue list shows them`);
 }

@@ -3,7 +3,7 @@ import type { DestinationView, HopWait } from '../../delivery/transport.ts';
 import { domainOfTransport, type Hold, Holds, routeOfTransport } from '../../spool/hold.ts';
 import type { WaitingLine } from '../../spool/spool.ts';
 import { hopsByPlace } from '../../web/admin/queue/queue-groups.ts';
-import { columns, defineCommand, jsonOption } from '../command/command.ts';
+import { columns, defineCommand, jsonOption, print, printJson } from '../command/command.ts';
 import { printable } from '../command/printable.ts';
 import { withQueue } from './open-queue.ts';
 
@@ -121,15 +121,11 @@ its last words. Without a server only the queue is told. Recipients in hand coun
         hops ?? [],
       );
       const shown = all.slice(0, Number(options.limit ?? 50));
-      if (options.json) {
-        for (const one of shown) io.stdout.write(`${JSON.stringify(one)}\n`);
-        return 0;
-      }
+      if (options.json) return printJson(io, shown);
       const head = ['destination', 'queued', 'held', 'oldest', 'connections', 'served less because'];
       const text = all.length > 0 ? columns([head, ...shown.map(rowOf)]) : ['Nothing waits'];
       const rest = all.length > shown.length ? [`and ${all.length - shown.length} more`] : [];
       const absent = hops ? [] : ['No server runs on the data folder, so that only the queue is told'];
-      for (const line of [...text, ...rest, ...asideLine(lines, holds), ...absent]) io.stdout.write(`${line}\n`);
-      return 0;
+      return print(io, [...text, ...rest, ...asideLine(lines, holds), ...absent]);
     }),
 });

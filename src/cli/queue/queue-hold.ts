@@ -5,7 +5,7 @@ import type { Config } from '../../app/config/config.ts';
 import { UsageError } from '../../base/errors.ts';
 import { asciiDomain } from '../../mail/address/domain.ts';
 import { type Hold, type HoldKind, type HoldRule, holdKinds } from '../../spool/hold.ts';
-import { type CommandIo, columns, defineCommand, jsonOption } from '../command/command.ts';
+import { type CommandIo, columns, defineCommand, fail, jsonOption, print, printJson } from '../command/command.ts';
 import { isoSeconds, printable } from '../command/printable.ts';
 import { missing, withQueue } from './open-queue.ts';
 
@@ -94,8 +94,7 @@ and why are replaced. At most 1,000 holds are kept.`,
       if (what.kind === 'message' && !(await spool.show(what.value))) return missing(printable(what.value), io);
       const rule = { ...what, at: Date.now(), by: words(by ?? nameOfUser(io), '--by'), why: words(why, '--why') };
       await spool.addHold(rule);
-      io.stdout.write(`${holdText(rule)}\n`);
-      return 0;
+      return print(io, holdText(rule));
     }),
 });
 
@@ -109,12 +108,9 @@ export const release = defineCommand({
   run: ({ options: given, readConfig }, io) =>
     withQueue(readConfig(), async ({ spool, config }) => {
       const what = readWhat(given, config, 'release');
-      if (await spool.liftHold(what)) {
-        io.stdout.write(`${what.kind} ${printable(what.value)} is released\n`);
-        return 0;
-      }
-      io.stderr.write(`There is no hold on ${what.kind} ${printable(what.value)}; postern queue holds lists them\n`);
-      return 1;
+      const named = `${what.kind} ${printable(what.value)}`;
+      if (await spool.liftHold(what)) return print(io, `${named} is released`);
+      return fail(io, `There is no hold on ${named}; postern queue holds lists them`);
     }),
 });
 
@@ -130,12 +126,8 @@ export const holds = defineCommand({
   run: ({ options, readConfig }, io) =>
     withQueue(readConfig(), async ({ spool }) => {
       const all = await spool.holds();
-      const lines = options.json
-        ? all.map(({ kind, value, at, by, why }) => JSON.stringify({ kind, value, at, by, why }))
-        : all.length > 0
-          ? columns([['what', 'which', 'since', 'by', 'why'], ...all.map(row)])
-          : ['Nothing is held'];
-      for (const line of lines) io.stdout.write(`${line}\n`);
-      return 0;
+      if (options.json) return printJson(io, all, ({ kind, value, at, by, why }) => ({ kind, value, at, by, why }));
+      if (all.length === 0) return print(io, 'Nothing is held');
+      return print(io, columns([['what', 'which', 'since', 'by', 'why'], ...all.map(row)]));
     }),
 });

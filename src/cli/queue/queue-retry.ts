@@ -4,7 +4,7 @@ import { UsageError } from '../../base/errors.ts';
 import { allRoutes, wayFor } from '../../delivery/router.ts';
 import { asciiDomain, splitMailbox } from '../../mail/address/domain.ts';
 import type { QueueItem, RetryCount, SpooledRecipient } from '../../spool/spool.ts';
-import { type CommandIo, defineCommand } from '../command/command.ts';
+import { type CommandIo, defineCommand, fail, print } from '../command/command.ts';
 import { counted } from '../command/printable.ts';
 import { missing, newTimes, notFound, type OpenQueue, pageMessages, stateOption, withQueue } from './open-queue.ts';
 
@@ -111,10 +111,8 @@ second, and what it has in hand stays in its hands.`,
       if (args.length > 0) return await retryNamed(opened, { ids: args, state: selection.state }, io);
       const made = await retrySelected(opened, selection);
       const failed = made.failed > 0 ? `, ${made.failed} of them had failed` : '';
-      io.stdout.write(
-        `Due now: ${counted(made.messages, 'message')} with ${counted(made.recipients, 'recipient')}${failed}\n`,
-      );
-      return 0;
+      const due = `${counted(made.messages, 'message')} with ${counted(made.recipients, 'recipient')}`;
+      return print(io, `Due now: ${due}${failed}`);
     });
   },
 });
@@ -127,14 +125,10 @@ async function retryNamed(
   let exitCode = 0;
   for (const id of ids) {
     const { messages } = await spool.retryMany([{ id, state }], newTimes(config));
-    if (messages > 0) {
-      io.stdout.write(`${id} is due now\n`);
-      continue;
-    }
-    exitCode = 1;
-    if (!(await spool.show(id))) missing(id, io);
-    else if (state === 'failed') io.stderr.write(`No recipient of ${id} has failed\n`);
-    else io.stderr.write(`No recipient of ${id} waits; --state failed tries those again that failed for good\n`);
+    if (messages > 0) print(io, `${id} is due now`);
+    else if (!(await spool.show(id))) exitCode = missing(id, io);
+    else if (state === 'failed') exitCode = fail(io, `No recipient of ${id} has failed`);
+    else exitCode = fail(io, `No recipient of ${id} waits; --state failed tries those again that failed for good`);
   }
   return exitCode;
 }

@@ -4,7 +4,7 @@ import { bareId } from '../../mail/message-ids.ts';
 import type { QueueItem, SpooledRecipient } from '../../spool/spool.ts';
 import { compactSpool } from '../../spool/sqlite/file/compact.ts';
 import { type AccountTally, type Tally, totalOf } from '../../spool/tally.ts';
-import { columns, defineCommand, defineGroup, listOptions } from '../command/command.ts';
+import { columns, defineCommand, defineGroup, fail, listOptions, print, printJson } from '../command/command.ts';
 import { counted, isoSeconds, printable } from '../command/printable.ts';
 import { parseCount } from '../command/span.ts';
 import { items, missing, notFound, stateOption, withQueue } from './open-queue.ts';
@@ -24,13 +24,8 @@ that is written anew once, for which no server may run and there must be room fo
     if (database.engine !== 'sqlite')
       throw new UsageError('postern queue compact is for SQLite: PostgreSQL tidies up by itself (autovacuum)');
     const compacted = await compactSpool(database.file);
-    if (!compacted) {
-      io.stderr.write('The database must be written anew, and a server works on it: stop that first\n');
-      return 1;
-    }
-    const { beforeBytes, afterBytes } = compacted;
-    io.stdout.write(`The database had ${beforeBytes} octets and has ${afterBytes}\n`);
-    return 0;
+    if (!compacted) return fail(io, 'The database must be written anew, and a server works on it: stop that first');
+    return print(io, `The database had ${compacted.beforeBytes} octets and has ${compacted.afterBytes}`);
   },
 });
 
@@ -78,16 +73,15 @@ function recipientLine(recipient: SpooledRecipient): string {
   return `  ${address}: ${state}, ${counted(attempts, 'attempt')}${next}${held}${reply ? `; ${reply}` : ''}`;
 }
 
-function itemLines({ entry, size, recipients }: QueueItem): string {
+function itemLines({ entry, size, recipients }: QueueItem): string[] {
   return [
     `${entry.id}  ${isoSeconds(entry.acceptedAt)}  ${size} octets  ${entry.account}/${entry.credential}  from <${entry.senderPath}>`,
     ...recipients.map(recipientLine),
-    '',
-  ].join('\n');
+  ];
 }
 
-function itemJson({ entry, size, recipients }: QueueItem): string {
-  return `${JSON.stringify({ ...entry, size, recipients })}\n`;
+function itemJson({ entry, size, recipients }: QueueItem) {
+  return { ...entry, size, recipients };
 }
 
 /** The totals of the whole queue, as one line. */
@@ -126,12 +120,12 @@ const list = defineCommand({
       let shown = 0;
       for await (const item of items(spool, { ...state, ...(search === undefined ? {} : { search }) })) {
         if (!hasFields(item, fields)) continue;
-        io.stdout.write(options.json ? itemJson(item) : itemLines(item));
+        if (options.json) printJson(io, [itemJson(item)]);
+        else print(io, itemLines(item));
         shown += 1;
         if (shown === limit) break;
       }
-      if (!options.json) io.stdout.write(`${shown} shown. ${totalLine(totalOf(await spool.tallies()))}\n`);
-      return 0;
+      return options.json ? 0 : print(io, `${shown} shown. ${totalLine(totalOf(await spool.tallies()))}`);
     });
   },
 });
@@ -155,14 +149,9 @@ that failed in part shows. The numbers are kept, not counted: the answer comes a
   run: ({ options, readConfig }, io) =>
     withQueue(readConfig(), async ({ spool }) => {
       const tallies = await spool.tallies();
-      if (options.json) {
-        for (const tally of tallies) io.stdout.write(`${JSON.stringify(tally)}\n`);
-        return 0;
-      }
-      if (tallies.length > 0) io.stdout.write(`${summaryLines(tallies).join('\n')}\n`);
-      io.stdout.write(`${totalLine(totalOf(tallies))}\n`);
-      for (const rule of await spool.holds()) io.stdout.write(`${holdText(rule)}\n`);
-      return 0;
+      if (options.json) return printJson(io, tallies);
+      const rows = tallies.length > 0 ? summaryLines(tallies) : [];
+      return print(io, [...rows, totalLine(totalOf(tallies)), ...(await spool.holds()).map(holdText)]);
     }),
 });
 
@@ -186,16 +175,14 @@ const show = defineCommand({
         io.stdout.write(octets.head.toString('utf8') + octets.body.toString('latin1'));
         return 0;
       }
-      if (options.json) {
-        io.stdout.write(itemJson(item));
-        return 0;
-      }
-      const { entry } = item;
-      io.stdout.write(itemLines(item));
-      io.stdout.write(
-        `  Message-ID ${entry.messageId}${entry.clientMessageId ? `, the client's was ${printable(entry.clientMessageId)}` : ''}\n`,
-      );
-      io.stdout.write(`  leaves with MAIL FROM:<${entry.reversePath}>, is given up ${isoSeconds(entry.expiresAt)}\n`);
+      if (options.json) return printJson(io, [itemJson(item)]);
+      const { messageId, clientMessageId, reversePath, expiresAt } = item.entry;
+      const theirs = clientMessageId ? `, the client's was ${printable(clientMessageId)}` : '';
+      print(io, [
+        ...itemLines(item),
+        `  Message-ID ${messageId}${theirs}`,
+        `  leaves with MAIL FROM:<${reversePath}>, is given up ${isoSeconds(expiresAt)}`,
+      ]);
       if (octets) io.stdout.write(`\n${octets.head.toString('utf8')}`);
       return 0;
     }),
@@ -212,7 +199,7 @@ const drop = defineCommand({
     withQueue(readConfig(), async ({ spool }) => {
       let exitCode = 0;
       for (const id of args) {
-        if (await spool.drop(id)) io.stdout.write(`${id} dropped\n`);
+        if (await spool.drop(id)) print(io, `${id} dropped`);
         else exitCode = missing(id, io);
       }
       return exitCode;
@@ -220,15 +207,4 @@ const drop = defineCommand({
 });
 
 /** postern queue shows and changes what waits and what failed, beside a running server (D94). */
-export const command = defineGroup({
-  list,
-  summary,
-  show,
-  retry,
-  destinations,
-  hold,
-  release,
-  holds,
-  drop,
-  compact,
-});
+export const command = defineGroup({ list, summary, show, retry, destinations, hold, release, holds, drop, compact });
