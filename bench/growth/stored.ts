@@ -3,8 +3,7 @@
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { openTokenStore } from '../../src/accounts/token-store.ts';
-import { hashToken } from '../../src/accounts/tokens.ts';
+import { hashToken, openTokenStore } from '../../src/accounts/token-store.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { openDatabase } from '../../src/base/database/sqlite-database.ts';
 import { openSuppressionStore } from '../../src/delivery/feedback/suppression-store.ts';

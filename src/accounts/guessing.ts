@@ -9,29 +9,6 @@ export type Penalty =
   | { readonly kind: 'wait' /** Absent where the answer is given at once. */; readonly over?: Promise<void> }
   | { readonly kind: 'turnedAway'; readonly retryAfterSeconds: number };
 
-/** The count of wrong tokens, shared by SMTP and HTTP. */
-export interface Guessing {
-  /**
-   * Gives what to wait for before a token is looked up; undefined where nothing needs to be waited for. Without this wait, a
-   * client that opens a new connection for each guess could guess as fast as it can connect. With it, each guess holds a
-   * connection for a while, and the connections of an address are limited.
-   */
-  pause(address: string): Promise<void> | undefined;
-  /**
-   * Counts a wrong token of an address (IPv6: of its /64) and says how long its answer waits: at once, or, where it is to wait
-   * and other processes count with this one, once they have been asked.
-   */
-  failed(address: string): Penalty | Promise<Penalty>;
-  /** Counts a wrong token that another process of the server has seen. */
-  heard(address: string): void;
-  /** How many logins and answers wait now. */
-  readonly waiting: number;
-  /** How many addresses are remembered now. */
-  readonly addresses: number;
-  /** Ends every wait and begins no more. */
-  close(): void;
-}
-
 /** How wrong tokens are slowed down. */
 export interface GuessingLimits {
   /** How many wrong tokens of an address are answered without delay, because people mistype. */
@@ -72,43 +49,130 @@ interface Failures {
 /** How many failures are counted at most. The delay stops growing long before, and more would only be forgiven later. */
 const failuresRemembered = 20;
 
-/** The wrong tokens of each address that are not forgiven yet; the address that failed longest ago comes first. */
-class FailureTable extends Map<string, Failures> {
+/** The count of wrong tokens, shared by SMTP and HTTP. It is kept in memory only. */
+export class Guessing {
   readonly #limits: GuessingLimits;
   readonly #now: () => number;
+  readonly #onFailure: ((address: string) => void) | undefined;
+  readonly #places: SharedSlots | undefined;
+  /** The wrong tokens of each address that are not forgiven yet; the address that failed longest ago comes first. */
+  readonly #table = new Map<string, Failures>();
+  /** The waits that are under way, with what ends each. */
+  readonly #waits = new Map<NodeJS.Timeout, () => void>();
+  #penalties = 0;
+  #isClosed = false;
 
-  constructor(limits: GuessingLimits, now: () => number) {
-    super();
-    this.#limits = limits;
-    this.#now = now;
+  /** @param options limits other than the program's, and a monotonic clock in milliseconds */
+  constructor(
+    options: Partial<GuessingLimits> & {
+      readonly now?: () => number;
+      /** Called with the counted address of each wrong token. */
+      readonly onFailure?: ((address: string) => void) | undefined;
+      /** Counts the answers that wait over all processes; absent: there is one. */
+      readonly places?: SharedSlots | undefined;
+    } = {},
+  ) {
+    const { now = () => performance.now(), onFailure, places, ...given } = options;
+    this.#limits = { ...guessingLimits, ...given };
+    [this.#now, this.#onFailure, this.#places] = [now, onFailure, places];
+  }
+
+  /** How many logins and answers wait now. */
+  get waiting(): number {
+    return this.#waits.size;
+  }
+
+  /** How many addresses are remembered now. */
+  get addresses(): number {
+    return this.#table.size;
+  }
+
+  /**
+   * Gives what to wait for before a token is looked up; undefined where nothing needs to be waited for. Without this wait, a
+   * client that opens a new connection for each guess could guess as fast as it can connect. With it, each guess holds a
+   * connection for a while, and the connections of an address are limited.
+   */
+  pause(address: string): Promise<void> | undefined {
+    const key = countedAddress(address);
+    const failures = this.#table.get(key);
+    if (!failures || this.#isClosed || this.#standing(failures) < this.#limits.freeFailures) return undefined;
+    if (!this.#hasRoom(failures)) return this.#wait(this.#limits.pauseMs);
+    return this.#places && this.#sharedPause(this.#places, key);
+  }
+
+  /** Counts a wrong token that another process of the server has seen. */
+  heard(address: string): void {
+    this.#count(address);
+  }
+
+  /**
+   * Counts a wrong token of an address (IPv6: of its /64) and says how long its answer waits: at once, or, where it is to wait
+   * and other processes count with this one, once they have been asked.
+   */
+  failed(address: string): Penalty | Promise<Penalty> {
+    const { freeFailures, maxDelayMs, firstDelayMs } = this.#limits;
+    const key = countedAddress(address);
+    this.#onFailure?.(key);
+    const failures = this.#count(key);
+    const delayed = failures.count - freeFailures;
+    if (delayed <= 0 || this.#isClosed) return { kind: 'wait' };
+    const delayMs = Math.min(maxDelayMs, firstDelayMs * 2 ** (delayed - 1));
+    const turnedAway = { kind: 'turnedAway', retryAfterSeconds: Math.max(1, Math.ceil(delayMs / 1000)) } as const;
+    if (!this.#hasRoom(failures)) return turnedAway;
+    const leave = this.#take(failures);
+    if (this.#places) return this.#sharedPenalty(this.#places, key, { leave, delayMs, turnedAway });
+    // The wait goes on when the client leaves, so that reconnecting does not free its place.
+    return { kind: 'wait', over: this.#wait(delayMs).then(leave) };
+  }
+
+  /** Ends every wait and begins no more. */
+  close(): void {
+    this.#isClosed = true;
+    for (const [timer, end] of this.#waits) {
+      clearTimeout(timer);
+      end();
+    }
   }
 
   /** How many failures are not forgiven by now. */
-  standing({ count, at }: Failures): number {
+  #standing({ count, at }: Failures): number {
     return Math.max(0, count - Math.floor((this.#now() - at) / this.#limits.forgiveMs));
   }
 
   /** Counts one more failure. */
-  count(address: string): Failures {
-    const failures = this.get(address) ?? { count: 0, at: this.#now(), waiting: 0 };
-    failures.count = Math.min(failuresRemembered, this.standing(failures) + 1);
+  #count(address: string): Failures {
+    const failures = this.#table.get(address) ?? { count: 0, at: this.#now(), waiting: 0 };
+    failures.count = Math.min(failuresRemembered, this.#standing(failures) + 1);
     failures.at = this.#now();
-    this.delete(address);
-    if (this.size >= this.#limits.addresses) this.delete(this.keys().next().value ?? '');
-    this.set(address, failures);
+    this.#table.delete(address);
+    if (this.#table.size >= this.#limits.addresses) this.#table.delete(this.#table.keys().next().value ?? '');
+    this.#table.set(address, failures);
     return failures;
   }
-}
 
-/** Waits that can all be ended together. */
-class Waits {
-  readonly #waits = new Map<NodeJS.Timeout, () => void>();
-
-  get size(): number {
-    return this.#waits.size;
+  #hasRoom({ waiting }: Failures): boolean {
+    return waiting < this.#limits.waitingPerAddress && this.#penalties < this.#limits.waiting;
   }
 
-  wait(delayMs: number): Promise<void> {
+  #placesOf(key: string): readonly SlotWanted[] {
+    const { waitingPerAddress, waiting } = this.#limits;
+    return [
+      { key: `guess ${key}`, most: waitingPerAddress },
+      { key: 'guess', most: waiting },
+    ];
+  }
+
+  /** Takes a place for an answer that waits. @returns what gives it back */
+  #take(failures: Failures): () => void {
+    failures.waiting += 1;
+    this.#penalties += 1;
+    return () => {
+      failures.waiting -= 1;
+      this.#penalties -= 1;
+    };
+  }
+
+  #wait(delayMs: number): Promise<void> {
     return new Promise((resolve) => {
       const end = (): void => {
         this.#waits.delete(timer);
@@ -120,60 +184,13 @@ class Waits {
     });
   }
 
-  endAll(): void {
-    for (const [timer, end] of this.#waits) {
-      clearTimeout(timer);
-      end();
-    }
-  }
-}
-
-/**
- * Makes the count of wrong tokens, which is kept in memory only.
- * @param options limits other than the program's, and a monotonic clock in milliseconds
- */
-export function createGuessing(
-  options: Partial<GuessingLimits> & {
-    readonly now?: () => number;
-    /** Called with the counted address of each wrong token. */
-    readonly onFailure?: ((address: string) => void) | undefined;
-    /** Counts the answers that wait over all processes; absent: there is one. */
-    readonly places?: SharedSlots | undefined;
-  } = {},
-): Guessing {
-  const { now = () => performance.now(), onFailure, places, ...given } = options;
-  const limits = { ...guessingLimits, ...given };
-  const table = new FailureTable(limits, now);
-  const waits = new Waits();
-  let penalties = 0;
-  let closed = false;
-
-  function hasRoom({ waiting }: Failures): boolean {
-    return waiting < limits.waitingPerAddress && penalties < limits.waiting;
-  }
-
-  const placesOf = (key: string): readonly SlotWanted[] => [
-    { key: `guess ${key}`, most: limits.waitingPerAddress },
-    { key: 'guess', most: limits.waiting },
-  ];
-
-  /** Takes a place for an answer that waits. @returns what gives it back */
-  function take(failures: Failures): () => void {
-    failures.waiting += 1;
-    penalties += 1;
-    return () => {
-      failures.waiting -= 1;
-      penalties -= 1;
-    };
-  }
-
   /** Waits with an answer where there is a place for it over all processes, too. */
-  async function sharedPenalty(
+  async #sharedPenalty(
     shared: SharedSlots,
     key: string,
     { leave, delayMs, turnedAway }: { leave: () => void; delayMs: number; turnedAway: Penalty },
   ): Promise<Penalty> {
-    const wanted = placesOf(key);
+    const wanted = this.#placesOf(key);
     // Without its supervisor this process is ending, and counts alone.
     const full = await shared.take(wanted).catch(() => undefined);
     if (full !== undefined) {
@@ -184,52 +201,13 @@ export function createGuessing(
       leave();
       shared.giveBack(wanted.map((place) => place.key));
     };
-    if (closed) {
-      leaveAll();
-      return { kind: 'wait' };
-    }
-    return { kind: 'wait', over: waits.wait(delayMs).then(leaveAll) };
+    if (!this.#isClosed) return { kind: 'wait', over: this.#wait(delayMs).then(leaveAll) };
+    leaveAll();
+    return { kind: 'wait' };
   }
 
-  async function sharedPause(shared: SharedSlots, key: string): Promise<void> {
-    const full = await shared.ask(placesOf(key)).catch(() => undefined);
-    if (full !== undefined && !closed) await waits.wait(limits.pauseMs);
+  async #sharedPause(shared: SharedSlots, key: string): Promise<void> {
+    const full = await shared.ask(this.#placesOf(key)).catch(() => undefined);
+    if (full !== undefined && !this.#isClosed) await this.#wait(this.#limits.pauseMs);
   }
-
-  return {
-    pause(address) {
-      const key = countedAddress(address);
-      const failures = table.get(key);
-      if (!failures || closed || table.standing(failures) < limits.freeFailures) return undefined;
-      if (!hasRoom(failures)) return waits.wait(limits.pauseMs);
-      return places && sharedPause(places, key);
-    },
-    heard(address) {
-      table.count(address);
-    },
-    failed(address) {
-      const key = countedAddress(address);
-      onFailure?.(key);
-      const failures = table.count(key);
-      const delayed = failures.count - limits.freeFailures;
-      if (delayed <= 0 || closed) return { kind: 'wait' };
-      const delayMs = Math.min(limits.maxDelayMs, limits.firstDelayMs * 2 ** (delayed - 1));
-      const turnedAway = { kind: 'turnedAway', retryAfterSeconds: Math.max(1, Math.ceil(delayMs / 1000)) } as const;
-      if (!hasRoom(failures)) return turnedAway;
-      const leave = take(failures);
-      if (places) return sharedPenalty(places, key, { leave, delayMs, turnedAway });
-      // The wait goes on when the client leaves, so that reconnecting does not free its place.
-      return { kind: 'wait', over: waits.wait(delayMs).then(leave) };
-    },
-    get waiting() {
-      return waits.size;
-    },
-    get addresses() {
-      return table.size;
-    },
-    close() {
-      closed = true;
-      waits.endAll();
-    },
-  };
 }

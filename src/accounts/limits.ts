@@ -6,8 +6,8 @@ import type { Database } from '../base/database/database.ts';
 import type { MaybePromise } from '../base/load/maybe-promise.ts';
 import type { SharedMinutes } from '../base/process-group.ts';
 import type { Account } from './account.ts';
-import { accountMigrations } from './account-tables.ts';
 import { createMinuteCounts, type MinuteCounts } from './minute-window.ts';
+import { accountMigrations } from './token-store.ts';
 
 /** Whether a message may go, or when to come again. */
 export type LimitVerdict =
@@ -17,25 +17,6 @@ export type LimitVerdict =
       readonly code: 'E_RATE_LIMIT_EXCEEDED' | 'E_DAILY_LIMIT_EXCEEDED';
       readonly retryAfterSeconds: number;
     };
-
-/** The limits of all accounts. */
-export interface Limits {
-  /**
-   * Charges a message with so many recipients to its account; a refusal charges nothing. To be asked once for a
-   * message, when everything else about it is in order. Of an account without limits the answer is known at once.
-   * @throws what the database throws
-   */
-  take(account: Account, recipients: number): MaybePromise<LimitVerdict>;
-  /**
-   * Tells whether a message with so many recipients would be taken now, without charging it (D41); at once where `take` does.
-   * @throws what the database throws
-   */
-  ask(account: Account, recipients: number): MaybePromise<LimitVerdict>;
-  /** Gives back what `take` charged for a message that was not stored in the end because of an internal error. */
-  giveBack(account: Account, recipients: number): void;
-  /** Gives back the part of the day's limit that was set aside and not used. */
-  close(): Promise<void>;
-}
 
 const dayMs = 86_400_000;
 const allowed = { allowed: true } as const;
@@ -145,83 +126,106 @@ function isUnlimited({ limits }: Account): boolean {
   return limits.messagesPerMinute === undefined && limits.recipientsPerDay === undefined;
 }
 
-/**
- * Opens the limits of all accounts and brings their tables up to date.
- * @param shared counts the messages of a minute over all processes or gateways; absent: this process counts its own
- */
-export async function openLimits(
-  database: Database,
-  clock: Clock,
-  shared?: SharedMinutes | Omit<MinuteCounts, 'totals'>,
-): Promise<Limits> {
-  await database.migrate(accountMigrations);
-  const minutes = shared ?? createMinuteCounts(() => clock.monotonic());
-  const days = new Map<string, DailyCount>();
-  const countOf = (id: string): DailyCount => {
-    const count = days.get(id) ?? new DailyCount(database, id);
-    days.set(id, count);
-    return count;
-  };
+/** The limits of all accounts. */
+export class Limits {
+  readonly #database: Database;
+  readonly #clock: Clock;
+  readonly #minutes: SharedMinutes | Omit<MinuteCounts, 'totals'>;
+  readonly #days = new Map<string, DailyCount>();
+
+  private constructor(database: Database, clock: Clock, minutes: SharedMinutes | Omit<MinuteCounts, 'totals'>) {
+    [this.#database, this.#clock, this.#minutes] = [database, clock, minutes];
+  }
+
+  /**
+   * Opens the limits and brings their tables up to date.
+   * @param minutes counts the messages of a minute over all processes or gateways; absent: this process counts its own
+   */
+  static async open(
+    database: Database,
+    clock: Clock,
+    minutes: SharedMinutes | Omit<MinuteCounts, 'totals'> = createMinuteCounts(() => clock.monotonic()),
+  ): Promise<Limits> {
+    await database.migrate(accountMigrations);
+    return new Limits(database, clock, minutes);
+  }
+
+  /**
+   * Charges a message with so many recipients to its account; a refusal charges nothing. To be asked once for a
+   * message, when everything else about it is in order. Of an account without limits the answer is known at once.
+   * @throws what the database throws
+   */
+  take(account: Account, recipients: number): MaybePromise<LimitVerdict> {
+    return isUnlimited(account) ? allowed : this.#take(account, recipients);
+  }
+
+  /**
+   * Tells whether a message with so many recipients would be taken now, without charging it (D41); at once where `take` does.
+   * @throws what the database throws
+   */
+  ask(account: Account, recipients: number): MaybePromise<LimitVerdict> {
+    return isUnlimited(account) ? allowed : this.#ask(account, recipients);
+  }
+
+  /** Gives back what `take` charged for a message that was not stored in the end because of an internal error. */
+  giveBack(account: Account, recipients: number): void {
+    const { id, limits } = account;
+    if (limits.messagesPerMinute !== undefined) this.#minutes.giveBack(id);
+    if (limits.recipientsPerDay !== undefined)
+      this.#countOf(id).restore(Math.floor(this.#clock.now() / dayMs), recipients);
+  }
+
+  /** Gives back the part of the day's limit that was set aside and not used. */
+  async close(): Promise<void> {
+    await Promise.all([...this.#days.values()].map((count) => count.giveBack()));
+  }
+
+  async #take(account: Account, recipients: number): Promise<LimitVerdict> {
+    // Counted before the day's limit is asked, so that a message that comes meanwhile finds this one in the window.
+    const refusal = await this.#minuteRefusal(account, 'take');
+    if (refusal) return refusal;
+    let isAllowed = false;
+    try {
+      const verdict = await this.#judgeDay(account, (count, day, limit) => count.take(day, recipients, limit));
+      isAllowed = verdict.allowed;
+      return verdict;
+    } finally {
+      if (!isAllowed && account.limits.messagesPerMinute !== undefined) this.#minutes.giveBack(account.id);
+    }
+  }
+
+  async #ask(account: Account, recipients: number): Promise<LimitVerdict> {
+    return (
+      (await this.#minuteRefusal(account, 'ask')) ??
+      (await this.#judgeDay(account, (count, day, limit) => count.hasRoom(day, recipients, limit)))
+    );
+  }
 
   /** The refusal for the limit of messages a minute, if it is reached. */
-  async function minuteRefusal(
+  async #minuteRefusal(
     { id, limits: { messagesPerMinute } }: Account,
     how: 'take' | 'ask',
   ): Promise<LimitVerdict | undefined> {
-    const wait = messagesPerMinute === undefined ? 0 : await minutes[how](id, messagesPerMinute);
+    const wait = messagesPerMinute === undefined ? 0 : await this.#minutes[how](id, messagesPerMinute);
     if (wait === 0) return undefined;
     return { allowed: false, code: 'E_RATE_LIMIT_EXCEEDED', retryAfterSeconds: wait };
   }
 
   /** The verdict by the limit of recipients a day, for which `enough` is asked. */
-  async function judgeDay(
+  async #judgeDay(
     { id, limits: { recipientsPerDay } }: Account,
     enough: (count: DailyCount, day: number, limit: number) => Promise<boolean>,
   ): Promise<LimitVerdict> {
-    const now = clock.now();
+    const now = this.#clock.now();
     const day = Math.floor(now / dayMs);
-    if (recipientsPerDay === undefined || (await enough(countOf(id), day, recipientsPerDay))) return allowed;
+    if (recipientsPerDay === undefined || (await enough(this.#countOf(id), day, recipientsPerDay))) return allowed;
     const retryAfterSeconds = Math.ceil(((day + 1) * dayMs - now) / 1000);
     return { allowed: false, code: 'E_DAILY_LIMIT_EXCEEDED', retryAfterSeconds };
   }
 
-  function giveMinuteBack({ id, limits: { messagesPerMinute } }: Account): void {
-    if (messagesPerMinute !== undefined) minutes.giveBack(id);
+  #countOf(id: string): DailyCount {
+    const count = this.#days.get(id) ?? new DailyCount(this.#database, id);
+    this.#days.set(id, count);
+    return count;
   }
-
-  async function take(account: Account, recipients: number): Promise<LimitVerdict> {
-    // Counted before the day's limit is asked, so that a message that comes meanwhile finds this one in the window.
-    const refusal = await minuteRefusal(account, 'take');
-    if (refusal) return refusal;
-    let isAllowed = false;
-    try {
-      const verdict = await judgeDay(account, (count, day, limit) => count.take(day, recipients, limit));
-      isAllowed = verdict.allowed;
-      return verdict;
-    } finally {
-      if (!isAllowed) giveMinuteBack(account);
-    }
-  }
-
-  async function ask(account: Account, recipients: number): Promise<LimitVerdict> {
-    return (
-      (await minuteRefusal(account, 'ask')) ??
-      (await judgeDay(account, (count, day, limit) => count.hasRoom(day, recipients, limit)))
-    );
-  }
-
-  return {
-    take: (account, recipients) => (isUnlimited(account) ? allowed : take(account, recipients)),
-    ask: (account, recipients) => (isUnlimited(account) ? allowed : ask(account, recipients)),
-    giveBack(account, recipients) {
-      if (isUnlimited(account)) return;
-      giveMinuteBack(account);
-      if (account.limits.recipientsPerDay !== undefined) {
-        countOf(account.id).restore(Math.floor(clock.now() / dayMs), recipients);
-      }
-    },
-    async close() {
-      await Promise.all([...days.values()].map((count) => count.giveBack()));
-    },
-  };
 }

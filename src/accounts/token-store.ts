@@ -1,11 +1,83 @@
 // The tokens of the store. A token is 256 random bits, shown once and kept as SHA-256 (D92, D93). The commands write the same
 // table that the running server reads at each login (D94).
 
-import type { Database, Queryable, Row } from '../base/database/database.ts';
+import { hash } from 'node:crypto';
+import type { Database, Migrations, Queryable, Row } from '../base/database/database.ts';
 import { orNull, rowReader } from '../base/database/row-reader.ts';
 import { randomHex, randomSecret } from '../base/ids.ts';
-import { accountMigrations } from './account-tables.ts';
-import { hashToken, type NewToken, scopesOf, type TokenRecord } from './tokens.ts';
+import { type Credential, isScope, type Scope } from './account.ts';
+
+/** The record of a token: everything but the token itself. Times are milliseconds since 1970. */
+export interface TokenRecord {
+  readonly id: string;
+  /** Id of the account. */
+  readonly account: string;
+  readonly credential: string;
+  /** The token's last four characters, to tell it from others. */
+  readonly lastFour: string;
+  /** What the token was made for; '' where nobody said. */
+  readonly label: string;
+  /** The scopes that it is narrowed to, of those of its credential; all of them if absent. */
+  readonly scopes?: readonly Scope[] | undefined;
+  readonly createdAt: number;
+  /** It does not expire if absent. */
+  readonly expiresAt?: number | undefined;
+  readonly revokedAt?: number | undefined;
+}
+
+/** The hash under which a token is kept and looked up: 64 hex digits. */
+export function hashToken(token: string): string {
+  return hash('sha256', token, 'hex');
+}
+
+/** A token that is to be made. */
+export type NewToken = Omit<TokenRecord, 'id' | 'lastFour' | 'label' | 'revokedAt'> & { readonly label?: string };
+
+/** Reads the scopes of a database row. Words that this program does not know are ignored. */
+function scopesOf(column: unknown): readonly Scope[] | undefined {
+  return typeof column === 'string' ? column.split(' ').filter(isScope) : undefined;
+}
+
+/**
+ * The scopes that a token has now, in the order of its credential's: all of those where it is not narrowed, never one
+ * that the credential lacks.
+ */
+export function scopesInForce(credential: Credential | undefined, scopes: readonly Scope[] | undefined): Scope[] {
+  const own = [...(credential?.scopes ?? [])];
+  return scopes ? own.filter((scope) => scopes.includes(scope)) : own;
+}
+
+/** Whether a token is valid at a time: neither revoked nor expired. */
+export function isLive(record: TokenRecord, now: number): boolean {
+  return record.revokedAt === undefined && (record.expiresAt === undefined || record.expiresAt > now);
+}
+
+/** The tables of accounts: tokens, and the recipients of a day. */
+export const accountMigrations: Migrations = {
+  owner: 'accounts',
+  steps: [
+    `CREATE TABLE tokens (
+       id TEXT PRIMARY KEY,
+       account TEXT NOT NULL,
+       credential TEXT NOT NULL,
+       sha256 TEXT NOT NULL UNIQUE,
+       last_four TEXT NOT NULL,
+       label TEXT NOT NULL,
+       created_at INTEGER NOT NULL,
+       expires_at INTEGER,
+       revoked_at INTEGER
+     ) STRICT, WITHOUT ROWID;
+     CREATE INDEX tokens_of_credential ON tokens (account, credential);
+     CREATE TABLE recipients_per_day (
+       account TEXT NOT NULL,
+       day INTEGER NOT NULL,
+       recipients INTEGER NOT NULL,
+       PRIMARY KEY (account, day)
+     ) STRICT, WITHOUT ROWID;`,
+    // NULL: all of the credential's; else words with a blank between them.
+    'ALTER TABLE tokens ADD COLUMN scopes TEXT',
+  ],
+};
 
 /** Which tokens of an account are wanted, the oldest first. */
 export interface TokenQuery {

@@ -1,8 +1,8 @@
 // Builds every part of the gateway, connects the parts, listens, drains and stops. src/app/wiring has the code that connects them.
 
 import { join } from 'node:path';
-import { createAccounts } from '../accounts/create-accounts.ts';
-import { createGuessing } from '../accounts/guessing.ts';
+import { createAccounts } from '../accounts/accounts.ts';
+import { Guessing } from '../accounts/guessing.ts';
 import { createMinuteCounts } from '../accounts/minute-window.ts';
 import { openTokenStore } from '../accounts/token-store.ts';
 import type { ToldCounts } from '../accounts/told-counts.ts';
@@ -138,7 +138,7 @@ async function makeParts(parts: Opening, running: Running, readiness: Readiness)
   const accounts = liveAccounts(live);
   const { group } = parts;
   const onFailure = group && ((address: string) => group.tellFailure(address));
-  const guessing = createGuessing({ onFailure, places: group?.places });
+  const guessing = new Guessing({ onFailure, places: group?.places });
   group?.hearFailures((address) => guessing.heard(address));
   const bodies = createBodyBudget(config.limits.bodiesInFlightBytes ?? defaultBodyLimit());
   const told = await shareLimits(parts);

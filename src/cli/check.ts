@@ -4,8 +4,7 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Submitter } from '../accounts/account.ts';
-import type { Accounts } from '../accounts/accounts.ts';
-import { createAccounts } from '../accounts/create-accounts.ts';
+import { type Accounts, createAccounts } from '../accounts/accounts.ts';
 import { observePeriod } from '../accounts/observe-period.ts';
 import { loadKeys } from '../app/bootstrap/bootstrap.ts';
 import type { Config } from '../app/config/config.ts';

@@ -1,6 +1,5 @@
 import { type Account, isScope, type Scope } from '../accounts/account.ts';
-import { openTokenStore, type TokenStore } from '../accounts/token-store.ts';
-import { isLive, type TokenRecord } from '../accounts/tokens.ts';
+import { isLive, openTokenStore, type TokenRecord, type TokenStore } from '../accounts/token-store.ts';
 import type { Config } from '../app/config/config.ts';
 import { systemClock } from '../base/clock.ts';
 import { didYouMean } from '../base/closest.ts';

@@ -82,6 +82,11 @@ export function tallyOf(size: number, recipients: StateCounts | undefined): Tall
   };
 }
 
+/** What a new message adds to its account's numbers. @param recipients how many it has */
+export function tallyOfNew(size: number, recipients: number): Tally {
+  return tallyOf(size, { queued: recipients, delivered: 0, failed: 0 });
+}
+
 /** Adds the second tally `times` times to the first; -1 subtracts it. */
 export function addTally(sum: Tally, added: Tally, times: 1 | -1 = 1): Tally {
   return tallyWith((column) => numbers[column](sum) + times * numbers[column](added));

@@ -1,7 +1,7 @@
 // How long answers to wrong tokens wait, by a clock of the test's own (D92).
 
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { createGuessing, type Penalty } from '../../src/accounts/guessing.ts';
+import { Guessing, type Penalty } from '../../src/accounts/guessing.ts';
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
@@ -25,7 +25,7 @@ async function delayOf(given: Penalty | Promise<Penalty>): Promise<number> {
 }
 
 test('the first wrong tokens are answered at once, later ones later and later', async () => {
-  const guessing = createGuessing();
+  const guessing = new Guessing();
   const delays: number[] = [];
   for (let guess = 0; guess < 12; guess += 1) delays.push(await delayOf(guessing.failed('192.0.2.1')));
   expect(delays).toEqual([0, 0, 0, 0, 0, 250, 500, 1000, 2000, 4000, 8000, 8000]);
@@ -33,7 +33,7 @@ test('the first wrong tokens are answered at once, later ones later and later', 
 });
 
 test('an IPv6 network of 64 bits is one client, and IPv4 in IPv6 form is the IPv4 address', async () => {
-  const guessing = createGuessing({ freeFailures: 1 });
+  const guessing = new Guessing({ freeFailures: 1 });
   for (const [first, second, third] of [
     ['2001:db8:0:1::1', '2001:db8:0:1:ffff::2', '2001:db8:0:2::1'],
     ['192.0.2.7', '::ffff:192.0.2.7', '::ffff:192.0.2.8'],
@@ -46,7 +46,7 @@ test('an IPv6 network of 64 bits is one client, and IPv4 in IPv6 form is the IPv
 
 test('time forgives, one wrong token every ten seconds', async () => {
   let now = 0;
-  const guessing = createGuessing({ now: () => now, waitingPerAddress: 100 });
+  const guessing = new Guessing({ now: () => now, waitingPerAddress: 100 });
   for (let guess = 0; guess < 100; guess += 1) void guessing.failed('192.0.2.1');
   now += 120_000;
   expect(await delayOf(guessing.failed('192.0.2.1'))).toBe(2000);
@@ -55,7 +55,7 @@ test('time forgives, one wrong token every ten seconds', async () => {
 });
 
 test('answers that wait are bounded by address and in all, and the bound is told', async () => {
-  const guessing = createGuessing({ waitingPerAddress: 3, waiting: 5 });
+  const guessing = new Guessing({ waitingPerAddress: 3, waiting: 5 });
   const kinds = (address: string): string[] =>
     Array.from({ length: 12 }, () => ownPenalty(guessing.failed(address))).map(({ kind }) => kind);
   expect(kinds('192.0.2.1').filter((kind) => kind === 'turnedAway')).toHaveLength(12 - 5 - 3);
@@ -68,7 +68,7 @@ test('answers that wait are bounded by address and in all, and the bound is told
 });
 
 test('while no more answers may wait every login of the address pauses, and nobody else’s', async () => {
-  const guessing = createGuessing({ waitingPerAddress: 2 });
+  const guessing = new Guessing({ waitingPerAddress: 2 });
   for (let guess = 0; guess < 7; guess += 1) {
     expect(guessing.pause('192.0.2.1')).toBeUndefined();
     void guessing.failed('192.0.2.1');
@@ -84,7 +84,7 @@ test('while no more answers may wait every login of the address pauses, and nobo
 });
 
 test('no more addresses are remembered than allowed: the one that failed longest ago goes', async () => {
-  const guessing = createGuessing({ addresses: 100, freeFailures: 1 });
+  const guessing = new Guessing({ addresses: 100, freeFailures: 1 });
   void guessing.failed('198.51.100.1');
   for (let index = 0; index < 5000; index += 1) {
     void guessing.failed(`10.0.${index >> 8}.${index & 255}`);
@@ -96,7 +96,7 @@ test('no more addresses are remembered than allowed: the one that failed longest
 });
 
 test('closing ends every wait, and nobody waits any more', async () => {
-  const guessing = createGuessing({ freeFailures: 0 });
+  const guessing = new Guessing({ freeFailures: 0 });
   const penalty = await guessing.failed('192.0.2.1');
   guessing.close();
   if (penalty.kind === 'wait') await penalty.over;

@@ -4,7 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { createAccounts } from '../../src/accounts/create-accounts.ts';
+import { createAccounts } from '../../src/accounts/accounts.ts';
 import { openTokenStore } from '../../src/accounts/token-store.ts';
 import { loadConfig } from '../../src/app/config/config.ts';
 import { systemClock } from '../../src/base/clock.ts';

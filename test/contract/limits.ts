@@ -3,7 +3,7 @@
 
 import { describe, expect, test } from 'vitest';
 import type { Account, AccountLimits } from '../../src/accounts/account.ts';
-import { type Limits, type LimitVerdict, openLimits } from '../../src/accounts/limits.ts';
+import { Limits, type LimitVerdict } from '../../src/accounts/limits.ts';
 import { createMinuteCounts } from '../../src/accounts/minute-window.ts';
 import { ToldCounts } from '../../src/accounts/told-counts.ts';
 import type { Clock } from '../../src/base/clock.ts';
@@ -33,8 +33,8 @@ async function setUp(engine: Engine, start = midnight) {
   const connect = engine.make();
   const database = await connect();
   const clock = { now: () => time.ms + time.setBy, monotonic: () => time.ms };
-  const open = async (on: Clock = clock): Promise<Limits> => await openLimits(await connect(), on);
-  return { time, clock, open, database, limits: await openLimits(database, clock) };
+  const open = async (on: Clock = clock): Promise<Limits> => await Limits.open(await connect(), on);
+  return { time, clock, open, database, limits: await Limits.open(database, clock) };
 }
 
 /** How many of a row of messages pass, one after another. */

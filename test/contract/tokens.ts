@@ -1,8 +1,7 @@
 // The contract of the token store (D92-D94): one suite, run on every engine.
 
 import { describe, expect, test } from 'vitest';
-import { openTokenStore, type TokenQuery } from '../../src/accounts/token-store.ts';
-import { hashToken } from '../../src/accounts/tokens.ts';
+import { hashToken, openTokenStore, type TokenQuery } from '../../src/accounts/token-store.ts';
 import type { Engine } from '../support/engines.ts';
 
 const wanted = { account: 'a1'.repeat(16), credential: 'cron', createdAt: 1 } as const;

@@ -1,7 +1,7 @@
 // The ranges of ids that a page looks through, in both orders.
 
 import { expect, test } from 'vitest';
-import { spansOf } from '../../src/spool/postgres/events/postgres-events.ts';
+import { spansOf } from '../../src/spool/postgres/spool-parts.ts';
 import fc from '../support/properties.ts';
 
 test('a range is gone through without a gap and without an overlap, whatever partitions there are', () => {

@@ -2,7 +2,7 @@
 
 import { deflateRawSync } from 'node:zlib';
 import { expect, test } from 'vitest';
-import { decodeTold, encodeTold, type Told } from '../../src/spool/postgres/events/told.ts';
+import { decodeTold, encodeTold, type Told } from '../../src/spool/postgres/events/event-filer.ts';
 import { tallyOf } from '../../src/spool/tally.ts';
 
 test('what is told is the same once it is read, whatever texts it has', () => {

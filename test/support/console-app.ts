@@ -2,16 +2,14 @@
 
 import { join } from 'node:path';
 import type { Account, Credential, Scope } from '../../src/accounts/account.ts';
-import { createAccounts } from '../../src/accounts/create-accounts.ts';
-import { createGuessing, type Guessing } from '../../src/accounts/guessing.ts';
+import { createAccounts } from '../../src/accounts/accounts.ts';
+import { Guessing } from '../../src/accounts/guessing.ts';
 import { stripRules } from '../../src/accounts/strip-rules.ts';
-import { openTokenStore, type TokenStore } from '../../src/accounts/token-store.ts';
-import { hashToken } from '../../src/accounts/tokens.ts';
+import { hashToken, openTokenStore, type TokenStore } from '../../src/accounts/token-store.ts';
 import { createBodyBudget } from '../../src/base/body-budget.ts';
 import type { Clock } from '../../src/base/clock.ts';
 import type { Database } from '../../src/base/database/database.ts';
-import type { Logger } from '../../src/base/log.ts';
-import { silentLog } from '../../src/base/log.ts';
+import { type Logger, silentLog } from '../../src/base/log.ts';
 import { openConsole, type SessionSettings } from '../../src/web/console/console.ts';
 import { openSessionStore, type SessionStore } from '../../src/web/console/session-store.ts';
 import type { HttpAppParts } from '../../src/web/http/app.ts';
@@ -94,7 +92,7 @@ export async function startConsole(options: ConsoleAppOptions = {}): Promise<Con
     [...own.keys()].map((key) => ({ account: id, credential: key, sha256: hashToken(`${name}-${key}`) })),
   );
   const accounts = createAccounts({ accounts: consoleAccounts, tokens: fixed, store: tokens, clock });
-  const { guessing = createGuessing(), log = silentLog } = options;
+  const { guessing = new Guessing(), log = silentLog } = options;
   const bodies = createBodyBudget(1_000_000);
   const shared = { accounts, guessing, bodies, clock, log };
   const pages = await openConsole({ ...shared, database, isServing: () => true, isServed: () => true });

@@ -15,8 +15,8 @@ import { Agent, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createEmailBinding, EmailError, type EmailHeaders } from '../../packages/binding/src/index.ts';
-import { createAccounts } from '../../src/accounts/create-accounts.ts';
-import { createGuessing } from '../../src/accounts/guessing.ts';
+import { createAccounts } from '../../src/accounts/accounts.ts';
+import { Guessing } from '../../src/accounts/guessing.ts';
 import { bootstrap, loadKeys } from '../../src/app/bootstrap/bootstrap.ts';
 import { loadConfig } from '../../src/app/config/config.ts';
 import { configuredTokens } from '../../src/app/config/secrets.ts';
@@ -355,7 +355,7 @@ export async function openDoors(): Promise<Doors> {
     ready: () => Promise.resolve(true),
     metrics: async () => ({ contentType: 'text/plain', text: '' }),
     plugins: [rest],
-    ...{ bodies: createBodyBudget(defaultBodyLimit()), guessing: createGuessing() },
+    ...{ bodies: createBodyBudget(defaultBodyLimit()), guessing: new Guessing() },
     ...{ trustedProxies: [], takesRequests: () => true },
     limits: { connections: Infinity, connectionsPerAddress: Infinity },
   });

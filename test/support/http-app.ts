@@ -2,10 +2,10 @@
 
 import { expect, onTestFinished } from 'vitest';
 import type { Account, Credential, Scope } from '../../src/accounts/account.ts';
-import { createAccounts } from '../../src/accounts/create-accounts.ts';
-import { createGuessing } from '../../src/accounts/guessing.ts';
+import { createAccounts } from '../../src/accounts/accounts.ts';
+import { Guessing } from '../../src/accounts/guessing.ts';
 import { stripRules } from '../../src/accounts/strip-rules.ts';
-import { hashToken } from '../../src/accounts/tokens.ts';
+import { hashToken } from '../../src/accounts/token-store.ts';
 import { createBodyBudget, defaultBodyLimit } from '../../src/base/body-budget.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
@@ -87,7 +87,7 @@ export async function startHttpApp(
     ready: () => Promise.resolve(true),
     metrics: async () => ({ contentType: 'text/plain; version=0.0.4', text: 'up 1\n' }),
     plugins,
-    ...{ bodies: createBodyBudget(defaultBodyLimit()), guessing: createGuessing() },
+    ...{ bodies: createBodyBudget(defaultBodyLimit()), guessing: new Guessing() },
     ...{ trustedProxies: [], takesRequests: () => true },
     limits: { connections: Infinity, connectionsPerAddress: Infinity },
     ...more,

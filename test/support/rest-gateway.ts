@@ -5,10 +5,10 @@ import { createSecretKey, generateKeyPairSync } from 'node:crypto';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import type { Account, AccountLimits, Credential } from '../../src/accounts/account.ts';
-import { createAccounts } from '../../src/accounts/create-accounts.ts';
-import { openLimits } from '../../src/accounts/limits.ts';
+import { createAccounts } from '../../src/accounts/accounts.ts';
+import { Limits } from '../../src/accounts/limits.ts';
 import { stripRules } from '../../src/accounts/strip-rules.ts';
-import { hashToken } from '../../src/accounts/tokens.ts';
+import { hashToken } from '../../src/accounts/token-store.ts';
 import type { BodyBudget } from '../../src/base/body-budget.ts';
 import { type Clock, systemClock } from '../../src/base/clock.ts';
 import { openSqliteFile } from '../../src/base/database/sqlite-file.ts';
@@ -113,7 +113,7 @@ export async function startRest(options: RestOptions = {}): Promise<RestGateway>
   );
   const accounts = createAccounts({ accounts: restAccounts, tokens, clock });
   const stores = await openTestDatabase(file);
-  const limits = await openLimits(stores, clock);
+  const limits = await Limits.open(stores, clock);
   const { privateKey } = generateKeyPairSync('ed25519');
   const keyOf = (domain: string): SigningKey => ({ domain, selector: 'e1', algorithm: 'ed25519', key: privateKey });
   const parts: BuildParts = {

@@ -5,7 +5,7 @@ import { connect as connectTls, type TLSSocket } from 'node:tls';
 import { generate } from 'selfsigned';
 import type { Account, Credential, Scope, Submitter } from '../../src/accounts/account.ts';
 import { stripRules } from '../../src/accounts/strip-rules.ts';
-import { hashToken } from '../../src/accounts/tokens.ts';
+import { hashToken } from '../../src/accounts/token-store.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import type { DoorAccounts } from '../../src/doors/smtp/dialogue-context.ts';

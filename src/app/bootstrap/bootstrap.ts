@@ -2,8 +2,7 @@
 // made. Without `development` in the configuration nothing is made, and a missing file is an error.
 
 import { existsSync } from 'node:fs';
-import type { TokenStore } from '../../accounts/token-store.ts';
-import { isLive } from '../../accounts/tokens.ts';
+import { isLive, type TokenStore } from '../../accounts/token-store.ts';
 import type { Clock } from '../../base/clock.ts';
 import { ConfigurationError } from '../../base/errors.ts';
 import { randomSecret } from '../../base/ids.ts';

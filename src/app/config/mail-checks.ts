@@ -2,8 +2,8 @@
 
 import { daysUntil, maxObserveDays } from '../../accounts/observe-period.ts';
 import { closest } from '../../base/closest.ts';
-import { parsePostgresUrl } from '../../base/database/postgres-url.ts';
 import { isWithinDomain } from '../../base/net/domain-labels.ts';
+import { parsePostgresUrl } from '../../base/postgres/server-hosts.ts';
 import { defaultRetry } from '../../delivery/settings.ts';
 import { parseRelayUrl } from '../../delivery/smtp/relay-url.ts';
 import { asciiDomain } from '../../mail/address/domain.ts';

@@ -4,7 +4,7 @@
 import { resolve } from 'node:path';
 import type { DkimKeyName } from '../../accounts/account.ts';
 import { observePeriod } from '../../accounts/observe-period.ts';
-import { parsePostgresUrl, withPassword } from '../../base/database/postgres-url.ts';
+import { parsePostgresUrl, withPassword } from '../../base/postgres/server-hosts.ts';
 import type { Route } from '../../delivery/settings.ts';
 import type { TlsReportSettings } from '../../delivery/tls-report/make-report.ts';
 import { defaultRestLimits, type RestLimits, requestBytesPerMessageByte } from '../../doors/rest/settings.ts';

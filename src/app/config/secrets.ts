@@ -2,8 +2,8 @@
 // (D92).
 
 import { readFileSync } from 'node:fs';
-import type { GlobalKeyHash, TokenHash } from '../../accounts/create-accounts.ts';
-import { hashToken } from '../../accounts/tokens.ts';
+import type { GlobalKeyHash, TokenHash } from '../../accounts/accounts.ts';
+import { hashToken } from '../../accounts/token-store.ts';
 import { ConfigurationError, errorCode, errorMessage } from '../../base/errors.ts';
 import type { Config, ConfiguredToken, EdgeAccount, SecretSource } from './settings.ts';
 

@@ -1,6 +1,6 @@
 // `senders` of credentials and listeners: checks its lines and makes the maps (D4d).
 
-import { coveringDomain } from '../../accounts/create-accounts.ts';
+import { coveringDomain } from '../../accounts/accounts.ts';
 import { type SenderMap, senderMap, senderRule } from '../../accounts/sender-map.ts';
 import { asciiDomain } from '../../mail/address/domain.ts';
 import type { CompleteContents } from './defaults.ts';

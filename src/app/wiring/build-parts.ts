@@ -1,7 +1,6 @@
 // What others need of a configuration: to build and to judge messages, to make rows of the journal, to compute DNS records.
 
-import type { Accounts } from '../../accounts/accounts.ts';
-import { createAccounts } from '../../accounts/create-accounts.ts';
+import { type Accounts, createAccounts } from '../../accounts/accounts.ts';
 import { type Clock, systemClock } from '../../base/clock.ts';
 import { uuidv7 } from '../../base/ids.ts';
 import { wayFor } from '../../delivery/router.ts';

@@ -2,7 +2,7 @@
 // the new settings in one turn of the event loop.
 
 import { isDeepStrictEqual } from 'node:util';
-import { createAccounts } from '../../accounts/create-accounts.ts';
+import { createAccounts } from '../../accounts/accounts.ts';
 import { ConfigurationError } from '../../base/errors.ts';
 import { isRecord } from '../../base/is-record.ts';
 import type { HttpApp } from '../../web/http/app.ts';

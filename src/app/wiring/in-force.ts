@@ -1,8 +1,7 @@
 // The configuration in force, with the files that were read for it. A reload replaces all of it in one step. Each part asks
 // for the configuration whenever it uses it.
 
-import type { Accounts } from '../../accounts/accounts.ts';
-import type { GlobalKeyHash, TokenHash } from '../../accounts/create-accounts.ts';
+import type { Accounts, GlobalKeyHash, TokenHash } from '../../accounts/accounts.ts';
 import type { Guessing } from '../../accounts/guessing.ts';
 import type { TokenStore } from '../../accounts/token-store.ts';
 import type { ToldCounts } from '../../accounts/told-counts.ts';

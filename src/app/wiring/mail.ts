@@ -2,7 +2,7 @@
 // the spool, and delivery empties the spool.
 
 import type { Account } from '../../accounts/account.ts';
-import { type Limits, type LimitVerdict, openLimits } from '../../accounts/limits.ts';
+import { Limits, type LimitVerdict } from '../../accounts/limits.ts';
 import { Counts } from '../../base/counts.ts';
 import { ConfigurationError, endProcess, type Unavailable } from '../../base/errors.ts';
 import { whenKnown } from '../../base/load/maybe-promise.ts';
@@ -21,8 +21,7 @@ import { ContentGauge } from '../../spool/journal/content-gauge.ts';
 import type { Journal } from '../../spool/journal/journal.ts';
 import { type ContentReader, createContentReader } from '../../spool/journal/reader/content-reader.ts';
 import type { Spool } from '../../spool/spool.ts';
-import { spoolMetrics } from '../../spool/spool-metrics.ts';
-import { type MetricSources, oneNumber } from '../../web/http/metrics.ts';
+import type { MetricSources } from '../../web/http/metrics.ts';
 import type { Keys } from '../bootstrap/bootstrap.ts';
 import { engineTraits } from '../config/settings.ts';
 import { openBounces } from './bounces.ts';
@@ -33,6 +32,7 @@ import { openJournal } from './journal/open-journal.ts';
 import { createLiveDelivery, type LiveDelivery } from './live/live-delivery.ts';
 import { deliveryFamilies, tellEvents } from './metrics/mail-metrics.ts';
 import { openQueueLog } from './metrics/queue-log.ts';
+import { spoolMetrics } from './metrics/spool-metrics.ts';
 import { createReporting, createTlsReporting, openTlsResults } from './reporting.ts';
 import type { Running } from './running.ts';
 
@@ -127,7 +127,7 @@ export function certificateOf({ tls }: Keys, host: string): { readonly cert: str
 export async function openMail(parts: Shared, running: Running): Promise<Mail> {
   const { live, accounts, bodies, guessing, metrics, group, onDuty, clock, log } = parts;
   const { config } = live.current;
-  const limits = await openLimits(parts.database, clock, parts.told ?? group?.minutes);
+  const limits = await Limits.open(parts.database, clock, parts.told ?? group?.minutes);
   running.stores.push(() => limits.close());
   const suppressions = await openSuppressionStore(parts.database, clock);
   const suppressed: Mail['suppressed'] = (account, recipient) => suppressions.isSuppressed(account.id, recipient);
@@ -222,7 +222,6 @@ export async function openMail(parts: Shared, running: Running): Promise<Mail> {
   running.stores.push(() => reporting.notifier.stop());
   const tlsReporting = createTlsReporting({ ...parts, sending }, tlsResults);
   running.stores.push(() => tlsReporting.tlsReporter.stop());
-  const ofSpool = spoolMetrics(spool, { removedFailures: () => removedFailures, takesMail: () => !fault(), clock });
   return {
     spool,
     fault,
@@ -238,7 +237,7 @@ export async function openMail(parts: Shared, running: Running): Promise<Mail> {
     notifier: reporting.notifier,
     tlsReporter: tlsReporting.tlsReporter,
     families: [
-      ...[...ofSpool.gauges.map(oneNumber), ...ofSpool.families],
+      ...spoolMetrics(spool, { removedFailures: () => removedFailures, takesMail: () => !fault(), clock }),
       ...[tended, reporting, tlsReporting, queueLog, bounces].flatMap(({ families }) => families),
       ...deliveryFamilies(delivery, door, troubles),
     ],

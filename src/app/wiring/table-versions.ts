@@ -1,6 +1,6 @@
 // The versions of all tables that this program knows, for what reads a whole database, such as a restore.
 
-import { accountMigrations } from '../../accounts/account-tables.ts';
+import { accountMigrations } from '../../accounts/token-store.ts';
 import { toldCountMigrations } from '../../accounts/told-counts.ts';
 import type { Migrations } from '../../base/database/database.ts';
 import { feedbackMigrations } from '../../delivery/feedback/suppress-by-events.ts';

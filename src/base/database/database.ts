@@ -17,7 +17,7 @@ export interface Migrations {
   readonly steps: readonly string[];
   /** Tables whose changes other processes hear of (`Changes`), where the engine can tell them. */
   readonly told?: readonly ToldTable[];
-  /** The same steps as SQL of PostgreSQL; needed only where they have more than tables and indexes (postgres-dialect.ts). */
+  /** The same steps as SQL of PostgreSQL; needed only where they have more than tables and indexes (postgres-migrations.ts). */
   readonly postgres?: readonly string[];
   /**
    * A question for some versions of `postgres`: where it finds no row, the version's step is passed over for good, because the
@@ -140,4 +140,20 @@ export function placeholders(rows: number, columns: number, first = 1): string {
   const row = (at: number): string =>
     `(${Array.from({ length: columns }, (_, column) => `$${at * columns + column + first}`).join(', ')})`;
   return Array.from({ length: rows }, (_, at) => row(at)).join(', ');
+}
+
+/** How the statements of a store tell the time, in milliseconds since 1970. */
+export interface SharedTime {
+  /** SQL of the time now. @param last the number of the statement's last parameter, which is the time where the database has none */
+  readonly sql: (last: number) => string;
+  /** The values of such a statement. @param now the time of this process, of which nothing is used where the database has its own */
+  readonly values: (now: number, ...values: readonly SqlValue[]) => readonly SqlValue[];
+}
+
+/** How statements of a database tell the time. */
+export function sharedTimeOf({ timeSql }: Pick<Database, 'timeSql'>): SharedTime {
+  return {
+    sql: (last) => timeSql ?? `$${last}`,
+    values: (now, ...values) => (timeSql === undefined ? [...values, now] : values),
+  };
 }

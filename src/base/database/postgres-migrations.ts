@@ -6,7 +6,6 @@ import type pg from 'pg';
 import { errorMessage, Unavailable } from '../errors.ts';
 import type { Migrations } from './database.ts';
 import { tellOfTables } from './postgres-changes.ts';
-import { inPostgres } from './postgres-dialect.ts';
 import { isLockConflict } from './postgres-errors.ts';
 
 /** The key of the advisory lock that migrations hold: the octets of `post`. */
@@ -85,4 +84,26 @@ async function applyNext(
 function lockedOut(owner: string, cause: unknown): Unavailable {
   const words = `The "${owner}" tables wait to be brought up to date: others use them, such as pg_dump`;
   return new Unavailable(`${words} (${errorMessage(cause)})`, { reason: 'store', retryAfterSeconds: 2, cause });
+}
+
+/** What differs. STRICT types and tables without row ids are what every table of PostgreSQL is. */
+const words: readonly (readonly [RegExp, string])[] = [
+  [/\)\s*STRICT(?:,\s*WITHOUT ROWID)?/g, ')'],
+  [/\bINTEGER PRIMARY KEY AUTOINCREMENT\b/g, 'BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY'],
+  [/\bINTEGER\b/g, 'BIGINT'],
+  // SQLite compares octets; by default PostgreSQL compares as the language of the database does.
+  [/\bTEXT\b/g, 'TEXT COLLATE "C"'],
+  [/\bBLOB\b/g, 'BYTEA'],
+];
+
+/**
+ * Translates a step of migrations. The result for a step that was released must not change any more.
+ * @throws Error where the step has more than tables, columns and indexes
+ */
+export function inPostgres(step: string): string {
+  const translated = words.reduce((text, [word, replacement]) => text.replace(word, replacement), step);
+  if (/\b(?:TRIGGER|RAISE|AUTOINCREMENT|PRAGMA|VIRTUAL)\b/i.test(translated)) {
+    throw new Error(`Write this step for PostgreSQL yourself: ${step.slice(0, 200)}`);
+  }
+  return translated;
 }

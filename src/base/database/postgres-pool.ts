@@ -2,11 +2,10 @@
 
 import pg from 'pg';
 import { errorCode, errorMessage } from '../errors.ts';
-import { PrimaryFinder, primaryClient } from '../postgres/primary-client.ts';
+import { PrimaryFinder, primaryClient, SharingPool, tooManyConnections } from '../postgres/primary-client.ts';
 import { breakOff, ServerConnections } from '../postgres/server-connections.ts';
 import { currentUrl, type ServerUrl, serverHosts } from '../postgres/server-hosts.ts';
 import { requireUsable, takesNoChanges } from '../postgres/server-settings.ts';
-import { SharingPool, tooManyConnections } from '../postgres/sharing-pool.ts';
 import { storeError } from './postgres-errors.ts';
 
 /** How long PostgreSQL may take for one statement, in milliseconds, waiting for locks included. */

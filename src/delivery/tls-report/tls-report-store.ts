@@ -2,9 +2,14 @@
 // works at a report: it claims the report by a change that only one can make (D91).
 
 import { randomUUID } from 'node:crypto';
-import type { Database, Migrations, Row } from '../../base/database/database.ts';
+import {
+  type Database,
+  type Migrations,
+  type Row,
+  type SharedTime,
+  sharedTimeOf,
+} from '../../base/database/database.ts';
 import { rowReader } from '../../base/database/row-reader.ts';
-import { type SharedTime, sharedTimeOf } from '../../base/database/shared-time.ts';
 import type { SessionKind } from './session-kind.ts';
 
 /** The tables of reports about TLS. */

@@ -1,9 +1,15 @@
 // What sending keeps in the database: who sends for a webhook now, how far it is, what is tried again, and the log. A process
 // may change a webhook's progress only while it holds the lease, so that two never send the same (D54, D91).
 
-import type { Change, Database, Row, SqlValue } from '../../base/database/database.ts';
-import { placeholders } from '../../base/database/database.ts';
-import { type SharedTime, sharedTimeOf } from '../../base/database/shared-time.ts';
+import {
+  type Change,
+  type Database,
+  placeholders,
+  type Row,
+  type SharedTime,
+  type SqlValue,
+  sharedTimeOf,
+} from '../../base/database/database.ts';
 import { failuresToSlow, longestStepMs, slowPauseMs } from './retry-steps.ts';
 import type { DeliveryRecord, Replay, Webhook } from './webhook.ts';
 import { numberOf, textOf, webhookOf } from './webhook-store.ts';

@@ -1,7 +1,7 @@
 // AUTH PLAIN and LOGIN by API token: the exchange, its failures, and who the client is (RFC 4954, D40-D42, D93).
 
 import type { Submitter } from '../../accounts/account.ts';
-import { hashToken } from '../../accounts/tokens.ts';
+import { hashToken } from '../../accounts/token-store.ts';
 import { type MaybePromise, whenKnown } from '../../base/load/maybe-promise.ts';
 import type { Client, DialogueContext } from './dialogue-context.ts';
 import { type Answer, replies } from './replies.ts';

@@ -2,7 +2,7 @@
 // D97). It makes Submissions and prints answers; it knows no header rule, no key and no spool.
 
 import type { Account } from '../../accounts/account.ts';
-import { createGuessing, type Guessing } from '../../accounts/guessing.ts';
+import { Guessing } from '../../accounts/guessing.ts';
 import { type BodyBudget, createBodyBudget, defaultBodyLimit } from '../../base/body-budget.ts';
 import type { Clock } from '../../base/clock.ts';
 import { ConfigurationError } from '../../base/errors.ts';
@@ -132,7 +132,7 @@ export class SmtpDoor {
       parts.sharedConnections?.('bounce'),
     );
     this.#bodies = parts.bodies ?? createBodyBudget(defaultBodyLimit());
-    this.#guessing = parts.guessing ?? createGuessing();
+    this.#guessing = parts.guessing ?? new Guessing();
   }
 
   /** Makes the context of a listener's sessions. Limits and the server's name are always those in force at the moment. */

@@ -2,7 +2,7 @@
 // writes: requests at once, other processes, programs of another version (D87).
 
 import type { Migrations } from '../../base/database/database.ts';
-import { inPostgres } from '../../base/database/postgres-dialect.ts';
+import { inPostgres } from '../../base/database/postgres-migrations.ts';
 
 /** What the exclusion triggers raise. */
 const portsTaken = 'proxy: ports are taken';

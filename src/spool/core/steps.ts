@@ -48,20 +48,3 @@ export function* together<Result>(works: readonly StoreSteps<Result>[]): StoreSt
   }
   return nexts.flatMap((next) => (next.done === true ? [next.value] : []));
 }
-
-/** Runs work at once. @param run runs a statement @throws what `run` throws */
-export function runSteps<Result>(steps: StoreSteps<Result>, run: (statement: Step) => readonly Row[]): Result {
-  let next = steps.next();
-  while (next.done !== true) next = steps.next(next.value.map(run));
-  return next.value;
-}
-
-/** Runs work against a server. @param send sends a statement @throws what `send` rejects with */
-export async function sendSteps<Result>(
-  steps: StoreSteps<Result>,
-  send: (statement: Step) => Promise<readonly Row[]>,
-): Promise<Result> {
-  let next = steps.next();
-  while (next.done !== true) next = steps.next(await Promise.all(next.value.map(send)));
-  return next.value;
-}

@@ -5,8 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Clock } from '../../base/clock.ts';
 import { errorMessage } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
-import { type Counted, momentPrefix } from './figure-names.ts';
-import type { Figure, FigureQuery, FigureStore } from './figure-store.ts';
+import { type Counted, type Figure, type FigureQuery, type FigureStore, momentPrefix } from './figure-store.ts';
 
 const minuteMs = 60_000;
 const writeEveryMs = 2000;

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Clock } from '../../base/clock.ts';
 import { errorMessage } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
-import { type Counted, waitingNames } from './figure-names.ts';
+import { type Counted, waitingNames } from './figure-store.ts';
 
 const minuteMs = 60_000;
 /** How often it is asked whether a new minute has begun, in milliseconds. */

@@ -5,7 +5,7 @@ import type { Row } from '../../base/database/database.ts';
 import { type GroupMessage, type GroupRecipient, MessageGroup } from '../core/message-group.ts';
 import { type EntryMeta, entryOf, integer, stateNumbers, stateOf, text } from '../stored-rows.ts';
 import { addTally } from '../tally.ts';
-import type { AccountChanges } from './account-changes.ts';
+import type { AccountChanges } from './events/written-events.ts';
 import { entryColumns } from './postgres-queue.ts';
 import type { DatabaseClock } from './server/database-clock.ts';
 import type { Send } from './server/postgres-session.ts';

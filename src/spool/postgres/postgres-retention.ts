@@ -7,7 +7,7 @@ import { failedRetentionMilliseconds } from '../lease.ts';
 import type { SpoolEntry } from '../spool.ts';
 import type { RemovedFailures, SpoolLimits } from '../spool-limits.ts';
 import { integer, text } from '../stored-rows.ts';
-import { type AccountTally, addTally, emptyTally, type Tally, tallyOf } from '../tally.ts';
+import { type AccountTally, addTally, emptyTally, type Tally, tallyOfNew } from '../tally.ts';
 import { sizeOf } from './added-messages.ts';
 import { pruneThreads } from './postgres-threads.ts';
 import { ServerPart, type ServerParts } from './server/database-clock.ts';
@@ -62,19 +62,15 @@ export class Quotas {
       const text = `Account ${account} has ${messages.queued} messages queued with ${octets.queued} octets; the limits are ${queuedMessages} and ${queuedBytes}`;
       throw new Unavailable(text, { reason: 'room', retryAfterSeconds: quotaRetrySeconds });
     }
-    this.#underWay.set(account, addTally(underWay, oneQueued(entry)));
+    this.#underWay.set(account, addTally(underWay, tallyOfNew(sizeOf(entry), 1)));
   }
 
   /** The message is written, or is not going to be. */
   giveBack(entry: SpoolEntry): void {
-    const left = addTally(this.#underWay.get(entry.account) ?? emptyTally, oneQueued(entry), -1);
+    const left = addTally(this.#underWay.get(entry.account) ?? emptyTally, tallyOfNew(sizeOf(entry), 1), -1);
     if (left.messages.queued > 0) this.#underWay.set(entry.account, left);
     else this.#underWay.delete(entry.account);
   }
-}
-
-function oneQueued(entry: SpoolEntry): Tally {
-  return tallyOf(sizeOf(entry), { queued: 1, delivered: 0, failed: 0 });
 }
 
 /** What a removal works on. */

@@ -1,9 +1,28 @@
 // The spool's tables in PostgreSQL (D91): those of SQLite, but for what several processes on several hosts need.
 
 import type { Migrations } from '../../base/database/database.ts';
-import { inPostgres } from '../../base/database/postgres-dialect.ts';
+import { inPostgres } from '../../base/database/postgres-migrations.ts';
 import { takesPartitions } from '../../base/database/postgres-partitions.ts';
 import { countTable, holdTable, keyTable, reportCountTable } from '../core/shared-tables.ts';
+
+/** The tables of events and of what they are found by, alike but for their partitions. */
+const eventTables = (ofEvents = '', ofKeys = ''): string => `CREATE TABLE mail_events (
+    id BIGINT PRIMARY KEY,
+    at BIGINT NOT NULL,
+    account TEXT COLLATE "C" NOT NULL,
+    share SMALLINT NOT NULL,
+    kind TEXT COLLATE "C" NOT NULL,
+    queue_id TEXT COLLATE "C",
+    event TEXT COLLATE "C" NOT NULL
+  )${ofEvents};
+  CREATE INDEX mail_events_by_account ON mail_events (account, share, id);
+  CREATE INDEX mail_events_by_kind ON mail_events (account, kind, id);
+  CREATE INDEX mail_events_by_message ON mail_events (queue_id, id) WHERE queue_id IS NOT NULL;
+  CREATE TABLE mail_event_keys (
+    key BIGINT NOT NULL,
+    event BIGINT NOT NULL,
+    PRIMARY KEY (key, event)
+  )${ofKeys};`;
 
 // Ids of events are given in the order of the commits, so that a range of them is a time. What there is becomes the partition of
 // everything before. Writers are kept out by their turn, and then the tables are locked in the order in which searches read them.
@@ -17,23 +36,7 @@ const eventPartitions = `
   ALTER INDEX mail_events_by_message RENAME TO mail_events_before_by_message;
   ALTER TABLE mail_event_keys RENAME TO mail_event_keys_before;
   ALTER INDEX mail_event_keys_pkey RENAME TO mail_event_keys_before_pkey;
-  CREATE TABLE mail_events (
-    id BIGINT PRIMARY KEY,
-    at BIGINT NOT NULL,
-    account TEXT COLLATE "C" NOT NULL,
-    share SMALLINT NOT NULL,
-    kind TEXT COLLATE "C" NOT NULL,
-    queue_id TEXT COLLATE "C",
-    event TEXT COLLATE "C" NOT NULL
-  ) PARTITION BY RANGE (id);
-  CREATE INDEX mail_events_by_account ON mail_events (account, share, id);
-  CREATE INDEX mail_events_by_kind ON mail_events (account, kind, id);
-  CREATE INDEX mail_events_by_message ON mail_events (queue_id, id) WHERE queue_id IS NOT NULL;
-  CREATE TABLE mail_event_keys (
-    key BIGINT NOT NULL,
-    event BIGINT NOT NULL,
-    PRIMARY KEY (key, event)
-  ) PARTITION BY RANGE (event);
+  ${eventTables(' PARTITION BY RANGE (id)', ' PARTITION BY RANGE (event)')}
   CREATE TABLE mail_events_default PARTITION OF mail_events DEFAULT;
   CREATE TABLE mail_event_keys_default PARTITION OF mail_event_keys DEFAULT;
   DO $$
@@ -205,30 +208,13 @@ export const postgresSpoolMigrations: Migrations = {
     CREATE INDEX spool_threads_by_age ON spool_threads (created_at);
     CREATE INDEX spool_threads_of_account ON spool_threads (account, created_at);
 
-    CREATE TABLE mail_events (
-      id BIGINT PRIMARY KEY,
-      at BIGINT NOT NULL,
-      account TEXT COLLATE "C" NOT NULL,
-      share SMALLINT NOT NULL,
-      kind TEXT COLLATE "C" NOT NULL,
-      queue_id TEXT COLLATE "C",
-      event TEXT COLLATE "C" NOT NULL
-    );
-    CREATE INDEX mail_events_by_account ON mail_events (account, share, id);
-    CREATE INDEX mail_events_by_kind ON mail_events (account, kind, id);
-    CREATE INDEX mail_events_by_message ON mail_events (queue_id, id) WHERE queue_id IS NOT NULL;
+    ${eventTables()}
 
     CREATE TABLE mail_event_counts (
       account TEXT COLLATE "C" NOT NULL,
       share SMALLINT NOT NULL,
       events BIGINT NOT NULL,
       PRIMARY KEY (account, share)
-    );
-
-    CREATE TABLE mail_event_keys (
-      key BIGINT NOT NULL,
-      event BIGINT NOT NULL,
-      PRIMARY KEY (key, event)
     );
     `,
     `

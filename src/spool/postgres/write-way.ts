@@ -9,12 +9,11 @@ import { type EncodedEvent, encodeEvent } from '../encoded-event.ts';
 import type { WrittenJournal } from '../journal/writer/journal-of-event.ts';
 import { sendContent } from '../journal/writer/postgres-journal.ts';
 import type { NotedMail, ReportLimits } from '../reports/report.ts';
-import type { AccountTally } from '../tally.ts';
-import { AccountChanges } from './account-changes.ts';
-import { type AddedMessage, sendAdded } from './added-messages.ts';
-import { type EventFiler, sendTold } from './events/event-filer.ts';
-import type { Told } from './events/told.ts';
-import { tellDue } from './events/written-events.ts';
+import { distinctRecipients } from '../stored-rows.ts';
+import { type AccountTally, tallyOfNew } from '../tally.ts';
+import { type AddedMessage, sendAdded, sizeOf } from './added-messages.ts';
+import { type EventFiler, sendTold, type Told } from './events/event-filer.ts';
+import { AccountChanges, tellDue } from './events/written-events.ts';
 import { MessageChanges } from './message-changes.ts';
 import { type BatchKey, type ProcessRegister, releaseWhere } from './process-register.ts';
 import type { ServerParts } from './server/database-clock.ts';
@@ -214,7 +213,8 @@ export class WriteWay {
     const results = group.map(({ run }) => run(made));
     const unreported = await this.#note(send, messages.noted);
     sendAdded(send, made.added, { clock: this.#parts.clock, process });
-    for (const { entry } of made.added) accounts.addMessage(entry);
+    for (const { entry } of made.added)
+      accounts.add(entry.account, tallyOfNew(sizeOf(entry), distinctRecipients(entry).length));
     messages.write(send);
     for (const other of made.others) other(send);
     const told = this.#told(made, accounts);

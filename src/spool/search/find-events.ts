@@ -4,11 +4,10 @@
 import type { Row } from '../../base/database/database.ts';
 import { ask, askAnew, type StepValue, type StoreSteps, together } from '../core/steps.ts';
 import { type EncodedPage, toldOf } from '../encoded-event.ts';
-import { searchedKeys } from '../events/event-keys.ts';
 import { type EventNews, type EventQuery, type EventSearch, newsAtMost } from '../events/event-store.ts';
 import { isEventKind } from '../events/mail-event.ts';
 import { integer, text } from '../stored-rows.ts';
-import { isSearched, keyNumber, lateMs, mostAtOnce, searchBounds } from './searched-event.ts';
+import { isSearched, keyNumber, lateMs, mostAtOnce, searchBounds, searchedKeys } from './searched-event.ts';
 
 /** Rows that are examined for one page, in each part. */
 export const examinedAtOnce = 2000;

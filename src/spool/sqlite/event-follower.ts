@@ -9,8 +9,8 @@ import { readFacts, shareNumbers, shares } from '../encoded-event.ts';
 import type { EventLimits } from '../events/event-store.ts';
 import type { EventFacts } from '../events/mail-event.ts';
 import type { SqliteJournal } from '../journal/writer/sqlite-journal.ts';
-import { accountKey, isRare, kindKey, messageKey } from '../search/event-index.ts';
 import { keyNumbersOf, keyNumbersOfFacts } from '../search/searched-event.ts';
+import { accountKey, isRare, kindKey, messageKey } from './sqlite-events.ts';
 
 /** Events of one slice: what comes meanwhile waits some milliseconds for it. */
 export const followedAtOnce = 512;

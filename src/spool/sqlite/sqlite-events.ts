@@ -4,10 +4,9 @@
 import type { Migrations } from '../../base/database/database.ts';
 import { type DatabaseSync, migrateSqlite, type StatementSync } from '../../base/database/sqlite-file.ts';
 import { ask, type StoreSteps } from '../core/steps.ts';
-import { type EncodedEvent, type EncodedPage, shareNumbers } from '../encoded-event.ts';
-import type { EventNews, EventQuery, EventSearch } from '../events/event-store.ts';
-import { eventKinds } from '../events/mail-event.ts';
-import { keysOfKinds, messageKey } from '../search/event-index.ts';
+import { type EncodedEvent, shareNumbers, shares } from '../encoded-event.ts';
+import type { EventQuery, EventSearch } from '../events/event-store.ts';
+import { type EventKind, type EventShare, eventKinds } from '../events/mail-event.ts';
 import {
   type EventSource,
   type EventTables,
@@ -17,8 +16,45 @@ import {
   readEvents,
   searchEvents,
 } from '../search/find-events.ts';
+import { keyNumber } from '../search/searched-event.ts';
 import { integer } from '../stored-rows.ts';
 import { type RunSteps, stepsOn } from './file/sqlite-steps.ts';
+
+/** Kinds that most events of their share have: they are found among the events of the account. */
+const common: ReadonlySet<string> = new Set(['accepted', 'delivered', 'refused'] satisfies EventKind[]);
+
+/** The key of all events of an account in a share. */
+export function accountKey(account: string, share: EventShare): bigint {
+  return keyNumber(account, `a ${share}`);
+}
+
+/** Whether events of the kind have a key of their kind. */
+export function isRare(kind: string): boolean {
+  return !common.has(kind);
+}
+
+/** The key of all events of an account of a rare kind. */
+export function kindKey(account: string, kind: string): bigint {
+  return keyNumber(account, `k ${kind}`);
+}
+
+/** The keys under which all events of an account are that may be of these kinds; absent: of any. Each event is under one of them. */
+export function keysOfKinds(account: string, kinds: readonly EventKind[] | undefined): readonly bigint[] {
+  if (kinds?.every(isRare)) return [...new Set(kinds)].map((kind) => kindKey(account, kind));
+  return shares
+    .filter((share) => !kinds || kinds.some((kind) => eventKinds[kind].share === share))
+    .map((share) => accountKey(account, share));
+}
+
+/**
+ * The key of all events of a message. Of a UUIDv7 it is its time and the last 16 bits, so that what is new in the tree stands
+ * together; messages that share both are told apart by their events.
+ */
+export function messageKey(id: string): bigint {
+  if (/^[\da-f]{8}-[\da-f]{4}-7[\da-f]{3}-[\da-f]{4}-[\da-f]{12}$/.test(id))
+    return BigInt.asIntN(64, BigInt(`0x${id.slice(0, 8)}${id.slice(9, 13)}${id.slice(-4)}`));
+  return keyNumber('', `m ${id}`);
+}
 
 /** The tables of the search. A key is told by its hash, so that a row is two numbers; who searches compares the event itself. */
 const searchTables = `
@@ -155,22 +191,10 @@ export class SqliteEvents {
     this.#add.run(at, account, shareNumbers[eventKinds[kind].share], kind, message, json);
   }
 
-  newest(): number {
-    return this.#steps(newestEvent(tables));
-  }
-
-  /** Tells which accounts have events behind a cursor. */
-  news(after: number): EventNews {
-    return this.#steps(eventNews(tables, after));
-  }
-
-  /** Finds events. */
-  read(query: EventQuery): EncodedPage {
-    return this.#steps(readEvents(tables, query));
-  }
-
-  /** Searches events. @param stored turns a wall time into the time that is kept */
-  search(query: EventSearch, stored: (wallTime: number) => number = (time) => time): EncodedPage {
-    return this.#steps(searchEvents(tables, query, stored));
-  }
+  /** Asks for events; see `EventTable`. @param stored turns a wall time into the time that is kept */
+  readonly search = (query: EventSearch, stored = (time: number) => time) =>
+    this.#steps(searchEvents(tables, query, stored));
+  readonly read = (query: EventQuery) => this.#steps(readEvents(tables, query));
+  readonly news = (after: number) => this.#steps(eventNews(tables, after));
+  readonly newest = () => this.#steps(newestEvent(tables));
 }

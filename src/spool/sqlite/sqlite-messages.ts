@@ -2,20 +2,25 @@
 // numbers, the list of messages kept as failed, and body files to delete.
 
 import type { Row } from '../../base/database/database.ts';
-import type {
-  ChangedRecipient,
-  GivenOutcome,
-  GroupChanges,
-  GroupMessage,
-  GroupRecipient,
+import {
+  type ChangedRecipient,
+  type GivenOutcome,
+  type GroupChanges,
+  type GroupMessage,
+  type GroupRecipient,
+  MessageGroup,
 } from '../core/message-group.ts';
+import { noteReports, type ReportTables } from '../core/report-steps.ts';
 import type { EncodedEvent } from '../encoded-event.ts';
+import type { EventFacts } from '../events/mail-event.ts';
 import type { WrittenJournal } from '../journal/writer/journal-of-event.ts';
+import type { ReportLimits } from '../reports/report.ts';
+import type { RetryCount, RetryPick } from '../spool.ts';
 import { type EntryMeta, entryOf, integer, messageValues, stateNumbers, stateOf, text } from '../stored-rows.ts';
-import { emptyTally, tallyOf } from '../tally.ts';
-import { inBlock } from './file/settled-octets.ts';
+import { emptyTally, tallyOfNew } from '../tally.ts';
+import { inBlock, storedHead } from './file/settled-octets.ts';
 import { envelopeOf, envelopeRows, leastClaimMs, readEnvelope } from './in-flight.ts';
-import { SpoolPart } from './sqlite-tables.ts';
+import { SpoolPart, type SpoolTables } from './sqlite-tables.ts';
 
 /** A message to add. */
 export interface AddCall {
@@ -90,8 +95,7 @@ export class StoredMessages extends SpoolPart {
     const { id, account } = entry;
     if (isInFlight) this.inFlight.add({ id, seq, account, size, isBodyFile: !body }, envelope);
     else this.inFlight.writeRows(envelope, { seq, account, accepted_at: entry.acceptedAt });
-    const counts = { queued: envelope.to.length, delivered: 0, failed: 0 };
-    this.ledger.change(account, emptyTally, tallyOf(size, counts));
+    this.ledger.change(account, emptyTally, tallyOfNew(size, envelope.to.length));
   }
 
   /** Removes a message in flight whose recipients are all delivered. @returns false where it is none, or not yet done */
@@ -100,8 +104,7 @@ export class StoredMessages extends SpoolPart {
     const message = this.inFlight.forget(id, new Set(delivered));
     if (!message) return false;
     const { account, size, recipients, isBodyFile } = message;
-    const counts = { queued: recipients.length, delivered: 0, failed: 0 };
-    this.ledger.change(account, tallyOf(size, counts), emptyTally);
+    this.ledger.change(account, tallyOfNew(size, recipients.length), emptyTally);
     if (isBodyFile) this.#gone.push(id);
     return true;
   }
@@ -178,5 +181,69 @@ export class StoredMessages extends SpoolPart {
   entry(row: Row, recipients: readonly Row[]): EntryMeta {
     const stored = entryOf(row, recipients);
     return { ...stored, expiresAt: this.clock.wall(stored.expiresAt) };
+  }
+}
+
+/** The outcome of an attempt: the values for the recipient's row, and the event. */
+export type EncodedOutcome = GivenOutcome & { readonly event: EncodedEvent };
+
+/** What the attempts work on. */
+interface AttemptParts extends SpoolTables {
+  readonly messages: StoredMessages;
+  readonly reportLimits: ReportLimits;
+  /** Writes an event in the transaction of the change that it reports. */
+  readonly write: (event: EventFacts) => void;
+}
+
+const head = `coalesce(m.head_length, length(m.head)) AS head_length, ${storedHead} AS octets`;
+
+/** The attempts on one database; the methods of the same names in `Spool` say what each method does. */
+export class Attempts extends SpoolPart<AttemptParts> {
+  readonly #reports: ReportTables<StoredMessage> = {
+    ...{ times: this.clock, limits: this.parts.reportLimits, head },
+    keyOf: ({ seq }) => seq,
+  };
+
+  /** @returns how many outcomes are not reported to their senders because of the limits */
+  record(outcomes: readonly EncodedOutcome[], now: number): number {
+    const [first] = outcomes;
+    if (first && outcomes.length === 1 && this.parts.messages.forgetInFlight(first.queueId, outcomes)) return 0;
+    const byMessage = Map.groupBy(outcomes, ({ queueId }) => queueId);
+    const left = [...byMessage].flatMap(([id, own]) => (this.parts.messages.forgetInFlight(id, own) ? [] : own));
+    if (left.length === 0) return 0;
+    const group = this.#groupOf(left.map(({ queueId }) => queueId));
+    group.record(left, now);
+    const unreported = this.parts.steps(noteReports(this.#reports, group.noted, now));
+    this.parts.messages.apply(group.changes());
+    return unreported;
+  }
+
+  retryMany(picks: readonly RetryPick[], times: { readonly now: number; readonly expiresAt: number }): RetryCount {
+    const group = this.#groupOf(picks.map(({ id }) => id));
+    const { events, ...count } = group.retryMany(picks, times);
+    for (const event of events) this.parts.write(event);
+    this.parts.messages.apply(group.changes());
+    return count;
+  }
+
+  drop(id: string, now: number): boolean {
+    const group = this.#groupOf([id]);
+    const event = group.drop(id, now);
+    if (event) this.parts.write(event);
+    this.parts.messages.apply(group.changes());
+    return event !== undefined;
+  }
+
+  /** Reads all recipients of each message once, however many operations are about it. */
+  #groupOf(ids: readonly string[]): MessageGroup<StoredMessage> {
+    const group = new MessageGroup<StoredMessage>((id) => {
+      const row = this.statements.entry.get(id);
+      return row && this.parts.messages.entry(row, []);
+    });
+    for (const id of ids) {
+      const message = group.has(id) ? undefined : this.parts.messages.read(id);
+      if (message) group.take(message);
+    }
+    return group;
   }
 }

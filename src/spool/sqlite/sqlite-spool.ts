@@ -11,14 +11,13 @@ import { encodeEvent } from '../encoded-event.ts';
 import type { OutcomeEvent } from '../events/mail-event.ts';
 import type { ContentGauge } from '../journal/content-gauge.ts';
 import { acceptedRow, type WrittenJournal } from '../journal/writer/journal-of-event.ts';
-import { encodeJournal } from '../journal/writer/journal-tuple.ts';
 import { EventFeed, type EventTable } from '../search/event-feed.ts';
 import type { Spool, SpoolEntry } from '../spool.ts';
 import { acceptedEvent } from '../spool-events.ts';
 import { keptSettings, type RemovedFailures, type SpoolOptions } from '../spool-limits.ts';
 import { totalOf } from '../tally.ts';
 import type { SpoolFault } from './file/sqlite-health.ts';
-import { type Behind, BODY_IN_FILE, type SpoolWorkerData } from './sqlite-protocol.ts';
+import { type Behind, BODY_IN_FILE, encodeJournal, type SpoolWorkerData } from './sqlite-protocol.ts';
 import { retryAfterSeconds, SpoolThread, startSpoolThread } from './sqlite-thread.ts';
 
 /** Where the spool is stored, and its settings. */

@@ -7,14 +7,15 @@ import type { ClockReading } from '../../base/clock.ts';
 import { giveBackSomePages } from '../../base/database/free-pages.ts';
 import { sqliteCode, sqliteMessage, whyUnwritable } from '../../base/database/sqlite-errors.ts';
 import { type DatabaseSync, openSqliteFile } from '../../base/database/sqlite-file.ts';
+import { SqliteFiles } from '../../base/fault/sqlite-files.ts';
 import { settleThread } from '../../base/load/compiled-code.ts';
-import { decodeJournal } from '../journal/writer/journal-tuple.ts';
 import type { SpoolLimits } from '../spool-limits.ts';
-import { type SpoolFault, SpoolFiles } from './file/sqlite-health.ts';
+import { roomIn, type SpoolFault } from './file/sqlite-health.ts';
 import { SpoolLock } from './file/sqlite-lock.ts';
 import {
   type Behind,
   BODY_IN_FILE,
+  decodeJournal,
   type OperationOutcome,
   type ReadBatch,
   type SpoolWorkerData,
@@ -57,7 +58,9 @@ class SpoolServer {
   readonly #database: DatabaseSync;
   readonly #lock: SpoolLock;
   readonly #store: SqliteStore;
-  readonly #files: SpoolFiles;
+  readonly #files: SqliteFiles;
+  /** The free room where mail is written to. */
+  readonly #room: () => ReturnType<typeof roomIn>;
   #looking: NodeJS.Timeout | undefined;
   #givingBack: NodeJS.Timeout | undefined;
   #following: NodeJS.Timeout | undefined;
@@ -76,7 +79,8 @@ class SpoolServer {
       ...{ database: this.#database, lock: this.#lock, bodies, ...settings },
       limits: completeLimits(limits, dirname(file)),
     });
-    this.#files = new SpoolFiles({ file, folders: [dirname(file), bodies], minFreeBytes: limits.minFreeBytes });
+    this.#files = new SqliteFiles(file);
+    this.#room = () => roomIn([dirname(file), bodies], limits.minFreeBytes);
     this.#database.exec(`PRAGMA busy_timeout = ${lockTryMs}`);
   }
 
@@ -146,7 +150,7 @@ class SpoolServer {
   /** Reports free room and faults where they have changed. */
   #look(): void {
     this.#unlookedBytes = 0;
-    const { freeBytes, fault: noRoom } = this.#files.room();
+    const { freeBytes, fault: noRoom } = this.#room();
     // Only after a failed write is writing tried: a probe costs a sync.
     const misplaced = this.#misplaced();
     if (this.#lastWrite && !misplaced) this.#lastWrite = faultOf(() => this.#store.probe(Date.now()));

@@ -2,8 +2,13 @@
 
 import { Type } from 'typebox';
 import { type Account, type Scope, scopes } from '../../accounts/account.ts';
-import type { TokenQuery, TokenStore } from '../../accounts/token-store.ts';
-import { isLive, scopesInForce, type TokenRecord } from '../../accounts/tokens.ts';
+import {
+  isLive,
+  scopesInForce,
+  type TokenQuery,
+  type TokenRecord,
+  type TokenStore,
+} from '../../accounts/token-store.ts';
 import type { Clock } from '../../base/clock.ts';
 import { closest } from '../../base/closest.ts';
 import type { Logger } from '../../base/log.ts';

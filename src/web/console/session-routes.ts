@@ -7,7 +7,7 @@ import type { Accounts } from '../../accounts/accounts.ts';
 import type { Guessing } from '../../accounts/guessing.ts';
 import type { MinuteCounts } from '../../accounts/minute-window.ts';
 import type { FieldNames } from '../../accounts/strip-rules.ts';
-import { hashToken } from '../../accounts/tokens.ts';
+import { hashToken } from '../../accounts/token-store.ts';
 import type { BodyBudget } from '../../base/body-budget.ts';
 import type { Logger } from '../../base/log.ts';
 import type { SharedMinutes } from '../../base/process-group.ts';

@@ -76,20 +76,22 @@ export interface MetricSources {
   readonly families: readonly MetricFamily[];
 }
 
+type ReadNumber = () => number | Promise<number>;
+
 /** A number without labels. Where it cannot be read it is shown as NaN. */
-export function oneNumber({
+function oneNumber({
   kind = 'gauge',
   read,
   ...about
 }: Pick<MetricFamily, 'over' | 'name' | 'help'> & {
   readonly kind?: MetricFamily['kind'];
-  readonly read: () => number | Promise<number>;
+  readonly read: ReadNumber;
 }): MetricFamily {
   return { ...about, kind, label: [], read: async () => [[[], await Promise.try(read).catch(() => Number.NaN)]] };
 }
 
 /** A number that goes up and down. */
-export function gauge(name: string, help: string, read: () => number, over?: OverProcesses): MetricFamily {
+export function gauge(name: string, help: string, read: ReadNumber, over?: OverProcesses): MetricFamily {
   return oneNumber({ name, help, read, ...(over ? { over } : {}) });
 }
 

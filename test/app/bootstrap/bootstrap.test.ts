@@ -5,7 +5,7 @@ import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFi
 import { join, relative } from 'node:path';
 import { connect, createServer } from 'node:tls';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { createAccounts } from '../../../src/accounts/create-accounts.ts';
+import { createAccounts } from '../../../src/accounts/accounts.ts';
 import { openTokenStore, type TokenStore } from '../../../src/accounts/token-store.ts';
 import {
   type BootstrapParts,

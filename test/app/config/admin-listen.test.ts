@@ -3,7 +3,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { hashToken } from '../../../src/accounts/tokens.ts';
+import { hashToken } from '../../../src/accounts/token-store.ts';
 import { missingSecrets } from '../../../src/app/config/secrets.ts';
 import { loadYaml, scratchFolder } from '../../support/scratch.ts';
 

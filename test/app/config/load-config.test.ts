@@ -4,7 +4,7 @@ import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { stripRules } from '../../../src/accounts/strip-rules.ts';
-import { hashToken } from '../../../src/accounts/tokens.ts';
+import { hashToken } from '../../../src/accounts/token-store.ts';
 import { type Config, loadConfig } from '../../../src/app/config/config.ts';
 import { configuredGlobalKeys, configuredTokens, missingSecrets } from '../../../src/app/config/secrets.ts';
 import { ConfigurationError } from '../../../src/base/errors.ts';

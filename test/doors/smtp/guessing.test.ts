@@ -1,7 +1,7 @@
 // AUTH by guessing: the answers wait, the session reads nothing meanwhile, and a valid token passes (D92).
 
 import { afterEach, expect, test } from 'vitest';
-import { createGuessing, type Guessing } from '../../../src/accounts/guessing.ts';
+import { Guessing } from '../../../src/accounts/guessing.ts';
 import { plainResponse, RawClient, type RunningDoor, startDoor, tokens } from '../../support/smtp-peers.ts';
 
 let door: RunningDoor | undefined;
@@ -12,7 +12,7 @@ afterEach(async () => {
 });
 
 async function start(): Promise<RunningDoor> {
-  guessing = createGuessing({ firstDelayMs: 3_600_000, maxDelayMs: 3_600_000, pauseMs: 1 });
+  guessing = new Guessing({ firstDelayMs: 3_600_000, maxDelayMs: 3_600_000, pauseMs: 1 });
   door = await startDoor({ guessing, limits: { connectionsPerAddress: 50, authFailures: 100 } });
   return door;
 }

@@ -5,7 +5,7 @@ import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { expect, onTestFinished, test } from 'vitest';
-import { createGuessing } from '../../../src/accounts/guessing.ts';
+import { Guessing } from '../../../src/accounts/guessing.ts';
 import { createBodyBudget } from '../../../src/base/body-budget.ts';
 import { Unavailable } from '../../../src/base/errors.ts';
 import type { SmtpListener } from '../../../src/doors/smtp/settings.ts';
@@ -121,7 +121,7 @@ test('hostile pipelining leaves nothing behind, and honest clients get every rep
   onTestFinished(() => void process.off('unhandledRejection', note).off('uncaughtException', note));
   const bodies = createBodyBudget(30_000_000);
   const { log, lines: logged } = logLines();
-  const guessing = createGuessing({ firstDelayMs: 5, maxDelayMs: 20, pauseMs: 1 });
+  const guessing = new Guessing({ firstDelayMs: 5, maxDelayMs: 20, pauseMs: 1 });
   onTestFinished(() => guessing.close());
   const submissions: Parameters<typeof recordingSubmit>[0] = [];
   const accept = recordingSubmit(submissions);

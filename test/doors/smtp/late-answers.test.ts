@@ -4,7 +4,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, expect, test } from 'vitest';
 import type { Submitter } from '../../../src/accounts/account.ts';
-import { createGuessing } from '../../../src/accounts/guessing.ts';
+import { Guessing } from '../../../src/accounts/guessing.ts';
 import { type BodyBudget, createBodyBudget } from '../../../src/base/body-budget.ts';
 import { Unavailable } from '../../../src/base/errors.ts';
 import { silentLog } from '../../../src/base/log.ts';
@@ -545,7 +545,7 @@ test('where the stores answer at once, so does every command: no promise is made
       log: silentLog,
       suppressed: (_account, recipient) => recipient.startsWith('x'),
       rateLimit: () => undefined,
-      guessing: createGuessing(),
+      guessing: new Guessing(),
       onAuthFailure: () => undefined,
       onRefused: () => undefined,
     },

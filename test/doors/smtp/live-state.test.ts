@@ -2,9 +2,8 @@
 
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
-import { createAccounts } from '../../../src/accounts/create-accounts.ts';
-import { openTokenStore } from '../../../src/accounts/token-store.ts';
-import type { NewToken } from '../../../src/accounts/tokens.ts';
+import { createAccounts } from '../../../src/accounts/accounts.ts';
+import { type NewToken, openTokenStore } from '../../../src/accounts/token-store.ts';
 import { openSuppressionStore } from '../../../src/delivery/feedback/suppression-store.ts';
 import { openTestDatabase } from '../../support/engines.ts';
 import { logLines } from '../../support/log-lines.ts';

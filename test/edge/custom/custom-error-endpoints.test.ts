@@ -3,9 +3,9 @@
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { Account, Scope } from '../../../src/accounts/account.ts';
-import { createAccounts } from '../../../src/accounts/create-accounts.ts';
+import { createAccounts } from '../../../src/accounts/accounts.ts';
 import { stripRules } from '../../../src/accounts/strip-rules.ts';
-import { hashToken } from '../../../src/accounts/tokens.ts';
+import { hashToken } from '../../../src/accounts/token-store.ts';
 import { systemClock } from '../../../src/base/clock.ts';
 import { customErrorEndpoints } from '../../../src/edge/custom/custom-error-endpoints.ts';
 import { openCustomErrors } from '../../../src/edge/custom/custom-errors.ts';

@@ -3,7 +3,7 @@
 import { of } from '../guard.ts';
 
 const app = ['test/web/http/app.test.ts'];
-const accounts = ['test/accounts/create-accounts.test.ts', 'test/e2e/two-accounts.test.ts'];
+const accounts = ['test/accounts/accounts.test.ts', 'test/e2e/two-accounts.test.ts'];
 const consoleGuard = ['test/e2e/console-guard.test.ts'];
 const consoleApp = ['test/web/console/sign-in.test.ts'];
 const sessionStore = ['test/web/console/session-store.test.ts'];
@@ -30,15 +30,15 @@ export const callers = [
       [' || !isSound(source, after)', ''],
     ],
   ),
-  ...of('accounts/create-accounts.ts', accounts, [
-    ['submitters.set(`${account.id}/${name}`', 'submitters.set(`${name}`'],
+  ...of('accounts/accounts.ts', accounts, [
+    ['submitterIn(byId.get(found.account), ', 'submitterIn(accounts[0], '],
     ['const key = `${account.id}/${credential.name} ', 'const key = `${credential.name} '],
     ['/${credential.name} ${own.join', '/${own.join'],
     [
       "const key = `${account.id}/${credential.name} ${own.join(' ')}`",
       'const key = `${account.id}/${credential.name}`',
     ],
-    ['found.scopes ? narrow(submitter, found.scopes) : submitter', 'submitter'],
+    ["'scopes' in found && found.scopes ? narrow(submitter, found.scopes) : submitter", 'submitter'],
     ['return covering?.account === account.id ? covering.domain : undefined', 'return covering?.domain'],
     ['(name === domain || found.domain.subdomains)', 'true'],
     [
@@ -46,9 +46,9 @@ export const callers = [
       '[`${sha256}`',
       ['test/web/http/app.test.ts', 'test/web/console/sign-in.test.ts'],
     ],
-    ['found && ofAccounts.get(found)?.get(credential)', '[...ofAccounts.values()][0]?.get(credential)'],
+    ['account && submitters.get(account)?.get(credential)', '[...submitters.values()][0]?.get(credential)'],
   ]),
-  ...of('accounts/tokens.ts', accounts, [
+  ...of('accounts/token-store.ts', accounts, [
     ['scopes ? own.filter((scope) => scopes.includes(scope)) : own', 'own'],
     ['scopes ? own.filter((scope) => scopes.includes(scope)) : own', '[...(scopes ?? own)]'],
     ['record.revokedAt === undefined && ', '', [...tokenStore, ...endpoints]],

@@ -2,8 +2,13 @@
 
 import { describe, expect, test } from 'vitest';
 import { silentLog } from '../../../src/base/log.ts';
-import { countedOf, latencyOfStep, latencyStep, percentile } from '../../../src/spool/figures/figure-names.ts';
-import { openFigureStore } from '../../../src/spool/figures/figure-store.ts';
+import {
+  countedOf,
+  latencyOfStep,
+  latencyStep,
+  openFigureStore,
+  percentile,
+} from '../../../src/spool/figures/figure-store.ts';
 import { MinuteFigures } from '../../../src/spool/figures/minute-figures.ts';
 import { allAccounts, type Queues, sampleQueue, sampleQueues } from '../../../src/spool/figures/sample-queue.ts';
 import { figuresContract } from '../../contract/figures.ts';

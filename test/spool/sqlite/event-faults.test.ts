@@ -4,6 +4,7 @@ import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { spoolMetrics } from '../../../src/app/wiring/metrics/spool-metrics.ts';
 import { openSqliteFile } from '../../../src/base/database/sqlite-file.ts';
 import { uuidv7 } from '../../../src/base/ids.ts';
 import { encodeEvent } from '../../../src/spool/encoded-event.ts';
@@ -11,7 +12,6 @@ import type { EventFacts } from '../../../src/spool/events/mail-event.ts';
 import { SqliteJournal } from '../../../src/spool/journal/writer/sqlite-journal.ts';
 import { examinedAtOnce } from '../../../src/spool/search/find-events.ts';
 import { acceptedEvent } from '../../../src/spool/spool-events.ts';
-import { spoolMetrics } from '../../../src/spool/spool-metrics.ts';
 import { EventFollower } from '../../../src/spool/sqlite/event-follower.ts';
 import { SqliteEvents } from '../../../src/spool/sqlite/sqlite-events.ts';
 import { openSqliteSpool } from '../../../src/spool/sqlite/sqlite-spool.ts';
@@ -123,8 +123,11 @@ describe('damage', () => {
 test('a fault is told in the log and in a metric, once when it begins and once when it has ended', async () => {
   const { log, lines } = logLines();
   const spool = await openSqliteSpool({ file, log });
-  const gauges = spoolMetrics(spool, { removedFailures: () => 0, takesMail: () => true, clock: Date });
-  const unfiled = () => gauges.gauges.find(({ name }) => name === 'postern_events_unfiled')?.read();
+  const families = spoolMetrics(spool, { removedFailures: () => 0, takesMail: () => true, clock: Date });
+  const unfiled = async () => {
+    const numbers = await families.find(({ name }) => name === 'postern_events_unfiled')?.read();
+    return [...(numbers ?? [])][0]?.[1];
+  };
   const { database } = opened();
   database.exec("CREATE TRIGGER broken BEFORE UPDATE ON mail_event_state BEGIN SELECT raise(ABORT, 'no room'); END");
   await spool.recover();

@@ -9,9 +9,8 @@ import { openSqliteFile } from '../../../src/base/database/sqlite-file.ts';
 import { uuidv7 } from '../../../src/base/ids.ts';
 import { encodeEvent } from '../../../src/spool/encoded-event.ts';
 import type { EventFacts } from '../../../src/spool/events/mail-event.ts';
-import { keysOfKinds, messageKey } from '../../../src/spool/search/event-index.ts';
 import { EventFollower, fileEvents, followedAtOnce } from '../../../src/spool/sqlite/event-follower.ts';
-import { SqliteEvents } from '../../../src/spool/sqlite/sqlite-events.ts';
+import { keysOfKinds, messageKey, SqliteEvents } from '../../../src/spool/sqlite/sqlite-events.ts';
 import { openSqliteSpool } from '../../../src/spool/sqlite/sqlite-spool.ts';
 import { attemptOf, someTime, spoolEntry } from '../../support/spool-entry.ts';
 

@@ -1,7 +1,6 @@
 // Events in memory, for tests and trials: they behave like those of the durable stores, but end with the process.
 
 import { type EncodedEvent, type EncodedPage, readFacts } from '../../../src/spool/encoded-event.ts';
-import { eventKeys, searchedKeys } from '../../../src/spool/events/event-keys.ts';
 import {
   defaultEventLimits,
   type EventLimits,
@@ -11,6 +10,7 @@ import {
 } from '../../../src/spool/events/event-store.ts';
 import { type EventFacts, eventKinds, type MailEvent } from '../../../src/spool/events/mail-event.ts';
 import type { EventTable } from '../../../src/spool/search/event-feed.ts';
+import { eventKeys, searchedKeys } from '../../../src/spool/search/searched-event.ts';
 
 function encoded({ id, ...facts }: MailEvent): EncodedPage['events'][number] {
   return { id, json: JSON.stringify(facts) };

@@ -3,7 +3,7 @@
 
 import { Type } from 'typebox';
 import { describe, expect, test } from 'vitest';
-import { createGuessing } from '../../../src/accounts/guessing.ts';
+import { Guessing } from '../../../src/accounts/guessing.ts';
 import { succeed } from '../../../src/web/http/envelope.ts';
 import { submitterOf, type V4Plugin } from '../../../src/web/http/v4-app.ts';
 import { type ConsoleApp, cookieOf, type PageRequest, startConsole } from '../../support/console-app.ts';
@@ -88,7 +88,7 @@ describe('signing in with a token', () => {
   });
 
   test('wrong tokens of an address are answered later and later, then turned away', async () => {
-    const guessing = createGuessing({
+    const guessing = new Guessing({
       freeFailures: 0,
       firstDelayMs: 60_000,
       maxDelayMs: 60_000,
@@ -420,7 +420,7 @@ describe('a link that signs in once', () => {
   });
 
   test('expires, and wrong ones count as wrong tokens do', async () => {
-    const guessing = createGuessing();
+    const guessing = new Guessing();
     const app = await start({ settings: { linked }, guessing });
     const link = await offer(app);
     app.pass(1000);

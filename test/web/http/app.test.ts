@@ -3,7 +3,7 @@
 import { connect } from 'node:net';
 import { Type } from 'typebox';
 import { expect, test } from 'vitest';
-import { createGuessing } from '../../../src/accounts/guessing.ts';
+import { Guessing } from '../../../src/accounts/guessing.ts';
 import { Refusal, succeed } from '../../../src/web/http/envelope.ts';
 import { submitterOf, type V4Plugin } from '../../../src/web/http/v4-app.ts';
 import { ask, startHttpApp } from '../../support/http-app.ts';
@@ -221,7 +221,7 @@ test('a missing, repeated or bad Host is a plain 400; what is no HTTP too', asyn
 });
 
 test('a valid token or key passes at once, whatever wrong ones come from its address (D92)', async () => {
-  const guessing = createGuessing({ firstDelayMs: 3_600_000, maxDelayMs: 3_600_000, pauseMs: 1 });
+  const guessing = new Guessing({ firstDelayMs: 3_600_000, maxDelayMs: 3_600_000, pauseMs: 1 });
   const { base, app } = await startHttpApp([things], { guessing });
   const withKey = (email: string, key: string): RequestInit => ({
     method: 'POST',

@@ -1,8 +1,8 @@
 // A token for /metrics: who shows it reads, nobody else does.
 
 import { expect, test } from 'vitest';
-import { createGuessing } from '../../../src/accounts/guessing.ts';
-import { hashToken } from '../../../src/accounts/tokens.ts';
+import { Guessing } from '../../../src/accounts/guessing.ts';
+import { hashToken } from '../../../src/accounts/token-store.ts';
 import { ask, startHttpApp } from '../../support/http-app.ts';
 
 const token = 'scrape:me_0123456789!';
@@ -56,7 +56,7 @@ test('a token that is named but not there opens nothing to anybody', async () =>
 });
 
 test('wrong ones are answered later and later, and turned away; the right one passes (D92)', async () => {
-  const guessing = createGuessing({ firstDelayMs: 3_600_000, maxDelayMs: 3_600_000, pauseMs: 1 });
+  const guessing = new Guessing({ firstDelayMs: 3_600_000, maxDelayMs: 3_600_000, pauseMs: 1 });
   const { base } = await startHttpApp([], { metricsToken, guessing });
   const guesses = Array.from({ length: 14 }, () => ask(`${base}/metrics`, bearing('Bearer guess')));
   await expect.poll(() => guessing.waiting).toBe(8);

@@ -3,7 +3,7 @@
 import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
 import { type ParsedMail, simpleParser } from 'mailparser';
 import { decodeWords } from '../../../mail/header/header-text.ts';
-import type { ContentAnswer, ContentQuestion, MessagePreview, SignatureVerdict } from './content-question.ts';
+import type { ContentAnswer, ContentQuestion, MessagePreview, SignatureVerdict } from './content-reader.ts';
 
 /** Characters of text and of HTML, of a header's value, and of a name. */
 const textCharacters = 1_048_576;

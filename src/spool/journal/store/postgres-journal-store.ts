@@ -2,11 +2,169 @@
 // gateway does it first.
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Database } from '../../../base/database/database.ts';
-import type { Journal, JournalLimits, Removed } from '../journal.ts';
-import { findRowsPostgres } from './find-rows-postgres.ts';
-import { contentOf, readersOf } from './item-of.ts';
+import type { Database, SqlValue } from '../../../base/database/database.ts';
+import { partitionsOf } from '../../../base/database/postgres-partitions.ts';
+import { errorCode, Unavailable } from '../../../base/errors.ts';
+import type { Journal, JournalItem, JournalLimits, JournalPage, JournalQuery, Removed } from '../journal.ts';
+import { outcomeNumbers } from '../journal-row.ts';
+import { contentOf, itemColumns, itemOf, readersOf } from './item-of.ts';
 import { contentOctets, removeFromJournal } from './journal-removal-postgres.ts';
+import { rangeOf } from './time-bounds.ts';
+import { isWanted, keysWanted, searchedWords, wordsWanted } from './words.ts';
+
+/** How long what is known of the partitions is used, in milliseconds of this process's own clock. */
+const knownMs = 10_000;
+/** How old a partition may be in which rows still come, in milliseconds. */
+const openMs = 2 * 86_400_000;
+
+/** A partition with the numbers of its rows. */
+interface SeqPart {
+  readonly name: string;
+  readonly low: number;
+  readonly high: number;
+}
+
+/** The partitions of one look. */
+interface Look {
+  readonly at: number;
+  /** Rows with greater numbers came later. */
+  readonly until: number;
+  readonly parts: readonly SeqPart[];
+  /** The partitions in which rows come that are of now, and DEFAULT. */
+  readonly open: readonly string[];
+}
+
+const looks = new WeakMap<Database, Look>();
+
+/** Forgets what is known of the partitions, one of which was not there any more. */
+function forgetParts(database: Database): void {
+  looks.delete(database);
+}
+
+async function look(database: Database): Promise<Look> {
+  const known = looks.get(database);
+  const at = performance.now();
+  if (known && at - known.at < knownMs) return known;
+  const partitions = await partitionsOf((sql, values) => database.query(sql, values), 'journal');
+  const each = partitions.map(
+    ({ name }) =>
+      `SELECT '${name}' AS name, (SELECT min(seq) FROM ${name}) AS low, (SELECT max(seq) FROM ${name}) AS high`,
+  );
+  const rows = each.length === 0 ? [] : await database.query(each.join(' UNION ALL '));
+  const parts = rows
+    .filter(({ low }) => low !== null)
+    .map((row) => ({ name: String(row['name']), low: Number(row['low']), high: Number(row['high']) }));
+  const until = parts.reduce((most, { high }) => Math.max(most, high), 0);
+  const newest = parts.find(({ high }) => high === until)?.name;
+  const [last] = newest === undefined ? [] : await database.query(`SELECT at FROM ${newest} WHERE seq = $1`, [until]);
+  const since = Math.min(Date.now(), Number(last?.['at'] ?? 0)) - openMs;
+  const open = partitions
+    .filter(({ name, to, isDefault }) => isDefault || name === newest || timeOf(to) > since)
+    .map(({ name }) => name);
+  const made = { at, parts, until, open };
+  looks.set(database, made);
+  return made;
+}
+
+/** The time of a bound of ids, milliseconds since 1970. */
+function timeOf(bound: string | null): number {
+  return bound === null ? Number.POSITIVE_INFINITY : Number.parseInt(bound.slice(0, 13).replace('-', ''), 16);
+}
+
+/**
+ * Gives what the rows with numbers from `low` to `high` are read from, in place of a table's name; it may have further rows. A row that
+ * came within the last ten seconds and says of itself that it is days old is not found yet.
+ */
+async function seqSource(database: Database, low: number, high: number): Promise<string> {
+  const { parts, until, open } = await look(database);
+  if (parts.length === 0) return 'journal';
+  const own = new Set(high > until ? open : []);
+  for (const part of parts) if (part.low <= high && part.high >= low) own.add(part.name);
+  const [first = 'journal_default', ...others] = own;
+  if (others.length === 0) return first;
+  return `(${[first, ...others].map((name) => `SELECT * FROM ${name}`).join(' UNION ALL ')})`;
+}
+
+/** Numbers of the first window; each further one is larger, up to a bound, and as large as can be read in its time by the last one. */
+const firstWindow = 2000;
+const growth = 4;
+const largestWindow = 128_000;
+const windowMs = 40;
+/** How long one page is looked for before its last window, in milliseconds of this process's own clock. */
+const pageMs = 80;
+
+/** The conditions of a query, with its values from $4 on. */
+function conditionsOf(
+  query: JournalQuery,
+  words: readonly string[] | undefined,
+): { readonly sql: string; readonly values: readonly SqlValue[] } {
+  const values: SqlValue[] = [];
+  const conditions: string[] = [];
+  const add = (sql: string, value: SqlValue): void => {
+    values.push(value);
+    conditions.push(sql.replace('?', `$${values.length + 3}`));
+  };
+  if (query.account !== undefined) add('j.account = ?::text', query.account);
+  if (query.since !== undefined) add('j.at >= ?::bigint', query.since);
+  if (query.until !== undefined) add('j.at < ?::bigint', query.until);
+  if (query.outcome !== undefined) add('j.outcome = ?::smallint', outcomeNumbers[query.outcome]);
+  for (const key of keysWanted(query)) add('strpos(j.keys, ?::text) > 0', key);
+  for (const word of wordsWanted(words ?? [])) add('strpos(j.words, ?::text) > 0', word);
+  return { sql: conditions.map((condition) => ` AND ${condition}`).join(''), values };
+}
+
+/** SQLSTATE undefined_table: a partition was dropped since it was looked for. */
+const undefinedTable = '42P01';
+
+/** Finds a page of rows. */
+async function findRowsPostgres(database: Database, query: JournalQuery): Promise<JournalPage> {
+  const words = query.text === undefined ? undefined : searchedWords(query.text);
+  if (words?.length === 0) return { items: [] };
+  try {
+    return await findPage(database, query, words);
+  } catch (thrown) {
+    if (!(thrown instanceof Unavailable) || errorCode(thrown.cause) !== undefinedTable) throw thrown;
+    forgetParts(database);
+    return await findPage(database, query, words);
+  }
+}
+
+async function findPage(
+  database: Database,
+  query: JournalQuery,
+  words: readonly string[] | undefined,
+): Promise<JournalPage> {
+  // Every number that was given, though the row of some may be gone.
+  const [row] = await database.query('SELECT last_value AS newest FROM journal_seq_seq');
+  const newest = Number(row?.['newest'] ?? 0);
+  const source = (from: number, to: number): Promise<string> => seqSource(database, from, to);
+  const { limit } = query;
+  const range = await rangeOf(database, query, { newest, source });
+  const [low] = range;
+  let [, high] = range;
+  const { sql, values } = conditionsOf(query, words);
+  const items: JournalItem[] = [];
+  const began = performance.now();
+  for (let window = firstWindow; high >= low; ) {
+    const asked = performance.now();
+    const from = Math.max(low, high - window + 1);
+    const wanted = limit - items.length;
+    const rows = await database.query(
+      `SELECT ${itemColumns} FROM ${await source(from, high)} j WHERE j.seq BETWEEN $1::bigint AND $2::bigint${sql}
+       ORDER BY j.seq DESC LIMIT $3::integer`,
+      [from, high, wanted, ...values],
+    );
+    for (const found of rows.map(itemOf)) if (isWanted(found, query, words)) items.push(found);
+    // A window with more rows than were asked for is gone on with.
+    const isCut = rows.length === wanted;
+    high = (isCut ? Number(rows.at(-1)?.['seq']) : from) - 1;
+    const now = performance.now();
+    if (high >= low && (items.length >= limit || now - began > pageMs)) return { items, next: high + 1 };
+    const factor = Math.min(growth, windowMs / Math.max(now - asked, 1));
+    window = Math.min(Math.max(Math.floor(window * factor), firstWindow), largestWindow);
+  }
+  return { items };
+}
 
 /** How often it is looked for what is to be removed, in milliseconds: it costs more here than in SQLite. */
 const tendEveryMs = 60_000;

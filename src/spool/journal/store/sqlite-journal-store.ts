@@ -1,10 +1,156 @@
 // The journal in a SQLite file, on a connection of its own, so that no search keeps waiting what is asked for each message.
 
-import type { Database } from '../../../base/database/database.ts';
-import type { Journal, JournalLimits, Removed } from '../journal.ts';
-import { findRows } from './find-rows.ts';
-import { contentOf, readersOf } from './item-of.ts';
+import type { Database, Queryable, Row, SqlValue } from '../../../base/database/database.ts';
+import type { Journal, JournalItem, JournalLimits, JournalPage, JournalQuery, Removed } from '../journal.ts';
+import { outcomeNumbers } from '../journal-row.ts';
+import { contentOf, itemColumns, itemOf, readersOf } from './item-of.ts';
 import { SqliteTender } from './tend-journal.ts';
+import { rangeOf } from './time-bounds.ts';
+import { isWanted, matchOf, searchedWords } from './words.ts';
+
+/** Rows that are read at once, and for one page in each of its two parts. */
+const readAtOnce = 250;
+const readForPage = 2000;
+
+const bounds = 'j.seq BETWEEN $1 AND $2 ORDER BY j.seq DESC LIMIT $3';
+const plain = `SELECT ${itemColumns} FROM journal j WHERE ${bounds}`;
+const byOutcome = `SELECT ${itemColumns} FROM journal j WHERE j.outcome = $4 AND j.outcome > 2 AND ${bounds}`;
+/** Rows that the words leave, of which those of an outcome are looked for: so many at once, and so often for a page. */
+const candidatesAtOnce = 1500;
+const outcomeRounds = 2;
+const candidates = `SELECT w.rowid AS seq FROM journal_words w
+  WHERE journal_words MATCH $4 AND w.rowid BETWEEN $1 AND $2 ORDER BY w.rowid DESC LIMIT $3`;
+const byWords = `SELECT ${itemColumns} FROM journal_words w JOIN journal j ON j.seq = w.rowid
+  WHERE journal_words MATCH $4 AND w.rowid BETWEEN $1 AND $2 ORDER BY w.rowid DESC LIMIT $3`;
+
+/** Where rows come from: a statement with the bounds as its first three parameters. */
+interface Source {
+  readonly sql: string;
+  readonly values: readonly SqlValue[];
+}
+
+function sourceOf(query: JournalQuery, words: readonly string[] | undefined): Source {
+  const { outcome } = query;
+  const { account: _, ...others } = query;
+  const isByOutcome = outcome !== undefined && outcomeNumbers[outcome] > 2 && outcome !== 'refused';
+  // Rows of these outcomes are few, so that what else is asked is looked for among them.
+  if (isByOutcome && matchOf({ ...others, outcome: undefined }, words) === undefined)
+    return { sql: byOutcome, values: [outcomeNumbers[outcome]] };
+  const match = matchOf(query, words);
+  return match === undefined ? { sql: plain, values: [] } : { sql: byWords, values: [match] };
+}
+
+/** Collects a page. */
+class Page {
+  readonly items: JournalItem[] = [];
+  /** The number of the row that was examined last. */
+  last: number;
+  readonly #query: JournalQuery;
+  readonly #words: readonly string[] | undefined;
+  isFull = false;
+
+  constructor(query: JournalQuery, words: readonly string[] | undefined, last: number) {
+    this.#query = query;
+    this.#words = words;
+    this.last = last;
+  }
+
+  /** Rows that it still takes. */
+  get wanted(): number {
+    return this.#query.limit - this.items.length;
+  }
+
+  look(rows: readonly Row[]): void {
+    for (const row of rows) {
+      const item = itemOf(row);
+      this.last = item.seq;
+      if (isWanted(item, this.#query, this.#words)) this.items.push(item);
+      if (this.items.length === this.#query.limit) {
+        this.isFull = true;
+        return;
+      }
+    }
+  }
+}
+
+/** Reads rows of a source from high to low. @returns whether all were examined */
+async function readDown(
+  database: Queryable,
+  { sql, values }: Source,
+  { page, low, high }: { readonly page: Page; readonly low: number; readonly high: number },
+): Promise<boolean> {
+  let next = high;
+  // Most often the first rows are the page.
+  let most = page.wanted;
+  for (let examined = 0; examined < readForPage && next >= low; examined += most, most = readAtOnce) {
+    const rows = await database.query(sql, [low, next, most, ...values]);
+    page.look(rows);
+    if (page.isFull) return page.last <= low;
+    if (rows.length < most) return true;
+    next = page.last - 1;
+  }
+  return next < low;
+}
+
+/**
+ * Reads rows of an outcome that has no index, because most rows have it, among those that the words leave. The database
+ * compares the outcome, so that rows of others cost little.
+ * @returns whether all were examined
+ */
+async function readOutcome(
+  database: Queryable,
+  match: string,
+  {
+    page,
+    low,
+    high,
+    outcome,
+  }: { readonly page: Page; readonly low: number; readonly high: number; readonly outcome: number },
+): Promise<boolean> {
+  let next = high;
+  for (let round = 0; round < outcomeRounds && next >= low; round += 1) {
+    const values = [low, next, candidatesAtOnce, match];
+    const rows = await database.query(
+      `SELECT ${itemColumns} FROM (${candidates}) c JOIN journal j ON j.seq = c.seq WHERE j.outcome = $5 ORDER BY j.seq DESC LIMIT $6`,
+      [...values, outcome, page.wanted],
+    );
+    page.look(rows);
+    if (page.isFull) return page.last <= low;
+    const [edge] = await database.query(`SELECT min(seq) AS last, count(*) AS rows FROM (${candidates})`, values);
+    if (Number(edge?.['rows'] ?? 0) < candidatesAtOnce) return true;
+    page.last = Number(edge?.['last']);
+    next = page.last - 1;
+  }
+  return next < low;
+}
+
+/** Finds a page of rows. */
+async function findRows(database: Queryable, query: JournalQuery): Promise<JournalPage> {
+  const words = query.text === undefined ? undefined : searchedWords(query.text);
+  if (words?.length === 0) return { items: [] };
+  const [state] = await database.query(`SELECT indexed,
+    coalesce((SELECT seq FROM journal ORDER BY seq DESC LIMIT 1), 0) AS newest FROM journal_state`);
+  const [indexed, newest] = [Number(state?.['indexed'] ?? 0), Number(state?.['newest'] ?? 0)];
+  const [low, high] = await rangeOf(database, query, { newest });
+  const page = new Page(query, words, high + 1);
+  const behind = Math.max(low, indexed + 1);
+  const isTailRead =
+    high < behind || (await readDown(database, { sql: plain, values: [] }, { page, low: behind, high }));
+  const rest = Math.min(high, indexed);
+  if (!isTailRead || page.isFull) return { items: page.items, next: page.last };
+  if (rest < low) return { items: page.items };
+  const { outcome } = query;
+  const isCommon = outcome !== undefined && outcomeNumbers[outcome] <= 2;
+  const isWhole = isCommon
+    ? await readOutcome(database, matchOf(query, words) ?? '', {
+        page,
+        low,
+        high: rest,
+        outcome: outcomeNumbers[outcome],
+      })
+    : await readDown(database, sourceOf(query, words), { page, low, high: rest });
+  return { items: page.items, ...(isWhole ? {} : { next: page.last }) };
+}
 
 const stateOf = `SELECT octets + (SELECT coalesce(sum(octets), 0) FROM journal WHERE seq > indexed) AS octets,
   max((SELECT coalesce(max(seq), 0) FROM journal) - indexed, 0) AS waiting FROM journal_state`;

@@ -10,7 +10,6 @@ import {
   partitionsOf,
   waitShortly,
 } from '../../../base/database/postgres-partitions.ts';
-import { missingJournalDays } from '../../journal/writer/journal-partitions.ts';
 import { firstEventFrom } from '../../search/find-events.ts';
 import { lateMs } from '../../search/searched-event.ts';
 import { integer, text } from '../../stored-rows.ts';
@@ -59,6 +58,38 @@ function makeEventPartition(from: number, to: number): readonly string[] {
     ...makePartition('mail_event_keys', { name: `mail_event_keys_${from}`, key: 'event', ...range }),
     ...makePartition('mail_events', { name: `mail_events_${from}`, key: 'id', ...range }),
   ];
+}
+
+const tables = ['journal', 'journal_content'] as const;
+
+/** The least id of a time: what every UUIDv7 of that millisecond begins with. @param at milliseconds since 1970 */
+function leastId(at: number): string {
+  const time = at.toString(16).padStart(12, '0');
+  return `${time.slice(0, 8)}-${time.slice(8)}`;
+}
+
+/** The statements that make the missing partitions of the days between two times; each list is one transaction. */
+async function missingJournalDays(
+  ask: AskServer,
+  { since, until }: { readonly since: number; readonly until: number },
+): Promise<readonly (readonly string[])[]> {
+  const all: string[][] = [];
+  const existing = await Promise.all(tables.map((table) => partitionsOf(ask, table)));
+  for (let day = Math.floor(since / dayMs) * dayMs; day <= until; day += dayMs) {
+    const [from, to] = [leastId(day), leastId(day + dayMs)];
+    const name = new Date(day).toISOString().slice(0, 10).replaceAll('-', '');
+    const statements = tables.flatMap((table, at) => {
+      const own = existing[at] ?? [];
+      const isThere = own.some((one) => !one.isDefault && (one.from ?? '') < to && (one.to ?? '~') > from);
+      if (own.length === 0 || isThere) return [];
+      const made = makePartition(table, { name: `${table}_${name}`, key: 'id', from, to });
+      // Room in each page for what outcomes make of some rows: of a row that is changed within its page the server's log gets what has
+      // changed, and else the whole of it.
+      return table === 'journal' ? [...made, `ALTER TABLE journal_${name} SET (fillfactor = 80)`] : made;
+    });
+    if (statements.length > 0) all.push(statements);
+  }
+  return all;
 }
 
 /** What is going to be written. */

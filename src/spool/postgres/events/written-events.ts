@@ -2,10 +2,12 @@
 // files them holds until the commit (`takeTurn`); so they are given in the order of the commits and without gaps.
 
 import { tellOthers } from '../../../base/database/postgres-changes.ts';
+import { addTallies } from '../../core/tally-steps.ts';
 import { type EncodedEvent, shareNumbers } from '../../encoded-event.ts';
 import { eventKinds, isEventKind } from '../../events/mail-event.ts';
 import { keyNumbersOf } from '../../search/searched-event.ts';
-import { columnsOf, type Send } from '../server/postgres-session.ts';
+import { type AccountTally, addTally, emptyTally, numbersOf, type Tally, tallyColumns } from '../../tally.ts';
+import { columnsOf, listsOf, type Send } from '../server/postgres-session.ts';
 
 /** Tells other processes that there are events, or that mail may be due or under another hold. */
 export const tellEvents = tellOthers('mail_events');
@@ -68,4 +70,38 @@ export function sendEvents(send: Send, events: readonly EncodedEvent[]): void {
   const counts = new EventCounts();
   for (const [index, { account }] of events.entries()) counts.add(account, shares[index] ?? 0, 1);
   counts.send(send);
+}
+
+const change = addTallies(
+  `SELECT * FROM unnest($1::text[], ${tallyColumns.map((_, index) => `$${index + 2}::bigint[]`).join(', ')})`,
+);
+const clear =
+  'DELETE FROM spool_counts WHERE account = ANY ($1::text[]) AND queued_messages = 0 AND failed_messages = 0';
+
+/** Changes to the accounts' numbers. */
+export class AccountChanges {
+  readonly #changes = new Map<string, Tally>();
+
+  /** Notes what an account has more. */
+  add(account: string, more: Tally): void {
+    this.#changes.set(account, addTally(this.#changes.get(account) ?? emptyTally, more));
+  }
+
+  /** What each account has more; less where it is negative. */
+  get all(): readonly AccountTally[] {
+    return [...this.#changes].map(([account, tally]) => ({ account, ...tally }));
+  }
+}
+
+/** Sends the statements that add what accounts have more. */
+export function sendTallies(send: Send, more: readonly AccountTally[]): void {
+  const sum = new AccountChanges();
+  for (const tally of more) sum.add(tally.account, tally);
+  // Accounts in one order: two transactions never wait for each other's.
+  const changes = sum.all.toSorted((left, right) => (left.account < right.account ? -1 : 1));
+  if (changes.length === 0) return;
+  const accounts = changes.map(({ account }) => account);
+  void send(change, [accounts, ...listsOf(changes.map(numbersOf))]);
+  // An account without messages has no row, so that accounts that come and go leave nothing behind.
+  void send(clear, [accounts]);
 }

@@ -9,7 +9,7 @@ import { lookAtServer, openPool, storableText, withClient } from '../../../base/
 import { errorCode, Unavailable } from '../../../base/errors.ts';
 import { ServerConnections } from '../../../base/postgres/server-connections.ts';
 import type { ServerUrl } from '../../../base/postgres/server-hosts.ts';
-import { type StoreSteps, sendSteps } from '../../core/steps.ts';
+import type { Step, StoreSteps } from '../../core/steps.ts';
 
 type Scalar = null | number | bigint | string;
 
@@ -94,8 +94,11 @@ function inPostgres(sql: string): string {
 }
 
 /** Runs what is written once for every engine (core/steps.ts). @param send sends a statement of a transaction, or one of its own */
-export function stepsOver<Result>(send: Send, steps: StoreSteps<Result>): Promise<Result> {
-  return sendSteps(steps, ({ sql, values, isPlannedAnew }) => send(inPostgres(sql), values, isPlannedAnew && anew));
+export async function stepsOver<Result>(send: Send, steps: StoreSteps<Result>): Promise<Result> {
+  const sent = ({ sql, values, isPlannedAnew }: Step) => send(inPostgres(sql), values, isPlannedAnew && anew);
+  let next = steps.next();
+  while (next.done !== true) next = steps.next(await Promise.all(next.value.map(sent)));
+  return next.value;
 }
 
 /** The connections of one spool. */

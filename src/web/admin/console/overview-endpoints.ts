@@ -4,8 +4,7 @@
 import { Type } from 'typebox';
 import { createKeyedQueues } from '../../../base/keyed-queues.ts';
 import { type DestinationView, serviceOf } from '../../../delivery/transport.ts';
-import { momentPrefix, percentile, waitingNames } from '../../../spool/figures/figure-names.ts';
-import type { Figure } from '../../../spool/figures/figure-store.ts';
+import { type Figure, momentPrefix, percentile, waitingNames } from '../../../spool/figures/figure-store.ts';
 import { allAccounts } from '../../../spool/figures/sample-queue.ts';
 import type { Spool } from '../../../spool/spool.ts';
 import { component, endpointsOfBoth } from '../../http/endpoint.ts';
