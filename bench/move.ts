@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { parseArgs } from 'node:util';
 import { uuidv7 } from '../src/base/ids.ts';
-import { leaseMilliseconds } from '../src/spool/lease.ts';
+import { leaseMilliseconds } from '../src/spool/spool-limits.ts';
 import { openSqliteSpool } from '../src/spool/sqlite/sqlite-spool.ts';
 import { entryOfNow, makeSource } from '../test/support/moved-source.ts';
 import { startPostgres } from '../test/support/postgres.ts';

@@ -11,10 +11,11 @@ import { systemClock } from '../src/base/clock.ts';
 import { openSqliteFile } from '../src/base/database/sqlite-file.ts';
 import { silentLog } from '../src/base/log.ts';
 import { Delivery } from '../src/delivery/delivery.ts';
-import { leaseMilliseconds } from '../src/spool/lease.ts';
 import type { Spool, SpoolEntry } from '../src/spool/spool.ts';
+import { leaseMilliseconds } from '../src/spool/spool-limits.ts';
 import { openSqliteSpool } from '../src/spool/sqlite/sqlite-spool.ts';
 import { FaultSink } from '../test/support/fault-sink.ts';
+import { countsOf } from '../test/support/spool-counts.ts';
 import { measureOutage } from './queue-drain.ts';
 import { entryOf, fillQueue, routeTo, storeCosts } from './queue-store.ts';
 
@@ -67,7 +68,7 @@ async function fairness(burst: number, singles: number, slowMilliseconds: number
   for (let done = 0; done < burst; done += 500)
     await Promise.all(Array.from({ length: 500 }, () => send(slow('many'))));
   const beside = await measure();
-  const { queued } = await spool.counts();
+  const { queued } = await countsOf(spool);
   process.stdout.write(`one message alone: ${alone}; beside ${queued} of another account: ${beside}\n`);
   await delivery.drain(0);
   await spool.close();

@@ -6,8 +6,8 @@ import type { Changes } from '../base/database/database.ts';
 import type { Logger } from '../base/log.ts';
 import { BrokenClaim, type ClaimedMessage } from '../spool/broken-claim.ts';
 import { domainOfTransport, type Hold } from '../spool/hold.ts';
-import { leaseMilliseconds } from '../spool/lease.ts';
 import type { ClaimQuery, ClaimTurn, DueMessage, Spool, TransportOf } from '../spool/spool.ts';
+import { leaseMilliseconds } from '../spool/spool-limits.ts';
 import type { Transport } from './transport.ts';
 import type { ClaimRoom, TransportShare } from './transport-share.ts';
 

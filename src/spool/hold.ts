@@ -77,7 +77,6 @@ export class Holds {
     this.hasPicked = all.some(({ kind }) => kind === 'message' || kind === 'destination');
   }
 
-  /** There is none. */
   get isEmpty(): boolean {
     return this.all.length === 0;
   }

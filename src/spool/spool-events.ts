@@ -1,8 +1,7 @@
 // Makes the events that the spool writes in one commit with what they report.
 
-import { cutText, eventBounds, firstAddresses } from './events/event-bounds.ts';
-import { reasonWithoutQuotes } from './events/kept-words.ts';
-import type { AcceptedEvent, DroppedEvent, OutcomeEvent, RequeuedEvent } from './events/mail-event.ts';
+import { cutText, eventBounds, firstAddresses, reasonWithoutQuotes } from './events/event-bounds.ts';
+import type { AcceptedEvent, DeferredEvent, DroppedEvent, OutcomeEvent, RequeuedEvent } from './events/mail-event.ts';
 import type { DueMessage, Outcome, SpoolEntry, SpooledRecipient } from './spool.ts';
 
 const cutName = (text: string): string => cutText(text, eventBounds.name);
@@ -58,23 +57,14 @@ export function acceptedEvent(entry: SpoolEntry): AcceptedEvent {
 }
 
 /** One attempt for one recipient, and its outcome. */
-export interface DeliveryAttempt {
-  readonly recipient: string;
+export interface DeliveryAttempt
+  extends Pick<OutcomeEvent, 'recipient' | 'at' | 'redirectedTo' | 'route' | 'attempts'>,
+    Pick<DeferredEvent, 'isUntried'> {
   readonly outcome: Outcome;
-  /** Milliseconds since 1970. */
-  readonly at: number;
-  /** The address that the message left to in place of the recipient's (D98a). */
-  readonly redirectedTo?: string;
-  /** Name of the route. */
-  readonly route: string;
-  /** Attempts made so far, this one included. */
-  readonly attempts: number;
   /** Octets of head and body. */
   readonly size: number;
   /** Milliseconds since 1970; a deferral without it is due now. */
   readonly nextAttemptAt?: number;
-  /** The next hop was not reached, so that `attempts` leaves this one out. */
-  readonly isUntried?: boolean;
 }
 
 /** Makes the event of an attempt that has ended. */

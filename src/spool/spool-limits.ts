@@ -5,6 +5,16 @@ import type { Logger } from '../base/log.ts';
 import { defaultEventLimits, type EventLimits } from './events/event-store.ts';
 import type { ContentGauge } from './journal/content-gauge.ts';
 import { type ReportLimits, unlimitedReports } from './reports/report.ts';
+import type { Tally } from './tally.ts';
+
+/**
+ * How long a claim holds, in milliseconds. It is longer than any transaction may last (delivery closes one after 45
+ * minutes), so that a claim only runs out when its holder is gone or stuck.
+ */
+export const leaseMilliseconds = 60 * 60 * 1000;
+
+/** How long a message is kept after its last recipient's end, where a recipient has failed, in milliseconds. */
+export const failedRetentionMilliseconds = 30 * 24 * 60 * 60 * 1000;
 
 /** How much the spool takes and keeps. */
 export interface SpoolLimits {
@@ -32,6 +42,19 @@ export const unlimited: SpoolLimits = {
 /** 5 % of the file system or 1 GiB, whichever is smaller. @param totalBytes of the file system */
 export function defaultMinFreeBytes(totalBytes: number): number {
   return Math.min(Math.floor(totalBytes / 20), 1_073_741_824);
+}
+
+/**
+ * Says why an account may not have one more message queued; undefined where it may.
+ * @param held what it has queued @param size octets of the message
+ */
+export function whyOverQuota(
+  { queuedMessages, queuedBytes = Number.POSITIVE_INFINITY }: SpoolLimits,
+  { messages: { queued }, octets }: Tally,
+  { account, size }: { readonly account: string; readonly size: number },
+): string | undefined {
+  if (queued < queuedMessages && octets.queued + size <= queuedBytes) return undefined;
+  return `Account ${account} has ${queued} messages queued with ${octets.queued} octets; the limits are ${queuedMessages} and ${queuedBytes}`;
 }
 
 /** Messages of one account that were removed before their time. */

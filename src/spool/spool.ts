@@ -14,12 +14,8 @@ import type { DueReport, ReportKey } from './reports/report.ts';
 import type { AccountTally, RecipientState } from './tally.ts';
 
 /** How a message came in. */
-export interface Origin {
+export interface Origin extends Pick<OutcomeEvent, 'clientAddress' | 'helo'> {
   readonly via: EventVia;
-  /** The client's IP address. */
-  readonly clientAddress?: string;
-  /** What the client called itself. */
-  readonly helo?: string;
 }
 
 /** A message as it is put into the spool. */
@@ -120,7 +116,6 @@ export interface Outcome {
  */
 export type TransportOf = (recipient: { readonly account: string; readonly address: string }) => string;
 
-/** What only `add` uses. */
 type AddOnly = 'received' | 'journal' | 'reports' | 'answers' | 'keepsClientId';
 
 /** A message that is due, with its due recipients of one transport, claimed for this process. */
@@ -312,8 +307,6 @@ export interface SpoolOperators {
   ): Promise<RetryCount>;
   /** Removes a message, and writes the event `dropped`; false when there is none. */
   drop(id: string): Promise<boolean>;
-  /** Counts messages with a queued recipient, and messages without one that are kept as failed. */
-  counts(): Promise<{ readonly queued: number; readonly failed: number }>;
   /**
    * The numbers of each account by the account's name; accounts without a message are left out. They are kept up to date
    * instead of being counted, so asking costs the same however many messages there are.

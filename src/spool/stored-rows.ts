@@ -87,10 +87,7 @@ const vias: readonly Origin['via'][] = ['smtp', 'rest', 'raw', 'dsn'];
 
 function originOf(row: Row): Origin | undefined {
   const via = vias.find((one) => one === row['via']);
-  const [clientAddress, helo] = [optional(row, 'client_address'), optional(row, 'helo')];
-  return (
-    via && { via, ...(clientAddress === undefined ? {} : { clientAddress }), ...(helo === undefined ? {} : { helo }) }
-  );
+  return via && { via, clientAddress: optional(row, 'client_address'), helo: optional(row, 'helo') };
 }
 
 /** What the sender asked about reports, of a row of spool_messages and all rows of its recipients. */
@@ -113,8 +110,13 @@ function dsnOf(row: Row, recipients: readonly Row[]): DsnRequest | undefined {
   };
 }
 
+/** Turns stored times into wall times. */
+export interface WallTimes {
+  wall(storedTime: number): number;
+}
+
 /** Makes the message of a row of spool_messages and the rows of its recipients. */
-export function entryOf(row: Row, recipients: readonly Row[]): EntryMeta {
+export function entryOf(row: Row, recipients: readonly Row[], times: WallTimes): EntryMeta {
   const dsn = dsnOf(row, recipients);
   const clientMessageId = row['client_message_id'];
   const origin = originOf(row);
@@ -134,7 +136,7 @@ export function entryOf(row: Row, recipients: readonly Row[]): EntryMeta {
     ...(dsn ? { dsn } : {}),
     ...(integer(row, 'require_tls') === 2 ? { tlsOptional: true } : {}),
     acceptedAt: integer(row, 'accepted_at'),
-    expiresAt: integer(row, 'expires_at'),
+    expiresAt: times.wall(integer(row, 'expires_at')),
     ...(row['signature_start'] === null
       ? {}
       : { platformSignature: { start: integer(row, 'signature_start'), end: integer(row, 'signature_end') } }),
@@ -158,14 +160,14 @@ export function stateOf(row: Row): RecipientState {
 }
 
 /** Makes the recipient of a row of spool_recipients. */
-export function recipientOf(row: Row): SpooledRecipient {
+export function recipientOf(row: Row, times: WallTimes): SpooledRecipient {
   const reply = replyOf(row);
   const host = row['host'];
   return {
     address: text(row, 'address'),
     state: stateOf(row),
     attempts: integer(row, 'attempts'),
-    nextAttemptAt: integer(row, 'next_attempt_at'),
+    nextAttemptAt: times.wall(integer(row, 'next_attempt_at')),
     ...(reply ? { lastReply: reply } : {}),
     ...(typeof host === 'string' ? { lastHost: host } : {}),
   };
@@ -184,12 +186,14 @@ function replyOf(row: Row): SmtpReply | undefined {
 /** Reads the holds of a store, in the order in which they were made. */
 export const readHolds = 'SELECT id, kind, value, made_at, made_by, why FROM spool_holds ORDER BY id';
 
-/** The holds of `readHolds`. @param wall turns a stored time into wall time */
-export function holdsOf(rows: readonly Row[], wall: (storedTime: number) => number): readonly Hold[] {
+/** The holds of `readHolds`. */
+export function holdsOf(rows: readonly Row[], times: WallTimes): readonly Hold[] {
   return rows.flatMap((row) => {
     const kind = text(row, 'kind');
     if (!isHoldKind(kind)) return [];
     const words = { by: text(row, 'made_by'), why: text(row, 'why') };
-    return [{ id: integer(row, 'id'), kind, value: text(row, 'value'), at: wall(integer(row, 'made_at')), ...words }];
+    return [
+      { id: integer(row, 'id'), kind, value: text(row, 'value'), at: times.wall(integer(row, 'made_at')), ...words },
+    ];
   });
 }

@@ -4,9 +4,9 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import type { Clock } from '../../src/base/clock.ts';
 import { defaultEventLimits, type EventLimits } from '../../src/spool/events/event-store.ts';
-import { leaseMilliseconds } from '../../src/spool/lease.ts';
 import { type ReportLimits, unlimitedReports } from '../../src/spool/reports/report.ts';
 import type { ClaimQuery, Spool, SpoolEntry } from '../../src/spool/spool.ts';
+import { leaseMilliseconds } from '../../src/spool/spool-limits.ts';
 import { attemptOf, someTime, spoolEntry } from '../support/spool-entry.ts';
 
 /** How the suite gets at a store. */

@@ -4,10 +4,11 @@ import { afterEach, describe, expect, test } from 'vitest';
 import type { Clock } from '../../src/base/clock.ts';
 import type { OutcomeEvent } from '../../src/spool/events/mail-event.ts';
 import { isKeyUsed } from '../../src/spool/idempotency-keys.ts';
-import { failedRetentionMilliseconds, leaseMilliseconds } from '../../src/spool/lease.ts';
 import type { DueMessage, Outcome, Spool, SpoolEntry } from '../../src/spool/spool.ts';
+import { failedRetentionMilliseconds, leaseMilliseconds } from '../../src/spool/spool-limits.ts';
 import { countStates, tallyOf, totalOf } from '../../src/spool/tally.ts';
 import fc from '../support/properties.ts';
+import { countsOf } from '../support/spool-counts.ts';
 import { attemptOf, someTime, spoolEntry } from '../support/spool-entry.ts';
 
 /** How the suite gets at a store. */
@@ -234,7 +235,7 @@ export function spoolContract(name: string, store: SpoolUnderTest): void {
       const [claimed] = await claimAll(spool);
       expect(claimed?.due).toEqual([{ address: 'a@example.org', attempts: 0 }]);
       await spool.record([attempt(entry, 'delivered')]);
-      expect(await spool.counts()).toEqual({ queued: 0, failed: 0 });
+      expect(await countsOf(spool)).toEqual({ queued: 0, failed: 0 });
     });
 
     test('forgets a message once all have it, not before', async () => {
@@ -246,7 +247,7 @@ export function spoolContract(name: string, store: SpoolUnderTest): void {
       expect(shown?.recipients.map((recipient) => recipient.state)).toEqual(['delivered', 'queued']);
       await spool.record([attempt(entry, 'delivered', 'b@example.org')]);
       expect(await spool.show(entry.id)).toBeUndefined();
-      expect(await spool.counts()).toEqual({ queued: 0, failed: 0 });
+      expect(await countsOf(spool)).toEqual({ queued: 0, failed: 0 });
     });
 
     test('never makes a delivered recipient anything else', async () => {
@@ -273,7 +274,7 @@ export function spoolContract(name: string, store: SpoolUnderTest): void {
           lastHost: host,
         },
       ]);
-      expect(await spool.counts()).toEqual({ queued: 1, failed: 0 });
+      expect(await countsOf(spool)).toEqual({ queued: 1, failed: 0 });
     });
 
     test('keeps a failure with its reason until 30 days after the end', async () => {
@@ -281,10 +282,10 @@ export function spoolContract(name: string, store: SpoolUnderTest): void {
       const entry = spoolEntry({ recipients: ['a@example.org', 'b@example.org'] });
       await spool.add(entry, lease);
       await spool.record([attempt(entry, 'failed', 'a@example.org')]);
-      expect(await spool.counts()).toEqual({ queued: 1, failed: 0 });
+      expect(await countsOf(spool)).toEqual({ queued: 1, failed: 0 });
       now = someTime + 1000;
       await spool.record([attempt(entry, 'delivered', 'b@example.org')]);
-      expect(await spool.counts()).toEqual({ queued: 0, failed: 1 });
+      expect(await countsOf(spool)).toEqual({ queued: 0, failed: 1 });
       expect((await spool.show(entry.id))?.recipients[0]).toMatchObject({
         state: 'failed',
         lastReply: no,
@@ -292,10 +293,10 @@ export function spoolContract(name: string, store: SpoolUnderTest): void {
       });
       now = someTime + 1000 + failedRetentionMilliseconds;
       await spool.recover();
-      expect(await spool.counts()).toEqual({ queued: 0, failed: 1 });
+      expect(await countsOf(spool)).toEqual({ queued: 0, failed: 1 });
       now += 1;
       await spool.recover();
-      expect(await spool.counts()).toEqual({ queued: 0, failed: 0 });
+      expect(await countsOf(spool)).toEqual({ queued: 0, failed: 0 });
       expect(await spool.load(entry.id)).toBeUndefined();
     });
 
@@ -376,7 +377,7 @@ export function spoolContract(name: string, store: SpoolUnderTest): void {
         ]),
       );
       expect(claimed).toHaveLength(2);
-      expect(await spool.counts()).toEqual({ queued: 3, failed: 0 });
+      expect(await countsOf(spool)).toEqual({ queued: 3, failed: 0 });
       expect(await spool.retryMany([{ id: mixed.id, recipients: ['c@example.net'] }], times)).toMatchObject({
         messages: 0,
       });
@@ -539,7 +540,7 @@ export function spoolContract(name: string, store: SpoolUnderTest): void {
       expect(await ids('queued')).toEqual([queued.id, mixed.id].sort());
       expect(await ids('failed')).toEqual([failed.id, mixed.id].sort());
       expect((await spool.list({ limit: 10 })).items).toHaveLength(3);
-      expect(await spool.counts()).toEqual({ queued: 2, failed: 1 });
+      expect(await countsOf(spool)).toEqual({ queued: 2, failed: 1 });
     });
 
     test.each([
@@ -644,7 +645,7 @@ export function spoolContract(name: string, store: SpoolUnderTest): void {
       const twice = entries[100] ?? spoolEntry();
       const results = await Promise.allSettled([...entries, twice].map((entry) => spool.add(entry, 0)));
       expect(results.filter((result) => result.status === 'rejected')).toHaveLength(1);
-      expect(await spool.counts()).toEqual({ queued: 200, failed: 0 });
+      expect(await countsOf(spool)).toEqual({ queued: 200, failed: 0 });
       expect(await spool.claimDue({ now: someTime, limit: 500, claimUntil: lease })).toHaveLength(200);
     });
 
@@ -683,7 +684,7 @@ export function spoolContract(name: string, store: SpoolUnderTest): void {
       await spool.add(keyed('other'), lease);
       await expect(spool.add(keyed('dev', someTime + 86_399_999), lease)).rejects.toThrow(/Idempotency-Key/);
       await spool.add(keyed('dev', someTime + 86_400_000), lease);
-      expect(await spool.counts()).toEqual({ queued: 3, failed: 0 });
+      expect(await countsOf(spool)).toEqual({ queued: 3, failed: 0 });
     });
 
     test('does not mind what becomes of the caller’s buffers afterwards', async () => {
@@ -706,7 +707,7 @@ export function spoolContract(name: string, store: SpoolUnderTest): void {
       await spool.close();
       await adding;
       await expect(spool.add(spoolEntry(), lease)).rejects.toThrow('closed');
-      await expect(spool.counts()).rejects.toThrow('closed');
+      await expect(countsOf(spool)).rejects.toThrow('closed');
       await expect(spool.add(spoolEntry({ body: Buffer.alloc(400_000, 'x') }), lease)).rejects.toThrow('closed');
       await spool.close();
     });

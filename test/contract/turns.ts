@@ -2,8 +2,8 @@
 
 import { afterEach, describe, expect, test } from 'vitest';
 import type { HoldKind } from '../../src/spool/hold.ts';
-import { leaseMilliseconds } from '../../src/spool/lease.ts';
 import type { ClaimTurn, DueMessage, Spool, SpoolEntry } from '../../src/spool/spool.ts';
+import { leaseMilliseconds } from '../../src/spool/spool-limits.ts';
 import { attemptOf, someTime, spoolEntry } from '../support/spool-entry.ts';
 import type { SpoolUnderTest } from './spool.ts';
 

@@ -11,12 +11,13 @@ import { transportOf } from '../../src/delivery/router.ts';
 import type { Route, SmarthostRoute } from '../../src/delivery/settings.ts';
 import { logEvent } from '../../src/spool/events/log-event.ts';
 import type { OutcomeEvent } from '../../src/spool/events/mail-event.ts';
-import { leaseMilliseconds } from '../../src/spool/lease.ts';
 import type { Spool, SpoolEntry } from '../../src/spool/spool.ts';
+import { leaseMilliseconds } from '../../src/spool/spool-limits.ts';
 import { SqliteSpool } from '../../src/spool/sqlite/sqlite-spool.ts';
 import { FaultSink, type FaultSinkOptions } from '../support/fault-sink.ts';
 import { logLines } from '../support/log-lines.ts';
 import { MemorySpool } from '../support/memory-spool/memory-spool.ts';
+import { countsOf } from '../support/spool-counts.ts';
 import { someTime, spoolEntry } from '../support/spool-entry.ts';
 
 const retry = { firstDelaySeconds: 60, maxDelaySeconds: 14_400, jitter: 0.2, expireAfterSeconds: 432_000 };
@@ -281,7 +282,7 @@ describe('somebody sets the clock', () => {
     await outcomes(2);
     await expect.poll(() => delivery.metrics().inHand, waiting).toBe(0);
     expect(sink.messages.map(({ recipients }) => recipients)).toEqual([['slow@x.test'], ['after@x.test']]);
-    expect(await spool.counts()).toEqual({ queued: 0, failed: 0 });
+    expect(await countsOf(spool)).toEqual({ queued: 0, failed: 0 });
   });
 
   test.each([-24, 48])('%i hours: a retry is made when its delay is over, neither sooner nor later', async (hours) => {
@@ -482,7 +483,7 @@ describe('outcomes', () => {
     const { send, outcomes } = await run([smarthost(sink.port)], { spool });
     await send();
     expect(await outcomes(1)).toEqual(['bob delivered 250']);
-    expect(await spool.counts()).toEqual({ queued: 0, failed: 0 });
+    expect(await countsOf(spool)).toEqual({ queued: 0, failed: 0 });
     expect(lines.at(-1)).toMatchObject({ level: 'error', msg: 'A listener for events failed' });
   });
 
@@ -624,7 +625,7 @@ describe('the spool', () => {
     expect(new Set(sink.messages.map((message) => /Message-ID: (.*)/.exec(message.raw.toString())?.[1])).size).toBe(
       1200,
     );
-    expect(await spool.counts()).toEqual({ queued: 0, failed: 0 });
+    expect(await countsOf(spool)).toEqual({ queued: 0, failed: 0 });
   });
 
   test('what a command does beside the server is noticed', async () => {
@@ -693,7 +694,7 @@ describe('the spool', () => {
     expect(delivery.metrics()).toMatchObject({ inHand: 1, unrecorded: 1 });
     expect(sink.messages).toHaveLength(1);
     isBroken = false;
-    await expect.poll(() => spool.counts(), waiting).toEqual({ queued: 0, failed: 0 });
+    await expect.poll(() => countsOf(spool), waiting).toEqual({ queued: 0, failed: 0 });
     expect(sink.messages).toHaveLength(2);
   });
 
@@ -715,7 +716,7 @@ describe('the spool', () => {
     await send({ acceptedAt: now - leaseMilliseconds + 1000, expiresAt: now + 1000 });
     await expect.poll(() => asked, waiting).toBe(1);
     await delivery.start({ takesOver: false });
-    await expect.poll(() => spool.counts(), waiting).toEqual({ queued: 0, failed: 0 });
+    await expect.poll(() => countsOf(spool), waiting).toEqual({ queued: 0, failed: 0 });
     expect(sink.messages).toHaveLength(1);
   });
 });
@@ -734,7 +735,7 @@ describe('shutdown', () => {
     await send();
     await expect.poll(() => tries, waiting).toBe(1);
     await delivery.drain(30_000);
-    expect(await spool.counts()).toEqual({ queued: 0, failed: 0 });
+    expect(await countsOf(spool)).toEqual({ queued: 0, failed: 0 });
   });
 
   test('ends all the same where they cannot be recorded, and tells whose mail is sent again', async () => {
@@ -757,7 +758,7 @@ describe('shutdown', () => {
     await Promise.all(Array.from({ length: 20 }, (_, index) => send({ recipients: [`slow+${index}@x.test`] })));
     await expect.poll(() => sink.commands.filter((line) => line === 'DATA').length, waiting).toBeGreaterThan(0);
     await delivery.drain(30_000);
-    const counts = await spool.counts();
+    const counts = await countsOf(spool);
     expect(events.every((event) => event.kind === 'delivered')).toBe(true);
     expect(events.length).toBeGreaterThan(0);
     expect(counts.queued).toBe(20 - events.length);
@@ -821,7 +822,7 @@ describe('capture', () => {
     const file = readFileSync(join(folder, 'capture/new', `${entry.id}.eml`));
     const leaves = Buffer.concat([entry.head, entry.body]).toString();
     expect(file.toString()).toBe(`Return-Path: <b+t@bounces.platform.example>\r\n${leaves}`);
-    expect(await spool.counts()).toEqual({ queued: 0, failed: 0 });
+    expect(await countsOf(spool)).toEqual({ queued: 0, failed: 0 });
   });
 
   test('that cannot be written defers, and comes later', async () => {

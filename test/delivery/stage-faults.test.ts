@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { Delivery } from '../../src/delivery/delivery.ts';
 import { defaultTimeouts, type SmtpTimeouts } from '../../src/delivery/smtp/smtp-timeouts.ts';
 import type { OutcomeEvent } from '../../src/spool/events/mail-event.ts';
-import { leaseMilliseconds } from '../../src/spool/lease.ts';
+import { leaseMilliseconds } from '../../src/spool/spool-limits.ts';
 import { type TestCertificate, testCertificate } from '../support/certificate.ts';
 import { logLines } from '../support/log-lines.ts';
 import { MemorySpool } from '../support/memory-spool/memory-spool.ts';

@@ -15,12 +15,13 @@ import {
 } from '../../src/delivery/staging/recipient-rules.ts';
 import { logEvent } from '../../src/spool/events/log-event.ts';
 import type { OutcomeEvent } from '../../src/spool/events/mail-event.ts';
-import { leaseMilliseconds } from '../../src/spool/lease.ts';
 import type { Spool, SpoolEntry } from '../../src/spool/spool.ts';
+import { leaseMilliseconds } from '../../src/spool/spool-limits.ts';
 import { SqliteSpool } from '../../src/spool/sqlite/sqlite-spool.ts';
 import { FaultSink, type SunkMessage } from '../support/fault-sink.ts';
 import { logLines } from '../support/log-lines.ts';
 import { scratchFolder } from '../support/scratch.ts';
+import { countsOf } from '../support/spool-counts.ts';
 import { someTime, spoolEntry } from '../support/spool-entry.ts';
 
 const retry = { firstDelaySeconds: 60, maxDelaySeconds: 14_400, jitter: 0.2, expireAfterSeconds: 432_000 };
@@ -336,7 +337,7 @@ test('a queue from before the rule leaves once a message to the address, however
     ['staging@corp.example'],
   ]);
   expect(sink.messages[0] && header(sink.messages[0])).toContain(`X-Original-To: ${recipients.join(', ')}`);
-  expect((await spool.counts()).queued).toBe(0);
+  expect((await countsOf(spool)).queued).toBe(0);
 });
 
 test('whom allowRecipients does not name is captured, the others get the message; the null sender is no exception', async () => {

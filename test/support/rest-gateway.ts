@@ -22,6 +22,7 @@ import { openSqliteSpool } from '../../src/spool/sqlite/sqlite-spool.ts';
 import { openTestDatabase } from './engines.ts';
 import { ask, type HttpAnswer, startHttpApp } from './http-app.ts';
 import { scratchFolder } from './scratch.ts';
+import { countsOf } from './spool-counts.ts';
 
 /** The limits of the shipped configuration. */
 export const shippedLimits: RestLimits = {
@@ -174,7 +175,7 @@ export async function startRest(options: RestOptions = {}): Promise<RestGateway>
     port,
     sent,
     outcomes,
-    queued: async () => (await spool.counts()).queued,
+    queued: async () => (await countsOf(spool)).queued,
     breakSpool: () => spool.close(),
     post: (endpoint, body, { account: of = 'dev', credential: by = 'default', headers = {} } = {}) =>
       ask(`${base}/client/v4/accounts/${of}/email/sending/${endpoint}`, {

@@ -18,6 +18,7 @@ import { type PostgresServer, startPostgres } from '../support/postgres.ts';
 import { connectSmtp } from '../support/raw-smtp-client.ts';
 import { type CliResult, runCli } from '../support/run-cli.ts';
 import { scratchFolder } from '../support/scratch.ts';
+import { countsOf } from '../support/spool-counts.ts';
 import { requirePrograms } from './programs.ts';
 
 let server: PostgresServer;
@@ -185,7 +186,7 @@ test('a move that is killed and run again: everything is sent once, from Postgre
   await ask(url, 'DROP TRIGGER waits ON journal');
   // The old folder is as it was: a gateway could start there, and a move can be made again.
   const untouched = await openSourceSpool(sourceOf(old));
-  expect(await untouched.counts()).toEqual({ queued: 11, failed: 0 });
+  expect(await countsOf(untouched)).toEqual({ queued: 11, failed: 0 });
   await untouched.close();
   const done = await cli('migrate', '--to', url);
   expect([done.exitCode, done.stderr]).toEqual([0, '']);

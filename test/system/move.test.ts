@@ -40,6 +40,7 @@ import {
 } from '../support/moved-source.ts';
 import { type PostgresServer, startPostgres } from '../support/postgres.ts';
 import { scratchFolder } from '../support/scratch.ts';
+import { countsOf } from '../support/spool-counts.ts';
 import { requirePrograms } from './programs.ts';
 
 let server: PostgresServer;
@@ -231,7 +232,7 @@ test('a file that was moved opens nowhere, until the move is taken back', async 
   database.close();
   expect(undoMove(source.file)).toMatchObject({ target: 'db.test/postern', isDone: true });
   const spool = await openSourceSpool(source);
-  expect(await spool.counts()).toEqual({ queued: 5, failed: 1 });
+  expect(await countsOf(spool)).toEqual({ queued: 5, failed: 1 });
   await spool.close();
 });
 
@@ -316,7 +317,7 @@ describe('nothing is moved, and both sides stay as they were,', () => {
     onTestFinished(() => spool.close());
     expect(await spool.show(large.id)).toBeUndefined();
     expect((await spool.load(fresh.id))?.body).toEqual(fresh.body);
-    expect(await spool.counts()).toEqual({ queued: 4, failed: 1 });
+    expect(await countsOf(spool)).toEqual({ queued: 4, failed: 1 });
   });
 
   test('where pages of the file are damaged', async () => {
@@ -378,7 +379,7 @@ test('a full disk of the target leaves both sides as they were', async () => {
     await expect(moveData(requestOf(source, url))).rejects.toThrow(/No space left on device/);
     expect((await client.query('SELECT count(*) AS rows FROM moved.spool_messages')).rows).toEqual([{ rows: '0' }]);
     const again = await openSourceSpool(source);
-    expect(await again.counts()).toEqual({ queued: 12, failed: 0 });
+    expect(await countsOf(again)).toEqual({ queued: 12, failed: 0 });
     await again.close();
   } finally {
     await client.query('DROP SCHEMA IF EXISTS moved CASCADE');
@@ -409,7 +410,7 @@ test('a full disk of the source: nothing is moved, or at the very end the next r
     expect(await rowsOf(url)).toBe(0);
     rmSync(join(small, 'other'));
     const spool = await openSourceSpool(source);
-    expect(await spool.counts()).toEqual({ queued: 5, failed: 1 });
+    expect(await countsOf(spool)).toEqual({ queued: 5, failed: 1 });
     await spool.close();
 
     const database = await openPostgres({ url });

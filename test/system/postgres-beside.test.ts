@@ -10,6 +10,7 @@ import type { Outcome, SpoolEntry } from '../../src/spool/spool.ts';
 import { logLines } from '../support/log-lines.ts';
 import { makeOldTables, OldGateways } from '../support/oldest-gateway.ts';
 import { type PostgresServer, startPostgres } from '../support/postgres.ts';
+import { countsOf } from '../support/spool-counts.ts';
 import { attemptOf, spoolEntry } from '../support/spool-entry.ts';
 import { requirePrograms } from './programs.ts';
 
@@ -93,7 +94,7 @@ test('the last two recipients of a message, one by each: whoever is second finds
   await Promise.all(recorded);
   expect(await client.query('SELECT 1 FROM spool_messages').then(({ rows }) => rows)).toEqual([]);
   // What the other has told is filed within a tenth of a second, by whoever files.
-  await expect.poll(() => one.counts()).toEqual({ queued: 0, failed: 0 });
+  await expect.poll(() => countsOf(one)).toEqual({ queued: 0, failed: 0 });
 });
 
 /** A line with a turn that has come, in which nobody waits. */
@@ -193,7 +194,7 @@ test('one files at a time, and who follows sees everything once and in order', a
   expect(new Set([...kinds.values()].map((events) => events.map(({ kind }) => kind).join(' ')))).toEqual(
     new Set(['accepted delivered']),
   );
-  expect(await one.counts()).toEqual({ queued: 1, failed: 0 });
+  expect(await countsOf(one)).toEqual({ queued: 1, failed: 0 });
 });
 
 test('no message waits for another that is being committed, nor does an outcome', async () => {
@@ -334,5 +335,5 @@ test('beside gateways of an earlier release, which write in turns, nothing is lo
   expect(seen).toEqual(await eventsFrom(one, 0));
   expect(seen.map(({ id }) => id)).toEqual(seen.map((_, index) => index + 1));
   expect(seen).toHaveLength(2 * taken.length + earlier.taken.length + earlier.delivered);
-  expect(await one.counts()).toEqual({ queued: earlier.taken.length - earlier.delivered, failed: 0 });
+  expect(await countsOf(one)).toEqual({ queued: earlier.taken.length - earlier.delivered, failed: 0 });
 });

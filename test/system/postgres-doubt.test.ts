@@ -14,6 +14,7 @@ import { ask } from '../support/gateway-load.ts';
 import { logLines } from '../support/log-lines.ts';
 import { type PostgresServer, startPostgres } from '../support/postgres.ts';
 import { type Moment, type PostgresCuts, startPostgresCuts } from '../support/postgres-cuts.ts';
+import { countsOf } from '../support/spool-counts.ts';
 import { attemptOf, spoolEntry } from '../support/spool-entry.ts';
 import { requirePrograms } from './programs.ts';
 
@@ -75,7 +76,7 @@ test('a message that was kept is taken, although the answer to its commit was lo
   await expect.poll(() => doubtful.rows(recipients)).toHaveLength(1);
   doubtful.proxy.open();
   expect(await answer).toBe('taken');
-  expect(await doubtful.spool.counts()).toEqual({ queued: 1, failed: 0 });
+  expect(await countsOf(doubtful.spool)).toEqual({ queued: 1, failed: 0 });
 });
 
 test('a message that never came to the server is refused, and nothing of it is kept', patience, async () => {
@@ -102,7 +103,7 @@ test(
       .toEqual(['accepted', 'dropped']);
     const told = () => doubtful.lines.filter(({ msg }) => String(msg).startsWith('removed what was kept'));
     await expect.poll(told).toMatchObject([{ messages: 1 }]);
-    expect(await doubtful.spool.counts()).toEqual({ queued: 0, failed: 0 });
+    expect(await countsOf(doubtful.spool)).toEqual({ queued: 0, failed: 0 });
   },
 );
 

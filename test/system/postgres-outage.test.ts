@@ -10,6 +10,7 @@ import { relaySettings, Senders } from '../support/gateway-load.ts';
 import { startPostern } from '../support/postern-process.ts';
 import { type PostgresServer, startPostgres } from '../support/postgres.ts';
 import { PostgresProxy } from '../support/postgres-proxy.ts';
+import { countsOf } from '../support/spool-counts.ts';
 import { spoolEntry } from '../support/spool-entry.ts';
 import { requirePrograms } from './programs.ts';
 
@@ -91,7 +92,7 @@ test('while the disk of the write-ahead log is full no mail is taken, nothing ac
   await own.start().catch(() => undefined);
   await expect.poll(() => spool.unavailable, waiting).toBeUndefined();
   expect(await add(spool, 100_000)).toBeUndefined();
-  expect((await spool.counts()).queued).toBe(kept + 1);
+  expect((await countsOf(spool)).queued).toBe(kept + 1);
 });
 
 test('while somebody keeps events from being filed mail is taken, and its events are found afterwards', async () => {
@@ -145,13 +146,13 @@ test('where new connections may only read, no mail is taken on those of before, 
   const spool = await open(url);
   const addMany = (): Promise<unknown[]> => Promise.all(Array.from({ length: 20 }, () => add(spool)));
   // Several connections are open, as under load.
-  await Promise.all([...Array.from({ length: 5 }, () => spool.counts()), addMany()]);
+  await Promise.all([...Array.from({ length: 5 }, () => countsOf(spool)), addMany()]);
   await client.query(`ALTER DATABASE ${name} SET default_transaction_read_only = on`);
   // One of them breaks, and the one in its place may not write.
   await client.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
     WHERE datname = current_database() AND pid <> pg_backend_pid() ORDER BY backend_start DESC LIMIT 1`);
   const ask = (): Promise<unknown> =>
-    Promise.all(Array.from({ length: 6 }, () => spool.counts())).catch(() => undefined);
+    Promise.all(Array.from({ length: 6 }, () => countsOf(spool))).catch(() => undefined);
   await expect
     .poll(() => ask().then(() => spool.unavailable?.message), waiting)
     .toContain('default_transaction_read_only');
@@ -173,7 +174,7 @@ test('connections that are broken off again and again, also as they are opened, 
   // What is thrown where nobody catches it fails the run.
   const asking = spools.flatMap((spool) =>
     Array.from({ length: 6 }, async () => {
-      while (performance.now() < until) await spool.counts().catch(() => undefined);
+      while (performance.now() < until) await countsOf(spool).catch(() => undefined);
     }),
   );
   while (performance.now() < until) await client.query(breakOff);

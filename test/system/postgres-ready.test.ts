@@ -15,6 +15,7 @@ import { type PostgresServer, startPostgres } from '../support/postgres.ts';
 import { PostgresProxy } from '../support/postgres-proxy.ts';
 import { connectSmtp, type RawSmtpClient } from '../support/raw-smtp-client.ts';
 import { readNumbers, readyStatus, sendOne } from '../support/server-processes.ts';
+import { countsOf } from '../support/spool-counts.ts';
 import { requirePrograms } from './programs.ts';
 
 /** What every look at the server asks, and each connection that is new. */
@@ -72,14 +73,14 @@ test('the spool takes no mail until a new connection is let in, however well tho
   await startProxy();
   const spool = await PostgresSpool.open({ url: proxy.url(url) });
   onTestFinished(() => spool.close());
-  await Promise.all(Array.from({ length: 6 }, () => spool.counts()));
+  await Promise.all(Array.from({ length: 6 }, () => countsOf(spool)));
   proxy.refusesNew = true;
   proxy.cutAt('FROM spool_holds');
   await expect(spool.holds()).rejects.toMatchObject({ name: 'Unavailable' });
   proxy.cutAt(undefined);
   const seen = new Set<boolean>();
   for (let turn = 0; turn < 50; turn += 1) {
-    await spool.counts();
+    await countsOf(spool);
     seen.add(spool.unavailable === undefined);
     await new Promise((wait) => setTimeout(wait, 50));
   }
@@ -144,17 +145,17 @@ test('a spool that gives up waits for no server of several that says nothing', {
   });
   const spool = await PostgresSpool.open({ url: both });
   for (const one of [first, proxy]) one.cutAt(() => true);
-  await expect(spool.counts()).rejects.toThrow();
+  await expect(countsOf(spool)).rejects.toThrow();
   for (const one of [first, proxy]) {
     one.set('silent');
     one.cutAt(undefined);
   }
-  const waiting = spool.counts();
+  const waiting = countsOf(spool);
   await new Promise((wait) => setTimeout(wait, 300));
   const began = performance.now();
   spool.abandon();
   await expect(waiting).rejects.toMatchObject({ name: 'Unavailable' });
-  await expect(spool.counts()).rejects.toMatchObject({ name: 'Unavailable' });
+  await expect(countsOf(spool)).rejects.toMatchObject({ name: 'Unavailable' });
   await spool.close();
   expect(performance.now() - began).toBeLessThan(1500);
 });

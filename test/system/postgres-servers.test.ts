@@ -12,6 +12,7 @@ import { uuidv7 } from '../../src/base/ids.ts';
 import { PostgresSpool } from '../../src/spool/postgres/postgres-spool.ts';
 import { testCertificate } from '../support/certificate.ts';
 import { type PostgresServer, startPostgres, urlOfAll } from '../support/postgres.ts';
+import { countsOf } from '../support/spool-counts.ts';
 import { spoolEntry } from '../support/spool-entry.ts';
 import { requirePrograms, runProgram } from './programs.ts';
 
@@ -114,7 +115,7 @@ test('a password and an authority that change are used by the next connections, 
   await add();
   // Somebody writes the file of the authority anew, and it is gone for a while, in which many wait for a connection.
   rmSync(file);
-  const asked = Promise.allSettled(Array.from({ length: 500 }, () => spool.counts()));
+  const asked = Promise.allSettled(Array.from({ length: 500 }, () => countsOf(spool)));
   await admin.query(breakOff);
   await asked;
   const { key, cert } = await testCertificate(['db.test']);

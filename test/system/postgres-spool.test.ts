@@ -24,6 +24,7 @@ import { spoolContract } from '../contract/spool.ts';
 import { threadsContract } from '../contract/threads.ts';
 import { turnsContract } from '../contract/turns.ts';
 import { type PostgresServer, startPostgres } from '../support/postgres.ts';
+import { countsOf } from '../support/spool-counts.ts';
 import { attemptOf, spoolEntry } from '../support/spool-entry.ts';
 import { requirePrograms } from './programs.ts';
 
@@ -138,9 +139,9 @@ describe('what a server may meet', () => {
       attemptOf(large, { kind: 'delivered', reply, host: 'h' }, { recipient }),
     );
     await spool.record(ends.slice(1));
-    expect(await spool.counts()).toEqual({ queued: 1, failed: 0 });
+    expect(await countsOf(spool)).toEqual({ queued: 1, failed: 0 });
     await spool.record(ends.slice(0, 1));
-    expect(await spool.counts()).toEqual({ queued: 0, failed: 0 });
+    expect(await countsOf(spool)).toEqual({ queued: 0, failed: 0 });
     const left = await (await beside()).query('SELECT * FROM spool_octets');
     expect(left.rowCount).toBe(0);
   });
@@ -256,7 +257,7 @@ describe('what a server may meet', () => {
     const client = await beside();
     await client.query('DELETE FROM spool_processes');
     await spool.add(entry(), Date.now() + 60_000);
-    expect(await spool.counts()).toEqual({ queued: 2, failed: 0 });
+    expect(await countsOf(spool)).toEqual({ queued: 2, failed: 0 });
     expect((await client.query('SELECT * FROM spool_processes')).rowCount).toBe(1);
   });
 
@@ -319,7 +320,7 @@ describe('what a server may meet', () => {
     await client.query('ROLLBACK');
     await expect.poll(() => spool.unavailable, waiting).toBeUndefined();
     await spool.add(entry(), 0);
-    expect(await spool.counts()).toEqual({ queued: 1, failed: 0 });
+    expect(await countsOf(spool)).toEqual({ queued: 1, failed: 0 });
   });
 
   test('a standby is refused at the start, and a server that becomes one takes no mail', {

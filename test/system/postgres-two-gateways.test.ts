@@ -17,6 +17,7 @@ import {
   tcpApplication,
 } from '../support/proxy-gateway.ts';
 import { echoServer, readToEnd, testOffset } from '../support/proxy-plane.ts';
+import { countsOf } from '../support/spool-counts.ts';
 import { spoolEntry } from '../support/spool-entry.ts';
 import { expectWithinASecond } from '../support/times-of-changes.ts';
 import { requirePrograms } from './programs.ts';
@@ -206,7 +207,7 @@ async function holdsCount(other: ProxyGateway, url: string): Promise<void> {
   };
   await expectWithinASecond('holds', [
     { make: () => spool.addHold(rule), counts: isKept },
-    { make: () => spool.liftHold(rule), counts: async () => (await spool.counts()).queued === 0 },
+    { make: () => spool.liftHold(rule), counts: async () => (await countsOf(spool)).queued === 0 },
   ]);
 }
 

@@ -1,27 +1,21 @@
 // The messages between the main thread and the thread of the embedded database: requests and replies, many in one message.
 
-import type { Migrations, SqlValue } from './database.ts';
+import type { Change, Migrations } from './database.ts';
 import type { DatabaseFailure } from './sqlite-errors.ts';
-
-/** A statement and its values, `$1` first. */
-export interface Statement {
-  readonly sql: string;
-  readonly params: readonly SqlValue[];
-}
 
 /** Which result of a statement is wanted: its rows, the number of rows it changed, or an Attempt. */
 export type Wanted = 'rows' | 'changes' | 'attempt';
 
 /** A request of the main thread to the worker. The reply has the same `id`. */
 export type DatabaseRequest = { readonly id: number } & (
-  | ({ readonly kind: 'read' } & Statement)
+  | ({ readonly kind: 'read' } & Change)
   /** A change outside a transaction, and `more` where it changed a row. Changes that wait together share one transaction. */
-  | ({ readonly kind: 'write'; readonly wanted: Wanted; readonly more?: readonly Statement[] } & Statement)
+  | ({ readonly kind: 'write'; readonly wanted: Wanted; readonly more?: readonly Change[] } & Change)
   /** Changes in a transaction of their own. The reply's value is how many milliseconds they took. */
-  | { readonly kind: 'atOnce'; readonly statements: readonly Statement[] }
+  | { readonly kind: 'atOnce'; readonly statements: readonly Change[] }
   /** Begins a transaction, whose id is the request's. The reply comes once it has begun. */
   | { readonly kind: 'begin' }
-  | ({ readonly kind: 'inside'; readonly transaction: number; readonly wanted: Wanted } & Statement)
+  | ({ readonly kind: 'inside'; readonly transaction: number; readonly wanted: Wanted } & Change)
   | { readonly kind: 'end'; readonly transaction: number; readonly keep: boolean }
   | { readonly kind: 'migrate'; readonly migrations: Migrations }
 );

@@ -45,7 +45,6 @@ export async function tellOfTables(client: pg.ClientBase, tables: readonly ToldT
   }
 }
 
-/** What calls one listener. */
 interface Calling {
   call(): void;
   stop(): void;

@@ -21,7 +21,6 @@ const mostWaiting = 10_000;
 const comparedMs = 60_000;
 const leastDifferenceMs = 1000;
 
-/** The values as the driver wants them. */
 function valuesOf(params: readonly SqlValue[]): unknown[] {
   return params.map((value) => {
     if (typeof value === 'string') return storableText(value);
@@ -35,7 +34,6 @@ export interface PostgresDatabaseOptions extends OpenPostgresOptions {
   readonly log?: Logger | undefined;
 }
 
-/** A pool of connections to one database. */
 class PostgresDatabase implements Database {
   readonly changes: PostgresChanges;
   // Not of the beginning of the transaction: a statement may have waited for its row.
@@ -187,7 +185,6 @@ class PostgresDatabase implements Database {
   }
 }
 
-/** What the work of a transaction is handed. */
 class Inside implements Transaction {
   readonly #client: pg.PoolClient;
   #isEnded = false;

@@ -6,7 +6,6 @@ import type { ConstraintKind } from './database.ts';
 /** Retry-After where the disk of the server is full, in seconds. */
 const roomRetrySeconds = 30;
 
-/** The disk of the server is full. */
 const diskFull = '53100';
 
 /** Another holds a lock for longer than lock_timeout. */

@@ -1,8 +1,8 @@
 // One SQLite connection with a bounded cache of prepared statements.
 
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import type { Attempt, Row } from './database.ts';
-import type { Statement, Wanted } from './database-protocol.ts';
+import type { Attempt, Change, Row } from './database.ts';
+import type { Wanted } from './database-protocol.ts';
 import { constraintOf } from './sqlite-errors.ts';
 
 /** How many prepared statements are kept. All stores together use about half as many. */
@@ -27,7 +27,7 @@ export class SqliteConnection {
   }
 
   /** Runs a statement. @throws what SQLite throws, except that an attempt returns a violated constraint */
-  run({ sql, params }: Statement, wanted: Wanted): readonly Row[] | number | Attempt {
+  run({ sql, params = [] }: Change, wanted: Wanted): readonly Row[] | number | Attempt {
     if (wanted === 'rows') return this.#prepare(sql).all(...params);
     if (wanted === 'changes') return Number(this.#prepare(sql).run(...params).changes);
     try {

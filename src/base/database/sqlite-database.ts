@@ -106,13 +106,11 @@ class SqliteDatabase implements Database {
   }
 
   async atOnce(changes: readonly Change[]): Promise<number> {
-    const statements = changes.map(({ sql, params = [] }) => ({ sql, params }));
-    return Number(await this.#fromOutside({ kind: 'atOnce', statements }));
+    return Number(await this.#fromOutside({ kind: 'atOnce', statements: changes }));
   }
 
-  async runWith({ sql, params = [] }: Change, others: readonly Change[]): Promise<boolean> {
-    const more = others.map((other) => ({ sql: other.sql, params: other.params ?? [] }));
-    return Number(await this.#fromOutside({ kind: 'write', wanted: 'changes', sql, params, more })) > 0;
+  async runWith(first: Change, others: readonly Change[]): Promise<boolean> {
+    return Number(await this.#fromOutside({ kind: 'write', wanted: 'changes', ...first, more: others })) > 0;
   }
 
   async migrate(migrations: Migrations): Promise<void> {

@@ -26,9 +26,6 @@ const mostTogether = 256;
 type Of<Kind extends DatabaseRequest['kind']> = Extract<DatabaseRequest, { readonly kind: Kind }>;
 type Waiting = (Of<'write'> | Of<'atOnce'> | Of<'begin'> | Of<'migrate'>) & { readonly until: number };
 
-/** The result of a try to begin a transaction. */
-type Begun = 'begun' | 'locked' | 'failed';
-
 const locked: DatabaseFailure = {
   message: 'Another program holds the lock on the database',
   unavailable: 'store',
@@ -150,10 +147,7 @@ export class SqliteExecutor {
     while (!this.#open && !isLocked && this.#hasTime()) {
       const [head] = this.#queue;
       if (!head) break;
-      if (head.kind === 'migrate') isLocked = this.#migrate(head) === 'locked';
-      else if (head.kind === 'begin') isLocked = this.#begin(head) === 'locked';
-      else if (head.kind === 'atOnce') isLocked = this.#atOnce(head) === 'locked';
-      else isLocked = this.#writeTogether() === 'locked';
+      isLocked = !(head.kind === 'migrate' ? this.#migrate(head) : this.#serve(head));
     }
     const now = performance.now();
     while (this.#queue[0] && this.#queue[0].until <= now) this.#fail(this.#next(), isLocked ? locked : crowded);
@@ -185,26 +179,27 @@ export class SqliteExecutor {
     return this.#queue.shift()?.id ?? -1;
   }
 
-  #tryBegin(): Begun {
+  /** Begins a transaction for the first request, and runs it. @returns false where another program holds the lock */
+  #serve(head: Exclude<Waiting, Of<'migrate'>>): boolean {
     const misplaced = this.#misplaced();
-    if (misplaced) {
-      this.#fail(this.#next(), misplaced);
-      return 'failed';
-    }
     try {
-      this.#database.exec('BEGIN IMMEDIATE');
-      return 'begun';
+      if (!misplaced) this.#database.exec('BEGIN IMMEDIATE');
     } catch (thrown) {
-      if (isBusy(thrown)) return 'locked';
+      if (isBusy(thrown)) return false;
       this.#fail(this.#next(), { ...failureOf(thrown), stopsChanges: true });
-      return 'failed';
+      return true;
     }
+    if (misplaced) this.#fail(this.#next(), misplaced);
+    else if (head.kind === 'write') this.#writeTogether();
+    else {
+      this.#next();
+      if (head.kind === 'begin') this.#begin(head);
+      else this.#atOnce(head);
+    }
+    return true;
   }
 
-  #begin({ id }: Of<'begin'>): Begun {
-    const begun = this.#tryBegin();
-    if (begun !== 'begun') return begun;
-    this.#next();
+  #begin({ id }: Of<'begin'>): void {
     const limit = setTimeout(() => {
       this.#close();
       this.#fail(id, { message: `A transaction took longer than ${this.#times.transactionMs} ms and was undone` });
@@ -213,26 +208,21 @@ export class SqliteExecutor {
     }, this.#times.transactionMs);
     this.#open = { id, limit };
     this.#reply({ id, value: undefined });
-    return begun;
   }
 
-  #migrate({ id, migrations }: Of<'migrate'>): Begun {
+  /** @returns false where another program holds the lock */
+  #migrate({ migrations }: Of<'migrate'>): boolean {
     try {
       migrateSqlite(this.#database, migrations);
       this.#reply({ id: this.#next(), value: undefined });
-      return 'begun';
     } catch (thrown) {
-      if (isBusy(thrown)) return 'locked';
-      this.#fail(id, failureOf(thrown));
-      this.#next();
-      return 'failed';
+      if (isBusy(thrown)) return false;
+      this.#fail(this.#next(), failureOf(thrown));
     }
+    return true;
   }
 
-  #atOnce({ id, statements }: Of<'atOnce'>): Begun {
-    const begun = this.#tryBegin();
-    if (begun !== 'begun') return begun;
-    this.#next();
+  #atOnce({ id, statements }: Of<'atOnce'>): void {
     const began = performance.now();
     try {
       for (const statement of statements) this.#writing.run(statement, 'changes');
@@ -243,13 +233,10 @@ export class SqliteExecutor {
     }
     // Where one of them failed, nothing is kept; SQLite itself may have rolled back already.
     if (this.#database.isTransaction) this.#database.exec('ROLLBACK');
-    return begun;
   }
 
   /** Runs the changes at the head of the queue in one transaction. A change that fails is rolled back alone. */
-  #writeTogether(): Begun {
-    const begun = this.#tryBegin();
-    if (begun !== 'begun') return begun;
+  #writeTogether(): void {
     const replies: DatabaseReply[] = [];
     for (let head = this.#queue[0]; head?.kind === 'write' && replies.length < mostTogether; head = this.#queue[0]) {
       this.#next();
@@ -260,7 +247,6 @@ export class SqliteExecutor {
     // SQLite has rolled everything back where the disk is full or fails.
     const failure = last && 'failure' in last && !this.#database.isTransaction ? last.failure : this.#commit();
     for (const reply of replies) this.#reply(failure ? { id: reply.id, failure } : reply);
-    return begun;
   }
 
   #savepoint(request: Of<'write'>): DatabaseReply {

@@ -146,12 +146,23 @@ function ownerOfNewerTables(database: DatabaseSync, known: ReadonlyMap<string, n
   return newer && text(newer, 'owner');
 }
 
-/** The backup that is checked. */
-interface CheckedBackup {
-  /** Its path, for errors. */
+/** A backup that is read. */
+export interface CheckedBackup {
+  /** Its path. */
   readonly file: string;
   /** The version of each owner's tables that this program knows. */
   readonly versions: ReadonlyMap<string, number>;
+  readonly progress: Progress;
+}
+
+/** The data folder that a backup is taken of, or restored into. */
+export interface BackedUp {
+  /** Path of the database. */
+  readonly database: string;
+  /** Folder of the bodies that are files. */
+  readonly bodiesFolder: string;
+  /** Whether to replace what is there where it is written. */
+  readonly force: boolean;
   readonly progress: Progress;
 }
 

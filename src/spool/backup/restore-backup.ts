@@ -23,29 +23,18 @@ import { syncPath } from '../../base/database/sync-folder.ts';
 import { errorMessage } from '../../base/errors.ts';
 import { SpoolLock } from '../sqlite/file/sqlite-lock.ts';
 import {
+  type BackedUp,
   bodyIds,
   bodyParts,
+  type CheckedBackup,
   checkBackup,
   countMessages,
   dropTables,
   openBackup,
-  type Progress,
 } from './backup-file.ts';
 
 /** What is restored, and where. */
-export interface RestoreRequest {
-  /** Path of the backup. */
-  readonly file: string;
-  /** Path of the database that is written. */
-  readonly database: string;
-  /** Folder of the bodies that are files. */
-  readonly bodiesFolder: string;
-  /** The version of each owner's tables that this program knows. */
-  readonly versions: ReadonlyMap<string, number>;
-  /** Whether to replace what is in the data folder. */
-  readonly force: boolean;
-  readonly progress: Progress;
-}
+export interface RestoreRequest extends CheckedBackup, BackedUp {}
 
 /** What was restored. */
 export interface Restored {

@@ -10,6 +10,7 @@ import { makePrivate, requireDatabase } from '../../base/database/sqlite-file.ts
 import { syncPath } from '../../base/database/sync-folder.ts';
 import { errorCode, errorMessage } from '../../base/errors.ts';
 import {
+  type BackedUp,
   type BodyRow,
   bodyRows,
   countMessages,
@@ -25,18 +26,11 @@ import {
 const pagesAtOnce = 4096;
 
 /** What to back up, and where the backup is written. */
-export interface BackupRequest {
-  /** Path of the database. */
-  readonly database: string;
-  /** Folder of the bodies that are files. */
-  readonly bodiesFolder: string;
+export interface BackupRequest extends BackedUp {
   /** Path of the backup. */
   readonly target: string;
-  /** Whether to replace an existing file at the target. */
-  readonly force: boolean;
   /** The present time, milliseconds since 1970. */
   readonly now: number;
-  readonly progress: Progress;
 }
 
 /** A backup that is on disk. */
@@ -130,7 +124,6 @@ async function addBodies(copy: DatabaseSync, request: BackupRequest): Promise<re
   }
 }
 
-/** Makes a whole backup of the copied database. */
 async function finishCopy(file: string, request: BackupRequest): Promise<Omit<BackupMade, 'octets'>> {
   const copy = new DatabaseSync(file);
   try {

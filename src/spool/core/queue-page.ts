@@ -3,7 +3,7 @@
 import type { Row } from '../../base/database/database.ts';
 import type { Holds } from '../hold.ts';
 import type { QueueItem } from '../spool.ts';
-import { entryOf, integer, recipientOf, text } from '../stored-rows.ts';
+import { entryOf, integer, recipientOf, text, type WallTimes } from '../stored-rows.ts';
 
 /** Messages that are examined for one page of a list. */
 export const examinedAtOnce = 2000;
@@ -15,20 +15,19 @@ export function patternOf(search: string | undefined): string {
   return search === undefined ? '%' : `%${search.replace(/[\\%_]/g, '\\$&')}%`;
 }
 
-/** Makes a message of its row and those of its recipients. @param said.wall turns a stored time into wall time */
+/** Makes a message of its row and those of its recipients. */
 export function queueItem(
   row: Row,
   rows: readonly Row[],
-  { holds, wall }: { readonly holds: Holds; readonly wall: (storedTime: number) => number },
+  { holds, clock }: { readonly holds: Holds; readonly clock: WallTimes },
 ): QueueItem {
-  const { recipients: _, ...entry } = entryOf(row, rows);
+  const { recipients: _, ...entry } = entryOf(row, rows, clock);
   const recipients = rows.map((one) => {
-    const stored = recipientOf(one);
-    const recipient = { ...stored, nextAttemptAt: wall(stored.nextAttemptAt) };
-    if (stored.state !== 'queued' || holds.isEmpty) return recipient;
+    const recipient = recipientOf(one, clock);
+    if (recipient.state !== 'queued' || holds.isEmpty) return recipient;
     const line = { transport: text(one, 'waits_for'), account: entry.account };
-    const hold = holds.ofLine(line) ?? holds.ofRecipient({ id: entry.id, address: stored.address });
+    const hold = holds.ofLine(line) ?? holds.ofRecipient({ id: entry.id, address: recipient.address });
     return { ...recipient, ...(hold ? { hold } : {}) };
   });
-  return { entry: { ...entry, expiresAt: wall(entry.expiresAt) }, size: integer(row, 'size'), recipients };
+  return { entry, size: integer(row, 'size'), recipients };
 }

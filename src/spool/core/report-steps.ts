@@ -178,14 +178,14 @@ export function* endReport(times: Times, { seq, version }: ReportKey, until?: nu
 }
 
 function reportOf(row: Row, recipients: readonly Row[], times: Times): DueReport {
-  const [clientMessageId, ret, envid] = ['client_message_id', 'ret', 'envid'].map((name) => optional(row, name));
+  const [ret, envid] = ['ret', 'envid'].map((name) => optional(row, name));
   return {
     key: { seq: integer(row, 'seq'), version: integer(row, 'version') },
     queueId: text(row, 'queue_id'),
     account: text(row, 'account'),
     sessionId: text(row, 'session_id'),
     messageId: text(row, 'message_id'),
-    ...(clientMessageId === undefined ? {} : { clientMessageId }),
+    clientMessageId: optional(row, 'client_message_id'),
     senderPath: text(row, 'sender_path'),
     ...(ret === 'FULL' || ret === 'HDRS' ? { ret } : {}),
     ...(envid === undefined ? {} : { envid }),

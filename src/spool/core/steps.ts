@@ -1,15 +1,12 @@
 // Statements that are written once for every engine: a generator hands them out and is handed the rows. SQLite runs them at once,
 // on its thread; PostgreSQL sends those that come together without waiting for the answers in between.
 
-import type { Row } from '../../base/database/database.ts';
-
-/** A value of a statement. */
-export type StepValue = null | number | bigint | string | Uint8Array;
+import type { Row, SqlValue } from '../../base/database/database.ts';
 
 /** A statement that both engines understand; its values are `?1`, `?2` and so on. */
 export interface Step {
   readonly sql: string;
-  readonly values: readonly StepValue[];
+  readonly values: readonly SqlValue[];
   /** A server plans it for these very values, and so looks at those partitions alone that they leave. */
   readonly isPlannedAnew?: true;
 }
@@ -18,18 +15,18 @@ export interface Step {
 export type StoreSteps<Result> = Generator<readonly Step[], Result, readonly (readonly Row[])[]>;
 
 /** Makes a statement. @param sql a constant: engines keep it prepared */
-export function step(sql: string, ...values: readonly StepValue[]): Step {
+export function step(sql: string, ...values: readonly SqlValue[]): Step {
   return { sql, values };
 }
 
 /** Hands out one statement. @returns its rows */
-export function* ask(sql: string, ...values: readonly StepValue[]): StoreSteps<readonly Row[]> {
+export function* ask(sql: string, ...values: readonly SqlValue[]): StoreSteps<readonly Row[]> {
   const [rows = []] = yield [step(sql, ...values)];
   return rows;
 }
 
 /** Hands out one statement that is planned for its values. @returns its rows */
-export function* askAnew(sql: string, ...values: readonly StepValue[]): StoreSteps<readonly Row[]> {
+export function* askAnew(sql: string, ...values: readonly SqlValue[]): StoreSteps<readonly Row[]> {
   const [rows = []] = yield [{ sql, values, isPlannedAnew: true }];
   return rows;
 }

@@ -19,18 +19,13 @@ export interface EventQuery {
 }
 
 /** Which events of an account are searched for. What is named must all hold; each has an index, and so has the time. */
-export interface EventSearch {
+export interface EventSearch extends Pick<EventQuery, 'limit' | 'kinds' | 'message'> {
   /** Name of the account. */
   readonly account: string;
-  /** How many at most, 1 to 1000. */
-  readonly limit: number;
   /** Which come first. */
   readonly order: 'newest' | 'oldest';
   /** The `next` of the page before; absent: from the first of this order. */
   readonly cursor?: number | undefined;
-  readonly kinds?: readonly EventKind[] | undefined;
-  /** The message's id in the spool. */
-  readonly message?: string | undefined;
   /** An address in any spelling: the event's recipient, or one of those that it names. */
   readonly recipient?: string | undefined;
   /** The reverse-path that the client gave, in any spelling; outcomes of attempts are not found by it. */

@@ -3,6 +3,7 @@
 
 import type { SmtpReply } from '../../mail/smtp-reply.ts';
 import type { TlsFacts } from '../../mail/tls-facts.ts';
+import type { JournalReason } from '../journal/journal-row.ts';
 
 /** How the message came in: by SMTP, by the REST send or send_raw endpoint, or as a report of our own. */
 export type EventVia = 'smtp' | 'rest' | 'raw' | 'dsn';
@@ -62,16 +63,8 @@ export interface AcceptedEvent extends MessageEventBase {
   readonly mailer?: string | undefined;
 }
 
-/** One reason of a refusal. */
-export interface EventViolation {
-  /** The E_ token, or the number of an error without a token. */
-  readonly code: string;
-  readonly message: string;
-  /** Name of the header, where the reason is about one. */
-  readonly field?: string;
-  /** JSON pointer of the faulty part of the request. */
-  readonly pointer?: string;
-}
+/** One reason of a refusal, which the journal keeps as it is. */
+export type EventViolation = JournalReason;
 
 /** A verdict of which the spool keeps nothing but this. */
 interface VerdictEventBase extends EventBase {

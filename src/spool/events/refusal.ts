@@ -1,8 +1,7 @@
 // Every refusal goes through here: whoever refuses hands in the facts, and the event is made and cut to its bounds.
 
 import type { JournalDetails } from '../journal/journal-details.ts';
-import { cutText, eventBounds, firstAddresses } from './event-bounds.ts';
-import { reasonWithoutQuotes } from './kept-words.ts';
+import { cutText, eventBounds, firstAddresses, reasonWithoutQuotes } from './event-bounds.ts';
 import type { EventViolation, RefusedEvent, ShadowedEvent } from './mail-event.ts';
 
 /** Why something was refused: a violation of the policy, or a fault that a door found. */

@@ -90,7 +90,6 @@ const processesQuestion = `SELECT p.id, p.name, p.beats, (to_jsonb(p) ->> 'patie
 const orphansQuestion = `SELECT count(*) AS claims FROM spool_recipients
   WHERE claimed_by IS NOT NULL AND claimed_by NOT IN (SELECT id FROM spool_processes)`;
 
-/** The versions of tables. */
 const ownersQuestion = 'SELECT owner, version FROM migrations ORDER BY owner';
 
 /** Which of our tables there are. */
@@ -106,7 +105,6 @@ const noTables: DatabaseProblem = {
   cure: 'Start a gateway on it, or move one there (postern migrate)',
 };
 
-/** One look. */
 class Look {
   readonly #client: pg.Client;
   /** What could not be asked. */

@@ -15,7 +15,6 @@ const mostTransactionAge = 1_500_000_000;
 /** The share of the connections above which others may find none. */
 const mostConnections = 0.8;
 
-/** What the server has told. */
 interface Told {
   readonly server: Row;
   readonly tables: readonly Row[];
@@ -102,8 +101,6 @@ export function serverProblems(told: Told): DatabaseProblem[] {
         `${text(row, 'name')} has ${dead} dead rows beside ${live}`,
         `VACUUM ${text(row, 'name')}; lower autovacuum_vacuum_scale_factor, and end transactions that stay open`,
       );
-  }
-  for (const row of tables) {
     const outside = Number(row['outside'] ?? 0);
     if (outside > mostRowsOutside)
       add(

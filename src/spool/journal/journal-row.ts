@@ -21,11 +21,14 @@ export const isCopyByKeys = "strpos(keys, ' wtrue ') > 0";
 /** How much of the messages themselves is kept. */
 export type ContentLevel = 'none' | 'headers' | 'full';
 
-/** One reason, of a refusal or for the removal of a header while the policy is observed: as `EventViolation`. */
+/** One reason, of a refusal or for the removal of a header while the policy is observed. */
 export interface JournalReason {
+  /** The E_ token, or the number of an error without a token. */
   readonly code: string;
   readonly message: string;
+  /** Name of the header, where the reason is about one. */
   readonly field?: string;
+  /** JSON pointer of the faulty part of the request. */
   readonly pointer?: string;
 }
 

@@ -4,12 +4,13 @@
 import { hash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { join } from 'node:path';
+import type { SqlValue } from '../../base/database/database.ts';
 import { storableText } from '../../base/database/postgres-pool.ts';
 import { errorMessage, Unavailable } from '../../base/errors.ts';
 import { partOctets } from '../postgres/added-messages.ts';
 import type { Damaged } from './damaged-rows.ts';
 import type { MovedTable } from './moved-tables.ts';
-import type { SourceFile, SourceRow, SourceValue } from './source-file.ts';
+import type { SourceFile, SourceRow } from './source-file.ts';
 import type { TargetDatabase } from './target-database.ts';
 
 /** Rows and octets of one statement, at most; a single row may have more octets. */
@@ -32,7 +33,6 @@ export interface Copying {
 /** What stands between the values of a row, and for NULL, where rows are added up. */
 const [between, none] = ['\u{1f}', '\u{1e}'];
 
-/** A column of the target. */
 interface Column {
   readonly name: string;
   readonly type: string;
@@ -44,13 +44,12 @@ function shown({ name, type }: Column): string {
   return type === 'uuid' ? `replace("${name}"::text, '-', '')` : `"${name}"::text`;
 }
 
-function textOf(value: SourceValue, type: string | undefined): string {
+function textOf(value: SqlValue, type: string | undefined): string {
   if (value === null) return none;
   if (value instanceof Uint8Array) return hash('sha256', value, 'hex');
   return type === 'uuid' ? String(value).replaceAll('-', '').toLowerCase() : String(value);
 }
 
-/** What was sent to a table. */
 class SentTable {
   readonly name: string;
   readonly #columns: readonly Column[];
@@ -87,7 +86,7 @@ class SentTable {
 }
 
 /** A value in the JSON of a statement, in the form that the server reads for a column of any type. */
-function jsonOf(value: SourceValue): string | number | null {
+function jsonOf(value: SqlValue): string | number | null {
   if (value instanceof Uint8Array)
     return `\\x${Buffer.from(value.buffer, value.byteOffset, value.length).toString('hex')}`;
   return typeof value === 'bigint' ? String(value) : value;
@@ -172,7 +171,7 @@ export async function copyRows(table: MovedTable, copying: Copying): Promise<Sen
 
 const messages = 'SELECT id, body_in_file, size, head, body FROM spool_messages ORDER BY seq';
 
-function bytes(value: SourceValue | undefined): Uint8Array {
+function bytes(value: SqlValue | undefined): Uint8Array {
   return value instanceof Uint8Array ? value : new Uint8Array(0);
 }
 

@@ -124,7 +124,6 @@ function markDone(source: SourceFile, mark: MovedMark): void {
   }
 }
 
-/** One move. */
 class Move {
   readonly #request: MoveRequest;
   readonly #source: SourceFile;

@@ -65,7 +65,6 @@ const searched = {
 const journalContent = `SELECT c.seq, same_body, received_head, sent_head, received_body, sent_body, coalesce(j.id, '') AS id
   FROM journal_content c LEFT JOIN journal j ON j.seq = c.seq ORDER BY c.seq`;
 
-/** Tables that are the same in both. */
 function same(...names: readonly string[]): readonly MovedTable[] {
   return names.map((name) => ({ name }));
 }

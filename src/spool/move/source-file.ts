@@ -2,7 +2,7 @@
 // the copy, and no gateway starts on it.
 
 import { DatabaseSync } from 'node:sqlite';
-import type { Migrations } from '../../base/database/database.ts';
+import type { Migrations, SqlValue } from '../../base/database/database.ts';
 import { type MovedMark, movedMark, removeMovedMark, writeMovedMark } from '../../base/database/moved-mark.ts';
 import { isBusy } from '../../base/database/sqlite-errors.ts';
 import { inTransaction, migrateSqlite, requireDatabase, tablesOf } from '../../base/database/sqlite-file.ts';
@@ -16,11 +16,8 @@ import { spreadAll } from '../sqlite/in-flight.ts';
 /** How long to wait for the end of another command that has the file open, in milliseconds. */
 const patienceMs = 2000;
 
-/** A value of a row as it is handed on; whole numbers beyond 2^53 stay exact. */
-export type SourceValue = null | number | bigint | string | Uint8Array;
-
-/** A row by the order of its columns. */
-export type SourceRow = readonly SourceValue[];
+/** A row by the order of its columns; whole numbers beyond 2^53 stay exact. */
+export type SourceRow = readonly SqlValue[];
 
 /** The columns of a question and its rows, one after another. */
 interface SourceRows {

@@ -55,7 +55,6 @@ const endReports = `WITH wanted AS (SELECT * FROM unnest($1::bigint[], $2::bigin
   SELECT CASE WHEN (SELECT count(*) FROM gone) = cardinality($1::bigint[]) THEN 1
     ELSE ('changed ' || (SELECT count(*) FROM gone))::integer END AS one`;
 
-/** What adding messages needs besides. */
 interface AddingParts {
   readonly clock: DatabaseClock;
   /** The number of the process that the recipients are claimed for. */

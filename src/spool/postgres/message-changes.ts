@@ -17,7 +17,6 @@ interface LinedRecipient extends GroupRecipient {
   readonly lineAccount: string;
 }
 
-/** A message as it was read here. */
 interface LinedMessage extends GroupMessage {
   readonly recipients: LinedRecipient[];
 }
@@ -55,11 +54,9 @@ const forgetRows = ['spool_failures WHERE message', 'spool_recipients WHERE mess
 const forgetFailures = `DELETE FROM ${forgetRows[0]} = ANY ($1::uuid[])`;
 const forget = [...forgetRows, 'spool_messages WHERE id'].map((rows) => `DELETE FROM ${rows} = ANY ($1::uuid[])`);
 
-/** What the changes of one transaction need. */
 interface ChangingParts {
   readonly accounts: AccountChanges;
   readonly clock: DatabaseClock;
-  /** The number of this process. */
   readonly process: number;
 }
 
@@ -109,7 +106,8 @@ export class MessageChanges extends MessageGroup<LinedMessage> {
   /** Reads also what the events of commands tell about messages. */
   async readEntries(send: Send, ids: readonly string[]): Promise<void> {
     if (ids.length === 0) return;
-    for (const row of await send(readEntries, [ids])) this.#entries.set(text(row, 'id'), entryOf(row, []));
+    for (const row of await send(readEntries, [ids]))
+      this.#entries.set(text(row, 'id'), entryOf(row, [], this.#parts.clock));
   }
 
   /** Sends what has changed, and notes it for the accounts' numbers. */

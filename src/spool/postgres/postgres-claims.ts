@@ -122,7 +122,6 @@ function keyOf({ transport, account }: ClaimTurn): string {
   return `${transport} ${account}`;
 }
 
-/** One step of a claim. */
 interface Step {
   readonly lane: string;
   readonly account: string;
@@ -232,9 +231,8 @@ export class PostgresClaims extends ServerPart<ServerParts & { readonly register
   }
 
   #dueOf(row: Row): DueMessage {
-    const entry = entryOf(row, rowList(row, 'recipients'));
     return {
-      entry: { ...entry, expiresAt: this.parts.clock.wall(entry.expiresAt) },
+      entry: entryOf(row, rowList(row, 'recipients'), this.parts.clock),
       size: integer(row, 'size'),
       due: rowList(row, 'due_recipients').map((one) => ({
         address: text(one, 'address'),

@@ -41,7 +41,7 @@ const lifted = `WITH RECURSIVE kept AS (
 /** The holds of one database; the methods of the same names in `Spool` say what each does. */
 export class PostgresHolds extends ServerPart {
   async read(): Promise<readonly Hold[]> {
-    return holdsOf(await this.parts.session.query(readHolds), (storedTime) => this.parts.clock.wall(storedTime));
+    return holdsOf(await this.parts.session.query(readHolds), this.parts.clock);
   }
 
   /** Makes a hold, or says anew who made it and why. @throws Error where there are too many */

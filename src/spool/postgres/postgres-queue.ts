@@ -10,7 +10,6 @@ import { ServerPart, type ServerParts } from './server/database-clock.ts';
 /** The columns that `entryOf` reads, of a message `m`. */
 export const entryColumns = messageColumns.map((name) => `m.${name}`).join(', ');
 
-/** Messages whose recipients are read at once. */
 const readAtOnce = 50;
 const [firstId, lastId] = ['00000000-0000-0000-0000-000000000000', 'ffffffff-ffff-ffff-ffff-ffffffffffff'];
 
@@ -119,7 +118,7 @@ export class PostgresQueue extends ServerPart<ServerParts & { readonly holds: ()
     const found = await this.parts.session.query(recipientsOf, [rows.map((row) => text(row, 'id'))]);
     const holds = new Holds(await this.parts.holds());
     const byMessage = Map.groupBy(found, (row) => text(row, 'message'));
-    const wall = (storedTime: number): number => this.parts.clock.wall(storedTime);
-    return rows.map((row) => queueItem(row, byMessage.get(text(row, 'id')) ?? [], { holds, wall }));
+    const said = { holds, clock: this.parts.clock };
+    return rows.map((row) => queueItem(row, byMessage.get(text(row, 'id')) ?? [], said));
   }
 }

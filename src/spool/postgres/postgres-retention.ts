@@ -3,9 +3,8 @@
 
 import { Unavailable } from '../../base/errors.ts';
 import { pruneKeys } from '../core/key-steps.ts';
-import { failedRetentionMilliseconds } from '../lease.ts';
 import type { SpoolEntry } from '../spool.ts';
-import type { RemovedFailures, SpoolLimits } from '../spool-limits.ts';
+import { failedRetentionMilliseconds, type RemovedFailures, type SpoolLimits, whyOverQuota } from '../spool-limits.ts';
 import { integer, text } from '../stored-rows.ts';
 import { type AccountTally, addTally, emptyTally, type Tally, tallyOfNew } from '../tally.ts';
 import { sizeOf } from './added-messages.ts';
@@ -54,15 +53,13 @@ export class Quotas {
 
   /** Counts a message that is about to be written. @throws Unavailable where the account has too much queued */
   take(entry: SpoolEntry): void {
-    const { queuedMessages, queuedBytes = Number.POSITIVE_INFINITY } = this.#limits;
     const { account } = entry;
+    const size = sizeOf(entry);
     const underWay = this.#underWay.get(account) ?? emptyTally;
-    const { messages, octets } = addTally(this.#known.get(account) ?? emptyTally, underWay);
-    if (messages.queued >= queuedMessages || octets.queued + sizeOf(entry) > queuedBytes) {
-      const text = `Account ${account} has ${messages.queued} messages queued with ${octets.queued} octets; the limits are ${queuedMessages} and ${queuedBytes}`;
-      throw new Unavailable(text, { reason: 'room', retryAfterSeconds: quotaRetrySeconds });
-    }
-    this.#underWay.set(account, addTally(underWay, tallyOfNew(sizeOf(entry), 1)));
+    const held = addTally(this.#known.get(account) ?? emptyTally, underWay);
+    const text = whyOverQuota(this.#limits, held, { account, size });
+    if (text !== undefined) throw new Unavailable(text, { reason: 'room', retryAfterSeconds: quotaRetrySeconds });
+    this.#underWay.set(account, addTally(underWay, tallyOfNew(size, 1)));
   }
 
   /** The message is written, or is not going to be. */
@@ -73,7 +70,6 @@ export class Quotas {
   }
 }
 
-/** What a removal works on. */
 interface RetentionParts extends ServerParts {
   readonly writer: SpoolWriter;
   readonly limits: SpoolLimits;

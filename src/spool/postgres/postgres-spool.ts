@@ -147,7 +147,7 @@ export class PostgresSpool implements Spool {
     await this.#parts.tender.prune();
     await this.#parts.register.releaseOwn();
     await this.#parts.register.releaseDead();
-    return (await this.counts()).queued;
+    return totalOf(await this.tallies()).messages.queued;
   }
 
   readonly retryMany: Spool['retryMany'] = async (picks, times) => {
@@ -183,10 +183,6 @@ export class PostgresSpool implements Spool {
     );
     this.events.committed([]);
     return isDropped;
-  }
-
-  async counts(): Promise<{ readonly queued: number; readonly failed: number }> {
-    return totalOf(await this.tallies()).messages;
   }
 
   async tallies(): Promise<readonly AccountTally[]> {

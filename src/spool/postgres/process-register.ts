@@ -47,7 +47,6 @@ export const releaseWhere = (whose: string): string =>
 const releaseOrphans = releaseWhere('claimed_by IS NOT NULL AND claimed_by NOT IN (SELECT id FROM spool_processes)');
 const releaseOwn = releaseWhere('claimed_by = $1::bigint');
 
-/** SQLSTATE division_by_zero. */
 const divisionByZero = '22012';
 
 /** How often the rows are looked at, as a part of the time after which a process is taken for dead. */
@@ -55,7 +54,6 @@ const looksPerPatience = 6;
 /** How much of that time may pass from one look to the next, if what was seen before is to count. */
 const mostUnseen = 0.5;
 
-/** What is known of another process. */
 interface Seen {
   /** Its beats when they were last looked at, and since when they have not grown, by our own clock. */
   readonly beats: number;
@@ -64,7 +62,6 @@ interface Seen {
   readonly patienceMs: number;
 }
 
-/** By what processes are judged. */
 interface RegisterOptions {
   readonly monotonic: () => number;
   /** How long the row of this process may stay unchanged before others take it for dead, in milliseconds. */

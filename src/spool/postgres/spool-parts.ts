@@ -1,10 +1,10 @@
 // Makes the parts of a spool in PostgreSQL and joins them.
 
 import { systemClock } from '../../base/clock.ts';
-import type { Changes, Row } from '../../base/database/database.ts';
+import type { Changes, Row, SqlValue } from '../../base/database/database.ts';
 import { silentLog } from '../../base/log.ts';
 import type { ServerUrl } from '../../base/postgres/server-hosts.ts';
-import type { StepValue, StoreSteps } from '../core/steps.ts';
+import type { StoreSteps } from '../core/steps.ts';
 import { shareNumbers, shares } from '../encoded-event.ts';
 import { EventFeed, type EventTable } from '../search/event-feed.ts';
 import {
@@ -35,7 +35,7 @@ import { SpoolWriter } from './spool-writer.ts';
 const plain = 'mail_events e WHERE e.id BETWEEN ?1 AND ?2';
 const keyed = 'mail_event_keys k JOIN mail_events e ON e.id = k.event WHERE k.key = ?4 AND k.event BETWEEN ?1 AND ?2';
 
-function plainly(where: string, ...values: readonly StepValue[]): EventSource {
+function plainly(where: string, ...values: readonly SqlValue[]): EventSource {
   return { from: `${plain} ${where}`, id: 'e.id', values };
 }
 
@@ -73,7 +73,6 @@ export function* spansOf(
   }
 }
 
-/** The tables of events with these partitions. */
 function eventTables(partitions: EventPartitions): EventTables {
   return {
     newest: 'SELECT last_event AS newest FROM spool_state',
@@ -108,7 +107,6 @@ export interface PostgresSpoolOptions extends SpoolOptions {
   readonly serverTime?: (row: Row) => number;
 }
 
-/** The events of a spool. */
 function eventTable(parts: {
   readonly session: PostgresSession;
   readonly tables: EventTables;
@@ -151,17 +149,11 @@ export function makeParts(options: PostgresSpoolOptions) {
   const register = new ProcessRegister(session, { monotonic: () => performance.now(), patienceMs });
   const quotas = new Quotas(limits);
   const shared = { session, clock: databaseClock, register };
-  const filer = new EventFiler(session, {
-    onOthers: () => feed.committed([]),
-    onPassedOver: ({ seq, error }) =>
-      log.error({ err: error, seq }, 'events and rows of the journal cannot be filed, and stay in spool_unfiled'),
-  });
+  const filer = new EventFiler(session, { log, onOthers: () => feed.committed([]) });
   const writer = new SpoolWriter({
-    ...{ ...shared, reportLimits, filer, hasJournal },
+    ...{ ...shared, reportLimits, filer, hasJournal, log },
     onTallies: (more) => quotas.learn(more),
     onCommitted: options.onCommitted ?? (() => undefined),
-    onDisowned: (messages) =>
-      log.warn({ messages }, 'removed what was kept although its senders heard that it was not'),
     doubtMs: options.doubtMs,
   });
   const claims = new PostgresClaims(shared);

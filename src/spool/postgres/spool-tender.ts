@@ -51,7 +51,6 @@ const tryTables = [
   'INSERT INTO spool_unfiled (told) SELECT told FROM spool_unfiled WHERE false',
 ];
 
-/** What the tender works on. */
 interface TendedParts extends ServerParts {
   readonly register: ProcessRegister;
   readonly quotas: Quotas;

@@ -3,6 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isRace, storeError } from '../../base/database/postgres-errors.ts';
 import { Unavailable } from '../../base/errors.ts';
+import type { Logger } from '../../base/log.ts';
 import type { GroupMessage } from '../core/message-group.ts';
 import { noteReports } from '../core/report-steps.ts';
 import { type EncodedEvent, encodeEvent } from '../encoded-event.ts';
@@ -74,8 +75,7 @@ export interface WriterParts extends ServerParts {
   readonly onTallies: (more: readonly AccountTally[]) => void;
   /** Told after each commit how many operations it had. */
   readonly onCommitted: (operations: number) => void;
-  /** Told how many messages turned out to be kept although their senders heard otherwise, once they are removed. */
-  readonly onDisowned: (messages: number) => void;
+  readonly log: Logger;
   /** How long callers wait to hear what became of a transaction, in milliseconds; 10,000 if absent. */
   readonly doubtMs?: number | undefined;
 }
@@ -89,7 +89,6 @@ export interface Waiting extends PostgresWrite<unknown> {
   readonly reject: (error: unknown) => void;
 }
 
-/** What a group has sent. */
 interface Sent {
   readonly results: readonly unknown[];
   readonly disowned: Disowned;
@@ -105,7 +104,6 @@ interface Disowned {
   readonly wanted: readonly string[];
 }
 
-/** A transaction in doubt. */
 interface InQuestion extends BatchKey, Disowned {
   readonly outcomes: readonly object[];
 }
@@ -304,7 +302,8 @@ export class WriteWay {
     };
     await this.#commit([putRight]);
     this.#disowned = undefined;
-    if (removed > 0) this.#parts.onDisowned(removed);
+    const text = 'removed what was kept although its senders heard that it was not';
+    if (removed > 0) this.#parts.log.warn({ messages: removed }, text);
   }
 }
 

@@ -3,6 +3,7 @@
 
 import { type DsnRequest, notifies, type ReportKind, type ReportWish } from '../../mail/dsn-request.ts';
 import type { SmtpReply } from '../../mail/smtp-reply.ts';
+import type { AcceptedEvent, Handover, OutcomeEvent } from '../events/mail-event.ts';
 
 /** The kinds of report that a recipient's sender wants, as a number: the sum of these. */
 export const reportBits = { success: 1, failure: 2, delay: 4 } as const satisfies Record<ReportKind, number>;
@@ -32,17 +33,10 @@ export interface ReportedRecipient {
   readonly host: string;
 }
 
-/** A report that is due. */
-export interface DueReport {
+/** A report that is due. Its message may be gone by now. */
+export interface DueReport
+  extends Pick<AcceptedEvent, 'queueId' | 'account' | 'sessionId' | 'messageId' | 'clientMessageId'> {
   readonly key: ReportKey;
-  /** The id of the message in the spool, which may be gone by now. */
-  readonly queueId: string;
-  readonly account: string;
-  readonly sessionId: string;
-  /** With brackets, as it left. */
-  readonly messageId: string;
-  /** The client's own. */
-  readonly clientMessageId?: string;
   /** Where the report goes. */
   readonly senderPath: string;
   readonly ret?: 'FULL' | 'HDRS';
@@ -116,19 +110,16 @@ export function wantedReports(
 }
 
 /** The outcome of an attempt, as far as reports need it. */
-export interface ReportableOutcome {
-  readonly kind: 'delivered' | 'deferred' | 'failed';
-  readonly handover?: 'final' | 'passed-on' | undefined;
+export interface ReportableOutcome extends Pick<OutcomeEvent, 'kind'> {
+  readonly handover?: Handover | undefined;
 }
 
 /** An outcome for one recipient that may have to be reported. */
-export interface NotedOutcome extends ReportableOutcome {
+export interface NotedOutcome extends ReportableOutcome, Pick<OutcomeEvent, 'reply' | 'host'> {
   readonly position: number;
   readonly address: string;
   /** The sum of `reportBits`. */
   readonly wanted: number;
-  readonly reply: SmtpReply;
-  readonly host: string;
 }
 
 /** Outcomes of one message in one transaction, as far as reports need them. */

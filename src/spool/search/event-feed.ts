@@ -32,7 +32,6 @@ function octetsOf({ journal }: WrittenRefusal): number {
   return journal?.octets?.length ?? 0;
 }
 
-/** The refusals that wait to be written. */
 class RefusalQueue {
   readonly #waiting = new Map<string, WrittenRefusal[]>();
   #length = 0;
@@ -125,7 +124,6 @@ export interface EventTable {
   write(events: readonly EncodedEvent[], refused?: readonly WrittenJournal[]): Promise<void>;
 }
 
-/** What a feed works with. */
 interface FeedParts {
   readonly clock: Clock;
   readonly log: Logger;
@@ -137,7 +135,6 @@ interface FeedParts {
   readonly fault?: () => Error | undefined;
 }
 
-/** Somebody who follows events. */
 interface Follower {
   /** What is followed; absent: everything. */
   readonly kinds: readonly EventKind[] | undefined;

@@ -1,8 +1,8 @@
 // Reads and searches events in either engine. Each page reads a bounded part of one index or of several; what the other conditions
 // leave out is skipped row by row, so that a page may have few events or none while more follow.
 
-import type { Row } from '../../base/database/database.ts';
-import { ask, askAnew, type StepValue, type StoreSteps, together } from '../core/steps.ts';
+import type { Row, SqlValue } from '../../base/database/database.ts';
+import { ask, askAnew, type StoreSteps, together } from '../core/steps.ts';
 import { type EncodedPage, toldOf } from '../encoded-event.ts';
 import { type EventNews, type EventQuery, type EventSearch, newsAtMost } from '../events/event-store.ts';
 import { isEventKind } from '../events/mail-event.ts';
@@ -32,7 +32,7 @@ export interface EventSource extends Partial<IdSpan> {
   /** The column with the event's id. */
   readonly id: 'e.id' | 'k.event';
   /** Those of the conditions, from ?4 on. */
-  readonly values: readonly StepValue[];
+  readonly values: readonly SqlValue[];
   /** It has no event behind this id, though there are some; absent: it tells of all. */
   readonly until?: number;
 }
@@ -52,7 +52,6 @@ export interface EventTables {
   readonly spans: (span: IdSpan, isOldest: boolean) => Iterable<IdSpan>;
 }
 
-/** A part of a page that was read. */
 interface PagePart {
   readonly events: EncodedPage['events'];
   /** All rows up to this id were examined. */

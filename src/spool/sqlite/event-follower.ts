@@ -36,7 +36,6 @@ interface Taken {
   readonly facts: EventFacts | undefined;
 }
 
-/** A key of an event. */
 interface Keyed {
   readonly key: bigint;
   readonly event: number;

@@ -4,6 +4,7 @@
 
 import type { Row } from '../../base/database/database.ts';
 import { type DatabaseSync, prepareAll } from '../../base/database/sqlite-file.ts';
+import type { GroupMessage } from '../core/message-group.ts';
 import { reportBits, wantedReports } from '../reports/report.ts';
 import { distinctRecipients, type EntryMeta, integer, text } from '../stored-rows.ts';
 import type { SpoolClock } from './sqlite-clock.ts';
@@ -66,11 +67,8 @@ export function envelopeRows({ until, to }: FlightEnvelope, nextAttemptAt: numbe
 }
 
 /** A message in flight, as far as its delivery needs it. */
-export interface InFlight {
-  readonly id: string;
+export interface InFlight extends Pick<GroupMessage, 'id' | 'account' | 'size'> {
   readonly seq: number;
-  readonly account: string;
-  readonly size: number;
   readonly isBodyFile: boolean;
   readonly recipients: readonly string[];
   /** A delivery of some of them is to be reported. */
@@ -115,7 +113,6 @@ export class MessagesInFlight {
     this.#lines = lines;
   }
 
-  /** To be called at the beginning of a transaction. */
   begin(): void {
     this.#added = [];
     this.#taken = [];

@@ -25,7 +25,6 @@ import { StoredQueue } from './sqlite-queue.ts';
 import { Retention } from './sqlite-retention.ts';
 import { SpoolPart, type SpoolTables } from './sqlite-tables.ts';
 
-/** What the calls work on. */
 interface CallParts extends SpoolTables, KeptSettings {
   readonly database: DatabaseSync;
   readonly lock: SpoolLock;
@@ -57,7 +56,6 @@ export abstract class StoreCalls extends SpoolPart<CallParts> {
   /** Makes what is made behind the commits, within a bound. */
   protected abstract catchUp(): void;
 
-  /** To be called at the beginning of a transaction. */
   protected begin(): void {
     for (const part of [this.messages, this.retention, this.lines, this.#holds, this.inFlight]) part.begin();
   }

@@ -2,7 +2,7 @@
 
 import type { Row } from '../../base/database/database.ts';
 import type { ClaimQuery, ClaimTurn, DueMessage, Spool } from '../spool.ts';
-import { integer, text } from '../stored-rows.ts';
+import { entryOf, integer, text } from '../stored-rows.ts';
 import type { StoredHolds } from './sqlite-holds.ts';
 import type { Line } from './sqlite-lines.ts';
 import type { StoredMessages } from './sqlite-messages.ts';
@@ -185,7 +185,7 @@ export class RecipientClaims extends SpoolPart<
     }
     if (due.length === 0) return undefined;
     return {
-      entry: this.parts.messages.entry(row, this.statements.envelope.all(seq)),
+      entry: entryOf(row, this.statements.envelope.all(seq), this.clock),
       size: integer(row, 'size'),
       due: due.map((recipient) => ({
         address: text(recipient, 'address'),

@@ -39,7 +39,7 @@ export class StoredHolds extends SpoolPart {
 
   /** Reads the holds, times as wall times. */
   read(): readonly Hold[] {
-    return holdsOf(this.statements.holds.all(), (storedTime) => this.clock.wall(storedTime));
+    return holdsOf(this.statements.holds.all(), this.clock);
   }
 
   /** Makes a hold, or says anew who made it and why. @throws Error where there are too many */

@@ -36,7 +36,6 @@ export interface AddCall {
   readonly journal?: WrittenJournal | undefined;
 }
 
-/** A recipient as it was read here. */
 interface StoredRecipient extends GroupRecipient {
   readonly line: number;
   readonly claimedUntil: number;
@@ -76,7 +75,6 @@ export class StoredMessages extends SpoolPart {
     return this.#gone;
   }
 
-  /** To be called at the beginning of a transaction. */
   begin(): void {
     this.#nextSeq = undefined;
     this.#gone = [];
@@ -176,18 +174,11 @@ export class StoredMessages extends SpoolPart {
   suspect(account: string): void {
     this.#grown.add(account);
   }
-
-  /** Makes the message of a row of spool_messages and those of its recipients, its times turned into wall times. */
-  entry(row: Row, recipients: readonly Row[]): EntryMeta {
-    const stored = entryOf(row, recipients);
-    return { ...stored, expiresAt: this.clock.wall(stored.expiresAt) };
-  }
 }
 
 /** The outcome of an attempt: the values for the recipient's row, and the event. */
 export type EncodedOutcome = GivenOutcome & { readonly event: EncodedEvent };
 
-/** What the attempts work on. */
 interface AttemptParts extends SpoolTables {
   readonly messages: StoredMessages;
   readonly reportLimits: ReportLimits;
@@ -238,7 +229,7 @@ export class Attempts extends SpoolPart<AttemptParts> {
   #groupOf(ids: readonly string[]): MessageGroup<StoredMessage> {
     const group = new MessageGroup<StoredMessage>((id) => {
       const row = this.statements.entry.get(id);
-      return row && this.parts.messages.entry(row, []);
+      return row && entryOf(row, [], this.clock);
     });
     for (const id of ids) {
       const message = group.has(id) ? undefined : this.parts.messages.read(id);

@@ -18,7 +18,6 @@ export const BODY_IN_FILE = -1;
 export type WriteCalls = StoreCalls['writes'];
 export type ReadCalls = StoreCalls['reads'];
 
-/** A call of some, as it is sent. */
 type Operation<Calls> = {
   [Kind in keyof Calls]: Calls[Kind] extends (...args: infer Args) => unknown
     ? { readonly kind: Kind; readonly args: Readonly<Args> }
@@ -108,33 +107,16 @@ export interface SpoolWorkerData extends KeptSettings {
 
 /**
  * The journal's row of an accepted message, without what its event tells as well. It is a list, because the names of members
- * would be sent and read again with each message.
- */
-export type JournalTuple = readonly [
-  facts: string,
-  more: string,
-  /** Recipients without an outcome for good. */
-  waiting: number,
-  /** All that are kept. */
-  octets: number,
-  /** Octets of what came; -1: not kept. */
-  receivedHead: number,
-  receivedBody: number,
-  isSameBody: boolean,
-  keepsSentHead: boolean,
-  /** Octets of the body that leaves where that is sent beside the row; -1: it is not kept, 0: it is the message's own, or empty. */
-  sentBody: number,
-];
-
-/**
- * Makes the list of a row. What is kept of the message that came is sent beside it.
+ * would be sent and read again with each message. What is kept of the message that came is sent beside it.
  * @param apart octets of the body that leaves, where it is sent beside the row because the message's own is a file
  */
-export function encodeJournal({ row, isSameBody, ...kept }: WrittenJournal, apart = 0): JournalTuple {
+export function encodeJournal({ row, isSameBody, ...kept }: WrittenJournal, apart = 0) {
+  // Octets, or -1 for what is not kept. 0 of the body that leaves: it is the message's own, or empty.
   const came = [kept.receivedHead?.length ?? -1, kept.receivedBody?.length ?? -1] as const;
   const leaves = [kept.sentHead !== undefined, kept.sentBody === undefined ? -1 : apart] as const;
-  return [row.facts, row.more, row.waiting, row.octets, ...came, isSameBody, ...leaves];
+  return [row.facts, row.more, row.waiting, row.octets, ...came, isSameBody, ...leaves] as const;
 }
+type JournalTuple = ReturnType<typeof encodeJournal>;
 
 /**
  * Makes the row of a list, as it is written.

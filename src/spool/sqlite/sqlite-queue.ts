@@ -84,8 +84,7 @@ export class StoredQueue extends SpoolPart<
   }
 
   #item(row: Row, holds = this.#currentHolds()): QueueItem {
-    const wall = (storedTime: number): number => this.clock.wall(storedTime);
-    return queueItem(row, this.parts.messages.recipients(row), { holds, wall });
+    return queueItem(row, this.parts.messages.recipients(row), { holds, clock: this.clock });
   }
 
   #currentHolds(): Holds {

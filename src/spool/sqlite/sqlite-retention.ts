@@ -8,8 +8,7 @@ import type { DatabaseFailure } from '../../base/database/sqlite-errors.ts';
 import { errorCode } from '../../base/errors.ts';
 import { pruneKeys } from '../core/key-steps.ts';
 import { MessageGroup } from '../core/message-group.ts';
-import { failedRetentionMilliseconds } from '../lease.ts';
-import type { RemovedFailures, SpoolLimits } from '../spool-limits.ts';
+import { failedRetentionMilliseconds, type RemovedFailures, type SpoolLimits, whyOverQuota } from '../spool-limits.ts';
 import { text } from '../stored-rows.ts';
 import type { AddCall, StoredMessage, StoredMessages } from './sqlite-messages.ts';
 import { SpoolPart, type SpoolTables } from './sqlite-tables.ts';
@@ -30,7 +29,6 @@ export class Retention extends SpoolPart<
     return [...this.#removed.values()];
   }
 
-  /** To be called at the beginning of a transaction. */
   begin(): void {
     this.#removed.clear();
   }
@@ -39,10 +37,9 @@ export class Retention extends SpoolPart<
   overQuota({ entry, size }: Pick<AddCall, 'entry' | 'size'>): DatabaseFailure | undefined {
     const { queuedMessages, queuedBytes = Number.POSITIVE_INFINITY } = this.parts.limits;
     if (queuedMessages === Number.POSITIVE_INFINITY && queuedBytes === Number.POSITIVE_INFINITY) return undefined;
-    const { messages, octets: held } = this.ledger.of(entry.account);
-    if (messages.queued < queuedMessages && held.queued + size <= queuedBytes) return undefined;
-    const message = `Account ${entry.account} has ${messages.queued} messages queued with ${held.queued} octets; the limits are ${queuedMessages} and ${queuedBytes}`;
-    return { message, code: 'SPOOL_QUOTA', unavailable: 'room' };
+    const { account } = entry;
+    const message = whyOverQuota(this.parts.limits, this.ledger.of(account), { account, size });
+    return message === undefined ? undefined : { message, code: 'SPOOL_QUOTA', unavailable: 'room' };
   }
 
   /** Removes the oldest failed messages of accounts that have too many; a later transaction removes what remains. */

@@ -15,7 +15,6 @@ import { EventFeed, type EventTable } from '../search/event-feed.ts';
 import type { Spool, SpoolEntry } from '../spool.ts';
 import { acceptedEvent } from '../spool-events.ts';
 import { keptSettings, type RemovedFailures, type SpoolOptions } from '../spool-limits.ts';
-import { totalOf } from '../tally.ts';
 import type { SpoolFault } from './file/sqlite-health.ts';
 import { type Behind, BODY_IN_FILE, encodeJournal, type SpoolWorkerData } from './sqlite-protocol.ts';
 import { retryAfterSeconds, SpoolThread, startSpoolThread } from './sqlite-thread.ts';
@@ -30,7 +29,6 @@ export interface SqliteSpoolOptions extends SpoolOptions {
   readonly onLost?: (error: Error) => void;
 }
 
-/** What the spool's thread starts with. */
 function spoolThreadData({ file, bodiesFolder, ...settings }: SqliteSpoolOptions): SpoolWorkerData {
   const bodies = bodiesFolder ?? join(dirname(file), 'bodies');
   return { file, bodies, ...keptSettings(settings) };
@@ -42,7 +40,6 @@ function inOwnMemory(refusal: WrittenJournal): WrittenJournal {
   return { ...refusal, receivedHead: head && new Uint8Array(head), receivedBody: body && new Uint8Array(body) };
 }
 
-/** The events of a spool, asked of its thread. */
 function eventsOf(thread: SpoolThread): EventTable {
   return {
     read: (query) => thread.ask('events', query),
@@ -226,10 +223,6 @@ export class SqliteSpool implements Spool {
     const isThere = await this.#thread.run('drop', id, this.#clock.now());
     this.events.committed([]);
     return isThere;
-  }
-
-  async counts(): Promise<{ readonly queued: number; readonly failed: number }> {
-    return totalOf(await this.tallies()).messages;
   }
 
   readonly reportsDue: Spool['reportsDue'] = async (query) => {

@@ -16,82 +16,82 @@ const entryColumns = ['seq', 'body_in_file', ...messageColumns].join(', ');
 const change = `UPDATE spool_recipients SET state = ?3, attempts = ?4, next_attempt_at = ?5, claimed_until = ?6, ended_at = ?7,
   line = ?8`;
 
+const statementTexts = {
+  addMessage: `INSERT INTO spool_messages (${entryColumns}, head, body, envelope)
+    VALUES (?, ?, ${messageColumns.map(() => '?').join(', ')}, ?, ?, ?)`,
+  nextSeq: 'SELECT max(mark, 1 + coalesce((SELECT max(seq) FROM spool_messages), 0)) AS seq FROM spool_in_flight',
+  states: `SELECT m.seq, m.account, m.size, m.body_in_file, m.accepted_at, m.reports AS begun,
+      r.position, r.address, r.state, r.attempts, r.reports, r.line, r.next_attempt_at, r.claimed_until
+    FROM spool_messages m JOIN spool_recipients r ON r.message = m.seq WHERE m.id = ?`,
+  change: `${change} WHERE message = ?1 AND position = ?2`,
+  changeReplied: `${change}, reply_code = ?9, reply_enhanced = ?10, reply_text = ?11, host = ?12
+    WHERE message = ?1 AND position = ?2`,
+  forgetRecipients: 'DELETE FROM spool_recipients WHERE message = ?',
+  forgetMessage: 'DELETE FROM spool_messages WHERE seq = ?',
+  due: `SELECT message FROM spool_recipients
+    WHERE state = 0 AND line = ? AND (attempts > 0) = ? AND max(next_attempt_at, claimed_until) <= ?
+    ORDER BY max(next_attempt_at, claimed_until)`,
+  // `+line` makes SQLite read only the message's own rows: the index on the line would lead through the whole of it.
+  dueOf: `SELECT position, address, attempts FROM spool_recipients
+    WHERE message = ? AND state = 0 AND +line = ? AND max(next_attempt_at, claimed_until) <= ? ORDER BY position`,
+  claim: 'UPDATE spool_recipients SET claimed_until = ? WHERE message = ? AND position = ?',
+  expiry: 'SELECT expires_at FROM spool_messages WHERE seq = ?',
+  dueInLine: `SELECT r.message, r.position, r.address, m.id, m.account
+    FROM spool_recipients r JOIN spool_messages m ON m.seq = r.message
+    WHERE r.state = 0 AND r.line = ? AND (r.attempts > 0) = ? AND max(r.next_attempt_at, r.claimed_until) <= ?
+    ORDER BY max(r.next_attempt_at, r.claimed_until) LIMIT ?`,
+  queuedRecipient: `SELECT max(next_attempt_at, claimed_until) AS due FROM spool_recipients
+    WHERE message = ? AND position = ? AND state = 0`,
+  giveLine: 'UPDATE spool_recipients SET line = ? WHERE message = ? AND position = ?',
+  nextAside: 'SELECT min(line) AS line FROM spool_recipients WHERE state = 0 AND line > ? AND line < 0',
+  // What was set aside waits for no transport: it is given one anew, by the routes of then.
+  backInLine: `UPDATE spool_recipients SET line = 0 WHERE (message, position) IN
+    (SELECT message, position FROM spool_recipients WHERE state = 0 AND line = ? LIMIT ?)`,
+  waiting: `SELECT l.lane, l.account, l.ready_at, l.hold, r.line, r.recipients, m.accepted_at
+    FROM (SELECT line, count(*) AS recipients, min(message) AS first FROM spool_recipients WHERE state = 0
+      GROUP BY line ORDER BY count(*) DESC LIMIT ?) r
+    LEFT JOIN spool_lines l ON l.id = r.line LEFT JOIN spool_messages m ON m.seq = r.first`,
+  waitingInFlight: `SELECT r.value ->> 1 AS lane, m.account, count(*) AS recipients, min(m.accepted_at) AS accepted_at
+    FROM (SELECT account, accepted_at, envelope FROM ${inFlightRows}) m, json_each(m.envelope, '$.to') r GROUP BY 1, 2`,
+  oldestInFlight: `SELECT accepted_at FROM ${inFlightRows} ORDER BY seq LIMIT 1`,
+  oldest: `SELECT r.message, m.accepted_at FROM spool_recipients r
+    JOIN spool_messages m ON m.seq = r.message WHERE r.message >= ? AND +r.state = 0 ORDER BY r.message LIMIT 1`,
+  holds: readHolds,
+  holdsVersion: 'SELECT count(*) AS held, max(id) AS newest FROM spool_holds',
+  addHold: `INSERT INTO spool_holds (kind, value, made_at, made_by, why) VALUES (?, ?, ?, ?, ?)
+    ON CONFLICT (kind, value) DO UPDATE SET made_at = excluded.made_at, made_by = excluded.made_by, why = excluded.why`,
+  liftHold: 'DELETE FROM spool_holds WHERE kind = ? AND value = ?',
+  holdId: 'SELECT id FROM spool_holds WHERE kind = ? AND value = ?',
+  release: `UPDATE spool_recipients SET claimed_until = 0
+    WHERE message = ? AND position = ? AND state = 0`,
+  releaseAll: 'UPDATE spool_recipients SET claimed_until = 0 WHERE state = 0 AND claimed_until > 0',
+  extend: 'UPDATE spool_messages SET expires_at = ? WHERE seq = ?',
+  keepFailure: 'INSERT OR REPLACE INTO spool_failures VALUES (?, ?, ?, ?)',
+  forgetFailure: 'DELETE FROM spool_failures WHERE message = ?',
+  prunable: `SELECT m.id
+    FROM spool_failures f JOIN spool_messages m ON m.seq = f.message WHERE f.ended_at < ? ORDER BY f.ended_at LIMIT ?`,
+  oldestFailures: `SELECT m.id
+    FROM spool_failures f JOIN spool_messages m ON m.seq = f.message
+    WHERE f.account = ? ORDER BY f.ended_at, f.message LIMIT ?`,
+  entry: `SELECT ${entryColumns}, envelope FROM spool_messages WHERE id = ?`,
+  entryBySeq: `SELECT ${entryColumns} FROM spool_messages WHERE seq = ?`,
+  octets: `SELECT ${octetColumns} FROM spool_messages WHERE id = ?`,
+  recipients: `SELECT r.*, l.lane AS waits_for, l.ready_at FROM spool_recipients r
+    LEFT JOIN spool_lines l ON l.id = r.line WHERE r.message = ? ORDER BY r.position`,
+  envelope: 'SELECT address, notify, orcpt FROM spool_recipients WHERE message = ? ORDER BY position',
+  probe: 'INSERT OR REPLACE INTO spool_probe VALUES (1, ?)',
+  endOfSlice: 'SELECT id FROM spool_messages WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?',
+  list: `SELECT ${entryColumns}, envelope FROM spool_messages m WHERE id > ?1 AND id <= ?5 AND (?6 = '' OR account = ?6)
+    AND (?2 < 0 OR (?2 = 0 AND envelope IS NOT NULL) OR EXISTS (SELECT 1 FROM spool_recipients r WHERE r.message = m.seq AND r.state = ?2))
+    AND (?3 = '%' OR id LIKE ?3 ESCAPE '\\' OR message_id LIKE ?3 ESCAPE '\\' OR client_message_id LIKE ?3 ESCAPE '\\'
+      OR sender_path LIKE ?3 ESCAPE '\\' OR reverse_path LIKE ?3 ESCAPE '\\'
+      OR EXISTS (SELECT 1 FROM spool_recipients r WHERE r.message = m.seq AND r.address LIKE ?3 ESCAPE '\\')
+      OR EXISTS (SELECT 1 FROM json_each(m.envelope, '$.to') r WHERE r.value ->> 0 LIKE ?3 ESCAPE '\\'))
+    ORDER BY id LIMIT ?4`,
+};
+
 /** Prepares the statements on a connection whose tables are up to date. */
-export function prepareStatements(database: DatabaseSync) {
-  return prepareAll(database, {
-    addMessage: `INSERT INTO spool_messages (${entryColumns}, head, body, envelope)
-      VALUES (?, ?, ${messageColumns.map(() => '?').join(', ')}, ?, ?, ?)`,
-    nextSeq: 'SELECT max(mark, 1 + coalesce((SELECT max(seq) FROM spool_messages), 0)) AS seq FROM spool_in_flight',
-    states: `SELECT m.seq, m.account, m.size, m.body_in_file, m.accepted_at, m.reports AS begun,
-        r.position, r.address, r.state, r.attempts, r.reports, r.line, r.next_attempt_at, r.claimed_until
-      FROM spool_messages m JOIN spool_recipients r ON r.message = m.seq WHERE m.id = ?`,
-    change: `${change} WHERE message = ?1 AND position = ?2`,
-    changeReplied: `${change}, reply_code = ?9, reply_enhanced = ?10, reply_text = ?11, host = ?12
-      WHERE message = ?1 AND position = ?2`,
-    forgetRecipients: 'DELETE FROM spool_recipients WHERE message = ?',
-    forgetMessage: 'DELETE FROM spool_messages WHERE seq = ?',
-    due: `SELECT message FROM spool_recipients
-      WHERE state = 0 AND line = ? AND (attempts > 0) = ? AND max(next_attempt_at, claimed_until) <= ?
-      ORDER BY max(next_attempt_at, claimed_until)`,
-    // `+line` makes SQLite read only the message's own rows: the index on the line would lead through the whole of it.
-    dueOf: `SELECT position, address, attempts FROM spool_recipients
-      WHERE message = ? AND state = 0 AND +line = ? AND max(next_attempt_at, claimed_until) <= ? ORDER BY position`,
-    claim: 'UPDATE spool_recipients SET claimed_until = ? WHERE message = ? AND position = ?',
-    expiry: 'SELECT expires_at FROM spool_messages WHERE seq = ?',
-    dueInLine: `SELECT r.message, r.position, r.address, m.id, m.account
-      FROM spool_recipients r JOIN spool_messages m ON m.seq = r.message
-      WHERE r.state = 0 AND r.line = ? AND (r.attempts > 0) = ? AND max(r.next_attempt_at, r.claimed_until) <= ?
-      ORDER BY max(r.next_attempt_at, r.claimed_until) LIMIT ?`,
-    queuedRecipient: `SELECT max(next_attempt_at, claimed_until) AS due FROM spool_recipients
-      WHERE message = ? AND position = ? AND state = 0`,
-    giveLine: 'UPDATE spool_recipients SET line = ? WHERE message = ? AND position = ?',
-    nextAside: 'SELECT min(line) AS line FROM spool_recipients WHERE state = 0 AND line > ? AND line < 0',
-    // What was set aside waits for no transport: it is given one anew, by the routes of then.
-    backInLine: `UPDATE spool_recipients SET line = 0 WHERE (message, position) IN
-      (SELECT message, position FROM spool_recipients WHERE state = 0 AND line = ? LIMIT ?)`,
-    waiting: `SELECT l.lane, l.account, l.ready_at, l.hold, r.line, r.recipients, m.accepted_at
-      FROM (SELECT line, count(*) AS recipients, min(message) AS first FROM spool_recipients WHERE state = 0
-        GROUP BY line ORDER BY count(*) DESC LIMIT ?) r
-      LEFT JOIN spool_lines l ON l.id = r.line LEFT JOIN spool_messages m ON m.seq = r.first`,
-    waitingInFlight: `SELECT r.value ->> 1 AS lane, m.account, count(*) AS recipients, min(m.accepted_at) AS accepted_at
-      FROM (SELECT account, accepted_at, envelope FROM ${inFlightRows}) m, json_each(m.envelope, '$.to') r GROUP BY 1, 2`,
-    oldestInFlight: `SELECT accepted_at FROM ${inFlightRows} ORDER BY seq LIMIT 1`,
-    oldest: `SELECT r.message, m.accepted_at FROM spool_recipients r
-      JOIN spool_messages m ON m.seq = r.message WHERE r.message >= ? AND +r.state = 0 ORDER BY r.message LIMIT 1`,
-    holds: readHolds,
-    holdsVersion: 'SELECT count(*) AS held, max(id) AS newest FROM spool_holds',
-    addHold: `INSERT INTO spool_holds (kind, value, made_at, made_by, why) VALUES (?, ?, ?, ?, ?)
-      ON CONFLICT (kind, value) DO UPDATE SET made_at = excluded.made_at, made_by = excluded.made_by, why = excluded.why`,
-    liftHold: 'DELETE FROM spool_holds WHERE kind = ? AND value = ?',
-    holdId: 'SELECT id FROM spool_holds WHERE kind = ? AND value = ?',
-    release: `UPDATE spool_recipients SET claimed_until = 0
-      WHERE message = ? AND position = ? AND state = 0`,
-    releaseAll: 'UPDATE spool_recipients SET claimed_until = 0 WHERE state = 0 AND claimed_until > 0',
-    extend: 'UPDATE spool_messages SET expires_at = ? WHERE seq = ?',
-    keepFailure: 'INSERT OR REPLACE INTO spool_failures VALUES (?, ?, ?, ?)',
-    forgetFailure: 'DELETE FROM spool_failures WHERE message = ?',
-    prunable: `SELECT m.id
-      FROM spool_failures f JOIN spool_messages m ON m.seq = f.message WHERE f.ended_at < ? ORDER BY f.ended_at LIMIT ?`,
-    oldestFailures: `SELECT m.id
-      FROM spool_failures f JOIN spool_messages m ON m.seq = f.message
-      WHERE f.account = ? ORDER BY f.ended_at, f.message LIMIT ?`,
-    entry: `SELECT ${entryColumns}, envelope FROM spool_messages WHERE id = ?`,
-    entryBySeq: `SELECT ${entryColumns} FROM spool_messages WHERE seq = ?`,
-    octets: `SELECT ${octetColumns} FROM spool_messages WHERE id = ?`,
-    recipients: `SELECT r.*, l.lane AS waits_for, l.ready_at FROM spool_recipients r
-      LEFT JOIN spool_lines l ON l.id = r.line WHERE r.message = ? ORDER BY r.position`,
-    envelope: 'SELECT address, notify, orcpt FROM spool_recipients WHERE message = ? ORDER BY position',
-    probe: 'INSERT OR REPLACE INTO spool_probe VALUES (1, ?)',
-    endOfSlice: 'SELECT id FROM spool_messages WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?',
-    list: `SELECT ${entryColumns}, envelope FROM spool_messages m WHERE id > ?1 AND id <= ?5 AND (?6 = '' OR account = ?6)
-      AND (?2 < 0 OR (?2 = 0 AND envelope IS NOT NULL) OR EXISTS (SELECT 1 FROM spool_recipients r WHERE r.message = m.seq AND r.state = ?2))
-      AND (?3 = '%' OR id LIKE ?3 ESCAPE '\\' OR message_id LIKE ?3 ESCAPE '\\' OR client_message_id LIKE ?3 ESCAPE '\\'
-        OR sender_path LIKE ?3 ESCAPE '\\' OR reverse_path LIKE ?3 ESCAPE '\\'
-        OR EXISTS (SELECT 1 FROM spool_recipients r WHERE r.message = m.seq AND r.address LIKE ?3 ESCAPE '\\')
-        OR EXISTS (SELECT 1 FROM json_each(m.envelope, '$.to') r WHERE r.value ->> 0 LIKE ?3 ESCAPE '\\'))
-      ORDER BY id LIMIT ?4`,
-  });
-}
+export const prepareStatements = (database: DatabaseSync) => prepareAll(database, statementTexts);
 
 /** Brings the tables of a database up to date, all but those of events and the journal. */
 export function tablesOf(database: DatabaseSync) {

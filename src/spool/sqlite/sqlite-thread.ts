@@ -34,7 +34,6 @@ type AddOctets = {
 
 type Settle = (outcome: OperationOutcome) => void;
 
-/** An operation that waits for its answer. */
 interface Waiting<Operation> extends Grouped {
   readonly operation: Operation;
   readonly parts?: AddOctets | undefined;

@@ -6,6 +6,7 @@ import type { DnsName } from '../../support/dns-server.ts';
 import { FaultSink, type FaultSinkOptions } from '../../support/fault-sink.ts';
 import { runMxDelivery as run } from '../../support/mx-delivery.ts';
 import { testAuthority } from '../../support/mx-estate.ts';
+import { countsOf } from '../../support/spool-counts.ts';
 
 const waiting = { timeout: 15_000, interval: 10 };
 
@@ -109,7 +110,7 @@ test('a drain does not wait for a name server that is silent', async () => {
   await send(['x@a.test']);
   await expect.poll(() => dns.asked.length, waiting).toBeGreaterThan(0);
   await delivery.drain(0);
-  expect(await spool.counts()).toEqual({ queued: 1, failed: 0 });
+  expect(await countsOf(spool)).toEqual({ queued: 1, failed: 0 });
 });
 
 test('a thousand domains of the same exchangers share their connections', async () => {

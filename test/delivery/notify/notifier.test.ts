@@ -14,6 +14,7 @@ import { SqliteSpool } from '../../../src/spool/sqlite/sqlite-spool.ts';
 import { platform } from '../../support/checked.ts';
 import { makeKey } from '../../support/dkim.ts';
 import { context, devAccount } from '../../support/policy-fixtures.ts';
+import { countsOf } from '../../support/spool-counts.ts';
 import { attemptOf, someTime, spoolEntry } from '../../support/spool-entry.ts';
 
 let folder = '';
@@ -79,7 +80,7 @@ test('many reports are sent one after the other, each once', async () => {
   await Promise.all([made.sendDue(), made.sendDue()]);
   await made.sendDue();
   expect(made.counts).toEqual({ made: 25, left: 0 });
-  expect(await spool.counts()).toEqual({ queued: 25, failed: 25 });
+  expect(await countsOf(spool)).toEqual({ queued: 25, failed: 25 });
 });
 
 test('where the account’s share of the spool is used up, one report is made in vain, not all of them', async () => {

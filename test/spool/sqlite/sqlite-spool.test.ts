@@ -18,6 +18,7 @@ import { reportsContract } from '../../contract/reports.ts';
 import { spoolContract } from '../../contract/spool.ts';
 import { threadsContract } from '../../contract/threads.ts';
 import { turnsContract } from '../../contract/turns.ts';
+import { countsOf } from '../../support/spool-counts.ts';
 import { attemptOf, someTime, spoolEntry } from '../../support/spool-entry.ts';
 
 let folder = '';
@@ -206,7 +207,7 @@ describe('SQLite spool on disk', () => {
       messages: 1,
     });
     expect(await command.drop(dropped.id)).toBe(true);
-    expect(await server.counts()).toEqual({ queued: 1, failed: 0 });
+    expect(await countsOf(server)).toEqual({ queued: 1, failed: 0 });
     const claimed = await server.claimDue({ now: someTime, limit: 10, claimUntil: lease });
     expect(claimed.map((message) => message.entry.id)).toEqual([waiting.id]);
     await command.close();
@@ -290,7 +291,7 @@ describe('SQLite spool and other processes', () => {
     other.process.kill('SIGKILL');
     await once(other.process, 'close');
     const spool = await openHere();
-    const kept = await spool.counts();
+    const kept = await countsOf(spool);
     const queued = await spool.recover();
     expect(kept).toEqual({ queued, failed: 0 });
     // A line cut short by the kill names no message.

@@ -6,23 +6,23 @@ import type { EventLimits } from '../../../src/spool/events/event-store.ts';
 import type { OutcomeEvent } from '../../../src/spool/events/mail-event.ts';
 import type { Hold, HoldRule } from '../../../src/spool/hold.ts';
 import { idempotencyMilliseconds, KeyUsed, type UsedKey } from '../../../src/spool/idempotency-keys.ts';
-import { failedRetentionMilliseconds } from '../../../src/spool/lease.ts';
 import type { DueReport, ReportKey, ReportLimits } from '../../../src/spool/reports/report.ts';
 import { EventFeed } from '../../../src/spool/search/event-feed.ts';
-import {
-  type ClaimQuery,
-  type ClaimTurn,
-  type DueMessage,
-  type ListQuery,
-  type QueueItem,
-  type QueuePage,
-  type RetryCount,
-  type RetryPick,
-  type Spool,
-  type SpoolEntry,
-  type WaitingLine,
+import type {
+  ClaimQuery,
+  ClaimTurn,
+  DueMessage,
+  ListQuery,
+  QueueItem,
+  QueuePage,
+  RetryCount,
+  RetryPick,
+  Spool,
+  SpoolEntry,
+  WaitingLine,
 } from '../../../src/spool/spool.ts';
 import { acceptedEvent, droppedEvent, requeuedEvent } from '../../../src/spool/spool-events.ts';
+import { failedRetentionMilliseconds } from '../../../src/spool/spool-limits.ts';
 import { distinctRecipients } from '../../../src/spool/stored-rows.ts';
 import { type AccountTally, totalOf } from '../../../src/spool/tally.ts';
 import { matchesSearch } from './matches-search.ts';
@@ -173,7 +173,7 @@ export class MemorySpool implements Spool {
     this.#checkOpen();
     this.#prune(this.#clock.now());
     for (const held of this.#messages.values()) this.#update(held, (recipient) => ({ ...recipient, claimedUntil: 0 }));
-    return (await this.counts()).queued;
+    return totalOf(await this.tallies()).messages.queued;
   }
 
   async list(query: ListQuery): Promise<QueuePage> {
@@ -234,12 +234,6 @@ export class MemorySpool implements Spool {
     this.#events.add(droppedEvent(held.entry, held.recipients, this.#clock.now()));
     this.#feed.committed([]);
     return this.#messages.delete(id);
-  }
-
-  async counts(): Promise<{ readonly queued: number; readonly failed: number }> {
-    this.#checkOpen();
-    const queued = [...this.#messages.values()].filter(isQueued).length;
-    return { queued, failed: this.#messages.size - queued };
   }
 
   async tallies(): Promise<readonly AccountTally[]> {

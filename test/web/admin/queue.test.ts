@@ -11,6 +11,7 @@ import { queueEndpoints } from '../../../src/web/admin/queue/queue-endpoints.ts'
 import { createQueueLines } from '../../../src/web/admin/queue/queue-lines.ts';
 import { type ConsoleApp, startConsole } from '../../support/console-app.ts';
 import { scratchFolder } from '../../support/scratch.ts';
+import { countsOf } from '../../support/spool-counts.ts';
 import { attemptOf, spoolEntry } from '../../support/spool-entry.ts';
 
 const hop: DestinationView = {
@@ -185,7 +186,7 @@ describe('what is done', () => {
     expect(result(await ask('dev-editor', `${dev}/actions`, { action: 'drop', ids: [own] }))).toMatchObject({
       done: 0,
     });
-    expect(await spool.counts()).toEqual({ queued: 1, failed: 0 });
+    expect(await countsOf(spool)).toEqual({ queued: 1, failed: 0 });
     expect(result(await ask('other-boss', `${all}/actions`, { action: 'drop', ids: [foreign] }))).toMatchObject({
       done: 1,
     });
@@ -240,7 +241,7 @@ describe('what is done', () => {
     }
     expect(sum).toEqual({ done: 250, skipped: 1 });
     expect(await spool.show(both)).toBeDefined();
-    expect(await spool.counts()).toEqual({ queued: 6, failed: 0 });
+    expect(await countsOf(spool)).toEqual({ queued: 6, failed: 0 });
   });
 });
 

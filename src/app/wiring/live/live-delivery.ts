@@ -5,7 +5,7 @@ import { Delivery } from '../../../delivery/delivery.ts';
 import type { DeliveryMetrics, DeliveryParts } from '../../../delivery/delivery-parts.ts';
 import { RecipientsInFlight } from '../../../delivery/recipients-in-flight.ts';
 import type { DeliverySettings } from '../../../delivery/settings.ts';
-import { leaseMilliseconds } from '../../../spool/lease.ts';
+import { leaseMilliseconds } from '../../../spool/spool-limits.ts';
 
 /** Delivery whose settings can change while it runs. */
 export interface LiveDelivery extends Pick<Delivery, 'deliverNow' | 'start' | 'drain' | 'destinations' | 'metrics'> {

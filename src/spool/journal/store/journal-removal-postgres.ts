@@ -10,7 +10,6 @@ import { isCopyByKeys, outcomeNumbers } from '../journal-row.ts';
 /** Rows of one transaction at most. */
 const rowsAtOnce = 500;
 const dayMs = 86_400_000;
-/** SQLSTATE lock_not_available. */
 const lockNotAvailable = '55P03';
 
 const time = 'SELECT extract(epoch FROM clock_timestamp()) * 1000 AS time';
@@ -116,7 +115,6 @@ const bounded = {
   },
 } as const;
 
-/** Removes some rows of a kind, of an account that has too many. */
 async function removeMany(
   database: Database,
   { kind, most }: { readonly kind: keyof typeof bounded; readonly most: number },

@@ -24,7 +24,6 @@ interface SeqPart {
   readonly high: number;
 }
 
-/** The partitions of one look. */
 interface Look {
   readonly at: number;
   /** Rows with greater numbers came later. */
@@ -116,7 +115,6 @@ function conditionsOf(
 /** SQLSTATE undefined_table: a partition was dropped since it was looked for. */
 const undefinedTable = '42P01';
 
-/** Finds a page of rows. */
 async function findRowsPostgres(database: Database, query: JournalQuery): Promise<JournalPage> {
   const words = query.text === undefined ? undefined : searchedWords(query.text);
   if (words?.length === 0) return { items: [] };

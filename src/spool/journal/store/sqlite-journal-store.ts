@@ -40,7 +40,6 @@ function sourceOf(query: JournalQuery, words: readonly string[] | undefined): So
   return match === undefined ? { sql: plain, values: [] } : { sql: byWords, values: [match] };
 }
 
-/** Collects a page. */
 class Page {
   readonly items: JournalItem[] = [];
   /** The number of the row that was examined last. */
@@ -124,7 +123,6 @@ async function readOutcome(
   return next < low;
 }
 
-/** Finds a page of rows. */
 async function findRows(database: Queryable, query: JournalQuery): Promise<JournalPage> {
   const words = query.text === undefined ? undefined : searchedWords(query.text);
   if (words?.length === 0) return { items: [] };

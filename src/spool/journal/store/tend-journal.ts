@@ -27,7 +27,6 @@ const bounded = {
   refusals: { table: 'journal_refusals', are: `+outcome = ${outcomeNumbers.refused} AND NOT ${isCopy}` },
   copies: { table: 'journal_copies', are: isCopy },
 } as const;
-/** One of their kinds. */
 type Bounded = keyof typeof bounded;
 const counts = Object.values(bounded).map(
   ({ table, are }) => `INSERT INTO ${table} SELECT account, count(*) FROM journal
@@ -80,7 +79,6 @@ class SlicePace {
     this.#most = most;
   }
 
-  /** Rows of the next slice at most. */
   get rows(): number {
     return this.#rows;
   }
@@ -170,7 +168,6 @@ export class SqliteTender {
     return true;
   }
 
-  /** Removes the oldest content where there is too much. */
   async #removeContent(): Promise<boolean> {
     const pace = this.#paces.content;
     const [state] = await this.#database.query('SELECT octets, indexed FROM journal_state');

@@ -1,22 +1,24 @@
 // Makes the journal's row of a message, as the stores write it, from the event of the message and what the pipeline knows
 // beside it. What only a reader needs, such as the table of verdicts, is made when it is read.
 
-import { cutText, firstAddresses } from '../../events/event-bounds.ts';
-import { dialogueWithoutQuotes, keptName } from '../../events/kept-words.ts';
+import { cutText, dialogueWithoutQuotes, firstAddresses, keptName } from '../../events/event-bounds.ts';
 import { type AcceptedEvent, wouldPass } from '../../events/mail-event.ts';
 import type { WrittenRefusal } from '../../events/refusal.ts';
 import type { ContentGauge } from '../content-gauge.ts';
 import { type JournalDetails, withoutContent } from '../journal-details.ts';
-import { type JournalFacts, type JournalMore, type JournalRow, journalBounds, outcomeNumbers } from '../journal-row.ts';
+import {
+  type JournalContent,
+  type JournalFacts,
+  type JournalMore,
+  type JournalReason,
+  type JournalRow,
+  journalBounds,
+  outcomeNumbers,
+} from '../journal-row.ts';
 
-/** What is kept of a message itself. */
-interface KeptOctets {
-  readonly receivedHead: Uint8Array | undefined;
-  readonly receivedBody: Uint8Array | undefined;
+interface KeptOctets extends Readonly<Partial<Record<keyof JournalContent, Uint8Array | undefined>>> {
   /** The body that leaves is the one that came, octet by octet, and is kept once. */
   readonly isSameBody: boolean;
-  readonly sentHead: Uint8Array | undefined;
-  readonly sentBody: Uint8Array | undefined;
 }
 
 /** A row with what is kept of its message. */
@@ -24,19 +26,12 @@ export interface WrittenJournal extends KeptOctets {
   readonly row: JournalRow;
 }
 
-/** The head and the body that leave. */
 interface Sent {
   readonly head: Buffer;
   readonly body: Buffer;
 }
 
-/** Why a row lacks the content that the configuration asks for. */
 const noRoom = 'more content came than journal.maxOctets lets be kept, faster than the oldest is removed';
-
-const noOctets = {
-  ...{ receivedHead: undefined, receivedBody: undefined, isSameBody: false },
-  ...{ sentHead: undefined, sentBody: undefined },
-} as const;
 
 function namesOf({ fields, content }: JournalDetails): string {
   let names = '';
@@ -48,21 +43,15 @@ function namesOf({ fields, content }: JournalDetails): string {
   return names;
 }
 
-function onlyOnce(words: readonly (string | undefined)[]): readonly string[] | undefined {
+function onlyOnce(words: readonly (string | undefined)[] = []): readonly string[] | undefined {
   const found = new Set(words);
   found.delete(undefined);
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- undefined has been removed
   return found.size === 0 ? undefined : ([...found].slice(0, journalBounds.codes) as string[]);
 }
 
-/** What both kinds of rows take from the details: the facts first, then what only one entry shows. */
-function mailerAndSubject(details: JournalDetails | undefined): Pick<JournalFacts, 'mailer' | 'subject'> {
-  if (!details) return {};
-  const { mailer, subject, content } = details;
-  return {
-    mailer,
-    subject: content === 'none' || subject === undefined ? undefined : cutText(subject, journalBounds.subject),
-  };
+function subjectOf({ subject, content }: JournalDetails): string | undefined {
+  return content === 'none' || subject === undefined ? undefined : cutText(subject, journalBounds.subject);
 }
 
 function noted(
@@ -89,15 +78,15 @@ function headOf({ fields }: JournalDetails): Buffer {
 
 /** The octets of a message, as much as is kept of them. */
 function octetsOf(details: JournalDetails | undefined, sent: Sent | undefined): KeptOctets {
-  if (!details || details.content === 'none' || details.lacking !== undefined) return noOctets;
+  if (!details || details.content === 'none' || details.lacking !== undefined) return { isSameBody: false };
   const { octets, body, content, fields, maxBodyOctets } = details;
   const keepsSent = content === 'full' && sent !== undefined && sent.body.length <= maxBodyOctets;
   const leaves = { sentHead: sent?.head, sentBody: keepsSent ? sent.body : undefined };
-  if (fields.length === 0) return { ...noOctets, ...leaves };
-  if (!octets || !body) return { ...noOctets, ...leaves, receivedHead: headOf(details) };
+  if (fields.length === 0) return { isSameBody: false, ...leaves };
+  if (!octets || !body) return { isSameBody: false, ...leaves, receivedHead: headOf(details) };
   const receivedHead = octets.subarray(0, octets.length - body.length);
   if (content === 'headers' || (details.largeBody ?? body.length) > maxBodyOctets)
-    return { receivedHead, receivedBody: undefined, isSameBody: false, ...leaves };
+    return { receivedHead, isSameBody: false, ...leaves };
   const isSameBody = sent !== undefined && sent.body.length === body.length && sent.body.equals(body);
   return { receivedHead, receivedBody: isSameBody ? undefined : body, isSameBody, ...leaves };
 }
@@ -121,96 +110,95 @@ function lackingOf(details: JournalDetails | undefined, body: Buffer | undefined
   return `the body has ${largest} octets, and bodies over ${details.maxBodyOctets} (journal.maxBodyOctets) are not kept`;
 }
 
+type RowEvent = AcceptedEvent | WrittenRefusal['event'];
+
+/** The facts of a row. Plain members, none of them spread, here and below: this is made for each message that is accepted. */
+function factsOf(
+  event: RowEvent,
+  details: JournalDetails | undefined,
+  reasons: readonly JournalReason[] | undefined,
+): JournalFacts {
+  const reply = event.kind === 'accepted' ? undefined : event.reply;
+  return {
+    credential: event.credential,
+    via: event.via,
+    client: event.clientAddress,
+    helo: event.helo,
+    mailer: details ? details.mailer : event.mailer,
+    sender: event.senderPath,
+    recipients: firstAddresses(event.recipients, journalBounds.recipients),
+    count: event.recipientCount ?? event.recipients.length,
+    subject: details && subjectOf(details),
+    size: event.size,
+    codes: onlyOnce(reasons?.map(({ code }) => code)) ?? (reply && [String(reply.code)]),
+    fields: onlyOnce(reasons?.map(({ field }) => field)),
+    messageId: event.kind === 'accepted' ? event.messageId : undefined,
+    shadow: event.kind === 'shadowed' ? event.shadow : undefined,
+  };
+}
+
+function made(
+  event: RowEvent,
+  id: string,
+  { details, sent }: { readonly details: JournalDetails | undefined; readonly sent?: Sent },
+): WrittenJournal {
+  const accepted = event.kind === 'accepted' ? event : undefined;
+  const refused = event.kind === 'accepted' ? undefined : event;
+  const observed = accepted?.observed?.map(({ field, code, message }) => ({ code, field, message: message ?? '' }));
+  const reasons: readonly JournalReason[] | undefined = refused?.violations ?? observed;
+  const { names, verdicts, timings, dialogue, tls } = noted(details);
+  const more: JournalMore = {
+    session: event.sessionId,
+    listener: refused?.listener,
+    stage: refused?.stage,
+    reason: refused?.reason,
+    reply: refused?.reply,
+    reasons,
+    reasonCount: accepted ? accepted.observedCount : refused?.violationCount,
+    names,
+    verdicts,
+    dialogue,
+    tls,
+    timings,
+    clientMessageId: accepted?.clientMessageId,
+    sizeAsSent: accepted?.sizeAsSent,
+    lacking: lackingOf(details, sent?.body),
+  };
+  return written(
+    { id, at: event.at, account: event.account, outcome: outcomeOf(event), waiting: accepted?.recipientCount ?? 0 },
+    { facts: factsOf(event, details, reasons), more },
+    octetsOf(details, sent),
+  );
+}
+
+function outcomeOf(event: RowEvent): number {
+  const isInOrder = event.kind === 'accepted' || (event.kind === 'shadowed' && wouldPass(event));
+  return outcomeNumbers[isInOrder ? 'accepted' : 'refused'];
+}
+
+/** Makes a row with the content of its message, where there is room for it. @param gauge says so; absent: there is */
+function whereRoom(
+  make: (details: JournalDetails | undefined) => WrittenJournal,
+  details: JournalDetails | undefined,
+  gauge: ContentGauge | undefined,
+): WrittenJournal {
+  const whole = make(details);
+  if (!details || !gauge || gauge.take(whole.row.octets)) return whole;
+  return make(withoutContent(details, noRoom));
+}
+
 /** Makes the row of an accepted message. @param gauge says whether there is room for its content; absent: there is */
 export function acceptedRow(
   event: AcceptedEvent,
   { details, sent }: { readonly details: JournalDetails; readonly sent: Sent },
   gauge?: ContentGauge,
 ): WrittenJournal {
-  const made = madeAccepted(event, details, sent);
-  if (!gauge || gauge.take(made.row.octets)) return made;
-  return madeAccepted(event, withoutContent(details, noRoom), sent);
+  return whereRoom((kept) => made(event, event.queueId, { details: kept, sent }), details, gauge);
 }
 
-function madeAccepted(event: AcceptedEvent, details: JournalDetails, sent: Sent): WrittenJournal {
-  const observed = event.observed?.map(({ field, code, message }) => ({ code, field, message: message ?? '' }));
-  // Plain members, none of them spread: this is made for each message that is accepted.
-  const { mailer, subject } = mailerAndSubject(details);
-  const { names, verdicts, timings, dialogue, tls } = noted(details);
-  const facts: JournalFacts = {
-    credential: event.credential,
-    via: event.via,
-    client: event.clientAddress,
-    helo: event.helo,
-    mailer,
-    sender: event.senderPath,
-    recipients: firstAddresses(event.recipients, journalBounds.recipients),
-    count: event.recipientCount,
-    subject,
-    size: event.size,
-    codes: observed && onlyOnce(observed.map(({ code }) => code)),
-    fields: observed && onlyOnce(observed.map(({ field }) => field)),
-    messageId: event.messageId,
-  };
-  const more: JournalMore = {
-    session: event.sessionId,
-    reasons: observed,
-    reasonCount: event.observedCount,
-    names,
-    verdicts,
-    dialogue,
-    tls,
-    timings,
-    clientMessageId: event.clientMessageId,
-    sizeAsSent: event.sizeAsSent,
-    lacking: lackingOf(details, sent.body),
-  };
-  const { queueId: id, at, account, recipientCount: waiting } = event;
-  return written(
-    { id, at, account, outcome: outcomeNumbers.accepted, waiting },
-    { facts, more },
-    octetsOf(details, sent),
-  );
-}
-
-/**
- * Makes the row of a refusal or of a copy's verdict; undefined for one that has no account or no id of its own.
- * @param gauge says whether there is room for its content; absent: there is
- */
+/** Makes the row of a refusal or of a copy's verdict, as above; undefined for one that has no account or no id of its own. */
 export function refusedRow({ event, journal }: WrittenRefusal, gauge?: ContentGauge): WrittenJournal | undefined {
-  const made = madeRefused(event, journal);
-  if (!made || !journal || !gauge || gauge.take(made.row.octets)) return made;
-  return madeRefused(event, withoutContent(journal, noRoom));
-}
-
-function madeRefused(event: WrittenRefusal['event'], details: JournalDetails | undefined): WrittenJournal | undefined {
-  const { journalId, violations } = event;
-  const isInOrder = event.kind === 'shadowed' && wouldPass(event);
-  if (journalId === undefined || event.account === '') return undefined;
-  const facts = {
-    ...{ credential: event.credential, via: event.via, client: event.clientAddress, helo: event.helo },
-    sender: event.senderPath,
-    recipients: firstAddresses(event.recipients, journalBounds.recipients),
-    count: event.recipientCount ?? event.recipients.length,
-    size: event.size,
-    mailer: event.mailer,
-    codes: onlyOnce(violations.map(({ code }) => code)) ?? (event.reply ? [String(event.reply.code)] : undefined),
-    fields: onlyOnce(violations.map(({ field }) => field)),
-    ...mailerAndSubject(details),
-    ...(event.kind === 'shadowed' ? { shadow: event.shadow } : {}),
-  } satisfies JournalFacts;
-  const more = {
-    session: event.sessionId,
-    ...{ listener: event.listener, stage: event.stage, reason: event.reason, reply: event.reply },
-    reasons: violations,
-    reasonCount: event.violationCount,
-    lacking: lackingOf(details, undefined),
-    ...noted(details),
-  } satisfies JournalMore;
-  const { at, account } = event;
-  return written(
-    { id: journalId, at, account, outcome: outcomeNumbers[isInOrder ? 'accepted' : 'refused'], waiting: 0 },
-    { facts, more },
-    octetsOf(details, undefined),
-  );
+  const { journalId, account } = event;
+  if (journalId === undefined || account === '') return undefined;
+  return whereRoom((details) => made(event, journalId, { details }), journal, gauge);
 }

@@ -33,7 +33,6 @@ export class SqliteJournal {
     this.#note = database.prepare('UPDATE journal SET waiting = ?, outcome = ? WHERE id = ?');
   }
 
-  /** Writes a row. */
   add({ row, isSameBody, receivedHead, receivedBody, sentHead, sentBody }: WrittenJournal): void {
     const { id, at, account, outcome, waiting, octets, facts, more } = row;
     const { lastInsertRowid } = this.#add.run(id, at, account, outcome, waiting, octets, facts, more);

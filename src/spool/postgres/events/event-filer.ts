@@ -6,6 +6,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import { Unavailable } from '../../../base/errors.ts';
+import type { Logger } from '../../../base/log.ts';
 import type { EncodedEvent } from '../../encoded-event.ts';
 import type { JournalRow } from '../../journal/journal-row.ts';
 import { sendRows } from '../../journal/writer/postgres-journal.ts';
@@ -117,12 +118,10 @@ export function sendTold(send: Send, told: Told): void {
   if (told.events.length + told.rows.length + told.tallies.length > 0) void send(keep, [encodeTold(told)]);
 }
 
-/** What a filer calls. */
-export interface FilerParts {
+interface FilerParts {
+  readonly log: Logger;
   /** Something was filed that other processes have told. */
   readonly onOthers: () => void;
-  /** A row cannot be filed and is passed over until the next start. */
-  readonly onPassedOver: (row: { readonly seq: number; readonly error: unknown }) => void;
 }
 
 /** Files what the processes on one database tell. */
@@ -213,7 +212,8 @@ export class EventFiler {
       if (this.#tried.length > 1) return await this.#fileSome(1);
       if (this.#passedOver.length === mostPassedOver) throw thrown;
       this.#passedOver.push(seq);
-      this.#on.onPassedOver({ seq, error: thrown });
+      const text = 'events and rows of the journal cannot be filed, and stay in spool_unfiled';
+      this.#on.log.error({ err: thrown, seq }, text);
       return 'some';
     }
   }

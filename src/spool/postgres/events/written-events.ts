@@ -82,7 +82,6 @@ const clear =
 export class AccountChanges {
   readonly #changes = new Map<string, Tally>();
 
-  /** Notes what an account has more. */
   add(account: string, more: Tally): void {
     this.#changes.set(account, addTally(this.#changes.get(account) ?? emptyTally, more));
   }

@@ -84,7 +84,6 @@ function queryOf(sql: string, values: readonly PgValue[] = [], planned: Planned 
   return planned === 'anew' ? query : { ...query, name: nameOf(sql) };
 }
 
-/** The statements in PostgreSQL's words, by those of the steps. */
 const translated = new Map<string, string>();
 
 function inPostgres(sql: string): string {
@@ -197,7 +196,6 @@ async function endOnceIdle(pool: pg.Pool): Promise<void> {
   await pool.end();
 }
 
-/** One transaction on one connection. */
 class Sending {
   readonly #client: pg.PoolClient;
   readonly #sent: Promise<pg.QueryResult<Row>>[] = [];

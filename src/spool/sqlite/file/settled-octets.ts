@@ -55,7 +55,6 @@ function prepare(database: DatabaseSync) {
   });
 }
 
-/** The octets of a message. */
 interface MessageOctets {
   readonly head: Uint8Array;
   readonly body: Uint8Array;
