@@ -40,7 +40,6 @@ import { openWebhooks } from './wiring/webhooks.ts';
 export interface Server {
   /** Every listener that is open now, SMTP and HTTP; empty where a signal came before. */
   readonly listening: readonly Listening[];
-  /** The configuration in force. */
   readonly config: Config;
   /**
    * Reads the configuration again and puts it in force, whole or not at all. Connections stay open. Never rejects.

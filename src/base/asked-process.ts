@@ -10,7 +10,6 @@ import { Unavailable } from './errors.ts';
 /** How much one piece of work may cost. */
 export interface WorkLimits {
   readonly milliseconds: number;
-  /** The heap of the process in MiB. */
   readonly heapMebibytes: number;
 }
 

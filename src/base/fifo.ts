@@ -13,7 +13,6 @@ export class Fifo<T> {
     this.#items.push(item);
   }
 
-  /** Takes the oldest element. */
   shift(): T | undefined {
     if (this.length === 0) return undefined;
     const item = this.#items[this.#first];

@@ -5,14 +5,8 @@ import { hash } from 'node:crypto';
 const blockOctets = 64;
 const digestOctets = 32;
 
-/** What is hashed for one key: before what is signed, and before the inner hash, which has its room at the end. */
-export interface HmacPads {
-  readonly inner: Buffer;
-  readonly outer: Buffer;
-}
-
-/** Makes the pads of a key. */
-export function hmacPads(key: Buffer): HmacPads {
+/** Makes what is hashed for one key: before what is signed, and before the inner hash, which has its room at the end. */
+export function hmacPads(key: Buffer) {
   const block = Buffer.alloc(blockOctets);
   (key.length > blockOctets ? hash('sha256', key, 'buffer') : key).copy(block);
   const outer = Buffer.concat([block.map((octet) => octet ^ 0x5c), Buffer.alloc(digestOctets)]);

@@ -125,7 +125,6 @@ export class LogOutput {
     if (this.#isOwn && !this.#isWriting) closeSync(this.#fd);
   }
 
-  /** Lines dropped since the start. */
   dropped(): number {
     return this.#dropped;
   }

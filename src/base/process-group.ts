@@ -28,7 +28,6 @@ export interface SharedMinutes {
   take(account: string, limit: number): Promise<number>;
   /** Tells the same without counting. @throws Error where the supervisor is gone */
   ask(account: string, limit: number): Promise<number>;
-  /** Takes back a message that was counted. */
   giveBack(account: string): void;
 }
 
@@ -47,7 +46,6 @@ export interface SharedSlots {
   take(wanted: readonly SlotWanted[]): Promise<number | undefined>;
   /** Tells the same without taking any. @throws Error where the supervisor is gone */
   ask(wanted: readonly SlotWanted[]): Promise<number | undefined>;
-  /** Gives back a place of each key. */
   giveBack(keys: readonly string[]): void;
 }
 
@@ -85,9 +83,6 @@ export type CarrierAnswer = readonly object[];
 
 /** The processes that share the work of one server, as one of them sees them. */
 export interface ProcessGroup {
-  /** From 1; unique among the processes that run. */
-  readonly number: number;
-  /** Processes that are to run. */
   readonly count: number;
   /**
    * Whether one of the processes takes connections and mail, and none says that it takes no mail. Every process that serves is asked,
@@ -98,7 +93,6 @@ export interface ProcessGroup {
   readonly minutes: SharedMinutes;
   readonly places: SharedSlots;
   readonly windows: SharedWindows;
-  /** Tells the others of a wrong token of an address. */
   tellFailure(address: string): void;
   /** Has wrong tokens told that the others have seen. */
   hearFailures(heard: (address: string) => void): void;

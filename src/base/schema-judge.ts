@@ -26,7 +26,6 @@ export interface SchemaError {
     /** The values that `enum` allows. */
     readonly allowed?: readonly unknown[];
   };
-  /** The validator's message. */
   readonly message: string;
   /** The node that judged, with its annotations. */
   readonly node: unknown;

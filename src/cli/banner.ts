@@ -3,8 +3,8 @@
 
 import { join } from 'node:path';
 import type { DevelopmentToken } from '../app/bootstrap/bootstrap.ts';
-import { formatHostPort } from '../app/config/addresses.ts';
 import type { Listening } from '../app/wiring/addresses.ts';
+import { hostPort } from '../base/net/socket-address.ts';
 
 /** What the banner tells. */
 export interface BannerFacts {
@@ -81,7 +81,7 @@ function shown(host: string): string {
 
 /** Where a client on this machine reaches a listener, as `host:port`. */
 function addressOf({ host, port }: Listening): string {
-  return formatHostPort({ host: shown(host), port });
+  return hostPort(shown(host), port);
 }
 
 /** The command that sends the message by HTTP (D43), to the API's own listener where there is one. */

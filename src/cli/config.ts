@@ -1,12 +1,12 @@
 import { stringify } from 'yaml';
 import { checkFiles } from '../app/bootstrap/check-files.ts';
-import { formatHostPort } from '../app/config/addresses.ts';
 import type { Config } from '../app/config/config.ts';
 import { missingSecrets } from '../app/config/secrets.ts';
 import { shownConfig } from '../app/wiring/console/shown-config.ts';
 import { checkApplications } from '../app/wiring/load-settings.ts';
 import { systemClock } from '../base/clock.ts';
 import { ConfigurationError } from '../base/errors.ts';
+import { hostPort } from '../base/net/socket-address.ts';
 import { recipientRules } from '../delivery/router.ts';
 import { errorPageFaults } from '../edge/custom/error-page.ts';
 import { credentialLines } from '../pipeline/report/settings.ts';
@@ -45,11 +45,13 @@ function summary(config: Config): string[] {
   return table([
     ['platform', `${config.platform.domain}, bounces to ${config.platform.bounceDomain}`],
     ...config.smtp.listeners.map(({ name, role, tls, ...at }) => {
-      return ['smtp', `${formatHostPort(at)} ${name} (${role}, tls ${tls})`] as const;
+      return ['smtp', `${hostPort(at.host, at.port)} ${name} (${role}, tls ${tls})`] as const;
     }),
-    ['http', formatHostPort(config.http.listen)],
-    ['https', config.http.tlsListen ? formatHostPort(config.http.tlsListen) : 'off'],
-    ...(config.http.adminListen ? [['admin', formatHostPort(config.http.adminListen)] as const] : []),
+    ['http', hostPort(config.http.listen.host, config.http.listen.port)],
+    ['https', config.http.tlsListen ? hostPort(config.http.tlsListen.host, config.http.tlsListen.port) : 'off'],
+    ...(config.http.adminListen
+      ? [['admin', hostPort(config.http.adminListen.host, config.http.adminListen.port)] as const]
+      : []),
     ['routes', names(config.delivery.routes.map((route) => `${route.name} (${route.type})`))],
     ...safetyLines(config),
     ['accounts', names(config.accounts.map(({ name }) => name))],

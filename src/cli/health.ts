@@ -1,6 +1,7 @@
 import { request } from 'node:http';
-import { formatHostPort, type HostPort, reachable } from '../app/config/addresses.ts';
+import { type HostPort, reachable } from '../app/config/addresses.ts';
 import { errorMessage } from '../base/errors.ts';
+import { hostPort } from '../base/net/socket-address.ts';
 import { defineCommand } from './command/command.ts';
 
 /** How long the server may take to answer, in milliseconds: less than a container's health check waits for the command. */
@@ -30,7 +31,7 @@ image is this command.`,
   async run({ readConfig }, io) {
     const { listen } = readConfig().http;
     const address = reachable(listen);
-    const url = `http://${formatHostPort(address)}/readyz`;
+    const url = `http://${hostPort(address.host, address.port)}/readyz`;
     const fail = (why: string): number => {
       io.stderr.write(`Not ready: ${why}\n`);
       return 1;

@@ -168,7 +168,7 @@ is never replaced.`,
     const host = domainOf(given);
     const { folder, certificateFile, privateKeyFile } = ownTlsFiles(readConfig().certsDir, host);
     // Loaded only here, because the library that it uses takes longer to load than the rest of the program.
-    const { makeCertificate } = await import('../app/bootstrap/certificate.ts');
+    const { makeCertificate } = await import('../app/bootstrap/bootstrap.ts');
     const { certificate, privateKey } = await makeCertificate(host, systemClock.now());
     if (!createFolder(folder, { 'fullchain.pem': certificate, 'privkey.pem': privateKey })) {
       io.stderr.write(`There is something already: ${folder}; move it away first.\n`);

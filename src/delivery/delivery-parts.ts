@@ -22,7 +22,6 @@ export interface DeliveryMetrics {
   readonly leftToSpool: number;
   /** Transactions and file writes under way. */
   readonly active: number;
-  /** Open connections to next hops. */
   readonly connections: number;
   /** Octets of messages in memory. */
   readonly contentBytes: number;

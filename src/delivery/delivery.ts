@@ -309,7 +309,6 @@ export class Delivery implements TransportEvents {
     }
   }
 
-  /** Closes a task that has ended, whatever ended it. */
   #close({ job }: Task): void {
     job.openTasks -= 1;
     if (job.openTasks > 0) return;

@@ -12,10 +12,9 @@ import type { HopEvent, HopLimits } from './hop/hop-health.ts';
 import { isThrottling, isTooMany } from './hop/hop-health.ts';
 import type { HopShares } from './hop/hop-share.ts';
 import { outgoingMail, splitTask, type Task } from './job.ts';
-import type { NextHop } from './next-hop.ts';
 import { type HopRefusal, SmtpConnection, type TransactionEnd } from './smtp/smtp-client.ts';
 import type { TaskQueue } from './task-queue.ts';
-import type { HopWait, TransportEvents } from './transport.ts';
+import type { HopWait, NextHop, TransportEvents } from './transport.ts';
 
 /** A next hop with fewer connections keeps none for others. */
 const fewConnections = 4;
@@ -29,10 +28,8 @@ const deadConnectionsAllowed = 3;
 /** What a pool is made from. */
 export interface HopPoolParts {
   readonly hop: NextHop;
-  /** The route that leads to the next hop. */
   readonly route: { readonly name: string; readonly platformSignature: boolean };
   readonly limits: HopLimits;
-  /** Bounds the connections of all pools. */
   readonly budget: ConnectionBudget;
   /** The part of the limits that this process has. */
   readonly shares: HopShares;
@@ -81,12 +78,10 @@ export class HopPool implements ConnectionHolder {
     this.queue.onReady = () => this.#pump();
   }
 
-  /** Attempts under way. */
   get active(): number {
     return this.#active;
   }
 
-  /** Open connections. */
   get connections(): number {
     return this.#connections.size;
   }
@@ -96,7 +91,6 @@ export class HopPool implements ConnectionHolder {
     return this.queue.length === 0 && !this.#isReached;
   }
 
-  /** The next hop has other limits from now on. */
   limit(limits: HopLimits): void {
     this.#tell({ kind: 'limited', limits });
   }

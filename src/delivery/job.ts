@@ -3,9 +3,8 @@
 import type { ClockReading } from '../base/clock.ts';
 import type { DsnRequest } from '../mail/dsn-request.ts';
 import type { DueMessage, SpoolEntry } from '../spool/spool.ts';
-import type { ContentBudget } from './content-budget.ts';
 import type { OutgoingMail, RecipientResult } from './smtp/smtp-client.ts';
-import type { TransportShare } from './transport-share.ts';
+import type { ContentBudget, TransportShare } from './transport-share.ts';
 
 /** A message without its octets. */
 export type JobEntry = DueMessage['entry'];
@@ -13,7 +12,6 @@ export type JobEntry = DueMessage['entry'];
 /** A recipient that is due. */
 export interface DueRecipient {
   readonly address: string;
-  /** Attempts made before this one. */
   readonly attempts: number;
 }
 
@@ -35,11 +33,9 @@ export interface Redirect {
 /** A message in hand, for its recipients of one transport. */
 export interface Job {
   readonly entry: JobEntry;
-  /** The transport that has it in hand. */
   readonly share: TransportShare;
   /** Octets of head and body. */
   readonly size: number;
-  /** How many of its recipients are in hand. */
   readonly recipientCount: number;
   /** Claimed from the spool, not handed over by the pipeline. */
   readonly isClaimed: boolean;
@@ -49,7 +45,6 @@ export interface Job {
   readonly claimEndsAt: number;
   /** Where it leaves to another address than its recipients' (staging safety, D98a): that address, and the field that tells. */
   readonly redirect: Redirect | undefined;
-  /** Tasks that have not ended. */
   openTasks: number;
   /** Its octets, while they are in memory. */
   content: Content | undefined;

@@ -7,13 +7,12 @@ import { CaptureTransport } from './capture.ts';
 import type { ConnectionBudget } from './hop/connection-budget.ts';
 import { type HopShares, wholeShares } from './hop/hop-share.ts';
 import type { MxFacilities } from './mx/mx-hops.ts';
-import type { NextHops } from './next-hop.ts';
 import { type DeliverySettings, domainLimits, type MxRoute, routeLimits, type SmarthostRoute } from './settings.ts';
 import { smarthostHops } from './smarthost.ts';
 import type { SmtpTimeouts } from './smtp/smtp-timeouts.ts';
 import { SmtpTransport } from './smtp-transport.ts';
 import { type TaskHost, TaskQueue } from './task-queue.ts';
-import type { Transport, TransportEvents } from './transport.ts';
+import type { NextHops, Transport, TransportEvents } from './transport.ts';
 import type { TransportShare } from './transport-share.ts';
 
 /** What transports are made from. */
@@ -30,7 +29,6 @@ export interface TransportParts {
   readonly budget: ConnectionBudget;
   /** The part of each next hop's limits that this process has; absent: all. */
   readonly shares?: HopShares;
-  /** What routes by MX need. */
   readonly mx?: MxFacilities;
 }
 

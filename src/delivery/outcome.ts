@@ -71,7 +71,6 @@ export function settleOutcome(
   return { outcome: { kind: 'failed', reply: { code: reply.code, enhanced: '4.4.7', text }, ...by } };
 }
 
-/** Makes the event of an attempt that has ended for one recipient, with what follows from it. */
 function endOfAttempt(
   { entry, share, size, takenAt, redirect }: Job,
   { address, attempts }: DueRecipient,
@@ -93,7 +92,6 @@ function endOfAttempt(
   return outcomeEvent(entry, { ...attempt, ...redirectedTo, ...settled });
 }
 
-/** What settling needs. */
 interface SettlerParts {
   readonly spool: Pick<Spool, 'show'>;
   readonly settings: DeliverySettings;
@@ -116,7 +114,6 @@ interface Replier {
 export interface TaskEnd {
   /** One for each recipient of its envelope, in order. */
   readonly results: readonly RecipientResult[];
-  /** Who replied. */
   readonly by: Replier;
   /** Where the next hop could not be reached, so that there was no attempt: when it is tried again. */
   readonly retryInMs?: number | undefined;

@@ -16,10 +16,6 @@ export class RecipientsInFlight {
   /** For each recipient in flight: whether it was claimed once more meanwhile. */
   readonly #inFlight = new Map<string, boolean>();
 
-  get size(): number {
-    return this.#inFlight.size;
-  }
-
   add(id: string, address: string): void {
     this.#inFlight.set(`${id} ${address}`, false);
   }

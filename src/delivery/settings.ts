@@ -38,11 +38,9 @@ export interface Smarthost {
 /** Hands mail to one next hop: a server, or those that stand in for it. */
 export interface SmarthostRoute extends RouteBase, Smarthost {
   readonly type: 'smarthost';
-  /** The other servers of the route. */
   readonly standby?: readonly Smarthost[];
   /** Addresses that its mail leaves from: one for IPv4, one for IPv6 at the most. */
   readonly localAddress?: readonly LocalAddress[];
-  /** How many connections may be open at once. */
   readonly connections: number;
   /** Further limits of a next hop; absent: `defaultHopLimits`. */
   readonly limits?: Partial<HopLimits>;
@@ -81,18 +79,13 @@ export interface DestinationSettings {
 }
 
 /** When a deferred message is tried again (D42a). */
-export interface RetrySettings {
-  readonly firstDelaySeconds: number;
-  readonly maxDelaySeconds: number;
-  /** The random share of a delay: with 0.2 it is between 80 % and 120 %. */
-  readonly jitter: number;
-  readonly expireAfterSeconds: number;
-}
+export type RetrySettings = Readonly<typeof defaultRetry>;
 
 /** What holds where the configuration says nothing (D42a); the random share is no setting. */
-export const defaultRetry: RetrySettings = {
+export const defaultRetry = {
   firstDelaySeconds: 60,
   maxDelaySeconds: 14_400,
+  /** The random share of a delay: with 0.2 it is between 80 % and 120 %. */
   jitter: 0.2,
   expireAfterSeconds: 432_000,
 };

@@ -4,10 +4,10 @@
 import { isIP } from 'node:net';
 import type { MonotonicClock } from '../base/clock.ts';
 import type { SmtpReply } from '../mail/smtp-reply.ts';
-import type { NextHop, NextHops } from './next-hop.ts';
 import type { Smarthost, SmarthostRoute } from './settings.ts';
 import { connectSmtp, type HopRefusal, type SmtpConnection } from './smtp/smtp-client.ts';
 import type { SmtpTimeouts } from './smtp/smtp-timeouts.ts';
+import type { NextHop, NextHops } from './transport.ts';
 
 /** How long a server that failed is passed over, in milliseconds: doubled with each failure in a row. */
 const passedOver = { first: 1000, longest: 60_000 } as const;
@@ -16,7 +16,6 @@ const standInLasts = 60_000;
 
 /** What the next hop is made from beside its route. */
 export interface SmarthostParts {
-  /** Our own name in EHLO. */
   readonly hostname: string;
   readonly timeouts: SmtpTimeouts;
   readonly clock: MonotonicClock;

@@ -12,11 +12,10 @@ import type { HopShares } from './hop/hop-share.ts';
 import { HopPool } from './hop-pool.ts';
 import type { Task } from './job.ts';
 import type { MessageTls } from './mx/tls-demand.ts';
-import type { NextHop, NextHops } from './next-hop.ts';
 import type { MxRoute, SmarthostRoute } from './settings.ts';
 import type { RecipientResult } from './smtp/smtp-client.ts';
 import { type TaskHost, TaskQueue } from './task-queue.ts';
-import type { DestinationView, HopAdmission, Transport, TransportEvents } from './transport.ts';
+import type { DestinationView, HopAdmission, NextHop, NextHops, Transport, TransportEvents } from './transport.ts';
 
 /** Domains whose next hop is remembered, and next hops that are kept while nothing is done for them, at most. */
 const mostKnown = 20_000;

@@ -18,7 +18,6 @@ export interface TaskHost {
   giveBack(task: Task): void;
 }
 
-/** Messages that are loaded in advance. */
 const loadedAhead = 16;
 
 /** Waiting tasks, in an order that is fair to the accounts. */
@@ -41,7 +40,6 @@ export class TaskQueue {
     this.#host = host;
   }
 
-  /** How many tasks wait. */
   get length(): number {
     return this.#fresh.length + this.#loaded.length + this.#unloaded.length + this.#loading + this.#blocked.size;
   }
@@ -116,7 +114,6 @@ export class TaskQueue {
     return this.#unloaded.shift(refused.size === 0 ? undefined : (account) => !refused.has(account));
   }
 
-  /** While it is paused, the queue gives out no task. */
   pause(isPaused: boolean): void {
     this.#isPaused = isPaused;
     if (this.ready > 0) this.onReady();

@@ -1,8 +1,47 @@
 // A transport's share of the messages, recipients and octets that delivery may have in hand. A next hop that takes nothing
 // fills only its own share; what does not fit waits in the spool, where it needs no memory.
 
-import { ContentBudget } from './content-budget.ts';
+import { Counts } from '../base/counts.ts';
 import type { Route } from './settings.ts';
+
+/** An account may have so many times what it leaves free, in octets or in hand, so that there is room for another's first message. */
+const greed = 9;
+
+/**
+ * Counts octets in memory against a limit. One account leaves a tenth to the others, so that messages which wait for a next
+ * hop that says nothing do not take the room of all. An account with nothing in memory gets room for one message of any size
+ * while the limit is kept; so the limit is exceeded by one message at a time.
+ */
+export class ContentBudget {
+  readonly #limit: number;
+  readonly #byAccount = new Counts();
+  #used = 0;
+
+  /** @param limit octets */
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  get used(): number {
+    return this.#used;
+  }
+
+  /** Takes room for a message of an account; false if there is none. */
+  tryReserve(octets: number, account: string): boolean {
+    const own = this.#byAccount.of(account);
+    const isFirst = own === 0 && this.#used < this.#limit;
+    const leavesEnough = own + octets <= greed * (this.#limit - this.#used - octets);
+    if (this.#used > 0 && !isFirst && !leavesEnough) return false;
+    this.#used += octets;
+    this.#byAccount.add(account, octets);
+    return true;
+  }
+
+  release(octets: number, account: string): void {
+    this.#used -= octets;
+    this.#byAccount.add(account, -octets);
+  }
+}
 
 /** Messages that delivery may have in hand over all transports, and the least share of a transport. */
 const messages = { all: 10_000, least: 100 } as const;
@@ -15,13 +54,9 @@ const loadedOctets = { all: 64 * 1024 * 1024, most: 32 * 1024 * 1024 } as const;
 /** Messages that one claim asks for, at most. */
 const mostAtOnce = 256;
 
-/** An account may have so many times in hand what it leaves free, so that there is room for another's first message. */
-const greed = 9;
-
 /** An account that has used up what it may claim claims again when it may have so many messages, or as many as it has. */
 const leastAgain = 64;
 
-/** What an account has in hand. */
 interface InHand {
   messages: number;
   recipients: number;
@@ -34,7 +69,6 @@ export type ClaimRoom = (account: string, wanted: number) => number;
 /** What a message in hand uses of the share. */
 interface Load {
   readonly entry: { readonly account: string };
-  /** How many of its recipients are in hand. */
   readonly recipientCount: number;
   /** Claimed from the spool, not handed over by the pipeline. */
   readonly isClaimed: boolean;
@@ -78,11 +112,6 @@ export class TransportShare {
       recipients: Math.max(recipients.least, part(recipients.all)),
       claimed: Math.min(claimed.most, Math.max(claimed.least, part(claimed.all))),
     };
-  }
-
-  /** Messages in hand. */
-  get inHand(): number {
-    return this.#messages;
   }
 
   /** There is room for a message that an account has just handed in. */

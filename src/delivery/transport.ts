@@ -4,8 +4,9 @@ import type { SmtpReply } from '../mail/smtp-reply.ts';
 import type { TlsFacts } from '../mail/tls-facts.ts';
 import type { HopTrouble } from './hop/hop-health.ts';
 import type { Task } from './job.ts';
+import type { MessageTls } from './mx/tls-demand.ts';
 import type { Route } from './settings.ts';
-import type { RecipientResult } from './smtp/smtp-client.ts';
+import type { HopRefusal, RecipientResult, SmtpConnection } from './smtp/smtp-client.ts';
 
 /** A route at work. */
 export interface Transport {
@@ -22,13 +23,10 @@ export interface Transport {
    * @param domain undefined where mail of all domains waits together
    */
   admits(domain: string | undefined): HopAdmission;
-  /** Gives back the waiting tasks that this is true of. */
   giveBackWhere(isUnwanted: (task: Task) => boolean): void;
   /** The next hops that it knows of, for people. */
   destinations(): readonly DestinationView[];
-  /** Attempts under way. */
   readonly active: number;
-  /** Open connections. */
   readonly connections: number;
   /** Begins nothing more; attempts under way go on to their end. */
   stop(): void;
@@ -63,7 +61,6 @@ export function serviceOf({
 export interface DestinationView {
   readonly key: string;
   readonly label: string;
-  /** Name of the route. */
   readonly route: string;
   /** The recipient domains that are known to lead there; empty where all of the route do. */
   readonly domains: readonly string[];
@@ -80,7 +77,6 @@ export interface DestinationView {
   readonly waits?: HopWait;
   /** Milliseconds until it is tried again; 0 where it may be at once. */
   readonly waitMs: number;
-  /** The last reply that made a difference. */
   readonly lastWords?: SmtpReply;
 }
 
@@ -101,4 +97,24 @@ export interface TransportEvents {
   troubled(route: string, trouble: HopTrouble): void;
   /** Gives a task back without an attempt. */
   giveBack(task: Task): void;
+}
+
+/** One next hop: a smarthost route has one, a route by MX has one for each set of MX hosts. */
+export interface NextHop {
+  /** Names it: messages for hops of the same key share connections and budgets. */
+  readonly key: string;
+  /** For people: what the queue commands and metrics show, such as `default (mail.example:587)` or `mx (mx1.example, mx2.example)`. */
+  readonly label: string;
+  /** Opens a connection to the best host that takes one; resolves to the refusal if none does. Never rejects for a fault of the other side. */
+  connect(request: { readonly domain: string; readonly signal: AbortSignal }): Promise<SmtpConnection | HopRefusal>;
+}
+
+/** Finds next hops; each route at work has one. */
+export interface NextHops {
+  /**
+   * The next hop of a recipient domain (A-label), or the outcome where there is none: null MX, no such domain, DNS out of order.
+   * A message that says something of TLS has another next hop than the others to the same domain, where that matters.
+   * @param account whose mail it is: what it costs to find next hops is shared between accounts
+   */
+  find(domain: string, tls: MessageTls | undefined, account: string): Promise<NextHop | RecipientResult>;
 }

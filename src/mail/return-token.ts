@@ -1,8 +1,9 @@
 // The token in a reverse-path and in CFBL-Feedback-ID: it refers to a message, and only Postern can make it (D26, D29).
 
 import { type KeyObject, timingSafeEqual } from 'node:crypto';
-import { type HmacPads, hmacOf, hmacPads } from '../base/hmac.ts';
+import { hmacOf, hmacPads } from '../base/hmac.ts';
 import { base32 } from '../base/ids.ts';
+import { oncePer } from '../base/once-per.ts';
 
 /** What a token is for; a token of one kind is not accepted as the other. */
 export type ReturnTokenKind = 'bounce' | 'feedback';
@@ -22,18 +23,11 @@ function macOf(id: Buffer, kind: ReturnTokenKind, mac: Buffer): Buffer {
 const prefix = Buffer.from('postern return token 1\0', 'latin1');
 
 /** The pads of keys; the inner one has what every token begins with behind it, and room for the id. */
-const padsOfKeys = new WeakMap<KeyObject, HmacPads>();
-
-function padsOf(key: KeyObject): HmacPads {
-  const known = padsOfKeys.get(key);
-  if (known) return known;
+const padsOf = oncePer((key: KeyObject) => {
   const { inner, outer } = hmacPads(key.export());
-  const pads = { inner: Buffer.concat([inner, prefix, Buffer.alloc(idOctets)]), outer };
-  padsOfKeys.set(key, pads);
-  return pads;
-}
+  return { inner: Buffer.concat([inner, prefix, Buffer.alloc(idOctets)]), outer };
+});
 
-/** HMAC-SHA256 of the id. */
 function hashOf(id: Buffer, key: KeyObject): Buffer {
   const { inner, outer } = padsOf(key);
   id.copy(inner, inner.length - idOctets);

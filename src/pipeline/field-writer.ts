@@ -2,7 +2,7 @@
 // into slices.
 
 import { Worker } from 'node:worker_threads';
-import type { WriteLongField } from './compose/long-field.ts';
+import type { WriteLongField } from './compose/field-text.ts';
 import type { FieldAnswer, FieldQuestion } from './field-worker.ts';
 
 interface Pending {

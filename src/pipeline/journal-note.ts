@@ -56,7 +56,6 @@ export class JournalNote {
     this.#letters = letters;
   };
 
-  /** A stage has ended. */
   ended(stage: NotedStage): void {
     const now = this.#clock.monotonic();
     this.#timings[stage] = Math.round((now - this.#since) * 100) / 100;

@@ -14,11 +14,9 @@ export type JudgeCopy = (copy: ShadowCopy) => Promise<void>;
 export interface JudgeCopyParts extends Pick<BuildParts, 'clock' | 'hostname' | 'sendingDomain'> {
   /** How much of each message the journal keeps; absent: it has no entries. */
   readonly journal?: ContentKept | undefined;
-  /** Keeps the verdict. */
   readonly tell: Refuse;
 }
 
-/** The facts of a verdict on a copy. */
 type CopyFacts = RefusalFacts & { readonly shadow: true };
 
 /** Makes the function that judges copies. */

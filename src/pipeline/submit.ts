@@ -24,9 +24,8 @@ import { type Explanation, explain } from './policy/explain.ts';
 import { judge } from './policy/judge.ts';
 import { withMappedPath } from './policy/judge-sender.ts';
 import { removeOffending } from './policy/observe.ts';
-import { rejections } from './policy/rejections.ts';
+import { rejections, type Violation } from './policy/rejections.ts';
 import type { Submission } from './policy/submission.ts';
-import type { Violation } from './policy/violation.ts';
 import { sign } from './sign/sign.ts';
 import type { Signed, SigningKey } from './sign/signed.ts';
 
@@ -36,13 +35,13 @@ export { noteOfRefused } from './journal-note.ts';
 import { type FindReplacedIds, repairThread } from './repair-thread.ts';
 
 export type { Explanation } from './policy/explain.ts';
+export type { Violation } from './policy/rejections.ts';
 export {
   type RejectionCode,
   rejections,
   restAnswers,
 } from './policy/rejections.ts';
 export type { Attachment, Idempotency, ShadowCopy, Submission, SubmissionBody, Via } from './policy/submission.ts';
-export type { Violation } from './policy/violation.ts';
 
 /** The pipeline's answer: the message is on disk under this id, or it is refused for every reason listed. */
 export type SubmitResult =
@@ -86,7 +85,6 @@ export interface SubmitParts extends BuildParts {
   readonly refund?: (submission: Submission) => void;
   /** Called with every message right after its commit. */
   readonly onAccepted: (entry: SpoolEntry) => void;
-  /** Called for every message that is refused. */
   readonly onRefused: Refuse;
   /** How much of each message the journal keeps; absent: it has no entries. */
   readonly journal?: ContentKept | undefined;
@@ -171,7 +169,6 @@ export async function examine(
 
 /** What would happen to a message while the policy is observed (D4c). */
 export interface ObservedVerdict {
-  /** The headers that would be removed. */
   readonly removed: readonly ObservedHeader[];
   /** The violations that remain without these headers; empty means that the rest would pass. */
   readonly violations: readonly Violation[];

@@ -3,7 +3,7 @@
 import { chmodSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { makeCertificate } from '../../src/app/bootstrap/certificate.ts';
+import { makeCertificate } from '../../src/app/bootstrap/bootstrap.ts';
 import { generateDkimKey } from '../../src/pipeline/sign/dkim-key.ts';
 import { startPostern } from '../support/postern-process.ts';
 import { runCli, runHere } from '../support/run-cli.ts';

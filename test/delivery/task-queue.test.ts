@@ -2,10 +2,9 @@
 
 import { expect, test } from 'vitest';
 import { FairFifo, Fifo } from '../../src/base/fifo.ts';
-import { ContentBudget } from '../../src/delivery/content-budget.ts';
 import { newJob, type Task } from '../../src/delivery/job.ts';
 import { type TaskHost, TaskQueue } from '../../src/delivery/task-queue.ts';
-import { TransportShare } from '../../src/delivery/transport-share.ts';
+import { ContentBudget, TransportShare } from '../../src/delivery/transport-share.ts';
 import { spoolEntry } from '../support/spool-entry.ts';
 
 const route = { name: 'default', type: 'capture', folder: '/nowhere', platformSignature: true } as const;

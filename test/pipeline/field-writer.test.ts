@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { writeField } from '../../src/mail/write-field.ts';
 import { compose, writeLongFields } from '../../src/pipeline/compose/compose.ts';
-import { longFieldLength } from '../../src/pipeline/compose/long-field.ts';
+import { longFieldLength } from '../../src/pipeline/compose/field-text.ts';
 import { planBody } from '../../src/pipeline/compose/plan-body.ts';
 import { createFieldWriter } from '../../src/pipeline/field-writer.ts';
 import { checkedOf, messageUuid, noon, platform, submissionOf } from '../support/checked.ts';

@@ -5,7 +5,7 @@ import { onTestFinished } from 'vitest';
 import { openDatabase } from '../../src/base/database/sqlite-database.ts';
 import { Delivery } from '../../src/delivery/delivery.ts';
 import { openStsStore } from '../../src/delivery/mx/sts-store.ts';
-import type { TlsResult } from '../../src/delivery/mx/tls-result.ts';
+import type { TlsResult } from '../../src/delivery/mx/tls-demand.ts';
 import type { MxRoute } from '../../src/delivery/settings.ts';
 import { logEvent } from '../../src/spool/events/log-event.ts';
 import type { OutcomeEvent } from '../../src/spool/events/mail-event.ts';

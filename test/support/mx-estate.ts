@@ -13,7 +13,7 @@ import { openDatabase } from '../../src/base/database/sqlite-database.ts';
 import { type MxFacilities, MxHops } from '../../src/delivery/mx/mx-hops.ts';
 import type { MxSettings } from '../../src/delivery/mx/settings.ts';
 import { openStsStore } from '../../src/delivery/mx/sts-store.ts';
-import type { TlsResult } from '../../src/delivery/mx/tls-result.ts';
+import type { TlsResult } from '../../src/delivery/mx/tls-demand.ts';
 import { SmtpConnection } from '../../src/delivery/smtp/smtp-client.ts';
 import { defaultTimeouts } from '../../src/delivery/smtp/smtp-timeouts.ts';
 import type { TestCertificate } from './certificate.ts';

@@ -10,7 +10,7 @@ import { onTestFinished } from 'vitest';
 import { openDatabase } from '../../src/base/database/sqlite-database.ts';
 import { createDnsLookup } from '../../src/base/dns/dns-lookup.ts';
 import { createAddressJudge } from '../../src/delivery/mx/address-judge.ts';
-import type { TlsResult } from '../../src/delivery/mx/tls-result.ts';
+import type { TlsResult } from '../../src/delivery/mx/tls-demand.ts';
 import { TlsReporter } from '../../src/delivery/tls-report/reporter.ts';
 import { SessionCounts } from '../../src/delivery/tls-report/session-counts.ts';
 import { openTlsReportStore } from '../../src/delivery/tls-report/tls-report-store.ts';

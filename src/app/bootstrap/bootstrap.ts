@@ -19,6 +19,36 @@ import {
   type TlsFiles,
 } from './key-paths.ts';
 
+const tenYearsMs = 3650 * 86_400_000;
+const anHourMs = 3_600_000;
+
+/**
+ * Makes a self-signed TLS certificate (D95): EC P-256, ten years, for a host name, localhost, 127.0.0.1 and ::1.
+ * @param nowMs milliseconds since 1970
+ * @returns both as PEM
+ */
+export async function makeCertificate(host: string, nowMs: number) {
+  const names = [...new Set([host, 'localhost'])].map((value) => ({ type: 2, value }) as const);
+  const addresses = ['127.0.0.1', '::1'].map((ip) => ({ type: 7, ip }) as const);
+  // Loaded only where a certificate is made, because the library takes longer to load than all the rest of a start.
+  const { generate } = await import('selfsigned');
+  const made = await generate([{ name: 'commonName', value: host }], {
+    keyType: 'ec',
+    curve: 'P-256',
+    algorithm: 'sha256',
+    // Valid since an hour ago, so that a client whose clock is slow accepts it too.
+    notBeforeDate: new Date(nowMs - anHourMs),
+    notAfterDate: new Date(nowMs + tenYearsMs),
+    extensions: [
+      { name: 'basicConstraints', cA: false, critical: true },
+      { name: 'keyUsage', digitalSignature: true, critical: true },
+      { name: 'extKeyUsage', serverAuth: true },
+      { name: 'subjectAltName', altNames: [...names, ...addresses] },
+    ],
+  });
+  return { certificate: made.cert, privateKey: made.private };
+}
+
 export { defaultTlsHost, type TlsFiles, tlsFilesFor } from './key-paths.ts';
 export { type Keys, loadKeys, readKeys, readTlsKeys, type TlsKeys, wholeKeys } from './load-keys.ts';
 
@@ -59,8 +89,6 @@ async function makeDkimKey({ file, algorithm }: DkimKeyFile): Promise<string[]> 
 async function makeTls(place: TlsFiles, nowMs: number): Promise<string[]> {
   const { certificateFile, privateKeyFile, folder, host } = place;
   if (existsSync(certificateFile) || existsSync(privateKeyFile)) return [];
-  // Loaded only where it is needed, because the library that it uses takes longer to load than all the rest of a start.
-  const { makeCertificate } = await import('./certificate.ts');
   const { certificate, privateKey } = await makeCertificate(host, nowMs);
   const isNew = createFolder(folder, { 'fullchain.pem': certificate, 'privkey.pem': privateKey });
   return isNew ? [certificateFile, privateKeyFile] : [];

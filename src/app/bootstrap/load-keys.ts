@@ -36,7 +36,6 @@ export interface Keys {
   readonly platform: readonly SigningKey[];
   /** Authenticates the tokens in reverse-paths (D26). */
   readonly hmacKey: KeyObject;
-  /** Certificates by host. */
   readonly tls: ReadonlyMap<string, TlsKeys>;
 }
 

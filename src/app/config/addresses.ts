@@ -39,11 +39,6 @@ export function domainOf(text: string): string {
   return asciiDomain(text) ?? text;
 }
 
-/** Writes `host:port`, an IPv6 address in brackets. */
-export function formatHostPort(address: HostPort): string {
-  return `${isIP(address.host) === 6 ? `[${address.host}]` : address.host}:${address.port}`;
-}
-
 /**
  * Reads a network: `192.0.2.0/24`, `fe80::/10`, or a single address.
  * @returns in CIDR form (a single address with /32 or /128), undefined for anything else

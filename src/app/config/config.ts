@@ -7,7 +7,7 @@ import { resolve } from 'node:path';
 import { type Clock, systemClock } from '../../base/clock.ts';
 import { ConfigurationError, errorCode, errorMessage } from '../../base/errors.ts';
 import { isRecord } from '../../base/is-record.ts';
-import { defaultBounceSettings } from '../../doors/bounce/settings.ts';
+import { defaultBounceSettings } from '../../doors/smtp/settings.ts';
 import { defaultEdgeSettings, type EdgeSettings } from '../../edge/zone/zone.ts';
 import { accountsFaults, consoleFaults, httpFaults, zonesFaults } from './account-checks.ts';
 import { type CompleteContents, complete, events, filledIn, journal, proxy, webhooks } from './defaults.ts';
@@ -96,12 +96,10 @@ function withoutEmptySections(contents: unknown): unknown {
   return Object.fromEntries(entries.filter(([, value]) => value !== null));
 }
 
-/** The sections that have faults. */
 function faultySections(faults: readonly ConfigFault[]): ReadonlySet<string> {
   return new Set(faults.map(({ path }) => String(path[0])));
 }
 
-/** The contents without the sections that have faults. */
 function soundSections(contents: unknown, faulty: ReadonlySet<string>): FileContents {
   if (typeof contents !== 'object' || contents === null) return {};
   const sound = Object.fromEntries(Object.entries(contents).filter(([key]) => !faulty.has(key)));

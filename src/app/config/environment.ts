@@ -3,9 +3,10 @@
 
 import { isIP } from 'node:net';
 import { isWithinDomain } from '../../base/net/domain-labels.ts';
+import { hostPort } from '../../base/net/socket-address.ts';
 import { parseRelayUrl } from '../../delivery/smtp/relay-url.ts';
 import { asciiDomain } from '../../mail/address/domain.ts';
-import { domainOf, formatHostPort, parseListen, parsePort } from './addresses.ts';
+import { domainOf, parseListen, parsePort } from './addresses.ts';
 import type { CompleteContents } from './defaults.ts';
 import { quote } from './fault.ts';
 import type { Environment } from './secrets.ts';
@@ -49,7 +50,7 @@ function setListenerPort(tls: 'starttls' | 'implicit'): Override {
     const address = parseListen(listeners[index]?.listen ?? '');
     if (!address) return { want: `an enabled submission listener with tls: ${tls} in the file` };
     const changed = listeners.map((listener, at) =>
-      at === index ? { ...listener, listen: formatHostPort({ ...address, port }) } : listener,
+      at === index ? { ...listener, listen: hostPort(address.host, port) } : listener,
     );
     return { path: `smtp.listeners[${index}].listen`, contents: put(contents, 'smtp', { listeners: changed }) };
   };
@@ -61,7 +62,7 @@ function setHttpPort(key: 'listen' | 'tlsListen' | 'adminListen', fallback: stri
     const isOff = key === 'tlsListen' && value === '';
     if (port === undefined && !isOff) return { want: 'a port, 0 to 65535' };
     const address = parseListen(contents.http[key] || fallback);
-    const listen = port === undefined ? '' : formatHostPort({ host: address?.host ?? '127.0.0.1', port });
+    const listen = port === undefined ? '' : hostPort(address?.host ?? '127.0.0.1', port);
     return { path: `http.${key}`, contents: put(contents, 'http', { [key]: listen }) };
   };
 }
@@ -70,7 +71,7 @@ const setBind: Override = (contents, value) => {
   if (isIP(value) === 0) return { want: 'an IP address' };
   const bind = (listen: string) => {
     const address = parseListen(listen);
-    return address ? formatHostPort({ host: value, port: address.port }) : listen;
+    return address ? hostPort(value, address.port) : listen;
   };
   const { smtp, http } = contents;
   const listeners = (smtp.listeners ?? []).map((listener) => ({ ...listener, listen: bind(listener.listen) }));

@@ -13,6 +13,7 @@ import {
   visit,
   type YAMLMap,
 } from 'yaml';
+import { oncePer } from '../../base/once-per.ts';
 
 /** A place in the text; both count from 1. */
 interface Position {
@@ -31,26 +32,16 @@ export interface Source {
 
 type Part = Node | null | undefined;
 
-type Mapping = YAMLMap<Node, Node | null>;
-type Member = Pair<Node, Node | null>;
-
 /** The members of mappings by key, made for those in which a fault is looked for: each may have as many faults as keys. */
-const membersOf = new WeakMap<Mapping, ReadonlyMap<string, Member>>();
-
-function memberOf(mapping: Mapping, key: string): Member | undefined {
-  let members = membersOf.get(mapping);
-  if (!members) {
-    members = new Map(mapping.items.flatMap((item) => (isScalar(item.key) ? [[String(item.key.value), item]] : [])));
-    membersOf.set(mapping, members);
-  }
-  return members.get(key);
-}
+const membersOf = oncePer(({ items }: YAMLMap<Node, Node | null>): ReadonlyMap<string, Pair<Node, Node | null>> => {
+  return new Map(items.flatMap((item) => (isScalar(item.key) ? [[String(item.key.value), item]] : [])));
+});
 
 /** The node under a key or position, and the place of the key. */
 function descend(part: Part, step: string | number): { readonly part: Part; readonly keyAt?: number } | undefined {
   if (isSeq<Node>(part)) return typeof step === 'number' && part.items[step] ? { part: part.items[step] } : undefined;
   if (!isMap<Node, Node | null>(part)) return undefined;
-  const pair = memberOf(part, String(step));
+  const pair = membersOf(part).get(String(step));
   if (!pair) return undefined;
   const keyAt = pair.key.range?.[0];
   return { part: pair.value, ...(keyAt === undefined ? {} : { keyAt }) };

@@ -90,16 +90,16 @@ export function platformFaults({ platform }: CompleteContents): ConfigFault[] {
   return [...twice, { path: ['platform', 'bounceDomain'], text }];
 }
 
-interface PolicyEntry {
-  readonly policy?: { readonly observe?: { readonly until: string } };
-}
-
 /**
  * Checks that the last day on which the policy is observed is near enough (D4c). A past day is no fault, because the gateway
  * must also start on the day after.
  * @param nowMs milliseconds since 1970
  */
-export function observeFaults({ policy }: PolicyEntry, path: ConfigPath, nowMs: number): ConfigFault[] {
+export function observeFaults(
+  { policy }: { readonly policy?: { readonly observe?: { readonly until: string } } },
+  path: ConfigPath,
+  nowMs: number,
+): ConfigFault[] {
   const until = policy?.observe?.until;
   if (until === undefined) return [];
   const days = daysUntil(until, nowMs);
@@ -157,7 +157,6 @@ export function smtpFaults(contents: CompleteContents, nowMs: number): ConfigFau
   ];
 }
 
-/** Keys of every route that mail leaves by. */
 const leavingKeys = [
   ...(['tls', 'localAddress', 'redirectAll', 'allowRecipients'] as const),
   ...(['connections', 'messagesPerConnection', 'messagesPerSecond', 'backoffSeconds'] as const),

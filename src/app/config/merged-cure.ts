@@ -23,7 +23,6 @@ export interface MergedCure {
 /** Characters of a file that is changed: one of 83,000 takes 3.5 s. */
 const longestText = 131_072;
 
-/** Whose lines they are. */
 interface Place {
   readonly account: string;
   readonly credential: string;
@@ -41,7 +40,6 @@ type Entry = YAMLMap<Node, Node | null>;
 /** How many unchanged lines stand around changed ones. */
 const context = 3;
 
-/** The entry of a name in a list below a mapping. */
 function entryNamed(parent: unknown, list: string, name: string): Entry | undefined {
   const entries = isMap(parent) ? parent.get(list, true) : undefined;
   if (!isSeq(entries)) return undefined;
@@ -86,7 +84,6 @@ function mergedValue(present: unknown, wanted: unknown): unknown {
   return before.isSubsetOf(after) ? [...present, ...after.difference(before)] : wanted;
 }
 
-/** The change of a key that the entry has. */
 function changeOf(
   text: string,
   { key, value }: Pair<Node, Node | null>,
@@ -159,7 +156,6 @@ function hunksOf(lines: readonly DiffLine[], within: { first: number; last: numb
   });
 }
 
-/** The list with the entry of a name changed. */
 function withNamed(list: unknown, name: string, change: (one: Values) => object): unknown {
   if (!Array.isArray(list)) return list;
   return list.map((one: unknown) => (isRecord(one) && one['name'] === name ? change(one) : one));

@@ -77,7 +77,6 @@ export function developmentToken(env: Environment): string | undefined {
 }
 
 interface NamedHash extends TokenHash {
-  /** Where it is named. */
   readonly path: string;
 }
 

@@ -2,6 +2,7 @@
 
 import { coveringDomain } from '../../accounts/accounts.ts';
 import { type SenderMap, senderMap, senderRule } from '../../accounts/sender-map.ts';
+import { oncePer } from '../../base/once-per.ts';
 import { asciiDomain } from '../../mail/address/domain.ts';
 import type { CompleteContents } from './defaults.ts';
 import { type ConfigFault, type ConfigPath, quote } from './fault.ts';
@@ -16,29 +17,20 @@ interface Entry {
 /** Lines of one map. Each is tried against each sender that nobody owns. */
 const mostLines = 200;
 
-/** A sending domain with whose it is. */
 interface Owned {
   readonly account: AccountEntry;
   readonly domain: { readonly subdomains: boolean };
 }
 
 /** The sending domains of all accounts by name: made once for each file, however many maps it has. */
-const ownedBy = new WeakMap<readonly AccountEntry[], ReadonlyMap<string, Owned>>();
-
-function ownedDomains(accounts: readonly AccountEntry[]): ReadonlyMap<string, Owned> {
-  const known = ownedBy.get(accounts);
-  if (known) return known;
-  const owned = new Map(
-    accounts.flatMap((account) =>
-      (account.sendingDomains ?? []).map(({ name, subdomains = true }): [string, Owned] => [
-        asciiDomain(name) ?? name,
-        { account, domain: { subdomains } },
-      ]),
-    ),
+const ownedDomains = oncePer((accounts: readonly AccountEntry[]): ReadonlyMap<string, Owned> => {
+  const owned = accounts.flatMap((account) =>
+    (account.sendingDomains ?? []).map(({ name, subdomains = true }) => {
+      return [asciiDomain(name) ?? name, { account, domain: { subdomains } }] as const;
+    }),
   );
-  ownedBy.set(accounts, owned);
-  return owned;
-}
+  return new Map(owned);
+});
 
 /** Which account has a sending domain that covers a domain (D50), by the longest; undefined: none. */
 function ownerOf(accounts: readonly AccountEntry[], domain: string): AccountEntry | undefined {

@@ -5,9 +5,8 @@ import type { LogLevel } from '../../base/log.ts';
 import type { DeliverySettings } from '../../delivery/settings.ts';
 import type { TlsReportSettings } from '../../delivery/tls-report/make-report.ts';
 import type { ConfiguredWebhook } from '../../delivery/webhooks/webhook.ts';
-import type { BounceSettings } from '../../doors/bounce/settings.ts';
 import type { RestLimits } from '../../doors/rest/settings.ts';
-import type { SmtpSettings } from '../../doors/smtp/settings.ts';
+import type { BounceSettings, SmtpSettings } from '../../doors/smtp/settings.ts';
 import type { CustomErrorSettings, EdgeSettings } from '../../edge/zone/zone.ts';
 import type { ReportLimits } from '../../spool/reports/report.ts';
 import type { SpoolLimits } from '../../spool/spool-limits.ts';
@@ -92,7 +91,6 @@ export type Zone = Omit<ZoneEntry, 'customErrors'> &
 
 /** A credential, by the id of its account. */
 export interface CredentialName {
-  /** Id of the account. */
   readonly account: string;
   readonly credential: string;
 }
@@ -138,7 +136,6 @@ export interface Config {
   readonly database: DatabaseSettings;
   readonly log: { readonly level: LogLevel };
   readonly drainSeconds: number;
-  /** Processes that share the work. */
   readonly processes: number;
   /** Whose token a start in development makes (D95). Where it is set, missing keys and certificates are made as well. */
   readonly development?: CredentialName;
@@ -148,7 +145,6 @@ export interface Config {
     readonly bodiesInFlightBytes?: number;
   };
   readonly smtp: SmtpSettings;
-  /** The limits of the bounce listeners. */
   readonly bounces: BounceSettings;
   readonly rest: { readonly limits: RestLimits };
   readonly spool: SpoolLimits;

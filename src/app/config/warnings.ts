@@ -2,15 +2,15 @@
 
 import { isIP } from 'node:net';
 import { daysUntil, type ObservePeriod } from '../../accounts/observe-period.ts';
-import { addressTest } from '../../base/net/address-test.ts';
+import { addressTest, privateNetworks } from '../../base/net/address-test.ts';
 import { isLocalAddress } from '../../base/net/own-doors.ts';
-import { privateNetworks } from '../../base/net/private-networks.ts';
+import { hostPort } from '../../base/net/socket-address.ts';
 import { recipientRules } from '../../delivery/router.ts';
 import type { Route } from '../../delivery/settings.ts';
 import { smarthostsOf } from '../../delivery/smarthost.ts';
 import type { RecipientPattern } from '../../delivery/staging/recipient-rules.ts';
 import { splitMailbox } from '../../mail/address/domain.ts';
-import { formatHostPort, parseListen } from './addresses.ts';
+import { parseListen } from './addresses.ts';
 import type { Section } from './schema.ts';
 import { type Environment, globalKeyOf, variableOf } from './secrets.ts';
 import type { Config } from './settings.ts';
@@ -50,11 +50,10 @@ function productionWarnings({ accounts, platform, smtp, delivery, development }:
 
 const isPrivate = addressTest(privateNetworks);
 
-/** Warnings about the API's own listener. */
 function adminWarnings({ http: { adminListen } }: Warned): string[] {
   if (!adminListen || isPrivate(adminListen.host)) return [];
   return [
-    `http.adminListen takes tokens in the clear on ${formatHostPort(adminListen)}, a public address; want a private one, with ` +
+    `http.adminListen takes tokens in the clear on ${hostPort(adminListen.host, adminListen.port)}, a public address; want a private one, with ` +
       'something before it that speaks TLS',
   ];
 }
@@ -112,7 +111,6 @@ function safetyWarnings({ delivery, development }: Warned): string[] {
   });
 }
 
-/** Warnings that name what is observed, and until when. */
 function observeWarnings(config: Warned, { nowMs }: WarnedAt): string[] {
   return observedParts(config).map(({ kind, name, period: { until } }) => {
     const days = daysUntil(until, nowMs);
@@ -123,7 +121,6 @@ function observeWarnings(config: Warned, { nowMs }: WarnedAt): string[] {
   });
 }
 
-/** Warnings of tokens in variables that are so short that they can be guessed. */
 function shortTokens({ tokens, http: { metricsToken } }: Warned, { env }: WarnedAt): string[] {
   const sources = [...tokens, ...(metricsToken ? [metricsToken] : [])].map(({ source }) => source);
   const variables = sources.flatMap((source) => (source.kind === 'variable' ? [source.name] : []));

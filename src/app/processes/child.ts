@@ -81,7 +81,6 @@ export class Child {
   readonly #worker: Worker;
   readonly #inquiries = new Map<number, (answer: unknown) => void>();
   #inquired = 0;
-  /** It was told to drain and to end. */
   isDraining = false;
   /** It has said that it hears what it is told. */
   #hears = false;
@@ -168,7 +167,6 @@ export class Child {
     if (this.isDraining) this.tell({ kind: 'drain' });
   }
 
-  /** Has the process drain and end. */
   drain(): void {
     this.isDraining = true;
     this.tell({ kind: 'drain' });

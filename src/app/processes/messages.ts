@@ -57,7 +57,6 @@ export type Question = {
 
 /** What the supervisor asks a process, each with its answer. */
 export interface Inquiries {
-  /** Whether it answers at all. */
   readonly alive: { readonly asked: null; readonly answer: true };
   readonly values: { readonly asked: null; readonly answer: MetricValues };
   readonly destinations: { readonly asked: null; readonly answer: readonly DestinationView[] };

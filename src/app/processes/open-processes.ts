@@ -10,21 +10,19 @@ import { createReloader } from '../wiring/reload.ts';
 import { choosePorts } from './fixed-ports.ts';
 import { Supervisor } from './supervisor.ts';
 
-/** What the server is opened with. */
-export interface OpenParts {
+/**
+ * Opens the server. Keys and certificates of development must have been made.
+ * @throws ConfigurationError, or Error with what a process said, where one cannot start; none is left then
+ */
+export async function openProcesses(parts: {
   readonly config: Config;
   /** Where the configuration is read from at a reload. */
   readonly place: ConfigSource;
   readonly log: Logger;
   /** Resolves at a signal to stop, even while the processes start. */
   readonly signalled: Promise<unknown>;
-}
-
-/**
- * Opens the server. Keys and certificates of development must have been made.
- * @throws ConfigurationError, or Error with what a process said, where one cannot start; none is left then
- */
-export async function openProcesses({ config, place, log, signalled }: OpenParts): Promise<Server> {
+}): Promise<Server> {
+  const { config, place, log, signalled } = parts;
   let inForce = config;
   const ports = await choosePorts(config);
   const file = place.file === undefined ? {} : { file: place.file };

@@ -48,7 +48,6 @@ export interface ProcessParts {
 /** How long the last lines of the log may take to be written, in milliseconds. */
 const logPatienceMs = 1000;
 
-/** The channel of this process. */
 const channel: Channel = {
   // A supervisor that is gone is told of by `disconnect`.
   send: (message, done) => void process.send?.(message, undefined, undefined, () => done?.()),

@@ -71,12 +71,10 @@ export class MetricsSum {
   #ended: readonly MetricValues[] = [];
   #isFolding = false;
 
-  /** A reading of a process. */
   read(process: number, values: MetricValues): void {
     this.#last.set(process, values);
   }
 
-  /** A process has ended. */
   gone(process: number): void {
     const last = this.#last.get(process);
     if (!last) return;

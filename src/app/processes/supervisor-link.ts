@@ -1,6 +1,7 @@
 // A process's end of the channel to its supervisor: what it asks, what it is told, and the group of processes that it is of.
 
 import { ConfigurationError } from '../../base/errors.ts';
+import { onceAndAgain } from '../../base/load/once-at-a-time.ts';
 import type {
   CarrierAnswer,
   CarrierQuestion,
@@ -10,6 +11,7 @@ import type {
   SharedConnections,
   SharedWindows,
 } from '../../base/process-group.ts';
+import { RecentMap } from '../../base/recent-map.ts';
 import type { ReloadOutcome } from '../wiring/reload.ts';
 import type { AskedWindow, FromProcess, Inquiries, Questions, StartOrder, ToProcess } from './messages.ts';
 
@@ -23,7 +25,7 @@ const mostFull = 50_000;
  */
 function askedWindows(ask: (asked: AskedWindow) => Promise<number>): SharedWindows {
   /** Until when windows are full for certain, in milliseconds of the monotonic clock: they end within a second after that. */
-  const full = new Map<string, number>();
+  const full = new RecentMap<string, number>(mostFull);
   return {
     async take(name, limit, address) {
       // The limit is part of the key: a reload may have given more.
@@ -32,12 +34,9 @@ function askedWindows(ask: (asked: AskedWindow) => Promise<number>): SharedWindo
       // Whoever waits so long is served.
       if (leftMs > 0) return Math.ceil((leftMs + 1000) / 1000);
       const seconds = await ask({ name, limit, address });
-      full.delete(key);
-      if (seconds === 0) return 0;
-      const [oldest] = full.size >= mostFull ? full.keys() : [];
-      if (oldest !== undefined) full.delete(oldest);
       // The supervisor rounds up to whole seconds.
-      full.set(key, performance.now() + (seconds - 1) * 1000);
+      if (seconds > 0) full.set(key, performance.now() + (seconds - 1) * 1000);
+      else full.delete(key);
       return seconds;
     },
   };
@@ -47,46 +46,19 @@ function askedWindows(ask: (asked: AskedWindow) => Promise<number>): SharedWindo
 const answerMs = 2500;
 
 /**
- * Asks the supervisor whether the server is ready. However many ask, one question is under way and one waits behind it: whoever
- * comes meanwhile gets the answer to the one that waits, since the other may have been judged before.
+ * Makes the function that asks the supervisor whether the server is ready. Whoever comes while it is asked gets the answer to another
+ * question, since this one may have been judged before.
+ * @param ask rejects where the supervisor is gone: this process drains then
+ * @returns whether it is; false where nobody answers. What was true when it was called is in the answer
  */
-export class AskedReadiness {
-  readonly #ask: () => Promise<boolean>;
-  #underWay: Promise<boolean> | undefined;
-  #next: Promise<boolean> | undefined;
-
-  /** @param ask asks the supervisor @throws Error where it is gone */
-  constructor(ask: () => Promise<boolean>) {
-    this.#ask = ask;
-  }
-
-  /** Whether it is; false where nobody answers. What was true when this was called is in the answer. */
-  ask(): Promise<boolean> {
-    if (!this.#underWay) return this.#begin();
-    this.#next ??= this.#underWay.then(() => this.#begin());
-    return this.#next;
-  }
-
-  #begin(): Promise<boolean> {
-    this.#next = undefined;
-    this.#underWay = this.#answer().finally(() => {
-      if (!this.#next) this.#underWay = undefined;
-    });
-    return this.#underWay;
-  }
-
-  async #answer(): Promise<boolean> {
-    let patience: NodeJS.Timeout | undefined;
-    const silence = new Promise<boolean>((resolve) => (patience = setTimeout(() => resolve(false), answerMs)));
-    try {
-      return await Promise.race([this.#ask(), silence]);
-    } catch {
-      // The supervisor is gone, and this process drains.
-      return false;
-    } finally {
-      clearTimeout(patience);
-    }
-  }
+export function askedReadiness(ask: () => Promise<boolean>): () => Promise<boolean> {
+  return onceAndAgain(async () => {
+    const patience = Promise.withResolvers<boolean>();
+    const timer = setTimeout(() => patience.resolve(false), answerMs);
+    const answer = await Promise.race([ask().catch(() => false), patience.promise]);
+    clearTimeout(timer);
+    return answer;
+  });
 }
 
 /** The channel, as Node gives it to a process that was started with one. */
@@ -112,17 +84,15 @@ interface Asked {
 
 /** The link of one process to its supervisor. */
 export class SupervisorLink implements ProcessGroup {
-  readonly number: number;
   readonly count: number;
   readonly minutes: ProcessGroup['minutes'];
   readonly places: ProcessGroup['places'];
   readonly windows: ProcessGroup['windows'];
   /** Resolves when the process is to drain: it was told to, or the supervisor is gone. */
   readonly drained: Promise<'drain' | 'gone'>;
-  /** Resolves when the supervisor is gone. */
   readonly isGone: Promise<void>;
   readonly #channel: Channel;
-  readonly #readiness = new AskedReadiness(() => this.#ask('ready', null));
+  readonly isReady = askedReadiness(() => this.#ask('ready', null));
   readonly #asked = new Map<number, Asked>();
   #asks = 0;
   #isOnDuty = false;
@@ -137,7 +107,6 @@ export class SupervisorLink implements ProcessGroup {
   /** @param order what the supervisor has sent first */
   constructor(channel: Channel, order: StartOrder) {
     this.#channel = channel;
-    this.number = order.number;
     this.count = order.count;
     this.drained = new Promise((resolve) => (this.#drain = resolve));
     this.isGone = new Promise((resolve) => (this.#tellGone = resolve));
@@ -158,10 +127,6 @@ export class SupervisorLink implements ProcessGroup {
   /** From now on the process does what the supervisor says. */
   obey(orders: Orders): void {
     this.#orders = orders;
-  }
-
-  isReady(): Promise<boolean> {
-    return this.#readiness.ask();
   }
 
   connections(door: CountedDoor): SharedConnections {

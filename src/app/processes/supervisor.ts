@@ -16,7 +16,6 @@ import { MetricsSum, mergeDestinations, supervisorMetrics } from './sum-metrics.
 /** What the supervisor is made from. */
 export interface SupervisorParts {
   readonly count: number;
-  /** What every process is started with. */
   readonly order: Omit<StartOrder, 'number' | 'count' | 'version'>;
   readonly log: Logger;
   /** How long a process may take to drain, in milliseconds; asked when it is to. */
@@ -150,7 +149,6 @@ export class Supervisor {
     await Promise.all([...this.#children.values()].map((child) => this.#end(child)));
   }
 
-  /** Kills all processes at once. */
   kill(): void {
     for (const child of this.#children.values()) child.kill('SIGKILL');
   }
@@ -302,7 +300,6 @@ export class Supervisor {
     return await this.#metrics.text(numbers);
   }
 
-  /** The processes that take connections. */
   #serving(): readonly Child[] {
     return [...this.#children.values()].filter(({ servingSince }) => servingSince !== undefined);
   }

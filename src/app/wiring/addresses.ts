@@ -2,7 +2,7 @@
 
 import { addressTest } from '../../base/net/address-test.ts';
 import type { OwnDoor } from '../../base/net/own-doors.ts';
-import { formatHostPort } from '../config/addresses.ts';
+import { hostPort } from '../../base/net/socket-address.ts';
 import type { Config } from '../config/config.ts';
 
 const isLoopback = addressTest(['127.0.0.0/8', '::1']);
@@ -41,7 +41,6 @@ export class GatewayAddresses {
     this.#config = config;
   }
 
-  /** Sets the listeners of HTTP that are bound. */
   setHttp(bound: readonly Listening[]): void {
     this.#http = bound;
   }
@@ -51,7 +50,6 @@ export class GatewayAddresses {
     this.#mail = bound;
   }
 
-  /** Every listener that is open. */
   get listening(): readonly Listening[] {
     return [...this.#mail, ...this.#http];
   }
@@ -70,6 +68,6 @@ export class GatewayAddresses {
     if (http.docsBaseUrl !== undefined) return http.docsBaseUrl;
     const bound = this.#http.find(({ name }) => name === 'http') ?? http.listen;
     const isReached = development && !http.adminListen && isLoopback(bound.host);
-    return isReached ? `http://${formatHostPort(bound)}` : undefined;
+    return isReached ? `http://${hostPort(bound.host, bound.port)}` : undefined;
   }
 }

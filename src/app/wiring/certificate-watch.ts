@@ -16,7 +16,6 @@ export interface CertificateWatchParts extends Pick<Shared, 'live' | 'clock' | '
 
 /** The watch over the certificates in use. */
 export interface CertificateWatch {
-  /** Begins to check. */
   start(): void;
   /** Forgets the state of the files. Called after a reload, which has read all of them itself. */
   reset(): void;

@@ -126,7 +126,6 @@ function isCompared(rule: object): rule is Compared<unknown> {
   return 'part' in rule && 'of' in rule;
 }
 
-/** The keys that differ, by a table of all of them. */
 function changedKeys(table: object, values: readonly unknown[], path = ''): readonly Changed[] {
   return Object.entries(table).flatMap(([name, rule]: [string, Change | object]): readonly Changed[] => {
     const key = `${path}${name}`;

@@ -31,7 +31,6 @@ export interface HttpParts extends Shared {
   readonly edge: EdgeRoutes;
   readonly proxy: ProxyRoutes;
   readonly pages: Console;
-  /** What the console's pages tell of. */
   readonly sources: ConsoleSources;
   /** Whether the gateway has started and has not begun to stop. */
   readonly isServing: () => boolean;
@@ -39,7 +38,6 @@ export interface HttpParts extends Shared {
   readonly isReady: () => boolean;
 }
 
-/** The console, where the configuration has it served. */
 function consoleOf({ settings: { config }, pages }: HttpParts): Partial<HttpAppParts> {
   const { development, console: own } = config;
   if (!own.enabled) return {};

@@ -10,6 +10,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { Database } from '../../base/database/database.ts';
 import type { Logger } from '../../base/log.ts';
 import type { OwnDoor } from '../../base/net/own-doors.ts';
+import { oncePer } from '../../base/once-per.ts';
 import type { ProcessGroup } from '../../base/process-group.ts';
 import type { Metrics } from '../../web/http/metrics.ts';
 import type { Keys } from '../bootstrap/bootstrap.ts';
@@ -71,9 +72,6 @@ export function liveAccounts(live: Live): Accounts {
 
 /** Makes a value from the settings in force: at the first call, and again at the first call after they have changed. */
 export function madeOf<T>(live: Live, make: (inForce: InForce) => T): () => T {
-  let last: { readonly of: InForce; readonly value: T } | undefined;
-  return () => {
-    if (last?.of !== live.current) last = { of: live.current, value: make(live.current) };
-    return last.value;
-  };
+  const made = oncePer(make);
+  return () => made(live.current);
 }

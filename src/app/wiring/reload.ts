@@ -3,6 +3,7 @@
 
 import type { Clock } from '../../base/clock.ts';
 import { ConfigurationError, errorMessage, Unavailable } from '../../base/errors.ts';
+import { onceAndAgain } from '../../base/load/once-at-a-time.ts';
 import type { Logger } from '../../base/log.ts';
 import { gauge, type MetricSources } from '../../web/http/metrics.ts';
 import type { LoadState } from './console/console-endpoints.ts';
@@ -14,16 +15,6 @@ export type ReloadOutcome =
   | { readonly ok: true; readonly changed: readonly string[] }
   /** The reload failed and nothing changed: the faults, one line each. */
   | { readonly ok: false; readonly faults: readonly string[] };
-
-/** The parts that the reloader is made from. */
-export interface ReloaderParts {
-  /** Reads and checks the configuration and all that it names. @throws ConfigurationError with a line for each fault */
-  readonly load: () => Promise<Settings>;
-  /** Puts the settings in force, or throws and has changed nothing. @returns what changed */
-  readonly apply: (settings: Settings) => Promise<readonly string[]>;
-  readonly clock: Pick<Clock, 'now'>;
-  readonly log: Logger;
-}
 
 /** Reloads the configuration. */
 export interface Reloader extends MetricSources {
@@ -52,17 +43,24 @@ function faultsOf(error: unknown): readonly string[] {
 }
 
 /** Makes the reloader. It reads nothing before `reload`. */
-export function createReloader(parts: ReloaderParts): Reloader {
+export function createReloader(parts: {
+  /** Reads and checks the configuration and all that it names. @throws ConfigurationError with a line for each fault */
+  readonly load: () => Promise<Settings>;
+  /** Puts the settings in force, or throws and has changed nothing. @returns what changed */
+  readonly apply: (settings: Settings) => Promise<readonly string[]>;
+  readonly clock: Pick<Clock, 'now'>;
+  readonly log: Logger;
+}): Reloader {
   const { log, clock } = parts;
   const results = { success: 0, failure: 0 };
   let isLastGood = true;
   let loadedAt = clock.now();
   let lastReload: LoadState['lastReload'];
   let isStopped = false;
-  let running: Promise<ReloadOutcome> | undefined;
-  let next: Promise<ReloadOutcome> | undefined;
+  let last: Promise<unknown> = Promise.resolve();
 
-  async function once(why: string): Promise<ReloadOutcome> {
+  // The reload under way may have read the file before it was changed, so calls made now share one that begins later.
+  const again = onceAndAgain(async (why: string): Promise<ReloadOutcome> => {
     try {
       if (isStopped) throw new ConfigurationError('The server is stopping');
       const changed = await parts.apply(await parts.load());
@@ -81,28 +79,17 @@ export function createReloader(parts: ReloaderParts): Reloader {
       log.error({ why, faults, ...(isExpected ? {} : { err: error }) }, 'reload failed');
       return { ok: false, faults };
     }
-  }
-
-  function reload(why: string): Promise<ReloadOutcome> {
-    if (running) {
-      // The reload under way may have read the file before it was changed, so calls made now share one that begins later.
-      next ??= running.then(() => {
-        next = undefined;
-        return reload(why);
-      });
-      return next;
-    }
-    running = once(why).finally(() => {
-      running = undefined;
-    });
-    return running;
-  }
+  });
 
   return {
-    reload,
+    reload(why) {
+      const outcome = again(why);
+      last = outcome;
+      return outcome;
+    },
     async stop() {
       isStopped = true;
-      await running;
+      await last;
     },
     state: () => ({ loadedAt, ...(lastReload ? { lastReload } : {}) }),
     families: [

@@ -3,7 +3,7 @@
 
 import { createDnsLookup } from '../../base/dns/dns-lookup.ts';
 import { createAddressJudge } from '../../delivery/mx/address-judge.ts';
-import type { TlsResult } from '../../delivery/mx/tls-result.ts';
+import type { TlsResult } from '../../delivery/mx/tls-demand.ts';
 import { Notifier, type NotifierParts } from '../../delivery/notify/notifier.ts';
 import { TlsReporter } from '../../delivery/tls-report/reporter.ts';
 import { SessionCounts } from '../../delivery/tls-report/session-counts.ts';
@@ -14,7 +14,6 @@ import { counter, type MetricSources } from '../../web/http/metrics.ts';
 import type { Sending } from './build-parts.ts';
 import { madeOf, type Shared } from './in-force.ts';
 
-/** The parts that the pipeline for mail of our own is made with. */
 type OwnMailParts = Shared & { readonly sending: () => Sending };
 
 /** Makes the pipeline for mail of our own: the platform's domain is its sender, and the platform's key signs it. */

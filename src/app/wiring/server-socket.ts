@@ -9,7 +9,6 @@ import type { Logger } from '../../base/log.ts';
 import type { DestinationView } from '../../delivery/transport.ts';
 import type { ReloadOutcome } from './reload.ts';
 
-/** The path of a data folder's socket. */
 function socketFile(dataDir: string): string {
   return join(dataDir, 'postern.sock');
 }
@@ -33,7 +32,6 @@ const questionMs = 5000;
 /** Clients served at the same time; connections beyond that are closed at once. */
 const mostAsking = 32;
 
-/** Answers one connection. */
 function serveOne(socket: Socket, answers: SocketAnswers): void {
   let asked = '';
   // A client that sends nothing must not keep a stopping process alive.

@@ -18,7 +18,6 @@ import { eventMigrations } from '../../spool/sqlite/sqlite-events.ts';
 import { idempotencyMigrations, spoolMigrations } from '../../spool/sqlite/sqlite-schema.ts';
 import { consoleMigrations } from '../../web/console/session-store.ts';
 
-/** The tables that both engines make from the same migrations. */
 const shared: readonly Migrations[] = [
   accountMigrations,
   stsMigrations,

@@ -30,7 +30,6 @@ export interface Webhooks extends MetricSources {
   readonly refresh: () => Promise<void>;
   /** Makes the file's webhooks those of the configuration in force. */
   readonly configure: () => Promise<void>;
-  /** Begins to send. */
   readonly start: () => Promise<void>;
 }
 

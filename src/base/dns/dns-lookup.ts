@@ -7,7 +7,73 @@ import { errorMessage } from '../errors.ts';
 import { FairSlots } from '../fair-slots.ts';
 import type { DnsServerAddress, DnsType } from './dns-exchange.ts';
 import { type DnsRecordOf, isHostName, longestChain, normalName, octetsOf, readAnswer } from './dns-records.ts';
-import { KeptFindings } from './kept-findings.ts';
+
+/** Names that are kept, and octets of their records. */
+const mostNames = 10_000;
+const mostOctets = 8_388_608;
+
+/** What is known of a name, or is being asked. */
+interface KeptFinding<F> {
+  readonly finding: Promise<F>;
+  /** Milliseconds of the monotonic clock; endless while it is under way. */
+  until: number;
+  /** How often in a row it could not be found out. */
+  failures: number;
+}
+
+interface Weighed<F> {
+  readonly kept: KeptFinding<F>;
+  octets: number;
+}
+
+/**
+ * What is known of the records of one type, by name, within bounds: of names, and of the octets of their records, since whoever has a
+ * domain decides how long its records are. For a new name the one that was asked for longest ago is forgotten.
+ */
+export class KeptFindings<F> {
+  readonly #names = new Map<string, Weighed<F>>();
+  #octets = 0;
+
+  get size(): number {
+    return this.#names.size;
+  }
+
+  /** The octets of all records, about. */
+  get octets(): number {
+    return this.#octets;
+  }
+
+  /** @param name in its normal form */
+  get(name: string): KeptFinding<F> | undefined {
+    return this.#names.get(name)?.kept;
+  }
+
+  /** Keeps a finding that is under way, in place of an older one. */
+  begin(name: string, kept: KeptFinding<F>): void {
+    this.#forget(name);
+    this.#names.set(name, { kept, octets: 0 });
+    if (this.#names.size > mostNames) this.#forgetOldest();
+  }
+
+  /** Notes how many octets the records take that were found, unless the name was forgotten or asked for anew meanwhile. */
+  end(name: string, kept: KeptFinding<F>, octets: number): void {
+    const weighed = this.#names.get(name);
+    if (weighed?.kept !== kept) return;
+    weighed.octets = octets;
+    this.#octets += octets;
+    while (this.#octets > mostOctets) this.#forgetOldest();
+  }
+
+  #forget(name: string): void {
+    this.#octets -= this.#names.get(name)?.octets ?? 0;
+    this.#names.delete(name);
+  }
+
+  #forgetOldest(): void {
+    const [oldest] = this.#names.keys();
+    if (oldest !== undefined) this.#forget(oldest);
+  }
+}
 
 /** What a look-up came to. */
 export type DnsFinding<T extends DnsType> =
@@ -49,7 +115,6 @@ export interface DnsLookupParts {
 
 /** Questions under way at the same time; each has a socket of its own. */
 const mostAtOnce = 100;
-/** Servers that are asked. */
 const mostServers = 3;
 /** How long an answer is kept, in seconds: at least, at most, after the first of some failures, at most then, where it does not say. */
 const keptSeconds = { least: 5, most: 86_400, failure: 5, failures: 60, unsaid: 60 } as const;

@@ -81,7 +81,6 @@ export class FaultWatch {
     void this.#untilWell(this.#stopped.signal);
   }
 
-  /** Looks no more. */
   stop(): void {
     this.#stopped.abort();
   }

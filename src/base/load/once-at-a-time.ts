@@ -8,3 +8,26 @@ export function onceAtATime(work: () => Promise<void>): () => Promise<void> {
     return underWay;
   };
 }
+
+/**
+ * Makes a function that does the work, which must not reject. Whoever asks while it is under way may have come too late for it: all of
+ * them share the next one, which begins when it has ended, as the first of them has asked.
+ */
+export function onceAndAgain<Asked extends readonly unknown[], Result>(
+  work: (...asked: Asked) => Promise<Result>,
+): (...asked: Asked) => Promise<Result> {
+  let underWay: Promise<Result> | undefined;
+  let next: Promise<Result> | undefined;
+  const begin = (asked: Asked): Promise<Result> => {
+    next = undefined;
+    underWay = work(...asked).finally(() => {
+      if (!next) underWay = undefined;
+    });
+    return underWay;
+  };
+  return (...asked) => {
+    if (!underWay) return begin(asked);
+    next ??= underWay.then(() => begin(asked));
+    return next;
+  };
+}

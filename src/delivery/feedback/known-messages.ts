@@ -6,9 +6,7 @@ import { comparableMailbox } from '../../mail/address/comparable-mailbox.ts';
 import type { EventStore } from '../../spool/events/event-store.ts';
 import type { BouncedEvent, ComplainedEvent, MailEvent, ReturnEventBase } from '../../spool/events/mail-event.ts';
 
-/** The facts of a message that events about it share. */
 type ReturnedFacts = Omit<ReturnEventBase, 'at' | 'reportedBy'>;
-/** Those that the message's acceptance has too. */
 type MessageFacts = Omit<ReturnedFacts, 'acceptedAt'>;
 
 /** Takes out of an event what all events of its message share. */
@@ -39,7 +37,6 @@ export function returnKey(
 /** Finds a message by its id in the spool. @returns undefined where no event tells of its acceptance */
 export type FindMessage = (queueId: string) => Promise<KnownMessage | undefined>;
 
-/** Events read at a time. */
 const readAtOnce = 500;
 /** Events read at most for one message: of a thousand recipients with some attempts each. */
 const mostEvents = 20_000;

@@ -79,7 +79,6 @@ export interface SuppressParts {
   readonly log: Logger;
 }
 
-/** What suppresses a recipient, and why. */
 interface Cause {
   readonly event: (BouncedEvent | ComplainedEvent | FailedEvent) & { readonly id: number };
   readonly recipient: string;
@@ -166,7 +165,6 @@ async function follow(parts: SuppressParts, signal: AbortSignal): Promise<void> 
   }
 }
 
-/** Whether a cause suppresses by itself, or is the second of its kind. */
 async function isConfirmed({ event, rule }: Cause, { events }: SuppressParts): Promise<boolean> {
   if (rule === undefined || event.kind === 'complained' || !needsSecond(rule)) return true;
   return await isSecondAnswer(event, events, (before) => needsSecond(causeOf(before)?.rule ?? ''));

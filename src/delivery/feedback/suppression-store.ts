@@ -52,7 +52,7 @@ export interface Suppression {
 export type NewSuppression = Omit<Suppression, 'id' | 'createdAt'>;
 
 /** Which entries of an account are wanted; the newest come first. */
-export interface SuppressionQuery {
+interface SuppressionQuery {
   readonly limit: number;
   /** Id of the last entry of the previous page. */
   readonly after?: string | undefined;
@@ -60,37 +60,8 @@ export interface SuppressionQuery {
   readonly search?: string | undefined;
 }
 
-/** One page of the list. */
-export interface SuppressionPage {
-  readonly entries: readonly Suppression[];
-  /** The `after` of the next page; absent on the last page. */
-  readonly next?: string | undefined;
-}
-
 /** The suppression lists of all accounts. `account` is always an account's id. */
-export interface SuppressionStore {
-  /**
-   * Tells whether an account's list has a recipient now. For an account without entries this mostly does not read the
-   * database, and gives no promise; changes by another process take effect within a second (D94).
-   */
-  isSuppressed(account: string, recipient: string): MaybePromise<boolean>;
-  /**
-   * Puts an address on the list. An address that is there already keeps its id and date, and gets the reason, note and
-   * expiry of the new entry.
-   */
-  add(entry: NewSuppression): Promise<Suppression>;
-  /**
-   * Puts addresses on lists where they are not yet, all in one statement; entries that are there stay as they are.
-   * @returns whether each was added, in the order given
-   */
-  addNew(entries: readonly NewSuppression[]): Promise<readonly boolean[]>;
-  /** Removes an entry from the list. @returns the entry as it was; undefined where there is none */
-  remove(account: string, id: string): Promise<Suppression | undefined>;
-  /** Finds the entry of an address in any spelling, unless it has expired. */
-  find(account: string, address: string): Promise<Suppression | undefined>;
-  /** Lists entries that have not expired, page by page. A search reads the rows in slices. */
-  list(account: string, query: SuppressionQuery): Promise<SuppressionPage>;
-}
+export type SuppressionStore = Awaited<ReturnType<typeof openSuppressionStore>>;
 
 /** How long an account is remembered as having no entries, in milliseconds: well within the second of D94. */
 const emptyForMs = 500;
@@ -140,7 +111,6 @@ const sql = {
     ORDER BY id DESC LIMIT $4`,
 } as const;
 
-/** Rows that one statement adds at most. */
 const addedAtOnce = 500;
 
 /** The statements that add many rows: a transaction of many would hold the lock that the spool's commits wait for. */
@@ -211,11 +181,12 @@ async function search(
 }
 
 /** Opens the lists, updates the tables of the database, and removes expired entries. */
-export async function openSuppressionStore(database: Database, clock: Clock): Promise<SuppressionStore> {
+export async function openSuppressionStore(database: Database, clock: Clock) {
   await database.migrate(suppressionMigrations);
   await database.run(sql.pruneAll, [clock.now()]);
   const empty = new EmptyAccounts(database, clock);
 
+  /** Finds the entry of an address in any spelling, unless it has expired. */
   async function find(account: string, address: string): Promise<Suppression | undefined> {
     const [row] = await database.query(sql.find, [account, comparableMailbox(address), clock.now()]);
     return row && suppressionOf(row);
@@ -226,9 +197,18 @@ export async function openSuppressionStore(database: Database, clock: Clock): Pr
   }
 
   return {
-    // Asked for each recipient: a promise would cost each of them a turn.
-    isSuppressed: (account, recipient) => !empty.has(account) && ask(account, recipient),
-    async add(entry) {
+    /**
+     * Tells whether an account's list has a recipient now. For an account without entries this mostly does not read the
+     * database, and gives no promise, which would cost each recipient a turn; changes by another process take effect within a
+     * second (D94).
+     */
+    isSuppressed: (account: string, recipient: string): MaybePromise<boolean> =>
+      !empty.has(account) && ask(account, recipient),
+    /**
+     * Puts an address on the list. An address that is there already keeps its id and date, and gets the reason, note and
+     * expiry of the new entry.
+     */
+    async add(entry: NewSuppression): Promise<Suppression> {
       const now = clock.now();
       const values = valuesOf(entry, now);
       const [account, , key] = values;
@@ -241,7 +221,11 @@ export async function openSuppressionStore(database: Database, clock: Clock): Pr
       empty.forget(account);
       return suppressionOf(row ?? {});
     },
-    async addNew(entries) {
+    /**
+     * Puts addresses on lists where they are not yet, all in one statement; entries that are there stay as they are.
+     * @returns whether each was added, in the order given
+     */
+    async addNew(entries: readonly NewSuppression[]): Promise<readonly boolean[]> {
       const now = clock.now();
       const rows = entries.map((entry) => valuesOf(entry, now));
       const ids = new Set<unknown>();
@@ -255,12 +239,17 @@ export async function openSuppressionStore(database: Database, clock: Clock): Pr
       for (const { account } of entries) empty.forget(account);
       return added;
     },
-    async remove(account, id) {
+    /** Removes an entry from the list. @returns the entry as it was; undefined where there is none */
+    async remove(account: string, id: string): Promise<Suppression | undefined> {
       const [row] = await database.query(sql.remove, [account, id, clock.now()]);
       return row && suppressionOf(row);
     },
     find,
-    async list(account, query) {
+    /**
+     * Lists entries that have not expired, page by page. A search reads the rows in slices.
+     * @returns a page, and the `after` of the next; undefined on the last one
+     */
+    async list(account: string, query: SuppressionQuery) {
       const { limit, after = behindAll } = query;
       const page = async (from: string, most: number): Promise<Suppression[]> =>
         (await database.query(sql.page, [account, from, clock.now(), most])).map(suppressionOf);

@@ -37,14 +37,12 @@ export type ReportResult =
   /** Nothing is known of the message any more. */
   | 'unknown_message';
 
-/** What taking reports needs. */
-export interface TakeParts {
+/** Makes the function that takes reports; it rejects where the events cannot be read or written. */
+export function createTakeReport(parts: {
   readonly find: FindMessage;
   readonly events: Pick<EventStore, 'write'>;
-}
-
-/** Makes the function that takes reports; it rejects where the events cannot be read or written. */
-export function createTakeReport({ find, events }: TakeParts): (arrived: ArrivedReport) => Promise<ReportResult> {
+}): (arrived: ArrivedReport) => Promise<ReportResult> {
+  const { find, events } = parts;
   // Reports about one message are taken one after another, so that two of the same kind are not both counted.
   const queued = createKeyedQueues();
   const take = async (arrived: ArrivedReport): Promise<ReportResult> => {

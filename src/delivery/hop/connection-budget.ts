@@ -29,7 +29,6 @@ const mostLookedAt = 20;
 export class ConnectionBudget {
   readonly #most: number;
   #taken = 0;
-  /** Connections by account. */
   readonly #byAccount = new Counts();
   /** Who found no room, by the accounts they wanted it for, in the order in which they get it. */
   readonly #waiting = new Map<string, Set<ConnectionHolder>>();
@@ -75,7 +74,6 @@ export class ConnectionBudget {
     this.#idle.delete(holder);
   }
 
-  /** Whether an account may have one more of those that are free. */
   #mayHave(account: string, free: number): boolean {
     return this.#byAccount.of(account) < greed * free;
   }

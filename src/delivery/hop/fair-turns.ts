@@ -27,14 +27,12 @@ export class FairTurns {
     return this.#active.has(account);
   }
 
-  /** A message of the account begins. */
   begin(account: string): void {
     this.#active.add(account);
     if (this.#last !== undefined && this.#last !== account) this.#sharedUntil = this.#clock.monotonic() + sharedMs;
     this.#last = account;
   }
 
-  /** A message of the account has ended. */
   end(account: string): void {
     this.#active.add(account, -1);
   }

@@ -38,7 +38,6 @@ export class MessagePace {
     return Math.max(0, this.#at + 1000 / this.#perSecond - this.#clock.monotonic());
   }
 
-  /** A message begins. */
   begin(): void {
     if (this.#perSecond === undefined) return;
     const step = 1000 / this.#perSecond;
@@ -82,7 +81,6 @@ export class HopAllowance {
     return isTroubled(this.#health) ? this.#health.trouble : undefined;
   }
 
-  /** The last reply that made a difference. */
   get lastWords(): SmtpReply | undefined {
     return this.#health.lastWords;
   }
@@ -92,7 +90,6 @@ export class HopAllowance {
     return this.#health.isDown;
   }
 
-  /** Connections that may be open now. */
   get connections(): number {
     return Math.min(this.share.connections, this.#health.isDown ? 1 : this.#health.allowed);
   }
@@ -121,7 +118,6 @@ export class HopAllowance {
     return open + opening < this.connections - kept;
   }
 
-  /** A message begins. */
   begin(): void {
     this.#pace.begin();
   }
@@ -149,7 +145,6 @@ export class HopAllowance {
   }
 }
 
-/** Whether one allows less than the other in any respect. */
 function isLess(one: HopHealth, other: HopHealth): boolean {
   return (
     one.allowed < other.allowed ||

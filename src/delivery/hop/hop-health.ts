@@ -41,7 +41,6 @@ const barrenConnections = 3;
 
 /** The limits of one next hop, as the configuration gives them. */
 export interface HopLimits {
-  /** Connections open at once. */
   readonly connections: number;
   /** Messages over one connection; then it is closed and another is opened. */
   readonly messagesPerConnection: number;
@@ -84,16 +83,13 @@ export interface HopHealth {
   /** Answers in a row that asked for less, and the number of connections that was too many for the last of them. */
   readonly cuts: number;
   readonly tooMany: number;
-  /** No connection is opened before. */
   readonly opensAt: number;
-  /** No message is begun before. */
   readonly beginsAt: number;
   /** When it asked for less, when `allowed` changed, and when it last served a message. */
   readonly cutAt: number;
   readonly changedAt: number;
   readonly servedAt: number;
   readonly trouble: HopTrouble | undefined;
-  /** The last reply that made a difference. */
   readonly lastWords: SmtpReply | undefined;
 }
 

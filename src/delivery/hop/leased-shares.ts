@@ -20,7 +20,6 @@ const looksWithout = 10;
 /** After how long without a sign a process is taken for dead, in looks. */
 const looksToDeath = 15;
 
-/** What shares are leased with. */
 interface LeasedSharesParts {
   readonly store: ShareStore;
   readonly clock: MonotonicClock;
@@ -44,7 +43,6 @@ export async function openShares(database: Database, parts: Omit<LeasedSharesPar
   return new LeasedShares({ ...parts, store: new ShareStore(database, randomHex(16)) });
 }
 
-/** The shares of one process. */
 class LeasedShares implements HopShares {
   readonly #parts: LeasedSharesParts;
   readonly #lookMs: number;

@@ -61,7 +61,6 @@ export class ShareStore {
     return false;
   }
 
-  /** The beats of all processes. */
   async holders(): Promise<ReadonlyMap<string, number>> {
     const rows = await this.#database.query(sql.holders);
     return new Map(rows.map((row) => [String(row['holder']), Number(row['beats'])]));

@@ -1,9 +1,8 @@
 // Which addresses a mail exchanger may have. Anybody can publish an MX record that leads to loopback, into a private network
 // or to Postern itself, and have mail sent there.
 
-import { type AddressTest, addressTest } from '../../base/net/address-test.ts';
+import { type AddressTest, addressTest, privateNetworks } from '../../base/net/address-test.ts';
 import { isBoundTo, type OwnDoor } from '../../base/net/own-doors.ts';
-import { privateNetworks } from '../../base/net/private-networks.ts';
 import { reachedAddresses } from '../../base/net/reached-addresses.ts';
 
 /** `own`: Postern itself listens there. `private`: the Internet has no such host. */

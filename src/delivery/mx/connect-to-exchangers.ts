@@ -1,8 +1,9 @@
 // Connects to the first mail exchanger that takes the mail and meets what is asked of its TLS (RFC 5321 §5.1).
 
 import { isIPv4 } from 'node:net';
-import type { Clock } from '../../base/clock.ts';
+import type { Clock, MonotonicClock } from '../../base/clock.ts';
 import type { Logger } from '../../base/log.ts';
+import { RecentMap } from '../../base/recent-map.ts';
 import type { SmtpReply } from '../../mail/smtp-reply.ts';
 import {
   connectSmtp,
@@ -13,12 +14,34 @@ import {
 } from '../smtp/smtp-client.ts';
 import type { SmtpTimeouts } from '../smtp/smtp-timeouts.ts';
 import { daneJudge } from './dane.ts';
-import type { ExchangerHealth } from './exchanger-health.ts';
 import type { MxPlan, PlannedExchanger } from './mx-plan.ts';
 import type { MxSettings } from './settings.ts';
 import { isNamedBy } from './sts-policy.ts';
-import { clientTls, type MessageTls } from './tls-demand.ts';
-import type { TlsFailure, TlsResult } from './tls-result.ts';
+import { clientTls, type MessageTls, type TlsFailure, type TlsResult } from './tls-demand.ts';
+
+/** Addresses that are remembered, and for how long they are tried last, in milliseconds. */
+const mostKept = 10_000;
+const lastForMs = 60_000;
+
+/** Which addresses of mail exchangers failed a moment ago, so that not every connection waits for them first. */
+export class ExchangerHealth {
+  readonly #clock: MonotonicClock;
+  readonly #failedUntil = new RecentMap<string, number>(mostKept);
+
+  constructor(clock: MonotonicClock) {
+    this.#clock = clock;
+  }
+
+  /** Whether the address failed within the last minute. */
+  hasFailed(address: string): boolean {
+    return (this.#failedUntil.get(address) ?? Number.NEGATIVE_INFINITY) > this.#clock.monotonic();
+  }
+
+  tell(address: string, isWell: boolean): void {
+    if (isWell) this.#failedUntil.delete(address);
+    else this.#failedUntil.set(address, this.#clock.monotonic() + lastForMs);
+  }
+}
 
 /** What connecting needs. */
 export interface ConnectParts {

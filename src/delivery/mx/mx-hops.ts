@@ -11,14 +11,12 @@ import { RecentMap } from '../../base/recent-map.ts';
 import type { HopRefusal, RecipientResult, SmtpConnection } from '../smtp/smtp-client.ts';
 import type { SmtpTimeouts } from '../smtp/smtp-timeouts.ts';
 import { createAddressJudge } from './address-judge.ts';
-import { connectToExchangers } from './connect-to-exchangers.ts';
-import { ExchangerHealth } from './exchanger-health.ts';
+import { connectToExchangers, ExchangerHealth } from './connect-to-exchangers.ts';
 import { type MxPlan, type MxPlanParts, planMx } from './mx-plan.ts';
 import type { MxSettings, ResolverSettings } from './settings.ts';
 import { StsPolicies } from './sts-policies.ts';
 import type { StsStore } from './sts-store.ts';
-import type { MessageTls } from './tls-demand.ts';
-import type { TlsResult } from './tls-result.ts';
+import type { MessageTls, TlsResult } from './tls-demand.ts';
 
 /** What routes by MX share with one another, and keep when the settings change. */
 export interface MxFacilities {
@@ -36,7 +34,6 @@ export interface MxFacilities {
 /** What the next hops are made from. */
 export interface MxHopsParts {
   readonly route: MxSettings;
-  /** Our own name. */
   readonly hostname: string;
   readonly resolver: ResolverSettings | undefined;
   readonly facilities: MxFacilities;
@@ -74,7 +71,6 @@ export interface MxHop {
 
 type Planned = MxPlan | RecipientResult;
 
-/** For whom a plan is made. */
 interface Wish {
   readonly domain: string;
   readonly tls: MessageTls | undefined;

@@ -11,13 +11,11 @@ import { findTlsa } from './dane.ts';
 import type { MxSettings } from './settings.ts';
 import type { StsPolicies } from './sts-policies.ts';
 import type { StsPolicy } from './sts-policy.ts';
-import { demandOn, type MessageTls, type TlsDemand } from './tls-demand.ts';
-import type { StsFault } from './tls-result.ts';
+import { demandOn, type MessageTls, type StsFault, type TlsDemand } from './tls-demand.ts';
 
 // The mail exchangers of a domain, with their addresses (RFC 5321 §5.1, RFC 7505): its MX records, none at all by a null MX,
 // the domain itself, or an address literal. What DNS gives is bounded and judged here.
 
-/** A mail exchanger. */
 interface Exchanger {
   /** A-label in lower case; the IP address where the recipient's domain is an address literal. */
   readonly name: string;
@@ -27,7 +25,6 @@ interface Exchanger {
   readonly addresses: readonly string[];
 }
 
-/** The mail exchangers of a domain. */
 interface ExchangerSet {
   /** Not empty, in order of preference. */
   readonly exchangers: readonly Exchanger[];
@@ -39,7 +36,6 @@ interface ExchangerSet {
 export interface FindParts {
   readonly lookup: DnsLookup;
   readonly judge: AddressJudge;
-  /** The port that mail goes to. */
   readonly port: number;
   /** Our own names: where a domain's MX is one of them, mail would come back to us (RFC 5321 §5.1). */
   readonly ownNames: ReadonlySet<string>;

@@ -2,7 +2,6 @@
 
 /** An address of this machine that mail leaves from. */
 export interface LocalAddress {
-  /** IPv4 or IPv6. */
   readonly address: string;
   /** Our name in EHLO from there: an A-label. Absent: the gateway's. */
   readonly hostname?: string;
@@ -24,7 +23,6 @@ export interface DomainTls extends MxTls {
 
 /** How a route by MX goes about it. */
 export interface MxSettings {
-  /** Of the route. */
   readonly name: string;
   readonly port: number;
   readonly tls: MxTls;

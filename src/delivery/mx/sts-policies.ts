@@ -14,12 +14,11 @@ import { RecentMap } from '../../base/recent-map.ts';
 import type { AddressJudge } from './address-judge.ts';
 import { readStsPolicy, type StsPolicy, stsId } from './sts-policy.ts';
 import type { KeptPolicy, StsStore } from './sts-store.ts';
-import type { StsFault } from './tls-result.ts';
+import type { StsFault } from './tls-demand.ts';
 
 // Fetches the policy file of a domain by HTTPS (RFC 8461 §3.3): from an address that mail may go to, within bounds of time
 // and size, no redirect followed, the certificate verified for the policy host.
 
-/** What fetching needs. */
 interface StsFetchParts {
   readonly lookup: DnsLookup;
   readonly judge: AddressJudge;
@@ -35,7 +34,6 @@ interface StsFetchParts {
 const mostOctets = 65_536;
 /** The codes of Node and OpenSSL for certificates that cannot be verified. */
 const certificateErrors = /CERT|ISSUER|SIGNATURE/;
-/** Addresses of the policy host that are tried. */
 const mostAddresses = 2;
 
 async function addressesOf(host: string, { lookup, judge, port }: StsFetchParts): Promise<readonly string[]> {
@@ -143,7 +141,6 @@ const refreshAfter = 86_400_000;
 const mostAtOnce = 100;
 const mostFailures = 10_000;
 
-/** A policy that is wanted. */
 interface Wanted {
   readonly domain: string;
   readonly id: string;

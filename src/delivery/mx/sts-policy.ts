@@ -14,7 +14,6 @@ export interface StsPolicy {
 
 /** RFC 8461 §3.2. */
 const longestMaxAge = 31_557_600;
-/** Names of mail exchangers in a policy. */
 const mostNames = 1000;
 const mxName = /^(?:\*\.)?[a-z0-9_-]+(?:\.[a-z0-9_-]+)*$/;
 

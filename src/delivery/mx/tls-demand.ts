@@ -4,6 +4,7 @@
 import type { TLSSocket } from 'node:tls';
 import type { TlsaRecord } from '../../base/dns/dns-records.ts';
 import type { TlsPolicy } from '../../mail/tls-facts.ts';
+import type { TlsFault } from '../smtp/smtp-client.ts';
 import type { DaneFinding } from './dane.ts';
 import type { MxTls } from './settings.ts';
 import { isNamedBy, type StsPolicy } from './sts-policy.ts';
@@ -25,9 +26,7 @@ export interface TlsDemand {
   readonly isNameTrusted: boolean;
 }
 
-/** What a demand follows from. */
-export interface DemandFacts {
-  /** What the route says for the domain. */
+interface DemandFacts {
   readonly tls: MxTls;
   readonly message: MessageTls | undefined;
   readonly sts: StsPolicy | undefined;
@@ -61,4 +60,30 @@ export function clientTls(
   const options = { tls: mode, tlsVerify: verify, policy, hostIsTrusted: isNameTrusted };
   // Records of which none can be used ask for TLS, and verify nothing (RFC 7672 §2.2).
   return tlsa && tlsa.length > 0 ? { ...options, judgePeer: judge(tlsa) } : options;
+}
+
+/** Why a domain that says it has a policy of MTA-STS has none that could be had (RFC 8460 §4.3.2.2). */
+export interface StsFault {
+  readonly failure: 'sts-policy-fetch-error' | 'sts-policy-invalid' | 'sts-webpki-invalid';
+  /** A clause for people. */
+  readonly why: string;
+}
+
+/** What went wrong: with TLS itself, or with the policy that asks for it. */
+export type TlsFailure = TlsFault | 'dnssec-invalid' | StsFault['failure'];
+
+/** How the TLS of one attempt to reach a mail exchanger went, as reports of TLS tell it (RFC 8460 §4.3). */
+export interface TlsResult {
+  readonly domain: string;
+  readonly policy: /** `sts`: absent where the policy could not be had. */
+    | { readonly type: 'sts'; readonly sts?: StsPolicy }
+    | { readonly type: 'tlsa'; readonly tlsa: readonly TlsaRecord[] }
+    | { readonly type: 'no-policy-found' };
+  readonly exchanger: string;
+  readonly address: string;
+  /** Our own address, where there was a connection. */
+  readonly localAddress?: string;
+  /** Absent: TLS was established, and what the policy asks for holds. */
+  readonly failure?: TlsFailure;
+  readonly reason?: string;
 }

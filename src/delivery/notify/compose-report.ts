@@ -11,7 +11,58 @@ import { mailDate } from '../../mail/mail-date.ts';
 import { encodeQuotedPrintable } from '../../mail/mime/transfer-encoding.ts';
 import type { Submission } from '../../pipeline/submit.ts';
 import type { DueReport, ReportAction, ReportedRecipient } from '../../spool/reports/report.ts';
-import { oneLine, type StatusFacts, statusFacts } from './status-facts.ts';
+
+/** The most characters of a reply that a report quotes. */
+const quoted = 500;
+
+interface StatusFacts {
+  /** RFC 3463, of the class that the action needs. */
+  readonly status: string;
+  /** The host that replied; absent where the message went into a mailbox of our own. */
+  readonly remote?: string;
+  /** The reply on one line, as the next hop gave it: `550 5.1.1 No such user`. */
+  readonly words: string;
+  /** Why it failed although the reply was temporary: `Expired after 5 days`. */
+  readonly why?: string;
+}
+
+// How delivery words a failure after its last attempt (delivery/outcome.ts).
+const expired = /^(Expired after [^;]{1,40}); last reply: (.*)$/s;
+// Who replied, as delivery writes it: `route (name[address]:port)`, `route (host:port)`, or `route (name)` without a connection.
+const withPort = /\(\[?([^()[\]\s/,]+?)\]?(?:\[[0-9a-f.:]+\])?:\d+\)$/i;
+const alone = /\(([^()[\]\s/,:]+)\)$/;
+const enhancedStatus = /^[245]\.\d{1,3}\.\d{1,3}$/;
+const classes = { failed: '45', delayed: '4', delivered: '2', relayed: '2' } as const;
+
+/** One line of printable ASCII, or with other characters where `isUtf8`; a next hop's words can begin no field or line. */
+function oneLine(text: string, length: number, isUtf8 = false): string {
+  const line = text.replace(/[\r\n\t ]+/g, ' ').trim();
+  const plain = escapeCharacters(line, isUtf8 ? /[\p{Cc}\p{Cf}\p{Cs}\u2028\u2029]/gu : /[^\x20-\x7e]/gu);
+  return plain.length <= length ? plain : `${plain.slice(0, length).toWellFormed()} ...`;
+}
+
+function statusOf({ action, reply }: ReportedRecipient): string {
+  const { enhanced = '', code } = reply;
+  const allowed = classes[action];
+  if (enhancedStatus.test(enhanced) && allowed.includes(enhanced.charAt(0))) return enhanced;
+  const first = String(code).charAt(0);
+  return `${allowed.includes(first) ? first : allowed.at(-1)}.0.0`;
+}
+
+/** Takes the facts of a recipient. */
+export function statusFacts(recipient: ReportedRecipient, isUtf8: boolean): StatusFacts {
+  const { reply, host } = recipient;
+  const status = statusOf(recipient);
+  const remote = (withPort.exec(host) ?? alone.exec(host))?.[1];
+  const end = expired.exec(reply.text);
+  const words = end?.[2] ?? `${reply.code} ${reply.enhanced === undefined ? '' : `${reply.enhanced} `}${reply.text}`;
+  return {
+    status,
+    ...(remote === undefined ? {} : { remote: oneLine(remote, 255) }),
+    words: oneLine(words, quoted, isUtf8),
+    ...(end?.[1] === undefined ? {} : { why: end[1] }),
+  };
+}
 
 /** Recipients that are described one by one; the machine part lists the others. */
 const described = 20;
@@ -122,9 +173,7 @@ function reportText(
 // Writes the part of a report that programs read: message/delivery-status (RFC 3464 §2), or with addresses outside ASCII
 // message/global-delivery-status (RFC 6533 §4).
 
-/** The settings of the part. */
 interface StatusOptions {
-  /** Our host name. */
   readonly hostname: string;
   /** Addresses may be written in UTF-8. */
   readonly isGlobal: boolean;
@@ -171,7 +220,6 @@ function deliveryStatus(report: DueReport, options: StatusOptions): string {
 export interface ReportingParts {
   /** A-label, lower case. */
   readonly platformDomain: string;
-  /** Our host name. */
   readonly hostname: string;
 }
 

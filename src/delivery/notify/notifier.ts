@@ -31,7 +31,6 @@ export interface NotifierParts {
 }
 
 const everySecond = 1000;
-/** Reports that are read at once. */
 const readAtOnce = 10;
 /** How long a report waits that could not be made for now, in milliseconds. */
 const putOffMs = 60_000;

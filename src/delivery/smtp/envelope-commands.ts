@@ -4,6 +4,7 @@
 import { isAscii } from 'node:buffer';
 import { asciiDomain, splitMailbox } from '../../mail/address/domain.ts';
 import { asciiOrcpt, type DsnRequest, type RecipientRequest } from '../../mail/dsn-request.ts';
+import { hasNonAscii } from '../../mail/header/encoded-word.ts';
 import type { SmtpReply } from '../../mail/smtp-reply.ts';
 import type { TlsFacts } from '../../mail/tls-facts.ts';
 import type { TlsFault } from './handshake-failure.ts';
@@ -60,11 +61,6 @@ export function sizeOf(mail: OutgoingMail): number {
   return mail.head.reduce((sum, part) => sum + part.length, mail.body.length);
 }
 
-function isAsciiText(text: string): boolean {
-  for (let index = 0; index < text.length; index += 1) if (text.charCodeAt(index) > 0x7f) return false;
-  return true;
-}
-
 /** Tells whether an address has a line end, which would start another command. None comes this far; none passes here. */
 function isUnsafe(address: string): boolean {
   for (let index = 0; index < address.length; index += 1) {
@@ -76,9 +72,9 @@ function isUnsafe(address: string): boolean {
 
 /** Gives an address in ASCII by its A-label (RFC 6531 §3.2); undefined where the local part is not ASCII. */
 function asciiAddress(address: string): string | undefined {
-  if (isAsciiText(address)) return address;
+  if (!hasNonAscii(address)) return address;
   const { localPart, domain } = splitMailbox(address);
-  if (domain === undefined || !isAsciiText(localPart)) return undefined;
+  if (domain === undefined || hasNonAscii(localPart)) return undefined;
   const ascii = asciiDomain(domain);
   return ascii === undefined ? undefined : `${localPart}@${ascii}`;
 }

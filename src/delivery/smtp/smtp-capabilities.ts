@@ -49,13 +49,4 @@ export function capabilitiesOf(reply: SmtpReply): Capabilities {
 }
 
 /** The capabilities of a next hop that knows only HELO: none. */
-export const noCapabilities: Capabilities = {
-  pipelining: false,
-  size: false,
-  eightBitMime: false,
-  smtputf8: false,
-  startTls: false,
-  requireTls: false,
-  dsn: false,
-  auth: new Set(),
-};
+export const noCapabilities = capabilitiesOf({ code: 250, text: '' });

@@ -5,14 +5,13 @@
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { errorMessage } from '../../base/errors.ts';
 import type { SmtpReply } from '../../mail/smtp-reply.ts';
-import { stuffedContent } from './dot-stuffing.ts';
 import { type OutgoingMail, type Session, sizeOf } from './envelope-commands.ts';
 import { HandshakeFailure, type TlsFault } from './handshake-failure.ts';
 import { handshake, type ReadySession } from './smtp-handshake.ts';
 import { ReplyReader } from './smtp-reply-reader.ts';
 import { stageTimeouts } from './smtp-timeouts.ts';
 import type { SmtpClientOptions } from './smtp-tls.ts';
-import { SmtpTransaction, type TransactionEnd } from './smtp-transaction.ts';
+import { SmtpTransaction, stuffedContent, type TransactionEnd } from './smtp-transaction.ts';
 
 export type { OutgoingMail } from './envelope-commands.ts';
 export type { TlsFault } from './handshake-failure.ts';
@@ -42,6 +41,9 @@ interface Live {
 /** An open session with a next hop, for one transaction after another. */
 export class SmtpConnection {
   readonly session: Session;
+  /** When it takes no more messages, in milliseconds of `performance.now()`. */
+  readonly lastsUntil: number;
+  readonly localAddress: string;
   /** Called when the connection can take a transaction, which may be before the last one has ended. */
   onVacant: () => void = () => undefined;
   /** Called once, when the connection can take no more transactions. All that were begun have ended by then. */
@@ -58,8 +60,6 @@ export class SmtpConnection {
   #quitting = false;
   #closedBy: SmtpReply | undefined;
   #socketError: unknown;
-  readonly #lastsUntil: number;
-  readonly #localAddress: string;
   #deadline = 0;
   #timer: NodeJS.Timeout | undefined;
   #timerAt = 0;
@@ -67,9 +67,9 @@ export class SmtpConnection {
   /** Takes over a socket that is ready for MAIL. */
   constructor(ready: ReadySession, options: SmtpClientOptions) {
     this.session = ready;
-    this.#lastsUntil = performance.now() + (options.lastsMs ?? Number.POSITIVE_INFINITY);
+    this.lastsUntil = performance.now() + (options.lastsMs ?? Number.POSITIVE_INFINITY);
     this.#socket = ready.socket;
-    this.#localAddress = ready.socket.localAddress ?? '';
+    this.localAddress = ready.socket.localAddress ?? '';
     this.#options = options;
     this.#socket.on('data', (chunk: Buffer) => this.#receive(chunk));
     this.#socket.on('error', (error) => {
@@ -83,16 +83,6 @@ export class SmtpConnection {
   get peer(): string {
     const { host, address, port } = this.#options;
     return `${host}${address === undefined ? '' : `[${address}]`}:${port}`;
-  }
-
-  /** When it takes no more messages, in milliseconds of `performance.now()`. */
-  get lastsUntil(): number {
-    return this.#lastsUntil;
-  }
-
-  /** Our own address of the connection. */
-  get localAddress(): string {
-    return this.#localAddress;
   }
 
   /** The connection can take a transaction now. */
@@ -206,7 +196,7 @@ export class SmtpConnection {
   }
 
   #becomeVacant(): void {
-    if (performance.now() >= this.#lastsUntil) {
+    if (performance.now() >= this.lastsUntil) {
       this.quit();
       return;
     }

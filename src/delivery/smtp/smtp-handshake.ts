@@ -35,7 +35,6 @@ class CommandSocket {
     this.#wake?.();
   };
 
-  /** Sends a line and waits for its reply. */
   async ask(line: string, what: string, timeout: number): Promise<SmtpReply> {
     this.#socket.write(`${line}\r\n`);
     return await this.reply(what, timeout);

@@ -17,7 +17,6 @@ export interface SmtpClientOptions {
   readonly address?: string;
   /** The IP address to connect from; absent: the system chooses. */
   readonly localAddress?: string;
-  /** How TLS is used, as in a route. */
   readonly tls: 'none' | 'opportunistic' | 'required' | 'implicit';
   /** False accepts any certificate, with `auth` too: then anyone who answers gets the password. */
   readonly tlsVerify: boolean;
@@ -34,7 +33,6 @@ export interface SmtpClientOptions {
   readonly auth?: { readonly user: string; readonly password: string };
   /** How long the connection is used, in milliseconds: it takes no more messages then. Absent: without an end. */
   readonly lastsMs?: number;
-  /** Our own name in EHLO. */
   readonly hostname: string;
   readonly timeouts: SmtpTimeouts;
 }

@@ -1,6 +1,7 @@
 // Staging safety: rules of an account or a route that keep mail from the recipients it names. They are applied whenever an
 // attempt is made, not when the message is accepted, so that they hold for every message in the queue, however old.
 
+import { oncePer } from '../../base/once-per.ts';
 import { comparableMailbox, readComparable } from '../../mail/address/comparable-mailbox.ts';
 import { asciiDomain, splitMailbox } from '../../mail/address/domain.ts';
 import { readPath } from '../../mail/address/path.ts';
@@ -44,19 +45,13 @@ export function readTarget(text: string): string | undefined {
 /** The patterns of a list in sets, so that the cost of a recipient does not grow with the list. */
 type PatternSets = Readonly<Record<RecipientPattern['kind'], ReadonlySet<string>>>;
 
-/** The sets of each list that was asked; lists never change. */
-const setsOfLists = new WeakMap<readonly RecipientPattern[], PatternSets>();
-
-function setsOf(patterns: readonly RecipientPattern[]): PatternSets {
-  const known = setsOfLists.get(patterns);
-  if (known) return known;
+/** Lists never change. */
+const setsOf = oncePer((patterns: readonly RecipientPattern[]): PatternSets => {
   const sets = { address: new Set<string>(), domain: new Set<string>(), below: new Set<string>() };
   for (const pattern of patterns) sets[pattern.kind].add(pattern.kind === 'address' ? pattern.address : pattern.domain);
-  setsOfLists.set(patterns, sets);
   return sets;
-}
+});
 
-/** Whether a name is below one of the domains, at any depth. */
 function isBelow(domains: ReadonlySet<string>, name: string): boolean {
   for (let dot = name.indexOf('.'); dot >= 0 && domains.size > 0; dot = name.indexOf('.', dot + 1)) {
     if (domains.has(name.slice(dot + 1))) return true;

@@ -20,7 +20,6 @@ import type { DueTlsReport, TlsReportStore } from './tls-report-store.ts';
 // redirect followed. The certificate is not verified, which RFC 8460 §3 allows: a report of failing certificates has to
 // arrive where certificates fail, and it holds counts alone.
 
-/** What handing over needs. */
 interface PostParts {
   readonly lookup: DnsLookup;
   readonly judge: AddressJudge;
@@ -29,7 +28,6 @@ interface PostParts {
   readonly withinMs: number;
 }
 
-/** Addresses of a host that are tried. */
 const mostAddresses = 2;
 
 function portOf({ port }: URL): number {
@@ -159,7 +157,6 @@ export interface TlsReporterParts {
   readonly settings: () => TlsReportSettings & { readonly platformDomain: string };
   readonly lookup: () => DnsLookup;
   readonly judge: () => AddressJudge;
-  /** The pipeline for mail of our own. */
   readonly submit: Submit;
   readonly clock: Clock;
   readonly log: Logger;

@@ -4,7 +4,7 @@
 import type { Clock } from '../../base/clock.ts';
 import { onceAtATime } from '../../base/load/once-at-a-time.ts';
 import type { Logger } from '../../base/log.ts';
-import type { TlsResult } from '../mx/tls-result.ts';
+import type { TlsResult } from '../mx/tls-demand.ts';
 import { dayOf, endOfDay, kindOf, type SessionKind } from './session-kind.ts';
 import type { DueTimes, TlsReportStore } from './tls-report-store.ts';
 
@@ -41,7 +41,6 @@ export class SessionCounts {
     this.#parts = parts;
   }
 
-  /** Counts an attempt. */
   count(result: TlsResult): void {
     this.#count(kindOf(result, this.#parts.clock.now()), 1);
   }

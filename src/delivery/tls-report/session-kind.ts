@@ -1,7 +1,7 @@
 // What a report tells of one attempt (RFC 8460 §4.3). Attempts of the same kind are counted together.
 
 import { createHash } from 'node:crypto';
-import type { TlsResult } from '../mx/tls-result.ts';
+import type { TlsResult } from '../mx/tls-demand.ts';
 
 /** The policy that applied, as a report writes it (RFC 8460 §4.4). */
 interface ReportedPolicy {
@@ -33,7 +33,6 @@ export interface SessionKind {
 
 /** Octets of a policy's strings together; those behind are left out. A domain decides how long its own policy is. */
 const mostPolicy = 4096;
-/** TLSA records of one mail exchanger. */
 const mostRecords = 20;
 /** Characters of what was said of a failure. */
 const mostReason = 200;

@@ -52,13 +52,11 @@ export interface DueTlsReport {
   readonly dueAt: number;
   /** When no further attempt is made, in milliseconds since 1970. */
   readonly giveUpAt: number;
-  /** Attempts before this one. */
   readonly attempts: number;
   /** The destinations that have it. */
   readonly told: readonly string[];
 }
 
-/** Counts by policy. */
 type PolicyTotals = Pick<SessionKind, 'policyId' | 'policy'> & { readonly succeeded: number; readonly failed: number };
 
 /** Failures of one kind. */
@@ -71,7 +69,6 @@ export type DueTimes = Pick<DueTlsReport, 'dueAt' | 'giveUpAt'>;
 const claimMs = 600_000;
 /** A report that is due later than this, in milliseconds from now, was planned before the clock was set back. */
 const latestMs = 3 * 86_400_000;
-/** Rows of all domains together. */
 const mostRows = 500_000;
 /** What one report tells of. */
 const mostPolicies = 50;
@@ -98,7 +95,6 @@ const sql = {
   removeReport: 'DELETE FROM tls_reports WHERE day = $1 AND domain = $2',
 } as const;
 
-/** The statements that find and claim what is due. */
 const claimStatements = ({ sql: now }: SharedTime) =>
   ({
     due: `SELECT * FROM tls_reports WHERE due_at <= ${now(2)} OR due_at > ${now(2)} + ${latestMs} ORDER BY due_at LIMIT $1`,
@@ -135,7 +131,6 @@ export class TlsReportStore {
     this.#claims = claimStatements(this.#time);
   }
 
-  /** Whether there is no room for further kinds. */
   async isFull(): Promise<boolean> {
     const [row] = await this.#database.query(sql.rows);
     return Number(row?.['rows'] ?? 0) >= mostRows;
@@ -193,7 +188,6 @@ export class TlsReportStore {
     };
   }
 
-  /** Removes a report and its counts. */
   async remove({ day, domain }: DueTlsReport): Promise<void> {
     await this.#database.transaction(async (transaction) => {
       await transaction.run(sql.removeSessions, [day, domain]);

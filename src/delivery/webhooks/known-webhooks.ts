@@ -54,7 +54,6 @@ export class KnownWebhooks {
     return webhook;
   }
 
-  /** Knows a webhook no more. */
   forget(id: string): void {
     const account = this.#known.get(id)?.account;
     this.#known.delete(id);

@@ -10,9 +10,10 @@ import {
   type SqlValue,
   sharedTimeOf,
 } from '../../base/database/database.ts';
+import { orNull, rowReader } from '../../base/database/row-reader.ts';
 import { failuresToSlow, longestStepMs, slowPauseMs } from './retry-steps.ts';
 import type { DeliveryRecord, Replay, Webhook } from './webhook.ts';
-import { numberOf, textOf, webhookOf } from './webhook-store.ts';
+import { webhookOf } from './webhook-store.ts';
 
 /** How long a lease holds unless it is renewed, in milliseconds: as long others wait for what a killed process held. */
 export const leaseMs = 10_000;
@@ -82,7 +83,6 @@ export interface RoundProgress {
 
 const firstPending = '(SELECT min(event) FROM webhook_pending WHERE webhook = $1) AS first_pending';
 
-/** The statements that take, lengthen and judge leases. */
 const leaseStatements = ({ sql: now }: SharedTime) =>
   ({
     active: `SELECT webhooks.*, ${now(1)} AS now, (SELECT min(ready_at) FROM webhook_pending
@@ -161,27 +161,32 @@ function changesOf(id: string, progress: RoundProgress, now: number): Change[] {
   ];
 }
 
+const secretsOf = rowReader({ secret: orNull(String), previousSecret: orNull(String), previousUntil: Number });
+const failingOf = rowReader({ failingMs: Number, lastFailureAt: orNull(Number) });
+
 function leasedOf(row: Row, now: number): Leased {
-  const before = (numberOf(row, 'previous_until') ?? 0) > now ? textOf(row, 'previous_secret') : undefined;
-  return {
-    webhook: webhookOf(row),
-    secrets: [textOf(row, 'secret'), before].filter((secret) => secret !== undefined),
-    failingMs: Number(row['failing_ms']),
-    lastFailureAt: numberOf(row, 'last_failure_at'),
-    hasPending: row['first_pending'] !== null,
-  };
+  const { secret: current, previousSecret, previousUntil } = secretsOf(row);
+  const before = previousUntil > now ? previousSecret : undefined;
+  const secrets = [current, before].filter((secret) => secret !== undefined);
+  return { webhook: webhookOf(row), secrets, ...failingOf(row), hasPending: row['first_pending'] !== null };
 }
+
+const lookOf = rowReader({ now: Number, leaseUntil: Number, leaseHolder: orNull(String), readyAt: orNull(Number) });
+const pendingOf: (row: Row) => PendingEvent = rowReader({
+  ...{ event: Number, message: String, attempts: Number },
+  readyAt: orNull(Number),
+});
 
 function activeOf(row: Row, holder: string): ActiveWebhook {
   const webhook = webhookOf(row);
-  const [now, until, ready] = [Number(row['now']), Number(row['lease_until']), numberOf(row, 'ready_at')];
+  const { now, leaseUntil: until, leaseHolder, readyAt: ready } = lookOf(row);
   // So long a lease was written before the clock was set back, and so was a later time of a retry.
   const isLeased = until > now && until <= now + leaseMs + clockSkewMs;
   const isLate = ready !== undefined && (ready < now - leftMs || ready > now + longestStepMs);
   const isSilent = webhook.failures >= failuresToSlow && until < now - slowPauseMs;
   return {
     ...webhook,
-    isElsewhere: isLeased && row['lease_holder'] !== holder,
+    isElsewhere: isLeased && leaseHolder !== holder,
     isLeft: !isLeased && (isLate || isSilent),
   };
 }
@@ -242,19 +247,13 @@ export class LeaseStore {
 
   /** The pending events whose time has come, and those whose time the clock was set back from. */
   async due(id: string, now: number, limit: number): Promise<readonly PendingEvent[]> {
-    const rows = await this.#database.query(sql.due, [id, now, now + longestStepMs, limit]);
-    return rows.map((row) => ({
-      event: Number(row['event']),
-      message: String(row['message']),
-      attempts: Number(row['attempts']),
-      readyAt: numberOf(row, 'ready_at'),
-    }));
+    return (await this.#database.query(sql.due, [id, now, now + longestStepMs, limit])).map(pendingOf);
   }
 
   /** When the next pending event is due, milliseconds since 1970; undefined: none is pending. */
   async nextReady(id: string): Promise<number | undefined> {
     const [row] = await this.#database.query(sql.nextReady, [id]);
-    return row && numberOf(row, 'ready_at');
+    return row && orNull(Number)(row['ready_at']);
   }
 
   /** How many events are pending, counted up to `most`. */

@@ -26,7 +26,6 @@ export interface PostRequest {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
-  /** Ends the request. */
   readonly signal: AbortSignal;
 }
 

@@ -1,14 +1,43 @@
 // One round of a webhook: reads some events, sends them, and writes in one commit what became of each. Events of one message
 // are sent one after another; one that fails holds back only the later ones of its message (D54).
 
+import { oncePer } from '../../base/once-per.ts';
 import { eventJson } from '../../spool/events/event-json.ts';
-import type { EventQuery, EventStore } from '../../spool/events/event-store.ts';
+import type { EventPage, EventQuery, EventStore } from '../../spool/events/event-store.ts';
 import { type MailEvent, toldKinds } from '../../spool/events/mail-event.ts';
 import type { Leased, LeaseStore, PendingEvent, RoundProgress } from './lease-store.ts';
 import type { Poster } from './post.ts';
 import { failingFor, failuresToSlow, nextStepMs, retryAfterMs } from './retry-steps.ts';
 import { signatureOf } from './secret.ts';
 import type { DeliveryRecord, Webhook } from './webhook.ts';
+
+/** Pages of events under way. */
+export class SharedPages {
+  readonly #events: Pick<EventStore, 'read'>;
+  readonly #underWay = new Map<string, Promise<EventPage>>();
+  #heard = 0;
+
+  constructor(events: Pick<EventStore, 'read'>) {
+    this.#events = events;
+  }
+
+  /** There may be more events: whoever asks from now on gets a page that is read from now on. */
+  heard(): void {
+    this.#heard += 1;
+  }
+
+  /** Reads a page, or waits for one that is being read for somebody else. */
+  read(query: EventQuery): Promise<EventPage> {
+    const key = JSON.stringify([this.#heard, query]);
+    const known = this.#underWay.get(key);
+    if (known) return known;
+    const page = this.#events.read(query);
+    this.#underWay.set(key, page);
+    const forget = (): void => void this.#underWay.delete(key);
+    page.then(forget, forget);
+    return page;
+  }
+}
 
 /** What rounds need. */
 export interface RoundParts {
@@ -26,7 +55,6 @@ export interface RoundParts {
 /** What a round did. */
 export interface RoundResult {
   readonly progress: RoundProgress;
-  /** More can be done at once. */
   readonly hasMore: boolean;
   /** The endpoint said that it is gone for good (410). */
   readonly isGone: boolean;
@@ -41,7 +69,6 @@ const inParallel = 8;
 /** Pending events of one webhook above which no new ones are begun: those wait behind the cursor. */
 const mostPending = 10_000;
 
-/** An event to be sent. */
 interface Item extends PendingEvent {
   readonly content: MailEvent | undefined;
   readonly wasPending: boolean;
@@ -60,18 +87,11 @@ function newItem(content: MailEvent): Item {
 }
 
 /** The bodies of events that several webhooks are told of; those of one account read the same objects. */
-const bodies = new WeakMap<MailEvent, string>();
-
-function bodyOf(event: MailEvent): string {
-  const known = bodies.get(event);
-  if (known !== undefined) return known;
+const bodyOf = oncePer((event: MailEvent): string => {
   const data = eventJson(event);
-  const body = JSON.stringify({ type: event.kind, timestamp: data.at, data });
-  bodies.set(event, body);
-  return body;
-}
+  return JSON.stringify({ type: event.kind, timestamp: data.at, data });
+});
 
-/** Makes and signs the request of an event. */
 function requestOf(event: MailEvent, secrets: readonly string[], now: number) {
   const { at, id: number } = event;
   const body = bodyOf(event);
@@ -171,7 +191,6 @@ async function forEachInParallel<T>(entries: readonly T[], work: (entry: T) => P
   await Promise.all(Array.from({ length: Math.min(inParallel, entries.length) }, run));
 }
 
-/** Events of an account that a webhook is told of. */
 function readPage({ events }: RoundParts, { kinds = toldKinds }: Webhook, from: Omit<EventQuery, 'kinds'>) {
   return events.read({ ...from, kinds });
 }
@@ -197,7 +216,6 @@ async function replayedEvents(parts: RoundParts, { webhook }: Leased, account: s
   return { items, left: page.next < until ? { after: page.next, until } : undefined };
 }
 
-/** Pending events that are due, with their contents. */
 async function retries(parts: RoundParts, { webhook, hasPending }: Leased, account: string): Promise<Item[]> {
   if (!hasPending) return [];
   const due = await parts.store.due(webhook.id, parts.now(), retriesAtOnce);

@@ -4,6 +4,7 @@
 import type { MonotonicClock } from '../../base/clock.ts';
 import type { Changes } from '../../base/database/database.ts';
 import { errorMessage } from '../../base/errors.ts';
+import { onceAtATime } from '../../base/load/once-at-a-time.ts';
 import type { Logger } from '../../base/log.ts';
 import type { EventStore } from '../../spool/events/event-store.ts';
 import type { EventFacts } from '../../spool/events/mail-event.ts';
@@ -11,8 +12,7 @@ import { type KnownWebhook, KnownWebhooks } from './known-webhooks.ts';
 import { type ActiveWebhook, type Leased, type LeaseStore, leaseMs } from './lease-store.ts';
 import type { Poster } from './post.ts';
 import { disableAfterMs, failuresToSlow, longestStepMs, slowPauseMs } from './retry-steps.ts';
-import { type RoundResult, runRound } from './round.ts';
-import { SharedPages } from './shared-pages.ts';
+import { type RoundResult, runRound, SharedPages } from './round.ts';
 import type { DeliveryRecord, Webhook } from './webhook.ts';
 import { type TurnResult, WebhookTurns } from './webhook-turns.ts';
 
@@ -29,7 +29,6 @@ export interface SenderParts {
   readonly fileSecrets: (id: string) => readonly string[] | undefined;
   readonly clock: MonotonicClock & { now(): number };
   readonly log: Logger;
-  /** Called with the result of each request. */
   readonly onRequest?: (result: 'delivered' | 'failed' | 'given_up') => void;
 }
 
@@ -67,7 +66,7 @@ export class WebhookSender {
   #toldAt = Number.NEGATIVE_INFINITY;
   #untold = 0;
   #soon: NodeJS.Timeout | undefined;
-  #looking: Promise<void> | undefined;
+  readonly #lookAgain = onceAtATime(() => this.#look());
 
   constructor(parts: SenderParts) {
     this.#parts = parts;
@@ -85,13 +84,12 @@ export class WebhookSender {
     return this.#turns.failing;
   }
 
-  /** Begins to send. */
   async start(): Promise<void> {
     this.#unlisten.push(this.#parts.events.listen((event) => this.#onEvent(event)));
     await this.#look();
     this.#timers.push(
       setInterval(() => this.#tick(), tickMs),
-      setInterval(() => this.#lookAgain(), newsEveryMs),
+      setInterval(() => void this.#lookAgain(), newsEveryMs),
     );
     this.#unlisten.push(
       this.#parts.changes.on('mail_events', () => this.#lookSoon()),
@@ -116,7 +114,7 @@ export class WebhookSender {
     clearTimeout(this.#soon);
     const patience = setTimeout(() => this.#ended.abort(), withinMs);
     await this.#turns.end();
-    await this.#looking;
+    await this.#lookAgain();
     clearTimeout(patience);
     this.#parts.poster.close();
     // Where they cannot be given back, they end by themselves.
@@ -152,18 +150,14 @@ export class WebhookSender {
   #lookSoon(): void {
     if (this.#soon || this.#isEnding) return;
     const rest = this.#lookedAt + restMs - this.#parts.clock.monotonic();
-    if (rest <= 0) return this.#lookAgain();
+    if (rest <= 0) return void this.#lookAgain();
     this.#soon = setTimeout(
       () => {
         this.#soon = undefined;
-        this.#lookAgain();
+        void this.#lookAgain();
       },
       Math.min(rest, restMs),
     );
-  }
-
-  #lookAgain(): void {
-    this.#looking ??= this.#look().finally(() => (this.#looking = undefined));
   }
 
   /** Brings what is known up to date: now and then all webhooks, and each time events that others wrote. */

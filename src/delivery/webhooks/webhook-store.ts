@@ -4,6 +4,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { Database, Migrations, Row, Transaction } from '../../base/database/database.ts';
 import { orNull, rowReader } from '../../base/database/row-reader.ts';
 import { uuidv7 } from '../../base/ids.ts';
+import type { EventSearch, EventStore } from '../../spool/events/event-store.ts';
 import { isEventKind } from '../../spool/events/mail-event.ts';
 import {
   type ConfiguredWebhook,
@@ -75,71 +76,24 @@ export const webhookMigrations: Migrations = {
   told: [{ table: 'webhooks', columns: ['url', 'kinds', 'secret', 'enabled', 'replay_until'] }],
 };
 
-/** A column that may be NULL, as a number. */
-export function numberOf(row: Row, column: string): number | undefined {
-  const value = row[column];
-  return typeof value === 'number' ? value : undefined;
-}
-
-/** A column that may be NULL, as text. */
-export function textOf(row: Row, column: string): string | undefined {
-  const value = row[column];
-  return typeof value === 'string' ? value : undefined;
-}
+const columnsOf = rowReader({
+  ...{ id: String, account: String, url: String, note: String, createdAt: Number, failures: Number, cursor: Number },
+  source: (column) => (column === 'file' ? ('file' as const) : ('api' as const)),
+  // Kinds that a newer program knows are passed over.
+  kinds: orNull((column) => String(column).split(',').filter(isEventKind)),
+  disabledReason: orNull(String),
+});
+const replayOf = rowReader({ replayAfter: orNull(Number), replayUntil: orNull(Number) });
 
 /** Makes a webhook of its row. */
 export function webhookOf(row: Row): Webhook {
-  const after = numberOf(row, 'replay_after');
-  return {
-    id: String(row['id']),
-    account: String(row['account']),
-    source: row['source'] === 'file' ? 'file' : 'api',
-    url: String(row['url']),
-    // Kinds that a newer program knows are passed over.
-    kinds: textOf(row, 'kinds')?.split(',').filter(isEventKind),
-    note: String(row['note']),
-    createdAt: Number(row['created_at']),
-    isEnabled: row['enabled'] === 1,
-    disabledReason: textOf(row, 'disabled_reason'),
-    failures: Number(row['failures']),
-    cursor: Number(row['cursor']),
-    replay: after === undefined ? undefined : { after, until: numberOf(row, 'replay_until') ?? after },
-  };
-}
-
-/** One page of the delivery log, the newest first. */
-export interface DeliveryPage {
-  readonly deliveries: readonly DeliveryRecord[];
-  /** The `before` of the next page; undefined on the last one. */
-  readonly next: number | undefined;
+  const { replayAfter: after, replayUntil: until = after } = replayOf(row);
+  const replay = after === undefined || until === undefined ? undefined : { after, until };
+  return { ...columnsOf(row), isEnabled: row['enabled'] === 1, replay };
 }
 
 /** The webhooks of all accounts. `account` is always an account's id; another account's webhook is not found. */
-export interface WebhookStore {
-  /** Makes a webhook that is told of the events behind `cursor`; undefined where the account has as many as it may. */
-  create(webhook: NewWebhook, cursor: number): Promise<Webhook | undefined>;
-  /** Lists the webhooks of an account, the oldest first. */
-  list(account: string): Promise<readonly Webhook[]>;
-  find(account: string, id: string): Promise<Webhook | undefined>;
-  /** Changes a webhook of the API. One that is enabled again goes on where it stopped. @returns undefined for none */
-  change(account: string, id: string, change: WebhookChange): Promise<Webhook | undefined>;
-  /** Gives a webhook of the API another secret; the one before signs as well for a day. */
-  rotate(account: string, id: string, secret: string): Promise<Webhook | undefined>;
-  /** Removes a webhook of the API with its log. */
-  remove(account: string, id: string): Promise<Webhook | undefined>;
-  /**
-   * Has the events behind `after`, up to `until`, sent once more. A replay that is under way is widened, so that it holds both.
-   * @returns undefined where there is no such webhook
-   */
-  replay(account: string, id: string, range: Replay): Promise<Webhook | undefined>;
-  /** The delivery log of a webhook. */
-  deliveries(id: string, page: { readonly limit: number; readonly before?: number | undefined }): Promise<DeliveryPage>;
-  /**
-   * Makes the webhooks of the file those that the configuration has: new ones are told of the events behind `cursor`, others
-   * are enabled again, and what the file no longer has is removed.
-   */
-  configure(webhooks: readonly ConfiguredWebhook[], cursor: number): Promise<void>;
-}
+export type WebhookStore = Awaited<ReturnType<typeof openWebhookStore>>;
 
 const sql = {
   count: 'SELECT count(*) AS webhooks FROM webhooks WHERE account = $1',
@@ -226,7 +180,7 @@ async function configure(
 }
 
 /** Opens the webhooks and updates the tables of the database. */
-export async function openWebhookStore(database: Database, clock: Clock): Promise<WebhookStore> {
+export async function openWebhookStore(database: Database, clock: Clock) {
   await database.migrate(webhookMigrations);
 
   async function one(statement: string, values: readonly (string | number | null)[]): Promise<Webhook | undefined> {
@@ -235,7 +189,8 @@ export async function openWebhookStore(database: Database, clock: Clock): Promis
   }
 
   return {
-    create: ({ account, url, kinds, note, secret }, cursor) =>
+    /** Makes a webhook that is told of the events behind `cursor`; undefined where the account has as many as it may. */
+    create: ({ account, url, kinds, note, secret }: NewWebhook, cursor: number) =>
       database.transaction(async (transaction) => {
         const [counted] = await transaction.query(sql.count, [account]);
         if (Number(counted?.['webhooks']) >= webhooksPerAccount) return undefined;
@@ -245,25 +200,81 @@ export async function openWebhookStore(database: Database, clock: Clock): Promis
         const [row] = await transaction.query(sql.create, [id, account, 'api', url, listed, note, secret, now, cursor]);
         return row && webhookOf(row);
       }),
-    list: async (account) => (await database.query(sql.list, [account])).map(webhookOf),
-    find: (account, id) => one(sql.find, [account, id]),
-    change: (account, id, wanted) =>
+    /** Lists the webhooks of an account, the oldest first. */
+    list: async (account: string): Promise<readonly Webhook[]> =>
+      (await database.query(sql.list, [account])).map(webhookOf),
+    find: (account: string, id: string) => one(sql.find, [account, id]),
+    /** Changes a webhook of the API. One that is enabled again goes on where it stopped. @returns undefined for none */
+    change: (account: string, id: string, wanted: WebhookChange) =>
       database.transaction((transaction) => change(transaction, { account, id, now: clock.now() }, wanted)),
-    rotate: (account, id, secret) => one(sql.rotate, [account, id, secret, clock.now() + rotationMs]),
-    remove: (account, id) =>
+    /** Gives a webhook of the API another secret; the one before signs as well for a day. */
+    rotate: (account: string, id: string, secret: string) =>
+      one(sql.rotate, [account, id, secret, clock.now() + rotationMs]),
+    /** Removes a webhook of the API with its log. */
+    remove: (account: string, id: string) =>
       database.transaction(async (transaction) => {
         const [row] = await transaction.query(sql.remove, [account, id]);
         if (!row) return undefined;
         await forget(transaction, id);
         return webhookOf(row);
       }),
-    replay: (account, id, { after, until }) => one(sql.replay, [account, id, after, until]),
-    async deliveries(id, { limit, before = Number.MAX_SAFE_INTEGER }) {
+    /**
+     * Has the events behind `after`, up to `until`, sent once more. A replay that is under way is widened, so that it holds both.
+     * @returns undefined where there is no such webhook
+     */
+    replay: (account: string, id: string, { after, until }: Replay) => one(sql.replay, [account, id, after, until]),
+    /** One page of the delivery log, the newest first, and the `before` of the next; undefined on the last one. */
+    async deliveries(id: string, page: { readonly limit: number; readonly before?: number | undefined }) {
+      const { limit, before = Number.MAX_SAFE_INTEGER } = page;
       const rows = await database.query(sql.deliveries, [id, before, limit + 1]);
       const deliveries = rows.slice(0, limit).map(deliveryOf);
       return { deliveries, next: rows.length > limit ? deliveries.at(-1)?.id : undefined };
     },
-    configure: (webhooks, cursor) =>
+    /**
+     * Makes the webhooks of the file those that the configuration has: new ones are told of the events behind `cursor`, others
+     * are enabled again, and what the file no longer has is removed.
+     */
+    configure: (webhooks: readonly ConfiguredWebhook[], cursor: number) =>
       database.transaction((transaction) => configure(transaction, webhooks, { cursor, now: clock.now() })),
   };
+}
+
+/** The first id in an order of an account's events of a time. */
+async function firstId(
+  events: Pick<EventStore, 'search'>,
+  query: Pick<EventSearch, 'account' | 'order' | 'since' | 'until'>,
+): Promise<number | undefined> {
+  for (let cursor: number | undefined; ; ) {
+    const page = await events.search({ ...query, limit: 1, cursor });
+    const [found] = page.events;
+    if (found) return found.id;
+    if (!page.hasMore) return undefined;
+    cursor = page.next;
+  }
+}
+
+/** What is to be replayed: one event, or those of a time (milliseconds since 1970). */
+interface ReplayWish {
+  readonly event?: number | undefined;
+  readonly since?: number | undefined;
+  readonly until?: number | undefined;
+}
+
+/**
+ * Finds the range of a replay.
+ * @param account name of the account
+ * @returns the events behind `after`, up to `until`; undefined where the account has none of them
+ */
+export async function replayRange(
+  events: Pick<EventStore, 'search'>,
+  account: string,
+  { event, since, until }: ReplayWish,
+): Promise<Replay | undefined> {
+  if (event !== undefined) {
+    const page = await events.search({ account, order: 'oldest', limit: 1, cursor: event - 1 });
+    return page.events[0]?.id === event ? { after: event - 1, until: event } : undefined;
+  }
+  const first = await firstId(events, { account, order: 'oldest', since, until });
+  const last = await firstId(events, { account, order: 'newest', since, until });
+  return first === undefined || last === undefined ? undefined : { after: first - 1, until: last };
 }

@@ -48,12 +48,10 @@ export class WebhookTurns {
     this.#run = run;
   }
 
-  /** How many have their turn, and how many wait for it. */
   get counts(): { readonly running: number; readonly waiting: number } {
     return { running: this.#running, waiting: this.#waiting.size };
   }
 
-  /** How many webhooks are remembered as failing. */
   get failing(): number {
     return this.#failing.size;
   }

@@ -5,14 +5,6 @@ import ipaddr from 'ipaddr.js';
 import { addressTest } from '../../base/net/address-test.ts';
 import { reachedAddresses } from '../../base/net/reached-addresses.ts';
 
-/** What operators allow and what Postern itself listens on. */
-interface GuardSettings {
-  /** Networks that may be called although they are not public. */
-  readonly allowNetworks: readonly string[];
-  /** Whether Postern itself listens at an address; asked with each connection. Absent: nowhere. */
-  readonly isOwn?: (address: string, port: number) => boolean;
-}
-
 /** @returns why an address may not be called; undefined where it may */
 export type RefuseAddress = (address: string, port: number) => string | undefined;
 
@@ -34,7 +26,13 @@ const mostJudged = 1000;
  * change while the networks are the same is remembered: each request asks twice.
  * @throws ConfigurationError for a network that is none
  */
-export function createAddressGuard({ allowNetworks, isOwn }: GuardSettings): RefuseAddress {
+export function createAddressGuard(parts: {
+  /** Networks that may be called although they are not public. */
+  readonly allowNetworks: readonly string[];
+  /** Whether Postern itself listens at an address; asked with each connection. Absent: nowhere. */
+  readonly isOwn?: (address: string, port: number) => boolean;
+}): RefuseAddress {
+  const { allowNetworks, isOwn } = parts;
   const isAllowed = addressTest(allowNetworks);
   const known = new Map<string, { readonly reached: readonly string[]; readonly isOpen: boolean }>();
   const judge = (address: string) => {
@@ -55,7 +53,6 @@ export function createAddressGuard({ allowNetworks, isOwn }: GuardSettings): Ref
   };
 }
 
-/** The most characters of a URL. */
 const urlCharacters = 2000;
 
 /** A host as it is connected to: without the brackets of an IPv6 address. */

@@ -56,7 +56,6 @@ export interface ConfiguredWebhook extends Pick<Webhook, 'id' | 'account' | 'url
 export interface DeliveryRecord {
   /** A later one has a greater id. */
   readonly id: number;
-  /** Id of the event. */
   readonly event: number;
   readonly kind: string;
   /** Which attempt for this event it was, from 1 on. */

@@ -10,7 +10,6 @@ export interface BounceAddresses {
   readonly bounceDomain: string;
   /** The domains of reverse-paths of sending domains that have their own; A-labels, lower case. */
   readonly returnPathDomains: ReadonlySet<string>;
-  /** Authenticates the tokens. */
   readonly hmacKey: KeyObject;
   readonly tokenDays: number;
 }

@@ -3,13 +3,7 @@
 import { type MaybePromise, whenKnown } from '../../base/load/maybe-promise.ts';
 import type { Envelope } from '../../mail/envelope.ts';
 import { readMail, readRcpt } from '../smtp/address-command.ts';
-import type {
-  Client,
-  DialogueContext,
-  MailSession,
-  SessionFacts,
-  TransactionCommands,
-} from '../smtp/dialogue-context.ts';
+import type { Client, DialogueContext, MailSession, TransactionCommands } from '../smtp/dialogue-context.ts';
 import { type Answer, replies } from '../smtp/replies.ts';
 import type { BounceTarget } from './bounce-address.ts';
 
@@ -56,18 +50,6 @@ export class BounceCommands implements TransactionCommands {
     if (!transaction) return undefined;
     const { reversePath, smtputf8, recipient } = transaction;
     return { reversePath, recipients: recipient === undefined ? [] : [recipient], smtputf8, requireTls: false };
-  }
-
-  get refusalFacts(): SessionFacts {
-    const { sessionId, address } = this.#client;
-    return {
-      account: '',
-      sessionId,
-      via: 'smtp',
-      listener: this.#context.listener.name,
-      clientAddress: address,
-      helo: this.#session.helo,
-    };
   }
 
   reset(): void {

@@ -31,22 +31,8 @@ function underWay(): Refusal {
   return conflict('A request with this Idempotency-Key is still under way', 409);
 }
 
-/** What a request with a key gets: the earlier use whose answer it repeats, or the turn to send, which it has to end. */
-export type BegunKey = { readonly used: KeyUse } | { readonly end: () => void };
-
 /** Hands out the turns to send. */
-export interface Idempotent {
-  /**
-   * Begins a request. It rejects with a Refusal: 409 where another request with this key is under way, 422 where the key was
-   * used with another body. Where the store fails, it rejects with the store's error.
-   */
-  begin(account: string, idempotency: Idempotency): Promise<BegunKey>;
-  /**
-   * What the key was used for by another process, or another gateway on the same store, since the turn began. It rejects as `begin`
-   * does: where the use cannot be seen, it is under way.
-   */
-  usedMeanwhile(account: string, idempotency: Idempotency): Promise<KeyUse>;
-}
+export type Idempotent = ReturnType<typeof createIdempotent>;
 
 /**
  * Reads the header.
@@ -72,13 +58,21 @@ function useBy(digest: string, used: KeyUse): KeyUse {
 }
 
 /** Makes the turns of one process. */
-export function createIdempotent(store: KeyStore): Idempotent {
+export function createIdempotent(store: KeyStore) {
   const places = new Map<string, KeyState>();
   const leave = (name: string, place: KeyState): void => {
     if (places.get(name) === place) places.delete(name);
   };
   return {
-    async begin(account, { key, digest }) {
+    /**
+     * Begins a request. It rejects with a Refusal: 409 where another request with this key is under way, 422 where the key was
+     * used with another body. Where the store fails, it rejects with the store's error.
+     * @returns the earlier use whose answer it repeats, or the turn to send, which it has to end
+     */
+    async begin(
+      account: string,
+      { key, digest }: Idempotency,
+    ): Promise<{ readonly used: KeyUse } | { readonly end: () => void }> {
       const name = `${account} ${key}`;
       // Requests that come while the store is asked share its answer, which was asked for while none of them sent: were
       // each to ask for itself, an answer could be older than a message that another has sent meanwhile.
@@ -99,7 +93,11 @@ export function createIdempotent(store: KeyStore): Idempotent {
       leave(name, question);
       return { used: useBy(digest, used) };
     },
-    async usedMeanwhile(account, { key, digest }) {
+    /**
+     * What the key was used for by another process, or another gateway on the same store, since the turn began. It rejects as `begin`
+     * does: where the use cannot be seen, it is under way.
+     */
+    async usedMeanwhile(account: string, { key, digest }: Idempotency): Promise<KeyUse> {
       const used = await store.usedKey(account, key);
       if (!used) throw underWay();
       return useBy(digest, used);

@@ -42,7 +42,6 @@ function withEnvelope(document: JsonDocument, account: Account): JsonDocument {
   return { ...document, value: { from, recipients: ['recipient@example.net'], ...others, mime_message: raw } };
 }
 
-/** Judges a message and builds it. */
 async function rehearse(parts: Parts, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
   const { account } = submitterOf(request);
   if (request.document) request.document = withEnvelope(request.document, account);

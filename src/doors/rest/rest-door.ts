@@ -2,7 +2,7 @@
 // keys and the spool are known elsewhere.
 
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import type { Account } from '../../accounts/account.ts';
 import { freeOctets } from '../../base/free-octets.ts';
 import {
@@ -65,7 +65,6 @@ function waitSeconds(prefer: string | readonly string[] | undefined): number {
 /** Bodies above this have memory of their own, never a share of a pool. */
 const ownMemoryOctets = 1_048_576;
 
-/** Describes the refusal of a request whose fields are at fault, for its event. */
 function refusalByFields(submission: Submission, faults: readonly Fault[]): RefusalFacts {
   const reasons = faults.map((fault) => ({
     code: 'token' in fault ? fault.token : String(fault.number),
@@ -75,12 +74,7 @@ function refusalByFields(submission: Submission, faults: readonly Fault[]): Refu
   return { ...refusalOf(submission, []), violations: reasons, reply: { code: failureOf(restAnswers, faults).status } };
 }
 
-interface SendResultBody {
-  readonly delivered: readonly string[];
-  readonly permanent_bounces: readonly string[];
-  readonly queued: readonly string[];
-  readonly message_id: string;
-}
+type SendResultBody = Static<typeof SendResult>;
 
 /** The result of a message. D52: the Message-ID stands without its angle brackets. */
 function resultOf(
@@ -143,7 +137,6 @@ function withEntryId(read: ReadRequest, { entryLink }: Pick<RestDoorParts, 'entr
   return { ...read, submission: { ...read.submission, journalId: entryLink.newId() } };
 }
 
-/** Reads the message of the request and submits it. */
 async function submitRead(
   parts: RestDoorParts,
   request: FastifyRequest,
@@ -184,7 +177,6 @@ async function submitAndTell(
   }
 }
 
-/** Answers send and send_raw. */
 async function send(
   parts: RestDoorParts & { readonly idempotent: Idempotent },
   request: FastifyRequest,

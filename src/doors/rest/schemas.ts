@@ -20,7 +20,6 @@ const NamedAddress = Type.Object(
   { ...strict, title: 'NamedAddress' },
 );
 
-/** One address. */
 const Address = Type.Union(
   [Type.String({ description: '`a@b` or `Name <a@b>`.', example: 'Ana <ana@example.com>' }), NamedAddress],
   { title: 'Address', want: addressForms, description: 'A mailbox, with or without a display name.' },
@@ -28,7 +27,6 @@ const Address = Type.Union(
 
 const OneAddress = Type.Union([Address, Type.Array(Address, { minItems: 1, maxItems: 1 })], { want: addressForms });
 
-/** One address or several. */
 const Addresses = Type.Union([Address, Type.Array(Address)], {
   title: 'Addresses',
   want: `${addressForms}, or an array of these`,

@@ -1,20 +1,13 @@
 // The REST door's slice of the configuration (D42, D42a).
 
-/** What one request may hold. */
-export interface RestLimits {
-  /** Octets of the composed message. */
-  readonly messageBytes: number;
-  /** Octets of the HTTP body. */
-  readonly requestBytes: number;
-  /** to, cc and bcc together. */
-  readonly recipients: number;
-  readonly attachments: number;
-  readonly subjectCharacters: number;
-}
+/** What one request may hold; `requestBytes` are the octets of its HTTP body. */
+export type RestLimits = Readonly<typeof defaultRestLimits> & { readonly requestBytes: number };
 
 /** What holds where the configuration says nothing (D42). */
-export const defaultRestLimits: Omit<RestLimits, 'requestBytes'> = {
+export const defaultRestLimits = {
+  /** Octets of the composed message. */
   messageBytes: 5_242_880,
+  /** to, cc and bcc together. */
   recipients: 50,
   attachments: 32,
   subjectCharacters: 998,

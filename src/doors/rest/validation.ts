@@ -32,7 +32,6 @@ export interface ValidationParts {
   readonly headersUrl?: () => string | undefined;
 }
 
-/** Cuts a header section into its fields. */
 function fieldsOf(head: Buffer): string[] {
   return head
     .toString('utf8')

@@ -62,7 +62,6 @@ export class Authentication {
     this.#client = client;
   }
 
-  /** Who has authenticated. */
   get submitter(): Submitter | undefined {
     return this.#submitter;
   }
@@ -125,7 +124,6 @@ export class Authentication {
     }
   }
 
-  /** Answers the client's response to a challenge. */
   respond(response: string): MaybePromise<Answer> {
     const exchange = this.#exchange;
     this.#exchange = undefined;

@@ -35,7 +35,6 @@ export class ConnectionCounter {
     this.#shared = shared;
   }
 
-  /** Connections now. */
   get open(): number {
     return this.#open;
   }

@@ -31,7 +31,6 @@ type State = 'middle' | 'cr' | 'lineStart' | 'dot' | 'dotCr';
 export class DataReader {
   /** Octets of the message so far, dots unstuffed, the last CRLF included (RFC 1870 §3). */
   size = 0;
-  /** The end of data has been read. */
   ended = false;
   readonly #limits: DataLimits;
   #state: State = 'lineStart';
@@ -47,7 +46,6 @@ export class DataReader {
     this.#limits = limits;
   }
 
-  /** The message is over the limit. */
   get oversize(): boolean {
     return this.size > this.#limits.messageBytes;
   }

@@ -23,7 +23,6 @@ export interface DoorAccounts extends Pick<Accounts, 'find' | 'submitter' | 'sen
 
 /** What the mail commands need from their session. */
 export interface MailSession {
-  /** TLS is up. */
   readonly secure: boolean;
   /** The name of HELO or EHLO; undefined before. */
   readonly helo: string | undefined;
@@ -31,6 +30,7 @@ export interface MailSession {
   readonly submitter: Submitter | undefined;
   /** The owner of the octets of a message. */
   readonly bodyOwner: BodyOwner;
+  readonly refusalFacts: SessionFacts;
   /** Reads the submitter's token again; undefined where it no longer counts (D94). */
   renew(): MaybePromise<Submitter | undefined>;
 }
@@ -45,8 +45,6 @@ export type SessionFacts = Pick<
 export interface TransactionCommands {
   /** The envelope of the open transaction; undefined where none is open. */
   readonly envelope: Envelope | undefined;
-  readonly refusalFacts: SessionFacts;
-  /** Forgets the transaction. */
   reset(): void;
   /** Answers a line without CRLF. */
   mail(line: Buffer): MaybePromise<Answer>;

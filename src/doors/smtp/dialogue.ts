@@ -42,7 +42,6 @@ export class Dialogue implements MailSession {
     this.#mail = context.commands ? context.commands(context, parts) : new MailCommands(context, parts);
   }
 
-  /** TLS is up. */
   get secure(): boolean {
     return this.#secure;
   }
@@ -52,7 +51,6 @@ export class Dialogue implements MailSession {
     return this.#client.submitter() ?? this.#authentication.submitter;
   }
 
-  /** The session may do nothing before it has a submitter. */
   get awaitsSubmitter(): boolean {
     return this.#context.listener.role === 'submission' && this.submitter === undefined;
   }
@@ -74,12 +72,19 @@ export class Dialogue implements MailSession {
     return `${name}${this.#secure ? 'S' : ''}${this.#authentication.submitter ? 'A' : ''}`;
   }
 
-  /** The facts of the session for the event of a refusal. */
   get refusalFacts(): SessionFacts {
-    return this.#mail.refusalFacts;
+    const { account, credential } = this.submitter ?? {};
+    return {
+      account: account?.name ?? '',
+      credential: credential?.name,
+      sessionId: this.#client.sessionId,
+      via: 'smtp',
+      listener: this.#context.listener.name,
+      clientAddress: this.#client.address,
+      helo: this.helo,
+    };
   }
 
-  /** The envelope of the open transaction. */
   get envelope(): Envelope | undefined {
     return this.#mail.envelope;
   }

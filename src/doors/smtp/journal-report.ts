@@ -13,12 +13,10 @@ import type { Submission } from '../../pipeline/submit.ts';
 interface Copied {
   /** Members of the submission that are others for the message within a report; none where there is no report. */
   readonly message: Partial<Pick<Submission, 'fields' | 'body' | 'size' | 'octets' | 'headerSectionTooLarge'>>;
-  /** The sender that a report names. */
   readonly reversePath?: string;
   readonly recipients: readonly string[];
 }
 
-/** Recipients that are read of one copy. */
 const mostRecipients = 1000;
 /** Octets of a report's own text that are read, and of a field with addresses. */
 const mostOctets = 65_536;

@@ -18,9 +18,7 @@ import type {
   SessionFacts,
   TransactionCommands,
 } from './dialogue-context.ts';
-import { printableAscii } from './printable-ascii.ts';
-import { refusalReply, withLink } from './refusal.ts';
-import { type Answer, replies } from './replies.ts';
+import { type Answer, printableAscii, refusalReply, replies, withLink } from './replies.ts';
 
 interface MailTransaction {
   readonly reversePath: string;
@@ -99,7 +97,6 @@ export class MailCommands implements TransactionCommands {
     this.#session = session;
   }
 
-  /** The envelope of the open transaction. */
   get envelope(): Envelope | undefined {
     const transaction = this.#transaction;
     if (!transaction) return undefined;
@@ -109,7 +106,6 @@ export class MailCommands implements TransactionCommands {
     return Object.keys(asked).length > 0 ? { ...envelope, dsn: asked } : envelope;
   }
 
-  /** Forgets the transaction. */
   reset(): void {
     this.#transaction = undefined;
   }
@@ -122,7 +118,6 @@ export class MailCommands implements TransactionCommands {
     return this.#session.submitter ? undefined : replies.authRequired;
   }
 
-  /** Answers MAIL. */
   mail(line: Buffer): MaybePromise<Answer> {
     const barred = this.#barred();
     if (barred) return barred;
@@ -190,7 +185,6 @@ export class MailCommands implements TransactionCommands {
     return this.#refuse({ ...refusal, reason: 'sender domain' }, answer);
   }
 
-  /** Answers RCPT. */
   rcpt(line: Buffer): MaybePromise<Answer> {
     const barred = this.#barred();
     if (barred) return barred;
@@ -248,20 +242,6 @@ export class MailCommands implements TransactionCommands {
     );
   }
 
-  /** The facts of the session for the event of a refusal. */
-  get refusalFacts(): SessionFacts {
-    const submitter = this.#session.submitter;
-    return {
-      account: submitter?.account.name ?? '',
-      credential: submitter?.credential.name,
-      sessionId: this.#client.sessionId,
-      via: 'smtp',
-      listener: this.#context.listener.name,
-      clientAddress: this.#client.address,
-      helo: this.#session.helo,
-    };
-  }
-
   /** Reports a refusal with the facts of the session, and gives the answer. */
   #refuse(refusal: Omit<RefusalFacts, keyof SessionFacts | 'reply'>, answer: Answer): Answer {
     const { code, enhanced } = answer;
@@ -269,7 +249,7 @@ export class MailCommands implements TransactionCommands {
     const { entryLink } = this.#context;
     const journalId = entryLink?.newId();
     const entry = { journal: heardOf(this.#client), ...(journalId === undefined ? {} : { journalId }) };
-    this.#context.onRefused({ ...this.refusalFacts, ...refusal, reply, ...entry });
+    this.#context.onRefused({ ...this.#session.refusalFacts, ...refusal, reply, ...entry });
     return withLink(answer, entryLink, journalId);
   }
 }

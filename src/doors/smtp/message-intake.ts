@@ -2,7 +2,6 @@
 
 import { laterPeriod } from '../../accounts/observe-period.ts';
 import { Unavailable } from '../../base/errors.ts';
-import type { Logger } from '../../base/log.ts';
 import { readMessage } from '../../mail/header/header-reader.ts';
 import type { JudgeCopy } from '../../pipeline/judge-copy.ts';
 import type { ShadowCopy, Submission, Submit } from '../../pipeline/submit.ts';
@@ -10,48 +9,30 @@ import type { RefusalFacts } from '../../spool/events/refusal.ts';
 import type { DialogueContext, DoorAccounts } from './dialogue-context.ts';
 import { copiedMessage } from './journal-report.ts';
 import { heardOf, senderViolation } from './mail-commands.ts';
-import { refusalReply, withLink } from './refusal.ts';
-import { type Answer, replies, unavailableReply } from './replies.ts';
+import { type Answer, refusalReply, replies, unavailableReply, withLink } from './replies.ts';
 import type { ReceivedMessage } from './smtp-session.ts';
 
-/** Counts the messages so far by their result. */
-export interface MessageCounts {
-  accepted: number;
-  /** Refused for their content or their size. */
-  refused: number;
-  /** Answered 451: a fault of our own. */
-  failed: number;
-}
+/** What the intake asks of its door. */
+export type IntakeContext = Pick<
+  DialogueContext,
+  'listener' | 'limits' | 'log' | 'onRefused' | 'entryLink' | 'accounts'
+>;
 
-/** Everything the intake needs. */
-export interface IntakeParts {
-  readonly context: Pick<DialogueContext, 'listener' | 'limits' | 'log' | 'onRefused' | 'entryLink' | 'accounts'>;
-  readonly counts: MessageCounts;
-}
-
-type Facts = Readonly<Record<string, unknown>>;
 type Take = (message: ReceivedMessage) => Promise<Answer>;
 
 /** Makes the function that judges and keeps one message and gives the reply to its final dot. */
-export function createMessageIntake(parts: IntakeParts & { readonly submit: Submit }): Take {
-  const { submit, counts } = parts;
-  return intakeOf(parts, async (submission) => {
+export function createMessageIntake(context: IntakeContext, submit: Submit): Take {
+  return intakeOf(context, async (submission) => {
     const result = await submit(submission);
-    if (result.accepted) {
-      counts.accepted += 1;
-      return { code: 250, enhanced: '2.0.0', text: `Ok ${result.messageId}` };
-    }
-    counts.refused += 1;
-    return refusalReply(result.violations);
+    if (!result.accepted) return refusalReply(result.violations);
+    return { code: 250, enhanced: '2.0.0', text: `Ok ${result.messageId}` };
   });
 }
 
 /** Makes the function of a shadow listener, which has a copy judged and keeps nothing to send (D4f). */
-export function createShadowIntake(parts: IntakeParts & { readonly judgeCopy: JudgeCopy }): Take {
-  const { context, judgeCopy } = parts;
-  return intakeOf(parts, async (submission) => {
-    const copy = await copyOf(submission, context.accounts);
-    await judgeCopy(copy);
+export function createShadowIntake(context: IntakeContext, judgeCopy: JudgeCopy): Take {
+  return intakeOf(context, async (submission) => {
+    await judgeCopy(await copyOf(submission, context.accounts));
     return { code: 250, enhanced: '2.0.0', text: 'Ok, judged; a shadow listener sends nothing' };
   });
 }
@@ -80,8 +61,7 @@ async function copyOf(submission: Submission, accounts: Pick<DoorAccounts, 'send
  * with the session's id and answered 451 4.3.0.
  * @param settle has it judged, and gives the answer
  */
-function intakeOf(parts: IntakeParts, settle: (submission: Submission) => Promise<Answer>): Take {
-  const { context, counts } = parts;
+function intakeOf(context: IntakeContext, settle: (submission: Submission) => Promise<Answer>): Take {
   return async (message) => {
     const { data, client } = message;
     const { entryLink } = context;
@@ -101,36 +81,30 @@ function intakeOf(parts: IntakeParts, settle: (submission: Submission) => Promis
       return linked(replies.noRoom);
     }
     try {
-      const answer = await settle({ ...submissionOf(parts, message), ...entry });
+      const answer = await settle({ ...submissionOf(context, message), ...entry });
       return answer.code < 400 ? answer : linked(answer);
     } catch (error) {
-      counts.failed += 1;
       if (error instanceof Unavailable) {
-        context.log.warn({ ...factsOf(parts, message), reason: error.message }, 'put off');
+        context.log.warn({ ...factsOf(context, message), reason: error.message }, 'put off');
         return unavailableReply(error);
       }
-      logFailure(context.log, factsOf(parts, message), error);
+      context.log.error({ ...factsOf(context, message), err: error }, 'failed');
       return { ...replies.internalError, text: `Internal error, id ${client.sessionId}` };
     }
   };
 }
 
-function logFailure(log: Logger, facts: Facts, error: unknown): void {
-  log.error({ ...facts, err: error }, 'failed');
-}
-
-/** The facts of a message that the door itself refuses. */
 function refusalFacts({ client, dialogue, data }: ReceivedMessage): Omit<RefusalFacts, 'violations'> {
   const { reversePath, recipients } = dialogue.envelope ?? {};
   const journal = heardOf(client);
   return { ...dialogue.refusalFacts, stage: 'message', senderPath: reversePath, recipients, size: data.size, journal };
 }
 
-function factsOf({ context }: IntakeParts, { client, dialogue, data }: ReceivedMessage): Facts {
+function factsOf({ listener }: IntakeContext, { client, dialogue, data }: ReceivedMessage) {
   const { submitter, envelope } = dialogue;
   return {
     session: client.sessionId,
-    listener: context.listener.name,
+    listener: listener.name,
     client: client.address,
     helo: dialogue.helo,
     account: submitter?.account.name,
@@ -141,10 +115,9 @@ function factsOf({ context }: IntakeParts, { client, dialogue, data }: ReceivedM
   };
 }
 
-function submissionOf({ context }: IntakeParts, { client, dialogue, data }: ReceivedMessage): Submission {
+function submissionOf({ listener }: IntakeContext, { client, dialogue, data }: ReceivedMessage): Submission {
   const { submitter, envelope, helo } = dialogue;
   if (!submitter || !envelope) throw new Error('A message came in without a submitter or an envelope');
-  const { listener } = context;
   const octets = data.message();
   const { fields, body, tooLarge } = readMessage(octets);
   return {

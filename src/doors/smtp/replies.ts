@@ -2,16 +2,34 @@
 
 import type { Unavailable } from '../../base/errors.ts';
 import type { SmtpReply } from '../../mail/smtp-reply.ts';
-import { printableAscii } from './printable-ascii.ts';
+import { type RejectionCode, rejections, type Violation } from '../../pipeline/submit.ts';
+import type { EntryLink } from '../../spool/journal/entry-link.ts';
+
+function escapeCharacter(character: string): string {
+  const code = character.codePointAt(0) ?? 0;
+  return code <= 0xff
+    ? `\\x${code.toString(16).toUpperCase().padStart(2, '0')}`
+    : `\\u{${code.toString(16).toUpperCase()}}`;
+}
+
+/**
+ * Makes text fit for a reply line: printable ASCII, everything else escaped (`\xC3`, `\u{20AC}`), so that no text from a
+ * client can end the line or begin another.
+ * @param maxOctets longer text is cut there and ends in `...`
+ */
+export function printableAscii(text: string, maxOctets: number): string {
+  // Text beyond this length cannot appear in the result, so it is not examined.
+  const escaped = text.slice(0, maxOctets + 1).replace(/[^\x20-\x7e]/gu, escapeCharacter);
+  return escaped.length <= maxOctets ? escaped : `${escaped.slice(0, maxOctets - 3)}...`;
+}
 
 /** RFC 5321 §4.5.3.1.5: a reply line has at most 512 octets, CRLF included. */
-export const maxReplyLineOctets = 512;
+const maxReplyLineOctets = 512;
 
 /** A reply, and what the session does after it. */
 export interface Answer extends SmtpReply {
   /** `data`: the octets of the message follow; `starttls`: the TLS handshake; `close`: the session is over. */
   readonly next?: 'close' | 'starttls' | 'data';
-  /** Another reply to send after this one. */
   readonly also?: SmtpReply;
 }
 
@@ -135,4 +153,34 @@ export function formatReply(reply: SmtpReply): string {
   return lines
     .map((line, index) => `${reply.code}${index < last ? '-' : ' '}${status}${lineText(line, frameOctets)}\r\n`)
     .join('');
+}
+
+/** `554-5.7.1 ` and CRLF. */
+const frameOctets = 12;
+const maxLines = 20;
+
+function lineOf({ code, message }: Violation): string {
+  return printableAscii(`${code}: ${message}`, maxReplyLineOctets - frameOctets);
+}
+
+/**
+ * Writes violations as one reply.
+ * @param violations at least one, in the order of the answer (D2)
+ */
+export function refusalReply(violations: readonly Violation[]): Answer {
+  const first: RejectionCode = violations[0]?.code ?? 'E_INTERNAL_SERVER_ERROR';
+  const { smtpCode, enhanced } = rejections[first];
+  const lines = violations.slice(0, maxLines).map(lineOf);
+  const rest = violations.length - maxLines;
+  if (rest > 0) lines.push(`and ${rest} more`);
+  return { code: smtpCode, enhanced, text: lines.join('\n') };
+}
+
+/**
+ * Puts the link to the journal's entry behind a refusal, as its last line with the same code.
+ * @param id of the entry; undefined: there is no link
+ */
+export function withLink(answer: Answer, link: EntryLink | undefined, id: string | undefined): Answer {
+  if (!link || id === undefined) return answer;
+  return { ...answer, text: `${answer.text}\nSee ${link.urlOf(id)}` };
 }

@@ -34,22 +34,10 @@ export interface SmtpListener {
 }
 
 /** Limits of every SMTP listener (D42); sizes in octets. */
-export interface SmtpLimits {
-  readonly messageBytes: number;
-  readonly recipients: number;
-  readonly connections: number;
-  readonly connectionsPerAddress: number;
-  readonly authFailures: number;
-  readonly authSeconds: number;
-  readonly commandSeconds: number;
-  readonly dataIdleSeconds: number;
-  /** The least octets of DATA a second, averaged over a minute in which some come; 0: no minimum. */
-  readonly dataOctetsPerSecond: number;
-  readonly idleSeconds: number;
-}
+export type SmtpLimits = Readonly<typeof defaultSmtpLimits>;
 
 /** What holds where the configuration says nothing (D42). */
-export const defaultSmtpLimits: SmtpLimits = {
+export const defaultSmtpLimits = {
   messageBytes: 5_242_880,
   recipients: 1000,
   connections: 1000,
@@ -58,6 +46,7 @@ export const defaultSmtpLimits: SmtpLimits = {
   authSeconds: 30,
   commandSeconds: 60,
   dataIdleSeconds: 300,
+  /** The least octets of DATA a second, averaged over a minute in which some come; 0: no minimum. */
   dataOctetsPerSecond: 100,
   idleSeconds: 300,
 };
@@ -66,7 +55,6 @@ export const defaultSmtpLimits: SmtpLimits = {
 export interface SmtpSettings {
   /** The host name in the greeting and in Received `by`. */
   readonly hostname: string;
-  /** The enabled listeners only. */
   readonly listeners: readonly SmtpListener[];
   readonly limits: SmtpLimits;
 }
@@ -120,3 +108,19 @@ export function compareListeners<Served extends { readonly listener: SmtpListene
   const places = new Set(next.map(addressOf));
   return { kept, added, removed: atWork.filter(({ listener }) => !places.has(addressOf(listener))) };
 }
+
+/** What reports may cost; sizes in octets. */
+export type BounceSettings = Readonly<typeof defaultBounceSettings>;
+
+/**
+ * What holds where the configuration says nothing (D40a). The octets and the connections are no settings: these are beside those of
+ * submission, and who finds none comes again.
+ */
+export const defaultBounceSettings = {
+  /** How many days after its message a token counts. */
+  tokenDays: 30,
+  messageBytes: 1_048_576,
+  connections: 200,
+  connectionsPerAddress: 50,
+  messagesPerMinute: 15_000,
+};

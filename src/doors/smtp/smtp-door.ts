@@ -16,7 +16,7 @@ import type { Refuse } from '../../spool/events/refusal.ts';
 import type { EntryLink } from '../../spool/journal/entry-link.ts';
 import { ConnectionCounter } from './connection-counter.ts';
 import type { DoorAccounts } from './dialogue-context.ts';
-import { createMessageIntake, createShadowIntake, type IntakeParts } from './message-intake.ts';
+import { createMessageIntake, createShadowIntake, type IntakeContext } from './message-intake.ts';
 import { compareListeners, listenSetting, type SmtpListener, type SmtpSettings } from './settings.ts';
 import type { TlsCredentials } from './smtp-library.ts';
 import { SmtpListenerServer } from './smtp-listener.ts';
@@ -60,23 +60,9 @@ export interface BoundListener {
   readonly port: number;
 }
 
-/** Counts since the start, and connections now. */
-export interface SmtpDoorCounts {
-  /** Connections open now, with and without a session. */
-  readonly connections: number;
-  readonly sessions: number;
-  readonly connectionsRefused: number;
-  readonly authFailures: number;
-  readonly messagesAccepted: number;
-  readonly messagesRefused: number;
-  readonly messagesFailed: number;
-}
-
 /** Other settings of the door, and what is needed to judge them. */
-export interface SmtpDoorNext {
-  readonly settings: SmtpSettings;
+export interface SmtpDoorNext extends Pick<SmtpDoorParts, 'settings' | 'tls'> {
   readonly accounts: Pick<DoorAccounts, 'submitter'>;
-  readonly tls: (hostname: string) => TlsCredentials;
 }
 
 /** A prepared change of settings; one of its two functions is called, once. */
@@ -97,7 +83,6 @@ const sweepMs = 200;
 /** Once this many octets came without an empty line, the reader finds the header section too large, whatever follows. */
 const headerBytes = MAX_HEADER_SECTION_BYTES + 4;
 
-/** A listener at work. */
 interface Served {
   listener: SmtpListener;
   readonly server: SmtpListenerServer;
@@ -115,8 +100,7 @@ export class SmtpDoor {
   readonly #bodies: BodyBudget;
   readonly #guessing: Guessing;
   readonly #sessions = new Set<SmtpSession>();
-  readonly #messages = { accepted: 0, refused: 0, failed: 0 };
-  readonly #seen = { sessions: 0, connectionsRefused: 0, authFailures: 0 };
+  #authFailures = 0;
   #settings: SmtpSettings;
   #served: readonly Served[] = [];
   #sweep: NodeJS.Timeout | undefined;
@@ -161,16 +145,10 @@ export class SmtpDoor {
       rateLimit: rateLimit ?? (() => undefined),
       bodies: desk?.bodies ?? this.#bodies,
       guessing: this.#guessing,
-      onAuthFailure: () => {
-        this.#seen.authFailures += 1;
-      },
-      onRefused: (refusal: Parameters<Refuse>[0]) => {
-        if (listener.shadow) return onRefused?.({ ...refusal, shadow: true });
-        if (refusal.stage === 'message' && refusal.violations.length > 0) this.#messages.refused += 1;
-        onRefused?.(refusal);
-      },
+      onAuthFailure: () => void (this.#authFailures += 1),
+      onRefused: (refusal: Parameters<Refuse>[0]) =>
+        onRefused?.(listener.shadow ? { ...refusal, shadow: true } : refusal),
       onOpen: (session: SmtpSession) => {
-        this.#seen.sessions += 1;
         this.#sessions.add(session);
         own.add(session);
       },
@@ -185,12 +163,11 @@ export class SmtpDoor {
   }
 
   /** What takes a listener's messages: copies go nowhere but to whoever judges them (D4f). */
-  #intake(listener: SmtpListener, context: IntakeParts['context']): SessionContext['take'] {
+  #intake(listener: SmtpListener, context: IntakeContext): SessionContext['take'] {
     const { submit, judgeCopy } = this.#parts;
-    const counts = this.#messages;
-    if (!listener.shadow) return createMessageIntake({ context, submit, counts });
+    if (!listener.shadow) return createMessageIntake(context, submit);
     if (!judgeCopy) throw new ConfigurationError(`SMTP listener "${listener.name}": shadow is not available here`);
-    return createShadowIntake({ context, judgeCopy, counts });
+    return createShadowIntake(context, judgeCopy);
   }
 
   async #open(listener: SmtpListener, tls: TlsCredentials | undefined): Promise<Served> {
@@ -199,9 +176,6 @@ export class SmtpDoor {
       context: this.#context(listener, sessions),
       tls: listener.tls === 'none' ? undefined : tls,
       counter: listener.role === 'bounce' ? this.#bounceCounter : this.#counter,
-      onRefused: () => {
-        this.#seen.connectionsRefused += 1;
-      },
     });
     const { address, port } = await server.open(listenSetting(listener, this.#settings.listeners));
     return { listener, server, bound: { name: listener.name, host: address, port }, sessions };
@@ -298,14 +272,9 @@ export class SmtpDoor {
     clearInterval(this.#sweep);
   }
 
-  counts(): SmtpDoorCounts {
-    return {
-      connections: this.#counter.open + this.#bounceCounter.open,
-      ...this.#seen,
-      messagesAccepted: this.#messages.accepted,
-      messagesRefused: this.#messages.refused,
-      messagesFailed: this.#messages.failed,
-    };
+  /** Connections open now, with and without a session, and failed AUTH commands since the start. */
+  counts(): { readonly connections: number; readonly authFailures: number } {
+    return { connections: this.#counter.open + this.#bounceCounter.open, authFailures: this.#authFailures };
   }
 }
 

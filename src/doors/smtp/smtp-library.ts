@@ -155,7 +155,6 @@ export abstract class LibraryConnection extends SMTPConnection {
     return this._socket.writableNeedDrain;
   }
 
-  /** Starts reading. */
   override init(): void {
     this.#top.allowHalfOpen = true;
     this._setListeners(() => this.begun());
@@ -189,7 +188,6 @@ export abstract class LibraryConnection extends SMTPConnection {
     socket.once('end', () => this.destroy());
   }
 
-  /** Cuts the connection. */
   destroy(): void {
     this.#top.destroy();
   }
@@ -233,7 +231,6 @@ export interface TlsCredentials {
 
 /** What is known of a client when its session begins; the library passes it on. */
 export interface Admission {
-  /** The session's id. */
   readonly id: string;
   readonly remoteAddress: string;
 }

@@ -15,16 +15,6 @@ import { type Answer, formatReply, replies } from './replies.ts';
 import { type Admission, LibraryServer, type TlsCredentials } from './smtp-library.ts';
 import { type SessionContext, SmtpSession } from './smtp-session.ts';
 
-/** Everything a listener is made of. */
-export interface ListenerParts {
-  readonly context: SessionContext;
-  /** Undefined where the listener has no TLS. */
-  readonly tls: TlsCredentials | undefined;
-  readonly counter: ConnectionCounter;
-  readonly onRefused: () => void;
-}
-
-/** A connection that has no session yet. */
 interface Arrival {
   readonly place: ConnectionSlot;
   /** Milliseconds of the monotonic clock. */
@@ -33,24 +23,28 @@ interface Arrival {
   address: string | undefined;
 }
 
-/** A client that may begin its session. */
 interface Admitted extends Admission {
   readonly place: ConnectionSlot;
 }
 
 /** Listens, and hands admitted connections to sessions. */
 export class SmtpListenerServer extends LibraryServer<Admitted> {
-  readonly #parts: ListenerParts;
+  readonly #counter: ConnectionCounter;
   /** The context of sessions that begin now; a session keeps the one it began with. */
   #context: SessionContext;
   readonly #arrivals = new Map<Socket, Arrival>();
   #proxied: (address: string) => boolean;
   #allowed: (address: string) => boolean;
 
-  constructor(parts: ListenerParts) {
+  constructor(parts: {
+    readonly context: SessionContext;
+    /** Undefined where the listener has no TLS. */
+    readonly tls: TlsCredentials | undefined;
+    readonly counter: ConnectionCounter;
+  }) {
     const { listener, limits } = parts.context;
     super(listener.tls, parts.tls, limits.authSeconds * 1000);
-    this.#parts = parts;
+    this.#counter = parts.counter;
     this.#context = parts.context;
     this.#proxied = addressTest(listener.proxyProtocolFrom);
     this.#allowed = addressTest(listener.allowFrom);
@@ -100,12 +94,11 @@ export class SmtpListenerServer extends LibraryServer<Admitted> {
   }
 
   protected override arrived(socket: Socket): (() => void) | undefined {
-    const { counter } = this.#parts;
     const context = this.#context;
     socket.on('error', ignoreError);
-    const place = counter.enter();
+    const place = this.#counter.enter();
     if (!place) {
-      this.#refuse(socket, { address: socket.remoteAddress, answer: replies.tooManyConnections });
+      this.#refuse(socket, socket.remoteAddress, replies.tooManyConnections);
       return undefined;
     }
     const deadline = context.clock.monotonic() + context.limits.authSeconds * 1000;
@@ -127,7 +120,6 @@ export class SmtpListenerServer extends LibraryServer<Admitted> {
       if (header.kind === 'header') return this.#judge(socket, header.source?.address ?? peer, done);
       const reason = header.kind === 'invalid' ? header.reason : 'closed before it was complete';
       this.#logRefusal(peer, `PROXY header: ${reason}`);
-      this.#parts.onRefused();
       socket.destroy();
       done(new Error(reason));
     });
@@ -144,7 +136,7 @@ export class SmtpListenerServer extends LibraryServer<Admitted> {
   #admit(socket: Socket, address: string, refusal: Answer | undefined): Admitted | Error {
     const arrival = this.#arrivals.get(socket);
     if (arrival && !refusal) return { id: randomHex(8), remoteAddress: address, place: arrival.place };
-    this.#refuse(socket, { address, answer: refusal ?? replies.shuttingDown });
+    this.#refuse(socket, address, refusal ?? replies.shuttingDown);
     return new Error('The connection is refused');
   }
 
@@ -164,11 +156,7 @@ export class SmtpListenerServer extends LibraryServer<Admitted> {
     return new SmtpSession(this, { socket, client, context, place });
   }
 
-  #refuse(
-    socket: Socket,
-    { address, answer }: { readonly address: string | undefined; readonly answer: Answer },
-  ): void {
-    this.#parts.onRefused();
+  #refuse(socket: Socket, address: string | undefined, answer: Answer): void {
     this.#logRefusal(address, answer.text);
     // Before a TLS handshake no reply can be sent.
     if (this.#context.listener.tls === 'implicit') {

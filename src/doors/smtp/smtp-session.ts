@@ -52,7 +52,6 @@ export interface BounceDesk {
   readonly take: (message: ReceivedMessage) => Promise<Answer>;
 }
 
-/** What a session is made of. */
 interface SessionOptions {
   readonly socket: Socket;
   readonly client: Client;
@@ -227,7 +226,6 @@ export class SmtpSession extends LibraryConnection implements WireListener {
     }
   }
 
-  /** The reply to a command whose answer failed with an error. */
   #failure(error: unknown): Answer {
     const { log } = this.#context;
     if (error instanceof Unavailable) {
@@ -325,7 +323,6 @@ export class SmtpSession extends LibraryConnection implements WireListener {
     return read;
   }
 
-  /** The facts of the session for a line of the log. */
   get #facts(): { readonly session: string; readonly listener: string; readonly client: string } {
     const { sessionId, address } = this.#client;
     return { session: sessionId, listener: this.#context.listener.name, client: address };

@@ -53,7 +53,6 @@ export class Scanner {
     return this.#next;
   }
 
-  /** Takes the next token. */
   take(): AddressToken {
     const token = this.peek();
     this.#next = undefined;

@@ -2,8 +2,15 @@
 // (RFC 2047 §5), domains become A-labels; a local part stays raw UTF-8 and makes the message SMTPUTF8 (RFC 6532).
 // Text that is no address list is taken too: only From is refused for its syntax (D14).
 
-import { encodeComment, longestWord } from '../header/encode-comment.ts';
-import { encodedWords, encodeRuns, hasNonAscii, isEncodedWord, type Word } from '../header/encoded-word.ts';
+import {
+  encodeComment,
+  encodedWords,
+  encodeRuns,
+  hasNonAscii,
+  isEncodedWord,
+  longestPlainWord,
+  type Word,
+} from '../header/encoded-word.ts';
 import { maximumLineLength } from '../header/fold.ts';
 import { decodeWords } from '../header/header-text.ts';
 import { type AddressToken, contentOf, isSpecial, Scanner } from './address-scanner.ts';
@@ -120,7 +127,6 @@ function writeAsText(element: readonly Piece[], options: { readonly inGroup: boo
   return options.inGroup ? `${gap}(${words})` : `${gap}${words}:;`;
 }
 
-/** Writes what stands between two separators. */
 function writeElement(
   element: readonly Piece[],
   options: { readonly phrase: boolean; readonly used: number; readonly whole: boolean; readonly isFirst: boolean },
@@ -209,7 +215,7 @@ function writeToken(token: ListToken): string {
 }
 
 function needsEncoding(raw: string): boolean {
-  return hasNonAscii(raw) || raw.length > longestWord;
+  return hasNonAscii(raw) || raw.length > longestPlainWord;
 }
 
 /** Lists all tokens. Brackets that hold URIs are one token: quotation marks and parentheses mean nothing inside them. */

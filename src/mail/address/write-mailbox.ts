@@ -64,7 +64,6 @@ function writePhrase(box: Mailbox, used: number): string {
   return quotedString(name);
 }
 
-/** Atext and dots. */
 const plainInComment = new RegExp(`^[${atext}.]+$`);
 
 /**

@@ -2,8 +2,7 @@
 
 import { charsetDecoder, decodeRaw } from './charset.ts';
 import { type RawParameter, readParameters } from './content-type.ts';
-import { encodeComments } from './encode-comment.ts';
-import { hasNonAscii } from './encoded-word.ts';
+import { encodeComments, hasNonAscii } from './encoded-word.ts';
 import { decodeWords } from './header-text.ts';
 
 /**

@@ -11,16 +11,6 @@ const lineBreak = /[\r\n]/;
 // These characters divide addresses: no word of an address or phrase includes one, since a reader would see the address.
 const dividing = /[<>"\\@]/;
 
-/** How a field body is read. */
-export interface RawTextOptions {
-  /** For octets that are no UTF-8; an iconv-lite name. */
-  readonly legacyCharset: string;
-  /** Folds are taken out first; JSON has none (D11). */
-  readonly folded: boolean;
-  /** Addresses or phrases: no encoded-word reaches over a bracket, a quotation mark or an `@`. */
-  readonly structured: boolean;
-}
-
 /** Encoded-words of one charset with only blanks between them, at least one of them with 8-bit octets: [start, end). */
 interface MarredRun {
   readonly start: number;
@@ -60,6 +50,15 @@ function textOf({ words }: MarredRun, legacyCharset: string): string {
   const bytes = Buffer.concat(words.map((word) => word.bytes));
   const text = words[0]?.decoder(bytes) ?? '';
   return text.includes('\ufffd') ? decodeRaw(bytes, legacyCharset) : text;
+}
+
+interface RawTextOptions {
+  /** For octets that are no UTF-8; an iconv-lite name. */
+  readonly legacyCharset: string;
+  /** Folds are taken out first; JSON has none (D11). */
+  readonly folded: boolean;
+  /** Addresses or phrases: no encoded-word reaches over a bracket, a quotation mark or an `@`. */
+  readonly structured: boolean;
 }
 
 /**

@@ -8,8 +8,8 @@ import { scanBody, sliceSize, type YieldToEventLoop } from '../../mail/mime/body
 import { endWithCrlf, repairLineEndings } from '../../mail/mime/line-endings.ts';
 import type { TopLevel } from '../../mail/mime/mime-walk.ts';
 import { base64Size, encodeSmaller, writeBase64 } from '../../mail/mime/transfer-encoding.ts';
+import type { Violation } from '../policy/rejections.ts';
 import type { Attachment, SubmissionBody } from '../policy/submission.ts';
-import type { Violation } from '../policy/violation.ts';
 
 /** The parts of a message. */
 export type BodyParts = Extract<SubmissionBody, { readonly kind: 'parts' }>;
@@ -64,7 +64,6 @@ function isMessage({ contentType }: Attachment): boolean {
 /** Text of ASCII, octets that leave as they are, or octets that leave in base64. */
 type Piece = string | Buffer | { readonly base64: Buffer };
 
-/** What a part says of itself. */
 interface Described {
   readonly top: Required<TopLevel>;
   /** Its header section, without the empty line. */
@@ -195,7 +194,6 @@ function addPart(part: Leaf | Branch, pieces: Piece[], count: { readonly boundar
   return { top, fields: `Content-Type: ${type}${fold}${parameter}` };
 }
 
-/** Writes the pieces one behind the other. */
 async function written(pieces: readonly Piece[], yieldToEventLoop?: YieldToEventLoop): Promise<Buffer> {
   const sizes = pieces.map((piece) =>
     typeof piece === 'string' || Buffer.isBuffer(piece) ? piece.length : base64Size(piece.base64.length),

@@ -1,6 +1,7 @@
 // The exact message: finished header fields in order and the body's octets, CRLF throughout.
 
 import type { Checked } from '../policy/checked.ts';
+import type { Violation } from '../policy/rejections.ts';
 
 /** A finished field: folded, encoded, with its line end. */
 export interface MessageField {
@@ -30,3 +31,18 @@ export interface Message {
   /** A header field holds raw UTF-8: the next hop must offer SMTPUTF8. */
   readonly smtputf8: boolean;
 }
+
+/** A body as it leaves, and the changes to the fields that describe it. */
+export interface BodyPlan {
+  /** CRLF throughout, 7-bit, ends with CRLF or is empty. The given Buffer itself where nothing had to change. */
+  readonly body: Buffer;
+  /** The new value of Content-Type, in one line; absent: the given one stays. */
+  readonly contentType?: string;
+  /** The new value of Content-Transfer-Encoding; absent: the given one stays. */
+  readonly transferEncoding?: string;
+}
+
+/** The plan, or every reason why the body cannot leave. */
+export type BodyPlanResult =
+  | { readonly ok: true; readonly plan: BodyPlan }
+  | { readonly ok: false; readonly violations: readonly Violation[] };

@@ -6,11 +6,11 @@ import { maximumLineLength } from '../../mail/header/fold.ts';
 import { type BodyFacts, scanBody, type YieldToEventLoop } from '../../mail/mime/body-scan.ts';
 import { endWithCrlf, repairLineEndings } from '../../mail/mime/line-endings.ts';
 import { type TopLevel, walkMime } from '../../mail/mime/mime-walk.ts';
+import type { Violation } from '../policy/rejections.ts';
 import type { Submission, Via } from '../policy/submission.ts';
-import type { Violation } from '../policy/violation.ts';
-import type { BodyPlanResult } from './body-plan.ts';
 import type { BodyParts } from './compose-parts.ts';
-import type { WriteLongField } from './long-field.ts';
+import type { WriteLongField } from './field-text.ts';
+import type { BodyPlanResult } from './message.ts';
 import { repairParts } from './repair-parts.ts';
 
 /** How other work gets its turns; without these functions the body is planned without a pause. */

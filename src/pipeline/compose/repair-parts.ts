@@ -17,12 +17,40 @@ import {
   type TopLevel,
 } from '../../mail/mime/mime-walk.ts';
 import { encodeQuotedPrintable, encodeSmaller, rewrapBase64 } from '../../mail/mime/transfer-encoding.ts';
-import type { Violation } from '../policy/violation.ts';
-import type { BodyPlanResult } from './body-plan.ts';
-import { cleanPadding } from './clean-padding.ts';
-import type { WriteLongField } from './long-field.ts';
-import { readRaw } from './raw-text.ts';
+import type { Violation } from '../policy/rejections.ts';
+import { readRaw, type WriteLongField } from './field-text.ts';
+import type { BodyPlanResult } from './message.ts';
 import { type HeaderChange, rewriteHeader } from './rewrite-header.ts';
+
+const CR = 13;
+const LF = 10;
+const QUESTION_MARK = 63;
+
+/**
+ * Gives the octets with `?` in place of each that is 8-bit, and lines over 998 octets cut.
+ * @param octets CRLF line ends
+ * @param yieldToEventLoop called between two slices of many octets
+ */
+async function cleanPadding(octets: Buffer, yieldToEventLoop?: YieldToEventLoop): Promise<Buffer> {
+  const target = Buffer.allocUnsafe(octets.length + 2 * Math.floor(octets.length / maximumLineLength));
+  let written = 0;
+  let column = 0;
+  for (let index = 0; index < octets.length; index += 1) {
+    if (index > 0 && index % sliceSize === 0) await yieldToEventLoop?.();
+    const octet = octets[index] ?? 0;
+    if (octet === CR || octet === LF) column = 0;
+    else if (column < maximumLineLength) column += 1;
+    else {
+      target[written] = CR;
+      target[written + 1] = LF;
+      written += 2;
+      column = 1;
+    }
+    target[written] = octet < 128 ? octet : QUESTION_MARK;
+    written += 1;
+  }
+  return target.subarray(0, written);
+}
 
 /** What the repair works with. */
 export interface RepairInput {
@@ -289,7 +317,6 @@ function withType(value: string): string {
   return ['text/plain', ...readParameters(value).map(({ start, end }) => value.slice(start, end))].join('; ');
 }
 
-/** The part's Content-Type value in one line. */
 function contentTypeValue(repair: Repair, part: MimePart): string {
   if (part.path === '') return readRaw(Buffer.from(repair.top.contentType ?? '', 'latin1'), repair.legacyCharset);
   const field = fieldsOf(repair.body, part.header).find(({ name }) => name === 'content-type');

@@ -7,9 +7,7 @@ import type { YieldToEventLoop } from '../../mail/mime/body-scan.ts';
 import { fieldsOf, type MimeField } from '../../mail/mime/mime-header.ts';
 import type { MimePart } from '../../mail/mime/mime-walk.ts';
 import { type FieldKind, writeField } from '../../mail/write-field.ts';
-import { fieldKind } from './field-kind.ts';
-import { longFieldLength, type WriteLongField } from './long-field.ts';
-import { readRaw } from './raw-text.ts';
+import { fieldKind, longFieldLength, readRaw, type WriteLongField } from './field-text.ts';
 
 /** New values of a part's fields; absent ones stay. */
 export interface HeaderChange {

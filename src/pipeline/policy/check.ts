@@ -5,9 +5,9 @@ import { verdictLetters } from './field-verdicts.ts';
 import { type CheckContext, type Judgement, judge } from './judge.ts';
 import { completeAddresses, isReplacedByOriginalFrom, type Sender, withMappedPath } from './judge-sender.ts';
 import { observe } from './observe.ts';
+import type { Violation } from './rejections.ts';
 import type { Submission } from './submission.ts';
 import { passesOf } from './trace.ts';
-import type { Violation } from './violation.ts';
 
 export type { CheckContext } from './judge.ts';
 export { mayStrip } from './strip.ts';

@@ -5,10 +5,10 @@ import type { HeaderRow } from './header-catalogue.ts';
 import { type CheckContext, judge } from './judge.ts';
 import type { JudgedField } from './judge-field.ts';
 import { isReplacedByOriginalFrom, type Sender, withMappedPath } from './judge-sender.ts';
+import type { Violation } from './rejections.ts';
 import type { StripReason } from './strip.ts';
 import type { Submission } from './submission.ts';
 import { headerLimits } from './value-rules.ts';
-import type { Violation } from './violation.ts';
 
 /** What becomes of a header. */
 export type HeaderVerdict = 'admitted' | 'lifted' | 'mime' | 'replaced' | 'trace' | 'stripped' | 'refused';

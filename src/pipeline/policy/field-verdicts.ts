@@ -9,7 +9,6 @@ import { isReplacedByOriginalFrom } from './judge-sender.ts';
 import type { StripReason } from './strip.ts';
 import { asciiLower } from './value-rules.ts';
 
-/** What a letter stands for. */
 interface Meaning {
   readonly letter: string;
   readonly verdict: HeaderVerdict;
@@ -19,7 +18,6 @@ interface Meaning {
   readonly rule?: string;
 }
 
-/** The letters. */
 const letters = {
   lifted: { letter: 'l', verdict: 'lifted' },
   mime: { letter: 'm', verdict: 'mime' },

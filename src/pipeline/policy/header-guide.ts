@@ -108,7 +108,6 @@ function examplesOf(row: HeaderRow, key: string): Pick<HeaderGuide, 'good' | 'ba
   };
 }
 
-/** The examples of each row. */
 const examples = new Map<HeaderRow, Pick<HeaderGuide, 'good' | 'bad'>>();
 for (const [key, row] of Object.entries(headerCatalogue)) examples.set(row, examplesOf(row, key));
 

@@ -8,12 +8,10 @@ import { asciiDomain, splitMailbox } from '../../mail/address/domain.ts';
 import { writeMailbox } from '../../mail/address/write-mailbox.ts';
 import { decodeWords } from '../../mail/header/header-text.ts';
 import type { CheckedField } from './checked.ts';
-import type { RejectionCode } from './rejections.ts';
+import type { RejectionCode, Violation } from './rejections.ts';
 import type { Submission } from './submission.ts';
 import { shown } from './value-rules.ts';
-import type { Violation } from './violation.ts';
 
-/** The name of the field that keeps the From as it was given. */
 const originalFromName = 'X-Original-From';
 
 /** Finds the sending domain of an account that covers a domain (D50); `domain` is an A-label in lower case. */

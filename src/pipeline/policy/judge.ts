@@ -19,11 +19,11 @@ import {
   type Sender,
   type SenderVerdict,
 } from './judge-sender.ts';
+import type { Violation } from './rejections.ts';
 import { createStripper, type Stripper } from './strip.ts';
 import type { Submission } from './submission.ts';
 import { loopReason } from './trace.ts';
 import { headerLimits, parseUnsubscribe, shown } from './value-rules.ts';
-import type { Violation } from './violation.ts';
 
 /** What the policy needs to know besides the submission. */
 export interface CheckContext {

@@ -38,7 +38,6 @@ export const curedByRemoval = {
 
 /** A submission without the headers that the policy refused. */
 export interface Observed {
-  /** The submission that remains. */
   readonly submission: Submission;
   /** The verdict on the rest; its violations are those that no removal cures. */
   readonly judgement: Judgement;

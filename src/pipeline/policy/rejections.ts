@@ -189,3 +189,16 @@ export type RestCode = RejectionCode | keyof typeof httpRejections;
 
 /** Every token with its REST answer; the HTTP app reads this. */
 export const restAnswers = { ...rejections, ...httpRejections } as const satisfies Record<RestCode, HttpRejection>;
+
+/** One reason. Each door prints it in its own form (D7, D45). */
+export interface Violation {
+  readonly code: RejectionCode;
+  /** The header's name as given (one character an octet over SMTP), where the reason is about one header. */
+  readonly name?: string;
+  /** What is wrong and what would be right, without the token; it may hold non-ASCII text, which the door escapes. */
+  readonly message: string;
+  /** REST: the JSON pointer of the faulty value. */
+  readonly pointer?: string;
+  /** For a limit that is reached: when to try again. */
+  readonly retryAfterSeconds?: number;
+}

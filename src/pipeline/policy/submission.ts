@@ -6,7 +6,7 @@ import type { MappedSender, SenderMap } from '../../accounts/sender-map.ts';
 import type { Envelope } from '../../mail/envelope.ts';
 import type { HeaderField } from '../../mail/header/header-field.ts';
 import type { Transcript } from '../../mail/transcript.ts';
-import type { Violation } from './violation.ts';
+import type { Violation } from './rejections.ts';
 
 /** How a message came in. It shows in Received (D25) and in the log; it never changes a verdict on a custom header (D1). */
 export interface Via {
@@ -17,7 +17,6 @@ export interface Via {
   readonly helo?: string;
   /** The client's IP address; IPv4 is never in IPv6 form. */
   readonly remoteAddress?: string;
-  /** Name of the SMTP listener. */
   readonly listener?: string;
   /** The `with` of Received (RFC 3848, RFC 6531): ESMTP, ESMTPA, ESMTPS, ESMTPSA, UTF8SMTPSA, HTTP ...; '' for none. */
   readonly protocol: string;

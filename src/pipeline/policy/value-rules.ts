@@ -84,7 +84,6 @@ function isOneAddress(afterScheme: string): boolean {
 /** Octets of a URI that a line certainly holds. */
 const longestUri = 900;
 
-/** Judges one URI as it stands in brackets. */
 function judgeUri(inBrackets: string): { readonly https: boolean; readonly reason?: string } {
   // RFC 2369 §2: folds have to stand inside a URI that no line holds (D12), and readers ignore what they leave.
   const uri = inBrackets.length > longestUri ? inBrackets.replace(/[ \t]+/g, '') : inBrackets;

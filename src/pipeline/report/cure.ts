@@ -10,9 +10,7 @@ import { mayStrip } from '../policy/strip.ts';
 import type { Setting } from './settings.ts';
 import { isSystemsOwn, smallestSets } from './smallest-sets.ts';
 
-/** One change. */
 interface ProgramChange {
-  /** Matches the mailer's mark. */
   readonly mailer: RegExp;
   /** The field that the program then no longer sends, in lower case. */
   readonly field: string;

@@ -46,7 +46,6 @@ export interface Problem {
   readonly field?: string | undefined;
   /** The text of the first such reason found. */
   readonly message: string;
-  /** How many messages have it. */
   readonly count: number;
   /** Milliseconds since 1970. */
   readonly firstSeen?: number | undefined;
@@ -157,7 +156,6 @@ export class Findings {
     return this.#unlisted;
   }
 
-  /** Adds a message. */
   add(finding: Finding): void {
     const row = this.#credential(finding);
     if (finding.accepted) row.accepted += 1;

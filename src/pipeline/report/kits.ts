@@ -18,7 +18,6 @@ export type KitFormat = (typeof kitFormats)[number];
  */
 type RuleKind = 'all' | 'empty' | 'wrong' | 'long' | 'later';
 
-/** A rule about the headers of a name. */
 interface HeaderRule {
   readonly kind: RuleKind;
   readonly name: string;
@@ -60,7 +59,6 @@ function mappedBy({ cure }: Problem): string | undefined {
   return setting?.kind === 'senders' ? setting.pattern.replace('*@', '').toLowerCase() : undefined;
 }
 
-/** How a server writes a rule, or why it cannot. */
 type Written = ((rule: HeaderRule) => readonly string[]) | string;
 
 const inPostfix: Record<RuleKind, Written> = {
@@ -94,7 +92,6 @@ const inExchange: Record<RuleKind, Written> = {
   later: 'a transport rule removes every header of a name',
 };
 
-/** What the rules do. */
 interface Rules {
   /** Those that remove all headers of a name first. */
   readonly headers: readonly HeaderRule[];
@@ -166,7 +163,6 @@ const languages = {
   { readonly write: (rules: Rules) => readonly string[]; readonly written: Record<RuleKind, Written> }
 >;
 
-/** Gathers the rules of a language. */
 class Kit {
   readonly #written: Record<RuleKind, Written>;
   readonly #headers = new Map<string, HeaderRule>();
@@ -207,7 +203,6 @@ class Kit {
     return false;
   }
 
-  /** What was gathered. */
   rules(): Rules {
     const all = [...this.#headers.values()];
     const gone = new Set(all.filter(({ kind }) => kind === 'all').map(({ name }) => name.toLowerCase()));

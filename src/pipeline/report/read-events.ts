@@ -43,7 +43,6 @@ async function startOf(events: Pick<EventStore, 'read'>, since: number, newest: 
 
 const verdictKinds = ['accepted', 'refused', 'shadowed'] as const;
 
-/** An event that tells of a verdict. */
 type VerdictEvent = Extract<MailEvent, { readonly kind: (typeof verdictKinds)[number] }>;
 
 function isVerdict(event: MailEvent): event is VerdictEvent {

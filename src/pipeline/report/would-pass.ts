@@ -95,7 +95,6 @@ async function codesOf(journal: Pick<Journal, 'content'>, item: JournalItem, par
   return [...new Set(reasons.map(({ code }) => code))];
 }
 
-/** How the comparison goes. */
 interface Going {
   readonly partsOf: PartsOf;
   readonly onProgress?: (done: number) => void;

@@ -28,7 +28,6 @@ export interface KeyOrigin {
   /** A-label, lower case. */
   readonly domain: string;
   readonly selector: string;
-  /** The private key. */
   readonly pem: string;
 }
 

@@ -1,11 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import {
-  formatHostPort,
-  isPortRange,
-  parseListen,
-  parseNetwork,
-  parsePort,
-} from '../../../src/app/config/addresses.ts';
+import { isPortRange, parseListen, parseNetwork, parsePort } from '../../../src/app/config/addresses.ts';
+import { hostPort } from '../../../src/base/net/socket-address.ts';
 import { parseRelayUrl } from '../../../src/delivery/smtp/relay-url.ts';
 
 test.each([
@@ -36,7 +31,7 @@ test.each([
 ])('listen address %j', (text, wanted) => {
   const parsed = parseListen(text);
   expect(parsed).toEqual(wanted);
-  if (parsed) expect(formatHostPort(parsed)).toBe(text);
+  if (parsed) expect(hostPort(parsed.host, parsed.port)).toBe(text);
 });
 
 test.each([

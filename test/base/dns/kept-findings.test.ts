@@ -1,7 +1,7 @@
 // What is kept of DNS is bounded by names and by octets.
 
 import { expect, test } from 'vitest';
-import { KeptFindings } from '../../../src/base/dns/kept-findings.ts';
+import { KeptFindings } from '../../../src/base/dns/dns-lookup.ts';
 
 const keptOf = (text: string) => ({ finding: Promise.resolve(text), until: 0, failures: 0 });
 const mebibyte = 2 ** 20;

@@ -1,7 +1,7 @@
 // What a report says of the host that replied, from the words of delivery.
 
 import { expect, test } from 'vitest';
-import { statusFacts } from '../../../src/delivery/notify/status-facts.ts';
+import { statusFacts } from '../../../src/delivery/notify/compose-report.ts';
 
 test.each([
   ['out (mx1.example[192.0.2.1]:25)', 'mx1.example'],

@@ -1,7 +1,7 @@
 // Dots doubled on the way out are single again at the next hop, wherever the octets are cut.
 
 import { expect, test } from 'vitest';
-import { stuffedContent } from '../../../src/delivery/smtp/dot-stuffing.ts';
+import { stuffedContent } from '../../../src/delivery/smtp/smtp-transaction.ts';
 import { unstuffed } from '../../support/fault-sink.ts';
 import fc from '../../support/properties.ts';
 

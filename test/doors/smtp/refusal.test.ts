@@ -1,9 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { expect, test } from 'vitest';
-import { printableAscii } from '../../../src/doors/smtp/printable-ascii.ts';
-import { refusalReply } from '../../../src/doors/smtp/refusal.ts';
-import { formatReply, replies } from '../../../src/doors/smtp/replies.ts';
+import { formatReply, printableAscii, refusalReply, replies } from '../../../src/doors/smtp/replies.ts';
 import type { Violation } from '../../../src/pipeline/submit.ts';
 import fc, { anyCharacter } from '../../support/properties.ts';
 

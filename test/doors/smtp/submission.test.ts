@@ -208,7 +208,6 @@ test('a refused and a failed message have a line each, with codes and without co
   expect(door.text()).toContain('the disk is full');
   expect(client.received).not.toContain('disk');
   expect(door.text()).not.toContain('the body');
-  expect(door.door.counts()).toMatchObject({ messagesRefused: 1, messagesFailed: 1, messagesAccepted: 0 });
 });
 
 test('a store that fails while a command is answered is 451, and the session goes on', async () => {
@@ -250,5 +249,4 @@ test('a message refused before the pipeline sees it has one line and is counted:
     { ...who, codes: ['E_RATE_LIMIT_EXCEEDED'], recipients: 1 },
   ]);
   expect(counted).toEqual(['E_CONTENT_TOO_LARGE', 'E_CONTENT_TOO_LARGE', 'E_RATE_LIMIT_EXCEEDED']);
-  expect(door.door.counts()).toMatchObject({ messagesRefused: 3, messagesAccepted: 0 });
 });

@@ -10,7 +10,7 @@ const spool = ['test/spool/sqlite/sqlite-spool.test.ts'];
 export const shadowGuards = [
   ...of('doors/smtp/smtp-door.ts', door, [
     ['if (!listener.shadow) return createMessageIntake', 'return createMessageIntake'],
-    ['if (listener.shadow) return onRefused?.({ ...refusal, shadow: true });', ''],
+    ['onRefused?.(listener.shadow ? { ...refusal, shadow: true } : refusal)', 'onRefused?.(refusal)'],
   ]),
   ...of('doors/smtp/mail-commands.ts', door, [
     [

@@ -99,7 +99,7 @@ export const shown = [
     ['account === undefined || (match?.accounts?.includes(account) ?? true)', 'true'],
   ]),
   ...of('app/wiring/console/figures.ts', twoAccounts, [
-    ['return last.names.get(zone)', 'return [...last.names.values()][0]'],
+    ['accountsOfZones(config()).get(zone)', '[...accountsOfZones(config()).values()][0]'],
   ]),
   ...of('web/admin/token-endpoints.ts', endpoints, [
     ['if (credential.scopes.has(one)) return []', 'if (credential) return []'],

@@ -3,6 +3,7 @@
 import type { Clock } from '../../../base/clock.ts';
 import type { Database } from '../../../base/database/database.ts';
 import type { Logger } from '../../../base/log.ts';
+import { oncePer } from '../../../base/once-per.ts';
 import type { EventStore } from '../../../spool/events/event-store.ts';
 import { countedOf, openFigureStore } from '../../../spool/figures/figure-store.ts';
 import { MinuteFigures } from '../../../spool/figures/minute-figures.ts';
@@ -31,19 +32,9 @@ async function queuesOf(spool: SampledSpool, lines: ReadLines): Promise<Queues> 
   return { accounts, oldestAt: await spool.oldest() };
 }
 
-/** What counting needs. */
-export interface FiguresParts {
-  readonly database: Database;
-  /** The configuration in force; called at each event. */
-  readonly config: () => Config;
-  readonly clock: Clock;
-  readonly log: Logger;
-}
-
 /** The figures, and what counts into them. */
 export interface Figures {
   readonly minutes: MinuteFigures;
-  /** Counts events from now on. */
   follow(events: Pick<EventStore, 'listen'>): void;
   /** Counts what waits, from now on. */
   sample(spool: SampledSpool, lines: ReadLines): void;
@@ -51,17 +42,18 @@ export interface Figures {
   edgeRequest(request: { readonly zone: string; readonly code?: number | undefined }): void;
 }
 
-/** Makes a function that names the account of a zone; the names are gathered once for each configuration. */
-function accountsOfZones(config: () => Config): (zone: string) => string | undefined {
-  let last: { readonly of: Config; readonly names: ReadonlyMap<string, string | undefined> } | undefined;
-  return (zone) => {
-    const now = config();
-    if (last?.of !== now) {
-      const accounts = new Map(now.accounts.map(({ id, name }) => [id, name]));
-      last = { of: now, names: new Map(now.zones.map(({ name, account }) => [name, accounts.get(account)])) };
-    }
-    return last.names.get(zone);
-  };
+/** The accounts of a configuration's zones, by the names of both. */
+const accountsOfZones = oncePer((config: Config) => {
+  const names = new Map(config.accounts.map(({ id, name }) => [id, name]));
+  return new Map(config.zones.map(({ name, account }) => [name, names.get(account)]));
+});
+
+interface FiguresParts {
+  readonly database: Database;
+  /** The configuration in force; called at each event. */
+  readonly config: () => Config;
+  readonly clock: Clock;
+  readonly log: Logger;
 }
 
 /** Opens the figures. They are written from the start on. */
@@ -70,7 +62,6 @@ export async function openFigures(
   running: { readonly stores: (() => void | Promise<void>)[] },
 ): Promise<Figures> {
   const minutes = new MinuteFigures({ store: await openFigureStore(database), clock, log });
-  const accountOf = accountsOfZones(config);
   running.stores.push(() => minutes.stop());
   minutes.start();
   return {
@@ -90,7 +81,7 @@ export async function openFigures(
       running.stores.push(stop);
     },
     edgeRequest({ zone, code }) {
-      const account = config().console.enabled && zone !== '' ? accountOf(zone) : undefined;
+      const account = config().console.enabled && zone !== '' ? accountsOfZones(config()).get(zone) : undefined;
       if (account === undefined) return;
       const failed = code === undefined ? [] : [{ name: `edge ${code} ${zone}`, instead: `edge ${code} *`, count: 1 }];
       minutes.count(account, clock.now(), [

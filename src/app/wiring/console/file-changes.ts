@@ -11,7 +11,6 @@ const mostKept = 1000;
 /** Characters of the file that are gone through for one answer, about: a change that is not found now is found for a later one. */
 const charactersAtOnce = 100_000;
 
-/** What is known of a text of the file. */
 interface Known {
   readonly text: string;
   /** Makes changes of it; undefined where it is no valid configuration. */

@@ -1,4 +1,3 @@
-/** Characters of a text that are shown. */
 const shownCharacters = 2000;
 
 /**

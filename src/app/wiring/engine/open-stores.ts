@@ -21,7 +21,6 @@ export interface SpoolHooks {
   readonly onLost?: (error: Error) => void;
   /** Called with how many failed messages were removed because their account has too many. */
   readonly onRemoved?: (removed: { readonly messages: number }) => void;
-  /** Called after each commit with how many operations it had. */
   readonly onCommitted?: (operations: number) => void;
   /** Knows how much content the journal keeps; absent: it may be any amount. */
   readonly contentGauge?: ContentGauge;

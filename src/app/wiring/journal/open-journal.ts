@@ -134,7 +134,6 @@ export async function openJournal(
   };
 }
 
-/** Makes the journal's part of /metrics. */
 function journalMetrics(
   content: ContentGauge,
   seen: { readonly removed: Readonly<Record<Removed, number>>; readonly waitingRows: () => number },

@@ -8,7 +8,8 @@ import type { DeliverySettings } from '../../../delivery/settings.ts';
 import { leaseMilliseconds } from '../../../spool/spool-limits.ts';
 
 /** Delivery whose settings can change while it runs. */
-export interface LiveDelivery extends Pick<Delivery, 'deliverNow' | 'start' | 'drain' | 'destinations' | 'metrics'> {
+export interface LiveDelivery extends Pick<Delivery, 'deliverNow' | 'start' | 'drain' | 'destinations'> {
+  metrics(): LiveMetrics;
   /**
    * Prepares delivery by other settings.
    * @returns a function that makes the change at once; attempts under way go on to their end
@@ -16,18 +17,15 @@ export interface LiveDelivery extends Pick<Delivery, 'deliverNow' | 'start' | 'd
   prepare(settings: DeliverySettings): () => void;
 }
 
-function sumOf(all: readonly DeliveryMetrics[]): DeliveryMetrics {
-  const sum = (name: keyof DeliveryMetrics): number => all.reduce((total, metrics) => total + metrics[name], 0);
+type LiveMetrics = Pick<DeliveryMetrics, 'inHand' | 'leftToSpool' | 'active' | 'connections'>;
+
+function sumOf(all: readonly LiveMetrics[]): LiveMetrics {
+  const sum = (name: keyof LiveMetrics): number => all.reduce((total, metrics) => total + metrics[name], 0);
   return {
-    delivered: sum('delivered'),
-    deferred: sum('deferred'),
-    failed: sum('failed'),
     inHand: sum('inHand'),
     leftToSpool: sum('leftToSpool'),
     active: sum('active'),
     connections: sum('connections'),
-    contentBytes: sum('contentBytes'),
-    unrecorded: sum('unrecorded'),
   };
 }
 

@@ -1,28 +1,35 @@
-// What /metrics tells of delivery and of the SMTP door.
+// What the log and /metrics tell of mail: of its events, of delivery, of the SMTP door, and of what somebody did to the queue.
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from '../../../base/log.ts';
 import type { Delivery } from '../../../delivery/delivery.ts';
+import type { DeliveryMetrics } from '../../../delivery/delivery-parts.ts';
 import { serviceOf } from '../../../delivery/transport.ts';
 import type { OutcomeWatch } from '../../../doors/rest/outcome-watch.ts';
 import type { SmtpDoor } from '../../../doors/smtp/smtp-door.ts';
 import { restAnswers } from '../../../pipeline/submit.ts';
+import type { EventStore } from '../../../spool/events/event-store.ts';
 import { logEvent } from '../../../spool/events/log-event.ts';
-import { type EventsOfWord, isOfWord } from '../../../spool/events/mail-event.ts';
+import {
+  type EventsOfWord,
+  eventKinds,
+  isOfWord,
+  kindNames,
+  type QueueEvent,
+} from '../../../spool/events/mail-event.ts';
 import type { Spool } from '../../../spool/spool.ts';
-import { counter, gauge, type MetricFamily, type Metrics } from '../../../web/http/metrics.ts';
+import { counter, gauge, type MetricFamily, type MetricSources, type Metrics } from '../../../web/http/metrics.ts';
 
 function isToken(code: string): code is keyof typeof restAnswers {
   return Object.hasOwn(restAnswers, code);
 }
 
-/** Whom mail events are told to. */
 interface EventHearers {
   readonly log: Logger;
   readonly metrics: Pick<Metrics, 'accepted' | 'refused' | 'outcome' | 'bounced' | 'complained' | 'suppressed'>;
   readonly outcomes: OutcomeWatch;
 }
 
-/** Counts an event of a kind that has a counter of its own. */
 function countOwn(metrics: EventHearers['metrics'], event: EventsOfWord<'metric', 'own'>): void {
   switch (event.kind) {
     case 'accepted':
@@ -53,7 +60,7 @@ export function tellEvents({ events }: Pick<Spool, 'events'>, { log, metrics, ou
       metrics.outcome({ kind, route, ...(seconds === undefined ? {} : { seconds }) });
       outcomes.tell(event.sessionId, event.recipient, kind);
     } else if (isOfWord(event, 'metric', 'own')) countOwn(metrics, event);
-    // What somebody did to the queue is told by `queue-log.ts`.
+    // What somebody did to the queue is told by the queue log below.
   });
 }
 
@@ -63,7 +70,9 @@ export function tellEvents({ events }: Pick<Spool, 'events'>, { log, metrics, ou
  * @param troubles how often, by kind and route with a line feed between them
  */
 export function deliveryFamilies(
-  delivery: Pick<Delivery, 'metrics' | 'destinations'>,
+  delivery: Pick<Delivery, 'destinations'> & {
+    metrics(): Pick<DeliveryMetrics, 'inHand' | 'connections' | 'leftToSpool'>;
+  },
   door: Pick<SmtpDoor, 'counts'>,
   troubles: ReadonlyMap<string, number>,
 ): readonly MetricFamily[] {
@@ -100,4 +109,71 @@ export function deliveryFamilies(
       read: () => [...troubles].map(([key, count]) => [key.split('\n').toReversed(), count]),
     },
   ];
+}
+
+/** What somebody did to the queue. */
+const queueKinds = kindNames.filter((kind) => eventKinds[kind].metric === 'queue');
+
+/** How long after a failure of the store it is asked again, in milliseconds. */
+const againMs = 5000;
+
+/** The reader of these events. */
+interface QueueLog extends MetricSources {
+  /** Begins to tell of events that are written from now on. */
+  start(): void;
+  /** Ends it; resolves once it reads no more. */
+  stop(): Promise<void>;
+}
+
+/**
+ * Makes the reader that tells of what somebody did to the queue. Commands beside the server write these events into the database; the
+ * server follows them there, so that its log has them whoever did it. It reads nothing before `start`.
+ */
+export function openQueueLog(events: Pick<EventStore, 'follow' | 'newest'>, log: Logger): QueueLog {
+  const ending = new AbortController();
+  const { signal } = ending;
+  const counts: Record<QueueEvent['kind'], number> = { requeued: 0, dropped: 0 };
+  let after: number | undefined;
+
+  async function read(): Promise<void> {
+    after ??= await events.newest();
+    for await (const event of events.follow({ after, kinds: queueKinds, signal })) {
+      after = event.id;
+      if (!isOfWord(event, 'metric', 'queue')) continue;
+      counts[event.kind] += 1;
+      logEvent(log, event);
+    }
+  }
+
+  async function run(): Promise<void> {
+    while (!signal.aborted) {
+      try {
+        await read();
+      } catch (err) {
+        if (signal.aborted) return;
+        log.error({ err }, 'events of the queue could not be read');
+        await sleep(againMs, undefined, { signal, ref: false }).catch(() => undefined);
+      }
+    }
+  }
+
+  let running = Promise.resolve();
+  return {
+    start() {
+      if (!signal.aborted) running = run();
+    },
+    families: [
+      {
+        kind: 'counter',
+        name: 'postern_queue_actions_total',
+        help: 'Messages that somebody had tried again (requeued) or removed (dropped)',
+        label: 'action',
+        read: () => Object.entries(counts),
+      },
+    ],
+    stop() {
+      ending.abort();
+      return running;
+    },
+  };
 }

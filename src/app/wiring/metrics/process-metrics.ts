@@ -30,7 +30,6 @@ export function observeMetrics(read: () => Pick<Config, 'accounts' | 'smtp'>): M
 export function processMetrics(shared: {
   readonly bodies: BodyBudget;
   readonly guessing: Guessing;
-  /** Log lines lost since the start. */
   readonly droppedLogLines: () => number;
 }): MetricSources {
   const { bodies, guessing, droppedLogLines } = shared;

@@ -7,15 +7,6 @@ import type { BounceClass } from '../../../spool/events/mail-event.ts';
 // so come before the codes. Only `hard` puts an address on the suppression list, and a rule is hard only where the words or
 // the code say that nobody is there.
 
-/** What is known of a failure. */
-interface DeliveryFailure {
-  /** The enhanced status code (RFC 3463); undefined where there is none, or one that says nothing (`5.0.0`). */
-  readonly status: string | undefined;
-  /** The words of the server that refused, with its reply code. */
-  readonly words: string;
-}
-
-/** A row of the table. */
 interface BounceRule {
   readonly class: BounceClass;
   /** The status codes that it fits, wholly. */
@@ -125,6 +116,13 @@ function statusOf(status: string | undefined, words: string): string | undefined
   if (told !== undefined && !saysNothing.test(told)) return told;
   // A server that gives up after days says 4 in the code of the last attempt.
   return status?.startsWith('4') === true ? status : undefined;
+}
+
+interface DeliveryFailure {
+  /** The enhanced status code (RFC 3463); undefined where there is none, or one that says nothing (`5.0.0`). */
+  readonly status: string | undefined;
+  /** The words of the server that refused, with its reply code. */
+  readonly words: string;
 }
 
 /** Classifies a failure. Where no rule fits it is soft: what is not understood suppresses nobody. */

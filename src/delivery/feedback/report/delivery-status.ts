@@ -8,7 +8,6 @@ type FieldGroup = ReadonlyMap<string, string>;
 
 /** Lines that are read; a report has some ten for each recipient. */
 const mostLines = 20_000;
-/** Characters of one value that are kept. */
 const mostCharacters = 4000;
 
 // RFC 5322 §2.2: a name is printable ASCII without a colon. Some servers put blanks before the colon.

@@ -75,7 +75,6 @@ interface Part {
   readonly body: Buffer;
 }
 
-/** A part between two delimiters. */
 function readPart(octets: Buffer): Part | undefined {
   const end = octets.subarray(0, 2).equals(lineEnd) ? 0 : octets.subarray(0, headerOctets + 4).indexOf('\r\n\r\n');
   if (end < 0) return undefined;

@@ -3,7 +3,6 @@
 
 import type { SessionTls, Transcript } from '../../../mail/transcript.ts';
 
-/** Characters of one line that are kept. */
 const lineCharacters = 300;
 /** Lines that are kept of a session's beginning, and of one transaction; of those beyond, only the last few. */
 const beginningLines = 40;

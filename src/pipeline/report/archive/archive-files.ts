@@ -38,7 +38,6 @@ export function beginsMbox(start: Buffer): boolean {
   return isSeparator(line);
 }
 
-/** The message that is being read. */
 class Collected {
   readonly sender: string;
   readonly #most: number;
@@ -116,7 +115,6 @@ class Splitter {
     return used;
   }
 
-  /** The last message. */
   end(): MboxMessage | undefined {
     return this.#current?.finish();
   }
@@ -174,7 +172,6 @@ export type ArchiveEntry =
     }
   | { readonly kind: 'skipped'; readonly name: string; readonly why: string };
 
-/** Octets that are read at a time. */
 const windowOctets = 1_048_576;
 /** How deep folders within folders are searched. */
 const deepest = 32;
@@ -191,7 +188,6 @@ function beginsMessage(start: Buffer): boolean {
   return /^[A-Za-z][\x21-\x39\x3b-\x7e]*[ \t]*:/.test(head) && wellKnown.test(head);
 }
 
-/** Folders of a Maildir in which messages are. */
 const mailFolders: ReadonlySet<string> = new Set(['cur', 'new']);
 
 async function isMaildir(folder: string): Promise<boolean> {
@@ -201,7 +197,6 @@ async function isMaildir(folder: string): Promise<boolean> {
 
 interface FoundFile {
   readonly file: string;
-  /** Why the file cannot be read. */
   readonly fault?: string;
 }
 

@@ -1,6 +1,7 @@
 // Restores a message of an archive to what its mailer sent: fields that delivery and the mailbox wrote into it are set aside, as
 // far as they can be recognised.
 
+import { isUtf8 } from 'node:buffer';
 import type { HeaderField } from '../../../mail/header/header-field.ts';
 import { readMessage } from '../../../mail/header/header-reader.ts';
 import type { ArchiveEntry } from './archive-files.ts';
@@ -18,7 +19,6 @@ export interface ArchivedMessage {
   readonly senderPath?: string | undefined;
   /** The time of its Date field, milliseconds since 1970. */
   readonly date?: number;
-  /** How many fields were set aside. */
   readonly setAside: number;
   /** The character set of its header's raw 8-bit text, in lower case, where that is not UTF-8 and the message tells. */
   readonly charset?: string | undefined;
@@ -55,15 +55,6 @@ function deliveryFields(fields: readonly HeaderField[]): number {
   if (fields[0]?.name.toLowerCase() !== 'return-path') return 0;
   const first = fields.findIndex(({ name }) => !traceFields.test(name));
   return first < 0 ? fields.length : first;
-}
-
-function isUtf8(octets: Buffer): boolean {
-  try {
-    new TextDecoder('utf-8', { fatal: true }).decode(octets);
-    return true;
-  } catch {
-    return false; // RFC 3629: not UTF-8
-  }
 }
 
 /** Charsets that reading as windows-1252 covers, and names that are no charset for 8-bit text. */

@@ -1,9 +1,8 @@
 // GET .../webhooks/{id}/deliveries and POST .../webhooks/{id}/replay (D54).
 
 import { Type } from 'typebox';
-import { replayRange } from '../../../delivery/webhooks/replay-range.ts';
 import type { DeliveryRecord } from '../../../delivery/webhooks/webhook.ts';
-import type { WebhookStore } from '../../../delivery/webhooks/webhook-store.ts';
+import { replayRange, type WebhookStore } from '../../../delivery/webhooks/webhook-store.ts';
 import type { EventStore } from '../../../spool/events/event-store.ts';
 import { bodyOf, component, type Register } from '../../http/endpoint.ts';
 import { type Fault, Refusal, refusal, succeedWithPage } from '../../http/envelope.ts';
