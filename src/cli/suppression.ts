@@ -72,13 +72,14 @@ const list = defineCommand({
     const limit = parseCount(options.limit, '--limit', { fallback: 100 });
     const config = readConfig();
     return withStoreOf(config, options, open, async (store, account) => {
+      const jsonOfEntry = jsonOf(config);
       let shown = 0;
       for await (const entry of entriesOf(store, account.id, options.search)) {
         if (shown === limit) {
           io.stderr.write(`There are more than these ${shown}; see --limit and --search.\n`);
           return 0;
         }
-        if (options.json) printJson(io, [entry], jsonOf(config));
+        if (options.json) printJson(io, [entry], jsonOfEntry);
         else print(io, lineOf(entry));
         shown += 1;
       }

@@ -213,8 +213,10 @@ export async function openProxy(parts: ProxyParts): Promise<Proxy> {
     },
     async start() {
       const look = lookAt(store, () => dataPlane.reconcile(), log);
-      await look();
+      // At once, so that a drain that comes meanwhile ends it.
       stopFollowing = followChanges(parts.database.changes, 'proxy_revision', look);
+      // Before the applications are read, so that no change after that is missed.
+      await look();
       await dataPlane.reconcile();
     },
     tell,

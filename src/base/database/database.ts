@@ -142,7 +142,7 @@ export function placeholders(rows: number, columns: number, first = 1): string {
   return Array.from({ length: rows }, (_, at) => row(at)).join(', ');
 }
 
-/** How the statements of a store tell the time, in milliseconds since 1970. */
+/** How the statements of a store tell the time, in milliseconds since 1970: the database's where several hosts share it (D91). */
 export interface SharedTime {
   /** SQL of the time now. @param last the number of the statement's last parameter, which is the time where the database has none */
   readonly sql: (last: number) => string;

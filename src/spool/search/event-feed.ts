@@ -32,6 +32,7 @@ function octetsOf({ journal }: WrittenRefusal): number {
   return journal?.octets?.length ?? 0;
 }
 
+/** Refusals that wait to be written, divided among the accounts, so that the one with the most never takes the room of another. */
 class RefusalQueue {
   readonly #waiting = new Map<string, WrittenRefusal[]>();
   #length = 0;

@@ -191,7 +191,8 @@ export class SqliteEvents {
     this.#add.run(at, account, shareNumbers[eventKinds[kind].share], kind, message, json);
   }
 
-  /** Asks for events; see `EventTable`. @param stored turns a wall time into the time that is kept */
+  // Questions about events, as `EventTable` has them.
+  /** @param stored turns a wall time into the time that is kept */
   readonly search = (query: EventSearch, stored = (time: number) => time) =>
     this.#steps(searchEvents(tables, query, stored));
   readonly read = (query: EventQuery) => this.#steps(readEvents(tables, query));

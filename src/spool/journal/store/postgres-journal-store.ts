@@ -1,5 +1,6 @@
 // The journal in PostgreSQL, on a connection of its own. Rows are filed some 100 ms behind the commits of their messages, by whichever
-// gateway does it first.
+// gateway does it first. A search reads window after window of the rows' numbers, from the newest on, and ends where a page is full or has
+// taken long enough.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Database, SqlValue } from '../../../base/database/database.ts';
@@ -17,7 +18,10 @@ const knownMs = 10_000;
 /** How old a partition may be in which rows still come, in milliseconds. */
 const openMs = 2 * 86_400_000;
 
-/** A partition with the numbers of its rows. */
+/**
+ * A partition with the numbers of its rows. Partitions are ranges of times, and numbers are given in the order of the commits, so that each
+ * has a range of numbers that hardly any other has.
+ */
 interface SeqPart {
   readonly name: string;
   readonly low: number;

@@ -1,4 +1,5 @@
-// The journal in a SQLite file, on a connection of its own, so that no search keeps waiting what is asked for each message.
+// The journal in a SQLite file, on a connection of its own, so that no search keeps waiting what is asked for each message. A search reads the
+// newest rows, which are not in the index yet, one after another, and finds the others by the index, by outcome or by their numbers.
 
 import type { Database, Queryable, Row, SqlValue } from '../../../base/database/database.ts';
 import type { Journal, JournalItem, JournalLimits, JournalPage, JournalQuery, Removed } from '../journal.ts';

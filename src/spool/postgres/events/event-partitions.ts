@@ -60,10 +60,11 @@ function makeEventPartition(from: number, to: number): readonly string[] {
   ];
 }
 
-const tables = ['journal', 'journal_content'] as const;
+/** A row and its content stand in partitions of the same day. */
+const journalTables = ['journal', 'journal_content'] as const;
 
-/** The least id of a time: what every UUIDv7 of that millisecond begins with. @param at milliseconds since 1970 */
-function leastId(at: number): string {
+/** The least id that a row of the journal of a time can have: what every UUIDv7 of that millisecond begins with. @param at milliseconds since 1970 */
+function leastRowId(at: number): string {
   const time = at.toString(16).padStart(12, '0');
   return `${time.slice(0, 8)}-${time.slice(8)}`;
 }
@@ -74,11 +75,11 @@ async function missingJournalDays(
   { since, until }: { readonly since: number; readonly until: number },
 ): Promise<readonly (readonly string[])[]> {
   const all: string[][] = [];
-  const existing = await Promise.all(tables.map((table) => partitionsOf(ask, table)));
+  const existing = await Promise.all(journalTables.map((table) => partitionsOf(ask, table)));
   for (let day = Math.floor(since / dayMs) * dayMs; day <= until; day += dayMs) {
-    const [from, to] = [leastId(day), leastId(day + dayMs)];
+    const [from, to] = [leastRowId(day), leastRowId(day + dayMs)];
     const name = new Date(day).toISOString().slice(0, 10).replaceAll('-', '');
-    const statements = tables.flatMap((table, at) => {
+    const statements = journalTables.flatMap((table, at) => {
       const own = existing[at] ?? [];
       const isThere = own.some((one) => !one.isDefault && (one.from ?? '') < to && (one.to ?? '~') > from);
       if (own.length === 0 || isThere) return [];

@@ -1,4 +1,4 @@
-// Whether the spool has room for mail: looked at once a second, and after every commit of some size.
+// Whether the spool has room for mail: looked at once a second, and each time that so many octets have been written.
 
 import { statfsSync } from 'node:fs';
 import { errorCode, errorMessage } from '../../../base/errors.ts';

@@ -18,7 +18,7 @@ interface Page {
   readonly isOfOneAccount?: boolean;
 }
 
-/** A page of the list, whose path is called as its icon is. @param more its group, where it is the first of one, and whose it is */
+/** A page of the list, whose path has the name of its icon; with a group's name where it is the first of that group. */
 function listed(
   icon: IconName,
   label: string,

@@ -263,9 +263,9 @@ export class HttpListener {
   /** Hands a connection to the server once it is known whether it may come in by the count over all processes. */
   async #arrive(socket: Socket, ofProcess: ConnectionLimit, overAll: OverAll): Promise<void> {
     const address = socket.remoteAddress;
-    if (address === undefined) return void socket.destroy();
     const destroy = (): void => void socket.destroy();
     socket.on('error', destroy);
+    if (address === undefined) return destroy();
     let refusal = ofProcess.take(address);
     if (!refusal) {
       const taken = await overAll.take(address).catch(() => 'gone' as const);
