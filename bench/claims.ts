@@ -11,7 +11,7 @@ import { moveData, undoMove } from '../src/spool/move/move-data.ts';
 import { PostgresSpool } from '../src/spool/postgres/postgres-spool.ts';
 import type { Spool, SpoolEntry } from '../src/spool/spool.ts';
 import { leaseMilliseconds } from '../src/spool/spool-limits.ts';
-import { openSqliteSpool } from '../src/spool/sqlite/sqlite-spool.ts';
+import { SqliteSpool } from '../src/spool/sqlite/sqlite-spool.ts';
 import { makeSource } from '../test/support/moved-source.ts';
 import { startPostgres } from '../test/support/postgres.ts';
 import { spoolEntry } from '../test/support/spool-entry.ts';
@@ -34,7 +34,7 @@ function entry(): SpoolEntry {
 /** Makes a SQLite spool with so many rows, and a copy of it in PostgreSQL. */
 async function fill(folder: string, rows: number, url: string): Promise<readonly (readonly [string, Spool])[]> {
   const source = makeSource(folder);
-  const filling = await openSqliteSpool(source);
+  const filling = await SqliteSpool.open(source);
   for (let done = 0; done < rows; done += 4000)
     await Promise.all(Array.from({ length: Math.min(4000, rows - done) }, () => filling.add(entry(), 0)));
   await filling.close();
@@ -43,7 +43,7 @@ async function fill(folder: string, rows: number, url: string): Promise<readonly
   await moveData({ ...where, signal, progress: () => undefined });
   undoMove(source.file);
   return [
-    ['SQLite', await openSqliteSpool(source)],
+    ['SQLite', await SqliteSpool.open(source)],
     ['PostgreSQL', await PostgresSpool.open({ url })],
   ];
 }

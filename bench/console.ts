@@ -15,7 +15,7 @@ import type { Spool, SpoolEntry } from '../src/spool/spool.ts';
 import { acceptedEvent } from '../src/spool/spool-events.ts';
 import { SpoolLock } from '../src/spool/sqlite/file/sqlite-lock.ts';
 import type { WriteOperation } from '../src/spool/sqlite/sqlite-protocol.ts';
-import { openSqliteSpool } from '../src/spool/sqlite/sqlite-spool.ts';
+import { SqliteSpool } from '../src/spool/sqlite/sqlite-spool.ts';
 import { SqliteStore } from '../src/spool/sqlite/sqlite-store.ts';
 import { actOnSelection, actorOf } from '../src/web/admin/queue/queue-actions.ts';
 import { createQueueLines } from '../src/web/admin/queue/queue-lines.ts';
@@ -120,7 +120,7 @@ async function overview(): Promise<void> {
 
 try {
   fill();
-  const spool = await openSqliteSpool({ file });
+  const spool = await SqliteSpool.open({ file });
   await queue(spool);
   await spool.close();
   await overview();

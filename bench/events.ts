@@ -17,7 +17,7 @@ import { WebhookSender } from '../src/delivery/webhooks/sender.ts';
 import { openWebhookStore } from '../src/delivery/webhooks/webhook-store.ts';
 import { createAddressGuard } from '../src/delivery/webhooks/webhook-url.ts';
 import { defaultEventLimits } from '../src/spool/events/event-store.ts';
-import { openSqliteSpool, type SqliteSpool } from '../src/spool/sqlite/sqlite-spool.ts';
+import { SqliteSpool } from '../src/spool/sqlite/sqlite-spool.ts';
 import { fillEvents, searches } from './events-store.ts';
 
 const wanted = Number(process.argv[2] ?? 1_000_000);
@@ -69,7 +69,7 @@ async function tell(spool: SqliteSpool, events: number): Promise<Record<string, 
 }
 
 const began = Date.now();
-const spool = await openSqliteSpool({ file, eventLimits: { ...defaultEventLimits, mail: wanted * 2 } });
+const spool = await SqliteSpool.open({ file, eventLimits: { ...defaultEventLimits, mail: wanted * 2 } });
 try {
   const first = await fillEvents(spool, 0, wanted / 100);
   const few = await searches(spool, began);

@@ -10,7 +10,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { parseArgs } from 'node:util';
 import { uuidv7 } from '../src/base/ids.ts';
 import { leaseMilliseconds } from '../src/spool/spool-limits.ts';
-import { openSqliteSpool } from '../src/spool/sqlite/sqlite-spool.ts';
+import { SqliteSpool } from '../src/spool/sqlite/sqlite-spool.ts';
 import { entryOfNow, makeSource } from '../test/support/moved-source.ts';
 import { startPostgres } from '../test/support/postgres.ts';
 import { cpuSeconds, peakMebibytes } from './process-usage.ts';
@@ -58,7 +58,7 @@ const folder = mkdtempSync(join(tmpdir(), 'postern-bench-move-'));
 const server = await startPostgres({ fsync: true });
 try {
   const source = makeSource(folder);
-  const spool = await openSqliteSpool({ file: source.file, bodiesFolder: source.bodiesFolder });
+  const spool = await SqliteSpool.open({ file: source.file, bodiesFolder: source.bodiesFolder });
   const body = Buffer.alloc(Number(values.size), 'A line of a message, as long as lines are.\r\n');
   for (let done = 0; done < messages; done += 1000) {
     const group = Array.from({ length: Math.min(1000, messages - done) }, () => entryOfNow({ body }));

@@ -13,7 +13,7 @@ import { silentLog } from '../src/base/log.ts';
 import { Delivery } from '../src/delivery/delivery.ts';
 import type { Spool, SpoolEntry } from '../src/spool/spool.ts';
 import { leaseMilliseconds } from '../src/spool/spool-limits.ts';
-import { openSqliteSpool } from '../src/spool/sqlite/sqlite-spool.ts';
+import { SqliteSpool } from '../src/spool/sqlite/sqlite-spool.ts';
 import { FaultSink } from '../test/support/fault-sink.ts';
 import { countsOf } from '../test/support/spool-counts.ts';
 import { measureOutage } from './queue-drain.ts';
@@ -34,7 +34,7 @@ function delivered(spool: Spool, onDelivered: (queueId: string) => void): void {
 /** How long one account's single messages take, alone and beside another's burst. */
 async function fairness(burst: number, singles: number, slowMilliseconds: number): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'postern-bench-queue-'));
-  const spool = await openSqliteSpool({ file: join(folder, 'postern.db') });
+  const spool = await SqliteSpool.open({ file: join(folder, 'postern.db') });
   const sink = await FaultSink.start({ slowMilliseconds });
   const delivery = deliveryTo(spool, sink.port);
   await delivery.start();

@@ -19,7 +19,7 @@ import type { SpoolEntry } from '../src/spool/spool.ts';
 import { acceptedEvent } from '../src/spool/spool-events.ts';
 import { leaseMilliseconds } from '../src/spool/spool-limits.ts';
 import { SpoolLock } from '../src/spool/sqlite/file/sqlite-lock.ts';
-import { openSqliteSpool } from '../src/spool/sqlite/sqlite-spool.ts';
+import { SqliteSpool } from '../src/spool/sqlite/sqlite-spool.ts';
 import { SqliteStore } from '../src/spool/sqlite/sqlite-store.ts';
 import { FaultSink } from '../test/support/fault-sink.ts';
 
@@ -120,7 +120,7 @@ async function latency(queued: number, honest: number): Promise<void> {
   const routes = [to('dead', 1, 'dead.test'), to('silent', silent.port, 'silent.test'), to('honest', sink.port)];
   const name = transportOf({ routes });
   const entry = (address: string): SpoolEntry => entryTo(address, name({ account: 'dev', address }));
-  const spool = await openSqliteSpool({ file, bodiesFolder: join(folder, 'bodies') });
+  const spool = await SqliteSpool.open({ file, bodiesFolder: join(folder, 'bodies') });
   for (const address of ['a@dead.test', 'a@silent.test']) {
     for (let done = 0; done < queued; done += 5000) {
       await Promise.all(Array.from({ length: Math.min(5000, queued - done) }, () => spool.add(entry(address), 0)));

@@ -8,7 +8,7 @@ import { createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { uuidv7 } from '../src/base/ids.ts';
-import { openSqliteSpool } from '../src/spool/sqlite/sqlite-spool.ts';
+import { SqliteSpool } from '../src/spool/sqlite/sqlite-spool.ts';
 import { FaultSink } from '../test/support/fault-sink.ts';
 import { connectSmtp } from '../test/support/raw-smtp-client.ts';
 import { type PosternUnderTest, startPostern } from './postern-under-test.ts';
@@ -25,7 +25,7 @@ const body = Buffer.from('A line of text.\r\n'.repeat(180));
 
 /** Writes the queue into the spool of a Postern that does not run yet; its delivery names the transports at its start. */
 async function fill(dataFolder: string, wanted: Readonly<Record<string, number>>): Promise<void> {
-  const spool = await openSqliteSpool({
+  const spool = await SqliteSpool.open({
     file: join(dataFolder, 'postern.db'),
     bodiesFolder: join(dataFolder, 'bodies'),
   });

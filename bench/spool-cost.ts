@@ -12,7 +12,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { uuidv7 } from '../src/base/ids.ts';
 import type { SpoolEntry } from '../src/spool/spool.ts';
-import { openSqliteSpool } from '../src/spool/sqlite/sqlite-spool.ts';
+import { SqliteSpool } from '../src/spool/sqlite/sqlite-spool.ts';
 import { attemptOf, spoolEntry } from '../test/support/spool-entry.ts';
 
 const { values } = parseArgs({
@@ -52,7 +52,7 @@ function message(number: number): SpoolEntry {
 
 /** Accepts the messages, and delivers them, in a process whose statements are counted. */
 async function runMessages(folder: string): Promise<void> {
-  const spool = await openSqliteSpool({ file: join(folder, 'spool.db') });
+  const spool = await SqliteSpool.open({ file: join(folder, 'spool.db') });
   const reply = { code: 250, text: 'Ok' };
   const entries = Array.from({ length: messages }, (_, number) => message(number));
   for (let done = 0; done < messages; done += group) {

@@ -55,12 +55,12 @@ function cpuOf(ids: readonly string[]): number {
 
 /** Accepts and delivers messages, a fifth of them before the clock runs. @returns microseconds of the spool's thread a message */
 async function measure(root: string, group: number): Promise<number> {
-  const module: { readonly openSqliteSpool: (options: object) => Promise<Spool> } = await import(
+  const module: { readonly SqliteSpool: { open(options: object): Promise<Spool> } } = await import(
     join(root, 'src/spool/sqlite/sqlite-spool.ts')
   );
   const folder = mkdtempSync(join(tmpdir(), 'postern-thread-'));
   const before = new Set(readdirSync(threads));
-  const spool = await module.openSqliteSpool({ file: join(folder, 'spool.db'), hasJournal: false });
+  const spool = await module.SqliteSpool.open({ file: join(folder, 'spool.db'), hasJournal: false });
   const own = readdirSync(threads).filter((id) => !before.has(id));
   await spool.recover();
   const warm = Math.floor(messages / 5);

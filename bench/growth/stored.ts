@@ -8,7 +8,7 @@ import { systemClock } from '../../src/base/clock.ts';
 import { openDatabase } from '../../src/base/database/sqlite-database.ts';
 import { openSuppressionStore } from '../../src/delivery/feedback/suppression-store.ts';
 import { defaultEventLimits } from '../../src/spool/events/event-store.ts';
-import { openSqliteSpool } from '../../src/spool/sqlite/sqlite-spool.ts';
+import { SqliteSpool } from '../../src/spool/sqlite/sqlite-spool.ts';
 import { fillEvents, searches } from '../events-store.ts';
 import { median } from '../process-usage.ts';
 import { drainedRoute } from '../queue-drain.ts';
@@ -43,7 +43,7 @@ function scratch(): { readonly folder: string; readonly file: string; readonly r
 }
 
 async function queueQuestions(file: string): Promise<Point['figures']> {
-  const spool = await openSqliteSpool({ file });
+  const spool = await SqliteSpool.open({ file });
   try {
     const { items } = await spool.list({ limit: 100 });
     const id = items.at(-1)?.entry.id ?? '';
@@ -94,7 +94,7 @@ async function* measureEvents(sizes: readonly number[]): AsyncGenerator<Point> {
   const { file, remove } = scratch();
   const began = Date.now();
   const most = Math.max(...sizes);
-  const spool = await openSqliteSpool({ file, eventLimits: { ...defaultEventLimits, mail: most * 2 } });
+  const spool = await SqliteSpool.open({ file, eventLimits: { ...defaultEventLimits, mail: most * 2 } });
   try {
     let written = 0;
     for (const size of sizes) {

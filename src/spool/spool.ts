@@ -28,11 +28,11 @@ export interface SpoolEntry {
   /** With brackets, as it leaves. */
   readonly messageId: string;
   /** The client's own Message-ID, as given (D23). */
-  readonly clientMessageId?: string;
+  readonly clientMessageId?: string | undefined;
   /** The reverse-path that leaves (D26); '' is null. */
   readonly reversePath: string;
   /** Absent for messages that an earlier release accepted. */
-  readonly origin?: Origin;
+  readonly origin?: Origin | undefined;
   /**
    * Details that only the event of the acceptance reports: octets that came in, names of the fields that were removed (D4a),
    * and headers that were removed because the policy is only observed, with the reasons for which they would have been
@@ -61,7 +61,7 @@ export interface SpoolEntry {
   /** The message has the field `TLS-Required: No` (RFC 8689 §5): it leaves although a policy of the recipients' side is not met. */
   readonly tlsOptional?: boolean;
   /** What the sender asked about reports (RFC 3461). */
-  readonly dsn?: DsnRequest;
+  readonly dsn?: DsnRequest | undefined;
   /** Which reports the sender gets about recipients without NOTIFY; absent: none. */
   readonly reports?: ReportWish;
   /** Keep which Message-ID stands for the client's own, in the same commit, for thread repair (D23). */
@@ -92,11 +92,11 @@ export interface SpooledRecipient {
   /** Milliseconds since 1970; has a meaning only while the recipient is queued. */
   readonly nextAttemptAt: number;
   /** The last reply about it, by us or the next hop. */
-  readonly lastReply?: SmtpReply;
+  readonly lastReply?: SmtpReply | undefined;
   /** Who gave that reply: `route name (host:port)`. */
-  readonly lastHost?: string;
+  readonly lastHost?: string | undefined;
   /** What keeps it waiting; only for a queued recipient. */
-  readonly hold?: Hold;
+  readonly hold?: Hold | undefined;
 }
 
 /** What became of an attempt for one recipient. */
@@ -182,7 +182,7 @@ export interface ListQuery {
 export interface QueuePage {
   readonly items: readonly QueueItem[];
   /** Where the next page begins; absent on the last page. */
-  readonly next?: string;
+  readonly next?: string | undefined;
 }
 
 /** A message to try again. */

@@ -117,23 +117,20 @@ export interface WallTimes {
 
 /** Makes the message of a row of spool_messages and the rows of its recipients. */
 export function entryOf(row: Row, recipients: readonly Row[], times: WallTimes): EntryMeta {
-  const dsn = dsnOf(row, recipients);
-  const clientMessageId = row['client_message_id'];
-  const origin = originOf(row);
   return {
     id: text(row, 'id'),
     account: text(row, 'account'),
     credential: text(row, 'credential'),
     sessionId: text(row, 'session_id'),
     messageId: text(row, 'message_id'),
-    ...(typeof clientMessageId === 'string' ? { clientMessageId } : {}),
+    clientMessageId: optional(row, 'client_message_id'),
     reversePath: text(row, 'reverse_path'),
     senderPath: text(row, 'sender_path'),
     recipients: recipients.map((recipient) => text(recipient, 'address')),
-    ...(origin ? { origin } : {}),
+    origin: originOf(row),
     smtputf8: integer(row, 'smtputf8') === 1,
     requireTls: integer(row, 'require_tls') === 1,
-    ...(dsn ? { dsn } : {}),
+    dsn: dsnOf(row, recipients),
     ...(integer(row, 'require_tls') === 2 ? { tlsOptional: true } : {}),
     acceptedAt: integer(row, 'accepted_at'),
     expiresAt: times.wall(integer(row, 'expires_at')),
@@ -161,19 +158,18 @@ export function stateOf(row: Row): RecipientState {
 
 /** Makes the recipient of a row of spool_recipients. */
 export function recipientOf(row: Row, times: WallTimes): SpooledRecipient {
-  const reply = replyOf(row);
-  const host = row['host'];
   return {
     address: text(row, 'address'),
     state: stateOf(row),
     attempts: integer(row, 'attempts'),
     nextAttemptAt: times.wall(integer(row, 'next_attempt_at')),
-    ...(reply ? { lastReply: reply } : {}),
-    ...(typeof host === 'string' ? { lastHost: host } : {}),
+    lastReply: replyOf(row),
+    lastHost: optional(row, 'host'),
   };
 }
 
-function replyOf(row: Row): SmtpReply | undefined {
+/** The reply in a row; undefined where it has none. */
+export function replyOf(row: Row): SmtpReply | undefined {
   if (row['reply_code'] === null) return undefined;
   const enhanced = row['reply_enhanced'];
   return {

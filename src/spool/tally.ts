@@ -92,6 +92,14 @@ export function addTally(sum: Tally, added: Tally, times: 1 | -1 = 1): Tally {
   return tallyWith((column) => numbers[column](sum) + times * numbers[column](added));
 }
 
+/** What accounts have more, by their names; less where it is negative. */
+export class TallyChanges extends Map<string, Tally> {
+  /** Notes what an account has more. */
+  add(account: string, more: Tally): void {
+    this.set(account, addTally(this.get(account) ?? emptyTally, more));
+  }
+}
+
 /** The numbers of all accounts together. */
 export function totalOf(tallies: readonly Tally[]): Tally {
   return tallies.reduce((sum, tally) => addTally(sum, tally), emptyTally);

@@ -6,7 +6,7 @@ import { tableMigrations } from '../../src/app/wiring/table-versions.ts';
 import { migrateSqlite, openSqliteFile } from '../../src/base/database/sqlite-file.ts';
 import { uuidv7 } from '../../src/base/ids.ts';
 import type { SpoolEntry } from '../../src/spool/spool.ts';
-import { openSqliteSpool, type SqliteSpool } from '../../src/spool/sqlite/sqlite-spool.ts';
+import { SqliteSpool } from '../../src/spool/sqlite/sqlite-spool.ts';
 import { attemptOf, spoolEntry } from './spool-entry.ts';
 
 /** Where a source is. */
@@ -17,7 +17,7 @@ export interface MovedSource {
 
 /** Opens the spool of a source. */
 export function openSourceSpool({ file, bodiesFolder }: MovedSource): Promise<SqliteSpool> {
-  return openSqliteSpool({ file, bodiesFolder });
+  return SqliteSpool.open({ file, bodiesFolder });
 }
 
 /** Makes an empty source with all tables. */

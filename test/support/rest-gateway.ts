@@ -18,7 +18,7 @@ import type { RestLimits } from '../../src/doors/rest/settings.ts';
 import type { SigningKey } from '../../src/pipeline/sign/signed.ts';
 import { type BuildParts, build, createSubmit, examine, type Violation } from '../../src/pipeline/submit.ts';
 import type { SpoolEntry } from '../../src/spool/spool.ts';
-import { openSqliteSpool } from '../../src/spool/sqlite/sqlite-spool.ts';
+import { SqliteSpool } from '../../src/spool/sqlite/sqlite-spool.ts';
 import { openTestDatabase } from './engines.ts';
 import { ask, type HttpAnswer, startHttpApp } from './http-app.ts';
 import { scratchFolder } from './scratch.ts';
@@ -108,7 +108,7 @@ export async function startRest(options: RestOptions = {}): Promise<RestGateway>
   const clock = options.clock ?? systemClock;
   const file = join(folder, 'postern.db');
   const database = openSqliteFile(file);
-  const spool = await openSqliteSpool({ file, bodiesFolder: join(folder, 'bodies'), clock });
+  const spool = await SqliteSpool.open({ file, bodiesFolder: join(folder, 'bodies'), clock });
   const tokens = restAccounts.flatMap(({ id, name, credentials }) =>
     [...credentials.keys()].map((key) => ({ account: id, credential: key, sha256: hashToken(`${name}-${key}`) })),
   );

@@ -19,7 +19,7 @@ import { createJudgeCopy, type JudgeCopy } from '../../pipeline/judge-copy.ts';
 import { createSubmit, type Submit, type Violation } from '../../pipeline/submit.ts';
 import { ContentGauge } from '../../spool/journal/content-gauge.ts';
 import type { Journal } from '../../spool/journal/journal.ts';
-import { type ContentReader, createContentReader } from '../../spool/journal/reader/content-reader.ts';
+import { ContentReader } from '../../spool/journal/reader/content-reader.ts';
 import type { Spool } from '../../spool/spool.ts';
 import type { MetricSources } from '../../web/http/metrics.ts';
 import type { Keys } from '../bootstrap/bootstrap.ts';
@@ -155,7 +155,7 @@ export async function openMail(parts: Shared, running: Running): Promise<Mail> {
   });
   running.stores.push(() => tended.close());
   running.askers.push(spool, tended);
-  const contentReader = createContentReader();
+  const contentReader = new ContentReader();
   running.stores.push(() => contentReader.close());
   const outcomes = createOutcomeWatch();
   tellEvents(spool, { log, metrics, outcomes });

@@ -12,7 +12,7 @@ import type { Attempt, Change, Database, Migrations, Row, SqlValue, Transaction 
 import { PostgresChanges } from './postgres-changes.ts';
 import { constraintOf, isOutOfReach, isRace, startError, storeError, told } from './postgres-errors.ts';
 import { migratePostgres } from './postgres-migrations.ts';
-import { lookAtServer, type OpenPostgresOptions, openPool, storableText, withClient } from './postgres-pool.ts';
+import { driverValue, lookAtServer, type OpenPostgresOptions, openPool, withClient } from './postgres-pool.ts';
 
 /** How many requests may be under way or wait for a connection. Further ones fail with Unavailable. */
 const mostWaiting = 10_000;
@@ -20,13 +20,6 @@ const mostWaiting = 10_000;
 /** How often the clock is compared with the server's, and which differences do not matter, in milliseconds. */
 const comparedMs = 60_000;
 const leastDifferenceMs = 1000;
-
-function valuesOf(params: readonly SqlValue[]): unknown[] {
-  return params.map((value) => {
-    if (typeof value === 'string') return storableText(value);
-    return value instanceof Uint8Array ? Buffer.from(value) : value;
-  });
-}
 
 /** How a database of PostgreSQL is opened for the stores. */
 export interface PostgresDatabaseOptions extends OpenPostgresOptions {
@@ -78,11 +71,11 @@ class PostgresDatabase implements Database {
   }
 
   async query(sql: string, params: readonly SqlValue[] = []): Promise<readonly Row[]> {
-    return (await this.#asked(() => told(this.#pool.query<Row>(sql, valuesOf(params))))).rows;
+    return (await this.#asked(() => told(this.#pool.query<Row>(sql, params.map(driverValue))))).rows;
   }
 
   async run(sql: string, params: readonly SqlValue[] = []): Promise<number> {
-    return (await this.#asked(() => told(this.#pool.query(sql, valuesOf(params))))).rowCount ?? 0;
+    return (await this.#asked(() => told(this.#pool.query(sql, params.map(driverValue))))).rowCount ?? 0;
   }
 
   async atOnce(changes: readonly Change[]): Promise<number> {
@@ -241,7 +234,7 @@ class Inside implements Transaction {
   async #ask(sql: string, params: readonly SqlValue[] = []): Promise<pg.QueryResult<Row>> {
     if (this.#isEnded) throw new Error('The transaction has ended: it failed or took too long, and was undone');
     try {
-      return await this.#client.query<Row>(sql, valuesOf(params));
+      return await this.#client.query<Row>(sql, params.map(driverValue));
     } catch (thrown) {
       if (isRace(thrown)) this.raced = thrown;
       throw thrown;

@@ -97,7 +97,7 @@ const words: readonly (readonly [RegExp, string])[] = [
 ];
 
 /**
- * Translates a step of migrations. The result for a step that was released must not change any more.
+ * Translates a step of migrations that was written for SQLite. The result for a step that was released must not change any more.
  * @throws Error where the step has more than tables, columns and indexes
  */
 export function inPostgres(step: string): string {

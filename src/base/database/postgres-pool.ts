@@ -176,6 +176,12 @@ async function lookAnew(options: OpenPostgresOptions, signal?: AbortSignal): Pro
   }
 }
 
+/** A value of a statement as the driver wants it: text as PostgreSQL can keep it, alone or in a list. */
+export function driverValue(value: unknown): unknown {
+  if (typeof value === 'string') return storableText(value);
+  return Array.isArray(value) ? value.map(driverValue) : value;
+}
+
 /** Text as PostgreSQL can keep it: it has no NUL, for which U+FFFD stands. */
 export function storableText(text: string): string {
   return text.includes('\0') ? text.replaceAll('\0', '\u{fffd}') : text;

@@ -85,7 +85,7 @@ export interface PostgresUrl {
 const namedForm =
   /^postgres(?:ql)?:\/\/(?:(?<user>[^:@/?#]*)(?::(?<password>[^@/?#]*))?@)?(?<server>[^/?#@]*)\/(?<name>[^/?#]+)(?:\?(?<query>[^#]*))?$/;
 
-/** Reads a URL; undefined where it is none of PostgreSQL with the name of a database. */
+/** Reads a URL; undefined where it is none of PostgreSQL with the name of a database. Its host may be missing where `host` names a socket. */
 export function parsePostgresUrl(url: string): PostgresUrl | undefined {
   const { user, password, server = '', name = '', query } = namedForm.exec(url)?.groups ?? {};
   if (name === '') return undefined;

@@ -7,7 +7,7 @@ import type { NotedMail, NotedOutcome } from '../reports/report.ts';
 import type { RetryCount, RetryPick, SpooledRecipient } from '../spool.ts';
 import { droppedEvent, requeuedEvent } from '../spool-events.ts';
 import type { EntryMeta } from '../stored-rows.ts';
-import { countStates, emptyTally, type RecipientState, type Tally, tallyOf } from '../tally.ts';
+import { type AccountTally, addTally, countStates, emptyTally, type RecipientState, tallyOf } from '../tally.ts';
 
 /** A recipient as it was read. */
 export interface GroupRecipient extends Pick<SpooledRecipient, 'address' | 'state' | 'attempts'> {
@@ -70,8 +70,8 @@ export interface GroupChanges<Message extends GroupMessage> {
   /** Messages that were kept as failed and have a queued recipient again. */
   readonly queuedAgain: readonly Message[];
   readonly extended: readonly { readonly message: Message; readonly expiresAt: number }[];
-  /** What the changes make of the numbers of accounts. */
-  readonly tallies: readonly { readonly account: string; readonly before: Tally; readonly after: Tally }[];
+  /** What accounts have more by the changes. */
+  readonly tallies: readonly AccountTally[];
 }
 
 interface Work<Message extends GroupMessage> {
@@ -248,13 +248,11 @@ export class MessageGroup<Message extends GroupMessage> {
       tallies: [
         ...gone.map(({ message }) => ({
           account: message.account,
-          before: tallyOf(message.size, countStates(message.recipients.map(({ state }) => state))),
-          after: emptyTally,
+          ...addTally(emptyTally, tallyOf(message.size, countStates(message.recipients.map(({ state }) => state))), -1),
         })),
         ...counted.map(({ message: { account, size }, before, after }) => ({
           account,
-          before: tallyOf(size, before),
-          after: tallyOf(size, after),
+          ...addTally(tallyOf(size, after), tallyOf(size, before), -1),
         })),
       ],
     };

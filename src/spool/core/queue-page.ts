@@ -27,7 +27,7 @@ export function queueItem(
     if (recipient.state !== 'queued' || holds.isEmpty) return recipient;
     const line = { transport: text(one, 'waits_for'), account: entry.account };
     const hold = holds.ofLine(line) ?? holds.ofRecipient({ id: entry.id, address: recipient.address });
-    return { ...recipient, ...(hold ? { hold } : {}) };
+    return { ...recipient, hold };
   });
   return { entry, size: integer(row, 'size'), recipients };
 }

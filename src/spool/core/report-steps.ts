@@ -16,7 +16,7 @@ import {
   reportedRecipients,
   retOfRequiredTls,
 } from '../reports/report.ts';
-import { integer, octets, optional, text } from '../stored-rows.ts';
+import { integer, octets, optional, replyOf, text } from '../stored-rows.ts';
 import type { GroupMessage } from './message-group.ts';
 import { ask, type StoreSteps, step } from './steps.ts';
 
@@ -178,7 +178,7 @@ export function* endReport(times: Times, { seq, version }: ReportKey, until?: nu
 }
 
 function reportOf(row: Row, recipients: readonly Row[], times: Times): DueReport {
-  const [ret, envid] = ['ret', 'envid'].map((name) => optional(row, name));
+  const ret = row['ret'];
   return {
     key: { seq: integer(row, 'seq'), version: integer(row, 'version') },
     queueId: text(row, 'queue_id'),
@@ -188,7 +188,7 @@ function reportOf(row: Row, recipients: readonly Row[], times: Times): DueReport
     clientMessageId: optional(row, 'client_message_id'),
     senderPath: text(row, 'sender_path'),
     ...(ret === 'FULL' || ret === 'HDRS' ? { ret } : {}),
-    ...(envid === undefined ? {} : { envid }),
+    envid: optional(row, 'envid'),
     smtputf8: integer(row, 'smtputf8') === 1,
     requireTls: ret === retOfRequiredTls,
     acceptedAt: integer(row, 'accepted_at'),
@@ -202,17 +202,12 @@ function reportOf(row: Row, recipients: readonly Row[], times: Times): DueReport
 const actions: readonly ReportAction[] = ['failed', 'delayed', 'delivered', 'relayed'];
 
 function recipientOf(row: Row): ReportedRecipient {
-  const [orcpt, enhanced] = [optional(row, 'orcpt'), optional(row, 'reply_enhanced')];
   return {
     address: text(row, 'address'),
-    ...(orcpt === undefined ? {} : { orcpt }),
+    orcpt: optional(row, 'orcpt'),
     action: actions.find((action) => action === row['action']) ?? 'failed',
     at: integer(row, 'at'),
-    reply: {
-      code: integer(row, 'reply_code'),
-      ...(enhanced === undefined ? {} : { enhanced }),
-      text: text(row, 'reply_text'),
-    },
+    reply: replyOf(row) ?? { code: 0, text: '' },
     host: text(row, 'host'),
   };
 }

@@ -1,4 +1,5 @@
-// How much an event holds of what came from outside, and cutting to it.
+// How much an event holds of what came from outside, and cutting to it; and what is kept of the words of a reason where nothing of the
+// message itself may be: the rule, without what it quotes.
 
 /** The most that an event holds; the rest is cut, and counts tell how much there was. Texts in characters. */
 export const eventBounds = {

@@ -4,8 +4,7 @@
 import type { Row } from '../../base/database/database.ts';
 import { type GroupMessage, type GroupRecipient, MessageGroup } from '../core/message-group.ts';
 import { type EntryMeta, entryOf, integer, stateNumbers, stateOf, text } from '../stored-rows.ts';
-import { addTally } from '../tally.ts';
-import type { AccountChanges } from './events/written-events.ts';
+import type { TallyChanges } from '../tally.ts';
 import { entryColumns } from './postgres-queue.ts';
 import type { DatabaseClock } from './server/database-clock.ts';
 import type { Send } from './server/postgres-session.ts';
@@ -55,7 +54,7 @@ const forgetFailures = `DELETE FROM ${forgetRows[0]} = ANY ($1::uuid[])`;
 const forget = [...forgetRows, 'spool_messages WHERE id'].map((rows) => `DELETE FROM ${rows} = ANY ($1::uuid[])`);
 
 interface ChangingParts {
-  readonly accounts: AccountChanges;
+  readonly accounts: TallyChanges;
   readonly clock: DatabaseClock;
   readonly process: number;
 }
@@ -113,7 +112,7 @@ export class MessageChanges extends MessageGroup<LinedMessage> {
   /** Sends what has changed, and notes it for the accounts' numbers. */
   write(send: Send): void {
     const { gone, recipients, failed, queuedAgain, extended, tallies } = this.changes();
-    for (const { account, before, after } of tallies) this.#parts.accounts.add(account, addTally(after, before, -1));
+    for (const { account, ...more } of tallies) this.#parts.accounts.add(account, more);
     if (gone.length > 0) for (const sql of forget) void send(sql, [gone.map(({ id }) => id)]);
     this.#writeRecipients(send, recipients);
     if (failed.length > 0) {

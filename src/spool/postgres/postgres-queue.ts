@@ -88,7 +88,7 @@ export class PostgresQueue extends ServerPart<ServerParts & { readonly holds: ()
     }
     const last = items.at(-1)?.entry.id;
     if (last !== undefined && (rows.length === limit || items.length < rows.length)) return { items, next: last };
-    return end ? { items, next: text(end, 'id') } : { items };
+    return { items, next: end && text(end, 'id') };
   }
 
   /** When the oldest queued message was accepted. It goes on from the one that was the oldest at the last question. */

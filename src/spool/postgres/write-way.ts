@@ -11,10 +11,10 @@ import type { WrittenJournal } from '../journal/writer/journal-of-event.ts';
 import { sendContent } from '../journal/writer/postgres-journal.ts';
 import type { NotedMail, ReportLimits } from '../reports/report.ts';
 import { distinctRecipients } from '../stored-rows.ts';
-import { type AccountTally, tallyOfNew } from '../tally.ts';
+import { type AccountTally, TallyChanges, tallyOfNew } from '../tally.ts';
 import { type AddedMessage, sendAdded, sizeOf } from './added-messages.ts';
 import { type EventFiler, sendTold, type Told } from './events/event-filer.ts';
-import { AccountChanges, tellDue } from './events/written-events.ts';
+import { tellDue } from './events/written-events.ts';
 import { MessageChanges } from './message-changes.ts';
 import { type BatchKey, type ProcessRegister, releaseWhere } from './process-register.ts';
 import type { ServerParts } from './server/database-clock.ts';
@@ -199,7 +199,7 @@ export class WriteWay {
 
   /** Sends everything that a group writes, without waiting for answers but those that the group needs. */
   async #send(send: Send, group: readonly Waiting[], process: number): Promise<Sent> {
-    const accounts = new AccountChanges();
+    const accounts = new TallyChanges();
     const messages = new MessageChanges({ accounts, clock: this.#parts.clock, process });
     const made: WriteGroup = { added: [], events: [], journal: [], messages, others: [] };
     const reads = group.flatMap(({ reads: ids = [] }) => ids);
@@ -236,11 +236,11 @@ export class WriteWay {
     return stepsOver(send, noteReports(tables, sorted, clock.now()));
   }
 
-  #told({ events, journal }: WriteGroup, accounts: AccountChanges): Told {
+  #told({ events, journal }: WriteGroup, accounts: TallyChanges): Told {
     return {
       events: events.map((event) => ({ ...event, at: this.#parts.clock.stored(event.at) })),
       rows: this.#parts.hasJournal ? journal.map(({ row }) => row) : [],
-      tallies: accounts.all,
+      tallies: [...accounts].map(([account, tally]) => ({ account, ...tally })),
     };
   }
 

@@ -24,7 +24,7 @@ export type ReportAction = 'failed' | 'delayed' | 'delivered' | 'relayed';
 export interface ReportedRecipient {
   readonly address: string;
   /** As given. */
-  readonly orcpt?: string;
+  readonly orcpt?: string | undefined;
   readonly action: ReportAction;
   /** When the attempt ended, milliseconds since 1970. */
   readonly at: number;
@@ -41,7 +41,7 @@ export interface DueReport
   readonly senderPath: string;
   readonly ret?: 'FULL' | 'HDRS';
   /** As given. */
-  readonly envid?: string;
+  readonly envid?: string | undefined;
   readonly smtputf8: boolean;
   /** The message came with REQUIRETLS, so the report asks for it too (RFC 8689 §5). */
   readonly requireTls: boolean;
@@ -97,7 +97,7 @@ export const unlimitedReports: ReportLimits = {
  * @returns the sum of `reportBits`
  */
 export function wantedReports(
-  mail: { readonly senderPath: string; readonly dsn?: DsnRequest; readonly reports?: ReportWish },
+  mail: { readonly senderPath: string; readonly dsn?: DsnRequest | undefined; readonly reports?: ReportWish },
   address: string,
 ): number {
   if (mail.senderPath === '') return 0;

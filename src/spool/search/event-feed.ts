@@ -32,7 +32,10 @@ function octetsOf({ journal }: WrittenRefusal): number {
   return journal?.octets?.length ?? 0;
 }
 
-/** Refusals that wait to be written, divided among the accounts, so that the one with the most never takes the room of another. */
+/**
+ * The refusals that wait to be written: a bounded number, divided among the accounts, so that the one with the most never takes the
+ * room of another, nor copies that of refusals.
+ */
 class RefusalQueue {
   readonly #waiting = new Map<string, WrittenRefusal[]>();
   #length = 0;

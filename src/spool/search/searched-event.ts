@@ -1,4 +1,4 @@
-// What a search of events means, whatever engine keeps them: which events fit, and between which ids a page lies.
+// What a search of events means, whatever engine keeps them: what events are found by, which fit, and between which ids a page lies.
 
 import { hash } from 'node:crypto';
 import type { Row } from '../../base/database/database.ts';

@@ -23,6 +23,9 @@ import { type RunSteps, stepsOn } from './file/sqlite-steps.ts';
 /** Kinds that most events of their share have: they are found among the events of the account. */
 const common: ReadonlySet<string> = new Set(['accepted', 'delivered', 'refused'] satisfies EventKind[]);
 
+// The keys of mail_event_index: the events of an account, of a message, and of a kind that is rare. Each is a number, so that a row is
+// two numbers and one tree serves all three; who searches compares the event itself.
+
 /** The key of all events of an account in a share. */
 export function accountKey(account: string, share: EventShare): bigint {
   return keyNumber(account, `a ${share}`);

@@ -5,7 +5,7 @@
 import { type DatabaseSync, prepareAll } from '../../base/database/sqlite-file.ts';
 import { addTallies, countTallies, readTallies, tallyOfRow } from '../core/tally-steps.ts';
 import { integer, stateNumbers } from '../stored-rows.ts';
-import { type AccountTally, addTally, emptyTally, numbersOf, type Tally, totalOf } from '../tally.ts';
+import { type AccountTally, addTally, emptyTally, numbersOf, type Tally, TallyChanges, totalOf } from '../tally.ts';
 import { type RunSteps, stepsOn } from './file/sqlite-steps.ts';
 
 /** Writes every row anew from the messages and recipients that are there. */
@@ -33,7 +33,8 @@ export class Ledger {
   readonly #database: DatabaseSync;
   readonly #sql: ReturnType<typeof prepare>;
   readonly #steps: RunSteps;
-  readonly #changes = new Map<string, Tally>();
+  /** What the transaction makes of the numbers. Where it was undone they are to be cleared. */
+  readonly changes = new TallyChanges();
 
   /** @param database its tables are up to date */
   constructor(database: DatabaseSync) {
@@ -42,33 +43,22 @@ export class Ledger {
     this.#steps = stepsOn(database);
   }
 
-  /** Notes that a message of the account changes from the numbers `before` to the numbers `after`. */
-  change(account: string, before: Tally, after: Tally): void {
-    const sum = addTally(this.#changes.get(account) ?? emptyTally, before, -1);
-    this.#changes.set(account, addTally(sum, after));
-  }
-
   /** An account's numbers as they are inside this transaction. */
   of(account: string): Tally {
     const row = this.#sql.of.get(account);
-    return addTally(row ? tallyOfRow(row) : emptyTally, this.#changes.get(account) ?? emptyTally);
+    return addTally(row ? tallyOfRow(row) : emptyTally, this.changes.get(account) ?? emptyTally);
   }
 
   /** Writes the noted changes; to be called last before COMMIT. */
   write(): void {
-    for (const [account, change] of this.#changes) {
+    for (const [account, change] of this.changes) {
       const numbers = numbersOf(change);
       // As many messages may have come as have gone: then there is nothing to write.
       if (numbers.every((number) => number === 0)) continue;
       this.#sql.add.run(account, ...numbers);
       if (change.messages.queued < 0 || change.messages.failed < 0) this.#sql.clear.run(account);
     }
-    this.#changes.clear();
-  }
-
-  /** Forgets the noted changes, since the transaction was undone. */
-  undo(): void {
-    this.#changes.clear();
+    this.changes.clear();
   }
 
   /** The numbers of every account; see `readTallies`. */

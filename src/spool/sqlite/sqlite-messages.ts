@@ -1,5 +1,6 @@
 // Writes messages and their recipients to the spool's tables, with everything that follows from a change: the account's
-// numbers, the list of messages kept as failed, and body files to delete.
+// numbers, the list of messages kept as failed, and body files to delete. What outcomes, retries and removals change is said by
+// core/message-group.ts.
 
 import type { Row } from '../../base/database/database.ts';
 import {
@@ -17,7 +18,7 @@ import type { WrittenJournal } from '../journal/writer/journal-of-event.ts';
 import type { ReportLimits } from '../reports/report.ts';
 import type { RetryCount, RetryPick } from '../spool.ts';
 import { type EntryMeta, entryOf, integer, messageValues, stateNumbers, stateOf, text } from '../stored-rows.ts';
-import { emptyTally, tallyOfNew } from '../tally.ts';
+import { addTally, emptyTally, tallyOfNew } from '../tally.ts';
 import { inBlock, storedHead } from './file/settled-octets.ts';
 import { envelopeOf, envelopeRows, leastClaimMs, readEnvelope } from './in-flight.ts';
 import { SpoolPart, type SpoolTables } from './sqlite-tables.ts';
@@ -93,7 +94,7 @@ export class StoredMessages extends SpoolPart {
     const { id, account } = entry;
     if (isInFlight) this.inFlight.add({ id, seq, account, size, isBodyFile: !body }, envelope);
     else this.inFlight.writeRows(envelope, { seq, account, accepted_at: entry.acceptedAt });
-    this.ledger.change(account, emptyTally, tallyOfNew(size, envelope.to.length));
+    this.ledger.changes.add(account, tallyOfNew(size, envelope.to.length));
   }
 
   /** Removes a message in flight whose recipients are all delivered. @returns false where it is none, or not yet done */
@@ -102,7 +103,7 @@ export class StoredMessages extends SpoolPart {
     const message = this.inFlight.forget(id, new Set(delivered));
     if (!message) return false;
     const { account, size, recipients, isBodyFile } = message;
-    this.ledger.change(account, tallyOfNew(size, recipients.length), emptyTally);
+    this.ledger.changes.add(account, addTally(emptyTally, tallyOfNew(size, recipients.length), -1));
     if (isBodyFile) this.#gone.push(id);
     return true;
   }
@@ -136,7 +137,7 @@ export class StoredMessages extends SpoolPart {
 
   /** Writes what has changed, with the accounts' numbers and the list of messages kept as failed. */
   apply({ gone, recipients, failed, queuedAgain, extended, tallies }: GroupChanges<StoredMessage>): void {
-    for (const { account, before, after } of tallies) this.ledger.change(account, before, after);
+    for (const { account, ...more } of tallies) this.ledger.changes.add(account, more);
     for (const { id, seq, isBodyFile, isInBlock } of gone) {
       this.statements.forgetFailure.run(seq);
       this.statements.forgetRecipients.run(seq);

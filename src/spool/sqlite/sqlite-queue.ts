@@ -51,7 +51,7 @@ export class StoredQueue extends SpoolPart<
     const last = items.at(-1)?.entry.id;
     if (last !== undefined && (items.length === limit || recipients > shownRecipientsAtOnce))
       return { items, next: last };
-    return end ? { items, next: endId } : { items };
+    return { items, next: end && endId };
   }
 
   /** When the oldest queued message was accepted. It goes on from the one that was the oldest at the last question. */

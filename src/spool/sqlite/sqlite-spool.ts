@@ -311,8 +311,3 @@ export class SqliteSpool implements Spool {
     void Promise.allSettled([work]).then(() => this.#fileWork.delete(work));
   }
 }
-
-/** Opens a spool in SQLite; see `SqliteSpool.open`. */
-export function openSqliteSpool(options: SqliteSpoolOptions): Promise<SqliteSpool> {
-  return SqliteSpool.open(options);
-}

@@ -135,7 +135,7 @@ export class SqliteStore extends StoreCalls {
     } catch (thrown) {
       // SQLite has already rolled back by itself after a full disk or an I/O error.
       if (database.isTransaction) database.exec('ROLLBACK');
-      this.ledger.undo();
+      this.ledger.changes.clear();
       this.inFlight.undo();
       throw thrown;
     }

@@ -17,7 +17,7 @@ export function threadKey(clientId: string): Buffer {
 /** The client's id of a message whose thread is to be repaired; undefined where there is nothing to keep. */
 export function keptClientId(entry: {
   readonly keepsClientId?: boolean;
-  readonly clientMessageId?: string;
+  readonly clientMessageId?: string | undefined;
 }): string | undefined {
   return entry.keepsClientId === true ? oneMessageId(entry.clientMessageId ?? '') : undefined;
 }

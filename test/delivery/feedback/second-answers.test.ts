@@ -4,14 +4,14 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Clock } from '../../../src/base/clock.ts';
-import { openSqliteSpool } from '../../../src/spool/sqlite/sqlite-spool.ts';
+import { SqliteSpool } from '../../../src/spool/sqlite/sqlite-spool.ts';
 import { secondAnswersContract } from '../../contract/second-answers.ts';
 import { MemorySpool } from '../../support/memory-spool/memory-spool.ts';
 
 let folder = '';
 
 function opened(clock: Clock) {
-  return openSqliteSpool({ file: join(folder, 'postern.db'), clock });
+  return SqliteSpool.open({ file: join(folder, 'postern.db'), clock });
 }
 
 secondAnswersContract('SQLite', {

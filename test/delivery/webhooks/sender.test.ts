@@ -15,7 +15,7 @@ import { openWebhookStore } from '../../../src/delivery/webhooks/webhook-store.t
 import { createAddressGuard } from '../../../src/delivery/webhooks/webhook-url.ts';
 import type { MailEvent } from '../../../src/spool/events/mail-event.ts';
 import type { Outcome, Spool } from '../../../src/spool/spool.ts';
-import { openSqliteSpool } from '../../../src/spool/sqlite/sqlite-spool.ts';
+import { SqliteSpool } from '../../../src/spool/sqlite/sqlite-spool.ts';
 import { openTestDatabase } from '../../support/engines.ts';
 import { type HookRequest, startHookEndpoint } from '../../support/hook-endpoint.ts';
 import { logLines } from '../../support/log-lines.ts';
@@ -64,7 +64,7 @@ async function setUp({ timeoutMs = 2000 } = {}) {
   const file = join(scratchFolder(), 'postern.db');
   const clock = passingClock();
   const { log, lines } = logLines();
-  const spool = await openSqliteSpool({ file, clock });
+  const spool = await SqliteSpool.open({ file, clock });
   onTestFinished(() => spool.close());
   const store = await openWebhookStore(await openTestDatabase(file), clock);
   const secret = makeSecret();
@@ -401,7 +401,7 @@ describe('many at once', () => {
     };
     const one = await sender();
     await expect.poll(held, waiting).toEqual([true, true, true]);
-    const beside = await openSqliteSpool({ file, clock });
+    const beside = await SqliteSpool.open({ file, clock });
     onTestFinished(() => beside.close());
     for (const digit of [1, 2]) {
       await passOnceSettled([one], clock, 11_000);

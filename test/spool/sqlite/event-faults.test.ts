@@ -14,7 +14,7 @@ import { examinedAtOnce } from '../../../src/spool/search/find-events.ts';
 import { acceptedEvent } from '../../../src/spool/spool-events.ts';
 import { EventFollower } from '../../../src/spool/sqlite/event-follower.ts';
 import { SqliteEvents } from '../../../src/spool/sqlite/sqlite-events.ts';
-import { openSqliteSpool } from '../../../src/spool/sqlite/sqlite-spool.ts';
+import { SqliteSpool } from '../../../src/spool/sqlite/sqlite-spool.ts';
 import { logLines } from '../../support/log-lines.ts';
 import { attemptOf, someTime, spoolEntry } from '../../support/spool-entry.ts';
 
@@ -122,7 +122,7 @@ describe('damage', () => {
 
 test('a fault is told in the log and in a metric, once when it begins and once when it has ended', async () => {
   const { log, lines } = logLines();
-  const spool = await openSqliteSpool({ file, log });
+  const spool = await SqliteSpool.open({ file, log });
   const families = spoolMetrics(spool, { removedFailures: () => 0, takesMail: () => true, clock: Date });
   const unfiled = async () => {
     const numbers = await families.find(({ name }) => name === 'postern_events_unfiled')?.read();

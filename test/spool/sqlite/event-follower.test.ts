@@ -11,7 +11,7 @@ import { encodeEvent } from '../../../src/spool/encoded-event.ts';
 import type { EventFacts } from '../../../src/spool/events/mail-event.ts';
 import { EventFollower, fileEvents, followedAtOnce } from '../../../src/spool/sqlite/event-follower.ts';
 import { keysOfKinds, messageKey, SqliteEvents } from '../../../src/spool/sqlite/sqlite-events.ts';
-import { openSqliteSpool } from '../../../src/spool/sqlite/sqlite-spool.ts';
+import { SqliteSpool } from '../../../src/spool/sqlite/sqlite-spool.ts';
 import { attemptOf, someTime, spoolEntry } from '../../support/spool-entry.ts';
 
 const limits = { ageMilliseconds: 1000, mail: 1_000_000, refusals: 1_000_000, copies: 1_000_000 };
@@ -41,7 +41,7 @@ function count(database: ReturnType<typeof opened>['database'], sql: string): nu
 describe('filing', () => {
   test('a spool files what it has written by itself, and counts it', async () => {
     const file = join(folder, 'spool.db');
-    const spool = await openSqliteSpool({ file });
+    const spool = await SqliteSpool.open({ file });
     const { database } = opened();
     const entry = spoolEntry({ acceptedAt: Date.now(), clientMessageId: '<1@box.example>' });
     await spool.recover();

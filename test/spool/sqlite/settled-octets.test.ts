@@ -8,7 +8,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { openSqliteFile } from '../../../src/base/database/sqlite-file.ts';
 import type { SpoolEntry } from '../../../src/spool/spool.ts';
 import { SettledOctets, unsettle } from '../../../src/spool/sqlite/file/settled-octets.ts';
-import { openSqliteSpool, type SqliteSpool } from '../../../src/spool/sqlite/sqlite-spool.ts';
+import { SqliteSpool } from '../../../src/spool/sqlite/sqlite-spool.ts';
 import { attemptOf, someTime, spoolEntry } from '../../support/spool-entry.ts';
 
 const settledAt = someTime + 60_000;
@@ -36,7 +36,7 @@ function entries(count: number, changes: Partial<SpoolEntry> = {}): SpoolEntry[]
 }
 
 async function filled(all: readonly SpoolEntry[]): Promise<void> {
-  const spool = await openSqliteSpool({ file });
+  const spool = await SqliteSpool.open({ file });
   await Promise.all(all.map((entry) => spool.add(entry, 0)));
   await spool.close();
 }
@@ -69,7 +69,7 @@ test('messages of a block leave as they came, in any order, also after a start',
   expect(blocks).toBeGreaterThan(2);
   expect(settled + left).toBe(100);
   expect(left).toBeLessThan(25);
-  const spool = await openSqliteSpool({ file });
+  const spool = await SqliteSpool.open({ file });
   await expectUnchanged(spool, all);
   await expectUnchanged(spool, all.toReversed());
   expect((await spool.tallies())[0]?.octets.queued).toBe(
@@ -82,7 +82,7 @@ test('a block goes with its last message, and not before', async () => {
   const all = entries(60);
   await filled(all);
   const { blocks } = settle();
-  const spool = await openSqliteSpool({ file });
+  const spool = await SqliteSpool.open({ file });
   const database = openSqliteFile(file);
   const left = (): number => Number(database.prepare('SELECT count(*) AS n FROM spool_blocks').get()?.['n']);
   const [first, ...others] = all;
@@ -98,7 +98,7 @@ test('a block goes with its last message, and not before', async () => {
   await spool.close();
   database.close();
   expect(settle().settled).toBeGreaterThan(20);
-  const next = await openSqliteSpool({ file });
+  const next = await SqliteSpool.open({ file });
   await expectUnchanged(next, again);
   await next.close();
 });
@@ -119,7 +119,7 @@ test('messages whose numbers begin anew are put into blocks, too', async () => {
     return Number(database.prepare('SELECT count(*) AS n FROM spool_messages WHERE body_in_file = 2').get()?.['n']);
   };
   expect(inBlocks()).toBeGreaterThan(20);
-  const spool = await openSqliteSpool({ file });
+  const spool = await SqliteSpool.open({ file });
   const { items } = await spool.list({ limit: 100 });
   for (const { entry } of items) await spool.drop(entry.id);
   const again = entries(30);
@@ -131,7 +131,7 @@ test('messages whose numbers begin anew are put into blocks, too', async () => {
 });
 
 test('messages in flight stay where they are: they go without a look at their rows', async () => {
-  const spool = await openSqliteSpool({ file });
+  const spool = await SqliteSpool.open({ file });
   await Promise.all(entries(60).map((entry) => spool.add(entry, Date.now() + 600_000)));
   expect(settle().settled).toBe(0);
   await spool.close();
@@ -141,7 +141,7 @@ test('a failure of a message in a block is reported with its header section', as
   const all = entries(40, { reports: { success: false, failure: true, delay: false } });
   await filled(all);
   settle();
-  const spool = await openSqliteSpool({ file });
+  const spool = await SqliteSpool.open({ file });
   const [first] = all;
   if (first) await spool.record([attemptOf(first, { ...outcome, kind: 'failed' })]);
   const [report] = await spool.reportsDue({ now: Number.MAX_SAFE_INTEGER, limit: 5 });
@@ -156,7 +156,7 @@ test('a damaged block fails its messages alone', async () => {
   const database = openSqliteFile(file);
   database.exec("UPDATE spool_blocks SET octets = x'00112233' WHERE id = 1");
   database.close();
-  const spool = await openSqliteSpool({ file });
+  const spool = await SqliteSpool.open({ file });
   await expect(spool.load(all[0]?.id ?? '')).rejects.toThrow('The spool failed');
   await expectUnchanged(spool, all.slice(60));
   await spool.close();

@@ -19,7 +19,7 @@ import {
 /** A message of which outcomes are noted. */
 interface NotedMail extends Omit<DueReport, 'key' | 'queueId' | 'ret' | 'envid' | 'recipients' | 'more'> {
   readonly id: string;
-  readonly dsn?: DsnRequest;
+  readonly dsn?: DsnRequest | undefined;
   readonly reports?: ReportWish;
 }
 

@@ -17,7 +17,7 @@ export class MemoryThreads {
     readonly messageId: string;
     readonly acceptedAt: number;
     readonly keepsClientId?: boolean;
-    readonly clientMessageId?: string;
+    readonly clientMessageId?: string | undefined;
   }): void {
     const clientId = keptClientId(entry);
     if (clientId === undefined) return;

@@ -75,7 +75,6 @@ test('of the previews of an account that wait, one holds its content', async () 
             return { error: 'unreadable' };
           },
           verify: async () => [],
-          close: async () => undefined,
         },
         keyRecords: () => [],
       }),

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { defaultEventLimits, type EventStore } from '../../../src/spool/events/event-store.ts';
 import type { Outcome } from '../../../src/spool/spool.ts';
-import { openSqliteSpool } from '../../../src/spool/sqlite/sqlite-spool.ts';
+import { SqliteSpool } from '../../../src/spool/sqlite/sqlite-spool.ts';
 import { eventEndpoints } from '../../../src/web/admin/events/event-endpoints.ts';
 import { messageEndpoints } from '../../../src/web/admin/events/message-endpoints.ts';
 import { ask, type HttpAnswer, startHttpApp } from '../../support/http-app.ts';
@@ -30,7 +30,7 @@ function success(answer: HttpAnswer): Answer {
 async function start() {
   // What happens here happens at `someTime`, long ago.
   const eventLimits = { ...defaultEventLimits, ageMilliseconds: 1e15 };
-  const spool = await openSqliteSpool({ file: join(scratchFolder(), 'postern.db'), eventLimits });
+  const spool = await SqliteSpool.open({ file: join(scratchFolder(), 'postern.db'), eventLimits });
   onTestFinished(() => spool.close());
   const asked = { now: 0, most: 0 };
   const counted = async <T>(work: Promise<T>): Promise<T> => {

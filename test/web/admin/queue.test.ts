@@ -6,7 +6,7 @@ import { systemClock } from '../../../src/base/clock.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import type { DestinationView } from '../../../src/delivery/transport.ts';
 import type { Spool } from '../../../src/spool/spool.ts';
-import { openSqliteSpool } from '../../../src/spool/sqlite/sqlite-spool.ts';
+import { SqliteSpool } from '../../../src/spool/sqlite/sqlite-spool.ts';
 import { queueEndpoints } from '../../../src/web/admin/queue/queue-endpoints.ts';
 import { createQueueLines } from '../../../src/web/admin/queue/queue-lines.ts';
 import { type ConsoleApp, startConsole } from '../../support/console-app.ts';
@@ -34,7 +34,7 @@ interface Estate {
 
 async function start(): Promise<Estate> {
   const folder = scratchFolder();
-  const spool = await openSqliteSpool({
+  const spool = await SqliteSpool.open({
     file: join(folder, 'spool.db'),
     bodiesFolder: join(folder, 'bodies'),
     clock: systemClock,

@@ -6,7 +6,7 @@ import { readSecretOctets } from '../../../src/delivery/webhooks/secret.ts';
 import { openWebhookStore } from '../../../src/delivery/webhooks/webhook-store.ts';
 import { createAddressGuard, urlFault } from '../../../src/delivery/webhooks/webhook-url.ts';
 import { defaultEventLimits } from '../../../src/spool/events/event-store.ts';
-import { openSqliteSpool } from '../../../src/spool/sqlite/sqlite-spool.ts';
+import { SqliteSpool } from '../../../src/spool/sqlite/sqlite-spool.ts';
 import { webhookEndpoints } from '../../../src/web/admin/webhooks/webhook-endpoints.ts';
 import { openTestDatabase } from '../../support/engines.ts';
 import { ask, httpAccounts, startHttpApp } from '../../support/http-app.ts';
@@ -30,7 +30,7 @@ async function start() {
   const { log, lines } = logLines();
   // What happens here happened long ago, and a look at old events comes each second.
   const eventLimits = { ...defaultEventLimits, ageMilliseconds: 1e15 };
-  const spool = await openSqliteSpool({ file, eventLimits });
+  const spool = await SqliteSpool.open({ file, eventLimits });
   onTestFinished(() => spool.close());
   const store = await openWebhookStore(await openTestDatabase(file), clock);
   const refuse = createAddressGuard({ allowNetworks: [] });

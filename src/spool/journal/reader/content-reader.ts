@@ -45,39 +45,36 @@ export type ContentAnswer =
   | { readonly signatures: readonly SignatureVerdict[] }
   | { readonly error: string };
 
-/** Reads content. Questions of one account wait for each other; where a message cannot be read, the answer says why. */
-export interface ContentReader {
+/** A message has half a megabyte at most, whose deepest nesting takes some hundred milliseconds. */
+const contentLimits: WorkLimits = { milliseconds: 10_000, heapMebibytes: 128 };
+const program = new URL('./content-process.ts', import.meta.url);
+const unexpected: WorkFailure = { error: 'The process answered another question' };
+
+/**
+ * Reads content. Questions of one account wait for each other; where a message cannot be read, the answer says why. The process starts
+ * with the first question.
+ */
+export class ContentReader {
+  readonly #reading = new AskedProcess<ContentQuestion, ContentAnswer>(program, contentLimits);
+
   /** Takes a message apart. @throws Unavailable where nothing can be read now */
-  preview(octets: Buffer, account: string): Promise<MessagePreview | WorkFailure>;
-  /** Verifies its signatures. @throws Unavailable */
-  verify(
+  async preview(octets: Buffer, account: string): Promise<MessagePreview | WorkFailure> {
+    const answer = await this.#reading.ask({ kind: 'preview', octets }, account);
+    return 'error' in answer ? answer : 'preview' in answer ? answer.preview : unexpected;
+  }
+
+  /** Verifies its signatures. @throws as `preview` */
+  async verify(
     octets: Buffer,
     records: readonly (readonly [string, string])[],
     account: string,
-  ): Promise<readonly SignatureVerdict[] | WorkFailure>;
+  ): Promise<readonly SignatureVerdict[] | WorkFailure> {
+    const answer = await this.#reading.ask({ kind: 'dkim', octets, records }, account);
+    return 'error' in answer ? answer : 'signatures' in answer ? answer.signatures : unexpected;
+  }
+
   /** Ends the process. */
-  close(): Promise<void>;
-}
-
-/** A message has half a megabyte at most, whose deepest nesting takes some hundred milliseconds. */
-const contentLimits: WorkLimits = { milliseconds: 10_000, heapMebibytes: 128 };
-
-/** Makes a reader. Its process starts with the first question. */
-export function createContentReader(): ContentReader {
-  const program = new URL('./content-process.ts', import.meta.url);
-  const reading = new AskedProcess<ContentQuestion, ContentAnswer>(program, contentLimits);
-  const unexpected: WorkFailure = { error: 'The process answered another question' };
-  return {
-    async preview(octets, account) {
-      const answer = await reading.ask({ kind: 'preview', octets }, account);
-      if ('error' in answer) return answer;
-      return 'preview' in answer ? answer.preview : unexpected;
-    },
-    async verify(octets, records, account) {
-      const answer = await reading.ask({ kind: 'dkim', octets, records }, account);
-      if ('error' in answer) return answer;
-      return 'signatures' in answer ? answer.signatures : unexpected;
-    },
-    close: () => reading.close(),
-  };
+  close(): Promise<void> {
+    return this.#reading.close();
+  }
 }

@@ -1,6 +1,9 @@
 // The journal in PostgreSQL, on a connection of its own. Rows are filed some 100 ms behind the commits of their messages, by whichever
-// gateway does it first. A search reads window after window of the rows' numbers, from the newest on, and ends where a page is full or has
-// taken long enough.
+// gateway does it first. No extension is needed for the search: the server reads window after window of the rows' numbers, from the newest
+// on, and compares keys and words itself.
+//
+// Partitions are ranges of ids, that is of times; numbers are given in the order of the commits, which is nearly that of the times. So each
+// partition has a range of numbers that hardly any other has.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Database, SqlValue } from '../../../base/database/database.ts';
@@ -18,10 +21,7 @@ const knownMs = 10_000;
 /** How old a partition may be in which rows still come, in milliseconds. */
 const openMs = 2 * 86_400_000;
 
-/**
- * A partition with the numbers of its rows. Partitions are ranges of times, and numbers are given in the order of the commits, so that each
- * has a range of numbers that hardly any other has.
- */
+/** A partition with the numbers of its rows. */
 interface SeqPart {
   readonly name: string;
   readonly low: number;

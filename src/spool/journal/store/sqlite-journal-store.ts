@@ -1,5 +1,6 @@
-// The journal in a SQLite file, on a connection of its own, so that no search keeps waiting what is asked for each message. A search reads the
-// newest rows, which are not in the index yet, one after another, and finds the others by the index, by outcome or by their numbers.
+// The journal in a SQLite file, on a connection of its own, so that no search keeps waiting what is asked for each message.
+// The newest rows, which are not in the index yet, are read one after another; the others are found by the index, by outcome, or, where
+// every row fits, by their numbers. What one page reads is bounded.
 
 import type { Database, Queryable, Row, SqlValue } from '../../../base/database/database.ts';
 import type { Journal, JournalItem, JournalLimits, JournalPage, JournalQuery, Removed } from '../journal.ts';

@@ -15,7 +15,7 @@ import type { AccountTally } from '../../tally.ts';
 import type { PostgresSession, Send } from '../server/postgres-session.ts';
 import { sendEvents, sendTallies, takeTurn, tellEvents } from './written-events.ts';
 
-/** What a transaction tells. */
+/** What a transaction tells. Until it is filed it is kept as compressed text, since an event and the journal's row say much the same. */
 export interface Told {
   /** Their times as they are stored. */
   readonly events: readonly EncodedEvent[];

@@ -60,7 +60,8 @@ function makeEventPartition(from: number, to: number): readonly string[] {
   ];
 }
 
-/** A row and its content stand in partitions of the same day. */
+// The journal has a partition a day. Ids of its rows are UUIDv7, so that a range of ids is a day; a row and its content stand in
+// partitions of the same one.
 const journalTables = ['journal', 'journal_content'] as const;
 
 /** The least id that a row of the journal of a time can have: what every UUIDv7 of that millisecond begins with. @param at milliseconds since 1970 */

@@ -6,7 +6,7 @@ import { addTallies } from '../../core/tally-steps.ts';
 import { type EncodedEvent, shareNumbers } from '../../encoded-event.ts';
 import { eventKinds, isEventKind } from '../../events/mail-event.ts';
 import { keyNumbersOf } from '../../search/searched-event.ts';
-import { type AccountTally, addTally, emptyTally, numbersOf, type Tally, tallyColumns } from '../../tally.ts';
+import { type AccountTally, emptyTally, numbersOf, TallyChanges, tallyColumns } from '../../tally.ts';
 import { columnsOf, listsOf, type Send } from '../server/postgres-session.ts';
 
 /** Tells other processes that there are events, or that mail may be due or under another hold. */
@@ -78,29 +78,14 @@ const change = addTallies(
 const clear =
   'DELETE FROM spool_counts WHERE account = ANY ($1::text[]) AND queued_messages = 0 AND failed_messages = 0';
 
-/** Changes to the accounts' numbers. */
-export class AccountChanges {
-  readonly #changes = new Map<string, Tally>();
-
-  add(account: string, more: Tally): void {
-    this.#changes.set(account, addTally(this.#changes.get(account) ?? emptyTally, more));
-  }
-
-  /** What each account has more; less where it is negative. */
-  get all(): readonly AccountTally[] {
-    return [...this.#changes].map(([account, tally]) => ({ account, ...tally }));
-  }
-}
-
-/** Sends the statements that add what accounts have more. */
+/** Sends the statements that add to the kept numbers what transactions tell that accounts have more. */
 export function sendTallies(send: Send, more: readonly AccountTally[]): void {
-  const sum = new AccountChanges();
+  const sum = new TallyChanges();
   for (const tally of more) sum.add(tally.account, tally);
+  if (sum.size === 0) return;
   // Accounts in one order: two transactions never wait for each other's.
-  const changes = sum.all.toSorted((left, right) => (left.account < right.account ? -1 : 1));
-  if (changes.length === 0) return;
-  const accounts = changes.map(({ account }) => account);
-  void send(change, [accounts, ...listsOf(changes.map(numbersOf))]);
+  const accounts = [...sum.keys()].toSorted();
+  void send(change, [accounts, ...listsOf(accounts.map((account) => numbersOf(sum.get(account) ?? emptyTally)))]);
   // An account without messages has no row, so that accounts that come and go leave nothing behind.
   void send(clear, [accounts]);
 }

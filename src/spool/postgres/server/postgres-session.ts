@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 import type { Row } from '../../../base/database/database.ts';
 import { storeError, told } from '../../../base/database/postgres-errors.ts';
-import { lookAtServer, openPool, storableText, withClient } from '../../../base/database/postgres-pool.ts';
+import { driverValue, lookAtServer, openPool, withClient } from '../../../base/database/postgres-pool.ts';
 import { errorCode, Unavailable } from '../../../base/errors.ts';
 import { ServerConnections } from '../../../base/postgres/server-connections.ts';
 import type { ServerUrl } from '../../../base/postgres/server-hosts.ts';
@@ -73,14 +73,8 @@ function nameOf(sql: string): string {
   return name;
 }
 
-function valueOf(value: PgValue): unknown {
-  if (typeof value === 'string') return storableText(value);
-  if (!Array.isArray(value)) return value;
-  return value.map((one: unknown) => (typeof one === 'string' ? storableText(one) : one));
-}
-
 function queryOf(sql: string, values: readonly PgValue[] = [], planned: Planned = 'once'): pg.QueryConfig {
-  const query = { text: sql, values: values.map(valueOf) };
+  const query = { text: sql, values: values.map(driverValue) };
   return planned === 'anew' ? query : { ...query, name: nameOf(sql) };
 }
 

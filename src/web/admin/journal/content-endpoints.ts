@@ -16,7 +16,7 @@ interface ContentParts {
   readonly journal: Pick<Journal, 'find' | 'content'>;
   /** `journal.enabled`. */
   readonly isOn: boolean;
-  readonly reader: ContentReader;
+  readonly reader: Pick<ContentReader, 'preview' | 'verify'>;
   /** The DNS records of the keys on file, each name with its text. */
   readonly keyRecords: () => readonly (readonly [string, string])[];
 }
