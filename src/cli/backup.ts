@@ -7,7 +7,7 @@ import { UsageError } from '../base/errors.ts';
 import type { Progress } from '../spool/backup/backup-file.ts';
 import { restoreBackup } from '../spool/backup/restore-backup.ts';
 import { takeBackup } from '../spool/backup/take-backup.ts';
-import { type CommandIo, defineCommand } from './command/command.ts';
+import { type CommandIo, defineCommand, print } from './command/command.ts';
 
 /** Milliseconds before the first line of progress, and from one line to the next. */
 const tellEveryMs = 1000;
@@ -45,9 +45,7 @@ The file is of one moment, though mail flows meanwhile; a message that is delive
 out. It appears whole and with mode 0600, or not at all. It has the text of mail in it: keep it as you keep mail.`,
   options: { force: { summary: 'replace FILE where it is there' } },
   examples: ['postern backup /backup/postern-$(date +%F).db'],
-  exitCodes: {
-    1: 'FILE is there already or cannot be written, or a message was damaged and is left out',
-  },
+  exitCodes: { 1: 'FILE is there already or cannot be written, or a message was damaged and is left out' },
   async run({ options, args: [file = ''], readConfig }, io) {
     const made = await takeBackup({
       ...places(readConfig()),
@@ -73,9 +71,7 @@ export const restoreCommand = defineCommand({
 FILE is read whole and checked before anything is changed. What was queued when the backup was taken is sent again by the
 next start, also what has been delivered since. Run it as the user that the server runs as. There must be room for twice
 the backup.`,
-  options: {
-    force: { summary: 'replace the database of a data folder that has one with something in it' },
-  },
+  options: { force: { summary: 'replace the database of a data folder that has one with something in it' } },
   examples: ['postern restore /backup/postern-2026-11-22.db'],
   exitCodes: {
     1: 'FILE is no backup or is damaged, a server runs, or the data folder has something and --force is not given',
@@ -88,7 +84,6 @@ the backup.`,
       force: options.force === true,
       progress: progressOn(io),
     });
-    io.stdout.write(`Restored ${messages} messages, ${bodies} with a large body\n`);
-    return Promise.resolve(0);
+    return print(io, `Restored ${messages} messages, ${bodies} with a large body`);
   },
 });

@@ -11,7 +11,7 @@ import { recipientRules } from '../delivery/router.ts';
 import { errorPageFaults } from '../edge/custom/error-page.ts';
 import { credentialLines } from '../pipeline/report/settings.ts';
 import { setSentences } from '../pipeline/report/yaml-lines.ts';
-import { configOption, defineCommand, defineGroup, table } from './command/command.ts';
+import { configOption, defineCommand, defineGroup, print, table } from './command/command.ts';
 import { counted } from './command/printable.ts';
 
 const exitCodes = {
@@ -101,9 +101,7 @@ const check = defineCommand({
     const lacking = config.development ? secrets : [];
     const warnings = [...config.warnings, ...lacking, ...files.warnings, ...pages];
     if (faults.length > 0) throw new ConfigurationError(faults.join('\n'), { warnings });
-    io.stdout.write(`ok ${config.file}\n${summary(config).join('\n')}\n`);
-    for (const warning of warnings) io.stdout.write(`warning: ${warning}\n`);
-    return 0;
+    return print(io, [`ok ${config.file}`, ...summary(config), ...warnings.map((warning) => `warning: ${warning}`)]);
   },
 });
 
@@ -117,7 +115,7 @@ const show = defineCommand({
   run({ args, readConfig }, io) {
     const shown = shownConfig(readConfig(args[0]));
     io.stdout.write(stringify(shown, { lineWidth: 120, aliasDuplicateObjects: false }));
-    return Promise.resolve(0);
+    return 0;
   },
 });
 

@@ -2,7 +2,7 @@ import { request } from 'node:http';
 import { type HostPort, reachable } from '../app/config/addresses.ts';
 import { errorMessage } from '../base/errors.ts';
 import { hostPort } from '../base/net/socket-address.ts';
-import { defineCommand } from './command/command.ts';
+import { defineCommand, fail, print } from './command/command.ts';
 
 /** How long the server may take to answer, in milliseconds: less than a container's health check waits for the command. */
 const patienceMs = 4000;
@@ -32,19 +32,16 @@ image is this command.`,
     const { listen } = readConfig().http;
     const address = reachable(listen);
     const url = `http://${hostPort(address.host, address.port)}/readyz`;
-    const fail = (why: string): number => {
-      io.stderr.write(`Not ready: ${why}\n`);
-      return 1;
-    };
-    if (listen.port === 0) return fail('http.listen has port 0, so that nobody knows which port the server has taken');
+    const notReady = (why: string): number => fail(io, `Not ready: ${why}`);
+    if (listen.port === 0)
+      return notReady('http.listen has port 0, so that nobody knows which port the server has taken');
     try {
       const status = await readiness(address);
       if (status !== 200)
-        return fail(`${url} answers ${status}: it takes no mail, is still starting or is ending; its log says why`);
-      io.stdout.write(`Ready: ${url} answers 200\n`);
-      return 0;
+        return notReady(`${url} answers ${status}: it takes no mail, is still starting or is ending; its log says why`);
+      return print(io, `Ready: ${url} answers 200`);
     } catch (error) {
-      return fail(`${url} does not answer: ${errorMessage(error)}`);
+      return notReady(`${url} does not answer: ${errorMessage(error)}`);
     }
   },
 });

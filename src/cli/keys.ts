@@ -12,7 +12,7 @@ import { errorCode, errorMessage, UsageError } from '../base/errors.ts';
 import { randomSecret } from '../base/ids.ts';
 import { asciiDomain } from '../mail/address/domain.ts';
 import { dkimRecord, generateDkimKey, parseSigningKey } from '../pipeline/sign/dkim-key.ts';
-import { type CommandIo, defineCommand, defineGroup } from './command/command.ts';
+import { type CommandIo, defineCommand, defineGroup, fail } from './command/command.ts';
 
 /** Reads a domain of the command line, as an A-label. @throws UsageError */
 export function domainOf(text: string): string {
@@ -84,15 +84,11 @@ const keygen = defineCommand({
     const file = dkimKeyFile(config.certsDir, domain, selector);
     const pem = await generateDkimKey(algorithm);
     if (options.force) replaceFile(file, pem);
-    else if (!createFile(file, pem)) {
-      io.stderr.write(`There is a key already: ${file}; --force replaces it, another --selector leaves it.\n`);
-      return 1;
-    }
+    else if (!createFile(file, pem))
+      return fail(io, `There is a key already: ${file}; --force replaces it, another --selector leaves it.`);
     io.stderr.write(`Wrote ${file}\n`);
     printRecord(io, { pem, domain, selector, algorithm });
-    if (named?.algorithm !== algorithm) {
-      io.stderr.write(notNamed(domain, selector, algorithm));
-    }
+    if (named?.algorithm !== algorithm) io.stderr.write(notNamed(domain, selector, algorithm));
     return 0;
   },
 });
@@ -144,11 +140,10 @@ key, which the configuration need not name yet: publish the record of a new key 
       } catch (error) {
         const keygen = `postern dkim keygen ${domain} --selector ${selector} --algorithm ${algorithm ?? 'rsa'}`;
         const fault = errorCode(error) === 'ENOENT' ? ` is missing; make it: ${keygen}` : `: ${errorMessage(error)}`;
-        io.stderr.write(`${file}${fault}\n`);
-        exitCode = 1;
+        exitCode = fail(io, `${file}${fault}`);
       }
     }
-    return Promise.resolve(exitCode);
+    return exitCode;
   },
 });
 
@@ -170,10 +165,8 @@ is never replaced.`,
     // Loaded only here, because the library that it uses takes longer to load than the rest of the program.
     const { makeCertificate } = await import('../app/bootstrap/bootstrap.ts');
     const { certificate, privateKey } = await makeCertificate(host, systemClock.now());
-    if (!createFolder(folder, { 'fullchain.pem': certificate, 'privkey.pem': privateKey })) {
-      io.stderr.write(`There is something already: ${folder}; move it away first.\n`);
-      return 1;
-    }
+    if (!createFolder(folder, { 'fullchain.pem': certificate, 'privkey.pem': privateKey }))
+      return fail(io, `There is something already: ${folder}; move it away first.`);
     io.stderr.write(`Wrote ${certificateFile}\nWrote ${privateKeyFile}\n`);
     return 0;
   },
@@ -193,12 +186,10 @@ key, bounces of mail that was sent before cannot be told from forged ones. A key
     const file = readConfig().platform.hmacKeyFile;
     const key = `${randomSecret()}\n`;
     if (options.force) replaceFile(file, key);
-    else if (!createFile(file, key)) {
-      io.stderr.write(`There is a key already: ${file}; --force replaces it, and bounces of older mail are lost.\n`);
-      return Promise.resolve(1);
-    }
+    else if (!createFile(file, key))
+      return fail(io, `There is a key already: ${file}; --force replaces it, and bounces of older mail are lost.`);
     io.stderr.write(`Wrote ${file}\n`);
-    return Promise.resolve(0);
+    return 0;
   },
 });
 

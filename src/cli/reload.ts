@@ -4,7 +4,7 @@ import { parseDocument } from 'yaml';
 import type { Config } from '../app/config/config.ts';
 import { askToReload } from '../app/wiring/server-socket.ts';
 import { ConfigurationError } from '../base/errors.ts';
-import { type CommandIo, defineCommand } from './command/command.ts';
+import { type CommandIo, defineCommand, fail, print } from './command/command.ts';
 
 /** The data folder that a faulty configuration file names, or the default where that cannot be read from it. */
 function namedDataDir(io: CommandIo, option: string | undefined): string {
@@ -50,11 +50,9 @@ database, spool, http.listen, http.tlsListen, http.adminListen) is a fault. SIGH
     const outcome = await askToReload(dataDir);
     if (!outcome) {
       if (fault) throw fault;
-      io.stderr.write(`no server is running on ${dataDir}\n`);
-      return 1;
+      return fail(io, `no server is running on ${dataDir}`);
     }
     if (!outcome.ok) throw new ConfigurationError(`${outcome.faults.join('\n')}\nNothing has changed.`);
-    io.stdout.write(`reloaded: ${outcome.changed.length > 0 ? outcome.changed.join(', ') : 'nothing has changed'}\n`);
-    return 0;
+    return print(io, `reloaded: ${outcome.changed.length > 0 ? outcome.changed.join(', ') : 'nothing has changed'}`);
   },
 });

@@ -2,18 +2,29 @@ import { constants, copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import type { Account } from '../accounts/account.ts';
 import type { Config, ConfigSource } from '../app/config/config.ts';
 import { cureMerger, type MergeCure, type MergedCure } from '../app/config/merged-cure.ts';
+import { judgedBy } from '../app/wiring/build-parts.ts';
+import { engineOf, rowsPerAccount } from '../app/wiring/engine/open-stores.ts';
 import { UsageError } from '../base/errors.ts';
+import { readArchive } from '../pipeline/report/archive/archive-files.ts';
+import { archivedMessage } from '../pipeline/report/archive/archived-message.ts';
 import type { CredentialReport } from '../pipeline/report/findings.ts';
 import { type KitFormat, kitFormats, kitLines } from '../pipeline/report/kits.ts';
 import { counted, credentialJson, credentialText, printableJson } from '../pipeline/report/print.ts';
 import { findingsOfEvents } from '../pipeline/report/read-events.ts';
+import { rehearse } from '../pipeline/report/rehearse.ts';
+import {
+  compareJournal,
+  comparisonText,
+  type JournalWanted,
+  type PartsOf,
+  VerdictComparison,
+} from '../pipeline/report/would-pass.ts';
 import { chooseAccount } from './command/choose-account.ts';
-import { type CommandIo, defineCommand } from './command/command.ts';
+import { type CommandIo, defineCommand, isYes, print } from './command/command.ts';
 import { ProgressLine } from './command/progress-line.ts';
 import { parseSpan } from './command/span.ts';
 import { withQueue } from './queue/open-queue.ts';
 import { namedPaths } from './rehearsal.ts';
-import { tellWouldPass } from './would-pass.ts';
 
 function accountNamed(config: Config, name: string): Account | undefined {
   return config.accounts.find((account) => account.name === name);
@@ -38,13 +49,10 @@ async function applyChanges(
   const before = readFileSync(file, 'utf8');
   let text = before;
   for (const report of reports) text = changeOf(cureMerger({ ...source, text }), report)?.after ?? text;
-  if (text === before) {
-    io.stdout.write(`Nothing to change in ${file}\n`);
-    return 0;
-  }
+  if (text === before) return print(io, `Nothing to change in ${file}`);
   const answer = yes ? 'yes' : ((await io.ask?.(`Write these changes into ${file}? [y/N] `)) ?? '');
-  if (!/^y(?:es)?$/i.test(answer.trim())) {
-    io.stdout.write('Nothing was changed\n');
+  if (!isYes(answer)) {
+    print(io, 'Nothing was changed');
     return 1;
   }
   if (readFileSync(file, 'utf8') !== before) throw new Error(`${file} was changed meanwhile; run the command again`);
@@ -52,8 +60,7 @@ async function applyChanges(
   copyFileSync(file, backup, constants.COPYFILE_EXCL);
   // Written in place: a file that is mounted into a container cannot be replaced by another.
   writeFileSync(file, text);
-  io.stdout.write(`Changed ${file}; what stood there is in ${backup}. Run postern reload.\n`);
-  return 0;
+  return print(io, `Changed ${file}; what stood there is in ${backup}. Run postern reload.`);
 }
 
 /** Reads --format. @throws UsageError */
@@ -68,6 +75,111 @@ function shadowed(word: string | undefined): boolean | undefined {
   if (word === undefined) return undefined;
   if (word === 'only' || word === 'without') return word === 'only';
   throw new UsageError(`--shadow wants only or without, got "${word}"`);
+}
+
+/** How the reports are told. */
+interface Telling {
+  /** The server for which rules are written in place of the reports. */
+  readonly format: KitFormat | undefined;
+  readonly json?: true;
+  readonly apply?: true;
+  readonly yes?: true;
+}
+
+/** Tells what was refused, by the stored events. @returns the exit code */
+async function tellRefused(config: Config, wanted: JournalWanted, telling: Telling, io: CommandIo): Promise<number> {
+  const progress = new ProgressLine(io.stderr, 'Reading events');
+  const findings = await withQueue(config, ({ spool }) =>
+    findingsOfEvents(spool.events, {
+      ...wanted,
+      sendingDomains: (name) => accountNamed(config, name)?.sendingDomains.map((domain) => domain.name) ?? [],
+      onProgress: (done, all) => progress.show(done, all),
+    }).finally(() => progress.end()),
+  );
+  const reports = findings.report((name, one) => accountNamed(config, name)?.credentials.get(one));
+  if (telling.format !== undefined) {
+    const sendingDomain = (name: string) => accountNamed(config, name)?.sendingDomains[0]?.name;
+    return print(io, kitLines(telling.format, reports, sendingDomain));
+  }
+  const { file } = config;
+  const source = { file, env: io.env, cwd: io.cwd };
+  const merge = cureMerger(source);
+  for (const report of reports) {
+    const change = changeOf(merge, report);
+    const told = change && { change: { file, line: change.line, diff: change.diff } };
+    if (telling.json) print(io, printableJson({ ...credentialJson(report), ...told }));
+    else io.stdout.write(`${credentialText(report).join('\n')}\n${changeText(file, change)}`);
+  }
+  if (telling.json) return 0;
+  if (reports.length === 0) print(io, `Nothing was accepted or refused since ${new Date(wanted.since).toISOString()}`);
+  if (findings.unlisted > 0)
+    io.stderr.write(`${counted(findings.unlisted, 'reason')} of further kinds are not listed: there are too many\n`);
+  if (!telling.apply) return 0;
+  return await applyChanges(reports, { file, source, yes: telling.yes === true }, io);
+}
+
+/** What is compared. */
+interface Asked extends JournalWanted {
+  /** Paths of an archive; empty: the journal is read. */
+  readonly archive: readonly string[];
+  readonly json: boolean;
+}
+
+/** Judges again, by another configuration, what the journal has kept. */
+async function compareKept(config: Config, partsOf: PartsOf, asked: Asked, progress: ProgressLine) {
+  return await withQueue(config, async ({ spool }) => {
+    const engine = await engineOf(config);
+    const limits = { ...config.journal, ...rowsPerAccount(config) };
+    const hooks = { caughtUp: () => spool.events.caughtUp(), onRemoved: () => undefined };
+    const { journal } = await engine.openJournal(limits, hooks);
+    try {
+      const { since, account, credential, shadow } = asked;
+      const onProgress = (done: number): void => progress.show(done, 0, counted(done, 'message'));
+      return await compareJournal(journal, { since, account, credential, shadow }, { partsOf, onProgress });
+    } finally {
+      await journal.close();
+    }
+  });
+}
+
+/** Judges each message of an archive by both configurations. */
+async function compareArchive(now: PartsOf, then: PartsOf, asked: Asked): Promise<VerdictComparison> {
+  const { account = '', credential = '', archive } = asked;
+  const present = now(account, credential);
+  if (!present) throw new UsageError('An archive is judged as a credential: give --account and --credential');
+  const other = then(account, credential);
+  const comparison = new VerdictComparison();
+  const domain = present.submitter.account.sendingDomains[0]?.name;
+  const about = { reversePath: domain === undefined ? '' : `check@${domain}`, recipients: ['recipient@example.net'] };
+  for await (const entry of readArchive(archive, { most: present.messageBytes, onOctets: () => undefined })) {
+    if (entry.kind === 'skipped') {
+      comparison.notKept += 1;
+      continue;
+    }
+    const message = archivedMessage(entry);
+    const { mailer, accepted } = await rehearse(message, { ...present, ...about });
+    const reasons = other ? (await rehearse(message, { ...other, ...about })).reasons : [{ code: 'E_UNAUTHORIZED' }];
+    const codes = [...new Set(reasons.map(({ code }) => code))];
+    const before = accepted ? 'accepted' : 'refused';
+    comparison.add({ account, credential, mailer, id: message.name, before, codes });
+  }
+  return comparison;
+}
+
+/** Tells what another configuration would make of what came. @returns the exit code */
+async function tellWouldPass(
+  { config, other }: { readonly config: Config; readonly other: Config },
+  asked: Asked,
+  io: CommandIo,
+): Promise<number> {
+  const progress = new ProgressLine(io.stderr, 'Judging again');
+  const then = judgedBy(other);
+  const comparison = await (asked.archive.length > 0
+    ? compareArchive(judgedBy(config), then, asked)
+    : compareKept(config, then, asked, progress)
+  ).finally(() => progress.end());
+  const { notKept } = comparison;
+  return print(io, asked.json ? printableJson({ mailers: comparison.rows(), notKept }) : comparisonText(comparison));
 }
 
 /**
@@ -107,53 +219,17 @@ program that cures it; under each credential stand the lines that cure all toget
       throw new UsageError(
         'ARCHIVE stands with --with; postern check --report judges one by the configuration in force',
       );
-    if (options.with !== undefined) {
-      const [config, other] = [readConfig(), readConfig(options.with)];
-      const { credential, json = false } = options;
-      const account = options.account === undefined ? undefined : chooseAccount(config, options.account).name;
+    const config = readConfig();
+    const other = options.with === undefined ? undefined : readConfig(options.with);
+    const { credential, json = false } = options;
+    const account = options.account === undefined ? undefined : chooseAccount(config, options.account);
+    const wanted = { since, account: account?.name, credential, shadow: shadowed(options.shadow) };
+    if (other) {
       const archive = await namedPaths(args, io.cwd);
-      const asked = { since, account, credential, shadow: shadowed(options.shadow), archive, json };
-      return await tellWouldPass({ config, other }, asked, io);
+      return await tellWouldPass({ config, other }, { ...wanted, archive, json }, io);
     }
-    return withQueue(readConfig(), async ({ spool, config }) => {
-      const account = options.account === undefined ? undefined : chooseAccount(config, options.account);
-      const { credential } = options;
-      if (account && credential !== undefined && !account.credentials.has(credential))
-        throw new UsageError(`--credential: account ${account.name} has no credential "${credential}"`);
-      const progress = new ProgressLine(io.stderr, 'Reading events');
-      const findings = await findingsOfEvents(spool.events, {
-        since,
-        account: account?.name,
-        credential,
-        shadow: shadowed(options.shadow),
-        sendingDomains: (name) => accountNamed(config, name)?.sendingDomains.map((domain) => domain.name) ?? [],
-        onProgress: (done, all) => progress.show(done, all),
-      }).finally(() => progress.end());
-      const reports = findings.report((name, one) => accountNamed(config, name)?.credentials.get(one));
-      if (format !== undefined) {
-        const sendingDomain = (name: string) => accountNamed(config, name)?.sendingDomains[0]?.name;
-        io.stdout.write(`${kitLines(format, reports, sendingDomain).join('\n')}\n`);
-        return 0;
-      }
-      const source = { file: config.file, env: io.env, cwd: io.cwd };
-      const merge = cureMerger(source);
-      for (const report of reports) {
-        const change = changeOf(merge, report);
-        const told = change && { file: config.file, line: change.line, diff: change.diff };
-        if (options.json)
-          io.stdout.write(`${printableJson({ ...credentialJson(report), ...(told ? { change: told } : {}) })}\n`);
-        else io.stdout.write(`${credentialText(report).join('\n')}\n${changeText(config.file, change)}`);
-      }
-      if (options.json) return 0;
-      if (reports.length === 0)
-        io.stdout.write(`Nothing was accepted or refused since ${new Date(since).toISOString()}\n`);
-      if (findings.unlisted > 0)
-        io.stderr.write(
-          `${counted(findings.unlisted, 'reason')} of further kinds are not listed: there are too many\n`,
-        );
-      if (options.apply)
-        return await applyChanges(reports, { file: config.file, source, yes: options.yes === true }, io);
-      return 0;
-    });
+    if (account && credential !== undefined && !account.credentials.has(credential))
+      throw new UsageError(`--credential: account ${account.name} has no credential "${credential}"`);
+    return await tellRefused(config, wanted, { ...options, format }, io);
   },
 });

@@ -37,7 +37,12 @@ const parts = {
     '/journal/reader/content-process.ts',
   ],
   composer: ['/nodemailer/lib/mail-composer', '/pipeline/compose/compose-parts.ts'],
-  edge: ['/src/edge/edge.ts', '/src/edge/origin/', '/src/edge/errors/catalogue.ts', '/src/edge/errors/render-json.ts'],
+  edge: [
+    '/src/edge/edge.ts',
+    '/src/edge/origin/',
+    '/src/edge/errors/catalogue.ts',
+    '/src/edge/errors/default-answer.ts',
+  ],
   proxy: ['/src/proxy/proxy.ts', '/src/proxy/traffic/', '/src/proxy/plane/'],
   mx: ['/delivery/mx/mx-plan.ts', '/delivery/mx/mx-hops.ts'],
   dns: ['/node_modules/dns-packet/', '/base/dns/dns-exchange.ts'],

@@ -6,7 +6,7 @@ import { errorCode, UsageError } from '../../base/errors.ts';
 import { allRoutes } from '../../delivery/router.ts';
 import { MAX_HEADER_SECTION_BYTES, readMessage } from '../../mail/header/header-reader.ts';
 import { decodeWords, trimBlanks, unfold } from '../../mail/header/header-text.ts';
-import { type CommandIo, columns, defineCommand, defineGroup, jsonOption } from '../command/command.ts';
+import { columns, defineCommand, defineGroup, fail, isYes, jsonOption, print, printJson } from '../command/command.ts';
 import { counted, isoSeconds, printable } from '../command/printable.ts';
 import { parseCount, parseSpan } from '../command/span.ts';
 
@@ -177,22 +177,20 @@ that of acceptance.`,
       const read = await Promise.all(files.slice(at, at + atOnce).map(summaryOf));
       shown.push(...read.filter((summary) => summary !== undefined));
     }
-    if (options.json) for (const summary of shown) io.stdout.write(`${JSON.stringify(summary)}\n`);
-    else io.stdout.write(listText(shown, maildir, count));
-    return 0;
+    return options.json ? printJson(io, shown) : print(io, listLines(shown, maildir, count));
   },
 });
 
-function listText(shown: readonly Summary[], maildir: string, count: number): string {
+function listLines(shown: readonly Summary[], maildir: string, count: number): string[] {
   const first = shown[0];
-  if (!first) return `No messages in ${maildir}\n`;
+  if (!first) return [`No messages in ${maildir}`];
   const rows = shown.map(({ id, acceptedAt, size, from, to, subject }) => [
     ...[id, acceptedAt, String(size)],
     ...[from, to, subject].map(cut),
   ]);
-  const lines = columns([['id', 'accepted', 'octets', 'from', 'to', 'subject'], ...rows]);
+  const head = ['id', 'accepted', 'octets', 'from', 'to', 'subject'];
   const more = shown.length === count ? `; the page before: --before ${first.id}` : '';
-  return `${lines.join('\n')}\n${shown.length} shown${more}\n`;
+  return [...columns([head, ...rows]), `${shown.length} shown${more}`];
 }
 
 async function findFile(maildir: string, id: string): Promise<CapturedFile | undefined> {
@@ -214,8 +212,10 @@ const show = defineCommand({
       const read = await readHead(file);
       if (read) {
         const lines = read.head.toString('utf8').trimEnd().split('\r\n');
-        io.stdout.write(`${lines.map((line) => printable(line.replaceAll('\t', ' '))).join('\n')}\n`);
-        return 0;
+        return print(
+          io,
+          lines.map((line) => printable(line.replaceAll('\t', ' '))),
+        );
       }
     } else if (file) {
       let isThere = false;
@@ -225,16 +225,9 @@ const show = defineCommand({
       }
       if (isThere) return 0;
     }
-    io.stderr.write(`There is no message "${id}" in ${maildir}; postern capture list shows them\n`);
-    return 1;
+    return fail(io, `There is no message "${id}" in ${maildir}; postern capture list shows them`);
   },
 });
-
-/** Asks whether to remove the messages. @throws UsageError where nobody can be asked */
-async function isAgreed(io: CommandIo, question: string): Promise<boolean> {
-  if (!io.ask) throw new UsageError('postern capture clear: want --yes where nobody can be asked');
-  return /^y(?:es)?$/i.test((await io.ask(`${question} [y/N] `)).trim());
-}
 
 /** Removes the messages accepted before a time, in milliseconds since 1970. @returns how many it removed */
 async function removeBefore(maildir: string, before: number): Promise<number> {
@@ -272,13 +265,12 @@ const clear = defineCommand({
     if (!options.yes) {
       let count = 0;
       for await (const { acceptedAt } of capturedFiles(maildir)) if (acceptedAt < before) count += 1;
-      if (!(await isAgreed(io, `Remove ${counted(count, 'captured message')} from ${maildir}?`))) {
-        io.stderr.write('Nothing is removed\n');
-        return 1;
-      }
+      if (!io.ask) throw new UsageError('postern capture clear: want --yes where nobody can be asked');
+      const answer = await io.ask(`Remove ${counted(count, 'captured message')} from ${maildir}? [y/N] `);
+      if (!isYes(answer)) return fail(io, 'Nothing is removed');
     }
-    io.stdout.write(`Removed ${counted(await removeBefore(maildir, before), 'captured message')} from ${maildir}\n`);
-    return 0;
+    const removed = await removeBefore(maildir, before);
+    return print(io, `Removed ${counted(removed, 'captured message')} from ${maildir}`);
   },
 });
 

@@ -32,6 +32,11 @@ export function printJson<T>(io: CommandIo, things: readonly T[], shown: (thing:
   );
 }
 
+/** Whether an answer to a question agrees. */
+export function isYes(answer: string): boolean {
+  return /^y(?:es)?$/i.test(answer.trim());
+}
+
 /** Says on standard error why a command has not done what it was asked. @returns the exit code, 1 */
 export function fail({ stderr }: CommandIo, why: string): 1 {
   stderr.write(`${why}\n`);

@@ -6,7 +6,7 @@ import { inspectPostgres } from '../../spool/inspect/inspect-postgres.ts';
 import { inspectSqlite } from '../../spool/inspect/inspect-sqlite.ts';
 import { moveMigrations } from '../../spool/move/moved-tables.ts';
 import { isoTime } from '../command/choose-account.ts';
-import { columns, defineCommand, defineGroup, table } from '../command/command.ts';
+import { columns, defineCommand, defineGroup, print, table } from '../command/command.ts';
 import { printable } from '../command/printable.ts';
 
 /** How long a look at SQLite, and a question to PostgreSQL, may take unless told otherwise, in seconds. */
@@ -106,8 +106,7 @@ reads the whole file and checks its structure, for as long as --seconds allows. 
     if (!Number.isInteger(seconds) || seconds < 1 || seconds > 86_400)
       throw new UsageError('--seconds: want a whole number from 1 to 86400');
     const report = await inspect(readConfig(), options.full === true, seconds);
-    const text = options.json === true ? JSON.stringify(report) : lines(report, Date.now()).join('\n');
-    io.stdout.write(`${text}\n`);
+    print(io, options.json === true ? JSON.stringify(report) : lines(report, Date.now()));
     return report.problems.length === 0 ? 0 : 1;
   },
 });

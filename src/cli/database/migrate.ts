@@ -9,7 +9,7 @@ import { DamagedRows, type Moved, type MoveProgress, moveData, undoMove } from '
 import { leftTables } from '../../spool/move/moved-tables.ts';
 import { lookAtSource } from '../../spool/move/source-file.ts';
 import { EndUnknown } from '../../spool/move/target-database.ts';
-import { type CommandIo, defineCommand, type OptionValues, table } from '../command/command.ts';
+import { type CommandIo, defineCommand, fail, type OptionValues, print, table } from '../command/command.ts';
 import { printable } from '../command/printable.ts';
 import { ProgressLine } from '../command/progress-line.ts';
 
@@ -94,31 +94,22 @@ function counted(rows: ReadonlyMap<string, number>): string[] {
 
 function dryRun({ file, shown }: Databases, io: CommandIo): number {
   const { rows, messages, octets, mark } = lookAtSource(file);
-  if (mark) {
-    io.stderr.write(`"${file}" was moved to ${printable(mark.target)} already\n`);
-    return 1;
-  }
-  const lines = [`Would move ${messages} messages with ${octets} octets to ${shown}. Rows:`, ...counted(rows)];
-  io.stdout.write(`${lines.join('\n')}\n`);
-  return 0;
+  if (mark) return fail(io, `"${file}" was moved to ${printable(mark.target)} already`);
+  return print(io, [`Would move ${messages} messages with ${octets} octets to ${shown}. Rows:`, ...counted(rows)]);
 }
 
 function undo(given: Given, config: Config, io: CommandIo): number {
   const file = sourceOf(given, config, io);
   if (given.force !== true) {
-    io.stderr.write(
+    return fail(
+      io,
       `This lets a gateway start on "${file}" again, as it was when it was moved: what PostgreSQL has delivered since is sent ` +
-        'again, and what it has accepted since is not there. Stop every gateway on PostgreSQL first; --force does it\n',
+        'again, and what it has accepted since is not there. Stop every gateway on PostgreSQL first; --force does it',
     );
-    return 1;
   }
   const mark = undoMove(file);
-  if (!mark) {
-    io.stderr.write(`"${file}" was not moved\n`);
-    return 1;
-  }
-  io.stdout.write(`A gateway starts on "${file}" again. Empty ${printable(mark.target)} before another move to it\n`);
-  return 0;
+  if (!mark) return fail(io, `"${file}" was not moved`);
+  return print(io, `A gateway starts on "${file}" again. Empty ${printable(mark.target)} before another move to it`);
 }
 
 /** Tells what is damaged. @param became the end of a sentence that says what becomes of it */
@@ -149,7 +140,7 @@ function tellMoved(
     `No gateway starts on "${file}" any more. Remove it and "${bodiesFolder}" once all is well; until then`,
     'postern migrate --undo tells the way back.',
   ];
-  io.stdout.write(`${lines.join('\n')}\n`);
+  print(io, lines);
   tellDamaged(left, 'were left behind', io);
 }
 
@@ -170,11 +161,9 @@ function failed(thrown: unknown, isInterrupted: boolean, io: CommandIo): number 
     const { damaged } = thrown;
     tellDamaged(damaged, 'keep everything from being moved', io);
     const remove = damaged.messages.size > 0 ? 'Remove the messages (postern queue drop ID), or leave' : 'Leave';
-    io.stderr.write(`${remove} what is damaged behind with --leave-damaged\n`);
-    return 1;
+    return fail(io, `${remove} what is damaged behind with --leave-damaged`);
   }
-  io.stderr.write(`Nothing was moved: ${printable(errorMessage(thrown))}\n`);
-  return 1;
+  return fail(io, `Nothing was moved: ${printable(errorMessage(thrown))}`);
 }
 
 async function move(databases: Databases, given: Given, io: CommandIo): Promise<number> {

@@ -67,11 +67,9 @@ const exportCommand = defineCommand({
     };
     const { text, gaps } = exportEdge(writer, config.zones, settings);
     const told = gaps.map(({ zone, ...gap }) => (zone === undefined ? gap : { ...gap, subject: `zone ${zone}` }));
-    return Promise.resolve(writeExport(io, options, { text, gaps: told }));
+    return writeExport(io, options, { text, gaps: told });
   },
 });
 
 /** `postern edge` exports the zones for operators whose own proxy serves them, and has Postern answer what fails (D66). */
-export const command = defineGroup({
-  export: exportCommand,
-});
+export const command = defineGroup({ export: exportCommand });

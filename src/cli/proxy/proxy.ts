@@ -16,7 +16,7 @@ import { storedPlans } from '../../proxy/plane/stored-plans.ts';
 import { openApplicationStore } from '../../proxy/store/application-store.ts';
 import type { Endpoint } from '../../proxy/traffic/proxy-header.ts';
 import { withDatabase } from '../command/choose-account.ts';
-import { columns, defineCommand, defineGroup, jsonOption } from '../command/command.ts';
+import { columns, defineCommand, defineGroup, jsonOption, print, printJson } from '../command/command.ts';
 import { parseWord } from '../command/span.ts';
 import { defaultCaFile, exportOptions, writeExport } from '../command/write-export.ts';
 
@@ -78,17 +78,13 @@ const listCommand = defineCommand({
     const wanted = options.zone?.toLowerCase();
     const zone = config.zones.find(({ id, name }) => id.toLowerCase() === wanted || name === wanted)?.name ?? wanted;
     const applications = (await readApplications(config)).filter((one) => zone === undefined || one.zone === zone);
-    if (options.json) {
-      for (const application of applications) io.stdout.write(`${JSON.stringify(application)}\n`);
-      return 0;
-    }
+    if (options.json) return printJson(io, applications);
     if (applications.length === 0) io.stderr.write('No applications.\n');
     const rows = applications.map(({ listening, ...one }) => {
       const places = listening.length > 0 ? listening.join(', ') : 'nowhere';
       return [one.id, one.zone, one.protocol, one.hostname, places];
     });
-    for (const line of columns(rows)) io.stdout.write(`${line}\n`);
-    return 0;
+    return print(io, columns(rows));
   },
 });
 
@@ -170,7 +166,4 @@ const exportCommand = defineCommand({
  * `postern proxy` lists the stored applications with where a server listens for each, and exports them for operators who run a
  * dedicated proxy (D84, D94).
  */
-export const command = defineGroup({
-  list: listCommand,
-  export: exportCommand,
-});
+export const command = defineGroup({ list: listCommand, export: exportCommand });

@@ -2,8 +2,7 @@
 
 import type { EdgeOccurrence, ErrorAnswer } from '../errors/edge-error.ts';
 import type { CustomErrorRule } from '../zone/zone.ts';
-import { type Evaluation, maxSteps } from './evaluation.ts';
-import { compileExpressions, parseExpression } from './expression.ts';
+import { compileExpressions, type Evaluation, maxSteps, parseExpression } from './expression.ts';
 import type { Syntax } from './expression-syntax.ts';
 
 /** The most rules of one zone or account. */

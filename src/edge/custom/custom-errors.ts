@@ -17,7 +17,7 @@ import {
   type StoredCustomErrors,
 } from './custom-error-store.ts';
 import { type CompiledPage, compilePage, errorPageFaults, readErrorPage } from './error-page.ts';
-import { Evaluation } from './evaluation.ts';
+import { Evaluation } from './expression.ts';
 
 /** What custom errors are made from. */
 export interface CustomErrorsParts {

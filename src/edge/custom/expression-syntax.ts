@@ -12,36 +12,34 @@ import { closest } from '../../base/closest.ts';
 import { categories as categoryTable } from '../errors/categories.ts';
 import { ExpressionFault, type ExpressionToken, quoted, readTokens } from './expression-tokens.ts';
 
-/** Fields that are whole numbers. */
-const integerFields = ['error_code', 'status'] as const;
-/** Fields that are strings; `header` comes with a name. */
-const stringFields = ['error_category', 'method', 'path', 'host', 'header'] as const;
-/** Operators on whole numbers. */
-const integerOperators = ['eq', 'ne', 'in', 'lt', 'gt'] as const;
-/** Operators on strings. */
-const stringOperators = ['eq', 'ne', 'in', 'contains', 'starts_with'] as const;
+/** The type of each field's values; `header` comes with a name. */
+const typeOf = {
+  error_code: 'integer',
+  status: 'integer',
+  error_category: 'string',
+  method: 'string',
+  path: 'string',
+  host: 'string',
+  header: 'string',
+} as const;
+/** The operators on each type. */
+const operatorsOf = {
+  integer: ['eq', 'ne', 'in', 'lt', 'gt'],
+  string: ['eq', 'ne', 'in', 'contains', 'starts_with'],
+} as const;
 
-export type IntegerField = (typeof integerFields)[number];
-export type StringField = (typeof stringFields)[number];
-export type IntegerOperator = (typeof integerOperators)[number];
-export type StringOperator = (typeof stringOperators)[number];
+export type Field = keyof typeof typeOf;
+export type Operator = (typeof operatorsOf)[keyof typeof operatorsOf][number];
 
-/** One comparison. `values` has one member unless the operator is `in`. */
-export type Comparison =
-  | {
-      readonly kind: 'integer';
-      readonly field: IntegerField;
-      readonly operator: IntegerOperator;
-      readonly values: readonly number[];
-    }
-  | {
-      readonly kind: 'string';
-      readonly field: StringField;
-      /** Of a header, its name in lower case; else empty. */
-      readonly name: string;
-      readonly operator: StringOperator;
-      readonly values: readonly string[];
-    };
+/** One comparison. `values` are of the field's type; it has one member unless the operator is `in`. */
+export interface Comparison {
+  readonly kind: 'comparison';
+  readonly field: Field;
+  /** Of a header, its name in lower case; else empty. */
+  readonly name: string;
+  readonly operator: Operator;
+  readonly values: readonly (number | string)[];
+}
 
 /** An expression as a tree. */
 export type Syntax =
@@ -54,8 +52,8 @@ const categories = Object.keys(categoryTable);
 /** How deep `(` and `not` may be nested. */
 const maxExpressionDepth = 32;
 
-const fields: readonly string[] = [...integerFields, ...stringFields];
-const operators: readonly string[] = [...integerOperators, ...stringOperators];
+const fields = Object.keys(typeOf);
+const operators: readonly string[] = Object.values(operatorsOf).flat();
 const keywords = ['and', 'or', 'not', ...operators];
 
 /** Shows a token as it is written, so that 5 and "5" differ; marks are shown in quotation marks. */
@@ -71,12 +69,15 @@ function known(text: string, names: readonly string[]): string {
   return near === undefined ? `there are ${names.join(', ')}` : `did you mean ${near}?`;
 }
 
-function integerOf(field: string, token: ExpressionToken): number {
-  if (token.kind === 'integer') return token.value;
-  throw wrongType(token, `${field} is compared with a whole number`, 'without quotation marks');
+function isField(text: string): text is Field {
+  return Object.hasOwn(typeOf, text);
 }
 
-function stringOf(token: ExpressionToken, field: StringField, operator: StringOperator): string {
+function valueOf(token: ExpressionToken, field: Field, operator: Operator): number | string {
+  if (typeOf[field] === 'integer') {
+    if (token.kind === 'integer') return token.value;
+    throw wrongType(token, `${field} is compared with a whole number`, 'without quotation marks');
+  }
   if (token.kind !== 'string') {
     throw wrongType(token, `${field} is compared with a string`, 'in double quotation marks');
   }
@@ -166,20 +167,14 @@ class Parser {
     if (token.kind !== 'word' || keywords.includes(token.text)) {
       throw new ExpressionFault(`got ${shown(token)}, want a field: ${fields.join(', ')}`, token.at);
     }
-    const integerField = integerFields.find((field) => field === token.text);
-    if (integerField !== undefined) {
-      const operator = this.#operator(integerField, integerOperators);
-      const values = this.#values(operator).map((value) => integerOf(integerField, value));
-      return { kind: 'integer', field: integerField, operator, values };
-    }
-    const field = stringFields.find((name) => name === token.text);
-    if (field === undefined) {
-      throw new ExpressionFault(`unknown field ${quoted(token.text)}; ${known(token.text, fields)}`, token.at);
+    const field = token.text;
+    if (!isField(field)) {
+      throw new ExpressionFault(`unknown field ${quoted(field)}; ${known(field, fields)}`, token.at);
     }
     const name = field === 'header' ? this.#headerName() : '';
-    const operator = this.#operator(field, stringOperators);
-    const values = this.#values(operator).map((value) => stringOf(value, field, operator));
-    return { kind: 'string', field, name, operator, values };
+    const operator = this.#operator(field);
+    const values = this.#values(operator).map((value) => valueOf(value, field, operator));
+    return { kind: 'comparison', field, name, operator, values };
   }
 
   #headerName(): string {
@@ -193,7 +188,8 @@ class Parser {
     return token.value.toLowerCase();
   }
 
-  #operator<O extends string>(field: string, allowed: readonly O[]): O {
+  #operator(field: Field): Operator {
+    const allowed: readonly Operator[] = operatorsOf[typeOf[field]];
     const token = this.#next();
     const operator = allowed.find((name) => name === token.text);
     if (operator !== undefined) return operator;

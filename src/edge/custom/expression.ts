@@ -1,16 +1,57 @@
-// The expression of a Custom Error Rule (D65): what it says of an error and the request that met it.
+// The expression of a Custom Error Rule (D65): what it says of an error and the request that met it. What the answer costs is bounded,
+// since a customer writes the rules, a stranger the request, and all others wait meanwhile.
 
-import type { ErrorCondition, Evaluation } from './evaluation.ts';
-import {
-  type IntegerField,
-  type IntegerOperator,
-  readSyntax,
-  type StringField,
-  type StringOperator,
-  type Syntax,
-} from './expression-syntax.ts';
+import type { EdgeError, ErrorRequest } from '../errors/edge-error.ts';
+import { type Comparison, type Field, type Operator, readSyntax, type Syntax } from './expression-syntax.ts';
 import { ExpressionFault } from './expression-tokens.ts';
 import { type TextsFinder, textsFinder } from './find-texts.ts';
+
+/** What expressions are asked about. */
+export interface ErrorCondition {
+  readonly error: Pick<EdgeError, 'code' | 'status' | 'category'>;
+  readonly request: Pick<ErrorRequest, 'method' | 'path' | 'host' | 'header'>;
+}
+
+/**
+ * The steps that all rules together may take for one error. A comparison takes one, and one for each value that it compares;
+ * `starts_with` takes another for each character that both sides have; `contains` takes one for each character of the field,
+ * but only once for all comparisons of a list of rules that search this field.
+ */
+export const maxSteps = 100_000;
+
+/** Rules being asked about one error. */
+export class Evaluation {
+  readonly condition: ErrorCondition;
+  readonly #found = new Map<TextsFinder, Uint8Array>();
+  #left: number;
+
+  /** @param steps how many steps it may take */
+  constructor(condition: ErrorCondition, steps = maxSteps) {
+    this.condition = condition;
+    this.#left = steps;
+  }
+
+  /** Whether more steps were wanted than it may take. What rules say is then worth nothing. */
+  get isSpent(): boolean {
+    return this.#left < 0;
+  }
+
+  /** Takes steps. Gives false where there are not so many left, and from then on. */
+  take(steps: number): boolean {
+    this.#left = this.#left < steps ? -1 : this.#left - steps;
+    return this.#left >= 0;
+  }
+
+  /** What a search finds in the values of its field, which is searched once; undefined where the steps do not suffice. */
+  found(search: TextsFinder, values: readonly string[]): Uint8Array | undefined {
+    const known = this.#found.get(search);
+    if (known) return known;
+    if (!this.take(values.reduce((sum, { length }) => sum + length, 0))) return undefined;
+    const found = search(values);
+    this.#found.set(search, found);
+    return found;
+  }
+}
 
 /** An expression that was read, with the number of its comparisons; or what is wrong with it and where, in characters from 0. */
 export type ParsedExpression =
@@ -28,33 +69,26 @@ function not<T>(test: Test<T>): Test<T> {
   return (value) => !test(value);
 }
 
-const integerTests = {
+type Value = number | string;
+
+const tests = {
   eq: isOneOf,
   ne: (values) => not(isOneOf(values)),
   in: isOneOf,
-  lt: (values) => (value) => value < (values[0] ?? 0),
-  gt: (values) => (value) => value > (values[0] ?? 0),
-} as const satisfies Record<IntegerOperator, (values: readonly number[]) => Test<number>>;
+  lt: (values) => (value) => Number(value) < Number(values[0]),
+  gt: (values) => (value) => Number(value) > Number(values[0]),
+  starts_with: (values) => (value) => String(value).startsWith(String(values[0])),
+} as const satisfies Record<Exclude<Operator, 'contains'>, (values: readonly Value[]) => Test<Value>>;
 
-const stringTests = {
-  eq: isOneOf,
-  ne: (values) => not(isOneOf(values)),
-  in: isOneOf,
-  starts_with: (values) => (value) => value.startsWith(values[0] ?? ''),
-} as const satisfies Record<Exclude<StringOperator, 'contains'>, (values: readonly string[]) => Test<string>>;
-
-const integerValues = {
-  error_code: ({ error }) => error.code,
-  status: ({ error }) => error.status,
-} as const satisfies Record<IntegerField, (condition: ErrorCondition) => number>;
-
-const stringValues = {
+const valuesOf = {
+  error_code: ({ error }) => [error.code],
+  status: ({ error }) => [error.status],
   error_category: ({ error }) => [error.category],
   method: ({ request }) => [request.method],
   path: ({ request }) => [request.path],
   host: ({ request }) => [request.host],
   header: ({ request }, name) => request.header(name),
-} as const satisfies Record<StringField, (condition: ErrorCondition, name: string) => readonly string[]>;
+} as const satisfies Record<Field, (condition: ErrorCondition, name: string) => readonly Value[]>;
 
 /** What is searched in one field by all expressions that are prepared together. */
 class FieldSearch {
@@ -76,38 +110,34 @@ class FieldSearch {
 
 type Searches = Map<string, FieldSearch>;
 
-function compileString(
-  { field, name, operator, values: wanted }: Extract<Syntax, { readonly kind: 'string' }>,
+function compileComparison(
+  { field, name, operator, values: wanted }: Comparison,
   searches: Searches,
 ): Test<Evaluation> {
-  const valuesOf = stringValues[field];
-  const values = ({ condition }: Evaluation): readonly string[] => valuesOf(condition, name);
+  const given: (condition: ErrorCondition, name: string) => readonly Value[] = valuesOf[field];
   if (operator === 'contains') {
     const search = searches.get(`${field} ${name}`) ?? new FieldSearch();
     searches.set(`${field} ${name}`, search);
-    const isFound = search.add(wanted[0] ?? '', values);
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- only fields that are strings are searched
+    const isFound = search.add(String(wanted[0]), ({ condition }) => given(condition, name) as readonly string[]);
     return (evaluation) => evaluation.take(1) && isFound(evaluation);
   }
-  const fits: Test<string> = stringTests[operator](wanted);
-  const most = operator === 'starts_with' ? (wanted[0]?.length ?? 0) : 0;
-  const stepsOf = (sum: number, { length }: string): number => sum + 1 + Math.min(most, length);
+  const fits: Test<Value> = tests[operator](wanted);
+  const most = operator === 'starts_with' ? String(wanted[0]).length : 0;
+  const stepsOf = (sum: number, value: Value): number =>
+    typeof value === 'number' ? sum : sum + 1 + Math.min(most, value.length);
   // D65: true if any value fits, with `ne` as with every other operator; of an absent header none does.
   return (evaluation) => {
     // The values are not even counted once the steps are spent: there may be thousands.
     if (!evaluation.take(1)) return false;
-    const given = values(evaluation);
-    return evaluation.take(given.reduce(stepsOf, 0)) && given.some(fits);
+    const values = given(evaluation.condition, name);
+    return evaluation.take(values.reduce(stepsOf, 0)) && values.some(fits);
   };
 }
 
 // The depth of the tree is bounded where it is read.
 function compile(syntax: Syntax, searches: Searches): Test<Evaluation> {
-  if (syntax.kind === 'integer') {
-    const fits: Test<number> = integerTests[syntax.operator](syntax.values);
-    const valueOf = integerValues[syntax.field];
-    return (evaluation) => evaluation.take(1) && fits(valueOf(evaluation.condition));
-  }
-  if (syntax.kind === 'string') return compileString(syntax, searches);
+  if (syntax.kind === 'comparison') return compileComparison(syntax, searches);
   if (syntax.kind === 'not') return not(compile(syntax.part, searches));
   const parts = syntax.parts.map((part) => compile(part, searches));
   return syntax.kind === 'and'
@@ -128,7 +158,7 @@ export function compileExpressions(expressions: readonly Syntax[]): readonly Tes
 
 function comparisonsOf(syntax: Syntax): number {
   if (syntax.kind === 'not') return comparisonsOf(syntax.part);
-  if (syntax.kind === 'integer' || syntax.kind === 'string') return 1;
+  if (syntax.kind === 'comparison') return 1;
   return syntax.parts.reduce((sum, part) => sum + comparisonsOf(part), 0);
 }
 

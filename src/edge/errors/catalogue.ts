@@ -1,21 +1,13 @@
 // The catalogue of edge errors: one table of every code, its rows kept by family. Answers, reference pages, docs/errors.md
 // and the tests read it (D63, D64).
 
-import { accessErrors } from './access-errors.ts';
 import { type CatalogueRows, categories, type EdgeCategory } from './categories.ts';
 import { clientErrors } from './client-errors.ts';
-import { configurationErrors } from './configuration-errors.ts';
 import type { EdgeCode, EdgeError } from './edge-error.ts';
 import { gatewayErrors } from './gateway-errors.ts';
-import { scriptErrors } from './script-errors.ts';
+import { siteErrors } from './site-errors.ts';
 
-const families: readonly CatalogueRows[] = [
-  gatewayErrors,
-  accessErrors,
-  clientErrors,
-  configurationErrors,
-  scriptErrors,
-];
+const families: readonly CatalogueRows[] = [gatewayErrors, clientErrors, siteErrors];
 
 const rows = families.flatMap((family) =>
   Object.entries(family).flatMap(([category, ofCategory]) =>

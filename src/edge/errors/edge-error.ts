@@ -1,22 +1,15 @@
 // What an edge error is (RFC 9457 and its extension members): the row of the catalogue, and one occurrence of it (D60-D64).
 
 import type { AnswerBody } from '../../web/http/listener/whole-response.ts';
-import type { accessErrors } from './access-errors.ts';
 import type { EdgeCategory } from './categories.ts';
 import type { clientErrors } from './client-errors.ts';
-import type { configurationErrors } from './configuration-errors.ts';
 import type { gatewayErrors } from './gateway-errors.ts';
-import type { scriptErrors } from './script-errors.ts';
+import type { siteErrors } from './site-errors.ts';
 
 type CodeOf<Family> = { [Category in keyof Family]: keyof Family[Category] }[keyof Family];
 
 /** Every code there is. Whatever names an error names it by one of these, so a code without a row does not compile. */
-export type EdgeCode =
-  | CodeOf<typeof gatewayErrors>
-  | CodeOf<typeof accessErrors>
-  | CodeOf<typeof clientErrors>
-  | CodeOf<typeof configurationErrors>
-  | CodeOf<typeof scriptErrors>;
+export type EdgeCode = CodeOf<typeof gatewayErrors> | CodeOf<typeof clientErrors> | CodeOf<typeof siteErrors>;
 
 /** An edge error: its row of the catalogue, with what its category says. */
 export interface EdgeError {

@@ -19,7 +19,7 @@ import {
 import { Refusal, refusal, succeed } from '../../web/http/envelope.ts';
 import { type DocumentedCode, submitterOf, type V4Plugin } from '../../web/http/v4-app.ts';
 import type { ApplicationStatus, StoredApplication } from '../application/application.ts';
-import { parseProtocol } from '../application/protocol.ts';
+import { parseProtocol } from '../application/application-texts.ts';
 import { got } from '../application/quote.ts';
 import { type ProxyOwners, placesOf, type ZoneAndOwner } from '../application/zone.ts';
 import type { SeeApplications } from '../plane/application-views.ts';

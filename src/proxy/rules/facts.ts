@@ -10,8 +10,8 @@ import { readOriginAllow } from '../application/origin-allow.ts';
 import { configuredPorts, within, without } from '../application/port-ranges.ts';
 import type { ProxyOwners, ProxySettings, ProxyZone } from '../application/zone.ts';
 import type { ApplicationFactsSource } from '../store/application-store.ts';
+import type { ReadOrigin } from './read-addresses.ts';
 import type { Judged } from './read-application.ts';
-import type { ReadOrigin } from './read-origins.ts';
 import type { Reason } from './reading.ts';
 
 /** What the sources are asked about: the application as far as it could be read. One that is being changed is never in its own way (D80). */

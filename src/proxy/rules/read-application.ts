@@ -3,15 +3,13 @@
 
 import { isRecord, type UnknownRecord } from '../../base/is-record.ts';
 import type { ApplicationFields, PortRange, StoredApplication } from '../application/application.ts';
-import { parseDomainName } from '../application/domain-name.ts';
+import { type Protocol, parseDomainName, parseProtocol } from '../application/application-texts.ts';
 import { formatPorts } from '../application/port-ranges.ts';
-import { type Protocol, parseProtocol } from '../application/protocol.ts';
-import { got, quote } from '../application/quote.ts';
+import { quote } from '../application/quote.ts';
 import type { CallerRights, ZoneAndOwner } from '../application/zone.ts';
 import type { Claims } from '../store/store.ts';
-import { readEdgeIps } from './read-edge-ips.ts';
-import { type ReadOrigin, readOriginDirect, readOriginDns, readOriginPort } from './read-origins.ts';
-import { type FieldName, fieldNames, member, type ReadFault, type Reading } from './reading.ts';
+import { type ReadOrigin, readEdgeIps, readOriginDirect, readOriginDns, readOriginPort } from './read-addresses.ts';
+import { type FieldName, fieldNames, member, neededAs, notAs, type ReadFault, type Reading } from './reading.ts';
 
 type Fields = { readonly [Name in FieldName]: ApplicationFields[Name] | undefined };
 
@@ -48,64 +46,39 @@ export interface Judged extends ZoneAndOwner {
   readonly stored: StoredApplication | undefined;
 }
 
-function readProtocol(value: unknown, { isPartial, report }: Reading): Protocol | undefined {
-  if (value === undefined) return isPartial ? undefined : report(10001, '/protocol', '"protocol" is missing');
+function readProtocol(value: unknown, reading: Reading): Protocol | undefined {
+  const must = 'must be like "tcp/22", "udp/53" or "tcp/1000-2000" (ports 1-65535, ascending), or "ftp"';
   const protocol = typeof value === 'string' ? parseProtocol(value) : undefined;
-  const want = '"protocol" must be like "tcp/22", "udp/53" or "tcp/1000-2000" (ports 1-65535, ascending), or "ftp"';
-  return protocol ?? report(10001, '/protocol', `${want}; got ${got(value)}`);
+  return protocol ?? neededAs(reading, 10001, 'protocol', must, value);
 }
 
 type DnsType = ApplicationFields['dns']['type'];
 
 function readDns(value: unknown, reading: Reading): { readonly type?: DnsType; readonly name?: string } {
-  const { isPartial, report } = reading;
-  if (value === undefined) {
-    if (!isPartial) report(10001, '/dns', '"dns" is missing');
-    return {};
-  }
   if (!isRecord(value)) {
-    report(10001, '/dns', `"dns" must be an object with "type" and "name"; got ${got(value)}`);
+    neededAs(reading, 10001, 'dns', 'must be an object with "type" and "name"', value);
     return {};
   }
   const type = member(value, 'type');
   const name = member(value, 'name');
   const isTypeKnown = type === 'CNAME' || type === 'ADDRESS';
-  if (!isTypeKnown && !(isPartial && type === undefined)) {
-    report(
-      11004,
-      '/dns/type',
-      type === undefined ? '"dns.type" is missing' : `"dns.type" must be CNAME or ADDRESS; got ${got(type)}`,
-    );
-  }
+  if (!isTypeKnown) neededAs(reading, 11004, 'dns.type', 'must be CNAME or ADDRESS', type);
   const hostname = typeof name === 'string' ? parseDomainName(name) : undefined;
-  if (hostname === undefined && !(isPartial && name === undefined)) {
-    const want = name === undefined ? '"dns.name" is missing' : `"dns.name" must be a domain name; got ${got(name)}`;
-    report(10001, '/dns/name', want);
-  }
+  if (hostname === undefined) neededAs(reading, 10001, 'dns.name', 'must be a domain name', name);
   return { ...(isTypeKnown ? { type } : {}), ...(hostname === undefined ? {} : { name: hostname }) };
 }
 
-function readBoolean(name: FieldName, value: unknown, { report }: Reading): boolean | undefined {
+function readBoolean(name: FieldName, value: unknown, reading: Reading): boolean | undefined {
   if (value === undefined || typeof value === 'boolean') return value;
-  return report(10001, `/${name}`, `"${name}" must be true or false; got ${got(value)}`);
-}
-
-function readChoice<const Choice extends string>(
-  name: FieldName,
-  { value, choices }: { readonly value: unknown; readonly choices: readonly Choice[] },
-  { report }: Reading,
-): Choice | undefined {
-  const choice = choices.find((one) => one === value);
-  if (choice !== undefined || value === undefined) return choice;
-  return report(10001, `/${name}`, `"${name}" must be one of ${choices.join(', ')}; got ${got(value)}`);
+  return notAs(reading, 10001, name, 'must be true or false', value);
 }
 
 // RFC 9562 §4: the text form, of any version; neither braces nor a urn: prefix.
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
-function readUuid(value: unknown, { report }: Reading): string | undefined {
+function readUuid(name: FieldName, value: unknown, reading: Reading): string | undefined {
   if (value === undefined || (typeof value === 'string' && uuid.test(value))) return value;
-  return report(11045, '/virtual_network_id', `"virtual_network_id" must be a UUID; got ${got(value)}`);
+  return notAs(reading, 11045, name, 'must be a UUID', value);
 }
 
 /**
@@ -137,8 +110,12 @@ export function readApplication(body: UnknownRecord, isPartial = false): ReadApp
   const faults: ReadFault[] = [];
   const reading: Reading = { isPartial, report: (code, pointer, text) => void faults.push({ code, pointer, text }) };
   const value = (name: FieldName): unknown => member(body, name);
-  const choice = <const Choice extends string>(name: FieldName, ...choices: readonly Choice[]) =>
-    readChoice(name, { value: value(name), choices }, reading);
+  const choice = <const Choice extends string>(name: FieldName, ...choices: readonly Choice[]) => {
+    const given = value(name);
+    const known = choices.find((one) => one === given);
+    if (known !== undefined || given === undefined) return known;
+    return notAs(reading, 10001, name, `must be one of ${choices.join(', ')}`, given);
+  };
 
   const protocol = readProtocol(value('protocol'), reading);
   const dns = readDns(value('dns'), reading);
@@ -150,7 +127,7 @@ export function readApplication(body: UnknownRecord, isPartial = false): ReadApp
   const isEdgeDefault = givenEdge === undefined && !isPartial;
   const later = {
     smart_routing: readBoolean('smart_routing', value('smart_routing'), reading),
-    virtual_network_id: readUuid(value('virtual_network_id'), reading),
+    virtual_network_id: readUuid('virtual_network_id', value('virtual_network_id'), reading),
     ip_firewall: readBoolean('ip_firewall', value('ip_firewall'), reading),
     proxy_protocol: choice('proxy_protocol', 'off', 'v1', 'v2', 'simple'),
     tls: choice('tls', 'off', 'flexible', 'full', 'strict'),

@@ -2,6 +2,7 @@
 
 import { isRecord, type UnknownRecord } from '../../base/is-record.ts';
 import type { ApplicationFields } from '../application/application.ts';
+import { got } from '../application/quote.ts';
 
 /** Why a rule is broken: a clause without a full stop, and what in the body it is about. */
 export interface Reason {
@@ -41,6 +42,29 @@ export interface Reading {
   readonly isPartial: boolean;
   /** Takes a fault down; gives undefined, to be returned in place of a value. */
   readonly report: (code: ReadFault['code'], pointer: string, text: string) => undefined;
+}
+
+/** Takes down that a field is not what it must be. @param name its path: `dns.name` @param must `must be a domain name` */
+export function notAs(
+  { report }: Reading,
+  code: ReadFault['code'],
+  name: string,
+  must: string,
+  value: unknown,
+): undefined {
+  return report(code, `/${name.replaceAll('.', '/')}`, `"${name}" ${must}; got ${got(value)}`);
+}
+
+/** Takes down that a field which must be there is absent, or not what it must be; of a part of a body nothing is missing. */
+export function neededAs(
+  reading: Reading,
+  code: ReadFault['code'],
+  name: string,
+  must: string,
+  value: unknown,
+): undefined {
+  if (value !== undefined) return notAs(reading, code, name, must, value);
+  return reading.isPartial ? undefined : reading.report(code, `/${name.replaceAll('.', '/')}`, `"${name}" is missing`);
 }
 
 /** A member of an object's own; null is absent (D82). */

@@ -3,7 +3,7 @@
 import type { Fault } from '../../web/http/envelope.ts';
 import type { RuleCode } from '../../web/http/v4-code.ts';
 import type { ApplicationFields } from '../application/application.ts';
-import { parseProtocol } from '../application/protocol.ts';
+import { parseProtocol } from '../application/application-texts.ts';
 import { joinReasons } from '../application/quote.ts';
 import type { ZoneAndOwner } from '../application/zone.ts';
 import { maxApplications, type StoreConflict } from '../store/store.ts';

@@ -4,8 +4,8 @@
 import type { Database, Queryable, Row, SqlValue, Transaction } from '../../base/database/database.ts';
 import { rowReader } from '../../base/database/row-reader.ts';
 import type { ApplicationFields, PortRange, StoredApplication, TransportProtocol } from '../application/application.ts';
+import { type Protocol, parseProtocol } from '../application/application-texts.ts';
 import { canonicalIp, comparableHostname, wildcardIp } from '../application/ip-address.ts';
-import { type Protocol, parseProtocol } from '../application/protocol.ts';
 import { applicationStatements as sql } from './application-statements.ts';
 import { applicationMigrations } from './application-tables.ts';
 import { ApplicationWriting, releaseUnused, takenOn } from './application-writing.ts';

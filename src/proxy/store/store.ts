@@ -2,7 +2,7 @@
 // that loses the race gives a value that says what it lost to, and throws no error.
 
 import type { ApplicationFields, PortRange, StoredApplication, TransportProtocol } from '../application/application.ts';
-import type { Protocol } from '../application/protocol.ts';
+import type { Protocol } from '../application/application-texts.ts';
 
 /** The most applications of a zone: each change of one has the listeners of all applications reckoned anew. */
 export const maxApplications = 10_000;

@@ -4,8 +4,12 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { type ErrorCondition, Evaluation } from '../../../src/edge/custom/evaluation.ts';
-import { compileExpressions, parseExpression } from '../../../src/edge/custom/expression.ts';
+import {
+  compileExpressions,
+  type ErrorCondition,
+  Evaluation,
+  parseExpression,
+} from '../../../src/edge/custom/expression.ts';
 import type { Syntax } from '../../../src/edge/custom/expression-syntax.ts';
 import { readSyntax } from '../../../src/edge/custom/expression-syntax.ts';
 import type { EdgeCategory } from '../../../src/edge/errors/categories.ts';
@@ -260,7 +264,7 @@ const integerComparison: fc.Arbitrary<Syntax> = fc
   .chain(([name, operator]) =>
     fc
       .array(integer, { minLength: 1, maxLength: operator === 'in' ? 4 : 1 })
-      .map((values): Syntax => ({ kind: 'integer', field: name, operator, values })),
+      .map((values): Syntax => ({ kind: 'comparison', field: name, name: '', operator, values })),
   );
 const stringComparison: fc.Arbitrary<Syntax> = fc
   .tuple(
@@ -278,7 +282,7 @@ const stringComparison: fc.Arbitrary<Syntax> = fc
         value.map((text) => (named.field === 'host' ? text.toLowerCase() : text)),
         { minLength: 1, maxLength: operator === 'in' ? 4 : 1 },
       )
-      .map((values): Syntax => ({ kind: 'string', ...named, operator, values }));
+      .map((values): Syntax => ({ kind: 'comparison', ...named, operator, values }));
   });
 const { tree } = fc.letrec<{ tree: Syntax; parts: Syntax[] }>((tie) => ({
   tree: fc.oneof(
@@ -294,8 +298,7 @@ const { tree } = fc.letrec<{ tree: Syntax; parts: Syntax[] }>((tie) => ({
 }));
 
 function printed(syntax: Syntax): string {
-  const inside = (part: Syntax): string =>
-    part.kind === 'integer' || part.kind === 'string' ? printed(part) : `(${printed(part)})`;
+  const inside = (part: Syntax): string => (part.kind === 'comparison' ? printed(part) : `(${printed(part)})`);
   if (syntax.kind === 'not') return `not ${inside(syntax.part)}`;
   if ('parts' in syntax) return syntax.parts.map(inside).join(` ${syntax.kind} `);
   const values = syntax.values.map((value) =>
@@ -320,7 +323,7 @@ function fits(syntax: Syntax, asked: ErrorCondition): boolean {
     method: [request.method],
     path: [request.path],
     host: [request.host],
-    header: syntax.kind === 'string' ? request.header(syntax.name) : [],
+    header: request.header(syntax.name),
   };
   const [wanted] = syntax.values;
   for (const value of all[syntax.field] ?? []) {

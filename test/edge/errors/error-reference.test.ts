@@ -2,8 +2,8 @@
 
 import { describe, expect, test } from 'vitest';
 import { allEdgeErrors } from '../../../src/edge/errors/catalogue.ts';
+import { renderJson } from '../../../src/edge/errors/default-answer.ts';
 import { errorReferenceIndex, errorReferencePage } from '../../../src/edge/errors/error-reference.ts';
-import { renderJson } from '../../../src/edge/errors/render-json.ts';
 import { edgeOccurrence } from '../../support/edge-occurrence.ts';
 import { chosenCodes, renderEdgeErrors } from '../../support/errors-sections.ts';
 

@@ -3,7 +3,7 @@
 import { Compile } from 'typebox/schema';
 import { describe, expect, test } from 'vitest';
 import { allEdgeErrors } from '../../../src/edge/errors/catalogue.ts';
-import { renderJson } from '../../../src/edge/errors/render-json.ts';
+import { renderJson } from '../../../src/edge/errors/default-answer.ts';
 import { hostileOccurrence } from '../../support/edge-arbitraries.ts';
 import { edgeOccurrence } from '../../support/edge-occurrence.ts';
 import fc from '../../support/properties.ts';

@@ -1,7 +1,7 @@
 // Paths of a zone that are the edge's own, in every spelling that an origin might read as /cdn-cgi/.
 
 import { expect, test } from 'vitest';
-import { readEdgePath } from '../../../src/edge/zone/edge-path.ts';
+import { readEdgePath } from '../../../src/edge/zone/judge-request.ts';
 import fc from '../../support/properties.ts';
 
 test.each([

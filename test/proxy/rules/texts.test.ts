@@ -2,9 +2,8 @@
 
 import { isIP } from 'node:net';
 import { describe, expect, test } from 'vitest';
-import { parseDomainName } from '../../../src/proxy/application/domain-name.ts';
+import { parseDomainName, parseOrigin, parseProtocol } from '../../../src/proxy/application/application-texts.ts';
 import { canonicalAddress, isInNetworks } from '../../../src/proxy/application/ip-address.ts';
-import { parseOrigin } from '../../../src/proxy/application/origin-text.ts';
 import {
   configuredPorts,
   formatPorts,
@@ -13,7 +12,6 @@ import {
   within,
   without,
 } from '../../../src/proxy/application/port-ranges.ts';
-import { parseProtocol } from '../../../src/proxy/application/protocol.ts';
 import { got, joinReasons, quote } from '../../../src/proxy/application/quote.ts';
 import fc from '../../support/properties.ts';
 
