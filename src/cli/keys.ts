@@ -162,7 +162,7 @@ is never replaced.`,
   async run({ args: [given = ''], readConfig }, io) {
     const host = domainOf(given);
     const { folder, certificateFile, privateKeyFile } = ownTlsFiles(readConfig().certsDir, host);
-    // Loaded only here, because the library that it uses takes longer to load than the rest of the program.
+    // Loaded only here: no other command of these needs it.
     const { makeCertificate } = await import('../app/bootstrap/bootstrap.ts');
     const { certificate, privateKey } = await makeCertificate(host, systemClock.now());
     if (!createFolder(folder, { 'fullchain.pem': certificate, 'privkey.pem': privateKey }))

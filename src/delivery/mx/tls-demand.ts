@@ -27,6 +27,7 @@ export interface TlsDemand {
 }
 
 interface DemandFacts {
+  /** What the route says for the domain. */
   readonly tls: MxTls;
   readonly message: MessageTls | undefined;
   readonly sts: StsPolicy | undefined;

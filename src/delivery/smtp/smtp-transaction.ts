@@ -263,7 +263,8 @@ function stuffPiece(piece: Buffer, atLineStart: boolean): Buffer {
 }
 
 /**
- * Gives a message's content in pieces, dots doubled, then the end of data. A message that does not end with CRLF gets
+ * Gives a message's content in pieces, dots doubled, then the end of data (RFC 5321 §4.5.2). A piece with no dot at the
+ * beginning of a line is not copied. A message that does not end with CRLF gets
  * one, because the end of data requires it.
  * @param parts the message's octets, CRLF throughout, cut anywhere
  */

@@ -11,7 +11,10 @@ import { failingFor, failuresToSlow, nextStepMs, retryAfterMs } from './retry-st
 import { signatureOf } from './secret.ts';
 import type { DeliveryRecord, Webhook } from './webhook.ts';
 
-/** Pages of events under way. */
+/**
+ * Pages of events under way: each is read once for all webhooks that ask for the same at the same time, as those of one account do that an
+ * event has woken.
+ */
 export class SharedPages {
   readonly #events: Pick<EventStore, 'read'>;
   readonly #underWay = new Map<string, Promise<EventPage>>();

@@ -114,6 +114,7 @@ export class WebhookSender {
     clearTimeout(this.#soon);
     const patience = setTimeout(() => this.#ended.abort(), withinMs);
     await this.#turns.end();
+    // Waits for a look under way; none begins any more.
     await this.#lookAgain();
     clearTimeout(patience);
     this.#parts.poster.close();

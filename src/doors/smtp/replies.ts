@@ -156,15 +156,15 @@ export function formatReply(reply: SmtpReply): string {
 }
 
 /** `554-5.7.1 ` and CRLF. */
-const frameOctets = 12;
+const refusalFrameOctets = 12;
 const maxLines = 20;
 
 function lineOf({ code, message }: Violation): string {
-  return printableAscii(`${code}: ${message}`, maxReplyLineOctets - frameOctets);
+  return printableAscii(`${code}: ${message}`, maxReplyLineOctets - refusalFrameOctets);
 }
 
 /**
- * Writes violations as one reply.
+ * Writes violations as one reply: a line for each, all with the code of the first (D7).
  * @param violations at least one, in the order of the answer (D2)
  */
 export function refusalReply(violations: readonly Violation[]): Answer {

@@ -1,4 +1,4 @@
-// The configuration of the SMTP door (D40, D40c, D42), and which listeners stay when it changes.
+// The configuration of the SMTP door (D40, D40c, D42) and of the listeners for bounces (D40a), and which listeners stay when it changes.
 
 import { isDeepStrictEqual } from 'node:util';
 import type { ObservePeriod } from '../../accounts/observe-period.ts';

@@ -218,7 +218,7 @@ function needsEncoding(text: string): boolean {
 }
 
 /**
- * Writes one comment.
+ * Writes one comment (RFC 5322 §3.2.2) in ASCII: encoded-words stand inside the parentheses (RFC 2047 §5 (2)).
  * @param comment with its parentheses
  * @param closed whether the last parenthesis is there; it is added where it is not and something had to be encoded
  */

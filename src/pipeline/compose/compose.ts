@@ -29,7 +29,7 @@ interface ReceivedFacts {
   readonly passes: number;
 }
 
-/** Writes our Received field. It names the recipient only where there is just one, so that it reveals no Bcc (D22). */
+/** Writes our Received field (RFC 5321 §4.4, RFC 3848). It names the recipient only where there is just one, so that it reveals no Bcc (D22). */
 function receivedField(facts: ReceivedFacts): string {
   const { via, envelope, hostname, id, date, passes } = facts;
   // Removed traces (D4a) would hide a loop: the count lives on here.

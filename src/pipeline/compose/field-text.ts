@@ -11,7 +11,7 @@ import { findHeader, type ValueSyntax } from '../policy/header-catalogue.ts';
 /** Writes a field as `writeField` does, on another thread; rejects where that throws, and where the thread fails. */
 export type WriteLongField = (name: string, text: string, kind: FieldKind) => Promise<string>;
 
-/** Texts with more characters are sent to the other thread: writing one takes some 10 ms. */
+/** Texts with more characters are sent to the other thread: writing one takes some 10 ms, which would delay everything else. */
 export const longFieldLength = 16_384;
 
 const bySyntax = {

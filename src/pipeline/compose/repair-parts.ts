@@ -27,7 +27,8 @@ const LF = 10;
 const QUESTION_MARK = 63;
 
 /**
- * Gives the octets with `?` in place of each that is 8-bit, and lines over 998 octets cut.
+ * Gives preamble or epilogue of a multipart (RFC 2046 §5.1.1) with `?` in place of each octet that is 8-bit, and lines over 998 octets cut: nobody
+ * reads them, but hops would reject them otherwise (D20).
  * @param octets CRLF line ends
  * @param yieldToEventLoop called between two slices of many octets
  */

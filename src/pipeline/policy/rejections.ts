@@ -190,7 +190,7 @@ export type RestCode = RejectionCode | keyof typeof httpRejections;
 /** Every token with its REST answer; the HTTP app reads this. */
 export const restAnswers = { ...rejections, ...httpRejections } as const satisfies Record<RestCode, HttpRejection>;
 
-/** One reason. Each door prints it in its own form (D7, D45). */
+/** One reason; an answer holds all of them (D2). Each door prints it in its own form (D7, D45). */
 export interface Violation {
   readonly code: RejectionCode;
   /** The header's name as given (one character an octet over SMTP), where the reason is about one header. */

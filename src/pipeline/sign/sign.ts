@@ -94,7 +94,7 @@ function foldBase64(signature: string): string {
 }
 
 /**
- * Makes one signature field.
+ * Makes one signature field (RFC 6376 §3.5).
  * @returns the whole field with its line end; rejects when the key cannot sign
  */
 async function signatureField(key: SigningKey, basis: SignatureBasis): Promise<string> {

@@ -43,7 +43,7 @@ function namesOf({ fields, content }: JournalDetails): string {
   return names;
 }
 
-function onlyOnce(words: readonly (string | undefined)[] = []): readonly string[] | undefined {
+function onlyOnce(words: readonly (string | undefined)[]): readonly string[] | undefined {
   const found = new Set(words);
   found.delete(undefined);
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- undefined has been removed
@@ -130,8 +130,8 @@ function factsOf(
     count: event.recipientCount ?? event.recipients.length,
     subject: details && subjectOf(details),
     size: event.size,
-    codes: onlyOnce(reasons?.map(({ code }) => code)) ?? (reply && [String(reply.code)]),
-    fields: onlyOnce(reasons?.map(({ field }) => field)),
+    codes: (reasons && onlyOnce(reasons.map(({ code }) => code))) ?? (reply && [String(reply.code)]),
+    fields: reasons && onlyOnce(reasons.map(({ field }) => field)),
     messageId: event.kind === 'accepted' ? event.messageId : undefined,
     shadow: event.kind === 'shadowed' ? event.shadow : undefined,
   };
