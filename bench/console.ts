@@ -18,7 +18,7 @@ import type { WriteOperation } from '../src/spool/sqlite/sqlite-protocol.ts';
 import { SqliteSpool } from '../src/spool/sqlite/sqlite-spool.ts';
 import { SqliteStore } from '../src/spool/sqlite/sqlite-store.ts';
 import { actOnSelection, actorOf } from '../src/web/admin/queue/queue-actions.ts';
-import { createQueueLines } from '../src/web/admin/queue/queue-lines.ts';
+import { createQueueLines } from '../src/web/admin/queue/queue-groups.ts';
 import { findSelected } from '../src/web/admin/queue/queue-selection.ts';
 
 const { values } = parseArgs({ options: { rows: { type: 'string', default: '100000' } } });

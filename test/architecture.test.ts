@@ -63,7 +63,7 @@ const rooms: Readonly<Record<string, Room>> = {
       ...['http/json', 'http/listener', 'http/page', 'http/reference', 'http/scrape', 'http'],
       ...['headers', 'admin', 'admin/events', 'admin/queue', 'admin/console', 'admin/journal', 'admin/webhooks'],
       ...['console/files', 'console', 'console/web/text', 'console/web/state', 'console/web/parts'],
-      ...['console/web/pages/message', 'console/web/pages/queue', 'console/web/pages', 'console/web'],
+      ...['console/web/pages/message', 'console/web/pages', 'console/web'],
     ],
     narrower: {
       http: ['accounts', 'base'],
@@ -77,7 +77,6 @@ const rooms: Readonly<Record<string, Room>> = {
       'console/web/state': [],
       'console/web/parts': ['spool/events'],
       'console/web/pages/message': [],
-      'console/web/pages/queue': [],
       'console/web/pages': [],
       'console/web': [],
     },

@@ -16,7 +16,7 @@ import type { CarrierAnswer, CarrierQuestion, MetricValues, ProcessGroup } from 
 import type { DestinationView } from '../delivery/transport.ts';
 import { customErrorMigrations } from '../edge/custom/custom-error-store.ts';
 import { applicationMigrations } from '../proxy/store/application-tables.ts';
-import { createQueueLines } from '../web/admin/queue/queue-lines.ts';
+import { createQueueLines } from '../web/admin/queue/queue-groups.ts';
 import { openConsole } from '../web/console/console.ts';
 import { HttpApp } from '../web/http/app.ts';
 import { createMetrics } from '../web/http/metrics.ts';

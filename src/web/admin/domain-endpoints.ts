@@ -5,12 +5,11 @@ import { Type } from 'typebox';
 import type { Account, SendingDomain } from '../../accounts/account.ts';
 import { oncePer } from '../../base/once-per.ts';
 import type { SigningKey } from '../../pipeline/sign/signed.ts';
-import { accountPath, component, endpointsAt } from '../http/endpoint.ts';
+import { accountPath, component, endpointsAt, type Register } from '../http/endpoint.ts';
 import { refusal } from '../http/envelope.ts';
 import type { V4Plugin } from '../http/v4-app.ts';
-import { checkRecords, type DnsSettings } from './check-records.ts';
+import { checkRecords, type DnsSettings, type RecordCheck, recordCheck } from './check-records.ts';
 import { type DnsRecord, dnsRecord, domainRecords, type RecordFacts } from './domain-records.ts';
-import { type RecordCheck, recordCheck } from './judge-record.ts';
 import { closed, flag, isOn, isoTime } from './schemas.ts';
 
 interface DomainEndpointsParts {
@@ -47,7 +46,6 @@ function domainOf(account: Account, name: string): SendingDomain {
 
 type Verdicts = ReadonlyMap<DnsRecord, RecordCheck>;
 
-/** Makes what knows the records of accounts, and what DNS answers for them. */
 function createChecks({ domainKeys, facts, dns, now }: DomainEndpointsParts) {
   /** The records of each domain, made once for the keys that are in force. */
   const recordsOf = oncePer((domain: SendingDomain) => domainRecords(domain, domainKeys(domain.name), facts));
@@ -77,34 +75,38 @@ function withChecks(records: readonly DnsRecord[], verdicts: Verdicts | undefine
   return records.map((one) => ({ ...one, check: verdicts?.get(one) }));
 }
 
+type Checks = ReturnType<typeof createChecks>;
+
+function recordEndpoints(register: Register, { recordsOf, check }: Checks): void {
+  const ofDomain = { params: domainPath, result: sendingDomain.properties.records };
+  register(
+    'GET /:name/records',
+    { ...ofDomain, operationId: 'listDomainRecords', summary: 'List the DNS records of a sending domain' },
+    ({ account, params }) => recordsOf(domainOf(account, params.name)),
+  );
+  register(
+    'POST /:name/check',
+    {
+      ...ofDomain,
+      operationId: 'checkDomainRecords',
+      summary: 'Compare the DNS records of a sending domain with what DNS answers now',
+      description: 'That takes up to some seconds.',
+    },
+    async ({ account, params }) => {
+      const domain = domainOf(account, params.name);
+      return withChecks(recordsOf(domain), await check(account));
+    },
+  );
+}
+
 /** The endpoints of sending domains. */
 export function domainEndpoints(parts: DomainEndpointsParts): V4Plugin {
-  const { recordsOf, check, lastOf } = createChecks(parts);
+  const checks = createChecks(parts);
+  const { recordsOf, check, lastOf } = checks;
   return (app) => {
-    const register = endpointsAt(app, {
-      path: '/accounts/:account_id/email/sending/domains',
-      tag: 'Sending domains',
-      reads: ['email:send', 'console:read'],
-    });
-    const ofDomain = { params: domainPath, result: sendingDomain.properties.records };
-    register(
-      'GET /:name/records',
-      { ...ofDomain, operationId: 'listDomainRecords', summary: 'List the DNS records of a sending domain' },
-      ({ account, params }) => recordsOf(domainOf(account, params.name)),
-    );
-    register(
-      'POST /:name/check',
-      {
-        ...ofDomain,
-        operationId: 'checkDomainRecords',
-        summary: 'Compare the DNS records of a sending domain with what DNS answers now',
-        description: 'That takes up to some seconds.',
-      },
-      async ({ account, params }) => {
-        const domain = domainOf(account, params.name);
-        return withChecks(recordsOf(domain), await check(account));
-      },
-    );
+    const path = '/accounts/:account_id/email/sending/domains';
+    const register = endpointsAt(app, { path, tag: 'Sending domains', reads: ['email:send', 'console:read'] });
+    recordEndpoints(register, checks);
     register(
       'GET',
       {

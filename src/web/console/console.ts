@@ -1,32 +1,23 @@
 // Joins the parts of the console: its pages, signing in and out, and who is signed in.
 
 import type { Account } from '../../accounts/account.ts';
-import type { Accounts } from '../../accounts/accounts.ts';
-import type { Guessing } from '../../accounts/guessing.ts';
 import { createMinuteCounts } from '../../accounts/minute-window.ts';
-import type { BodyBudget } from '../../base/body-budget.ts';
-import type { Clock } from '../../base/clock.ts';
 import type { Database } from '../../base/database/database.ts';
-import type { Logger } from '../../base/log.ts';
 import type { SharedMinutes } from '../../base/process-group.ts';
 import type { BrowserSessions } from '../http/authorization.ts';
 import type { RootPlugin, V4App } from '../http/v4-app.ts';
+import type { SignInParts } from './session-routes.ts';
 import { openSessionStore } from './session-store.ts';
 import { type SessionParts, Sessions } from './sessions.ts';
 
-interface ConsoleParts {
+interface ConsoleParts
+  extends Pick<SignInParts, 'accounts' | 'guessing' | 'bodies' | 'log'>,
+    Pick<SessionParts, 'isServed' | 'clock'> {
   readonly database: Database;
-  readonly accounts: Pick<Accounts, 'authenticateHash' | 'submitter'>;
-  readonly guessing: Guessing;
-  readonly bodies: BodyBudget;
   /** Counts sign-ins over all processes; absent: there is one. */
   readonly minutes?: SharedMinutes | undefined;
   /** Whether the gateway has started and has not begun to stop. */
   readonly isServing: () => boolean;
-  /** `console.enabled` of the configuration in force. */
-  readonly isServed: () => boolean;
-  readonly clock: Clock;
-  readonly log: Logger;
 }
 
 /** What the configuration says of the console. */
@@ -47,15 +38,8 @@ export async function openConsole(parts: ConsoleParts): Promise<Console> {
   return {
     under({ accounts: all, ...settings }) {
       const sessions = new Sessions({ store, accounts, clock, isServed: parts.isServed, ...settings });
-      const signIn = {
-        ...parts,
-        ...settings,
-        sessions,
-        store,
-        minutes,
-        allAccounts: () => all,
-        now: () => clock.now(),
-      };
+      const now = (): number => clock.now();
+      const signIn = { ...parts, ...settings, sessions, store, minutes, allAccounts: () => all, now };
       return {
         sessions,
         async console(app, onAuthFailure) {

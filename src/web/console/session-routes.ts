@@ -3,7 +3,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { type Account, hasScope, type Submitter } from '../../accounts/account.ts';
-import type { Accounts } from '../../accounts/accounts.ts';
 import type { Guessing } from '../../accounts/guessing.ts';
 import type { MinuteCounts } from '../../accounts/minute-window.ts';
 import type { FieldNames } from '../../accounts/strip-rules.ts';
@@ -16,21 +15,26 @@ import { refusal, refuse, succeed } from '../http/envelope.ts';
 import { admitBody, readBodies } from '../http/request-body.ts';
 import type { V4App } from '../http/v4-app.ts';
 import { answerError, putOff } from '../http/v4-routes.ts';
-import { forgottenCookies, sessionCookie } from './session-cookie.ts';
 import type { SessionStore } from './session-store.ts';
-import { type OpenSession, refuseUse, type Sessions, sessionMs } from './sessions.ts';
+import {
+  forgottenCookies,
+  type OpenSession,
+  refuseUse,
+  type SessionParts,
+  type Sessions,
+  sessionCookie,
+  sessionMs,
+} from './sessions.ts';
 
-interface SignInParts {
+/** What signing in needs. */
+export interface SignInParts extends Pick<SessionParts, 'accounts' | 'publicUrl'> {
   readonly sessions: Sessions;
   readonly store: Pick<SessionStore, 'useLink'>;
-  readonly accounts: Pick<Accounts, 'authenticateHash' | 'submitter'>;
   /** Counts the sign-ins of each account. */
   readonly minutes: SharedMinutes | MinuteCounts;
   /** The count of wrong tokens, which all protocols share (D92). */
   readonly guessing: Guessing;
   readonly bodies: BodyBudget;
-  /** The origin by which people reach the console. */
-  readonly publicUrl?: string;
   /** Every account, for those who may act for all. */
   readonly allAccounts: () => readonly Pick<Account, 'id' | 'name'>[];
   readonly now: () => number;
@@ -69,7 +73,6 @@ function judgedAs({ account, credential }: Submitter) {
   };
 }
 
-/** What a page learns of its session. */
 function told({ submitter, expiresAt }: OpenSession, { allAccounts }: Pick<SignInParts, 'allAccounts'>) {
   const { account, credential } = submitter;
   const accounts = hasScope(credential, 'admin') ? allAccounts() : [account];

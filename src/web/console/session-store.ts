@@ -90,7 +90,6 @@ const sql = {
     (SELECT sha256 FROM console_links ORDER BY created_at DESC, sha256 LIMIT 1000000 OFFSET $1)`,
 } as const;
 
-/** The hash under which a secret is kept. */
 function keyOf(secret: string): string {
   return hash('sha256', secret, 'hex');
 }

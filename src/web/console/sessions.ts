@@ -7,9 +7,95 @@ import type { Accounts } from '../../accounts/accounts.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { BrowserSessions } from '../http/authorization.ts';
 import { refusal } from '../http/envelope.ts';
-import { refuseForeign } from './own-origin.ts';
-import { shownSecret } from './session-cookie.ts';
 import type { SessionStore, StoredSession } from './session-store.ts';
+
+// A cookie goes along with requests of other sites too, and SameSite takes hosts of one domain, and ports of one host, for the same
+// site; so what the browser says of the page is judged.
+
+/** The header field that the pages send with every change. Other sites cannot send it without being asked first (CORS). */
+const consoleHeader = 'x-postern-console';
+
+const reading: ReadonlySet<string> = new Set(['GET', 'HEAD']);
+
+type Request = Pick<FastifyRequest, 'headers' | 'protocol' | 'host' | 'method'>;
+
+/** Judges where a request comes from. @returns why it is refused */
+function originFault({ headers, protocol, host }: Request, publicUrl: string | undefined): string | undefined {
+  const { origin } = headers;
+  if (origin === undefined) {
+    return headers['sec-fetch-site'] === 'same-origin'
+      ? undefined
+      : 'A change needs an Origin, which this request lacks';
+  }
+  if (origin === publicUrl || origin === `${protocol}://${host}`) return undefined;
+  const told = JSON.stringify(origin.slice(0, 200));
+  return `Origin ${told} is not the console's own; set console.publicUrl if people reach it there`;
+}
+
+/**
+ * Judges a request that shows a session, or asks for one.
+ * @param publicUrl the origin that the configuration names
+ * @throws Refusal 403 where it may come from another site than the console's own pages
+ */
+function refuseForeign(request: Request, publicUrl: string | undefined): void {
+  const { headers, method } = request;
+  const site = headers['sec-fetch-site'];
+  // `none` is a person who typed an address; a browser sends it only where no page was involved.
+  if (site !== undefined && site !== 'same-origin' && !(site === 'none' && reading.has(method))) {
+    throw refusal('E_FORBIDDEN', 'A page of another origin sent this request');
+  }
+  if (reading.has(method)) return;
+  if (headers[consoleHeader] !== '1')
+    throw refusal('E_FORBIDDEN', 'A change by a session needs the header X-Postern-Console: 1');
+  const fault = originFault(request, publicUrl);
+  if (fault !== undefined) throw refusal('E_FORBIDDEN', fault);
+}
+
+// The cookie (RFC 6265; draft-ietf-httpbis-rfc6265bis for SameSite and the prefix): no script can read it, no other site can have it
+// sent, and over HTTPS no other host of the same domain can set one in its place.
+
+/** Over plain HTTP. */
+const plainName = 'postern_session';
+/** Over HTTPS: a browser takes a cookie of this name only from this very host, over HTTPS (the prefix `__Host-`). */
+const secureName = '__Host-postern_session';
+
+const secretForm = /^[\w-]{43}$/;
+
+/** The values of a cookie in the header field, which may hold several of the same name. */
+function valuesOf(header: string, name: string): string[] {
+  return header
+    .split(';')
+    .map((pair) => pair.trim())
+    .filter((pair) => pair.startsWith(`${name}=`))
+    .map((pair) => pair.slice(name.length + 1));
+}
+
+/**
+ * The secret of the session that a request shows.
+ * @returns undefined where it shows none; '' where what it shows can be no session, or where it shows several of one name, as
+ *   then somebody else may have set one of them
+ */
+function shownSecret({ headers, protocol }: Pick<FastifyRequest, 'headers' | 'protocol'>): string | undefined {
+  const { cookie } = headers;
+  if (cookie === undefined) return undefined;
+  const secure = valuesOf(cookie, secureName);
+  // Over HTTPS the plain name is not read: any host of the same domain could have set it.
+  const found = secure.length > 0 || protocol === 'https' ? secure : valuesOf(cookie, plainName);
+  const [secret] = found;
+  if (secret === undefined) return undefined;
+  return found.length === 1 && secretForm.test(secret) ? secret : '';
+}
+
+/** Writes the cookie of a new session. @param maxAgeSeconds after how long the browser forgets it */
+export function sessionCookie(secret: string, isSecure: boolean, maxAgeSeconds: number): string {
+  const traits = `Path=/; Max-Age=${maxAgeSeconds}; HttpOnly; SameSite=Strict`;
+  return isSecure ? `${secureName}=${secret}; ${traits}; Secure` : `${plainName}=${secret}; ${traits}`;
+}
+
+/** Writes the cookies that make the browser forget a session. */
+export function forgottenCookies(): string[] {
+  return [sessionCookie('', false, 0), sessionCookie('', true, 0)];
+}
 
 /** How long a session holds. */
 export const sessionMs = 12 * 3_600_000;

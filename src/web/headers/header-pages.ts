@@ -3,8 +3,16 @@
 
 import { headerCatalogue } from '../../pipeline/policy/header-catalogue.ts';
 import { guideOf, type HeaderGuide, otherNames } from '../../pipeline/policy/header-guide.ts';
-import { type FixedDocument, fixedDocument } from '../http/page/fixed-document.ts';
-import { closePage, escapeForeignText, escapeHtml, openPage, pageStyle, sheetCss } from '../http/page/html-page.ts';
+import {
+  closePage,
+  escapeForeignText,
+  escapeHtml,
+  type FixedDocument,
+  fixedDocument,
+  openPage,
+  pageStyle,
+  sheetCss,
+} from '../http/page/html-page.ts';
 import { plain, sendFixed } from '../http/plain-routes.ts';
 import type { RootPlugin } from '../http/v4-app.ts';
 
@@ -15,13 +23,9 @@ ul{list-style:none;margin:0;padding:0;columns:16rem}
 `);
 
 function pageOf(title: string, body: string): FixedDocument {
-  return fixedDocument(`${openPage(title, style)}${body}${closePage}`, {
-    contentType: 'text/html; charset=utf-8',
-    contentSecurityPolicy: style.contentSecurityPolicy,
-  });
+  return fixedDocument(`${openPage(title, style)}${body}${closePage}`, style);
 }
 
-/** Text with code between backticks, as HTML. */
 function withCode(text: string): string {
   return text
     .split('`')

@@ -3,12 +3,11 @@
 
 import { createServer } from 'node:http';
 import Fastify from 'fastify';
-import { AllowedMethods } from './allowed-methods.ts';
 import { createDocuments } from './documents.ts';
 import { type AnswerTable, refuse } from './envelope.ts';
 import { type Answerer, rayOf } from './front.ts';
 import type { DocumentedRoute } from './openapi.ts';
-import { answerPlainly, type PlainParts, plainRoutes } from './plain-routes.ts';
+import { AllowedMethods, answerPlainly, type PlainParts, plainRoutes } from './plain-routes.ts';
 import { schemaCompiler } from './schema-compiler.ts';
 import type { RootPlugin, SchemaTypes, V4App, V4Plugin } from './v4-app.ts';
 import { type V4Parts, v4Routes } from './v4-routes.ts';

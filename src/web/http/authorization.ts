@@ -63,7 +63,6 @@ function showsCredential({ headers }: FastifyRequest): boolean {
   return headers.authorization !== undefined || headers['x-auth-key'] !== undefined;
 }
 
-/** Reads X-Auth-Email and X-Auth-Key, where there is no Authorization. */
 function globalKeyOf({ headers }: FastifyRequest): { readonly email: string; readonly key: string } | undefined {
   const email = headers['x-auth-email'];
   const key = headers['x-auth-key'];
@@ -71,7 +70,6 @@ function globalKeyOf({ headers }: FastifyRequest): { readonly email: string; rea
   return { email, key };
 }
 
-/** The credential that a request shows. */
 type Shown =
   | { readonly kind: 'global'; readonly email: string; readonly key: string }
   | { readonly kind: 'bearer' /** Absent where the header is no bearer token. */; readonly token: string | undefined };

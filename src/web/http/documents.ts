@@ -3,12 +3,56 @@
 
 import type { AnswerTable } from './envelope.ts';
 import { type DocumentedRoute, openApiDocument, statusesOf } from './openapi.ts';
-import { type FixedDocument, fixedDocument } from './page/fixed-document.ts';
-import { homePageSecurityPolicy, renderHome } from './page/home-page.ts';
-import { renderReference } from './reference/reference-page.ts';
-import { referenceStyle } from './reference/reference-style.ts';
+import {
+  closePage,
+  escapeHtml,
+  type FixedDocument,
+  fixedDocument,
+  openPage,
+  pageStyle,
+  sheetCss,
+} from './page/html-page.ts';
+import { referenceStyle, renderReference } from './reference/reference-page.ts';
 import type { DescribedError } from './reference/words.ts';
 import type { V4Token } from './v4-code.ts';
+
+// The page at `/` holds nothing that an attacker would look for: no version, no configuration, no name of a zone.
+
+const style = pageStyle(`${sheetCss}.lead{font-size:1.125rem}
+dd{margin:0}
+`);
+
+/** The links of the page. Paths are relative, so that they hold below any base URL. */
+const places = [
+  { path: 'docs', text: 'The reference of the HTTP interface, with examples of every request.' },
+  { path: 'openapi.json', text: 'The same for programs: an OpenAPI 3.1 document.' },
+  { path: 'headers', text: 'What each header of a message may hold, one page a header.' },
+  { path: 'errors', text: 'What the errors of served sites mean, one page a code.' },
+  { path: 'livez', text: 'Whether the process runs.' },
+  { path: 'readyz', text: 'Whether it takes requests and mail.' },
+  { path: 'metrics', text: 'Its figures, for Prometheus.' },
+] as const;
+
+function renderHome(): string {
+  const entries = places.map(
+    ({ path, text }) => `<dt><a href="${path}">/${escapeHtml(path)}</a></dt><dd>${escapeHtml(text)}</dd>\n`,
+  );
+  return `${openPage('Postern: Outbound mail gateway', style)}<main>
+<h1><span>Postern<i>: </i></span>Outbound mail gateway</h1>
+<section aria-labelledby="what">
+<h2 id="what">What this is</h2>
+<p class="lead">Programs hand mail to Postern by SMTP or over HTTP. It admits a message only when every header in it is allowed, builds and signs the message that leaves, keeps it safe on disk before it says yes, and delivers it.</p>
+</section>
+<dl>
+<dt><code>/client/v4/</code></dt><dd>The HTTP interface: JSON, with a token.</dd>
+${entries.join('')}</dl>
+<section aria-labelledby="sites">
+<h2 id="sites">Sites</h2>
+<p>Postern also stands before web sites, called zones. Each is served under its own host name, on every path; this page stands only under the names and addresses of the interface itself.</p>
+</section>
+</main>
+${closePage}`;
+}
 
 /** The documents. All answers share their octets. */
 export interface Documents {
@@ -44,17 +88,9 @@ function describedErrors(routes: readonly DocumentedRoute[], answers: AnswerTabl
 function makeDocuments(routes: readonly DocumentedRoute[], answers: AnswerTable): Documents {
   const document = openApiDocument(routes, answers);
   return {
-    openApi: fixedDocument(`${JSON.stringify(document, null, 2)}\n`, {
-      contentType: 'application/json; charset=utf-8',
-    }),
-    reference: fixedDocument(renderReference(document, describedErrors(routes, answers)), {
-      contentType: 'text/html; charset=utf-8',
-      contentSecurityPolicy: referenceStyle.contentSecurityPolicy,
-    }),
-    home: fixedDocument(renderHome(), {
-      contentType: 'text/html; charset=utf-8',
-      contentSecurityPolicy: homePageSecurityPolicy,
-    }),
+    openApi: fixedDocument(`${JSON.stringify(document, null, 2)}\n`),
+    reference: fixedDocument(renderReference(document, describedErrors(routes, answers)), referenceStyle),
+    home: fixedDocument(renderHome(), style),
   };
 }
 

@@ -29,7 +29,6 @@ export function bodyOf<Properties extends TProperties>(title: string, properties
 
 type Scopes = Scope | readonly Scope[];
 
-/** Asked before a body is read. */
 type Before = (request: FastifyRequest) => Promise<void>;
 
 /** What several endpoints of one thing share. */

@@ -32,7 +32,6 @@ export type Fault = {
   | { readonly number: V4Number; readonly status: number }
 );
 
-/** One item of `errors`. */
 interface EnvelopeError {
   readonly code: V4Number;
   readonly message: string;
@@ -43,7 +42,6 @@ interface EnvelopeError {
   readonly source?: { readonly pointer: string } | undefined;
 }
 
-/** The envelope. */
 interface V4Envelope {
   readonly success: boolean;
   readonly errors: readonly EnvelopeError[];

@@ -9,7 +9,7 @@ import type { Logger } from '../../base/log.ts';
 import type { ListenerHandlers } from './listener/listener.ts';
 import { plainWhole, writeWhole } from './listener/whole-response.ts';
 import { answerPlainly } from './plain-routes.ts';
-import { type HostTable, type RequestRoute, routeRequest, type Serves } from './route.ts';
+import { type HostTable, type RequestRoute, type RoutingHead, routeRequest } from './route.ts';
 
 /** What is known of a request that is handed to the front. */
 export interface Arrival {
@@ -112,15 +112,11 @@ function logAnswer(request: IncomingMessage, response: ServerResponse, at: { ray
   });
 }
 
-interface HandlerParts {
+interface HandlerParts extends Pick<RoutingHead, 'serves' | 'hasConsole'> {
   /** Absent: a request that is not for the API gets a plain 404. */
   readonly front: HttpFront | undefined;
   readonly scheme: 'http' | 'https';
-  /** What the listener serves; absent: all. */
-  readonly serves?: Serves | undefined;
   readonly toApi: Answerer;
-  /** Whether the console is served where the API is; absent: no. */
-  readonly hasConsole?: boolean | undefined;
   readonly log: Logger;
   /** Milliseconds that a request to the API has for its body; absent: 300,000. */
   readonly bodyTimeoutMs?: number | undefined;

@@ -8,8 +8,53 @@ import Registry from 'prom-client/lib/registry.js';
 import { Counts } from '../../base/counts.ts';
 import { lazily } from '../../base/load/lazily.ts';
 import type { MetricValues } from '../../base/process-group.ts';
-import { createPaced } from './scrape/paced.ts';
 import type { V4Token } from './v4-code.ts';
+
+/** How often the work runs, and how many callers may wait for it. */
+interface Pace {
+  /** Milliseconds between the beginnings of two runs, by the monotonic clock. */
+  readonly paceMs: number;
+  /** A caller that comes while so many wait gets undefined at once. */
+  readonly maxWaiting: number;
+}
+
+/**
+ * Paces work. The first caller after a pause is served at once. Callers that come while a run is under way, or too soon
+ * after one, wait for the next run and share it.
+ * @param work one run; it begins after every caller that shares it has asked
+ * @returns the function by which callers ask; it rejects with what `work` rejects with
+ */
+export function createPaced<T>(work: () => Promise<T>, { paceMs, maxWaiting }: Pace): () => Promise<T | undefined> {
+  let waiting = 0;
+  let begunAt = Number.NEGATIVE_INFINITY;
+  let underWay: Promise<unknown> = Promise.resolve();
+  let next: Promise<T> | undefined;
+
+  async function run(): Promise<T> {
+    await underWay;
+    const pauseMs = begunAt + paceMs - performance.now();
+    if (pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, pauseMs));
+    next = undefined;
+    begunAt = performance.now();
+    const result = work();
+    underWay = result.then(
+      () => undefined,
+      () => undefined,
+    );
+    return await result;
+  }
+
+  return async () => {
+    if (waiting >= maxWaiting) return undefined;
+    waiting += 1;
+    try {
+      next ??= run();
+      return await next;
+    } finally {
+      waiting -= 1;
+    }
+  };
+}
 
 /** Counts events, and renders the text that /metrics serves. */
 export interface Metrics {
@@ -121,7 +166,6 @@ function addFamily({ kind, name, help, label, read, over }: MetricFamily, regist
   const metric: Gauge | Counter = kind === 'gauge' ? new Gauge(settings) : new Counter(settings);
 }
 
-/** Makes counters that are counted here. */
 function counters(registers: Registry[]) {
   return <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
     new Counter<Label>({ name, help, labelNames, registers });
@@ -138,6 +182,12 @@ function countersBy(registers: Registry[]) {
 /** The number of status classes: 1 to 9, since origins may send up to 999, and 0 for no status. */
 const statusClasses = 10;
 
+function* numbersByClass(byZone: ReadonlyMap<string, readonly number[]>): Labelled {
+  for (const [zone, counts] of byZone)
+    for (const [index, count] of counts.entries())
+      if (count > 0) yield [[zone, index === 0 ? 'none' : `${index}xx`], count];
+}
+
 /** Counts requests to the edge. Every request passes here, so labels are written only when the metrics are read. */
 function countEdge(registers: Registry[]): Metrics['edgeRequest'] {
   const byZone = new Map<string, number[]>();
@@ -149,12 +199,7 @@ function countEdge(registers: Registry[]): Metrics['edgeRequest'] {
     'postern_edge_requests_total',
     'Requests to zones by status class, "none" where none was answered; zone is empty for hosts that are no zone’s',
     ['zone', 'status'],
-    () =>
-      [...byZone].flatMap(([zone, counts]) =>
-        counts
-          .map((count, index) => [[zone, index === 0 ? 'none' : `${index}xx`], count] as const)
-          .filter(([, count]) => count > 0),
-      ),
+    () => numbersByClass(byZone),
   );
   family(
     'postern_edge_errors_total',

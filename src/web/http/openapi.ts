@@ -138,7 +138,6 @@ const everywhere = [
   'E_RATE_LIMIT_EXCEEDED',
   'E_INTERNAL_SERVER_ERROR',
 ] as const;
-/** The tokens of endpoints that write. */
 const ofWrites = ['E_NO_ROOM'] as const;
 const ofBodies = ['E_FIELD_MISSING', 'E_CONTENT_TOO_LARGE', 'E_UNSUPPORTED_MEDIA_TYPE'] as const;
 /** Statuses that differ from the token's own (D45). */

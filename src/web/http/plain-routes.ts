@@ -5,12 +5,41 @@ import type { ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Guessing } from '../../accounts/guessing.ts';
 import type { Logger } from '../../base/log.ts';
-import type { AllowedMethods } from './allowed-methods.ts';
 import type { Documents } from './documents.ts';
-import { isHeadTooLarge } from './listener/head-octets.ts';
-import { type FixedDocument, hasTag } from './page/fixed-document.ts';
+import { isHeadTooLarge } from './listener/request-end.ts';
+import { type FixedDocument, hasTag } from './page/html-page.ts';
 import { type MetricsToken, refuseReader } from './scrape/metrics-token.ts';
 import type { V4App } from './v4-app.ts';
+
+/**
+ * The methods of every route that was registered, for `Allow` of a 405 (RFC 9110 §15.5.6). The router cannot tell: it finds only
+ * routes of the request's own method.
+ */
+export class AllowedMethods {
+  readonly #routes: { readonly steps: readonly string[]; readonly methods: Set<string> }[] = [];
+
+  /** Notes a route. `url` is the router's pattern: `/a/:name/b`, or `/a/*` for everything below `/a/`. */
+  add(url: string, methods: readonly string[]): void {
+    const known = this.#routes.find(({ steps }) => steps.join('/') === url);
+    if (known) for (const method of methods) known.methods.add(method);
+    else this.#routes.push({ steps: url.split('/'), methods: new Set(methods) });
+  }
+
+  /** The methods that the path of a request takes, sorted; empty where no route has it. */
+  of(path: string): readonly string[] {
+    const steps = path.split('/');
+    const methods = new Set<string>();
+    for (const route of this.#routes) {
+      const fits =
+        (route.steps.length === steps.length || (route.steps.at(-1) === '*' && route.steps.length < steps.length)) &&
+        route.steps.every((step, index) =>
+          step.startsWith(':') ? steps[index] !== '' : step === '*' || step === steps[index],
+        );
+      if (fits) for (const method of route.methods) methods.add(method);
+    }
+    return [...methods].sort();
+  }
+}
 
 /** Answers one line of text. The header field Ray-ID must be set before. */
 export function answerPlainly(response: ServerResponse, status: number, text: string): void {
@@ -41,7 +70,6 @@ export interface PlainParts {
   readonly guessing: Guessing;
 }
 
-/** What the app knows of all its routes. */
 interface KnownRoutes {
   readonly methods: AllowedMethods;
   readonly documents: () => Documents;
@@ -54,7 +82,6 @@ export function sendFixed({ headers }: FastifyRequest, reply: FastifyReply, docu
   return hasTag(headers['if-none-match'], document) ? reply.code(304).send() : reply.send(document.body);
 }
 
-/** An answer to a probe or scraper. */
 interface ProbeAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;

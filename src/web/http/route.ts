@@ -22,7 +22,7 @@ interface RequestedResource {
 export type Serves = 'all' | 'zones' | 'api';
 
 /** What routing reads of the head of a request, and of the listener that it came to. */
-interface RoutingHead {
+export interface RoutingHead {
   readonly method: string;
   /** The request target as it was sent, in any form. */
   readonly target: string;
@@ -46,7 +46,6 @@ export interface HostTable {
   readonly apiHosts: ReadonlySet<string>;
 }
 
-/** Where a request goes. */
 type Destination =
   /** A zone's hostname: the edge answers, on every path. */
   | 'zone'

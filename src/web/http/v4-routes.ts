@@ -6,12 +6,12 @@ import type { BodyBudget } from '../../base/body-budget.ts';
 import { errorCode, Unavailable } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
 import type { SchemaError } from '../../base/schema-judge.ts';
-import type { AllowedMethods } from './allowed-methods.ts';
 import { type AuthorizationParts, authorize, failureTeller, isStillAuthorized } from './authorization.ts';
 import { Refusal, refuse } from './envelope.ts';
 import { pathForLog } from './front.ts';
-import { isHeadTooLarge, maxApiHeadOctets } from './listener/head-octets.ts';
+import { isHeadTooLarge, maxApiHeadOctets } from './listener/request-end.ts';
 import { type DocumentedRoute, documentedRoutes } from './openapi.ts';
+import type { AllowedMethods } from './plain-routes.ts';
 import { admitBody, bodyLimit, readBodies } from './request-body.ts';
 import { documentFaults, type JudgedPart, schemaFaults } from './schema-faults.ts';
 import type { V4App, V4Plugin } from './v4-app.ts';
@@ -26,7 +26,6 @@ export interface V4Parts extends Omit<AuthorizationParts, 'onFailure'> {
   readonly plugins: readonly V4Plugin[];
 }
 
-/** What these routes note for the app. */
 interface V4Record {
   readonly methods: AllowedMethods;
   /** Every route is added here, for the OpenAPI document. */

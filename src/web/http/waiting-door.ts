@@ -10,7 +10,6 @@ const closingMs = 500;
 /** When whoever asks may come again, in seconds. */
 const retryAfterSeconds = '2';
 
-/** Where it listens. */
 interface WaitingDoorParts {
   readonly places: readonly BoundHttp[];
   readonly limits: ConnectionLimits;

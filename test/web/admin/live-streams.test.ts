@@ -7,7 +7,7 @@ import { SharedPlaces } from '../../../src/app/processes/shared-places.ts';
 import { systemClock } from '../../../src/base/clock.ts';
 import type { JournalItem } from '../../../src/spool/journal/journal.ts';
 import { LiveStreams, liveEndpoints } from '../../../src/web/admin/journal/live-endpoint.ts';
-import { StreamSlots } from '../../../src/web/admin/journal/stream-slots.ts';
+import { StreamSlots } from '../../../src/web/admin/journal/live-hub.ts';
 import { startConsole } from '../../support/console-app.ts';
 import { MemorySpool } from '../../support/memory-spool/memory-spool.ts';
 

@@ -8,7 +8,7 @@ import type { DestinationView } from '../../../src/delivery/transport.ts';
 import type { Spool } from '../../../src/spool/spool.ts';
 import { SqliteSpool } from '../../../src/spool/sqlite/sqlite-spool.ts';
 import { queueEndpoints } from '../../../src/web/admin/queue/queue-endpoints.ts';
-import { createQueueLines } from '../../../src/web/admin/queue/queue-lines.ts';
+import { createQueueLines } from '../../../src/web/admin/queue/queue-groups.ts';
 import { type ConsoleApp, startConsole } from '../../support/console-app.ts';
 import { scratchFolder } from '../../support/scratch.ts';
 import { countsOf } from '../../support/spool-counts.ts';

@@ -9,7 +9,7 @@ import { failureEndpoints } from '../../../web/admin/console/failure-endpoints.t
 import { overviewEndpoints } from '../../../web/admin/console/overview-endpoints.ts';
 import { settingsEndpoint, type ToldReload } from '../../../web/admin/console/settings-endpoint.ts';
 import { queueEndpoints } from '../../../web/admin/queue/queue-endpoints.ts';
-import type { QueueLines } from '../../../web/admin/queue/queue-lines.ts';
+import type { QueueLines } from '../../../web/admin/queue/queue-groups.ts';
 import type { V4Plugin } from '../../../web/http/v4-app.ts';
 import type { Config, ConfigSource } from '../../config/config.ts';
 import type { Figures } from './figures.ts';

@@ -9,7 +9,7 @@ import { allAccounts } from '../../../spool/figures/sample-queue.ts';
 import type { Spool } from '../../../spool/spool.ts';
 import { component, endpointsOfBoth } from '../../http/endpoint.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
-import type { WaitingNow } from '../queue/queue-lines.ts';
+import type { WaitingNow } from '../queue/queue-groups.ts';
 import { isoTime, textOrNull, time, timeOrNull } from '../schemas.ts';
 import { type FigureReader, minutesQuery, readSteps, type Steps, seriesHead, stepsOf, timeOfMinute } from './series.ts';
 

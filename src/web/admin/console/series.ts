@@ -5,7 +5,6 @@ import type { Figure, FigureQuery } from '../../../spool/figures/figure-store.ts
 import { keptMinutes } from '../../../spool/figures/minute-figures.ts';
 import { closed, isoTime, time } from '../schemas.ts';
 
-/** Entries of a series at most. */
 const mostSteps = 120;
 const minuteMs = 60_000;
 

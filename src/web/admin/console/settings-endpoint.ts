@@ -14,7 +14,6 @@ export interface ToldReload {
   readonly lines: readonly string[];
 }
 
-/** What there is to tell. */
 interface ToldSettings {
   /** Absolute path of the file. */
   readonly file: string;

@@ -20,7 +20,6 @@ interface MessageQuery
   readonly until?: number | undefined;
 }
 
-/** A page of messages. */
 interface MessagePage<T> {
   readonly messages: readonly T[];
   /** The `cursor` of the next page; undefined on the last one. */

@@ -15,11 +15,16 @@ import { accountPath, component, endpointsAt, type Register } from '../../http/e
 import { refusal, succeedWithPage } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
 import { closed, faultless, isoTime, isoTimeOrNull, mailPlace, textOrNull, time, timeOrNull } from '../schemas.ts';
-import { eventSchema } from './event-endpoints.ts';
+import {
+  addressParameter,
+  eventSchema,
+  messageParameter,
+  pageParameters,
+  queueIdOf,
+  readPage,
+} from './event-endpoints.ts';
 import { findMessages, readHistory } from './find-messages.ts';
-import { addressParameter, messageParameter, pageParameters, queueIdOf, readPage } from './parameters.ts';
 
-/** Recipients that a list shows of one message. */
 const listedRecipients = 20;
 
 const state = Type.Enum([...historyStates], { want: `one of ${historyStates.join(', ')}` });

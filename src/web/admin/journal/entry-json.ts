@@ -72,7 +72,6 @@ function levelOf(content: JournalContent | undefined): 'none' | 'headers' | 'ful
   return content.receivedBody || content.sentBody ? 'full' : 'headers';
 }
 
-/** What an entry is shown from. */
 interface EntryParts extends VerdictParts {
   readonly history: MessageHistory | undefined;
   /** The path of the entry in the API. */

@@ -10,8 +10,8 @@ import type { Journal, JournalEntry, JournalItem, JournalPage, JournalQuery } fr
 import { endpointsOfBoth, type Register } from '../../http/endpoint.ts';
 import { refusal, succeedWithPage } from '../../http/envelope.ts';
 import type { V4App, V4Plugin } from '../../http/v4-app.ts';
+import { queueIdOf } from '../events/event-endpoints.ts';
 import { readHistory } from '../events/find-messages.ts';
-import { queueIdOf } from '../events/parameters.ts';
 import { faultless, readTime } from '../schemas.ts';
 import { entryJson, rowJson } from './entry-json.ts';
 import { entryOfAccount, entryOfAny, journalEntry, journalParameters, journalRow, usualRows } from './schemas.ts';
@@ -115,7 +115,6 @@ async function showEntry(parts: JournalParts, request: FastifyRequest, entry: Jo
   });
 }
 
-/** Registers the list, of an account and of all. */
 function encodeJournal(app: V4App, parts: JournalParts): void {
   const { journal, isOn } = parts;
   const inAccountQueue = createKeyedQueues();

@@ -9,8 +9,7 @@ import { refusal } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
 import { rowJson } from './entry-json.ts';
 import { journalOff } from './journal-endpoints.ts';
-import { type HubParts, LiveHub, type LiveRow } from './live-hub.ts';
-import { StreamSlots } from './stream-slots.ts';
+import { type HubParts, LiveHub, type LiveRow, StreamSlots } from './live-hub.ts';
 
 /** Octets that wait for a client that does not read; then its stream ends, and the client comes again where it was. */
 const mostWaiting = 262_144;
@@ -28,7 +27,6 @@ function textOf({ event, item }: LiveRow): string {
   return `id: ${event}\nevent: row\ndata: ${JSON.stringify(rowJson(item))}\n\n`;
 }
 
-/** One client. */
 class LiveStream {
   readonly #response: ServerResponse;
   readonly #mayGoOn: () => Promise<boolean>;
@@ -202,12 +200,7 @@ export class LiveStreams {
       const missed = Number.isNaN(after) ? [] : await this.#hub.missed(after, account);
       reply.hijack();
       if (stream.isEnded) return;
-      raw.writeHead(200, {
-        ...headersOf(reply),
-        'Content-Type': 'text/event-stream; charset=utf-8',
-        'X-Content-Type-Options': 'nosniff',
-        'X-Accel-Buffering': 'no',
-      });
+      raw.writeHead(200, { ...headersOf(reply), ...streamHeaders });
       stream.write('retry: 2000\n\n');
       stream.begin(missed);
     } catch (thrown) {
@@ -216,6 +209,12 @@ export class LiveStreams {
     }
   }
 }
+
+const streamHeaders = {
+  'Content-Type': 'text/event-stream; charset=utf-8',
+  'X-Content-Type-Options': 'nosniff',
+  'X-Accel-Buffering': 'no',
+} as const;
 
 function headersOf(reply: FastifyReply): Record<string, string> {
   const entries = Object.entries(reply.getHeaders()).filter(([, value]) => value !== undefined);

@@ -11,13 +11,11 @@ import { component, endpointsOfBoth } from '../../http/endpoint.ts';
 import { succeed } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
 import { closed, isoTime, isoTimeOrNull, readSince, textOrNull, timeOrNull, timeParameter } from '../schemas.ts';
-import { cureJson } from './cure-json.ts';
 import { journalNote } from './journal-endpoints.ts';
 import { cure } from './schemas.ts';
+import { cureJson } from './verdict-table.ts';
 
-/** Events that are read at most. */
 const mostEvents = 100_000;
-/** Groups of one answer at most. */
 const mostGroups = 500;
 
 /** A change of the configuration file that brings in the lines which a credential lacks. */
@@ -100,7 +98,6 @@ function groupOf({ report, mailer, problem }: ReturnType<typeof causesOf>[number
   };
 }
 
-/** Finds changes of the file, of each credential once. */
 function foundOnce(find: FindFileChange): FindFileChange {
   const found = new Map<object, ReturnType<FindFileChange>>();
   return async (report) => {

@@ -15,7 +15,6 @@ export const entryOfAccount = Type.Object({
 });
 export const entryOfAny = Type.Object({ id: entryOfAccount.properties.id });
 
-/** What became of a message. */
 const outcome = Type.Enum([...journalOutcomes], { want: `one of ${journalOutcomes.join(', ')}` });
 
 /** A row of the journal. */

@@ -16,7 +16,6 @@ const mostMessages = 10_000;
 const mostMs = 15_000;
 /** Octets of a request: a configuration of thousands of accounts. */
 const bodyBytes = 1_048_576;
-/** Mailers of an answer at most. */
 const mostRows = 200;
 
 /** What the endpoint is made from. */

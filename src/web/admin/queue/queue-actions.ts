@@ -5,7 +5,7 @@ import type { MonotonicClock } from '../../../base/clock.ts';
 import { yieldToEventLoop } from '../../../base/yield-to-event-loop.ts';
 import { type Hold, type HoldRule, Holds, lineOf, mostHolds } from '../../../spool/hold.ts';
 import type { QueueItem, RetryPick, Spool } from '../../../spool/spool.ts';
-import type { QueueLines, WaitingNow } from './queue-lines.ts';
+import type { QueueLines, WaitingNow } from './queue-groups.ts';
 import {
   findSelected,
   type RouteOf,
@@ -18,7 +18,6 @@ import {
 /** What can be done. */
 export const queueActions = ['retry', 'hold', 'release', 'drop'] as const;
 
-/** What is done to messages. */
 type QueueAction = (typeof queueActions)[number];
 
 /** The recipients that an action takes where no state is named: what has failed is taken only where it is asked for by name. */
@@ -39,7 +38,6 @@ const reached: Readonly<Record<QueueAction, readonly WaitingState[]>> = {
   drop: ['queued', 'deferred', 'held', 'failed'],
 };
 
-/** The spool as far as actions use it. */
 type ActedSpool = Pick<Spool, 'list' | 'show' | 'retryMany' | 'drop' | 'addHold' | 'liftHold' | 'holds'>;
 
 /** Who acts. */
@@ -62,13 +60,11 @@ export interface ActionParts {
   readonly clock: MonotonicClock;
 }
 
-/** Who acts, and by what. */
 interface Acting {
   readonly parts: ActionParts;
   readonly actor: Actor;
 }
 
-/** How many messages, and how many of their recipients. */
 interface Count {
   readonly done: number;
   readonly recipients: number;
@@ -114,7 +110,6 @@ function roomFor(holds: readonly Hold[], actor: Actor): number {
 
 type Act = (selected: readonly Selected[]) => Promise<Count>;
 
-/** Does something to one message after another. */
 function each(act: (chosen: Selected) => Promise<boolean>): Act {
   return async (selected) => {
     const count = { done: 0, recipients: 0 };
@@ -141,7 +136,6 @@ function retryOf({ spool, newTimes }: ActionParts): Act {
   };
 }
 
-/** Makes the function that does an action to some messages. */
 async function actOf(action: QueueAction, { parts, actor }: Acting): Promise<Act> {
   const { spool } = parts;
   if (action === 'retry') return retryOf(parts);
@@ -171,7 +165,6 @@ function ruleOf(what: Rule, { by }: Actor, { newTimes }: ActionParts): HoldRule 
   return { ...what, at: newTimes().now, by: by.slice(0, 200), why: '' };
 }
 
-/** The recipients of a message that are in one of some states. */
 function among({ recipients }: QueueItem, states: readonly WaitingState[]): Selected['recipients'] {
   return recipients.filter((recipient) => {
     const state = waitingState(recipient);

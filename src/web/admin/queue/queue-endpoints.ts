@@ -37,7 +37,6 @@ interface QueueEndpointsParts extends ActionParts {
 const mostGroups = 200;
 const shownRecipients = 10;
 
-/** Who asks, and for which account. */
 function actor({ credential, of }: AskedOf): Actor {
   const isOperator = hasScope(credential, 'admin');
   return actorOf(of, { name: credential.name, isOperator });
@@ -91,7 +90,6 @@ function shownRecipient(recipient: SpooledRecipient, who: Actor) {
   };
 }
 
-/** How many of a message's recipients are in each state. */
 function countStates(recipients: readonly SpooledRecipient[]) {
   const counts = { queued: 0, deferred: 0, held: 0, failed: 0 };
   for (const recipient of recipients) counts[waitingState(recipient) ?? 'queued'] += 1;

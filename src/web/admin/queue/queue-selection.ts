@@ -30,7 +30,6 @@ export interface Selected {
   readonly recipients: readonly SpooledRecipient[];
 }
 
-/** A slice of a selection. */
 interface SelectedPage {
   readonly selected: readonly Selected[];
   /** Where to go on; absent at the end. */
@@ -50,7 +49,6 @@ export function destinationOf(address: string): string {
   return splitMailbox(address).domain?.toLowerCase() ?? '';
 }
 
-/** The recipients of a message that are selected. */
 function selectedRecipients(
   { entry, recipients }: QueueItem,
   { destination, route, states }: Selection,
@@ -65,7 +63,6 @@ function selectedRecipients(
   });
 }
 
-/** Messages that are asked of the spool at once. */
 const askedAtOnce = 200;
 /** Slices of the spool that one call examines at most; each examines at most 2,000 messages. */
 const mostSlices = 10;

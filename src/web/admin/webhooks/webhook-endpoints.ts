@@ -77,7 +77,6 @@ function shownWebhook({ id, url: to, kinds: told, note, source, createdAt, ...re
   };
 }
 
-/** What is asked of the webhook that the path names. */
 type AskedOfOne = Pick<AskedOf<Static<typeof entryPath>>, 'account' | 'params' | 'request'>;
 
 /**

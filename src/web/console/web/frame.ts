@@ -3,24 +3,115 @@
 import { type ComponentChildren, h, type JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { findPage, pages } from './page-list.ts';
-import { Brand } from './parts/brand.ts';
-import { Button, Select, Switch } from './parts/controls.ts';
-import { el } from './parts/element.ts';
-import { Finder } from './parts/finder.ts';
-import { Icon } from './parts/icon.ts';
-import { Time } from './parts/text.ts';
+import { Button, Field, Select, Switch } from './parts/controls.ts';
+import { Dialog } from './parts/dialog.ts';
+import { el, Icon, type IconName, Time } from './parts/element.ts';
+import { Brand } from './parts/surfaces.ts';
 import { silentSince } from './state/api.ts';
-import { goTo, linkTo, place, setFilters } from './state/location.ts';
 import { closeNotice, notices } from './state/notices.ts';
-import { account, isAdmin, isEveryAccount, mayEdit, session, signOut } from './state/session.ts';
+import {
+  account,
+  goTo,
+  isAdmin,
+  isEveryAccount,
+  linkTo,
+  mayEdit,
+  place,
+  session,
+  setFilters,
+  signOut,
+} from './state/session.ts';
 import { chooseTheme, type Theme, theme } from './state/theme.ts';
+import { type Found, findPlaces } from './text/find-places.ts';
+
+function linkOf({ pattern, parameters = {}, filters = {} }: Found): string {
+  return linkTo(pattern, parameters, filters);
+}
+
+function entry(place: Found<IconName>, isChosen: boolean, open: (place: Found) => void): JSX.Element {
+  const onClick = (event: MouseEvent): void => {
+    event.preventDefault();
+    open(place);
+  };
+  const chosen = isChosen ? { class: 'chosen', 'aria-current': 'true' } : {};
+  return h(
+    'li',
+    { key: place.label },
+    h('a', { href: linkOf(place), ...chosen, onClick }, h(Icon, { name: place.icon }), el('bdi', place.label)),
+  );
+}
+
+function FinderDialog(props: {
+  readonly pages: readonly Found<IconName>[];
+  readonly onClose: () => void;
+}): JSX.Element {
+  const [text, setText] = useState('');
+  const [chosen, setChosen] = useState(0);
+  const found = findPlaces(text, props.pages);
+  const at = Math.min(chosen, found.length - 1);
+  const open = (place: Found): void => {
+    props.onClose();
+    goTo(linkOf(place));
+  };
+  const onKeyDown = (event: KeyboardEvent): void => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    const wanted = found[at];
+    if (step !== undefined) setChosen(Math.max(0, Math.min(found.length - 1, at + step)));
+    else if (event.key === 'Enter' && wanted) open(wanted);
+    else return;
+    event.preventDefault();
+  };
+  const onInput = (value: string): void => {
+    setText(value);
+    setChosen(0);
+  };
+  const help = found.length === 0 ? 'Nothing is called so.' : 'Arrow keys choose, Enter opens.';
+  return h(
+    Dialog,
+    { title: 'Find', onClose: props.onClose },
+    h(
+      'div',
+      { class: 'finder', onKeyDown },
+      h(Field, {
+        label: 'Address, words of a subject, id of a message, or a page',
+        ...{ value: text, type: 'search', autofocus: true, onInput },
+      }),
+      el(
+        'ul',
+        found.map((one, index) => entry(one, index === at, open)),
+      ),
+      h('p', { class: 'soft', role: 'status' }, help),
+    ),
+  );
+}
+
+/** The button of the box, which Ctrl K (on a Mac ⌘ K) presses too. @param pages those of the list at the side */
+function Finder({ pages }: { readonly pages: readonly Found<IconName>[] }): JSX.Element {
+  const [isOpen, setOpen] = useState(false);
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent): void => {
+      if (event.key.toLowerCase() !== 'k' || !(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey)
+        return;
+      // Over another dialog it stays closed: what is open there may have been typed into.
+      if (document.querySelector('dialog[open]')) return;
+      event.preventDefault();
+      setOpen(true);
+    };
+    addEventListener('keydown', onKey);
+    return () => removeEventListener('keydown', onKey);
+  }, []);
+  return el(
+    'div.finder-room',
+    h(Button, { icon: 'search', onPress: () => setOpen(true) }, 'Find', h('kbd', { 'aria-hidden': 'true' }, 'Ctrl K')),
+    isOpen ? h(FinderDialog, { pages, onClose: () => setOpen(false) }) : null,
+  );
+}
 
 /** The path in the list that the page of the URL belongs to: a message belongs to the messages. */
 function openEntry(): string | undefined {
   return findPage(place.value.path)?.page.pattern.replace(/\/:id$/, '');
 }
 
-/** The entries of the list that this session sees. */
 function entries() {
   return pages.flatMap(({ pattern, entry, isForAdmin }) =>
     entry && (isForAdmin !== true || isAdmin.value) ? [{ ...entry, pattern }] : [],

@@ -3,7 +3,7 @@
 import { h, render } from 'preact';
 import { Console } from './console.ts';
 import { followClock } from './state/clock.ts';
-import { followLocation } from './state/location.ts';
+import { followLocation } from './state/session.ts';
 
 followClock();
 followLocation();

@@ -2,11 +2,10 @@
 // page is first opened.
 
 import type { ComponentType } from 'preact';
-import type { IconName } from './parts/icon.ts';
-import type { PageProps } from './state/location.ts';
+import type { IconName } from './parts/element.ts';
+import type { PageProps } from './state/session.ts';
 import { matchPath, type RouteParameters } from './text/route-path.ts';
 
-/** A page. */
 interface Page {
   readonly pattern: string;
   readonly load: () => Promise<{ readonly Page: ComponentType<PageProps> }>;
@@ -36,13 +35,13 @@ export const pages: readonly Page[] = [
   listed('messages', 'Messages', () => import('./pages/messages.ts'), { group: 'Mail' }),
   { pattern: '/messages/:id', load: () => import('./pages/message/message.ts') },
   listed('refusals', 'Refusals', () => import('./pages/refusals.ts')),
-  listed('queue', 'Queue', () => import('./pages/queue/queue.ts')),
+  listed('queue', 'Queue', () => import('./pages/queue.ts')),
   listed('try', 'Try it', () => import('./pages/try-it.ts'), { isOfOneAccount }),
   listed('suppressions', 'Suppressions', () => import('./pages/suppressions.ts'), { group: 'Account', isOfOneAccount }),
   listed('domains', 'Domains', () => import('./pages/domains.ts'), { isOfOneAccount }),
   listed('tokens', 'Tokens', () => import('./pages/tokens.ts'), { isOfOneAccount }),
   listed('webhooks', 'Webhooks', () => import('./pages/webhooks.ts'), { isOfOneAccount }),
-  { pattern: '/webhooks/:id', load: () => import('./pages/webhook.ts') },
+  { pattern: '/webhooks/:id', load: async () => ({ Page: (await import('./pages/webhooks.ts')).WebhookPage }) },
   listed('edge', 'Edge', () => import('./pages/edge.ts'), { group: 'Network', isOfOneAccount }),
   listed('proxy', 'Proxy', () => import('./pages/proxy.ts'), { isOfOneAccount }),
   listed('settings', 'Settings', () => import('./pages/settings.ts'), { group: 'Gateway', isForAdmin: true }),

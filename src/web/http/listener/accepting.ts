@@ -23,7 +23,6 @@ export interface Accepting {
 /** Sockets that share the port of a listener. */
 const socketsOfPort = 8;
 
-/** Binds one socket. @throws the system's error where it cannot */
 async function bind(server: Server, options: ListenOptions): Promise<BoundHttp> {
   server.listen(options);
   // Rejects with the error event, if that comes first.

@@ -114,7 +114,6 @@ function onClientError(
   refuseSocket(socket, { onRefused }, { status, text, cause: error.code });
 }
 
-/** Answers on the socket, ends the connection, and tells of it. */
 function refuseSocket(
   socket: Socket,
   { onRefused }: Pick<HttpListenerParts, 'onRefused'>,

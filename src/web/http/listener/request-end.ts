@@ -42,7 +42,6 @@ export interface BodyEnd {
   readonly done: boolean;
 }
 
-/** A body of an announced length. */
 class CountedBody implements BodyEnd {
   #left: number;
 
@@ -120,4 +119,26 @@ export function bodyEndOf(headers: IncomingHttpHeaders): BodyEnd | undefined {
   if (headers['transfer-encoding'] !== undefined) return new ChunkedBody();
   const length = Number(headers['content-length'] ?? 0);
   return length > 0 ? new CountedBody(length) : undefined;
+}
+
+/** Octets of a request's header section: every line with its colon, blank and line end. One octet is one character. */
+export function headerSectionOctets(rawHeaders: readonly string[]): number {
+  // A line is `name: value` and CRLF: two more octets for the name, two for the value.
+  let octets = 2 * rawHeaders.length;
+  for (const text of rawHeaders) octets += text.length;
+  return octets;
+}
+
+/** The most octets that the API takes of a header section, and the most of a target. */
+export const maxApiHeadOctets = 32_768;
+
+/** Whether the head of a request is larger than the API takes. */
+export function isHeadTooLarge({
+  url = '',
+  rawHeaders,
+}: {
+  readonly url?: string | undefined;
+  readonly rawHeaders: readonly string[];
+}): boolean {
+  return url.length > maxApiHeadOctets || headerSectionOctets(rawHeaders) > maxApiHeadOctets;
 }

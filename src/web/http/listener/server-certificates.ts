@@ -3,7 +3,6 @@
 import { createSecureContext, type SecureContext } from 'node:tls';
 import type { ListenerTls } from './listener.ts';
 
-/** A certificate chain and its key, PEM. */
 interface ServerCertificate {
   readonly certificate: string;
   readonly privateKey: string;

@@ -13,7 +13,6 @@ export function piecesOf(body: AnswerBody): { readonly pieces: readonly Buffer[]
   return { pieces, octets: pieces.reduce((sum, { length }) => sum + length, 0) };
 }
 
-/** A complete response. */
 interface WholeResponse {
   readonly status: number;
   /** The reason phrase. Absent: the usual one of the status. */

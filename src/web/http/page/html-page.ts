@@ -103,3 +103,41 @@ h2,dt{font-size:1rem;font-weight:400;color:var(--soft)}
 ${textCss}footer{padding-top:1.25rem;border-top:1px solid var(--line);color:var(--soft);font-size:.875rem}
 @media(max-width:36rem){h1,section,dl,footer{grid-template-columns:minmax(0,1fr);gap:.25rem}section>:not(h2),footer>*{grid-column:1}dt:not(:first-child){margin-top:.5rem}}
 `;
+
+/**
+ * A document that stays the same while the process runs: it is made once, every answer sends the same octets, and a client that has
+ * it already gets no octets at all (RFC 9110 §13.1.2).
+ */
+export interface FixedDocument {
+  readonly body: Buffer;
+  /** Names in lower case; ETag and Cache-Control are among them. */
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** Makes a document. @param style that of an HTML page; absent: it is JSON */
+export function fixedDocument(text: string, style?: PageStyle): FixedDocument {
+  const body = Buffer.from(text);
+  const digest = createHash('sha256').update(body).digest('base64url').slice(0, 22);
+  return {
+    body,
+    headers: {
+      'content-type': `${style ? 'text/html' : 'application/json'}; charset=utf-8`,
+      etag: `"${digest}"`,
+      // Clients may keep the document but must ask each time: another release has another document under the same URL.
+      'cache-control': 'no-cache',
+      'x-content-type-options': 'nosniff',
+      ...(style ? { 'content-security-policy': style.contentSecurityPolicy } : {}),
+    },
+  };
+}
+
+/**
+ * Whether a client has the document: If-None-Match names its ETag, or is `*`. RFC 9110 §13.1.2: the comparison is weak.
+ * @param ifNoneMatch the field's value, several lines joined by commas; absent: the client has nothing
+ */
+export function hasTag(ifNoneMatch: string | undefined, { headers }: FixedDocument): boolean {
+  if (ifNoneMatch === undefined) return false;
+  if (ifNoneMatch.trim() === '*') return true;
+  // RFC 9110 §8.8.3: etagc.
+  return (ifNoneMatch.match(/"[!#-~\u0080-\u00ff]*"/g) ?? []).some((tag) => tag === headers['etag']);
+}

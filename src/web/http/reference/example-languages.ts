@@ -55,7 +55,6 @@ function scriptLiteral(value: unknown): string {
   return lines.length === 0 ? '{}' : `{\n${lines.join('')}}`;
 }
 
-/** Escapes text for a template literal. */
 function inTemplate(value: string): string {
   return value.replace(/[\\`]|\$\{/g, '\\$&');
 }

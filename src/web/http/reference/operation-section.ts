@@ -3,9 +3,20 @@
 import { member } from '../../../base/is-record.ts';
 import { escapeHtml } from '../page/html-page.ts';
 import { exampleLanguages } from './example-languages.ts';
-import { entries, list, text } from './json.ts';
 import { type Operation, requestExample } from './request-example.ts';
-import { anchors, code, inline, nameEntry, notesOf, paragraphs, typeOf, withErrorLinks } from './words.ts';
+import {
+  anchors,
+  code,
+  entries,
+  inline,
+  list,
+  nameEntry,
+  notesOf,
+  paragraphs,
+  text,
+  typeOf,
+  withErrorLinks,
+} from './words.ts';
 
 /** What the sections of a page have in common. */
 export interface ReferenceContext {

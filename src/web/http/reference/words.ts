@@ -2,7 +2,27 @@
 
 import { isRecord, member } from '../../../base/is-record.ts';
 import { escapeHtml } from '../page/html-page.ts';
-import { entries, list, referredName, text } from './json.ts';
+
+/** Gives a string; an empty one for any other value. */
+export function text(value: unknown): string {
+  return typeof value === 'string' ? value : '';
+}
+
+/** Gives an array; an empty one for any other value. */
+export function list(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}
+
+/** Gives the names and values of an object; none for any other value. */
+export function entries(value: unknown): readonly (readonly [string, unknown])[] {
+  return isRecord(value) ? Object.entries(value) : [];
+}
+
+/** The name that a reference to a component ends with (`#/components/schemas/NAME`); empty where there is none. */
+export function referredName(schema: unknown): string {
+  const reference = text(member(schema, '$ref'));
+  return reference.slice(reference.lastIndexOf('/') + 1);
+}
 
 /** One error of the API as the reference describes it. */
 export interface DescribedError {

@@ -1,7 +1,7 @@
 // Which HTML is not parsed for a preview, because a browser would stand still over it.
 
 import { expect, test } from 'vitest';
-import { isTooDeep } from '../../../../src/web/console/web/text/html-depth.ts';
+import { isTooDeep } from '../../../../src/web/console/web/text/visible-text.ts';
 
 test.each(['<b>', '<div><b>\r\n', '<table><tr><td>', '<DIV class="a"></x>', '<a href=x><div></a>', '<b><table></b>'])(
   'thousands of %j that nothing closes are too deep',

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { readAttempt, sampleMessage, sampleRequest } from '../../../../src/web/console/web/text/attempt.ts';
 import { journalQuery } from '../../../../src/web/console/web/text/filters.ts';
-import { fitsFilters } from '../../../../src/web/console/web/text/row-filter.ts';
+import { fitsFilters } from '../../../../src/web/console/web/text/row-order.ts';
 
 const typed = (form: string, text: string, from = '', to = '') => readAttempt(JSON.stringify({ form, text, from, to }));
 

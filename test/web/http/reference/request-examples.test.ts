@@ -6,8 +6,11 @@ import { join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { describe, expect, test } from 'vitest';
 import { curlExample, pythonExample, scriptExample } from '../../../../src/web/http/reference/example-languages.ts';
-import { exampleValue } from '../../../../src/web/http/reference/example-value.ts';
-import { type RequestExample, requestExample } from '../../../../src/web/http/reference/request-example.ts';
+import {
+  exampleValue,
+  type RequestExample,
+  requestExample,
+} from '../../../../src/web/http/reference/request-example.ts';
 import { projectRoot } from '../../../support/postern-process.ts';
 import fc from '../../../support/properties.ts';
 

@@ -3,11 +3,9 @@
 import { h, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { Button, CopyButton } from '../parts/controls.ts';
-import { el } from '../parts/element.ts';
+import { el, foreign, State, Time } from '../parts/element.ts';
 import { awaited, empty, pageHead, panel } from '../parts/surfaces.ts';
-import { foreign, State, Time } from '../parts/text.ts';
-import { ask } from '../state/api.ts';
-import { useAnswer } from '../state/loading.ts';
+import { ask, useAnswer } from '../state/api.ts';
 import { tell } from '../state/notices.ts';
 import { accountOnlyPath } from '../state/session.ts';
 import type { DnsRecord, SendingDomain } from '../state/shapes.ts';

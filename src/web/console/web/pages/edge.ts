@@ -2,11 +2,10 @@
 
 import { type ComponentChildren, h, type JSX } from 'preact';
 import { el } from '../parts/element.ts';
-import { MinutesSelect, shownMinutes } from '../parts/filter-bar.ts';
-import { type Column, numbers, Table, tight, wide } from '../parts/list.ts';
+import { type Column, MinutesSelect, numbers, shownMinutes, Table, tight, wide } from '../parts/list.ts';
 import { type Line, Plot } from '../parts/plot.ts';
 import { awaited, empty, pageHead, panel } from '../parts/surfaces.ts';
-import { useAnswer, useEvery } from '../state/loading.ts';
+import { useAnswer, useEvery } from '../state/api.ts';
 import { accountOnlyPath } from '../state/session.ts';
 import type { EdgeFailures } from '../state/shapes.ts';
 import { writeCount, writeCounted } from '../text/amounts.ts';

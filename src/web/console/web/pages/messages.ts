@@ -3,27 +3,20 @@
 import { h, type JSX } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Button } from '../parts/controls.ts';
-import { el } from '../parts/element.ts';
-import { FilterChips, FilterSelect, SearchBox } from '../parts/filter-bar.ts';
-import { Icon } from '../parts/icon.ts';
-import { type Column, column, PagedTable, tight, wide } from '../parts/list.ts';
+import { brief, el, Icon, outcomeChoices, outcomeOf, State, stateWords, Time } from '../parts/element.ts';
+import { type Column, column, FilterChips, FilterSelect, PagedTable, SearchBox, tight, wide } from '../parts/list.ts';
 import { buttonLink, ClearFilters, empty, Notes, pageHead } from '../parts/surfaces.ts';
-import { brief, State, Time } from '../parts/text.ts';
-import { outcomeChoices, outcomeOf, stateWords } from '../parts/words.ts';
+import { useAnswer, useEvery } from '../state/api.ts';
 import { type LiveState, mostLive, useLive } from '../state/live.ts';
-import { useAnswer, useEvery } from '../state/loading.ts';
-import { linkTo, place, setFilters } from '../state/location.ts';
 import { type Pages, usePages } from '../state/paging.ts';
-import { accountPath, isEveryAccount } from '../state/session.ts';
+import { accountPath, isEveryAccount, linkTo, place, setFilters } from '../state/session.ts';
 import type { JournalRow, Overview } from '../state/shapes.ts';
 import { writeCount, writeCounted, writeTime } from '../text/amounts.ts';
 import { journalFilters, journalQuery, readFilters, spanChoices, spans } from '../text/filters.ts';
-import { fitsFilters } from '../text/row-filter.ts';
-import { isNewer, parted, type Waiting, withRows, withWaiting } from '../text/row-order.ts';
+import { fitsFilters, isNewer, parted, type Waiting, withRows, withWaiting } from '../text/row-order.ts';
 
 const path = '/email/sending/journal';
 const pageSize = 50;
-/** Rows that are shown as new by a glow. */
 const mostGlowing = 10;
 const noneWaiting: Waiting<JournalRow> = { rows: [], count: 0 };
 
@@ -185,6 +178,11 @@ function useLiveRows(path: string | undefined, pages: Pages<JournalRow>, filters
   return { state, waiting: waiting.count, showWaiting, isFresh: ({ id }: JournalRow) => fresh.current.has(id) };
 }
 
+function liveMark(state: LiveState, text: string): JSX.Element {
+  const dot = h('span', { class: 'dot', 'aria-hidden': 'true' });
+  return h('span', { class: `live ${state}`, role: 'status' }, dot, text);
+}
+
 function filterFields({ q, span }: JournalFilters): JSX.Element {
   // A point of a plot leads to the messages of its time.
   const since =
@@ -223,12 +221,7 @@ export function Page(): JSX.Element {
     pageHead(
       'Messages',
       'What was handed in, accepted or refused, the newest first.',
-      h(
-        'span',
-        { class: `live ${state}`, role: 'status' },
-        h('span', { class: 'dot', 'aria-hidden': 'true' }),
-        filters.until === undefined ? liveWords[state] : 'Looking at the past',
-      ),
+      liveMark(state, filters.until === undefined ? liveWords[state] : 'Looking at the past'),
       mayCome
         ? h(Button, pause, isPaused ? 'Go on' : 'Pause')
         : h(Button, { icon: 'play', onPress: () => setFilters({ until: undefined }) }, 'To the newest'),

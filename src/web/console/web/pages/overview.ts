@@ -1,17 +1,12 @@
 // How mail goes at the moment: a minute at a time over the last hours.
 
 import { type ComponentChildren, h, type JSX } from 'preact';
-import { el } from '../parts/element.ts';
-import { MinutesSelect, shownMinutes } from '../parts/filter-bar.ts';
-import { Icon } from '../parts/icon.ts';
-import { type Column, numbers, Table, tight, wide } from '../parts/list.ts';
+import { brief, el, Icon, State, type StateWords, stateWords, Time } from '../parts/element.ts';
+import { type Column, MinutesSelect, numbers, shownMinutes, Table, tight, wide } from '../parts/list.ts';
 import { type Line, Plot } from '../parts/plot.ts';
 import { awaited, buttonLink, empty, pageHead, panel } from '../parts/surfaces.ts';
-import { brief, State, Time } from '../parts/text.ts';
-import { type StateWords, stateWords } from '../parts/words.ts';
-import { useAnswer, useEvery } from '../state/loading.ts';
-import { linkTo } from '../state/location.ts';
-import { accountPath } from '../state/session.ts';
+import { useAnswer, useEvery } from '../state/api.ts';
+import { accountPath, linkTo } from '../state/session.ts';
 import type { Overview } from '../state/shapes.ts';
 import { writeCount, writeDuration } from '../text/amounts.ts';
 

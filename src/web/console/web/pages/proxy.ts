@@ -2,12 +2,11 @@
 
 import { h, type JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { el } from '../parts/element.ts';
+import { el, foreign, State } from '../parts/element.ts';
 import { type Column, numbers, Table, tight, wide } from '../parts/list.ts';
 import { Plot } from '../parts/plot.ts';
 import { awaited, empty, pageHead, panel } from '../parts/surfaces.ts';
-import { foreign, State } from '../parts/text.ts';
-import { useAnswer, useEvery } from '../state/loading.ts';
+import { useAnswer, useEvery } from '../state/api.ts';
 import { accountOnlyPath } from '../state/session.ts';
 import { writeCount, writeOctets } from '../text/amounts.ts';
 
@@ -46,7 +45,6 @@ interface Sample {
   readonly octets: number;
 }
 
-/** The most that are kept. */
 const mostSamples = 360;
 
 function sumUp(applications: readonly Application[]): Sample {
@@ -65,7 +63,6 @@ function useSamples(answer: readonly Application[] | undefined): readonly Sample
   return samples;
 }
 
-/** Octets a second between each two samples. */
 function rates(samples: readonly Sample[]): readonly (number | null)[] {
   return samples.map(({ at, octets }, index) => {
     const last = samples[index - 1];

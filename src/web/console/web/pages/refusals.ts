@@ -1,24 +1,81 @@
-// Refusals by their cause: what would cure each group, and how much it would let through.
+// Refusals by their cause: what would cure each group, and what another configuration would let through.
 
 import { type ComponentChildren, Fragment, h, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { Button, Select } from '../parts/controls.ts';
-import { CureBox } from '../parts/cure.ts';
-import { useDialog } from '../parts/dialog.ts';
-import { el } from '../parts/element.ts';
-import { SearchBox } from '../parts/filter-bar.ts';
-import { Icon } from '../parts/icon.ts';
+import { Button, Field, Select } from '../parts/controls.ts';
+import { FormDialog, useDialog } from '../parts/dialog.ts';
+import { brief, el, foreign, Icon, State, Time } from '../parts/element.ts';
+import { SearchBox } from '../parts/list.ts';
 import { awaited, buttonLink, ClearFilters, empty, Notes, pageHead } from '../parts/surfaces.ts';
-import { brief, foreign, State, Time } from '../parts/text.ts';
-import { type Answer, ask } from '../state/api.ts';
-import { useEvery, useLoaded } from '../state/loading.ts';
-import { linkTo, place, setFilters } from '../state/location.ts';
-import { accountPath, isAdmin, isEveryAccount } from '../state/session.ts';
-import type { RefusalGroup } from '../state/shapes.ts';
+import { CureBox } from '../parts/verdicts.ts';
+import { type Answer, ask, useEvery, useLoaded } from '../state/api.ts';
+import { account, accountPath, isAdmin, isEveryAccount, linkTo, place, setFilters } from '../state/session.ts';
+import type { MailerVerdicts, RefusalGroup, WouldPass } from '../state/shapes.ts';
 import { writeCount, writeCounted } from '../text/amounts.ts';
 import { readFilters, sinceOf, spanChoices } from '../text/filters.ts';
 import { headerPath } from '../text/route-path.ts';
-import { WouldPassDialog } from './would-pass.ts';
+
+type Counts = Pick<WouldPass, 'refused' | 'would_pass' | 'accepted' | 'would_not'>;
+
+function sentence({ refused, would_pass: pass, accepted, would_not: not }: Counts): string {
+  return (
+    `Of ${writeCounted(refused, 'refused message')} ${writeCount(pass)} would pass, ` +
+    `of ${writeCounted(accepted, 'accepted message')} ${writeCount(not)} would not.`
+  );
+}
+
+function mailer(one: MailerVerdicts): JSX.Element {
+  const examples = one.examples.map((example) => {
+    const [id = '', ...codes] = example.split(' ');
+    return el(
+      'li',
+      h('a', { href: linkTo('/messages/:id', { id }) }, codes.length === 0 ? 'would pass' : codes.join(', ')),
+    );
+  });
+  const name = `${one.account}/${one.credential}, ${one.mailer}`;
+  return h('div', { key: name }, el('h3', foreign(name, 200)), el('p', sentence(one)), el('ul', examples));
+}
+
+function verdict(found: WouldPass): JSX.Element {
+  const { not_kept: notKept, cut, mailers } = found;
+  return el(
+    'div',
+    h('p', { role: 'status' }, sentence(found)),
+    cut ? el('p.soft', 'There are more messages: the newest were judged.') : null,
+    notKept > 0 ? el('p.soft', `Of ${writeCounted(notKept, 'message')} too little is kept to judge again.`) : null,
+    mailers.map(mailer),
+  );
+}
+
+/** Asks for the text of a configuration, and tells what would change. @param since from when on mail is judged */
+function WouldPassDialog({
+  since,
+  onClose,
+}: {
+  readonly since: string | undefined;
+  readonly onClose: () => void;
+}): JSX.Element {
+  const [config, setConfig] = useState('');
+  const [found, setFound] = useState<WouldPass>();
+  const judge = async (): Promise<void> => {
+    setFound(undefined);
+    const body = {
+      config,
+      ...(since === undefined ? {} : { since }),
+      ...(isEveryAccount.value ? {} : { account: account.value }),
+    };
+    setFound((await ask<WouldPass>('/client/v4/email/sending/would-pass', { method: 'POST', body })).result);
+  };
+  return h(
+    FormDialog,
+    { title: 'Would it pass with another configuration?', action: 'Judge again', onSubmit: judge, onClose },
+    h(Field, {
+      ...{ label: 'Text of the configuration', value: config, onInput: setConfig, required: true, autofocus: true },
+      ...{ rows: 12, hint: 'It is checked, and nothing of it is kept.' },
+    }),
+    found ? verdict(found) : null,
+  );
+}
 
 /** How often a cause came in each part of the time, as bars. The number beside them says the same in words. */
 function Bars({ times }: { readonly times: readonly number[] }): JSX.Element {
@@ -35,7 +92,6 @@ function keyOf({ account, credential, mailer, field, code, message }: RefusalGro
   return [account, credential, mailer, field, code, message].join('\0');
 }
 
-/** What is told of a cause when it is opened. */
 function Opened({ group, span }: { readonly group: RefusalGroup; readonly span: string }): JSX.Element {
   const {
     credential,
@@ -156,7 +212,6 @@ function cause(group: RefusalGroup, { span, isOpen, onClick }: { span: string; i
   );
 }
 
-/** The causes as a table. */
 function Causes(props: {
   readonly groups: readonly RefusalGroup[];
   readonly span: string;

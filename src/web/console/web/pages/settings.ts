@@ -2,11 +2,10 @@
 
 import { type ComponentChildren, h, type JSX } from 'preact';
 import { CopyButton } from '../parts/controls.ts';
-import { el } from '../parts/element.ts';
+import type { StateWords } from '../parts/element.ts';
+import { box, el, Foreign, foreign, State, Time } from '../parts/element.ts';
 import { awaited, Facts, pageHead, panel } from '../parts/surfaces.ts';
-import { box, Foreign, foreign, State, Time } from '../parts/text.ts';
-import type { StateWords } from '../parts/words.ts';
-import { useAnswer, useEvery } from '../state/loading.ts';
+import { useAnswer, useEvery } from '../state/api.ts';
 import type { Settings } from '../state/shapes.ts';
 
 const whys: Readonly<Record<string, string>> = {

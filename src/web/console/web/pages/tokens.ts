@@ -4,15 +4,13 @@ import { h, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { Button, Checkbox, Checks, Field, Select } from '../parts/controls.ts';
 import { Confirm, FormDialog, ShownOnce, useDialog } from '../parts/dialog.ts';
-import { el } from '../parts/element.ts';
+import { brief, el, State, Time } from '../parts/element.ts';
 import { type Column, doing, PagedTable, tight, wide } from '../parts/list.ts';
 import { empty, pageHead } from '../parts/surfaces.ts';
-import { brief, State, Time } from '../parts/text.ts';
 import { ask } from '../state/api.ts';
-import { place, setFilters } from '../state/location.ts';
 import { tell } from '../state/notices.ts';
 import { usePages } from '../state/paging.ts';
-import { accountOnlyPath, isAdmin } from '../state/session.ts';
+import { accountOnlyPath, isAdmin, place, setFilters } from '../state/session.ts';
 import type { MadeToken, Token } from '../state/shapes.ts';
 import { readFilters } from '../text/filters.ts';
 
@@ -104,7 +102,6 @@ const none =
 const onceMade =
   'Copy it now: it is shown this once. Programs show it as password of SMTP (user name api_token) or as bearer token of HTTP.';
 
-/** Asks whether a token is to be revoked, and revokes it. */
 function Revoke(props: { readonly token: Token; readonly onClose: () => void; readonly onRevoked: () => void }) {
   const { token, onClose, onRevoked } = props;
   const onConfirm = async (): Promise<void> => {

@@ -4,12 +4,10 @@ import { h, type JSX } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Button, Field } from '../parts/controls.ts';
 import { Confirm, useDialog } from '../parts/dialog.ts';
-import { el } from '../parts/element.ts';
+import { box, el, State } from '../parts/element.ts';
 import { empty, Fault, openTab, Progress, pageHead, panel, Tabs } from '../parts/surfaces.ts';
-import { box, State } from '../parts/text.ts';
 import { Reasons, VerdictTable } from '../parts/verdicts.ts';
-import { type ApiError, ask } from '../state/api.ts';
-import { useLoaded } from '../state/loading.ts';
+import { type ApiError, ask, useLoaded } from '../state/api.ts';
 import { tell } from '../state/notices.ts';
 import { judgeHere, type Rehearsal } from '../state/policy.ts';
 import { accountOnlyPath, mayEdit } from '../state/session.ts';
@@ -48,7 +46,6 @@ function useCalm<Value>(value: Value, ms: number): Value {
   return calm;
 }
 
-/** The body that is judged of what was typed, as JSON; undefined where it cannot be judged yet. */
 function bodyOf(attempt: Attempt): string | undefined {
   return attempt.ok ? JSON.stringify(attempt.judge) : undefined;
 }
@@ -167,7 +164,6 @@ const words = {
   },
 } as const;
 
-/** What is known of what was typed. */
 function Judged({ attempt, value, problem, isOffline, isLoading }: ReturnType<typeof useVerdict>): JSX.Element {
   const nothingYet = 'The verdict on each header stands here, with the message as it would leave.';
   return h(
@@ -182,6 +178,25 @@ function Judged({ attempt, value, problem, isOffline, isLoading }: ReturnType<ty
   );
 }
 
+interface Envelope {
+  readonly from: string;
+  readonly to: string;
+}
+
+function envelopeFields({ from, to }: Envelope, set: (envelope: Envelope) => void): JSX.Element {
+  return el(
+    'div.try-row',
+    h(Field, {
+      ...{ label: 'MAIL FROM (optional)', placeholder: 'the address in From' },
+      ...{ value: from, onInput: (value: string) => set({ from: value, to }) },
+    }),
+    h(Field, {
+      ...{ label: 'RCPT TO (optional)', placeholder: 'the addresses in To, Cc and Bcc' },
+      ...{ value: to, onInput: (value: string) => set({ from, to: value }) },
+    }),
+  );
+}
+
 function sendConfirm(onConfirm: () => Promise<void>) {
   const about = { title: 'Send this message?', action: 'Send 1 message', onConfirm };
   const what = el('p', 'It is handed in as a program would hand it in, and goes to its recipients.');
@@ -193,12 +208,11 @@ export function Page(): JSX.Element {
   const form = openTab(tabs) === 'request' ? 'request' : 'message';
   const { path, label, sample, hint } = words[form];
   const [texts, setTexts] = useState({ message: '', request: '' });
-  const [from, setFrom] = useState('');
-  const [to, setTo] = useState('');
+  const [envelope, setEnvelope] = useState({ from: '', to: '' });
   const { show, dialog } = useDialog();
   const text = texts[form];
   const change = (next: string): void => setTexts({ ...texts, [form]: next });
-  const judged = useVerdict(JSON.stringify({ form, text, from, to }));
+  const judged = useVerdict(JSON.stringify({ form, text, ...envelope }));
   const { attempt, value } = judged;
   const body = attempt.ok ? attempt.send : undefined;
   const send = async (): Promise<void> => {
@@ -220,18 +234,7 @@ export function Page(): JSX.Element {
       'div.try',
       el(
         'div.try-form',
-        form === 'message' &&
-          el(
-            'div.try-row',
-            h(Field, {
-              ...{ label: 'MAIL FROM (optional)', value: from, onInput: setFrom },
-              placeholder: 'the address in From',
-            }),
-            h(Field, {
-              ...{ label: 'RCPT TO (optional)', value: to, onInput: setTo },
-              placeholder: 'the addresses in To, Cc and Bcc',
-            }),
-          ),
+        form === 'message' && envelopeFields(envelope, setEnvelope),
         h(DropField, { label, value: text, onInput: change, hint }),
         text === '' && el('p', h(Button, { icon: 'try', onPress: () => change(sample) }, 'Fill in an example')),
       ),

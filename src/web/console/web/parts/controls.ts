@@ -3,8 +3,7 @@
 import { type ComponentChildren, h, type JSX, type TargetedEvent } from 'preact';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import { tell } from '../state/notices.ts';
-import { el } from './element.ts';
-import { Icon, type IconName } from './icon.ts';
+import { el, Icon, type IconName } from './element.ts';
 
 interface ButtonProps {
   readonly children?: ComponentChildren;
@@ -77,7 +76,6 @@ export function CopyButton({ text, label = 'Copy' }: { readonly text: string; re
   );
 }
 
-/** What `Field` takes. */
 interface FieldProps {
   readonly label: string;
   readonly value: string;

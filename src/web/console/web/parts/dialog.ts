@@ -3,20 +3,14 @@
 
 import { type ComponentChildren, h, type JSX } from 'preact';
 import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { isSignedOut, type Problem } from '../state/api.ts';
-import { asProblem, useSubmit } from '../state/loading.ts';
+import { asProblem, isSignedOut, type Problem, useSubmit } from '../state/api.ts';
 import { Button, CopyButton } from './controls.ts';
 import { el } from './element.ts';
 import { Fault } from './surfaces.ts';
 
-/** A dialog that is open for as long as it is drawn. */
-export function Dialog(props: {
-  readonly title: string;
-  readonly onClose: () => void;
-  readonly children?: ComponentChildren;
-}): JSX.Element {
+/** Opens a dialog while it is drawn. @returns its element, and whether it has gone */
+function useModal() {
   const box = useRef<HTMLDialogElement>(null);
-  const id = useId();
   const isOut = isSignedOut.value;
   const isGone = useRef(false);
   useLayoutEffect(() => {
@@ -39,6 +33,17 @@ export function Dialog(props: {
       if (first instanceof HTMLElement) first.focus();
     }
   }, [isOut]);
+  return { box, isGone };
+}
+
+/** A dialog that is open for as long as it is drawn. */
+export function Dialog(props: {
+  readonly title: string;
+  readonly onClose: () => void;
+  readonly children?: ComponentChildren;
+}): JSX.Element {
+  const { box, isGone } = useModal();
+  const id = useId();
   return h(
     'dialog',
     {

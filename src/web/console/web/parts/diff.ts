@@ -4,8 +4,7 @@ import { h, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { writeCounted } from '../text/amounts.ts';
 import { type DiffLine, diffLines, linesOf } from '../text/line-diff.ts';
-import { el } from './element.ts';
-import { Foreign, moreButton } from './text.ts';
+import { el, Foreign, moreButton } from './element.ts';
 
 /** Lines that stay the same are folded away from this many on, but for some beside each change. */
 const foldFrom = 12;

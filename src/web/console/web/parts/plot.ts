@@ -4,7 +4,7 @@
 import { h, type JSX } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
-import { goTo } from '../state/location.ts';
+import { goTo } from '../state/session.ts';
 import { theme } from '../state/theme.ts';
 import { writeClockMarks, writeDuration, writeExactTime, writeMark, writeTime } from '../text/amounts.ts';
 import { el } from './element.ts';
@@ -21,7 +21,6 @@ export interface Line {
   readonly whole?: number | null;
 }
 
-/** What `Plot` takes. */
 interface PlotProps {
   readonly title: string;
   /** Milliseconds since 1970, ascending, one for each value. */
@@ -53,7 +52,6 @@ const timeSteps = [
 
 const dashes = { dash: [6, 3], dot: [2, 3], long: [14, 4], mixed: [8, 3, 2, 3], sparse: [2, 8] } as const;
 
-/** Ways to draw a line in pieces. */
 type Dash = keyof typeof dashes;
 
 /** A colour of the style as it is now, light or dark: a canvas knows no `light-dark()`, which a colour that is set resolves. */
@@ -165,8 +163,8 @@ function Figures({ times, lines, write, title, linkOf }: PlotProps): JSX.Element
   );
 }
 
-/** A plot. It is drawn anew when its room or the colours change. */
-export function Plot(props: PlotProps): JSX.Element {
+/** Draws a plot, and draws it anew when its room or the colours change. @returns its room and the drawing */
+function useDrawing(props: PlotProps) {
   const room = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(undefined);
   // A time alone would be drawn on an axis of a whole day, so that an empty minute goes before it.
@@ -176,16 +174,6 @@ export function Plot(props: PlotProps): JSX.Element {
     ...props.lines.map(({ values }) => [...(first === undefined ? [] : [null]), ...values]),
   ];
   const scheme = theme.value;
-  const latest = useRef(props);
-  latest.current = props;
-  /** Follows the point that the mouse is nearest to. */
-  const follow = (): void => {
-    const { linkOf, times } = latest.current;
-    // An empty minute that was put before a time alone has no messages.
-    const at = (plot.current?.cursor.idx ?? -1) - (times.length === 1 ? 1 : 0);
-    const time = times[at];
-    if (linkOf && time !== undefined) goTo(linkOf(time));
-  };
   const names = props.lines.map(({ label }) => label).join();
   useEffect(() => {
     const box = room.current;
@@ -207,16 +195,25 @@ export function Plot(props: PlotProps): JSX.Element {
     };
   }, [scheme, names]);
   useEffect(() => plot.current?.setData(data()));
+  return { room, plot };
+}
+
+/** A plot. */
+export function Plot(props: PlotProps): JSX.Element {
+  const { room, plot } = useDrawing(props);
+  const { title, lines, write, linkOf, times } = props;
+  /** Follows the point that the mouse is nearest to. */
+  const onClick = (): void => {
+    // An empty minute that was put before a time alone has no messages.
+    const at = (plot.current?.cursor.idx ?? -1) - (times.length === 1 ? 1 : 0);
+    const time = times[at];
+    if (linkOf && time !== undefined) goTo(linkOf(time));
+  };
   return el(
     'figure.plot',
-    el('figcaption', el('h3', props.title)),
-    h(Legend, { lines: props.lines, write: props.write }),
-    h('div', {
-      class: props.linkOf ? 'plot-room linked' : 'plot-room',
-      ref: room,
-      'aria-hidden': 'true',
-      onClick: follow,
-    }),
+    el('figcaption', el('h3', title)),
+    h(Legend, { lines, write }),
+    h('div', { class: linkOf ? 'plot-room linked' : 'plot-room', ref: room, 'aria-hidden': 'true', onClick }),
     h(Figures, props),
   );
 }

@@ -62,7 +62,6 @@ function copyStyle(from: Element, to: HTMLElement): void {
   to.style.cssText = declarations.join(';');
 }
 
-/** What stands in the place of a picture. */
 function pictureText(picture: Element): string {
   const alt = picture.getAttribute('alt')?.slice(0, 200) ?? '';
   return alt === '' ? '[picture]' : `[picture: ${alt}]`;
@@ -74,7 +73,6 @@ interface PageLocation {
   readonly level: number;
 }
 
-/** Copies nodes by the allowlist; texts are texts. */
 function copyInto(
   { target, level }: PageLocation,
   nodes: Iterable<Node>,

@@ -8,8 +8,7 @@ import { accountPath, pathOfAccount } from '../state/session.ts';
 import type { QueueDone, QueuedMessage } from '../state/shapes.ts';
 import { writeCount, writeCounted } from '../text/amounts.ts';
 import { Confirm } from './dialog.ts';
-import { el } from './element.ts';
-import { foreign } from './text.ts';
+import { el, foreign } from './element.ts';
 
 /** The path of the queue's endpoints. */
 export const queuePath = '/email/sending/queue';
@@ -122,7 +121,6 @@ async function act(target: Target, onDone: (count: number) => void): Promise<Don
   return { ...sum, next: after ?? null };
 }
 
-/** Says what was done, and whether that was what was wanted. */
 function outcome(target: Target, made: Done): readonly [string, 'done' | 'failed'] {
   const { action, noun, count: asked } = target;
   const { done, skipped, next, rule } = made;

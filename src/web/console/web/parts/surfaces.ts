@@ -2,14 +2,26 @@
 
 import { type ComponentChildren, Fragment, h, type JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import type { Problem } from '../state/api.ts';
-import type { Loaded } from '../state/loading.ts';
-import { linkTo, place, setFilters } from '../state/location.ts';
+import type { Loaded, Problem } from '../state/api.ts';
+import { linkTo, place, setFilters } from '../state/session.ts';
 import { readFilters } from '../text/filters.ts';
 import { Button } from './controls.ts';
-import { el } from './element.ts';
-import { Icon, type IconName } from './icon.ts';
-import { Time } from './text.ts';
+import { el, Icon, type IconName, Time } from './element.ts';
+
+/** The name with its mark, a gate, as a link to the first page. */
+export function Brand(): JSX.Element {
+  return h(
+    'a',
+    { class: 'brand', href: linkTo('/') },
+    h(
+      'svg',
+      { viewBox: '0 0 22 22', 'aria-hidden': 'true', focusable: 'false' },
+      h('path', { fill: 'currentColor', d: 'M3 20V9a8 8 0 0 1 16 0v11h-4.5V9.5a3.5 3.5 0 0 0-7 0V20z' }),
+      h('path', { fill: 'currentColor', d: 'M9.5 20v-8h3v8z', opacity: '.55' }),
+    ),
+    'Postern',
+  );
+}
 
 /** The head of a page: its title, one sentence, and what can be done. */
 export function PageHead(props: {
@@ -149,7 +161,6 @@ export function Facts({ items }: { readonly items: readonly (readonly [string, C
   );
 }
 
-/** A tab: its word in the URL and its label. */
 interface Tab {
   readonly key: string;
   readonly label: ComponentChildren;

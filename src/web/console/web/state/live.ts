@@ -33,7 +33,6 @@ function readRow(data: string): JournalRow | undefined {
   }
 }
 
-/** What is told of a stream. */
 interface Listener {
   readonly onState: (state: LiveState) => void;
   readonly onRows: (rows: readonly JournalRow[]) => void;
@@ -78,17 +77,13 @@ function follow(path: string, listener: Listener): () => void {
   const open = (): void => {
     source = new EventSource(path);
     hear();
+    for (const kind of ['open', 'row', 'alive']) source.addEventListener(kind, hear);
     source.addEventListener('open', () => {
       onState('on');
-      hear();
       // The browser resumes behind the last row that it was told of, and there may have been none.
       onGap();
     });
-    source.addEventListener('row', ({ data }: MessageEvent<string>) => {
-      hear();
-      take(data);
-    });
-    source.addEventListener('alive', hear);
+    source.addEventListener('row', ({ data }: MessageEvent<string>) => take(data));
     source.addEventListener('reset', onGap);
     source.addEventListener('error', () => {
       onState('lost');

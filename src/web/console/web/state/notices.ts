@@ -2,7 +2,6 @@
 
 import { signal } from '@preact/signals';
 
-/** A sentence that is shown. */
 interface Notice {
   readonly id: number;
   readonly kind: 'done' | 'failed';

@@ -1,9 +1,8 @@
 // A list that is loaded page by page, by the cursor that each answer names.
 
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { ask, isSignedOut, Problem } from './api.ts';
-import { asProblem } from './loading.ts';
-import { place } from './location.ts';
+import { ask, asProblem, isSignedOut, Problem } from './api.ts';
+import { place } from './session.ts';
 
 /** The most rows that one list holds. Who wants to go on is led to a list that begins where this one ends. */
 const mostRows = 2000;
@@ -27,7 +26,6 @@ export interface Pages<Row> {
   readonly change: (change: (rows: readonly Row[]) => readonly Row[], most?: number) => void;
 }
 
-/** Every row has an id. */
 interface Named {
   readonly id: string;
 }
@@ -55,7 +53,6 @@ function comeBackTo<Row extends Named>(path: string | undefined): State<Row> | u
   return kept && ({ ...kept, path, problem: undefined, isLoading: false } as State<Row>);
 }
 
-/** Keeps a list when it is left. */
 function useKept(path: string | undefined, state: State<Named>): void {
   const latest = useRef(state);
   latest.current = state;

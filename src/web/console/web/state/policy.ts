@@ -20,7 +20,6 @@ interface Violation {
   readonly http: { readonly code: number };
 }
 
-/** The answer of the policy's own function. */
 interface Judgement {
   readonly verdict: string;
   readonly violations: readonly Violation[];
@@ -35,7 +34,6 @@ interface Judgement {
   readonly wouldLeave: string | null;
 }
 
-/** The module that judges. */
 interface JudgeModule {
   readonly judge: (input: { readonly json: string }, options: object) => Promise<Judgement>;
   /** What becomes of a field, in the words of the API, by the word of the policy. */

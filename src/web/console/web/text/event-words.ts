@@ -9,7 +9,6 @@ interface ToldEvent {
   readonly [member: string]: unknown;
 }
 
-/** What is told of an event. */
 interface EventWords {
   /** What happened. */
   readonly title: string;

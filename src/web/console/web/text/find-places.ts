@@ -13,7 +13,6 @@ export interface Found<Icon extends string = string> {
 /** The ids of messages: 32 hexadecimal digits, with or without the hyphens of a UUID. */
 const messageId = /^[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}$/i;
 
-/** Entries that are shown at most. */
 const mostFound = 8;
 
 /**

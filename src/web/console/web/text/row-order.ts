@@ -1,4 +1,7 @@
-// Where a row that a live stream tells of belongs in a list, the newest first. Ids begin with the time of their message.
+// Whether a row that a live stream tells of fits the filters of a list, and where it belongs in it: the newest first. Ids begin with
+// the time of their message.
+
+import type { Filters } from './filters.ts';
 
 interface Named {
   readonly id: string;
@@ -60,4 +63,39 @@ export function withWaiting<Row extends Named>(
   const kept = come.filter((row) => !isLeftOut(row));
   const added = kept.filter(({ id }) => !known.has(id)).length;
   return { rows: withRows(rows, kept, false).slice(0, most), count: count + added };
+}
+
+interface FilteredRow {
+  readonly outcome: string;
+  readonly shadow?: boolean;
+  readonly credential?: string | null;
+  readonly client?: string | null;
+  readonly subject?: string | null;
+  readonly sender?: string | null;
+  readonly recipients: readonly string[];
+  readonly codes: readonly string[];
+  readonly fields: readonly string[];
+}
+
+/** Words of a text in lower case: runs of letters and digits. */
+function wordsOf(text: string): readonly string[] {
+  return text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
+}
+
+/** Whether every word of a search begins a word of the row's subject and addresses. */
+function isFound(search: string, { subject, sender, recipients }: FilteredRow): boolean {
+  const words = wordsOf([subject ?? '', sender ?? '', ...recipients].join(' '));
+  return wordsOf(search).every((wanted) => words.some((word) => word.startsWith(wanted)));
+}
+
+/** Whether a row fits the filters; those about time do not matter to a row that has just come. */
+export function fitsFilters(row: FilteredRow, filters: Filters): boolean {
+  const { outcome, credential, client, code, field, shadow, q } = filters;
+  if (outcome !== undefined && row.outcome !== outcome) return false;
+  if (shadow !== undefined && (row.shadow ?? false) !== (shadow === 'true')) return false;
+  if (credential !== undefined && row.credential !== credential) return false;
+  if (client !== undefined && row.client !== client) return false;
+  if (code !== undefined && !row.codes.includes(code)) return false;
+  if (field !== undefined && !row.fields.some((name) => name.toLowerCase() === field.toLowerCase())) return false;
+  return q === undefined || isFound(q, row);
 }

@@ -1,4 +1,6 @@
-// Text that a stranger chose, made safe to look at: characters that show nothing, or that change how others stand, become marks.
+// Text that a stranger chose, made safe to look at: characters that show nothing, or that change how others stand, become marks. And
+// whether their HTML can be shown: a browser takes many seconds to parse some ten thousand elements that nobody closes, since it looks
+// through those that are open at each further one.
 
 /** A piece of text: as it is, or the name of a character that would not be seen. */
 interface TextPiece {
@@ -45,7 +47,6 @@ const hidden =
 const emojiJoiner =
   /(?<=[\p{Emoji_Presentation}\p{Extended_Pictographic}\p{Emoji_Modifier}\ufe0f])\u200d(?=\p{Extended_Pictographic})/gu;
 
-/** The name of a character that would not be seen. */
 function characterName(character: string): string {
   const known = names.get(character);
   if (known !== undefined) return known;
@@ -79,4 +80,35 @@ export function cutAt(text: string, most: number): { readonly shown: string; rea
   const last = text.charCodeAt(most - 1);
   const end = last >= 0xd800 && last <= 0xdbff ? most - 1 : most;
   return { shown: text.slice(0, end), left: text.length - end };
+}
+
+/** Elements that may be open at once. */
+const mostOpen = 2000;
+
+/** Elements that have no content, and those that the next one of their kind closes. */
+const closed = new Set(
+  (
+    'area base br col embed hr img input link meta param source track wbr ' +
+    'p li dt dd option tr td th tbody thead tfoot html head body'
+  ).split(' '),
+);
+
+/** Whether a browser would take long to parse HTML, judged by the tags that nothing closes; a bit too strict with broken HTML. */
+export function isTooDeep(html: string): boolean {
+  const open = new Map<string, number>();
+  let all = 0;
+  for (const [, slash, given = ''] of html.matchAll(/<(\/?)([a-z][^\s/>]{0,40})/gi)) {
+    const name = given.toLowerCase();
+    if (closed.has(name)) continue;
+    const count = open.get(name) ?? 0;
+    if (slash === '') {
+      open.set(name, count + 1);
+      all += 1;
+      if (all > mostOpen) return true;
+    } else if (count > 0) {
+      open.set(name, count - 1);
+      all -= 1;
+    }
+  }
+  return false;
 }

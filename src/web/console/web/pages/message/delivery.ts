@@ -1,13 +1,14 @@
-// What became of each recipient, in the order in which it happened.
+// What became of each recipient, in the order in which it happened; the dialogue, the times of the stages, and what verification
+// says of the signatures.
 
 import { h, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { Button } from '../../parts/controls.ts';
-import { el } from '../../parts/element.ts';
-import { empty } from '../../parts/surfaces.ts';
-import { foreign, State, Time } from '../../parts/text.ts';
-import type { JournalEntry, MailEvent, RecipientHistory } from '../../state/shapes.ts';
-import { writeCounted } from '../../text/amounts.ts';
+import { el, foreign, State, Time } from '../../parts/element.ts';
+import { empty, Fault, Progress, panel } from '../../parts/surfaces.ts';
+import { useAnswer } from '../../state/api.ts';
+import type { DkimVerdict, JournalEntry, MailEvent, RecipientHistory } from '../../state/shapes.ts';
+import { writeCounted, writeDuration } from '../../text/amounts.ts';
 import { eventWords } from '../../text/event-words.ts';
 
 const drawnAtOnce = 50;
@@ -63,5 +64,98 @@ export function Delivery({ entry }: { readonly entry: JournalEntry }): JSX.Eleme
       histories.slice(0, most).map((history) => h(Recipient, { history, key: history.address })),
     ),
     histories.length > most && el('p.list-end', h(Button, { onPress: () => setMost(most + 200) }, more)),
+  );
+}
+
+const speakers = { client: 'Client', server: 'Postern', note: 'Note' } as const;
+
+/** The SMTP dialogue of the message. */
+export function Dialogue({ entry }: { readonly entry: JournalEntry }): JSX.Element {
+  if (entry.dialogue.length === 0) {
+    return empty(
+      'There was no SMTP dialogue',
+      'messages',
+      entry.via === 'smtp' ? 'Its entry keeps none.' : 'The message came by HTTP.',
+    );
+  }
+  return el(
+    'ol.dialogue.card',
+    entry.dialogue.map(({ from, line, at_ms: at }, index) =>
+      h(
+        'li',
+        { key: index, class: `${from}${from === 'server' && /^[45]/.test(line) ? ' refusal' : ''}` },
+        el('span.at.soft', `+${at} ms`),
+        el('span.who', speakers[from]),
+        el('span.line', foreign(line, 600)),
+      ),
+    ),
+  );
+}
+
+/** What the stages are called. The last two count from the acceptance on. */
+const stageWords: Readonly<Record<string, string>> = {
+  read: 'Reading it',
+  check: 'Judging it',
+  compose: 'Writing it anew',
+  sign: 'Signing it',
+  'first attempt': 'Until the first attempt',
+  delivered: 'Until it was delivered',
+};
+
+/** How long each stage took. */
+export function Timings({ entry }: { readonly entry: JournalEntry }): JSX.Element | null {
+  const { timings } = entry;
+  if (timings.length === 0) return null;
+  const longest = timings.reduce((most, { ms }) => Math.max(most, ms), 0.1);
+  return panel(
+    'How long it took',
+    el(
+      'ul.stages',
+      timings.map(({ stage, ms }) =>
+        h(
+          'li',
+          { key: stage },
+          el('span', stageWords[stage] ?? stage),
+          h('meter', {
+            min: 0,
+            max: longest,
+            value: ms,
+            'aria-label': `${stageWords[stage] ?? stage}: ${writeDuration(ms)}`,
+          }),
+          el('span.soft', ms < 10 ? `${ms.toFixed(1)} ms` : writeDuration(ms)),
+        ),
+      ),
+    ),
+  );
+}
+
+/** What verification says of each signature. */
+export function Dkim({ entry, path }: { readonly entry: JournalEntry; readonly path: string }): JSX.Element {
+  const isAsked = entry.outcome !== 'refused' && !entry.shadow;
+  const { value, problem, reload } = useAnswer<readonly DkimVerdict[]>(isAsked ? `${path}/dkim` : undefined);
+  if (!isAsked) return empty('It was not signed', 'tokens', 'A refused message is never signed.');
+  if (problem?.status === 404)
+    return empty(
+      'It cannot be verified',
+      'messages',
+      'That needs the whole message, which the journal keeps where journal.content is full.',
+    );
+  if (problem) return h(Fault, { problem, retry: reload });
+  if (!value) return h(Progress, { what: 'Verifying the signatures' });
+  return el(
+    'ul.records',
+    value.map(({ domain, selector, algorithm, result, reason }) =>
+      h(
+        'li',
+        { class: 'record signature', key: `${domain} ${selector}` },
+        el(
+          'div',
+          el('strong', el('bdi', domain)),
+          el('p', 'Selector ', el('code', selector), algorithm ? `, ${algorithm}` : null),
+          reason ? el('p.soft', foreign(reason)) : null,
+        ),
+        h(State, { state: result }),
+      ),
+    ),
   );
 }

@@ -1,20 +1,93 @@
-// A message as mail programs show it: its HTML, its text, its attachments, its source.
+// What a message contains: as it came beside as it left, and as mail programs show it.
 
 import { h, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { Switch } from '../../parts/controls.ts';
-import { el } from '../../parts/element.ts';
+import { Diff } from '../../parts/diff.ts';
+import { box, el, foreign, Icon } from '../../parts/element.ts';
 import { type Column, numbers, Table, wide } from '../../parts/list.ts';
 import { PreviewFrame } from '../../parts/preview-frame.ts';
 import { empty, Fault, Progress, panel } from '../../parts/surfaces.ts';
-import { box, foreign } from '../../parts/text.ts';
-import { useAnswer } from '../../state/loading.ts';
+import { askText, Problem, useAnswer, useLoaded } from '../../state/api.ts';
 import type { JournalEntry, Preview, PreviewPart } from '../../state/shapes.ts';
 import { writeOctets } from '../../text/amounts.ts';
-import { isTooDeep } from '../../text/html-depth.ts';
+import { isTooDeep } from '../../text/visible-text.ts';
+
+/** Octets of each side that are compared. The whole is in the file. */
+const most = 262_144;
+
+type Side = 'received' | 'sent';
+
+type Text = { readonly text: string; readonly isCut: boolean } | undefined;
+
+/** Loads a side; undefined where it was not kept. */
+async function loadSide(path: string, signal: AbortSignal): Promise<Text> {
+  try {
+    return await askText(path, most, signal);
+  } catch (error) {
+    if (error instanceof Problem && error.status === 404) return undefined;
+    throw error;
+  }
+}
+
+async function loadSides(path: string, signal: AbortSignal) {
+  const [received, sent] = await Promise.all([loadSide(`${path}/received`, signal), loadSide(`${path}/sent`, signal)]);
+  return { received, sent };
+}
+
+function downloads(path: string, sides: readonly Side[]): JSX.Element {
+  const words = { received: 'Save as it came', sent: 'Save as it left' } as const;
+  return el(
+    'p.actions',
+    sides.map((side) =>
+      h(
+        'a',
+        { key: side, class: 'button plain', href: `${path}/${side}`, download: `${side}.eml` },
+        h(Icon, { name: 'arrow' }),
+        words[side],
+      ),
+    ),
+  );
+}
+
+/** The tab. */
+export function Comparison({ entry, path }: { readonly entry: JournalEntry; readonly path: string }): JSX.Element {
+  const { value, problem, reload } = useLoaded(path, loadSides);
+  if (problem) return h(Fault, { problem, retry: reload });
+  if (!value) return h(Progress, { what: 'Loading both sides' });
+  const { received, sent } = value;
+  if (!received && !sent) {
+    return empty(
+      'Its text was not kept',
+      'messages',
+      el('p', 'The journal keeps what messages contain only where the configuration says so:'),
+      box('journal:\n  content: full   # none, headers, full'),
+    );
+  }
+  const kept = (['received', 'sent'] as const).filter((side) => value[side] !== undefined);
+  const isCut = received?.isCut === true || sent?.isCut === true;
+  return el(
+    'div',
+    el(
+      'div.panel-head',
+      el(
+        'p.soft',
+        entry.outcome === 'refused'
+          ? 'It was refused, so that nothing left.'
+          : sent && received
+            ? 'Removed lines have a −, added ones a +.'
+            : 'Only this side was kept.',
+      ),
+      downloads(path, kept),
+    ),
+    isCut ? el('p.note', `Only the first ${writeOctets(most)} of each side are shown; the files are whole.`) : null,
+    received && sent
+      ? h(Diff, { left: received.text, right: sent.text, leftTitle: 'As it came', rightTitle: 'As it left' })
+      : box((received ?? sent)?.text ?? ''),
+  );
+}
 
 type Form = 'html' | 'text';
-type Side = 'received' | 'sent';
 
 const forms = [
   { key: 'html', label: 'HTML' },

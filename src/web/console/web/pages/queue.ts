@@ -1,20 +1,30 @@
-// The messages that wait, to be chosen one by one or together.
+// What waits: by destination and route, and message by message.
 
 import { h, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { Button, Checkbox } from '../../parts/controls.ts';
-import { el } from '../../parts/element.ts';
-import { FilterChips, FilterSelect, SearchBox } from '../../parts/filter-bar.ts';
-import { type Column, doing, ListEnd, numbers, Table, tight, wide } from '../../parts/list.ts';
-import { choicesFor, queuePath, type Target } from '../../parts/queue-action.ts';
-import { ClearFilters, empty, panel } from '../../parts/surfaces.ts';
-import { brief, foreign, State, Time } from '../../parts/text.ts';
-import { linkTo, place } from '../../state/location.ts';
-import { usePages } from '../../state/paging.ts';
-import { accountPath, mayEdit } from '../../state/session.ts';
-import type { QueuedMessage, QueueHold } from '../../state/shapes.ts';
-import { writeCount, writeCounted } from '../../text/amounts.ts';
-import { readFilters } from '../../text/filters.ts';
+import { Button, Checkbox } from '../parts/controls.ts';
+import { useDialog } from '../parts/dialog.ts';
+import { brief, el, foreign, State, Time } from '../parts/element.ts';
+import {
+  type Column,
+  doing,
+  FilterChips,
+  FilterSelect,
+  ListEnd,
+  numbers,
+  SearchBox,
+  Table,
+  tight,
+  wide,
+} from '../parts/list.ts';
+import { type Action, ActionConfirm, actionWords, choicesFor, queuePath, type Target } from '../parts/queue-action.ts';
+import { awaited, buttonLink, ClearFilters, empty, pageHead, panel } from '../parts/surfaces.ts';
+import { useAnswer, useEvery } from '../state/api.ts';
+import { usePages } from '../state/paging.ts';
+import { accountPath, isEveryAccount, linkTo, mayEdit, place } from '../state/session.ts';
+import type { QueuedMessage, QueueGroup, QueueHold } from '../state/shapes.ts';
+import { writeCount, writeCounted } from '../text/amounts.ts';
+import { readFilters } from '../text/filters.ts';
 
 /** The most messages that one action names; the endpoint takes no more. */
 const mostChosen = 500;
@@ -28,7 +38,7 @@ const heldBy: Readonly<Record<QueueHold['kind'], string>> = {
 };
 
 /** Why a message is held, as far as the reader may know. */
-export function HoldWords({ hold }: { readonly hold: QueueHold }): JSX.Element {
+function HoldWords({ hold }: { readonly hold: QueueHold }): JSX.Element {
   const { kind, since, by, why, releasable } = hold;
   return el(
     'span.sub',
@@ -125,10 +135,7 @@ function labelOfAll(count: number, loaded: number): string {
 }
 
 /** The list. @param turn another one loads the list anew */
-export function WaitingMessages(props: {
-  readonly onAct: (target: Target) => void;
-  readonly turn: number;
-}): JSX.Element {
+function WaitingMessages(props: { readonly onAct: (target: Target) => void; readonly turn: number }): JSX.Element {
   const filters = readFilters(place.value.search, filterNames);
   const { q, ...selected } = filters;
   const search = q === undefined ? {} : { search: q };
@@ -167,5 +174,103 @@ export function WaitingMessages(props: {
       }),
     h(ListEnd, { pages, what: 'messages' }),
     chosen.length > 0 && bulk(chosen, props.onAct),
+  );
+}
+
+function filterOf({ destination, route }: QueueGroup): Readonly<Record<string, string>> {
+  return { ...(destination === null ? {} : { destination }), ...(route === null ? {} : { route }) };
+}
+
+function nameOf({ destination, route }: QueueGroup): string {
+  return destination ?? (route === null ? 'Set aside' : `Route ${route}`);
+}
+
+const groupColumns: readonly Column<QueueGroup>[] = [
+  wide('Destination', (group) => [
+    h(
+      'a',
+      { key: 'to', href: linkTo('/queue', {}, group.route === null ? { state: 'held' } : filterOf(group)) },
+      el('strong', brief(nameOf(group), 120)),
+    ),
+    el(
+      'span.sub',
+      isEveryAccount.value ? `${group.account}, ` : null,
+      group.route === null
+        ? 'by a hold'
+        : group.destination === null
+          ? 'all its domains'
+          : ['by route ', el('bdi', group.route)],
+    ),
+    group.hold ? h(HoldWords, { key: 'hold', hold: group.hold }) : null,
+    group.last_reply ? el('span.sub.mono', foreign(group.last_reply, 200)) : null,
+  ]),
+  tight('Next hop', ({ state }) => (state === null ? null : h(State, { state }))),
+  numbers('Waiting', ({ depth }) => writeCount(depth)),
+  numbers('Held', ({ held }) => writeCount(held)),
+  tight('Oldest', ({ oldest_at: at }) => (at === null ? null : h(Time, { at, style: 'ago' }))),
+  tight('Next try', ({ next_at: at }) => (at === null ? null : h(Time, { at, style: 'due' }))),
+];
+
+function actionColumn(onAct: (target: Target) => void): Column<QueueGroup> {
+  const button = (action: Action, group: QueueGroup, count: number): JSX.Element => {
+    const { verb } = actionWords[action];
+    const name = nameOf(group);
+    const target = { action, count, noun: 'recipient', account: group.account, group: name } as const;
+    const onPress = (): void => onAct({ ...target, body: { filter: filterOf(group) } });
+    return h(Button, { key: action, label: `${verb} all: ${name}`, onPress }, verb);
+  };
+  // What was set aside has no place by which it could be chosen; it is chosen message by message.
+  return doing('Actions', (group) =>
+    group.route === null
+      ? null
+      : el(
+          'div.row-actions',
+          group.held < group.depth ? button('retry', group, group.depth - group.held) : null,
+          group.held < group.depth ? button('hold', group, group.depth - group.held) : null,
+          group.hold?.releasable === true ? button('release', group, group.held) : null,
+        ),
+  );
+}
+
+function destinations(rows: readonly QueueGroup[], onAct: (target: Target) => void): JSX.Element {
+  const depth = rows.reduce((sum, group) => sum + group.depth, 0);
+  return panel(
+    `${writeCounted(depth, 'recipient')} for ${writeCounted(rows.length, 'destination')}`,
+    h(Table<QueueGroup>, {
+      ...{ label: 'Destinations', rows },
+      columns: mayEdit.value ? [...groupColumns, actionColumn(onAct)] : groupColumns,
+      keyOf: ({ account, destination, route }) => `${account} ${destination} ${route}`,
+    }),
+  );
+}
+
+function emptyQueue(): JSX.Element {
+  return empty(
+    'The queue is empty',
+    'check',
+    el('p', 'Everything that was accepted has been handed on.'),
+    buttonLink('/messages', 'messages', 'Look at the messages'),
+  );
+}
+
+/** The page. */
+export function Page(): JSX.Element {
+  const loaded = useAnswer<readonly QueueGroup[]>(accountPath(queuePath));
+  const { show, dialog } = useDialog();
+  const [turn, setTurn] = useState(0);
+  useEvery(5000, loaded.refresh);
+  const onDone = (): void => {
+    setTurn(turn + 1);
+    loaded.reload();
+  };
+  const onAct = (target: Target): void => show((onClose) => h(ActionConfirm, { target, onClose, onDone }));
+  return el(
+    'div',
+    pageHead('Queue', 'What was accepted and waits for its next hop, by destination.'),
+    awaited(loaded, 'Loading the queue', (rows) => [
+      rows.length === 0 ? emptyQueue() : destinations(rows, onAct),
+      h(WaitingMessages, { onAct, turn }),
+    ]),
+    dialog,
   );
 }
