@@ -9,8 +9,15 @@ import type { Forwarded } from '../src/edge/origin/request-head.ts';
 import type { Verdict } from '../src/edge/zone/judge-request.ts';
 import { type RestCode, restAnswers } from '../src/pipeline/policy/rejections.ts';
 import { type Rule, ruleRows, rules } from '../src/proxy/rules/rules.ts';
-import { type AnswerTable, type Fault, failureOf } from '../src/web/http/envelope.ts';
-import type { RuleCode, TokenNumber, V4Number, V4Token } from '../src/web/http/v4-code.ts';
+import {
+  type AnswerTable,
+  type Fault,
+  failureOf,
+  type RuleCode,
+  type TokenNumber,
+  type V4Number,
+  type V4Token,
+} from '../src/web/http/envelope.ts';
 
 test('the edge names only errors of its catalogue', () => {
   const fail: Forwarded['fail'] = (code) => expectTypeOf(code).toEqualTypeOf<EdgeCode>();

@@ -7,7 +7,7 @@ import { type DeliveryRecord, type Webhook, webhooksPerAccount } from '../delive
 import { openWebhookStore, replayRange, type WebhookStore } from '../delivery/webhooks/webhook-store.ts';
 import { createAddressGuard, urlFault } from '../delivery/webhooks/webhook-url.ts';
 import { type EventKind, isEventKind, toldKinds } from '../spool/events/mail-event.ts';
-import { deliveryJson } from '../web/admin/webhooks/delivery-endpoints.ts';
+import { deliveryJson } from '../web/admin/webhooks/webhook-endpoints.ts';
 import { accountOption, isoTime, withStoreOf } from './command/choose-account.ts';
 import {
   type Command,

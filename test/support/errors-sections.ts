@@ -4,7 +4,7 @@ import { allEdgeErrors } from '../../src/edge/errors/catalogue.ts';
 import { categories, type EdgeCategory } from '../../src/edge/errors/categories.ts';
 import type { EdgeError } from '../../src/edge/errors/edge-error.ts';
 import { type Rule, ruleRows, rules } from '../../src/proxy/rules/rules.ts';
-import type { RuleCode } from '../../src/web/http/v4-code.ts';
+import type { RuleCode } from '../../src/web/http/envelope.ts';
 import { cell } from './policy-errors-page.ts';
 
 /** The codes that the specification does not classify (D63). */

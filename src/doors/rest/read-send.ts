@@ -14,8 +14,7 @@ import {
   type JsonObject,
   type JsonValue,
 } from '../../web/http/json/json-reader.ts';
-import { compileJudge } from '../../web/http/schema-compiler.ts';
-import { documentFaults } from '../../web/http/schema-faults.ts';
+import { compileJudge, documentFaults } from '../../web/http/schema-faults.ts';
 import { type ApiMailbox, readAddresses, sizeOfAddresses, writeAddresses } from './addresses.ts';
 import { invalid } from './invalid.ts';
 import { faultOf } from './merge-faults.ts';

@@ -1,7 +1,6 @@
 // The rules of proxy applications: one table over (application, facts), everything else is read from it (D82, D83).
 
-import type { Fault } from '../../web/http/envelope.ts';
-import type { RuleCode } from '../../web/http/v4-code.ts';
+import type { Fault, RuleCode } from '../../web/http/envelope.ts';
 import type { ApplicationFields } from '../application/application.ts';
 import { parseProtocol } from '../application/application-texts.ts';
 import { joinReasons } from '../application/quote.ts';

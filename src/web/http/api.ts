@@ -8,7 +8,7 @@ import { type AnswerTable, refuse } from './envelope.ts';
 import { type Answerer, rayOf } from './front.ts';
 import type { DocumentedRoute } from './openapi.ts';
 import { AllowedMethods, answerPlainly, type PlainParts, plainRoutes } from './plain-routes.ts';
-import { schemaCompiler } from './schema-compiler.ts';
+import { schemaCompiler } from './schema-faults.ts';
 import type { RootPlugin, SchemaTypes, V4App, V4Plugin } from './v4-app.ts';
 import { type V4Parts, v4Routes } from './v4-routes.ts';
 

@@ -1,20 +1,11 @@
 // The documents that the API serves about itself: the OpenAPI document, the reference, and the page at `/`. They are made when
 // they are first asked for, and only once, so that no client can make the process render anything again.
 
-import type { AnswerTable } from './envelope.ts';
+import type { AnswerTable, V4Token } from './envelope.ts';
 import { type DocumentedRoute, openApiDocument, statusesOf } from './openapi.ts';
-import {
-  closePage,
-  escapeHtml,
-  type FixedDocument,
-  fixedDocument,
-  openPage,
-  pageStyle,
-  sheetCss,
-} from './page/html-page.ts';
+import { closePage, escapeHtml, fixedDocument, openPage, pageStyle, sheetCss } from './page/html-page.ts';
 import { referenceStyle, renderReference } from './reference/reference-page.ts';
 import type { DescribedError } from './reference/words.ts';
-import type { V4Token } from './v4-code.ts';
 
 // The page at `/` holds nothing that an attacker would look for: no version, no configuration, no name of a zone.
 
@@ -54,13 +45,6 @@ ${entries.join('')}</dl>
 ${closePage}`;
 }
 
-/** The documents. All answers share their octets. */
-export interface Documents {
-  readonly openApi: FixedDocument;
-  readonly reference: FixedDocument;
-  readonly home: FixedDocument;
-}
-
 /** The error numbers without a token that routes name: each once, with all its statuses, in ascending order. */
 function describedCodes(routes: readonly DocumentedRoute[]): readonly DescribedError[] {
   const found = new Map<number, DescribedError>();
@@ -85,7 +69,7 @@ function describedErrors(routes: readonly DocumentedRoute[], answers: AnswerTabl
   return [...tokens, ...describedCodes(routes)];
 }
 
-function makeDocuments(routes: readonly DocumentedRoute[], answers: AnswerTable): Documents {
+function makeDocuments(routes: readonly DocumentedRoute[], answers: AnswerTable) {
   const document = openApiDocument(routes, answers);
   return {
     openApi: fixedDocument(`${JSON.stringify(document, null, 2)}\n`),
@@ -93,6 +77,9 @@ function makeDocuments(routes: readonly DocumentedRoute[], answers: AnswerTable)
     home: fixedDocument(renderHome(), style),
   };
 }
+
+/** The documents. All answers share their octets. */
+export type Documents = Readonly<ReturnType<typeof makeDocuments>>;
 
 /**
  * Gives a function that returns the documents and makes them at its first call.

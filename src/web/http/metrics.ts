@@ -8,7 +8,7 @@ import Registry from 'prom-client/lib/registry.js';
 import { Counts } from '../../base/counts.ts';
 import { lazily } from '../../base/load/lazily.ts';
 import type { MetricValues } from '../../base/process-group.ts';
-import type { V4Token } from './v4-code.ts';
+import type { V4Token } from './envelope.ts';
 
 /** How often the work runs, and how many callers may wait for it. */
 interface Pace {

@@ -22,10 +22,9 @@ import type {
 import type { Static, TSchema } from 'typebox';
 import type { Scope, Submitter } from '../../accounts/account.ts';
 import type { BodyReservation } from '../../base/body-budget.ts';
-import type { AnswerTable } from './envelope.ts';
+import type { AnswerTable, V4Number, V4Token } from './envelope.ts';
 import type { JsonDocument } from './json/json-reader.ts';
 import type { BodyOptions } from './request-body.ts';
-import type { V4Number, V4Token } from './v4-code.ts';
 
 /** Tells Fastify the types of typebox schemas. */
 export interface SchemaTypes extends FastifyTypeProvider {

@@ -165,8 +165,6 @@ export const returns = [
   ),
   ...of('web/admin/webhooks/webhook-endpoints.ts', webhooks, [
     ["if (found.source === 'file') {", "if (found.id === '') {"],
-  ]),
-  ...of('web/admin/webhooks/delivery-endpoints.ts', webhooks, [
     ['if (!(await store.find(account.id, params.id))) throw noWebhook()', ''],
 
     ['await replayRange(events, account.name, {', "await replayRange(events, '', {"],

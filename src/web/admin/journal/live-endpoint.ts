@@ -40,10 +40,7 @@ class LiveStream {
   #last = 0;
 
   /** @param onEnd called once, when it ends or its client has gone */
-  constructor(
-    response: ServerResponse,
-    { mayGoOn, onEnd }: { readonly mayGoOn: () => Promise<boolean>; readonly onEnd: () => void },
-  ) {
+  constructor(response: ServerResponse, mayGoOn: () => Promise<boolean>, onEnd: () => void) {
     this.#response = response;
     this.#mayGoOn = mayGoOn;
     this.#onEnd = onEnd;
@@ -184,7 +181,7 @@ export class LiveStreams {
       socket.off('end', end);
       this.#close(stream);
     };
-    const stream = new LiveStream(raw, { mayGoOn: request.mayGoOn ?? (() => Promise.resolve(true)), onEnd: close });
+    const stream = new LiveStream(raw, request.mayGoOn ?? (() => Promise.resolve(true)), close);
     const end = (): void => stream.end();
     this.#open.add(stream);
     const unwatch = this.#hub.watch({ account, tell: stream.tell });

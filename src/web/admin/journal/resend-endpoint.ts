@@ -1,5 +1,6 @@
 // POST .../journal/{id}/resend: makes a new message of one that came before, through the pipeline like any other.
 
+import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { type Account, type Credential, hasScope, type Submitter } from '../../../accounts/account.ts';
 import { type ReadMessage, readMessage } from '../../../mail/header/header-reader.ts';
@@ -81,27 +82,16 @@ function credentialOf(account: Account, { facts }: JournalEntry, caller: Credent
 function submissionOf(
   message: ReturnType<typeof messageOf>,
   entry: JournalEntry,
-  about: {
-    readonly submitter: Submitter;
-    readonly recipients: readonly string[];
-    readonly sessionId: string;
-    readonly address: string;
-  },
+  about: { readonly submitter: Submitter; readonly recipients: readonly string[]; readonly request: FastifyRequest },
 ): Submission {
-  const { facts } = entry;
-  const { submitter, recipients, sessionId, address } = about;
-  const { legacyCharset, trustedHop } = submitter.credential;
-  const sender = facts.sender ?? '';
+  const { submitter, recipients, request } = about;
+  const { legacyCharset, trustedHop, observe } = submitter.credential;
+  const sender = entry.facts.sender ?? '';
   const { fields, body, tooLarge, octets } = message;
   return {
     via: {
-      kind: 'raw',
-      sessionId,
-      remoteAddress: address,
-      protocol: 'HTTP',
-      legacyCharset: legacyCharset ?? 'windows-1252',
-      trustedHop,
-      lineEndings: 'fix',
+      ...{ kind: 'raw', sessionId: request.id, remoteAddress: request.ip, protocol: 'HTTP' },
+      ...{ legacyCharset: legacyCharset ?? 'windows-1252', trustedHop, lineEndings: 'fix' },
     },
     submitter,
     envelope: {
@@ -115,7 +105,7 @@ function submissionOf(
     body: { kind: 'mime', bytes: body },
     size: (octets ?? body).length,
     ...(octets ? { octets } : {}),
-    observe: submitter.credential.observe,
+    observe,
   };
 }
 
@@ -146,12 +136,7 @@ export function resendEndpoint(parts: ResendParts): V4Plugin {
           throw refusal('E_RECIPIENT_SUPPRESSED', text);
         }
         const own = credentialOf(account, entry, credential);
-        const about = {
-          submitter: { account, credential: own },
-          recipients,
-          sessionId: request.id,
-          address: request.ip,
-        };
+        const about = { submitter: { account, credential: own }, recipients, request };
         const result = await parts.submit(submissionOf(message, entry, about));
         if (!result.accepted)
           throw new Refusal(result.violations.map(faultOf), result.violations[0]?.retryAfterSeconds);

@@ -7,7 +7,7 @@ import { FormDialog, useDialog } from '../parts/dialog.ts';
 import { brief, el, foreign, Icon, State, Time } from '../parts/element.ts';
 import { SearchBox } from '../parts/list.ts';
 import { awaited, buttonLink, ClearFilters, empty, Notes, pageHead } from '../parts/surfaces.ts';
-import { CureBox } from '../parts/verdicts.ts';
+import { cureBox } from '../parts/verdicts.ts';
 import { type Answer, ask, useEvery, useLoaded } from '../state/api.ts';
 import { account, accountPath, isAdmin, isEveryAccount, linkTo, place, setFilters } from '../state/session.ts';
 import type { MailerVerdicts, RefusalGroup, WouldPass } from '../state/shapes.ts';
@@ -48,22 +48,13 @@ function verdict(found: WouldPass): JSX.Element {
 }
 
 /** Asks for the text of a configuration, and tells what would change. @param since from when on mail is judged */
-function WouldPassDialog({
-  since,
-  onClose,
-}: {
-  readonly since: string | undefined;
-  readonly onClose: () => void;
-}): JSX.Element {
+function WouldPassDialog(props: { readonly since: string | undefined; readonly onClose: () => void }): JSX.Element {
+  const { since, onClose } = props;
   const [config, setConfig] = useState('');
   const [found, setFound] = useState<WouldPass>();
   const judge = async (): Promise<void> => {
     setFound(undefined);
-    const body = {
-      config,
-      ...(since === undefined ? {} : { since }),
-      ...(isEveryAccount.value ? {} : { account: account.value }),
-    };
+    const body = { config, since, account: isEveryAccount.value ? undefined : account.value };
     setFound((await ask<WouldPass>('/client/v4/email/sending/would-pass', { method: 'POST', body })).result);
   };
   return h(
@@ -93,19 +84,7 @@ function keyOf({ account, credential, mailer, field, code, message }: RefusalGro
 }
 
 function Opened({ group, span }: { readonly group: RefusalGroup; readonly span: string }): JSX.Element {
-  const {
-    credential,
-    field,
-    code,
-    message,
-    count,
-    first_at: first,
-    last_at: last,
-    example,
-    cured,
-    cure,
-    change,
-  } = group;
+  const { credential, field, code, message, count, example, cured, cure, change } = group;
   const filters = { outcome: 'refused', code, span, field: field ?? undefined, credential };
   return el(
     'div.group',
@@ -116,11 +95,11 @@ function Opened({ group, span }: { readonly group: RefusalGroup; readonly span: 
           h(State, { state: 'ok', words: { word: 'Cured', tone: 'good', icon: 'check' } }),
           ' The configuration in force has the cure: what comes now passes.',
         )
-      : h(CureBox, { cure, change }),
+      : cureBox(cure, change),
     el(
       'div.group-foot',
-      el('span', 'Last ', h(Time, { at: last, style: 'ago' })),
-      el('span', 'First ', h(Time, { at: first })),
+      el('span', 'Last ', h(Time, { at: group.last_at, style: 'ago' })),
+      el('span', 'First ', h(Time, { at: group.first_at })),
       h('a', { href: linkTo('/messages', {}, filters) }, count === 1 ? 'Show it' : `Show all ${writeCount(count)}`),
       example ? h('a', { href: linkTo('/messages/:id', { id: example }) }, 'Newest example') : null,
       field ? h('a', { href: headerPath(field), target: '_blank', rel: 'noopener' }, 'The rule of this header') : null,

@@ -39,7 +39,7 @@ function AddDialog({ onClose, onAdded }: { readonly onClose: () => void; readonl
     const ends = days === '' ? null : new Date(Date.now() + Number(days) * 86_400_000).toISOString();
     await ask(accountOnlyPath(path), {
       method: 'POST',
-      body: { address: address.trim(), reason, expires_at: ends, ...(note === '' ? {} : { note }) },
+      body: { address: address.trim(), reason, expires_at: ends, note: note || undefined },
     });
     tell(`${address.trim()} gets no more mail.`);
     onAdded();

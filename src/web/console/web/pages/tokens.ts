@@ -54,9 +54,8 @@ function MakeDialog(props: {
     const { result } = await ask<MadeToken>(accountOnlyPath('/tokens'), {
       method: 'POST',
       body: {
-        ...{ credential: credential.trim(), expires_at: expires },
-        ...(label === '' ? {} : { label }),
-        ...(chosen.length === 0 ? {} : { scopes: chosen }),
+        ...{ credential: credential.trim(), expires_at: expires, label: label || undefined },
+        scopes: chosen.length === 0 ? undefined : chosen,
       },
     });
     props.onMade(result);

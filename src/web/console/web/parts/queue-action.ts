@@ -108,8 +108,7 @@ async function act(target: Target, onDone: (count: number) => void): Promise<Don
   const sum = { done: 0, recipients: 0, skipped: 0, rule: false };
   let after: string | undefined;
   for (let requests = 0; requests < mostRequests; requests += 1) {
-    const asked = { action, ...body, ...(after === undefined ? {} : { after }) };
-    const { result } = await ask<QueueDone>(path, { method: 'POST', body: asked });
+    const { result } = await ask<QueueDone>(path, { method: 'POST', body: { action, ...body, after } });
     sum.done += result.done;
     sum.recipients += result.recipients;
     sum.skipped += result.skipped;
@@ -155,11 +154,10 @@ export function ActionConfirm(props: {
     Confirm,
     { title: `${action}?`, action, danger: target.action === 'drop', onConfirm: confirm, onClose },
     el('p', target.count === 1 && target.noun === 'message' ? one : many),
-    target.group !== undefined && target.action === 'hold'
-      ? el('p', 'What comes for ', foreign(target.group, 120), ' from now on is held, too, until it is released here.')
-      : null,
-    progress === undefined
-      ? null
-      : h('p', { class: 'soft', role: 'status' }, `${writeCounted(progress, target.noun)} so far`),
+    target.group !== undefined &&
+      target.action === 'hold' &&
+      el('p', 'What comes for ', foreign(target.group, 120), ' from now on is held, too, until it is released here.'),
+    progress !== undefined &&
+      h('p', { class: 'soft', role: 'status' }, `${writeCounted(progress, target.noun)} so far`),
   );
 }

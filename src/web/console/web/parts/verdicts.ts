@@ -8,7 +8,7 @@ import { CopyButton } from './controls.ts';
 import { box, el, Foreign, foreign, Icon, State, verdictWords } from './element.ts';
 import { type Column, column, Table, tight, wide } from './list.ts';
 
-function ChangeBox({ change: { file, line, diff } }: { readonly change: FileChange }): JSX.Element {
+function changeBox({ file, line, diff }: FileChange): JSX.Element {
   return el(
     'div',
     el(
@@ -25,22 +25,8 @@ function ChangeBox({ change: { file, line, diff } }: { readonly change: FileChan
   );
 }
 
-/**
- * A cure with its lines and a button that copies them.
- * @param change where the lines go in the configuration file
- * @param isRepeated the reason before it is cured by the same lines, so they are not shown again
- */
-export function CureBox({
-  cure,
-  change,
-  isRepeated = false,
-}: {
-  readonly cure: Cure;
-  readonly change?: FileChange | undefined;
-  readonly isRepeated?: boolean;
-}): JSX.Element {
-  const { kind, text, yaml } = cure;
-  if (isRepeated) return el('div.cure', el('span.cure-word', 'Cure: the same lines as above cure this too'));
+/** A cure with its lines and a button that copies them. @param change where the lines go in the configuration file */
+export function cureBox({ kind, text, yaml }: Cure, change?: FileChange): JSX.Element {
   return el(
     'div.cure',
     el(
@@ -50,7 +36,7 @@ export function CureBox({
     ),
     el('p', foreign(text)),
     yaml ? box(yaml, 4000) : null,
-    change ? h(ChangeBox, { change }) : null,
+    change && changeBox(change),
   );
 }
 
@@ -86,6 +72,14 @@ export function VerdictTable({ verdicts }: { readonly verdicts: readonly FieldVe
   return h(Table<FieldVerdict>, { label: 'Verdicts', columns, rows, keyOf: (_, index) => String(index) });
 }
 
+const sameCure = 'Cure: the same lines as above cure this too';
+
+/** Whether the reason before one is cured by the same lines, so that they are not shown again. */
+function isRepeated(reasons: readonly MessageFault[], index: number): boolean {
+  const yaml = reasons[index]?.cure?.yaml;
+  return yaml !== undefined && yaml === reasons[index - 1]?.cure?.yaml;
+}
+
 /** The reasons of a refusal, each with its cure. */
 export function Reasons(props: {
   readonly reasons: readonly MessageFault[];
@@ -110,9 +104,7 @@ export function Reasons(props: {
             el('span', foreign(message)),
             code ? el('code.soft', code) : null,
           ),
-          cure
-            ? h(CureBox, { cure, isRepeated: cure.yaml !== undefined && cure.yaml === reasons[index - 1]?.cure?.yaml })
-            : null,
+          cure && (isRepeated(reasons, index) ? el('div.cure', el('span.cure-word', sameCure)) : cureBox(cure)),
         ),
       ),
       count > reasons.length ? el('li', `And ${writeCounted(count - reasons.length, 'more reason')}.`) : null,

@@ -2,25 +2,14 @@
 
 import { signal } from '@preact/signals';
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import type { V4Envelope } from '../../../http/envelope.ts';
 
 /** One item of `errors`. */
-export interface ApiError {
-  readonly code: number;
-  readonly message: string;
-  readonly source?: { readonly pointer: string };
-}
+export type ApiError = Pick<V4Envelope['errors'][number], 'message' | 'source'> & { readonly code: number };
 
-interface ResultInfo {
-  readonly cursor?: string | null;
-  readonly [name: string]: unknown;
-}
-
-interface Envelope {
-  readonly success: boolean;
-  readonly errors: readonly ApiError[];
-  readonly result: unknown;
+interface Envelope extends V4Envelope {
   readonly messages: readonly { readonly message?: string }[];
-  readonly result_info?: ResultInfo;
+  readonly result_info?: { readonly cursor?: string | null };
 }
 
 /** An answer that succeeded. */

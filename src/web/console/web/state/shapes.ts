@@ -12,8 +12,7 @@ import type { wouldPass } from '../../../admin/journal/would-pass-endpoint.ts';
 import type * as queue from '../../../admin/queue/queue-schemas.ts';
 import type { suppression } from '../../../admin/suppression-endpoints.ts';
 import type { madeToken, token } from '../../../admin/token-endpoints.ts';
-import type { delivery } from '../../../admin/webhooks/delivery-endpoints.ts';
-import type { madeWebhook, webhook } from '../../../admin/webhooks/webhook-endpoints.ts';
+import type { delivery, madeWebhook, webhook } from '../../../admin/webhooks/webhook-endpoints.ts';
 
 /** A row of the journal. */
 export type JournalRow = Static<typeof journal.journalRow>;
