@@ -1,8 +1,8 @@
 // Work that many ask for and that is done once for all of them.
 
-/** Makes a function that does the work, unless it is under way: then whoever asks waits for its end. */
-export function onceAtATime(work: () => Promise<void>): () => Promise<void> {
-  let underWay: Promise<void> | undefined;
+/** Makes a function that does the work, unless it is under way: then whoever asks waits for its end, and gets the same. */
+export function onceAtATime<Result>(work: () => Promise<Result>): () => Promise<Result> {
+  let underWay: Promise<Result> | undefined;
   return () => {
     underWay ??= work().finally(() => (underWay = undefined));
     return underWay;

@@ -2,6 +2,7 @@
 
 import pg from 'pg';
 import { errorCode, errorMessage } from '../errors.ts';
+import { onceAtATime } from '../load/once-at-a-time.ts';
 import { connectionOf, type ServerConnections } from './server-connections.ts';
 import { currentUrl, hostName, passwordIn, type ServerHost, type ServerUrl } from './server-hosts.ts';
 import { requireUsable, unusableServer } from './server-settings.ts';
@@ -32,7 +33,7 @@ export class PrimaryFinder {
   readonly #settings: pg.ClientConfig;
   readonly #options: FinderOptions;
   #known: ServerHost | undefined;
-  #looking: Promise<ServerHost> | undefined;
+  readonly #lookOnce = onceAtATime(() => this.#look());
 
   /** @param settings those of the connections; the server in them is passed over */
   constructor(hosts: readonly ServerHost[], settings: pg.ClientConfig, options: FinderOptions) {
@@ -44,9 +45,7 @@ export class PrimaryFinder {
 
   /** The server to connect to. @throws Error where none of several takes changes now */
   find(): Promise<ServerHost> {
-    if (this.#known) return Promise.resolve(this.#known);
-    this.#looking ??= this.#look().finally(() => (this.#looking = undefined));
-    return this.#looking;
+    return this.#known ? Promise.resolve(this.#known) : this.#lookOnce();
   }
 
   /**

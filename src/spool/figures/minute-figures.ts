@@ -4,6 +4,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Clock } from '../../base/clock.ts';
 import { errorMessage } from '../../base/errors.ts';
+import { onceAtATime } from '../../base/load/once-at-a-time.ts';
 import type { Logger } from '../../base/log.ts';
 import { type Counted, type Figure, type FigureQuery, type FigureStore, momentPrefix } from './figure-store.ts';
 
@@ -32,7 +33,6 @@ export class MinuteFigures {
   readonly #names = new Map<string, { readonly minute: number; readonly names: Set<string> }>();
   readonly #ended = new AbortController();
   #running: Promise<void> | undefined;
-  #writing: Promise<void> | undefined;
   #prunedMinute = 0;
   #isFailing = false;
 
@@ -74,12 +74,7 @@ export class MinuteFigures {
   }
 
   /** Writes what waits. Calls meanwhile share one writing. Never rejects: what could not be written waits for the next time. */
-  write(): Promise<void> {
-    this.#writing ??= this.#write().finally(() => {
-      this.#writing = undefined;
-    });
-    return this.#writing;
-  }
+  readonly write = onceAtATime(() => this.#write());
 
   async #write(): Promise<void> {
     const { store, clock, log } = this.#parts;

@@ -113,12 +113,11 @@ export function sizeOf(row: Row): TableSize {
 const mostTurnWaitMs = 15 * 60_000;
 
 /** What both engines can say of tables and queue. */
-export function commonProblems({
-  owners,
-  queue,
-  now,
-  isServed,
-}: Pick<DatabaseReport, 'owners' | 'queue'> & { readonly now: number; readonly isServed: boolean }): DatabaseProblem[] {
+export function commonProblems(
+  { owners, queue }: Pick<DatabaseReport, 'owners' | 'queue'>,
+  now: number,
+  isServed: boolean,
+): DatabaseProblem[] {
   const problems: DatabaseProblem[] = [];
   for (const { owner, version, known } of owners) {
     if (known === null || version > known) {

@@ -180,6 +180,7 @@ async function report(look: Look, { known, shown, takeOverSeconds }: PostgresIns
   const slots = isStandby ? [] : await look.ask(slotsQuestion);
   const open = await look.ask(openQuestion);
   const now = numberOf(server, 'now') ?? Date.now();
+  const isServed = processes.some(({ isAlive }) => isAlive === true);
   const { now: _, asker: __, sees_all: ___, ...facts } = server;
   return {
     ...{ engine: 'PostgreSQL', place: shown, owners, queue, processes },
@@ -192,9 +193,9 @@ async function report(look: Look, { known, shown, takeOverSeconds }: PostgresIns
     unseen: unseenOf(server),
     problems: [
       ...(hasTables ? [] : [noTables]),
-      ...commonProblems({ owners, queue, now, isServed: processes.some(({ isAlive }) => isAlive === true) }),
+      ...commonProblems({ owners, queue }, now, isServed),
       ...serverProblems({ server, tables, replicas, slots, open }),
-      ...claimProblems({ processes, orphans: numberOf(orphans, 'claims') ?? 0, takeOverSeconds }),
+      ...claimProblems(processes, numberOf(orphans, 'claims') ?? 0, takeOverSeconds),
       ...look.unanswered,
     ],
   };

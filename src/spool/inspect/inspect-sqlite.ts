@@ -48,7 +48,7 @@ export async function inspectSqlite(inspection: SqliteInspection): Promise<Datab
   const owners = found.owners.map((one) => ({ ...one, known: known.get(one.owner) ?? null }));
   const { queue, isServed, now } = found;
   const problems: DatabaseProblem[] = [
-    ...commonProblems({ owners, queue: found.movedTo === undefined ? queue : null, now, isServed }),
+    ...commonProblems({ owners, queue: found.movedTo === undefined ? queue : null }, now, isServed),
     ...ownProblems(found),
     ...integrityProblems(faults, failure, seconds),
   ];

@@ -129,15 +129,11 @@ export function serverProblems(told: Told): DatabaseProblem[] {
 }
 
 /** What is wrong with processes and their claims. */
-export function claimProblems({
-  processes,
-  orphans,
-  takeOverSeconds,
-}: {
-  readonly processes: readonly WorkingProcess[];
-  readonly orphans: number;
-  readonly takeOverSeconds: number;
-}): DatabaseProblem[] {
+export function claimProblems(
+  processes: readonly WorkingProcess[],
+  orphans: number,
+  takeOverSeconds: number,
+): DatabaseProblem[] {
   const isServed = processes.some(({ isAlive }) => isAlive === true);
   const problems = processes
     .filter(({ isAlive }) => isAlive === false)

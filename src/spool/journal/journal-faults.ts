@@ -83,12 +83,8 @@ export function readMore(json: string): Read<JournalMore> {
 }
 
 /** Why readers do not understand a row: the member and the rule that it breaks; undefined where they do. */
-export function faultOfRow({
-  outcome,
-  waiting,
-  facts,
-  more,
-}: Pick<JournalRow, 'outcome' | 'waiting' | 'facts' | 'more'>): string | undefined {
+export function faultOfRow(row: Pick<JournalRow, 'outcome' | 'waiting' | 'facts' | 'more'>): string | undefined {
+  const { outcome, waiting, facts, more } = row;
   if (!Number.isInteger(outcome) || outcome < 1 || outcome > journalOutcomes.length)
     return `outcome is ${outcome}, and not 1 to ${journalOutcomes.length}`;
   if (!Number.isInteger(waiting) || waiting < 0) return `waiting is ${waiting}, and not a number of recipients`;

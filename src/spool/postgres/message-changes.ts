@@ -17,7 +17,7 @@ interface LinedRecipient extends GroupRecipient {
 }
 
 interface LinedMessage extends GroupMessage {
-  readonly recipients: LinedRecipient[];
+  readonly recipients: readonly LinedRecipient[];
 }
 
 const readEntries = `SELECT ${entryColumns} FROM spool_messages m WHERE m.id = ANY ($1::uuid[])`;
@@ -74,18 +74,16 @@ export class MessageChanges extends MessageGroup<LinedMessage> {
   /** Reads messages, and keeps others from changing them until the transaction ends. */
   async read(send: Send, ids: readonly string[]): Promise<void> {
     if (ids.length === 0) return;
-    const found = new Map<string, LinedMessage>();
     const wanted = [...new Set(ids)];
     void send(lockMessages, [wanted]);
-    for (const row of await send(readStates, [wanted])) {
-      const id = text(row, 'id');
+    const found = Map.groupBy(await send(readStates, [wanted]), (row) => text(row, 'id'));
+    for (const [id, rows] of found) {
+      const [row = {}] = rows;
       const [account, size] = [text(row, 'account'), integer(row, 'size')];
       const [acceptedAt, begun] = [integer(row, 'accepted_at'), integer(row, 'begun')];
-      const message = found.get(id) ?? { id, account, size, acceptedAt, begun, recipients: [] };
-      found.set(id, message);
-      message.recipients.push(this.#recipientOf(row));
+      const recipients = rows.map((one) => this.#recipientOf(one));
+      this.take({ id, account, size, acceptedAt, begun, recipients });
     }
-    for (const message of found.values()) this.take(message);
   }
 
   #recipientOf(row: Row): LinedRecipient {

@@ -152,7 +152,6 @@ export class PostgresClaims extends ServerPart<ServerParts & { readonly register
     await this.parts.session.query(postpone, [...columnsOf(lines, 'transport', 'account'), times]);
   }
 
-  /** @throws BrokenClaim where something may be claimed all the same */
   async claimDue(query: ClaimQuery): Promise<readonly DueMessage[]> {
     const { limit, transport: lane = '', account, now } = query;
     const accounts =

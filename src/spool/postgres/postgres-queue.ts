@@ -103,7 +103,6 @@ export class PostgresQueue extends ServerPart<ServerParts & { readonly holds: ()
     return integer(row, 'accepted_at');
   }
 
-  /** What waits, by line; the lines with the most recipients first. */
   async waiting(limit: number): Promise<readonly WaitingLine[]> {
     const holds = new Holds(await this.parts.holds());
     return (await this.parts.session.query(waiting, [limit])).map((row) => {

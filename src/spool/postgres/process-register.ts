@@ -162,16 +162,13 @@ export class ProcessRegister {
     if (this.#id !== undefined) await this.#session.query(beat, [this.#id]);
     const sinceLook = now - this.#lookedAt;
     this.#lookedAt = now;
-    const dead = this.#look(await this.#session.query(others), { now, sinceLook });
+    const dead = this.#look(await this.#session.query(others), now, sinceLook);
     for (const { id, beats } of dead) await this.#session.query(remove, [id, beats]);
     if (dead.length > 0) await this.releaseDead();
     return dead.length > 0;
   }
 
-  #look(
-    rows: readonly Row[],
-    { now, sinceLook }: { readonly now: number; readonly sinceLook: number },
-  ): readonly { readonly id: number; readonly beats: number }[] {
+  #look(rows: readonly Row[], now: number, sinceLook: number): readonly { id: number; beats: number }[] {
     const seen = new Map<number, Seen>();
     for (const row of rows) {
       const [id, beats] = [integer(row, 'id'), integer(row, 'beats')];

@@ -138,8 +138,7 @@ function* page(
   sources: readonly EventSource[],
   look: Look,
 ): StoreSteps<ReturnType<typeof joinParts>> {
-  const parts = yield* together(sources.map((source) => part(tables, source, look)));
-  return joinParts(parts, { ...look, end: look.order === 'oldest' ? look.high : look.low });
+  return joinParts(yield* together(sources.map((source) => part(tables, source, look))), look);
 }
 
 /** Reads a part of a page, some rows at a time, until it has enough or has cost enough. */
@@ -179,20 +178,18 @@ function* part({ spans }: EventTables, source: EventSource, look: Look): StoreSt
 /**
  * Joins the parts of a page. They have been examined to different ids; what is behind the nearest of them is left to the next
  * page.
- * @param query.end the id up to which everything was examined where no part is full
  * @returns the events, and the id up to which everything was examined
  */
-function joinParts(
-  parts: readonly PagePart[],
-  query: { readonly order: EventSearch['order']; readonly most: number; readonly end: number },
-): { readonly events: EncodedPage['events']; readonly next: number } {
-  const isOldest = query.order === 'oldest';
+function joinParts(parts: readonly PagePart[], { order, most, low, high }: Look): Pick<EncodedPage, 'events' | 'next'> {
+  const isOldest = order === 'oldest';
   const isBefore = (left: number, right: number): boolean => (isOldest ? left < right : left > right);
-  const reached = parts.reduce((near, { until }) => (isBefore(until, near) ? until : near), query.end);
+  // Where no part is full, everything was examined.
+  const end = isOldest ? high : low;
+  const reached = parts.reduce((near, { until }) => (isBefore(until, near) ? until : near), end);
   const events = parts
     .flatMap((part) => part.events)
     .filter(({ id }) => !isBefore(reached, id))
     .toSorted((left, right) => (isOldest ? left.id - right.id : right.id - left.id))
-    .slice(0, query.most);
-  return { events, next: events.length === query.most ? (events.at(-1)?.id ?? reached) : reached };
+    .slice(0, most);
+  return { events, next: events.length === most ? (events.at(-1)?.id ?? reached) : reached };
 }

@@ -84,8 +84,8 @@ export abstract class StoreCalls extends SpoolPart<CallParts> {
     },
     postpone: (turns: Parameters<Spool['postpone']>[0]): void => this.#claims.postpone(turns),
     strays: (query: Parameters<RecipientClaims['strays']>[0]) => this.#claims.strays(query),
-    giveTransports: (query: Parameters<RecipientClaims['giveTransports']>[0]): void =>
-      this.#claims.giveTransports(query),
+    giveTransports: (...query: Parameters<RecipientClaims['giveTransports']>): void =>
+      this.#claims.giveTransports(...query),
     release: (id: string, recipients: readonly string[]): void => this.#claims.release(id, recipients),
     addHold: (rule: HoldRule): void => this.#holds.add(rule),
     liftHold: (rule: Pick<HoldRule, 'kind' | 'value'>): boolean => this.#holds.lift(rule),

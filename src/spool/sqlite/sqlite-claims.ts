@@ -54,7 +54,7 @@ export class RecipientClaims extends SpoolPart<
     const at = this.clock.stored(now);
     this.inFlight.settleDue(at);
     const nobodys: Line = { id: 0, transport, account: account ?? '' };
-    const lines = transport === '' ? [nobodys] : this.lines.ofTransport({ transport, account });
+    const lines = transport === '' ? [nobodys] : this.lines.ofTransport(transport, account);
     const messages: DueMessage[] = [];
     for (const line of lines) {
       if (messages.length >= limit) break;
@@ -69,15 +69,10 @@ export class RecipientClaims extends SpoolPart<
     return messages;
   }
 
-  giveTransports({
-    given,
-    looked,
-    now,
-  }: {
-    readonly given: readonly (Stray & { readonly transport: string })[];
-    readonly looked: readonly number[];
-    readonly now: number;
-  }): void {
+  giveTransports(
+    given: readonly (Stray & { readonly transport: string })[],
+    { looked, now }: { readonly looked: readonly number[]; readonly now: number },
+  ): void {
     const holds = this.parts.holds.current;
     for (const { id, address, account, transport, message, position } of given) {
       const row = this.statements.queuedRecipient.get(message, position);

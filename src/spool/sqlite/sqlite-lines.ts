@@ -143,13 +143,7 @@ export class Lines {
   }
 
   /** All lines of a transport, or the one of an account. */
-  ofTransport({
-    transport,
-    account,
-  }: {
-    readonly transport: string;
-    readonly account?: string | undefined;
-  }): readonly Line[] {
+  ofTransport(transport: string, account?: string): readonly Line[] {
     if (account === undefined) return this.#sql.ofTransport.all(transport).map(lineOf);
     const found = this.#sql.find.get(transport, account);
     return found ? [{ id: integer(found, 'id'), transport, account }] : [];

@@ -68,7 +68,6 @@ export class StoredQueue extends SpoolPart<
     return times.length === 0 ? undefined : times.reduce((one, other) => Math.min(one, other));
   }
 
-  /** What waits, by line; the lines with the most recipients first. */
   waiting(limit: number): readonly WaitingLine[] {
     const lines = new Map<string, WaitingLine>();
     for (const row of [...this.statements.waiting.all(limit), ...this.statements.waitingInFlight.all()]) {

@@ -177,7 +177,7 @@ export class SqliteSpool implements Spool {
     const { strays, looked } = await this.#thread.run('strays', query);
     if (strays.length === 0 && looked.length === 0) return 0;
     const given = strays.map((stray) => ({ ...stray, transport: transportOf(stray) }));
-    await this.#thread.run('giveTransports', { given, looked, now: query.now });
+    await this.#thread.run('giveTransports', given, { looked, now: query.now });
     return strays.length;
   }
 
@@ -206,10 +206,7 @@ export class SqliteSpool implements Spool {
 
   recover(): Promise<number> {
     const recovery = this.#thread.run('recover', [...this.#writing], this.#clock.now());
-    this.#recovering = recovery.then(
-      () => undefined,
-      () => undefined,
-    );
+    this.#recovering = Promise.allSettled([recovery]);
     return recovery;
   }
 
@@ -256,16 +253,8 @@ export class SqliteSpool implements Spool {
     const journal = packed && encodeJournal(packed, apart?.length);
     await this.#thread.add(
       {
-        ...{
-          kind: 'packed',
-          entry: meta,
-          event: JSON.stringify(event),
-          claimUntil,
-          headLength: head.length,
-          bodyLength,
-          size,
-        },
-        ...(journal ? { journal } : {}),
+        ...{ kind: 'packed', entry: meta, event: JSON.stringify(event), claimUntil, headLength: head.length },
+        ...{ bodyLength, size, journal },
       },
       { head, body, ...(packed ? { received: [packed.receivedHead, packed.receivedBody, apart] } : {}) },
     );

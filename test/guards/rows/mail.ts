@@ -78,7 +78,7 @@ export const mail = [
     ],
   ]),
   ...of('spool/sqlite/sqlite-claims.ts', sqlite, [
-    ['this.lines.ofTransport({ transport, account })', 'this.lines.ofTransport({ transport })'],
+    ['this.lines.ofTransport(transport, account)', 'this.lines.ofTransport(transport)'],
     ['limit === 1 && this.#singles === 0 ? 1 : ', '', sqliteShare],
     [': Math.floor(limit / deferredShare)', ': 0', sqliteShare],
     ['this.#singles = (this.#singles + 1) % deferredShare', 'this.#singles = 0', sqliteShare],

@@ -138,7 +138,7 @@ test('what a process that ended left in flight is due', () => {
   write(record('a', 'delivered', to));
   expect(crash()).toBe(1);
   const given = { transport: 'out#1', position: 0, message: 2, id: 'b', account: 'dev', address: 'ann@example.org' };
-  write({ kind: 'giveTransports', args: [{ given: [given], looked: [], now: someTime }] });
+  write({ kind: 'giveTransports', args: [[given], { looked: [], now: someTime }] });
   expect(claimed(someTime)).toEqual([['b', 'ann@example.org']]);
 });
 

@@ -1,6 +1,7 @@
 // The spool's numbers for /metrics (D97). All numbers of one reading come from a single request to the spool.
 
 import type { Clock } from '../../../base/clock.ts';
+import { onceAtATime } from '../../../base/load/once-at-a-time.ts';
 import type { Spool } from '../../../spool/spool.ts';
 import { type Tally, totalOf } from '../../../spool/tally.ts';
 import { counter, gauge, type MetricFamily } from '../../../web/http/metrics.ts';
@@ -11,15 +12,6 @@ type MeasuredSpool = Pick<Spool, 'events' | 'oldest' | 'tallies'> & {
   /** How far what readers of events need is behind the commits; absent where the commits make it. */
   readonly behind?: { readonly unfiled: number; readonly passedOver: number };
 };
-
-/** Asks for the numbers of all accounts together: whoever asks while an answer is awaited gets the same answer. */
-function totalsOf(spool: MeasuredSpool): () => Promise<Tally> {
-  let asking: Promise<Tally> | undefined;
-  return async () => {
-    asking ??= spool.tallies().then(totalOf);
-    return await asking.finally(() => (asking = undefined));
-  };
-}
 
 const texts = {
   oldest: 'Age of the oldest message with a recipient still queued; 0 where there is none',
@@ -48,7 +40,8 @@ export function spoolMetrics(
   },
 ): readonly MetricFamily[] {
   const { events } = spool;
-  const total = totalsOf(spool);
+  // Whoever asks while an answer is awaited gets the same answer.
+  const total = onceAtATime(() => spool.tallies().then(totalOf));
   const one = (name: string, help: string, of: (total: Tally) => number): MetricFamily =>
     gauge(name, help, async () => of(await total()), 'max');
   const byState = (name: string, help: string, of: 'octets' | 'recipients'): MetricFamily => ({

@@ -74,12 +74,15 @@ class Page {
   }
 }
 
+/** What rows are read for, and between which numbers. */
+interface Reading {
+  readonly page: Page;
+  readonly low: number;
+  readonly high: number;
+}
+
 /** Reads rows of a source from high to low. @returns whether all were examined */
-async function readDown(
-  database: Queryable,
-  { sql, values }: Source,
-  { page, low, high }: { readonly page: Page; readonly low: number; readonly high: number },
-): Promise<boolean> {
+async function readDown(database: Queryable, { sql, values }: Source, { page, low, high }: Reading): Promise<boolean> {
   let next = high;
   // Most often the first rows are the page.
   let most = page.wanted;
@@ -100,13 +103,8 @@ async function readDown(
  */
 async function readOutcome(
   database: Queryable,
-  match: string,
-  {
-    page,
-    low,
-    high,
-    outcome,
-  }: { readonly page: Page; readonly low: number; readonly high: number; readonly outcome: number },
+  { match, outcome }: { readonly match: string; readonly outcome: number },
+  { page, low, high }: Reading,
 ): Promise<boolean> {
   let next = high;
   for (let round = 0; round < outcomeRounds && next >= low; round += 1) {
@@ -141,14 +139,10 @@ async function findRows(database: Queryable, query: JournalQuery): Promise<Journ
   if (rest < low) return { items: page.items };
   const { outcome } = query;
   const isCommon = outcome !== undefined && outcomeNumbers[outcome] <= 2;
+  const reading = { page, low, high: rest };
   const isWhole = isCommon
-    ? await readOutcome(database, matchOf(query, words) ?? '', {
-        page,
-        low,
-        high: rest,
-        outcome: outcomeNumbers[outcome],
-      })
-    : await readDown(database, sourceOf(query, words), { page, low, high: rest });
+    ? await readOutcome(database, { match: matchOf(query, words) ?? '', outcome: outcomeNumbers[outcome] }, reading)
+    : await readDown(database, sourceOf(query, words), reading);
   return { items: page.items, ...(isWhole ? {} : { next: page.last }) };
 }
 

@@ -31,15 +31,13 @@ export function listsOf(rows: readonly (readonly Scalar[])[]): readonly (readonl
 }
 
 /**
- * How a statement is planned. `anew`: for these very values each time, so that the server looks at those partitions alone that they
- * leave; a plan that is kept for all values has every partition. Also for a text that is no constant: it is not kept.
+ * Has a statement planned for its very values each time, so that the server looks at those partitions alone that they leave; a plan that
+ * is kept for all values has every partition. Also for a text that is no constant: it is not kept.
  */
-type Planned = 'once' | 'anew';
-/** Has a statement planned for its very values. */
-export const anew: Planned = 'anew';
+export const anew = true;
 
 /** Sends a statement of a transaction. The answer need not be waited for: a statement that fails ends the transaction. */
-export type Send = (sql: string, values?: readonly PgValue[], planned?: Planned) => Promise<readonly Row[]>;
+export type Send = (sql: string, values?: readonly PgValue[], isPlannedAnew?: boolean) => Promise<readonly Row[]>;
 
 /** The connection was lost before the answer to COMMIT came: the transaction may be kept, or not. */
 export class InDoubt extends Error {
@@ -73,9 +71,9 @@ function nameOf(sql: string): string {
   return name;
 }
 
-function queryOf(sql: string, values: readonly PgValue[] = [], planned: Planned = 'once'): pg.QueryConfig {
+function queryOf(sql: string, values: readonly PgValue[] = [], isPlannedAnew = false): pg.QueryConfig {
   const query = { text: sql, values: values.map(driverValue) };
-  return planned === 'anew' ? query : { ...query, name: nameOf(sql) };
+  return isPlannedAnew ? query : { ...query, name: nameOf(sql) };
 }
 
 const translated = new Map<string, string>();
@@ -88,7 +86,7 @@ function inPostgres(sql: string): string {
 
 /** Runs what is written once for every engine (core/steps.ts). @param send sends a statement of a transaction, or one of its own */
 export async function stepsOver<Result>(send: Send, steps: StoreSteps<Result>): Promise<Result> {
-  const sent = ({ sql, values, isPlannedAnew }: Step) => send(inPostgres(sql), values, isPlannedAnew && anew);
+  const sent = ({ sql, values, isPlannedAnew }: Step) => send(inPostgres(sql), values, isPlannedAnew);
   let next = steps.next();
   while (next.done !== true) next = steps.next(await Promise.all(next.value.map(sent)));
   return next.value;
@@ -112,10 +110,10 @@ export class PostgresSession {
   }
 
   /** Runs one statement by itself. @throws Unavailable while the server is away; Error for a fault of the statement */
-  readonly query: Send = async (sql, values, planned) => {
+  readonly query: Send = async (sql, values, isPlannedAnew) => {
     this.#checkOpen();
     try {
-      return (await this.#pool.query<Row>(queryOf(sql, values, planned))).rows;
+      return (await this.#pool.query<Row>(queryOf(sql, values, isPlannedAnew))).rows;
     } catch (thrown) {
       throw storeError(thrown);
     }
