@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import type { SqlValue } from '../../base/database/database.ts';
 import { storableText } from '../../base/database/postgres-pool.ts';
 import { errorMessage, Unavailable } from '../../base/errors.ts';
+import { searchColumns } from '../journal/writer/postgres-journal.ts';
 import { partOctets } from '../postgres/added-messages.ts';
 import type { Damaged } from './damaged-rows.ts';
 import type { MovedTable } from './moved-tables.ts';
@@ -138,12 +139,15 @@ async function writeRows(
   return sent;
 }
 
+/** The columns that `searchColumns` makes. */
+const searched: readonly string[] = ['keys', 'words'];
+
 /** The question for a table's rows. @throws Error where the table has other columns than the target's */
 async function questionOf(table: MovedTable, { source, target }: Copying): Promise<string> {
-  const { name, select, times = [], made = {}, left = [], computed } = table;
+  const { name, select, times = [], made = {}, left = [], isSearched } = table;
   if (select !== undefined) return select;
   const types = await target.types(name);
-  const columns = [...types.keys()].filter((column) => !computed?.names.includes(column));
+  const columns = [...types.keys()].filter((column) => !(isSearched && searched.includes(column)));
   const own = new Set([...source.columns(name), ...Object.keys(made)]).difference(new Set(left));
   if (own.size !== columns.length || columns.some((column) => !own.has(column)))
     throw new Error(`Table ${name} has other columns in the target: the two databases are of different releases`);
@@ -156,17 +160,22 @@ export async function copyRows(table: MovedTable, copying: Copying): Promise<Sen
   const { source, shift, left } = copying;
   const question = await questionOf(table, copying);
   const found = source.read(table.name, question, question.includes(':shift') ? { shift } : {});
-  const { from = '', names = [], of = () => [] } = table.computed ?? {};
-  const [message = -1, entry = -1, fromAt = -1] = [table.message, table.entry, from].map((name = '') =>
+  const [message = -1, entry = -1, facts = -1] = [table.message, table.entry, 'facts'].map((name = '') =>
     found.columns.indexOf(name),
   );
   const rows = function* (): Generator<SourceRow> {
     for (const row of found.rows) {
       const isLeft = left.messages.has(String(row[message])) || left.entries.has(Number(row[entry] ?? Number.NaN));
-      if (!isLeft) yield names.length === 0 ? row : [...row, ...of(String(row[fromAt]))];
+      if (isLeft) continue;
+      if (!table.isSearched) yield row;
+      else {
+        const { keys, words } = searchColumns(String(row[facts]));
+        yield [...row, keys, words];
+      }
     }
   };
-  return await writeRows(table.name, [...found.columns, ...names], { rows: rows(), copying });
+  const names = table.isSearched ? [...found.columns, ...searched] : found.columns;
+  return await writeRows(table.name, names, { rows: rows(), copying });
 }
 
 const messages = 'SELECT id, body_in_file, size, head, body FROM spool_messages ORDER BY seq';

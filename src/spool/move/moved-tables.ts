@@ -3,7 +3,6 @@
 
 import type { Migrations } from '../../base/database/database.ts';
 import { countTallies } from '../core/tally-steps.ts';
-import { searchColumns } from '../journal/writer/postgres-journal.ts';
 
 /** A table of the target, and where its rows come from. */
 export interface MovedTable {
@@ -21,12 +20,8 @@ export interface MovedTable {
   readonly message?: string;
   /** The column with the number of an entry of the journal; rows of entries that are left behind are left behind as well. */
   readonly entry?: string;
-  /** Columns that the target has besides, and how they are made of the text of one column. */
-  readonly computed?: {
-    readonly from: string;
-    readonly names: readonly string[];
-    readonly of: (text: string) => readonly string[];
-  };
+  /** The target has columns besides that it searches, made of `facts`: SQLite has an index of its own instead. */
+  readonly isSearched?: true;
 }
 
 /** A number that goes on in the target where it ended in SQLite. */
@@ -50,16 +45,6 @@ const recipients = `SELECT m.id AS message, r.position, r.address, coalesce(l.la
 
 const failures = `SELECT m.id AS message, f.account, f.ended_at + :shift AS ended_at
   FROM spool_failures f JOIN spool_messages m ON m.seq = f.message ORDER BY f.message`;
-
-/** What PostgreSQL searches: SQLite has an index of its own instead. */
-const searched = {
-  from: 'facts',
-  names: ['keys', 'words'],
-  of: (facts: string): readonly string[] => {
-    const { keys, words } = searchColumns(facts);
-    return [keys, words];
-  },
-};
 
 // The id says into which partition the content belongs.
 const journalContent = `SELECT c.seq, same_body, received_head, sent_head, received_body, sent_body, coalesce(j.id, '') AS id
@@ -93,7 +78,7 @@ export const movedTables: readonly MovedTable[] = [
   ...same('idempotency_keys'),
   { name: 'mail_events', times: ['at'] },
   ...same('mail_event_counts', 'mail_event_keys'),
-  { name: 'journal', entry: 'seq', computed: searched },
+  { name: 'journal', entry: 'seq', isSearched: true },
   { name: 'journal_content', select: journalContent, entry: 'seq' },
 ];
 

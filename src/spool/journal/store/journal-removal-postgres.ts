@@ -1,8 +1,8 @@
 // Removes from the journal in PostgreSQL what is too old, a day's partition at a time, and what is too much: refusals and copies of an account
 // row by row, and the oldest content. One by one also go old rows that have no partition of a day, and all where the tables are whole.
 
-import type { Database, Queryable, Row } from '../../../base/database/database.ts';
-import { partitionsOf, waitShortly } from '../../../base/database/postgres-partitions.ts';
+import type { Database, Row } from '../../../base/database/database.ts';
+import { type Partition, partitionsOf, waitShortly } from '../../../base/database/postgres-partitions.ts';
 import { errorCode, Unavailable } from '../../../base/errors.ts';
 import type { JournalLimits, Removed } from '../journal.ts';
 import { isCopyByKeys, outcomeNumbers } from '../journal-row.ts';
@@ -23,80 +23,6 @@ const agedOf = (
 const removeLeft = `DELETE FROM journal_content WHERE id = '' AND seq IN (SELECT seq FROM journal_content
   WHERE id = '' AND seq < (SELECT min(seq) FROM journal) ORDER BY seq LIMIT ${rowsAtOnce})`;
 
-/** Told of what was removed, with the number of rows. */
-type OnRemoved = (removed: Removed, count: number) => void;
-
-/** Counts the rows of a table; one that is too large to be counted in the time of a statement is estimated. */
-async function countedRows(database: Database, name: string): Promise<number> {
-  try {
-    const [row] = await database.query(`SELECT count(*) AS rows FROM ${name}`);
-    return Number(row?.['rows'] ?? 0);
-  } catch (thrown) {
-    if (!(thrown instanceof Unavailable)) throw thrown;
-    const [row] = await database.query(
-      'SELECT greatest(reltuples, 0) AS rows FROM pg_class WHERE oid = to_regclass($1::text)',
-      [name],
-    );
-    return Number(row?.['rows'] ?? 0);
-  }
-}
-
-/** Removes rows with their content. @returns whether there may be more */
-async function removeRows(database: Database, rows: readonly Row[]): Promise<boolean> {
-  if (rows.length === 0) return false;
-  const ids = [rows.map(({ id }) => String(id)).join(',')];
-  const seqs = [rows.map(({ seq }) => String(seq)).join(',')];
-  await database.transaction(async (transaction: Queryable) => {
-    await transaction.run("DELETE FROM journal_content WHERE id = ANY (string_to_array($1::text, ','))", ids);
-    await transaction.run(
-      "DELETE FROM journal_content WHERE id = '' AND seq = ANY (string_to_array($1::text, ',')::bigint[])",
-      seqs,
-    );
-    await transaction.run("DELETE FROM journal WHERE id = ANY (string_to_array($1::text, ','))", ids);
-  });
-  return rows.length === rowsAtOnce;
-}
-
-/**
- * Drops the partitions whose rows are all older than a time. Who holds a table keeps it; it is tried again at the next look.
- * @returns the tables whose rows go one by one
- */
-async function dropAged(database: Database, limit: number, onRemoved: OnRemoved): Promise<readonly string[]> {
-  const partitions = await partitionsOf((sql, values) => database.query(sql, values), 'journal');
-  const before = 'journal_before';
-  for (const { name, isDefault, to } of partitions) {
-    if (isDefault || to === null || Number.parseInt(to.replace('-', ''), 16) > limit) continue;
-    const [row] = await database.query(firstAndLast(name));
-    if ([row?.['first'], row?.['last']].some((at) => at !== null && Number(at) >= limit)) continue;
-    const content = name.replace('journal', 'journal_content');
-    const gone = await countedRows(database, name);
-    try {
-      await database.transaction(async (transaction) => {
-        await transaction.run(waitShortly);
-        await transaction.run(`DROP TABLE ${name}`);
-        await transaction.run(`DROP TABLE IF EXISTS ${content}`);
-      });
-      onRemoved('aged', gone);
-    } catch (thrown) {
-      if (!(thrown instanceof Unavailable) || errorCode(thrown.cause) !== lockNotAvailable) throw thrown;
-      break;
-    }
-  }
-  if (partitions.length === 0) return ['journal'];
-  await database.run(removeLeft);
-  return ['journal_default', ...(partitions.some(({ name }) => name === before) ? [before] : [])];
-}
-
-async function removeAged(database: Database, limit: number, onRemoved: OnRemoved): Promise<boolean> {
-  let isMore = false;
-  for (const name of await dropAged(database, limit, onRemoved)) {
-    const rows = await database.query(agedOf(name), [limit]);
-    isMore = (await removeRows(database, rows)) || isMore;
-    onRemoved('aged', rows.length);
-  }
-  return isMore;
-}
-
 const isRefused = `outcome = ${outcomeNumbers.refused} AND outcome > 2`;
 /**
  * Rows of which an account has at most so many: which they are, and how many of them it has. Both numbers of a refusal's come from
@@ -115,26 +41,6 @@ const bounded = {
   },
 } as const;
 
-async function removeMany(
-  database: Database,
-  { kind, most }: { readonly kind: keyof typeof bounded; readonly most: number },
-  onRemoved: OnRemoved,
-): Promise<boolean> {
-  const { are, counted } = bounded[kind];
-  const [much] = await database.query(
-    `SELECT account, rows FROM (${counted}) AS counted WHERE rows > $1::bigint LIMIT 1`,
-    [most],
-  );
-  if (!much) return false;
-  const surplus = await database.query(
-    `SELECT id, seq FROM journal WHERE ${are} AND account = $1::text ORDER BY seq LIMIT $2::integer`,
-    [String(much['account']), Math.min(rowsAtOnce, Number(much['rows']) - most)],
-  );
-  const isMore = await removeRows(database, surplus);
-  onRemoved(kind, surplus.length);
-  return isMore;
-}
-
 /** Rows whose octets are summed by one statement, and transactions of one call that remove content. */
 const summedAtOnce = 20_000;
 const mostSlices = 20;
@@ -150,135 +56,222 @@ interface Sum {
   seq: number;
 }
 
-/** What this process knows of a database, and since when by its own clock. */
-const known = new WeakMap<Database, { readonly sums: Map<string, Sum>; readonly since: number }>();
 /** After what time everything is summed anew, in milliseconds: others remove, and a few rows come behind later ones. */
 const anewMs = 3_600_000;
-
-/** Sums what came since the last look; lengths are read without the octets. */
-async function sumUp(database: Database, name: string, sum: Sum): Promise<void> {
-  for (let rows = summedAtOnce; rows === summedAtOnce; ) {
-    const [found] = await database.query(
-      `SELECT count(*) AS rows, coalesce(sum(octets), 0) AS octets, (array_agg(id ORDER BY id DESC, seq DESC))[1] AS id,
-         (array_agg(seq ORDER BY id DESC, seq DESC))[1] AS seq
-       FROM (SELECT id, seq, ${octets} AS octets FROM ${name} WHERE (id, seq) > ($1::text, $2::bigint)
-         ORDER BY id, seq LIMIT ${summedAtOnce}) AS next`,
-      [sum.id, sum.seq],
-    );
-    rows = Number(found?.['rows'] ?? 0);
-    if (rows === 0) return;
-    sum.octets += Number(found?.['octets']);
-    sum.id = String(found?.['id']);
-    sum.seq = Number(found?.['seq']);
-  }
-}
-
-/** The tables that have content, the oldest first, with their octets. */
-async function sumsOf(database: Database, sums: Map<string, Sum>): Promise<ReadonlyMap<string, Sum>> {
-  const partitions = await partitionsOf((sql, values) => database.query(sql, values), 'journal_content');
-  const names = partitions.toSorted((one, other) => ((one.from ?? '') < (other.from ?? '') ? -1 : 1));
-  const own = names.length === 0 ? ['journal_content'] : names.map(({ name }) => name);
-  for (const name of sums.keys()) if (!own.includes(name)) sums.delete(name);
-  const found = own.map((name) => [name, sums.get(name) ?? { octets: 0, id: '', seq: -1 }] as const);
-  for (const [name, sum] of found) {
-    await sumUp(database, name, sum);
-    sums.set(name, sum);
-  }
-  return new Map(found);
-}
 
 function totalOf(sums: ReadonlyMap<string, Sum>): number {
   return sums.values().reduce((total, sum) => total + sum.octets, 0);
 }
 
-/** Removes the oldest rows of a table. @returns their octets, and how many they were */
-async function removeSlice(
-  database: Database,
-  name: string,
-  surplus: number,
-): Promise<{ readonly freed: number; readonly rows: number }> {
-  const rows = await database.query(
-    `SELECT id, seq, octets FROM (SELECT id, seq, octets, sum(octets) OVER (ORDER BY id, seq) AS sum FROM
-       (SELECT id, seq, ${octets} AS octets FROM ${name} ORDER BY id, seq LIMIT ${rowsAtOnce}) AS first) AS summed
-     WHERE sum - octets < $1::bigint`,
-    [surplus],
-  );
-  const seqs = rows.map(({ seq }) => String(seq)).join(',');
-  const ids = rows.map(({ id }) => String(id)).join(',');
-  await database.run(
-    `DELETE FROM ${name} WHERE (id, seq) IN (SELECT * FROM unnest(string_to_array($1::text, ','), string_to_array($2::text, ',')::bigint[]))`,
-    [ids, seqs],
-  );
-  return { freed: rows.reduce((sum, row) => sum + Number(row['octets']), 0), rows: rows.length };
-}
+/** Removes from the journal of one database. Octets of content are summed as they come, and anew after a while. */
+export class JournalRemoval {
+  readonly #database: Database;
+  readonly #limits: JournalLimits;
+  readonly #onRemoved: (removed: Removed, count: number) => void;
+  #sums = new Map<string, Sum>();
+  /** Since when they are summed, by this process's own clock. */
+  #since = Number.NEGATIVE_INFINITY;
 
-/** The sums that this process has of a database; anew after a while. */
-function knownSums(database: Database): Map<string, Sum> {
-  const now = performance.now();
-  const last = known.get(database);
-  if (last && now - last.since < anewMs) return last.sums;
-  const sums = new Map<string, Sum>();
-  known.set(database, { sums, since: now });
-  return sums;
-}
+  /** @param onRemoved told of what was removed, with the number of rows */
+  constructor(database: Database, limits: JournalLimits, onRemoved: (removed: Removed, count: number) => void) {
+    [this.#database, this.#limits, this.#onRemoved] = [database, limits, onRemoved];
+  }
 
-/** Octets of all content together; what others have removed in the last hour may be among them. */
-export async function contentOctets(database: Database): Promise<number> {
-  return totalOf(await sumsOf(database, knownSums(database)));
-}
+  /** Octets of all content together; what others have removed in the last hour may be among them. */
+  async contentOctets(): Promise<number> {
+    if (performance.now() - this.#since >= anewMs) this.#forgetSums();
+    return totalOf(await this.#sumsOf());
+  }
 
-/**
- * Removes some of the oldest content where there is too much.
- * @returns whether there may be more
- */
-async function removeContent(database: Database, most: number, onRemoved: OnRemoved): Promise<boolean> {
-  const kept = knownSums(database);
-  if (totalOf(await sumsOf(database, kept)) <= most) return false;
-  // What others have removed since is in the sums: before anything goes, all is summed anew.
-  kept.clear();
-  const sums = await sumsOf(database, kept);
-  let surplus = totalOf(sums) - most;
-  let slices = 0;
-  for (const [name, sum] of sums) {
-    if (surplus >= sum.octets && sum.octets > 0 && sums.size > 1) {
-      const gone = await countedRows(database, name);
-      await database.transaction(async (transaction) => {
-        await transaction.run(waitShortly);
-        await transaction.run(`TRUNCATE ${name}`);
-      });
-      onRemoved('content', gone);
-      surplus -= sum.octets;
-      kept.delete(name);
-    }
-    for (; surplus > 0 && sum.octets > 0 && kept.has(name) && slices < mostSlices; slices += 1) {
-      const { freed, rows } = await removeSlice(database, name, surplus);
-      if (freed === 0) break;
-      onRemoved('content', rows);
-      surplus -= freed;
-      sum.octets -= freed;
+  /**
+   * Removes some of what is too old or too much.
+   * @param now the wall time of this host, milliseconds since 1970. Where the server's clock says that it is earlier, that counts: what a
+   *   host with a wrong clock takes for old stays
+   * @returns whether there may be more
+   */
+  async remove(now: number): Promise<boolean> {
+    const [server] = await this.#database.query(time);
+    const limit = Math.min(now, Math.floor(Number(server?.['time']))) - this.#limits.keepDays * dayMs;
+    const isMore = [
+      await this.#removeAged(limit),
+      await this.#removeMany('refusals'),
+      await this.#removeMany('copies'),
+      await this.#removeContent(),
+    ];
+    return isMore.includes(true);
+  }
+
+  /** Counts the rows of a table; one that is too large to be counted in the time of a statement is estimated. */
+  async #countedRows(name: string): Promise<number> {
+    try {
+      const [row] = await this.#database.query(`SELECT count(*) AS rows FROM ${name}`);
+      return Number(row?.['rows'] ?? 0);
+    } catch (thrown) {
+      if (!(thrown instanceof Unavailable)) throw thrown;
+      const guess = 'SELECT greatest(reltuples, 0) AS rows FROM pg_class WHERE oid = to_regclass($1::text)';
+      const [row] = await this.#database.query(guess, [name]);
+      return Number(row?.['rows'] ?? 0);
     }
   }
-  return surplus > 0 && slices === mostSlices;
-}
 
-/**
- * Removes some of what is too old or too much.
- * @param now the wall time of this host, milliseconds since 1970. Where the server's clock says that it is earlier, that counts: what a
- *   host with a wrong clock takes for old stays
- * @returns whether there may be more
- */
-export async function removeFromJournal(
-  database: Database,
-  { onRemoved, ...limits }: JournalLimits & { readonly onRemoved: OnRemoved },
-  now: number,
-): Promise<boolean> {
-  const [server] = await database.query(time);
-  const limit = Math.min(now, Math.floor(Number(server?.['time']))) - limits.keepDays * dayMs;
-  const isMore = [
-    await removeAged(database, limit, onRemoved),
-    await removeMany(database, { kind: 'refusals', most: limits.refusals }, onRemoved),
-    await removeMany(database, { kind: 'copies', most: limits.copies }, onRemoved),
-    await removeContent(database, limits.maxOctets, onRemoved),
-  ];
-  return isMore.includes(true);
+  /** Removes rows with their content. @returns whether there may be more */
+  async #removeRows(rows: readonly Row[]): Promise<boolean> {
+    if (rows.length === 0) return false;
+    const ids = [rows.map(({ id }) => String(id)).join(',')];
+    const seqs = [rows.map(({ seq }) => String(seq)).join(',')];
+    await this.#database.transaction(async (transaction) => {
+      await transaction.run("DELETE FROM journal_content WHERE id = ANY (string_to_array($1::text, ','))", ids);
+      await transaction.run(
+        "DELETE FROM journal_content WHERE id = '' AND seq = ANY (string_to_array($1::text, ',')::bigint[])",
+        seqs,
+      );
+      await transaction.run("DELETE FROM journal WHERE id = ANY (string_to_array($1::text, ','))", ids);
+    });
+    return rows.length === rowsAtOnce;
+  }
+
+  #partitionsOf(table: string): Promise<readonly Partition[]> {
+    return partitionsOf((sql, values) => this.#database.query(sql, values), table);
+  }
+
+  /**
+   * Drops the partitions whose rows are all older than a time. Who holds a table keeps it; it is tried again at the next look.
+   * @returns the tables whose rows go one by one
+   */
+  async #dropAged(limit: number): Promise<readonly string[]> {
+    const partitions = await this.#partitionsOf('journal');
+    const before = 'journal_before';
+    for (const { name, isDefault, to } of partitions) {
+      if (isDefault || to === null || Number.parseInt(to.replace('-', ''), 16) > limit) continue;
+      const [row] = await this.#database.query(firstAndLast(name));
+      if ([row?.['first'], row?.['last']].some((at) => at !== null && Number(at) >= limit)) continue;
+      const content = name.replace('journal', 'journal_content');
+      const gone = await this.#countedRows(name);
+      try {
+        await this.#database.transaction(async (transaction) => {
+          await transaction.run(waitShortly);
+          await transaction.run(`DROP TABLE ${name}`);
+          await transaction.run(`DROP TABLE IF EXISTS ${content}`);
+        });
+        this.#onRemoved('aged', gone);
+      } catch (thrown) {
+        if (!(thrown instanceof Unavailable) || errorCode(thrown.cause) !== lockNotAvailable) throw thrown;
+        break;
+      }
+    }
+    if (partitions.length === 0) return ['journal'];
+    await this.#database.run(removeLeft);
+    return ['journal_default', ...(partitions.some(({ name }) => name === before) ? [before] : [])];
+  }
+
+  async #removeAged(limit: number): Promise<boolean> {
+    let isMore = false;
+    for (const name of await this.#dropAged(limit)) {
+      const rows = await this.#database.query(agedOf(name), [limit]);
+      isMore = (await this.#removeRows(rows)) || isMore;
+      this.#onRemoved('aged', rows.length);
+    }
+    return isMore;
+  }
+
+  async #removeMany(kind: keyof typeof bounded): Promise<boolean> {
+    const { are, counted } = bounded[kind];
+    const most = this.#limits[kind];
+    const [much] = await this.#database.query(
+      `SELECT account, rows FROM (${counted}) AS counted WHERE rows > $1::bigint LIMIT 1`,
+      [most],
+    );
+    if (!much) return false;
+    const surplus = await this.#database.query(
+      `SELECT id, seq FROM journal WHERE ${are} AND account = $1::text ORDER BY seq LIMIT $2::integer`,
+      [String(much['account']), Math.min(rowsAtOnce, Number(much['rows']) - most)],
+    );
+    const isMore = await this.#removeRows(surplus);
+    this.#onRemoved(kind, surplus.length);
+    return isMore;
+  }
+
+  /** Sums what came since the last look; lengths are read without the octets. */
+  async #sumUp(name: string, sum: Sum): Promise<void> {
+    for (let rows = summedAtOnce; rows === summedAtOnce; ) {
+      const [found] = await this.#database.query(
+        `SELECT count(*) AS rows, coalesce(sum(octets), 0) AS octets, (array_agg(id ORDER BY id DESC, seq DESC))[1] AS id,
+           (array_agg(seq ORDER BY id DESC, seq DESC))[1] AS seq
+         FROM (SELECT id, seq, ${octets} AS octets FROM ${name} WHERE (id, seq) > ($1::text, $2::bigint)
+           ORDER BY id, seq LIMIT ${summedAtOnce}) AS next`,
+        [sum.id, sum.seq],
+      );
+      rows = Number(found?.['rows'] ?? 0);
+      if (rows === 0) return;
+      sum.octets += Number(found?.['octets']);
+      sum.id = String(found?.['id']);
+      sum.seq = Number(found?.['seq']);
+    }
+  }
+
+  /** The tables that have content, the oldest first, with their octets. */
+  async #sumsOf(): Promise<ReadonlyMap<string, Sum>> {
+    const partitions = await this.#partitionsOf('journal_content');
+    const names = partitions.toSorted((one, other) => ((one.from ?? '') < (other.from ?? '') ? -1 : 1));
+    const own = names.length === 0 ? ['journal_content'] : names.map(({ name }) => name);
+    for (const name of this.#sums.keys()) if (!own.includes(name)) this.#sums.delete(name);
+    const found = own.map((name) => [name, this.#sums.get(name) ?? { octets: 0, id: '', seq: -1 }] as const);
+    for (const [name, sum] of found) {
+      await this.#sumUp(name, sum);
+      this.#sums.set(name, sum);
+    }
+    return new Map(found);
+  }
+
+  #forgetSums(): void {
+    this.#sums = new Map();
+    this.#since = performance.now();
+  }
+
+  /** Removes the oldest rows of a table. @returns their octets, and how many they were */
+  async #removeSlice(name: string, surplus: number): Promise<{ readonly freed: number; readonly rows: number }> {
+    const rows = await this.#database.query(
+      `SELECT id, seq, octets FROM (SELECT id, seq, octets, sum(octets) OVER (ORDER BY id, seq) AS sum FROM
+         (SELECT id, seq, ${octets} AS octets FROM ${name} ORDER BY id, seq LIMIT ${rowsAtOnce}) AS first) AS summed
+       WHERE sum - octets < $1::bigint`,
+      [surplus],
+    );
+    const seqs = rows.map(({ seq }) => String(seq)).join(',');
+    const ids = rows.map(({ id }) => String(id)).join(',');
+    await this.#database.run(
+      `DELETE FROM ${name} WHERE (id, seq) IN (SELECT * FROM unnest(string_to_array($1::text, ','), string_to_array($2::text, ',')::bigint[]))`,
+      [ids, seqs],
+    );
+    return { freed: rows.reduce((sum, row) => sum + Number(row['octets']), 0), rows: rows.length };
+  }
+
+  /** Removes some of the oldest content where there is too much. @returns whether there may be more */
+  async #removeContent(): Promise<boolean> {
+    if ((await this.contentOctets()) <= this.#limits.maxOctets) return false;
+    // What others have removed since is in the sums: before anything goes, all is summed anew.
+    this.#forgetSums();
+    const sums = await this.#sumsOf();
+    let surplus = totalOf(sums) - this.#limits.maxOctets;
+    let slices = 0;
+    for (const [name, sum] of sums) {
+      if (surplus >= sum.octets && sum.octets > 0 && sums.size > 1) {
+        const gone = await this.#countedRows(name);
+        await this.#database.transaction(async (transaction) => {
+          await transaction.run(waitShortly);
+          await transaction.run(`TRUNCATE ${name}`);
+        });
+        this.#onRemoved('content', gone);
+        surplus -= sum.octets;
+        this.#sums.delete(name);
+      }
+      for (; surplus > 0 && sum.octets > 0 && this.#sums.has(name) && slices < mostSlices; slices += 1) {
+        const { freed, rows } = await this.#removeSlice(name, surplus);
+        if (freed === 0) break;
+        this.#onRemoved('content', rows);
+        surplus -= freed;
+        sum.octets -= freed;
+      }
+    }
+    return surplus > 0 && slices === mostSlices;
+  }
 }

@@ -12,7 +12,7 @@ import { errorCode, Unavailable } from '../../../base/errors.ts';
 import type { Journal, JournalItem, JournalLimits, JournalPage, JournalQuery, Removed } from '../journal.ts';
 import { outcomeNumbers } from '../journal-row.ts';
 import { contentOf, itemColumns, itemOf, readersOf } from './item-of.ts';
-import { contentOctets, removeFromJournal } from './journal-removal-postgres.ts';
+import { JournalRemoval } from './journal-removal-postgres.ts';
 import { rangeOf } from './time-bounds.ts';
 import { isWanted, keysWanted, searchedWords, wordsWanted } from './words.ts';
 
@@ -201,6 +201,7 @@ export function openPostgresJournal(
   limits: JournalLimits,
   { onRemoved = () => undefined }: { readonly onRemoved?: (removed: Removed, count: number) => void } = {},
 ): Journal {
+  const removal = new JournalRemoval(database, limits, onRemoved);
   let tendedAt = Number.NEGATIVE_INFINITY;
   return {
     ...readersOf(database, () => rowsFiled(database), {
@@ -223,13 +224,13 @@ export function openPostgresJournal(
     },
     async tend(now, isPressed = false) {
       if (!isPressed && Math.abs(now - tendedAt) < tendEveryMs) return false;
-      const isMore = await removeFromJournal(database, { ...limits, onRemoved }, now);
+      const isMore = await removal.remove(now);
       tendedAt = isMore ? Number.NEGATIVE_INFINITY : now;
       return isMore;
     },
     async state() {
       // There is no index of the search here.
-      return { octets: await contentOctets(database), waiting: 0 };
+      return { octets: await removal.contentOctets(), waiting: 0 };
     },
   };
 }
