@@ -11,7 +11,7 @@ import { systemClock } from '../src/base/clock.ts';
 import { openDatabase } from '../src/base/database/sqlite-database.ts';
 import { silentLog } from '../src/base/log.ts';
 import { LeaseStore } from '../src/delivery/webhooks/lease-store.ts';
-import { createPoster } from '../src/delivery/webhooks/post.ts';
+import { Poster } from '../src/delivery/webhooks/post.ts';
 import { makeSecret } from '../src/delivery/webhooks/secret.ts';
 import { WebhookSender } from '../src/delivery/webhooks/sender.ts';
 import { openWebhookStore } from '../src/delivery/webhooks/webhook-store.ts';
@@ -46,7 +46,7 @@ async function tell(spool: SqliteSpool, events: number): Promise<Record<string, 
     leases: new LeaseStore(database, 'bench'),
     changes: database.changes,
     events: spool.events,
-    poster: createPoster({ refuse: createAddressGuard({ allowNetworks: ['127.0.0.0/8'] }), timeoutMs: 10_000 }),
+    poster: new Poster({ refuse: createAddressGuard({ allowNetworks: ['127.0.0.0/8'] }), timeoutMs: 10_000 }),
     accountName: () => 'dev',
     fileSecrets: () => undefined,
     clock: systemClock,

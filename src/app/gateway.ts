@@ -6,7 +6,7 @@ import { Guessing } from '../accounts/guessing.ts';
 import { createMinuteCounts } from '../accounts/minute-window.ts';
 import { openTokenStore } from '../accounts/token-store.ts';
 import type { ToldCounts } from '../accounts/told-counts.ts';
-import { createBodyBudget, defaultBodyLimit } from '../base/body-budget.ts';
+import { BodyBudget, defaultBodyLimit } from '../base/body-budget.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 import type { Database } from '../base/database/database.ts';
 import { ConfigurationError } from '../base/errors.ts';
@@ -22,17 +22,17 @@ import { HttpApp } from '../web/http/app.ts';
 import { createMetrics } from '../web/http/metrics.ts';
 import type { Config, ConfigSource } from './config/config.ts';
 import { GatewayAddresses, type Listening } from './wiring/addresses.ts';
-import { watchCertificates } from './wiring/certificate-watch.ts';
+import { CertificateWatch } from './wiring/certificate-watch.ts';
 import { changeSettings } from './wiring/change-settings.ts';
 import type { ConsoleSources, LoadState } from './wiring/console/console-endpoints.ts';
-import { openFigures } from './wiring/console/figures.ts';
+import { type Figures, openFigures } from './wiring/console/figures.ts';
 import { httpAppParts, httpMetrics, httpsCertificates, listenHttp } from './wiring/http.ts';
 import { type Live, liveAccounts, type Settings, type Shared } from './wiring/in-force.ts';
-import { createLiveEdge } from './wiring/live/live-edge.ts';
-import { openLiveProxy, proxyConfigured } from './wiring/live/live-proxy.ts';
-import { certificateOf, openMail } from './wiring/mail.ts';
+import { LiveEdge } from './wiring/live/live-edge.ts';
+import { type LiveProxy, openLiveProxy, proxyConfigured } from './wiring/live/live-proxy.ts';
+import { certificateOf, type Mail, openMail } from './wiring/mail.ts';
 import { observeMetrics, processMetrics } from './wiring/metrics/process-metrics.ts';
-import { createReloader, type ReloadOutcome } from './wiring/reload.ts';
+import { Reloader, type ReloadOutcome } from './wiring/reload.ts';
 import { type Running, stopAll } from './wiring/running.ts';
 import { openWebhooks } from './wiring/webhooks.ts';
 
@@ -127,26 +127,70 @@ async function shareLimits({ config, database, clock, log }: Opening): Promise<T
   return await Counts.open(database, { clock, log, minutes: createMinuteCounts(() => clock.monotonic()) });
 }
 
+/** What the endpoints and pages are made with. */
+async function httpPartsOf(made: {
+  readonly parts: Opening;
+  readonly shared: Shared;
+  readonly mail: Mail;
+  readonly webhooks: Awaited<ReturnType<typeof openWebhooks>>;
+  readonly figures: Figures;
+  readonly addresses: GatewayAddresses;
+  readonly readiness: Readiness;
+  readonly running: Running;
+}) {
+  const { parts, shared, mail, webhooks, figures, addresses, readiness, running } = made;
+  const { live, group, clock, log } = shared;
+  const startedAt = clock.now();
+  const isServing = (): boolean => readiness.isReady && !running.isDraining;
+  const isReady = (): boolean => isServing() && !mail.fault();
+  const streams = lazily(async () => {
+    const { LiveStreams } = await import('../web/admin/journal/live-endpoint.ts');
+    return new LiveStreams({ journal: mail.journal, events: mail.spool.events, places: group?.places }, isServing);
+  });
+  const isServed = (): boolean => live.current.config.console.enabled;
+  const pages = await openConsole({ ...shared, minutes: group?.minutes, isServing, isServed });
+  const lines = createQueueLines(mail.spool, clock);
+  figures.sample(mail.spool, lines);
+  const sources: ConsoleSources = {
+    ...{ spool: mail.spool, figures, lines, clock, log },
+    destinations: () => mail.delivery.destinations(),
+    docsBaseUrl: () => addresses.docsBaseUrl(),
+    loadState: () => readiness.loadState?.() ?? { loadedAt: startedAt },
+    place: parts.place,
+  };
+  return { ...shared, mail, webhooks, streams, pages, sources, isServing, isReady };
+}
+
+async function openProxy({ database, group, metrics, ownDoors, clock, log }: Shared, config: Config) {
+  const proxyParts = {
+    ...proxyConfigured(config),
+    ...{ database, ownDoors, clock, log },
+    tlsFolder: join(config.certsDir, 'tls'),
+    askCarrier: group && ((question: CarrierQuestion) => group.askCarrier(question)),
+  };
+  // What comes with its first use finds its tables up to date: that use may be while another program holds the lock.
+  for (const one of [customErrorMigrations, applicationMigrations]) await database.migrate(one);
+  return await openLiveProxy(proxyParts, (families) => metrics.add({ families }));
+}
+
 /** Makes every part, in order, and adds each to `running` as soon as it exists. Nothing listens yet. */
 async function makeParts(parts: Opening, running: Running, readiness: Readiness) {
-  const { config, keys, log, database, clock, tokens, globalKeys = [] } = parts;
-  const startedAt = clock.now();
+  const { config, keys, log, database, group, clock, tokens, globalKeys = [] } = parts;
   const store = await openTokenStore(database);
   const first = createAccounts({ accounts: config.accounts, tokens, globalKeys, store, clock });
   const live: Live = { current: { config, keys, tokens, globalKeys, accounts: first } };
   const accounts = liveAccounts(live);
-  const { group } = parts;
   const onFailure = group && ((address: string) => group.tellFailure(address));
   const guessing = new Guessing({ onFailure, places: group?.places });
   group?.hearFailures((address) => guessing.heard(address));
-  const bodies = createBodyBudget(config.limits.bodiesInFlightBytes ?? defaultBodyLimit());
+  const bodies = new BodyBudget(config.limits.bodiesInFlightBytes ?? defaultBodyLimit());
   const told = await shareLimits(parts);
   if (told) running.stores.push(() => told.close());
   const metrics = createMetrics(group && ((own) => group.sumMetrics(own)));
   const inForce = (): Config => live.current.config;
   const addresses = new GatewayAddresses(inForce);
   const figures = await openFigures({ database, config: inForce, clock, log }, running);
-  const edge = createLiveEdge({
+  const edge = new LiveEdge({
     ...{ database, group, told, clock, log },
     limits: () => inForce().edge.limits,
     docsBaseUrl: () => addresses.docsBaseUrl(),
@@ -168,34 +212,9 @@ async function makeParts(parts: Opening, running: Running, readiness: Readiness)
   const { events } = mail.spool;
   figures.follow(events);
   const webhooks = await openWebhooks(shared, events, running);
-  const proxyParts = {
-    ...proxyConfigured(config),
-    ...{ database, ownDoors: shared.ownDoors, clock, log },
-    tlsFolder: join(config.certsDir, 'tls'),
-    askCarrier: group && ((question: CarrierQuestion) => group.askCarrier(question)),
-  };
-  // What comes with its first use finds its tables up to date: that use may be while another program holds the lock.
-  for (const one of [customErrorMigrations, applicationMigrations]) await database.migrate(one);
-  const proxy = await openLiveProxy(proxyParts, (families) => metrics.add({ families }));
+  const proxy = await openProxy(shared, config);
   running.proxy = proxy;
-  const isServing = (): boolean => readiness.isReady && !running.isDraining;
-  const isReady = (): boolean => isServing() && !mail.fault();
-  const streams = lazily(async () => {
-    const { LiveStreams } = await import('../web/admin/journal/live-endpoint.ts');
-    return new LiveStreams({ journal: mail.journal, events, places: group?.places }, isServing);
-  });
-  const isServed = (): boolean => inForce().console.enabled;
-  const pages = await openConsole({ ...shared, minutes: group?.minutes, isServing, isServed });
-  const lines = createQueueLines(mail.spool, clock);
-  figures.sample(mail.spool, lines);
-  const sources: ConsoleSources = {
-    ...{ spool: mail.spool, figures, lines, clock, log },
-    destinations: () => mail.delivery.destinations(),
-    docsBaseUrl: () => addresses.docsBaseUrl(),
-    loadState: () => readiness.loadState?.() ?? { loadedAt: startedAt },
-    place: parts.place,
-  };
-  const httpParts = { ...shared, mail, webhooks, streams, pages, sources, isServing, isReady };
+  const httpParts = await httpPartsOf({ ...{ parts, shared, mail, webhooks, figures, addresses }, readiness, running });
   const http = new HttpApp(httpAppParts({ ...httpParts, settings: live.current, edge: firstEdge, proxy }));
   running.http = http;
   return { ...shared, addresses, edge, mail, webhooks, proxy, httpParts, http };
@@ -204,7 +223,7 @@ async function makeParts(parts: Opening, running: Running, readiness: Readiness)
 /** Makes what renews parts while the gateway runs: certificates by themselves, the configuration when a reload is asked for. */
 function makeRenewal(parts: Opening, made: Awaited<ReturnType<typeof makeParts>>, running: Running) {
   const { live, mail, http, clock, log } = made;
-  const certificates = watchCertificates({
+  const certificates = new CertificateWatch({
     ...{ live, clock, log },
     onRenewed: ({ host }) => {
       const { current } = live;
@@ -216,7 +235,7 @@ function makeRenewal(parts: Opening, made: Awaited<ReturnType<typeof makeParts>>
   const { group } = parts;
   const agree = group && (() => group.agree());
   const changing = { ...made, certificates, agree, isDraining: () => running.isDraining };
-  const reloader = createReloader({
+  const reloader = new Reloader({
     load: parts.load ?? (() => Promise.reject(new ConfigurationError('There is no configuration to read again'))),
     apply: (settings) => changeSettings(changing, settings),
     clock,
@@ -225,19 +244,22 @@ function makeRenewal(parts: Opening, made: Awaited<ReturnType<typeof makeParts>>
   return { certificates, reloader };
 }
 
+async function startProxy(proxy: LiveProxy, { group, log }: Opening, onDuty: Shared['onDuty']): Promise<void> {
+  if (!group) return await proxy.start();
+  const notStarted = (err: unknown): void => log.error({ err }, 'the proxy applications could not be started');
+  onDuty(() => void proxy.start().catch(notStarted));
+}
+
+/** Opens and starts everything, in the order in which one part needs another. */
 async function openParts(parts: Opening, running: Running): Promise<Gateway> {
   const readiness: Readiness = { isReady: false };
   const made = await makeParts(parts, running, readiness);
   const { live, addresses, edge, mail, webhooks, proxy, http, metrics, bodies, guessing, onDuty, clock } = made;
   const { certificates, reloader } = makeRenewal(parts, made, running);
   readiness.loadState = () => reloader.state();
-  metrics.add(mail);
-  metrics.add(webhooks);
-  metrics.add(httpMetrics(http, edge));
-  metrics.add(processMetrics({ bodies, guessing, droppedLogLines: parts.droppedLogLines ?? (() => 0) }));
-  metrics.add(certificates);
-  metrics.add(reloader);
-  metrics.add(observeMetrics(() => live.current.config));
+  const ofProcess = processMetrics({ bodies, guessing, droppedLogLines: parts.droppedLogLines ?? (() => 0) });
+  const given = [mail, webhooks, httpMetrics(http, edge), ofProcess, certificates, reloader];
+  for (const one of [...given, observeMetrics(() => live.current.config)]) metrics.add(one);
   // Before anything listens, so that no mail is taken under a configuration whose applications break a rule.
   await proxy.seed();
   await parts.aboutToListen?.();
@@ -248,9 +270,7 @@ async function openParts(parts: Opening, running: Running): Promise<Gateway> {
   await webhooks.start();
   mail.tlsReporter.start();
   addresses.setMail(await mail.door.listen());
-  const notStarted = (err: unknown): void => parts.log.error({ err }, 'the proxy applications could not be started');
-  if (parts.group) onDuty(() => void proxy.start().catch(notStarted));
-  else await proxy.start();
+  await startProxy(proxy, parts, onDuty);
   certificates.start();
   readiness.isReady = true;
   return {

@@ -34,20 +34,6 @@ export interface BodyReservation {
   release(): void;
 }
 
-/** The memory budget of all bodies. */
-export interface BodyBudget {
-  /** Makes the hold of a body that begins; it holds nothing yet. */
-  open(owner: BodyOwner): BodyReservation;
-  /** Whether a body of so many octets would find room now. Where it would not, a refusal is counted. */
-  admits(owner: BodyOwner, octets: number): boolean;
-  /** Octets of memory held now. */
-  readonly held: number;
-  /** Octets of memory that may be held. */
-  readonly limit: number;
-  /** Refusals since the start, by door. */
-  readonly refusals: Readonly<Record<keyof typeof bodyCosts, number>>;
-}
-
 /**
  * The limit where the configuration names none: a quarter of the memory that this process may use (the machine's, or its
  * container's where that is smaller), and no more than half of the heap that V8 was given, since parts of a message are
@@ -69,59 +55,70 @@ function costOf({ door }: BodyOwner, octets: number): number {
 }
 
 /**
- * Makes the budget. No client can use up all of it: an address (IPv6: a /64) or a credential may hold as much as then remains free, an
- * account twice as much. So one address alone gets half of the budget, two get a third each, and another client always
- * finds some. The only body under way always finds room, however large it is.
- * @param limit octets of memory
+ * The memory budget of all bodies. No client can use up all of it: an address (IPv6: a /64) or a credential may hold as much as then
+ * remains free, an account twice as much. So one address alone gets half of the budget, two get a third each, and another client
+ * always finds some. The only body under way always finds room, however large it is.
  */
-export function createBodyBudget(limit: number): BodyBudget {
-  const addresses = new Counts();
-  const accounts = new Counts();
-  const credentials = new Counts();
-  const refusals = { smtp: 0, http: 0 };
-  let held = 0;
+export class BodyBudget {
+  /** Octets of memory that may be held. */
+  readonly limit: number;
+  /** Refusals since the start, by door. */
+  readonly refusals: Record<keyof typeof bodyCosts, number> = { smtp: 0, http: 0 };
+  readonly #addresses = new Counts();
+  readonly #accounts = new Counts();
+  readonly #credentials = new Counts();
+  #held = 0;
 
-  function hasRoom(owner: BodyOwner, more: number): boolean {
-    const { account, address } = owner;
-    const free = limit - held - more;
-    if (owner.credential !== undefined && credentials.of(credentialOf(owner)) + more > free) return false;
-    return addresses.of(countedAddress(address)) + more <= free && accounts.of(account) + more <= 2 * free;
+  constructor(limit: number) {
+    this.limit = limit;
   }
 
-  return {
-    open(owner) {
-      let own = 0;
-      const take = (more: number): void => {
-        own += more;
-        held += more;
-        addresses.add(countedAddress(owner.address), more);
-        accounts.add(owner.account, more);
-        if (owner.credential !== undefined) credentials.add(credentialOf(owner), more);
-      };
-      return {
-        grow(octets) {
-          const more = costOf(owner, octets) - own;
-          if (more <= 0) return true;
-          if (held > own && !hasRoom(owner, more)) {
-            refusals[owner.door] += 1;
-            take(-own);
-            return false;
-          }
-          take(more);
-          return true;
-        },
-        release: () => take(-own),
-      };
-    },
-    admits(owner, octets) {
-      if (held === 0 || hasRoom(owner, costOf(owner, Math.max(1, octets)))) return true;
-      refusals[owner.door] += 1;
-      return false;
-    },
-    get held() {
-      return held;
-    },
-    limit,
-    refusals,
-  };
+  /** Octets of memory held now. */
+  get held(): number {
+    return this.#held;
+  }
+
+  /** Makes the hold of a body that begins; it holds nothing yet. */
+  open(owner: BodyOwner): BodyReservation {
+    let own = 0;
+    const take = (more: number): void => {
+      own += more;
+      this.#take(owner, more);
+    };
+    return {
+      grow: (octets) => {
+        const more = costOf(owner, octets) - own;
+        if (more <= 0) return true;
+        if (this.#held > own && !this.#hasRoom(owner, more)) {
+          this.refusals[owner.door] += 1;
+          take(-own);
+          return false;
+        }
+        take(more);
+        return true;
+      },
+      release: () => take(-own),
+    };
+  }
+
+  /** Whether a body of so many octets would find room now. Where it would not, a refusal is counted. */
+  admits(owner: BodyOwner, octets: number): boolean {
+    if (this.#held === 0 || this.#hasRoom(owner, costOf(owner, Math.max(1, octets)))) return true;
+    this.refusals[owner.door] += 1;
+    return false;
+  }
+
+  #take(owner: BodyOwner, more: number): void {
+    this.#held += more;
+    this.#addresses.add(countedAddress(owner.address), more);
+    this.#accounts.add(owner.account, more);
+    if (owner.credential !== undefined) this.#credentials.add(credentialOf(owner), more);
+  }
+
+  #hasRoom(owner: BodyOwner, more: number): boolean {
+    const { account, address } = owner;
+    const free = this.limit - this.#held - more;
+    if (owner.credential !== undefined && this.#credentials.of(credentialOf(owner)) + more > free) return false;
+    return this.#addresses.of(countedAddress(address)) + more <= free && this.#accounts.of(account) + more <= 2 * free;
+  }
 }

@@ -19,7 +19,7 @@ import { planBody } from './compose/plan-body.ts';
 import { createFieldWriter } from './field-writer.ts';
 import { JournalNote } from './journal-note.ts';
 import { check } from './policy/check.ts';
-import type { ObservedHeader } from './policy/checked.ts';
+import type { Checked, ObservedHeader } from './policy/checked.ts';
 import { type Explanation, explain } from './policy/explain.ts';
 import { judge } from './policy/judge.ts';
 import { withMappedPath } from './policy/judge-sender.ts';
@@ -265,6 +265,19 @@ function wishOf({ via, submitter: { account } }: Submission): ReportWish {
   return { failure, delay, success };
 }
 
+function receivedOf(checked: Checked, givenFields: Submission['fields']): NonNullable<SpoolEntry['received']> {
+  const { submission, stripped, observed, mappedSender } = checked;
+  // The field that names the program may be one of those that were removed.
+  const mailer = observed.length > 0 ? mailerOf(givenFields) : undefined;
+  return {
+    size: submission.size,
+    stripped,
+    ...(observed.length > 0 ? { observed } : {}),
+    ...(mailer === undefined ? {} : { mailer }),
+    ...(mappedSender ? { mappedSender } : {}),
+  };
+}
+
 type Mutable<T> = { -readonly [Key in keyof T]: T[Key] };
 
 function spoolEntry(
@@ -273,9 +286,7 @@ function spoolEntry(
   { transportOf, expireAfterSeconds }: Pick<SubmitParts, 'transportOf' | 'expireAfterSeconds'>,
 ): SpoolEntry {
   const { message, head, body, platformSignature } = signed;
-  const { submission, clientMessageId, stripped, observed, mappedSender } = message.checked;
-  // The field that names the program may be one of those that were removed.
-  const mailer = observed.length > 0 ? mailerOf(given.fields) : undefined;
+  const { submission, clientMessageId } = message.checked;
   const { submitter, envelope, via, idempotency, answers } = submission;
   const { account } = submitter;
   // Members that are often absent are set one by one: V8 turns an object that is spread from many into a slow one.
@@ -286,13 +297,7 @@ function spoolEntry(
     sessionId: via.sessionId,
     messageId: message.messageId,
     origin: originOf(submission),
-    received: {
-      size: submission.size,
-      stripped,
-      ...(observed.length > 0 ? { observed } : {}),
-      ...(mailer === undefined ? {} : { mailer }),
-      ...(mappedSender ? { mappedSender } : {}),
-    },
+    received: receivedOf(message.checked, given.fields),
     reversePath: message.reversePath,
     senderPath: envelope.reversePath,
     recipients: envelope.recipients,

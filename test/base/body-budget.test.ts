@@ -2,10 +2,10 @@
 
 import { expect, test } from 'vitest';
 import {
+  BodyBudget,
   type BodyOwner,
   type BodyReservation,
   bodyCosts,
-  createBodyBudget,
   defaultBodyLimit,
 } from '../../src/base/body-budget.ts';
 import fc from '../support/properties.ts';
@@ -18,7 +18,7 @@ function owner(address: string, account = 'dev'): BodyOwner {
 }
 
 /** Grows bodies of one mebibyte until one finds no room; the octets of memory that they hold. */
-function fill(budget: ReturnType<typeof createBodyBudget>, of: BodyOwner, holds: BodyReservation[] = []): number {
+function fill(budget: BodyBudget, of: BodyOwner, holds: BodyReservation[] = []): number {
   const before = budget.held;
   for (;;) {
     const hold = budget.open(of);
@@ -28,7 +28,7 @@ function fill(budget: ReturnType<typeof createBodyBudget>, of: BodyOwner, holds:
 }
 
 test('one address gets half, one account two thirds, and a newcomer always finds some', () => {
-  const budget = createBodyBudget(limit);
+  const budget = new BodyBudget(limit);
   const cost = mebibyte * bodyCosts.smtp;
   expect(fill(budget, owner('192.0.2.1'))).toBe(limit / 2);
   expect(fill(budget, owner('192.0.2.1'))).toBe(0);
@@ -40,7 +40,7 @@ test('one address gets half, one account two thirds, and a newcomer always finds
 });
 
 test('one credential gets half, however many addresses it comes from, and another of the account finds some', () => {
-  const budget = createBodyBudget(limit);
+  const budget = new BodyBudget(limit);
   const of = (address: string, credential: string): BodyOwner => ({ ...owner(address), door: 'http', credential });
   for (let last = 1; last < 50; last += 1) fill(budget, of(`192.0.2.${last}`, 'one'));
   expect(budget.held).toBeLessThanOrEqual(limit / 2);
@@ -49,14 +49,14 @@ test('one credential gets half, however many addresses it comes from, and anothe
 });
 
 test('addresses of one /64 are one client', () => {
-  const budget = createBodyBudget(limit);
+  const budget = new BodyBudget(limit);
   fill(budget, owner('2001:db8::1'));
   expect(fill(budget, owner('2001:db8::2', 'other'))).toBe(0);
   expect(fill(budget, owner('2001:db8:0:1::1', 'other'))).toBeGreaterThan(0);
 });
 
 test('a body alone finds room however large it is, a second one does not', () => {
-  const budget = createBodyBudget(mebibyte);
+  const budget = new BodyBudget(mebibyte);
   expect(budget.admits(owner('192.0.2.1'), 1_000_000_000)).toBe(true);
   const hold = budget.open(owner('192.0.2.1'));
   expect([hold.grow(1), hold.grow(5 * mebibyte), hold.grow(50 * mebibyte)]).toEqual([true, true, true]);
@@ -68,7 +68,7 @@ test('a body alone finds room however large it is, a second one does not', () =>
 });
 
 test('a body that finds no room gives back what it held', () => {
-  const budget = createBodyBudget(limit);
+  const budget = new BodyBudget(limit);
   const holds: BodyReservation[] = [];
   const growing = budget.open(owner('192.0.2.9'));
   growing.grow(mebibyte);
@@ -89,7 +89,7 @@ test('whatever is taken and given back in whatever order, the bound holds and no
   });
   fc.assert(
     fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
-      const budget = createBodyBudget(limit);
+      const budget = new BodyBudget(limit);
       const holds = Array.from({ length: 20 }, (_, index) =>
         budget.open({ door: index % 2 ? 'smtp' : 'http', account: `a${index % 3}`, address: `192.0.2.${index % 5}` }),
       );

@@ -6,7 +6,7 @@ import { createAccounts } from '../../src/accounts/accounts.ts';
 import { Guessing } from '../../src/accounts/guessing.ts';
 import { stripRules } from '../../src/accounts/strip-rules.ts';
 import { hashToken, openTokenStore, type TokenStore } from '../../src/accounts/token-store.ts';
-import { createBodyBudget } from '../../src/base/body-budget.ts';
+import { BodyBudget } from '../../src/base/body-budget.ts';
 import type { Clock } from '../../src/base/clock.ts';
 import type { Database } from '../../src/base/database/database.ts';
 import { type Logger, silentLog } from '../../src/base/log.ts';
@@ -93,7 +93,7 @@ export async function startConsole(options: ConsoleAppOptions = {}): Promise<Con
   );
   const accounts = createAccounts({ accounts: consoleAccounts, tokens: fixed, store: tokens, clock });
   const { guessing = new Guessing(), log = silentLog } = options;
-  const bodies = createBodyBudget(1_000_000);
+  const bodies = new BodyBudget(1_000_000);
   const shared = { accounts, guessing, bodies, clock, log };
   const pages = await openConsole({ ...shared, database, isServing: () => true, isServed: () => true });
   const { base, port } = await startHttpApp(options.plugins ?? [], {

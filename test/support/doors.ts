@@ -21,7 +21,7 @@ import { bootstrap, loadKeys } from '../../src/app/bootstrap/bootstrap.ts';
 import { loadConfig } from '../../src/app/config/config.ts';
 import { configuredTokens } from '../../src/app/config/secrets.ts';
 import { buildParts } from '../../src/app/wiring/build-parts.ts';
-import { createBodyBudget, defaultBodyLimit } from '../../src/base/body-budget.ts';
+import { BodyBudget, defaultBodyLimit } from '../../src/base/body-budget.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { openSqliteFile } from '../../src/base/database/sqlite-file.ts';
 import { silentLog } from '../../src/base/log.ts';
@@ -355,7 +355,7 @@ export async function openDoors(): Promise<Doors> {
     ready: () => Promise.resolve(true),
     metrics: async () => ({ contentType: 'text/plain', text: '' }),
     plugins: [rest],
-    ...{ bodies: createBodyBudget(defaultBodyLimit()), guessing: new Guessing() },
+    ...{ bodies: new BodyBudget(defaultBodyLimit()), guessing: new Guessing() },
     ...{ trustedProxies: [], takesRequests: () => true },
     limits: { connections: Infinity, connectionsPerAddress: Infinity },
   });

@@ -6,7 +6,7 @@ import { createAccounts } from '../../src/accounts/accounts.ts';
 import { Guessing } from '../../src/accounts/guessing.ts';
 import { stripRules } from '../../src/accounts/strip-rules.ts';
 import { hashToken } from '../../src/accounts/token-store.ts';
-import { createBodyBudget, defaultBodyLimit } from '../../src/base/body-budget.ts';
+import { BodyBudget, defaultBodyLimit } from '../../src/base/body-budget.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { restAnswers } from '../../src/pipeline/submit.ts';
@@ -87,7 +87,7 @@ export async function startHttpApp(
     ready: () => Promise.resolve(true),
     metrics: async () => ({ contentType: 'text/plain; version=0.0.4', text: 'up 1\n' }),
     plugins,
-    ...{ bodies: createBodyBudget(defaultBodyLimit()), guessing: new Guessing() },
+    ...{ bodies: new BodyBudget(defaultBodyLimit()), guessing: new Guessing() },
     ...{ trustedProxies: [], takesRequests: () => true },
     limits: { connections: Infinity, connectionsPerAddress: Infinity },
     ...more,

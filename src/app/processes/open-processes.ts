@@ -6,23 +6,41 @@ import { type Config, type ConfigSource, readConfigText } from '../config/config
 import type { Server } from '../gateway.ts';
 import type { Listening } from '../wiring/addresses.ts';
 import { loadSettings } from '../wiring/load-settings.ts';
-import { createReloader } from '../wiring/reload.ts';
+import { Reloader } from '../wiring/reload.ts';
 import { choosePorts } from './fixed-ports.ts';
 import { Supervisor } from './supervisor.ts';
 
-/**
- * Opens the server. Keys and certificates of development must have been made.
- * @throws ConfigurationError, or Error with what a process said, where one cannot start; none is left then
- */
-export async function openProcesses(parts: {
+interface ProcessesParts {
   readonly config: Config;
   /** Where the configuration is read from at a reload. */
   readonly place: ConfigSource;
   readonly log: Logger;
   /** Resolves at a signal to stop, even while the processes start. */
   readonly signalled: Promise<unknown>;
-}): Promise<Server> {
-  const { config, place, log, signalled } = parts;
+}
+
+/** @returns what the processes listen on once they serve; nothing where a signal to stop came before, and all have ended */
+async function started(supervisor: Supervisor, signalled: Promise<unknown>): Promise<readonly Listening[]> {
+  const starting = supervisor.start();
+  try {
+    const early = await Promise.race([starting, signalled.then(() => undefined)]);
+    if (early) return early;
+  } catch (error) {
+    await supervisor.stop();
+    throw error;
+  }
+  const failed = starting.catch(() => undefined);
+  // Whatever the start waits for ends now.
+  await supervisor.stop();
+  await failed;
+  return [];
+}
+
+/**
+ * Opens the server. Keys and certificates of development must have been made.
+ * @throws ConfigurationError, or Error with what a process said, where one cannot start; none is left then
+ */
+export async function openProcesses({ config, place, log, signalled }: ProcessesParts): Promise<Server> {
   let inForce = config;
   const ports = await choosePorts(config);
   const file = place.file === undefined ? {} : { file: place.file };
@@ -32,22 +50,9 @@ export async function openProcesses(parts: {
     log,
     drainMs: () => inForce.drainSeconds * 1000,
   });
-  const starting = supervisor.start();
-  let early: readonly Listening[] | undefined;
-  try {
-    early = await Promise.race([starting, signalled.then(() => undefined)]);
-  } catch (error) {
-    await supervisor.stop();
-    throw error;
-  }
-  if (!early) {
-    const failed = starting.catch(() => undefined);
-    // Whatever the start waits for ends now.
-    await supervisor.stop();
-    await failed;
-  }
+  const listening = await started(supervisor, signalled);
   let text = '';
-  const reloader = createReloader({
+  const reloader = new Reloader({
     load: async () => {
       // Judged first, so that the log of one process tells what is wrong, and only then read for all.
       await loadSettings(place, systemClock);
@@ -67,7 +72,7 @@ export async function openProcesses(parts: {
     get config() {
       return inForce;
     },
-    listening: early ?? [],
+    listening,
     reload: (why) => reloader.reload(why),
     destinations: () => supervisor.destinations(),
     async stop() {

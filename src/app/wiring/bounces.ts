@@ -3,7 +3,7 @@
 
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { createBodyBudget, defaultBodyLimit } from '../../base/body-budget.ts';
+import { BodyBudget, defaultBodyLimit } from '../../base/body-budget.ts';
 import type { Clock } from '../../base/clock.ts';
 import { errorCode } from '../../base/errors.ts';
 import { uuidv7 } from '../../base/ids.ts';
@@ -106,7 +106,7 @@ export function openBounces(parts: BounceParts, running: Running): MetricSources
       hmacKey: keys.hmacKey,
       tokenDays: config.bounces.tokenDays,
     })),
-    bodies: createBodyBudget(Math.floor(defaultBodyLimit() / shareOfBodies / (group?.count ?? 1))),
+    bodies: new BodyBudget(Math.floor(defaultBodyLimit() / shareOfBodies / (group?.count ?? 1))),
     reader,
     keepForPostmaster: createPostmasterMail(join(live.current.config.dataDir, 'postmaster'), clock),
     takeReport: createTakeReport({ find, events }),

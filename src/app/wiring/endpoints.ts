@@ -74,37 +74,26 @@ export async function endpoints(parts: HttpParts): Promise<readonly V4Plugin[]> 
   const { config, keys } = parts.settings;
   const { enabled: isOn } = config.journal;
   const { place } = parts.sources;
+  const { journal } = mail;
+  const { events } = mail.spool;
+  const account = (name: string) => accounts.find(name);
   return [
     ...sendingEndpoints(parts),
     suppressionEndpoints({ suppressions: mail.suppressions, clock, log }),
     tokenEndpoints({ store: tokens, clock, log }),
-    eventEndpoints({ events: mail.spool.events }),
-    messageEndpoints({ events: mail.spool.events }),
-    refusalEndpoints({
-      events: mail.spool.events,
-      account: (name) => accounts.find(name),
-      fileChanges: place && fileChanges(place, config.file),
-      ...{ clock, isOn },
-    }),
-    ...(place ? [wouldPassEndpoint({ journal: mail.journal, readParts: otherParts(place, clock), clock })] : []),
+    eventEndpoints({ events }),
+    messageEndpoints({ events }),
+    refusalEndpoints({ events, account, fileChanges: place && fileChanges(place, config.file), clock, isOn }),
+    ...(place ? [wouldPassEndpoint({ journal, readParts: otherParts(place, clock), clock })] : []),
     liveEndpoints(await parts.streams(), isOn),
     contentEndpoints({
-      ...{ journal: mail.journal, isOn },
+      ...{ journal, isOn },
       reader: mail.contentReader,
       keyRecords: () => [...[...keys.signing.values()].flat(), ...keys.platform].map(recordOf),
     }),
-    resendEndpoint({
-      ...{ journal: mail.journal, isOn },
-      events: mail.spool.events,
-      submit: mail.submit,
-      suppressed: mail.suppressed,
-    }),
-    journalEndpoints({
-      ...{ journal: mail.journal, isOn },
-      events: mail.spool.events,
-      account: (name) => accounts.find(name),
-    }),
-    webhookEndpoints({ ...webhooks, events: mail.spool.events, clock, log }),
+    resendEndpoint({ journal, isOn, events, submit: mail.submit, suppressed: mail.suppressed }),
+    journalEndpoints({ journal, isOn, events, account }),
+    webhookEndpoints({ ...webhooks, events, clock, log }),
     ...(await edge.plugins()),
     domainEndpoints({
       now: () => clock.now(),

@@ -6,7 +6,7 @@ import type { Database } from '../../base/database/database.ts';
 import { ConfigurationError, errorMessage } from '../../base/errors.ts';
 import { isBoundTo } from '../../base/net/own-doors.ts';
 import { LeaseStore } from '../../delivery/webhooks/lease-store.ts';
-import { createPoster } from '../../delivery/webhooks/post.ts';
+import { Poster } from '../../delivery/webhooks/post.ts';
 import { readSecretOctets } from '../../delivery/webhooks/secret.ts';
 import { WebhookSender } from '../../delivery/webhooks/sender.ts';
 import type { DeliveryRecord } from '../../delivery/webhooks/webhook.ts';
@@ -100,7 +100,7 @@ export async function openWebhooks(
     leases: new LeaseStore(database, randomUUID()),
     changes: database.changes,
     events,
-    poster: createPoster({ refuse, timeoutMs: requestMs }),
+    poster: new Poster({ refuse, timeoutMs: requestMs }),
     accountName: (id) => names().get(id),
     fileSecrets: (id) => secrets().get(id)?.(),
     clock: await sharedClock(database, clock),

@@ -52,9 +52,8 @@ function headFault({ statusCode, headers }: IncomingMessage): string | undefined
     : `the policy is no text/plain but ${(type ?? '').slice(0, 100) || 'nothing'}`;
 }
 
-function get(host: string, address: string, parts: StsFetchParts): Promise<string> {
+function get(host: string, address: string, { port, withinMs, caFile }: StsFetchParts): Promise<string> {
   return new Promise((resolve, reject) => {
-    const { port, withinMs, caFile } = parts;
     const asking = request({
       host: address,
       family: isIPv6(address) ? 6 : 4,

@@ -287,20 +287,23 @@ function references({ clientMessageId, messageId }: DueReport): string {
   return `In-Reply-To: ${own}\r\nReferences: ${own === messageId ? own : `${own} ${messageId}`}\r\n`;
 }
 
+function multipart(head: string, parts: readonly Buffer[], boundary: string): Buffer {
+  const delimiter = Buffer.from(`\r\n--${boundary}\r\n`);
+  const all = parts.flatMap((one) => [delimiter, one]);
+  return Buffer.concat([Buffer.from(head), ...all, Buffer.from(`\r\n--${boundary}--\r\n`)]);
+}
+
 /**
  * Makes a report.
  * @param whole the whole message, if the report is to return it
  */
 export async function composeReport(
   report: DueReport,
-  {
-    account,
-    whole,
-    from,
-  }: { readonly account: Account; readonly whole: Original | undefined; readonly from: ReportingParts },
+  given: { readonly account: Account; readonly whole: Original | undefined; readonly from: ReportingParts },
 ): Promise<Submission> {
   const addresses = report.recipients.map(({ address }) => address);
   const isGlobal = ![report.senderPath, ...addresses].every(isAscii);
+  const { account, whole, from } = given;
   const { hostname, platformDomain } = from;
   const boundary = `report-${report.queueId}-${report.key.seq}`;
   const status = deliveryStatus(report, { hostname, isGlobal });
@@ -314,7 +317,6 @@ export async function composeReport(
     await part(`Content-Type: ${statusType}\r\nContent-Description: Delivery status`, Buffer.from(status)),
     await returned(report, whole),
   ];
-  const delimiter = Buffer.from(`\r\n--${boundary}\r\n`);
   const head = `From: "Mail Delivery System" <mailer-daemon@${platformDomain}>\r
 To: <${report.senderPath}>\r
 Subject: ${reportSubject(report)}\r
@@ -324,13 +326,8 @@ Content-Type: multipart/report; report-type=delivery-status; boundary="${boundar
 \r
 This is a report of a mail server in several parts (RFC 3464).\r
 `;
-  const message = Buffer.concat([
-    Buffer.from(head),
-    ...parts.flatMap((one) => [delimiter, one]),
-    Buffer.from(`\r\n--${boundary}--\r\n`),
-  ]);
   return {
-    ...ownSubmission(message, account),
+    ...ownSubmission(multipart(head, parts, boundary), account),
     envelope: {
       reversePath: '',
       recipients: [report.senderPath],

@@ -2,7 +2,7 @@
 // that a name which means another address by then does not get by; redirects are not followed.
 
 import { lookup as systemLookup } from 'node:dns';
-import http, { type IncomingMessage } from 'node:http';
+import http, { type ClientRequest, type IncomingMessage } from 'node:http';
 import https from 'node:https';
 import { isIP, type LookupFunction } from 'node:net';
 import { errorCode, errorMessage } from '../../base/errors.ts';
@@ -33,13 +33,6 @@ export interface PostRequest {
 export type PostResult =
   | { readonly status: number; readonly retryAfter?: string | undefined }
   | { readonly error: string };
-
-/** Sends requests. */
-export interface Poster {
-  post(request: PostRequest): Promise<PostResult>;
-  /** Closes the connections that are kept open. */
-  close(): void;
-}
 
 /** Octets of an answer's body that are read, so that the connection can be used again; behind them it is closed. */
 const answerOctets = 16_384;
@@ -93,15 +86,43 @@ function keepOwnersApart(agent: http.Agent): void {
     `${nameOf(options)}:${options?.owner}`;
 }
 
-/** Makes a sender of requests with connections of its own. */
-export function createPoster({ refuse, timeoutMs, lookup, ca }: PosterParts): Poster {
-  const resolve: LookupFunction = lookup ?? ((name, options, callback) => systemLookup(name, options, callback));
-  const options = { keepAlive: true, timeout: idleMs, ...connections };
-  const agents = { 'http:': new http.Agent(options), 'https:': new https.Agent({ ...options, ...(ca ? { ca } : {}) }) };
+/** Sends requests with connections of its own. */
+export class Poster {
+  readonly #parts: PosterParts;
+  readonly #lookup: LookupFunction;
+  readonly #agents: { readonly 'http:': http.Agent; readonly 'https:': https.Agent };
 
-  for (const agent of Object.values(agents)) keepOwnersApart(agent);
+  constructor(parts: PosterParts) {
+    const { lookup, ca } = parts;
+    this.#parts = parts;
+    this.#lookup = lookup ?? ((name, options, callback) => systemLookup(name, options, callback));
+    const options = { keepAlive: true, timeout: idleMs, ...connections };
+    this.#agents = {
+      'http:': new http.Agent(options),
+      'https:': new https.Agent({ ...options, ...(ca ? { ca } : {}) }),
+    };
+    for (const agent of Object.values(this.#agents)) keepOwnersApart(agent);
+  }
 
-  function send({ owner, url: text, headers, body, signal }: PostRequest): Promise<PostResult | 'stale'> {
+  async post(request: PostRequest): Promise<PostResult> {
+    try {
+      for (let tries = 0; tries < connections.maxFreeSockets; tries += 1) {
+        const result = await this.#send(request);
+        if (result !== 'stale') return result;
+      }
+      return { error: 'the connection was closed' };
+    } catch (error) {
+      return { error: reasonOf(error, this.#parts.timeoutMs) };
+    }
+  }
+
+  /** Closes the connections that are kept open. */
+  close(): void {
+    for (const agent of Object.values(this.#agents)) agent.destroy();
+  }
+
+  #send({ owner, url: text, headers, body, signal }: PostRequest): Promise<PostResult | 'stale'> {
+    const { refuse, timeoutMs } = this.#parts;
     const url = new URL(text);
     const isSecure = url.protocol === 'https:';
     const port = portOf(url);
@@ -109,67 +130,59 @@ export function createPoster({ refuse, timeoutMs, lookup, ca }: PosterParts): Po
     // A connection to an address is made without a lookup.
     const refused = isIP(host) === 0 ? undefined : refuse(host, port);
     if (refused !== undefined) return Promise.resolve({ error: `may not be called: ${refused}` });
-    return new Promise((resolved) => {
-      const request = (isSecure ? https : http).request({
-        ...{ owner, protocol: url.protocol, host, port, path: `${url.pathname}${url.search}`, method: 'POST' },
-        headers: { ...headers, host: url.host, 'content-length': Buffer.byteLength(body) },
-        agent: agents[isSecure ? 'https:' : 'http:'],
-        lookup: guardedLookup(port, refuse, resolve),
-        maxHeaderSize: answerOctets,
-      });
-      // By hand: a signal of its own, made of two, costs a request more than its signature.
-      const end = (): void => void request.destroy(signal.reason instanceof Error ? signal.reason : new Error('ended'));
-      const timer = setTimeout(() => request.destroy(new TimeIsOver()), timeoutMs).unref();
-      signal.addEventListener('abort', end, { once: true });
-      const settle = (result: PostResult | 'stale'): void => {
-        clearTimeout(timer);
-        signal.removeEventListener('abort', end);
-        resolved(result);
-      };
-      if (signal.aborted) end();
-      request.on('socket', (socket) => {
-        // A connection that was kept open was judged by the settings of its time.
-        const why = socket.remoteAddress === undefined ? undefined : refuse(socket.remoteAddress, port);
-        if (why !== undefined) request.destroy(new ForbiddenAddress(why));
-      });
-      let answered: PostResult | undefined;
-      request.on('response', (answer) => {
-        const { statusCode: status = 0, headers: fields } = answer;
-        const known = { status, retryAfter: fields['retry-after'] };
-        answered = known;
-        finish(answer, () => settle(known));
-      });
-      // Nobody asked for another protocol; without a listener Node would close the connection and tell nobody.
-      request.on('upgrade', ({ statusCode = 101 }, socket) => {
-        socket.destroy();
-        settle({ status: statusCode });
-      });
-      request.on('close', () => settle(answered ?? { error: 'the connection was closed' }));
-      request.on('error', (error) => {
-        // Who has answered has decided, whatever becomes of the rest of the answer.
-        if (answered) return settle(answered);
-        // The endpoint closed a connection that was kept open, while this request was on its way.
-        const isStale = request.reusedSocket && errorCode(error) === 'ECONNRESET';
-        settle(isStale ? 'stale' : { error: reasonOf(error, timeoutMs) });
-      });
-      request.end(body);
+    const request = (isSecure ? https : http).request({
+      ...{ owner, protocol: url.protocol, host, port, path: `${url.pathname}${url.search}`, method: 'POST' },
+      headers: { ...headers, host: url.host, 'content-length': Buffer.byteLength(body) },
+      agent: this.#agents[isSecure ? 'https:' : 'http:'],
+      lookup: guardedLookup(port, refuse, this.#lookup),
+      maxHeaderSize: answerOctets,
     });
+    request.on('socket', (socket) => {
+      // A connection that was kept open was judged by the settings of its time.
+      const why = socket.remoteAddress === undefined ? undefined : refuse(socket.remoteAddress, port);
+      if (why !== undefined) request.destroy(new ForbiddenAddress(why));
+    });
+    const result = resultOf(request, { signal, timeoutMs });
+    request.end(body);
+    return result;
   }
+}
 
-  return {
-    async post(request) {
-      try {
-        for (let tries = 0; tries < connections.maxFreeSockets; tries += 1) {
-          const result = await send(request);
-          if (result !== 'stale') return result;
-        }
-        return { error: 'the connection was closed' };
-      } catch (error) {
-        return { error: reasonOf(error, timeoutMs) };
-      }
-    },
-    close() {
-      for (const agent of Object.values(agents)) agent.destroy();
-    },
-  };
+/** How a request ends that is about to be sent. */
+function resultOf(
+  request: ClientRequest,
+  { signal, timeoutMs }: Pick<PostRequest, 'signal'> & Pick<PosterParts, 'timeoutMs'>,
+): Promise<PostResult | 'stale'> {
+  return new Promise((resolved) => {
+    // By hand: a signal of its own, made of two, costs a request more than its signature.
+    const end = (): void => void request.destroy(signal.reason instanceof Error ? signal.reason : new Error('ended'));
+    const timer = setTimeout(() => request.destroy(new TimeIsOver()), timeoutMs).unref();
+    signal.addEventListener('abort', end, { once: true });
+    const settle = (result: PostResult | 'stale'): void => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', end);
+      resolved(result);
+    };
+    if (signal.aborted) end();
+    let answered: PostResult | undefined;
+    request.on('response', (answer) => {
+      const { statusCode: status = 0, headers } = answer;
+      const known = { status, retryAfter: headers['retry-after'] };
+      answered = known;
+      finish(answer, () => settle(known));
+    });
+    // Nobody asked for another protocol; without a listener Node would close the connection and tell nobody.
+    request.on('upgrade', ({ statusCode = 101 }, socket) => {
+      socket.destroy();
+      settle({ status: statusCode });
+    });
+    request.on('close', () => settle(answered ?? { error: 'the connection was closed' }));
+    request.on('error', (error) => {
+      // Who has answered has decided, whatever becomes of the rest of the answer.
+      if (answered) return settle(answered);
+      // The endpoint closed a connection that was kept open, while this request was on its way.
+      const isStale = request.reusedSocket && errorCode(error) === 'ECONNRESET';
+      settle(isStale ? 'stale' : { error: reasonOf(error, timeoutMs) });
+    });
+  });
 }

@@ -31,9 +31,6 @@ function underWay(): Refusal {
   return conflict('A request with this Idempotency-Key is still under way', 409);
 }
 
-/** Hands out the turns to send. */
-export type Idempotent = ReturnType<typeof createIdempotent>;
-
 /**
  * Reads the header.
  * @throws Refusal 400 for a malformed key
@@ -57,50 +54,56 @@ function useBy(digest: string, used: KeyUse): KeyUse {
   throw conflict('This Idempotency-Key was used with another request; use a new one for another message', 422);
 }
 
-/** Makes the turns of one process. */
-export function createIdempotent(store: KeyStore) {
-  const places = new Map<string, KeyState>();
-  const leave = (name: string, place: KeyState): void => {
-    if (places.get(name) === place) places.delete(name);
-  };
-  return {
-    /**
-     * Begins a request. It rejects with a Refusal: 409 where another request with this key is under way, 422 where the key was
-     * used with another body. Where the store fails, it rejects with the store's error.
-     * @returns the earlier use whose answer it repeats, or the turn to send, which it has to end
-     */
-    async begin(
-      account: string,
-      { key, digest }: Idempotency,
-    ): Promise<{ readonly used: KeyUse } | { readonly end: () => void }> {
-      const name = `${account} ${key}`;
-      // Requests that come while the store is asked share its answer, which was asked for while none of them sent: were
-      // each to ask for itself, an answer could be older than a message that another has sent meanwhile.
-      const place = places.get(name);
-      if (place === 'sending') throw underWay();
-      const question = place ?? store.usedKey(account, key);
-      places.set(name, question);
-      const used = await question.catch((thrown: unknown) => {
-        leave(name, question);
-        throw thrown;
-      });
-      // Of the requests that shared the answer, the first may be sending by now.
-      if (places.get(name) === 'sending') throw underWay();
-      if (!used) {
-        places.set(name, 'sending');
-        return { end: () => leave(name, 'sending') };
-      }
-      leave(name, question);
-      return { used: useBy(digest, used) };
-    },
-    /**
-     * What the key was used for by another process, or another gateway on the same store, since the turn began. It rejects as `begin`
-     * does: where the use cannot be seen, it is under way.
-     */
-    async usedMeanwhile(account: string, { key, digest }: Idempotency): Promise<KeyUse> {
-      const used = await store.usedKey(account, key);
-      if (!used) throw underWay();
-      return useBy(digest, used);
-    },
-  };
+/** The turns of one process. */
+export class Idempotent {
+  readonly #store: KeyStore;
+  readonly #places = new Map<string, KeyState>();
+
+  constructor(store: KeyStore) {
+    this.#store = store;
+  }
+
+  /**
+   * Begins a request. It rejects with a Refusal: 409 where another request with this key is under way, 422 where the key was
+   * used with another body. Where the store fails, it rejects with the store's error.
+   * @returns the earlier use whose answer it repeats, or the turn to send, which it has to end
+   */
+  async begin(
+    account: string,
+    { key, digest }: Idempotency,
+  ): Promise<{ readonly used: KeyUse } | { readonly end: () => void }> {
+    const name = `${account} ${key}`;
+    // Requests that come while the store is asked share its answer, which was asked for while none of them sent: were
+    // each to ask for itself, an answer could be older than a message that another has sent meanwhile.
+    const place = this.#places.get(name);
+    if (place === 'sending') throw underWay();
+    const question = place ?? this.#store.usedKey(account, key);
+    this.#places.set(name, question);
+    const used = await question.catch((thrown: unknown) => {
+      this.#leave(name, question);
+      throw thrown;
+    });
+    // Of the requests that shared the answer, the first may be sending by now.
+    if (this.#places.get(name) === 'sending') throw underWay();
+    if (!used) {
+      this.#places.set(name, 'sending');
+      return { end: () => this.#leave(name, 'sending') };
+    }
+    this.#leave(name, question);
+    return { used: useBy(digest, used) };
+  }
+
+  /**
+   * What the key was used for by another process, or another gateway on the same store, since the turn began. It rejects as `begin`
+   * does: where the use cannot be seen, it is under way.
+   */
+  async usedMeanwhile(account: string, { key, digest }: Idempotency): Promise<KeyUse> {
+    const used = await this.#store.usedKey(account, key);
+    if (!used) throw underWay();
+    return useBy(digest, used);
+  }
+
+  #leave(name: string, place: KeyState): void {
+    if (this.#places.get(name) === place) this.#places.delete(name);
+  }
 }

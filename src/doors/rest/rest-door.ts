@@ -21,7 +21,7 @@ import type { JournalDetails } from '../../spool/journal/journal-details.ts';
 import { type Fault, failureOf, Refusal, succeed } from '../../web/http/envelope.ts';
 import { emptyDocument } from '../../web/http/json/json-reader.ts';
 import { submitterOf, type V4Plugin } from '../../web/http/v4-app.ts';
-import { createIdempotent, type Idempotent, type KeyStore, type KeyUse, readKey } from './idempotency.ts';
+import { Idempotent, type KeyStore, type KeyUse, readKey } from './idempotency.ts';
 import { mergeFaults } from './merge-faults.ts';
 import type { OutcomeKind, OutcomeWatch } from './outcome-watch.ts';
 import type { ReadRequest } from './read-request.ts';
@@ -247,7 +247,7 @@ const sendingTokens = [
 
 /** The door's endpoints. */
 export function restDoor(doorParts: RestDoorParts): V4Plugin {
-  const parts = { ...doorParts, idempotent: createIdempotent(doorParts.keys) };
+  const parts = { ...doorParts, idempotent: new Idempotent(doorParts.keys) };
   const options = messageOptions(parts.limits, 'email:send');
   const path = '/accounts/:account_id/email/sending';
   const common = { tags: ['Email'], params: accountPath };

@@ -3,7 +3,7 @@
 
 import type { Account } from '../../accounts/account.ts';
 import { Guessing } from '../../accounts/guessing.ts';
-import { type BodyBudget, createBodyBudget, defaultBodyLimit } from '../../base/body-budget.ts';
+import { BodyBudget, defaultBodyLimit } from '../../base/body-budget.ts';
 import type { Clock } from '../../base/clock.ts';
 import { ConfigurationError } from '../../base/errors.ts';
 import type { MaybePromise } from '../../base/load/maybe-promise.ts';
@@ -115,7 +115,7 @@ export class SmtpDoor {
       () => parts.bounces?.limits() ?? this.#settings.limits,
       parts.sharedConnections?.('bounce'),
     );
-    this.#bodies = parts.bodies ?? createBodyBudget(defaultBodyLimit());
+    this.#bodies = parts.bodies ?? new BodyBudget(defaultBodyLimit());
     this.#guessing = parts.guessing ?? new Guessing();
   }
 

@@ -3,7 +3,7 @@
 import { createServer as createHttpsServer } from 'node:https';
 import { type AddressInfo, createServer, type LookupFunction } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { createPoster, type PosterParts } from '../../../src/delivery/webhooks/post.ts';
+import { Poster, type PosterParts } from '../../../src/delivery/webhooks/post.ts';
 import { makeSecret, readSecretOctets, signatureOf } from '../../../src/delivery/webhooks/secret.ts';
 import { createAddressGuard, urlFault } from '../../../src/delivery/webhooks/webhook-url.ts';
 import { testCertificate } from '../../support/certificate.ts';
@@ -13,7 +13,7 @@ const loopback = createAddressGuard({ allowNetworks: ['127.0.0.0/8'] });
 const closed = createAddressGuard({ allowNetworks: [] });
 
 function poster(parts: Partial<PosterParts> = {}) {
-  const made = createPoster({ refuse: loopback, timeoutMs: 60_000, ...parts });
+  const made = new Poster({ refuse: loopback, timeoutMs: 60_000, ...parts });
   onTestFinished(() => made.close());
   return (url: string, signal = new AbortController().signal, owner = 'dev') =>
     made.post({ owner, url, headers: {}, body: '{}', signal });

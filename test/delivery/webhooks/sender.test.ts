@@ -7,7 +7,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Clock } from '../../../src/base/clock.ts';
 import type { Database } from '../../../src/base/database/database.ts';
 import { LeaseStore } from '../../../src/delivery/webhooks/lease-store.ts';
-import { createPoster } from '../../../src/delivery/webhooks/post.ts';
+import { Poster } from '../../../src/delivery/webhooks/post.ts';
 import { makeSecret } from '../../../src/delivery/webhooks/secret.ts';
 import { WebhookSender } from '../../../src/delivery/webhooks/sender.ts';
 import type { NewWebhook } from '../../../src/delivery/webhooks/webhook.ts';
@@ -75,7 +75,7 @@ async function setUp({ timeoutMs = 2000 } = {}) {
       leases: new LeaseStore(database, holder),
       changes: database.changes,
       events: spool.events,
-      poster: createPoster({ refuse: guard, timeoutMs }),
+      poster: new Poster({ refuse: guard, timeoutMs }),
       accountName: (id) => names.get(id),
       fileSecrets: () => undefined,
       clock,

@@ -1,11 +1,11 @@
 // A request that waits to hear what became of its message (D44) holds no room in memory meanwhile: the message is on disk.
 
 import { expect, test } from 'vitest';
-import { createBodyBudget } from '../../../src/base/body-budget.ts';
+import { BodyBudget } from '../../../src/base/body-budget.ts';
 import { goodMessage, startRest } from '../../support/rest-gateway.ts';
 
 test('who waits with Prefer holds no room, and the others find it', async () => {
-  const bodies = createBodyBudget(16 * 1_048_576);
+  const bodies = new BodyBudget(16 * 1_048_576);
   const gateway = await startRest({ bodies });
   const large = { ...goodMessage, text: 'A line of text.\r\n'.repeat(60_000) };
   const waiting = gateway.post('send', large, { headers: { Prefer: 'wait=30' } });

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { expect, onTestFinished, test } from 'vitest';
 import { Guessing } from '../../../src/accounts/guessing.ts';
-import { createBodyBudget } from '../../../src/base/body-budget.ts';
+import { BodyBudget } from '../../../src/base/body-budget.ts';
 import { Unavailable } from '../../../src/base/errors.ts';
 import type { SmtpListener } from '../../../src/doors/smtp/settings.ts';
 import { after, answeringLate } from '../../support/late-answers.ts';
@@ -119,7 +119,7 @@ test('hostile pipelining leaves nothing behind, and honest clients get every rep
   const note = (error: unknown): unknown => faults.push(error);
   process.on('unhandledRejection', note).on('uncaughtException', note);
   onTestFinished(() => void process.off('unhandledRejection', note).off('uncaughtException', note));
-  const bodies = createBodyBudget(30_000_000);
+  const bodies = new BodyBudget(30_000_000);
   const { log, lines: logged } = logLines();
   const guessing = new Guessing({ firstDelayMs: 5, maxDelayMs: 20, pauseMs: 1 });
   onTestFinished(() => guessing.close());

@@ -5,7 +5,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, expect, test } from 'vitest';
 import type { Submitter } from '../../../src/accounts/account.ts';
 import { Guessing } from '../../../src/accounts/guessing.ts';
-import { type BodyBudget, createBodyBudget } from '../../../src/base/body-budget.ts';
+import { BodyBudget } from '../../../src/base/body-budget.ts';
 import { Unavailable } from '../../../src/base/errors.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import { Dialogue } from '../../../src/doors/smtp/dialogue.ts';
@@ -29,7 +29,7 @@ import {
 } from '../../support/smtp-peers.ts';
 
 let running: RunningDoor | undefined;
-let bodies: BodyBudget = createBodyBudget(0);
+let bodies: BodyBudget = new BodyBudget(0);
 afterEach(async () => {
   await running?.door.drain(0);
   running = undefined;
@@ -37,7 +37,7 @@ afterEach(async () => {
 });
 
 async function start(choices: DoorChoices = {}): Promise<RunningDoor> {
-  bodies = createBodyBudget(30_000_000);
+  bodies = new BodyBudget(30_000_000);
   running = await startDoor({ listeners: [deviceListener, plainListener], bodies, ...choices });
   return running;
 }
@@ -541,7 +541,7 @@ test('where the stores answer at once, so does every command: no promise is made
       listener: plainListener,
       limits,
       accounts,
-      bodies: createBodyBudget(30_000_000),
+      bodies: new BodyBudget(30_000_000),
       log: silentLog,
       suppressed: (_account, recipient) => recipient.startsWith('x'),
       rateLimit: () => undefined,

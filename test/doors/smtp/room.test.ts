@@ -1,7 +1,7 @@
 // DATA where there is no room in memory: refused early, swallowed late, and given back on every way out.
 
 import { afterEach, expect, test } from 'vitest';
-import { type BodyBudget, type BodyReservation, createBodyBudget } from '../../../src/base/body-budget.ts';
+import { BodyBudget, type BodyReservation } from '../../../src/base/body-budget.ts';
 import type { SubmitResult } from '../../../src/pipeline/submit.ts';
 import {
   type DoorChoices,
@@ -17,7 +17,7 @@ const mebibyte = 1_048_576;
 const noRoom = '452 4.3.1 Too much mail is under way, try again later\r\n';
 
 let door: RunningDoor | undefined;
-let bodies: BodyBudget = createBodyBudget(0);
+let bodies: BodyBudget = new BodyBudget(0);
 let clock: ManualClock = manualClock();
 afterEach(async () => {
   await door?.door.drain(0);
@@ -25,7 +25,7 @@ afterEach(async () => {
 });
 
 async function start(choices: DoorChoices = {}): Promise<RunningDoor> {
-  bodies = createBodyBudget(30 * mebibyte);
+  bodies = new BodyBudget(30 * mebibyte);
   clock = manualClock();
   const limits = { messageBytes: 5 * mebibyte };
   door = await startDoor({ listeners: [deviceListener], bodies, clock, limits, ...choices });

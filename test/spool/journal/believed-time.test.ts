@@ -2,7 +2,7 @@
 
 import { join } from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { tendJournal } from '../../../src/app/wiring/journal/open-journal.ts';
+import { JournalTender } from '../../../src/app/wiring/journal/open-journal.ts';
 import { BelievedTime } from '../../../src/base/clock.ts';
 import { openDatabase } from '../../../src/base/database/sqlite-database.ts';
 import { silentLog } from '../../../src/base/log.ts';
@@ -42,7 +42,7 @@ test('rows stay while the clock is a year ahead, and go once it has been so for 
   const journal = openSqliteJournal(await openDatabase(file), { keepDays: 30, maxOctets: 1, refusals: 10, copies: 10 });
   const gauge = new ContentGauge(1);
   const times = { askMs: 0, pressedMs: 0 };
-  const tender = tendJournal(journal, { gauge, times, clock, log: silentLog });
+  const tender = new JournalTender(journal, { gauge, times, clock, log: silentLog });
   onTestFinished(async () => {
     await tender.stop();
     await journal.close();

@@ -3,7 +3,7 @@
 import { connect, type Socket } from 'node:net';
 import { Type } from 'typebox';
 import { expect, onTestFinished, test } from 'vitest';
-import { bodyCosts, createBodyBudget } from '../../../src/base/body-budget.ts';
+import { BodyBudget, bodyCosts } from '../../../src/base/body-budget.ts';
 import { succeed } from '../../../src/web/http/envelope.ts';
 import type { V4Plugin } from '../../../src/web/http/v4-app.ts';
 import { ask, startHttpApp } from '../../support/http-app.ts';
@@ -34,7 +34,7 @@ function announce(port: number, sent: string): { readonly socket: Socket; readon
 }
 
 test('a hundred bodies of eight million octets of which nine have come take no memory for the rest', async () => {
-  const bodies = createBodyBudget(1024 * mebibyte);
+  const bodies = new BodyBudget(1024 * mebibyte);
   const { port } = await startHttpApp([things], { bodies });
   const before = process.memoryUsage().arrayBuffers;
   const all = Array.from({ length: 100 }, () => announce(port, '"12345678'));
@@ -47,7 +47,7 @@ test('a hundred bodies of eight million octets of which nine have come take no m
 
 test('requests whose body has not begun hold their share too, and leave room for others', async () => {
   const step = 32_768 * bodyCosts.http;
-  const bodies = createBodyBudget(10 * step + 2 * 8_028_160 * bodyCosts.http);
+  const bodies = new BodyBudget(10 * step + 2 * 8_028_160 * bodyCosts.http);
   const { port, base } = await startHttpApp([things], { bodies });
   const all = Array.from({ length: 12 }, () => announce(port, ''));
   await expect.poll(() => bodies.held / step + bodies.refusals.http).toBe(12);

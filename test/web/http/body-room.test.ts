@@ -3,7 +3,7 @@
 import { connect } from 'node:net';
 import { Type } from 'typebox';
 import { afterEach, expect, test } from 'vitest';
-import { type BodyBudget, createBodyBudget } from '../../../src/base/body-budget.ts';
+import { BodyBudget } from '../../../src/base/body-budget.ts';
 import { succeed } from '../../../src/web/http/envelope.ts';
 import type { V4Plugin } from '../../../src/web/http/v4-app.ts';
 import { ask, startHttpApp } from '../../support/http-app.ts';
@@ -11,7 +11,7 @@ import { ask, startHttpApp } from '../../support/http-app.ts';
 const mebibyte = 1_048_576;
 const path = '/client/v4/accounts/dev/things';
 
-let bodies: BodyBudget = createBodyBudget(0);
+let bodies: BodyBudget = new BodyBudget(0);
 let work: Promise<void> = Promise.resolve();
 afterEach(async () => {
   work = Promise.resolve();
@@ -30,7 +30,7 @@ const things: V4Plugin = (app) => {
 };
 
 async function start(): Promise<{ readonly base: string; readonly port: number }> {
-  bodies = createBodyBudget(32 * mebibyte);
+  bodies = new BodyBudget(32 * mebibyte);
   return await startHttpApp([things], { bodies });
 }
 

@@ -20,73 +20,77 @@ const leastPauseMs = 25;
 const longestPauseMs = 500;
 
 /** Tends one journal until it is stopped. */
-export function tendJournal(
-  journal: Pick<Journal, 'tend' | 'state'>,
-  parts: {
-    readonly gauge: ContentGauge;
-    readonly times: OpenedJournal['times'];
-    readonly clock: Clock;
-    readonly log: Logger;
-  },
-) {
-  const { gauge: content, times, log } = parts;
-  const believed = new BelievedTime(parts.clock);
-  let isStopped = false;
-  let timer: NodeJS.Timeout | undefined;
-  let working: Promise<void> | undefined;
-  let endedAt = Number.NEGATIVE_INFINITY;
-  let askedAt = Number.NEGATIVE_INFINITY;
-  let waitingRows = 0;
+export class JournalTender {
+  readonly #journal: Pick<Journal, 'tend' | 'state'>;
+  readonly #parts: TenderParts;
+  readonly #believed: BelievedTime;
+  #isStopped = false;
+  #timer: NodeJS.Timeout | undefined;
+  #working: Promise<void> | undefined;
+  #endedAt = Number.NEGATIVE_INFINITY;
+  #askedAt = Number.NEGATIVE_INFINITY;
+  /** Rows that were not in the index of the search when it was last looked. */
+  waitingRows = 0;
 
-  function schedule(ms: number): void {
-    clearTimeout(timer);
-    timer = setTimeout(() => {
-      working = work().finally(() => {
-        working = undefined;
-      });
+  constructor(journal: Pick<Journal, 'tend' | 'state'>, parts: TenderParts) {
+    this.#journal = journal;
+    this.#parts = parts;
+    this.#believed = new BelievedTime(parts.clock);
+    // Content is to be removed: the work goes on soon, where it would else wait for its next look.
+    parts.gauge.onPressed = () => {
+      if (this.#working || this.#isStopped) return;
+      this.#schedule(Math.max(leastPauseMs, this.#endedAt + parts.times.pressedMs - performance.now()));
+    };
+    this.#schedule(leastPauseMs);
+  }
+
+  /** Ends the work; resolves once nothing is under way. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    clearTimeout(this.#timer);
+    await this.#working;
+  }
+
+  #schedule(ms: number): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => {
+      this.#working = this.#work().finally(() => (this.#working = undefined));
     }, ms).unref();
   }
 
-  async function work(): Promise<void> {
+  async #work(): Promise<void> {
+    const { gauge: content, times, log } = this.#parts;
     const began = performance.now();
     let isMore = false;
     try {
-      isMore = await journal.tend(believed.now(), content.isPressed);
-      await ask();
+      isMore = await this.#journal.tend(this.#believed.now(), content.isPressed);
+      await this.#ask();
     } catch (thrown) {
       // Where the database cannot be written, the rows wait: they are found without the index, too.
       log.debug({ error: errorMessage(thrown) }, 'the journal could not be tended');
     }
-    endedAt = performance.now();
-    if (isStopped) return;
-    if (isMore) schedule(Math.min(longestPauseMs, Math.max(leastPauseMs, endedAt - began)));
-    else schedule(content.isPressed ? times.pressedMs : lookEveryMs);
+    this.#endedAt = performance.now();
+    if (this.#isStopped) return;
+    if (isMore) this.#schedule(Math.min(longestPauseMs, Math.max(leastPauseMs, this.#endedAt - began)));
+    else this.#schedule(content.isPressed ? times.pressedMs : lookEveryMs);
   }
 
-  async function ask(): Promise<void> {
-    if (performance.now() - askedAt < (content.isPressed ? times.pressedMs : times.askMs)) return;
+  async #ask(): Promise<void> {
+    const { gauge: content, times } = this.#parts;
+    if (performance.now() - this.#askedAt < (content.isPressed ? times.pressedMs : times.askMs)) return;
     const { written } = content;
-    const { octets, waiting } = await journal.state();
+    const { octets, waiting } = await this.#journal.state();
     content.learn(octets, written);
-    waitingRows = waiting;
-    askedAt = performance.now();
+    this.waitingRows = waiting;
+    this.#askedAt = performance.now();
   }
+}
 
-  // Content is to be removed: the work goes on soon, where it would else wait for its next look.
-  content.onPressed = () => {
-    if (!working && !isStopped) schedule(Math.max(leastPauseMs, endedAt + times.pressedMs - performance.now()));
-  };
-  schedule(leastPauseMs);
-  return {
-    /** Rows that were not in the index of the search when it was last looked. */
-    waitingRows: () => waitingRows,
-    /** Ends the work; resolves once nothing is under way. */
-    async stop(): Promise<void> {
-      isStopped = true;
-      clearTimeout(timer);
-      await working;
-    },
-  };
+interface TenderParts {
+  readonly gauge: ContentGauge;
+  readonly times: OpenedJournal['times'];
+  readonly clock: Clock;
+  readonly log: Logger;
 }
 
 /** A journal that is tended. */
@@ -122,10 +126,10 @@ export async function openJournal(
   const engine = await engineOf(config);
   const shared = config.journal.enabled ? undefined : parts.database;
   const { journal, database, times } = await engine.openJournal(limits, { ...parts, shared, onRemoved });
-  const tending = tendJournal(journal, { ...parts, times });
+  const tending = new JournalTender(journal, { ...parts, times });
   return {
     journal,
-    ...journalMetrics(parts.gauge, { removed, waitingRows: tending.waitingRows }),
+    ...journalMetrics(parts.gauge, { removed, waitingRows: () => tending.waitingRows }),
     abandon: () => database.abandon?.(),
     async close() {
       await tending.stop();

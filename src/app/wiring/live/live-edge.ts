@@ -30,15 +30,6 @@ export interface LiveEdgeParts extends Pick<OpenEdgeParts, 'docsBaseUrl' | 'onRe
 /** The routes that an edge adds to the API. They exist before the edge is in force. */
 export type EdgeRoutes = Pick<OpenEdge, 'front' | 'plugins'>;
 
-/** An edge that can be replaced by another while it runs. */
-export interface LiveEdge extends Pick<OpenEdge, 'open' | 'requests' | 'close'> {
-  /**
-   * Opens another edge beside the present one.
-   * @throws ConfigurationError where the file of an Error Page cannot be used
-   */
-  prepare(config: Config): Promise<EdgeRoutes & { commit(): void; abort(): Promise<void> }>;
-}
-
 /** The longest time that a Node timer accepts, in milliseconds. */
 const longestMs = 2 ** 31 - 1;
 
@@ -99,57 +90,75 @@ function liveRequests({ limits, group }: Pick<LiveEdgeParts, 'limits' | 'group'>
   return new OpenRequests(live, group);
 }
 
-/** Makes the replaceable edge. It has no edge in force before the first one is prepared and committed. */
-export function createLiveEdge(parts: LiveEdgeParts): LiveEdge {
-  const { limits, group, told, log, ...rest } = parts;
-  const requests = liveRequests({ limits, group });
-  const byGroup = group ? shareRateLimits(group.windows) : keepRateLimits(parts.clock);
-  const rateLimitOf = told ? tellRateLimits((...asked) => told.takeWindow(...asked)) : byGroup;
-  const opened = new Set<ReplaceableEdge>();
-  let current: ReplaceableEdge | undefined;
+/** An edge that can be replaced by another while it runs. None is in force before the first one is prepared and committed. */
+export class LiveEdge {
+  readonly #parts: LiveEdgeParts;
+  readonly #requests: OpenRequests;
+  readonly #rateLimitOf: NonNullable<OpenEdgeParts['rateLimitOf']>;
+  readonly #opened = new Set<ReplaceableEdge>();
+  #current: ReplaceableEdge | undefined;
 
-  async function end(edge: ReplaceableEdge, withinMs: number): Promise<void> {
+  constructor(parts: LiveEdgeParts) {
+    const { group, told, clock } = parts;
+    this.#parts = parts;
+    this.#requests = liveRequests(parts);
+    const byGroup = group ? shareRateLimits(group.windows) : keepRateLimits(clock);
+    this.#rateLimitOf = told ? tellRateLimits((...asked) => told.takeWindow(...asked)) : byGroup;
+  }
+
+  /**
+   * Opens another edge beside the present one.
+   * @throws ConfigurationError where the file of an Error Page cannot be used
+   */
+  async prepare(config: Config): Promise<EdgeRoutes & { commit(): void; abort(): Promise<void> }> {
+    const open = lazily(() => this.#openFor(config));
+    const next = isUsed(config) ? await open() : lateEdge(open, config.http.apiHosts, this.#parts.log);
+    this.#opened.add(next);
+    return {
+      front: next.front,
+      plugins: () => next.plugins(),
+      commit: () => {
+        const before = this.#current;
+        this.#current = next;
+        // Its requests, including upgraded connections, may take as long as they could before.
+        if (before) void this.#end(before, longestMs);
+      },
+      abort: () => this.#end(next, 0),
+    };
+  }
+
+  open(): number {
+    return [...this.#opened].reduce((sum, edge) => sum + edge.open(), 0);
+  }
+
+  requests(): number {
+    return this.#requests.open();
+  }
+
+  async close(withinMs: number): Promise<void> {
+    await Promise.all([...this.#opened].map((edge) => edge.close(withinMs)));
+  }
+
+  async #openFor(config: Config): Promise<OpenEdge> {
+    const { limits: _limits, group: _group, told: _told, ...rest } = this.#parts;
+    const { edgeAccounts, openEdge } = await import('../../../edge/open-edge.ts');
+    return await openEdge({
+      ...rest,
+      zones: config.zones,
+      accounts: edgeAccounts(config.accounts, config.edgeAccounts),
+      settings: config.edge,
+      apiHosts: config.http.apiHosts,
+      requests: this.#requests,
+      rateLimitOf: this.#rateLimitOf,
+    });
+  }
+
+  async #end(edge: ReplaceableEdge, withinMs: number): Promise<void> {
     try {
       await edge.close(withinMs);
     } catch (error) {
-      log.error({ err: error }, 'the edge before could not be ended');
+      this.#parts.log.error({ err: error }, 'the edge before could not be ended');
     }
-    opened.delete(edge);
+    this.#opened.delete(edge);
   }
-
-  return {
-    async prepare(config) {
-      const open = lazily(async () => {
-        const { edgeAccounts, openEdge } = await import('../../../edge/open-edge.ts');
-        return await openEdge({
-          ...rest,
-          log,
-          zones: config.zones,
-          accounts: edgeAccounts(config.accounts, config.edgeAccounts),
-          settings: config.edge,
-          apiHosts: config.http.apiHosts,
-          requests,
-          rateLimitOf,
-        });
-      });
-      const next = isUsed(config) ? await open() : lateEdge(open, config.http.apiHosts, log);
-      opened.add(next);
-      return {
-        front: next.front,
-        plugins: () => next.plugins(),
-        commit() {
-          const before = current;
-          current = next;
-          // Its requests, including upgraded connections, may take as long as they could before.
-          if (before) void end(before, longestMs);
-        },
-        abort: () => end(next, 0),
-      };
-    },
-    open: () => [...opened].reduce((sum, edge) => sum + edge.open(), 0),
-    requests: () => requests.open(),
-    async close(withinMs) {
-      await Promise.all([...opened].map((edge) => edge.close(withinMs)));
-    },
-  };
 }

@@ -117,63 +117,64 @@ const queueKinds = kindNames.filter((kind) => eventKinds[kind].metric === 'queue
 /** How long after a failure of the store it is asked again, in milliseconds. */
 const againMs = 5000;
 
-/** The reader of these events. */
-interface QueueLog extends MetricSources {
-  /** Begins to tell of events that are written from now on. */
-  start(): void;
-  /** Ends it; resolves once it reads no more. */
-  stop(): Promise<void>;
-}
-
 /**
- * Makes the reader that tells of what somebody did to the queue. Commands beside the server write these events into the database; the
- * server follows them there, so that its log has them whoever did it. It reads nothing before `start`.
+ * Tells of what somebody did to the queue. Commands beside the server write these events into the database; the server follows them
+ * there, so that its log has them whoever did it. It reads nothing before `start`.
  */
-export function openQueueLog(events: Pick<EventStore, 'follow' | 'newest'>, log: Logger): QueueLog {
-  const ending = new AbortController();
-  const { signal } = ending;
-  const counts: Record<QueueEvent['kind'], number> = { requeued: 0, dropped: 0 };
-  let after: number | undefined;
+export class QueueLog implements MetricSources {
+  readonly #events: Pick<EventStore, 'follow' | 'newest'>;
+  readonly #log: Logger;
+  readonly #ending = new AbortController();
+  readonly #counts: Record<QueueEvent['kind'], number> = { requeued: 0, dropped: 0 };
+  #after: number | undefined;
+  #running = Promise.resolve();
+  readonly families = [
+    {
+      kind: 'counter',
+      name: 'postern_queue_actions_total',
+      help: 'Messages that somebody had tried again (requeued) or removed (dropped)',
+      label: 'action',
+      read: () => Object.entries(this.#counts),
+    } as const,
+  ];
 
-  async function read(): Promise<void> {
-    after ??= await events.newest();
-    for await (const event of events.follow({ after, kinds: queueKinds, signal })) {
-      after = event.id;
-      if (!isOfWord(event, 'metric', 'queue')) continue;
-      counts[event.kind] += 1;
-      logEvent(log, event);
-    }
+  constructor(events: Pick<EventStore, 'follow' | 'newest'>, log: Logger) {
+    this.#events = events;
+    this.#log = log;
   }
 
-  async function run(): Promise<void> {
+  /** Begins to tell of events that are written from now on. */
+  start(): void {
+    if (!this.#ending.signal.aborted) this.#running = this.#run();
+  }
+
+  /** Ends it; resolves once it reads no more. */
+  async stop(): Promise<void> {
+    this.#ending.abort();
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#ending;
     while (!signal.aborted) {
       try {
-        await read();
+        await this.#read();
       } catch (err) {
         if (signal.aborted) return;
-        log.error({ err }, 'events of the queue could not be read');
+        this.#log.error({ err }, 'events of the queue could not be read');
         await sleep(againMs, undefined, { signal, ref: false }).catch(() => undefined);
       }
     }
   }
 
-  let running = Promise.resolve();
-  return {
-    start() {
-      if (!signal.aborted) running = run();
-    },
-    families: [
-      {
-        kind: 'counter',
-        name: 'postern_queue_actions_total',
-        help: 'Messages that somebody had tried again (requeued) or removed (dropped)',
-        label: 'action',
-        read: () => Object.entries(counts),
-      },
-    ],
-    stop() {
-      ending.abort();
-      return running;
-    },
-  };
+  async #read(): Promise<void> {
+    this.#after ??= await this.#events.newest();
+    const { signal } = this.#ending;
+    for await (const event of this.#events.follow({ after: this.#after, kinds: queueKinds, signal })) {
+      this.#after = event.id;
+      if (!isOfWord(event, 'metric', 'queue')) continue;
+      this.#counts[event.kind] += 1;
+      logEvent(this.#log, event);
+    }
+  }
 }
