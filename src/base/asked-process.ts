@@ -84,10 +84,7 @@ export class AskedProcess<Question extends object, Answer extends object> {
     const next = this.#takeTurn();
     if (!next) return;
     this.#current = next;
-    if (this.#isClosed) {
-      this.#answered(refusal('The gateway is stopping'));
-      return;
-    }
+    if (this.#isClosed) return this.#answered(refusal('The gateway is stopping'));
     this.#process ??= this.#start();
     const reading = this.#process;
     reading.ref();

@@ -1,9 +1,6 @@
 // Escapes text of others for a terminal, a message or a file, so that control characters in it have no effect there.
 
-/**
- * Writes each character that a pattern finds as `\x` with at least two hex digits of its number.
- * @param pattern with the flag g
- */
+/** Writes each character that a pattern finds as `\x` with at least two hex digits of its number. @param pattern with the flag g */
 export function escapeCharacters(text: string, pattern: RegExp): string {
   return text.replace(pattern, (character) => `\\x${(character.codePointAt(0) ?? 0).toString(16).padStart(2, '0')}`);
 }

@@ -162,8 +162,7 @@ export class LogOutput {
     const chunk = (this.#chunk ??= this.#nextChunk());
     if (!chunk) {
       this.#tellLoss();
-      this.#onDone?.();
-      return;
+      return this.#onDone?.();
     }
     this.#isWriting = true;
     write(this.#fd, chunk, 0, chunk.length, null, (error, written) => {
@@ -171,8 +170,7 @@ export class LogOutput {
       if (error) {
         const isSlow = errorCode(error) === 'EAGAIN';
         this.#reason = isSlow ? 'slow' : (errorCode(error) ?? error.message);
-        this.#writeAfter(isSlow ? slowRetryMs : failedRetryMs);
-        return;
+        return this.#writeAfter(isSlow ? slowRetryMs : failedRetryMs);
       }
       this.#chunk = written < chunk.length ? chunk.subarray(written) : undefined;
       this.#writeOn();

@@ -38,10 +38,7 @@ export interface ClaimerParts {
   readonly mayClaim: () => boolean;
   /** Takes the holds of the operator, as they are now; called at least once a second. */
   readonly hold: (holds: readonly Hold[]) => void;
-  /**
-   * Takes a message that was claimed.
-   * @param claimedAt when the claim began; it lasts for `leaseMilliseconds`
-   */
+  /** Takes a message that was claimed. @param claimedAt when the claim began; it lasts for `leaseMilliseconds` */
   readonly take: (working: Working, message: DueMessage, claimedAt: ClockReading) => void;
   /** Takes the recipients of a message that may be claimed, although their claim has failed. */
   readonly giveBack: (message: ClaimedMessage) => void;

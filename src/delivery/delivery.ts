@@ -217,8 +217,7 @@ export class Delivery implements TransportEvents {
     if (this.#isDraining || !share.mayTake(entry.account)) {
       this.#leftToSpool += 1;
       share.mayHaveMore = true;
-      this.#release(meta.id, due);
-      return;
+      return this.#release(meta.id, due);
     }
     const takenAt = readClock(this.#parts.clock);
     const age = Math.max(0, takenAt.wall - entry.acceptedAt);
@@ -244,10 +243,7 @@ export class Delivery implements TransportEvents {
     const { entry, size } = message;
     const due = message.due.filter(({ address }) => !this.#inFlight.isClaimedAgain(entry.id, address));
     if (due.length === 0) return;
-    if (this.#isDraining) {
-      this.#release(entry.id, due);
-      return;
-    }
+    if (this.#isDraining) return this.#release(entry.id, due);
     const claimEndsAt = takenAt.monotonic + leaseMilliseconds;
     // The spool keeps a name of a transport, which other settings may have given. These settings decide.
     for (const [{ transport, share }, group] of this.#ways.byTransport(entry.account, due)) {

@@ -221,18 +221,14 @@ export class HopPool implements ConnectionHolder {
     this.#idle.delete(connection);
     while (connection.isVacant && !this.#stopped) {
       const open = this.#connections.get(connection);
-      if (!open || open.given >= this.#mostGiven(open.place)) {
-        this.#leave(connection);
-        return;
-      }
+      if (!open || open.given >= this.#mostGiven(open.place)) return this.#leave(connection);
       const waitMs = this.queue.ready > 0 ? this.allowance.beginsIn : this.allowance.pausedFor;
       const task = waitMs > 0 ? undefined : this.#pull();
       if (!task) {
         this.#alarm.ringIn(waitMs);
         if (!connection.isIdle && waitMs === 0) return;
         this.#idle.add(connection);
-        this.#parts.budget.isIdle(this);
-        return;
+        return this.#parts.budget.isIdle(this);
       }
       this.allowance.begin();
       this.#active += 1;
@@ -271,14 +267,8 @@ export class HopPool implements ConnectionHolder {
     this.#turns.end(task.job.entry.account);
     const open = this.#connections.size - (closedBy ? 1 : 0);
     if (!end.untouched) this.#tell({ kind: 'ended', results: end.results, served, open, opening: this.#opening });
-    if (end.untouched && this.#stopped) {
-      this.#parts.events.giveBack(task);
-      return;
-    }
-    if (end.untouched && task.deadConnections <= deadConnectionsAllowed) {
-      this.queue.push(task);
-      return;
-    }
+    if (end.untouched && this.#stopped) return this.#parts.events.giveBack(task);
+    if (end.untouched && task.deadConnections <= deadConnectionsAllowed) return this.queue.push(task);
     const host = `${this.#parts.route.name} (${peer})`;
     const { done, results, rest } = splitTask(task, end.results, this.#stopped ? () => false : isTooMany);
     if (rest) {

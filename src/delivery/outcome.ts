@@ -137,10 +137,7 @@ export class Settler {
     this.#random = parts.random ?? Math.random;
   }
 
-  /**
-   * Settles a task that has ended.
-   * @returns a promise where more recipients have to be looked for; it never rejects
-   */
+  /** Settles a task that has ended. @returns a promise where more recipients have to be looked for; it never rejects */
   settle(task: Task, end: TaskEnd): Promise<void> | undefined {
     const { job } = task;
     const { results, by, retryInMs } = end;

@@ -18,10 +18,7 @@ export interface Transport {
   fill(): void;
   /** While it is paused, it begins no task. */
   pause(isPaused: boolean): void;
-  /**
-   * Says how many messages for a domain may be handed over now.
-   * @param domain undefined where mail of all domains waits together
-   */
+  /** Says how many messages for a domain may be handed over now. @param domain undefined where mail of all domains waits together */
   admits(domain: string | undefined): HopAdmission;
   giveBackWhere(isUnwanted: (task: Task) => boolean): void;
   /** The next hops that it knows of, for people. */
@@ -88,10 +85,7 @@ export interface TransportEvents {
    * @param tls of the connection, where there was one
    */
   finish(task: Task, results: readonly RecipientResult[], host: string, tls?: TlsFacts): void;
-  /**
-   * Reports that the next hop could not be reached, so that there was no attempt.
-   * @param retryInMs when the next hop is tried again
-   */
+  /** Reports that the next hop could not be reached, so that there was no attempt. @param retryInMs when the next hop is tried again */
   unreached(task: Task, down: { readonly reply: SmtpReply; readonly host: string; readonly retryInMs: number }): void;
   /** A next hop is given less from now on. */
   troubled(route: string, trouble: HopTrouble): void;

@@ -46,10 +46,7 @@ export function makeTokens(id: string, key: KeyObject): MessageTokens {
   return { bounce: base32(macOf(octets, 'bounce', mac)), feedback: base32(macOf(octets, 'feedback', mac)) };
 }
 
-/**
- * Reads a token, whatever its case.
- * @returns the message's UUID; undefined when it is no token of this kind made with this key
- */
+/** Reads a token, whatever its case. @returns the message's UUID; undefined when it is no token of this kind made with this key */
 export function readToken(token: string, kind: ReturnTokenKind, key: KeyObject): string | undefined {
   const octets = decodeBase32(token);
   if (octets?.length !== idOctets + macOctets) return undefined;
@@ -59,10 +56,7 @@ export function readToken(token: string, kind: ReturnTokenKind, key: KeyObject):
   return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-');
 }
 
-/**
- * Reads the token out of a bounce address's local part, `b+TOKEN` (D26).
- * @returns the message's UUID, or undefined
- */
+/** Reads the token out of a bounce address's local part, `b+TOKEN` (D26). @returns the message's UUID, or undefined */
 export function readBounceLocalPart(localPart: string, key: KeyObject): string | undefined {
   return /^b\+/i.test(localPart) ? readToken(localPart.slice(2), 'bounce', key) : undefined;
 }

@@ -76,10 +76,7 @@ export interface SubmitParts extends BuildParts {
   readonly transportOf?: TransportOf;
   /** For how many seconds delivery is tried (D42a). */
   readonly expireAfterSeconds: number;
-  /**
-   * Charges an admitted message to its account's rates, before it is signed and kept (D42a); a violation refuses the
-   * message.
-   */
+  /** Charges an admitted message to its account's rates, before it is signed and kept (D42a); a violation refuses the message. */
   readonly charge?: (submission: Submission) => MaybePromise<Violation | undefined>;
   /** Gives a charge back, where a fault of our own kept an admitted message from being kept. */
   readonly refund?: (submission: Submission) => void;

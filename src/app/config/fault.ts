@@ -112,9 +112,7 @@ export function parseSource(text: string): Source {
     .toSorted((one, other) => one.at - other.at)
     .map(({ at, words }) => ({ position: positionAt(at), text: words }));
   const [first, second] = documents;
-  if (second) {
-    syntaxFaults.push({ position: positionAt(second.range?.[0] ?? 0), text: 'a second document; want one' });
-  }
+  if (second) syntaxFaults.push({ position: positionAt(second.range?.[0] ?? 0), text: 'a second document; want one' });
   if (!first) return { contents: {}, syntaxFaults, locate: () => ({ line: 1, column: 1 }) };
   let contents: unknown;
   if (syntaxFaults.length === 0) {

@@ -225,27 +225,22 @@ export class Child {
   #hear(message: Exclude<FromProcess, { kind: 'hello' }>, hear: (message: FromProcess) => void): void {
     switch (message.kind) {
       case 'told':
-        this.#inquiries.get(message.id)?.(message.answer);
-        return;
+        return this.#inquiries.get(message.id)?.(message.answer);
       case 'failed':
         this.#failed = message;
         return;
       case 'serving':
         this.servingSince = performance.now();
-        this.#serves(message.listening);
-        return;
+        return this.#serves(message.listening);
       case 'prepared':
-        this.#vote?.({ kind: 'prepared' });
-        return;
+        return this.#vote?.({ kind: 'prepared' });
       case 'reloaded':
-        this.#vote?.({ kind: 'outcome', outcome: message.outcome });
-        return;
+        return this.#vote?.({ kind: 'outcome', outcome: message.outcome });
       case 'ask':
       case 'placesBack':
       case 'minuteBack':
       case 'failure':
-        hear(message);
-        return;
+        return hear(message);
       default:
         message satisfies never;
     }

@@ -122,10 +122,7 @@ function tellFailure(link: SupervisorLink, error: unknown): Promise<void> {
   return new Promise((resolve) => link.tell({ kind: 'failed', exitCode, reason: errorMessage(error) }, resolve));
 }
 
-/**
- * Serves as one of several processes, until it is told to drain, gets a signal, or the supervisor is gone.
- * @returns the exit code
- */
+/** Serves as one of several processes, until it is told to drain, gets a signal, or the supervisor is gone. @returns the exit code */
 export async function serveAsProcess(parts: ProcessParts): Promise<number> {
   // Without this, node:cluster would end the process at once when the supervisor is gone.
   cluster.worker?.on('disconnect', () => {

@@ -216,8 +216,7 @@ export class SupervisorLink implements ProcessGroup {
         for (const begin of this.#duties.splice(0)) begin();
         return;
       case 'failure':
-        this.#heard(message.address);
-        return;
+        return this.#heard(message.address);
       case 'reload':
         void this.#reload(message.text);
         return;
@@ -229,8 +228,7 @@ export class SupervisorLink implements ProcessGroup {
         return;
       }
       case 'drain':
-        this.#drain('drain');
-        return;
+        return this.#drain('drain');
       default:
         message satisfies never;
     }

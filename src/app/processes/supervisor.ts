@@ -242,11 +242,9 @@ export class Supervisor {
         void this.#answer(child, message).then((answer) => child.tell({ kind: 'answer', id: message.id, answer }));
         return;
       case 'placesBack':
-        this.#places.giveBack(child, message.keys);
-        return;
+        return this.#places.giveBack(child, message.keys);
       case 'minuteBack':
-        this.#minutes.giveBack(message.account);
-        return;
+        return this.#minutes.giveBack(message.account);
       case 'failure':
         for (const other of this.#children.values()) if (other !== child) other.tell(message);
         return;

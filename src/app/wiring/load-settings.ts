@@ -16,10 +16,7 @@ import { proxyConfigured } from './live/live-proxy.ts';
 /** After so many milliseconds, a file that is being written has changed or is complete. */
 const settleMs = 100;
 
-/**
- * Judges the proxy applications of a configuration without a store.
- * @throws ConfigurationError where one breaks a rule
- */
+/** Judges the proxy applications of a configuration without a store. @throws ConfigurationError where one breaks a rule */
 export async function checkApplications(config: Config, clock: Clock): Promise<void> {
   if (config.zones.length === 0) return;
   const { checkConfiguredApplications } = await import('../../proxy/proxy.ts');

@@ -55,9 +55,7 @@ export async function stopAll(running: Running, { drainMs, clock }: { drainMs: n
   const leftMs = Math.max(endOfHttpMs, deadline - clock.monotonic());
   const others = await Promise.allSettled([running.http?.close(leftMs), running.edge?.close(leftMs)]);
   const ends: PromiseSettledResult<unknown>[] = [...(await mail), ...others];
-  for (const close of running.stores.toReversed()) {
-    ends.push(...(await Promise.allSettled([(async () => close())()])));
-  }
+  for (const close of running.stores.toReversed()) ends.push(...(await Promise.allSettled([(async () => close())()])));
   clearTimeout(giveUp);
   const failed = ends.find((end) => end.status === 'rejected');
   if (failed) throw failed.reason;

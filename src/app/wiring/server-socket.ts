@@ -101,9 +101,7 @@ export interface ServerSocket {
   close(): void;
 }
 
-/**
- * Opens the socket of a data folder. Where that fails, the server runs without it: the log says why, and SIGHUP still works.
- */
+/** Opens the socket of a data folder. Where that fails, the server runs without it: the log says why, and SIGHUP still works. */
 export async function openServerSocket(dataDir: string, answers: SocketAnswers, log: Logger): Promise<ServerSocket> {
   const file = socketFile(dataDir);
   const server = createServer((socket) => serveOne(socket, answers));

@@ -44,10 +44,7 @@ export class StoreFault {
 
 /** What a watch is made from. */
 export interface WatchParts {
-  /**
-   * Looks whether the database can be used again; to be given up at the signal.
-   * @throws what keeps it from being used
-   */
+  /** Looks whether the database can be used again; to be given up at the signal. @throws what keeps it from being used */
   readonly look: (signal: AbortSignal) => Promise<void>;
   /** Told of the beginning and the end of a fault; absent: nobody is. */
   readonly log?: Logger | undefined;

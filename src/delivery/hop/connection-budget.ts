@@ -123,8 +123,7 @@ export class ConnectionBudget {
       this.#stopWaiting(next);
       // The account's next holder waits behind those of all others.
       if (this.#waiting.delete(account) && holders.size > 0) this.#waiting.set(account, holders);
-      next.hasRoom();
-      return;
+      return next.hasRoom();
     }
   }
 

@@ -140,10 +140,7 @@ function wrapped(line: string): string[] {
   return [...lines, rest];
 }
 
-/**
- * Writes the text, with CRLF.
- * @param options.isUtf8 false: everything outside ASCII is escaped
- */
+/** Writes the text, with CRLF. @param options.isUtf8 false: everything outside ASCII is escaped */
 function reportText(
   report: DueReport,
   { hostname, isUtf8 }: { readonly hostname: string; readonly isUtf8: boolean },
@@ -293,10 +290,7 @@ function multipart(head: string, parts: readonly Buffer[], boundary: string): Bu
   return Buffer.concat([Buffer.from(head), ...all, Buffer.from(`\r\n--${boundary}--\r\n`)]);
 }
 
-/**
- * Makes a report.
- * @param whole the whole message, if the report is to return it
- */
+/** Makes a report. @param whole the whole message, if the report is to return it */
 export async function composeReport(
   report: DueReport,
   given: { readonly account: Account; readonly whole: Original | undefined; readonly from: ReportingParts },

@@ -105,15 +105,11 @@ export class SmtpConnection {
     return this.#live.length === 0;
   }
 
-  /**
-   * Begins a transaction; only while vacant.
-   * @param onEnd called exactly once, possibly before this returns
-   */
+  /** Begins a transaction; only while vacant. @param onEnd called exactly once, possibly before this returns */
   begin(mail: OutgoingMail, onEnd: EndListener): void {
     const transaction = new SmtpTransaction(mail, this.session, performance.now());
     if (transaction.isRefused) {
-      onEnd(transaction.fail({ code: 451, enhanced: '4.3.0', text: 'Nothing could be sent' }, false));
-      return;
+      return onEnd(transaction.fail({ code: 451, enhanced: '4.3.0', text: 'Nothing could be sent' }, false));
     }
     this.#vacant = false;
     this.#live.push({ transaction, onEnd });
@@ -150,8 +146,7 @@ export class SmtpConnection {
     }
     if (this.#closed) return;
     if (this.#reader.fault !== undefined) {
-      this.#close({ code: 451, enhanced: '4.5.0', text: this.#reader.fault });
-      return;
+      return this.#close({ code: 451, enhanced: '4.5.0', text: this.#reader.fault });
     }
     this.#arm();
   }
@@ -160,8 +155,7 @@ export class SmtpConnection {
     const live = this.#live[0];
     if (!live) {
       // An unexpected reply: a goodbye (421), or a server out of step. Nothing more is sent over this connection.
-      this.#close(reply);
-      return;
+      return this.#close(reply);
     }
     const step = live.transaction.take(reply);
     switch (step.kind) {
@@ -171,14 +165,11 @@ export class SmtpConnection {
         this.#socket.write(step.commands, 'utf8');
         return;
       case 'content':
-        this.#sendContent(live.transaction);
-        return;
+        return this.#sendContent(live.transaction);
       case 'end':
-        this.#end(live, step.end);
-        return;
+        return this.#end(live, step.end);
       case 'abandon':
-        this.#close(step.reply);
-        return;
+        return this.#close(step.reply);
     }
   }
 
@@ -188,18 +179,12 @@ export class SmtpConnection {
     if (live.transaction.leavesOpen) this.#resetFirst = true;
     live.onEnd(end);
     if (this.#closed || this.#live.length > 0) return;
-    if (this.#quitting) {
-      this.#sayGoodbye();
-      return;
-    }
+    if (this.#quitting) return this.#sayGoodbye();
     this.#becomeVacant();
   }
 
   #becomeVacant(): void {
-    if (performance.now() >= this.lastsUntil) {
-      this.quit();
-      return;
-    }
+    if (performance.now() >= this.lastsUntil) return this.quit();
     this.#vacant = true;
     this.onVacant();
   }
@@ -211,8 +196,7 @@ export class SmtpConnection {
       this.#socket.cork();
       this.#socket.write(Buffer.concat([...stuffedContent(parts)]));
       this.#contentSent(transaction);
-      this.#socket.uncork();
-      return;
+      return this.#socket.uncork();
     }
     const pieces = stuffedContent(parts);
     const pump = (): void => {
@@ -260,15 +244,9 @@ export class SmtpConnection {
   #ring(): void {
     this.#timer = undefined;
     const now = performance.now();
-    if (now < this.#deadline) {
-      this.#startTimer(now);
-      return;
-    }
+    if (now < this.#deadline) return this.#startTimer(now);
     const stage = this.#live[0]?.transaction.stage;
-    if (stage === undefined) {
-      this.quit();
-      return;
-    }
+    if (stage === undefined) return this.quit();
     const what = stage === 'content' ? 'the next hop to take the content' : `the reply to ${stage}`;
     this.#close({ code: 451, enhanced: '4.4.2', text: `Timed out waiting for ${what}` });
   }

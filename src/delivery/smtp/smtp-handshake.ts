@@ -163,10 +163,7 @@ function sessionOf(capabilities: Capabilities, secure: TLSSocket | undefined, op
   return verified ? session : { ...session, certificateFault: certificateFault(secure.authorizationError) };
 }
 
-/**
- * Makes a session ready on a socket that is connecting.
- * @throws HandshakeFailure; the caller must then destroy the socket
- */
+/** Makes a session ready on a socket that is connecting. @throws HandshakeFailure; the caller must then destroy the socket */
 export async function handshake(bare: Socket, options: SmtpClientOptions): Promise<ReadySession> {
   await established(bare, 'connect', options.timeouts.connect);
   let socket = bare;

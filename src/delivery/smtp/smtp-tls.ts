@@ -90,10 +90,7 @@ export function certificateFault(error: unknown): TlsFault {
   return certificateFaults[errorCode(error) ?? String(error)] ?? 'certificate-not-trusted';
 }
 
-/**
- * Puts TLS on a socket, and judges the certificate as the options ask.
- * @throws HandshakeFailure with the fault of TLS
- */
+/** Puts TLS on a socket, and judges the certificate as the options ask. @throws HandshakeFailure with the fault of TLS */
 export async function secured(socket: Socket, options: SmtpClientOptions): Promise<TLSSocket> {
   const secure = connectTls({ ...tlsOptions(options), socket });
   // The waiting code handles the first error; this listener keeps a second one from ending the process.

@@ -156,9 +156,7 @@ export class SmtpTransaction {
       else this.#results[index] = rcptResult(reply);
     }
     const following = this.#asked[this.#answered];
-    if (following !== undefined) {
-      return this.#pipelining ? wait : { kind: 'send', commands: this.#rcpt(following) };
-    }
+    if (following !== undefined) return this.#pipelining ? wait : { kind: 'send', commands: this.#rcpt(following) };
     if (!this.#pipelining && this.#accepted.length === 0) return { kind: 'end', end: this.#end(false) };
     this.stage = 'DATA';
     return this.#pipelining ? wait : { kind: 'send', commands: 'DATA\r\n' };

@@ -94,10 +94,7 @@ function failureDetail({ result, localAddress, exchanger, address, reason, sessi
   };
 }
 
-/**
- * Makes a report.
- * @returns its octets, compressed by gzip; undefined where there is nothing to tell
- */
+/** Makes a report. @returns its octets, compressed by gzip; undefined where there is nothing to tell */
 export async function makeReport(
   due: DueTlsReport,
   { totals, failures }: Awaited<ReturnType<TlsReportStore['contents']>>,

@@ -281,8 +281,7 @@ export class TlsReporter {
     if (now >= giveUpAt || attempts + 1 >= mostAttempts) {
       await store.remove(due);
       this.totals.givenUp += 1;
-      log.warn({ domain, day, report: id, reason }, 'TLS report given up');
-      return;
+      return log.warn({ domain, day, report: id, reason }, 'TLS report given up');
     }
     const delay = Math.min(firstDelayMs * 2 ** attempts, longestDelayMs);
     await store.putOff(due, Math.min(now + delay, giveUpAt), told);

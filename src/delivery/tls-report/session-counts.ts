@@ -63,8 +63,7 @@ export class SessionCounts {
     try {
       if (await store.isFull()) {
         for (const { sessions } of counted) this.lost += sessions;
-        log.warn({ kinds: counted.length }, 'results of TLS not kept: too many wait to be reported');
-        return;
+        return log.warn({ kinds: counted.length }, 'results of TLS not kept: too many wait to be reported');
       }
       for (; kept < counted.length; kept += atOnce) {
         await store.add(counted.slice(kept, kept + atOnce), (day) => this.#timesOf(day));

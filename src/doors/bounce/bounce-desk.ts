@@ -148,9 +148,7 @@ async function judge(parts: BounceDeskParts, message: ReceivedMessage): Promise<
   try {
     return await read(parts, message);
   } catch (error) {
-    if (error instanceof Unavailable) {
-      return { result: 'put_off', why: error.message, answer: unavailableReply(error) };
-    }
+    if (error instanceof Unavailable) return { result: 'put_off', why: error.message, answer: unavailableReply(error) };
     parts.log.error({ session: client.sessionId, client: client.address, err: error }, 'report failed');
     return { result: 'fault', answer: { ...replies.internalError, text: `Internal error, id ${client.sessionId}` } };
   }

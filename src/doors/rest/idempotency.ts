@@ -31,10 +31,7 @@ function underWay(): Refusal {
   return conflict('A request with this Idempotency-Key is still under way', 409);
 }
 
-/**
- * Reads the header.
- * @throws Refusal 400 for a malformed key
- */
+/** Reads the header. @throws Refusal 400 for a malformed key */
 export function readKey(header: string | readonly string[] | undefined): string | undefined {
   if (header === undefined) return undefined;
   if (typeof header === 'string' && form.test(header)) return header;

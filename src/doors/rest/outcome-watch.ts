@@ -29,10 +29,7 @@ export function createOutcomeWatch() {
       const own: Waiting = { outcomes: new Map(), wake: () => undefined };
       waiting.set(sessionId, own);
       return {
-        /**
-         * Waits until every recipient has had an attempt, or the time is over.
-         * @returns what is known by then
-         */
+        /** Waits until every recipient has had an attempt, or the time is over. @returns what is known by then */
         until: (recipients: readonly string[], milliseconds: number) =>
           new Promise<ReadonlyMap<string, OutcomeKind>>((resolve) => {
             const finish = (): void => {

@@ -102,10 +102,7 @@ export interface ReadContent {
   readonly violations: readonly Violation[];
 }
 
-/**
- * Reads text, HTML and attachments.
- * @param decoded the attachments' contents by their pointers
- */
+/** Reads text, HTML and attachments. @param decoded the attachments' contents by their pointers */
 export function readContent(
   body: JsonObject,
   decoded: ReadonlyMap<string, DecodedText>,

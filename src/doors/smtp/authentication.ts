@@ -16,10 +16,7 @@ interface Login {
 
 const base64 = /^[A-Za-z0-9+/]*={0,2}$/;
 
-/**
- * Decodes a response; `=` stands for an empty one (RFC 4954 §4).
- * @returns undefined when it is no base64
- */
+/** Decodes a response; `=` stands for an empty one (RFC 4954 §4). @returns undefined when it is no base64 */
 function decodeResponse(text: string): string | undefined {
   if (text === '=') return '';
   if (text.length % 4 !== 0 || !base64.test(text)) return undefined;

@@ -144,13 +144,11 @@ export class DataReader {
     if (!this.#keeping) return;
     if (this.oversize) {
       this.#drop();
-      this.#limits.reservation?.release();
-      return;
+      return this.#limits.reservation?.release();
     }
     if (this.#limits.reservation?.grow(this.size) === false) {
       this.#noRoom = true;
-      this.#drop();
-      return;
+      return this.#drop();
     }
     if (this.#pieces.length === 0) this.#pieces.push(piece);
     else this.#append(piece);

@@ -30,10 +30,7 @@ function invalid(reason: string): ProxyHeader {
   return { kind: 'invalid', reason };
 }
 
-/**
- * Reads the header at the start of a connection.
- * @param octets all octets so far; a header may arrive in pieces of any size
- */
+/** Reads the header at the start of a connection. @param octets all octets so far; a header may arrive in pieces of any size */
 export function readProxyHeader(octets: Buffer): ProxyHeader {
   const seen = Math.min(octets.length, signature.length);
   if (octets.compare(signature, 0, seen, 0, seen) === 0) {

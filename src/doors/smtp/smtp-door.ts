@@ -192,10 +192,7 @@ export class SmtpDoor {
     }
   }
 
-  /**
-   * Binds every listener.
-   * @throws ConfigurationError naming the listener that cannot be bound; none is left bound then
-   */
+  /** Binds every listener. @throws ConfigurationError naming the listener that cannot be bound; none is left bound then */
   async listen(): Promise<readonly BoundListener[]> {
     const { listeners, hostname } = this.#settings;
     this.#served = await this.#openAll(listeners, usesTls(listeners) ? this.#parts.tls(hostname) : undefined);

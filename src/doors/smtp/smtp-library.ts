@@ -29,10 +29,7 @@ function membersOf<Instance extends object>(
   return { owner, methods, fields };
 }
 
-/**
- * Every member that this file relies on, by class.
- * @public for the test that looks for each in the version that is installed
- */
+/** Every member that this file relies on, by class. @public for the test that looks for each in the version that is installed */
 export const libraryMembers = [
   membersOf(SMTPStream, ['_write', '_flushData'], ['isClosed']),
   membersOf(SMTPConnection, ['init', 'send', 'close', 'upgrade'], ['_closed', '_closing', '_parser', '_socket']),

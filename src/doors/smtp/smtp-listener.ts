@@ -112,8 +112,7 @@ export class SmtpListenerServer extends LibraryServer<Admitted> {
     const peer = normalAddress(socket.remoteAddress ?? '');
     if (peer === undefined) {
       socket.destroy();
-      done(new Error('The connection is already gone'));
-      return;
+      return done(new Error('The connection is already gone'));
     }
     if (!this.#proxied(peer)) return this.#judge(socket, peer, done);
     readHeader(socket, (header) => {
@@ -202,8 +201,7 @@ function readHeader(socket: Socket, done: (header: ProxyHeader) => void): void {
       const header = readProxyHeader(octets);
       if (header.kind === 'incomplete') continue;
       if (header.kind === 'header' && octets.length > header.length) socket.unshift(octets.subarray(header.length));
-      finish(header);
-      return;
+      return finish(header);
     }
   };
   socket.on('readable', onReadable);

@@ -251,8 +251,7 @@ export class SmtpSession extends LibraryConnection implements WireListener {
     if (answer.also) this.#say(answer.also);
     switch (answer.next) {
       case 'data':
-        this.#startData();
-        return;
+        return this.#startData();
       case 'starttls':
         void this.#flush();
         // Octets of the handshake are not seen here, so they do not extend the deadline.
@@ -262,8 +261,7 @@ export class SmtpSession extends LibraryConnection implements WireListener {
         if (this.#reader) this.#reader.ready = true;
         return;
       case 'close':
-        this.close();
-        return;
+        return this.close();
       case undefined:
         return;
     }

@@ -66,8 +66,7 @@ export class WireReader extends LibraryReader {
   protected override take(chunk: Buffer, release: () => void): void {
     if (!this.ready) {
       this.#listener.onEarlyOctets();
-      release();
-      return;
+      return release();
     }
     this.#chunk = this.#partial ? Buffer.concat([this.#partial, chunk]) : chunk;
     this.#partial = undefined;

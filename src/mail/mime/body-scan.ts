@@ -112,10 +112,7 @@ export function createBodyScan(): BodyScan {
   };
 }
 
-/**
- * Scans a whole body; one over `sliceSize` octets in slices.
- * @param yieldToEventLoop called between two slices
- */
+/** Scans a whole body; one over `sliceSize` octets in slices. @param yieldToEventLoop called between two slices */
 export async function scanBody(body: Buffer, yieldToEventLoop?: YieldToEventLoop): Promise<BodyFacts> {
   const scan = createBodyScan();
   for (let start = 0; start < body.length; start += sliceSize) {

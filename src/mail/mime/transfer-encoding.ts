@@ -81,10 +81,7 @@ function writeBase64Lines(target: Buffer, at: number, content: Buffer): number {
   return end;
 }
 
-/**
- * Encodes a content as base64.
- * @param yieldToEventLoop called between two slices of a large content
- */
+/** Encodes a content as base64. @param yieldToEventLoop called between two slices of a large content */
 export async function encodeBase64(content: Buffer, yieldToEventLoop?: YieldToEventLoop): Promise<Buffer> {
   const target = Buffer.allocUnsafe(base64Size(content.length));
   await writeBase64(target, 0, { content, yieldToEventLoop });
@@ -106,10 +103,7 @@ export interface QuotedPrintableMode {
   readonly repair?: boolean;
 }
 
-/**
- * Encodes a content as quoted-printable, giving up once it would take more than `limit` octets.
- * @returns undefined when it would
- */
+/** Encodes a content as quoted-printable, giving up once it would take more than `limit` octets. @returns undefined when it would */
 async function quotedPrintableWithin(
   content: Buffer,
   mode: QuotedPrintableMode & { readonly limit: number; readonly yieldToEventLoop?: YieldToEventLoop | undefined },
@@ -202,10 +196,7 @@ function isHex(octet: number | undefined): boolean {
   return (octet >= 48 && octet <= 57) || (octet >= 65 && octet <= 70) || (octet >= 97 && octet <= 102);
 }
 
-/**
- * Encodes a content as quoted-printable whatever its size.
- * @param mode `text` when its CRLFs are line breaks
- */
+/** Encodes a content as quoted-printable whatever its size. @param mode `text` when its CRLFs are line breaks */
 export async function encodeQuotedPrintable(
   content: Buffer,
   mode: QuotedPrintableMode & { readonly yieldToEventLoop?: YieldToEventLoop | undefined },

@@ -112,10 +112,7 @@ export function hasLongFields(checked: Checked, { contentType = '' }: BodyPlan):
   return contentType.length > longFieldLength || writtenOf(checked).some(isLong);
 }
 
-/**
- * Writes in advance the fields that take long; `compose` writes the others.
- * @param plan as for `compose`
- */
+/** Writes in advance the fields that take long; `compose` writes the others. @param plan as for `compose` */
 export async function writeLongFields(
   checked: Checked,
   plan: BodyPlan,

@@ -31,10 +31,7 @@ export interface HeaderRewrite extends HeaderChange {
 /** Octets of fields written before other work may run: writing a field costs more for each octet than anything else here. */
 const octetsInSlice = 8192;
 
-/**
- * Writes a part's header section.
- * @returns the fields, and the empty line too where the part had none
- */
+/** Writes a part's header section. @returns the fields, and the empty line too where the part had none */
 export async function rewriteHeader(body: Buffer, part: MimePart, rewrite: HeaderRewrite): Promise<Buffer> {
   const fields = fieldsOf(body, part.header);
   const added = new Map<string, string>();

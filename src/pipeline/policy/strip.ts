@@ -18,10 +18,7 @@ export interface Stripper {
   readonly invalid: (key: string) => boolean;
 }
 
-/**
- * Tells whether rules may remove a header at all: any but the lifted and the MIME fields (D4a).
- * @param name in any case
- */
+/** Tells whether rules may remove a header at all: any but the lifted and the MIME fields (D4a). @param name in any case */
 export function mayStrip(name: string): boolean {
   const handling = findHeader(asciiLower(name))?.overSmtp;
   return handling !== 'lifted' && handling !== 'mime';

@@ -176,10 +176,7 @@ export class Findings {
     }
   }
 
-  /**
-   * Tells what was found, the most refused first.
-   * @param present finds the settings that credentials have now
-   */
+  /** Tells what was found, the most refused first. @param present finds the settings that credentials have now */
   report(present: FindCredential): readonly CredentialReport[] {
     return [...this.#credentials.values()]
       .map((row) => credentialReport(row, present(row.account, row.credential)))
@@ -214,8 +211,7 @@ export class Findings {
       found.count += 1;
       found.lastSeen = later(found.lastSeen, at);
       this.#countTime(found, at);
-      keepExample(found.examples, id);
-      return;
+      return keepExample(found.examples, id);
     }
     if (this.#rows >= MAX_ROWS) {
       this.#unlisted += 1;

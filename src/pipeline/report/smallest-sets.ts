@@ -48,10 +48,7 @@ function fits(set: StripSetName, names: readonly string[]): boolean {
   return covered >= worthASet || patternsUsed(set, names) === stripSets[set].length;
 }
 
-/**
- * Divides fields that are to be removed among named sets and names.
- * @returns the sets, and the names that none of them has
- */
+/** Divides fields that are to be removed among named sets and names. @returns the sets, and the names that none of them has */
 export function smallestSets(names: readonly string[]): {
   readonly sets: readonly StripSetName[];
   readonly rest: readonly string[];

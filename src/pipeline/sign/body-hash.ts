@@ -33,9 +33,7 @@ export async function relaxedBodyHash(body: Buffer, yieldToEventLoop?: YieldToEv
   // RFC 6376 §3.4.4: an empty body stays empty.
   if (end === 0) return hash('sha256', Buffer.alloc(0), 'base64');
   const endsPlainly = end === body.length - 2 && body[end] === CR && body[end + 1] === LF;
-  if (endsPlainly && end <= blockSize && isCanonical(body.subarray(0, end))) {
-    return hash('sha256', body, 'base64');
-  }
+  if (endsPlainly && end <= blockSize && isCanonical(body.subarray(0, end))) return hash('sha256', body, 'base64');
   const digest = createHash('sha256');
   const canonical = createCanonicaliser();
   for (let start = 0; start < end; start += blockSize) {

@@ -97,10 +97,7 @@ export function publicRecord({ domain, selector, key }: Pick<SigningKey, 'domain
   return txtRecord(`${selector}._domainkey.${domain}`, value);
 }
 
-/**
- * Gives the record that publishes a private key's public half.
- * @throws Error as `parseSigningKey` does
- */
+/** Gives the record that publishes a private key's public half. @throws Error as `parseSigningKey` does */
 export function dkimRecord(place: KeyOrigin): DkimRecord {
   return publicRecord({ ...place, key: readPrivateKey(place) });
 }

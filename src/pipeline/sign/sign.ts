@@ -140,9 +140,7 @@ export async function sign(
   },
   yieldToEventLoop?: YieldToEventLoop,
 ): Promise<Signed> {
-  if (keys.domain.length === 0) {
-    throw new Error(`No DKIM key for ${message.checked.sendingDomain.name}`);
-  }
+  if (keys.domain.length === 0) throw new Error(`No DKIM key for ${message.checked.sendingDomain.name}`);
   const basis = {
     ...chooseFields(message.fields),
     bodyHash: await relaxedBodyHash(message.body, yieldToEventLoop),

@@ -10,10 +10,7 @@ import { leaseMilliseconds } from '../../../spool/spool-limits.ts';
 /** Delivery whose settings can change while it runs. */
 export interface LiveDelivery extends Pick<Delivery, 'deliverNow' | 'start' | 'drain' | 'destinations'> {
   metrics(): LiveMetrics;
-  /**
-   * Prepares delivery by other settings.
-   * @returns a function that makes the change at once; attempts under way go on to their end
-   */
+  /** Prepares delivery by other settings. @returns a function that makes the change at once; attempts under way go on to their end */
   prepare(settings: DeliverySettings): () => void;
 }
 

@@ -106,10 +106,7 @@ export class LiveEdge {
     this.#rateLimitOf = told ? tellRateLimits((...asked) => told.takeWindow(...asked)) : byGroup;
   }
 
-  /**
-   * Opens another edge beside the present one.
-   * @throws ConfigurationError where the file of an Error Page cannot be used
-   */
+  /** Opens another edge beside the present one. @throws ConfigurationError where the file of an Error Page cannot be used */
   async prepare(config: Config): Promise<EdgeRoutes & { commit(): void; abort(): Promise<void> }> {
     const open = lazily(() => this.#openFor(config));
     const next = isUsed(config) ? await open() : lateEdge(open, config.http.apiHosts, this.#parts.log);
