@@ -18,7 +18,7 @@ import {
 import { type RehearsalParts, rehearse } from '../pipeline/report/rehearse.ts';
 import { withLines } from '../pipeline/report/yaml-lines.ts';
 import type { CommandIo } from './command/command.ts';
-import { ProgressLine } from './command/progress-line.ts';
+import { progressLine } from './command/progress-line.ts';
 
 /** How many files that are no messages are named; the rest are only counted. */
 const namedSkips = 20;
@@ -58,7 +58,7 @@ export async function namesArchive(paths: readonly string[]): Promise<boolean> {
 }
 
 async function read({ paths, parts }: Rehearsal, io: CommandIo, what: string): Promise<Reading> {
-  const progress = new ProgressLine(io.stderr, what);
+  const progress = progressLine(io.stderr, what);
   const all = progress.isWatched ? await archiveOctets(paths) : 0;
   const findings = new Findings();
   const skipped: { name: string; why: string }[] = [];

@@ -21,7 +21,7 @@ import {
 } from '../pipeline/report/would-pass.ts';
 import { chooseAccount } from './command/choose-account.ts';
 import { type CommandIo, defineCommand, isYes, print } from './command/command.ts';
-import { ProgressLine } from './command/progress-line.ts';
+import { type ProgressLine, progressLine } from './command/progress-line.ts';
 import { parseSpan } from './command/span.ts';
 import { withQueue } from './queue/open-queue.ts';
 import { namedPaths } from './rehearsal.ts';
@@ -88,7 +88,7 @@ interface Telling {
 
 /** Tells what was refused, by the stored events. @returns the exit code */
 async function tellRefused(config: Config, wanted: JournalWanted, telling: Telling, io: CommandIo): Promise<number> {
-  const progress = new ProgressLine(io.stderr, 'Reading events');
+  const progress = progressLine(io.stderr, 'Reading events');
   const findings = await withQueue(config, ({ spool }) =>
     findingsOfEvents(spool.events, {
       ...wanted,
@@ -172,7 +172,7 @@ async function tellWouldPass(
   asked: Asked,
   io: CommandIo,
 ): Promise<number> {
-  const progress = new ProgressLine(io.stderr, 'Judging again');
+  const progress = progressLine(io.stderr, 'Judging again');
   const then = judgedBy(other);
   const comparison = await (asked.archive.length > 0
     ? compareArchive(judgedBy(config), then, asked)

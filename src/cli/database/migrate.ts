@@ -11,14 +11,14 @@ import { lookAtSource } from '../../spool/move/source-file.ts';
 import { EndUnknown } from '../../spool/move/target-database.ts';
 import { type CommandIo, defineCommand, fail, type OptionValues, print, table } from '../command/command.ts';
 import { printable } from '../command/printable.ts';
-import { ProgressLine } from '../command/progress-line.ts';
+import { progressLine } from '../command/progress-line.ts';
 
 /** Milliseconds between two lines where nobody sits at a terminal. */
 const tellEveryMs = 5000;
 
 /** Makes what a move tells its progress to. */
 function moveProgress(io: CommandIo): { show(progress: MoveProgress): void; end(): void } {
-  const line = new ProgressLine(io.stderr, 'Moving');
+  const line = progressLine(io.stderr, 'Moving');
   let toldAt = performance.now();
   return {
     show({ step, rows, allRows, octets }) {

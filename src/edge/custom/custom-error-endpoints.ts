@@ -13,7 +13,7 @@ import {
   namesVersion,
   showVersion,
 } from '../../web/http/endpoint.ts';
-import { type Fault, Refusal, succeed } from '../../web/http/envelope.ts';
+import { type Fault, Refusal, refusal, succeed } from '../../web/http/envelope.ts';
 import { documentFaults, schemaFaults } from '../../web/http/schema-faults.ts';
 import { submitterOf, type V4App, type V4Plugin } from '../../web/http/v4-app.ts';
 import { contentFault, expressionFaults, maxRules, spellingFaults } from './custom-error-rules.ts';
@@ -80,10 +80,6 @@ function spellingFaultsOf(rule: unknown, pointer: string): Fault[] {
   );
 }
 
-function pageFaults(body: unknown): Fault[] {
-  return textFault(member(body, 'html'), '/html', pageFault);
-}
-
 /** Refuses a body by everything that is wrong with it at once. */
 function judge(request: FastifyRequest, more: readonly Fault[]): void {
   const { document, validationError } = request;
@@ -118,9 +114,8 @@ function ownerOf(request: FastifyRequest, level: CustomErrorOwner['level']): Cus
   return { level, id: String(member(request.params, 'zone_id')).toLowerCase() };
 }
 
-/** The routes of one kind at one level. */
-interface Routes {
-  readonly level: CustomErrorOwner['level'];
+/** Rules or a page: how they are described, read and put. */
+interface Kind {
   /** Behind the zone or the account. */
   readonly path: string;
   /** What it is, in summaries. */
@@ -134,35 +129,42 @@ interface Routes {
   readonly read: (owner: CustomErrorOwner) => Promise<{ readonly found: InEffect<unknown>; readonly shown: object }>;
   /** Asked before the body is read. */
   readonly mayPut?: (request: FastifyRequest) => Promise<void>;
-  /** Takes a body that fits the schema, once `judge` has passed it. */
-  readonly put: (owner: CustomErrorOwner, request: FastifyRequest, ifVersion?: number) => Promise<boolean>;
-  readonly remove: (owner: CustomErrorOwner, ifVersion?: number) => Promise<boolean>;
+  /**
+   * Puts the body of a request, which fits the schema; without one takes back.
+   * @returns false where another version than this is there
+   */
+  readonly put: (owner: CustomErrorOwner, request: FastifyRequest | undefined, ifVersion?: number) => Promise<boolean>;
 }
 
-function register(app: V4App, log: Logger, routes: Routes): void {
-  const { level, what, result, body, describe, read, mayPut, put, remove } = routes;
-  const { path, params, of, noun } = places[level];
-  const thing = `${noun}${routes.noun}`;
-  const endpoint = endpointsAt(app, { path: path + routes.path, tag: 'Custom errors', reads: 'edge:edit' });
-  const common = { params, result };
-  const changing = { ...common, codes: [changedCode] };
-  const answer = async (reply: FastifyReply, owner: CustomErrorOwner): Promise<FastifyReply> => {
-    const { found, shown } = await read(owner);
-    showVersion(reply, versionOf(found));
-    return succeed(reply, shown);
-  };
-  /** Makes a change, of the version that If-Match names. @throws Refusal 412 where that is not the present one */
-  const change = async (request: FastifyRequest, make: typeof remove): Promise<CustomErrorOwner> => {
+/** Makes what changes the custom errors of a level, of the version that If-Match names. */
+function changerOf(level: CustomErrorOwner['level'], { what, read, put }: Kind, log: Logger) {
+  /** @throws Refusal 412 where that is not the present one */
+  return async (request: FastifyRequest, done: 'put' | 'taken back'): Promise<CustomErrorOwner> => {
     const owner = ownerOf(request, level);
     const before = namesVersion(request) ? (await read(owner)).found : undefined;
     if (before) judgeVersion(request, versionOf(before));
-    if (!(await make(owner, before?.version))) throw changed();
-    return owner;
-  };
-  const told = (request: FastifyRequest, owner: CustomErrorOwner, done: string): void => {
+    if (!(await put(owner, done === 'put' ? request : undefined, before?.version))) throw changed();
     const { account } = submitterOf(request);
     log.info({ session: request.id, account: account.name, [level]: owner.id }, `${what} ${done}`);
+    return owner;
   };
+}
+
+/** Answers with what is in effect, and its version. */
+async function answer({ read }: Kind, reply: FastifyReply, owner: CustomErrorOwner): Promise<FastifyReply> {
+  const { found, shown } = await read(owner);
+  showVersion(reply, versionOf(found));
+  return succeed(reply, shown);
+}
+
+function register(app: V4App, log: Logger, level: CustomErrorOwner['level'], kind: Kind): void {
+  const { what, result, body, describe, mayPut } = kind;
+  const { path, params, of, noun } = places[level];
+  const thing = `${noun}${kind.noun}`;
+  const endpoint = endpointsAt(app, { path: path + kind.path, tag: 'Custom errors', reads: 'edge:edit' });
+  const common = { params, result };
+  const changing = { ...common, codes: [changedCode] };
+  const change = changerOf(level, kind, log);
   endpoint(
     'GET',
     {
@@ -171,7 +173,7 @@ function register(app: V4App, log: Logger, routes: Routes): void {
       summary: `Show ${what} of ${of}`,
       description: 'What is in effect, and where it comes from.',
     },
-    ({ request, reply }) => answer(reply, ownerOf(request, level)),
+    ({ request, reply }) => answer(kind, reply, ownerOf(request, level)),
   );
   endpoint(
     'PUT',
@@ -184,11 +186,7 @@ function register(app: V4App, log: Logger, routes: Routes): void {
       reading: { bodyBytes, ownBodyFaults: true, attachValidation: true },
       ...(mayPut ? { before: mayPut } : {}),
     },
-    async ({ request, reply }) => {
-      const owner = await change(request, (of, ifVersion) => put(of, request, ifVersion));
-      told(request, owner, 'put');
-      return answer(reply, owner);
-    },
+    async ({ request, reply }) => answer(kind, reply, await change(request, 'put')),
   );
   endpoint(
     'DELETE',
@@ -198,71 +196,66 @@ function register(app: V4App, log: Logger, routes: Routes): void {
       summary: `Take ${what} of ${of} back`,
       description: 'What the configuration file says counts again; the answer is what is then in effect.',
     },
-    async ({ request, reply }) => {
-      const owner = await change(request, remove);
-      told(request, owner, 'taken back');
-      return answer(reply, owner);
-    },
+    async ({ request, reply }) => answer(kind, reply, await change(request, 'taken back')),
   );
 }
 
 /** D65. */
 async function refuseOnFreePlan(request: FastifyRequest): Promise<void> {
   if (submitterOf(request).account.plan !== 'free') return;
-  throw new Refusal([
-    { token: 'E_FORBIDDEN', message: 'Plan free has no Custom Error Rules; an Error Page it may have' },
-  ]);
+  throw refusal('E_FORBIDDEN', 'Plan free has no Custom Error Rules; an Error Page it may have');
 }
 
-function isRules(body: unknown): body is Static<typeof newRules> {
-  return Array.isArray(member(body, 'rules'));
+function rulesOf(request: FastifyRequest): Static<typeof newRules>['rules'] {
+  const { body } = request;
+  judge(request, rulesFaults(body));
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the schema has judged the body
+  return (body as Static<typeof newRules>).rules;
+}
+
+function pageOf(request: FastifyRequest): string {
+  judge(request, textFault(member(request.body, 'html'), '/html', pageFault));
+  return String(member(request.body, 'html'));
+}
+
+function kindsOf(customErrors: CustomErrors): readonly Kind[] {
+  return [
+    {
+      path: '/rulesets/phases/http_custom_errors/entrypoint',
+      what: 'the Custom Error Rules',
+      noun: 'ErrorRules',
+      result: rulesInEffect,
+      body: newRules,
+      describe: 'They count in place of those of the configuration file, until they are taken back. Not on plan free.',
+      read: async (owner) => {
+        const found = await customErrors.rules(owner);
+        const rules = found.value.map(shownRule);
+        return { found, shown: { phase: 'http_custom_errors', ...shownState(found), rules } };
+      },
+      mayPut: refuseOnFreePlan,
+      put: async (owner, request, ifVersion) =>
+        customErrors.putRules(owner, request && rulesOf(request).map(ruleOf), ifVersion),
+    },
+    {
+      path: '/custom_pages/error_page',
+      what: 'the Error Page',
+      noun: 'ErrorPage',
+      result: pageInEffect,
+      body: newPage,
+      describe: 'It is served for every error that no rule answers, in place of the configuration file’s.',
+      read: async (owner) => {
+        const found = await customErrors.page(owner);
+        return { found, shown: { id: 'error_page', ...shownState(found), html: found.value ?? null } };
+      },
+      put: async (owner, request, ifVersion) => customErrors.putPage(owner, request && pageOf(request), ifVersion),
+    },
+  ];
 }
 
 /** The endpoints of custom errors, of zones and of accounts. */
 export function customErrorEndpoints({ customErrors, log }: CustomErrorEndpointsParts): V4Plugin {
   return (app) => {
-    for (const level of ['zone', 'account'] as const) {
-      register(app, log, {
-        level,
-        path: '/rulesets/phases/http_custom_errors/entrypoint',
-        what: 'the Custom Error Rules',
-        noun: 'ErrorRules',
-        result: rulesInEffect,
-        body: newRules,
-        describe:
-          'They count in place of those of the configuration file, until they are taken back. Not on plan free.',
-        read: async (owner) => {
-          const found = await customErrors.rules(owner);
-          const rules = found.value.map(shownRule);
-          return { found, shown: { phase: 'http_custom_errors', ...shownState(found), rules } };
-        },
-        mayPut: refuseOnFreePlan,
-        put: async (owner, request, ifVersion) => {
-          const { body } = request;
-          judge(request, rulesFaults(body));
-          if (!isRules(body)) throw new Error('A body without rules passed the schema');
-          return await customErrors.putRules(owner, body.rules.map(ruleOf), ifVersion);
-        },
-        remove: (owner, ifVersion) => customErrors.putRules(owner, undefined, ifVersion),
-      });
-      register(app, log, {
-        level,
-        path: '/custom_pages/error_page',
-        what: 'the Error Page',
-        noun: 'ErrorPage',
-        result: pageInEffect,
-        body: newPage,
-        describe: 'It is served for every error that no rule answers, in place of the configuration file’s.',
-        read: async (owner) => {
-          const found = await customErrors.page(owner);
-          return { found, shown: { id: 'error_page', ...shownState(found), html: found.value ?? null } };
-        },
-        put: async (owner, request, ifVersion) => {
-          judge(request, pageFaults(request.body));
-          return await customErrors.putPage(owner, String(member(request.body, 'html')), ifVersion);
-        },
-        remove: (owner, ifVersion) => customErrors.putPage(owner, undefined, ifVersion),
-      });
-    }
+    for (const level of ['zone', 'account'] as const)
+      for (const kind of kindsOf(customErrors)) register(app, log, level, kind);
   };
 }

@@ -1,4 +1,4 @@
-// Connects to an origin, by TCP or TLS, within the connect timeout (D66).
+// Connects to an origin, by TCP or TLS, within the connect timeout; for a proxy in front of us to find out why that fails (D66).
 //
 // TLS: SNI is the requested host name. `strict` takes a certificate that chains to a trusted authority and is valid for the
 // requested host name or for the host in the origin's URL. A server of the zone has a certificate for the first, a server with
@@ -14,8 +14,15 @@ import {
   type SecureContext,
   TLSSocket,
 } from 'node:tls';
-import type { DialAttempt, DownOrigins } from './down-origins.ts';
-import { connectFailure, type OriginFailure, stepFailure } from './origin-failure.ts';
+import type { Clock } from '../../base/clock.ts';
+import type { ReportedFailure } from '../zone/client-address.ts';
+import {
+  connectFailure,
+  type DialAttempt,
+  type DownOrigins,
+  type OriginFailure,
+  stepFailure,
+} from './origin-failure.ts';
 import type { OriginTarget } from './origin-target.ts';
 
 /** What dialling needs. */
@@ -162,4 +169,59 @@ export class Dial {
 export function beginDial(target: OriginTarget, parts: DialParts, waiting: Dialling): Dial | OriginFailure {
   const attempt = parts.down.attempt(target.key);
   return 'code' in attempt ? attempt : new Dial(target, parts, waiting, attempt);
+}
+
+/** How long finding out may take, in milliseconds: the proxy in front has waited for its client already. */
+const explainMs = 2000;
+
+/** What explaining needs. */
+export interface ExplainParts {
+  readonly dial: DialParts;
+  readonly clock: Clock;
+  /** Milliseconds without a head after which a proxy in front gives up. */
+  readonly responseTimeoutMs: number;
+  /** Called once, perhaps at once, unless it was given up. @param fromMemory whether the origin was known to be down */
+  readonly onFound: (failure: OriginFailure, fromMemory: boolean) => void;
+}
+
+/** The failure where the origin can be connected to. */
+function whereUp(
+  target: OriginTarget,
+  reported: Exclude<ReportedFailure, { readonly kind: 'known' }>,
+  { clock, responseTimeoutMs }: ExplainParts,
+): OriginFailure {
+  const cause = 'reported by the proxy in front; the origin can be connected to';
+  if (reported.kind === 'connect') return { code: target.secure ? 525 : 521, cause };
+  // Clocks of two machines differ, but not by as much as a timeout and the end of a connection do.
+  return { code: clock.now() - reported.at >= responseTimeoutMs - 1000 ? 524 : 520, cause };
+}
+
+const nothing = (): void => undefined;
+
+/**
+ * Finds out why an origin failed a proxy in front of us (D66). The request is not sent again, since the origin may have had it: a
+ * connection is made and closed, so that what keeps it from being made is told.
+ * @returns gives up; does nothing once the reason is found
+ */
+export function explainFailure(target: OriginTarget, reported: ReportedFailure, parts: ExplainParts): () => void {
+  const { dial, onFound } = parts;
+  if (reported.kind === 'known') {
+    onFound({ code: reported.code, cause: 'reported by the proxy in front' }, false);
+    return nothing;
+  }
+  const timeout = Math.min(dial.connectTimeoutMs, explainMs);
+  const begun = beginDial(
+    target,
+    { ...dial, connectTimeoutMs: timeout },
+    {
+      onConnected(socket) {
+        socket.on('error', nothing).destroy();
+        onFound(whereUp(target, reported, parts), false);
+      },
+      onDialFailed: (failure) => onFound(failure, false),
+    },
+  );
+  if (!('code' in begun)) return () => begun.abort();
+  onFound(begun, true);
+  return nothing;
 }

@@ -2,8 +2,7 @@
 //
 //   origin-exchange    one request and its reply: retry, streaming, how each failure ends
 //   request-head       what the origin is sent;  reply-head, reply-parser  what it answers, read strictly
-//   explain-failure    why an origin failed a proxy in front of us
-//   dial-origin        connecting, TLS;  origin-pool, origin-connection  open connections
+//   dial-origin        connecting, TLS, why an origin failed a proxy in front of us;  origin-pool, origin-connection  open connections
 
 import { type IncomingMessage, ServerResponse } from 'node:http';
 import { type LookupFunction, Socket } from 'node:net';
@@ -15,9 +14,9 @@ import type { Logger } from '../../base/log.ts';
 import type { EdgeCode } from '../errors/edge-error.ts';
 import type { ReportedFailure } from '../zone/client-address.ts';
 import type { EdgeSettings } from '../zone/zone.ts';
-import { DownOrigins } from './down-origins.ts';
-import { explainFailure } from './explain-failure.ts';
+import { explainFailure } from './dial-origin.ts';
 import { type Asked, type ExchangeParts, OriginExchange } from './origin-exchange.ts';
+import { DownOrigins } from './origin-failure.ts';
 import { OriginPool } from './origin-pool.ts';
 import { answerRefusal, fieldLines, refuseSocket } from './origin-refusal.ts';
 import { originTargets } from './origin-target.ts';

@@ -24,9 +24,8 @@ import { got } from '../application/quote.ts';
 import { type ProxyOwners, placesOf, type ZoneAndOwner } from '../application/zone.ts';
 import type { SeeApplications } from '../plane/application-views.ts';
 import { type AskedWrite, type WriteParts, writeApplication } from '../rules/judge-write.ts';
-import { zoneProtocols } from '../rules/zone-protocols.ts';
 import type { ApplicationQuery } from '../store/store.ts';
-import { showApplication, showTraffic } from './application-answer.ts';
+import { showApplication, showTraffic, zoneProtocols } from './application-answer.ts';
 import * as schema from './application-schema.ts';
 import { pageInfo, readPage } from './application-schema.ts';
 
