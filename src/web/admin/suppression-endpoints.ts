@@ -9,7 +9,7 @@ import {
   suppressionReasons,
 } from '../../delivery/feedback/suppression-store.ts';
 import { readComparable } from '../../mail/address/comparable-mailbox.ts';
-import { bodyOf, component, endpointsAt, type Register } from '../http/endpoint.ts';
+import { bodyOf, component, endpointsOf, type Register } from '../http/endpoint.ts';
 import { type Fault, Refusal, refusal, succeedWithPage } from '../http/envelope.ts';
 import type { V4Plugin } from '../http/v4-app.ts';
 import {
@@ -143,10 +143,6 @@ function deleteSuppression(register: Register, { suppressions, log }: Suppressio
 
 /** The endpoints of the suppression list. */
 export function suppressionEndpoints(parts: SuppressionEndpointsParts): V4Plugin {
-  return (app) => {
-    const register = endpointsAt(app, mailPlace('suppressions', 'Suppressions', 'email:suppressions'));
-    listSuppressions(register, parts);
-    createSuppression(register, parts);
-    deleteSuppression(register, parts);
-  };
+  const place = mailPlace('suppressions', 'Suppressions', 'email:suppressions');
+  return endpointsOf(place, parts, [listSuppressions, createSuppression, deleteSuppression]);
 }

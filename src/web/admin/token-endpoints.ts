@@ -12,7 +12,7 @@ import {
 import type { Clock } from '../../base/clock.ts';
 import { closest } from '../../base/closest.ts';
 import type { Logger } from '../../base/log.ts';
-import { bodyOf, component, endpointsAt, type Register } from '../http/endpoint.ts';
+import { bodyOf, component, endpointsOf, type Register } from '../http/endpoint.ts';
 import { type Fault, Refusal, refusal, succeedWithPage } from '../http/envelope.ts';
 import type { V4Plugin } from '../http/v4-app.ts';
 import {
@@ -203,15 +203,7 @@ function revokeToken(register: Register, { store, clock, log }: TokenEndpointsPa
 
 /** The endpoints of tokens. */
 export function tokenEndpoints(parts: TokenEndpointsParts): V4Plugin {
-  return (app) => {
-    const register = endpointsAt(app, {
-      path: '/accounts/:account_id/tokens',
-      tag: 'Tokens',
-      reads: ['admin', 'console:read'],
-      edits: 'admin',
-    });
-    listTokens(register, parts);
-    createToken(register, parts);
-    revokeToken(register, parts);
-  };
+  const scopes = { reads: ['admin', 'console:read'], edits: 'admin' } as const;
+  const place = { path: '/accounts/:account_id/tokens', tag: 'Tokens', ...scopes };
+  return endpointsOf(place, parts, [listTokens, createToken, revokeToken]);
 }

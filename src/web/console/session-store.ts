@@ -45,23 +45,6 @@ interface SignIn {
 /** A session that has not expired. */
 export type StoredSession = Omit<SignIn, 'now'>;
 
-/** The sessions and links. Every promise rejects when the database fails. */
-export interface SessionStore {
-  /**
-   * Opens a session. Expired sessions are removed, and the oldest ones where there would be too many.
-   * @returns its secret, which cannot be shown again
-   */
-  open(signIn: SignIn): Promise<string>;
-  /** The session of a secret if it has not expired at `now`; read from the database each time. */
-  find(secret: string, now: number): Promise<StoredSession | undefined>;
-  /** Ends a session. Where there is none it does nothing. */
-  end(secret: string): Promise<void>;
-  /** Makes a link. @returns its code, which cannot be shown again */
-  offerLink(link: Omit<SignIn, 'token'>): Promise<string>;
-  /** Uses a link up. @returns whom it lets in; undefined where it does not exist, was used or has expired */
-  useLink(code: string, now: number): Promise<Pick<SignIn, 'account' | 'credential'> | undefined>;
-}
-
 /** How many are kept at most; beyond that the oldest go. */
 interface SessionLimits {
   readonly perAccount: number;
@@ -132,12 +115,17 @@ export async function offerSignIn(
 }
 
 /** Opens the store and brings its tables up to date. @param given limits other than the program's */
-export async function openSessionStore(database: Database, given: Partial<SessionLimits> = {}): Promise<SessionStore> {
+export async function openSessionStore(database: Database, given: Partial<SessionLimits> = {}) {
   const limits = { ...usual, ...given };
   await database.migrate(consoleMigrations);
   return {
-    open: (signIn) => database.transaction((inside) => openSession(inside, signIn, limits)),
-    async find(secret, now) {
+    /**
+     * Opens a session. Expired sessions are removed, and the oldest ones where there would be too many.
+     * @returns its secret, which cannot be shown again
+     */
+    open: (signIn: SignIn): Promise<string> => database.transaction((inside) => openSession(inside, signIn, limits)),
+    /** The session of a secret if it has not expired at `now`; read from the database each time. */
+    async find(secret: string, now: number): Promise<StoredSession | undefined> {
       const [row] = await database.query(sql.find, [keyOf(secret), now]);
       if (!row) return undefined;
       const { token } = row;
@@ -148,10 +136,12 @@ export async function openSessionStore(database: Database, given: Partial<Sessio
         expiresAt: Number(row['expires_at']),
       };
     },
-    async end(secret) {
+    /** Ends a session. Where there is none it does nothing. */
+    async end(secret: string): Promise<void> {
       await database.run(sql.end, [keyOf(secret)]);
     },
-    offerLink: ({ account, credential, now, expiresAt }) =>
+    /** Makes a link. @returns its code, which cannot be shown again */
+    offerLink: ({ account, credential, now, expiresAt }: Omit<SignIn, 'token'>): Promise<string> =>
       database.transaction(async (inside) => {
         const code = randomSecret();
         await inside.run(sql.expireLinks, [now]);
@@ -159,10 +149,14 @@ export async function openSessionStore(database: Database, given: Partial<Sessio
         await inside.run(sql.trimLinks, [limits.links]);
         return code;
       }),
-    async useLink(code, now) {
+    /** Uses a link up. @returns whom it lets in; undefined where it does not exist, was used or has expired */
+    async useLink(code: string, now: number): Promise<Pick<SignIn, 'account' | 'credential'> | undefined> {
       const [row] = await database.query(sql.use, [keyOf(code)]);
       if (!row || Number(row['expires_at']) <= now) return undefined;
       return { account: String(row['account']), credential: String(row['credential']) };
     },
   };
 }
+
+/** The sessions and links. Every promise rejects when the database fails. */
+export type SessionStore = Awaited<ReturnType<typeof openSessionStore>>;

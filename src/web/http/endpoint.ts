@@ -6,7 +6,7 @@ import { type Static, type TProperties, type TSchema, Type } from 'typebox';
 import type { Account, Credential, Scope } from '../../accounts/account.ts';
 import { Refusal, succeed } from './envelope.ts';
 import type { BodyOptions } from './request-body.ts';
-import { submitterOf, type V4App } from './v4-app.ts';
+import { submitterOf, type V4App, type V4Plugin } from './v4-app.ts';
 
 /** The path parameter that names the account. */
 export const accountPath = Type.Object({
@@ -126,6 +126,18 @@ export function endpointsAt(
         return reply.sent ? reply : succeed(reply, told);
       },
     });
+  };
+}
+
+/** Gives what registers endpoints at a place. */
+export function endpointsOf<Parts>(
+  place: EndpointTarget,
+  parts: Parts,
+  each: readonly ((register: Register, parts: Parts) => void)[],
+): V4Plugin {
+  return (app) => {
+    const register = endpointsAt(app, place);
+    for (const one of each) one(register, parts);
   };
 }
 

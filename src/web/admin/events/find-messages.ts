@@ -20,12 +20,6 @@ interface MessageQuery
   readonly until?: number | undefined;
 }
 
-interface MessagePage<T> {
-  readonly messages: readonly T[];
-  /** The `cursor` of the next page; undefined on the last one. */
-  readonly next?: number | undefined;
-}
-
 /** Events that are read of one message at most. */
 const eventsOfMessage = 2000;
 /** Events that are read for one page of messages, after which it ends early. */
@@ -79,13 +73,14 @@ function leading(query: MessageQuery): EventSearch {
 
 /**
  * Finds messages. A page may hold few messages or none while more follow: what it reads is bounded.
+ * @returns the messages with the `cursor` of the next page, which the last one has not
  * @param show makes of each message what the page keeps of it, so that its events need not stay in memory
  */
 export async function findMessages<T>(
   events: Pick<EventStore, 'read' | 'search'>,
   query: MessageQuery,
   show: (history: MessageHistory) => T,
-): Promise<MessagePage<T>> {
+): Promise<{ readonly messages: readonly T[]; readonly next?: number | undefined }> {
   const search = leading(query);
   const page = await events.search(search);
   const messages: T[] = [];

@@ -11,7 +11,7 @@ import {
   type MessageHistory,
   type RecipientHistory,
 } from '../../../spool/events/message-history.ts';
-import { accountPath, component, endpointsAt, type Register } from '../../http/endpoint.ts';
+import { accountPath, component, endpointsOf, type Register } from '../../http/endpoint.ts';
 import { refusal, succeedWithPage } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
 import { closed, faultless, isoTime, isoTimeOrNull, mailPlace, textOrNull, time, timeOrNull } from '../schemas.ts';
@@ -151,10 +151,6 @@ function getMessage(register: Register, { events, inAccountQueue }: Parts): void
 
 /** The endpoints of messages. */
 export function messageEndpoints({ events }: Pick<Parts, 'events'>): V4Plugin {
-  return (app) => {
-    const register = endpointsAt(app, mailPlace('messages', 'Events', 'email:events'));
-    const parts = { events, inAccountQueue: createKeyedQueues() };
-    listMessages(register, parts);
-    getMessage(register, parts);
-  };
+  const place = mailPlace('messages', 'Events', 'email:events');
+  return endpointsOf(place, { events, inAccountQueue: createKeyedQueues() }, [listMessages, getMessage]);
 }

@@ -10,7 +10,7 @@ import { type Webhook, webhooksPerAccount } from '../../../delivery/webhooks/web
 import { replayRange, type WebhookStore } from '../../../delivery/webhooks/webhook-store.ts';
 import type { EventStore } from '../../../spool/events/event-store.ts';
 import { type EventKind, isEventKind, toldKinds } from '../../../spool/events/mail-event.ts';
-import { type AskedOf, bodyOf, component, endpointsAt, type Register } from '../../http/endpoint.ts';
+import { type AskedOf, bodyOf, component, endpointsOf, type Register } from '../../http/endpoint.ts';
 import { type Fault, Refusal, refusal, succeedWithPage } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
 import {
@@ -120,12 +120,6 @@ function replayEvents(register: Register, { store, events, refresh }: DeliveryEn
       return { after: String(range.after), until: String(range.until) };
     },
   );
-}
-
-/** Registers the endpoints. */
-function deliveryEndpoints(register: Register, parts: DeliveryEndpointsParts): void {
-  listDeliveries(register, parts);
-  replayEvents(register, parts);
 }
 
 interface WebhookEndpointsParts {
@@ -331,13 +325,8 @@ function deleteWebhook(register: Register, parts: WebhookEndpointsParts): void {
 
 /** The endpoints of webhooks. */
 export function webhookEndpoints(parts: WebhookEndpointsParts): V4Plugin {
-  return (app) => {
-    const register = endpointsAt(app, mailPlace('webhooks', 'Webhooks', 'email:webhooks'));
-    listWebhooks(register, parts);
-    createWebhook(register, parts);
-    changeWebhook(register, parts);
-    rotateSecret(register, parts);
-    deleteWebhook(register, parts);
-    deliveryEndpoints(register, parts);
-  };
+  return endpointsOf(mailPlace('webhooks', 'Webhooks', 'email:webhooks'), parts, [
+    ...[listWebhooks, createWebhook, changeWebhook, rotateSecret, deleteWebhook],
+    ...[listDeliveries, replayEvents],
+  ]);
 }

@@ -6,7 +6,7 @@ import { Frame } from './frame.ts';
 import { findPage } from './page-list.ts';
 import { Button, Field } from './parts/controls.ts';
 import { box, el } from './parts/element.ts';
-import { Brand, buttonLink, empty, Fault, PageHead, Progress } from './parts/surfaces.ts';
+import { Brand, buttonLink, empty, fault, PageHead, Progress } from './parts/surfaces.ts';
 import { asProblem, isSignedOut, Problem, useSubmit } from './state/api.ts';
 import { account, loadSession, type PageProps, place, session, signIn } from './state/session.ts';
 
@@ -63,7 +63,7 @@ function SignIn({ hasEnded }: { readonly hasEnded: boolean }): JSX.Element {
           ...{ type: 'password', autocomplete: 'current-password' },
           hint: 'One with the scope console:read, console:edit or admin. It is sent to this gateway alone.',
         }),
-        problem ? h(Fault, { problem: inWords(problem) }) : null,
+        problem ? fault(inWords(problem)) : null,
         h(Button, { kind: 'main', type: 'submit', isBusy }, 'Sign in'),
       ),
       noToken(),
@@ -117,7 +117,7 @@ function PageRoom(): JSX.Element {
   }, [pattern]);
   if (!found) return h(NotFound, {});
   if (!loaded || loaded.pattern !== pattern) {
-    if (problem) return h(Fault, { problem, retry: () => location.reload() });
+    if (problem) return fault(problem, () => location.reload());
     return h(Progress, { what: 'Loading the page' });
   }
   // Another message, or another account, is another page: nothing of the one before stays.
@@ -184,7 +184,7 @@ export function Console(): ComponentChildren {
   useFreshPage();
   const who = session.value;
   if (problem) {
-    return el('main.gate', h(Fault, { problem, retry: load }));
+    return el('main.gate', fault(problem, load));
   }
   if (who === undefined) return el('main.gate', h(Progress, { what: 'Loading the console' }));
   if (who === null) return h(SignIn, { hasEnded: false });

@@ -17,25 +17,6 @@ export interface ConnectionLimits {
 /** Why a connection is not taken. */
 export type ConnectionRefusal = 'all' | 'address';
 
-/** Counts connections. */
-export interface ConnectionLimit {
-  /** Counts a connection from this address, or tells why it is refused. `closed` gives a counted connection back. */
-  take(address: string): ConnectionRefusal | undefined;
-  closed(address: string): void;
-  /** Counts a connection that `take` has counted over all processes, too; absent where there is one. */
-  readonly overAll?: {
-    /** Counts it, or tells why it is refused. @throws Error where the supervisor is gone */
-    readonly take: (address: string) => Promise<ConnectionRefusal | undefined>;
-    readonly closed: (address: string) => void;
-  };
-  /** Uses other limits from now on; open connections stay. */
-  follow(limits: ConnectionLimits, trusted?: readonly string[]): void;
-  /** Connections open now. */
-  open(): number;
-  /** Connections refused since the start. */
-  refused(): Readonly<Record<ConnectionRefusal, number>>;
-}
-
 /**
  * Makes the count of connections.
  * @param trusted networks to whose addresses the limit of one address does not apply: a proxy brings many clients
@@ -45,7 +26,7 @@ export function createConnectionLimit(
   given: ConnectionLimits,
   trusted: readonly string[] = [],
   shared?: SharedConnections,
-): ConnectionLimit {
+) {
   let limits = given;
   let isTrusted = addressTest(trusted);
   const byAddress = new Counts();
@@ -62,7 +43,8 @@ export function createConnectionLimit(
     return refusal && refuse(refusal);
   };
   return {
-    take(address) {
+    /** Counts a connection from this address, or tells why it is refused. `closed` gives a counted connection back. */
+    take(address: string): ConnectionRefusal | undefined {
       const key = countedAddress(address);
       const isOver = byAddress.of(key) >= limits.connectionsPerAddress && !isTrusted(address);
       const refusal = isOver ? 'address' : open >= limits.connections ? 'all' : undefined;
@@ -71,18 +53,26 @@ export function createConnectionLimit(
       byAddress.add(key);
       return undefined;
     },
-    closed(address) {
+    closed(address: string): void {
       open -= 1;
       byAddress.add(countedAddress(address), -1);
     },
-    ...(shared
-      ? { overAll: { take: takeFrom(shared), closed: (address: string) => shared.closed(countedAddress(address)) } }
-      : {}),
-    follow(next, trustedNow = []) {
+    /** Counts a connection that `take` has counted over all processes, too; absent where there is one. Throws where the supervisor is gone. */
+    overAll: shared && {
+      take: takeFrom(shared),
+      closed: (address: string): void => shared.closed(countedAddress(address)),
+    },
+    /** Uses other limits from now on; open connections stay. */
+    follow(next: ConnectionLimits, trustedNow: readonly string[] = []): void {
       limits = next;
       isTrusted = addressTest(trustedNow);
     },
-    open: () => open,
-    refused: () => ({ ...refused }),
+    /** Connections open now. */
+    open: (): number => open,
+    /** Connections refused since the start. */
+    refused: (): Readonly<Record<ConnectionRefusal, number>> => ({ ...refused }),
   };
 }
+
+/** Counts connections. */
+export type ConnectionLimit = ReturnType<typeof createConnectionLimit>;

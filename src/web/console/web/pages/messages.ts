@@ -4,7 +4,7 @@ import { h, type JSX } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Button } from '../parts/controls.ts';
 import { brief, el, Icon, outcomeChoices, outcomeOf, State, stateWords, Time } from '../parts/element.ts';
-import { type Column, column, FilterChips, FilterSelect, PagedTable, SearchBox, tight, wide } from '../parts/list.ts';
+import { type Column, column, FilterSelect, filterChips, PagedTable, SearchBox, tight, wide } from '../parts/list.ts';
 import { buttonLink, ClearFilters, empty, Notes, pageHead } from '../parts/surfaces.ts';
 import { useAnswer, useEvery } from '../state/api.ts';
 import { type LiveState, mostLive, useLive } from '../state/live.ts';
@@ -229,7 +229,7 @@ export function Page(): JSX.Element {
     filterFields(filters),
     h(OutcomeChips, { outcome: filters.outcome, span: filters.span ?? '24h' }),
     h(More, { filters }),
-    h(FilterChips, { filters, labels, times: ['until'] }),
+    filterChips(filters, labels, ['until']),
     waiting > 0 &&
       el(
         'div.fresh-bar',

@@ -8,8 +8,8 @@ import { brief, el, foreign, State, Time } from '../parts/element.ts';
 import {
   type Column,
   doing,
-  FilterChips,
   FilterSelect,
+  filterChips,
   ListEnd,
   numbers,
   SearchBox,
@@ -158,7 +158,7 @@ function WaitingMessages(props: { readonly onAct: (target: Target) => void; read
       h(SearchBox, { label: 'Search', value: q, placeholder: 'Part of an address' }),
       h(FilterSelect, { label: 'State', name: 'state', choices: states }),
     ),
-    h(FilterChips, { filters, labels: { destination: 'Destination', route: 'Route' } }),
+    filterChips(filters, { destination: 'Destination', route: 'Route' }),
     isEmpty && nothingWaits(Object.keys(filters).length > 0),
     rows.length > 0 &&
       mayEdit.value &&

@@ -4,7 +4,7 @@ import { type ComponentChildren, h, type JSX } from 'preact';
 import { CopyButton } from '../parts/controls.ts';
 import type { StateWords } from '../parts/element.ts';
 import { box, el, Foreign, foreign, State, Time } from '../parts/element.ts';
-import { awaited, Facts, pageHead, panel } from '../parts/surfaces.ts';
+import { awaited, facts, pageHead, panel } from '../parts/surfaces.ts';
 import { useAnswer, useEvery } from '../state/api.ts';
 import type { Settings } from '../state/shapes.ts';
 
@@ -28,14 +28,12 @@ function linesPanel(title: string, note: string, lines: readonly string[] = []):
 function shown({ file, mode, loaded_at: at, last_reload: last, warnings, config }: Settings): ComponentChildren {
   const text = JSON.stringify(config, null, 2);
   return [
-    h(Facts, {
-      items: [
-        ['File', el('code', foreign(file))],
-        ['Mode', mode],
-        ['In force since', h(Time, { at })],
-        ['Last reload', last ? told(last) : 'none since the start'],
-      ],
-    }),
+    facts([
+      ['File', el('code', foreign(file))],
+      ['Mode', mode],
+      ['In force since', h(Time, { at })],
+      ['Last reload', last ? told(last) : 'none since the start'],
+    ]),
     linesPanel(
       'Why the last reload was refused',
       'The gateway runs on with the configuration that it had. Mend the file, then reload again.',

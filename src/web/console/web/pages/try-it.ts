@@ -5,8 +5,8 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Button, Field } from '../parts/controls.ts';
 import { Confirm, useDialog } from '../parts/dialog.ts';
 import { box, el, State } from '../parts/element.ts';
-import { empty, Fault, openTab, Progress, pageHead, panel, Tabs } from '../parts/surfaces.ts';
-import { Reasons, VerdictTable } from '../parts/verdicts.ts';
+import { empty, fault, openTab, Progress, pageHead, panel, Tabs } from '../parts/surfaces.ts';
+import { reasonsPanel, VerdictTable } from '../parts/verdicts.ts';
 import { type ApiError, ask, useLoaded } from '../state/api.ts';
 import { tell } from '../state/notices.ts';
 import { judgeHere, type Rehearsal } from '../state/policy.ts';
@@ -147,7 +147,7 @@ function Verdict({ value }: { readonly value: Rehearsal }): JSX.Element {
         : h(State, { state: 'refused' }),
       valid ? 'It would be accepted and signed.' : `It would be refused: ${writeCounted(reasons.length, 'reason')}.`,
     ),
-    h(Reasons, { reasons, title: 'Why it would be refused' }),
+    reasonsPanel(reasons, 'Why it would be refused'),
     verdicts.length === 0 ? null : panel('Each header', h(VerdictTable, { verdicts })),
     sent ? panel('As it would leave', box(sent.text)) : null,
   );
@@ -171,7 +171,7 @@ function Judged({ attempt, value, problem, isOffline, isLoading }: ReturnType<ty
     { 'aria-label': 'Verdict' },
     !attempt.ok &&
       (attempt.fault === undefined ? empty('Nothing to judge yet', 'try', nothingYet) : el('p.fault', attempt.fault)),
-    problem && h(Fault, { problem }),
+    problem && fault(problem),
     isOffline && el('p.soft', 'The gateway does not answer. This is judged in the browser.'),
     attempt.ok && isLoading && !value && h(Progress, { what: 'Judging' }),
     value && h(Verdict, { value }),

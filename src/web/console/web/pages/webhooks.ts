@@ -6,7 +6,7 @@ import { Button, Checks, Field } from '../parts/controls.ts';
 import { Confirm, type ConfirmProps, FormDialog, ShownOnce, useDialog } from '../parts/dialog.ts';
 import { brief, el, foreign, offeredKinds, State, stateWords, Time } from '../parts/element.ts';
 import { type Column, column, numbers, PagedTable, Table, tight, wide } from '../parts/list.ts';
-import { awaited, empty, Facts, Fault, PageHead, Progress, pageHead, panel } from '../parts/surfaces.ts';
+import { awaited, empty, facts, fault, PageHead, Progress, pageHead, panel } from '../parts/surfaces.ts';
 import { ask, useAnswer } from '../state/api.ts';
 import { tell } from '../state/notices.ts';
 import { type Pages, usePages } from '../state/paging.ts';
@@ -185,7 +185,7 @@ export function WebhookPage({ parameters }: PageProps): JSX.Element {
   const { value: webhook, problem, reload } = useAnswer<Webhook>(url);
   const pages = usePages<WebhookDelivery>(`${url}/deliveries?per_page=100`);
   const back = { url: linkTo('/webhooks'), label: 'Webhooks' };
-  if (problem) return el('div', h(PageHead, { title: 'Webhook', back }), h(Fault, { problem, retry: reload }));
+  if (problem) return el('div', h(PageHead, { title: 'Webhook', back }), fault(problem, reload));
   if (!webhook) return el('div', h(PageHead, { title: 'Webhook', back }), h(Progress, { what: 'Loading the webhook' }));
   return el(
     'div',
@@ -194,16 +194,14 @@ export function WebhookPage({ parameters }: PageProps): JSX.Element {
       { title: brief(webhook.url, 200), name: 'Webhook', back, lead: webhook.note },
       mayEdit.value && webhook.source === 'api' && h(Changes, { webhook, onChanged: reload }),
     ),
-    h(Facts, {
-      items: [
-        ['State', h(State, { state: webhook.enabled ? 'enabled' : 'disabled' })],
-        ['Turned off because', webhook.disabled_reason],
-        ['Told of', toldOf(webhook)],
-        ['Made', h(Time, { at: webhook.created_at })],
-        ['Changed in', webhook.source === 'file' ? 'the configuration file alone' : null],
-        ['Now', webhook.replaying ? 'sending events once more' : null],
-      ],
-    }),
+    facts([
+      ['State', h(State, { state: webhook.enabled ? 'enabled' : 'disabled' })],
+      ['Turned off because', webhook.disabled_reason],
+      ['Told of', toldOf(webhook)],
+      ['Made', h(Time, { at: webhook.created_at })],
+      ['Changed in', webhook.source === 'file' ? 'the configuration file alone' : null],
+      ['Now', webhook.replaying ? 'sending events once more' : null],
+    ]),
     requests(pages),
   );
 }

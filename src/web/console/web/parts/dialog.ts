@@ -6,7 +6,7 @@ import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { asProblem, isSignedOut, type Problem, useSubmit } from '../state/api.ts';
 import { Button, CopyButton } from './controls.ts';
 import { el } from './element.ts';
-import { Fault } from './surfaces.ts';
+import { fault } from './surfaces.ts';
 
 /** Opens a dialog while it is drawn. @returns its element, and whether it has gone */
 function useModal() {
@@ -105,7 +105,7 @@ export function ShownOnce(props: {
 
 /** Why what was sent was refused. That the session had ended is over once the dialog is seen again. */
 function told(problem: Problem | undefined): JSX.Element | null {
-  return problem && problem.status !== 401 ? h(Fault, { problem }) : null;
+  return problem && problem.status !== 401 ? fault(problem) : null;
 }
 
 /** What `Confirm` takes. */

@@ -8,7 +8,7 @@ import { writeCount } from '../text/amounts.ts';
 import { readFilters, spans } from '../text/filters.ts';
 import { Button, type Choice, Field, Select } from './controls.ts';
 import { el, Icon, Time } from './element.ts';
-import { Fault, Progress } from './surfaces.ts';
+import { fault, Progress } from './surfaces.ts';
 
 /** A column of a table. */
 export interface Column<Row> {
@@ -156,8 +156,7 @@ export function PagedTable<Row extends { readonly id: string }>(
 /** The end of a list that is loaded page by page: loads on, by scrolling or by its button. */
 export function ListEnd(props: EndProps): JSX.Element | null {
   const { pages, what, onward } = props;
-  if (pages.problem)
-    return h(Fault, { problem: pages.problem, retry: pages.rows.length > 0 ? pages.loadMore : pages.reload });
+  if (pages.problem) return fault(pages.problem, pages.rows.length > 0 ? pages.loadMore : pages.reload);
   if (pages.isLoading) return h(Progress, { what: `Loading ${what}` });
   if (!pages.hasMore) {
     return pages.rows.length > 20 ? el('p.list-end', `All ${writeCount(pages.rows.length)} ${what}`) : null;
@@ -235,15 +234,16 @@ export function MinutesSelect(): JSX.Element {
   });
 }
 
-/** The filters in force, each with a button that takes it away. */
-export function FilterChips(props: {
-  readonly filters: Readonly<Record<string, string | undefined>>;
-  /** What each is called. */
-  readonly labels: Readonly<Record<string, string>>;
-  /** Those whose values are times in RFC 3339. */
-  readonly times?: readonly string[];
-}): JSX.Element | null {
-  const inForce = Object.entries(props.filters).filter(([name, value]) => value !== undefined && name in props.labels);
+/**
+ * The filters in force, each with a button that takes it away.
+ * @param labels what each is called @param times those whose values are times in RFC 3339
+ */
+export function filterChips(
+  filters: Readonly<Record<string, string | undefined>>,
+  labels: Readonly<Record<string, string>>,
+  times: readonly string[] = [],
+): JSX.Element | null {
+  const inForce = Object.entries(filters).filter(([name, value]) => value !== undefined && name in labels);
   if (inForce.length === 0) return null;
   return el(
     'div.chips.in-force',
@@ -251,16 +251,12 @@ export function FilterChips(props: {
       h(
         'span',
         { class: 'filter-chip', key: name },
-        el(
-          'span',
-          `${props.labels[name]}: `,
-          props.times?.includes(name) === true ? h(Time, { at: value }) : el('bdi', value),
-        ),
+        el('span', `${labels[name]}: `, times.includes(name) ? h(Time, { at: value }) : el('bdi', value)),
         h(
           'button',
           {
             ...{ type: 'button', title: 'Take this filter away', onClick: () => setFilters({ [name]: undefined }) },
-            'aria-label': `Take the filter ${props.labels[name]} away`,
+            'aria-label': `Take the filter ${labels[name]} away`,
           },
           h(Icon, { name: 'close' }),
         ),

@@ -88,12 +88,7 @@ export function Notes({ notes }: { readonly notes: readonly string[] }): JSX.Ele
 }
 
 /** A request that failed: what it said, and trying again. */
-export function Fault(props: {
-  readonly problem: Problem;
-  readonly retry?: () => void;
-  readonly note?: ComponentChildren;
-}): JSX.Element {
-  const { problem, retry, note } = props;
+export function fault(problem: Problem, retry?: () => void, note?: ComponentChildren): JSX.Element {
   const codes = problem.errors.map(({ code }) => code).join(', ');
   return h(
     'div',
@@ -116,10 +111,10 @@ export function Fault(props: {
 function LoadFault({ loaded }: { readonly loaded: Loaded<unknown> }): JSX.Element | null {
   const { problem, value, at, reload } = loaded;
   if (!problem) return null;
-  if (value === undefined || at === undefined) return h(Fault, { problem, retry: reload });
+  if (value === undefined || at === undefined) return fault(problem, reload);
   if (problem.status === 0) return null;
   const note = el('span', 'What stands here is as it was at ', h(Time, { at: new Date(at).toISOString() }), '.');
-  return h(Fault, { problem, retry: reload, note });
+  return fault(problem, reload, note);
 }
 
 /** Shows that something is under way, once it has taken a moment. */
@@ -152,7 +147,7 @@ export function awaited<Value>(
 }
 
 /** Names and values in two columns. Values that are absent are left out. */
-export function Facts({ items }: { readonly items: readonly (readonly [string, ComponentChildren])[] }): JSX.Element {
+export function facts(items: readonly (readonly [string, ComponentChildren])[]): JSX.Element {
   return el(
     'dl.facts',
     items

@@ -80,14 +80,12 @@ function isRepeated(reasons: readonly MessageFault[], index: number): boolean {
   return yaml !== undefined && yaml === reasons[index - 1]?.cure?.yaml;
 }
 
-/** The reasons of a refusal, each with its cure. */
-export function Reasons(props: {
-  readonly reasons: readonly MessageFault[];
-  readonly title: string;
-  /** How many there are; more than are told where it is greater. */
-  readonly count?: number;
-}): JSX.Element | null {
-  const { reasons, title, count = reasons.length } = props;
+/** The reasons of a refusal, each with its cure. @param count how many there are; more than are told where it is greater */
+export function reasonsPanel(
+  reasons: readonly MessageFault[],
+  title: string,
+  count = reasons.length,
+): JSX.Element | null {
   if (reasons.length === 0) return null;
   return el(
     'section.reasons',

@@ -6,7 +6,7 @@ import { Switch } from '../../parts/controls.ts';
 import { Diff } from '../../parts/diff.ts';
 import { box, el, foreign, Icon } from '../../parts/element.ts';
 import { type Column, numbers, Table, wide } from '../../parts/list.ts';
-import { empty, Fault, Progress, panel } from '../../parts/surfaces.ts';
+import { empty, fault, Progress, panel } from '../../parts/surfaces.ts';
 import { askText, Problem, useAnswer, useLoaded } from '../../state/api.ts';
 import type { JournalEntry, Preview, PreviewPart } from '../../state/shapes.ts';
 import { writeOctets } from '../../text/amounts.ts';
@@ -52,7 +52,7 @@ function downloads(path: string, sides: readonly Side[]): JSX.Element {
 /** The tab. */
 export function Comparison({ entry, path }: { readonly entry: JournalEntry; readonly path: string }): JSX.Element {
   const { value, problem, reload } = useLoaded(path, loadSides);
-  if (problem) return h(Fault, { problem, retry: reload });
+  if (problem) return fault(problem, reload);
   if (!value) return h(Progress, { what: 'Loading both sides' });
   const { received, sent } = value;
   if (!received && !sent) {
@@ -139,7 +139,7 @@ export function PreviewPanel({ entry, path }: { readonly entry: JournalEntry; re
   const [form, setForm] = useState<Form>();
   const note = entry.content_note;
   if (problem?.status === 404) return notKept('Its text was not kept', note);
-  if (problem) return h(Fault, { problem, retry: reload });
+  if (problem) return fault(problem, reload);
   if (!value) return h(Progress, { what: 'Reading the message' });
   const shownSide = side ?? (value.sent ? 'sent' : 'received');
   const part = value[shownSide];

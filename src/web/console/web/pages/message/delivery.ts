@@ -5,7 +5,7 @@ import { h, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { Button } from '../../parts/controls.ts';
 import { el, foreign, State, Time } from '../../parts/element.ts';
-import { empty, Fault, Progress, panel } from '../../parts/surfaces.ts';
+import { empty, fault, Progress, panel } from '../../parts/surfaces.ts';
 import { useAnswer } from '../../state/api.ts';
 import type { DkimVerdict, JournalEntry, MailEvent, RecipientHistory } from '../../state/shapes.ts';
 import { writeCounted, writeDuration } from '../../text/amounts.ts';
@@ -140,7 +140,7 @@ export function Dkim({ entry, path }: { readonly entry: JournalEntry; readonly p
       'messages',
       'That needs the whole message, which the journal keeps where journal.content is full.',
     );
-  if (problem) return h(Fault, { problem, retry: reload });
+  if (problem) return fault(problem, reload);
   if (!value) return h(Progress, { what: 'Verifying the signatures' });
   return el(
     'ul.records',

@@ -6,8 +6,8 @@ import { Confirm, useDialog } from '../../parts/dialog.ts';
 import type { IconName } from '../../parts/element.ts';
 import { el, Foreign, outcomeOf, State, Time } from '../../parts/element.ts';
 import { type Action, ActionConfirm, choicesFor } from '../../parts/queue-action.ts';
-import { empty, Facts, Fault, openTab, PageHead, Progress, Tabs } from '../../parts/surfaces.ts';
-import { Reasons, VerdictTable } from '../../parts/verdicts.ts';
+import { empty, facts, fault, openTab, PageHead, Progress, Tabs } from '../../parts/surfaces.ts';
+import { reasonsPanel, VerdictTable } from '../../parts/verdicts.ts';
 import type { Problem } from '../../state/api.ts';
 import { ask, useAnswer, useEvery } from '../../state/api.ts';
 import { tell } from '../../state/notices.ts';
@@ -94,23 +94,21 @@ function SideFacts({ entry }: { readonly entry: JournalEntry }): JSX.Element {
     { class: 'message-side', 'aria-label': 'About the message' },
     el(
       'div.card',
-      h(Facts, {
-        items: [
-          ['Came', h(Time, { at: entry.at })],
-          ['By', entry.via ? (vias[entry.via] ?? entry.via) : null],
-          ['Account', foreign(entry.account)],
-          ['Credential', foreign(entry.credential)],
-          ['Client', entry.client ? el('code', entry.client) : null],
-          ['HELO', foreign(entry.helo)],
-          ['TLS', entry.tls ? `${entry.tls.version}, ${entry.tls.cipher}` : entry.via === 'smtp' ? 'none' : null],
-          ['Mailer', foreign(entry.mailer)],
-          ['Size', entry.size ? writeOctets(entry.size) : null],
-          ['Sender', foreign(entry.sender)],
-          ['Recipients', writeCounted(entry.recipient_count, 'recipient')],
-          ['Message-ID', foreign(entry.message_id)],
-          ['Journal id', el('code', entry.id)],
-        ],
-      }),
+      facts([
+        ['Came', h(Time, { at: entry.at })],
+        ['By', entry.via ? (vias[entry.via] ?? entry.via) : null],
+        ['Account', foreign(entry.account)],
+        ['Credential', foreign(entry.credential)],
+        ['Client', entry.client ? el('code', entry.client) : null],
+        ['HELO', foreign(entry.helo)],
+        ['TLS', entry.tls ? `${entry.tls.version}, ${entry.tls.cipher}` : entry.via === 'smtp' ? 'none' : null],
+        ['Mailer', foreign(entry.mailer)],
+        ['Size', entry.size ? writeOctets(entry.size) : null],
+        ['Sender', foreign(entry.sender)],
+        ['Recipients', writeCounted(entry.recipient_count, 'recipient')],
+        ['Message-ID', foreign(entry.message_id)],
+        ['Journal id', el('code', entry.id)],
+      ]),
     ),
   );
 }
@@ -166,7 +164,7 @@ function useMessage(id: string) {
 }
 
 function notShown(problem: Problem, retry: () => void): JSX.Element {
-  if (problem.status !== 404) return h(Fault, { problem, retry });
+  if (problem.status !== 404) return fault(problem, retry);
   return empty(
     'There is no such message',
     'search',
@@ -204,11 +202,11 @@ export function Page({ parameters }: PageProps): JSX.Element {
       'div.message-grid',
       el(
         'div',
-        h(Reasons, {
-          ...{ reasons: entry.reasons, count: entry.reason_count },
-          title:
-            entry.outcome === 'refused' ? 'Why it was refused' : 'What would be refused once the policy is enforced',
-        }),
+        reasonsPanel(
+          entry.reasons,
+          entry.outcome === 'refused' ? 'Why it was refused' : 'What would be refused once the policy is enforced',
+          entry.reason_count,
+        ),
         h(Tabs, { tabs, label: 'Parts of the message' }),
         h(Body, { entry }),
       ),
