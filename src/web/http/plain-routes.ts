@@ -1,6 +1,7 @@
-// The routes outside /client/v4: health, metrics, the documents about the API, and one line of text for every other path (D67,
-// D97).
+// The routes outside /client/v4: health, metrics and who may read them (RFC 6750), the documents about the API, and one line of text
+// for every other path (D67, D97).
 
+import { hash, timingSafeEqual } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Guessing } from '../../accounts/guessing.ts';
@@ -8,8 +9,63 @@ import type { Logger } from '../../base/log.ts';
 import type { Documents } from './documents.ts';
 import { isHeadTooLarge } from './listener/request-end.ts';
 import { type FixedDocument, hasTag } from './page/html-page.ts';
-import { type MetricsToken, refuseReader } from './scrape/metrics-token.ts';
 import type { V4App } from './v4-app.ts';
+
+/** What a reader of /metrics has to show. */
+interface MetricsToken {
+  /** SHA-256 of the token, 64 hexadecimal digits. Undefined where the named token does not exist: then nobody may read. */
+  readonly sha256: string | undefined;
+}
+
+/** Why a reader is sent away (RFC 6750 §3; RFC 6585 §4). */
+interface RefusedReader {
+  readonly status: 401 | 429;
+  readonly headers: Readonly<Record<string, string>>;
+  /** The body of the answer, one line. */
+  readonly text: string;
+}
+
+interface ReaderParts {
+  readonly token: MetricsToken;
+  /** The count of wrong tokens, which all protocols share (D92). */
+  readonly guessing: Guessing;
+  readonly log: Logger;
+  /** Told of each wrong token. */
+  readonly onAuthFailure: () => void;
+}
+
+const bearer = /^Bearer +(\S{1,512})$/i;
+const challenge = 'Bearer realm="postern"';
+
+/** Compares hashes of equal length, so that the time it takes tells nothing about the token. */
+function isToken(shown: string, { sha256 }: MetricsToken): boolean {
+  return sha256 !== undefined && timingSafeEqual(hash('sha256', shown, 'buffer'), Buffer.from(sha256, 'hex'));
+}
+
+/**
+ * Judges whether a request shows the token. The answer to a wrong token may be delayed; a right one passes at once (D92).
+ * @returns undefined where the request may read
+ */
+async function refuseReader(request: FastifyRequest, parts: ReaderParts): Promise<RefusedReader | undefined> {
+  const { token, guessing, log, onAuthFailure } = parts;
+  const header = request.headers.authorization;
+  if (header === undefined) {
+    return { status: 401, headers: { 'WWW-Authenticate': challenge }, text: 'A bearer token is needed' };
+  }
+  await guessing.pause(request.ip);
+  const shown = bearer.exec(header)?.[1];
+  if (shown !== undefined && isToken(shown, token)) return undefined;
+  const penalty = await guessing.failed(request.ip);
+  onAuthFailure();
+  if (penalty.kind === 'turnedAway') {
+    const headers = { 'Retry-After': String(penalty.retryAfterSeconds) };
+    return { status: 429, headers, text: 'Too many wrong tokens came from this address' };
+  }
+  log.warn({ session: request.id, client: request.ip, path: '/metrics' }, 'authentication failed');
+  await penalty.over;
+  const headers = { 'WWW-Authenticate': `${challenge}, error="invalid_token"` };
+  return { status: 401, headers, text: 'The token is wrong' };
+}
 
 /**
  * The methods of every route that was registered, for `Allow` of a 405 (RFC 9110 §15.5.6). The router cannot tell: it finds only

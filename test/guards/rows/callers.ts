@@ -111,7 +111,7 @@ export const callers = [
     ],
   ]),
   ...of('web/http/v4-routes.ts', app, [['if (config?.scope === undefined) throw', 'if (config === null) throw']]),
-  ...of('web/http/scrape/metrics-token.ts', metrics, [
+  ...of('web/http/plain-routes.ts', metrics, [
     ['shown !== undefined && isToken(shown, token)', 'shown !== undefined'],
     ['return sha256 !== undefined && ', 'return sha256 === undefined || '],
     ['if (header === undefined) {', "if (header === '') {"],

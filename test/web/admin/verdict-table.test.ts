@@ -1,7 +1,7 @@
 // The table of verdicts that the API makes from an entry of the journal.
 
 import { expect, test } from 'vitest';
-import { verdictTable } from '../../../src/web/admin/journal/verdict-table.ts';
+import { verdictTable } from '../../../src/web/admin/journal/entry-json.ts';
 
 test('the lines that cure one reason of a message cure all that settings can cure, so that whoever copies them copies once', () => {
   const reasons = [

@@ -11,9 +11,9 @@ import { component, endpointsOfBoth } from '../../http/endpoint.ts';
 import { succeed } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
 import { closed, isoTime, isoTimeOrNull, readSince, textOrNull, timeOrNull, timeParameter } from '../schemas.ts';
+import { cureJson } from './entry-json.ts';
 import { journalNote } from './journal-endpoints.ts';
 import { cure } from './schemas.ts';
-import { cureJson } from './verdict-table.ts';
 
 const mostEvents = 100_000;
 const mostGroups = 500;

@@ -9,19 +9,6 @@ interface ToldEvent {
   readonly [member: string]: unknown;
 }
 
-interface EventWords {
-  /** What happened. */
-  readonly title: string;
-  /** Who said so: a next hop, or whoever made a report; empty where nobody is named. */
-  readonly by: string;
-  /** What they said, as it came; empty where they said nothing. */
-  readonly said: string;
-  /** What it means. */
-  readonly notes: readonly string[];
-  /** When it is tried again, in RFC 3339. */
-  readonly nextAt?: string;
-}
-
 const titles: Readonly<Record<EventKind, string>> = {
   accepted: 'Accepted',
   refused: 'Refused',
@@ -75,15 +62,18 @@ function notesOf(event: ToldEvent): readonly string[] {
 }
 
 /** Tells an event in words. */
-export function eventWords(event: ToldEvent): EventWords {
+export function eventWords(event: ToldEvent) {
   const { kind, reply } = event;
   const replied = [reply?.code, reply?.enhanced, reply?.text].filter((part) => part !== undefined && part !== '');
   const nextAt = text(event['next_attempt_at']);
   return {
     title: wordsFor(titles, kind),
+    /** Who said so: a next hop, or whoever made a report; empty where nobody is named. */
     by: text(event['host']) || text(event['remote_mta']) || text(event['reported_by']),
+    /** What they said, as it came; empty where they said nothing. */
     said: replied.length > 0 ? replied.join(' ') : text(event['diagnostic']),
     notes: notesOf(event).filter((note) => note !== ''),
+    /** When it is tried again, in RFC 3339. */
     ...(kind === 'deferred' && nextAt !== '' ? { nextAt } : {}),
   };
 }
