@@ -34,7 +34,7 @@ import { certificateOf, type Mail, openMail } from './wiring/mail.ts';
 import { observeMetrics, processMetrics } from './wiring/metrics/process-metrics.ts';
 import { Reloader, type ReloadOutcome } from './wiring/reload.ts';
 import { type Running, stopAll } from './wiring/running.ts';
-import { openWebhooks } from './wiring/webhooks.ts';
+import { openWebhooks, type Webhooks } from './wiring/webhooks.ts';
 
 /** A server at work, of one process or of several. */
 export interface Server {
@@ -132,7 +132,7 @@ async function httpPartsOf(made: {
   readonly parts: Opening;
   readonly shared: Shared;
   readonly mail: Mail;
-  readonly webhooks: Awaited<ReturnType<typeof openWebhooks>>;
+  readonly webhooks: Webhooks;
   readonly figures: Figures;
   readonly addresses: GatewayAddresses;
   readonly readiness: Readiness;

@@ -41,35 +41,33 @@ export class RecipientsInFlight {
   }
 }
 
+interface GivenBackParts {
+  readonly spool: Pick<Spool, 'release'>;
+  readonly log: Logger;
+  readonly inFlight: RecipientsInFlight;
+}
+
 /** What goes back to the spool. */
 export class GivenBack {
-  readonly #spool: Pick<Spool, 'release'>;
-  readonly #log: Logger;
-  readonly #inFlight: RecipientsInFlight;
+  readonly #parts: GivenBackParts;
   readonly #underWay = new Set<Promise<void>>();
   /** By queue id: what may still be claimed. It is in flight, so that a claim on it meanwhile begins nothing. */
   readonly #owed = new Map<string, Set<string>>();
   #retryTimer: NodeJS.Timeout | undefined;
   #isRetrying = false;
 
-  constructor(parts: {
-    readonly spool: Pick<Spool, 'release'>;
-    readonly log: Logger;
-    readonly inFlight: RecipientsInFlight;
-  }) {
-    this.#spool = parts.spool;
-    this.#log = parts.log;
-    this.#inFlight = parts.inFlight;
+  constructor(parts: GivenBackParts) {
+    this.#parts = parts;
   }
 
   /** Lets recipients go that this process has claimed. */
   release(id: string, addresses: readonly string[]): void {
     // Claims that are asked for from now on come after this release.
-    for (const address of addresses) this.#inFlight.remove(id, address);
-    const releasing = this.#spool.release(id, addresses).catch((error: unknown) => {
-      this.#log.error({ id, err: error }, 'Cannot give a message back to the spool');
+    for (const address of addresses) this.#parts.inFlight.remove(id, address);
+    const releasing = this.#parts.spool.release(id, addresses).catch((error: unknown) => {
+      this.#parts.log.error({ id, err: error }, 'Cannot give a message back to the spool');
       // What is in flight was claimed once more meanwhile: the spool has taken it back, and only did not come to say so.
-      for (const address of addresses) if (!this.#inFlight.has(id, address)) this.#owe(id, address);
+      for (const address of addresses) if (!this.#parts.inFlight.has(id, address)) this.#owe(id, address);
     });
     this.#underWay.add(releasing);
     void releasing.then(() => this.#underWay.delete(releasing));
@@ -77,7 +75,7 @@ export class GivenBack {
 
   /** Lets recipients go that this process may have claimed; those in flight once they are no longer. */
   releaseBroken({ id, addresses }: ClaimedMessage): void {
-    for (const address of addresses) if (!this.#inFlight.isClaimedAgain(id, address)) this.#owe(id, address);
+    for (const address of addresses) if (!this.#parts.inFlight.isClaimedAgain(id, address)) this.#owe(id, address);
   }
 
   /** Resolves when the spool has taken back everything, or has been asked once more. */
@@ -88,7 +86,7 @@ export class GivenBack {
   }
 
   #owe(id: string, address: string): void {
-    this.#inFlight.add(id, address);
+    this.#parts.inFlight.add(id, address);
     const addresses = this.#owed.get(id) ?? new Set();
     this.#owed.set(id, addresses.add(address));
     this.#retryLater();
@@ -118,11 +116,11 @@ export class GivenBack {
 
   async #pay(id: string, owed: ReadonlySet<string>): Promise<void> {
     const addresses = [...owed];
-    await this.#spool.release(id, addresses);
+    await this.#parts.spool.release(id, addresses);
     const left = this.#owed.get(id);
     for (const address of addresses) left?.delete(address);
     if (left?.size === 0) this.#owed.delete(id);
-    const claimedAgain = addresses.filter((address) => this.#inFlight.remove(id, address));
+    const claimedAgain = addresses.filter((address) => this.#parts.inFlight.remove(id, address));
     if (claimedAgain.length > 0) this.release(id, claimedAgain);
   }
 }

@@ -76,8 +76,9 @@ export class Child {
   version: number;
   readonly pid: number;
   readonly ended: Promise<ProcessEnd>;
+  readonly #serving = Promise.withResolvers<readonly Listening[]>();
   /** Resolves when it takes connections; never where it ends before. */
-  readonly serving: Promise<readonly Listening[]>;
+  readonly serving = this.#serving.promise;
   readonly #worker: Worker;
   readonly #inquiries = new Map<number, (answer: unknown) => void>();
   #inquired = 0;
@@ -86,7 +87,6 @@ export class Child {
   #hears = false;
   #failed: ProcessEnd['failed'];
   readonly #end = new AbortController();
-  #serves: (listening: readonly Listening[]) => void = () => undefined;
   #vote: ((vote: Vote) => void) | undefined;
   /** Undefined while it takes no connections. */
   servingSince: number | undefined;
@@ -98,7 +98,6 @@ export class Child {
     this.number = order.number;
     this.version = order.version;
     this.pid = worker.process.pid ?? 0;
-    this.serving = new Promise((resolve) => (this.#serves = resolve));
     this.ended = new Promise((resolve) => {
       const end = (code: number | null, signal: string | null): void => {
         this.hasEnded = true;
@@ -231,7 +230,7 @@ export class Child {
         return;
       case 'serving':
         this.servingSince = performance.now();
-        return this.#serves(message.listening);
+        return this.#serving.resolve(message.listening);
       case 'prepared':
         return this.#vote?.({ kind: 'prepared' });
       case 'reloaded':

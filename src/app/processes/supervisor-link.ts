@@ -88,9 +88,11 @@ export class SupervisorLink implements ProcessGroup {
   readonly minutes: ProcessGroup['minutes'];
   readonly places: ProcessGroup['places'];
   readonly windows: ProcessGroup['windows'];
+  readonly #drain = Promise.withResolvers<'drain' | 'gone'>();
+  readonly #gone = Promise.withResolvers<void>();
   /** Resolves when the process is to drain: it was told to, or the supervisor is gone. */
-  readonly drained: Promise<'drain' | 'gone'>;
-  readonly isGone: Promise<void>;
+  readonly drained = this.#drain.promise;
+  readonly isGone = this.#gone.promise;
   readonly #channel: Channel;
   readonly isReady = askedReadiness(() => this.#ask('ready', null));
   readonly #asked = new Map<number, Asked>();
@@ -101,15 +103,11 @@ export class SupervisorLink implements ProcessGroup {
   #orders: Orders | undefined;
   #decide: Asked | undefined;
   #hasGone = false;
-  #tellGone: () => void = () => undefined;
-  #drain: (why: 'drain' | 'gone') => void = () => undefined;
 
   /** @param order what the supervisor has sent first */
   constructor(channel: Channel, order: StartOrder) {
     this.#channel = channel;
     this.count = order.count;
-    this.drained = new Promise((resolve) => (this.#drain = resolve));
-    this.isGone = new Promise((resolve) => (this.#tellGone = resolve));
     this.minutes = {
       take: (account, limit) => this.#ask('takeMinute', { account, limit }),
       ask: (account, limit) => this.#ask('askMinute', { account, limit }),
@@ -182,8 +180,8 @@ export class SupervisorLink implements ProcessGroup {
     this.#asked.clear();
     this.#decide = undefined;
     for (const { reject } of waiting) reject(supervisorGone());
-    this.#drain('gone');
-    this.#tellGone();
+    this.#drain.resolve('gone');
+    this.#gone.resolve();
   }
 
   #ask<About extends keyof Questions>(
@@ -228,7 +226,7 @@ export class SupervisorLink implements ProcessGroup {
         return;
       }
       case 'drain':
-        return this.#drain('drain');
+        return this.#drain.resolve('drain');
       default:
         message satisfies never;
     }

@@ -10,7 +10,7 @@ import { Poster } from '../../delivery/webhooks/post.ts';
 import { readSecretOctets } from '../../delivery/webhooks/secret.ts';
 import { WebhookSender } from '../../delivery/webhooks/sender.ts';
 import type { DeliveryRecord } from '../../delivery/webhooks/webhook.ts';
-import { openWebhookStore, type WebhookStore } from '../../delivery/webhooks/webhook-store.ts';
+import { openWebhookStore } from '../../delivery/webhooks/webhook-store.ts';
 import { createAddressGuard, urlFault } from '../../delivery/webhooks/webhook-url.ts';
 import type { EventStore } from '../../spool/events/event-store.ts';
 import { counter, gauge, type MetricSources } from '../../web/http/metrics.ts';
@@ -22,16 +22,7 @@ import type { Running } from './running.ts';
 const requestMs = 10_000;
 
 /** The webhooks of a gateway. */
-export interface Webhooks extends MetricSources {
-  readonly store: WebhookStore;
-  /** What is wrong with the URL of a webhook under the settings in force; undefined where nothing is. */
-  readonly urlFault: (url: string) => string | undefined;
-  /** Has changes of the store noticed at once. */
-  readonly refresh: () => Promise<void>;
-  /** Makes the file's webhooks those of the configuration in force. */
-  readonly configure: () => Promise<void>;
-  readonly start: () => Promise<void>;
-}
+export type Webhooks = Awaited<ReturnType<typeof openWebhooks>>;
 
 /** @throws ConfigurationError where a secret of the file cannot be read or is none */
 export function checkWebhookSecrets({ webhooks }: Pick<Config, 'webhooks'>): void {
@@ -84,7 +75,7 @@ export async function openWebhooks(
   { live, database, ownDoors, clock, log }: Shared,
   events: EventStore,
   running: Running,
-): Promise<Webhooks> {
+) {
   checkWebhookSecrets(live.current.config);
   const store = await openWebhookStore(database, clock);
   const isOwn = (address: string, port: number): boolean =>
@@ -110,9 +101,12 @@ export async function openWebhooks(
   running.webhooks = sender;
   return {
     store,
-    urlFault: (url) => urlFault(url, { allowHttp: live.current.config.webhooks.allowHttp, refuse }),
+    /** What is wrong with the URL of a webhook under the settings in force; undefined where nothing is. */
+    urlFault: (url: string) => urlFault(url, { allowHttp: live.current.config.webhooks.allowHttp, refuse }),
+    /** Has changes of the store noticed at once. */
     refresh: () => sender.refresh(),
-    async configure() {
+    /** Makes the file's webhooks those of the configuration in force. */
+    async configure(): Promise<void> {
       try {
         await store.configure(live.current.config.webhooks.configured, await events.newest());
       } catch (error) {

@@ -27,22 +27,18 @@ export interface KeptPolicy {
 }
 
 /** The policies that are kept. */
-export interface StsStore {
-  /** @throws Unavailable where the database cannot be used now */
-  get(domain: string): Promise<KeptPolicy | undefined>;
-  /** Keeps a policy in place of the one before, and forgets those that have expired. @throws like `get` */
-  put(domain: string, kept: KeptPolicy): Promise<void>;
-}
+export type StsStore = Awaited<ReturnType<typeof openStsStore>>;
 
 function modeOf(text: unknown): StsPolicy['mode'] {
   return text === 'enforce' || text === 'testing' ? text : 'none';
 }
 
 /** Opens the store. */
-export async function openStsStore(database: Database): Promise<StsStore> {
+export async function openStsStore(database: Database) {
   await database.migrate(stsMigrations);
   return {
-    async get(domain) {
+    /** @throws Unavailable where the database cannot be used now */
+    async get(domain: string): Promise<KeptPolicy | undefined> {
       const [row] = await database.query('SELECT * FROM sts_policies WHERE domain = $1', [domain]);
       if (!row) return undefined;
       const { id, mode, mx, max_age: maxAge, fetched_at: fetchedAt } = row;
@@ -54,7 +50,8 @@ export async function openStsStore(database: Database): Promise<StsStore> {
       };
       return { policy, fetchedAt: Number(fetchedAt) };
     },
-    async put(domain, { policy: { id, mode, mx, maxAge }, fetchedAt }) {
+    /** Keeps a policy in place of the one before, and forgets those that have expired. @throws like `get` */
+    async put(domain: string, { policy: { id, mode, mx, maxAge }, fetchedAt }: KeptPolicy): Promise<void> {
       await database.run('DELETE FROM sts_policies WHERE expires_at < $1', [fetchedAt]);
       await database.run(
         `INSERT INTO sts_policies (domain, id, mode, mx, max_age, fetched_at, expires_at)
