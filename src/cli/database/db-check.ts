@@ -32,22 +32,23 @@ function ageOf(at: number | null, now: number): string {
   return seconds < 0 ? `in ${-seconds} s` : `${seconds} s ago`;
 }
 
+function sizeRow(table: DatabaseReport['tables'][number]): string[] {
+  const { name, octets, rows, deadRows, partitions, oldestPartition, newestPartition, rowsOutside } = table;
+  const span = `${printable(oldestPartition ?? '')} to ${printable(newestPartition ?? '')}`;
+  return [
+    `  ${printable(name)}`,
+    shownOctets(octets),
+    rows === null ? '' : `${rows} rows`,
+    deadRows === null ? '' : `${deadRows} dead`,
+    partitions === 0 ? '' : `${partitions} partitions, ${span}; ${rowsOutside ?? 0} rows outside`,
+  ];
+}
+
 function lines(
   { engine, place, facts, owners, tables, queue, processes, replicas, problems, unseen }: DatabaseReport,
   now: number,
 ): string[] {
   const shown = Object.entries(facts).map(([name, value]) => [name, printable(String(value))] as const);
-  const sizes = tables
-    .slice(0, mostShown)
-    .map(({ name, octets, rows, deadRows, partitions, oldestPartition, newestPartition, rowsOutside }) => [
-      `  ${printable(name)}`,
-      shownOctets(octets),
-      rows === null ? '' : `${rows} rows`,
-      deadRows === null ? '' : `${deadRows} dead`,
-      partitions === 0
-        ? ''
-        : `${partitions} partitions, ${printable(oldestPartition ?? '')} to ${printable(newestPartition ?? '')}; ${rowsOutside ?? 0} rows outside`,
-    ]);
   const versions = owners.map(
     ({ owner, version, known }) =>
       `${printable(owner)} ${version}${version === known ? '' : ` (this program: ${known ?? 'none'})`}`,
@@ -57,7 +58,7 @@ function lines(
     ...table(shown),
     `Versions of tables: ${versions.join(', ')}`,
     'Tables with their indexes:',
-    ...columns(sizes),
+    ...columns(tables.slice(0, mostShown).map(sizeRow)),
     ...(tables.length > mostShown ? [`  and ${tables.length - mostShown} smaller ones`] : []),
     ...(queue
       ? [

@@ -5,7 +5,7 @@ import { createHash } from 'node:crypto';
 import ipaddr from 'ipaddr.js';
 import { Type } from 'typebox';
 import { endpointsAt } from '../../web/http/endpoint.ts';
-import { Refusal, succeed } from '../../web/http/envelope.ts';
+import { refusal, succeed } from '../../web/http/envelope.ts';
 import type { V4Plugin } from '../../web/http/v4-app.ts';
 import type { ProxyAccount, VirtualNetwork } from '../application/zone.ts';
 import { pageInfo, pageOf, pageQuery, readPage } from './application-schema.ts';
@@ -78,12 +78,19 @@ function contains([outer, outerBits]: Network, [inner, innerBits]: Network): boo
   return outer.kind() === inner.kind() && outerBits <= innerBits && inner.match(outer, outerBits);
 }
 
+/** Whether a network is within one that is asked for, and holds another one. */
+function fits(cidr: string, within: Network | undefined, containing: Network | undefined): boolean {
+  const read = within || containing ? readNetwork(cidr) : undefined;
+  if (!read) return !within && !containing;
+  return (!within || contains(within, read)) && (!containing || contains(read, containing));
+}
+
 function queried(text: string | undefined, name: string): Network | undefined {
   if (text === undefined) return undefined;
   const read = readNetwork(text);
   if (read) return read;
   const message = `Query parameter ${name} must be an IP address or a network, such as 10.0.0.0/24`;
-  throw new Refusal([{ token: 'E_VALIDATION_ERROR', message }]);
+  throw refusal('E_VALIDATION_ERROR', message);
 }
 
 function shownRoute({ network: { id, name }, cidr }: { readonly network: VirtualNetwork; readonly cidr: string }) {
@@ -130,11 +137,7 @@ export function networkEndpoints({ accounts }: { readonly accounts: readonly Pro
         const all = (networks.get(account.id) ?? [])
           .filter((network) => id === undefined || network.id.toLowerCase() === id.toLowerCase())
           .flatMap((network) => network.routes.map((cidr) => ({ network, cidr })))
-          .filter(({ cidr }) => {
-            const read = within || containing ? readNetwork(cidr) : undefined;
-            if (!read) return !within && !containing;
-            return (!within || contains(within, read)) && (!containing || contains(read, containing));
-          });
+          .filter(({ cidr }) => fits(cidr, within, containing));
         const shown = pageOf(all, page).map(shownRoute);
         return succeed(reply, shown, { result_info: pageInfo(page, shown.length, all.length) });
       },

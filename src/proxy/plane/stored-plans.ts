@@ -2,7 +2,7 @@
 
 import { errorMessage } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
-import { addressTest } from '../../base/net/address-test.ts';
+import { type AddressTest, addressTest } from '../../base/net/address-test.ts';
 import type { DirectOrigin, ForwardingPlan, StoredApplication } from '../application/application.ts';
 import { wildcardIp } from '../application/ip-address.ts';
 import { type ProxyOwners, placesOf, type ZoneAndOwner } from '../application/zone.ts';
@@ -62,6 +62,13 @@ export function planOf(stored: StoredApplication, from: ZoneAndOwner): Forwardin
   };
 }
 
+/** Leaves the addresses that another machine serves. Every IPv6 address of a machine is its own. */
+function ownPart(plan: ForwardingPlan, isServed: AddressTest | undefined): ForwardingPlan {
+  const elsewhere = plan.addresses.filter((address) => address !== wildcardIp && isServed?.(address) === false);
+  if (elsewhere.length === 0) return plan;
+  return { ...plan, addresses: plan.addresses.filter((address) => !elsewhere.includes(address)), elsewhere };
+}
+
 /** What plans are made from. */
 export interface PlanParts extends ProxyOwners {
   readonly store: Pick<ApplicationStore, 'marks' | 'get'>;
@@ -84,12 +91,6 @@ interface Known {
 export function storedPlans(parts: PlanParts): () => Promise<readonly ForwardingPlan[]> {
   const places = placesOf(parts);
   const isServed = parts.servedAddresses && addressTest(parts.servedAddresses);
-  /** Leaves the addresses that another machine serves. Every IPv6 address of a machine is its own. */
-  const ownPart = (given: ForwardingPlan): ForwardingPlan => {
-    const elsewhere = given.addresses.filter((address) => address !== wildcardIp && isServed?.(address) === false);
-    if (elsewhere.length === 0) return given;
-    return { ...given, addresses: given.addresses.filter((address) => !elsewhere.includes(address)), elsewhere };
-  };
   const told = new Set<string>();
   const tellOnce = (application: StoredApplication, why: string): void => {
     if (told.has(application.id)) return;
@@ -103,7 +104,7 @@ export function storedPlans(parts: PlanParts): () => Promise<readonly Forwarding
       return [];
     }
     try {
-      return [ownPart(planOf(application, place))];
+      return [ownPart(planOf(application, place), isServed)];
     } catch (error) {
       // An application that another version of this program has written must not stop the others.
       tellOnce(application, errorMessage(error));
