@@ -10,8 +10,7 @@ import { dnsFailure } from '../base/net/dns-failure.ts';
 import { stsId } from '../delivery/mx/sts-policy.ts';
 import type { Route } from '../delivery/settings.ts';
 import { smarthostsOf } from '../delivery/smarthost.ts';
-import type { RecordCheck } from '../web/admin/check-records.ts';
-import type { DnsRecord } from '../web/admin/domain-records.ts';
+import type { DnsRecord, RecordCheck } from '../web/admin/domain-schemas.ts';
 
 /** How something is. */
 export type State = 'ok' | 'warning' | 'fault';

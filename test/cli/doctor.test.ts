@@ -5,7 +5,7 @@ import { chmodSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { lookAtExchangers, lookAtName, lookAtSts, type Seen, seenRecord, within } from '../../src/cli/doctor-looks.ts';
-import type { DnsRecord } from '../../src/web/admin/domain-records.ts';
+import type { DnsRecord } from '../../src/web/admin/domain-schemas.ts';
 import { startDnsServer } from '../support/dns-server.ts';
 import { runCli, runHere } from '../support/run-cli.ts';
 import { scratchFolder } from '../support/scratch.ts';

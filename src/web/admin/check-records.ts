@@ -3,22 +3,8 @@
 
 import { Resolver } from 'node:dns/promises';
 import { getDomain } from 'tldts';
-import { type Static, Type } from 'typebox';
 import { dnsFailure } from '../../base/net/dns-failure.ts';
-import { component } from '../http/endpoint.ts';
-import type { DnsRecord } from './domain-records.ts';
-
-/** The result of the check of one record, as answers show it too. */
-export const recordCheck = component('RecordCheck', {
-  /** `different`: there is a record, but it does not do what is needed. `error`: DNS gave no answer. */
-  state: Type.Enum(['ok', 'missing', 'different', 'error']),
-  /** Those of the records of this kind. */
-  found: Type.Array(Type.String(), { description: 'The values that DNS answers' }),
-  detail: Type.Optional(Type.String({ description: 'In what it differs, or what failed' })),
-});
-
-/** The type of `recordCheck`. */
-export type RecordCheck = Readonly<Static<typeof recordCheck>>;
+import type { DnsRecord, RecordCheck } from './domain-schemas.ts';
 
 type Judge = (wanted: DnsRecord, answers: string[]) => RecordCheck;
 

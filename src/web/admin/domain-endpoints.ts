@@ -8,8 +8,9 @@ import type { SigningKey } from '../../pipeline/sign/signed.ts';
 import { accountPath, component, endpointsAt, type Register } from '../http/endpoint.ts';
 import { refusal } from '../http/envelope.ts';
 import type { V4Plugin } from '../http/v4-app.ts';
-import { checkRecords, type DnsSettings, type RecordCheck, recordCheck } from './check-records.ts';
-import { type DnsRecord, dnsRecord, domainRecords, type RecordFacts } from './domain-records.ts';
+import { checkRecords, type DnsSettings } from './check-records.ts';
+import { domainRecords, type RecordFacts } from './domain-records.ts';
+import { type DnsRecord, dnsRecord, type RecordCheck, recordCheck } from './domain-schemas.ts';
 import { closed, flag, isOn, isoTime } from './schemas.ts';
 
 interface DomainEndpointsParts {

@@ -2,26 +2,10 @@
 
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
-import { type Static, Type } from 'typebox';
 import type { SendingDomain } from '../../accounts/account.ts';
 import { publicRecord, txtRecord } from '../../pipeline/sign/dkim-key.ts';
 import type { SigningKey } from '../../pipeline/sign/signed.ts';
-import { component } from '../http/endpoint.ts';
-
-/** One record to publish, as answers show it too. */
-export const dnsRecord = component('DnsRecord', {
-  purpose: Type.Enum(['dkim', 'spf', 'mx', 'dmarc']),
-  type: Type.Enum(['TXT', 'MX']),
-  /** Without a trailing dot. */
-  name: Type.String({ example: 's1._domainkey.example.com' }),
-  value: Type.String({ description: "A TXT record's strings joined; an MX record's preference and host" }),
-  zone: Type.String({ description: 'The same as a line of a zone file' }),
-  published_by: Type.Enum(['domain', 'platform'], { description: 'Whose name it is' }),
-  remark: Type.Optional(Type.String({ description: 'What is to be done before the record is of use' })),
-});
-
-/** The type of `dnsRecord`. */
-export type DnsRecord = Readonly<Static<typeof dnsRecord>>;
+import type { DnsRecord } from './domain-schemas.ts';
 
 type Publisher = DnsRecord['published_by'];
 

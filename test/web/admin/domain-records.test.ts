@@ -5,13 +5,8 @@ import { describe, expect, test } from 'vitest';
 import type { SendingDomain } from '../../../src/accounts/account.ts';
 import type { SigningKey } from '../../../src/pipeline/sign/signed.ts';
 import { checkRecords } from '../../../src/web/admin/check-records.ts';
-import {
-  type DnsRecord,
-  domainRecords,
-  platformRecords,
-  type RecordFacts,
-  spfSenders,
-} from '../../../src/web/admin/domain-records.ts';
+import { domainRecords, platformRecords, type RecordFacts, spfSenders } from '../../../src/web/admin/domain-records.ts';
+import type { DnsRecord } from '../../../src/web/admin/domain-schemas.ts';
 import { type DnsName, startDnsServer } from '../../support/dns-server.ts';
 
 const facts: RecordFacts = {
