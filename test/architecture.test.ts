@@ -60,7 +60,7 @@ const rooms: Readonly<Record<string, Room>> = {
   web: {
     imports: ['delivery', 'pipeline', 'spool', 'accounts', 'mail', 'base'],
     inside: [
-      ...['http/json', 'http/listener', 'http/page', 'http/reference', 'http/scrape', 'http'],
+      ...['http/json', 'http/listener', 'http/page', 'http/reference', 'http'],
       ...['headers', 'admin', 'admin/events', 'admin/queue', 'admin/console', 'admin/journal', 'admin/webhooks'],
       ...['console/files', 'console', 'console/web/text', 'console/web/state', 'console/web/parts'],
       ...['console/web/pages/message', 'console/web/pages', 'console/web'],

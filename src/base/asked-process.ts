@@ -5,7 +5,7 @@
 
 import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { Unavailable } from './errors.ts';
+import { errorMessage, Unavailable } from './errors.ts';
 
 /** How much one piece of work may cost. */
 export interface WorkLimits {
@@ -149,4 +149,22 @@ export class AskedProcess<Question extends object, Answer extends object> {
     });
     return started;
   }
+}
+
+/**
+ * The other side: has this process answer questions until the one that asks is gone.
+ * @param answer what it throws becomes a WorkFailure
+ * @throws Error where this process was not started to be asked
+ */
+// oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- it names what the other process sends, as AskedProcess does
+export function answerQuestions<Question>(answer: (question: Question) => Promise<object>): void {
+  if (!process.send) throw new Error('This file runs only as a process that is asked');
+  const answered = async (question: Question): Promise<void> => {
+    const given = await answer(question).catch((error: unknown): WorkFailure => ({ error: errorMessage(error) }));
+    process.send?.(given);
+  };
+  process.on('message', (question: Question) => void answered(question));
+  // The gateway ends this process when it has no more to ask, and a signal to the whole group must not do so before.
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => undefined);
+  process.on('disconnect', () => process.exit());
 }

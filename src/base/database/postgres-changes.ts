@@ -7,7 +7,7 @@ import type pg from 'pg';
 import { randomHex } from '../ids.ts';
 import type { ServerConnections } from '../postgres/server-connections.ts';
 import type { ServerUrl } from '../postgres/server-hosts.ts';
-import type { Changes, ToldTable } from './database.ts';
+import type { Changes } from './database.ts';
 import { singleClient } from './postgres-pool.ts';
 
 /** How long after a loss the connection is opened again, in milliseconds. */
@@ -26,23 +26,6 @@ const channel = "left('postern.' || current_schema(), 63)";
 /** Tells the other processes of a change, in the transaction that makes it. @param subject a constant: a word of this program */
 export function tellOthers(subject: string): string {
   return `SELECT pg_notify(${channel}, '${subject} ${self}')`;
-}
-
-/** The function of the triggers that tell of changes to a table, whoever makes them. */
-const toldFunction = `CREATE OR REPLACE FUNCTION postern_changed() RETURNS trigger LANGUAGE plpgsql AS $$
-  BEGIN PERFORM pg_notify(left('postern.' || TG_TABLE_SCHEMA, 63), TG_TABLE_NAME); RETURN NULL; END $$`;
-
-/** Makes the triggers of tables that have none yet; to be called where nobody else does the same. */
-export async function tellOfTables(client: pg.ClientBase, tables: readonly ToldTable[]): Promise<void> {
-  for (const { table, columns } of tables) {
-    const trigger = `SELECT 1 FROM pg_trigger WHERE tgrelid = to_regclass($1) AND tgname = 'postern_changed'`;
-    if ((await client.query(trigger, [table])).rowCount !== 0) continue;
-    const of = columns ? `OF ${columns.join(', ')}` : '';
-    await client.query(toldFunction);
-    await client.query(
-      `CREATE TRIGGER postern_changed AFTER INSERT OR DELETE OR UPDATE ${of} ON ${table} EXECUTE FUNCTION postern_changed()`,
-    );
-  }
 }
 
 interface Calling {

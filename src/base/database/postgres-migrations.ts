@@ -4,9 +4,25 @@ import { randomInt } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 import { errorMessage, Unavailable } from '../errors.ts';
-import type { Migrations } from './database.ts';
-import { tellOfTables } from './postgres-changes.ts';
+import type { Migrations, ToldTable } from './database.ts';
 import { isLockConflict } from './postgres-errors.ts';
+
+/** The function of the triggers that tell of changes to a table, whoever makes them. */
+const toldFunction = `CREATE OR REPLACE FUNCTION postern_changed() RETURNS trigger LANGUAGE plpgsql AS $$
+  BEGIN PERFORM pg_notify(left('postern.' || TG_TABLE_SCHEMA, 63), TG_TABLE_NAME); RETURN NULL; END $$`;
+
+/** Makes the triggers of tables that have none yet; to be called where nobody else does the same. */
+async function tellOfTables(client: pg.ClientBase, tables: readonly ToldTable[]): Promise<void> {
+  for (const { table, columns } of tables) {
+    const trigger = `SELECT 1 FROM pg_trigger WHERE tgrelid = to_regclass($1) AND tgname = 'postern_changed'`;
+    if ((await client.query(trigger, [table])).rowCount !== 0) continue;
+    const of = columns ? `OF ${columns.join(', ')}` : '';
+    await client.query(toldFunction);
+    await client.query(
+      `CREATE TRIGGER postern_changed AFTER INSERT OR DELETE OR UPDATE ${of} ON ${table} EXECUTE FUNCTION postern_changed()`,
+    );
+  }
+}
 
 /** The key of the advisory lock that migrations hold: the octets of `post`. */
 const migrationLock = 0x706f7374;

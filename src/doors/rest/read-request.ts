@@ -7,8 +7,7 @@ import { MAX_HEADER_FIELDS, MAX_HEADER_SECTION_BYTES } from '../../mail/header/h
 import type { Submission, Via, Violation } from '../../pipeline/submit.ts';
 import type { Fault } from '../../web/http/envelope.ts';
 import type { JsonObject, JsonValue } from '../../web/http/json/json-reader.ts';
-import type { RequestJudge } from '../../web/http/schema-faults.ts';
-import { schemaFaults } from '../../web/http/schema-faults.ts';
+import { type RequestJudge, schemaFaults } from '../../web/http/schema-faults.ts';
 import type { ApiMailbox } from './addresses.ts';
 import type { RestLimits } from './settings.ts';
 

@@ -255,21 +255,22 @@ export function restDoor(doorParts: RestDoorParts): V4Plugin {
   const answerSend = (request: FastifyRequest, reply: FastifyReply) => send(parts, request, reply);
   return (app) => {
     const sendMessage = {
-      ...sending,
       operationId: 'sendMessage',
       summary: 'Send a message',
       description: 'Accepted means safe on disk; the recipients are then `queued`.',
       body: SendRequest,
     };
-    app.post(`${path}/send`, { ...options, schema: sendMessage }, answerSend);
     const sendRawMessage = {
-      ...sending,
       operationId: 'sendRawMessage',
       summary: 'Send a finished MIME message',
       description: 'What SMTP does with the same octets: the same allowlist, the same rewriting.',
       body: SendRawRequest,
     };
-    app.post(`${path}/send_raw`, { ...options, schema: sendRawMessage }, answerSend);
+    for (const [place, words] of [
+      ['/send', sendMessage],
+      ['/send_raw', sendRawMessage],
+    ] as const)
+      app.post(path + place, { ...options, schema: { ...sending, ...words } }, answerSend);
     const validateMessage = {
       ...common,
       operationId: 'validateMessage',

@@ -236,8 +236,3 @@ export function readPage(query: { readonly page?: string; readonly per_page?: st
 export function pageInfo({ page, perPage }: Page, count: number, total: number): Readonly<Record<string, number>> {
   return { page, per_page: perPage, count, total_count: total, total_pages: Math.ceil(total / perPage) };
 }
-
-/** Cuts a page out of a list that is all there. */
-export function pageOf<T>(all: readonly T[], { page, perPage }: Page): readonly T[] {
-  return all.slice((page - 1) * perPage, page * perPage);
-}

@@ -8,7 +8,7 @@ import { endpointsAt } from '../../web/http/endpoint.ts';
 import { refusal, succeed } from '../../web/http/envelope.ts';
 import type { V4Plugin } from '../../web/http/v4-app.ts';
 import type { ProxyAccount, VirtualNetwork } from '../application/zone.ts';
-import { pageInfo, pageOf, pageQuery, readPage } from './application-schema.ts';
+import { pageInfo, pageQuery, readPage } from './application-schema.ts';
 
 const { Optional } = Type;
 
@@ -97,6 +97,17 @@ function shownRoute({ network: { id, name }, cidr }: { readonly network: Virtual
   return { id: uuidOf(`${id} ${cidr}`), network: cidr, virtual_network_id: id, virtual_network_name: name };
 }
 
+/** Answers with a page of a list that is all there. */
+function answerPage(
+  reply: Parameters<typeof succeed>[0],
+  query: Parameters<typeof readPage>[0],
+  all: readonly object[],
+) {
+  const { page, perPage } = readPage(query);
+  const shown = all.slice((page - 1) * perPage, page * perPage);
+  return succeed(reply, shown, { result_info: pageInfo({ page, perPage }, shown.length, all.length) });
+}
+
 /** The endpoints of the virtual networks of all accounts. */
 export function networkEndpoints({ accounts }: { readonly accounts: readonly ProxyAccount[] }): V4Plugin {
   const networks = new Map(accounts.map(({ id, virtualNetworks }) => [id, virtualNetworks]));
@@ -112,12 +123,10 @@ export function networkEndpoints({ accounts }: { readonly accounts: readonly Pro
         result: Type.Array(network),
       },
       ({ account, query, reply }) => {
-        const page = readPage(query);
         const all = (networks.get(account.id) ?? [])
           .filter(({ name }) => query.name === undefined || name === query.name)
           .map(({ id, name }) => ({ id, name }));
-        const shown = pageOf(all, page);
-        return succeed(reply, shown, { result_info: pageInfo(page, shown.length, all.length) });
+        return answerPage(reply, query, all);
       },
     );
 
@@ -130,7 +139,6 @@ export function networkEndpoints({ accounts }: { readonly accounts: readonly Pro
         result: Type.Array(route),
       },
       ({ account, query, reply }) => {
-        const page = readPage(query);
         const { virtual_network_id: id, network_subset: subset, network_superset: superset } = query;
         const within = queried(subset, 'network_subset');
         const containing = queried(superset, 'network_superset');
@@ -138,8 +146,7 @@ export function networkEndpoints({ accounts }: { readonly accounts: readonly Pro
           .filter((network) => id === undefined || network.id.toLowerCase() === id.toLowerCase())
           .flatMap((network) => network.routes.map((cidr) => ({ network, cidr })))
           .filter(({ cidr }) => fits(cidr, within, containing));
-        const shown = pageOf(all, page).map(shownRoute);
-        return succeed(reply, shown, { result_info: pageInfo(page, shown.length, all.length) });
+        return answerPage(reply, query, all.map(shownRoute));
       },
     );
   };

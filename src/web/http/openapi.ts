@@ -2,8 +2,7 @@
 
 import type { FastifySchema, RouteOptions } from 'fastify';
 import { isRecord, type UnknownRecord as Json } from '../../base/is-record.ts';
-import type { V4Token } from './envelope.ts';
-import { type AnswerTable, maxFaults } from './envelope.ts';
+import { type AnswerTable, maxFaults, type V4Token } from './envelope.ts';
 
 /** A route as it was registered. */
 export interface DocumentedRoute {

@@ -39,11 +39,8 @@ export interface SignatureVerdict {
   readonly signed_headers: string;
 }
 
-/** The answer. */
-export type ContentAnswer =
-  | { readonly preview: MessagePreview }
-  | { readonly signatures: readonly SignatureVerdict[] }
-  | { readonly error: string };
+/** The answer to a question that has one. */
+export type ContentAnswer = { readonly preview: MessagePreview } | { readonly signatures: readonly SignatureVerdict[] };
 
 /** A message has half a megabyte at most, whose deepest nesting takes some hundred milliseconds. */
 const contentLimits: WorkLimits = { milliseconds: 10_000, heapMebibytes: 128 };

@@ -18,7 +18,7 @@ import {
   wide,
 } from '../parts/list.ts';
 import { type Action, ActionConfirm, actionWords, choicesFor, queuePath, type Target } from '../parts/queue-action.ts';
-import { awaited, buttonLink, ClearFilters, empty, pageHead, panel } from '../parts/surfaces.ts';
+import { awaited, ClearFilters, empty, nothingWrong, pageHead, panel } from '../parts/surfaces.ts';
 import { useAnswer, useEvery } from '../state/api.ts';
 import { usePages } from '../state/paging.ts';
 import { accountPath, isEveryAccount, linkTo, mayEdit, place } from '../state/session.ts';
@@ -244,15 +244,6 @@ function destinations(rows: readonly QueueGroup[], onAct: (target: Target) => vo
   );
 }
 
-function emptyQueue(): JSX.Element {
-  return empty(
-    'The queue is empty',
-    'check',
-    el('p', 'Everything that was accepted has been handed on.'),
-    buttonLink('/messages', 'messages', 'Look at the messages'),
-  );
-}
-
 /** The page. */
 export function Page(): JSX.Element {
   const loaded = useAnswer<readonly QueueGroup[]>(accountPath(queuePath));
@@ -268,7 +259,9 @@ export function Page(): JSX.Element {
     'div',
     pageHead('Queue', 'What was accepted and waits for its next hop, by destination.'),
     awaited(loaded, 'Loading the queue', (rows) => [
-      rows.length === 0 ? emptyQueue() : destinations(rows, onAct),
+      rows.length === 0
+        ? nothingWrong('The queue is empty', 'Everything that was accepted has been handed on.')
+        : destinations(rows, onAct),
       h(WaitingMessages, { onAct, turn }),
     ]),
     dialog,

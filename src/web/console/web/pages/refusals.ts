@@ -6,7 +6,7 @@ import { Button, Field, Select } from '../parts/controls.ts';
 import { FormDialog, useDialog } from '../parts/dialog.ts';
 import { brief, el, foreign, Icon, State, Time } from '../parts/element.ts';
 import { SearchBox } from '../parts/list.ts';
-import { awaited, buttonLink, ClearFilters, empty, Notes, pageHead } from '../parts/surfaces.ts';
+import { awaited, ClearFilters, empty, Notes, nothingWrong, pageHead } from '../parts/surfaces.ts';
 import { cureBox } from '../parts/verdicts.ts';
 import { type Answer, ask, useEvery, useLoaded } from '../state/api.ts';
 import { account, accountPath, isAdmin, isEveryAccount, linkTo, place, setFilters } from '../state/session.ts';
@@ -222,15 +222,6 @@ function Causes(props: {
   );
 }
 
-function nothingRefused(): JSX.Element {
-  return empty(
-    'Nothing was refused',
-    'check',
-    el('p', 'Everything that was handed in during this time was accepted.'),
-    buttonLink('/messages', 'messages', 'Look at the messages'),
-  );
-}
-
 function groupList(
   groups: readonly RefusalGroup[],
   { q, span, by }: { readonly q: string | undefined; readonly span: string; readonly by: ColumnName },
@@ -277,7 +268,9 @@ export function Page(): JSX.Element {
     dialog,
     awaited(loaded, 'Counting refusals', ({ result, notes }) => [
       h(Notes, { notes }),
-      result.length === 0 ? nothingRefused() : groupList(result, { q, span, by }),
+      result.length === 0
+        ? nothingWrong('Nothing was refused', 'Everything that was handed in during this time was accepted.')
+        : groupList(result, { q, span, by }),
     ]),
   );
 }

@@ -6,12 +6,13 @@ import { Button, Field, Select } from '../parts/controls.ts';
 import { Confirm, FormDialog, useDialog } from '../parts/dialog.ts';
 import { brief, el, foreign, Time } from '../parts/element.ts';
 import { type Column, doing, PagedTable, SearchBox, tight, wide } from '../parts/list.ts';
-import { empty, pageHead } from '../parts/surfaces.ts';
+import { empty, makeButton, pageHead } from '../parts/surfaces.ts';
 import { ask } from '../state/api.ts';
 import { tell } from '../state/notices.ts';
 import { usePages } from '../state/paging.ts';
 import { accountOnlyPath, mayEdit, place, setFilters } from '../state/session.ts';
 import type { Suppression } from '../state/shapes.ts';
+import { endAfter, spanChoices } from '../text/amounts.ts';
 import { readFilters } from '../text/filters.ts';
 
 const path = '/email/sending/suppressions';
@@ -23,12 +24,7 @@ const reasons: Readonly<Record<string, string>> = {
   unsubscribe: 'Unsubscribed',
 };
 
-const times = [
-  { value: '', label: 'Until it is removed' },
-  { value: '7', label: 'For a week' },
-  { value: '30', label: 'For 30 days' },
-  { value: '365', label: 'For a year' },
-];
+const times = spanChoices('Until it is removed', 7, 30, 365);
 
 function AddDialog({ onClose, onAdded }: { readonly onClose: () => void; readonly onAdded: () => void }): JSX.Element {
   const [address, setAddress] = useState('');
@@ -36,7 +32,7 @@ function AddDialog({ onClose, onAdded }: { readonly onClose: () => void; readonl
   const [note, setNote] = useState('');
   const [days, setDays] = useState('');
   const add = async (): Promise<void> => {
-    const ends = days === '' ? null : new Date(Date.now() + Number(days) * 86_400_000).toISOString();
+    const ends = endAfter(days, Date.now());
     await ask(accountOnlyPath(path), {
       method: 'POST',
       body: { address: address.trim(), reason, expires_at: ends, note: note || undefined },
@@ -109,7 +105,7 @@ export function Page(): JSX.Element {
     pageHead(
       'Suppressions',
       'Addresses that get no mail of this account. Bounces and complaints add to them.',
-      mayEdit.value && h(Button, { kind: 'main', icon: 'plus', onPress: add }, 'Add an address'),
+      makeButton(mayEdit.value, add, 'Add an address'),
     ),
     el('div.filters', h(SearchBox, { label: 'Search addresses', value: q })),
     h(PagedTable<Suppression>, {

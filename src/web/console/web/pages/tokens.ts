@@ -6,12 +6,13 @@ import { Button, Checkbox, Checks, Field, Select } from '../parts/controls.ts';
 import { Confirm, FormDialog, ShownOnce, useDialog } from '../parts/dialog.ts';
 import { brief, el, State, Time } from '../parts/element.ts';
 import { type Column, doing, PagedTable, tight, wide } from '../parts/list.ts';
-import { empty, pageHead } from '../parts/surfaces.ts';
+import { empty, makeButton, pageHead } from '../parts/surfaces.ts';
 import { ask } from '../state/api.ts';
 import { tell } from '../state/notices.ts';
 import { usePages } from '../state/paging.ts';
 import { accountOnlyPath, isAdmin, place, setFilters } from '../state/session.ts';
 import type { MadeToken, Token } from '../state/shapes.ts';
+import { endAfter, spanChoices } from '../text/amounts.ts';
 import { readFilters } from '../text/filters.ts';
 
 const scopes: Readonly<Record<string, string>> = {
@@ -28,12 +29,7 @@ const scopes: Readonly<Record<string, string>> = {
   admin: 'everything, for every account',
 };
 
-const ends = [
-  { value: '', label: 'Until it is revoked' },
-  { value: '30', label: 'For 30 days' },
-  { value: '90', label: 'For 90 days' },
-  { value: '365', label: 'For a year' },
-];
+const ends = spanChoices('Until it is revoked', 30, 90, 365);
 
 function stateOf(token: Token): string {
   if (token.revoked_at !== null) return 'revoked';
@@ -50,7 +46,7 @@ function MakeDialog(props: {
   const [days, setDays] = useState('');
   const [chosen, setChosen] = useState<readonly string[]>([]);
   const make = async (): Promise<void> => {
-    const expires = days === '' ? null : new Date(Date.now() + Number(days) * 86_400_000).toISOString();
+    const expires = endAfter(days, Date.now());
     const { result } = await ask<MadeToken>(accountOnlyPath('/tokens'), {
       method: 'POST',
       body: {
@@ -146,7 +142,7 @@ export function Page(): JSX.Element {
     pageHead(
       'Tokens',
       'The passwords that programs show. What a token may do, and what is done with its mail, is said by its credential.',
-      isAdmin.value && h(Button, { kind: 'main', icon: 'plus', onPress: make }, 'Make a token'),
+      makeButton(isAdmin.value, make, 'Make a token'),
     ),
     el(
       'div.filters',

@@ -183,16 +183,16 @@ interface Envelope {
   readonly to: string;
 }
 
-function envelopeFields({ from, to }: Envelope, set: (envelope: Envelope) => void): JSX.Element {
+function envelopeFields({ from, to }: Envelope, set: (change: (before: Envelope) => Envelope) => void): JSX.Element {
   return el(
     'div.try-row',
     h(Field, {
       ...{ label: 'MAIL FROM (optional)', placeholder: 'the address in From' },
-      ...{ value: from, onInput: (value: string) => set({ from: value, to }) },
+      ...{ value: from, onInput: (value: string) => set((before) => ({ ...before, from: value })) },
     }),
     h(Field, {
       ...{ label: 'RCPT TO (optional)', placeholder: 'the addresses in To, Cc and Bcc' },
-      ...{ value: to, onInput: (value: string) => set({ from, to: value }) },
+      ...{ value: to, onInput: (value: string) => set((before) => ({ ...before, to: value })) },
     }),
   );
 }

@@ -6,7 +6,7 @@ import { Button, Checks, Field } from '../parts/controls.ts';
 import { Confirm, type ConfirmProps, FormDialog, ShownOnce, useDialog } from '../parts/dialog.ts';
 import { brief, el, foreign, offeredKinds, State, stateWords, Time } from '../parts/element.ts';
 import { type Column, column, numbers, PagedTable, Table, tight, wide } from '../parts/list.ts';
-import { awaited, empty, facts, fault, PageHead, Progress, pageHead, panel } from '../parts/surfaces.ts';
+import { awaited, empty, facts, fault, makeButton, PageHead, Progress, pageHead, panel } from '../parts/surfaces.ts';
 import { ask, useAnswer } from '../state/api.ts';
 import { tell } from '../state/notices.ts';
 import { type Pages, usePages } from '../state/paging.ts';
@@ -93,7 +93,7 @@ export function Page(): JSX.Element {
     pageHead(
       'Webhooks',
       'Endpoints of yours that are told what happens to mail, each event once it has happened.',
-      mayEdit.value && h(Button, { kind: 'main', icon: 'plus', onPress: begin }, 'Make a webhook'),
+      makeButton(mayEdit.value, begin, 'Make a webhook'),
     ),
     awaited(loaded, 'Loading webhooks', listed),
     dialog,

@@ -53,6 +53,11 @@ export function pageHead(title: string, lead: string, ...children: ComponentChil
   return h(PageHead, { title, lead }, ...children);
 }
 
+/** The button at the head of a page that makes one more of what it lists; nothing for who may not. */
+export function makeButton(mayMake: boolean, onPress: () => void, text: string): ComponentChildren {
+  return mayMake && h(Button, { kind: 'main', icon: 'plus', onPress }, text);
+}
+
 /** What stands at the head of a panel: its heading, a sentence below it, and what can be done. */
 interface PanelHead {
   readonly key?: string;
@@ -76,6 +81,11 @@ export function panel(head: string | PanelHead, ...children: ComponentChildren[]
 /** What stands in place of a list that has nothing in it: says why, and what to do next. */
 export function empty(title: string, icon: IconName, ...children: ComponentChildren[]): JSX.Element {
   return el('div.empty', h(Icon, { name: icon }), el('p.empty-title', title), el('div.empty-text', ...children));
+}
+
+/** What stands in place of a list of mail in which all is as it should be: says why, and leads to the messages. */
+export function nothingWrong(title: string, why: string): JSX.Element {
+  return empty(title, 'check', el('p', why), buttonLink('/messages', 'messages', 'Look at the messages'));
 }
 
 /** What the gateway says beside an answer, such as that the journal is off; nothing where it says nothing. */

@@ -110,3 +110,15 @@ export function writeExactTime(time: number, zone?: string): string {
   });
   return `${format.format(time)} (${new Date(time).toISOString()})`;
 }
+
+/** Choices of how long something counts. @param forEver what the choice without an end is called @param days the others */
+export function spanChoices(forEver: string, ...days: readonly number[]) {
+  const named: Readonly<Record<number, string>> = { 7: 'a week', 365: 'a year' };
+  const choices = days.map((count) => ({ value: String(count), label: `For ${named[count] ?? `${count} days`}` }));
+  return [{ value: '', label: forEver }, ...choices];
+}
+
+/** When what begins now ends. @param days as `spanChoices` has them @returns as the API takes it; null: never */
+export function endAfter(days: string, now: number): string | null {
+  return days === '' ? null : new Date(now + Number(days) * 86_400_000).toISOString();
+}

@@ -1,7 +1,7 @@
 // Work at a pace: shared by all who ask, made after they asked, bounded in those who wait.
 
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { createPaced } from '../../../../src/web/http/metrics.ts';
+import { createPaced } from '../../../src/web/http/metrics.ts';
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
