@@ -17,13 +17,16 @@ const spoken: Readonly<Record<string, readonly string[]>> = {
     `${what} taken back`,
   ]),
   'act.said': ['webhook changed', 'webhook removed'],
-  what: ['proxy application created', 'proxy application changed', 'proxy application removed'],
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: it is the text of a source
+  '`proxy application ${done}`': ['created', 'changed', 'removed'].map((done) => `proxy application ${done}`),
   "kind === 'connect' ? 'proxy connection opened' : 'proxy connection refused'": [
     'proxy connection opened',
     'proxy connection refused',
   ],
   // Warnings, as `postern config check` tells them.
   line: [],
+  // What `logErrors` was given, whose calls are looked at too.
+  what: [],
 };
 
 /** The arguments of a call whose opening parenthesis ends at `start`, as they are written. */

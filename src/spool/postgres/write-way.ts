@@ -302,8 +302,8 @@ export class WriteWay {
     };
     await this.#commit([putRight]);
     this.#disowned = undefined;
-    const text = 'removed what was kept although its senders heard that it was not';
-    if (removed > 0) this.#parts.log.warn({ messages: removed }, text);
+    if (removed > 0)
+      this.#parts.log.warn({ messages: removed }, 'removed what was kept although its senders heard that it was not');
   }
 }
 

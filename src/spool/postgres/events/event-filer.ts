@@ -212,8 +212,8 @@ export class EventFiler {
       if (this.#tried.length > 1) return await this.#fileSome(1);
       if (this.#passedOver.length === mostPassedOver) throw thrown;
       this.#passedOver.push(seq);
-      const text = 'events and rows of the journal cannot be filed, and stay in spool_unfiled';
-      this.#on.log.error({ err: thrown, seq }, text);
+      const facts = { err: thrown, seq };
+      this.#on.log.error(facts, 'events and rows of the journal cannot be filed, and stay in spool_unfiled');
       return 'some';
     }
   }
