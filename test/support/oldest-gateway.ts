@@ -4,7 +4,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import pg from 'pg';
+import type { AskServer } from '../../src/base/database/postgres-partitions.ts';
 import { uuidv7 } from '../../src/base/ids.ts';
+import { ensurePartitions } from '../../src/spool/postgres/events/event-partitions.ts';
 import { unpackDump } from './old-data.ts';
 import type { PostgresServer } from './postgres.ts';
 
@@ -34,13 +36,29 @@ function recordedOf(release: OldRelease): Recorded {
   return JSON.parse(readFileSync(join(import.meta.dirname, `${release}-postgres.json`), 'utf8')) as Recorded;
 }
 
+const dayMs = 86_400_000;
+
 /** The limits that the gateway gives its connections. */
 const limits = { statement_timeout: 5000, lock_timeout: 5000, query_timeout: 15_000, pipeline: true };
+
+/** What such gateways do each day: the dump has the partitions of the days when it was made. */
+async function makeTodaysPartitions(url: string): Promise<void> {
+  const client = new pg.Client(url);
+  await client.connect();
+  const [since, until] = [Date.now() - dayMs, Date.now() + 3 * dayMs];
+  const asked: AskServer = async (sql, values = []) => (await client.query(sql, [...values])).rows;
+  await ensurePartitions(asked, { since, until, lastEvent: 0 });
+  await client.end();
+}
 
 /** Makes a database with the tables of a release. @returns its URL */
 export async function makeOldTables(release: OldRelease, server: PostgresServer): Promise<string> {
   const { migrations } = recordedOf(release);
-  if (!migrations) return await unpackDump('8e055d7-postgres', server, 0);
+  if (!migrations) {
+    const url = await unpackDump('8e055d7-postgres', server, 0);
+    await makeTodaysPartitions(url);
+    return url;
+  }
   const url = await server.createDatabase();
   const client = new pg.Client(url);
   await client.connect();
