@@ -206,11 +206,15 @@ async function refuseOnFreePlan(request: FastifyRequest): Promise<void> {
   throw refusal('E_FORBIDDEN', 'Plan free has no Custom Error Rules; an Error Page it may have');
 }
 
+function isRules(body: unknown): body is Static<typeof newRules> {
+  return Array.isArray(member(body, 'rules'));
+}
+
 function rulesOf(request: FastifyRequest): Static<typeof newRules>['rules'] {
   const { body } = request;
   judge(request, rulesFaults(body));
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the schema has judged the body
-  return (body as Static<typeof newRules>).rules;
+  if (!isRules(body)) throw new Error('A body without rules passed the schema');
+  return body.rules;
 }
 
 function pageOf(request: FastifyRequest): string {
