@@ -2,7 +2,7 @@
 
 import { spawn } from 'node:child_process';
 import { Client } from 'pg';
-import { benchToken, startPostern } from './postern-under-test.ts';
+import { benchToken, startSettled } from './postern-under-test.ts';
 import { cpuSeconds, peakMebibytes } from './process-usage.ts';
 import { runSmtpLoad, type SmtpJob } from './smtp-load.ts';
 import { sinkPort, startSink, untilReceived } from './smtp-sink.ts';
@@ -134,7 +134,7 @@ export async function measurePostern(load: Load, shape: Shape): Promise<Run> {
   const { signatures, processes, journal, database: url, root } = shape;
   if (url !== undefined) await empty(url);
   const sink = startSink();
-  const postern = await startPostern({
+  const postern = await startSettled({
     ...{ sinkPort, platformSignature: signatures === 2, processes },
     ...(url === undefined ? {} : { database: { url } }),
     ...(root === undefined ? {} : { root }),

@@ -9,7 +9,7 @@ import { loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { checkOut } from './checkout.ts';
-import { startPostern } from './postern-under-test.ts';
+import { startSettled } from './postern-under-test.ts';
 import { cpuSeconds, median, peakMebibytes } from './process-usage.ts';
 import { requestOf, type Shape, shapes } from './rest-shapes.ts';
 import { firstLine, script } from './script.ts';
@@ -109,7 +109,7 @@ async function measure(load: Load, name: string): Promise<Run> {
   writeFileSync(file, load.door === 'rest' ? requestOf(shape) : shape.mime);
   const sink = startSink();
   const root = load.root === undefined ? {} : { root: load.root };
-  const postern = await startPostern({
+  const postern = await startSettled({
     sinkPort,
     platformSignature: false,
     journal: { content: values.journal },
