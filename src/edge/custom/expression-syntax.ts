@@ -12,6 +12,12 @@ import { closest } from '../../base/closest.ts';
 import { categories as categoryTable } from '../errors/categories.ts';
 import { ExpressionFault, type ExpressionToken, quoted, readTokens } from './expression-tokens.ts';
 
+/** What the values of each type are. */
+export interface Values {
+  readonly integer: number;
+  readonly string: string;
+}
+
 /** The type of each field's values; `header` comes with a name. */
 const typeOf = {
   error_code: 'integer',
@@ -21,29 +27,37 @@ const typeOf = {
   path: 'string',
   host: 'string',
   header: 'string',
-} as const;
+} as const satisfies Record<string, keyof Values>;
 /** The operators on each type. */
 const operatorsOf = {
   integer: ['eq', 'ne', 'in', 'lt', 'gt'],
   string: ['eq', 'ne', 'in', 'contains', 'starts_with'],
-} as const;
+} as const satisfies Record<keyof Values, readonly string[]>;
 
-export type Field = keyof typeof typeOf;
-export type Operator = (typeof operatorsOf)[keyof typeof operatorsOf][number];
+type AnyField = keyof typeof typeOf;
 
-/** One comparison. `values` are of the field's type; it has one member unless the operator is `in`. */
-export interface Comparison {
-  readonly kind: 'comparison';
-  readonly field: Field;
+/** The fields whose values are of a type. */
+export type Field<Type extends keyof Values> = {
+  [Name in AnyField]: (typeof typeOf)[Name] extends Type ? Name : never;
+}[AnyField];
+
+/** The operators on a type. */
+export type Operator<Type extends keyof Values> = (typeof operatorsOf)[Type][number];
+
+/** A comparison of values of one type. `values` has one member unless the operator is `in`. */
+export interface ComparisonOf<Type extends keyof Values> {
+  readonly kind: Type;
+  readonly field: Field<Type>;
   /** Of a header, its name in lower case; else empty. */
   readonly name: string;
-  readonly operator: Operator;
-  readonly values: readonly (number | string)[];
+  readonly operator: Operator<Type>;
+  readonly values: readonly Values[Type][];
 }
 
 /** An expression as a tree. */
 export type Syntax =
-  | Comparison
+  | ComparisonOf<'integer'>
+  | ComparisonOf<'string'>
   | { readonly kind: 'not'; readonly part: Syntax }
   /** Two parts or more. */
   | { readonly kind: 'and' | 'or'; readonly parts: readonly Syntax[] };
@@ -69,15 +83,20 @@ function known(text: string, names: readonly string[]): string {
   return near === undefined ? `there are ${names.join(', ')}` : `did you mean ${near}?`;
 }
 
-function isField(text: string): text is Field {
+function isField(text: string): text is AnyField {
   return Object.hasOwn(typeOf, text);
 }
 
-function valueOf(token: ExpressionToken, field: Field, operator: Operator): number | string {
-  if (typeOf[field] === 'integer') {
-    if (token.kind === 'integer') return token.value;
-    throw wrongType(token, `${field} is compared with a whole number`, 'without quotation marks');
-  }
+function isInteger(field: AnyField): field is Field<'integer'> {
+  return typeOf[field] === 'integer';
+}
+
+function integerOf(token: ExpressionToken, field: Field<'integer'>): number {
+  if (token.kind === 'integer') return token.value;
+  throw wrongType(token, `${field} is compared with a whole number`, 'without quotation marks');
+}
+
+function stringOf(token: ExpressionToken, field: Field<'string'>, operator: Operator<'string'>): string {
   if (token.kind !== 'string') {
     throw wrongType(token, `${field} is compared with a string`, 'in double quotation marks');
   }
@@ -162,7 +181,7 @@ class Parser {
     return part;
   }
 
-  #comparison(): Comparison {
+  #comparison(): Syntax {
     const token = this.#next();
     if (token.kind !== 'word' || keywords.includes(token.text)) {
       throw new ExpressionFault(`got ${shown(token)}, want a field: ${fields.join(', ')}`, token.at);
@@ -172,9 +191,14 @@ class Parser {
       throw new ExpressionFault(`unknown field ${quoted(field)}; ${known(field, fields)}`, token.at);
     }
     const name = field === 'header' ? this.#headerName() : '';
-    const operator = this.#operator(field);
-    const values = this.#values(operator).map((value) => valueOf(value, field, operator));
-    return { kind: 'comparison', field, name, operator, values };
+    if (isInteger(field)) {
+      const operator = this.#operator(field, operatorsOf.integer);
+      const values = this.#values(operator).map((value) => integerOf(value, field));
+      return { kind: 'integer', field, name, operator, values };
+    }
+    const operator = this.#operator(field, operatorsOf.string);
+    const values = this.#values(operator).map((value) => stringOf(value, field, operator));
+    return { kind: 'string', field, name, operator, values };
   }
 
   #headerName(): string {
@@ -188,8 +212,7 @@ class Parser {
     return token.value.toLowerCase();
   }
 
-  #operator(field: Field): Operator {
-    const allowed: readonly Operator[] = operatorsOf[typeOf[field]];
+  #operator<Allowed extends string>(field: AnyField, allowed: readonly Allowed[]): Allowed {
     const token = this.#next();
     const operator = allowed.find((name) => name === token.text);
     if (operator !== undefined) return operator;

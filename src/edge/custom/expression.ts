@@ -2,7 +2,14 @@
 // since a customer writes the rules, a stranger the request, and all others wait meanwhile.
 
 import type { EdgeError, ErrorRequest } from '../errors/edge-error.ts';
-import { type Comparison, type Field, type Operator, readSyntax, type Syntax } from './expression-syntax.ts';
+import {
+  type ComparisonOf,
+  type Field,
+  type Operator,
+  readSyntax,
+  type Syntax,
+  type Values,
+} from './expression-syntax.ts';
 import { ExpressionFault } from './expression-tokens.ts';
 import { type TextsFinder, textsFinder } from './find-texts.ts';
 
@@ -69,26 +76,41 @@ function not<T>(test: Test<T>): Test<T> {
   return (value) => !test(value);
 }
 
-type Value = number | string;
+type Tests<Type extends keyof Values, Operators extends string = Operator<Type>> = Readonly<
+  Record<Operators, (values: readonly Values[Type][]) => Test<Values[Type]>>
+>;
 
-const tests = {
+const equality = {
   eq: isOneOf,
-  ne: (values) => not(isOneOf(values)),
+  ne: <T>(values: readonly T[]) => not(isOneOf(values)),
   in: isOneOf,
-  lt: (values) => (value) => Number(value) < Number(values[0]),
-  gt: (values) => (value) => Number(value) > Number(values[0]),
-  starts_with: (values) => (value) => String(value).startsWith(String(values[0])),
-} as const satisfies Record<Exclude<Operator, 'contains'>, (values: readonly Value[]) => Test<Value>>;
+} as const;
 
-const valuesOf = {
+const integerTests: Tests<'integer'> = {
+  ...equality,
+  lt: (values) => (value) => values.some((limit) => value < limit),
+  gt: (values) => (value) => values.some((limit) => value > limit),
+};
+
+const stringTests: Tests<'string', Exclude<Operator<'string'>, 'contains'>> = {
+  ...equality,
+  starts_with: (values) => (value) => values.some((start) => value.startsWith(start)),
+};
+
+type ValuesOf<Type extends keyof Values> = (condition: ErrorCondition, name: string) => readonly Values[Type][];
+
+const integersOf: Readonly<Record<Field<'integer'>, ValuesOf<'integer'>>> = {
   error_code: ({ error }) => [error.code],
   status: ({ error }) => [error.status],
+};
+
+const stringsOf: Readonly<Record<Field<'string'>, ValuesOf<'string'>>> = {
   error_category: ({ error }) => [error.category],
   method: ({ request }) => [request.method],
   path: ({ request }) => [request.path],
   host: ({ request }) => [request.host],
   header: ({ request }, name) => request.header(name),
-} as const satisfies Record<Field, (condition: ErrorCondition, name: string) => readonly Value[]>;
+};
 
 /** What is searched in one field by all expressions that are prepared together. */
 class FieldSearch {
@@ -110,34 +132,40 @@ class FieldSearch {
 
 type Searches = Map<string, FieldSearch>;
 
-function compileComparison(
-  { field, name, operator, values: wanted }: Comparison,
+function compileIntegers({ field, name, operator, values }: ComparisonOf<'integer'>): Test<Evaluation> {
+  const given = integersOf[field];
+  const fits = integerTests[operator](values);
+  return (evaluation) => evaluation.take(1) && given(evaluation.condition, name).some(fits);
+}
+
+function compileStrings(
+  { field, name, operator, values: wanted }: ComparisonOf<'string'>,
   searches: Searches,
 ): Test<Evaluation> {
-  const given: (condition: ErrorCondition, name: string) => readonly Value[] = valuesOf[field];
+  const given = stringsOf[field];
+  const text = wanted[0] ?? '';
   if (operator === 'contains') {
     const search = searches.get(`${field} ${name}`) ?? new FieldSearch();
     searches.set(`${field} ${name}`, search);
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- only fields that are strings are searched
-    const isFound = search.add(String(wanted[0]), ({ condition }) => given(condition, name) as readonly string[]);
+    const isFound = search.add(text, ({ condition }) => given(condition, name));
     return (evaluation) => evaluation.take(1) && isFound(evaluation);
   }
-  const fits: Test<Value> = tests[operator](wanted);
-  const most = operator === 'starts_with' ? String(wanted[0]).length : 0;
-  const stepsOf = (sum: number, value: Value): number =>
-    typeof value === 'number' ? sum : sum + 1 + Math.min(most, value.length);
+  const fits = stringTests[operator](wanted);
+  const most = operator === 'starts_with' ? text.length : 0;
   // D65: true if any value fits, with `ne` as with every other operator; of an absent header none does.
   return (evaluation) => {
     // The values are not even counted once the steps are spent: there may be thousands.
     if (!evaluation.take(1)) return false;
     const values = given(evaluation.condition, name);
-    return evaluation.take(values.reduce(stepsOf, 0)) && values.some(fits);
+    const steps = values.reduce((sum, value) => sum + 1 + Math.min(most, value.length), 0);
+    return evaluation.take(steps) && values.some(fits);
   };
 }
 
 // The depth of the tree is bounded where it is read.
 function compile(syntax: Syntax, searches: Searches): Test<Evaluation> {
-  if (syntax.kind === 'comparison') return compileComparison(syntax, searches);
+  if (syntax.kind === 'integer') return compileIntegers(syntax);
+  if (syntax.kind === 'string') return compileStrings(syntax, searches);
   if (syntax.kind === 'not') return not(compile(syntax.part, searches));
   const parts = syntax.parts.map((part) => compile(part, searches));
   return syntax.kind === 'and'
@@ -158,7 +186,7 @@ export function compileExpressions(expressions: readonly Syntax[]): readonly Tes
 
 function comparisonsOf(syntax: Syntax): number {
   if (syntax.kind === 'not') return comparisonsOf(syntax.part);
-  if (syntax.kind === 'comparison') return 1;
+  if (syntax.kind === 'integer' || syntax.kind === 'string') return 1;
   return syntax.parts.reduce((sum, part) => sum + comparisonsOf(part), 0);
 }
 

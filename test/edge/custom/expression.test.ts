@@ -264,7 +264,7 @@ const integerComparison: fc.Arbitrary<Syntax> = fc
   .chain(([name, operator]) =>
     fc
       .array(integer, { minLength: 1, maxLength: operator === 'in' ? 4 : 1 })
-      .map((values): Syntax => ({ kind: 'comparison', field: name, name: '', operator, values })),
+      .map((values): Syntax => ({ kind: 'integer', field: name, name: '', operator, values })),
   );
 const stringComparison: fc.Arbitrary<Syntax> = fc
   .tuple(
@@ -282,7 +282,7 @@ const stringComparison: fc.Arbitrary<Syntax> = fc
         value.map((text) => (named.field === 'host' ? text.toLowerCase() : text)),
         { minLength: 1, maxLength: operator === 'in' ? 4 : 1 },
       )
-      .map((values): Syntax => ({ kind: 'comparison', ...named, operator, values }));
+      .map((values): Syntax => ({ kind: 'string', ...named, operator, values }));
   });
 const { tree } = fc.letrec<{ tree: Syntax; parts: Syntax[] }>((tie) => ({
   tree: fc.oneof(
@@ -298,7 +298,7 @@ const { tree } = fc.letrec<{ tree: Syntax; parts: Syntax[] }>((tie) => ({
 }));
 
 function printed(syntax: Syntax): string {
-  const inside = (part: Syntax): string => (part.kind === 'comparison' ? printed(part) : `(${printed(part)})`);
+  const inside = (part: Syntax): string => ('values' in part ? printed(part) : `(${printed(part)})`);
   if (syntax.kind === 'not') return `not ${inside(syntax.part)}`;
   if ('parts' in syntax) return syntax.parts.map(inside).join(` ${syntax.kind} `);
   const values = syntax.values.map((value) =>
