@@ -155,7 +155,7 @@ async function httpPartsOf(made: {
     ...{ spool: mail.spool, figures, lines, clock, log },
     destinations: () => mail.delivery.destinations(),
     docsBaseUrl: () => addresses.docsBaseUrl(),
-    loadState: () => readiness.loadState?.() ?? { loadedAt: startedAt },
+    loadState: () => readiness.loadState?.() ?? { loaded_at: new Date(startedAt).toISOString(), last_reload: null },
     place: parts.place,
   };
   return { ...shared, mail, webhooks, streams, pages, sources, isServing, isReady };

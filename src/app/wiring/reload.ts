@@ -29,6 +29,10 @@ function faultsOf(error: unknown): readonly string[] {
   return [...lines.slice(0, maxFaults), `and ${lines.length - maxFaults} more; postern config check tells all`];
 }
 
+function isoTime(ms: number): string {
+  return new Date(ms).toISOString();
+}
+
 /** What reloads are made with. */
 interface ReloaderParts {
   /** Reads and checks the configuration and all that it names. @throws ConfigurationError with a line for each fault */
@@ -44,7 +48,7 @@ export class Reloader implements MetricSources {
   readonly #parts: ReloaderParts;
   readonly #results = { success: 0, failure: 0 };
   #loadedAt: number;
-  #lastReload: LoadState['lastReload'];
+  #lastReload: LoadState['last_reload'] = null;
   #isStopped = false;
   #last: Promise<unknown> = Promise.resolve();
   // The reload under way may have read the file before it was changed, so calls made now share one that begins later.
@@ -93,9 +97,9 @@ export class Reloader implements MetricSources {
     await this.#last;
   }
 
-  /** When the configuration in force was read, and how the last reload ended; milliseconds since 1970. */
+  /** When the configuration in force was read, and how the last reload ended. */
   state(): LoadState {
-    return { loadedAt: this.#loadedAt, ...(this.#lastReload ? { lastReload: this.#lastReload } : {}) };
+    return { loaded_at: isoTime(this.#loadedAt), last_reload: this.#lastReload };
   }
 
   async #reload(why: string): Promise<ReloadOutcome> {
@@ -105,13 +109,13 @@ export class Reloader implements MetricSources {
       const changed = await apply(await load());
       this.#results.success += 1;
       this.#loadedAt = clock.now();
-      this.#lastReload = { at: this.#loadedAt, why, ok: true, lines: changed };
+      this.#lastReload = { at: isoTime(this.#loadedAt), why, ok: true, changed: [...changed], faults: [] };
       log.info({ why, changed }, 'configuration reloaded');
       return { ok: true, changed };
     } catch (error) {
       this.#results.failure += 1;
       const faults = faultsOf(error);
-      this.#lastReload = { at: clock.now(), why, ok: false, lines: faults };
+      this.#lastReload = { at: isoTime(clock.now()), why, ok: false, changed: [], faults: [...faults] };
       const isExpected = error instanceof ConfigurationError || error instanceof Unavailable;
       log.error({ why, faults, ...(isExpected ? {} : { err: error }) }, 'reload failed');
       return { ok: false, faults };

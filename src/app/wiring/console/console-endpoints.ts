@@ -7,7 +7,7 @@ import type { DestinationView } from '../../../delivery/transport.ts';
 import type { Spool } from '../../../spool/spool.ts';
 import { failureEndpoints } from '../../../web/admin/console/failure-endpoints.ts';
 import { overviewEndpoints } from '../../../web/admin/console/overview-endpoints.ts';
-import { settingsEndpoint, type ToldReload } from '../../../web/admin/console/settings-endpoint.ts';
+import { settingsEndpoint, type ToldSettings } from '../../../web/admin/console/settings-endpoint.ts';
 import { queueEndpoints } from '../../../web/admin/queue/queue-endpoints.ts';
 import type { QueueLines } from '../../../web/admin/queue/queue-groups.ts';
 import type { V4Plugin } from '../../../web/http/v4-app.ts';
@@ -16,10 +16,7 @@ import type { Figures } from './figures.ts';
 import { shownConfig } from './shown-config.ts';
 
 /** How the configuration in force came to be. */
-export interface LoadState {
-  readonly loadedAt: number;
-  readonly lastReload?: ToldReload;
-}
+export type LoadState = Pick<ToldSettings, 'loaded_at' | 'last_reload'>;
 
 /** What lasts while configurations come and go. */
 export interface ConsoleSources {
@@ -66,10 +63,10 @@ export function consoleEndpoints(config: Config, sources: ConsoleSources): V4Plu
     }),
     settingsEndpoint(() => ({
       file: config.file,
-      isDevelopment: config.development !== undefined,
-      config: shown,
-      warnings: config.warnings,
+      mode: config.development ? 'development' : 'production',
+      warnings: [...config.warnings],
       ...sources.loadState(),
+      config: shown,
     })),
   ];
 }
