@@ -3,6 +3,7 @@
 
 import { Resolver } from 'node:dns/promises';
 import { getDomain } from 'tldts';
+import { FairSlots } from '../../base/fair-slots.ts';
 import { dnsFailure } from '../../base/net/dns-failure.ts';
 import type { DnsRecord, RecordCheck } from './domain-schemas.ts';
 
@@ -119,7 +120,7 @@ export function systemDns(servers: readonly string[] = []): DnsSettings {
   return { newResolver, withinMs: 8000 };
 }
 
-/** How many queries are under way at the same time. */
+/** How many queries are under way at the same time; one owner may have all of them. */
 const parallel = 16;
 
 type Answers = { readonly ok: true; readonly values: string[] } | { readonly ok: false; readonly detail: string };
@@ -137,34 +138,24 @@ async function ask(resolver: DnsResolver, type: DnsRecord['type'], name: string)
   }
 }
 
-/** Makes a function that runs work, at most `parallel` pieces at the same time. */
-function queue(): <T>(work: () => Promise<T>) => Promise<T> {
-  const waiting: (() => void)[] = [];
-  let running = 0;
-  return async (work) => {
-    if (running >= parallel) await new Promise<void>((resolve) => waiting.push(resolve));
-    else running += 1;
-    try {
-      return await work();
-    } finally {
-      const next = waiting.shift();
-      // The place passes directly to the next piece of work.
-      if (next) next();
-      else running -= 1;
-    }
-  };
-}
-
 type Look = (type: DnsRecord['type'], name: string) => Promise<Answers>;
 
 /** Makes a look-up that asks DNS each question only once. */
 function lookUp(resolver: DnsResolver, isOver: () => boolean): Look {
-  const inOrder = queue();
+  const slots = new FairSlots(parallel, parallel);
   const asked = new Map<string, Promise<Answers>>();
   const late: Answers = { ok: false, detail: 'the name server did not answer in time' };
+  const inTurn: Look = async (type, name) => {
+    const leave = await slots.take('');
+    try {
+      return isOver() ? late : await ask(resolver, type, name);
+    } finally {
+      leave();
+    }
+  };
   return (type, name) => {
     const key = `${type} ${name}`;
-    const found = asked.get(key) ?? inOrder(async () => (isOver() ? late : await ask(resolver, type, name)));
+    const found = asked.get(key) ?? inTurn(type, name);
     asked.set(key, found);
     return found;
   };

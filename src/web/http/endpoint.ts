@@ -4,6 +4,7 @@
 import type { FastifyReply, FastifyRequest, FastifySchema, RouteShorthandOptions } from 'fastify';
 import { type Static, type TProperties, type TSchema, Type } from 'typebox';
 import type { Account, Credential, Scope } from '../../accounts/account.ts';
+import { createKeyedQueues } from '../../base/keyed-queues.ts';
 import { Refusal, succeed } from './envelope.ts';
 import type { BodyOptions } from './request-body.ts';
 import { submitterOf, type V4App, type V4Plugin } from './v4-app.ts';
@@ -73,6 +74,8 @@ export interface AskedOf<Params = unknown, Query = unknown, Body = unknown> {
   readonly credential: Credential;
   /** Name of the account that is asked about; undefined: all, since the path names none. */
   readonly of: string | undefined;
+  /** Does work once what was asked for here of the same account before has ended: who asks for much keeps itself waiting. */
+  readonly inTurn: <T>(work: () => Promise<T>) => Promise<T>;
   readonly request: FastifyRequest;
   readonly reply: FastifyReply;
 }
@@ -95,6 +98,7 @@ export function endpointsAt(
   { path, tag, reads, edits = reads, suffix = '', ...place }: EndpointTarget,
 ): Register {
   const isOfAccount = path.includes('/:account_id');
+  const queued = createKeyedQueues();
   return (line, { operationId, query, params, result, exposeHeadRoute = true, ...more }, answer) => {
     const [method = '', below = ''] = line.split(' ');
     const { before = place.before, reading = {}, ...described } = more;
@@ -121,7 +125,8 @@ export function endpointsAt(
         const asked = request as unknown as Parameters<typeof answer>[0];
         const of = isOfAccount ? submitter.account.name : undefined;
         const facts = { params: asked.params, query: asked.query, body: asked.body };
-        const told = await answer({ ...submitter, ...facts, of, request, reply });
+        const inTurn: AskedOf['inTurn'] = (work) => queued(of ?? '*', work);
+        const told = await answer({ ...submitter, ...facts, of, inTurn, request, reply });
         // A reply is a promise: awaited, it is no longer there to be compared.
         return reply.sent ? reply : succeed(reply, told);
       },

@@ -164,8 +164,11 @@ export const returns = [
     ],
   ),
   ...of('web/admin/webhooks/webhook-endpoints.ts', webhooks, [
-    ["if (found.source === 'file') {", "if (found.id === '') {"],
-    ['if (!(await store.find(account.id, params.id))) throw noWebhook()', ''],
+    ["if (source === 'file') {", "if (id === '') {"],
+    [
+      'const { id } = await webhookOf(parts, asked);\n      const { cursor',
+      'const { id } = asked.params;\n      const { cursor',
+    ],
 
     ['await replayRange(events, account.name, {', "await replayRange(events, '', {"],
   ]),

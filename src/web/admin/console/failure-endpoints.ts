@@ -1,7 +1,6 @@
 // GET .../edge/failures: the errors that an account's zones answered, by code, minute by minute, of all processes.
 
 import { Type } from 'typebox';
-import { createKeyedQueues } from '../../../base/keyed-queues.ts';
 import type { Figure } from '../../../spool/figures/figure-store.ts';
 import { component, endpointsAt } from '../../http/endpoint.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
@@ -79,7 +78,6 @@ function zoneFailures(
 
 /** The endpoint. */
 export function failureEndpoints(parts: FailureParts): V4Plugin {
-  const inAccountQueue = createKeyedQueues();
   return (app) =>
     endpointsAt(app, { path: '/accounts/:account_id/edge/failures', tag: 'Edge', reads: 'console:read' })(
       'GET',
@@ -90,11 +88,11 @@ export function failureEndpoints(parts: FailureParts): V4Plugin {
         query: minutesQuery,
         result: failures,
       },
-      async ({ account, query }) => {
+      async ({ account, query, inTurn }) => {
         const now = parts.now();
         const steps = stepsOf(Number(query.minutes ?? '60'), now);
         const wanted = { account: account.name, prefix: 'edge ' };
-        const figures = await inAccountQueue(account.name, () => readSteps(parts.figures, steps, wanted));
+        const figures = await inTurn(() => readSteps(parts.figures, steps, wanted));
         const byZone = Map.groupBy(figures, ({ name }) => name.split(' ')[2] ?? '');
         const at = { steps, docsBaseUrl: parts.docsBaseUrl() ?? '' };
         const zones = parts

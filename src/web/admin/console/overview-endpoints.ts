@@ -2,7 +2,6 @@
 // next hops are served is what this process sees.
 
 import { Type } from 'typebox';
-import { createKeyedQueues } from '../../../base/keyed-queues.ts';
 import { type DestinationView, serviceOf } from '../../../delivery/transport.ts';
 import { type Figure, momentPrefix, percentile, waitingNames } from '../../../spool/figures/figure-store.ts';
 import { allAccounts } from '../../../spool/figures/sample-queue.ts';
@@ -166,7 +165,6 @@ async function overviewOf(parts: OverviewParts, account: string | undefined, min
 
 /** The endpoint, for one account and for all. */
 export function overviewEndpoints(parts: OverviewParts): V4Plugin {
-  const inAccountQueue = createKeyedQueues();
   return (app) =>
     endpointsOfBoth(app, { path: '/email/sending/overview', tag: 'Overview' }, (register, whose) =>
       register(
@@ -177,8 +175,7 @@ export function overviewEndpoints(parts: OverviewParts): V4Plugin {
           query: minutesQuery,
           result: overview,
         },
-        async ({ of, query: { minutes = '60' } }) =>
-          await inAccountQueue(of ?? '', () => overviewOf(parts, of, Number(minutes))),
+        ({ of, query: { minutes = '60' }, inTurn }) => inTurn(() => overviewOf(parts, of, Number(minutes))),
       ),
     );
 }

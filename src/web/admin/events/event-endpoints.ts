@@ -1,7 +1,6 @@
 // GET .../email/sending/events: what happened to an account's mail (D53).
 
 import { Type } from 'typebox';
-import { createKeyedQueues } from '../../../base/keyed-queues.ts';
 import { bareId } from '../../../mail/message-ids.ts';
 import { type EventJson, eventJson } from '../../../spool/events/event-json.ts';
 import type { EventStore } from '../../../spool/events/event-store.ts';
@@ -108,7 +107,6 @@ function readKinds(text: string | undefined, faults: Fault[]): readonly EventKin
 
 /** The endpoint of events. */
 export function eventEndpoints({ events }: { readonly events: Pick<EventStore, 'search'> }): V4Plugin {
-  const inAccountQueue = createKeyedQueues();
   return (app) =>
     endpointsAt(app, mailPlace('events', 'Events', 'email:events'))(
       'GET',
@@ -120,7 +118,7 @@ export function eventEndpoints({ events }: { readonly events: Pick<EventStore, '
         query,
         result: Type.Array(eventSchema),
       },
-      async ({ account, query, reply }) => {
+      async ({ account, query, inTurn, reply }) => {
         const { kind, recipient, message_id: messageId, order = 'newest', ...paging } = query;
         const { kinds, ...page } = faultless((faults) => ({
           ...readPage(paging, faults),
@@ -130,7 +128,7 @@ export function eventEndpoints({ events }: { readonly events: Pick<EventStore, '
           ...{ ...page, account: account.name, order, kinds, recipient },
           message: messageId === undefined ? undefined : queueIdOf(messageId),
         };
-        const found = await inAccountQueue(account.name, () => events.search(search));
+        const found = await inTurn(() => events.search(search));
         const next = found.hasMore || order === 'oldest' ? found.next : undefined;
         const shown: EventJson[] = found.events.map(eventJson);
         return succeedWithPage(reply, shown, { limit: page.limit, next });

@@ -1,7 +1,6 @@
 // GET .../email/sending/messages and .../messages/{id}: messages with what became of them, without their bodies (D53).
 
 import { Type } from 'typebox';
-import { createKeyedQueues, type KeyedQueues } from '../../../base/keyed-queues.ts';
 import { bareId } from '../../../mail/message-ids.ts';
 import { eventJson } from '../../../spool/events/event-json.ts';
 import type { EventStore } from '../../../spool/events/event-store.ts';
@@ -90,10 +89,9 @@ function shown(history: MessageHistory) {
 
 interface Parts {
   readonly events: Pick<EventStore, 'read' | 'search'>;
-  readonly inAccountQueue: KeyedQueues;
 }
 
-function listMessages(register: Register, { events, inAccountQueue }: Parts): void {
+function listMessages(register: Register, { events }: Parts): void {
   register(
     'GET',
     {
@@ -104,7 +102,7 @@ function listMessages(register: Register, { events, inAccountQueue }: Parts): vo
       query,
       result: Type.Array(message),
     },
-    async ({ account, query: asked, reply }) => {
+    async ({ account, query: asked, inTurn, reply }) => {
       const { message_id: messageId, client_message_id: clientMessageId, recipient, sender, state } = asked;
       const page = faultless((faults) => readPage(asked, faults));
       const wish = {
@@ -112,13 +110,13 @@ function listMessages(register: Register, { events, inAccountQueue }: Parts): vo
         ...{ account: account.name, clientMessageId, recipient, sender, state },
         message: messageId === undefined ? undefined : queueIdOf(messageId),
       };
-      const found = await inAccountQueue(account.name, () => findMessages(events, wish, shown));
+      const found = await inTurn(() => findMessages(events, wish, shown));
       return succeedWithPage(reply, found.messages, { limit: page.limit, next: found.next });
     },
   );
 }
 
-function getMessage(register: Register, { events, inAccountQueue }: Parts): void {
+function getMessage(register: Register, { events }: Parts): void {
   register(
     'GET /:id',
     {
@@ -127,9 +125,9 @@ function getMessage(register: Register, { events, inAccountQueue }: Parts): void
       params: Type.Object({ ...accountPath.properties, id: messageParameter }),
       result: wholeMessage,
     },
-    async ({ account, params: { id } }) => {
+    async ({ account, params: { id }, inTurn }) => {
       const about = { account: account.name, message: queueIdOf(id) };
-      const found = await inAccountQueue(account.name, () => readHistory(events, about));
+      const found = await inTurn(() => readHistory(events, about));
       const head = found && shown(found.history);
       const isMeant = !id.includes('@') || head?.message_id === bareId(id);
       if (!found || !head || !isMeant) {
@@ -150,7 +148,6 @@ function getMessage(register: Register, { events, inAccountQueue }: Parts): void
 }
 
 /** The endpoints of messages. */
-export function messageEndpoints({ events }: Pick<Parts, 'events'>): V4Plugin {
-  const place = mailPlace('messages', 'Events', 'email:events');
-  return endpointsOf(place, { events, inAccountQueue: createKeyedQueues() }, [listMessages, getMessage]);
+export function messageEndpoints(parts: Parts): V4Plugin {
+  return endpointsOf(mailPlace('messages', 'Events', 'email:events'), parts, [listMessages, getMessage]);
 }

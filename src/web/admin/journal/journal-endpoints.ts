@@ -3,7 +3,6 @@
 import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
 import type { Account } from '../../../accounts/account.ts';
-import { createKeyedQueues } from '../../../base/keyed-queues.ts';
 import { bareId } from '../../../mail/message-ids.ts';
 import type { EventStore } from '../../../spool/events/event-store.ts';
 import type { Journal, JournalEntry, JournalItem, JournalPage, JournalQuery } from '../../../spool/journal/journal.ts';
@@ -117,7 +116,6 @@ async function showEntry(parts: JournalParts, request: FastifyRequest, entry: Jo
 
 function encodeJournal(app: V4App, parts: JournalParts): void {
   const { journal, isOn } = parts;
-  const inAccountQueue = createKeyedQueues();
   endpointsOfBoth(app, journalLocation, (register) =>
     register(
       'GET',
@@ -129,9 +127,9 @@ function encodeJournal(app: V4App, parts: JournalParts): void {
         query: journalParameters,
         result: Type.Array(journalRow),
       },
-      async ({ of, query: asked, reply }) => {
+      async ({ of, query: asked, inTurn, reply }) => {
         const query = readQuery(asked, of);
-        const { page, items } = await inAccountQueue(of ?? '*', async () => {
+        const { page, items } = await inTurn(async () => {
           const named = query.cursor === undefined ? (await findNamed(parts, query)).slice(0, query.limit) : [];
           const known = new Set(named.map(({ seq }) => seq));
           const limit = query.limit - named.length;

@@ -3,7 +3,6 @@
 import { type Static, Type } from 'typebox';
 import { type Account, hasScope } from '../../../accounts/account.ts';
 import type { Clock } from '../../../base/clock.ts';
-import { createKeyedQueues } from '../../../base/keyed-queues.ts';
 import { type CredentialReport, countedParts } from '../../../pipeline/report/findings.ts';
 import { findingsOfEvents } from '../../../pipeline/report/read-events.ts';
 import type { EventStore } from '../../../spool/events/event-store.ts';
@@ -109,7 +108,6 @@ function foundOnce(find: FindFileChange): FindFileChange {
 
 /** The endpoints of refusals in groups, the most frequent first. */
 export function refusalEndpoints({ events, account, clock, fileChanges, isOn }: RefusalParts): V4Plugin {
-  const inAccountQueue = createKeyedQueues();
   return (app) =>
     endpointsOfBoth(app, { path: '/email/sending/refusals', tag: 'Journal' }, (register) =>
       register(
@@ -123,13 +121,13 @@ export function refusalEndpoints({ events, account, clock, fileChanges, isOn }: 
           query: parameters,
           result: Type.Array(refusalGroup),
         },
-        async ({ of, query: asked, credential: caller, reply }) => {
+        async ({ of, query: asked, credential: caller, inTurn, reply }) => {
           const since = readSince(asked.since, clock);
           const query = {
             ...{ since, account: of, credential: asked.credential, most: mostEvents, countUntil: clock.now() },
             sendingDomains: (name: string) => account(name)?.sendingDomains.map((domain) => domain.name) ?? [],
           };
-          const findings = await inAccountQueue(of ?? '*', () => findingsOfEvents(events, query));
+          const findings = await inTurn(() => findingsOfEvents(events, query));
           const causes = causesOf(findings.report((name, credential) => account(name)?.credentials.get(credential)));
           const find = hasScope(caller, 'admin') && fileChanges ? foundOnce(fileChanges()) : undefined;
           const groups = [];

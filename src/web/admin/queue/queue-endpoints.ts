@@ -3,7 +3,6 @@
 
 import { Type } from 'typebox';
 import { hasScope } from '../../../accounts/account.ts';
-import { createKeyedQueues, type KeyedQueues } from '../../../base/keyed-queues.ts';
 import type { Logger } from '../../../base/log.ts';
 import { type DestinationView, serviceOf } from '../../../delivery/transport.ts';
 import { asciiDomain } from '../../../mail/address/domain.ts';
@@ -133,7 +132,6 @@ interface Queue {
   /** Whose mail it is, in words. */
   readonly whose: string;
   readonly parts: QueueEndpointsParts;
-  readonly inAccountQueue: KeyedQueues;
 }
 
 function listGroups({ register, whose, parts }: Queue): void {
@@ -155,7 +153,7 @@ function listGroups({ register, whose, parts }: Queue): void {
   );
 }
 
-function listMessages({ register, whose, parts, inAccountQueue }: Queue): void {
+function listMessages({ register, whose, parts }: Queue): void {
   register(
     'GET /messages',
     {
@@ -171,7 +169,7 @@ function listMessages({ register, whose, parts, inAccountQueue }: Queue): void {
       const { cursor, limit = schema.usualMessages, per_page: perPage = limit, id } = asked.query;
       const selection = { ...selectionOf(asked.query), account: who.account };
       const page = { limit: Number(perPage), after: cursor };
-      const { selected, next } = await inAccountQueue(who.account ?? '', () =>
+      const { selected, next } = await asked.inTurn(() =>
         id === undefined ? findSelected(parts, selection, page) : findNamed(parts, id, selection),
       );
       const shown = selected.map((each) => shownMessage(each, parts, who));
@@ -180,7 +178,7 @@ function listMessages({ register, whose, parts, inAccountQueue }: Queue): void {
   );
 }
 
-function takeActions({ register, whose, parts, inAccountQueue }: Queue): void {
+function takeActions({ register, whose, parts }: Queue): void {
   register(
     'POST /actions',
     {
@@ -200,7 +198,7 @@ function takeActions({ register, whose, parts, inAccountQueue }: Queue): void {
       if (filter !== undefined && state !== undefined)
         throw refusal('E_VALIDATION_ERROR', 'Want state in the filter, not beside it');
       const at = { parts, actor: who, after, states: state && [state] };
-      const { done, recipients, skipped, isRule, next } = await inAccountQueue(who.account ?? '', () =>
+      const { done, recipients, skipped, isRule, next } = await asked.inTurn(() =>
         named ? actOnNamed(action, named, at) : actOnSelection(action, selectionOf(filter ?? {}), at),
       );
       const { account, credential, request } = asked;
@@ -213,10 +211,9 @@ function takeActions({ register, whose, parts, inAccountQueue }: Queue): void {
 
 /** The endpoints of the queue. */
 export function queueEndpoints(parts: QueueEndpointsParts): V4Plugin {
-  const inAccountQueue = createKeyedQueues();
   return (app) =>
     endpointsOfBoth(app, { path: '/email/sending/queue', tag: 'Queue' }, (register, whose) => {
-      const queue = { register, whose, parts, inAccountQueue };
+      const queue = { register, whose, parts };
       listGroups(queue);
       listMessages(queue);
       takeActions(queue);

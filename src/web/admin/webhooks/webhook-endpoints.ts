@@ -26,10 +26,15 @@ import {
   words,
 } from '../schemas.ts';
 
-interface DeliveryEndpointsParts {
-  readonly store: Pick<WebhookStore, 'find' | 'deliveries' | 'replay'>;
+interface WebhookEndpointsParts {
+  readonly store: WebhookStore;
   readonly events: Pick<EventStore, 'newest' | 'search'>;
+  /** What is wrong with a URL; undefined where nothing is. */
+  readonly urlFault: (url: string) => string | undefined;
+  /** Has a change noticed at once. */
   readonly refresh: () => Promise<void>;
+  readonly clock: Clock;
+  readonly log: Logger;
 }
 
 /** A request to a webhook in answers. */
@@ -66,7 +71,16 @@ function noWebhook(): Refusal {
   return refusal('E_NOT_FOUND', 'The account has no such webhook');
 }
 
-function listDeliveries(register: Register, { store }: DeliveryEndpointsParts): void {
+type AskedOfOne = Pick<AskedOf<Static<typeof entryPath>>, 'account' | 'params' | 'request'>;
+
+/** The webhook of the path. @throws Refusal where there is none */
+async function webhookOf({ store }: WebhookEndpointsParts, { account, params }: AskedOfOne): Promise<Webhook> {
+  const found = await store.find(account.id, params.id);
+  if (found) return found;
+  throw noWebhook();
+}
+
+function listDeliveries(register: Register, parts: WebhookEndpointsParts): void {
   register(
     'GET /:id/deliveries',
     {
@@ -77,20 +91,18 @@ function listDeliveries(register: Register, { store }: DeliveryEndpointsParts): 
       query: closed({ cursor: numberCursor, per_page: perPage(1000, usualDeliveries) }),
       result: Type.Array(delivery),
     },
-    async ({ account, params, query, reply }) => {
-      if (!(await store.find(account.id, params.id))) throw noWebhook();
-      const { cursor, per_page: asked = usualDeliveries } = query;
-      const limit = Number(asked);
-      const found = await store.deliveries(params.id, {
-        limit,
-        before: cursor === undefined ? undefined : Number(cursor),
-      });
-      return succeedWithPage(reply, found.deliveries.map(deliveryJson), { limit, next: found.next });
+    async (asked) => {
+      const { id } = await webhookOf(parts, asked);
+      const { cursor, per_page: perPageText = usualDeliveries } = asked.query;
+      const page = { limit: Number(perPageText), before: cursor === undefined ? undefined : Number(cursor) };
+      const { deliveries, next } = await parts.store.deliveries(id, page);
+      return succeedWithPage(asked.reply, deliveries.map(deliveryJson), { limit: page.limit, next });
     },
   );
 }
 
-function replayEvents(register: Register, { store, events, refresh }: DeliveryEndpointsParts): void {
+function replayEvents(register: Register, parts: WebhookEndpointsParts): void {
+  const { store, events, refresh } = parts;
   register(
     'POST /:id/replay',
     {
@@ -102,8 +114,10 @@ function replayEvents(register: Register, { store, events, refresh }: DeliveryEn
       body: replay,
       result: Type.Object({ after: Type.String(), until: Type.String() }),
     },
-    async ({ account, params: { id }, body: { event, since, until } }) => {
-      if (!(await store.find(account.id, id))) throw noWebhook();
+    async (asked) => {
+      const { id } = await webhookOf(parts, asked);
+      const { account, body } = asked;
+      const { event, since, until } = body;
       const faults: Fault[] = [];
       const from = readTime(since, 'since', { faults, isOfBody: true });
       const to = readTime(until, 'until', { faults, isOfBody: true });
@@ -119,17 +133,6 @@ function replayEvents(register: Register, { store, events, refresh }: DeliveryEn
       return { after: String(range.after), until: String(range.until) };
     },
   );
-}
-
-interface WebhookEndpointsParts {
-  readonly store: WebhookStore;
-  readonly events: Pick<EventStore, 'newest' | 'search'>;
-  /** What is wrong with a URL; undefined where nothing is. */
-  readonly urlFault: (url: string) => string | undefined;
-  /** Has a change noticed at once. */
-  readonly refresh: () => Promise<void>;
-  readonly clock: Clock;
-  readonly log: Logger;
 }
 
 const kind = Type.Enum([...toldKinds], { want: `one of ${toldKinds.join(', ')}` });
@@ -184,27 +187,26 @@ function shownWebhook({ id, url: to, kinds: told, note, source, createdAt, ...re
   };
 }
 
-type AskedOfOne = Pick<AskedOf<Static<typeof entryPath>>, 'account' | 'params' | 'request'>;
-
 /**
- * Does something to the webhook of the path, and logs it.
+ * Does something to the webhook of the path, logs it, and has it noticed at once.
  * @param act gives nothing where the webhook has gone meanwhile
  * @throws Refusal where there is none, or the configuration file has it
  */
-async function actOn<Done>(
-  { store, log }: WebhookEndpointsParts,
-  { account, params: { id }, request }: AskedOfOne,
-  act: { readonly said: string; readonly to: (account: string, id: string) => Promise<Done | undefined> },
-): Promise<Done> {
-  const found = await store.find(account.id, id);
-  if (!found) throw noWebhook();
-  if (found.source === 'file') {
-    const message = `The configuration file has this webhook (${found.note}), and it is changed there alone`;
+async function actOn(
+  parts: WebhookEndpointsParts,
+  asked: AskedOfOne,
+  act: { readonly said: string; readonly to: (account: string, id: string) => Promise<Webhook | undefined> },
+): Promise<Webhook> {
+  const { id, source, note } = await webhookOf(parts, asked);
+  const { account, request } = asked;
+  if (source === 'file') {
+    const message = `The configuration file has this webhook (${note}), and it is changed there alone`;
     throw refusal('E_FORBIDDEN', message);
   }
   const done = await act.to(account.id, id);
   if (!done) throw noWebhook();
-  log.info({ session: request.id, account: account.name, webhook: id }, act.said);
+  parts.log.info({ session: request.id, account: account.name, webhook: id }, act.said);
+  await parts.refresh();
   return done;
 }
 
@@ -219,20 +221,16 @@ function kindsOf(given: readonly string[] | undefined): readonly EventKind[] | u
   return given === undefined || given.length === 0 ? undefined : [...new Set(given.filter(isEventKind))];
 }
 
-function listWebhooks(register: Register, { store }: WebhookEndpointsParts): void {
+function listWebhooks(register: Register, parts: WebhookEndpointsParts): void {
   register(
     'GET',
     { operationId: 'listWebhooks', summary: 'List webhooks', result: Type.Array(webhook) },
-    async ({ account }) => (await store.list(account.id)).map(shownWebhook),
+    async ({ account }) => (await parts.store.list(account.id)).map(shownWebhook),
   );
   register(
     'GET /:id',
     { operationId: 'getWebhook', summary: 'Show a webhook', params: entryPath, result: webhook },
-    async ({ account, params: { id } }) => {
-      const found = await store.find(account.id, id);
-      if (!found) throw noWebhook();
-      return shownWebhook(found);
-    },
+    async (asked) => shownWebhook(await webhookOf(parts, asked)),
   );
 }
 
@@ -281,9 +279,7 @@ function changeWebhook(register: Register, parts: WebhookEndpointsParts): void {
         judgeUrl(parts, to);
         return parts.store.change(account, id, { url: to, ...kinds, note, isEnabled: enabled });
       };
-      const changed = await actOn(parts, asked, { said: 'webhook changed', to: change });
-      await parts.refresh();
-      return shownWebhook(changed);
+      return shownWebhook(await actOn(parts, asked, { said: 'webhook changed', to: change }));
     },
   );
 }
@@ -301,22 +297,18 @@ function rotateSecret(register: Register, parts: WebhookEndpointsParts): void {
     async (asked) => {
       const secret = makeSecret();
       const rotate = (account: string, id: string) => parts.store.rotate(account, id, secret);
-      const rotated = await actOn(parts, asked, { said: 'webhook changed', to: rotate });
-      await parts.refresh();
-      return { ...shownWebhook(rotated), secret };
+      return { ...shownWebhook(await actOn(parts, asked, { said: 'webhook changed', to: rotate })), secret };
     },
   );
 }
 
 function deleteWebhook(register: Register, parts: WebhookEndpointsParts): void {
-  const { store, refresh } = parts;
-  const remove = (account: string, id: string): Promise<Webhook | undefined> => store.remove(account, id);
+  const remove = (account: string, id: string) => parts.store.remove(account, id);
   register(
     'DELETE /:id',
     { operationId: 'deleteWebhook', summary: 'Remove a webhook with its log', params: entryPath, result: removed },
     async (asked) => {
       await actOn(parts, asked, { said: 'webhook removed', to: remove });
-      await refresh();
       return { id: asked.params.id };
     },
   );
