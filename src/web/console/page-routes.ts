@@ -1,34 +1,13 @@
 // Answers the pages from memory: the same document for every URL of a page, and the files that it loads, whose paths hold a digest of
 // all.
 
-import { createHash } from 'node:crypto';
 import { Worker } from 'node:worker_threads';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { lazily } from '../../base/load/lazily.ts';
 import { plain } from '../http/plain-routes.ts';
 import type { V4App } from '../http/v4-app.ts';
-import type { MadeFile, MadeFiles } from './files/make-files.ts';
+import type { Coding, MadeFile, MadeFiles } from './files/make-files.ts';
 import { assetsPath } from './files/page-text.ts';
-
-/** The codings that files are kept in. */
-type Coding = 'br' | 'gzip' | 'identity';
-
-/** A file of the pages. */
-interface PageFile {
-  readonly contentType: string;
-  /** Without quotes; the tag of a coding has the coding behind it. */
-  readonly tag: string;
-  readonly octets: Readonly<Record<Coding, Buffer>>;
-}
-
-interface PageFiles {
-  /** What every page's URL is answered with. */
-  readonly index: PageFile;
-  /** The digest of all files together, which stands in their paths. */
-  readonly hash: string;
-  /** The file of a path below the digest; undefined where there is none. */
-  find(path: string): PageFile | undefined;
-}
 
 /** Makes the files on a thread, which ends with it. @throws Error where a file is missing or cannot be read */
 function makeOnThread(): Promise<MadeFiles> {
@@ -44,29 +23,15 @@ function makeOnThread(): Promise<MadeFiles> {
   });
 }
 
-/** Octets that came from the thread, as a Buffer over the same memory. */
-function buffer({ buffer: memory, byteOffset, byteLength }: Uint8Array<ArrayBuffer>): Buffer {
-  return Buffer.from(memory, byteOffset, byteLength);
-}
-
-function pageFile({ contentType, plain, gzip, br }: MadeFile): PageFile {
-  const octets = { identity: buffer(plain), gzip: buffer(gzip), br: buffer(br) };
-  const tag = createHash('sha256').update(octets.identity).digest('base64url').slice(0, 22);
-  return { contentType, tag, octets };
-}
-
-async function make(): Promise<PageFiles> {
-  const { digest, files, index } = await makeOnThread();
-  const byPath = new Map(files.map((file) => [file.path, pageFile(file)]));
-  return { index: pageFile(index), hash: digest, find: (path) => byPath.get(path) };
-}
-
 /**
  * Gives the files of the console. They are the same while the process runs, and are made at the first call, which takes some
  * tenths of a second of a thread of its own. A call after one that failed tries again.
  * @throws Error where a file is missing
  */
-const pageFiles = lazily(make);
+const pageFiles = lazily(async () => {
+  const made = await makeOnThread();
+  return { ...made, files: new Map(made.files.map((file) => [file.path, file])) };
+});
 
 /**
  * What a page may do: load scripts and styles of its own origin, and ask its own origin. Nothing inline, no other host, no picture
@@ -109,7 +74,7 @@ function codingFor({ headers }: FastifyRequest): Coding {
 function answer(
   request: FastifyRequest,
   reply: FastifyReply,
-  { file, cacheControl }: { readonly file: PageFile; readonly cacheControl: string },
+  { file, cacheControl }: { readonly file: MadeFile; readonly cacheControl: string },
 ): FastifyReply {
   const coding = codingFor(request);
   const etag = `"${file.tag}${coding === 'identity' ? '' : `-${coding}`}"`;
@@ -130,11 +95,11 @@ export function pageRoutes(app: V4App): void {
     });
   }
   app.get(`${assetsPath}*`, async (request, reply) => {
-    const files = await pageFiles();
+    const { digest, files } = await pageFiles();
     // As it was sent: a name of the list has nothing that would have to be encoded.
     const path = (request.raw.url ?? '').split('?', 1)[0] ?? '';
-    const start = `${assetsPath}${files.hash}/`;
-    const file = path.startsWith(start) ? files.find(path.slice(start.length)) : undefined;
+    const start = `${assetsPath}${digest}/`;
+    const file = path.startsWith(start) ? files.get(path.slice(start.length)) : undefined;
     if (!file) return plain(reply, 404, 'Not found');
     return answer(request, reply, { file, cacheControl: 'public, max-age=31536000, immutable' });
   });

@@ -58,13 +58,16 @@ function listModules(): readonly ListedFile[] {
   return [...own, ...packages].sort((one, other) => (one.path < other.path ? -1 : 1));
 }
 
-/** A file as it is sent, in each content coding. */
+/** The codings that files are kept in. */
+export type Coding = 'br' | 'gzip' | 'identity';
+
+/** A file as it is sent. */
 export interface MadeFile {
   readonly path: string;
   readonly contentType: string;
-  readonly plain: Uint8Array<ArrayBuffer>;
-  readonly gzip: Uint8Array<ArrayBuffer>;
-  readonly br: Uint8Array<ArrayBuffer>;
+  /** Without quotes; the tag of a coding has the coding behind it. */
+  readonly tag: string;
+  readonly octets: Readonly<Record<Coding, Uint8Array<ArrayBuffer>>>;
 }
 
 /** All files of the console. */
@@ -102,9 +105,10 @@ function browserModule(text: string, path: string): { readonly text: string; rea
 }
 
 function made(path: string, contentType: string, text: string): MadeFile {
-  const plain = Buffer.from(text);
-  const params = { [constants.BROTLI_PARAM_QUALITY]: 9 };
-  return { path, contentType, plain, gzip: gzipSync(plain, { level: 9 }), br: brotliCompressSync(plain, { params }) };
+  const identity = Buffer.from(text);
+  const tag = createHash('sha256').update(identity).digest('base64url').slice(0, 22);
+  const br = brotliCompressSync(identity, { params: { [constants.BROTLI_PARAM_QUALITY]: 9 } });
+  return { path, contentType, tag, octets: { identity, gzip: gzipSync(identity, { level: 9 }), br } };
 }
 
 const script = 'text/javascript; charset=utf-8';
@@ -127,7 +131,7 @@ async function makeFiles(): Promise<MadeFiles> {
   const css = styleSheets.map((file) => readFileSync(file, 'utf8')).join('\n');
   files.push(made('style.css', 'text/css; charset=utf-8', css));
   const hash = createHash('sha256');
-  for (const { path, plain } of files) hash.update(`${path}\0${plain.length}\0`).update(plain);
+  for (const { path, octets } of files) hash.update(`${path}\0${octets.identity.length}\0`).update(octets.identity);
   const digest = hash.digest('hex').slice(0, 16);
   const page = pageText(digest, reachedFrom('web/main.ts', imports));
   return { digest, files, index: made('index.html', 'text/html; charset=utf-8', page) };
