@@ -13,7 +13,7 @@ import { type ConnectionLimit, type ConnectionLimits, createConnectionLimit } fr
 import type { OpenHttp } from './listener/connections.ts';
 import { HttpListener, type ListenerHandlers, type ListenerTls } from './listener/listener.ts';
 import { isHeadTooLarge } from './listener/request-end.ts';
-import { answerPlainly, probeAnswers } from './plain-routes.ts';
+import { answerPlainly, probeAnswers, sendPlain } from './plain-routes.ts';
 
 /** The API under some settings, loaded with the first request to it: a gateway that takes mail by SMTP alone never needs it. */
 class LateApi {
@@ -50,8 +50,7 @@ class LateApi {
     try {
       const probe = this.#probeOf(request);
       if (!probe) return (await this.#load())(request, response);
-      const { status, headers, text } = await probe(this.#parts);
-      response.writeHead(status, { ...headers, 'Content-Length': Buffer.byteLength(text) }).end(text);
+      sendPlain(response, await probe(this.#parts));
     } catch (error) {
       this.#parts.log.error({ method: request.method, err: error }, 'http request failed');
       if (response.headersSent) return;

@@ -63,41 +63,33 @@ function showsCredential({ headers }: FastifyRequest): boolean {
   return headers.authorization !== undefined || headers['x-auth-key'] !== undefined;
 }
 
-function globalKeyOf({ headers }: FastifyRequest): { readonly email: string; readonly key: string } | undefined {
-  const email = headers['x-auth-email'];
-  const key = headers['x-auth-key'];
-  if (headers.authorization !== undefined || typeof email !== 'string' || typeof key !== 'string') return undefined;
-  return { email, key };
-}
-
-type Shown =
-  | { readonly kind: 'global'; readonly email: string; readonly key: string }
-  | { readonly kind: 'bearer' /** Absent where the header is no bearer token. */; readonly token: string | undefined };
-
 /** The caller that a credential stands for, and what is wrong where it stands for nobody. */
 interface Login {
   readonly caller: Caller | undefined;
   readonly fault: string;
 }
 
-/** Reads the credential of a request. @throws Refusal where the request shows none */
-function readLogin(request: FastifyRequest): Shown {
-  const global = globalKeyOf(request);
-  if (global) return { kind: 'global', ...global };
-  const header = request.headers.authorization;
-  if (header === undefined) throw refusal('E_UNAUTHORIZED', 'Authorization: Bearer TOKEN is missing');
-  return { kind: 'bearer', token: bearer.exec(header)?.[1] };
-}
-
-async function findCaller(shown: Shown, accounts: AuthorizationParts['accounts']): Promise<Login> {
-  if (shown.kind === 'global') {
-    const submitter = accounts.authenticateGlobalKey(shown.email, shown.key);
-    const fault = 'X-Auth-Email and X-Auth-Key are of no account';
-    return { caller: submitter && { submitter, isGlobalKey: true }, fault };
+/**
+ * Reads the credential of a request.
+ * @returns what finds the caller
+ * @throws Refusal where the request shows none
+ */
+function readLogin({ headers }: FastifyRequest, accounts: AuthorizationParts['accounts']): () => Promise<Login> {
+  const { authorization, 'x-auth-email': email, 'x-auth-key': key } = headers;
+  if (authorization === undefined && typeof email === 'string' && typeof key === 'string') {
+    return async () => {
+      const submitter = accounts.authenticateGlobalKey(email, key);
+      const fault = 'X-Auth-Email and X-Auth-Key are of no account';
+      return { caller: submitter && { submitter, isGlobalKey: true }, fault };
+    };
   }
-  if (shown.token === undefined) return { caller: undefined, fault: 'Authorization must be Bearer TOKEN' };
-  const submitter = await accounts.authenticate(shown.token);
-  return { caller: submitter && { submitter, isGlobalKey: false }, fault: unknownToken };
+  if (authorization === undefined) throw refusal('E_UNAUTHORIZED', 'Authorization: Bearer TOKEN is missing');
+  const token = bearer.exec(authorization)?.[1];
+  return async () => {
+    if (token === undefined) return { caller: undefined, fault: 'Authorization must be Bearer TOKEN' };
+    const submitter = await accounts.authenticate(token);
+    return { caller: submitter && { submitter, isGlobalKey: false }, fault: unknownToken };
+  };
 }
 
 /**
@@ -107,9 +99,9 @@ async function findCaller(shown: Shown, accounts: AuthorizationParts['accounts']
 async function authenticate(request: FastifyRequest, parts: AuthorizationParts): Promise<Caller> {
   const open = showsCredential(request) ? undefined : await parts.sessions?.find(request);
   if (open) return { submitter: open, isGlobalKey: false };
-  const shown = readLogin(request);
+  const findCaller = readLogin(request, parts.accounts);
   await parts.guessing.pause(request.ip);
-  const { caller, fault } = await findCaller(shown, parts.accounts);
+  const { caller, fault } = await findCaller();
   if (caller) return caller;
   throw await refuseLogin(request, fault, parts);
 }
@@ -179,9 +171,7 @@ export async function isStillAuthorized(
 ): Promise<boolean> {
   try {
     const open = showsCredential(request) ? undefined : await parts.sessions?.find(request);
-    const caller = open
-      ? { submitter: open, isGlobalKey: false }
-      : (await findCaller(readLogin(request), parts.accounts)).caller;
+    const caller = open ? { submitter: open, isGlobalKey: false } : (await readLogin(request, parts.accounts)()).caller;
     return caller !== undefined && permitted(caller, request, { scope, parts }) !== undefined;
   } catch (thrown) {
     if (thrown instanceof Refusal) return false;

@@ -56,45 +56,6 @@ export function createPaced<T>(work: () => Promise<T>, { paceMs, maxWaiting }: P
   };
 }
 
-/** Counts events, and renders the text that /metrics serves. */
-export interface Metrics {
-  /** Adds numbers that are read when /metrics is asked for. */
-  readonly add: (sources: MetricSources) => void;
-  readonly accepted: (count: { readonly recipients: number; readonly bytes: number }) => void;
-  /** Counts a refused message under its first token. */
-  readonly refused: (token: V4Token) => void;
-  /** Counts an outcome. `seconds`: how long after its acceptance, for a message that was delivered. */
-  readonly outcome: (outcome: {
-    readonly kind: 'delivered' | 'deferred' | 'failed';
-    readonly route: string;
-    readonly seconds?: number;
-  }) => void;
-  /** Counts a commit of the spool that so many operations shared. */
-  readonly committed: (operations: number) => void;
-  /** Counts a recipient that a report says was not reached, by the class of the bounce. */
-  readonly bounced: (bounceClass: string) => void;
-  readonly complained: () => void;
-  /** Counts an address that was put on a suppression list because of what happened to a message. */
-  readonly suppressed: (source: 'bounced' | 'complained' | 'failed') => void;
-  /** Counts a request to the edge by zone and status class, and the error it was answered with. */
-  readonly edgeRequest: (request: {
-    readonly zone: string;
-    readonly status?: number | undefined;
-    readonly code?: number | undefined;
-    readonly gone?: 'time' | 'room' | undefined;
-    readonly fromMemory?: boolean | undefined;
-  }) => void;
-  /** Counts an error that got the default answer because the rules of this zone ask too much of the request. */
-  readonly rulesCutOff: (zone: string) => void;
-  /** Reads all numbers of this process. */
-  readonly values: () => Promise<MetricValues>;
-  /**
-   * Reads all numbers, at most ten times a second: callers in between wait for the next reading and share it. Resolves to
-   * undefined for a caller that comes while 256 wait already.
-   */
-  readonly render: () => Promise<{ readonly contentType: string; readonly text: string } | undefined>;
-}
-
 /**
  * How the numbers of several processes become one: added up if absent; `max` or `min` for what each of them tells of the same
  * thing.
@@ -188,8 +149,17 @@ function* numbersByClass(byZone: ReadonlyMap<string, readonly number[]>): Labell
       if (count > 0) yield [[zone, index === 0 ? 'none' : `${index}xx`], count];
 }
 
+/** A request to the edge, and the error it was answered with. */
+interface EdgeRequest {
+  readonly zone: string;
+  readonly status?: number | undefined;
+  readonly code?: number | undefined;
+  readonly gone?: 'time' | 'room' | undefined;
+  readonly fromMemory?: boolean | undefined;
+}
+
 /** Counts requests to the edge. Every request passes here, so labels are written only when the metrics are read. */
-function countEdge(registers: Registry[]): Metrics['edgeRequest'] {
+function countEdge(registers: Registry[]) {
   const byZone = new Map<string, number[]>();
   const byCode = new Counts();
   const downByZone = new Counts();
@@ -218,7 +188,7 @@ function countEdge(registers: Registry[]): Metrics['edgeRequest'] {
     'zone',
     () => downByZone,
   );
-  return ({ zone, status, code, gone: reason, fromMemory }) => {
+  return ({ zone, status, code, gone: reason, fromMemory }: EdgeRequest): void => {
     if (reason !== undefined) gone.inc({ reason });
     if (fromMemory) downByZone.add(zone);
     let counts = byZone.get(zone);
@@ -268,8 +238,14 @@ function histograms(registers: Registry[]): { readonly latency: Histogram<'route
   };
 }
 
+interface Outcome {
+  readonly kind: 'delivered' | 'deferred' | 'failed';
+  readonly route: string;
+  readonly seconds?: number;
+}
+
 /** Makes the metrics of mail and of the spool, each with what counts it. */
-function countMail(registers: Registry[]): Omit<Metrics, 'add' | 'edgeRequest' | 'rulesCutOff' | 'values' | 'render'> {
+function countMail(registers: Registry[]) {
   const counted = counters(registers);
   const countedBy = countersBy(registers);
   const { latency, groups } = histograms(registers);
@@ -283,33 +259,41 @@ function countMail(registers: Registry[]): Omit<Metrics, 'add' | 'edgeRequest' |
     'route',
   );
   const complaints = counted('postern_complaints_total', 'Complaints of recipients');
+  const refused: (token: V4Token) => void = countedBy(
+    'postern_messages_refused_total',
+    'Messages refused by the pipeline, by the first token of the answer',
+    'code',
+  );
+  const bounced = countedBy(
+    'postern_bounces_total',
+    'Recipients that a report says were not reached, by class: hard, soft, policy',
+    'class',
+  );
+  const suppressed: (source: 'bounced' | 'complained' | 'failed') => void = countedBy(
+    'postern_suppressed_total',
+    'Addresses put on a suppression list by what happened, by the kind of the event',
+    'source',
+  );
   return {
-    accepted: (count) => {
+    accepted(count: { readonly recipients: number; readonly bytes: number }): void {
       accepted.inc();
       recipients.inc(count.recipients);
       bytes.inc(count.bytes);
     },
-    refused: countedBy(
-      'postern_messages_refused_total',
-      'Messages refused by the pipeline, by the first token of the answer',
-      'code',
-    ),
-    outcome: ({ kind, route, seconds }) => {
+    /** Counts a refused message under its first token. */
+    refused,
+    /** Counts an outcome. `seconds`: how long after its acceptance, for a message that was delivered. */
+    outcome({ kind, route, seconds }: Outcome): void {
       outcomes.inc({ outcome: kind, route });
       if (seconds !== undefined) latency.observe({ route }, seconds);
     },
-    committed: (operations) => groups.observe(operations),
-    bounced: countedBy(
-      'postern_bounces_total',
-      'Recipients that a report says were not reached, by class: hard, soft, policy',
-      'class',
-    ),
-    complained: () => complaints.inc(),
-    suppressed: countedBy(
-      'postern_suppressed_total',
-      'Addresses put on a suppression list by what happened, by the kind of the event',
-      'source',
-    ),
+    /** Counts a commit of the spool that so many operations shared. */
+    committed: (operations: number): void => groups.observe(operations),
+    /** Counts a recipient that a report says was not reached, by the class of the bounce. */
+    bounced,
+    complained: (): void => complaints.inc(),
+    /** Counts an address that was put on a suppression list because of what happened to a message. */
+    suppressed,
   };
 }
 
@@ -317,7 +301,7 @@ function countMail(registers: Registry[]): Omit<Metrics, 'add' | 'edgeRequest' |
  * Makes the registry; the names begin with `postern_`.
  * @param sum adds up the numbers of all processes into the text; absent: the text has those of this process
  */
-export function createMetrics(sum?: (own: MetricValues) => Promise<string>): Metrics {
+export function createMetrics(sum?: (own: MetricValues) => Promise<string>) {
   const registry = new Registry();
   const registers = [registry];
   const ofProcess = lazily(() => addProcess(registry));
@@ -333,18 +317,28 @@ export function createMetrics(sum?: (own: MetricValues) => Promise<string>): Met
   return {
     ...countMail(registers),
     edgeRequest: countEdge(registers),
+    /** Counts an error that got the default answer because the rules of this zone ask too much of the request. */
     rulesCutOff: countersBy(registers)(
       'postern_edge_rules_cut_off_total',
       'Errors answered by the default because the Custom Error Rules of the zone ask too much of the request',
       'zone',
     ),
-    add: ({ families }) => {
+    /** Adds numbers that are read when /metrics is asked for. */
+    add({ families }: MetricSources): void {
       for (const family of families) addFamily(family, registers);
     },
+    /** Reads all numbers of this process. */
     values,
+    /**
+     * Reads all numbers, at most ten times a second: callers in between wait for the next reading and share it. Resolves to
+     * undefined for a caller that comes while 256 wait already.
+     */
     render: createPaced(async () => ({ contentType: registry.contentType, text: await text() }), {
       paceMs: readingPaceMs,
       maxWaiting: maxWaitingReaders,
     }),
   };
 }
+
+/** Counts events, and renders the text that /metrics serves. */
+export type Metrics = ReturnType<typeof createMetrics>;

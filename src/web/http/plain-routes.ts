@@ -17,12 +17,36 @@ interface MetricsToken {
   readonly sha256: string | undefined;
 }
 
-/** Why a reader is sent away (RFC 6750 §3; RFC 6585 §4). */
-interface RefusedReader {
-  readonly status: 401 | 429;
+/** An answer of text. */
+interface PlainAnswer {
+  readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  /** The body of the answer, one line. */
   readonly text: string;
+}
+
+function oneLine(status: number, text: string, more: Readonly<Record<string, string>> = {}): PlainAnswer {
+  const headers = { ...more, 'Content-Type': 'text/plain; charset=utf-8', 'Cache-Control': 'no-store' };
+  return { status, headers, text: `${text}\n` };
+}
+
+function answered(reply: FastifyReply, { status, headers, text }: PlainAnswer): FastifyReply {
+  return reply.code(status).headers(headers).send(text);
+}
+
+/** Answers one line of text through Fastify. */
+export function plain(reply: FastifyReply, status: number, text: string): FastifyReply {
+  return answered(reply, oneLine(status, text));
+}
+
+/** Gives an answer without Fastify. The header field Ray-ID must be set before. */
+export function sendPlain(response: ServerResponse, { status, headers, text }: PlainAnswer): void {
+  response.writeHead(status, { ...headers, 'Content-Length': Buffer.byteLength(text) });
+  response.end(response.req.method === 'HEAD' ? undefined : text);
+}
+
+/** Answers one line of text, as `sendPlain` does. */
+export function answerPlainly(response: ServerResponse, status: number, text: string): void {
+  sendPlain(response, oneLine(status, text));
 }
 
 interface ReaderParts {
@@ -44,14 +68,12 @@ function isToken(shown: string, { sha256 }: MetricsToken): boolean {
 
 /**
  * Judges whether a request shows the token. The answer to a wrong token may be delayed; a right one passes at once (D92).
- * @returns undefined where the request may read
+ * @returns why the reader is sent away (RFC 6750 §3; RFC 6585 §4); undefined where the request may read
  */
-async function refuseReader(request: FastifyRequest, parts: ReaderParts): Promise<RefusedReader | undefined> {
+async function refuseReader(request: FastifyRequest, parts: ReaderParts): Promise<PlainAnswer | undefined> {
   const { token, guessing, log, onAuthFailure } = parts;
   const header = request.headers.authorization;
-  if (header === undefined) {
-    return { status: 401, headers: { 'WWW-Authenticate': challenge }, text: 'A bearer token is needed' };
-  }
+  if (header === undefined) return oneLine(401, 'A bearer token is needed', { 'WWW-Authenticate': challenge });
   await guessing.pause(request.ip);
   const shown = bearer.exec(header)?.[1];
   if (shown !== undefined && isToken(shown, token)) return undefined;
@@ -59,12 +81,11 @@ async function refuseReader(request: FastifyRequest, parts: ReaderParts): Promis
   onAuthFailure();
   if (penalty.kind === 'turnedAway') {
     const headers = { 'Retry-After': String(penalty.retryAfterSeconds) };
-    return { status: 429, headers, text: 'Too many wrong tokens came from this address' };
+    return oneLine(429, 'Too many wrong tokens came from this address', headers);
   }
   log.warn({ session: request.id, client: request.ip, path: '/metrics' }, 'authentication failed');
   await penalty.over;
-  const headers = { 'WWW-Authenticate': `${challenge}, error="invalid_token"` };
-  return { status: 401, headers, text: 'The token is wrong' };
+  return oneLine(401, 'The token is wrong', { 'WWW-Authenticate': `${challenge}, error="invalid_token"` });
 }
 
 /**
@@ -97,22 +118,6 @@ export class AllowedMethods {
   }
 }
 
-/** Answers one line of text. The header field Ray-ID must be set before. */
-export function answerPlainly(response: ServerResponse, status: number, text: string): void {
-  const line = `${text}\n`;
-  response.writeHead(status, {
-    'Content-Type': 'text/plain; charset=utf-8',
-    'Content-Length': Buffer.byteLength(line),
-    'Cache-Control': 'no-store',
-  });
-  response.end(response.req.method === 'HEAD' ? undefined : line);
-}
-
-/** Answers one line of text through Fastify. */
-export function plain(reply: FastifyReply, status: number, text: string): FastifyReply {
-  return reply.code(status).header('Cache-Control', 'no-store').type('text/plain; charset=utf-8').send(`${text}\n`);
-}
-
 /** What these routes are made from. */
 export interface PlainParts {
   readonly log: Logger;
@@ -138,29 +143,14 @@ export function sendFixed({ headers }: FastifyRequest, reply: FastifyReply, docu
   return hasTag(headers['if-none-match'], document) ? reply.code(304).send() : reply.send(document.body);
 }
 
-interface ProbeAnswer {
-  readonly status: number;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly text: string;
-}
-
-function probed(status: number, text: string, more: Readonly<Record<string, string>> = {}): ProbeAnswer {
-  const headers = { ...more, 'Content-Type': 'text/plain; charset=utf-8', 'Cache-Control': 'no-store' };
-  return { status, headers, text: `${text}\n` };
-}
-
-function answered(reply: FastifyReply, { status, headers, text }: ProbeAnswer): FastifyReply {
-  return reply.code(status).headers(headers).send(text);
-}
-
 /** What probes and scrapers ask all the time, by path. Whether a reader may see the metrics is judged before. */
 export const probeAnswers = {
-  '/livez': async (): Promise<ProbeAnswer> => probed(200, 'live'),
-  '/readyz': async ({ ready }: Pick<PlainParts, 'ready'>): Promise<ProbeAnswer> =>
-    (await ready()) ? probed(200, 'ready') : probed(503, 'not ready'),
-  '/metrics': async ({ metrics }: Pick<PlainParts, 'metrics'>): Promise<ProbeAnswer> => {
+  '/livez': async (): Promise<PlainAnswer> => oneLine(200, 'live'),
+  '/readyz': async ({ ready }: Pick<PlainParts, 'ready'>): Promise<PlainAnswer> =>
+    (await ready()) ? oneLine(200, 'ready') : oneLine(503, 'not ready'),
+  '/metrics': async ({ metrics }: Pick<PlainParts, 'metrics'>): Promise<PlainAnswer> => {
     const read = await metrics();
-    if (!read) return probed(503, 'Too many readers at once', { 'Retry-After': '1' });
+    if (!read) return oneLine(503, 'Too many readers at once', { 'Retry-After': '1' });
     const headers = { 'Content-Type': read.contentType, 'Cache-Control': 'no-store' };
     return { status: 200, headers, text: read.text };
   },
@@ -175,8 +165,7 @@ export function plainRoutes(app: V4App, parts: PlainParts, { methods, documents,
   app.get('/metrics', async (request, reply) => {
     const refused =
       metricsToken && (await refuseReader(request, { token: metricsToken, guessing, log, onAuthFailure }));
-    if (refused) return plain(reply.headers(refused.headers), refused.status, refused.text);
-    return answered(reply, await probeAnswers['/metrics'](parts));
+    return answered(reply, refused ?? (await probeAnswers['/metrics'](parts)));
   });
   app.get('/openapi.json', async (request, reply) => sendFixed(request, reply, documents().openApi));
   app.get('/docs', async (request, reply) => sendFixed(request, reply, documents().reference));

@@ -114,7 +114,7 @@ export const callers = [
   ...of('web/http/plain-routes.ts', metrics, [
     ['shown !== undefined && isToken(shown, token)', 'shown !== undefined'],
     ['return sha256 !== undefined && ', 'return sha256 === undefined || '],
-    ['if (header === undefined) {', "if (header === '') {"],
+    ['if (header === undefined) return oneLine', "if (header === '') return oneLine"],
   ]),
   ...of('app/wiring/http.ts', consoleGuard, [
     ['accountOfZone: (zone) => accountOfZone.get(zone)', 'accountOfZone: () => [...accountOfZone.values()][0]'],

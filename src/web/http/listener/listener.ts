@@ -114,45 +114,20 @@ function onClientError(
   refuseSocket(socket, { onRefused }, { status, text, cause: error.code });
 }
 
+interface SocketRefusal extends Pick<RefusedOctets, 'cause'> {
+  readonly status: number;
+  readonly text: string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
 function refuseSocket(
   socket: Socket,
   { onRefused }: Pick<HttpListenerParts, 'onRefused'>,
-  { status, text, cause }: { readonly status: number; readonly text: string; readonly cause: string | undefined },
+  { status, text, cause, headers = {} }: SocketRefusal,
 ): void {
   const rayId = randomHex(8);
-  writeWhole(socket, plainWhole(status, text, { rayId }));
+  writeWhole(socket, plainWhole(status, text, { rayId, headers }));
   onRefused?.({ rayId, status, client: socket.remoteAddress, cause });
-}
-
-/** RFC 9110 §15.6.4: a connection above the limit gets a 503, or no answer if many are refused at once or TLS comes first. */
-class Refusals {
-  readonly #parts: HttpListenerParts;
-  #open = 0;
-
-  constructor(parts: HttpListenerParts) {
-    this.#parts = parts;
-  }
-
-  refuse(socket: Socket, refusal: ConnectionRefusal): void {
-    const { tls, onRefused } = this.#parts;
-    const rayId = randomHex(8);
-    const isTold = !tls && this.#open < maxToldRefusals;
-    onRefused?.({
-      rayId,
-      status: isTold ? 503 : undefined,
-      client: socket.remoteAddress,
-      cause: refusal === 'all' ? 'too many connections' : 'too many connections from this address',
-    });
-    if (!isTold) {
-      socket.destroy();
-      return;
-    }
-    this.#open += 1;
-    socket.once('close', () => (this.#open -= 1));
-    socket.on('error', () => socket.destroy());
-    new RequestTurns(socket).stop();
-    writeWhole(socket, plainWhole(503, 'Too many connections', { rayId, headers: { 'Retry-After': '30' } }));
-  }
 }
 
 function makeServer({ handlers, tls, clientStallMs }: HttpListenerParts): Server {
@@ -181,7 +156,8 @@ export class HttpListener {
   readonly #parts: HttpListenerParts;
   readonly #server: Server;
   readonly #connections = new Connections();
-  readonly #refusals: Refusals;
+  /** Connections over the limit that are being answered. */
+  #toldRefusals = 0;
   /** What the count over all processes said of connections that are handed to the server. */
   readonly #judged = new WeakMap<Socket, ConnectionRefusal>();
   #accepting: Accepting | undefined;
@@ -189,7 +165,6 @@ export class HttpListener {
   /** Binds nothing before `listen`. */
   constructor(parts: HttpListenerParts) {
     this.#parts = parts;
-    this.#refusals = new Refusals(parts);
     const server = makeServer(parts);
     this.#server = server;
     server.on('connection', this.#accept);
@@ -214,11 +189,28 @@ export class HttpListener {
     const address = socket.remoteAddress;
     if (address === undefined) return void socket.destroy();
     const refusal = limit?.overAll ? this.#judged.get(socket) : limit?.take(address);
-    if (refusal) return this.#refusals.refuse(socket, refusal);
+    if (refusal) return this.#refuse(socket, refusal);
     if (limit && !limit.overAll) socket.once('close', () => limit.closed(address));
     this.#connections.accepted(socket);
     if (!tls) this.#connections.speaks(socket);
   };
+
+  /** RFC 9110 §15.6.4: a connection above the limit gets a 503, or no answer if many are refused at once or TLS comes first. */
+  #refuse(socket: Socket, refusal: ConnectionRefusal): void {
+    const cause = refusal === 'all' ? 'too many connections' : 'too many connections from this address';
+    const { tls, onRefused } = this.#parts;
+    if (tls || this.#toldRefusals >= maxToldRefusals) {
+      onRefused?.({ rayId: randomHex(8), client: socket.remoteAddress, cause });
+      socket.destroy();
+      return;
+    }
+    this.#toldRefusals += 1;
+    socket.once('close', () => (this.#toldRefusals -= 1));
+    socket.on('error', () => socket.destroy());
+    new RequestTurns(socket).stop();
+    const headers = { 'Retry-After': '30' };
+    refuseSocket(socket, this.#parts, { status: 503, text: 'Too many connections', cause, headers });
+  }
 
   readonly #acceptTls = (socket: Socket): void => {
     if (socket.remoteAddress === undefined) socket.destroy();
