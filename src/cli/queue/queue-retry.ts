@@ -2,64 +2,51 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../../app/config/config.ts';
 import { UsageError } from '../../base/errors.ts';
 import { allRoutes, wayFor } from '../../delivery/router.ts';
-import { asciiDomain, splitMailbox } from '../../mail/address/domain.ts';
-import type { QueueItem, RetryCount, SpooledRecipient } from '../../spool/spool.ts';
+import { asciiDomain } from '../../mail/address/domain.ts';
+import type { RetryCount } from '../../spool/spool.ts';
+import {
+  findSelected,
+  type RouteOf,
+  type Selection,
+  type WaitingState,
+} from '../../web/admin/queue/queue-selection.ts';
 import { type CommandIo, defineCommand, fail, print } from '../command/command.ts';
 import { counted } from '../command/printable.ts';
 import { missing, newTimes, notFound, type OpenQueue, pageMessages, stateOption, withQueue } from './open-queue.ts';
 
 /** Which recipients a retry by selection is for. */
-interface Selection {
+interface Retried extends Pick<Selection, 'account' | 'destination' | 'route'> {
   readonly state: 'queued' | 'failed';
-  /** Name of the account. */
-  readonly account?: string;
-  /** The recipients' domain, an A-label in lower case. Names below it do not match. */
-  readonly domain?: string;
-  /** Name of the route. */
-  readonly route?: string;
 }
 
 function readSelection(
-  { state, account, domain, route }: Partial<Record<keyof Selection, string>>,
+  { state, account, domain, route }: Readonly<Partial<Record<'state' | 'account' | 'domain' | 'route', string>>>,
   config: Config,
-): Selection {
+): Retried {
   const found = config.accounts.find(({ id, name }) => id === account || name === account);
-  const label = domain === undefined ? undefined : asciiDomain(domain);
-  if (domain !== undefined && label === undefined) throw new UsageError(`--domain wants a domain, got "${domain}"`);
+  const destination = domain === undefined ? undefined : asciiDomain(domain);
+  if (domain !== undefined && destination === undefined)
+    throw new UsageError(`--domain wants a domain, got "${domain}"`);
   const routes = allRoutes(config.delivery).map(({ name }) => name);
   if (route !== undefined && !routes.includes(route))
     throw new UsageError(`--route wants one of ${routes.join(', ')}, got "${route}"`);
-  return {
-    // What has failed for good is tried again only where it is asked for by name.
-    state: stateOption(state).state ?? 'queued',
-    // An account that is no longer in the configuration may still have mail in the queue.
-    ...(account === undefined ? {} : { account: found?.name ?? account }),
-    ...(label === undefined ? {} : { domain: label }),
-    ...(route === undefined ? {} : { route }),
-  };
-}
-
-/** The recipients of a message that are selected; undefined where none is. */
-function pickOf({ entry, recipients }: QueueItem, wanted: Selection, routing: Config['delivery']) {
-  if (wanted.account !== undefined && wanted.account !== entry.account) return undefined;
-  const fits = ({ address, state }: SpooledRecipient): boolean =>
-    state === wanted.state &&
-    (wanted.domain === undefined || splitMailbox(address).domain?.toLowerCase() === wanted.domain) &&
-    (wanted.route === undefined ||
-      wayFor(routing, { account: entry.account, recipient: address }).route.name === wanted.route);
-  const chosen = recipients.filter(fits).map(({ address }) => address);
-  return chosen.length === 0 ? undefined : { id: entry.id, recipients: chosen, state: wanted.state };
+  // What has failed for good is tried again only where it is asked for by name. An account that is no longer in the configuration may
+  // still have mail in the queue.
+  return { state: stateOption(state).state ?? 'queued', account: found?.name ?? account, destination, route };
 }
 
 /** Makes everything selected due, one page per transaction. */
-async function retrySelected({ spool, config }: OpenQueue, wanted: Selection): Promise<RetryCount> {
+async function retrySelected({ spool, config }: OpenQueue, { state, ...wanted }: Retried): Promise<RetryCount> {
+  const states: readonly WaitingState[] = state === 'failed' ? ['failed'] : ['queued', 'deferred', 'held'];
+  const routeOf: RouteOf = (account, recipient) => wayFor(config.delivery, { account, recipient }).route.name;
   const sum = { messages: 0, recipients: 0, failed: 0 };
   let after: string | undefined;
   do {
-    const from = after === undefined ? {} : { after };
-    const page = await spool.list({ limit: pageMessages, state: wanted.state, ...from });
+    const page = await findSelected({ spool, routeOf }, { ...wanted, states }, { limit: pageMessages, after });
     after = page.next;
-    const picks = page.items.flatMap((item) => pickOf(item, wanted, config.delivery) ?? []);
+    const picks = page.selected.map(({ item, recipients }) => {
+      return { id: item.entry.id, recipients: recipients.map(({ address }) => address), state };
+    });
     if (picks.length === 0) continue;
     const begunAt = performance.now();
     const made = await spool.retryMany(picks, newTimes(config));

@@ -6,9 +6,7 @@ const cliQueue = ['test/cli/queue/queue.test.ts'];
 
 /** What commands do for an account. */
 export const commands = [
-  ...of('cli/queue/queue-retry.ts', cliQueue, [
-    ['if (wanted.account !== undefined && wanted.account !== entry.account) return undefined', ''],
-  ]),
+  ...of('cli/queue/queue-retry.ts', cliQueue, [['{ ...wanted, states }', '{ ...wanted, account: undefined, states }']]),
   ...of(
     'cli/token.ts',
     ['test/cli/cli.test.ts', 'test/cli/keys.test.ts'],
