@@ -2,7 +2,7 @@
 
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ask, asProblem, isSignedOut, Problem } from './api.ts';
-import { place } from './session.ts';
+import { keepLatest, place } from './session.ts';
 
 /** The most rows that one list holds. Who wants to go on is led to a list that begins where this one ends. */
 const mostRows = 2000;
@@ -60,18 +60,10 @@ function useKept(path: string | undefined, state: State<Named>): void {
     const { entry } = place.peek();
     return () => {
       const { current } = latest;
-      if (path !== undefined && current.path === path && current.rows.length > 0) leave(keyOf(entry, path), current);
+      if (path !== undefined && current.path === path && current.rows.length > 0)
+        keepLatest(left, keyOf(entry, path), current, mostLeft);
     };
   }, [path]);
-}
-
-function leave(key: string, state: State<Named>): void {
-  left.delete(key);
-  left.set(key, state);
-  for (const oldest of left.keys()) {
-    if (left.size <= mostLeft) break;
-    left.delete(oldest);
-  }
 }
 
 const nothing = { rows: [], next: undefined, notes: [], problem: undefined } as const;

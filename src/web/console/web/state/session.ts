@@ -63,12 +63,16 @@ function current(): PageLocation {
 
 /** Notes how far down the page is that the reader leaves. */
 function noteScrolled(): void {
-  const { entry } = place.value;
-  scrolled.delete(entry);
-  scrolled.set(entry, lastScrollY);
-  for (const oldest of scrolled.keys()) {
-    if (scrolled.size <= mostScrolled) break;
-    scrolled.delete(oldest);
+  keepLatest(scrolled, place.value.entry, lastScrollY, mostScrolled);
+}
+
+/** Puts an entry behind the others of a map, and takes the oldest ones out beyond `most`. */
+export function keepLatest<Key, Value>(map: Map<Key, Value>, key: Key, value: Value, most: number): void {
+  map.delete(key);
+  map.set(key, value);
+  for (const oldest of map.keys()) {
+    if (map.size <= most) break;
+    map.delete(oldest);
   }
 }
 
