@@ -17,10 +17,8 @@ const consoleHeader = 'x-postern-console';
 
 const reading: ReadonlySet<string> = new Set(['GET', 'HEAD']);
 
-type Request = Pick<FastifyRequest, 'headers' | 'protocol' | 'host' | 'method'>;
-
 /** Judges where a request comes from. @returns why it is refused */
-function originFault({ headers, protocol, host }: Request, publicUrl: string | undefined): string | undefined {
+function originFault({ headers, protocol, host }: FastifyRequest, publicUrl: string | undefined): string | undefined {
   const { origin } = headers;
   if (origin === undefined) {
     return headers['sec-fetch-site'] === 'same-origin'
@@ -30,25 +28,6 @@ function originFault({ headers, protocol, host }: Request, publicUrl: string | u
   if (origin === publicUrl || origin === `${protocol}://${host}`) return undefined;
   const told = JSON.stringify(origin.slice(0, 200));
   return `Origin ${told} is not the console's own; set console.publicUrl if people reach it there`;
-}
-
-/**
- * Judges a request that shows a session, or asks for one.
- * @param publicUrl the origin that the configuration names
- * @throws Refusal 403 where it may come from another site than the console's own pages
- */
-function refuseForeign(request: Request, publicUrl: string | undefined): void {
-  const { headers, method } = request;
-  const site = headers['sec-fetch-site'];
-  // `none` is a person who typed an address; a browser sends it only where no page was involved.
-  if (site !== undefined && site !== 'same-origin' && !(site === 'none' && reading.has(method))) {
-    throw refusal('E_FORBIDDEN', 'A page of another origin sent this request');
-  }
-  if (reading.has(method)) return;
-  if (headers[consoleHeader] !== '1')
-    throw refusal('E_FORBIDDEN', 'A change by a session needs the header X-Postern-Console: 1');
-  const fault = originFault(request, publicUrl);
-  if (fault !== undefined) throw refusal('E_FORBIDDEN', fault);
 }
 
 // The cookie (RFC 6265; draft-ietf-httpbis-rfc6265bis for SameSite and the prefix): no script can read it, no other site can have it
@@ -163,9 +142,22 @@ export class Sessions implements BrowserSessions {
     return open.submitter;
   }
 
-  /** @throws Refusal 403 where a request may come from another site */
+  /**
+   * Judges a request that shows a session, or asks for one.
+   * @throws Refusal 403 where it may come from another site than the console's own pages
+   */
   refuseForeign(request: FastifyRequest): void {
-    refuseForeign(request, this.#parts.publicUrl);
+    const { headers, method } = request;
+    const site = headers['sec-fetch-site'];
+    // `none` is a person who typed an address; a browser sends it only where no page was involved.
+    if (site !== undefined && site !== 'same-origin' && !(site === 'none' && reading.has(method))) {
+      throw refusal('E_FORBIDDEN', 'A page of another origin sent this request');
+    }
+    if (reading.has(method)) return;
+    if (headers[consoleHeader] !== '1')
+      throw refusal('E_FORBIDDEN', 'A change by a session needs the header X-Postern-Console: 1');
+    const fault = originFault(request, this.#parts.publicUrl);
+    if (fault !== undefined) throw refusal('E_FORBIDDEN', fault);
   }
 
   /**

@@ -3,12 +3,13 @@
 
 import { createServer } from 'node:http';
 import Fastify from 'fastify';
+import type { TSchema } from 'typebox';
 import { createDocuments } from './documents.ts';
 import { type AnswerTable, refuse } from './envelope.ts';
 import { type Answerer, rayOf } from './front.ts';
 import type { DocumentedRoute } from './openapi.ts';
 import { AllowedMethods, answerPlainly, type PlainParts, plainRoutes } from './plain-routes.ts';
-import { schemaCompiler } from './schema-faults.ts';
+import { compileJudge } from './schema-faults.ts';
 import type { RootPlugin, SchemaTypes, V4App, V4Plugin } from './v4-app.ts';
 import { type V4Parts, v4Routes } from './v4-routes.ts';
 
@@ -60,7 +61,7 @@ export async function createApi(parts: ApiParts, onAuthFailure: () => void): Pro
       } else answerPlainly(reply.raw, 400, message);
     },
   }).withTypeProvider<SchemaTypes>();
-  app.setValidatorCompiler(schemaCompiler);
+  app.setValidatorCompiler<TSchema>(({ schema }) => compileJudge(schema));
   app.setSerializerCompiler(() => (data) => JSON.stringify(data));
   app.decorate('answers', parts.answers);
   for (const name of ['submitter', 'mayGoOn', 'document', 'bodyReservation', 'bodyDigest'] as const)

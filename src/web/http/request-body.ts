@@ -32,8 +32,7 @@ export function admitBody(
   reply: FastifyReply,
   takes: { readonly bodies: BodyBudget; readonly limit: number; readonly types?: readonly string[] | undefined },
 ): void {
-  const bad = describedBadly(request.headers, takes);
-  if (bad) throw bad;
+  judgeAnnounced(request.headers, takes);
   reserveBody(request, takes.bodies);
   if (request.headers.expect !== undefined) reply.raw.writeContinue();
 }
@@ -67,33 +66,32 @@ function mediaType(contentType: string): string {
   return (contentType.split(';', 1)[0] ?? '').trim().toLowerCase();
 }
 
-/** Judges the body's announced type and length, before an octet of it is read. */
-function describedBadly(
+/** Judges the body's announced type and length, before an octet of it is read. @throws Refusal 413, 415 */
+function judgeAnnounced(
   headers: FastifyRequest['headers'],
   takes: { readonly limit: number; readonly types?: readonly string[] | undefined },
-): Refusal | undefined {
+): void {
   const { limit, types = usualTypes } = takes;
   const length = headers['content-length'];
-  if (length === undefined && headers['transfer-encoding'] === undefined) return undefined;
-  if (length !== undefined && Number(length) > limit) return tooLarge(limit);
-  if (length === '0') return undefined;
+  if (length === undefined && headers['transfer-encoding'] === undefined) return;
+  if (length !== undefined && Number(length) > limit) throw tooLarge(limit);
+  if (length === '0') return;
   const type = headers['content-type'] ?? '';
   if (!types.includes(mediaType(type))) {
     const given = type === '' ? 'no Content-Type' : JSON.stringify(type.slice(0, 100));
-    return unsupported(`The body must be ${types.join(' or ')}, got ${given}`);
+    throw unsupported(`The body must be ${types.join(' or ')}, got ${given}`);
   }
   const named = charset.exec(type);
   const name = named?.[1] ?? named?.[2];
   if (name !== undefined && name.toLowerCase() !== 'utf-8' && name.toLowerCase() !== 'utf8') {
-    return unsupported(`JSON is UTF-8 (RFC 8259 §8.1), got charset ${JSON.stringify(name.slice(0, 100))}`);
+    throw unsupported(`JSON is UTF-8 (RFC 8259 §8.1), got charset ${JSON.stringify(name.slice(0, 100))}`);
   }
   const coding = headers['content-encoding'];
   if (coding !== undefined && coding.toLowerCase() !== 'identity') {
-    return unsupported(
+    throw unsupported(
       `Content-Encoding ${JSON.stringify(coding.slice(0, 100))} is not taken, send the body uncompressed`,
     );
   }
-  return undefined;
 }
 
 /** The room that a body has at first, in octets. */

@@ -1,11 +1,10 @@
 // Turns the errors that a schema finds in a value into faults of the envelope, each with its pointer and with words that tell
 // what is wanted; and what is wrong with a document apart from its schema.
 
-import type { FastifySchemaCompiler } from 'fastify';
 import type { TSchema } from 'typebox';
 import { closest } from '../../base/closest.ts';
 import { isRecord, member } from '../../base/is-record.ts';
-import { compileSchema, type SchemaError } from '../../base/schema-judge.ts';
+import { compileSchema, type SchemaError, type SchemaJudge } from '../../base/schema-judge.ts';
 import { type Fault, maxFaults } from './envelope.ts';
 import { pointerStep, quoted } from './json/cut-text.ts';
 import type { JsonDocument } from './json/json-reader.ts';
@@ -39,10 +38,11 @@ function removeNulls(schema: unknown, value: unknown): void {
   }
 }
 
-/** Compiles the schema of a route. */
+/** Makes what judges by a schema, which is compiled when it is first asked: of the routes' some two hundred few ever are. */
 export function compileJudge(schema: TSchema): RequestJudge {
-  const compiled = compileSchema(schema);
+  let compiled: SchemaJudge | undefined;
   const judge: RequestJudge = (value) => {
+    compiled ??= compileSchema(schema);
     removeNulls(schema, value);
     const fits = compiled.fits(value);
     judge.errors = fits ? null : compiled.errors(value);
@@ -50,18 +50,6 @@ export function compileJudge(schema: TSchema): RequestJudge {
   };
   return judge;
 }
-
-/** The compiler of an app's routes. A schema is compiled when its route is first asked: of some two hundred few ever are. */
-export const schemaCompiler: FastifySchemaCompiler<TSchema> = ({ schema }) => {
-  let compiled: RequestJudge | undefined;
-  const judge: RequestJudge = (value) => {
-    compiled ??= compileJudge(schema);
-    const fits = compiled(value);
-    judge.errors = compiled.errors ?? null;
-    return fits;
-  };
-  return judge;
-};
 
 /** Part of a request that a schema judged. */
 export type JudgedPart = 'body' | 'querystring' | 'params' | 'headers';
