@@ -4,6 +4,7 @@ import { dirname } from 'node:path';
 import { checkFiles } from '../app/bootstrap/check-files.ts';
 import type { Config } from '../app/config/config.ts';
 import { errorMessage, UsageError } from '../base/errors.ts';
+import { FairSlots } from '../base/fair-slots.ts';
 import { printableJson } from '../pipeline/report/print.ts';
 import { shownOctets } from '../spool/inspect/database-report.ts';
 import { defaultMinFreeBytes } from '../spool/spool-limits.ts';
@@ -44,27 +45,24 @@ async function lookAtDomain({ records }: Published, dns: DnsSettings): Promise<r
 
 /** Looks at the records of all domains, some at a time. The resolvers are cancelled when a look is over. */
 async function lookAtDomains(config: Config, dns: DnsSettings, resolver: Resolver): Promise<readonly Seen[]> {
-  const published = publishedBy(config, undefined);
-  const looks = new Map<string, readonly Seen[]>();
+  const slots = new FairSlots(domainsAtOnce, domainsAtOnce);
   const until = performance.now() + recordsMs;
-  const left = published.values();
-  const run = async (): Promise<void> => {
-    for (const one of left) {
-      const { domain } = one;
-      const what = `records of ${domain}`;
-      const late = seen(what, 'warning', 'not looked at in time', `postern domain records ${domain} --check`);
-      if (performance.now() > until) looks.set(domain, [late]);
-      else {
-        const both = await Promise.all([
-          within(what, () => lookAtDomain(one, dns)),
-          within(`mta-sts _mta-sts.${domain}`, () => lookAtSts(domain, resolver)),
-        ]);
-        looks.set(domain, both.flat());
-      }
-    }
+  const lookAt = async (one: Published): Promise<readonly Seen[]> => {
+    const { domain } = one;
+    const what = `records of ${domain}`;
+    if (performance.now() > until)
+      return [seen(what, 'warning', 'not looked at in time', `postern domain records ${domain} --check`)];
+    const both = await Promise.all([
+      within(what, () => lookAtDomain(one, dns)),
+      within(`mta-sts _mta-sts.${domain}`, () => lookAtSts(domain, resolver)),
+    ]);
+    return both.flat();
   };
-  await Promise.all(Array.from({ length: domainsAtOnce }, run));
-  return published.flatMap(({ domain }) => looks.get(domain) ?? []);
+  const looks = publishedBy(config, undefined).map(async (one) => {
+    const leave = await slots.take('');
+    return await lookAt(one).finally(leave);
+  });
+  return (await Promise.all(looks)).flat();
 }
 
 function lookAtFiles(config: Config): readonly Seen[] {

@@ -76,6 +76,14 @@ test('what is missing is told with its cure, the worst decides the exit code, an
   expect(readdirSync(folder)).toEqual(['postern.yaml']);
 });
 
+test('a sending domain that is the platform’s domain too has the records of both looked at', async () => {
+  const dns = await startDnsServer();
+  const { file } = configuration({ platform: { domain: 'example.com', bounceDomain: 'bounces.example.com' } });
+  const { of } = await doctor(runHere, file, '--server', dns.address);
+  expect(of('dmarc _dmarc.example.com')).toHaveLength(1);
+  expect(of('mx bounces.example.com')).toHaveLength(1);
+});
+
 test('keys and records in place are ok, and a key that all may read is not', async () => {
   const dns = await startDnsServer();
   const { file, folder } = configuration();
