@@ -126,15 +126,13 @@ const overrides = {
   },
 } as const satisfies Record<string, Override>;
 
-function relayFault(relay: string): string | undefined {
-  if (relay === 'capture' || relay === 'mx' || parseRelayUrl(relay)) return undefined;
-  return `POSTERN_RELAY: got ${quote(relay)}, want capture, mx, smtp://host:port or smtps://host:port`;
-}
-
-/** POSTERN_RELAY replaces the routes, and may not replace those that keep mail from its recipients (D98a). */
-function unsafeRelay(relay: string, { routes }: CompleteContents): string | undefined {
+/** What is wrong with POSTERN_RELAY, which replaces the routes, and may not replace those that keep mail from its recipients (D98a). */
+function relayFault(relay: string, { routes }: CompleteContents): string | undefined {
+  if (relay === 'capture') return undefined;
+  if (relay !== 'mx' && !parseRelayUrl(relay))
+    return `POSTERN_RELAY: got ${quote(relay)}, want capture, mx, smtp://host:port or smtps://host:port`;
   const kept = routes.find(({ redirectAll, allowRecipients }) => redirectAll ?? allowRecipients);
-  if (!kept || relay === 'capture') return undefined;
+  if (!kept) return undefined;
   const key = kept.redirectAll === undefined ? 'allowRecipients' : 'redirectAll';
   return (
     `POSTERN_RELAY: would replace route "${kept.name}", whose ${key} keeps mail from its recipients; ` +
@@ -160,6 +158,6 @@ export function applyEnvironment(given: CompleteContents, env: Environment): Ove
   }
   const relay = env['POSTERN_RELAY']?.trim();
   if (!relay) return { contents, origins, faults };
-  const fault = relayFault(relay) ?? unsafeRelay(relay, contents);
+  const fault = relayFault(relay, contents);
   return { contents, relay, origins, faults: fault ? [...faults, fault] : faults };
 }
