@@ -23,9 +23,6 @@ export interface BannerFacts {
   readonly captureFolder?: string;
 }
 
-/** What a start found where it made no token (D95). */
-export type TokenNote = Exclude<DevelopmentToken, { readonly kind: 'made' }>;
-
 /** How many tokens are named at most. */
 const tokensNamed = 5;
 
@@ -39,7 +36,7 @@ function endings(lastFour: readonly string[]): string {
  * For a start that shows no token: says which one counts, whether an earlier one was revoked, and how to make another.
  * @param consoleText what `renderSignIn` says
  */
-export function renderTokenNote(note: TokenNote, consoleText = ''): string {
+export function renderTokenNote(note: Exclude<DevelopmentToken, { readonly kind: 'made' }>, consoleText = ''): string {
   const { account, credential } = note;
   const create = `postern token create --account ${account} --credential ${credential}`;
   const another = `For another: ${create}`;

@@ -51,9 +51,6 @@ interface OptionSpec {
   readonly summary: string;
 }
 
-/** The help's table of exit codes: what each means. */
-export type ExitCodes = Readonly<Record<number, string>>;
-
 /** How a command was called, for texts. */
 interface Call {
   /** `postern token create` */
@@ -93,8 +90,8 @@ export interface CommandSpec<O extends Options> extends Pick<Command, 'summary'>
   readonly options: O;
   /** Whole command lines. */
   readonly examples: readonly string[];
-  /** Exit codes of its own; 0, 64 and 78 are added to them. */
-  readonly exitCodes?: ExitCodes;
+  /** What exit codes of its own mean; 0, 64 and 78 are added to them. */
+  readonly exitCodes?: Readonly<Record<number, string>>;
   /** Absent: it has the option that names the configuration file. */
   readonly needsNoConfig?: true;
   run(input: CommandInput<O>, io: CommandIo): number | Promise<number>;
