@@ -7,13 +7,15 @@ import { SharedPlaces } from '../../../src/app/processes/shared-places.ts';
 import { systemClock } from '../../../src/base/clock.ts';
 import type { JournalItem } from '../../../src/spool/journal/journal.ts';
 import { LiveStreams, liveEndpoints } from '../../../src/web/admin/journal/live-endpoint.ts';
-import { StreamSlots } from '../../../src/web/admin/journal/live-hub.ts';
+import { createStreamSlots } from '../../../src/web/admin/journal/live-hub.ts';
 import { startConsole } from '../../support/console-app.ts';
 import { MemorySpool } from '../../support/memory-spool/memory-spool.ts';
 
-async function takeAll(places: StreamSlots, account: string | undefined): Promise<number> {
+type StreamSlots = ReturnType<typeof createStreamSlots>;
+
+async function takeAll(takePlace: StreamSlots, account: string | undefined): Promise<number> {
   let taken = 0;
-  while (await places.take(account)) taken += 1;
+  while (await takePlace(account)) taken += 1;
   return taken;
 }
 
@@ -22,7 +24,7 @@ function twoProcesses(): readonly [StreamSlots, StreamSlots] {
   const counts = new SharedPlaces();
   const ofProcess = (): StreamSlots => {
     const process = {};
-    return new StreamSlots({
+    return createStreamSlots({
       take: async (wanted) => counts.take(process, wanted),
       ask: async (wanted) => counts.ask(wanted),
       giveBack: (keys) => counts.giveBack(process, keys),
@@ -34,7 +36,7 @@ function twoProcesses(): readonly [StreamSlots, StreamSlots] {
 test.each([1, 2])(
   'however many streams ten accounts want, others and the operator get theirs: processes %i',
   async (n) => {
-    const one = new StreamSlots(undefined);
+    const one = createStreamSlots(undefined);
     const [first, second] = n === 1 ? [one, one] : twoProcesses();
     let taken = 0;
     for (let at = 0; at < 10; at += 1) taken += await takeAll(at % 2 === 0 ? first : second, `greedy-${at}`);
@@ -44,7 +46,7 @@ test.each([1, 2])(
     for (let at = 0; at < 10; at += 1) expect(await takeAll(second, `late-${at}`)).toBe(4);
     expect(await takeAll(first, 'last')).toBe(180 - taken - 40 > 0 ? 4 : 0);
     for (let at = 0; at < 50; at += 1) await takeAll(second, `more-${at}`);
-    const leave = await first.take(undefined);
+    const leave = await first(undefined);
     expect(leave).toBeDefined();
     expect(await takeAll(second, undefined)).toBe(19);
     leave?.();

@@ -9,7 +9,7 @@ import { refusal } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
 import { rowJson } from './entry-json.ts';
 import { journalOff } from './journal-endpoints.ts';
-import { type HubParts, LiveHub, type LiveRow, StreamSlots } from './live-hub.ts';
+import { createStreamSlots, type HubParts, LiveHub, type LiveRow } from './live-hub.ts';
 
 /** Octets that wait for a client that does not read; then its stream ends, and the client comes again where it was. */
 const mostWaiting = 262_144;
@@ -126,7 +126,7 @@ function isOperator({ submitter }: FastifyRequest): boolean {
 /** The streams that are open, of all endpoints that a process has had since its start: a reload makes other endpoints. */
 export class LiveStreams {
   readonly #hub: LiveHub;
-  readonly #places: StreamSlots;
+  readonly #takePlace: ReturnType<typeof createStreamSlots>;
   readonly #isServing: () => boolean;
   readonly #open = new Set<LiveStream>();
   #ticking: NodeJS.Timeout | undefined;
@@ -138,7 +138,7 @@ export class LiveStreams {
     isServing: () => boolean,
   ) {
     this.#hub = new LiveHub(parts);
-    this.#places = new StreamSlots(places);
+    this.#takePlace = createStreamSlots(places);
     this.#isServing = isServing;
   }
 
@@ -164,7 +164,7 @@ export class LiveStreams {
   /** Opens a stream. @param account whose rows are told of; undefined: all @throws Refusal where there are too many */
   async open(request: FastifyRequest, reply: FastifyReply, account: string | undefined): Promise<void> {
     // The operator's places are the operator's own, also for looking at one account.
-    const leave = await this.#places.take(isOperator(request) ? undefined : account);
+    const leave = await this.#takePlace(isOperator(request) ? undefined : account);
     if (!leave) throw refusal('E_RATE_LIMIT_EXCEEDED', 'Too many live streams are open', 10);
     const { raw } = reply;
     const { socket } = request.raw;

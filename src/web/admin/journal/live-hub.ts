@@ -175,44 +175,36 @@ function attempts(account: string | undefined): readonly (readonly SlotWanted[])
   return account === undefined ? [wanted(ofOne, all)] : [wanted(sure, ofAccounts), wanted(ofOne, half)];
 }
 
-/** The places of one process, which are those of all processes where there are several. */
-export class StreamSlots {
-  /** Counts over all processes; absent: there is one. */
-  readonly #shared: SharedSlots | undefined;
-  readonly #own = new Counts();
-
-  constructor(shared: SharedSlots | undefined) {
-    this.#shared = shared;
-  }
-
+/**
+ * Gives what takes a place in this process, and in all of them where there are several.
+ * @param shared counts over all processes; absent: there is one
+ */
+export function createStreamSlots(shared: SharedSlots | undefined) {
+  const own = new Counts();
+  const count = (wanted: readonly SlotWanted[], by: 1 | -1): void => {
+    for (const { key } of wanted) own.add(key, by);
+  };
+  const isTaken = async (wanted: readonly SlotWanted[]): Promise<boolean> => {
+    if (wanted.some(({ key, most }) => own.of(key) >= most)) return false;
+    count(wanted, 1);
+    // Without its supervisor this process is ending, and counts alone.
+    const full = await shared?.take(wanted).catch(() => undefined);
+    if (full !== undefined) count(wanted, -1);
+    return full === undefined;
+  };
   /**
    * Takes a place.
    * @param account its name; undefined: the operator's, who sees all
    * @returns what gives it back, to be called once; undefined where there is none
    */
-  async take(account: string | undefined): Promise<(() => void) | undefined> {
+  return async (account: string | undefined): Promise<(() => void) | undefined> => {
     for (const wanted of attempts(account)) {
-      const isTaken = await this.#take(wanted);
-      if (isTaken) return () => this.#giveBack(wanted.map(({ key }) => key));
+      if (!(await isTaken(wanted))) continue;
+      return () => {
+        count(wanted, -1);
+        shared?.giveBack(wanted.map(({ key }) => key));
+      };
     }
     return undefined;
-  }
-
-  async #take(wanted: readonly SlotWanted[]): Promise<boolean> {
-    if (wanted.some(({ key, most }) => this.#own.of(key) >= most)) return false;
-    for (const { key } of wanted) this.#own.add(key);
-    // Without its supervisor this process is ending, and counts alone.
-    const full = await this.#shared?.take(wanted).catch(() => undefined);
-    if (full !== undefined) this.#forget(wanted.map(({ key }) => key));
-    return full === undefined;
-  }
-
-  #giveBack(keys: readonly string[]): void {
-    this.#forget(keys);
-    this.#shared?.giveBack(keys);
-  }
-
-  #forget(keys: readonly string[]): void {
-    for (const key of keys) this.#own.add(key, -1);
-  }
+  };
 }
