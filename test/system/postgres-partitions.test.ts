@@ -10,7 +10,6 @@ import { uuidv7 } from '../../src/base/ids.ts';
 import { defaultEventLimits } from '../../src/spool/events/event-store.ts';
 import type { Journal, JournalLimits } from '../../src/spool/journal/journal.ts';
 import { openPostgresJournal } from '../../src/spool/journal/store/postgres-journal-store.ts';
-import { journalMigrations } from '../../src/spool/journal/writer/journal-tables.ts';
 import { postgresSpoolMigrations } from '../../src/spool/postgres/postgres-schema.ts';
 import { PostgresSpool } from '../../src/spool/postgres/postgres-spool.ts';
 import type { PostgresSpoolOptions } from '../../src/spool/postgres/spool-parts.ts';
@@ -265,11 +264,12 @@ test('what was written before there were partitions is found, changed, numbered 
   const url = await server.createSchema();
   const database = await openPostgres({ url });
   await database.migrate(before(postgresSpoolMigrations, 3));
-  await database.migrate(before(journalMigrations, 1));
   await database.close();
   const client = await beside(url);
   await fillOld(client, 1000);
   await client.query(`UPDATE mail_events SET at = ${Date.now()} WHERE id > 500`);
+  const spool = await open(url, { eventLimits: { ...defaultEventLimits, ageMilliseconds: dayMs } });
+  // Days of which there is no partition.
   const old = Array.from({ length: 20 }, (_, at) => uuidv7(Date.now() - (20 - at) * dayMs));
   for (const [at, id] of old.entries()) {
     const facts = JSON.stringify({ recipients: [], count: 1 });
@@ -279,8 +279,7 @@ test('what was written before there were partitions is found, changed, numbered 
       [id, Date.now() - (20 - at) * dayMs, facts],
     );
   }
-  await client.query("INSERT INTO journal_content SELECT seq, 0, NULL, NULL, NULL, '\\x616263' FROM journal");
-  const spool = await open(url, { eventLimits: { ...defaultEventLimits, ageMilliseconds: dayMs } });
+  await client.query("INSERT INTO journal_content SELECT 0, 0, NULL, NULL, NULL, '\\x616263', id FROM journal");
   const journal = await openJournal(url, { keepDays: 15 });
   expect(Object.keys(await places(client, 'mail_events'))).toEqual(['mail_events_before']);
   const one = entry();

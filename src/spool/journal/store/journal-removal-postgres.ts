@@ -15,13 +15,9 @@ const lockNotAvailable = '55P03';
 const time = 'SELECT extract(epoch FROM clock_timestamp()) * 1000 AS time';
 const firstAndLast = (name: string): string => `SELECT (SELECT at FROM ${name} ORDER BY seq LIMIT 1) AS first,
   (SELECT at FROM ${name} ORDER BY seq DESC LIMIT 1) AS last`;
-const agedOf = (
-  name: string,
-): string => `SELECT id, seq FROM (SELECT id, seq, at FROM ${name} ORDER BY seq LIMIT ${rowsAtOnce})
-  AS first WHERE at < $1::bigint`;
-// Content that was written before it had an id, and whose rows have gone with their partition.
-const removeLeft = `DELETE FROM journal_content WHERE id = '' AND seq IN (SELECT seq FROM journal_content
-  WHERE id = '' AND seq < (SELECT min(seq) FROM journal) ORDER BY seq LIMIT ${rowsAtOnce})`;
+const agedOf = (name: string): string =>
+  `SELECT id FROM (SELECT id, at FROM ${name} ORDER BY seq LIMIT ${rowsAtOnce}) AS first WHERE at < $1::bigint`;
+const those = "id = ANY (string_to_array($1::text, ','))";
 
 const isRefused = `outcome = ${outcomeNumbers.refused} AND outcome > 2`;
 /**
@@ -49,15 +45,19 @@ const octets = ['received_head', 'sent_head', 'received_body', 'sent_body']
   .map((column) => `coalesce(octet_length(${column}), 0)`)
   .join(' + ');
 
-/** The octets that a table has, and the key of the row up to which they were summed. */
+/** The octets that a table has, and the id of the row up to which they were summed. */
 interface Sum {
   octets: number;
   id: string;
-  seq: number;
 }
 
 /** After what time everything is summed anew, in milliseconds: others remove, and a few rows come behind later ones. */
 const anewMs = 3_600_000;
+
+/** Ids as the one value of `those`. */
+function idsOf(rows: readonly Row[]): string {
+  return rows.map(({ id }) => String(id)).join(',');
+}
 
 function totalOf(sums: ReadonlyMap<string, Sum>): number {
   return sums.values().reduce((total, sum) => total + sum.octets, 0);
@@ -117,16 +117,10 @@ export class JournalRemoval {
   /** Removes rows with their content. @returns whether there may be more */
   async #removeRows(rows: readonly Row[]): Promise<boolean> {
     if (rows.length === 0) return false;
-    const ids = [rows.map(({ id }) => String(id)).join(',')];
-    const seqs = [rows.map(({ seq }) => String(seq)).join(',')];
-    await this.#database.transaction(async (transaction) => {
-      await transaction.run("DELETE FROM journal_content WHERE id = ANY (string_to_array($1::text, ','))", ids);
-      await transaction.run(
-        "DELETE FROM journal_content WHERE id = '' AND seq = ANY (string_to_array($1::text, ',')::bigint[])",
-        seqs,
-      );
-      await transaction.run("DELETE FROM journal WHERE id = ANY (string_to_array($1::text, ','))", ids);
-    });
+    const params = [idsOf(rows)];
+    await this.#database.atOnce(
+      ['journal_content', 'journal'].map((table) => ({ sql: `DELETE FROM ${table} WHERE ${those}`, params })),
+    );
     return rows.length === rowsAtOnce;
   }
 
@@ -136,11 +130,10 @@ export class JournalRemoval {
 
   /**
    * Drops the partitions whose rows are all older than a time. Who holds a table keeps it; it is tried again at the next look.
-   * @returns the tables whose rows go one by one
+   * @returns the table whose rows go one by one
    */
-  async #dropAged(limit: number): Promise<readonly string[]> {
+  async #dropAged(limit: number): Promise<string> {
     const partitions = await this.#partitionsOf('journal');
-    const before = 'journal_before';
     for (const { name, isDefault, to } of partitions) {
       if (isDefault || to === null || Number.parseInt(to.replace('-', ''), 16) > limit) continue;
       const [row] = await this.#database.query(firstAndLast(name));
@@ -159,18 +152,13 @@ export class JournalRemoval {
         break;
       }
     }
-    if (partitions.length === 0) return ['journal'];
-    await this.#database.run(removeLeft);
-    return ['journal_default', ...(partitions.some(({ name }) => name === before) ? [before] : [])];
+    return partitions.length === 0 ? 'journal' : 'journal_default';
   }
 
   async #removeAged(limit: number): Promise<boolean> {
-    let isMore = false;
-    for (const name of await this.#dropAged(limit)) {
-      const rows = await this.#database.query(agedOf(name), [limit]);
-      isMore = (await this.#removeRows(rows)) || isMore;
-      this.#onRemoved('aged', rows.length);
-    }
+    const rows = await this.#database.query(agedOf(await this.#dropAged(limit)), [limit]);
+    const isMore = await this.#removeRows(rows);
+    this.#onRemoved('aged', rows.length);
     return isMore;
   }
 
@@ -183,7 +171,7 @@ export class JournalRemoval {
     );
     if (!much) return false;
     const surplus = await this.#database.query(
-      `SELECT id, seq FROM journal WHERE ${are} AND account = $1::text ORDER BY seq LIMIT $2::integer`,
+      `SELECT id FROM journal WHERE ${are} AND account = $1::text ORDER BY seq LIMIT $2::integer`,
       [String(much['account']), Math.min(rowsAtOnce, Number(much['rows']) - most)],
     );
     const isMore = await this.#removeRows(surplus);
@@ -195,17 +183,14 @@ export class JournalRemoval {
   async #sumUp(name: string, sum: Sum): Promise<void> {
     for (let rows = summedAtOnce; rows === summedAtOnce; ) {
       const [found] = await this.#database.query(
-        `SELECT count(*) AS rows, coalesce(sum(octets), 0) AS octets, (array_agg(id ORDER BY id DESC, seq DESC))[1] AS id,
-           (array_agg(seq ORDER BY id DESC, seq DESC))[1] AS seq
-         FROM (SELECT id, seq, ${octets} AS octets FROM ${name} WHERE (id, seq) > ($1::text, $2::bigint)
-           ORDER BY id, seq LIMIT ${summedAtOnce}) AS next`,
-        [sum.id, sum.seq],
+        `SELECT count(*) AS rows, coalesce(sum(octets), 0) AS octets, max(id) AS id
+         FROM (SELECT id, ${octets} AS octets FROM ${name} WHERE id > $1::text ORDER BY id LIMIT ${summedAtOnce}) AS next`,
+        [sum.id],
       );
       rows = Number(found?.['rows'] ?? 0);
       if (rows === 0) return;
       sum.octets += Number(found?.['octets']);
       sum.id = String(found?.['id']);
-      sum.seq = Number(found?.['seq']);
     }
   }
 
@@ -215,7 +200,7 @@ export class JournalRemoval {
     const names = partitions.toSorted((one, other) => ((one.from ?? '') < (other.from ?? '') ? -1 : 1));
     const own = names.length === 0 ? ['journal_content'] : names.map(({ name }) => name);
     for (const name of this.#sums.keys()) if (!own.includes(name)) this.#sums.delete(name);
-    const found = own.map((name) => [name, this.#sums.get(name) ?? { octets: 0, id: '', seq: -1 }] as const);
+    const found = own.map((name) => [name, this.#sums.get(name) ?? { octets: 0, id: '' }] as const);
     for (const [name, sum] of found) {
       await this.#sumUp(name, sum);
       this.#sums.set(name, sum);
@@ -231,17 +216,12 @@ export class JournalRemoval {
   /** Removes the oldest rows of a table. @returns their octets, and how many they were */
   async #removeSlice(name: string, surplus: number): Promise<{ readonly freed: number; readonly rows: number }> {
     const rows = await this.#database.query(
-      `SELECT id, seq, octets FROM (SELECT id, seq, octets, sum(octets) OVER (ORDER BY id, seq) AS sum FROM
-         (SELECT id, seq, ${octets} AS octets FROM ${name} ORDER BY id, seq LIMIT ${rowsAtOnce}) AS first) AS summed
+      `SELECT id, octets FROM (SELECT id, octets, sum(octets) OVER (ORDER BY id) AS sum FROM
+         (SELECT id, ${octets} AS octets FROM ${name} ORDER BY id LIMIT ${rowsAtOnce}) AS first) AS summed
        WHERE sum - octets < $1::bigint`,
       [surplus],
     );
-    const seqs = rows.map(({ seq }) => String(seq)).join(',');
-    const ids = rows.map(({ id }) => String(id)).join(',');
-    await this.#database.run(
-      `DELETE FROM ${name} WHERE (id, seq) IN (SELECT * FROM unnest(string_to_array($1::text, ','), string_to_array($2::text, ',')::bigint[]))`,
-      [ids, seqs],
-    );
+    await this.#database.run(`DELETE FROM ${name} WHERE ${those}`, [idsOf(rows)]);
     return { freed: rows.reduce((sum, row) => sum + Number(row['octets']), 0), rows: rows.length };
   }
 

@@ -214,12 +214,9 @@ export function openPostgresJournal(
     },
     async content(seq) {
       const [own] = await database.query('SELECT id FROM journal WHERE seq = $1::bigint', [seq]);
-      if (!own) return undefined;
-      // What was written before content had an id is found by the row's number.
-      const [row] = await database.query(
-        "SELECT * FROM journal_content WHERE id = $1::text OR (id = '' AND seq = $2::bigint)",
-        [String(own['id']), seq],
-      );
+      const [row] = own
+        ? await database.query('SELECT * FROM journal_content WHERE id = $1::text', [String(own['id'])])
+        : [];
       return row && contentOf(row);
     },
     async tend(now, isPressed = false) {

@@ -11,53 +11,26 @@ const rowColumns = `at BIGINT NOT NULL, account TEXT COLLATE "C" NOT NULL, outco
 const contentColumns =
   'same_body SMALLINT NOT NULL, received_head BYTEA, sent_head BYTEA, received_body BYTEA, sent_body BYTEA';
 
-// Ids are UUIDv7, which begin with their time: a range of ids is a time. What there is becomes the partition of everything before
-// the day after its newest row's, and content without an id that of everything below the ids. Numbers of rows go on.
+// Ids are UUIDv7, which begin with their time: a range of ids is a time. No release had rows before there were partitions.
 const journalPartitions = `
-  LOCK TABLE journal, journal_content IN ACCESS EXCLUSIVE MODE;
-  DO $$
-  DECLARE
-    given BIGINT;
-    newest TEXT;
-    cut TEXT;
-  BEGIN
-    SELECT CASE WHEN is_called THEN last_value ELSE 0 END INTO given FROM journal_seq_seq;
-    SELECT max(id) INTO newest FROM journal;
-    ALTER TABLE journal RENAME TO journal_before;
-    ALTER TABLE journal_before ALTER COLUMN seq DROP IDENTITY;
-    ALTER TABLE journal_before DROP CONSTRAINT journal_pkey;
-    ALTER INDEX journal_id_key RENAME TO journal_before_id_key;
-    ALTER INDEX journal_by_account RENAME TO journal_before_by_account;
-    ALTER INDEX journal_by_outcome RENAME TO journal_before_by_outcome;
-    CREATE INDEX journal_before_by_seq ON journal_before (seq);
-    ALTER TABLE journal_content RENAME TO journal_content_before;
-    ALTER INDEX journal_content_pkey RENAME TO journal_content_before_pkey;
-    CREATE TABLE journal (
-      seq BIGINT GENERATED ALWAYS AS IDENTITY,
-      id TEXT COLLATE "C" NOT NULL UNIQUE,
-      ${rowColumns}
-    ) PARTITION BY RANGE (id);
-    CREATE INDEX journal_by_seq ON journal (seq);
-    CREATE INDEX journal_by_account ON journal (account, seq);
-    CREATE INDEX journal_by_outcome ON journal (outcome, account) WHERE outcome > 2;
-    CREATE TABLE journal_content (
-      seq BIGINT NOT NULL,
-      ${contentColumns},
-      id TEXT COLLATE "C" NOT NULL DEFAULT '',
-      PRIMARY KEY (id, seq)
-    ) PARTITION BY RANGE (id);
-    CREATE TABLE journal_default PARTITION OF journal DEFAULT;
-    CREATE TABLE journal_content_default PARTITION OF journal_content DEFAULT;
-    IF given > 0 THEN PERFORM setval(pg_get_serial_sequence('journal', 'seq'), given); END IF;
-    IF newest IS NULL THEN
-      DROP TABLE journal_before, journal_content_before;
-    ELSE
-      cut := lpad(to_hex((('x0000' || replace(left(newest, 13), '-', ''))::bit(64)::bigint / 86400000 + 1) * 86400000), 12, '0');
-      EXECUTE format('ALTER TABLE journal ATTACH PARTITION journal_before FOR VALUES FROM (MINVALUE) TO (%L)',
-        left(cut, 8) || '-' || right(cut, 4));
-      ALTER TABLE journal_content ATTACH PARTITION journal_content_before FOR VALUES FROM (MINVALUE) TO ('0');
-    END IF;
-  END $$`;
+  ALTER TABLE journal ADD CONSTRAINT no_release_has_rows_here CHECK (false);
+  DROP TABLE journal, journal_content;
+  CREATE TABLE journal (
+    seq BIGINT GENERATED ALWAYS AS IDENTITY,
+    id TEXT COLLATE "C" NOT NULL UNIQUE,
+    ${rowColumns}
+  ) PARTITION BY RANGE (id);
+  CREATE INDEX journal_by_seq ON journal (seq);
+  CREATE INDEX journal_by_account ON journal (account, seq);
+  CREATE INDEX journal_by_outcome ON journal (outcome, account) WHERE outcome > 2;
+  CREATE TABLE journal_content (
+    seq BIGINT NOT NULL,
+    ${contentColumns},
+    id TEXT COLLATE "C" NOT NULL DEFAULT '',
+    PRIMARY KEY (id, seq)
+  ) PARTITION BY RANGE (id);
+  CREATE TABLE journal_default PARTITION OF journal DEFAULT;
+  CREATE TABLE journal_content_default PARTITION OF journal_content DEFAULT`;
 
 /** The journal's tables. Times are wall times: how long a row is kept is no waiting time. */
 export const journalMigrations: Migrations = {
@@ -125,7 +98,7 @@ export const journalMigrations: Migrations = {
     );
     `,
     `
-    -- Content is found by the id of its row. What was written before has '', and its row's number.
+    -- Content is found by the id of its row; seq is 0 but of what was moved from SQLite.
     ALTER TABLE journal_content ADD COLUMN id TEXT COLLATE "C" NOT NULL DEFAULT '';
     ALTER TABLE journal_content DROP CONSTRAINT journal_content_pkey;
     ALTER TABLE journal_content ADD CONSTRAINT journal_content_pkey PRIMARY KEY (id, seq);
