@@ -59,16 +59,6 @@ export function messageKey(id: string): bigint {
   return keyNumber('', `m ${id}`);
 }
 
-/** The tables of the search. A key is told by its hash, so that a row is two numbers; who searches compares the event itself. */
-const searchTables = `
-  CREATE TABLE mail_event_keys (
-    key INTEGER NOT NULL,
-    event INTEGER NOT NULL,
-    PRIMARY KEY (key, event)
-  ) STRICT, WITHOUT ROWID;
-  CREATE INDEX mail_events_by_kind ON mail_events (account, kind);
-`;
-
 /**
  * The index of accounts, kinds and messages, filled behind the commits as the keys are (event-follower.ts). indexed: up to which
  * event both are; built: up to which event of an earlier release, whose indexes were SQLite's own.
@@ -104,16 +94,20 @@ export const eventMigrations: Migrations = {
   owner: 'events',
   steps: [
     `
-    -- AUTOINCREMENT: an id is never given twice, also when the newest events are gone. share: 0 mail, 1 refusals, 2 copies.
+    -- AUTOINCREMENT: an id is never given twice, also when the newest events are gone. share: 0 mail, 1 refusals, 2 copies. queue_id: the
+    -- message that an event is about; NULL for refusals.
     CREATE TABLE mail_events (
       id INTEGER PRIMARY KEY AUTOINCREMENT,
       at INTEGER NOT NULL,
       account TEXT NOT NULL,
       share INTEGER NOT NULL,
       kind TEXT NOT NULL,
-      event TEXT NOT NULL
+      event TEXT NOT NULL,
+      queue_id TEXT
     ) STRICT;
     CREATE INDEX mail_events_by_account ON mail_events (account, share);
+    CREATE INDEX mail_events_by_kind ON mail_events (account, kind);
+    CREATE INDEX mail_events_by_message ON mail_events (queue_id) WHERE queue_id IS NOT NULL;
 
     -- How many there are, kept in the transactions that change it.
     CREATE TABLE mail_event_counts (
@@ -122,14 +116,16 @@ export const eventMigrations: Migrations = {
       events INTEGER NOT NULL,
       PRIMARY KEY (account, share)
     ) STRICT, WITHOUT ROWID;
+
+    -- The keys of the search. A key is told by its hash, so that a row is two numbers; who searches compares the event itself.
+    CREATE TABLE mail_event_keys (
+      key INTEGER NOT NULL,
+      event INTEGER NOT NULL,
+      PRIMARY KEY (key, event)
+    ) STRICT, WITHOUT ROWID;
     `,
-    `
-    -- The message that an event is about, for what is asked about one message; NULL for refusals.
-    ALTER TABLE mail_events ADD COLUMN queue_id TEXT;
-    UPDATE mail_events SET queue_id = json_extract(event, '$.queueId') WHERE share = 0;
-    CREATE INDEX mail_events_by_message ON mail_events (queue_id) WHERE queue_id IS NOT NULL;
-    `,
-    searchTables,
+    // No release had tables of versions 1 and 2.
+    ...['', ''],
     indexTables,
     notedEvents,
   ],
