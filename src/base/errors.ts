@@ -46,6 +46,13 @@ export function errorCode(thrown: unknown): string | undefined {
   return typeof code === 'string' ? code : undefined;
 }
 
+/** Lets an error of the system with this code pass, for `catch`: what failed by it gives undefined. */
+export function unlessCode(code: string): (thrown: unknown) => undefined {
+  return (thrown) => {
+    if (errorCode(thrown) !== code) throw thrown;
+  };
+}
+
 /**
  * Something that the gateway needs is unavailable for now. SMTP answers 451 4.3.0, or 452 4.3.1 where room for mail is
  * missing; HTTP answers 503 with Retry-After, 10002 or 10003. The message says what is unavailable, for the log and for the client.

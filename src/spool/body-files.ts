@@ -1,10 +1,10 @@
 // Keeps large bodies as files beside the database (D94): a file is durable before the row that names it is committed, and
 // is deleted after the row is deleted. The file's name is the message's id.
 
-import { type FileHandle, mkdir, open, readFile, unlink } from 'node:fs/promises';
+import { type FileHandle, mkdir, open, readFile, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { syncFolder } from '../base/database/sync-folder.ts';
-import { errorCode, errorMessage, Unavailable } from '../base/errors.ts';
+import { errorCode, errorMessage, Unavailable, unlessCode } from '../base/errors.ts';
 import { lazily } from '../base/load/lazily.ts';
 
 /** Bodies above this size, in octets, are files (D94). */
@@ -42,34 +42,20 @@ export class BodyFiles {
 
   /** The body's octets; undefined when there is no such file. */
   async read(id: string): Promise<Buffer | undefined> {
-    try {
-      return await readFile(this.#path(id));
-    } catch (thrown) {
-      if (errorCode(thrown) === 'ENOENT') return undefined;
-      throw thrown;
-    }
+    return await readFile(this.#path(id)).catch(unlessCode('ENOENT'));
   }
 
   /** Deletes a body; one that is gone already is no error. */
   async remove(id: string): Promise<void> {
-    try {
-      await unlink(this.#path(id));
-    } catch (thrown) {
-      if (errorCode(thrown) !== 'ENOENT') throw thrown;
-    }
+    await rm(this.#path(id), { force: true });
   }
 
   /** Opens a new file; where somebody has removed the folder meanwhile, it is made again, but never what it lies in. */
   async #open(path: string): Promise<FileHandle> {
-    try {
-      return await open(path, 'wx', 0o600);
-    } catch (thrown) {
-      if (errorCode(thrown) !== 'ENOENT') throw thrown;
-    }
+    const opened = await open(path, 'wx', 0o600).catch(unlessCode('ENOENT'));
+    if (opened) return opened;
     // Of several who find it gone, one makes it.
-    await mkdir(this.folder, { mode: 0o700 }).catch((thrown: unknown) => {
-      if (errorCode(thrown) !== 'EEXIST') throw thrown;
-    });
+    await mkdir(this.folder, { mode: 0o700 }).catch(unlessCode('EEXIST'));
     await syncFolder(dirname(this.folder));
     return await open(path, 'wx', 0o600);
   }

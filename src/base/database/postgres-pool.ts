@@ -6,7 +6,7 @@ import { PrimaryFinder, primaryClient, SharingPool, tooManyConnections } from '.
 import { breakOff, ServerConnections } from '../postgres/server-connections.ts';
 import { currentUrl, type ServerUrl, serverHosts } from '../postgres/server-hosts.ts';
 import { requireUsable, takesNoChanges } from '../postgres/server-settings.ts';
-import { storeError } from './postgres-errors.ts';
+import { told } from './postgres-errors.ts';
 
 /** How long PostgreSQL may take for one statement, in milliseconds, waiting for locks included. */
 const statementMs = 5000;
@@ -114,12 +114,7 @@ export async function withClient<T>(
   work: (client: pg.PoolClient) => Promise<T>,
   isBroken: (thrown: unknown) => boolean = () => false,
 ): Promise<T> {
-  let client: pg.PoolClient;
-  try {
-    client = await pool.connect();
-  } catch (thrown) {
-    throw storeError(thrown);
-  }
+  const client = await told(pool.connect());
   let isLost = false;
   const onError = (): void => void (isLost = true);
   client.on('error', onError);

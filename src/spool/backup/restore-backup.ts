@@ -17,10 +17,10 @@ import {
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { compactDatabase } from '../../base/database/free-pages.ts';
 import { tablesOf } from '../../base/database/sqlite-file.ts';
 import { syncPath } from '../../base/database/sync-folder.ts';
 import { errorMessage } from '../../base/errors.ts';
+import { compactDatabase } from '../sqlite/file/compact.ts';
 import { SpoolLock } from '../sqlite/file/sqlite-lock.ts';
 import {
   type BackedUp,

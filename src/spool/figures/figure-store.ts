@@ -106,15 +106,8 @@ export interface FigureQuery {
   readonly prefix?: string | undefined;
 }
 
-/** The figures. Every promise rejects when the database fails. */
-export interface FigureStore {
-  /** Adds to what is kept, all in one commit. What tells of a moment (`momentPrefix`) takes the place of what was told before. */
-  add(figures: readonly Figure[]): Promise<void>;
-  /** Reads figures; `minute` is the first one of the step. The cost grows with the minutes, not with what happened in them. */
-  read(query: FigureQuery): Promise<readonly Omit<Figure, 'account'>[]>;
-  /** Removes what is before a minute. */
-  prune(before: number): Promise<void>;
-}
+/** The figures of one database. Every promise rejects when it fails. */
+export type FigureStore = Awaited<ReturnType<typeof openFigureStore>>;
 
 /** Figures of one statement. */
 const addedAtOnce = 200;
@@ -147,10 +140,11 @@ const sql = {
 } as const;
 
 /** Opens the store and brings its table up to date. */
-export async function openFigureStore(database: Database): Promise<FigureStore> {
+export async function openFigureStore(database: Database) {
   await database.migrate(figureMigrations);
   return {
-    async add(figures) {
+    /** Adds to what is kept, all in one commit. What tells of a moment (`momentPrefix`) takes the place of what was told before. */
+    async add(figures: readonly Figure[]): Promise<void> {
       const all = ordered(figures);
       await database.transaction(async (inside) => {
         for (let start = 0; start < all.length; start += addedAtOnce) {
@@ -159,7 +153,8 @@ export async function openFigureStore(database: Database): Promise<FigureStore> 
         }
       });
     },
-    async read({ account, since, step, prefix = '' }) {
+    /** Reads figures; `minute` is the first one of the step. The cost grows with the minutes, not with what happened in them. */
+    async read({ account, since, step, prefix = '' }: FigureQuery): Promise<readonly Omit<Figure, 'account'>[]> {
       // Names are ASCII, so a tilde sorts behind all that may follow.
       const params = [since, step, prefix, `${prefix}~`];
       const rows = await (account === undefined
@@ -171,7 +166,8 @@ export async function openFigureStore(database: Database): Promise<FigureStore> 
         count: Number(row['total']),
       }));
     },
-    async prune(before) {
+    /** Removes what is before a minute. */
+    async prune(before: number): Promise<void> {
       await database.run(sql.prune, [before]);
     },
   };

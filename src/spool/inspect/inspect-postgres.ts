@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import type { Row } from '../../base/database/database.ts';
-import { storeError } from '../../base/database/postgres-errors.ts';
+import { told } from '../../base/database/postgres-errors.ts';
 import { singleClient } from '../../base/database/postgres-pool.ts';
 import { errorMessage } from '../../base/errors.ts';
 import { serverHosts } from '../../base/postgres/server-hosts.ts';
@@ -125,12 +125,8 @@ class Look {
   }
 
   async connect(): Promise<void> {
-    try {
-      await this.#client.connect();
-      await this.#client.query('SET default_transaction_read_only = on');
-    } catch (thrown) {
-      throw storeError(thrown);
-    }
+    await told(this.#client.connect());
+    await told(this.#client.query('SET default_transaction_read_only = on'));
   }
 
   /** Asks; what fails is a problem of its own, and there are no rows. */

@@ -2,7 +2,7 @@
 
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { errorCode } from '../../base/errors.ts';
+import { unlessCode } from '../../base/errors.ts';
 import { faultOfRow } from '../journal/journal-faults.ts';
 import type { SourceFile } from './source-file.ts';
 
@@ -55,11 +55,7 @@ export function findDamagedEntries(source: SourceFile): Damaged['entries'] {
 }
 
 async function faultOfFile(file: string, octets: number): Promise<string | undefined> {
-  try {
-    const { size } = await stat(file);
-    return size === octets ? undefined : `its body "${file}" has ${size} octets of ${octets}`;
-  } catch (error) {
-    if (errorCode(error) === 'ENOENT') return `its body "${file}" is missing`;
-    throw error;
-  }
+  const found = await stat(file).catch(unlessCode('ENOENT'));
+  if (!found) return `its body "${file}" is missing`;
+  return found.size === octets ? undefined : `its body "${file}" has ${found.size} octets of ${octets}`;
 }

@@ -4,7 +4,7 @@
 import pg from 'pg';
 import type { Migrations, Row } from '../../base/database/database.ts';
 import { openPostgres } from '../../base/database/postgres-database.ts';
-import { storeError } from '../../base/database/postgres-errors.ts';
+import { storeError, told } from '../../base/database/postgres-errors.ts';
 import { singleClient } from '../../base/database/postgres-pool.ts';
 import { errorMessage } from '../../base/errors.ts';
 import { moveMigrations, tablesWithFirstRows } from './moved-tables.ts';
@@ -93,11 +93,7 @@ export class TargetDatabase {
   }
 
   async #connect(signal: AbortSignal): Promise<void> {
-    try {
-      await this.#client.connect();
-    } catch (thrown) {
-      throw storeError(thrown);
-    }
+    await told(this.#client.connect());
     const end = (): void => {
       if (!this.#isCommitting) void this.#client.end().catch(() => undefined);
     };
@@ -122,12 +118,8 @@ export class TargetDatabase {
     values: readonly (number | string)[] = [],
     { isLong = false } = {},
   ): Promise<readonly Row[]> {
-    try {
-      const config = { text: sql, values: [...values], ...(isLong ? { query_timeout: countMs } : {}) };
-      return (await this.#client.query<Row>(config)).rows;
-    } catch (thrown) {
-      throw storeError(thrown);
-    }
+    const config = { text: sql, values: [...values], ...(isLong ? { query_timeout: countMs } : {}) };
+    return (await told(this.#client.query<Row>(config))).rows;
   }
 
   /** The time of the server's clock, milliseconds since 1970. */

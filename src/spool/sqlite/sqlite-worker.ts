@@ -4,12 +4,12 @@ import { statfsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
 import type { ClockReading } from '../../base/clock.ts';
-import { giveBackSomePages } from '../../base/database/free-pages.ts';
 import { sqliteCode, sqliteMessage, whyUnwritable } from '../../base/database/sqlite-errors.ts';
 import { type DatabaseSync, openSqliteFile } from '../../base/database/sqlite-file.ts';
 import { SqliteFiles } from '../../base/fault/sqlite-files.ts';
 import { settleThread } from '../../base/load/compiled-code.ts';
 import type { SpoolLimits } from '../spool-limits.ts';
+import { giveBackSomePages } from './file/compact.ts';
 import { roomIn, type SpoolFault } from './file/sqlite-health.ts';
 import { SpoolLock } from './file/sqlite-lock.ts';
 import {

@@ -112,11 +112,7 @@ export class PostgresSession {
   /** Runs one statement by itself. @throws Unavailable while the server is away; Error for a fault of the statement */
   readonly query: Send = async (sql, values, isPlannedAnew) => {
     this.#checkOpen();
-    try {
-      return (await this.#pool.query<Row>(queryOf(sql, values, isPlannedAnew))).rows;
-    } catch (thrown) {
-      throw storeError(thrown);
-    }
+    return (await told(this.#pool.query<Row>(queryOf(sql, values, isPlannedAnew)))).rows;
   };
 
   /** Runs work that both engines have in common, each statement by itself. @throws what `query` throws */
@@ -132,7 +128,7 @@ export class PostgresSession {
   async transaction<T>(work: (send: Send) => Promise<T>, tellsDoubt = false): Promise<T> {
     this.#checkOpen();
     try {
-      return await withClient(this.#pool, (client) => new Sending(client).run(work, tellsDoubt), hasNoCode);
+      return await withClient(this.#pool, (client) => runOn(client, work, tellsDoubt), hasNoCode);
     } catch (thrown) {
       throw thrown instanceof InDoubt ? thrown : storeError(thrown);
     }
@@ -188,69 +184,51 @@ async function endOnceIdle(pool: pg.Pool): Promise<void> {
   await pool.end();
 }
 
-class Sending {
-  readonly #client: pg.PoolClient;
-  readonly #sent: Promise<pg.QueryResult<Row>>[] = [];
-
-  constructor(client: pg.PoolClient) {
-    this.#client = client;
-  }
-
-  async run<T>(work: (send: Send) => Promise<T>, tellsDoubt: boolean): Promise<T> {
-    void this.#send('BEGIN');
-    const send: Send = async (...statement) => (await this.#send(...statement)).rows;
-    let result: T;
-    try {
-      result = await work((...statement) => {
-        const rows = send(...statement);
-        // Where nobody waits for the answer, `run` finds the failure among what was sent.
-        rows.catch(() => undefined);
-        return rows;
-      });
-    } catch (thrown) {
-      void this.#send('ROLLBACK');
-      throw (await this.#firstFailure()) ?? thrown;
-    }
-    const { end, failure, isUnsure } = await this.#commit();
-    if (failure === undefined && !isUnsure && end?.command === 'COMMIT') return result;
-    const isLost = end === undefined || isUnsure;
-    if (isLost && tellsDoubt)
-      throw new InDoubt('The connection was lost before the answer to COMMIT', { cause: failure });
-    throw failure ?? new Error('The transaction was undone');
-  }
-
-  /**
-   * Commits. `isUnsure`: somebody has cancelled the wait for a synchronous standby, of which PostgreSQL tells in a warning alone;
-   * only the primary has the transaction then.
-   */
-  async #commit() {
-    let isUnsure = false;
-    const onNotice = ({ severity }: { readonly severity?: string | undefined }): void => {
-      isUnsure ||= severity === 'WARNING';
-    };
-    this.#client.on('notice', onNotice);
-    try {
-      const committing = this.#send('COMMIT');
-      const failure = await this.#firstFailure();
-      return { end: await committing.catch(() => undefined), failure, isUnsure };
-    } finally {
-      this.#client.off('notice', onNotice);
-    }
-  }
-
-  /** Waits for all answers; gives the error of the first statement that failed by itself. */
-  async #firstFailure(): Promise<unknown> {
-    const ends = await Promise.allSettled(this.#sent);
-    const reasons = ends.flatMap((end): unknown[] => (end.status === 'rejected' ? [end.reason] : []));
-    return reasons.find((reason) => errorCode(reason) !== followsFailure) ?? reasons[0];
-  }
-
-  #send(...statement: Parameters<Send>): Promise<pg.QueryResult<Row>> {
-    const answer = this.#client.query<Row>(queryOf(...statement));
-    this.#sent.push(answer);
+/** Runs a transaction on a connection; see `PostgresSession.transaction`. */
+async function runOn<T>(client: pg.PoolClient, work: (send: Send) => Promise<T>, tellsDoubt: boolean): Promise<T> {
+  const sent: Promise<pg.QueryResult<Row>>[] = [];
+  const ask = (...statement: Parameters<Send>): Promise<pg.QueryResult<Row>> => {
+    const answer = client.query<Row>(queryOf(...statement));
+    sent.push(answer);
     answer.catch(() => undefined);
     return answer;
+  };
+  void ask('BEGIN');
+  const send: Send = async (...statement) => (await ask(...statement)).rows;
+  let result: T;
+  try {
+    result = await work((...statement) => {
+      const rows = send(...statement);
+      // Where nobody waits for the answer, `firstFailure` finds it among what was sent.
+      rows.catch(() => undefined);
+      return rows;
+    });
+  } catch (thrown) {
+    void ask('ROLLBACK');
+    throw (await firstFailure(sent)) ?? thrown;
   }
+  // Somebody has cancelled the wait for a synchronous standby, of which PostgreSQL tells in a warning alone; only the primary has the
+  // transaction then.
+  let isUnsure = false;
+  const onNotice = ({ severity }: { readonly severity?: string | undefined }): void => {
+    isUnsure ||= severity === 'WARNING';
+  };
+  client.on('notice', onNotice);
+  const committing = ask('COMMIT');
+  const failure = await firstFailure(sent);
+  client.off('notice', onNotice);
+  const end = await committing.catch(() => undefined);
+  if (failure === undefined && !isUnsure && end?.command === 'COMMIT') return result;
+  if ((end === undefined || isUnsure) && tellsDoubt)
+    throw new InDoubt('The connection was lost before the answer to COMMIT', { cause: failure });
+  throw failure ?? new Error('The transaction was undone');
+}
+
+/** Waits for all answers; gives the error of the first statement that failed by itself. */
+async function firstFailure(sent: readonly Promise<unknown>[]): Promise<unknown> {
+  const ends = await Promise.allSettled(sent);
+  const reasons = ends.flatMap((end): unknown[] => (end.status === 'rejected' ? [end.reason] : []));
+  return reasons.find((reason) => errorCode(reason) !== followsFailure) ?? reasons[0];
 }
 
 /** An error without a code is none of the server's: nobody knows what the connection is still about. */
