@@ -67,12 +67,8 @@ export function countStates(states: Iterable<RecipientState>): StateCounts {
   return counts;
 }
 
-/**
- * What one message adds to its account's numbers.
- * @param recipients undefined: the message does not exist
- */
-export function tallyOf(size: number, recipients: StateCounts | undefined): Tally {
-  if (!recipients) return emptyTally;
+/** What one message adds to its account's numbers. */
+export function tallyOf(size: number, recipients: StateCounts): Tally {
   const queued = recipients.queued > 0 ? 1 : 0;
   const failed = 1 - queued;
   return {

@@ -3,7 +3,7 @@
 import { deflateRawSync } from 'node:zlib';
 import { expect, test } from 'vitest';
 import { decodeTold, encodeTold, type Told } from '../../src/spool/postgres/events/event-filer.ts';
-import { tallyOf } from '../../src/spool/tally.ts';
+import { emptyTally, tallyOf } from '../../src/spool/tally.ts';
 
 test('what is told is the same once it is read, whatever texts it has', () => {
   const text = 'a\n\r\u2028"\\\0\ud83d\ude00 e j t';
@@ -18,12 +18,12 @@ test('what is told is the same once it is read, whatever texts it has', () => {
 });
 
 test('what was packed without a dictionary is read as well', () => {
-  const tally = { account: 'dev', ...tallyOf(5, undefined) };
+  const tally = { account: 'dev', ...emptyTally };
   const told = deflateRawSync(`t${JSON.stringify(tally)}`, { level: 1 });
   expect(decodeTold(told)).toEqual({ events: [], rows: [], tallies: [tally] });
 });
 
 test('what is damaged is not taken for something else', () => {
-  const told = encodeTold({ events: [], rows: [], tallies: [{ account: 'dev', ...tallyOf(5, undefined) }] });
+  const told = encodeTold({ events: [], rows: [], tallies: [{ account: 'dev', ...emptyTally }] });
   expect(() => decodeTold(told.subarray(0, 10))).toThrow();
 });

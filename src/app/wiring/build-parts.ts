@@ -6,8 +6,7 @@ import { uuidv7 } from '../../base/ids.ts';
 import { wayFor } from '../../delivery/router.ts';
 import type { PartsOf } from '../../pipeline/report/would-pass.ts';
 import type { BuildParts, SubmitParts } from '../../pipeline/submit.ts';
-import { type EntryLink, entryLinkBelow } from '../../spool/journal/entry-link.ts';
-import type { ContentKept } from '../../spool/journal/journal-row.ts';
+import type { ContentKept, EntryLink } from '../../spool/journal/journal-row.ts';
 import { type RecordFacts, spfSenders } from '../../web/admin/domain-records.ts';
 import type { Keys } from '../bootstrap/bootstrap.ts';
 import type { Config } from '../config/config.ts';
@@ -56,6 +55,7 @@ export function keptContent({ enabled, ...kept }: Config['journal']): ContentKep
 }
 
 /** Makes the links of refusals to their rows; undefined where there are no rows, or nobody has said where they are looked at. */
-export function entryLinkFor({ console: pages, journal }: Config, clock: Clock): EntryLink | undefined {
-  return journal.enabled ? entryLinkBelow(pages.publicUrl, () => uuidv7(clock.now())) : undefined;
+export function entryLinkFor({ console: { publicUrl }, journal }: Config, clock: Clock): EntryLink | undefined {
+  if (!journal.enabled || publicUrl === undefined) return undefined;
+  return { newId: () => uuidv7(clock.now()), urlOf: (id) => `${publicUrl}/m/${id}` };
 }

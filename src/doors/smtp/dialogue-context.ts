@@ -10,7 +10,7 @@ import type { Logger } from '../../base/log.ts';
 import type { Envelope } from '../../mail/envelope.ts';
 import type { Violation } from '../../pipeline/submit.ts';
 import type { RefusalFacts, Refuse } from '../../spool/events/refusal.ts';
-import type { EntryLink } from '../../spool/journal/entry-link.ts';
+import type { EntryLink } from '../../spool/journal/journal-row.ts';
 import type { SessionTranscript } from './record/session-transcript.ts';
 import type { Answer } from './replies.ts';
 import type { SmtpLimits, SmtpListener } from './settings.ts';

@@ -3,7 +3,7 @@
 import type { Unavailable } from '../../base/errors.ts';
 import type { SmtpReply } from '../../mail/smtp-reply.ts';
 import { type RejectionCode, rejections, type Violation } from '../../pipeline/submit.ts';
-import type { EntryLink } from '../../spool/journal/entry-link.ts';
+import type { EntryLink } from '../../spool/journal/journal-row.ts';
 
 function escapeCharacter(character: string): string {
   const code = character.codePointAt(0) ?? 0;

@@ -13,7 +13,7 @@ import { MAX_HEADER_SECTION_BYTES } from '../../mail/header/header-reader.ts';
 import type { JudgeCopy } from '../../pipeline/judge-copy.ts';
 import type { Submit, Violation } from '../../pipeline/submit.ts';
 import type { Refuse } from '../../spool/events/refusal.ts';
-import type { EntryLink } from '../../spool/journal/entry-link.ts';
+import type { EntryLink } from '../../spool/journal/journal-row.ts';
 import { ConnectionCounter } from './connection-counter.ts';
 import type { DoorAccounts } from './dialogue-context.ts';
 import { createMessageIntake, createShadowIntake, type IntakeContext } from './message-intake.ts';

@@ -133,3 +133,11 @@ export interface ContentKept {
   /** Octets of a body above which it is not kept (`journal.maxBodyOctets`). */
   readonly maxBodyOctets: number;
 }
+
+/** What links a refusal to the page that tells more: the id of its row is chosen by the door that answers. */
+export interface EntryLink {
+  /** Makes the id of a row, a UUIDv7. */
+  readonly newId: () => string;
+  /** The URL of a row's page. */
+  readonly urlOf: (id: string) => string;
+}

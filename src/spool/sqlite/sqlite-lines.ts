@@ -161,7 +161,7 @@ export class Lines {
   }
 
   /** When the next recipient of a line is due, in stored time; undefined where nobody waits in it. */
-  nextDue(line: number): number | undefined {
+  #nextDue(line: number): number | undefined {
     const fresh = this.#sql.nextDue.get(line, 0);
     const deferred = this.#sql.nextDue.get(line, 1);
     if (!fresh || !deferred) return fresh || deferred ? integer(fresh ?? deferred ?? {}, 'due') : undefined;
@@ -174,13 +174,8 @@ export class Lines {
    */
   endTurn(line: number, now: number): void {
     if (line <= 0) return;
-    const due = this.nextDue(line);
-    if (due === undefined) this.forget(line);
-    else this.#sql.set.run(Math.max(due, now), line);
-  }
-
-  /** Removes an empty line. */
-  forget(line: number): void {
+    const due = this.#nextDue(line);
+    if (due !== undefined) return void this.#sql.set.run(Math.max(due, now), line);
     this.#sql.forget.run(line);
     this.#known.clear();
     this.#due.delete(line);

@@ -1,11 +1,10 @@
 // Decides how much the spool keeps and for how long: quotas of accounts, failed messages that are too many or too old,
 // used Idempotency-Keys, and body files without a message.
 
-import { type Dirent, readdirSync, unlinkSync } from 'node:fs';
+import { readdirSync, statSync, unlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Row } from '../../base/database/database.ts';
 import type { DatabaseFailure } from '../../base/database/sqlite-errors.ts';
-import { errorCode } from '../../base/errors.ts';
 import { pruneKeys } from '../core/key-steps.ts';
 import { MessageGroup } from '../core/message-group.ts';
 import { failedRetentionMilliseconds, type RemovedFailures, type SpoolLimits, whyOverQuota } from '../spool-limits.ts';
@@ -88,14 +87,8 @@ export class Retention extends SpoolPart<
 
   /** Deletes files in the bodies' folder that belong to no message and whose names are not in `keep`. */
   removeOrphans(bodies: string, keep: ReadonlySet<string>): void {
-    let entries: Dirent[];
-    try {
-      entries = readdirSync(bodies, { withFileTypes: true });
-    } catch (thrown) {
-      if (errorCode(thrown) === 'ENOENT') return;
-      throw thrown;
-    }
-    for (const entry of entries) {
+    if (!statSync(bodies, { throwIfNoEntry: false })) return;
+    for (const entry of readdirSync(bodies, { withFileTypes: true })) {
       // Postern makes no folders here: this may be `lost+found`, where the bodies have a file system of their own.
       if (!entry.isFile() || keep.has(entry.name) || this.statements.entry.get(entry.name)) continue;
       unlinkSync(join(bodies, entry.name));

@@ -42,41 +42,29 @@ function sourceOf(query: JournalQuery, words: readonly string[] | undefined): So
   return match === undefined ? { sql: plain, values: [] } : { sql: byWords, values: [match] };
 }
 
-class Page {
-  readonly items: JournalItem[] = [];
-  /** The number of the row that was examined last. */
-  last: number;
-  readonly #query: JournalQuery;
-  readonly #words: readonly string[] | undefined;
-  isFull = false;
-
-  constructor(query: JournalQuery, words: readonly string[] | undefined, last: number) {
-    this.#query = query;
-    this.#words = words;
-    this.last = last;
-  }
-
-  /** Rows that it still takes. */
-  get wanted(): number {
-    return this.#query.limit - this.items.length;
-  }
-
-  look(rows: readonly Row[]): void {
-    for (const row of rows) {
-      const item = itemOf(row);
-      this.last = item.seq;
-      if (isWanted(item, this.#query, this.#words)) this.items.push(item);
-      if (this.items.length === this.#query.limit) {
-        this.isFull = true;
-        return;
+/** The rows that one query finds. @param last the number of the row that was examined last */
+function pageOf(query: JournalQuery, words: readonly string[] | undefined, last: number) {
+  const items: JournalItem[] = [];
+  const page = {
+    ...{ items, last, isFull: false },
+    /** Rows that it still takes. */
+    wanted: (): number => query.limit - items.length,
+    look(rows: readonly Row[]): void {
+      for (const row of rows) {
+        const item = itemOf(row);
+        page.last = item.seq;
+        if (isWanted(item, query, words)) items.push(item);
+        page.isFull = items.length === query.limit;
+        if (page.isFull) return;
       }
-    }
-  }
+    },
+  };
+  return page;
 }
 
 /** What rows are read for, and between which numbers. */
 interface Reading {
-  readonly page: Page;
+  readonly page: ReturnType<typeof pageOf>;
   readonly low: number;
   readonly high: number;
 }
@@ -85,7 +73,7 @@ interface Reading {
 async function readDown(database: Queryable, { sql, values }: Source, { page, low, high }: Reading): Promise<boolean> {
   let next = high;
   // Most often the first rows are the page.
-  let most = page.wanted;
+  let most = page.wanted();
   for (let examined = 0; examined < readForPage && next >= low; examined += most, most = readAtOnce) {
     const rows = await database.query(sql, [low, next, most, ...values]);
     page.look(rows);
@@ -111,7 +99,7 @@ async function readOutcome(
     const values = [low, next, candidatesAtOnce, match];
     const rows = await database.query(
       `SELECT ${itemColumns} FROM (${candidates}) c JOIN journal j ON j.seq = c.seq WHERE j.outcome = $5 ORDER BY j.seq DESC LIMIT $6`,
-      [...values, outcome, page.wanted],
+      [...values, outcome, page.wanted()],
     );
     page.look(rows);
     if (page.isFull) return page.last <= low;
@@ -130,7 +118,7 @@ async function findRows(database: Queryable, query: JournalQuery): Promise<Journ
     coalesce((SELECT seq FROM journal ORDER BY seq DESC LIMIT 1), 0) AS newest FROM journal_state`);
   const [indexed, newest] = [Number(state?.['indexed'] ?? 0), Number(state?.['newest'] ?? 0)];
   const [low, high] = await rangeOf(database, query, { newest });
-  const page = new Page(query, words, high + 1);
+  const page = pageOf(query, words, high + 1);
   const behind = Math.max(low, indexed + 1);
   const isTailRead =
     high < behind || (await readDown(database, { sql: plain, values: [] }, { page, low: behind, high }));
