@@ -105,76 +105,59 @@ const noTables: DatabaseProblem = {
   cure: 'Start a gateway on it, or move one there (postern migrate)',
 };
 
-class Look {
-  readonly #client: pg.Client;
-  /** What could not be asked. */
-  readonly unanswered: DatabaseProblem[] = [];
-
-  constructor({ url, seconds }: PostgresInspection) {
-    const settings = {
-      application_name: 'postern db check',
-      connectionTimeoutMillis: Math.min(10, seconds) * 1000,
-      statement_timeout: seconds * 1000,
-      query_timeout: (seconds + 1) * 1000,
-    };
-    // Of several servers the one that takes changes is looked at; of one it is told where it takes none.
-    const { hosts } = serverHosts(url);
-    this.#client =
-      hosts.length > 1 ? singleClient({ url }, settings) : new pg.Client({ connectionString: url, ...settings });
-    this.#client.on('error', () => undefined);
-  }
-
-  async connect(): Promise<void> {
-    await told(this.#client.connect());
-    await told(this.#client.query('SET default_transaction_read_only = on'));
-  }
-
-  /** Asks; what fails is a problem of its own, and there are no rows. */
-  async ask(sql: string): Promise<readonly Row[]> {
-    try {
-      return (await this.#client.query<Row>(sql)).rows;
-    } catch (thrown) {
-      const text = `The server did not tell everything: ${errorMessage(thrown)}`;
-      const cure =
-        'Run it again at a quiet time with more --seconds, as the user of the tables or a member of pg_monitor';
-      if (!this.unanswered.some((known) => known.text === text))
-        this.unanswered.push({ code: 'unanswered', text, cure });
-      return [];
-    }
-  }
-
-  async close(): Promise<void> {
-    await this.#client.end().catch(() => undefined);
-  }
-}
+/** Asks; what fails is a problem of its own, and there are no rows. */
+type Ask = (sql: string) => Promise<readonly Row[]>;
 
 /** Looks at the database. @throws Unavailable where the server cannot be reached */
 export async function inspectPostgres(inspection: PostgresInspection): Promise<DatabaseReport> {
-  const look = new Look(inspection);
-  await look.connect();
+  const { url, seconds } = inspection;
+  const settings = {
+    application_name: 'postern db check',
+    connectionTimeoutMillis: Math.min(10, seconds) * 1000,
+    statement_timeout: seconds * 1000,
+    query_timeout: (seconds + 1) * 1000,
+  };
+  // Of several servers the one that takes changes is looked at; of one it is told where it takes none.
+  const isOne = serverHosts(url).hosts.length <= 1;
+  const client = isOne ? new pg.Client({ connectionString: url, ...settings }) : singleClient({ url }, settings);
+  client.on('error', () => undefined);
+  const unanswered = new Map<string, DatabaseProblem>();
+  const cure = 'Run it again at a quiet time with more --seconds, as the user of the tables or a member of pg_monitor';
+  const ask: Ask = async (sql) => {
+    try {
+      return (await client.query<Row>(sql)).rows;
+    } catch (thrown) {
+      const text = `The server did not tell everything: ${errorMessage(thrown)}`;
+      unanswered.set(text, { code: 'unanswered', text, cure });
+      return [];
+    }
+  };
+  await told(client.connect());
   try {
-    return await report(look, inspection);
+    await told(client.query('SET default_transaction_read_only = on'));
+    const { problems, ...found } = await report(ask, inspection);
+    return { ...found, problems: [...problems, ...unanswered.values()] };
   } finally {
-    await look.close();
+    await client.end().catch(() => undefined);
   }
 }
 
-async function report(look: Look, { known, shown, takeOverSeconds }: PostgresInspection): Promise<DatabaseReport> {
-  const [server = {}] = await look.ask(serverQuestion);
-  const [present = {}] = await look.ask(presentQuestion);
+async function report(ask: Ask, { known, shown, takeOverSeconds }: PostgresInspection): Promise<DatabaseReport> {
+  const [server = {}] = await ask(serverQuestion);
+  const [present = {}] = await ask(presentQuestion);
   const [hasTables, hasSpool] = [present['migrated'] === true, present['spooled'] === true];
-  const owners = (hasTables ? await look.ask(ownersQuestion) : []).map((row) => {
+  const owners = (hasTables ? await ask(ownersQuestion) : []).map((row) => {
     const owner = String(row['owner']);
     return { owner, version: numberOf(row, 'version') ?? 0, known: known.get(owner) ?? null };
   });
-  const tables = await look.ask(tablesQuestion);
-  const queue = hasSpool ? queueOf((await look.ask(queueQuestion))[0]) : null;
-  const processes = hasSpool ? await processesOf(look, takeOverSeconds) : [];
-  const [orphans] = hasSpool ? await look.ask(orphansQuestion) : [];
+  const tables = await ask(tablesQuestion);
+  const queue = hasSpool ? queueOf((await ask(queueQuestion))[0]) : null;
+  const processes = hasSpool ? await processesOf(ask, takeOverSeconds) : [];
+  const [orphans] = hasSpool ? await ask(orphansQuestion) : [];
   const isStandby = server['standby'] === true;
-  const replicas = isStandby ? [] : await look.ask(replicasQuestion);
-  const slots = isStandby ? [] : await look.ask(slotsQuestion);
-  const open = await look.ask(openQuestion);
+  const replicas = isStandby ? [] : await ask(replicasQuestion);
+  const slots = isStandby ? [] : await ask(slotsQuestion);
+  const open = await ask(openQuestion);
   const now = numberOf(server, 'now') ?? Date.now();
   const isServed = processes.some(({ isAlive }) => isAlive === true);
   const { now: _, asker: __, sees_all: ___, ...facts } = server;
@@ -192,7 +175,6 @@ async function report(look: Look, { known, shown, takeOverSeconds }: PostgresIns
       ...commonProblems({ owners, queue }, now, isServed),
       ...serverProblems({ server, tables, replicas, slots, open }),
       ...claimProblems(processes, numberOf(orphans, 'claims') ?? 0, takeOverSeconds),
-      ...look.unanswered,
     ],
   };
 }
@@ -205,8 +187,8 @@ function factOf(value: unknown): string | number | boolean | null {
 }
 
 /** Looks at the processes until each has given a sign of life, or should have: a living one changes its row that often. */
-async function processesOf(look: Look, takeOverSeconds: number): Promise<readonly WorkingProcess[]> {
-  const first = await look.ask(processesQuestion);
+async function processesOf(ask: Ask, takeOverSeconds: number): Promise<readonly WorkingProcess[]> {
+  const first = await ask(processesQuestion);
   const beats = new Map(first.map((row) => [String(row['id']), String(row['beats'])]));
   const alive = new Set<string>();
   const patienceMs = first.reduce(
@@ -215,7 +197,7 @@ async function processesOf(look: Look, takeOverSeconds: number): Promise<readonl
   );
   for (let count = 0; count < looks && alive.size < first.length; count += 1) {
     await sleep((Math.max(1000, patienceMs / 6) * 1.6) / looks);
-    for (const row of await look.ask(processesQuestion)) {
+    for (const row of await ask(processesQuestion)) {
       if (beats.get(String(row['id'])) !== String(row['beats'])) alive.add(String(row['id']));
     }
   }

@@ -61,7 +61,11 @@ export class TargetDatabase {
   }): Promise<TargetDatabase> {
     const target = new TargetDatabase(parts.url);
     try {
-      await target.#connect(parts.signal);
+      await told(target.#client.connect());
+      const end = (): void => {
+        if (!target.#isCommitting) void target.#client.end().catch(() => undefined);
+      };
+      parts.signal.addEventListener('abort', end, { once: true });
       await target.#refuseForeign(parts.migrations);
       const database = await openPostgres({ url: parts.url, connections: 1 });
       try {
@@ -90,14 +94,6 @@ export class TargetDatabase {
     );
     // A connection that breaks is told by the statement that waits for it.
     this.#client.on('error', () => undefined);
-  }
-
-  async #connect(signal: AbortSignal): Promise<void> {
-    await told(this.#client.connect());
-    const end = (): void => {
-      if (!this.#isCommitting) void this.#client.end().catch(() => undefined);
-    };
-    signal.addEventListener('abort', end, { once: true });
   }
 
   async #refuseForeign(migrations: readonly Migrations[]): Promise<void> {
