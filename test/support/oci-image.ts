@@ -2,10 +2,10 @@
 // that the image's own settings describe, in namespaces of its own, reached over a veth pair. Needs root.
 
 import { execFile } from 'node:child_process';
-import { mkdir, mkdtemp, readdir, realpath, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, realpath, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
-/** Where the base's tar is kept between runs, and the folders of runs. */
+/** Where the base's image store is kept between runs, and the folders of runs. */
 const workFolder = '/var/tmp/postern-image-test';
 const scripts = join(import.meta.dirname, '../system/image');
 
@@ -85,7 +85,7 @@ export interface BuiltImage {
   readonly rootFolder: string;
   /** A folder for this run's volumes, bundles and state; `remove` removes it. */
   readonly runFolder: string;
-  /** Removes the image and all the run left behind. The base's tar stays for the next run. */
+  /** Removes the image and all the run left behind. The base's store stays for the next run. */
   remove(): Promise<void>;
 }
 
@@ -106,6 +106,10 @@ async function removeRun(runFolder: string): Promise<void> {
     const [crun, ...args] = crunCommand(runFolder, ['delete', '--force', id]);
     await execute(crun, args);
   }
+  const mounts = (await readFile('/proc/self/mounts', 'utf8')).split('\n').map((line) => line.split(' ', 2)[1] ?? '');
+  // What was mounted last lies in what was mounted before.
+  for (const place of mounts.filter((one) => one.startsWith(`${runFolder}/`)).toReversed())
+    await execute('umount', [place]);
   await rm(runFolder, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 });
 }
 
@@ -132,7 +136,7 @@ async function npmFolder(): Promise<string> {
   return join((await executeOrFail('npm', ['root', '--global'])).trim(), 'npm');
 }
 
-/** Builds the image of this working tree. Some 50 s the first time on a machine, 20 s after that. */
+/** Builds the image of this working tree. Some 60 s the first time on a machine, 15 s after that. */
 export async function buildImage(): Promise<BuiltImage> {
   await mkdir(workFolder, { recursive: true });
   await removeStaleRuns();
@@ -141,9 +145,13 @@ export async function buildImage(): Promise<BuiltImage> {
   try {
     const node = await realpath(process.execPath);
     const base = await executeOrFail(join(scripts, 'build-base.sh'), [node, await npmFolder(), workFolder]);
+    const [driver = '', baseStore = ''] = base.trim().split(' ');
     const storage = join(runFolder, 'storage');
-    await executeOrFail(join(scripts, 'build.sh'), [base.trim(), storage, 'postern:test']);
-    const store = ['--root', join(storage, 'root'), '--runroot', join(storage, 'run'), '--storage-driver', 'vfs'];
+    await executeOrFail(join(scripts, 'build.sh'), [driver, baseStore, storage, 'postern:test']);
+    const store = [
+      ...['--root', join(storage, 'root'), '--runroot', join(storage, 'run')],
+      ...['--storage-driver', driver, '--storage-opt', `${driver}.imagestore=${baseStore}`],
+    ];
     const buildah = async (...args: string[]): Promise<string> =>
       (await executeOrFail('buildah', [...store, ...args])).trim();
     const inspected: { readonly Docker: { readonly config: ImageConfig } } = JSON.parse(
