@@ -124,9 +124,16 @@ interface Answer {
   readonly text: string;
 }
 
-/** Exports, checks and starts one. */
-async function startFront(format: Format): Promise<Front> {
-  const folder = scratchFolder();
+/** What `postern edge export` wrote for a program, and the ports that it names. */
+interface Exported {
+  readonly folder: string;
+  readonly file: string;
+  readonly port: number;
+  readonly tlsPort: number;
+}
+
+/** Exports to a folder. */
+async function exportTo(folder: string, format: Format): Promise<Exported> {
   const [port, tlsPort] = [await freePort(), await freePort()];
   const file = join(folder, 'exported.conf');
   const places = ['--listen', `127.0.0.1:${port}`, '--tls-listen', `127.0.0.1:${tlsPort}`];
@@ -139,6 +146,11 @@ async function startFront(format: Format): Promise<Front> {
   for (const [, command = ''] of written.stderr.matchAll(/make it with: (.*)$/gm)) {
     expect(await runProgram('sh', ['-c', command])).toEqual({ code: 0, output: '' });
   }
+  return { folder, file, port, tlsPort };
+}
+
+/** Starts a program on what was exported. */
+async function startFront(format: Format, { folder, file, port, tlsPort }: Exported): Promise<Front> {
   const [command = '', ...args] = commands[format](folder, file);
   const program = startProgram(command, args);
   await Promise.race([takesConnections(port), program.ended.then(() => expect(program.output()).toBe(''))]);
@@ -161,8 +173,14 @@ const seenOf = (zone: string) =>
   postern.log().filter((line) => line['msg'] === 'edge request' && line['zone'] === zone);
 
 describe.each(formats)('%s', (format) => {
+  let exported: Exported;
+  beforeAll(async () => {
+    exported = await exportTo(mkdtempSync(join(tmpdir(), 'postern-front-')), format);
+  });
+  afterAll(() => rmSync(exported.folder, { recursive: true, force: true }));
+
   test('requests that succeed never reach Postern, by HTTP and by HTTPS', async () => {
-    const front = await startFront(format);
+    const front = await startFront(format, exported);
     expect(await front.ask('good.example')).toMatchObject({ status: 200, text: 'GET / HTTP/1.1|' });
     const posted = await front.ask('www.good.example', { method: 'POST', path: '/a%2Fb?c', body: 'hello' });
     expect(posted.text).toBe('POST /a%2Fb?c HTTP/1.1|hello');
@@ -191,7 +209,7 @@ describe.each(formats)('%s', (format) => {
     ['blocked.example', 1006],
     ['bare.example', 1004],
   ])('%s is told as %i in the form that the client asks for', async (host, code) => {
-    const front = await startFront(format);
+    const front = await startFront(format, exported);
     // HAProxy knows a certificate of another name only once it has checked the origin.
     await expect.poll(async () => (await front.ask(host)).headers['ray-id'], { timeout: 10_000 }).toBeDefined();
     const [json, markdown, html] = await Promise.all(
@@ -208,7 +226,7 @@ describe.each(formats)('%s', (format) => {
   });
 
   test('a request with a body is told by the rules of its zone, and sent to its origin once', async () => {
-    const front = await startFront(format);
+    const front = await startFront(format, exported);
     const asked = { method: 'POST', path: '/shop', body: 'x'.repeat(5000) };
     expect(await front.ask('down.example', asked)).toMatchObject({ status: 521, text: 'closed' });
     const slow = origins[1];
@@ -228,13 +246,13 @@ describe.each(formats)('%s', (format) => {
   });
 
   test('errors that are asked for are answered by Postern', async () => {
-    const front = await startFront(format);
+    const front = await startFront(format, exported);
     const asked = await front.ask('bare.example', { path: '/cdn-cgi/error/1015' });
     expect(JSON.parse(asked.text)).toMatchObject({ error_code: 1015 });
   });
 
   test('an origin that comes back is served again at once', async () => {
-    const front = await startFront(format);
+    const front = await startFront(format, exported);
     expect(await front.ask('down.example')).toMatchObject({ status: 521 });
     const back = await faultOrigin(telling, { port: downPort });
     onTestFinished(() => back.close());
