@@ -16,6 +16,7 @@ import { curesOfMessages, curesOfRefusals, pasteLines, patchText } from '../supp
 import { type Exim, startExim } from '../support/exim.ts';
 import { type PosternProcess, startPostern, testToken } from '../support/postern-process.ts';
 import { type Postfix, startPostfix } from '../support/postfix.ts';
+import { runHere } from '../support/run-cli.ts';
 import { type SmtpSink, startSmtpSink } from '../support/smtp-sink.ts';
 import { requirePrograms, runProgram } from './programs.ts';
 
@@ -202,12 +203,12 @@ test('copies of the estate are judged, and nothing of them leaves', async () => 
   expect(postern.captured()).toEqual([]);
 }, 60_000);
 
-/** Puts a configuration in force that the check finds valid. */
+/** Puts a configuration in force that the check finds valid; by commands in this process, since there are dozens. */
 async function putInForce(text: string): Promise<void> {
   writeFileSync(join(postern.folder, 'postern.yaml'), text);
   for (const command of [['config', 'check'], ['reload']]) {
-    const { code, output } = await runPostern(postern, command);
-    expect(code, `${command.join(' ')}: ${output}\n${text}`).toBe(0);
+    const { exitCode, stdout, stderr } = await runHere(command, { env: postern.env, cwd: postern.folder });
+    expect(exitCode, `${command.join(' ')}: ${stdout}${stderr}\n${text}`).toBe(0);
   }
 }
 
