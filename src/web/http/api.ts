@@ -26,6 +26,9 @@ export interface ApiParts extends PlainParts, Omit<V4Parts, 'plugins'> {
   readonly headerPages?: RootPlugin;
 }
 
+/** Characters that an id or a name in a path may have. */
+const longestPart = 500;
+
 /** Stands where Fastify would ask for a compiler before one is set. */
 function neverAsked(): never {
   throw new Error('Every route is made after the compilers of its schemas were set');
@@ -49,11 +52,14 @@ export async function createApi(parts: ApiParts, onAuthFailure: () => void): Pro
     genReqId: (request) => rayOf(request),
     trustProxy: parts.trustedProxies.length > 0 ? [...parts.trustedProxies] : false,
     return503OnClosing: false,
-    routerOptions: { maxParamLength: 500 },
+    routerOptions: { maxParamLength: longestPart },
     // Fastify loads a hundred modules for its own compilers, though those set below are used.
     schemaController: { compilersFactory: { buildValidator: neverAsked, buildSerializer: neverAsked } },
-    frameworkErrors: (_error, request, reply) => {
-      const message = 'The path has a percent-encoding that is none';
+    frameworkErrors: (error, request, reply) => {
+      const isLong = error.code === 'FST_ERR_MAX_PARAM_LENGTH';
+      const message = isLong
+        ? `A part of the path has more than ${longestPart} characters`
+        : 'The path has a percent-encoding that is none';
       if (request.raw.url?.startsWith('/client/v4/') === true) {
         const { id: session, method, ip: client } = request;
         parts.log.info({ session, method, path: request.raw.url.slice(0, 200), status: 400, client }, 'request');

@@ -153,7 +153,12 @@ test('unknown paths are 404, other methods 405 with Allow, in the envelope', asy
     expect(answer.json.errors[0]?.message).toMatch(/^E_METHOD_NOT_ALLOWED: /);
     expect(answer.headers.get('access-control-allow-origin')).toBeNull();
   }
-  expect((await ask(`${base}/client/v4/%zz`)).json.errors[0]?.message).toMatch(/^E_VALIDATION_ERROR: /);
+  expect((await ask(`${base}/client/v4/%zz`)).json.errors[0]?.message).toBe(
+    'E_VALIDATION_ERROR: The path has a percent-encoding that is none',
+  );
+  expect((await ask(`${base}/client/v4/accounts/${'x'.repeat(501)}/things`)).json.errors[0]?.message).toBe(
+    'E_VALIDATION_ERROR: A part of the path has more than 500 characters',
+  );
 });
 
 test('a body over the limit is 413, by its length at once, else as soon as it is over', async () => {
