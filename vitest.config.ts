@@ -12,24 +12,36 @@ if (Number(process.versions.node.split('.')[0]) < 24) {
 // compiled, in half the time.
 process.env['NODE_COMPILE_CACHE'] ??= join(tmpdir(), `postern-test-code-${process.getuid?.() ?? 0}`);
 
-/** What takes over a minute, the longest first: begun late, one of these would be waited for while nothing else is left to run. */
+/** What takes longest, the longest first: begun late, one of these would be waited for while nothing else is left to run. */
 const longest = [
-  'image',
-  'postgres-spool',
-  'crash',
-  'console',
-  'estate',
-  'upgrade',
-  'documents',
-  'processes',
-  'hostile',
+  'system/image',
+  'system/postgres-spool',
+  'system/crash',
+  'system/console',
+  'system/documents',
+  'system/processes',
+  'system/estate',
+  'system/edge-behind-a-proxy',
+  'system/narrow-hops',
+  'system/upgrade',
+  'system/postgres',
+  'system/reference-pages',
+  'system/proxy-changes',
+  'system/postgres-outage',
+  'e2e/reload',
+  'e2e/reports',
+  'e2e/webhooks',
+  'binding-package',
+  'delivery/webhooks/sender',
+  'delivery/delivery',
+  'one-verdict',
 ];
 
 /** Begins with those files, and goes on with the largest, or with what took longest where that is known. */
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const place = ({ moduleId }: TestSpecification): number => {
-      const at = longest.findIndex((name) => moduleId.endsWith(`/system/${name}.test.ts`));
+      const at = longest.findIndex((name) => moduleId.endsWith(`/test/${name}.test.ts`));
       return at < 0 ? longest.length : at;
     };
     return (await super.sort(files)).toSorted((one, other) => place(one) - place(other));
@@ -44,7 +56,7 @@ export default defineConfig({
       // The gateways of all tests keep their mail in PostgreSQL; what is about files of SQLite fails then.
       ...(process.env['POSTERN_TEST_DATABASE'] === 'postgres' ? ['test/support/postgres-setup.ts'] : []),
     ],
-    // Twice what the smallest machine has cores, since tests spend much of their time on waiting for processes and sockets.
+    // Twice what the smallest machine has cores: its files keep these busy for nine tenths of the time.
     maxWorkers: 4,
     projects: [
       {
@@ -70,6 +82,9 @@ export default defineConfig({
           globalSetup: ['test/support/postgres-cluster.ts'],
           include: ['test/system/**/*.test.ts'],
           pool: 'forks',
+          // Its files wait for a third of their time, for processes that start and for what programs of others do in their own time.
+          maxWorkers: 6,
+          sequence: { groupOrder: 1 },
           testTimeout: 180_000,
           expect: { poll: { timeout: 30_000 } },
           hookTimeout: 120_000,
