@@ -6,6 +6,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { expect, test } from 'vitest';
 import { runCommandLine } from '../../../src/cli/run.ts';
 import { SqliteSpool } from '../../../src/spool/sqlite/sqlite-spool.ts';
+import { findSelected } from '../../../src/web/admin/queue/queue-selection.ts';
 import { scratchFolder } from '../../support/scratch.ts';
 import { attemptOf, someTime, spoolEntry } from '../../support/spool-entry.ts';
 
@@ -112,6 +113,7 @@ test.each([
   [['--domain', 'Example.NET'], '120 messages with 120 recipients\n'],
   [['--route', 'default', '--domain', 'sub.example.net', '--account', 'dev'], '60 messages with 60 recipients\n'],
   [['--account', 'nobody'], '0 messages with 0 recipients'],
+  [['--account', '', '--state', 'failed'], '0 messages with 0 recipients'],
 ])('retry %j', async (selection, wanted) => {
   const { run, open } = await queue(many);
   const { exitCode, stdout } = await run('retry', ...selection);
@@ -123,6 +125,20 @@ test.each([
   const claimed = await spool.claimDue({ now: Date.now(), limit: 1000, claimUntil: tomorrow });
   const due = claimed.reduce((sum, message) => sum + message.due.length, 0);
   expect(due).toBe(Number(/with (\d+) recipient/.exec(stdout)?.[1]));
+  await spool.close();
+});
+
+test('what is made due at once has some thousands of recipients at most', async () => {
+  const recipients = Array.from({ length: 1000 }, (_, at) => `r${at}@x.test`);
+  const { open } = await queue(async (spool) => {
+    for (let at = 0; at < 8; at += 1) await spool.add(spoolEntry({ recipients }), lease);
+  });
+  const spool = await open();
+  const parts = { spool, routeOf: () => 'default' };
+  const first = await findSelected(parts, {}, { limit: 200 });
+  expect(first.selected).toHaveLength(6);
+  const rest = await findSelected(parts, {}, { limit: 200, after: first.next });
+  expect([rest.selected.length, rest.next]).toEqual([2, undefined]);
   await spool.close();
 });
 

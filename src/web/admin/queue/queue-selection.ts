@@ -2,6 +2,7 @@
 // request costs the same however long it is.
 
 import { splitMailbox } from '../../../mail/address/domain.ts';
+import { shownRecipientsAtOnce } from '../../../spool/core/queue-page.ts';
 import type { QueueItem, Spool, SpooledRecipient } from '../../../spool/spool.ts';
 
 /** What is selected. What is named must all hold. */
@@ -81,7 +82,8 @@ export async function findNamed(
 
 /**
  * Finds selected messages, the oldest first.
- * @param page at most `limit` messages, behind the id `after`
+ * @param page at most `limit` messages, behind the id `after`; fewer where they have thousands of recipients, since what is done to
+ *   them is one transaction
  */
 export async function findSelected(
   { spool, routeOf }: { readonly spool: Pick<Spool, 'list'>; readonly routeOf: RouteOf },
@@ -93,14 +95,18 @@ export async function findSelected(
   const [stored, ...others] = new Set(states?.map((each) => (each === 'failed' ? 'failed' : 'queued')));
   const state = others.length === 0 ? stored : undefined;
   const selected: Selected[] = [];
+  let count = 0;
   let { after } = page;
   for (let slice = 0; slice < mostSlices; slice += 1) {
     const { items, next } = await spool.list({ limit: askedAtOnce, account, search, state, after });
     for (const item of items) {
+      // The spool takes an empty name for all accounts.
+      if (account !== undefined && item.entry.account !== account) continue;
       const recipients = selectedRecipients(item, selection, routeOf);
       if (recipients.length === 0) continue;
       selected.push({ item, recipients });
-      if (selected.length === page.limit) return { selected, next: item.entry.id };
+      count += recipients.length;
+      if (selected.length === page.limit || count > shownRecipientsAtOnce) return { selected, next: item.entry.id };
     }
     if (next === undefined) return { selected };
     after = next;
