@@ -10,6 +10,7 @@ import { uuidv7 } from '../../src/base/ids.ts';
 import { defaultEventLimits } from '../../src/spool/events/event-store.ts';
 import type { Journal, JournalLimits } from '../../src/spool/journal/journal.ts';
 import { openPostgresJournal } from '../../src/spool/journal/store/postgres-journal-store.ts';
+import { journalMigrations } from '../../src/spool/journal/writer/journal-tables.ts';
 import { postgresSpoolMigrations } from '../../src/spool/postgres/postgres-schema.ts';
 import { PostgresSpool } from '../../src/spool/postgres/postgres-spool.ts';
 import type { PostgresSpoolOptions } from '../../src/spool/postgres/spool-parts.ts';
@@ -260,7 +261,7 @@ function before({ owner, steps, postgres = [] }: Migrations, version: number): M
   return { owner, steps, postgres: postgres.slice(0, version) };
 }
 
-test('what was written before there were partitions is found, changed, numbered on and removed', async () => {
+test('events from before there were partitions, and rows of the journal in none, are found, changed, numbered on and removed', async () => {
   const url = await server.createSchema();
   const database = await openPostgres({ url });
   await database.migrate(before(postgresSpoolMigrations, 3));
@@ -300,6 +301,20 @@ test('what was written before there were partitions is found, changed, numbered 
   await spool.recover();
   expect((await spool.events.read({ after: 0, limit: 1 })).events).toMatchObject([{ id: 501 }]);
   expect((await client.query(wrongCounts)).rows).toEqual([]);
+});
+
+test('journal tables of a form that no release has written are refused where they have rows, and stay', async () => {
+  const url = await server.createSchema();
+  const database = await openPostgres({ url });
+  onTestFinished(() => database.close());
+  await database.migrate(before(journalMigrations, 1));
+  const client = await beside(url);
+  const row = "'id', 0, 'dev', 1, 1, 3, '{}', '{}', ' ', ' '";
+  await client.query(
+    `INSERT INTO journal (id, at, account, outcome, waiting, octets, facts, more, keys, words) VALUES (${row})`,
+  );
+  await expect(database.migrate(journalMigrations)).rejects.toThrow('no_release_has_rows_here');
+  expect((await client.query('SELECT id FROM journal')).rows).toEqual([{ id: 'id' }]);
 });
 
 test('content over the limit goes a partition at a time, and row by row in the last one', async () => {

@@ -158,8 +158,9 @@ export const spoolMigrations: Migrations = {
     CREATE INDEX spool_failed ON spool_recipients (ended_at) WHERE state = 2;
     `,
     laterTables,
-    // No release had tables of versions 2 to 9.
-    ...Array<string>(8).fill(''),
+    // No release had tables of versions 2 to 9; these lack a column, and fail here.
+    ...Array<string>(7).fill(''),
+    'SELECT claimed_by FROM spool_recipients LIMIT 0',
     inFlightTables,
     blockTables,
   ],

@@ -157,6 +157,14 @@ test('numbers that another program has made wrong are put right at the start', (
   expect(counts()).toEqual({ queued: 2, failed: 0 });
 });
 
+test('a database of a version that no release had is refused, and stays as it is', () => {
+  const database = openSqliteFile(join(folder, 'between.db'));
+  migrateSqlite(database, { ...spoolMigrations, steps: [spoolMigrations.steps[0] ?? '', ''] });
+  expect(() => migrateSqlite(database, spoolMigrations)).toThrow('no such column: claimed_by');
+  expect(database.prepare("SELECT version FROM migrations WHERE owner = 'spool'").get()).toEqual({ version: 2 });
+  database.close();
+});
+
 test('a database of before the numbers were kept gets them when it is brought up to date', () => {
   store.write([add(10), add(10)]);
   const [queued, failed] = [1, 2];
