@@ -1,7 +1,7 @@
 // Keeps large bodies as files beside the database (D94): a file is durable before the row that names it is committed, and
 // is deleted after the row is deleted. The file's name is the message's id.
 
-import { type FileHandle, mkdir, open, readFile, rm } from 'node:fs/promises';
+import { type FileHandle, mkdir, open, readFile, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { syncFolder } from '../base/database/sync-folder.ts';
 import { errorCode, errorMessage, Unavailable, unlessCode } from '../base/errors.ts';
@@ -47,7 +47,7 @@ export class BodyFiles {
 
   /** Deletes a body; one that is gone already is no error. */
   async remove(id: string): Promise<void> {
-    await rm(this.#path(id), { force: true });
+    await unlink(this.#path(id)).catch(unlessCode('ENOENT'));
   }
 
   /** Opens a new file; where somebody has removed the folder meanwhile, it is made again, but never what it lies in. */
