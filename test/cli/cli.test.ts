@@ -357,6 +357,10 @@ describe('token', { timeout }, () => {
   test.each(['', '0d', '-1d', '1', 'd', '1.5d', '1y', '36501d', '999999999w', '1d ', '1D'])('%j is no span', (text) => {
     expect(() => parseSpan(text, '--expires')).toThrow(UsageError);
   });
+
+  test('of one that is too long the limit is told', () => {
+    expect(() => parseSpan('99999999d', '--since')).toThrow('--since: got "99999999d", want at most 36500d');
+  });
 });
 
 describe('suppression', { timeout }, () => {

@@ -5,6 +5,9 @@ import { UsageError } from '../../base/errors.ts';
 
 const unitMs = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 } as const;
 
+/** 100 years. */
+const mostDays = 36_500;
+
 /**
  * Reads a span of time from the value of an option: `30d`, `12h`, `90m`; at most 100 years.
  * @param option its name, for the error
@@ -15,7 +18,8 @@ export function parseSpan(text: string, option: `--${string}`): number {
   const [, count, unit] = /^([1-9]\d{0,8})([smhdw])$/.exec(text) ?? [];
   const factor = Object.entries(unitMs).find(([name]) => name === unit)?.[1];
   const span = Number(count) * (factor ?? Number.NaN);
-  if (span <= 36_500 * unitMs.d) return span;
+  if (span <= mostDays * unitMs.d) return span;
+  if (span > 0) throw new UsageError(`${option}: got "${text}", want at most ${mostDays}d`);
   throw new UsageError(`${option}: got "${text}", want a span such as 30d, 12h or 90m`);
 }
 

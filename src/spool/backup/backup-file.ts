@@ -54,11 +54,12 @@ function toldOctets(file: string): number | undefined {
 export function openBackup(file: string): DatabaseSync {
   const wrong = (why: string): Error => new Error(`"${file}" ${why}`);
   // Opening a pipe would wait for whoever writes to it.
-  if (!statSync(file).isFile()) throw wrong('is no file');
+  const found = statSync(file, { throwIfNoEntry: false });
+  if (!found) throw wrong('does not exist');
+  if (!found.isFile()) throw wrong('is no file');
   const told = toldOctets(file);
   if (told === undefined) throw wrong('is no backup of Postern');
-  const { size } = statSync(file);
-  if (size < told) throw wrong(`is cut short: it has ${size} octets of ${told}`);
+  if (found.size < told) throw wrong(`is cut short: it has ${found.size} octets of ${told}`);
   const database = new DatabaseSync(file, { readOnly: true });
   try {
     const about = hasTable(database, 'backup_about') && database.prepare('SELECT form FROM backup_about').get();

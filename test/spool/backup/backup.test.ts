@@ -178,6 +178,8 @@ test('it never takes the place of what is no file, and a restore waits for no pi
   for (const place of [pipe, folder])
     await expect(backUp(data, place, { force: true })).rejects.toThrow(`"${place}" is neither a file nor free`);
   expect(lstatSync(pipe).isFIFO()).toBe(true);
+  const absent = join(folder, 'absent.db');
+  expect(() => putBack(absent, dataFolder())).toThrow(`"${absent}" does not exist`);
   for (const place of [pipe, folder]) expect(() => putBack(place, dataFolder())).toThrow(`"${place}" is no file`);
 
   // Of a link the name is replaced, not what it leads to; one that leads nowhere is there, too.
