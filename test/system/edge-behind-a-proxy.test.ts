@@ -173,11 +173,12 @@ const seenOf = (zone: string) =>
   postern.log().filter((line) => line['msg'] === 'edge request' && line['zone'] === zone);
 
 describe.each(formats)('%s', (format) => {
+  const folder = mkdtempSync(join(tmpdir(), 'postern-front-'));
   let exported: Exported;
   beforeAll(async () => {
-    exported = await exportTo(mkdtempSync(join(tmpdir(), 'postern-front-')), format);
+    exported = await exportTo(folder, format);
   });
-  afterAll(() => rmSync(exported.folder, { recursive: true, force: true }));
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
   test('requests that succeed never reach Postern, by HTTP and by HTTPS', async () => {
     const front = await startFront(format, exported);

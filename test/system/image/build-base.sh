@@ -21,6 +21,10 @@ mkdir -p "$cache"
 exec 9>"$cache/lock"
 flock 9
 
+# What a run that was killed has left.
+umount "$cache"/base-work.*/merged 2>/dev/null || true
+rm -rf "$cache"/base-work.*
+
 work=$(mktemp -d "$cache/base-work.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 mkdir "$work"/{lower,upper,work,merged}
