@@ -67,7 +67,11 @@ export async function openConsolePage(
           });
         });
     },
-    close: () => context.close(),
+    async close() {
+      // Requests that a test still holds back end with the page, and nobody waits for them.
+      await page.unrouteAll({ behavior: 'ignoreErrors' });
+      await context.close();
+    },
   };
 }
 
