@@ -20,6 +20,7 @@ const usage = `Usage: npm run bench:rest -- [options]
   --doors LIST       rest, smtp; http, fastify: a bare server of either that reads the body and answers (default rest,smtp)
   --connections LIST connections, each with one request at a time (default 10,50)
   --requests N       requests a run (default 4000; a quarter with an attachment)
+  --warm N           requests that are sent before and not counted, so that V8 has compiled (default 300)
   --rounds N         rounds; the systems alternate within each (default 3)
   --against COMMIT   runs that commit too, in the same rounds
   --journal LEVEL    what the journal keeps (default none)
@@ -118,7 +119,7 @@ async function measure(load: Load, name: string): Promise<Run> {
   const ports = { smtp: postern.port, http: postern.httpPort };
   try {
     // Warm, by either door: the first messages compile what the others run.
-    const warm = Math.min(300, load.requests);
+    const warm = Number(values.warm);
     await sendAll(ports, { ...load, requests: warm }, file);
     await untilReceived(sink, warm);
     const cpuBefore = cpuSeconds(postern.pid);
@@ -193,6 +194,7 @@ const { values } = parseArgs({
     doors: { type: 'string', default: 'rest,smtp' },
     connections: { type: 'string', default: '10,50' },
     requests: { type: 'string', default: '4000' },
+    warm: { type: 'string', default: '300' },
     rounds: { type: 'string', default: '3' },
     against: { type: 'string' },
     journal: { type: 'string', default: 'none' },

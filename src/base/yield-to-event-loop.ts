@@ -9,42 +9,54 @@ export interface SliceParts {
   readonly now: () => number;
   /** Runs a function in the next turn of the event loop. */
   readonly defer: (run: () => void) => void;
+  /** Runs a function in this turn, once the piece of work that goes on now waits for something. */
+  readonly afterPiece: (run: () => void) => void;
 }
 
 /** How long a slice lasts, in milliseconds. The piece of work under way at its end is still finished. */
 export const sliceMs = 8;
 
-const real: SliceParts = { now: () => performance.now(), defer: (run) => void setImmediate(run) };
+const real: SliceParts = {
+  now: () => performance.now(),
+  defer: (run) => void setImmediate(run),
+  // Ticks run when no microtask is left, and a piece of work is a chain of microtasks.
+  afterPiece: (run) => queueMicrotask(() => process.nextTick(run)),
+};
 
 /**
  * Makes the function that long work calls between two small pieces of it. It resolves at once while the running slice has
- * time left, and otherwise in a later turn of the event loop, in the order of asking. So it may be called often.
+ * time left, and otherwise in a later turn of the event loop, in the order of asking. So it may be called often. Those who wait
+ * share a slice: were there one in each turn, whoever asks in the meantime would pass them, and they would wait for as many turns as they are.
  */
-export function createSlices({ now, defer }: SliceParts = real): () => Promise<void> {
+export function createSlices({ now, defer, afterPiece }: SliceParts = real): () => Promise<void> {
   const goOn = Promise.resolve();
   const waiting: (() => void)[] = [];
   let sliceEnd = Number.NEGATIVE_INFINITY;
   let deferred = false;
 
-  function deferNext(): void {
-    if (deferred || waiting.length === 0) return;
-    deferred = true;
-    defer(runNext);
+  function begin(): void {
+    sliceEnd = now() + sliceMs;
+    runNext();
   }
 
   function runNext(): void {
-    deferred = false;
-    const next = waiting.shift();
-    sliceEnd = now() + sliceMs;
-    next?.();
-    deferNext();
+    waiting.shift()?.();
+    deferred = waiting.length > 0;
+    if (deferred) afterPiece(goOnOrDefer);
+  }
+
+  function goOnOrDefer(): void {
+    if (now() < sliceEnd) runNext();
+    else defer(begin);
   }
 
   return () => {
     if (now() < sliceEnd) return goOn;
     return new Promise((resolve) => {
       waiting.push(resolve);
-      deferNext();
+      if (deferred) return;
+      deferred = true;
+      defer(begin);
     });
   };
 }

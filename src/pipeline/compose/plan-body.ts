@@ -1,6 +1,7 @@
 // Decides what is done with a body: nothing wherever possible. Leaves that are not 7-bit or have lines over 998 octets are
 // re-encoded, and every other octet stays (D11, D20; RFC 2045 §6, RFC 2046 §5.1).
 
+import { lazily } from '../../base/load/lazily.ts';
 import { parseMediaType } from '../../mail/header/content-type.ts';
 import { maximumLineLength } from '../../mail/header/fold.ts';
 import { type BodyFacts, scanBody, type YieldToEventLoop } from '../../mail/mime/body-scan.ts';
@@ -42,11 +43,13 @@ interface PlanContext extends PlanOptions {
   readonly via: Via;
 }
 
+/** What composes parts is large, and a gateway that takes mail by SMTP alone never asks for it. */
+const loadComposer = lazily(async () => await import('./compose-parts.ts'));
+
 /** Plans a body of parts (D21): it comes out in 7-bit form, so what is clean is not looked at again. */
 async function planParts(parts: BodyParts, context: PlanContext): Promise<BodyPlanResult> {
   const { via, yieldToEventLoop } = context;
-  // What composes parts is large, and a gateway that takes mail by SMTP alone never asks for it.
-  const { attachmentViolations, composeParts } = await import('./compose-parts.ts');
+  const { attachmentViolations, composeParts } = await loadComposer();
   const violations = attachmentViolations(parts.attachments);
   if (violations.length > 0) return { ok: false, violations };
   const { body, top, isClean } = await composeParts(parts, via.sessionId, yieldToEventLoop);
