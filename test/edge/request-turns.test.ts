@@ -188,6 +188,19 @@ describe.each(['http', 'https'] as const)('by %s', (scheme) => {
     expect(at.origin.seen).toHaveLength(1);
   });
 
+  test.each([
+    ['too large trailers', `0\r\n${'X-T: 1\r\n'.repeat(100_000)}\r\n`],
+    ['a bad chunk size', 'z\r\n'],
+  ])('a body with %s, whose answer came early, gets no second one', async (_, octets) => {
+    const at = await start();
+    const peer = await client(at, scheme);
+    peer.socket.write('POST /early HTTP/1.1\r\nHost: example.com\r\nTransfer-Encoding: chunked\r\n\r\n');
+    await expect.poll(() => peer.text(), { timeout: 10_000 }).toContain('/early');
+    peer.socket.write(octets);
+    expect(statuses(await peer.closed())).toEqual(['200']);
+    await expect.poll(() => at.app.open().connections).toBe(0);
+  });
+
   test('what waits is released when the connection is reset', async () => {
     const at = await start();
     const peers = await Promise.all(Array.from({ length: 20 }, () => client(at, scheme)));

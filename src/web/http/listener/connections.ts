@@ -125,10 +125,12 @@ export class Connections {
   broke(socket: Socket): 'clean' | 'whole' | 'between' | 'unframed' {
     const speaking = this.#speaking.get(socket);
     if (!speaking) return 'between';
-    const { answer, turns } = speaking;
+    const { answer, last, turns } = speaking;
     const isJudging = turns.isJudging();
     turns.stop();
     if (isJudging) return 'unframed';
+    // Of a body whose answer came early: a second answer would be taken for that to the next request.
+    if (!answer && last?.complete === false) return 'whole';
     if (!answer?.headersSent) return 'clean';
     return answer.writableEnded ? 'whole' : 'between';
   }
