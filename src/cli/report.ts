@@ -16,6 +16,7 @@ import {
   compareJournal,
   comparisonText,
   type JournalWanted,
+  judgeKeptBy,
   type PartsOf,
   VerdictComparison,
 } from '../pipeline/report/would-pass.ts';
@@ -135,7 +136,11 @@ async function compareKept(config: Config, partsOf: PartsOf, asked: Asked, progr
     try {
       const { since, account, credential, shadow } = asked;
       const onProgress = (done: number): void => progress.show(done, 0, counted(done, 'message'));
-      return await compareJournal(journal, { since, account, credential, shadow }, { partsOf, onProgress });
+      return await compareJournal(
+        journal,
+        { since, account, credential, shadow },
+        { judge: judgeKeptBy(partsOf), onProgress },
+      );
     } finally {
       await journal.close();
     }

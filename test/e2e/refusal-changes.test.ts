@@ -107,3 +107,21 @@ test('the operator has what was kept judged by another configuration, of which n
   ]);
   expect(postern.output()).not.toContain(canary);
 });
+
+test('others are answered while another configuration is read, however large it is and whatever is wrong with it', async () => {
+  running = await startReloadable();
+  const { postern, config } = running;
+  const path = '/email/sending/would-pass';
+  const port = postern.ports['http'];
+  const large = {
+    config: `${stringify({ ...config, accounts: undefined })}accounts:\n${'  - nme: x\n'.repeat(20_000)}`,
+  };
+  const reading = ask(path, testToken, large);
+  const other = async (): Promise<undefined> => void (await (await fetch(`http://127.0.0.1:${port}/livez`)).text());
+  let answered = 0;
+  for (let read: unknown; read === undefined; answered += 1) read = await Promise.race([reading, other()]);
+  const { status, errors } = await reading;
+  expect([status, errors[0].message]).toEqual([400, expect.stringContaining('postern.yaml:')]);
+  // Where the thread that answers reads it, those get an answer that came in before and after.
+  expect(answered).toBeGreaterThan(20);
+});

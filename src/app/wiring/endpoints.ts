@@ -1,9 +1,7 @@
 // Connects the endpoints under /client/v4 with what they ask. Loaded with the first request to the API.
 
-import type { Clock } from '../../base/clock.ts';
 import { rehearseEndpoint } from '../../doors/rest/rehearse.ts';
 import { type RestDoorParts, restDoor } from '../../doors/rest/rest-door.ts';
-import type { PartsOf } from '../../pipeline/report/would-pass.ts';
 import { publicRecord } from '../../pipeline/sign/dkim-key.ts';
 import type { SigningKey } from '../../pipeline/sign/signed.ts';
 import { build, examine, noteOfRefused, type Submission } from '../../pipeline/submit.ts';
@@ -21,12 +19,11 @@ import { suppressionEndpoints } from '../../web/admin/suppression-endpoints.ts';
 import { tokenEndpoints } from '../../web/admin/token-endpoints.ts';
 import { webhookEndpoints } from '../../web/admin/webhooks/webhook-endpoints.ts';
 import type { V4Plugin } from '../../web/http/v4-app.ts';
-import { type ConfigSource, loadConfig } from '../config/config.ts';
-import { entryLinkFor, judgedBy, keptContent, recordFacts } from './build-parts.ts';
+import { entryLinkFor, keptContent, recordFacts } from './build-parts.ts';
 import { consoleEndpoints } from './console/console-endpoints.ts';
 import { fileChanges } from './console/file-changes.ts';
 import type { HttpParts } from './http.ts';
-import { checkApplications } from './load-settings.ts';
+import { otherReader } from './other-configuration.ts';
 
 function sendingEndpoints({ settings, mail, sources, clock }: HttpParts): V4Plugin[] {
   const { submit, sending, outcomes, suppressed } = mail;
@@ -59,15 +56,6 @@ function recordOf(key: SigningKey): readonly [string, string] {
   return [name.toLowerCase(), value];
 }
 
-/** Reads the text of another configuration, as it would stand in the place of the file. */
-function otherParts(place: ConfigSource, clock: Clock): (text: string) => Promise<PartsOf> {
-  return async (text) => {
-    const other = loadConfig({ ...place, text });
-    await checkApplications(other, clock);
-    return judgedBy(other);
-  };
-}
-
 /** Makes the endpoints under some settings. */
 export async function endpoints(parts: HttpParts): Promise<readonly V4Plugin[]> {
   const { accounts, tokens, mail, webhooks, edge, proxy, clock, log } = parts;
@@ -84,7 +72,7 @@ export async function endpoints(parts: HttpParts): Promise<readonly V4Plugin[]> 
     eventEndpoints({ events }),
     messageEndpoints({ events }),
     refusalEndpoints({ events, account, fileChanges: place && fileChanges(place, config.file), clock, isOn }),
-    ...(place ? [wouldPassEndpoint({ journal, readParts: otherParts(place, clock), clock })] : []),
+    ...(place ? [wouldPassEndpoint({ journal, readOther: otherReader(place), clock })] : []),
     liveEndpoints(await parts.streams(), isOn),
     contentEndpoints({
       ...{ journal, isOn },

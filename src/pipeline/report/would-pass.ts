@@ -80,23 +80,47 @@ export type PartsOf = (
   credential: string,
 ) => Omit<RehearsalParts, 'reversePath' | 'recipients'> | undefined;
 
+/** A message as the journal has kept it. */
+export interface KeptMessage extends Pick<RehearsalParts, 'reversePath' | 'recipients'> {
+  readonly id: string;
+  readonly account: string;
+  readonly credential: string;
+  /** Header and body, of which the end may be cut. */
+  readonly octets: Uint8Array;
+  /** Octets of the whole message. */
+  readonly size: number;
+}
+
+/** Tells the codes for which the other configuration would refuse a message; none: it would accept it. */
+export type JudgeKept = (kept: KeptMessage) => Promise<readonly string[]>;
+
+/** Makes the judge by a configuration. */
+export function judgeKeptBy(partsOf: PartsOf): JudgeKept {
+  return async ({ id, account, credential, octets, size, ...envelope }) => {
+    const parts = partsOf(account, credential);
+    if (!parts) return ['E_UNAUTHORIZED'];
+    const { fields, body, tooLarge } = readMessage(Buffer.from(octets.buffer, octets.byteOffset, octets.byteLength));
+    const { reasons } = await rehearse(
+      { name: id, fields, body, tooLarge, size, setAside: 0 },
+      { ...parts, ...envelope },
+    );
+    return [...new Set(reasons.map(({ code }) => code))];
+  };
+}
+
 const pageRows = 100;
 
-async function codesOf(journal: Pick<Journal, 'content'>, item: JournalItem, partsOf: PartsOf) {
+async function codesOf(journal: Pick<Journal, 'content'>, item: JournalItem, judge: JudgeKept) {
   const { receivedHead, receivedBody } = (await journal.content(item.seq)) ?? {};
   if (!receivedHead) return undefined;
-  const parts = partsOf(item.account, item.facts.credential ?? '');
-  if (!parts) return ['E_UNAUTHORIZED'];
-  const reversePath = item.facts.sender ?? '';
+  const { id, account, facts } = item;
   const octets = Buffer.concat([receivedHead, receivedBody ?? Buffer.alloc(0)]);
-  const { fields, body, tooLarge } = readMessage(octets);
-  const message = { name: item.id, fields, body, tooLarge, size: item.facts.size ?? octets.length, setAside: 0 };
-  const { reasons } = await rehearse(message, { ...parts, reversePath, recipients: item.facts.recipients });
-  return [...new Set(reasons.map(({ code }) => code))];
+  const { credential = '', sender: reversePath = '', recipients, size = octets.length } = facts;
+  return judge({ id, account, credential, reversePath, recipients, octets, size });
 }
 
 interface Going {
-  readonly partsOf: PartsOf;
+  readonly judge: JudgeKept;
   readonly onProgress?: (done: number) => void;
   /** Asked before each message, with how many have been judged. */
   readonly mayGoOn?: (done: number) => boolean;
@@ -109,7 +133,7 @@ interface Going {
 export async function compareJournal(
   journal: Pick<Journal, 'list' | 'content'>,
   wanted: JournalWanted,
-  { partsOf, onProgress, mayGoOn }: Going,
+  { judge, onProgress, mayGoOn }: Going,
 ): Promise<VerdictComparison> {
   const comparison = new VerdictComparison();
   let done = 0;
@@ -121,7 +145,7 @@ export async function compareJournal(
       if (comparison.isCut) return comparison;
       done += 1;
       const { account, id, facts } = item;
-      const codes = item.isDamaged ? undefined : await codesOf(journal, item, partsOf);
+      const codes = item.isDamaged ? undefined : await codesOf(journal, item, judge);
       if (!codes) {
         comparison.notKept += 1;
         continue;

@@ -9,13 +9,19 @@ import { openDatabase } from '../../../src/base/database/sqlite-database.ts';
 import { ConfigurationError } from '../../../src/base/errors.ts';
 import { openSqliteJournal } from '../../../src/spool/journal/store/sqlite-journal-store.ts';
 import { SqliteSpool } from '../../../src/spool/sqlite/sqlite-spool.ts';
-import { type WouldPassParts, wouldPassEndpoint } from '../../../src/web/admin/journal/would-pass-endpoint.ts';
+import {
+  type OtherConfiguration,
+  type WouldPassParts,
+  wouldPassEndpoint,
+} from '../../../src/web/admin/journal/would-pass-endpoint.ts';
 import { ask, startHttpApp } from '../../support/http-app.ts';
 import { clockOf, manualClock } from '../../support/manual-clock.ts';
 import { scratchFolder } from '../../support/scratch.ts';
 import { someTime, spoolEntry } from '../../support/spool-entry.ts';
 
 const timeout = 60_000;
+/** A configuration that is asked about no message. */
+const nobody: OtherConfiguration = { judge: async () => [], close: async () => undefined };
 const nothing = { fields: [], verdicts: '', timings: {}, content: 'none', maxBodyOctets: 0 } as const;
 
 /** Accepts so many messages. @returns their journal */
@@ -43,7 +49,7 @@ async function journalOf(count: number): Promise<WouldPassParts['journal']> {
 }
 
 async function start(count: number, more: Partial<Omit<WouldPassParts, 'journal'>> = {}) {
-  const parts = { readParts: async () => () => undefined, clock: manualClock(), ...more };
+  const parts = { readOther: async () => nobody, clock: manualClock(), ...more };
   const endpoint = wouldPassEndpoint({ ...parts, journal: await journalOf(count) });
   const sockets: Socket[] = [];
   const { base } = await startHttpApp([
@@ -65,13 +71,13 @@ async function start(count: number, more: Partial<Omit<WouldPassParts, 'journal'
 test('one is judged at a time: another is told to come again, and the place is free afterwards', async () => {
   const held = Promise.withResolvers<void>();
   let read = 0;
-  const readParts = async () => {
+  const readOther = async () => {
     read += 1;
     await held.promise;
     if (read === 2) throw new ConfigurationError('no configuration');
-    return () => undefined;
+    return nobody;
   };
-  const { judge } = await start(0, { readParts });
+  const { judge } = await start(0, { readOther });
   const first = judge();
   await vi.waitFor(() => expect(read).toBe(1), 30_000);
   const second = await judge();
@@ -106,13 +112,13 @@ test('nothing is judged for a client that has gone, and the place is free', asyn
   const held = Promise.withResolvers<void>();
   const leaving = new AbortController();
   let asked = 0;
-  const readParts = async () => {
+  const readOther = async () => {
     asked += 1;
     if (asked === 1) await held.promise;
-    return () => undefined;
+    return nobody;
   };
   let reads = 0;
-  const { judge, sockets } = await start(3, { readParts, clock: clockOf(() => (reads += 1)) });
+  const { judge, sockets } = await start(3, { readOther, clock: clockOf(() => (reads += 1)) });
   const gone = judge(leaving.signal).catch(() => 'gone');
   await vi.waitFor(() => expect(asked).toBe(1), 30_000);
   leaving.abort();

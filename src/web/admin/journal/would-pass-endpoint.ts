@@ -4,7 +4,7 @@
 import { Type } from 'typebox';
 import type { Clock } from '../../../base/clock.ts';
 import { ConfigurationError } from '../../../base/errors.ts';
-import { compareJournal, type PartsOf } from '../../../pipeline/report/would-pass.ts';
+import { compareJournal, type JudgeKept, type VerdictComparison } from '../../../pipeline/report/would-pass.ts';
 import type { Journal } from '../../../spool/journal/journal.ts';
 import { component, endpointsAt } from '../../http/endpoint.ts';
 import { Refusal, refusal } from '../../http/envelope.ts';
@@ -18,11 +18,18 @@ const mostMs = 15_000;
 const bodyBytes = 1_048_576;
 const mostRows = 200;
 
+/** Another configuration that was read. */
+export interface OtherConfiguration {
+  readonly judge: JudgeKept;
+  /** Forgets it. */
+  close(): Promise<void>;
+}
+
 /** What the endpoint is made from. */
 export interface WouldPassParts {
   readonly journal: Pick<Journal, 'list' | 'content'>;
   /** Reads the text of a configuration. @throws ConfigurationError with a line for each fault */
-  readonly readParts: (text: string) => Promise<PartsOf>;
+  readonly readOther: (text: string) => Promise<OtherConfiguration>;
   readonly clock: Clock;
 }
 
@@ -62,9 +69,9 @@ export const wouldPass = component('WouldPass', {
   ),
 });
 
-async function readOther({ readParts }: WouldPassParts, text: string): Promise<PartsOf> {
+async function otherOf({ readOther }: WouldPassParts, text: string): Promise<OtherConfiguration> {
   try {
-    return await readParts(text);
+    return await readOther(text);
   } catch (error) {
     if (!(error instanceof ConfigurationError)) throw error;
     const lines = error.message.split('\n');
@@ -78,10 +85,15 @@ async function judge(
   { isGone, ...wanted }: { since: number; account?: string | undefined; isGone: () => boolean },
 ) {
   const { journal, clock } = parts;
-  const partsOf = await readOther(parts, text);
+  const other = await otherOf(parts, text);
   const until = clock.monotonic() + mostMs;
   const mayGoOn = (done: number): boolean => done < mostMessages && clock.monotonic() < until && !isGone();
-  const comparison = await compareJournal(journal, wanted, { partsOf, mayGoOn });
+  let comparison: VerdictComparison;
+  try {
+    comparison = await compareJournal(journal, wanted, { judge: other.judge, mayGoOn });
+  } finally {
+    await other.close();
+  }
   const rows = comparison
     .rows()
     .map(({ wouldPass: would_pass, wouldNot: would_not, ...row }) => ({ ...row, would_pass, would_not }));
