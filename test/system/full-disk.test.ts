@@ -7,12 +7,12 @@ import { join } from 'node:path';
 import { afterEach, expect, onTestFinished, test } from 'vitest';
 import { deviceConfiguration } from '../support/device-config.ts';
 import { freePort } from '../support/free-port.ts';
-import { type PosternProcess, startPostern, testToken } from '../support/postern-process.ts';
+import { type PosternProcess, projectRoot, startPostern, testToken } from '../support/postern-process.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { connectSmtp, type RawSmtpClient } from '../support/raw-smtp-client.ts';
 import { runCli } from '../support/run-cli.ts';
 import { scratchFolder } from '../support/scratch.ts';
-import { requirePrograms } from './programs.ts';
+import { requirePrograms, runProgram } from './programs.ts';
 
 const megabyte = 1_048_576;
 let postern: PosternProcess | undefined;
@@ -161,4 +161,30 @@ test('the full disk of a PostgreSQL puts mail off, keeps what was accepted, and 
   const summary = (await queue(running, 'summary')).stdout;
   expect(summary).toContain(`In all: ${accepted + 1} messages queued, 0 failed`);
   await running.end('SIGTERM');
+});
+
+test('compiled code that a full disk cannot take leaves no descriptors open, in the first thread or in one that ends', async () => {
+  const folder = scratchFolder();
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m,mode=700', 'tmpfs', folder]);
+  mounted = folder;
+  writeFileSync(join(folder, 'fill'), Buffer.alloc(900_000));
+  const file = (name: string): string => JSON.stringify(join(projectRoot, 'src', name));
+  const code = `import { readdirSync } from 'node:fs';
+    import { Worker } from 'node:worker_threads';
+    import { environmentOfThread, settleHeap } from ${file('base/load/compiled-code.ts')};
+    const open = () => readdirSync('/proc/self/fd').length;
+    await import(${file('app/config/config.ts')});
+    const before = open();
+    settleHeap();
+    const settled = open();
+    const thread = new Worker(${file('pipeline/field-worker.ts')}, { env: environmentOfThread() });
+    thread.postMessage({ name: 'X', text: 'x', kind: 'text' });
+    await new Promise((resolve) => thread.once('message', resolve));
+    await thread.terminate();
+    console.log(JSON.stringify([settled - before, open() <= settled]));`;
+  const env = { NODE_COMPILE_CACHE: folder };
+  const program = join(scratchFolder(), 'program.mjs');
+  writeFileSync(program, code);
+  const { output } = await runProgram(process.execPath, [program], { env });
+  expect(output).toBe('[0,true]\n');
 });

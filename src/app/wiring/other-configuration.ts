@@ -2,6 +2,7 @@
 
 import { Worker } from 'node:worker_threads';
 import { ConfigurationError } from '../../base/errors.ts';
+import { environmentOfThread } from '../../base/load/compiled-code.ts';
 import type { KeptMessage } from '../../pipeline/report/would-pass.ts';
 import type { OtherConfiguration } from '../../web/admin/journal/would-pass-endpoint.ts';
 import type { ConfigSource } from '../config/config.ts';
@@ -33,6 +34,7 @@ export function otherReader({ file, env, cwd }: ConfigSource): (text: string) =>
     const worker = new Worker(new URL('./judging-worker.ts', import.meta.url), {
       workerData: { ...(file !== undefined && { file }), cwd, text, env: { ...env } } satisfies ConfigSource,
       resourceLimits: { maxOldGenerationSizeMb: heapMebibytes },
+      env: environmentOfThread(),
     });
     // A stop does not wait for it.
     worker.unref();

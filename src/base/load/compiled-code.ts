@@ -1,10 +1,34 @@
 // What each thread does once it has started: keeps what V8 has compiled of our files for the next start (src/run-time.mjs names the
 // folder), and gives back the memory that only the start needed. And a setting for all threads that must come after.
 
-import { flushCompileCache } from 'node:module';
+import { statfsSync } from 'node:fs';
+import { flushCompileCache, getCompileCacheDir } from 'node:module';
 import { performance } from 'node:perf_hooks';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
+
+/** Octets that must be free where compiled code is kept: three times what all of it has. */
+const roomToKeep = 33_554_432;
+
+/** Whether there is room for compiled code. For each file that Node 24 cannot write it leaves a descriptor open, 2,000 in all. */
+function hasRoom(): boolean {
+  const folder = getCompileCacheDir();
+  try {
+    const { bavail, bsize } = statfsSync(folder ?? '');
+    return bavail * bsize >= roomToKeep;
+  } catch {
+    return false;
+  }
+}
+
+function keepCompiled(): void {
+  if (hasRoom()) flushCompileCache();
+}
+
+/** The environment of a thread that may end before the process: Node writes what such a thread has compiled at its end. */
+export function environmentOfThread(): NodeJS.ProcessEnv {
+  return hasRoom() ? process.env : { ...process.env, NODE_DISABLE_COMPILE_CACHE: '1' };
+}
 
 /** V8's name of the setting below. */
 const growing = '--heap-growing-percent';
@@ -46,7 +70,7 @@ function collectOnceAtRest(): void {
  * says that it is open, since what settleHeap sets comes later.
  */
 export function settleThread(): void {
-  flushCompileCache();
+  keepCompiled();
   setTimeout(collectOnceAtRest, 2000).unref();
 }
 
@@ -57,7 +81,7 @@ export function settleThread(): void {
  * command line the setting would have every thread compile Node's own modules anew: 150 ms of each start.
  */
 export function settleHeap(): void {
-  flushCompileCache();
+  keepCompiled();
   const given = [...process.execArgv, process.env['NODE_OPTIONS'] ?? ''].join(' ').replaceAll('_', '-');
   if (!given.includes(growing)) setFlagsFromString(`${growing}=60`);
   collectOnceAtRest();

@@ -3,6 +3,7 @@
 
 import { Worker } from 'node:worker_threads';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { environmentOfThread } from '../../base/load/compiled-code.ts';
 import { lazily } from '../../base/load/lazily.ts';
 import { plain } from '../http/plain-routes.ts';
 import type { V4App } from '../http/v4-app.ts';
@@ -16,6 +17,7 @@ function makeOnThread(): Promise<MadeFiles> {
     // what comes out in a browser.
     const worker = new Worker(new URL('./files/make-files.ts', import.meta.url), {
       execArgv: ['--disable-warning=ExperimentalWarning'],
+      env: environmentOfThread(),
     });
     worker.once('message', (files: MadeFiles) => resolve(files));
     worker.once('error', reject);
