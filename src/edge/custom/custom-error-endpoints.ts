@@ -8,14 +8,15 @@ import {
   accountPath,
   changed,
   changedCode,
-  endpointsAt,
+  endpoint,
+  endpointsOf,
   judgeVersion,
   namesVersion,
   showVersion,
 } from '../../web/http/endpoint.ts';
 import { type Fault, Refusal, refusal, succeed } from '../../web/http/envelope.ts';
 import { documentFaults, schemaFaults } from '../../web/http/schema-faults.ts';
-import { submitterOf, type V4App, type V4Plugin } from '../../web/http/v4-app.ts';
+import { submitterOf, type V4Plugin } from '../../web/http/v4-app.ts';
 import { contentFault, expressionFaults, maxRules, spellingFaults } from './custom-error-rules.ts';
 import {
   newPage,
@@ -157,47 +158,45 @@ async function answer({ read }: Kind, reply: FastifyReply, owner: CustomErrorOwn
   return succeed(reply, shown);
 }
 
-function register(app: V4App, log: Logger, level: CustomErrorOwner['level'], kind: Kind): void {
+function endpointsFor(level: CustomErrorOwner['level'], kind: Kind, log: Logger): V4Plugin {
   const { what, result, body, describe, mayPut } = kind;
   const { path, params, of, noun } = places[level];
   const thing = `${noun}${kind.noun}`;
-  const endpoint = endpointsAt(app, { path: path + kind.path, tag: 'Custom errors', reads: 'edge:edit' });
   const common = { params, result };
   const changing = { ...common, codes: [changedCode] };
   const change = changerOf(level, kind, log);
-  endpoint(
-    'GET',
-    {
-      ...common,
-      operationId: `get${thing}`,
-      summary: `Show ${what} of ${of}`,
-      description: 'What is in effect, and where it comes from.',
-    },
-    ({ request, reply }) => answer(kind, reply, ownerOf(request, level)),
-  );
-  endpoint(
-    'PUT',
-    {
-      ...changing,
-      body,
-      operationId: `put${thing}`,
-      summary: `Put ${what} of ${of}`,
-      description: describe,
-      reading: { bodyBytes, ownBodyFaults: true, attachValidation: true },
-      ...(mayPut ? { before: mayPut } : {}),
-    },
-    async ({ request, reply }) => answer(kind, reply, await change(request, 'put')),
-  );
-  endpoint(
-    'DELETE',
-    {
-      ...changing,
-      operationId: `delete${thing}`,
-      summary: `Take ${what} of ${of} back`,
-      description: 'What the configuration file says counts again; the answer is what is then in effect.',
-    },
-    async ({ request, reply }) => answer(kind, reply, await change(request, 'taken back')),
-  );
+  const get = endpoint({
+    at: 'GET',
+    ...common,
+    operationId: `get${thing}`,
+    summary: `Show ${what} of ${of}`,
+    description: 'What is in effect, and where it comes from.',
+    answer: ({ request, reply }) => answer(kind, reply, ownerOf(request, level)),
+  });
+  const put = endpoint({
+    at: 'PUT',
+    ...changing,
+    body,
+    operationId: `put${thing}`,
+    summary: `Put ${what} of ${of}`,
+    description: describe,
+    reading: { bodyBytes, ownBodyFaults: true, attachValidation: true },
+    ...(mayPut ? { before: mayPut } : {}),
+    answer: async ({ request, reply }) => answer(kind, reply, await change(request, 'put')),
+  });
+  const takeBack = endpoint({
+    at: 'DELETE',
+    ...changing,
+    operationId: `delete${thing}`,
+    summary: `Take ${what} of ${of} back`,
+    description: 'What the configuration file says counts again; the answer is what is then in effect.',
+    answer: async ({ request, reply }) => answer(kind, reply, await change(request, 'taken back')),
+  });
+  return endpointsOf({ path: path + kind.path, tag: 'Custom errors', reads: 'edge:edit' }, undefined, [
+    get,
+    put,
+    takeBack,
+  ]);
 }
 
 /** D65. */
@@ -260,6 +259,6 @@ function kindsOf(customErrors: CustomErrors): readonly Kind[] {
 export function customErrorEndpoints({ customErrors, log }: CustomErrorEndpointsParts): V4Plugin {
   return (app) => {
     for (const level of ['zone', 'account'] as const)
-      for (const kind of kindsOf(customErrors)) register(app, log, level, kind);
+      for (const kind of kindsOf(customErrors)) endpointsFor(level, kind, log)(app);
   };
 }

@@ -10,10 +10,11 @@ import {
   type AskedOf,
   changed,
   changedCode,
-  endpointsAt,
+  type EndpointTarget,
+  endpoint,
+  endpointsOf,
   judgeVersion,
   namesVersion,
-  type Register,
   showVersion,
 } from '../../web/http/endpoint.ts';
 import { Refusal, refusal, succeed } from '../../web/http/envelope.ts';
@@ -150,107 +151,88 @@ type Call = Pick<AskedOf, 'request' | 'reply'>;
 /** How the body of a write is read: the rules judge it, and its schema only documents it (D82). */
 const written = { bodyBytes, validatorCompiler: () => (): true => true } as const;
 
-/** Registers what is asked of all applications of a zone. */
-function zoneEndpoints(endpoint: Register, zones: Zones): void {
-  const { store, see, ownPorts } = zones.parts;
-  endpoint(
-    'GET /apps',
-    {
-      operationId: 'listProxyApplications',
-      summary: 'List the applications of a zone',
-      description: '`result_info` has page, per_page, count, total_count and total_pages.',
-      params: schema.zonePath,
-      query: schema.listQuery,
-      result: Type.Array(schema.shownApplication),
-    },
-    async ({ query, request, reply }) => {
-      const place = zones.placeOf(request);
-      const page = readPage(query);
-      const { order = 'dns', direction = 'asc' } = query;
-      const filter = await filterOf(query, see);
-      const { applications, total } = await store.list(place.zone.id, { ...page, order, direction, ...filter });
-      const shown = await zones.show(applications, place);
-      return succeed(reply, shown, { result_info: pageInfo(page, shown.length, total) });
-    },
-  );
+const listApplications = endpoint({
+  at: 'GET /apps',
+  operationId: 'listProxyApplications',
+  summary: 'List the applications of a zone',
+  description: '`result_info` has page, per_page, count, total_count and total_pages.',
+  params: schema.zonePath,
+  query: schema.listQuery,
+  result: Type.Array(schema.shownApplication),
+  async answer({ query, request, reply }, zones: Zones) {
+    const { store, see } = zones.parts;
+    const place = zones.placeOf(request);
+    const page = readPage(query);
+    const { order = 'dns', direction = 'asc' } = query;
+    const filter = await filterOf(query, see);
+    const { applications, total } = await store.list(place.zone.id, { ...page, order, direction, ...filter });
+    const shown = await zones.show(applications, place);
+    return succeed(reply, shown, { result_info: pageInfo(page, shown.length, total) });
+  },
+});
 
-  endpoint(
-    'GET /protocols',
-    {
-      operationId: 'listProxyProtocols',
-      summary: 'List the protocols that applications of a zone may have',
-      params: schema.zonePath,
-      result: Type.Array(schema.shownProtocol),
-    },
-    ({ request }) => {
-      const { zone, account } = zones.placeOf(request);
-      return zoneProtocols(zone, account, ownPorts());
-    },
-  );
-}
+const listProtocols = endpoint({
+  at: 'GET /protocols',
+  operationId: 'listProxyProtocols',
+  summary: 'List the protocols that applications of a zone may have',
+  params: schema.zonePath,
+  result: Type.Array(schema.shownProtocol),
+  answer({ request }, zones: Zones) {
+    const { zone, account } = zones.placeOf(request);
+    return zoneProtocols(zone, account, zones.parts.ownPorts());
+  },
+});
 
-/** Registers how an application is looked at. */
-function readingEndpoints(endpoint: Register, zones: Zones): void {
-  endpoint(
-    'GET /apps/:app_id',
-    {
-      operationId: 'getProxyApplication',
-      summary: 'Show an application',
-      params: schema.applicationPath,
-      result: schema.shownApplication,
-    },
-    async ({ params, ...call }) => zones.answer(call, await zones.find(call.request, params.app_id)),
-  );
+const getApplication = endpoint({
+  at: 'GET /apps/:app_id',
+  operationId: 'getProxyApplication',
+  summary: 'Show an application',
+  params: schema.applicationPath,
+  result: schema.shownApplication,
+  answer: async ({ params, ...call }, zones: Zones) =>
+    zones.answer(call, await zones.find(call.request, params.app_id)),
+});
 
-  endpoint(
-    'GET /apps/:app_id/traffic',
-    {
-      operationId: 'getProxyApplicationTraffic',
-      summary: 'Show what an application has carried since the process that carries it began',
-      description: 'Counters, the state of its origins, and the latest events of its connections.',
-      params: schema.applicationPath,
-      result: schema.shownTraffic,
-    },
-    async ({ params, request }) => {
-      const { id } = await zones.find(request, params.app_id);
-      const viewOf = await zones.parts.see({ ids: [id], traffic: 'all' });
-      return showTraffic(viewOf(id).traffic);
-    },
-  );
-}
+const getTraffic = endpoint({
+  at: 'GET /apps/:app_id/traffic',
+  operationId: 'getProxyApplicationTraffic',
+  summary: 'Show what an application has carried since the process that carries it began',
+  description: 'Counters, the state of its origins, and the latest events of its connections.',
+  params: schema.applicationPath,
+  result: schema.shownTraffic,
+  async answer({ params, request }, zones: Zones) {
+    const { id } = await zones.find(request, params.app_id);
+    const viewOf = await zones.parts.see({ ids: [id], traffic: 'all' });
+    return showTraffic(viewOf(id).traffic);
+  },
+});
 
-/** Registers how an application is changed. */
-function writingEndpoints(endpoint: Register, zones: Zones): void {
-  const writes = { codes: [...zones.parts.codes, changedCode], reading: written, result: schema.shownApplication };
-  endpoint(
-    'POST /apps',
-    {
+/** How an application is written. @param codes numbers that a write may be refused with */
+function writingEndpoints(codes: readonly DocumentedCode[]) {
+  const writes = { codes: [...codes, changedCode], reading: written, result: schema.shownApplication };
+  return [
+    endpoint({
+      at: 'POST /apps',
       operationId: 'createProxyApplication',
       summary: 'Create an application',
       description: 'It listens when the answer comes; `status` says so, or why not.',
       ...writes,
       params: schema.zonePath,
       body: schema.newApplication,
-    },
-    (call) => zones.write(call, 'create'),
-  );
-
-  endpoint(
-    'PUT /apps/:app_id',
-    {
+      answer: (call, zones: Zones) => zones.write(call, 'create'),
+    }),
+    endpoint({
+      at: 'PUT /apps/:app_id',
       operationId: 'replaceProxyApplication',
       summary: 'Replace an application',
       description: 'What is not sent is gone. `dns.type` cannot be changed.',
       ...writes,
       params: schema.applicationPath,
       body: schema.newApplication,
-    },
-    ({ params, ...call }) => zones.write(call, 'replace', params.app_id),
-  );
-
-  endpoint(
-    'PATCH /apps/:app_id',
-    {
+      answer: ({ params, ...call }, zones: Zones) => zones.write(call, 'replace', params.app_id),
+    }),
+    endpoint({
+      at: 'PATCH /apps/:app_id',
       operationId: 'updateProxyApplication',
       summary: 'Change fields of an application',
       description: 'The merged application is judged. Open connections go on for the drain time.',
@@ -258,43 +240,40 @@ function writingEndpoints(endpoint: Register, zones: Zones): void {
       bodyTypes: ['application/json', 'application/merge-patch+json'],
       params: schema.applicationPath,
       body: schema.applicationPatch,
-    },
-    ({ params, ...call }) => zones.write(call, 'patch', params.app_id),
-  );
-
-  endpoint(
-    'DELETE /apps/:app_id',
-    {
-      operationId: 'deleteProxyApplication',
-      summary: 'Remove an application',
-      description: 'It takes no new connections; open ones go on for the drain time.',
-      codes: [changedCode],
-      reading: { bodyBytes },
-      params: schema.applicationPath,
-      result: schema.removedApplication,
-    },
-    async ({ params, request }) => ({ id: await zones.remove(request, params.app_id) }),
-  );
+      answer: ({ params, ...call }, zones: Zones) => zones.write(call, 'patch', params.app_id),
+    }),
+  ];
 }
+
+const deleteApplication = endpoint({
+  at: 'DELETE /apps/:app_id',
+  operationId: 'deleteProxyApplication',
+  summary: 'Remove an application',
+  description: 'It takes no new connections; open ones go on for the drain time.',
+  codes: [changedCode],
+  reading: { bodyBytes },
+  params: schema.applicationPath,
+  result: schema.removedApplication,
+  answer: async ({ params, request }, zones: Zones) => ({ id: await zones.remove(request, params.app_id) }),
+});
 
 /** The endpoints of the proxy applications of all zones. */
 export function applicationEndpoints(parts: ApplicationEndpointsParts): V4Plugin {
-  return (app) => {
-    const zones = new Zones(parts);
-    const endpoint = endpointsAt(app, {
-      path: '/zones/:zone_id/proxy',
-      tag: 'Proxy applications',
-      reads: ['proxy:read', 'console:read'],
-      edits: 'proxy:edit',
-      // Accounts whose plan has no proxy applications are kept out before a body is read (D99).
-      async before(request) {
-        const { account } = zones.placeOf(request);
-        if (account.plan !== 'free') return;
-        throw refusal('E_FORBIDDEN', 'Plan free has no proxy applications');
-      },
-    });
-    zoneEndpoints(endpoint, zones);
-    readingEndpoints(endpoint, zones);
-    writingEndpoints(endpoint, zones);
+  const zones = new Zones(parts);
+  const place: EndpointTarget = {
+    path: '/zones/:zone_id/proxy',
+    tag: 'Proxy applications',
+    reads: ['proxy:read', 'console:read'],
+    edits: 'proxy:edit',
+    // Accounts whose plan has no proxy applications are kept out before a body is read (D99).
+    async before(request) {
+      const { account } = zones.placeOf(request);
+      if (account.plan !== 'free') return;
+      throw refusal('E_FORBIDDEN', 'Plan free has no proxy applications');
+    },
   };
+  return endpointsOf(place, zones, [
+    ...[listApplications, listProtocols, getApplication, getTraffic],
+    ...[...writingEndpoints(parts.codes), deleteApplication],
+  ]);
 }

@@ -4,7 +4,7 @@
 import { createHash } from 'node:crypto';
 import ipaddr from 'ipaddr.js';
 import { Type } from 'typebox';
-import { endpointsAt } from '../../web/http/endpoint.ts';
+import { endpoint, endpointsOf } from '../../web/http/endpoint.ts';
 import { refusal, succeed } from '../../web/http/envelope.ts';
 import type { V4Plugin } from '../../web/http/v4-app.ts';
 import type { ProxyAccount, VirtualNetwork } from '../application/zone.ts';
@@ -108,46 +108,43 @@ function answerPage(
   return succeed(reply, shown, { result_info: pageInfo({ page, perPage }, shown.length, all.length) });
 }
 
+type Networks = ReadonlyMap<string, ProxyAccount['virtualNetworks']>;
+
+const listNetworks = endpoint({
+  at: 'GET /virtual_networks',
+  operationId: 'listVirtualNetworks',
+  summary: 'List the virtual networks of an account',
+  query: networkQuery,
+  result: Type.Array(network),
+  answer({ account, query, reply }, networks: Networks) {
+    const all = (networks.get(account.id) ?? [])
+      .filter(({ name }) => query.name === undefined || name === query.name)
+      .map(({ id, name }) => ({ id, name }));
+    return answerPage(reply, query, all);
+  },
+});
+
+const listRoutes = endpoint({
+  at: 'GET /routes',
+  operationId: 'listVirtualNetworkRoutes',
+  summary: 'List the routes of an account’s virtual networks',
+  query: routeQuery,
+  result: Type.Array(route),
+  answer({ account, query, reply }, networks: Networks) {
+    const { virtual_network_id: id, network_subset: subset, network_superset: superset } = query;
+    const within = queried(subset, 'network_subset');
+    const containing = queried(superset, 'network_superset');
+    const all = (networks.get(account.id) ?? [])
+      .filter((network) => id === undefined || network.id.toLowerCase() === id.toLowerCase())
+      .flatMap((network) => network.routes.map((cidr) => ({ network, cidr })))
+      .filter(({ cidr }) => fits(cidr, within, containing));
+    return answerPage(reply, query, all.map(shownRoute));
+  },
+});
+
 /** The endpoints of the virtual networks of all accounts. */
 export function networkEndpoints({ accounts }: { readonly accounts: readonly ProxyAccount[] }): V4Plugin {
   const networks = new Map(accounts.map(({ id, virtualNetworks }) => [id, virtualNetworks]));
-  return (app) => {
-    const place = { tag: 'Virtual networks', reads: ['proxy:read', 'console:read'] } as const;
-    const endpoint = endpointsAt(app, { path: '/accounts/:account_id/networks', ...place });
-    endpoint(
-      'GET /virtual_networks',
-      {
-        operationId: 'listVirtualNetworks',
-        summary: 'List the virtual networks of an account',
-        query: networkQuery,
-        result: Type.Array(network),
-      },
-      ({ account, query, reply }) => {
-        const all = (networks.get(account.id) ?? [])
-          .filter(({ name }) => query.name === undefined || name === query.name)
-          .map(({ id, name }) => ({ id, name }));
-        return answerPage(reply, query, all);
-      },
-    );
-
-    endpoint(
-      'GET /routes',
-      {
-        operationId: 'listVirtualNetworkRoutes',
-        summary: 'List the routes of an account’s virtual networks',
-        query: routeQuery,
-        result: Type.Array(route),
-      },
-      ({ account, query, reply }) => {
-        const { virtual_network_id: id, network_subset: subset, network_superset: superset } = query;
-        const within = queried(subset, 'network_subset');
-        const containing = queried(superset, 'network_superset');
-        const all = (networks.get(account.id) ?? [])
-          .filter((network) => id === undefined || network.id.toLowerCase() === id.toLowerCase())
-          .flatMap((network) => network.routes.map((cidr) => ({ network, cidr })))
-          .filter(({ cidr }) => fits(cidr, within, containing));
-        return answerPage(reply, query, all.map(shownRoute));
-      },
-    );
-  };
+  const place = { path: '/accounts/:account_id/networks', tag: 'Virtual networks' };
+  return endpointsOf({ ...place, reads: ['proxy:read', 'console:read'] }, networks, [listNetworks, listRoutes]);
 }

@@ -1,7 +1,7 @@
 // GET /accounts/{account_id}/proxy/traffic: what the applications of an account carry, of all its zones at once.
 
 import { Type } from 'typebox';
-import { endpointsAt } from '../../web/http/endpoint.ts';
+import { endpoint, endpointsOf } from '../../web/http/endpoint.ts';
 import { succeed } from '../../web/http/envelope.ts';
 import type { V4Plugin } from '../../web/http/v4-app.ts';
 import type { StoredApplication } from '../application/application.ts';
@@ -56,33 +56,28 @@ async function applicationsOf({ zones, store }: TrafficEndpointParts, account: s
   return { found, total };
 }
 
+const listTraffic = endpoint({
+  at: 'GET /traffic',
+  operationId: 'listProxyTraffic',
+  summary: 'Tell what the proxy applications of an account carry',
+  description: `At most ${mostApplications} applications; \`result_info.total_count\` tells how many there are. The counters are those of the process that carries them, since its start.`,
+  result: Type.Array(application),
+  async answer({ account, reply }, parts: TrafficEndpointParts) {
+    const { found, total } = await applicationsOf(parts, account.id);
+    const viewOf = await parts.see({ ids: found.map(({ application: { id } }) => id), traffic: 'sums' });
+    const shown = found.map(({ zone, application: { id, fields } }) => {
+      const { status, traffic } = viewOf(id);
+      const { counters, listening } = showTraffic(traffic);
+      const { state, reason } = status;
+      const about = { id, zone: zone.name, zone_id: zone.id, protocol: fields.protocol, hostname: fields.dns.name };
+      return { ...about, state, reason, counters, listening };
+    });
+    return succeed(reply, shown, { result_info: { count: shown.length, total_count: total } });
+  },
+});
+
 /** The endpoint. */
 export function trafficEndpoint(parts: TrafficEndpointParts): V4Plugin {
-  return (app) => {
-    endpointsAt(app, {
-      path: '/accounts/:account_id/proxy',
-      tag: 'Proxy applications',
-      reads: ['proxy:read', 'console:read'],
-    })(
-      'GET /traffic',
-      {
-        operationId: 'listProxyTraffic',
-        summary: 'Tell what the proxy applications of an account carry',
-        description: `At most ${mostApplications} applications; \`result_info.total_count\` tells how many there are. The counters are those of the process that carries them, since its start.`,
-        result: Type.Array(application),
-      },
-      async ({ account, reply }) => {
-        const { found, total } = await applicationsOf(parts, account.id);
-        const viewOf = await parts.see({ ids: found.map(({ application: { id } }) => id), traffic: 'sums' });
-        const shown = found.map(({ zone, application: { id, fields } }) => {
-          const { status, traffic } = viewOf(id);
-          const { counters, listening } = showTraffic(traffic);
-          const { state, reason } = status;
-          const about = { id, zone: zone.name, zone_id: zone.id, protocol: fields.protocol, hostname: fields.dns.name };
-          return { ...about, state, reason, counters, listening };
-        });
-        return succeed(reply, shown, { result_info: { count: shown.length, total_count: total } });
-      },
-    );
-  };
+  const place = { path: '/accounts/:account_id/proxy', tag: 'Proxy applications' };
+  return endpointsOf({ ...place, reads: ['proxy:read', 'console:read'] }, parts, [listTraffic]);
 }

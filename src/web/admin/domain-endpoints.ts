@@ -5,7 +5,7 @@ import { Type } from 'typebox';
 import type { Account, SendingDomain } from '../../accounts/account.ts';
 import { oncePer } from '../../base/once-per.ts';
 import type { SigningKey } from '../../pipeline/sign/signed.ts';
-import { accountPath, component, endpointsAt, type Register } from '../http/endpoint.ts';
+import { component, endpoint, endpointsOf } from '../http/endpoint.ts';
 import { refusal } from '../http/envelope.ts';
 import type { V4Plugin } from '../http/v4-app.ts';
 import { checkRecords, type DnsSettings } from './check-records.ts';
@@ -34,7 +34,6 @@ export const sendingDomain = component('SendingDomain', {
 });
 
 const domainPath = Type.Object({
-  ...accountPath.properties,
   name: Type.String({ description: 'A sending domain of the account', example: 'example.com' }),
 });
 
@@ -69,7 +68,7 @@ function createChecks({ domainKeys, facts, dns, now }: DomainEndpointsParts) {
     return underWay;
   }
 
-  return { recordsOf, check, lastOf: (account: Account) => last.get(account.id) };
+  return { recordsOf, check, lastOf: (account: Account) => last.get(account.id), bounceDomain: facts.bounceDomain };
 }
 
 function withChecks(records: readonly DnsRecord[], verdicts: Verdicts | undefined) {
@@ -78,57 +77,52 @@ function withChecks(records: readonly DnsRecord[], verdicts: Verdicts | undefine
 
 type Checks = ReturnType<typeof createChecks>;
 
-function recordEndpoints(register: Register, { recordsOf, check }: Checks): void {
-  const ofDomain = { params: domainPath, result: sendingDomain.properties.records };
-  register(
-    'GET /:name/records',
-    { ...ofDomain, operationId: 'listDomainRecords', summary: 'List the DNS records of a sending domain' },
-    ({ account, params }) => recordsOf(domainOf(account, params.name)),
-  );
-  register(
-    'POST /:name/check',
-    {
-      ...ofDomain,
-      operationId: 'checkDomainRecords',
-      summary: 'Compare the DNS records of a sending domain with what DNS answers now',
-      description: 'That takes up to some seconds.',
-    },
-    async ({ account, params }) => {
-      const domain = domainOf(account, params.name);
-      return withChecks(recordsOf(domain), await check(account));
-    },
-  );
-}
+const ofDomain = { params: domainPath, result: sendingDomain.properties.records };
+
+const listRecords = endpoint({
+  at: 'GET /:name/records',
+  ...ofDomain,
+  operationId: 'listDomainRecords',
+  summary: 'List the DNS records of a sending domain',
+  answer: ({ account, params }, { recordsOf }: Checks) => recordsOf(domainOf(account, params.name)),
+});
+
+const checkDomain = endpoint({
+  at: 'POST /:name/check',
+  ...ofDomain,
+  operationId: 'checkDomainRecords',
+  summary: 'Compare the DNS records of a sending domain with what DNS answers now',
+  description: 'That takes up to some seconds.',
+  async answer({ account, params }, { recordsOf, check }: Checks) {
+    const domain = domainOf(account, params.name);
+    return withChecks(recordsOf(domain), await check(account));
+  },
+});
+
+const listDomains = endpoint({
+  at: 'GET',
+  operationId: 'listSendingDomains',
+  summary: 'List sending domains with their DNS records',
+  description:
+    'With `check=1` each record tells what DNS answers now; that takes up to some seconds. Without it each tells what the last check found.',
+  query: closed({ check: Type.Optional(flag) }),
+  result: Type.Array(sendingDomain),
+  async answer({ account, query }, { recordsOf, check, lastOf, bounceDomain }: Checks) {
+    if (isOn(query.check)) await check(account);
+    const known = lastOf(account);
+    return account.sendingDomains.map((domain) => ({
+      name: domain.name,
+      subdomains: domain.subdomains,
+      return_path_domain: domain.returnPathDomain ?? bounceDomain,
+      checked_at: known && isoTime(known.at),
+      records: withChecks(recordsOf(domain), known?.verdicts),
+    }));
+  },
+});
 
 /** The endpoints of sending domains. */
 export function domainEndpoints(parts: DomainEndpointsParts): V4Plugin {
-  const checks = createChecks(parts);
-  const { recordsOf, check, lastOf } = checks;
-  return (app) => {
-    const path = '/accounts/:account_id/email/sending/domains';
-    const register = endpointsAt(app, { path, tag: 'Sending domains', reads: ['email:send', 'console:read'] });
-    recordEndpoints(register, checks);
-    register(
-      'GET',
-      {
-        operationId: 'listSendingDomains',
-        summary: 'List sending domains with their DNS records',
-        description:
-          'With `check=1` each record tells what DNS answers now; that takes up to some seconds. Without it each tells what the last check found.',
-        query: closed({ check: Type.Optional(flag) }),
-        result: Type.Array(sendingDomain),
-      },
-      async ({ account, query }) => {
-        if (isOn(query.check)) await check(account);
-        const known = lastOf(account);
-        return account.sendingDomains.map((domain) => ({
-          name: domain.name,
-          subdomains: domain.subdomains,
-          return_path_domain: domain.returnPathDomain ?? parts.facts.bounceDomain,
-          checked_at: known && isoTime(known.at),
-          records: withChecks(recordsOf(domain), known?.verdicts),
-        }));
-      },
-    );
-  };
+  const path = '/accounts/:account_id/email/sending/domains';
+  const place = { path, tag: 'Sending domains', reads: ['email:send', 'console:read'] } as const;
+  return endpointsOf(place, createChecks(parts), [listRecords, checkDomain, listDomains]);
 }

@@ -3,7 +3,7 @@
 import { type TProperties, Type } from 'typebox';
 import type { Scope } from '../../accounts/account.ts';
 import type { Clock } from '../../base/clock.ts';
-import { accountPath, type EndpointTarget } from '../http/endpoint.ts';
+import type { EndpointTarget } from '../http/endpoint.ts';
 import { type Fault, Refusal } from '../http/envelope.ts';
 
 /** Where endpoints about an account's mail are. Programs need their scope, people who use the console those of it. */
@@ -12,11 +12,8 @@ export function mailPlace(what: string, tag: string, scope: Scope): EndpointTarg
   return { path, tag, reads: [scope, 'console:read'], edits: [scope, 'console:edit'] };
 }
 
-/** The path parameters that name an entry of an account. */
-export const entryPath = Type.Object({
-  ...accountPath.properties,
-  id: Type.String({ want: 'an id', example: '0123456789abcdef'.repeat(2) }),
-});
+/** The path parameter that names an entry of an account. */
+export const entryPath = Type.Object({ id: Type.String({ want: 'an id', example: '0123456789abcdef'.repeat(2) }) });
 
 /** A query parameter that is on or off. */
 export const flag = Type.Enum(['0', '1', 'false', 'true'], { want: '1 or 0' });

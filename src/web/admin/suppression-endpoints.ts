@@ -9,7 +9,7 @@ import {
   suppressionReasons,
 } from '../../delivery/feedback/suppression-store.ts';
 import { readComparable } from '../../mail/address/comparable-mailbox.ts';
-import { bodyOf, component, endpointsOf, type Register } from '../http/endpoint.ts';
+import { bodyOf, component, endpoint, endpointsOf } from '../http/endpoint.ts';
 import { type Fault, Refusal, refusal, succeedWithPage } from '../http/envelope.ts';
 import type { V4Plugin } from '../http/v4-app.ts';
 import {
@@ -80,66 +80,62 @@ export function suppressionJson({ id, address, reason, note, createdAt, expiresA
   };
 }
 
-function listSuppressions(register: Register, { suppressions }: SuppressionEndpointsParts): void {
-  register(
-    'GET',
-    {
-      operationId: 'listSuppressions',
-      summary: 'List suppressed addresses, the newest first',
-      description:
-        '`result_info` has `count` and `per_page` of this page, and the `cursor` of the next one, null where there is none.',
-      query: page,
-      result: Type.Array(suppression),
-    },
-    async ({ account, query: { cursor, per_page: asked = defaultPage, search }, reply }) => {
-      const limit = Number(asked);
-      const { entries, next } = await suppressions.list(account.id, { limit, after: cursor, search });
-      return succeedWithPage(reply, entries.map(suppressionJson), { limit, next });
-    },
-  );
-}
+const listSuppressions = endpoint({
+  at: 'GET',
+  operationId: 'listSuppressions',
+  summary: 'List suppressed addresses, the newest first',
+  description:
+    '`result_info` has `count` and `per_page` of this page, and the `cursor` of the next one, null where there is none.',
+  query: page,
+  result: Type.Array(suppression),
+  async answer(
+    { account, query: { cursor, per_page: asked = defaultPage, search }, reply },
+    { suppressions }: SuppressionEndpointsParts,
+  ) {
+    const limit = Number(asked);
+    const { entries, next } = await suppressions.list(account.id, { limit, after: cursor, search });
+    return succeedWithPage(reply, entries.map(suppressionJson), { limit, next });
+  },
+});
 
-function createSuppression(register: Register, { suppressions, clock, log }: SuppressionEndpointsParts): void {
-  register(
-    'POST',
-    {
-      operationId: 'createSuppression',
-      summary: 'Suppress an address',
-      description:
-        'Mail to it is refused from now on, by SMTP at RCPT and by REST the whole request. An address that is on the list already keeps its id and takes reason, note and expiry of the new entry.',
-      body: newSuppression,
-      result: suppression,
-    },
-    async ({ account, body, request }) => {
-      const { address: given, reason: why = 'manual', note, expires_at: expiresText } = body;
-      const faults: Fault[] = [];
-      const address = readComparable(given);
-      if (address === undefined) {
-        const message = `address must be an address such as user@example.net, got ${JSON.stringify(given.slice(0, 100))}`;
-        faults.push({ token: 'E_VALIDATION_ERROR', message, pointer: '/address' });
-      }
-      const expiresAt = readExpiry(expiresText, clock.now(), faults);
-      if (address === undefined || faults.length > 0) throw new Refusal(faults);
-      const about = { reason: why, note: note === '' ? undefined : note, expiresAt };
-      const entry = await suppressions.add({ account: account.id, address, ...about });
-      log.info({ session: request.id, account: account.name, recipient: address, reason: why }, 'suppression added');
-      return suppressionJson(entry);
-    },
-  );
-}
+const createSuppression = endpoint({
+  at: 'POST',
+  operationId: 'createSuppression',
+  summary: 'Suppress an address',
+  description:
+    'Mail to it is refused from now on, by SMTP at RCPT and by REST the whole request. An address that is on the list already keeps its id and takes reason, note and expiry of the new entry.',
+  body: newSuppression,
+  result: suppression,
+  async answer({ account, body, request }, { suppressions, clock, log }: SuppressionEndpointsParts) {
+    const { address: given, reason: why = 'manual', note, expires_at: expiresText } = body;
+    const faults: Fault[] = [];
+    const address = readComparable(given);
+    if (address === undefined) {
+      const message = `address must be an address such as user@example.net, got ${JSON.stringify(given.slice(0, 100))}`;
+      faults.push({ token: 'E_VALIDATION_ERROR', message, pointer: '/address' });
+    }
+    const expiresAt = readExpiry(expiresText, clock.now(), faults);
+    if (address === undefined || faults.length > 0) throw new Refusal(faults);
+    const about = { reason: why, note: note === '' ? undefined : note, expiresAt };
+    const entry = await suppressions.add({ account: account.id, address, ...about });
+    log.info({ session: request.id, account: account.name, recipient: address, reason: why }, 'suppression added');
+    return suppressionJson(entry);
+  },
+});
 
-function deleteSuppression(register: Register, { suppressions, log }: SuppressionEndpointsParts): void {
-  register(
-    'DELETE /:id',
-    { operationId: 'deleteSuppression', summary: 'Take an address off the list', params: entryPath, result: removed },
-    async ({ account, params, request }) => {
-      const entry = await suppressions.remove(account.id, params.id);
-      if (!entry) throw refusal('E_NOT_FOUND', 'There is no such entry on the list');
-      log.info({ session: request.id, account: account.name, recipient: entry.address }, 'suppression removed');
-      return { id: entry.id };
-    },
-  );
-}
+const deleteSuppression = endpoint({
+  at: 'DELETE /:id',
+  operationId: 'deleteSuppression',
+  summary: 'Take an address off the list',
+  params: entryPath,
+  result: removed,
+  async answer({ account, params, request }, { suppressions, log }: SuppressionEndpointsParts) {
+    const entry = await suppressions.remove(account.id, params.id);
+    if (!entry) throw refusal('E_NOT_FOUND', 'There is no such entry on the list');
+    log.info({ session: request.id, account: account.name, recipient: entry.address }, 'suppression removed');
+    return { id: entry.id };
+  },
+});
 
 /** The endpoints of the suppression list. */
 export function suppressionEndpoints(parts: SuppressionEndpointsParts): V4Plugin {

@@ -12,7 +12,7 @@ import {
 import type { Clock } from '../../base/clock.ts';
 import { closest } from '../../base/closest.ts';
 import type { Logger } from '../../base/log.ts';
-import { bodyOf, component, endpointsOf, type Register } from '../http/endpoint.ts';
+import { bodyOf, component, endpoint, endpointsOf } from '../http/endpoint.ts';
 import { type Fault, Refusal, refusal, succeedWithPage } from '../http/envelope.ts';
 import type { V4Plugin } from '../http/v4-app.ts';
 import {
@@ -122,84 +122,75 @@ function credentialFaults(account: Account, name: string, wanted: readonly Scope
   });
 }
 
-function listTokens(register: Register, { store, clock }: TokenEndpointsParts): void {
-  register(
-    'GET',
-    {
-      operationId: 'listTokens',
-      summary: 'List tokens, the oldest first',
-      description:
-        'Tokens that the configuration file names are not listed. `result_info` has `count` and `per_page` of this page, and the `cursor` of the next one, null where there is none.',
-      query: closed({
-        all: Type.Optional(flag),
-        cursor: cursorLike('^[0-9]{1,15}-[0-9a-f]{16}$'),
-        per_page: perPage(1000, defaultPage),
-      }),
-      result: Type.Array(token),
-    },
-    async ({ account, query: { all, cursor, per_page: asked = defaultPage }, reply }) => {
-      const now = clock.now();
-      const limit = Number(asked);
-      const query = { limit, after: afterOf(cursor), liveAt: isOn(all) ? undefined : now };
-      const { tokens, next } = await store.page(account.id, query);
-      const rows = tokens.map((record) => tokenJson(account, record, now));
-      return succeedWithPage(reply, rows, { limit, next: cursorOf(next) });
-    },
-  );
-}
+const listTokens = endpoint({
+  at: 'GET',
+  operationId: 'listTokens',
+  summary: 'List tokens, the oldest first',
+  description:
+    'Tokens that the configuration file names are not listed. `result_info` has `count` and `per_page` of this page, and the `cursor` of the next one, null where there is none.',
+  query: closed({
+    all: Type.Optional(flag),
+    cursor: cursorLike('^[0-9]{1,15}-[0-9a-f]{16}$'),
+    per_page: perPage(1000, defaultPage),
+  }),
+  result: Type.Array(token),
+  async answer(
+    { account, query: { all, cursor, per_page: asked = defaultPage }, reply },
+    { store, clock }: TokenEndpointsParts,
+  ) {
+    const now = clock.now();
+    const limit = Number(asked);
+    const query = { limit, after: afterOf(cursor), liveAt: isOn(all) ? undefined : now };
+    const { tokens, next } = await store.page(account.id, query);
+    const rows = tokens.map((record) => tokenJson(account, record, now));
+    return succeedWithPage(reply, rows, { limit, next: cursorOf(next) });
+  },
+});
 
-function createToken(register: Register, { store, clock, log }: TokenEndpointsParts): void {
-  register(
-    'POST',
-    {
-      operationId: 'createToken',
-      summary: 'Make a token',
-      description: `The answer shows it, this once. It counts at once, by HTTP and SMTP. An account has at most ${maxLiveTokens} that are valid.`,
-      body: newToken,
-      result: madeToken,
-    },
-    async ({ account, body, request }) => {
-      const { credential, label = '', scopes: wanted, expires_at: expiresText } = body;
-      const now = clock.now();
-      const faults = credentialFaults(account, credential, wanted ?? []);
-      const expiresAt = readExpiry(expiresText, now, faults);
-      if (faults.length > 0) throw new Refusal(faults);
-      const made = await store.transaction(async (tokens) => {
-        if ((await tokens.countLive(account.id, now)) >= maxLiveTokens) return undefined;
-        return await tokens.create({
-          ...{ account: account.id, credential, label, createdAt: now },
-          ...{ scopes: wanted, expiresAt },
-        });
+const createToken = endpoint({
+  at: 'POST',
+  operationId: 'createToken',
+  summary: 'Make a token',
+  description: `The answer shows it, this once. It counts at once, by HTTP and SMTP. An account has at most ${maxLiveTokens} that are valid.`,
+  body: newToken,
+  result: madeToken,
+  async answer({ account, body, request }, { store, clock, log }: TokenEndpointsParts) {
+    const { credential, label = '', scopes: wanted, expires_at: expiresText } = body;
+    const now = clock.now();
+    const faults = credentialFaults(account, credential, wanted ?? []);
+    const expiresAt = readExpiry(expiresText, now, faults);
+    if (faults.length > 0) throw new Refusal(faults);
+    const made = await store.transaction(async (tokens) => {
+      if ((await tokens.countLive(account.id, now)) >= maxLiveTokens) return undefined;
+      return await tokens.create({
+        ...{ account: account.id, credential, label, createdAt: now },
+        ...{ scopes: wanted, expiresAt },
       });
-      if (!made) {
-        const message = `The account has ${maxLiveTokens} valid tokens, and may not have more; revoke one first`;
-        throw refusal('E_VALIDATION_ERROR', message);
-      }
-      log.info({ session: request.id, account: account.name, credential, tokenId: made.record.id }, 'token made');
-      return { ...tokenJson(account, made.record, now), token: made.token };
-    },
-  );
-}
+    });
+    if (!made) {
+      const message = `The account has ${maxLiveTokens} valid tokens, and may not have more; revoke one first`;
+      throw refusal('E_VALIDATION_ERROR', message);
+    }
+    log.info({ session: request.id, account: account.name, credential, tokenId: made.record.id }, 'token made');
+    return { ...tokenJson(account, made.record, now), token: made.token };
+  },
+});
 
-function revokeToken(register: Register, { store, clock, log }: TokenEndpointsParts): void {
-  register(
-    'DELETE /:id',
-    {
-      operationId: 'revokeToken',
-      summary: 'Revoke a token',
-      description: 'From now on it opens nothing; an SMTP session that it opened ends at its next MAIL.',
-      params: entryPath,
-      result: removed,
-    },
-    async ({ account, params: { id }, request }) => {
-      const record = await store.revoke({ id, account: account.id, now: clock.now() });
-      if (!record) throw refusal('E_NOT_FOUND', 'The account has no such token');
-      const { credential } = record;
-      log.info({ session: request.id, account: account.name, credential, tokenId: id }, 'token revoked');
-      return { id };
-    },
-  );
-}
+const revokeToken = endpoint({
+  at: 'DELETE /:id',
+  operationId: 'revokeToken',
+  summary: 'Revoke a token',
+  description: 'From now on it opens nothing; an SMTP session that it opened ends at its next MAIL.',
+  params: entryPath,
+  result: removed,
+  async answer({ account, params: { id }, request }, { store, clock, log }: TokenEndpointsParts) {
+    const record = await store.revoke({ id, account: account.id, now: clock.now() });
+    if (!record) throw refusal('E_NOT_FOUND', 'The account has no such token');
+    const { credential } = record;
+    log.info({ session: request.id, account: account.name, credential, tokenId: id }, 'token revoked');
+    return { id };
+  },
+});
 
 /** The endpoints of tokens. */
 export function tokenEndpoints(parts: TokenEndpointsParts): V4Plugin {

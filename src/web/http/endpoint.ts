@@ -2,12 +2,12 @@
 // what it shows, by which a client changes only what it has seen: ETag and If-Match (RFC 9110 §8.8.3, §13.1.1).
 
 import type { FastifyReply, FastifyRequest, FastifySchema, RouteShorthandOptions } from 'fastify';
-import { type Static, type TProperties, type TSchema, Type } from 'typebox';
+import { type Static, type TObject, type TProperties, type TSchema, Type } from 'typebox';
 import type { Account, Credential, Scope } from '../../accounts/account.ts';
 import { createKeyedQueues } from '../../base/keyed-queues.ts';
 import { Refusal, succeed } from './envelope.ts';
 import type { BodyOptions } from './request-body.ts';
-import { submitterOf, type V4App, type V4Plugin } from './v4-app.ts';
+import { submitterOf, type V4Plugin } from './v4-app.ts';
 
 /** The path parameter that names the account. */
 export const accountPath = Type.Object({
@@ -45,12 +45,18 @@ export interface EndpointTarget {
   readonly before?: Before;
 }
 
-/** An endpoint, as the OpenAPI document describes it. Its schemas also give the types of what it is asked. */
-export interface Described<Params extends TSchema, Query extends TSchema, Body extends TSchema>
+/**
+ * An endpoint, as the OpenAPI document describes it, and what answers. Its schemas also give the types of what it is asked.
+ * `Parts` is what it works on.
+ */
+interface Described<Params extends TObject, Query extends TSchema, Body extends TSchema, Parts>
   extends Pick<FastifySchema, 'description' | 'answerType' | 'codes' | 'bodyTypes'> {
+  /** Method, and what is behind the place's path: `GET`, `DELETE /:id`. */
+  readonly at: string;
   readonly operationId: string;
-  readonly summary: string;
-  /** Absent: the account alone, where the path names it. */
+  /** Where it is there for one account and for all, a function that takes whose it is: `of an account`. */
+  readonly summary: string | ((whose: string) => string);
+  /** What the path names besides the account. */
   readonly params?: Params;
   readonly query?: Query;
   readonly body?: Body;
@@ -62,6 +68,21 @@ export interface Described<Params extends TSchema, Query extends TSchema, Body e
   readonly before?: Before;
   /** How the body is read and judged; absent: by its schema. */
   readonly reading?: BodyOptions & Pick<RouteShorthandOptions, 'attachValidation' | 'validatorCompiler'>;
+  /** Gives the result, or the reply where that is sent already. */
+  answer(this: void, asked: AskedOf<Static<Params>, Static<Query>, Static<Body>>, parts: Parts): unknown;
+}
+
+/** An endpoint, whatever it is asked. */
+export type ApiEndpoint<Parts> = Described<TObject, TSchema, TSchema, Parts>;
+
+/** Makes an endpoint, whose schemas give the types of what it is asked. */
+export function endpoint<
+  Parts,
+  Params extends TObject = TObject,
+  Query extends TSchema = TSchema,
+  Body extends TSchema = TSchema,
+>(described: Described<Params, Query, Body, Parts>): ApiEndpoint<Parts> {
+  return described;
 }
 
 /** What an endpoint is asked. */
@@ -80,69 +101,50 @@ export interface AskedOf<Params = unknown, Query = unknown, Body = unknown> {
   readonly reply: FastifyReply;
 }
 
-/** Registers endpoints at a place. An answer is the result, or the reply where that is sent already. */
-export type Register = <
-  Params extends TSchema = typeof accountPath,
-  Query extends TSchema = TSchema,
-  Body extends TSchema = TSchema,
->(
-  /** Method, and what is behind the place's path: `GET`, `DELETE /:id`. */
-  method: string,
-  described: Described<Params, Query, Body>,
-  answer: (asked: AskedOf<Static<Params>, Static<Query>, Static<Body>>) => unknown,
-) => void;
-
-/** Gives the function that registers endpoints at a place. */
-export function endpointsAt(
-  app: V4App,
-  { path, tag, reads, edits = reads, suffix = '', ...place }: EndpointTarget,
-): Register {
-  const isOfAccount = path.includes('/:account_id');
-  const queued = createKeyedQueues();
-  return (line, { operationId, query, params, result, exposeHeadRoute = true, ...more }, answer) => {
-    const [method = '', below = ''] = line.split(' ');
-    const { before = place.before, reading = {}, ...described } = more;
-    const { attachValidation = false, validatorCompiler, ...bodyOptions } = reading;
-    app.route({
-      method,
-      url: path + below,
-      exposeHeadRoute: exposeHeadRoute && method === 'GET',
-      attachValidation,
-      ...(validatorCompiler ? { validatorCompiler } : {}),
-      ...(before ? { onRequest: before } : {}),
-      config: { scope: method === 'GET' ? reads : edits, ...bodyOptions },
-      schema: {
-        ...described,
-        operationId: operationId + suffix,
-        tags: [tag],
-        ...(params || isOfAccount ? { params: params ?? accountPath } : {}),
-        ...(query ? { querystring: query } : {}),
-        ...(result ? { response: { 200: result } } : {}),
-      },
-      async handler(request, reply) {
-        const submitter = submitterOf(request);
-        // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the schemas have judged them
-        const asked = request as unknown as Parameters<typeof answer>[0];
-        const of = isOfAccount ? submitter.account.name : undefined;
-        const facts = { params: asked.params, query: asked.query, body: asked.body };
-        const inTurn: AskedOf['inTurn'] = (work) => queued(of ?? '*', work);
-        const told = await answer({ ...submitter, ...facts, of, inTurn, request, reply });
-        // A reply is a promise: awaited, it is no longer there to be compared.
-        return reply.sent ? reply : succeed(reply, told);
-      },
-    });
-  };
-}
-
 /** Gives what registers endpoints at a place. */
 export function endpointsOf<Parts>(
-  place: EndpointTarget,
+  { path, tag, reads, edits = reads, suffix = '', ...place }: EndpointTarget,
   parts: Parts,
-  each: readonly ((register: Register, parts: Parts) => void)[],
+  endpoints: readonly ApiEndpoint<Parts>[],
 ): V4Plugin {
+  const isOfAccount = path.includes('/:account_id');
   return (app) => {
-    const register = endpointsAt(app, place);
-    for (const one of each) one(register, parts);
+    const queued = createKeyedQueues();
+    for (const one of endpoints) {
+      const { at, operationId, summary, query, params, result, exposeHeadRoute = true, ...more } = one;
+      const [method = '', below = ''] = at.split(' ');
+      const { before = place.before, reading = {}, answer: _, ...described } = more;
+      const { attachValidation = false, validatorCompiler, ...bodyOptions } = reading;
+      const named = isOfAccount ? Type.Object({ ...accountPath.properties, ...params?.properties }) : params;
+      app.route({
+        method,
+        url: path + below,
+        exposeHeadRoute: exposeHeadRoute && method === 'GET',
+        attachValidation,
+        ...(validatorCompiler ? { validatorCompiler } : {}),
+        ...(before ? { onRequest: before } : {}),
+        config: { scope: method === 'GET' ? reads : edits, ...bodyOptions },
+        schema: {
+          ...described,
+          operationId: operationId + suffix,
+          summary: typeof summary === 'string' ? summary : summary(isOfAccount ? 'of an account' : 'of all accounts'),
+          tags: [tag],
+          ...(named ? { params: named } : {}),
+          ...(query ? { querystring: query } : {}),
+          ...(result ? { response: { 200: result } } : {}),
+        },
+        async handler(request, reply) {
+          const submitter = submitterOf(request);
+          const of = isOfAccount ? submitter.account.name : undefined;
+          // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the schema has judged it
+          const facts = { params: request.params as Static<TObject>, query: request.query, body: request.body };
+          const inTurn: AskedOf['inTurn'] = (work) => queued(of ?? '*', work);
+          const told = await one.answer({ ...submitter, ...facts, of, inTurn, request, reply }, parts);
+          // A reply is a promise: awaited, it is no longer there to be compared.
+          return reply.sent ? reply : succeed(reply, told);
+        },
+      });
+    }
   };
 }
 
@@ -155,20 +157,22 @@ interface AccountOrAll {
   readonly suffix?: string;
 }
 
-/** Registers the same endpoints for one account, and for all: those are the operator's. */
-export function endpointsOfBoth(
-  app: V4App,
+/** Gives what registers the same endpoints for one account, and for all: those are the operator's. */
+export function endpointsOfBoth<Parts>(
   { path, tag, suffix = 'OfAll' }: AccountOrAll,
-  register: (endpoint: Register, whose: string, isOfAccount: boolean) => void,
-): void {
+  parts: Parts,
+  endpoints: readonly ApiEndpoint<Parts>[],
+): V4Plugin {
   const ofAccount = {
     path: `/accounts/:account_id${path}`,
     tag,
     reads: 'console:read',
     edits: 'console:edit',
   } as const;
-  register(endpointsAt(app, ofAccount), 'of an account', true);
-  register(endpointsAt(app, { path, tag, reads: 'admin', suffix }), 'of all accounts', false);
+  const each = [ofAccount, { path, tag, reads: 'admin', suffix } as const];
+  return (app) => {
+    for (const place of each) endpointsOf(place, parts, endpoints)(app);
+  };
 }
 
 /** What a caller may meet where If-Match is honoured, for the OpenAPI document. */

@@ -1,5 +1,5 @@
 // What a room registers its endpoints of the v4 API on. A room exports a V4Plugin, which the gateway lists in `plugins`; endpoints of
-// an account or a zone are registered by `endpointsAt` (endpoint.ts), others on the app itself.
+// an account or a zone are registered by `endpointsOf` (endpoint.ts), others on the app itself.
 //
 // - Paths begin behind /client/v4. Every route names a scope (D85), or several of which one is enough: before a body is read the
 //   token has been looked up, the scope found, and `:account_id` (id or name) or the account of `:zone_id` held against the token's

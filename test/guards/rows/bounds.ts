@@ -32,6 +32,6 @@ export const bounds = [
     [' && !isGone()', ''],
     ['socket.destroyed || socket.readableEnded', 'socket.destroyed'],
     ['if (isJudging)', 'if (false)'],
-    ['finally {\n          isJudging = false;', 'finally {'],
+    ['finally {\n        isJudging = false;', 'finally {'],
   ]),
 ];

@@ -166,7 +166,7 @@ export const returns = [
   ...of('web/admin/webhooks/webhook-endpoints.ts', webhooks, [
     ["if (source === 'file') {", "if (id === '') {"],
     [
-      'const { id } = await webhookOf(parts, asked);\n      const { cursor',
+      'const { id } = await webhookOf(parts, asked);\n    const { cursor',
       'const { id } = asked.params;\n      const { cursor',
     ],
 

@@ -47,12 +47,12 @@ export const zonesGuards = [
     ['test/e2e/two-accounts.test.ts'],
     [
       [
-        '.get(account.id) ?? [])\n          .filter(({ name })',
-        ".get('') ?? [...networks.values()].flat())\n          .filter(({ name })",
+        '.get(account.id) ?? [])\n      .filter(({ name })',
+        ".get('') ?? [...networks.values()].flat())\n      .filter(({ name })",
       ],
       [
-        '.get(account.id) ?? [])\n          .filter((network)',
-        ".get('') ?? [...networks.values()].flat())\n          .filter((network)",
+        '.get(account.id) ?? [])\n      .filter((network)',
+        ".get('') ?? [...networks.values()].flat())\n      .filter((network)",
       ],
     ],
   ),

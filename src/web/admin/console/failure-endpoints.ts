@@ -2,7 +2,7 @@
 
 import { Type } from 'typebox';
 import type { Figure } from '../../../spool/figures/figure-store.ts';
-import { component, endpointsAt } from '../../http/endpoint.ts';
+import { component, endpoint, endpointsOf } from '../../http/endpoint.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
 import { isoTime } from '../schemas.ts';
 import { type FigureReader, minutesQuery, readSteps, type Steps, seriesHead, stepsOf, timeOfMinute } from './series.ts';
@@ -76,35 +76,35 @@ function zoneFailures(
   };
 }
 
+const listFailures = endpoint({
+  at: 'GET',
+  operationId: 'listEdgeFailures',
+  summary: 'Tell which errors the zones of an account answered, by code and minute',
+  description: `At most ${mostZones} zones, those with the most errors first.`,
+  query: minutesQuery,
+  result: failures,
+  async answer({ account, query, inTurn }, parts: FailureParts) {
+    const now = parts.now();
+    const steps = stepsOf(Number(query.minutes ?? '60'), now);
+    const wanted = { account: account.name, prefix: 'edge ' };
+    const figures = await inTurn(() => readSteps(parts.figures, steps, wanted));
+    const byZone = Map.groupBy(figures, ({ name }) => name.split(' ')[2] ?? '');
+    const at = { steps, docsBaseUrl: parts.docsBaseUrl() ?? '' };
+    const zones = parts
+      .zonesOf(account.id)
+      .map((zone) => zoneFailures(zone, byZone.get(zone.name) ?? [], at))
+      .toSorted((left, right) => right.failed - left.failed)
+      .slice(0, mostZones);
+    return {
+      ...{ minutes: steps.minutes, step_minutes: steps.step, now: isoTime(now) },
+      at: steps.starts.map(timeOfMinute),
+      zones,
+    };
+  },
+});
+
 /** The endpoint. */
 export function failureEndpoints(parts: FailureParts): V4Plugin {
-  return (app) =>
-    endpointsAt(app, { path: '/accounts/:account_id/edge/failures', tag: 'Edge', reads: 'console:read' })(
-      'GET',
-      {
-        operationId: 'listEdgeFailures',
-        summary: 'Tell which errors the zones of an account answered, by code and minute',
-        description: `At most ${mostZones} zones, those with the most errors first.`,
-        query: minutesQuery,
-        result: failures,
-      },
-      async ({ account, query, inTurn }) => {
-        const now = parts.now();
-        const steps = stepsOf(Number(query.minutes ?? '60'), now);
-        const wanted = { account: account.name, prefix: 'edge ' };
-        const figures = await inTurn(() => readSteps(parts.figures, steps, wanted));
-        const byZone = Map.groupBy(figures, ({ name }) => name.split(' ')[2] ?? '');
-        const at = { steps, docsBaseUrl: parts.docsBaseUrl() ?? '' };
-        const zones = parts
-          .zonesOf(account.id)
-          .map((zone) => zoneFailures(zone, byZone.get(zone.name) ?? [], at))
-          .toSorted((left, right) => right.failed - left.failed)
-          .slice(0, mostZones);
-        return {
-          ...{ minutes: steps.minutes, step_minutes: steps.step, now: isoTime(now) },
-          at: steps.starts.map(timeOfMinute),
-          zones,
-        };
-      },
-    );
+  const place = { path: '/accounts/:account_id/edge/failures', tag: 'Edge', reads: 'console:read' } as const;
+  return endpointsOf(place, parts, [listFailures]);
 }

@@ -6,7 +6,7 @@ import { type DestinationView, serviceOf } from '../../../delivery/transport.ts'
 import { type Figure, momentPrefix, percentile, waitingNames } from '../../../spool/figures/figure-store.ts';
 import { allAccounts } from '../../../spool/figures/sample-queue.ts';
 import type { Spool } from '../../../spool/spool.ts';
-import { component, endpointsOfBoth } from '../../http/endpoint.ts';
+import { component, endpoint, endpointsOfBoth } from '../../http/endpoint.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
 import type { WaitingNow } from '../queue/queue-groups.ts';
 import { isoTime, textOrNull, time, timeOrNull } from '../schemas.ts';
@@ -163,19 +163,17 @@ async function overviewOf(parts: OverviewParts, account: string | undefined, min
   };
 }
 
+const getOverview = endpoint({
+  at: 'GET',
+  operationId: 'getOverview',
+  summary: (whose) => `Tell how mail ${whose} goes, minute by minute`,
+  query: minutesQuery,
+  result: overview,
+  answer: ({ of, query: { minutes = '60' }, inTurn }, parts: OverviewParts) =>
+    inTurn(() => overviewOf(parts, of, Number(minutes))),
+});
+
 /** The endpoint, for one account and for all. */
 export function overviewEndpoints(parts: OverviewParts): V4Plugin {
-  return (app) =>
-    endpointsOfBoth(app, { path: '/email/sending/overview', tag: 'Overview' }, (register, whose) =>
-      register(
-        'GET',
-        {
-          operationId: 'getOverview',
-          summary: `Tell how mail ${whose} goes, minute by minute`,
-          query: minutesQuery,
-          result: overview,
-        },
-        ({ of, query: { minutes = '60' }, inTurn }) => inTurn(() => overviewOf(parts, of, Number(minutes))),
-      ),
-    );
+  return endpointsOfBoth({ path: '/email/sending/overview', tag: 'Overview' }, parts, [getOverview]);
 }

@@ -1,7 +1,7 @@
 // GET /settings: the configuration in force, where it came from, and how the last reload went.
 
 import { type Static, Type } from 'typebox';
-import { component, endpointsAt } from '../../http/endpoint.ts';
+import { component, endpoint, endpointsOf } from '../../http/endpoint.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
 import { time } from '../schemas.ts';
 
@@ -23,17 +23,16 @@ export const settings = component('Settings', {
 /** What the answer tells. */
 export type ToldSettings = Omit<Static<typeof settings>, 'config'> & { readonly config: unknown };
 
+const getSettings = endpoint({
+  at: 'GET',
+  operationId: 'getSettings',
+  summary: 'Tell the configuration in force',
+  description: 'Without secrets. It is that of the process that answers.',
+  result: settings,
+  answer: (_asked, read: () => ToldSettings) => read(),
+});
+
 /** The endpoint. @param read gives what there is to tell, at each request */
 export function settingsEndpoint(read: () => ToldSettings): V4Plugin {
-  return (app) =>
-    endpointsAt(app, { path: '/settings', tag: 'Settings', reads: 'admin' })(
-      'GET',
-      {
-        operationId: 'getSettings',
-        summary: 'Tell the configuration in force',
-        description: 'Without secrets. It is that of the process that answers.',
-        result: settings,
-      },
-      read,
-    );
+  return endpointsOf({ path: '/settings', tag: 'Settings', reads: 'admin' }, read, [getSettings]);
 }

@@ -5,7 +5,7 @@ import { bareId } from '../../../mail/message-ids.ts';
 import { type EventJson, eventJson } from '../../../spool/events/event-json.ts';
 import type { EventStore } from '../../../spool/events/event-store.ts';
 import { type EventKind, isEventKind, kindNames } from '../../../spool/events/mail-event.ts';
-import { endpointsAt } from '../../http/endpoint.ts';
+import { endpoint, endpointsOf } from '../../http/endpoint.ts';
 import { type Fault, succeedWithPage } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
 import { closed, faultless, mailPlace, numberCursor, perPage, readTime, time, timeParameter } from '../schemas.ts';
@@ -105,33 +105,36 @@ function readKinds(text: string | undefined, faults: Fault[]): readonly EventKin
   return undefined;
 }
 
+interface EventParts {
+  readonly events: Pick<EventStore, 'search'>;
+}
+
+const listEvents = endpoint({
+  at: 'GET',
+  operationId: 'listEvents',
+  summary: 'List what happened to mail',
+  description:
+    '`result_info.cursor` leads to the next page. It is null where there is none, but never with `order=oldest`: who asks with it again later gets what has come since. A page may have few events or none while the cursor leads on.',
+  query,
+  result: Type.Array(eventSchema),
+  async answer({ account, query, inTurn, reply }, { events }: EventParts) {
+    const { kind, recipient, message_id: messageId, order = 'newest', ...paging } = query;
+    const { kinds, ...page } = faultless((faults) => ({
+      ...readPage(paging, faults),
+      kinds: readKinds(kind, faults),
+    }));
+    const search = {
+      ...{ ...page, account: account.name, order, kinds, recipient },
+      message: messageId === undefined ? undefined : queueIdOf(messageId),
+    };
+    const found = await inTurn(() => events.search(search));
+    const next = found.hasMore || order === 'oldest' ? found.next : undefined;
+    const shown: EventJson[] = found.events.map(eventJson);
+    return succeedWithPage(reply, shown, { limit: page.limit, next });
+  },
+});
+
 /** The endpoint of events. */
-export function eventEndpoints({ events }: { readonly events: Pick<EventStore, 'search'> }): V4Plugin {
-  return (app) =>
-    endpointsAt(app, mailPlace('events', 'Events', 'email:events'))(
-      'GET',
-      {
-        operationId: 'listEvents',
-        summary: 'List what happened to mail',
-        description:
-          '`result_info.cursor` leads to the next page. It is null where there is none, but never with `order=oldest`: who asks with it again later gets what has come since. A page may have few events or none while the cursor leads on.',
-        query,
-        result: Type.Array(eventSchema),
-      },
-      async ({ account, query, inTurn, reply }) => {
-        const { kind, recipient, message_id: messageId, order = 'newest', ...paging } = query;
-        const { kinds, ...page } = faultless((faults) => ({
-          ...readPage(paging, faults),
-          kinds: readKinds(kind, faults),
-        }));
-        const search = {
-          ...{ ...page, account: account.name, order, kinds, recipient },
-          message: messageId === undefined ? undefined : queueIdOf(messageId),
-        };
-        const found = await inTurn(() => events.search(search));
-        const next = found.hasMore || order === 'oldest' ? found.next : undefined;
-        const shown: EventJson[] = found.events.map(eventJson);
-        return succeedWithPage(reply, shown, { limit: page.limit, next });
-      },
-    );
+export function eventEndpoints(parts: EventParts): V4Plugin {
+  return endpointsOf(mailPlace('events', 'Events', 'email:events'), parts, [listEvents]);
 }

@@ -10,7 +10,7 @@ import {
   type MessageHistory,
   type RecipientHistory,
 } from '../../../spool/events/message-history.ts';
-import { accountPath, component, endpointsOf, type Register } from '../../http/endpoint.ts';
+import { component, endpoint, endpointsOf } from '../../http/endpoint.ts';
 import { refusal, succeedWithPage } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
 import { closed, faultless, isoTime, isoTimeOrNull, mailPlace, textOrNull, time, timeOrNull } from '../schemas.ts';
@@ -91,61 +91,53 @@ interface Parts {
   readonly events: Pick<EventStore, 'read' | 'search'>;
 }
 
-function listMessages(register: Register, { events }: Parts): void {
-  register(
-    'GET',
-    {
-      operationId: 'listMessages',
-      summary: 'Search messages, the newest first',
-      description:
-        'Those that wait and those that have ended, for as long as their events are kept. A page may have few messages or none while the cursor leads on.',
-      query,
-      result: Type.Array(message),
-    },
-    async ({ account, query: asked, inTurn, reply }) => {
-      const { message_id: messageId, client_message_id: clientMessageId, recipient, sender, state } = asked;
-      const page = faultless((faults) => readPage(asked, faults));
-      const wish = {
-        ...page,
-        ...{ account: account.name, clientMessageId, recipient, sender, state },
-        message: messageId === undefined ? undefined : queueIdOf(messageId),
-      };
-      const found = await inTurn(() => findMessages(events, wish, shown));
-      return succeedWithPage(reply, found.messages, { limit: page.limit, next: found.next });
-    },
-  );
-}
+const listMessages = endpoint({
+  at: 'GET',
+  operationId: 'listMessages',
+  summary: 'Search messages, the newest first',
+  description:
+    'Those that wait and those that have ended, for as long as their events are kept. A page may have few messages or none while the cursor leads on.',
+  query,
+  result: Type.Array(message),
+  async answer({ account, query: asked, inTurn, reply }, { events }: Parts) {
+    const { message_id: messageId, client_message_id: clientMessageId, recipient, sender, state } = asked;
+    const page = faultless((faults) => readPage(asked, faults));
+    const wish = {
+      ...page,
+      ...{ account: account.name, clientMessageId, recipient, sender, state },
+      message: messageId === undefined ? undefined : queueIdOf(messageId),
+    };
+    const found = await inTurn(() => findMessages(events, wish, shown));
+    return succeedWithPage(reply, found.messages, { limit: page.limit, next: found.next });
+  },
+});
 
-function getMessage(register: Register, { events }: Parts): void {
-  register(
-    'GET /:id',
-    {
-      operationId: 'getMessage',
-      summary: 'Tell what became of one message',
-      params: Type.Object({ ...accountPath.properties, id: messageParameter }),
-      result: wholeMessage,
-    },
-    async ({ account, params: { id }, inTurn }) => {
-      const about = { account: account.name, message: queueIdOf(id) };
-      const found = await inTurn(() => readHistory(events, about));
-      const head = found && shown(found.history);
-      const isMeant = !id.includes('@') || head?.message_id === bareId(id);
-      if (!found || !head || !isMeant) {
-        throw refusal('E_NOT_FOUND', 'The account has no such message, or its events are gone');
-      }
-      const { recipients, common: others } = found.history;
-      return {
-        ...head,
-        recipients: recipients.map(({ events: own, ...recipient }) => ({
-          ...shownRecipient(recipient),
-          events: own.map(eventJson),
-        })),
-        events: others.map(eventJson),
-        complete: found.isWhole,
-      };
-    },
-  );
-}
+const getMessage = endpoint({
+  at: 'GET /:id',
+  operationId: 'getMessage',
+  summary: 'Tell what became of one message',
+  params: Type.Object({ id: messageParameter }),
+  result: wholeMessage,
+  async answer({ account, params: { id }, inTurn }, { events }: Parts) {
+    const about = { account: account.name, message: queueIdOf(id) };
+    const found = await inTurn(() => readHistory(events, about));
+    const head = found && shown(found.history);
+    const isMeant = !id.includes('@') || head?.message_id === bareId(id);
+    if (!found || !head || !isMeant) {
+      throw refusal('E_NOT_FOUND', 'The account has no such message, or its events are gone');
+    }
+    const { recipients, common: others } = found.history;
+    return {
+      ...head,
+      recipients: recipients.map(({ events: own, ...recipient }) => ({
+        ...shownRecipient(recipient),
+        events: own.map(eventJson),
+      })),
+      events: others.map(eventJson),
+      complete: found.isWhole,
+    };
+  },
+});
 
 /** The endpoints of messages. */
 export function messageEndpoints(parts: Parts): V4Plugin {

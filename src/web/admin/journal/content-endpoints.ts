@@ -1,16 +1,16 @@
 // GET .../journal/{id}/received, /sent, /preview and /dkim: the content of a message, as much as the journal keeps of it.
 
 import type { FastifyReply } from 'fastify';
-import { type TSchema, Type } from 'typebox';
+import { Type } from 'typebox';
 import { createKeyedQueues } from '../../../base/keyed-queues.ts';
 import type { Journal, JournalEntry } from '../../../spool/journal/journal.ts';
 import type { JournalContent } from '../../../spool/journal/journal-row.ts';
 import type { ContentReader } from '../../../spool/journal/reader/content-reader.ts';
-import type { Described } from '../../http/endpoint.ts';
+import { type ApiEndpoint, endpoint, endpointsOfBoth } from '../../http/endpoint.ts';
 import { refusal } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
-import { entryNamed, ofEachEntry } from './journal-endpoints.ts';
-import { type entryOfAny, previewAnswer, signatureVerdict } from './schemas.ts';
+import { entryNamed, entryPlace } from './journal-endpoints.ts';
+import { entryPath, previewAnswer, signatureVerdict } from './schemas.ts';
 
 interface ContentParts {
   readonly journal: Pick<Journal, 'find' | 'content'>;
@@ -79,50 +79,63 @@ function download(reply: FastifyReply, octets: Buffer, name: string): FastifyRep
     .send(octets);
 }
 
-function fileOf({ journal }: ContentParts, side: Side) {
-  return async (entry: JournalEntry, reply: FastifyReply): Promise<FastifyReply> =>
-    download(reply, octetsOf(await journal.content(entry.seq), side, entry), `${entry.id}-${side}.eml`);
+interface Content extends ContentParts {
+  /** What waits for the process that reads holds no octets meanwhile. */
+  readonly inAccountQueue: ReturnType<typeof createKeyedQueues>;
 }
+
+type About = Pick<ApiEndpoint<Content>, 'operationId' | 'summary' | 'description' | 'answerType' | 'result'>;
+
+/** Makes an endpoint below an entry. */
+function below(
+  name: string,
+  about: About,
+  show: (entry: JournalEntry, parts: Content, reply: FastifyReply) => unknown,
+): ApiEndpoint<Content> {
+  return endpoint({
+    at: `GET /${name}`,
+    ...about,
+    params: entryPath,
+    answer: async ({ params: { id }, of, reply }, parts: Content) =>
+      show(await entryNamed(parts, id, of), parts, reply),
+  });
+}
+
+function fileOf(side: Side, operationId: string, summary: string): ApiEndpoint<Content> {
+  const file = { description: 'Its header section alone, where no more is kept.', answerType: 'message/rfc822' };
+  return below(side, { operationId, summary, ...file }, async (entry, { journal }, reply) =>
+    download(reply, octetsOf(await journal.content(entry.seq), side, entry), `${entry.id}-${side}.eml`),
+  );
+}
+
+const aboutPreview = {
+  operationId: 'previewMessage',
+  summary: 'Take a message apart for people: text, HTML, attachments, as it came and as it left',
+  description: 'The HTML is as it came. Whoever shows it has to see that nothing in it runs or loads.',
+  result: previewAnswer,
+};
+
+const aboutSignatures = {
+  operationId: 'verifyMessage',
+  summary: 'Verify the signatures of a message as it left against the keys on file',
+  result: Type.Array(signatureVerdict),
+};
+
+const endpoints = [
+  fileOf('received', 'getMessageAsReceived', 'Give a message as it came'),
+  fileOf('sent', 'getMessageAsSent', 'Give a message as it left'),
+  below('preview', aboutPreview, async (entry, parts) =>
+    parts.inAccountQueue(entry.account, () => preview(parts, entry)),
+  ),
+  below('dkim', aboutSignatures, async (entry, parts) =>
+    parts.inAccountQueue(entry.account, () => signatures(parts, entry)),
+  ),
+];
 
 /** The endpoints of content. */
 export function contentEndpoints(parts: ContentParts): V4Plugin {
-  // What waits for the process that reads holds no octets meanwhile.
-  const inAccountQueue = createKeyedQueues();
+  const content = { ...parts, inAccountQueue: createKeyedQueues() };
   return (app) => {
-    /** Registers an endpoint below an entry, of an account and of any. */
-    const below = (
-      name: string,
-      schema: Omit<Described<typeof entryOfAny, TSchema, TSchema>, 'params'>,
-      answer: (entry: JournalEntry, reply: FastifyReply) => unknown,
-    ): void =>
-      ofEachEntry(app, (register, params) =>
-        register(`GET /${name}`, { ...schema, params }, async ({ params: { id }, of, reply }) =>
-          answer(await entryNamed(parts, id, of), reply),
-        ),
-      );
-    const file = { description: 'Its header section alone, where no more is kept.', answerType: 'message/rfc822' };
-    const received = { operationId: 'getMessageAsReceived', summary: 'Give a message as it came', ...file };
-    below('received', received, fileOf(parts, 'received'));
-    const sent = { operationId: 'getMessageAsSent', summary: 'Give a message as it left', ...file };
-    below('sent', sent, fileOf(parts, 'sent'));
-    below(
-      'preview',
-      {
-        operationId: 'previewMessage',
-        summary: 'Take a message apart for people: text, HTML, attachments, as it came and as it left',
-        description: 'The HTML is as it came. Whoever shows it has to see that nothing in it runs or loads.',
-        result: previewAnswer,
-      },
-      async (entry) => await inAccountQueue(entry.account, () => preview(parts, entry)),
-    );
-    below(
-      'dkim',
-      {
-        operationId: 'verifyMessage',
-        summary: 'Verify the signatures of a message as it left against the keys on file',
-        result: Type.Array(signatureVerdict),
-      },
-      async (entry) => await inAccountQueue(entry.account, () => signatures(parts, entry)),
-    );
+    for (const one of endpoints) endpointsOfBoth(entryPlace, content, [one])(app);
   };
 }

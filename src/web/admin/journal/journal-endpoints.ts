@@ -6,16 +6,14 @@ import type { Account } from '../../../accounts/account.ts';
 import { bareId } from '../../../mail/message-ids.ts';
 import type { EventStore } from '../../../spool/events/event-store.ts';
 import type { Journal, JournalEntry, JournalItem, JournalPage, JournalQuery } from '../../../spool/journal/journal.ts';
-import { endpointsOfBoth, type Register } from '../../http/endpoint.ts';
+import { endpoint, endpointsOfBoth } from '../../http/endpoint.ts';
 import { refusal, succeedWithPage } from '../../http/envelope.ts';
-import type { V4App, V4Plugin } from '../../http/v4-app.ts';
+import type { V4Plugin } from '../../http/v4-app.ts';
 import { queueIdOf } from '../events/event-endpoints.ts';
 import { readHistory } from '../events/find-messages.ts';
 import { faultless, readTime } from '../schemas.ts';
 import { entryJson, rowJson } from './entry-json.ts';
-import { entryOfAccount, entryOfAny, journalEntry, journalParameters, journalRow, usualRows } from './schemas.ts';
-
-const journalLocation = { path: '/email/sending/journal', tag: 'Journal' } as const;
+import { entryPath, journalEntry, journalParameters, journalRow, usualRows } from './schemas.ts';
 
 /** Says that the journal is off, and how to turn it on. */
 export const journalOff =
@@ -114,62 +112,52 @@ async function showEntry(parts: JournalParts, request: FastifyRequest, entry: Jo
   });
 }
 
-function encodeJournal(app: V4App, parts: JournalParts): void {
-  const { journal, isOn } = parts;
-  endpointsOfBoth(app, journalLocation, (register) =>
-    register(
-      'GET',
-      {
-        operationId: 'listJournal',
-        summary: 'List every message that was handed in, accepted or refused, newest first',
-        description:
-          '`result_info.cursor` leads to the next page and is null on the last. A page may have few rows or none while the cursor leads on.',
-        query: journalParameters,
-        result: Type.Array(journalRow),
-      },
-      async ({ of, query: asked, inTurn, reply }) => {
-        const query = readQuery(asked, of);
-        const { page, items } = await inTurn(async () => {
-          const named = query.cursor === undefined ? (await findNamed(parts, query)).slice(0, query.limit) : [];
-          const known = new Set(named.map(({ seq }) => seq));
-          const limit = query.limit - named.length;
-          const found: JournalPage = limit === 0 ? { items: [] } : await journal.list({ ...query, limit });
-          return { page: found, items: [...named, ...found.items.filter(({ seq }) => !known.has(seq))] };
-        });
-        return succeedWithPage(
-          reply,
-          items.map(rowJson),
-          { limit: query.limit, next: page.next, isNamedTwice: true },
-          journalNote(isOn),
-        );
-      },
-    ),
-  );
-}
+const listJournal = endpoint({
+  at: 'GET',
+  operationId: 'listJournal',
+  summary: 'List every message that was handed in, accepted or refused, newest first',
+  description:
+    '`result_info.cursor` leads to the next page and is null on the last. A page may have few rows or none while the cursor leads on.',
+  query: journalParameters,
+  result: Type.Array(journalRow),
+  async answer({ of, query: asked, inTurn, reply }, parts: JournalParts) {
+    const { journal, isOn } = parts;
+    const query = readQuery(asked, of);
+    const { page, items } = await inTurn(async () => {
+      const named = query.cursor === undefined ? (await findNamed(parts, query)).slice(0, query.limit) : [];
+      const known = new Set(named.map(({ seq }) => seq));
+      const limit = query.limit - named.length;
+      const found: JournalPage = limit === 0 ? { items: [] } : await journal.list({ ...query, limit });
+      return { page: found, items: [...named, ...found.items.filter(({ seq }) => !known.has(seq))] };
+    });
+    return succeedWithPage(
+      reply,
+      items.map(rowJson),
+      { limit: query.limit, next: page.next, isNamedTwice: true },
+      journalNote(isOn),
+    );
+  },
+});
 
-/** Registers endpoints at one entry, of an account and of any. */
-export function ofEachEntry(app: V4App, register: (endpoint: Register, params: typeof entryOfAny) => void): void {
-  const place = { ...journalLocation, path: `${journalLocation.path}/:id`, suffix: 'OfAny' };
-  endpointsOfBoth(app, place, (endpoint, _whose, isOfAccount) =>
-    register(endpoint, isOfAccount ? entryOfAccount : entryOfAny),
-  );
-}
+const getEntry = endpoint({
+  at: 'GET',
+  operationId: 'getJournalEntry',
+  summary: 'Tell everything that is kept of one message: verdicts, dialogue, times, recipients',
+  params: entryPath,
+  result: journalEntry,
+  answer: async ({ of, params: { id }, request }, parts: JournalParts) =>
+    await showEntry(parts, request, await entryNamed(parts, id, of)),
+});
+
+const journalPlace = { path: '/email/sending/journal', tag: 'Journal' } as const;
+
+/** Where the endpoints at one entry are, of an account and of any. */
+export const entryPlace = { ...journalPlace, path: `${journalPlace.path}/:id`, suffix: 'OfAny' };
 
 /** The endpoints that list the journal and show an entry. */
 export function journalEndpoints(parts: JournalParts): V4Plugin {
   return (app) => {
-    encodeJournal(app, parts);
-    ofEachEntry(app, (register, params) =>
-      register(
-        'GET',
-        {
-          operationId: 'getJournalEntry',
-          summary: 'Tell everything that is kept of one message: verdicts, dialogue, times, recipients',
-          params,
-          result: journalEntry,
-        },
-        async ({ of, params: { id }, request }) => await showEntry(parts, request, await entryNamed(parts, id, of)),
-      ),
-    );
+    endpointsOfBoth(journalPlace, parts, [listJournal])(app);
+    endpointsOfBoth(entryPlace, parts, [getEntry])(app);
   };
 }

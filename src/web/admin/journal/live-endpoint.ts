@@ -4,7 +4,7 @@ import type { ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { hasScope } from '../../../accounts/account.ts';
 import type { SharedSlots } from '../../../base/process-group.ts';
-import { endpointsOfBoth } from '../../http/endpoint.ts';
+import { endpoint, endpointsOfBoth } from '../../http/endpoint.ts';
 import { refusal } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
 import { rowJson } from './entry-json.ts';
@@ -218,26 +218,23 @@ function headersOf(reply: FastifyReply): Record<string, string> {
   return Object.fromEntries(entries.map(([name, value]) => [name, String(value)]));
 }
 
+const watch = endpoint({
+  at: 'GET',
+  operationId: 'watchJournal',
+  summary: 'Tell of each row of the journal as it comes or changes, as server-sent events',
+  description:
+    'Each event `row` has a row as data; its id resumes the stream by `Last-Event-ID`. An event `alive` comes every 15 seconds: where it stays away, the connection is gone. An event `reset` says that too much was missed: read the list anew. A stream ends after 15 minutes.',
+  answerType: 'text/event-stream',
+  // An answer to HEAD would stay open without anything to be told.
+  exposeHeadRoute: false,
+  async answer({ of, request, reply }, { streams, isOn }: { readonly streams: LiveStreams; readonly isOn: boolean }) {
+    if (!isOn) throw refusal('E_NOT_FOUND', journalOff);
+    await streams.open(request, reply, of);
+    return reply;
+  },
+});
+
 /** The endpoints of live rows. @param isOn `journal.enabled`; where it is off, no row comes or changes */
 export function liveEndpoints(streams: LiveStreams, isOn: boolean): V4Plugin {
-  return (app) =>
-    endpointsOfBoth(app, { path: '/email/sending/live', tag: 'Journal' }, (register) =>
-      register(
-        'GET',
-        {
-          operationId: 'watchJournal',
-          summary: 'Tell of each row of the journal as it comes or changes, as server-sent events',
-          description:
-            'Each event `row` has a row as data; its id resumes the stream by `Last-Event-ID`. An event `alive` comes every 15 seconds: where it stays away, the connection is gone. An event `reset` says that too much was missed: read the list anew. A stream ends after 15 minutes.',
-          answerType: 'text/event-stream',
-          // An answer to HEAD would stay open without anything to be told.
-          exposeHeadRoute: false,
-        },
-        async ({ of, request, reply }) => {
-          if (!isOn) throw refusal('E_NOT_FOUND', journalOff);
-          await streams.open(request, reply, of);
-          return reply;
-        },
-      ),
-    );
+  return endpointsOfBoth({ path: '/email/sending/live', tag: 'Journal' }, { streams, isOn }, [watch]);
 }

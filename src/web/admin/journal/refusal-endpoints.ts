@@ -6,7 +6,7 @@ import type { Clock } from '../../../base/clock.ts';
 import { type CredentialReport, countedParts } from '../../../pipeline/report/findings.ts';
 import { findingsOfEvents } from '../../../pipeline/report/read-events.ts';
 import type { EventStore } from '../../../spool/events/event-store.ts';
-import { component, endpointsOfBoth } from '../../http/endpoint.ts';
+import { component, endpoint, endpointsOfBoth } from '../../http/endpoint.ts';
 import { succeed } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
 import { closed, isoTime, isoTimeOrNull, readSince, textOrNull, timeOrNull, timeParameter } from '../schemas.ts';
@@ -106,40 +106,38 @@ function foundOnce(find: FindFileChange): FindFileChange {
   };
 }
 
+const listRefusals = endpoint({
+  at: 'GET',
+  operationId: 'listRefusals',
+  summary: 'Tell what was refused, in groups by credential, program, header and code, with the cure of each',
+  description:
+    `What \`postern report\` tells, of the last ${mostEvents} events at most. A refused recipient counts by itself. The cures of ` +
+    'one credential have the same lines, which cure all its groups that settings can cure.',
+  query: parameters,
+  result: Type.Array(refusalGroup),
+  async answer({ of, query: asked, credential: caller, inTurn, reply }, parts: RefusalParts) {
+    const { events, account, clock, fileChanges, isOn } = parts;
+    const since = readSince(asked.since, clock);
+    const query = {
+      ...{ since, account: of, credential: asked.credential, most: mostEvents, countUntil: clock.now() },
+      sendingDomains: (name: string) => account(name)?.sendingDomains.map((domain) => domain.name) ?? [],
+    };
+    const findings = await inTurn(() => findingsOfEvents(events, query));
+    const causes = causesOf(findings.report((name, credential) => account(name)?.credentials.get(credential)));
+    const find = hasScope(caller, 'admin') && fileChanges ? foundOnce(fileChanges()) : undefined;
+    const groups = [];
+    for (const cause of causes.slice(0, mostGroups)) {
+      const { report, problem } = cause;
+      const isToDo = problem.cure.kind === 'config' && !problem.isCured;
+      const change = isToDo ? await find?.(report) : undefined;
+      groups.push({ ...groupOf(cause, account(report.account)), ...(change ? { change } : {}) });
+    }
+    const result_info = { count: causes.length, since: isoTime(since) };
+    return succeed(reply, groups, { result_info, ...journalNote(isOn) });
+  },
+});
+
 /** The endpoints of refusals in groups, the most frequent first. */
-export function refusalEndpoints({ events, account, clock, fileChanges, isOn }: RefusalParts): V4Plugin {
-  return (app) =>
-    endpointsOfBoth(app, { path: '/email/sending/refusals', tag: 'Journal' }, (register) =>
-      register(
-        'GET',
-        {
-          operationId: 'listRefusals',
-          summary: 'Tell what was refused, in groups by credential, program, header and code, with the cure of each',
-          description:
-            `What \`postern report\` tells, of the last ${mostEvents} events at most. A refused recipient counts by itself. The cures of ` +
-            'one credential have the same lines, which cure all its groups that settings can cure.',
-          query: parameters,
-          result: Type.Array(refusalGroup),
-        },
-        async ({ of, query: asked, credential: caller, inTurn, reply }) => {
-          const since = readSince(asked.since, clock);
-          const query = {
-            ...{ since, account: of, credential: asked.credential, most: mostEvents, countUntil: clock.now() },
-            sendingDomains: (name: string) => account(name)?.sendingDomains.map((domain) => domain.name) ?? [],
-          };
-          const findings = await inTurn(() => findingsOfEvents(events, query));
-          const causes = causesOf(findings.report((name, credential) => account(name)?.credentials.get(credential)));
-          const find = hasScope(caller, 'admin') && fileChanges ? foundOnce(fileChanges()) : undefined;
-          const groups = [];
-          for (const cause of causes.slice(0, mostGroups)) {
-            const { report, problem } = cause;
-            const isToDo = problem.cure.kind === 'config' && !problem.isCured;
-            const change = isToDo ? await find?.(report) : undefined;
-            groups.push({ ...groupOf(cause, account(report.account)), ...(change ? { change } : {}) });
-          }
-          const result_info = { count: causes.length, since: isoTime(since) };
-          return succeed(reply, groups, { result_info, ...journalNote(isOn) });
-        },
-      ),
-    );
+export function refusalEndpoints(parts: RefusalParts): V4Plugin {
+  return endpointsOfBoth({ path: '/email/sending/refusals', tag: 'Journal' }, parts, [listRefusals]);
 }

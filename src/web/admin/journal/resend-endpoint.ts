@@ -10,12 +10,12 @@ import type { Submission, Submit, Violation } from '../../../pipeline/submit.ts'
 import type { EventStore } from '../../../spool/events/event-store.ts';
 import type { Journal, JournalEntry } from '../../../spool/journal/journal.ts';
 import type { JournalContent } from '../../../spool/journal/journal-row.ts';
-import { endpointsAt } from '../../http/endpoint.ts';
+import { endpoint, endpointsOf } from '../../http/endpoint.ts';
 import { type Fault, Refusal, refusal } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
 import { readHistory } from '../events/find-messages.ts';
 import { entryNamed } from './journal-endpoints.ts';
-import { entryOfAccount } from './schemas.ts';
+import { entryPath } from './schemas.ts';
 
 interface ResendParts {
   readonly journal: Pick<Journal, 'find' | 'content'>;
@@ -109,38 +109,36 @@ function submissionOf(
   };
 }
 
+const resend = endpoint({
+  at: 'POST',
+  operationId: 'resendMessage',
+  summary: 'Send a message once more, as a new one, to the same recipients',
+  description: 'It is judged as it would be now, by the credential that it came with.',
+  params: entryPath,
+  result: Type.Object({ id: Type.String(), message_id: Type.String() }),
+  async answer({ account, credential, params, request }, parts: ResendParts) {
+    const entry = await entryNamed(parts, params.id, account.name);
+    if (entry.isDamaged === true) throw invalid('What the database has of it is damaged');
+    // D4f: what came to a shadow listener has been sent already, by the server that it is a copy of.
+    if (entry.facts.shadow) throw invalid('It is a copy that came to a shadow listener, and is never sent');
+    const message = messageOf(await parts.journal.content(entry.seq), entry);
+    const recipients = await recipientsOf(parts, entry);
+    if (recipients.length === 0) throw invalid('It had no recipient');
+    for (const recipient of recipients) {
+      if (!(await parts.suppressed(account, recipient))) continue;
+      const text = `${recipient} is on the suppression list of account ${account.name}`;
+      throw refusal('E_RECIPIENT_SUPPRESSED', text);
+    }
+    const own = credentialOf(account, entry, credential);
+    const about = { submitter: { account, credential: own }, recipients, request };
+    const result = await parts.submit(submissionOf(message, entry, about));
+    if (!result.accepted) throw new Refusal(result.violations.map(faultOf), result.violations[0]?.retryAfterSeconds);
+    return { id: result.id, message_id: bareId(result.messageId) };
+  },
+});
+
 /** The endpoint. */
 export function resendEndpoint(parts: ResendParts): V4Plugin {
   const path = '/accounts/:account_id/email/sending/journal/:id/resend';
-  return (app) =>
-    endpointsAt(app, { path, tag: 'Journal', reads: 'console:read', edits: 'console:edit' })(
-      'POST',
-      {
-        operationId: 'resendMessage',
-        summary: 'Send a message once more, as a new one, to the same recipients',
-        description: 'It is judged as it would be now, by the credential that it came with.',
-        params: entryOfAccount,
-        result: Type.Object({ id: Type.String(), message_id: Type.String() }),
-      },
-      async ({ account, credential, params, request }) => {
-        const entry = await entryNamed(parts, params.id, account.name);
-        if (entry.isDamaged === true) throw invalid('What the database has of it is damaged');
-        // D4f: what came to a shadow listener has been sent already, by the server that it is a copy of.
-        if (entry.facts.shadow) throw invalid('It is a copy that came to a shadow listener, and is never sent');
-        const message = messageOf(await parts.journal.content(entry.seq), entry);
-        const recipients = await recipientsOf(parts, entry);
-        if (recipients.length === 0) throw invalid('It had no recipient');
-        for (const recipient of recipients) {
-          if (!(await parts.suppressed(account, recipient))) continue;
-          const text = `${recipient} is on the suppression list of account ${account.name}`;
-          throw refusal('E_RECIPIENT_SUPPRESSED', text);
-        }
-        const own = credentialOf(account, entry, credential);
-        const about = { submitter: { account, credential: own }, recipients, request };
-        const result = await parts.submit(submissionOf(message, entry, about));
-        if (!result.accepted)
-          throw new Refusal(result.violations.map(faultOf), result.violations[0]?.retryAfterSeconds);
-        return { id: result.id, message_id: bareId(result.messageId) };
-      },
-    );
+  return endpointsOf({ path, tag: 'Journal', reads: 'console:read', edits: 'console:edit' }, parts, [resend]);
 }

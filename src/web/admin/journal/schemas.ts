@@ -2,18 +2,16 @@
 
 import { type Static, Type } from 'typebox';
 import { journalOutcomes } from '../../../spool/journal/journal-row.ts';
-import { accountPath, component } from '../../http/endpoint.ts';
+import { component } from '../../http/endpoint.ts';
 import { eventSchema } from '../events/event-endpoints.ts';
 import { closed, numberCursor, olderName, perPage, textOrNull, time, timeParameter } from '../schemas.ts';
 
 const countOrNull = Type.Union([Type.Integer(), Type.Null()]);
 
-/** The parameters that name one entry, with and without its account. */
-export const entryOfAccount = Type.Object({
-  ...accountPath.properties,
+/** The path parameter that names one entry. */
+export const entryPath = Type.Object({
   id: Type.String({ minLength: 1, maxLength: 64, want: 'the id of an entry of the journal' }),
 });
-export const entryOfAny = Type.Object({ id: entryOfAccount.properties.id });
 
 const outcome = Type.Enum([...journalOutcomes], { want: `one of ${journalOutcomes.join(', ')}` });
 

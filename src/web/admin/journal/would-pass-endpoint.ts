@@ -6,7 +6,7 @@ import type { Clock } from '../../../base/clock.ts';
 import { ConfigurationError } from '../../../base/errors.ts';
 import { compareJournal, type JudgeKept, type VerdictComparison } from '../../../pipeline/report/would-pass.ts';
 import type { Journal } from '../../../spool/journal/journal.ts';
-import { component, endpointsAt } from '../../http/endpoint.ts';
+import { component, endpoint, endpointsOf } from '../../http/endpoint.ts';
 import { Refusal, refusal } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
 import { closed, readSince } from '../schemas.ts';
@@ -109,32 +109,30 @@ async function judge(
 /** The endpoint. It judges for one caller at a time. */
 export function wouldPassEndpoint(parts: WouldPassParts): V4Plugin {
   let isJudging = false;
-  return (app) =>
-    endpointsAt(app, { path: '/email/sending/would-pass', tag: 'Journal', reads: 'admin' })(
-      'POST',
-      {
-        operationId: 'judgeByConfiguration',
-        summary: 'Tell what another configuration would make of the mail in the journal',
-        description:
-          `What \`postern report --with\` tells, of the newest ${mostMessages.toLocaleString('en')} messages at most and for ` +
-          `${mostMs / 1000} seconds at most. One request is judged at a time. Faults of the configuration are told as ` +
-          '`postern config check` tells them; keys, certificates and secrets are not looked at.',
-        body: asked,
-        result: wouldPass,
-        reading: { bodyBytes },
-      },
-      async ({ body, request }) => {
-        const since = readSince(body.since, parts.clock);
-        if (isJudging) throw refusal('E_RATE_LIMIT_EXCEEDED', 'Another configuration is being judged', 5);
-        isJudging = true;
-        const { socket } = request.raw;
-        // A client that goes ends its side; its connection is closed only behind the answer.
-        const isGone = (): boolean => socket.destroyed || socket.readableEnded;
-        try {
-          return await judge(parts, body.config, { since, account: body.account, isGone });
-        } finally {
-          isJudging = false;
-        }
-      },
-    );
+  const judgeAgain = endpoint({
+    at: 'POST',
+    operationId: 'judgeByConfiguration',
+    summary: 'Tell what another configuration would make of the mail in the journal',
+    description:
+      `What \`postern report --with\` tells, of the newest ${mostMessages.toLocaleString('en')} messages at most and for ` +
+      `${mostMs / 1000} seconds at most. One request is judged at a time. Faults of the configuration are told as ` +
+      '`postern config check` tells them; keys, certificates and secrets are not looked at.',
+    body: asked,
+    result: wouldPass,
+    reading: { bodyBytes },
+    async answer({ body, request }) {
+      const since = readSince(body.since, parts.clock);
+      if (isJudging) throw refusal('E_RATE_LIMIT_EXCEEDED', 'Another configuration is being judged', 5);
+      isJudging = true;
+      const { socket } = request.raw;
+      // A client that goes ends its side; its connection is closed only behind the answer.
+      const isGone = (): boolean => socket.destroyed || socket.readableEnded;
+      try {
+        return await judge(parts, body.config, { since, account: body.account, isGone });
+      } finally {
+        isJudging = false;
+      }
+    },
+  });
+  return endpointsOf({ path: '/email/sending/would-pass', tag: 'Journal', reads: 'admin' }, parts, [judgeAgain]);
 }

@@ -9,7 +9,7 @@ import { asciiDomain } from '../../../mail/address/domain.ts';
 import type { SmtpReply } from '../../../mail/smtp-reply.ts';
 import type { Hold, HoldKind } from '../../../spool/hold.ts';
 import type { SpooledRecipient } from '../../../spool/spool.ts';
-import { type AskedOf, endpointsOfBoth, type Register } from '../../http/endpoint.ts';
+import { type AskedOf, endpoint, endpointsOfBoth } from '../../http/endpoint.ts';
 import { refusal, succeed, succeedWithPage } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
 import { isoTime, isoTimeOrNull } from '../schemas.ts';
@@ -127,95 +127,71 @@ function selectionOf({ destination, route, state, q, search = q }: schema.Select
   return { destination: domain, route, states: state && [state], search };
 }
 
-interface Queue {
-  readonly register: Register;
-  /** Whose mail it is, in words. */
-  readonly whose: string;
-  readonly parts: QueueEndpointsParts;
-}
+const listGroups = endpoint({
+  at: 'GET',
+  operationId: 'listQueue',
+  summary: (whose) => `Tell what waits ${whose}, by destination and route`,
+  description: `At most ${mostGroups} groups, the largest first, and behind them those that are held by themselves; \`result_info.total_count\` tells how many there are. The answer may be some seconds old. \`state\` and \`next_at\` tell how the process that answers serves the next hop.`,
+  result: Type.Array(schema.group),
+  async answer(asked, parts: QueueEndpointsParts) {
+    const who = actor(asked);
+    const groups = queueGroups(await parts.lines(), parts.destinations(), who.account);
+    const listed = groups.filter(({ hold }, at) => at < mostGroups || hold?.kind === 'line');
+    const shown = listed.map((group) => shownGroup(group, who, parts.now()));
+    return succeed(asked.reply, shown, { result_info: { count: shown.length, total_count: groups.length } });
+  },
+});
 
-function listGroups({ register, whose, parts }: Queue): void {
-  register(
-    'GET',
-    {
-      operationId: 'listQueue',
-      summary: `Tell what waits ${whose}, by destination and route`,
-      description: `At most ${mostGroups} groups, the largest first, and behind them those that are held by themselves; \`result_info.total_count\` tells how many there are. The answer may be some seconds old. \`state\` and \`next_at\` tell how the process that answers serves the next hop.`,
-      result: Type.Array(schema.group),
-    },
-    async (asked) => {
-      const who = actor(asked);
-      const groups = queueGroups(await parts.lines(), parts.destinations(), who.account);
-      const listed = groups.filter(({ hold }, at) => at < mostGroups || hold?.kind === 'line');
-      const shown = listed.map((group) => shownGroup(group, who, parts.now()));
-      return succeed(asked.reply, shown, { result_info: { count: shown.length, total_count: groups.length } });
-    },
-  );
-}
+const listMessages = endpoint({
+  at: 'GET /messages',
+  operationId: 'listQueuedMessages',
+  summary: (whose) => `List messages ${whose} that wait or have failed, the oldest first`,
+  description:
+    '`result_info.cursor` leads to the next page. A page may have few messages or none while it leads on, since a request examines a bounded number of them.',
+  query: schema.messagesQuery,
+  result: Type.Array(schema.message),
+  async answer(asked, parts: QueueEndpointsParts) {
+    const who = actor(asked);
+    const { cursor, limit = schema.usualMessages, per_page: perPage = limit, id } = asked.query;
+    const selection = { ...selectionOf(asked.query), account: who.account };
+    const page = { limit: Number(perPage), after: cursor };
+    const { selected, next } = await asked.inTurn(() =>
+      id === undefined ? findSelected(parts, selection, page) : findNamed(parts, id, selection),
+    );
+    const shown = selected.map((each) => shownMessage(each, parts, who));
+    return succeedWithPage(asked.reply, shown, { limit: page.limit, next, isNamedTwice: true });
+  },
+});
 
-function listMessages({ register, whose, parts }: Queue): void {
-  register(
-    'GET /messages',
-    {
-      operationId: 'listQueuedMessages',
-      summary: `List messages ${whose} that wait or have failed, the oldest first`,
-      description:
-        '`result_info.cursor` leads to the next page. A page may have few messages or none while it leads on, since a request examines a bounded number of them.',
-      query: schema.messagesQuery,
-      result: Type.Array(schema.message),
-    },
-    async (asked) => {
-      const who = actor(asked);
-      const { cursor, limit = schema.usualMessages, per_page: perPage = limit, id } = asked.query;
-      const selection = { ...selectionOf(asked.query), account: who.account };
-      const page = { limit: Number(perPage), after: cursor };
-      const { selected, next } = await asked.inTurn(() =>
-        id === undefined ? findSelected(parts, selection, page) : findNamed(parts, id, selection),
-      );
-      const shown = selected.map((each) => shownMessage(each, parts, who));
-      return succeedWithPage(asked.reply, shown, { limit: page.limit, next, isNamedTwice: true });
-    },
-  );
-}
-
-function takeActions({ register, whose, parts }: Queue): void {
-  register(
-    'POST /actions',
-    {
-      operationId: 'actOnQueue',
-      summary: `Try again, hold, release or drop messages ${whose}`,
-      description:
-        'Takes `ids` or a `filter`. What has failed for good is tried again or held only where `state` is `failed`. A filter is worked through for some seconds: where `next` is no null, the same request with `after` goes on. `done` is the number of messages, `recipients` that of their recipients. What is done to whole messages (hold, release, drop) leaves those alone by a filter that have other recipients besides.',
-      body: schema.action,
-      result: schema.done,
-    },
-    async (asked) => {
-      const who = actor(asked);
-      const { action, ids, messages, filter, state, after } = asked.body;
-      const named = ids ?? messages;
-      if ((named === undefined) === (filter === undefined))
-        throw refusal('E_VALIDATION_ERROR', 'Want one of ids and filter');
-      if (filter !== undefined && state !== undefined)
-        throw refusal('E_VALIDATION_ERROR', 'Want state in the filter, not beside it');
-      const at = { parts, actor: who, after, states: state && [state] };
-      const { done, recipients, skipped, isRule, next } = await asked.inTurn(() =>
-        named ? actOnNamed(action, named, at) : actOnSelection(action, selectionOf(filter ?? {}), at),
-      );
-      const { account, credential, request } = asked;
-      const facts = { session: request.id, account: account.name, credential: credential.name };
-      parts.log.info({ ...facts, action, done, recipients, of: who.account ?? 'all' }, 'queue changed');
-      return { action, done, recipients, rule: isRule === true, skipped, next: next ?? null };
-    },
-  );
-}
+const takeActions = endpoint({
+  at: 'POST /actions',
+  operationId: 'actOnQueue',
+  summary: (whose) => `Try again, hold, release or drop messages ${whose}`,
+  description:
+    'Takes `ids` or a `filter`. What has failed for good is tried again or held only where `state` is `failed`. A filter is worked through for some seconds: where `next` is no null, the same request with `after` goes on. `done` is the number of messages, `recipients` that of their recipients. What is done to whole messages (hold, release, drop) leaves those alone by a filter that have other recipients besides.',
+  body: schema.action,
+  result: schema.done,
+  async answer(asked, parts: QueueEndpointsParts) {
+    const who = actor(asked);
+    const { action, ids, messages, filter, state, after } = asked.body;
+    const named = ids ?? messages;
+    if ((named === undefined) === (filter === undefined))
+      throw refusal('E_VALIDATION_ERROR', 'Want one of ids and filter');
+    if (filter !== undefined && state !== undefined)
+      throw refusal('E_VALIDATION_ERROR', 'Want state in the filter, not beside it');
+    const at = { parts, actor: who, after, states: state && [state] };
+    const { done, recipients, skipped, isRule, next } = await asked.inTurn(() =>
+      named ? actOnNamed(action, named, at) : actOnSelection(action, selectionOf(filter ?? {}), at),
+    );
+    const { account, credential, request } = asked;
+    const facts = { session: request.id, account: account.name, credential: credential.name };
+    parts.log.info({ ...facts, action, done, recipients, of: who.account ?? 'all' }, 'queue changed');
+    return { action, done, recipients, rule: isRule === true, skipped, next: next ?? null };
+  },
+});
 
 /** The endpoints of the queue. */
 export function queueEndpoints(parts: QueueEndpointsParts): V4Plugin {
-  return (app) =>
-    endpointsOfBoth(app, { path: '/email/sending/queue', tag: 'Queue' }, (register, whose) => {
-      const queue = { register, whose, parts };
-      listGroups(queue);
-      listMessages(queue);
-      takeActions(queue);
-    });
+  const place = { path: '/email/sending/queue', tag: 'Queue' };
+  return endpointsOfBoth(place, parts, [listGroups, listMessages, takeActions]);
 }

@@ -9,7 +9,7 @@ import { type DeliveryRecord, type Webhook, webhooksPerAccount } from '../../../
 import { replayRange, type WebhookStore } from '../../../delivery/webhooks/webhook-store.ts';
 import type { EventStore } from '../../../spool/events/event-store.ts';
 import { type EventKind, isEventKind, toldKinds } from '../../../spool/events/mail-event.ts';
-import { type AskedOf, bodyOf, component, endpointsOf, type Register } from '../../http/endpoint.ts';
+import { type AskedOf, bodyOf, component, endpoint, endpointsOf } from '../../http/endpoint.ts';
 import { type Fault, Refusal, refusal, succeedWithPage } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
 import {
@@ -80,60 +80,52 @@ async function webhookOf({ store }: WebhookEndpointsParts, { account, params }: 
   throw noWebhook();
 }
 
-function listDeliveries(register: Register, parts: WebhookEndpointsParts): void {
-  register(
-    'GET /:id/deliveries',
-    {
-      operationId: 'listWebhookDeliveries',
-      summary: 'List the last requests of a webhook, the newest first',
-      description: 'The last 1,000 of at most 30 days.',
-      params: entryPath,
-      query: closed({ cursor: numberCursor, per_page: perPage(1000, usualDeliveries) }),
-      result: Type.Array(delivery),
-    },
-    async (asked) => {
-      const { id } = await webhookOf(parts, asked);
-      const { cursor, per_page: perPageText = usualDeliveries } = asked.query;
-      const page = { limit: Number(perPageText), before: cursor === undefined ? undefined : Number(cursor) };
-      const { deliveries, next } = await parts.store.deliveries(id, page);
-      return succeedWithPage(asked.reply, deliveries.map(deliveryJson), { limit: page.limit, next });
-    },
-  );
-}
+const listDeliveries = endpoint({
+  at: 'GET /:id/deliveries',
+  operationId: 'listWebhookDeliveries',
+  summary: 'List the last requests of a webhook, the newest first',
+  description: 'The last 1,000 of at most 30 days.',
+  params: entryPath,
+  query: closed({ cursor: numberCursor, per_page: perPage(1000, usualDeliveries) }),
+  result: Type.Array(delivery),
+  async answer(asked, parts: WebhookEndpointsParts) {
+    const { id } = await webhookOf(parts, asked);
+    const { cursor, per_page: perPageText = usualDeliveries } = asked.query;
+    const page = { limit: Number(perPageText), before: cursor === undefined ? undefined : Number(cursor) };
+    const { deliveries, next } = await parts.store.deliveries(id, page);
+    return succeedWithPage(asked.reply, deliveries.map(deliveryJson), { limit: page.limit, next });
+  },
+});
 
-function replayEvents(register: Register, parts: WebhookEndpointsParts): void {
-  const { store, events, refresh } = parts;
-  register(
-    'POST /:id/replay',
-    {
-      operationId: 'replayWebhook',
-      summary: 'Send events once more',
-      description:
-        'One event, or all of a time, of the kinds that the webhook is told of. They have the `webhook-id` that they had before. A replay under way is widened to hold both.',
-      params: entryPath,
-      body: replay,
-      result: Type.Object({ after: Type.String(), until: Type.String() }),
-    },
-    async (asked) => {
-      const { id } = await webhookOf(parts, asked);
-      const { account, body } = asked;
-      const { event, since, until } = body;
-      const faults: Fault[] = [];
-      const from = readTime(since, 'since', { faults, isOfBody: true });
-      const to = readTime(until, 'until', { faults, isOfBody: true });
-      if ((event === undefined) === (since === undefined)) {
-        faults.push({ token: 'E_VALIDATION_ERROR', message: 'want one of event and since' });
-      }
-      if (faults.length > 0) throw new Refusal(faults);
-      const one = event === undefined ? undefined : Number(event);
-      const range = await replayRange(events, account.name, { event: one, since: from, until: to });
-      if (!range) throw refusal('E_NOT_FOUND', 'There is no such event');
-      if (!(await store.replay(account.id, id, range))) throw noWebhook();
-      await refresh();
-      return { after: String(range.after), until: String(range.until) };
-    },
-  );
-}
+const replayEvents = endpoint({
+  at: 'POST /:id/replay',
+  operationId: 'replayWebhook',
+  summary: 'Send events once more',
+  description:
+    'One event, or all of a time, of the kinds that the webhook is told of. They have the `webhook-id` that they had before. A replay under way is widened to hold both.',
+  params: entryPath,
+  body: replay,
+  result: Type.Object({ after: Type.String(), until: Type.String() }),
+  async answer(asked, parts: WebhookEndpointsParts) {
+    const { store, events, refresh } = parts;
+    const { id } = await webhookOf(parts, asked);
+    const { account, body } = asked;
+    const { event, since, until } = body;
+    const faults: Fault[] = [];
+    const from = readTime(since, 'since', { faults, isOfBody: true });
+    const to = readTime(until, 'until', { faults, isOfBody: true });
+    if ((event === undefined) === (since === undefined)) {
+      faults.push({ token: 'E_VALIDATION_ERROR', message: 'want one of event and since' });
+    }
+    if (faults.length > 0) throw new Refusal(faults);
+    const one = event === undefined ? undefined : Number(event);
+    const range = await replayRange(events, account.name, { event: one, since: from, until: to });
+    if (!range) throw refusal('E_NOT_FOUND', 'There is no such event');
+    if (!(await store.replay(account.id, id, range))) throw noWebhook();
+    await refresh();
+    return { after: String(range.after), until: String(range.until) };
+  },
+});
 
 const kind = Type.Enum([...toldKinds], { want: `one of ${toldKinds.join(', ')}` });
 const url = Type.String({
@@ -221,103 +213,96 @@ function kindsOf(given: readonly string[] | undefined): readonly EventKind[] | u
   return given === undefined || given.length === 0 ? undefined : [...new Set(given.filter(isEventKind))];
 }
 
-function listWebhooks(register: Register, parts: WebhookEndpointsParts): void {
-  register(
-    'GET',
-    { operationId: 'listWebhooks', summary: 'List webhooks', result: Type.Array(webhook) },
-    async ({ account }) => (await parts.store.list(account.id)).map(shownWebhook),
-  );
-  register(
-    'GET /:id',
-    { operationId: 'getWebhook', summary: 'Show a webhook', params: entryPath, result: webhook },
-    async (asked) => shownWebhook(await webhookOf(parts, asked)),
-  );
-}
+const listWebhooks = endpoint({
+  at: 'GET',
+  operationId: 'listWebhooks',
+  summary: 'List webhooks',
+  result: Type.Array(webhook),
+  answer: async ({ account }, { store }: WebhookEndpointsParts) => (await store.list(account.id)).map(shownWebhook),
+});
 
-function createWebhook(register: Register, parts: WebhookEndpointsParts): void {
-  const { store, events, refresh } = parts;
-  register(
-    'POST',
-    {
-      operationId: 'createWebhook',
-      summary: 'Make a webhook',
-      description: `It is told of what happens from now on. The answer shows its secret, this once. An account has at most ${webhooksPerAccount}.`,
-      body: newWebhook,
-      result: madeWebhook,
-    },
-    async ({ account, body: { url: to, kinds: told, note = '' }, request }) => {
+const getWebhook = endpoint({
+  at: 'GET /:id',
+  operationId: 'getWebhook',
+  summary: 'Show a webhook',
+  params: entryPath,
+  result: webhook,
+  answer: async (asked, parts: WebhookEndpointsParts) => shownWebhook(await webhookOf(parts, asked)),
+});
+
+const createWebhook = endpoint({
+  at: 'POST',
+  operationId: 'createWebhook',
+  summary: 'Make a webhook',
+  description: `It is told of what happens from now on. The answer shows its secret, this once. An account has at most ${webhooksPerAccount}.`,
+  body: newWebhook,
+  result: madeWebhook,
+  async answer({ account, body: { url: to, kinds: told, note = '' }, request }, parts: WebhookEndpointsParts) {
+    const { store, events, refresh } = parts;
+    judgeUrl(parts, to);
+    const secret = makeSecret();
+    const wanted = { account: account.id, url: to, kinds: kindsOf(told), note, secret };
+    const made = await store.create(wanted, await events.newest());
+    if (!made) {
+      const message = `The account has ${webhooksPerAccount} webhooks, and may not have more`;
+      throw refusal('E_VALIDATION_ERROR', message);
+    }
+    await refresh();
+    parts.log.info({ session: request.id, account: account.name, webhook: made.id }, 'webhook made');
+    return { ...shownWebhook(made), secret };
+  },
+});
+
+const changeWebhook = endpoint({
+  at: 'PATCH /:id',
+  operationId: 'changeWebhook',
+  summary: 'Change a webhook',
+  description: 'What is left out stays. Enabled again, or with another URL, it tries at once what waits.',
+  params: entryPath,
+  body: changedWebhook,
+  result: webhook,
+  async answer(asked, parts: WebhookEndpointsParts) {
+    const { url: to, kinds: told, note, enabled } = asked.body;
+    const kinds = told === undefined ? {} : { kinds: kindsOf(told) };
+    const change = (account: string, id: string) => {
       judgeUrl(parts, to);
-      const secret = makeSecret();
-      const wanted = { account: account.id, url: to, kinds: kindsOf(told), note, secret };
-      const made = await store.create(wanted, await events.newest());
-      if (!made) {
-        const message = `The account has ${webhooksPerAccount} webhooks, and may not have more`;
-        throw refusal('E_VALIDATION_ERROR', message);
-      }
-      await refresh();
-      parts.log.info({ session: request.id, account: account.name, webhook: made.id }, 'webhook made');
-      return { ...shownWebhook(made), secret };
-    },
-  );
-}
+      return parts.store.change(account, id, { url: to, ...kinds, note, isEnabled: enabled });
+    };
+    return shownWebhook(await actOn(parts, asked, { said: 'webhook changed', to: change }));
+  },
+});
 
-function changeWebhook(register: Register, parts: WebhookEndpointsParts): void {
-  register(
-    'PATCH /:id',
-    {
-      operationId: 'changeWebhook',
-      summary: 'Change a webhook',
-      description: 'What is left out stays. Enabled again, or with another URL, it tries at once what waits.',
-      params: entryPath,
-      body: changedWebhook,
-      result: webhook,
-    },
-    async (asked) => {
-      const { url: to, kinds: told, note, enabled } = asked.body;
-      const kinds = told === undefined ? {} : { kinds: kindsOf(told) };
-      const change = (account: string, id: string) => {
-        judgeUrl(parts, to);
-        return parts.store.change(account, id, { url: to, ...kinds, note, isEnabled: enabled });
-      };
-      return shownWebhook(await actOn(parts, asked, { said: 'webhook changed', to: change }));
-    },
-  );
-}
+const rotateSecret = endpoint({
+  at: 'POST /:id/rotate',
+  operationId: 'rotateWebhookSecret',
+  summary: "Replace a webhook's secret",
+  description: 'The answer shows the new one, this once. For a day requests are signed with both.',
+  params: entryPath,
+  result: madeWebhook,
+  async answer(asked, parts: WebhookEndpointsParts) {
+    const secret = makeSecret();
+    const rotate = (account: string, id: string) => parts.store.rotate(account, id, secret);
+    return { ...shownWebhook(await actOn(parts, asked, { said: 'webhook changed', to: rotate })), secret };
+  },
+});
 
-function rotateSecret(register: Register, parts: WebhookEndpointsParts): void {
-  register(
-    'POST /:id/rotate',
-    {
-      operationId: 'rotateWebhookSecret',
-      summary: "Replace a webhook's secret",
-      description: 'The answer shows the new one, this once. For a day requests are signed with both.',
-      params: entryPath,
-      result: madeWebhook,
-    },
-    async (asked) => {
-      const secret = makeSecret();
-      const rotate = (account: string, id: string) => parts.store.rotate(account, id, secret);
-      return { ...shownWebhook(await actOn(parts, asked, { said: 'webhook changed', to: rotate })), secret };
-    },
-  );
-}
-
-function deleteWebhook(register: Register, parts: WebhookEndpointsParts): void {
-  const remove = (account: string, id: string) => parts.store.remove(account, id);
-  register(
-    'DELETE /:id',
-    { operationId: 'deleteWebhook', summary: 'Remove a webhook with its log', params: entryPath, result: removed },
-    async (asked) => {
-      await actOn(parts, asked, { said: 'webhook removed', to: remove });
-      return { id: asked.params.id };
-    },
-  );
-}
+const deleteWebhook = endpoint({
+  at: 'DELETE /:id',
+  operationId: 'deleteWebhook',
+  summary: 'Remove a webhook with its log',
+  params: entryPath,
+  result: removed,
+  async answer(asked, parts: WebhookEndpointsParts) {
+    const remove = (account: string, id: string) => parts.store.remove(account, id);
+    await actOn(parts, asked, { said: 'webhook removed', to: remove });
+    return { id: asked.params.id };
+  },
+});
 
 /** The endpoints of webhooks. */
 export function webhookEndpoints(parts: WebhookEndpointsParts): V4Plugin {
   return endpointsOf(mailPlace('webhooks', 'Webhooks', 'email:webhooks'), parts, [
-    ...[listWebhooks, createWebhook, changeWebhook, rotateSecret, deleteWebhook],
+    ...[listWebhooks, getWebhook, createWebhook, changeWebhook, rotateSecret, deleteWebhook],
     ...[listDeliveries, replayEvents],
   ]);
 }
