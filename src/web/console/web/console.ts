@@ -21,11 +21,10 @@ function inWords(problem: Problem): Problem {
 }
 
 function noToken(): JSX.Element {
-  return el(
-    'details',
-    el('summary', 'I have no token'),
-    el('p', 'In development, the gateway prints a token and a link that signs in once when it starts.'),
-    el('p', 'Elsewhere, whoever runs the gateway makes one:'),
+  return el('details')(
+    el('summary')('I have no token'),
+    el('p')('In development, the gateway prints a token and a link that signs in once when it starts.'),
+    el('p')('Elsewhere, whoever runs the gateway makes one:'),
     box('postern token create --account NAME --credential CREDENTIAL'),
   );
 }
@@ -41,30 +40,25 @@ function SignIn({ hasEnded }: { readonly hasEnded: boolean }): JSX.Element {
     };
   }, []);
   const isOldLink = new URLSearchParams(place.value.search).get('notice') === 'link';
-  return el(
-    'main.gate',
-    el(
-      'div.gate-box',
+  return el('main.gate')(
+    el('div.gate-box')(
       h(Brand, null),
-      el('h1', 'Sign in to the console'),
-      el(
-        'p.soft',
+      el('h1')('Sign in to the console'),
+      el('p.soft')(
         hasEnded
           ? 'The session has ended. Sign in again to go on where you were.'
           : isOldLink
             ? 'That link has been used already, or is too old. Sign in with a token instead.'
             : 'See every message that was handed in, sent or refused, and why.',
       ),
-      h(
-        'form',
-        { onSubmit: submit },
+      el('form', { onSubmit: submit })(
         h(Field, {
           ...{ label: 'Token', value: token, onInput: setToken, required: true, autofocus: true },
           ...{ type: 'password', autocomplete: 'current-password' },
           hint: 'One with the scope console:read, console:edit or admin. It is sent to this gateway alone.',
         }),
         problem ? fault(inWords(problem)) : null,
-        h(Button, { kind: 'main', type: 'submit', isBusy }, 'Sign in'),
+        el(Button, { kind: 'main', type: 'submit', isBusy })('Sign in'),
       ),
       noToken(),
     ),
@@ -72,13 +66,10 @@ function SignIn({ hasEnded }: { readonly hasEnded: boolean }): JSX.Element {
 }
 
 function NotFound(): JSX.Element {
-  return el(
-    'div',
+  return el('div')(
     h(PageHead, { title: 'There is no such page' }),
-    empty(
-      'The address leads nowhere',
-      'search',
-      el('p', 'It may be of another release, or have lost its end on the way to you.'),
+    empty('The address leads nowhere', 'search')(
+      el('p')('It may be of another release, or have lost its end on the way to you.'),
       buttonLink('/messages', 'messages', 'Look at the messages'),
     ),
   );
@@ -184,14 +175,14 @@ export function Console(): ComponentChildren {
   useFreshPage();
   const who = session.value;
   if (problem) {
-    return el('main.gate', fault(problem, load));
+    return el('main.gate')(fault(problem, load));
   }
-  if (who === undefined) return el('main.gate', h(Progress, { what: 'Loading the console' }));
+  if (who === undefined) return el('main.gate')(h(Progress, { what: 'Loading the console' }));
   if (who === null) return h(SignIn, { hasEnded: false });
   // A session that has ended hides what is open, and what was typed is there again after signing in; another session begins anew.
   const isEnded = isSignedOut.value;
   return [
-    h('div', { key: `${who.account.id} ${who.scopes.join(' ')}`, hidden: isEnded }, h(Frame, null, h(PageRoom, null))),
+    el('div', { key: `${who.account.id} ${who.scopes.join(' ')}`, hidden: isEnded })(el(Frame)(h(PageRoom, null))),
     isEnded ? h(SignIn, { key: 'sign in', hasEnded: true }) : null,
   ];
 }

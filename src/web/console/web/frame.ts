@@ -33,11 +33,9 @@ function entry(place: Found<IconName>, isChosen: boolean, open: (place: Found) =
     event.preventDefault();
     open(place);
   };
-  const chosen = isChosen ? { class: 'chosen', 'aria-current': 'true' } : {};
-  return h(
-    'li',
-    { key: place.label },
-    h('a', { href: linkOf(place), ...chosen, onClick }, h(Icon, { name: place.icon }), el('bdi', place.label)),
+  const chosen = isChosen ? ({ class: 'chosen', 'aria-current': 'true' } as const) : {};
+  return el('li', { key: place.label })(
+    el('a', { href: linkOf(place), ...chosen, onClick })(h(Icon, { name: place.icon }), el('bdi')(place.label)),
   );
 }
 
@@ -66,21 +64,14 @@ function FinderDialog(props: {
     setChosen(0);
   };
   const help = found.length === 0 ? 'Nothing is called so.' : 'Arrow keys choose, Enter opens.';
-  return h(
-    Dialog,
-    { title: 'Find', onClose: props.onClose },
-    h(
-      'div',
-      { class: 'finder', onKeyDown },
+  return el(Dialog, { title: 'Find', onClose: props.onClose })(
+    el('div.finder', { onKeyDown })(
       h(Field, {
         label: 'Address, words of a subject, id of a message, or a page',
         ...{ value: text, type: 'search', autofocus: true, onInput },
       }),
-      el(
-        'ul',
-        found.map((one, index) => entry(one, index === at, open)),
-      ),
-      h('p', { class: 'soft', role: 'status' }, help),
+      el('ul')(found.map((one, index) => entry(one, index === at, open))),
+      el('p.soft', { role: 'status' })(help),
     ),
   );
 }
@@ -100,9 +91,11 @@ function Finder({ pages }: { readonly pages: readonly Found<IconName>[] }): JSX.
     addEventListener('keydown', onKey);
     return () => removeEventListener('keydown', onKey);
   }, []);
-  return el(
-    'div.finder-room',
-    h(Button, { icon: 'search', onPress: () => setOpen(true) }, 'Find', h('kbd', { 'aria-hidden': 'true' }, 'Ctrl K')),
+  return el('div.finder-room')(
+    el(Button, { icon: 'search', onPress: () => setOpen(true) })(
+      'Find',
+      el('kbd', { 'aria-hidden': 'true' })('Ctrl K'),
+    ),
     isOpen ? h(FinderDialog, { pages, onClose: () => setOpen(false) }) : null,
   );
 }
@@ -120,14 +113,10 @@ function entries() {
 
 function Nav(): JSX.Element {
   const open = openEntry();
-  return h(
-    'nav',
-    { class: 'nav', 'aria-label': 'Pages' },
+  return el('nav.nav', { 'aria-label': 'Pages' })(
     entries().map(({ pattern, label, icon, group }) => [
-      group === undefined ? null : h('p', { class: 'nav-group', key: group }, group),
-      h(
-        'a',
-        { key: pattern, href: linkTo(pattern), 'aria-current': open === pattern ? 'page' : undefined },
+      group === undefined ? null : el('p.nav-group', { key: group })(group),
+      el('a', { key: pattern, href: linkTo(pattern), 'aria-current': open === pattern ? 'page' : undefined })(
         h(Icon, { name: icon }),
         label,
       ),
@@ -139,7 +128,7 @@ function AccountChoice(): JSX.Element {
   const who = session.value;
   const accounts = who?.accounts ?? [];
   if (!isAdmin.value || accounts.length < 2) {
-    return el('p.whose', el('span.soft', 'Account'), el('bdi', who?.account.name));
+    return el('p.whose')(el('span.soft')('Account'), el('bdi')(who?.account.name));
   }
   return h(Select, {
     label: 'Account',
@@ -178,18 +167,14 @@ function Side({ isOpen, onClose }: { readonly isOpen: boolean; readonly onClose:
       wide.removeEventListener('change', onClose);
     };
   }, [isOpen]);
-  return h(
-    'div',
-    { class: isOpen ? 'side open' : 'side', ref: box, id: 'side' },
+  return el('div', { class: isOpen ? 'side open' : 'side', ref: box, id: 'side' })(
     h(Brand, null),
     h(Finder, { pages: entries() }),
     h(Nav, null),
-    el(
-      'div.side-foot',
+    el('div.side-foot')(
       h(AccountChoice, null),
-      mayEdit.value ? null : el('p.whose.soft', 'This session may look and not change.'),
-      el(
-        'div.side-actions',
+      mayEdit.value ? null : el('p.whose.soft')('This session may look and not change.'),
+      el('div.side-actions')(
         h(Switch<Theme>, { label: 'Colours', choices: themes, chosen: theme.value, onChoose: chooseTheme }),
         h(Button, { kind: 'bare', icon: 'out', label: 'Sign out', onPress: signOut }),
       ),
@@ -198,15 +183,11 @@ function Side({ isOpen, onClose }: { readonly isOpen: boolean; readonly onClose:
 }
 
 function Notices(): JSX.Element {
-  return h(
-    'div',
-    { class: 'notices', 'aria-live': 'polite' },
+  return el('div.notices', { 'aria-live': 'polite' })(
     notices.value.map(({ id, kind, text }) =>
-      h(
-        'div',
-        { class: `notice ${kind}`, key: id },
+      el('div', { class: `notice ${kind}`, key: id })(
         h(Icon, { name: kind === 'done' ? 'check' : 'warning' }),
-        el('p', el('bdi', text)),
+        el('p')(el('bdi')(text)),
         h(Button, { kind: 'bare', icon: 'close', label: 'Close this notice', onPress: () => closeNotice(id) }),
       ),
     ),
@@ -216,16 +197,12 @@ function Notices(): JSX.Element {
 /** Says that what the page shows is old, while the gateway does not answer. */
 function Silence(): JSX.Element {
   const since = silentSince.value;
-  return h(
-    'div',
-    { role: 'status' },
+  return el('div', { role: 'status' })(
     since === undefined
       ? null
-      : el(
-          'p.silence',
+      : el('p.silence')(
           h(Icon, { name: 'warning' }),
-          el(
-            'span',
+          el('span')(
             'The gateway does not answer. This page is as it was at ',
             h(Time, { at: new Date(since).toISOString() }),
             '.',
@@ -239,10 +216,9 @@ function Whose(): JSX.Element | null {
   const isOfOne = pages.find(({ pattern }) => pattern === openEntry())?.isOfOneAccount === true;
   if (!isEveryAccount.value || !isOfOne) return null;
   const name = session.value?.account.name ?? '';
-  return el(
-    'p.one-account',
+  return el('p.one-account')(
     'This page is of one account at a time, here of ',
-    el('strong', el('bdi', name)),
+    el('strong')(el('bdi')(name)),
     '. Choose another in the list of accounts.',
   );
 }
@@ -257,28 +233,21 @@ export function Frame({ children }: { readonly children?: ComponentChildren }): 
   };
   useEffect(() => setOpen(false), [place.value.path]);
   const entry = pages.find(({ pattern }) => pattern === openEntry())?.entry;
-  return el(
-    'div.frame',
-    h('a', { class: 'skip', href: '#main' }, 'Skip the list of pages'),
-    h(
-      'div',
-      { class: 'top', ref: opener },
-      h(
-        'button',
-        {
-          ...{ type: 'button', class: 'button bare', title: 'Pages', onClick: () => setOpen(!isOpen) },
-          'aria-label': 'Pages',
-          'aria-expanded': isOpen,
-          'aria-controls': 'side',
-        },
-        h(Icon, { name: 'menu' }),
-      ),
+  return el('div.frame')(
+    el('a.skip', { href: '#main' })('Skip the list of pages'),
+    el('div.top', { ref: opener })(
+      el('button', {
+        ...{ type: 'button', class: 'button bare', title: 'Pages', onClick: () => setOpen(!isOpen) },
+        'aria-label': 'Pages',
+        'aria-expanded': isOpen,
+        'aria-controls': 'side',
+      })(h(Icon, { name: 'menu' })),
       h(Brand, null),
-      el('span.where', entry?.label),
+      el('span.where')(entry?.label),
     ),
     isOpen ? h('div', { class: 'side-veil', onClick: close }) : null,
     h(Side, { isOpen, onClose: close }),
-    h('main', { id: 'main', tabIndex: -1, inert: isOpen }, el('div.page', h(Silence, null), h(Whose, null), children)),
+    el('main', { id: 'main', tabIndex: -1, inert: isOpen })(el('div.page')(h(Silence, null), h(Whose, null), children)),
     h(Notices, null),
   );
 }

@@ -22,30 +22,25 @@ const purposes: Readonly<Record<string, string>> = {
 
 function Record({ record }: { readonly record: DnsRecord }): JSX.Element {
   const { check } = record;
-  return el(
-    'li.record',
-    el('div', el('strong', record.purpose.toUpperCase()), el('p.soft', record.type)),
-    el(
-      'div',
-      el('code', foreign(record.name, 253)),
-      el('pre', foreign(record.value, 600)),
-      el(
-        'p.hint',
+  return el('li.record')(
+    el('div')(el('strong')(record.purpose.toUpperCase()), el('p.soft')(record.type)),
+    el('div')(
+      el('code')(foreign(record.name, 253)),
+      el('pre')(foreign(record.value, 600)),
+      el('p.hint')(
         purposes[record.purpose] ?? '',
         record.published_by === 'platform' ? '. The operator of the platform publishes it.' : '.',
       ),
-      record.remark ? el('p.hint', record.remark) : null,
+      record.remark ? el('p.hint')(record.remark) : null,
       check &&
         (check.detail !== undefined || check.found.length > 0) &&
         check.state !== 'ok' &&
-        el(
-          'div.found',
-          check.detail === undefined ? null : el('p', foreign(check.detail)),
-          check.found.map((found) => h('pre', { key: found }, foreign(found, 600))),
+        el('div.found')(
+          check.detail === undefined ? null : el('p')(foreign(check.detail)),
+          check.found.map((found) => el('pre', { key: found })(foreign(found, 600))),
         ),
     ),
-    el(
-      'div.row-actions',
+    el('div.row-actions')(
       check ? h(State, { state: check.state }) : null,
       h(CopyButton, { text: record.zone, label: 'Copy zone line' }),
     ),
@@ -66,13 +61,11 @@ function summary(domain: SendingDomain): string | undefined {
 function domainPanel(domain: SendingDomain): JSX.Element {
   const { name, subdomains, return_path_domain: returnPath, records } = domain;
   const below = subdomains ? 'Names below it may send too. ' : null;
-  return panel(
-    { key: name, title: name, note: [below, 'Return path: ', el('code', returnPath), '. ', summary(domain)] },
-    el(
-      'ul.records',
-      records.map((record) => h(Record, { record, key: `${record.purpose} ${record.name}` })),
-    ),
-  );
+  return panel({
+    key: name,
+    title: name,
+    note: [below, 'Return path: ', el('code')(returnPath), '. ', summary(domain)],
+  })(el('ul.records')(records.map((record) => h(Record, { record, key: `${record.purpose} ${record.name}` }))));
 }
 
 /** The page. */
@@ -86,21 +79,20 @@ export function Page(): JSX.Element {
     const open = result.flatMap(({ records }) => records).filter((record) => record.check?.state !== 'ok').length;
     tell(open === 0 ? 'All records are in place.' : `${writeNeeds(open)}.`);
   };
-  return el(
-    'div',
+  return el('div')(
     pageHead(
       'Domains',
       'The domains that this account may send from, and the records that DNS has to have for each.',
       loaded.value &&
         loaded.value.length > 0 &&
-        h(Button, { kind: 'main', icon: 'reload', onPress: check }, 'Check DNS now'),
+        el(Button, { kind: 'main', icon: 'reload', onPress: check })('Check DNS now'),
     ),
     awaited(loaded, 'Loading domains', (domains) => {
       const at = domains.find((one) => one.checked_at !== undefined)?.checked_at;
       if (domains.length > 0)
-        return [at && el('p.soft', 'DNS was checked ', h(Time, { at }), '.'), domains.map(domainPanel)];
+        return [at && el('p.soft')('DNS was checked ', h(Time, { at }), '.'), domains.map(domainPanel)];
       const what = 'Name its domains under sendingDomains in the configuration.';
-      return empty('This account may send from no domain', 'domains', what);
+      return empty('This account may send from no domain', 'domains')(what);
     }),
   );
 }

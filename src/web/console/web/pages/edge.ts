@@ -19,9 +19,9 @@ const dashes = ['dash', 'dot', 'long', 'mixed', 'sparse'] as const;
 const colours = ['bad', 'warn', 'busy', 'accent', 'quiet', 'good'] as const;
 
 const columns: readonly Column<Code>[] = [
-  tight('Code', ({ code }) => el('strong', code)),
+  tight('Code', ({ code }) => el('strong')(code)),
   // Of the URL only its path is taken: the description is on this host, whatever name it has elsewhere.
-  wide('What it means', ({ code }) => h('a', { href: `/errors/${code}` }, `What error ${code} means, and what to do`)),
+  wide('What it means', ({ code }) => el('a', { href: `/errors/${code}` })(`What error ${code} means, and what to do`)),
   numbers('Times', ({ count }) => writeCount(count)),
 ];
 
@@ -34,10 +34,12 @@ function linesOf(codes: readonly Code[]): readonly Line[] {
 
 function zonePanel(zone: Zone, times: readonly number[], step: number): JSX.Element {
   const { zone: title, id, codes, requests, failed } = zone;
-  return panel(
-    { key: id, title, note: `${writeCounted(requests, 'request')}, of which ${writeCount(failed)} failed.` },
-    el(
-      'div.stack',
+  return panel({
+    key: id,
+    title,
+    note: `${writeCounted(requests, 'request')}, of which ${writeCount(failed)} failed.`,
+  })(
+    el('div.stack')(
       times.length > 0 &&
         h(Plot, {
           ...{ title: step === 1 ? 'Failures a minute' : `Failures every ${step} minutes`, times },
@@ -49,21 +51,20 @@ function zonePanel(zone: Zone, times: readonly number[], step: number): JSX.Elem
 }
 
 const quietColumns: readonly Column<Zone>[] = [
-  wide('Zone', ({ zone }) => el('strong', el('bdi', zone))),
+  wide('Zone', ({ zone }) => el('strong')(el('bdi')(zone))),
   numbers('Requests', ({ requests }) => writeCount(requests)),
 ];
 
 function shown({ zones, at, step_minutes: step }: EdgeFailures): ComponentChildren {
   if (zones.length === 0)
-    return empty('This account has no zone', 'edge', 'Name one under zones in the configuration, with its origin.');
+    return empty('This account has no zone', 'edge')('Name one under zones in the configuration, with its origin.');
   const times = at.map((time) => Date.parse(time));
   // Of these there is nothing to tell but how many requests came.
   const rows = zones.filter(({ codes }) => codes.length === 0);
   return [
     zones.filter(({ codes }) => codes.length > 0).map((zone) => zonePanel(zone, times, step)),
     rows.length > 0 &&
-      panel(
-        'Without a failure in this time',
+      panel('Without a failure in this time')(
         h(Table<Zone>, { label: 'Zones without a failure', columns: quietColumns, rows, keyOf: ({ id }) => id }),
       ),
   ];
@@ -74,8 +75,7 @@ export function Page(): JSX.Element {
   const minutes = shownMinutes();
   const loaded = useAnswer<EdgeFailures>(accountOnlyPath(`/edge/failures?minutes=${encodeURIComponent(minutes)}`));
   useEvery(10_000, loaded.refresh);
-  return el(
-    'div',
+  return el('div')(
     pageHead(
       'Edge',
       'The web sites that Postern stands before, and what went wrong with them. Each code leads to what it means.',

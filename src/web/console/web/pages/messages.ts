@@ -21,10 +21,9 @@ const mostGlowing = 10;
 const noneWaiting: Waiting<JournalRow> = { rows: [], count: 0 };
 
 function people({ sender, recipients, recipient_count: count, damaged }: JournalRow): JSX.Element {
-  if (damaged) return el('span.sub', 'what was kept of it cannot be read');
+  if (damaged) return el('span.sub')('what was kept of it cannot be read');
   const others = count - 1;
-  return el(
-    'span.sub',
+  return el('span.sub')(
     sender ? brief(sender, 80) : 'no sender',
     ' → ',
     brief(recipients[0] ?? 'nobody', 80),
@@ -35,27 +34,24 @@ function people({ sender, recipients, recipient_count: count, damaged }: Journal
 const columns: readonly Column<JournalRow>[] = [
   tight('Outcome', (row) => h(State, { state: outcomeOf(row) })),
   wide('Message', (row) => [
-    h(
-      'a',
-      { key: 'subject', class: 'row-link one-line', href: linkTo('/messages/:id', { id: row.id }) },
+    el('a.row-link.one-line', { key: 'subject', href: linkTo('/messages/:id', { id: row.id }) })(
       row.subject
         ? brief(row.subject, 140)
-        : el('span.soft', row.damaged ? 'Damaged in the database' : 'No subject kept'),
+        : el('span.soft')(row.damaged ? 'Damaged in the database' : 'No subject kept'),
     ),
-    el('span', people(row)),
+    el('span')(people(row)),
   ]),
   column('why', 'Why', ({ codes, fields }) =>
     codes.length === 0
       ? null
-      : el(
-          'span.chips',
-          fields.slice(0, 3).map((field) => h('span', { class: 'chip', key: field }, brief(field, 40))),
-          el('span.sub', codes[0], codes.length > 1 ? ` and ${codes.length - 1} more` : null),
+      : el('span.chips')(
+          fields.slice(0, 3).map((field) => el('span.chip', { key: field })(brief(field, 40))),
+          el('span.sub')(codes[0], codes.length > 1 ? ` and ${codes.length - 1} more` : null),
         ),
   ),
   column('from', 'From', ({ credential, client, account, mailer }) => [
-    el('span', isEveryAccount.value ? el('bdi', `${account} / `) : null, el('bdi', credential ?? '–')),
-    el('span.sub', mailer ? brief(mailer, 40) : el('bdi', client)),
+    el('span')(isEveryAccount.value ? el('bdi')(`${account} / `) : null, el('bdi')(credential ?? '–')),
+    el('span.sub')(mailer ? brief(mailer, 40) : el('bdi')(client)),
   ]),
   column('tight when', 'Time', ({ at }) => h(Time, { at })),
 ];
@@ -65,11 +61,9 @@ type JournalFilters = Readonly<Partial<Record<(typeof journalFilters)[number], s
 const labels = { credential: 'Credential', client: 'Client', code: 'Code', field: 'Header', until: 'Before' } as const;
 
 function More({ filters }: { readonly filters: JournalFilters }): JSX.Element {
-  return el(
-    'details.more-filters',
-    el('summary', 'More filters'),
-    el(
-      'div.filters',
+  return el('details.more-filters')(
+    el('summary')('More filters'),
+    el('div.filters')(
       (['credential', 'client', 'code', 'field'] as const).map((name) =>
         h(SearchBox, { key: name, class: 'field', label: labels[name], value: filters[name], name }),
       ),
@@ -84,22 +78,18 @@ function OutcomeChips({ outcome, span }: { readonly outcome: string | undefined;
   const { value, refresh } = useAnswer<Overview>(accountPath(`/email/sending/overview?minutes=${minutes}`));
   useEvery(30_000, refresh);
   const when = label.toLowerCase();
-  return h(
-    'div',
-    { class: 'chips outcome-chips', role: 'group', 'aria-label': `Outcomes, with their number in the ${when}` },
+  return el('div.chips.outcome-chips', { role: 'group', 'aria-label': `Outcomes, with their number in the ${when}` })(
     outcomeChoices.map((one) => {
       const count = value && one !== 'dropped' ? value.totals[one] : undefined;
       const { word, icon, tone } = stateWords(one);
-      return h(
-        'button',
-        {
-          ...{ key: one, type: 'button', class: 'outcome-chip', title: `${word} in the ${when}` },
-          'aria-pressed': outcome === one,
-          onClick: () => setFilters({ outcome: outcome === one ? undefined : one }),
-        },
-        h('span', { class: `ink-${tone}` }, h(Icon, { name: icon })),
+      return el('button', {
+        ...{ key: one, type: 'button', class: 'outcome-chip', title: `${word} in the ${when}` },
+        'aria-pressed': outcome === one,
+        onClick: () => setFilters({ outcome: outcome === one ? undefined : one }),
+      })(
+        el('span', { class: `ink-${tone}` })(h(Icon, { name: icon })),
         word,
-        count === undefined ? null : el('b', writeCount(count)),
+        count === undefined ? null : el('b')(writeCount(count)),
       );
     }),
   );
@@ -119,19 +109,15 @@ const shadowChoices = [
 ];
 
 function nothingThere(isFiltered: boolean, notes: readonly string[]): JSX.Element {
-  if (notes.length > 0) return empty('No message is kept', 'messages', h(Notes, { notes }));
+  if (notes.length > 0) return empty('No message is kept', 'messages')(h(Notes, { notes }));
   if (isFiltered) {
-    return empty(
-      'No message fits these filters',
-      'search',
-      el('p', 'A search looks for words in subjects and addresses, for a Message-ID, or for the id of a message.'),
+    return empty('No message fits these filters', 'search')(
+      el('p')('A search looks for words in subjects and addresses, for a Message-ID, or for the id of a message.'),
       h(ClearFilters, { names: journalFilters }),
     );
   }
-  return empty(
-    'No message has come yet',
-    'messages',
-    el('p', 'Send one by SMTP or HTTP, and it appears here as soon as the answer is given. Refused ones too.'),
+  return empty('No message has come yet', 'messages')(
+    el('p')('Send one by SMTP or HTTP, and it appears here as soon as the answer is given. Refused ones too.'),
     buttonLink('/try', 'try', 'Try a message'),
   );
 }
@@ -180,7 +166,7 @@ function useLiveRows(path: string | undefined, pages: Pages<JournalRow>, filters
 
 function liveMark(state: LiveState, text: string): JSX.Element {
   const dot = h('span', { class: 'dot', 'aria-hidden': 'true' });
-  return h('span', { class: `live ${state}`, role: 'status' }, dot, text);
+  return el('span', { class: `live ${state}`, role: 'status' })(dot, text);
 }
 
 function filterFields({ q, span }: JournalFilters): JSX.Element {
@@ -189,8 +175,7 @@ function filterFields({ q, span }: JournalFilters): JSX.Element {
     span === undefined || span in spans
       ? []
       : [{ value: span, label: `Since ${writeTime(Date.parse(span), Date.now())}` }];
-  return el(
-    'div.filters',
+  return el('div.filters')(
     h(SearchBox, { label: 'Search', value: q, placeholder: 'Subject, address or id' }),
     h(FilterSelect, {
       ...{ label: 'Time', name: 'span' },
@@ -216,31 +201,29 @@ export function Page(): JSX.Element {
   const pause = { icon: isPaused ? 'play' : 'pause', pressed: isPaused, onPress: () => setPaused(!isPaused) } as const;
   const last = rows.at(-1);
   const olderPath = linkTo('/messages', {}, { ...filters, until: last?.at });
-  return el(
-    'div',
+  return el('div')(
     pageHead(
       'Messages',
       'What was handed in, accepted or refused, the newest first.',
       liveMark(state, filters.until === undefined ? liveWords[state] : 'Looking at the past'),
       mayCome
-        ? h(Button, pause, isPaused ? 'Go on' : 'Pause')
-        : h(Button, { icon: 'play', onPress: () => setFilters({ until: undefined }) }, 'To the newest'),
+        ? el(Button, pause)(isPaused ? 'Go on' : 'Pause')
+        : el(Button, { icon: 'play', onPress: () => setFilters({ until: undefined }) })('To the newest'),
     ),
     filterFields(filters),
     h(OutcomeChips, { outcome: filters.outcome, span: filters.span ?? '24h' }),
     h(More, { filters }),
     filterChips(filters, labels, ['until']),
     waiting > 0 &&
-      el(
-        'div.fresh-bar',
-        h(Button, { kind: 'main', icon: 'arrow', onPress: showWaiting }, writeCounted(waiting, 'new message')),
+      el('div.fresh-bar')(
+        el(Button, { kind: 'main', icon: 'arrow', onPress: showWaiting })(writeCounted(waiting, 'new message')),
       ),
     (rows.length > 0 || pages.isLoading || pages.problem) && h(Notes, { notes }),
     h(PagedTable<JournalRow>, {
       ...{ pages, what: 'messages', label: 'Messages', columns },
       classOf: (row) => (isFresh(row) ? 'fresh' : undefined),
       none: nothingThere(filterKey !== '{}', notes),
-      onward: last && h('a', { href: olderPath }, 'Go on with older ones'),
+      onward: last && el('a', { href: olderPath })('Go on with older ones'),
     }),
   );
 }

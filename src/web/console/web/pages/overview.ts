@@ -31,11 +31,9 @@ function shareOf(part: number, whole: number): string | undefined {
 }
 
 function figure({ tone, icon, word }: StateWords, href: string, count: number, more: ComponentChildren): JSX.Element {
-  return h(
-    'div',
-    { key: word, class: 'figure' },
-    el('dt', h('span', { class: `ink-${tone}` }, h(Icon, { name: icon })), h('a', { href }, word)),
-    el('dd', el('span', writeCount(count), el('small', more))),
+  return el('div.figure', { key: word })(
+    el('dt')(el('span', { class: `ink-${tone}` })(h(Icon, { name: icon })), el('a', { href })(word)),
+    el('dd')(el('span')(writeCount(count), el('small')(more))),
   );
 }
 
@@ -48,8 +46,7 @@ function Figures({ overview, minutes }: { readonly overview: Overview; readonly 
     delivered: shareOf(delivered, delivered + failed),
     failed: shareOf(failed, delivered + failed),
   };
-  return el(
-    'dl.figures',
+  return el('dl.figures')(
     counted.map((name) => {
       const unit = totals[name] === 1 ? units[name] : `${units[name]}s`;
       const more = [unit, shares[name]].filter(Boolean).join(', ');
@@ -78,8 +75,7 @@ function Plots({ overview }: { readonly overview: Overview }): JSX.Element {
     const [span, until] = [time, time + step * 60_000].map((ms) => new Date(ms).toISOString());
     return linkTo('/messages', {}, { span, until });
   };
-  return el(
-    'div.grid-2',
+  return el('div.grid-2')(
     h(Plot, {
       ...{ title: `Messages ${each}`, times, write: writeCount, linkOf },
       lines: [
@@ -111,7 +107,7 @@ type Route = Overview['routes'][number];
 
 const routeColumns: readonly Column<Route>[] = [
   tight('State', ({ state }) => h(State, { state })),
-  wide('Route', ({ name }) => el('strong', el('bdi', name))),
+  wide('Route', ({ name }) => el('strong')(el('bdi')(name))),
   numbers('Delivered', ({ delivered }) => writeCount(delivered)),
   numbers('Deferred', ({ deferred }) => writeCount(deferred)),
   numbers('Failed', ({ failed }) => writeCount(failed)),
@@ -119,38 +115,31 @@ const routeColumns: readonly Column<Route>[] = [
 ];
 
 function routesPanel({ routes: rows }: Overview): JSX.Element {
-  return panel(
-    'Routes',
+  return panel('Routes')(
     rows.length === 0
-      ? empty('There is no route', 'queue', 'Name one under routes in the configuration.')
+      ? empty('There is no route', 'queue')('Name one under routes in the configuration.')
       : h(Table<Route>, { label: 'Routes', columns: routeColumns, rows, keyOf: ({ name }) => name }),
   );
 }
 
 function reasonsPanel({ reasons }: Overview): JSX.Element {
-  const actions = h('a', { href: linkTo('/refusals') }, 'All refusals with their cures');
+  const actions = el('a', { href: linkTo('/refusals') })('All refusals with their cures');
   const none = 'Everything that was handed in during this time was accepted.';
-  return panel(
-    { title: 'Top reasons of refusal', actions },
-    reasons.length === 0 ? empty('Nothing was refused', 'check', none) : reasonList(reasons),
+  return panel({ title: 'Top reasons of refusal', actions })(
+    reasons.length === 0 ? empty('Nothing was refused', 'check')(none) : reasonList(reasons),
   );
 }
 
 function reasonList(reasons: Overview['reasons']): JSX.Element {
   const most = reasons.reduce((max, { count }) => Math.max(max, count), 1);
-  return el(
-    'ul.bar-list.card',
+  return el('ul.bar-list.card')(
     reasons.map(({ code, field, count }) =>
-      h(
-        'li',
-        { key: `${code} ${field}` },
-        h(
-          'a',
-          { href: linkTo('/messages', {}, { outcome: 'refused', code, field: field ?? undefined }) },
+      el('li', { key: `${code} ${field}` })(
+        el('a', { href: linkTo('/messages', {}, { outcome: 'refused', code, field: field ?? undefined }) })(
           field ? brief(field, 60) : 'The message as a whole',
-          el('span.soft', ` ${code}`),
+          el('span.soft')(` ${code}`),
         ),
-        el('b', writeCount(count)),
+        el('b')(writeCount(count)),
         h('meter', { min: 0, max: most, value: count, 'aria-hidden': 'true' }),
       ),
     ),
@@ -158,12 +147,9 @@ function reasonList(reasons: Overview['reasons']): JSX.Element {
 }
 
 function noMail(): JSX.Element {
-  return el(
-    'div.panel',
-    empty(
-      'No mail in this time',
-      'overview',
-      el('p', 'Hand in a message by SMTP or HTTP, or try one here without sending it.'),
+  return el('div.panel')(
+    empty('No mail in this time', 'overview')(
+      el('p')('Hand in a message by SMTP or HTTP, or try one here without sending it.'),
       buttonLink('/try', 'try', 'Try a message'),
     ),
   );
@@ -178,13 +164,12 @@ export function Page(): JSX.Element {
   const minutes = shownMinutes();
   const loaded = useAnswer<Overview>(accountPath(`/email/sending/overview?minutes=${encodeURIComponent(minutes)}`));
   useEvery(10_000, loaded.refresh);
-  return el(
-    'div',
+  return el('div')(
     pageHead('Overview', 'How mail goes at the moment. It moves on by itself.', h(MinutesSelect, null)),
     awaited(loaded, 'Loading figures', (overview) => [
       h(Figures, { overview, minutes }),
       isQuiet(overview) ? noMail() : h(Plots, { overview }),
-      el('div.grid-2', reasonsPanel(overview), routesPanel(overview)),
+      el('div.grid-2')(reasonsPanel(overview), routesPanel(overview)),
     ]),
   );
 }

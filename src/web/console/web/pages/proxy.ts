@@ -28,9 +28,9 @@ const notRunning = { word: 'Not running', tone: 'bad', icon: 'warning' } as cons
 const columns: readonly Column<Application>[] = [
   tight('State', ({ state }) => h(State, { state, ...(state === 'failed' ? { words: notRunning } : {}) })),
   wide('Application', ({ hostname, protocol, listening, reason }) => [
-    el('strong', foreign(hostname, 120)),
-    el('span.sub.mono', protocol, listening.length > 0 ? ` at ${listening.slice(0, 4).join(', ')}` : null),
-    reason ? el('span.sub', foreign(reason)) : null,
+    el('strong')(foreign(hostname, 120)),
+    el('span.sub.mono')(protocol, listening.length > 0 ? ` at ${listening.slice(0, 4).join(', ')}` : null),
+    reason ? el('span.sub')(foreign(reason)) : null,
   ]),
   numbers('Open', ({ counters }) => writeCount(counters.open)),
   numbers('Since the start', ({ counters }) => writeCount(counters.connections)),
@@ -73,10 +73,8 @@ function rates(samples: readonly Sample[]): readonly (number | null)[] {
 function plots(samples: readonly Sample[]): JSX.Element {
   const times = samples.map(({ at }) => at);
   const open = samples.map((sample) => sample.open);
-  return panel(
-    'While this page is open',
-    el(
-      'div.grid-2.flush',
+  return panel('While this page is open')(
+    el('div.grid-2.flush')(
       h(Plot, {
         ...{ title: 'Open connections', times, write: writeCount },
         lines: [{ label: 'Open', colour: 'accent', values: open }],
@@ -90,9 +88,9 @@ function plots(samples: readonly Sample[]): JSX.Element {
 }
 
 function nothingThere(): JSX.Element {
-  const reference = h('a', { href: '/docs#createProxyApplication' }, 'its reference');
-  const how = el('p', 'Make one by the HTTP interface; ', reference, ' has examples to copy.');
-  return empty('There is no application', 'proxy', how);
+  const reference = el('a', { href: '/docs#createProxyApplication' })('its reference');
+  const how = el('p')('Make one by the HTTP interface; ', reference, ' has examples to copy.');
+  return empty('There is no application', 'proxy')(how);
 }
 
 /** The page. */
@@ -100,8 +98,7 @@ export function Page(): JSX.Element {
   const loaded = useAnswer<readonly Application[]>(accountOnlyPath('/proxy/traffic'));
   const samples = useSamples(loaded.value);
   useEvery(5000, loaded.refresh);
-  return el(
-    'div',
+  return el('div')(
     pageHead('Proxy', 'Applications that forward TCP and UDP ports, and what goes through them now.'),
     awaited(loaded, 'Loading applications', (rows) =>
       rows.length === 0

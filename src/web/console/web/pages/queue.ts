@@ -40,12 +40,11 @@ const heldBy: Readonly<Record<QueueHold['kind'], string>> = {
 /** Why a message is held, as far as the reader may know. */
 function HoldWords({ hold }: { readonly hold: QueueHold }): JSX.Element {
   const { kind, since, by, why, releasable } = hold;
-  return el(
-    'span.sub',
+  return el('span.sub')(
     heldBy[kind],
     ' since ',
     h(Time, { at: since }),
-    by === null ? null : [' by ', el('bdi', by)],
+    by === null ? null : [' by ', el('bdi')(by)],
     why ? [': ', foreign(why, 120)] : null,
     releasable ? null : '. It is released by whoever held it, not here.',
   );
@@ -53,19 +52,18 @@ function HoldWords({ hold }: { readonly hold: QueueHold }): JSX.Element {
 
 /** How often it was tried. A next hop that was not reached has not tried it, though its words stand beside. */
 function Attempts({ attempts, last_reply: last }: QueuedMessage): JSX.Element {
-  if (attempts > 0 || last === null) return el('span', writeCount(attempts));
+  if (attempts > 0 || last === null) return el('span')(writeCount(attempts));
   const meaning = 'The next hop has not been reached so far, which does not count as an attempt';
-  return h('span', { class: 'soft', title: meaning }, 'not reached');
+  return el('span.soft', { title: meaning })('not reached');
 }
 
 /** The state of the recipients; where they have several, how many have each. */
 function States({ state, states }: QueuedMessage): JSX.Element {
   const found = Object.entries(states).filter(([, count]) => count > 0);
   if (found.length < 2) return h(State, { state });
-  return el(
-    'span.states',
+  return el('span.states')(
     found.map(([name, count]) =>
-      h('span', { key: name }, h(State, { state: name }), el('span.soft', writeCount(count))),
+      el('span', { key: name })(h(State, { state: name }), el('span.soft')(writeCount(count))),
     ),
   );
 }
@@ -73,10 +71,10 @@ function States({ state, states }: QueuedMessage): JSX.Element {
 const columns: readonly Column<QueuedMessage>[] = [
   tight('State', States),
   wide('Recipient', ({ id, recipient, recipient_count: count, sender, last_reply: last, hold }) => [
-    h('a', { key: 'to', href: linkTo('/messages/:id', { id }) }, brief(recipient, 120)),
-    count > 1 ? el('span.soft', ` and ${writeCount(count - 1)} more`) : null,
-    el('span.sub', 'from ', sender === '' ? 'nobody' : brief(sender, 120)),
-    last ? el('span.sub.mono', foreign(last, 200)) : null,
+    el('a', { key: 'to', href: linkTo('/messages/:id', { id }) })(brief(recipient, 120)),
+    count > 1 ? el('span.soft')(` and ${writeCount(count - 1)} more`) : null,
+    el('span.sub')('from ', sender === '' ? 'nobody' : brief(sender, 120)),
+    last ? el('span.sub.mono')(foreign(last, 200)) : null,
     hold ? h(HoldWords, { key: 'hold', hold }) : null,
   ]),
   numbers('Attempts', Attempts),
@@ -93,15 +91,11 @@ const states = [
 ];
 
 function bulk(chosen: readonly QueuedMessage[], onAct: (target: Target) => void): JSX.Element {
-  return h(
-    'div',
-    { class: 'bulk', role: 'region', 'aria-label': 'Chosen messages' },
-    el('p', `${writeCounted(chosen.length, 'message')} chosen`),
+  return el('div.bulk', { role: 'region', 'aria-label': 'Chosen messages' })(
+    el('p')(`${writeCounted(chosen.length, 'message')} chosen`),
     choicesFor(chosen).map(({ action, label, ids, state }) => {
       const target = { action, count: ids.length, noun: 'message', body: { ids, ...state } } as const;
-      return h(
-        Button,
-        { key: label, kind: action === 'drop' ? 'danger' : 'plain', onPress: () => onAct(target) },
+      return el(Button, { key: label, kind: action === 'drop' ? 'danger' : 'plain', onPress: () => onAct(target) })(
         label,
       );
     }),
@@ -111,11 +105,9 @@ function bulk(chosen: readonly QueuedMessage[], onAct: (target: Target) => void)
 const filterNames = ['destination', 'route', 'state', 'q'] as const;
 
 function nothingWaits(isFiltered: boolean): JSX.Element {
-  if (!isFiltered) return empty('No message waits here', 'queue', 'Everything that was accepted has been delivered.');
-  return empty(
-    'No message waits here',
-    'queue',
-    el('p', 'Everything has been delivered, or what waits fits other filters.'),
+  if (!isFiltered) return empty('No message waits here', 'queue')('Everything that was accepted has been delivered.');
+  return empty('No message waits here', 'queue')(
+    el('p')('Everything has been delivered, or what waits fits other filters.'),
     h(ClearFilters, { names: filterNames }),
   );
 }
@@ -151,10 +143,8 @@ function WaitingMessages(props: { readonly onAct: (target: Target) => void; read
     }),
   );
   const isEmpty = rows.length === 0 && !pages.isLoading && !pages.problem && !pages.hasMore;
-  return panel(
-    'Messages',
-    el(
-      'div.filters',
+  return panel('Messages')(
+    el('div.filters')(
       h(SearchBox, { label: 'Search', value: q, placeholder: 'Part of an address' }),
       h(FilterSelect, { label: 'State', name: 'state', choices: states }),
     ),
@@ -187,22 +177,19 @@ function nameOf({ destination, route }: QueueGroup): string {
 
 const groupColumns: readonly Column<QueueGroup>[] = [
   wide('Destination', (group) => [
-    h(
-      'a',
-      { key: 'to', href: linkTo('/queue', {}, group.route === null ? { state: 'held' } : filterOf(group)) },
-      el('strong', brief(nameOf(group), 120)),
+    el('a', { key: 'to', href: linkTo('/queue', {}, group.route === null ? { state: 'held' } : filterOf(group)) })(
+      el('strong')(brief(nameOf(group), 120)),
     ),
-    el(
-      'span.sub',
+    el('span.sub')(
       isEveryAccount.value ? `${group.account}, ` : null,
       group.route === null
         ? 'by a hold'
         : group.destination === null
           ? 'all its domains'
-          : ['by route ', el('bdi', group.route)],
+          : ['by route ', el('bdi')(group.route)],
     ),
     group.hold ? h(HoldWords, { key: 'hold', hold: group.hold }) : null,
-    group.last_reply ? el('span.sub.mono', foreign(group.last_reply, 200)) : null,
+    group.last_reply ? el('span.sub.mono')(foreign(group.last_reply, 200)) : null,
   ]),
   tight('Next hop', ({ state }) => (state === null ? null : h(State, { state }))),
   numbers('Waiting', ({ depth }) => writeCount(depth)),
@@ -217,14 +204,13 @@ function actionColumn(onAct: (target: Target) => void): Column<QueueGroup> {
     const name = nameOf(group);
     const target = { action, count, noun: 'recipient', account: group.account, group: name } as const;
     const onPress = (): void => onAct({ ...target, body: { filter: filterOf(group) } });
-    return h(Button, { key: action, label: `${verb} all: ${name}`, onPress }, verb);
+    return el(Button, { key: action, label: `${verb} all: ${name}`, onPress })(verb);
   };
   // What was set aside has no place by which it could be chosen; it is chosen message by message.
   return doing('Actions', (group) =>
     group.route === null
       ? null
-      : el(
-          'div.row-actions',
+      : el('div.row-actions')(
           group.held < group.depth ? button('retry', group, group.depth - group.held) : null,
           group.held < group.depth ? button('hold', group, group.depth - group.held) : null,
           group.hold?.releasable === true ? button('release', group, group.held) : null,
@@ -234,8 +220,7 @@ function actionColumn(onAct: (target: Target) => void): Column<QueueGroup> {
 
 function destinations(rows: readonly QueueGroup[], onAct: (target: Target) => void): JSX.Element {
   const depth = rows.reduce((sum, group) => sum + group.depth, 0);
-  return panel(
-    `${writeCounted(depth, 'recipient')} for ${writeCounted(rows.length, 'destination')}`,
+  return panel(`${writeCounted(depth, 'recipient')} for ${writeCounted(rows.length, 'destination')}`)(
     h(Table<QueueGroup>, {
       ...{ label: 'Destinations', rows },
       columns: mayEdit.value ? [...groupColumns, actionColumn(onAct)] : groupColumns,
@@ -255,8 +240,7 @@ export function Page(): JSX.Element {
     loaded.reload();
   };
   const onAct = (target: Target): void => show((onClose) => h(ActionConfirm, { target, onClose, onDone }));
-  return el(
-    'div',
+  return el('div')(
     pageHead('Queue', 'What was accepted and waits for its next hop, by destination.'),
     awaited(loaded, 'Loading the queue', (rows) => [
       rows.length === 0

@@ -27,22 +27,20 @@ function sentence({ refused, would_pass: pass, accepted, would_not: not }: Count
 function mailer(one: MailerVerdicts): JSX.Element {
   const examples = one.examples.map((example) => {
     const [id = '', ...codes] = example.split(' ');
-    return el(
-      'li',
-      h('a', { href: linkTo('/messages/:id', { id }) }, codes.length === 0 ? 'would pass' : codes.join(', ')),
+    return el('li')(
+      el('a', { href: linkTo('/messages/:id', { id }) })(codes.length === 0 ? 'would pass' : codes.join(', ')),
     );
   });
   const name = `${one.account}/${one.credential}, ${one.mailer}`;
-  return h('div', { key: name }, el('h3', foreign(name, 200)), el('p', sentence(one)), el('ul', examples));
+  return el('div', { key: name })(el('h3')(foreign(name, 200)), el('p')(sentence(one)), el('ul')(examples));
 }
 
 function verdict(found: WouldPass): JSX.Element {
   const { not_kept: notKept, cut, mailers } = found;
-  return el(
-    'div',
-    h('p', { role: 'status' }, sentence(found)),
-    cut ? el('p.soft', 'There are more messages: the newest were judged.') : null,
-    notKept > 0 ? el('p.soft', `Of ${writeCounted(notKept, 'message')} too little is kept to judge again.`) : null,
+  return el('div')(
+    el('p', { role: 'status' })(sentence(found)),
+    cut ? el('p.soft')('There are more messages: the newest were judged.') : null,
+    notKept > 0 ? el('p.soft')(`Of ${writeCounted(notKept, 'message')} too little is kept to judge again.`) : null,
     mailers.map(mailer),
   );
 }
@@ -57,9 +55,12 @@ function WouldPassDialog(props: { readonly since: string | undefined; readonly o
     const body = { config, since, account: isEveryAccount.value ? undefined : account.value };
     setFound((await ask<WouldPass>('/client/v4/email/sending/would-pass', { method: 'POST', body })).result);
   };
-  return h(
-    FormDialog,
-    { title: 'Would it pass with another configuration?', action: 'Judge again', onSubmit: judge, onClose },
+  return el(FormDialog, {
+    title: 'Would it pass with another configuration?',
+    action: 'Judge again',
+    onSubmit: judge,
+    onClose,
+  })(
     h(Field, {
       ...{ label: 'Text of the configuration', value: config, onInput: setConfig, required: true, autofocus: true },
       ...{ rows: 12, hint: 'It is checked, and nothing of it is kept.' },
@@ -72,9 +73,7 @@ function WouldPassDialog(props: { readonly since: string | undefined; readonly o
 function Bars({ times }: { readonly times: readonly number[] }): JSX.Element {
   const most = Math.max(1, ...times);
   const height = (count: number): number => (count === 0 ? 0 : Math.max(2, Math.round((20 * count) / most)));
-  return h(
-    'svg',
-    { class: 'bars', viewBox: `0 0 ${times.length * 4} 20`, 'aria-hidden': 'true', focusable: 'false' },
+  return el('svg.bars', { viewBox: `0 0 ${times.length * 4} 20`, 'aria-hidden': 'true', focusable: 'false' })(
     h('path', { d: times.map((count, at) => `M${at * 4} 20v-${height(count)}h3v${height(count)}z`).join('') }),
   );
 }
@@ -86,23 +85,20 @@ function keyOf({ account, credential, mailer, field, code, message }: RefusalGro
 function Opened({ group, span }: { readonly group: RefusalGroup; readonly span: string }): JSX.Element {
   const { credential, field, code, message, count, example, cured, cure, change } = group;
   const filters = { outcome: 'refused', code, span, field: field ?? undefined, credential };
-  return el(
-    'div.group',
-    message === '' ? null : el('p.group-message', foreign(message)),
+  return el('div.group')(
+    message === '' ? null : el('p.group-message')(foreign(message)),
     cured
-      ? el(
-          'p.group-message',
+      ? el('p.group-message')(
           h(State, { state: 'ok', words: { word: 'Cured', tone: 'good', icon: 'check' } }),
           ' The configuration in force has the cure: what comes now passes.',
         )
       : cureBox(cure, change),
-    el(
-      'div.group-foot',
-      el('span', 'Last ', h(Time, { at: group.last_at, style: 'ago' })),
-      el('span', 'First ', h(Time, { at: group.first_at })),
-      h('a', { href: linkTo('/messages', {}, filters) }, count === 1 ? 'Show it' : `Show all ${writeCount(count)}`),
-      example ? h('a', { href: linkTo('/messages/:id', { id: example }) }, 'Newest example') : null,
-      field ? h('a', { href: headerPath(field), target: '_blank', rel: 'noopener' }, 'The rule of this header') : null,
+    el('div.group-foot')(
+      el('span')('Last ', h(Time, { at: group.last_at, style: 'ago' })),
+      el('span')('First ', h(Time, { at: group.first_at })),
+      el('a', { href: linkTo('/messages', {}, filters) })(count === 1 ? 'Show it' : `Show all ${writeCount(count)}`),
+      example ? el('a', { href: linkTo('/messages/:id', { id: example }) })('Newest example') : null,
+      field ? el('a', { href: headerPath(field), target: '_blank', rel: 'noopener' })('The rule of this header') : null,
     ),
   );
 }
@@ -147,14 +143,10 @@ function isFound({ account, credential, mailer, field, code, message }: RefusalG
 function heading(name: ColumnName, { title }: Heading, by: ColumnName): JSX.Element {
   const isBy = name === by;
   const sort = isBy ? (name === 'count' || name === 'last' ? 'descending' : 'ascending') : undefined;
-  return h(
-    'th',
-    { key: name, scope: 'col', class: name === 'count' ? 'number' : undefined, 'aria-sort': sort },
-    h(
-      'button',
-      { type: 'button', class: 'sort', onClick: () => setFilters({ by: name === 'count' ? undefined : name }) },
+  return el('th', { key: name, scope: 'col', class: name === 'count' ? 'number' : undefined, 'aria-sort': sort })(
+    el('button.sort', { type: 'button', onClick: () => setFilters({ by: name === 'count' ? undefined : name }) })(
       title,
-      isBy ? h('span', { 'aria-hidden': 'true' }, sort === 'descending' ? ' ↓' : ' ↑') : null,
+      isBy ? el('span', { 'aria-hidden': 'true' })(sort === 'descending' ? ' ↓' : ' ↑') : null,
     ),
   );
 }
@@ -162,32 +154,24 @@ function heading(name: ColumnName, { title }: Heading, by: ColumnName): JSX.Elem
 /** The row of a cause, which opens below it when it is pressed. */
 function cause(group: RefusalGroup, { span, isOpen, onClick }: { span: string; isOpen: boolean; onClick: () => void }) {
   const { account, credential, mailer, field, code, count, times, last_at: last, cured } = group;
-  return h(
-    Fragment,
-    { key: keyOf(group) },
-    el(
-      'tr',
-      el(
-        'td.wide',
-        h(
-          'button',
-          { type: 'button', class: 'opener', 'aria-expanded': isOpen, onClick },
+  return el(Fragment, { key: keyOf(group) })(
+    el('tr')(
+      el('td.wide')(
+        el('button.opener', { type: 'button', 'aria-expanded': isOpen, onClick })(
           h(Icon, { name: 'right' }),
           brief(field ?? 'The message as a whole', 100),
         ),
-        el('span.sub', code, cured ? ', cured' : null),
+        el('span.sub')(code, cured ? ', cured' : null),
       ),
-      h('td', { class: 'number', 'data-title': columns.count.title }, h(Bars, { times }), writeCount(count)),
-      h(
-        'td',
-        { 'data-title': columns.credential.title },
-        isEveryAccount.value && el('bdi', `${account} / `),
-        el('bdi', credential || '–'),
+      el('td.number', { 'data-title': columns.count.title })(h(Bars, { times }), writeCount(count)),
+      el('td', { 'data-title': columns.credential.title })(
+        isEveryAccount.value && el('bdi')(`${account} / `),
+        el('bdi')(credential || '–'),
       ),
-      h('td', { 'data-title': columns.mailer.title }, mailer ? brief(mailer, 60) : '–'),
-      h('td', { class: 'tight', 'data-title': columns.last.title }, h(Time, { at: last, style: 'ago' })),
+      el('td', { 'data-title': columns.mailer.title })(mailer ? brief(mailer, 60) : '–'),
+      el('td.tight', { 'data-title': columns.last.title })(h(Time, { at: last, style: 'ago' })),
     ),
-    isOpen && el('tr.opened', h('td', { colSpan: 5 }, h(Opened, { group, span }))),
+    isOpen && el('tr.opened')(el('td', { colSpan: 5 })(h(Opened, { group, span }))),
   );
 }
 
@@ -198,20 +182,15 @@ function Causes(props: {
 }): JSX.Element {
   const { groups, span, by } = props;
   const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
-  return el(
-    'div.table-room',
-    el(
-      'table.list.causes',
-      el('caption.unseen', 'Causes of refusals'),
-      el(
-        'thead',
-        el(
-          'tr',
+  return el('div.table-room')(
+    el('table.list.causes')(
+      el('caption.unseen')('Causes of refusals'),
+      el('thead')(
+        el('tr')(
           (['cause', 'count', 'credential', 'mailer', 'last'] as const).map((name) => heading(name, columns[name], by)),
         ),
       ),
-      el(
-        'tbody',
+      el('tbody')(
         inOrder(groups, by).map((group) => {
           const key = keyOf(group);
           const onClick = (): void => setOpen(open.symmetricDifference(new Set([key])));
@@ -230,10 +209,10 @@ function groupList(
   const all = groups.reduce((sum, { count }) => sum + count, 0);
   const counts = `${writeCounted(all, 'reason')} in ${writeCounted(groups.length, 'group')}`;
   return [
-    el('div.filters', h(SearchBox, { label: 'Search', value: q, placeholder: 'Header, code, credential or program' })),
-    el('p.soft', `${counts}. A message with several faults counts in several groups.`),
+    el('div.filters')(h(SearchBox, { label: 'Search', value: q, placeholder: 'Header, code, credential or program' })),
+    el('p.soft')(`${counts}. A message with several faults counts in several groups.`),
     found.length === 0
-      ? empty('No cause fits the search', 'search', h(ClearFilters, { names: ['q'] }))
+      ? empty('No cause fits the search', 'search')(h(ClearFilters, { names: ['q'] }))
       : h(Causes, { groups: found, span, by }),
   ];
 }
@@ -254,8 +233,7 @@ export function Page(): JSX.Element {
   const { show, dialog } = useDialog();
   useEvery(10_000, loaded.refresh);
   const compare = (): void => show((onClose) => h(WouldPassDialog, { since, onClose }));
-  return el(
-    'div',
+  return el('div')(
     pageHead(
       'Refusals',
       'What was refused, by cause, with what would cure it. A refused message was not sent to anybody.',
@@ -264,7 +242,7 @@ export function Page(): JSX.Element {
         onChoose: (chosen) => setFilters({ span: chosen === '7d' ? undefined : chosen }),
       }),
     ),
-    isAdmin.value && h(Button, { onPress: compare }, 'Would it pass with another configuration?'),
+    isAdmin.value && el(Button, { onPress: compare })('Would it pass with another configuration?'),
     dialog,
     awaited(loaded, 'Counting refusals', ({ result, notes }) => [
       h(Notes, { notes }),

@@ -17,19 +17,19 @@ function told({ at, why, ok }: NonNullable<Settings['last_reload']>): JSX.Elemen
   const words: StateWords = ok
     ? { word: 'Taken', tone: 'good', icon: 'check' }
     : { word: 'Refused', tone: 'bad', icon: 'box' };
-  return el('span', h(Time, { at }), ' ', h(State, { state: '', words }), ' ', whys[why] ?? el('bdi', why));
+  return el('span')(h(Time, { at }), ' ', h(State, { state: '', words }), ' ', whys[why] ?? el('bdi')(why));
 }
 
 /** Lines of text under a heading; nothing where there are none. */
 function linesPanel(title: string, note: string, lines: readonly string[] = []): JSX.Element | null {
-  return lines.length === 0 ? null : panel({ key: title, title, note }, box(lines.join('\n')));
+  return lines.length === 0 ? null : panel({ key: title, title, note })(box(lines.join('\n')));
 }
 
 function shown({ file, mode, loaded_at: at, last_reload: last, warnings, config }: Settings): ComponentChildren {
   const text = JSON.stringify(config, null, 2);
   return [
     facts([
-      ['File', el('code', foreign(file))],
+      ['File', el('code')(foreign(file))],
       ['Mode', mode],
       ['In force since', h(Time, { at })],
       ['Last reload', last ? told(last) : 'none since the start'],
@@ -41,11 +41,8 @@ function shown({ file, mode, loaded_at: at, last_reload: last, warnings, config 
     ),
     linesPanel('What the last reload changed', 'Connections stayed open.', last?.changed),
     linesPanel('Warnings', 'The configuration works, but look at these.', warnings),
-    panel(
-      { key: 'text', title: 'Configuration in force', actions: h(CopyButton, { text }) },
-      h(
-        'pre',
-        { class: 'box settings-text', tabIndex: 0, role: 'region', 'aria-label': 'Configuration in force' },
+    panel({ key: 'text', title: 'Configuration in force', actions: h(CopyButton, { text }) })(
+      el('pre.box.settings-text', { tabIndex: 0, role: 'region', 'aria-label': 'Configuration in force' })(
         h(Foreign, { text, lines: true, most: 60_000 }),
       ),
     ),
@@ -57,8 +54,7 @@ export function Page(): JSX.Element {
   const loaded = useAnswer<Settings>('/client/v4/settings');
   // Whoever has just reloaded by command sees here what came of it.
   useEvery(5000, loaded.refresh);
-  return el(
-    'div',
+  return el('div')(
     pageHead(
       'Settings',
       'What the gateway runs with now: the file, the environment and the defaults together. Secrets are left out.',

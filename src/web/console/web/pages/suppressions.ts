@@ -41,9 +41,7 @@ function AddDialog({ onClose, onAdded }: { readonly onClose: () => void; readonl
     onAdded();
     onClose();
   };
-  return h(
-    FormDialog,
-    { title: 'Add an address', action: 'Add the address', onSubmit: add, onClose },
+  return el(FormDialog, { title: 'Add an address', action: 'Add the address', onSubmit: add, onClose })(
     h(Field, {
       ...{ label: 'Address', value: address, onInput: setAddress, required: true, autofocus: true },
       hint: 'Mail to it is refused from now on, with a reply that says so.',
@@ -61,12 +59,12 @@ function AddDialog({ onClose, onAdded }: { readonly onClose: () => void; readonl
 
 const columns: readonly Column<Suppression>[] = [
   wide('Address', ({ address, note }) => [
-    el('strong', brief(address, 120)),
-    note ? el('span.sub', foreign(note)) : null,
+    el('strong')(brief(address, 120)),
+    note ? el('span.sub')(foreign(note)) : null,
   ]),
   { title: 'Reason', cell: ({ reason }) => reasons[reason] ?? reason },
   tight('Since', ({ created_at }) => h(Time, { at: created_at })),
-  tight('Until', ({ expires_at }) => (expires_at ? h(Time, { at: expires_at }) : el('span.soft', 'removed'))),
+  tight('Until', ({ expires_at }) => (expires_at ? h(Time, { at: expires_at }) : el('span.soft')('removed'))),
 ];
 
 function nothingThere(q: string | undefined): JSX.Element {
@@ -74,11 +72,10 @@ function nothingThere(q: string | undefined): JSX.Element {
     return empty(
       'No address fits',
       'suppressions',
-      h(Button, { onPress: () => setFilters({ q: undefined }) }, 'Show all addresses'),
-    );
+    )(el(Button, { onPress: () => setFilters({ q: undefined }) })('Show all addresses'));
   const what =
     'Add an address that must not get mail, such as one of a test system or of somebody who has asked for it.';
-  return empty('Nobody is suppressed', 'suppressions', what);
+  return empty('Nobody is suppressed', 'suppressions')(what);
 }
 
 /** The page. */
@@ -94,20 +91,21 @@ export function Page(): JSX.Element {
       pages.change((rows) => rows.filter((row) => row.id !== id));
       tell(`${address} may get mail again.`);
     };
-    const what = el('p', el('bdi', address), ' may get mail again from now on.');
-    show((onClose) => h(Confirm, { title: 'Remove 1 address?', action: 'Remove 1 address', onConfirm, onClose }, what));
+    const what = el('p')(el('bdi')(address), ' may get mail again from now on.');
+    show((onClose) =>
+      el(Confirm, { title: 'Remove 1 address?', action: 'Remove 1 address', onConfirm, onClose })(what),
+    );
   };
   const actions = doing<Suppression>('Actions', (row) =>
-    el('div.row-actions', h(Button, { onPress: () => remove(row), label: `Remove ${row.address}` }, 'Remove')),
+    el('div.row-actions')(el(Button, { onPress: () => remove(row), label: `Remove ${row.address}` })('Remove')),
   );
-  return el(
-    'div',
+  return el('div')(
     pageHead(
       'Suppressions',
       'Addresses that get no mail of this account. Bounces and complaints add to them.',
       makeButton(mayEdit.value, add, 'Add an address'),
     ),
-    el('div.filters', h(SearchBox, { label: 'Search addresses', value: q })),
+    el('div.filters')(h(SearchBox, { label: 'Search addresses', value: q })),
     h(PagedTable<Suppression>, {
       ...{ pages, what: 'addresses', label: 'Suppressed addresses', none: nothingThere(q) },
       columns: mayEdit.value ? [...columns, actions] : columns,

@@ -56,9 +56,7 @@ function MakeDialog(props: {
     });
     props.onMade(result);
   };
-  return h(
-    FormDialog,
-    { title: 'Make a token', action: 'Make the token', onSubmit: make, onClose: props.onClose },
+  return el(FormDialog, { title: 'Make a token', action: 'Make the token', onSubmit: make, onClose: props.onClose })(
     h(Field, {
       ...{ label: 'Credential', value: credential, onInput: setCredential, required: true, autofocus: true },
       hint: 'The entry of the configuration whose settings hold for whoever shows the token.',
@@ -68,7 +66,7 @@ function MakeDialog(props: {
     h(Checks, {
       ...{ legend: 'What it may do; nothing chosen: all that its credential may', chosen, onChoose: setChosen },
       choices: Object.entries(scopes).map(
-        ([scope, meaning]) => [scope, [meaning, ' ', el('code.soft', scope)]] as const,
+        ([scope, meaning]) => [scope, [meaning, ' ', el('code.soft')(scope)]] as const,
       ),
     }),
   );
@@ -76,20 +74,17 @@ function MakeDialog(props: {
 
 const columns: readonly Column<Token>[] = [
   wide('Token', ({ label, last_four: end, credential }) => [
-    el('strong', label === '' ? el('bdi', credential) : brief(label, 80)),
-    el('span.sub', 'credential ', el('bdi', credential), ', ends in ', el('code', end)),
+    el('strong')(label === '' ? el('bdi')(credential) : brief(label, 80)),
+    el('span.sub')('credential ', el('bdi')(credential), ', ends in ', el('code')(end)),
   ]),
   tight('State', (token) => h(State, { state: stateOf(token) })),
   {
     title: 'May',
     cell: ({ scopes: held }) =>
-      el(
-        'span.chips',
-        held.map((scope) => h('span', { class: 'chip', key: scope, title: scopes[scope] }, scope)),
-      ),
+      el('span.chips')(held.map((scope) => el('span.chip', { key: scope, title: scopes[scope] })(scope))),
   },
   tight('Made', ({ created_at }) => h(Time, { at: created_at })),
-  tight('Ends', ({ expires_at }) => (expires_at ? h(Time, { at: expires_at }) : el('span.soft', 'never'))),
+  tight('Ends', ({ expires_at }) => (expires_at ? h(Time, { at: expires_at }) : el('span.soft')('never'))),
 ];
 
 const none =
@@ -104,15 +99,12 @@ function Revoke(props: { readonly token: Token; readonly onClose: () => void; re
     tell('The token is revoked. Programs that show it are refused from now on.');
     onRevoked();
   };
-  return h(
-    Confirm,
-    { title: 'Revoke 1 token?', action: 'Revoke 1 token', danger: true, onConfirm, onClose },
-    el(
-      'p',
+  return el(Confirm, { title: 'Revoke 1 token?', action: 'Revoke 1 token', danger: true, onConfirm, onClose })(
+    el('p')(
       'Programs that show the token of ',
-      el('bdi', token.credential),
+      el('bdi')(token.credential),
       ' that ends in ',
-      el('code', token.last_four),
+      el('code')(token.last_four),
       ' are refused from then on. It cannot be taken back.',
     ),
   );
@@ -125,7 +117,7 @@ export function Page(): JSX.Element {
   const { show, dialog } = useDialog();
   const onMade = ({ token: text }: MadeToken): void => {
     const about = { title: 'The token is made', text, what: 'the token' };
-    show((onClose) => h(ShownOnce, { ...about, onClose }, onceMade));
+    show((onClose) => el(ShownOnce, { ...about, onClose })(onceMade));
     pages.reload();
   };
   const make = (): void => {
@@ -135,17 +127,15 @@ export function Page(): JSX.Element {
   const revoke = (token: Token): void => show((onClose) => h(Revoke, { token, onClose, onRevoked: pages.reload }));
   const actions = doing<Token>('Actions', (token) => {
     const label = `Revoke the token that ends in ${token.last_four}`;
-    return token.live && el('div.row-actions', h(Button, { onPress: () => revoke(token), label }, 'Revoke'));
+    return token.live && el('div.row-actions')(el(Button, { onPress: () => revoke(token), label })('Revoke'));
   });
-  return el(
-    'div',
+  return el('div')(
     pageHead(
       'Tokens',
       'The passwords that programs show. What a token may do, and what is done with its mail, is said by its credential.',
       makeButton(isAdmin.value, make, 'Make a token'),
     ),
-    el(
-      'div.filters',
+    el('div.filters')(
       h(Checkbox, {
         ...{ label: 'Show those that have ended', checked: all !== undefined },
         onChange: (isOn) => setFilters({ all: isOn ? '1' : undefined }),
@@ -154,7 +144,7 @@ export function Page(): JSX.Element {
     h(PagedTable<Token>, {
       ...{ pages, what: 'tokens', label: 'Tokens', columns: isAdmin.value ? [...columns, actions] : columns },
       classOf: ({ live }) => (live ? undefined : 'gone'),
-      none: empty('There is no token', 'tokens', none),
+      none: empty('There is no token', 'tokens')(none),
     }),
     dialog,
   );

@@ -105,31 +105,28 @@ function DropField(props: {
     if (file && file.size <= mostOctets) file.text().then(props.onInput).catch(reportError);
     else if (file) tell(`${file.name} has ${writeOctets(file.size)}; ${tooLarge}`, 'failed');
   };
-  return h(
-    'div',
-    {
-      class: isOver ? 'drop-zone over' : 'drop-zone',
-      onDragOver: (event: DragEvent) => {
-        event.preventDefault();
-        setOver(true);
-      },
-      onDragLeave: () => setOver(false),
-      onDrop: (event: DragEvent) => {
-        event.preventDefault();
-        setOver(false);
-        read(event.dataTransfer?.files[0]);
-      },
+  return el('div', {
+    class: isOver ? 'drop-zone over' : 'drop-zone',
+    onDragOver: (event: DragEvent) => {
+      event.preventDefault();
+      setOver(true);
     },
+    onDragLeave: () => setOver(false),
+    onDrop: (event: DragEvent) => {
+      event.preventDefault();
+      setOver(false);
+      read(event.dataTransfer?.files[0]);
+    },
+  })(
     h(Field, { ...props, rows: 18 }),
     h('input', {
       ...{ ref: picker, type: 'file', class: 'unseen', tabIndex: -1, accept: '.eml,.json,.txt,message/rfc822' },
       'aria-label': 'File to try',
       onChange: () => read(picker.current?.files?.[0]),
     }),
-    el(
-      'p.actions.drop-actions',
-      h(Button, { onPress: () => picker.current?.click() }, 'Choose a file'),
-      props.value === '' ? null : h(Button, { onPress: () => props.onInput('') }, 'Empty the field'),
+    el('p.actions.drop-actions')(
+      el(Button, { onPress: () => picker.current?.click() })('Choose a file'),
+      props.value === '' ? null : el(Button, { onPress: () => props.onInput('') })('Empty the field'),
     ),
   );
 }
@@ -137,19 +134,16 @@ function DropField(props: {
 function Verdict({ value }: { readonly value: Rehearsal }): JSX.Element {
   const { valid, errors, verdicts, sent } = value;
   const reasons = errors.map(reasonOf);
-  return el(
-    'div',
-    h(
-      'p',
-      { class: 'verdict-line', role: 'status' },
+  return el('div')(
+    el('p.verdict-line', { role: 'status' })(
       valid
         ? h(State, { state: 'ok', words: { word: 'Accepted', tone: 'good', icon: 'check' } })
         : h(State, { state: 'refused' }),
       valid ? 'It would be accepted and signed.' : `It would be refused: ${writeCounted(reasons.length, 'reason')}.`,
     ),
     reasonsPanel(reasons, 'Why it would be refused'),
-    verdicts.length === 0 ? null : panel('Each header', h(VerdictTable, { verdicts })),
-    sent ? panel('As it would leave', box(sent.text)) : null,
+    verdicts.length === 0 ? null : panel('Each header')(h(VerdictTable, { verdicts })),
+    sent ? panel('As it would leave')(box(sent.text)) : null,
   );
 }
 
@@ -166,13 +160,11 @@ const words = {
 
 function Judged({ attempt, value, problem, isOffline, isLoading }: ReturnType<typeof useVerdict>): JSX.Element {
   const nothingYet = 'The verdict on each header stands here, with the message as it would leave.';
-  return h(
-    'section',
-    { 'aria-label': 'Verdict' },
+  return el('section', { 'aria-label': 'Verdict' })(
     !attempt.ok &&
-      (attempt.fault === undefined ? empty('Nothing to judge yet', 'try', nothingYet) : el('p.fault', attempt.fault)),
+      (attempt.fault === undefined ? empty('Nothing to judge yet', 'try')(nothingYet) : el('p.fault')(attempt.fault)),
     problem && fault(problem),
-    isOffline && el('p.soft', 'The gateway does not answer. This is judged in the browser.'),
+    isOffline && el('p.soft')('The gateway does not answer. This is judged in the browser.'),
     attempt.ok && isLoading && !value && h(Progress, { what: 'Judging' }),
     value && h(Verdict, { value }),
   );
@@ -184,8 +176,7 @@ interface Envelope {
 }
 
 function envelopeFields({ from, to }: Envelope, set: (change: (before: Envelope) => Envelope) => void): JSX.Element {
-  return el(
-    'div.try-row',
+  return el('div.try-row')(
     h(Field, {
       ...{ label: 'MAIL FROM (optional)', placeholder: 'the address in From' },
       ...{ value: from, onInput: (value: string) => set((before) => ({ ...before, from: value })) },
@@ -199,8 +190,8 @@ function envelopeFields({ from, to }: Envelope, set: (change: (before: Envelope)
 
 function sendConfirm(onConfirm: () => Promise<void>) {
   const about = { title: 'Send this message?', action: 'Send 1 message', onConfirm };
-  const what = el('p', 'It is handed in as a program would hand it in, and goes to its recipients.');
-  return (onClose: () => void): JSX.Element => h(Confirm, { ...about, onClose }, what);
+  const what = el('p')('It is handed in as a program would hand it in, and goes to its recipients.');
+  return (onClose: () => void): JSX.Element => el(Confirm, { ...about, onClose })(what);
 }
 
 /** The page. */
@@ -222,21 +213,18 @@ export function Page(): JSX.Element {
   };
   const disabled = value?.valid !== true || body === undefined;
   const onPress = (): void => show(sendConfirm(send));
-  return el(
-    'div',
+  return el('div')(
     pageHead(
       'Try it',
       'Paste or drop a message, or the body of a request. It is judged while you type; nothing is sent.',
-      mayEdit.value && h(Button, { kind: 'main', icon: 'messages', disabled, onPress }, 'Send it'),
+      mayEdit.value && el(Button, { kind: 'main', icon: 'messages', disabled, onPress })('Send it'),
     ),
     h(Tabs, { tabs, label: 'What to try' }),
-    el(
-      'div.try',
-      el(
-        'div.try-form',
+    el('div.try')(
+      el('div.try-form')(
         form === 'message' && envelopeFields(envelope, setEnvelope),
         h(DropField, { label, value: text, onInput: change, hint }),
-        text === '' && el('p', h(Button, { icon: 'try', onPress: () => change(sample) }, 'Fill in an example')),
+        text === '' && el('p')(el(Button, { icon: 'try', onPress: () => change(sample) })('Fill in an example')),
       ),
       h(Judged, judged),
     ),

@@ -27,12 +27,10 @@ function WebhookForm(props: {
   const [url, setUrl] = useState(webhook?.url ?? '');
   const [note, setNote] = useState(webhook?.note ?? '');
   const [chosen, setChosen] = useState<readonly string[]>(webhook?.kinds ?? []);
-  return h(
-    FormDialog,
-    {
-      ...{ title: props.title, action: props.action, onClose: props.onClose },
-      onSubmit: () => props.onSend({ url: url.trim(), kinds: chosen, note }),
-    },
+  return el(FormDialog, {
+    ...{ title: props.title, action: props.action, onClose: props.onClose },
+    onSubmit: () => props.onSend({ url: url.trim(), kinds: chosen, note }),
+  })(
     h(Field, {
       ...{ label: 'URL', value: url, onInput: setUrl, required: true, autofocus: true },
       placeholder: 'https://hooks.example.com/postern',
@@ -49,9 +47,7 @@ function WebhookForm(props: {
 /** The secret of a webhook that was just made, which is shown this once. */
 function MadeSecret(props: { readonly webhook: MadeWebhook; readonly onClose: () => void }): JSX.Element {
   const { webhook, onClose } = props;
-  return h(
-    ShownOnce,
-    { title: 'Copy the secret', text: webhook.secret, what: 'the secret', onClose },
+  return el(ShownOnce, { title: 'Copy the secret', text: webhook.secret, what: 'the secret', onClose })(
     'Its requests are signed with this secret, by which the endpoint knows that they are ours. It is shown this once.',
   );
 }
@@ -62,8 +58,8 @@ function toldOf({ kinds }: Webhook): string {
 
 const columns: readonly Column<Webhook>[] = [
   wide('Endpoint', ({ id, url, note }) => [
-    h('a', { key: 'url', class: 'row-link', href: linkTo('/webhooks/:id', { id }) }, brief(url, 200)),
-    note === '' ? null : el('span.sub', brief(note, 200)),
+    el('a.row-link', { key: 'url', href: linkTo('/webhooks/:id', { id }) })(brief(url, 200)),
+    note === '' ? null : el('span.sub')(brief(note, 200)),
   ]),
   tight('State', ({ enabled }) => h(State, { state: enabled ? 'enabled' : 'disabled' })),
   { title: 'Told of', cell: toldOf },
@@ -73,7 +69,7 @@ const columns: readonly Column<Webhook>[] = [
 
 function listed(rows: readonly Webhook[]): JSX.Element {
   const what = 'Make one to have a program of yours told of deliveries, bounces and refusals as they happen.';
-  if (rows.length === 0) return empty('There is no webhook', 'webhooks', what);
+  if (rows.length === 0) return empty('There is no webhook', 'webhooks')(what);
   return h(Table<Webhook>, { label: 'Webhooks', columns, rows, keyOf: ({ id }) => id });
 }
 
@@ -88,8 +84,7 @@ export function Page(): JSX.Element {
   };
   const begin = (): void =>
     show((onClose) => h(WebhookForm, { title: 'Make a webhook', action: 'Make the webhook', onSend: make, onClose }));
-  return el(
-    'div',
+  return el('div')(
     pageHead(
       'Webhooks',
       'Endpoints of yours that are told what happens to mail, each event once it has happened.',
@@ -111,7 +106,7 @@ const requestColumns: readonly Column<WebhookDelivery>[] = [
   tight('Result', (delivery) => h(Result, { delivery })),
   {
     title: 'Event',
-    cell: ({ kind, event }) => [stateWords(kind).word, ' ', el('span.soft', event)],
+    cell: ({ kind, event }) => [stateWords(kind).word, ' ', el('span.soft')(event)],
   },
   wide('Answer', ({ status, error }) => [status === null ? null : `HTTP ${status} `, error ? foreign(error) : null]),
   numbers('Attempt', ({ attempt }) => attempt),
@@ -149,32 +144,28 @@ function Changes({ webhook, onChanged }: { readonly webhook: Webhook; readonly o
     goTo(linkTo('/webhooks'));
   };
   const confirmed = (about: Pick<ConfirmProps, 'action' | 'danger' | 'onConfirm'>, text: string) => (): void =>
-    show((onClose) => h(Confirm, { title: `${about.action}?`, ...about, onClose }, el('p', text)));
+    show((onClose) => el(Confirm, { title: `${about.action}?`, ...about, onClose })(el('p')(text)));
   const onRotate = confirmed({ action: 'Replace the secret', onConfirm: rotate }, whatRotates);
   const onRemove = confirmed({ action: 'Remove 1 webhook', danger: true, onConfirm: remove }, whatGoes);
-  return h(
-    Fragment,
-    null,
+  return el(Fragment)(
     webhook.enabled
-      ? h(Button, { icon: 'pause', onPress: turn }, 'Turn off')
-      : h(Button, { icon: 'play', onPress: turn }, 'Turn on'),
-    h(Button, { onPress: change }, 'Change'),
-    h(Button, { onPress: onRotate }, 'Replace the secret'),
-    h(Button, { onPress: onRemove }, 'Remove'),
+      ? el(Button, { icon: 'pause', onPress: turn })('Turn off')
+      : el(Button, { icon: 'play', onPress: turn })('Turn on'),
+    el(Button, { onPress: change })('Change'),
+    el(Button, { onPress: onRotate })('Replace the secret'),
+    el(Button, { onPress: onRemove })('Remove'),
     dialog,
   );
 }
 
 function requests(pages: Pages<WebhookDelivery>): JSX.Element {
-  return panel(
-    { title: 'Requests', actions: h(Button, { icon: 'reload', onPress: pages.reload }, 'Look again') },
+  return panel({ title: 'Requests', actions: el(Button, { icon: 'reload', onPress: pages.reload })('Look again') })(
     h(PagedTable<WebhookDelivery>, {
       ...{ pages, what: 'requests', label: 'Requests', columns: requestColumns },
       none: empty(
         'It has not been told of anything',
         'webhooks',
-        'As soon as something happens to mail of this account, the request and its answer stand here.',
-      ),
+      )('As soon as something happens to mail of this account, the request and its answer stand here.'),
     }),
   );
 }
@@ -185,13 +176,10 @@ export function WebhookPage({ parameters }: PageProps): JSX.Element {
   const { value: webhook, problem, reload } = useAnswer<Webhook>(url);
   const pages = usePages<WebhookDelivery>(`${url}/deliveries?per_page=100`);
   const back = { url: linkTo('/webhooks'), label: 'Webhooks' };
-  if (problem) return el('div', h(PageHead, { title: 'Webhook', back }), fault(problem, reload));
-  if (!webhook) return el('div', h(PageHead, { title: 'Webhook', back }), h(Progress, { what: 'Loading the webhook' }));
-  return el(
-    'div',
-    h(
-      PageHead,
-      { title: brief(webhook.url, 200), name: 'Webhook', back, lead: webhook.note },
+  if (problem) return el('div')(h(PageHead, { title: 'Webhook', back }), fault(problem, reload));
+  if (!webhook) return el('div')(h(PageHead, { title: 'Webhook', back }), h(Progress, { what: 'Loading the webhook' }));
+  return el('div')(
+    el(PageHead, { title: brief(webhook.url, 200), name: 'Webhook', back, lead: webhook.note })(
       mayEdit.value && webhook.source === 'api' && h(Changes, { webhook, onChanged: reload }),
     ),
     facts([

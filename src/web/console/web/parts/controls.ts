@@ -38,18 +38,13 @@ export function Button(props: ButtonProps): JSX.Element {
         setWorking(false);
       });
   };
-  return h(
-    'button',
-    {
-      ...{ type, class: `button ${kind}`, disabled, onClick: press },
-      'aria-busy': busy ? 'true' : undefined,
-      'aria-label': label,
-      title: label,
-      'aria-pressed': props.pressed === undefined ? undefined : props.pressed,
-    },
-    busy ? h('span', { class: 'spinner', 'aria-hidden': 'true' }) : icon && h(Icon, { name: icon }),
-    children,
-  );
+  return el('button', {
+    ...{ type, class: `button ${kind}`, disabled, onClick: press },
+    'aria-busy': busy ? 'true' : undefined,
+    'aria-label': label,
+    title: label,
+    'aria-pressed': props.pressed === undefined ? undefined : props.pressed,
+  })(busy ? h('span', { class: 'spinner', 'aria-hidden': 'true' }) : icon && h(Icon, { name: icon }), children);
 }
 
 /** A button that copies text, and says that it has. */
@@ -69,10 +64,8 @@ export function CopyButton({ text, label = 'Copy' }: { readonly text: string; re
       tell('The browser does not let this page copy. Select the text and copy it yourself.', 'failed');
     }
   };
-  return h(
-    Button,
-    { icon: isCopied ? 'check' : 'copy', onPress: copy },
-    h('span', { 'aria-live': 'polite' }, isCopied ? 'Copied' : label),
+  return el(Button, { icon: isCopied ? 'check' : 'copy', onPress: copy })(
+    el('span', { 'aria-live': 'polite' })(isCopied ? 'Copied' : label),
   );
 }
 
@@ -97,9 +90,8 @@ export function Field(props: FieldProps): JSX.Element {
   useEffect(() => {
     if (props.autofocus === true) box.current?.focus();
   }, []);
-  return el(
-    'div.field',
-    h('label', { htmlFor: id }, label),
+  return el('div.field')(
+    el('label', { htmlFor: id })(label),
     h(rows === undefined ? 'input' : 'textarea', {
       ...{ id, ref: box, value, required, spellcheck: false, autocapitalize: 'off' },
       ...(rows === undefined ? { type } : { rows }),
@@ -111,7 +103,7 @@ export function Field(props: FieldProps): JSX.Element {
       onInput: ({ currentTarget }: TargetedEvent<HTMLInputElement | HTMLTextAreaElement>) =>
         onInput(currentTarget.value),
     }),
-    hint ? h('p', { class: 'hint', id: `${id}-hint` }, hint) : null,
+    hint ? el('p.hint', { id: `${id}-hint` })(hint) : null,
   );
 }
 
@@ -130,14 +122,15 @@ export function Select(props: {
 }): JSX.Element {
   const { label, value, choices, onChoose } = props;
   const id = useId();
-  return el(
-    'div.field',
-    h('label', { htmlFor: id }, label),
-    h(
-      'select',
-      { id, value, onChange: ({ currentTarget }: TargetedEvent<HTMLSelectElement>) => onChoose(currentTarget.value) },
+  return el('div.field')(
+    el('label', { htmlFor: id })(label),
+    el('select', {
+      id,
+      value,
+      onChange: ({ currentTarget }: TargetedEvent<HTMLSelectElement>) => onChoose(currentTarget.value),
+    })(
       choices.map((choice) =>
-        h('option', { key: choice.value, value: choice.value, selected: choice.value === value }, choice.label),
+        el('option', { key: choice.value, value: choice.value, selected: choice.value === value })(choice.label),
       ),
     ),
   );
@@ -156,13 +149,12 @@ export function Checkbox(props: {
   useEffect(() => {
     if (box.current) box.current.indeterminate = props.mixed ?? false;
   });
-  return el(
-    'label.check',
+  return el('label.check')(
     h('input', {
       ...{ type: 'checkbox', ref: box, checked: props.checked },
       onChange: ({ currentTarget }: TargetedEvent<HTMLInputElement>) => props.onChange(currentTarget.checked),
     }),
-    h('span', { class: props.hidden === true ? 'unseen' : undefined }, props.label),
+    el('span', { class: props.hidden === true ? 'unseen' : undefined })(props.label),
   );
 }
 
@@ -173,13 +165,11 @@ export function Switch<Key extends string>(props: {
   readonly chosen: Key;
   readonly onChoose: (key: Key) => void;
 }): JSX.Element {
-  return h(
-    'div',
-    { class: 'segments', role: 'group', 'aria-label': props.label },
+  return el('div.segments', { role: 'group', 'aria-label': props.label })(
     props.choices.map(({ key, label, text = label }) => {
       const named = text === label ? {} : { title: label, 'aria-label': label };
       const press = { 'aria-pressed': props.chosen === key, onClick: () => props.onChoose(key) };
-      return h('button', { key, type: 'button', ...named, ...press }, text);
+      return el('button', { key, type: 'button', ...named, ...press })(text);
     }),
   );
 }
@@ -194,11 +184,9 @@ export function Checks(props: {
   const { legend, choices, chosen, onChoose } = props;
   const toggle = (word: string, isOn: boolean): void =>
     onChoose(isOn ? [...chosen, word] : chosen.filter((one) => one !== word));
-  return el(
-    'fieldset',
-    el('legend', legend),
-    el(
-      'div.checks',
+  return el('fieldset')(
+    el('legend')(legend),
+    el('div.checks')(
       choices.map(([word, label]) =>
         h(Checkbox, { key: word, label, checked: chosen.includes(word), onChange: (isOn) => toggle(word, isOn) }),
       ),

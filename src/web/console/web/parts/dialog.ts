@@ -44,26 +44,22 @@ export function Dialog(props: {
 }): JSX.Element {
   const { box, isGone } = useModal();
   const id = useId();
-  return h(
-    'dialog',
-    {
-      ...{ ref: box, class: 'dialog', 'aria-labelledby': id },
-      onCancel: (event: Event) => {
-        event.preventDefault();
-        props.onClose();
-      },
-      onClose: () => {
-        if (!isSignedOut.value && !isGone.current) props.onClose();
-      },
-      onClick: (event: MouseEvent) => {
-        if (event.target === box.current) props.onClose();
-      },
+  return el('dialog', {
+    ...{ ref: box, class: 'dialog', 'aria-labelledby': id },
+    onCancel: (event: Event) => {
+      event.preventDefault();
+      props.onClose();
     },
-    el(
-      'div.dialog-body',
-      el(
-        'div.dialog-head',
-        h('h2', { id }, props.title),
+    onClose: () => {
+      if (!isSignedOut.value && !isGone.current) props.onClose();
+    },
+    onClick: (event: MouseEvent) => {
+      if (event.target === box.current) props.onClose();
+    },
+  })(
+    el('div.dialog-body')(
+      el('div.dialog-head')(
+        el('h2', { id })(props.title),
         h(Button, { kind: 'bare', icon: 'close', label: 'Close', onPress: props.onClose }),
       ),
       props.children,
@@ -91,15 +87,12 @@ export function ShownOnce(props: {
   readonly children?: ComponentChildren;
 }): JSX.Element {
   const { title, text, what, onClose, children } = props;
-  return h(
-    Dialog,
-    { title, onClose },
-    el(
-      'div.dialog-text',
-      el('p', children),
-      el('div.secret', el('code', text), h(CopyButton, { text, label: `Copy ${what}` })),
+  return el(Dialog, { title, onClose })(
+    el('div.dialog-text')(
+      el('p')(children),
+      el('div.secret')(el('code')(text), h(CopyButton, { text, label: `Copy ${what}` })),
     ),
-    el('div.dialog-actions', h(Button, { kind: 'main', onPress: onClose }, 'I have copied it')),
+    el('div.dialog-actions')(el(Button, { kind: 'main', onPress: onClose })('I have copied it')),
   );
 }
 
@@ -131,15 +124,12 @@ export function Confirm(props: ConfirmProps): JSX.Element {
       setProblem(asProblem(error));
     }
   };
-  return h(
-    Dialog,
-    { title: props.title, onClose: props.onClose },
-    el('div.dialog-text', props.children),
+  return el(Dialog, { title: props.title, onClose: props.onClose })(
+    el('div.dialog-text')(props.children),
     told(problem),
-    el(
-      'div.dialog-actions',
-      h(Button, { onPress: props.onClose }, 'Cancel'),
-      h(Button, { kind: props.danger === true ? 'danger' : 'main', onPress: confirm }, props.action),
+    el('div.dialog-actions')(
+      el(Button, { onPress: props.onClose })('Cancel'),
+      el(Button, { kind: props.danger === true ? 'danger' : 'main', onPress: confirm })(props.action),
     ),
   );
 }
@@ -153,18 +143,13 @@ export function FormDialog(props: {
   readonly children?: ComponentChildren;
 }): JSX.Element {
   const { problem, isBusy, submit } = useSubmit(props.onSubmit);
-  return h(
-    Dialog,
-    { title: props.title, onClose: props.onClose },
-    h(
-      'form',
-      { onSubmit: submit },
+  return el(Dialog, { title: props.title, onClose: props.onClose })(
+    el('form', { onSubmit: submit })(
       props.children,
       told(problem),
-      el(
-        'div.dialog-actions',
-        h(Button, { onPress: props.onClose }, 'Cancel'),
-        h(Button, { kind: 'main', type: 'submit', isBusy }, props.action),
+      el('div.dialog-actions')(
+        el(Button, { onPress: props.onClose })('Cancel'),
+        el(Button, { kind: 'main', type: 'submit', isBusy })(props.action),
       ),
     ),
   );

@@ -89,23 +89,18 @@ const signs = { same: ' ', removed: '−', added: '+' } as const;
 const spoken = { same: '', removed: 'as it came: ', added: 'as it left: ' } as const;
 
 function Cell({ line, side }: { readonly line: DiffLine | undefined; readonly side: 'left' | 'right' }): JSX.Element {
-  if (!line) return el('div.blank');
-  return h(
-    'div',
-    { class: line.kind },
-    h('span', { class: 'no', 'aria-hidden': 'true' }, el('span.diff-sign', signs[line.kind]), line[side]),
-    el(
-      'span',
-      spoken[line.kind] === '' ? null : el('span.unseen', spoken[line.kind]),
+  if (!line) return el('div.blank')();
+  return el('div', { class: line.kind })(
+    el('span.no', { 'aria-hidden': 'true' })(el('span.diff-sign')(signs[line.kind]), line[side]),
+    el('span')(
+      spoken[line.kind] === '' ? null : el('span.unseen')(spoken[line.kind]),
       h(Foreign, { text: line.text, lines: true, most: 1000 }),
     ),
   );
 }
 
 function DiffRow({ row }: { readonly row: Row }): JSX.Element {
-  return h(
-    'div',
-    { class: isSame(row) ? 'diff-row same' : 'diff-row' },
+  return el('div', { class: isSame(row) ? 'diff-row same' : 'diff-row' })(
     h(Cell, { line: row.left, side: 'left' }),
     h(Cell, { line: row.right, side: 'right' }),
   );
@@ -121,20 +116,18 @@ export function Diff(props: {
   const [most, setMost] = useState(mostRowsDrawn);
   const [open, setOpen] = useState<ReadonlySet<number>>(new Set());
   const pieces = fold(rowsOf(diffLines(linesOf(props.left), linesOf(props.right))));
-  return el(
-    'div.diff',
-    el('div.diff-head', el('div', props.leftTitle), el('div', props.rightTitle)),
+  return el('div.diff')(
+    el('div.diff-head')(el('div')(props.leftTitle), el('div')(props.rightTitle)),
     pieces.slice(0, most).map((piece, index) => {
       if (piece.kind === 'row') return h(DiffRow, { row: piece.row, key: index });
       if (open.has(piece.at))
         return piece.rows.slice(0, 2000).map((row, at) => h(DiffRow, { row, key: `${index} ${at}` }));
       const show = (): void => setOpen(new Set([...open, piece.at]));
       const text = `Show ${writeCounted(piece.rows.length, piece.what)}`;
-      return h('div', { class: 'diff-gap', key: index }, moreButton(text, show));
+      return el('div.diff-gap', { key: index })(moreButton(text, show));
     }),
     pieces.length > most &&
-      el(
-        'div.diff-gap',
+      el('div.diff-gap')(
         moreButton(`Show more (${writeCounted(pieces.length - most, 'line')} left)`, () => setMost(most * 4)),
       ),
   );

@@ -1,7 +1,7 @@
 // What stands everywhere: elements by their names and classes, icons, text of strangers, times, and states, which have a shape and a tone
 // that go with their word. The word alone says everything; colour is added.
 
-import { type ComponentChildren, Fragment, h, type JSX } from 'preact';
+import { type Attributes, type ComponentChildren, type ComponentType, Fragment, h, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import type { EventKind } from '../../../../spool/events/mail-event.ts';
 import { now } from '../state/clock.ts';
@@ -9,11 +9,22 @@ import { writeDistance, writeDue, writeExactTime, writeTime } from '../text/amou
 import { cutAt, visiblePieces } from '../text/visible-text.ts';
 
 type Tag = keyof JSX.IntrinsicElements;
+type TagOf<Name> = Name extends `${infer Bare}.${string}` ? Bare : Name;
+type AttributesOf<Name> = JSX.IntrinsicElements[TagOf<Name> & Tag] & { readonly [name: `data-${string}`]: unknown };
+type Around = (...children: ComponentChildren[]) => JSX.Element;
 
-/** Makes an element by its name with its classes behind dots, such as `p.soft`. One with other attributes is made by `h`. */
-export function el(name: Tag | `${Tag}.${string}`, ...children: ComponentChildren[]): JSX.Element {
-  const [tag = '', ...classes] = name.split('.');
-  return h(tag, classes.length === 0 ? null : { class: classes.join(' ') }, ...children);
+/**
+ * Begins an element by its name with its classes behind dots, such as `p.soft`, and its attributes; or a component with its props.
+ * One that holds nothing is made by `h`.
+ * @returns what closes it around what it holds
+ */
+export function el<Name extends Tag | `${Tag}.${string}`>(name: Name, attributes?: AttributesOf<Name>): Around;
+export function el<Props>(component: ComponentType<Props>, props?: Attributes & Props): Around;
+export function el(begun: ComponentType | string, attributes: object | null = null): Around {
+  if (typeof begun !== 'string') return (...children) => h(begun, attributes, ...children);
+  const [tag = '', ...classes] = begun.split('.');
+  const all = classes.length === 0 ? attributes : { ...attributes, class: classes.join(' ') };
+  return (...children) => h(tag, all, ...children);
 }
 
 /** Drawings on a square of 16, as paths. */
@@ -57,9 +68,7 @@ export type IconName = keyof typeof drawings;
 
 /** An icon. Screen readers pass over it. */
 export function Icon({ name }: { readonly name: IconName }): JSX.Element {
-  return h(
-    'svg',
-    { class: 'icon', viewBox: '0 0 16 16', width: 16, height: 16, 'aria-hidden': 'true', focusable: 'false' },
+  return el('svg.icon', { viewBox: '0 0 16 16', width: 16, height: 16, 'aria-hidden': 'true', focusable: 'false' })(
     h('path', { d: drawings[name] }),
   );
 }
@@ -71,13 +80,13 @@ function pieces(text: string, keep: 'none' | 'lines'): (JSX.Element | string)[] 
   return visiblePieces(text, keep).map((piece, index) =>
     piece.kind === 'text'
       ? piece.text
-      : h('span', { class: 'mark', key: index, title: `The character ${piece.text}, which shows nothing` }, piece.text),
+      : el('span.mark', { key: index, title: `The character ${piece.text}, which shows nothing` })(piece.text),
   );
 }
 
 /** A button that shows more of what it stands behind. */
 export function moreButton(text: string, onClick: () => void): JSX.Element {
-  return h('button', { type: 'button', class: 'more', onClick }, text);
+  return el('button.more', { type: 'button', onClick })(text);
 }
 
 interface ForeignProps {
@@ -97,12 +106,10 @@ interface ForeignProps {
 export function Foreign({ text, lines = false, most = slice, brief = false }: ForeignProps): JSX.Element {
   const [length, setLength] = useState(most);
   const { shown, left } = cutAt(text, length);
-  const body = el('bdi.foreign', pieces(shown, lines ? 'lines' : 'none'), left > 0 ? '…' : null);
+  const body = el('bdi.foreign')(pieces(shown, lines ? 'lines' : 'none'), left > 0 ? '…' : null);
   if (left === 0 || brief) return body;
   const more = Math.min(left, Math.max(length * 4, 4000));
-  return h(
-    Fragment,
-    null,
+  return el(Fragment)(
     body,
     moreButton(left > more ? `Show more (${left.toLocaleString('en')} characters left)` : 'Show all', () =>
       setLength(length + more),
@@ -122,7 +129,7 @@ export function brief(text: string, most: number): JSX.Element {
 
 /** Lines of text in a box, of which so many characters are shown at first. */
 export function box(text: string, most = 8000): JSX.Element {
-  return h('pre', { class: 'box', tabIndex: 0 }, h(Foreign, { text, lines: true, most }));
+  return el('pre.box', { tabIndex: 0 })(h(Foreign, { text, lines: true, most }));
 }
 
 /** A time: of day in the reader's zone, with the exact instant on hover. */
@@ -134,9 +141,9 @@ export function Time({
   readonly style?: 'clock' | 'ago' | 'due';
 }): JSX.Element {
   const time = at === null || at === undefined ? Number.NaN : Date.parse(at);
-  if (at === null || at === undefined || Number.isNaN(time)) return el('span.soft', '–');
+  if (at === null || at === undefined || Number.isNaN(time)) return el('span.soft')('–');
   const text = { clock: writeTime, ago: writeDistance, due: writeDue }[style](time, now.value);
-  return h('time', { dateTime: at, title: writeExactTime(time) }, text);
+  return el('time', { dateTime: at, title: writeExactTime(time) })(text);
 }
 
 /** A state as a word with its shape. */
@@ -147,7 +154,7 @@ export function State({
   readonly state: string;
   readonly words?: StateWords;
 }): JSX.Element {
-  return h('span', { class: `state ${words.tone}`, title: words.meaning }, h(Icon, { name: words.icon }), words.word);
+  return el('span', { class: `state ${words.tone}`, title: words.meaning })(h(Icon, { name: words.icon }), words.word);
 }
 
 type Tone = 'good' | 'busy' | 'warn' | 'bad' | 'quiet';

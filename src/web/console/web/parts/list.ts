@@ -66,11 +66,9 @@ class TableRow<Row> extends Component<RowProps<Row>> {
   }
 
   override render({ row, columns, class: name }: RowProps<Row>): JSX.Element {
-    return h(
-      'tr',
-      { class: name },
+    return el('tr', { class: name })(
       columns.map(({ title, cell, kind, isTitleHidden }) =>
-        h('td', { key: title, class: kind, 'data-title': isTitleHidden === true ? undefined : title }, cell(row)),
+        el('td', { key: title, class: kind, 'data-title': isTitleHidden === true ? undefined : title })(cell(row)),
       ),
     );
   }
@@ -87,26 +85,19 @@ interface TableProps<Row> {
 /** A table. On a phone each row becomes a card, each cell with the title of its column. */
 export function Table<Row>(props: TableProps<Row>): JSX.Element {
   const { columns, rows, keyOf, classOf } = props;
-  return el(
-    'div.table-room',
-    el(
-      'table.list',
-      el('caption.unseen', props.label),
-      el(
-        'thead',
-        el(
-          'tr',
+  return el('div.table-room')(
+    el('table.list')(
+      el('caption.unseen')(props.label),
+      el('thead')(
+        el('tr')(
           columns.map(({ title, kind, isTitleHidden }) =>
-            h(
-              'th',
-              { key: title, scope: 'col', class: kind },
-              isTitleHidden === true ? el('span.unseen', title) : title,
+            el('th', { key: title, scope: 'col', class: kind })(
+              isTitleHidden === true ? el('span.unseen')(title) : title,
             ),
           ),
         ),
       ),
-      el(
-        'tbody',
+      el('tbody')(
         rows.map((row, index) => h(TableRow<Row>, { key: keyOf(row, index), row, columns, class: classOf?.(row) })),
       ),
     ),
@@ -145,9 +136,7 @@ export function PagedTable<Row extends { readonly id: string }>(
 ): JSX.Element {
   const { pages, none, what, onward, ...table } = props;
   const { rows, isLoading, problem } = pages;
-  return h(
-    Fragment,
-    null,
+  return el(Fragment)(
     rows.length === 0 && !isLoading && !problem ? none : h(Table<Row>, { ...table, rows, keyOf: ({ id }) => id }),
     h(ListEnd, { pages, what, onward }),
   );
@@ -159,15 +148,14 @@ export function ListEnd(props: EndProps): JSX.Element | null {
   if (pages.problem) return fault(pages.problem, pages.rows.length > 0 ? pages.loadMore : pages.reload);
   if (pages.isLoading) return h(Progress, { what: `Loading ${what}` });
   if (!pages.hasMore) {
-    return pages.rows.length > 20 ? el('p.list-end', `All ${writeCount(pages.rows.length)} ${what}`) : null;
+    return pages.rows.length > 20 ? el('p.list-end')(`All ${writeCount(pages.rows.length)} ${what}`) : null;
   }
   if (pages.isFull) {
-    return el('p.list-end', `The first ${writeCount(pages.rows.length)} ${what}. `, onward ?? 'Filter to see others.');
+    return el('p.list-end')(`The first ${writeCount(pages.rows.length)} ${what}. `, onward ?? 'Filter to see others.');
   }
-  return el(
-    'div.list-end',
+  return el('div.list-end')(
     h(Sight, { onSeen: pages.loadMore }),
-    h(Button, { onPress: pages.loadMore }, `Load more ${what}`),
+    el(Button, { onPress: pages.loadMore })(`Load more ${what}`),
   );
 }
 
@@ -199,9 +187,7 @@ export function SearchBox(props: {
     }, pauseMs);
     return () => clearTimeout(timer);
   }, [text]);
-  return h(
-    'div',
-    { class: props.class ?? 'search' },
+  return el('div', { class: props.class ?? 'search' })(
     h(Field, {
       ...{ label, value: text, onInput: setText, type: 'search', placeholder: props.placeholder },
     }),
@@ -245,21 +231,14 @@ export function filterChips(
 ): JSX.Element | null {
   const inForce = Object.entries(filters).filter(([name, value]) => value !== undefined && name in labels);
   if (inForce.length === 0) return null;
-  return el(
-    'div.chips.in-force',
+  return el('div.chips.in-force')(
     inForce.map(([name, value]) =>
-      h(
-        'span',
-        { class: 'filter-chip', key: name },
-        el('span', `${labels[name]}: `, times.includes(name) ? h(Time, { at: value }) : el('bdi', value)),
-        h(
-          'button',
-          {
-            ...{ type: 'button', title: 'Take this filter away', onClick: () => setFilters({ [name]: undefined }) },
-            'aria-label': `Take the filter ${labels[name]} away`,
-          },
-          h(Icon, { name: 'close' }),
-        ),
+      el('span.filter-chip', { key: name })(
+        el('span')(`${labels[name]}: `, times.includes(name) ? h(Time, { at: value }) : el('bdi')(value)),
+        el('button', {
+          ...{ type: 'button', title: 'Take this filter away', onClick: () => setFilters({ [name]: undefined }) },
+          'aria-label': `Take the filter ${labels[name]} away`,
+        })(h(Icon, { name: 'close' })),
       ),
     ),
   );

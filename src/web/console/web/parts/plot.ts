@@ -98,20 +98,15 @@ function optionsFor(room: HTMLElement, { title, lines, write }: PlotProps): uPlo
 }
 
 function Legend({ lines, write }: Pick<PlotProps, 'lines' | 'write'>): JSX.Element {
-  return el(
-    'p.legend',
+  return el('p.legend')(
     lines.map(({ label, colour, dash, values, whole }) => {
       const last = whole === undefined ? values.findLast((value) => value !== null) : whole;
-      return h(
-        'span',
-        { key: label },
-        h(
-          'svg',
-          { class: `swatch ink-${colour}`, viewBox: '0 0 28 4', 'aria-hidden': 'true', focusable: 'false' },
+      return el('span', { key: label })(
+        el('svg', { class: `swatch ink-${colour}`, viewBox: '0 0 28 4', 'aria-hidden': 'true', focusable: 'false' })(
           h('path', { d: 'M0 2h28', 'stroke-dasharray': dash && dashes[dash].join(' ') }),
         ),
         label,
-        el('b', last === undefined || last === null ? '–' : write(last)),
+        el('b')(last === undefined || last === null ? '–' : write(last)),
       );
     }),
   );
@@ -120,40 +115,31 @@ function Legend({ lines, write }: Pick<PlotProps, 'lines' | 'write'>): JSX.Eleme
 /** The figures of the drawing, the newest first. */
 function Figures({ times, lines, write, title, linkOf }: PlotProps): JSX.Element {
   const now = times.at(-1) ?? 0;
-  return el(
-    'details',
-    el('summary', 'As a table'),
-    h(
-      'div',
-      { class: 'figures-room', tabIndex: 0, role: 'region', 'aria-label': `${title} as a table` },
-      el(
-        'table',
-        el(
-          'thead',
-          el(
-            'tr',
-            h('th', { scope: 'col' }, 'Time'),
-            lines.map(({ label }) => h('th', { scope: 'col', key: label }, label)),
+  return el('details')(
+    el('summary')('As a table'),
+    el('div.figures-room', { tabIndex: 0, role: 'region', 'aria-label': `${title} as a table` })(
+      el('table')(
+        el('thead')(
+          el('tr')(
+            el('th', { scope: 'col' })('Time'),
+            lines.map(({ label }) => el('th', { scope: 'col', key: label })(label)),
           ),
         ),
-        el(
-          'tbody',
+        el('tbody')(
           times
             .map((time, index) => ({ time, index }))
             .toReversed()
             .slice(0, 60)
             .map(({ time, index }) =>
-              h(
-                'tr',
-                { key: time },
-                h(
-                  'th',
-                  { scope: 'row' },
-                  h(linkOf ? 'a' : 'time', { href: linkOf?.(time), title: writeExactTime(time) }, writeTime(time, now)),
+              el('tr', { key: time })(
+                el('th', { scope: 'row' })(
+                  el(linkOf ? 'a' : 'time', { href: linkOf?.(time), title: writeExactTime(time) })(
+                    writeTime(time, now),
+                  ),
                 ),
                 lines.map(({ label, values }) => {
                   const value = values[index];
-                  return h('td', { key: label }, value === null || value === undefined ? '–' : write(value));
+                  return el('td', { key: label })(value === null || value === undefined ? '–' : write(value));
                 }),
               ),
             ),
@@ -209,9 +195,8 @@ export function Plot(props: PlotProps): JSX.Element {
     const time = times[at];
     if (linkOf && time !== undefined) goTo(linkOf(time));
   };
-  return el(
-    'figure.plot',
-    el('figcaption', el('h3', title)),
+  return el('figure.plot')(
+    el('figcaption')(el('h3')(title)),
     h(Legend, { lines, write }),
     h('div', { class: linkOf ? 'plot-room linked' : 'plot-room', ref: room, 'aria-hidden': 'true', onClick }),
     h(Figures, props),

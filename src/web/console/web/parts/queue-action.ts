@@ -1,6 +1,6 @@
 // Acting on what waits: asks first, says how many, and goes on until all of a selection is done.
 
-import { h, type JSX } from 'preact';
+import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { ask } from '../state/api.ts';
 import { tell } from '../state/notices.ts';
@@ -150,14 +150,11 @@ export function ActionConfirm(props: {
     tell(...outcome(target, await act(target, setProgress)));
     onDone();
   };
-  return h(
-    Confirm,
-    { title: `${action}?`, action, danger: target.action === 'drop', onConfirm: confirm, onClose },
-    el('p', target.count === 1 && target.noun === 'message' ? one : many),
+  return el(Confirm, { title: `${action}?`, action, danger: target.action === 'drop', onConfirm: confirm, onClose })(
+    el('p')(target.count === 1 && target.noun === 'message' ? one : many),
     target.group !== undefined &&
       target.action === 'hold' &&
-      el('p', 'What comes for ', foreign(target.group, 120), ' from now on is held, too, until it is released here.'),
-    progress !== undefined &&
-      h('p', { class: 'soft', role: 'status' }, `${writeCounted(progress, target.noun)} so far`),
+      el('p')('What comes for ', foreign(target.group, 120), ' from now on is held, too, until it is released here.'),
+    progress !== undefined && el('p.soft', { role: 'status' })(`${writeCounted(progress, target.noun)} so far`),
   );
 }

@@ -10,12 +10,8 @@ import { el, Icon, type IconName, Time } from './element.ts';
 
 /** The name with its mark, a gate, as a link to the first page. */
 export function Brand(): JSX.Element {
-  return h(
-    'a',
-    { class: 'brand', href: linkTo('/') },
-    h(
-      'svg',
-      { viewBox: '0 0 22 22', 'aria-hidden': 'true', focusable: 'false' },
+  return el('a.brand', { href: linkTo('/') })(
+    el('svg', { viewBox: '0 0 22 22', 'aria-hidden': 'true', focusable: 'false' })(
       h('path', { fill: 'currentColor', d: 'M3 20V9a8 8 0 0 1 16 0v11h-4.5V9.5a3.5 3.5 0 0 0-7 0V20z' }),
       h('path', { fill: 'currentColor', d: 'M9.5 20v-8h3v8z', opacity: '.55' }),
     ),
@@ -36,26 +32,24 @@ export function PageHead(props: {
   useEffect(() => {
     document.title = `${name} · Postern`;
   }, [name]);
-  return el(
-    'header.page-head',
-    el(
-      'div',
-      props.back ? h('a', { class: 'back', href: props.back.url }, props.back.label) : null,
-      h('h1', { tabIndex: -1 }, props.title),
-      props.lead ? el('p.lead', props.lead) : null,
+  return el('header.page-head')(
+    el('div')(
+      props.back ? el('a.back', { href: props.back.url })(props.back.label) : null,
+      el('h1', { tabIndex: -1 })(props.title),
+      props.lead ? el('p.lead')(props.lead) : null,
     ),
-    props.children ? el('div.actions', props.children) : null,
+    props.children ? el('div.actions')(props.children) : null,
   );
 }
 
 /** The head of most pages. @param children what can be done */
 export function pageHead(title: string, lead: string, ...children: ComponentChildren[]): JSX.Element {
-  return h(PageHead, { title, lead }, ...children);
+  return el(PageHead, { title, lead })(...children);
 }
 
 /** The button at the head of a page that makes one more of what it lists; nothing for who may not. */
 export function makeButton(mayMake: boolean, onPress: () => void, text: string): ComponentChildren {
-  return mayMake && h(Button, { kind: 'main', icon: 'plus', onPress }, text);
+  return mayMake && el(Button, { kind: 'main', icon: 'plus', onPress })(text);
 }
 
 /** What stands at the head of a panel: its heading, a sentence below it, and what can be done. */
@@ -66,51 +60,44 @@ interface PanelHead {
   readonly note?: ComponentChildren;
 }
 
-/** A part of a page with a heading. */
-export function panel(head: string | PanelHead, ...children: ComponentChildren[]): JSX.Element {
+/** A part of a page with a heading. @returns what closes it around what stands below that */
+export function panel(head: string | PanelHead) {
   const { key, title, actions, note }: PanelHead = typeof head === 'string' ? { title: head } : head;
-  return h(
-    'section',
-    { class: 'panel', key },
-    el('div.panel-head', el('h2', title), actions),
-    note ? el('p.note', note) : null,
-    ...children,
-  );
+  return (...children: ComponentChildren[]): JSX.Element =>
+    el('section.panel', { key })(
+      el('div.panel-head')(el('h2')(title), actions),
+      note ? el('p.note')(note) : null,
+      ...children,
+    );
 }
 
-/** What stands in place of a list that has nothing in it: says why, and what to do next. */
-export function empty(title: string, icon: IconName, ...children: ComponentChildren[]): JSX.Element {
-  return el('div.empty', h(Icon, { name: icon }), el('p.empty-title', title), el('div.empty-text', ...children));
+/** What stands in place of a list that has nothing in it. @returns what closes it around why that is, and what to do next */
+export function empty(title: string, icon: IconName) {
+  return (...children: ComponentChildren[]): JSX.Element =>
+    el('div.empty')(h(Icon, { name: icon }), el('p.empty-title')(title), el('div.empty-text')(...children));
 }
 
 /** What stands in place of a list of mail in which all is as it should be: says why, and leads to the messages. */
 export function nothingWrong(title: string, why: string): JSX.Element {
-  return empty(title, 'check', el('p', why), buttonLink('/messages', 'messages', 'Look at the messages'));
+  return empty(title, 'check')(el('p')(why), buttonLink('/messages', 'messages', 'Look at the messages'));
 }
 
 /** What the gateway says beside an answer, such as that the journal is off; nothing where it says nothing. */
 export function Notes({ notes }: { readonly notes: readonly string[] }): JSX.Element {
-  return h(
-    Fragment,
-    null,
-    notes.map((note) => h('p', { key: note, class: 'soft', role: 'note' }, el('bdi', note))),
-  );
+  return el(Fragment)(notes.map((note) => el('p.soft', { key: note, role: 'note' })(el('bdi')(note))));
 }
 
 /** A request that failed: what it said, and trying again. */
 export function fault(problem: Problem, retry?: () => void, note?: ComponentChildren): JSX.Element {
   const codes = problem.errors.map(({ code }) => code).join(', ');
-  return h(
-    'div',
-    { class: 'problem', role: 'alert' },
+  return el('div.problem', { role: 'alert' })(
     h(Icon, { name: 'warning' }),
-    el(
-      'div',
-      el('p', el('bdi', problem.message)),
-      note ? el('p', note) : null,
-      codes === '' ? null : el('p.soft', `Error ${codes}, HTTP ${problem.status}`),
+    el('div')(
+      el('p')(el('bdi')(problem.message)),
+      note ? el('p')(note) : null,
+      codes === '' ? null : el('p.soft')(`Error ${codes}, HTTP ${problem.status}`),
     ),
-    retry ? h(Button, { icon: 'reload', onPress: retry }, 'Try again') : null,
+    retry ? el(Button, { icon: 'reload', onPress: retry })('Try again') : null,
   );
 }
 
@@ -123,7 +110,7 @@ function LoadFault({ loaded }: { readonly loaded: Loaded<unknown> }): JSX.Elemen
   if (!problem) return null;
   if (value === undefined || at === undefined) return fault(problem, reload);
   if (problem.status === 0) return null;
-  const note = el('span', 'What stands here is as it was at ', h(Time, { at: new Date(at).toISOString() }), '.');
+  const note = el('span')('What stands here is as it was at ', h(Time, { at: new Date(at).toISOString() }), '.');
   return fault(problem, reload, note);
 }
 
@@ -134,8 +121,8 @@ export function Progress({ what }: { readonly what: string }): JSX.Element | nul
     const timer = setTimeout(() => setLate(true), 250);
     return () => clearTimeout(timer);
   }, []);
-  if (!isLate) return el('div.progress-room');
-  return h('div', { class: 'progress', role: 'status' }, h('span', { class: 'spinner', 'aria-hidden': 'true' }), what);
+  if (!isLate) return el('div.progress-room')();
+  return el('div.progress', { role: 'status' })(h('span', { class: 'spinner', 'aria-hidden': 'true' }), what);
 }
 
 /**
@@ -148,21 +135,15 @@ export function awaited<Value>(
   show: (value: Value) => ComponentChildren,
 ): JSX.Element {
   const { value, isLoading } = loaded;
-  return h(
-    Fragment,
-    null,
-    h(LoadFault, { loaded }),
-    value === undefined ? isLoading && h(Progress, { what }) : show(value),
-  );
+  return el(Fragment)(h(LoadFault, { loaded }), value === undefined ? isLoading && h(Progress, { what }) : show(value));
 }
 
 /** Names and values in two columns. Values that are absent are left out. */
 export function facts(items: readonly (readonly [string, ComponentChildren])[]): JSX.Element {
-  return el(
-    'dl.facts',
+  return el('dl.facts')(
     items
       .filter(([, value]) => value !== null && value !== undefined && value !== '')
-      .map(([name, value]) => h(Fragment, { key: name }, el('dt', name), el('dd', value))),
+      .map(([name, value]) => el(Fragment, { key: name })(el('dt')(name), el('dd')(value))),
   );
 }
 
@@ -187,15 +168,14 @@ export function Tabs({ tabs, label }: { readonly tabs: readonly Tab[]; readonly 
     const text = query.toString();
     return place.value.path + (text === '' ? '' : `?${text}`);
   };
-  return h(
-    'nav',
-    { class: 'tabs', 'aria-label': label },
+  return el('nav.tabs', { 'aria-label': label })(
     tabs.map((tab) =>
-      h(
-        'a',
-        { key: tab.key, href: urlOf(tab.key), 'aria-current': tab.key === open ? 'true' : undefined, 'data-stay': '' },
-        tab.label,
-      ),
+      el('a', {
+        key: tab.key,
+        href: urlOf(tab.key),
+        'aria-current': tab.key === open ? 'true' : undefined,
+        'data-stay': '',
+      })(tab.label),
     ),
   );
 }
@@ -203,10 +183,10 @@ export function Tabs({ tabs, label }: { readonly tabs: readonly Tab[]; readonly 
 /** A link that takes all filters away. */
 export function ClearFilters({ names }: { readonly names: readonly string[] }): JSX.Element {
   const clear = (): void => setFilters(Object.fromEntries(names.map((name) => [name, undefined])));
-  return h(Button, { onPress: clear }, 'Clear the filters');
+  return el(Button, { onPress: clear })('Clear the filters');
 }
 
 /** A link to another page as a button. */
 export function buttonLink(to: string, icon: IconName, text: string): JSX.Element {
-  return h('a', { class: 'button plain', href: linkTo(to) }, h(Icon, { name: icon }), text);
+  return el('a.button.plain', { href: linkTo(to) })(h(Icon, { name: icon }), text);
 }

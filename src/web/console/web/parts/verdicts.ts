@@ -9,14 +9,11 @@ import { box, el, Foreign, foreign, Icon, State, verdictWords } from './element.
 import { type Column, column, Table, tight, wide } from './list.ts';
 
 function changeBox({ file, line, diff }: FileChange): JSX.Element {
-  return el(
-    'div',
-    el(
-      'div.box-head',
-      el(
-        'span',
+  return el('div')(
+    el('div.box-head')(
+      el('span')(
         'Or replace these lines of ',
-        el('bdi', file),
+        el('bdi')(file),
         `, line ${line}; the configuration is valid with them:`,
       ),
       h(CopyButton, { text: diff, label: 'Copy the change' }),
@@ -27,14 +24,12 @@ function changeBox({ file, line, diff }: FileChange): JSX.Element {
 
 /** A cure with its lines and a button that copies them. @param change where the lines go in the configuration file */
 export function cureBox({ kind, text, yaml }: Cure, change?: FileChange): JSX.Element {
-  return el(
-    'div.cure',
-    el(
-      'div.box-head',
-      el('span.cure-word', kind === 'config' ? 'Cure: in the configuration' : 'Cure: in the program'),
+  return el('div.cure')(
+    el('div.box-head')(
+      el('span.cure-word')(kind === 'config' ? 'Cure: in the configuration' : 'Cure: in the program'),
       h(CopyButton, { text: yaml ?? text, label: yaml ? 'Copy the lines' : 'Copy' }),
     ),
-    el('p', foreign(text)),
+    el('p')(foreign(text)),
     yaml ? box(yaml, 4000) : null,
     change && changeBox(change),
   );
@@ -45,18 +40,18 @@ const columns: readonly Column<FieldVerdict>[] = [
     h(State, { state: verdict, words: verdictWords(added ? 'added' : verdict) }),
   ),
   column('name', 'Header', ({ name }) =>
-    h('a', { href: headerPath(name), target: '_blank', rel: 'noopener' }, el('strong', foreign(name, 100))),
+    el('a', { href: headerPath(name), target: '_blank', rel: 'noopener' })(el('strong')(foreign(name, 100))),
   ),
   wide('Value as it came', ({ value }) =>
     value
-      ? el('span.mono', h(Foreign, { text: value, lines: true, most: 300 }))
-      : el('span.soft', value === '' ? 'empty' : 'not kept'),
+      ? el('span.mono')(h(Foreign, { text: value, lines: true, most: 300 }))
+      : el('span.soft')(value === '' ? 'empty' : 'not kept'),
   ),
   column('rule', 'Rule', ({ code, message, rule, reference }) => [
-    code ? el('code', code) : null,
-    message ? el('p', foreign(message)) : null,
-    rule ? el('span.sub', foreign(rule)) : null,
-    reference ? el('span.sub', reference) : null,
+    code ? el('code')(code) : null,
+    message ? el('p')(foreign(message)) : null,
+    rule ? el('span.sub')(foreign(rule)) : null,
+    reference ? el('span.sub')(reference) : null,
   ]),
 ];
 
@@ -87,25 +82,20 @@ export function reasonsPanel(
   count = reasons.length,
 ): JSX.Element | null {
   if (reasons.length === 0) return null;
-  return el(
-    'section.reasons',
-    el('h2', h(Icon, { name: 'box' }), title),
-    el(
-      'ul',
+  return el('section.reasons')(
+    el('h2')(h(Icon, { name: 'box' }), title),
+    el('ul')(
       reasons.map(({ field, code, message, cure }, index) =>
-        h(
-          'li',
-          { key: index },
-          el(
-            'p.reason',
-            field ? el('strong', foreign(field, 100)) : null,
-            el('span', foreign(message)),
-            code ? el('code.soft', code) : null,
+        el('li', { key: index })(
+          el('p.reason')(
+            field ? el('strong')(foreign(field, 100)) : null,
+            el('span')(foreign(message)),
+            code ? el('code.soft')(code) : null,
           ),
-          cure && (isRepeated(reasons, index) ? el('div.cure', el('span.cure-word', sameCure)) : cureBox(cure)),
+          cure && (isRepeated(reasons, index) ? el('div.cure')(el('span.cure-word')(sameCure)) : cureBox(cure)),
         ),
       ),
-      count > reasons.length ? el('li', `And ${writeCounted(count - reasons.length, 'more reason')}.`) : null,
+      count > reasons.length ? el('li')(`And ${writeCounted(count - reasons.length, 'more reason')}.`) : null,
     ),
   );
 }

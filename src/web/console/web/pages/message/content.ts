@@ -36,12 +36,9 @@ async function loadSides(path: string, signal: AbortSignal) {
 
 function downloads(path: string, sides: readonly Side[]): JSX.Element {
   const words = { received: 'Save as it came', sent: 'Save as it left' } as const;
-  return el(
-    'p.actions',
+  return el('p.actions')(
     sides.map((side) =>
-      h(
-        'a',
-        { key: side, class: 'button plain', href: `${path}/${side}`, download: `${side}.eml` },
+      el('a.button.plain', { key: side, href: `${path}/${side}`, download: `${side}.eml` })(
         h(Icon, { name: 'arrow' }),
         words[side],
       ),
@@ -56,21 +53,16 @@ export function Comparison({ entry, path }: { readonly entry: JournalEntry; read
   if (!value) return h(Progress, { what: 'Loading both sides' });
   const { received, sent } = value;
   if (!received && !sent) {
-    return empty(
-      'Its text was not kept',
-      'messages',
-      el('p', 'The journal keeps what messages contain only where the configuration says so:'),
+    return empty('Its text was not kept', 'messages')(
+      el('p')('The journal keeps what messages contain only where the configuration says so:'),
       box('journal:\n  content: full   # none, headers, full'),
     );
   }
   const kept = (['received', 'sent'] as const).filter((side) => value[side] !== undefined);
   const isCut = received?.isCut === true || sent?.isCut === true;
-  return el(
-    'div',
-    el(
-      'div.panel-head',
-      el(
-        'p.soft',
+  return el('div')(
+    el('div.panel-head')(
+      el('p.soft')(
         entry.outcome === 'refused'
           ? 'It was refused, so that nothing left.'
           : sent && received
@@ -79,7 +71,7 @@ export function Comparison({ entry, path }: { readonly entry: JournalEntry; read
       ),
       downloads(path, kept),
     ),
-    isCut ? el('p.note', `Only the first ${writeOctets(most)} of each side are shown; the files are whole.`) : null,
+    isCut ? el('p.note')(`Only the first ${writeOctets(most)} of each side are shown; the files are whole.`) : null,
     received && sent
       ? h(Diff, { left: received.text, right: sent.text, leftTitle: 'As it came', rightTitle: 'As it left' })
       : box((received ?? sent)?.text ?? ''),
@@ -102,7 +94,7 @@ type Attachment = PreviewPart['attachments'][number];
 
 const columns: readonly Column<Attachment>[] = [
   wide('Name', ({ filename }) => foreign(filename ?? 'without a name', 200)),
-  { title: 'Type', cell: ({ type }) => el('code', foreign(type, 100)) },
+  { title: 'Type', cell: ({ type }) => el('code')(foreign(type, 100)) },
   numbers('Size', ({ size }) => writeOctets(size)),
 ];
 
@@ -110,13 +102,13 @@ const columns: readonly Column<Attachment>[] = [
 function nothing(what: string, other: string | undefined): JSX.Element {
   const why =
     other === undefined ? 'Its parts are in its source: “As it came and left”.' : `Look at its ${other} instead.`;
-  return empty(what, 'messages', why);
+  return empty(what, 'messages')(why);
 }
 
 /** Says that the journal has not kept it, and why. */
 function notKept(title: string, note: string | null): JSX.Element {
   const why = note ? `Why: ${note}.` : 'The journal keeps what messages contain only where journal.content is full.';
-  return empty(title, 'messages', why);
+  return empty(title, 'messages')(why);
 }
 
 function shown({ html, text, body_kept: isKept }: PreviewPart, form: Form, note: string | null): JSX.Element {
@@ -125,10 +117,9 @@ function shown({ html, text, body_kept: isKept }: PreviewPart, form: Form, note:
   const other = text ? 'text' : undefined;
   if (!html) return nothing('It has no HTML', other);
   if (isTooDeep(html)) return nothing('Its HTML is nested so deep that a browser would take long to show it', other);
-  return el(
-    'div',
+  return el('div')(
     h(PreviewFrame, { html }),
-    el('p.hint', 'Pictures, links and everything that would load or run are taken out.'),
+    el('p.hint')('Pictures, links and everything that would load or run are taken out.'),
   );
 }
 
@@ -144,23 +135,20 @@ export function PreviewPanel({ entry, path }: { readonly entry: JournalEntry; re
   const shownSide = side ?? (value.sent ? 'sent' : 'received');
   const part = value[shownSide];
   if (!part) return notKept('This side was not kept', note);
-  if ('unreadable' in part) return empty('It cannot be read', 'warning', foreign(part.unreadable));
+  if ('unreadable' in part) return empty('It cannot be read', 'warning')(foreign(part.unreadable));
   const shownForm = form ?? (part.html ? 'html' : 'text');
   const { attachments: rows } = part;
-  return el(
-    'div',
-    el(
-      'div.panel-head',
+  return el('div')(
+    el('div.panel-head')(
       h(Switch<Form>, { label: 'Form', choices: forms, chosen: shownForm, onChoose: setForm }),
       value.sent &&
         value.received &&
         h(Switch<Side>, { label: 'Side', choices: sides, chosen: shownSide, onChoose: setSide }),
     ),
     shown(part, shownForm, note),
-    part.truncated ? el('p.hint', 'It is long: only its beginning is shown.') : null,
+    part.truncated ? el('p.hint')('It is long: only its beginning is shown.') : null,
     rows.length > 0 &&
-      panel(
-        'Attachments',
+      panel('Attachments')(
         h(Table<Attachment>, { label: 'Attachments', columns, rows, keyOf: (_, index) => String(index) }),
       ),
   );

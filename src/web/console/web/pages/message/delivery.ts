@@ -15,30 +15,24 @@ const drawnAtOnce = 50;
 
 function Event({ event }: { readonly event: MailEvent }): JSX.Element {
   const { title, by, said, notes, nextAt } = eventWords(event);
-  return el(
-    'li',
+  return el('li')(
     h(Time, { at: event.at }),
-    el(
-      'div',
-      el('strong', title),
-      by === '' ? null : el('span.soft', ' by ', foreign(by, 120)),
-      said === '' ? null : el('p.mono', foreign(said)),
-      notes.map((note) => h('p', { key: note, class: 'soft' }, foreign(note, 200))),
-      nextAt === undefined ? null : el('p.soft', 'Next try: ', h(Time, { at: nextAt })),
+    el('div')(
+      el('strong')(title),
+      by === '' ? null : el('span.soft')(' by ', foreign(by, 120)),
+      said === '' ? null : el('p.mono')(foreign(said)),
+      notes.map((note) => el('p.soft', { key: note })(foreign(note, 200))),
+      nextAt === undefined ? null : el('p.soft')('Next try: ', h(Time, { at: nextAt })),
     ),
   );
 }
 
 function Recipient({ history }: { readonly history: RecipientHistory }): JSX.Element {
-  return el(
-    'li.card',
-    el('div.subject', el('strong', foreign(history.address, 160)), h(State, { state: history.state })),
+  return el('li.card')(
+    el('div.subject')(el('strong')(foreign(history.address, 160)), h(State, { state: history.state })),
     history.history.length === 0
-      ? el('p.soft', 'Nothing has happened yet: it waits for its first attempt.')
-      : el(
-          'ol',
-          history.history.map((event) => h(Event, { event, key: event.id })),
-        ),
+      ? el('p.soft')('Nothing has happened yet: it waits for its first attempt.')
+      : el('ol')(history.history.map((event) => h(Event, { event, key: event.id }))),
   );
 }
 
@@ -50,20 +44,17 @@ export function Delivery({ entry }: { readonly entry: JournalEntry }): JSX.Eleme
     return empty(
       'Nothing was sent',
       'queue',
+    )(
       entry.shadow
         ? 'It is a copy that came to a shadow listener, and is never sent.'
         : 'A refused message is never sent, to none of its recipients.',
     );
   if (histories.length === 0)
-    return empty('Its events are gone', 'queue', 'Events are kept for as long as the configuration says.');
+    return empty('Its events are gone', 'queue')('Events are kept for as long as the configuration says.');
   const more = `Show more (${writeCounted(histories.length - most, 'recipient')} left)`;
-  return el(
-    'div',
-    el(
-      'ul.history',
-      histories.slice(0, most).map((history) => h(Recipient, { history, key: history.address })),
-    ),
-    histories.length > most && el('p.list-end', h(Button, { onPress: () => setMost(most + 200) }, more)),
+  return el('div')(
+    el('ul.history')(histories.slice(0, most).map((history) => h(Recipient, { history, key: history.address }))),
+    histories.length > most && el('p.list-end')(el(Button, { onPress: () => setMost(most + 200) })(more)),
   );
 }
 
@@ -75,18 +66,14 @@ export function Dialogue({ entry }: { readonly entry: JournalEntry }): JSX.Eleme
     return empty(
       'There was no SMTP dialogue',
       'messages',
-      entry.via === 'smtp' ? 'Its entry keeps none.' : 'The message came by HTTP.',
-    );
+    )(entry.via === 'smtp' ? 'Its entry keeps none.' : 'The message came by HTTP.');
   }
-  return el(
-    'ol.dialogue.card',
+  return el('ol.dialogue.card')(
     entry.dialogue.map(({ from, line, at_ms: at }, index) =>
-      h(
-        'li',
-        { key: index, class: `${from}${from === 'server' && /^[45]/.test(line) ? ' refusal' : ''}` },
-        el('span.at.soft', `+${at} ms`),
-        el('span.who', speakers[from]),
-        el('span.line', foreign(line, 600)),
+      el('li', { key: index, class: `${from}${from === 'server' && /^[45]/.test(line) ? ' refusal' : ''}` })(
+        el('span.at.soft')(`+${at} ms`),
+        el('span.who')(speakers[from]),
+        el('span.line')(foreign(line, 600)),
       ),
     ),
   );
@@ -107,22 +94,18 @@ export function Timings({ entry }: { readonly entry: JournalEntry }): JSX.Elemen
   const { timings } = entry;
   if (timings.length === 0) return null;
   const longest = timings.reduce((most, { ms }) => Math.max(most, ms), 0.1);
-  return panel(
-    'How long it took',
-    el(
-      'ul.stages',
+  return panel('How long it took')(
+    el('ul.stages')(
       timings.map(({ stage, ms }) =>
-        h(
-          'li',
-          { key: stage },
-          el('span', stageWords[stage] ?? stage),
+        el('li', { key: stage })(
+          el('span')(stageWords[stage] ?? stage),
           h('meter', {
             min: 0,
             max: longest,
             value: ms,
             'aria-label': `${stageWords[stage] ?? stage}: ${writeDuration(ms)}`,
           }),
-          el('span.soft', ms < 10 ? `${ms.toFixed(1)} ms` : writeDuration(ms)),
+          el('span.soft')(ms < 10 ? `${ms.toFixed(1)} ms` : writeDuration(ms)),
         ),
       ),
     ),
@@ -133,26 +116,21 @@ export function Timings({ entry }: { readonly entry: JournalEntry }): JSX.Elemen
 export function Dkim({ entry, path }: { readonly entry: JournalEntry; readonly path: string }): JSX.Element {
   const isAsked = entry.outcome !== 'refused' && !entry.shadow;
   const { value, problem, reload } = useAnswer<readonly DkimVerdict[]>(isAsked ? `${path}/dkim` : undefined);
-  if (!isAsked) return empty('It was not signed', 'tokens', 'A refused message is never signed.');
+  if (!isAsked) return empty('It was not signed', 'tokens')('A refused message is never signed.');
   if (problem?.status === 404)
     return empty(
       'It cannot be verified',
       'messages',
-      'That needs the whole message, which the journal keeps where journal.content is full.',
-    );
+    )('That needs the whole message, which the journal keeps where journal.content is full.');
   if (problem) return fault(problem, reload);
   if (!value) return h(Progress, { what: 'Verifying the signatures' });
-  return el(
-    'ul.records',
+  return el('ul.records')(
     value.map(({ domain, selector, algorithm, result, reason }) =>
-      h(
-        'li',
-        { class: 'record signature', key: `${domain} ${selector}` },
-        el(
-          'div',
-          el('strong', el('bdi', domain)),
-          el('p', 'Selector ', el('code', selector), algorithm ? `, ${algorithm}` : null),
-          reason ? el('p.soft', foreign(reason)) : null,
+      el('li.record.signature', { key: `${domain} ${selector}` })(
+        el('div')(
+          el('strong')(el('bdi')(domain)),
+          el('p')('Selector ', el('code')(selector), algorithm ? `, ${algorithm}` : null),
+          reason ? el('p.soft')(foreign(reason)) : null,
         ),
         h(State, { state: result }),
       ),

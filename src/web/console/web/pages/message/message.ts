@@ -47,11 +47,8 @@ function Actions(props: {
   };
   const resend = (): void =>
     show((onClose) =>
-      h(
-        Confirm,
-        { title: 'Send it again?', action: 'Send 1 message', onConfirm, onClose },
-        el(
-          'p',
+      el(Confirm, { title: 'Send it again?', action: 'Send 1 message', onConfirm, onClose })(
+        el('p')(
           'A new message is made of it as it came, with a Message-ID of its own, and judged as if it were handed in now. All its recipients get it.',
         ),
       ),
@@ -62,12 +59,11 @@ function Actions(props: {
   };
   if (!mayEdit.value) return null;
   const whyNot = whyNotAgain(entry);
-  return el(
-    'div.actions',
-    whyNot === undefined ? h(Button, { icon: 'reload', onPress: resend }, 'Send again') : el('p.hint', whyNot),
+  return el('div.actions')(
+    whyNot === undefined ? el(Button, { icon: 'reload', onPress: resend })('Send again') : el('p.hint')(whyNot),
     waiting &&
       choicesFor([waiting]).map(({ action, label, state }) =>
-        h(Button, { key: label, icon: icons[action], onPress: () => act(action, state) }, label),
+        el(Button, { key: label, icon: icons[action], onPress: () => act(action, state) })(label),
       ),
     dialog,
   );
@@ -89,17 +85,14 @@ function foreign(text: string | null | undefined): JSX.Element | null {
 }
 
 function SideFacts({ entry }: { readonly entry: JournalEntry }): JSX.Element {
-  return h(
-    'aside',
-    { class: 'message-side', 'aria-label': 'About the message' },
-    el(
-      'div.card',
+  return el('aside.message-side', { 'aria-label': 'About the message' })(
+    el('div.card')(
       facts([
         ['Came', h(Time, { at: entry.at })],
         ['By', entry.via ? (vias[entry.via] ?? entry.via) : null],
         ['Account', foreign(entry.account)],
         ['Credential', foreign(entry.credential)],
-        ['Client', entry.client ? el('code', entry.client) : null],
+        ['Client', entry.client ? el('code')(entry.client) : null],
         ['HELO', foreign(entry.helo)],
         ['TLS', entry.tls ? `${entry.tls.version}, ${entry.tls.cipher}` : entry.via === 'smtp' ? 'none' : null],
         ['Mailer', foreign(entry.mailer)],
@@ -107,7 +100,7 @@ function SideFacts({ entry }: { readonly entry: JournalEntry }): JSX.Element {
         ['Sender', foreign(entry.sender)],
         ['Recipients', writeCounted(entry.recipient_count, 'recipient')],
         ['Message-ID', foreign(entry.message_id)],
-        ['Journal id', el('code', entry.id)],
+        ['Journal id', el('code')(entry.id)],
       ]),
     ),
   );
@@ -132,13 +125,13 @@ function Body({ entry }: { readonly entry: JournalEntry }): JSX.Element {
     case 'delivery':
       return h(Delivery, { entry });
     case 'dialogue':
-      return el('div', h(Dialogue, { entry }), h(Timings, { entry }));
+      return el('div')(h(Dialogue, { entry }), h(Timings, { entry }));
     case 'dkim':
       return h(Dkim, { entry, path });
     default:
       return entry.verdicts.length > 0
         ? h(VerdictTable, { verdicts: entry.verdicts })
-        : empty('No header was judged', 'messages', 'It was refused before its headers came, or its entry keeps none.');
+        : empty('No header was judged', 'messages')('It was refused before its headers came, or its entry keeps none.');
   }
 }
 
@@ -165,19 +158,16 @@ function useMessage(id: string) {
 
 function notShown(problem: Problem, retry: () => void): JSX.Element {
   if (problem.status !== 404) return fault(problem, retry);
-  return empty(
-    'There is no such message',
-    'search',
-    el('bdi', `${problem.message.replace(/\.$/, '')}.`),
-    el('p', 'The journal keeps entries for as long as journal.keepDays says.'),
+  return empty('There is no such message', 'search')(
+    el('bdi')(`${problem.message.replace(/\.$/, '')}.`),
+    el('p')('The journal keeps entries for as long as journal.keepDays says.'),
   );
 }
 
 function title(entry: JournalEntry, waiting: QueuedMessage | undefined): JSX.Element {
   const unnamed = entry.damaged ? 'Message with a damaged entry' : 'Message without a kept subject';
-  return el(
-    'span.subject',
-    el('span', foreign(entry.subject) ?? unnamed),
+  return el('span.subject')(
+    el('span')(foreign(entry.subject) ?? unnamed),
     h(State, { state: outcomeOf(entry) }),
     waiting?.state === 'held' && h(State, { state: 'held' }),
   );
@@ -189,19 +179,14 @@ export function Page({ parameters }: PageProps): JSX.Element {
   const back = { url: linkTo('/messages'), label: 'Messages' };
   if (!entry) {
     const what = problem ? notShown(problem, reload) : h(Progress, { what: 'Loading the message' });
-    return el('div', h(PageHead, { title: 'Message', back }), what);
+    return el('div')(h(PageHead, { title: 'Message', back }), what);
   }
-  return el(
-    'div',
-    h(
-      PageHead,
-      { title: title(entry, waiting), name: entry.subject?.slice(0, 80) ?? 'Message', back },
+  return el('div')(
+    el(PageHead, { title: title(entry, waiting), name: entry.subject?.slice(0, 80) ?? 'Message', back })(
       h(Actions, { entry, waiting, onChanged: changed }),
     ),
-    el(
-      'div.message-grid',
-      el(
-        'div',
+    el('div.message-grid')(
+      el('div')(
         reasonsPanel(
           entry.reasons,
           entry.outcome === 'refused' ? 'Why it was refused' : 'What would be refused once the policy is enforced',
