@@ -4,7 +4,7 @@ import { type ComponentChildren, h, type JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { findPage, pages } from './page-list.ts';
 import { Button, Field, Select, Switch } from './parts/controls.ts';
-import { Dialog } from './parts/dialog.ts';
+import { Dialog, useClose, useDialog } from './parts/dialog.ts';
 import { el, Icon, type IconName, Time } from './parts/element.ts';
 import { Brand } from './parts/surfaces.ts';
 import { silentSince } from './state/api.ts';
@@ -39,16 +39,14 @@ function entry(place: Found<IconName>, isChosen: boolean, open: (place: Found) =
   );
 }
 
-function FinderDialog(props: {
-  readonly pages: readonly Found<IconName>[];
-  readonly onClose: () => void;
-}): JSX.Element {
+function FinderDialog(): JSX.Element {
+  const close = useClose();
   const [text, setText] = useState('');
   const [chosen, setChosen] = useState(0);
-  const found = findPlaces(text, props.pages);
+  const found = findPlaces(text, entries());
   const at = Math.min(chosen, found.length - 1);
   const open = (place: Found): void => {
-    props.onClose();
+    close();
     goTo(linkOf(place));
   };
   const onKeyDown = (event: KeyboardEvent): void => {
@@ -64,7 +62,7 @@ function FinderDialog(props: {
     setChosen(0);
   };
   const help = found.length === 0 ? 'Nothing is called so.' : 'Arrow keys choose, Enter opens.';
-  return el(Dialog, { title: 'Find', onClose: props.onClose })(
+  return el(Dialog, { title: 'Find' })(
     el('div.finder', { onKeyDown })(
       h(Field, {
         label: 'Address, words of a subject, id of a message, or a page',
@@ -76,9 +74,10 @@ function FinderDialog(props: {
   );
 }
 
-/** The button of the box, which Ctrl K (on a Mac ⌘ K) presses too. @param pages those of the list at the side */
-function Finder({ pages }: { readonly pages: readonly Found<IconName>[] }): JSX.Element {
-  const [isOpen, setOpen] = useState(false);
+/** The button of the box, which Ctrl K (on a Mac ⌘ K) presses too. */
+function Finder(): JSX.Element {
+  const { show, dialog } = useDialog();
+  const open = (): void => show(h(FinderDialog, {}));
   useEffect(() => {
     const onKey = (event: KeyboardEvent): void => {
       if (event.key.toLowerCase() !== 'k' || !(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey)
@@ -86,17 +85,14 @@ function Finder({ pages }: { readonly pages: readonly Found<IconName>[] }): JSX.
       // Over another dialog it stays closed: what is open there may have been typed into.
       if (document.querySelector('dialog[open]')) return;
       event.preventDefault();
-      setOpen(true);
+      open();
     };
     addEventListener('keydown', onKey);
     return () => removeEventListener('keydown', onKey);
   }, []);
   return el('div.finder-room')(
-    el(Button, { icon: 'search', onPress: () => setOpen(true) })(
-      'Find',
-      el('kbd', { 'aria-hidden': 'true' })('Ctrl K'),
-    ),
-    isOpen ? h(FinderDialog, { pages, onClose: () => setOpen(false) }) : null,
+    el(Button, { icon: 'search', onPress: open })('Find', el('kbd', { 'aria-hidden': 'true' })('Ctrl K')),
+    dialog,
   );
 }
 
@@ -169,7 +165,7 @@ function Side({ isOpen, onClose }: { readonly isOpen: boolean; readonly onClose:
   }, [isOpen]);
   return el('div', { class: isOpen ? 'side open' : 'side', ref: box, id: 'side' })(
     h(Brand, null),
-    h(Finder, { pages: entries() }),
+    h(Finder, null),
     h(Nav, null),
     el('div.side-foot')(
       h(AccountChoice, null),

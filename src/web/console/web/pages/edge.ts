@@ -2,7 +2,7 @@
 
 import { type ComponentChildren, h, type JSX } from 'preact';
 import { el } from '../parts/element.ts';
-import { type Column, MinutesSelect, numbers, shownMinutes, Table, tight, wide } from '../parts/list.ts';
+import { type Column, column, MinutesSelect, shownMinutes, Table } from '../parts/list.ts';
 import { type Line, Plot } from '../parts/plot.ts';
 import { awaited, empty, pageHead, panel } from '../parts/surfaces.ts';
 import { useAnswer, useEvery } from '../state/api.ts';
@@ -19,10 +19,12 @@ const dashes = ['dash', 'dot', 'long', 'mixed', 'sparse'] as const;
 const colours = ['bad', 'warn', 'busy', 'accent', 'quiet', 'good'] as const;
 
 const columns: readonly Column<Code>[] = [
-  tight('Code', ({ code }) => el('strong')(code)),
+  column('tight', 'Code', ({ code }) => el('strong')(code)),
   // Of the URL only its path is taken: the description is on this host, whatever name it has elsewhere.
-  wide('What it means', ({ code }) => el('a', { href: `/errors/${code}` })(`What error ${code} means, and what to do`)),
-  numbers('Times', ({ count }) => writeCount(count)),
+  column('wide', 'What it means', ({ code }) =>
+    el('a', { href: `/errors/${code}` })(`What error ${code} means, and what to do`),
+  ),
+  column('number', 'Times', ({ count }) => writeCount(count)),
 ];
 
 function linesOf(codes: readonly Code[]): readonly Line[] {
@@ -51,8 +53,8 @@ function zonePanel(zone: Zone, times: readonly number[], step: number): JSX.Elem
 }
 
 const quietColumns: readonly Column<Zone>[] = [
-  wide('Zone', ({ zone }) => el('strong')(el('bdi')(zone))),
-  numbers('Requests', ({ requests }) => writeCount(requests)),
+  column('wide', 'Zone', ({ zone }) => el('strong')(el('bdi')(zone))),
+  column('number', 'Requests', ({ requests }) => writeCount(requests)),
 ];
 
 function shown({ zones, at, step_minutes: step }: EdgeFailures): ComponentChildren {

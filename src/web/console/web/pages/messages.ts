@@ -4,7 +4,7 @@ import { h, type JSX } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Button } from '../parts/controls.ts';
 import { brief, el, Icon, outcomeChoices, outcomeOf, State, stateWords, Time } from '../parts/element.ts';
-import { type Column, column, FilterSelect, filterChips, PagedTable, SearchBox, tight, wide } from '../parts/list.ts';
+import { type Column, column, FilterSelect, filterChips, PagedTable, SearchBox } from '../parts/list.ts';
 import { buttonLink, ClearFilters, empty, Notes, pageHead } from '../parts/surfaces.ts';
 import { useAnswer, useEvery } from '../state/api.ts';
 import { type LiveState, mostLive, useLive } from '../state/live.ts';
@@ -32,8 +32,8 @@ function people({ sender, recipients, recipient_count: count, damaged }: Journal
 }
 
 const columns: readonly Column<JournalRow>[] = [
-  tight('Outcome', (row) => h(State, { state: outcomeOf(row) })),
-  wide('Message', (row) => [
+  column('tight', 'Outcome', (row) => h(State, { state: outcomeOf(row) })),
+  column('wide', 'Message', (row) => [
     el('a.row-link.one-line', { key: 'subject', href: linkTo('/messages/:id', { id: row.id }) })(
       row.subject
         ? brief(row.subject, 140)

@@ -2,7 +2,7 @@
 
 import { type ComponentChildren, h, type JSX } from 'preact';
 import { brief, el, Icon, State, type StateWords, stateWords, Time } from '../parts/element.ts';
-import { type Column, MinutesSelect, numbers, shownMinutes, Table, tight, wide } from '../parts/list.ts';
+import { type Column, column, MinutesSelect, shownMinutes, Table } from '../parts/list.ts';
 import { type Line, Plot } from '../parts/plot.ts';
 import { awaited, buttonLink, empty, pageHead, panel } from '../parts/surfaces.ts';
 import { useAnswer, useEvery } from '../state/api.ts';
@@ -106,12 +106,12 @@ function Plots({ overview }: { readonly overview: Overview }): JSX.Element {
 type Route = Overview['routes'][number];
 
 const routeColumns: readonly Column<Route>[] = [
-  tight('State', ({ state }) => h(State, { state })),
-  wide('Route', ({ name }) => el('strong')(el('bdi')(name))),
-  numbers('Delivered', ({ delivered }) => writeCount(delivered)),
-  numbers('Deferred', ({ deferred }) => writeCount(deferred)),
-  numbers('Failed', ({ failed }) => writeCount(failed)),
-  numbers('Connections', ({ connections }) => writeCount(connections)),
+  column('tight', 'State', ({ state }) => h(State, { state })),
+  column('wide', 'Route', ({ name }) => el('strong')(el('bdi')(name))),
+  column('number', 'Delivered', ({ delivered }) => writeCount(delivered)),
+  column('number', 'Deferred', ({ deferred }) => writeCount(deferred)),
+  column('number', 'Failed', ({ failed }) => writeCount(failed)),
+  column('number', 'Connections', ({ connections }) => writeCount(connections)),
 ];
 
 function routesPanel({ routes: rows }: Overview): JSX.Element {

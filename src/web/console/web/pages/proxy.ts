@@ -3,7 +3,7 @@
 import { h, type JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { el, foreign, State } from '../parts/element.ts';
-import { type Column, numbers, Table, tight, wide } from '../parts/list.ts';
+import { type Column, column, Table } from '../parts/list.ts';
 import { Plot } from '../parts/plot.ts';
 import { awaited, empty, pageHead, panel } from '../parts/surfaces.ts';
 import { useAnswer, useEvery } from '../state/api.ts';
@@ -26,16 +26,16 @@ interface Application {
 const notRunning = { word: 'Not running', tone: 'bad', icon: 'warning' } as const;
 
 const columns: readonly Column<Application>[] = [
-  tight('State', ({ state }) => h(State, { state, ...(state === 'failed' ? { words: notRunning } : {}) })),
-  wide('Application', ({ hostname, protocol, listening, reason }) => [
+  column('tight', 'State', ({ state }) => h(State, { state, ...(state === 'failed' ? { words: notRunning } : {}) })),
+  column('wide', 'Application', ({ hostname, protocol, listening, reason }) => [
     el('strong')(foreign(hostname, 120)),
     el('span.sub.mono')(protocol, listening.length > 0 ? ` at ${listening.slice(0, 4).join(', ')}` : null),
     reason ? el('span.sub')(foreign(reason)) : null,
   ]),
-  numbers('Open', ({ counters }) => writeCount(counters.open)),
-  numbers('Since the start', ({ counters }) => writeCount(counters.connections)),
-  numbers('From clients', ({ counters }) => writeOctets(counters.bytes_from_clients)),
-  numbers('From origins', ({ counters }) => writeOctets(counters.bytes_from_origins)),
+  column('number', 'Open', ({ counters }) => writeCount(counters.open)),
+  column('number', 'Since the start', ({ counters }) => writeCount(counters.connections)),
+  column('number', 'From clients', ({ counters }) => writeOctets(counters.bytes_from_clients)),
+  column('number', 'From origins', ({ counters }) => writeOctets(counters.bytes_from_origins)),
 ];
 
 /** What goes through all applications together, at a time in milliseconds since 1970. */

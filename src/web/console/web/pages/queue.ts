@@ -5,18 +5,7 @@ import { useState } from 'preact/hooks';
 import { Button, Checkbox } from '../parts/controls.ts';
 import { useDialog } from '../parts/dialog.ts';
 import { brief, el, foreign, State, Time } from '../parts/element.ts';
-import {
-  type Column,
-  doing,
-  FilterSelect,
-  filterChips,
-  ListEnd,
-  numbers,
-  SearchBox,
-  Table,
-  tight,
-  wide,
-} from '../parts/list.ts';
+import { type Column, column, FilterSelect, filterChips, ListEnd, SearchBox, Table } from '../parts/list.ts';
 import { type Action, ActionConfirm, actionWords, choicesFor, queuePath, type Target } from '../parts/queue-action.ts';
 import { awaited, ClearFilters, empty, nothingWrong, pageHead, panel } from '../parts/surfaces.ts';
 import { useAnswer, useEvery } from '../state/api.ts';
@@ -69,17 +58,17 @@ function States({ state, states }: QueuedMessage): JSX.Element {
 }
 
 const columns: readonly Column<QueuedMessage>[] = [
-  tight('State', States),
-  wide('Recipient', ({ id, recipient, recipient_count: count, sender, last_reply: last, hold }) => [
+  column('tight', 'State', States),
+  column('wide', 'Recipient', ({ id, recipient, recipient_count: count, sender, last_reply: last, hold }) => [
     el('a', { key: 'to', href: linkTo('/messages/:id', { id }) })(brief(recipient, 120)),
     count > 1 ? el('span.soft')(` and ${writeCount(count - 1)} more`) : null,
     el('span.sub')('from ', sender === '' ? 'nobody' : brief(sender, 120)),
     last ? el('span.sub.mono')(foreign(last, 200)) : null,
     hold ? h(HoldWords, { key: 'hold', hold }) : null,
   ]),
-  numbers('Attempts', Attempts),
-  tight('Accepted', ({ accepted_at: at }) => h(Time, { at })),
-  tight('Next try', ({ next_at: at }) => h(Time, { at, style: 'due' })),
+  column('number', 'Attempts', Attempts),
+  column('tight', 'Accepted', ({ accepted_at: at }) => h(Time, { at })),
+  column('tight', 'Next try', ({ next_at: at }) => h(Time, { at, style: 'due' })),
 ];
 
 const states = [
@@ -136,7 +125,7 @@ function WaitingMessages(props: { readonly onAct: (target: Target) => void; read
   const { rows } = pages;
   const { chosen, isChosen, choose } = useChosen(rows);
   const all = rows.slice(0, mostChosen).map(({ id }) => id);
-  const choice = doing<QueuedMessage>('Choose', ({ id, recipient }) =>
+  const choice = column<QueuedMessage>('tight doing', 'Choose', ({ id, recipient }) =>
     h(Checkbox, {
       ...{ label: `Choose the message to ${recipient}`, hidden: true, checked: isChosen(id) },
       onChange: (isOn) => choose([id], isOn),
@@ -176,7 +165,7 @@ function nameOf({ destination, route }: QueueGroup): string {
 }
 
 const groupColumns: readonly Column<QueueGroup>[] = [
-  wide('Destination', (group) => [
+  column('wide', 'Destination', (group) => [
     el('a', { key: 'to', href: linkTo('/queue', {}, group.route === null ? { state: 'held' } : filterOf(group)) })(
       el('strong')(brief(nameOf(group), 120)),
     ),
@@ -191,11 +180,11 @@ const groupColumns: readonly Column<QueueGroup>[] = [
     group.hold ? h(HoldWords, { key: 'hold', hold: group.hold }) : null,
     group.last_reply ? el('span.sub.mono')(foreign(group.last_reply, 200)) : null,
   ]),
-  tight('Next hop', ({ state }) => (state === null ? null : h(State, { state }))),
-  numbers('Waiting', ({ depth }) => writeCount(depth)),
-  numbers('Held', ({ held }) => writeCount(held)),
-  tight('Oldest', ({ oldest_at: at }) => (at === null ? null : h(Time, { at, style: 'ago' }))),
-  tight('Next try', ({ next_at: at }) => (at === null ? null : h(Time, { at, style: 'due' }))),
+  column('tight', 'Next hop', ({ state }) => (state === null ? null : h(State, { state }))),
+  column('number', 'Waiting', ({ depth }) => writeCount(depth)),
+  column('number', 'Held', ({ held }) => writeCount(held)),
+  column('tight', 'Oldest', ({ oldest_at: at }) => (at === null ? null : h(Time, { at, style: 'ago' }))),
+  column('tight', 'Next try', ({ next_at: at }) => (at === null ? null : h(Time, { at, style: 'due' }))),
 ];
 
 function actionColumn(onAct: (target: Target) => void): Column<QueueGroup> {
@@ -207,7 +196,7 @@ function actionColumn(onAct: (target: Target) => void): Column<QueueGroup> {
     return el(Button, { key: action, label: `${verb} all: ${name}`, onPress })(verb);
   };
   // What was set aside has no place by which it could be chosen; it is chosen message by message.
-  return doing('Actions', (group) =>
+  return column('tight doing', 'Actions', (group) =>
     group.route === null
       ? null
       : el('div.row-actions')(
@@ -239,7 +228,7 @@ export function Page(): JSX.Element {
     setTurn(turn + 1);
     loaded.reload();
   };
-  const onAct = (target: Target): void => show((onClose) => h(ActionConfirm, { target, onClose, onDone }));
+  const onAct = (target: Target): void => show(h(ActionConfirm, { target, onDone }));
   return el('div')(
     pageHead('Queue', 'What was accepted and waits for its next hop, by destination.'),
     awaited(loaded, 'Loading the queue', (rows) => [

@@ -46,8 +46,7 @@ function verdict(found: WouldPass): JSX.Element {
 }
 
 /** Asks for the text of a configuration, and tells what would change. @param since from when on mail is judged */
-function WouldPassDialog(props: { readonly since: string | undefined; readonly onClose: () => void }): JSX.Element {
-  const { since, onClose } = props;
+function WouldPassDialog({ since }: { readonly since: string | undefined }): JSX.Element {
   const [config, setConfig] = useState('');
   const [found, setFound] = useState<WouldPass>();
   const judge = async (): Promise<void> => {
@@ -59,7 +58,7 @@ function WouldPassDialog(props: { readonly since: string | undefined; readonly o
     title: 'Would it pass with another configuration?',
     action: 'Judge again',
     onSubmit: judge,
-    onClose,
+    stays: true,
   })(
     h(Field, {
       ...{ label: 'Text of the configuration', value: config, onInput: setConfig, required: true, autofocus: true },
@@ -232,7 +231,7 @@ export function Page(): JSX.Element {
   );
   const { show, dialog } = useDialog();
   useEvery(10_000, loaded.refresh);
-  const compare = (): void => show((onClose) => h(WouldPassDialog, { since, onClose }));
+  const compare = (): void => show(h(WouldPassDialog, { since }));
   return el('div')(
     pageHead(
       'Refusals',

@@ -5,7 +5,7 @@ import { useState } from 'preact/hooks';
 import { Button, Field, Select } from '../parts/controls.ts';
 import { Confirm, FormDialog, useDialog } from '../parts/dialog.ts';
 import { brief, el, foreign, Time } from '../parts/element.ts';
-import { type Column, doing, PagedTable, SearchBox, tight, wide } from '../parts/list.ts';
+import { type Column, column, PagedTable, SearchBox } from '../parts/list.ts';
 import { empty, makeButton, pageHead } from '../parts/surfaces.ts';
 import { ask } from '../state/api.ts';
 import { tell } from '../state/notices.ts';
@@ -26,7 +26,7 @@ const reasons: Readonly<Record<string, string>> = {
 
 const times = spanChoices('Until it is removed', 7, 30, 365);
 
-function AddDialog({ onClose, onAdded }: { readonly onClose: () => void; readonly onAdded: () => void }): JSX.Element {
+function AddDialog({ onAdded }: { readonly onAdded: () => void }): JSX.Element {
   const [address, setAddress] = useState('');
   const [reason, setReason] = useState('manual');
   const [note, setNote] = useState('');
@@ -39,9 +39,8 @@ function AddDialog({ onClose, onAdded }: { readonly onClose: () => void; readonl
     });
     tell(`${address.trim()} gets no more mail.`);
     onAdded();
-    onClose();
   };
-  return el(FormDialog, { title: 'Add an address', action: 'Add the address', onSubmit: add, onClose })(
+  return el(FormDialog, { title: 'Add an address', action: 'Add the address', onSubmit: add })(
     h(Field, {
       ...{ label: 'Address', value: address, onInput: setAddress, required: true, autofocus: true },
       hint: 'Mail to it is refused from now on, with a reply that says so.',
@@ -58,13 +57,13 @@ function AddDialog({ onClose, onAdded }: { readonly onClose: () => void; readonl
 }
 
 const columns: readonly Column<Suppression>[] = [
-  wide('Address', ({ address, note }) => [
+  column('wide', 'Address', ({ address, note }) => [
     el('strong')(brief(address, 120)),
     note ? el('span.sub')(foreign(note)) : null,
   ]),
   { title: 'Reason', cell: ({ reason }) => reasons[reason] ?? reason },
-  tight('Since', ({ created_at }) => h(Time, { at: created_at })),
-  tight('Until', ({ expires_at }) => (expires_at ? h(Time, { at: expires_at }) : el('span.soft')('removed'))),
+  column('tight', 'Since', ({ created_at }) => h(Time, { at: created_at })),
+  column('tight', 'Until', ({ expires_at }) => (expires_at ? h(Time, { at: expires_at }) : el('span.soft')('removed'))),
 ];
 
 function nothingThere(q: string | undefined): JSX.Element {
@@ -84,7 +83,7 @@ export function Page(): JSX.Element {
   const { show, dialog } = useDialog();
   const search = q === undefined ? '' : `&search=${encodeURIComponent(q)}`;
   const pages = usePages<Suppression>(accountOnlyPath(`${path}?per_page=100${search}`));
-  const add = (): void => show((onClose) => h(AddDialog, { onClose, onAdded: pages.reload }));
+  const add = (): void => show(h(AddDialog, { onAdded: pages.reload }));
   const remove = ({ id, address }: Suppression): void => {
     const onConfirm = async (): Promise<void> => {
       await ask(accountOnlyPath(`${path}/${id}`), { method: 'DELETE' });
@@ -92,11 +91,9 @@ export function Page(): JSX.Element {
       tell(`${address} may get mail again.`);
     };
     const what = el('p')(el('bdi')(address), ' may get mail again from now on.');
-    show((onClose) =>
-      el(Confirm, { title: 'Remove 1 address?', action: 'Remove 1 address', onConfirm, onClose })(what),
-    );
+    show(el(Confirm, { title: 'Remove 1 address?', action: 'Remove 1 address', onConfirm })(what));
   };
-  const actions = doing<Suppression>('Actions', (row) =>
+  const actions = column<Suppression>('tight doing', 'Actions', (row) =>
     el('div.row-actions')(el(Button, { onPress: () => remove(row), label: `Remove ${row.address}` })('Remove')),
   );
   return el('div')(

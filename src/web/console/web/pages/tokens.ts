@@ -5,7 +5,7 @@ import { useState } from 'preact/hooks';
 import { Button, Checkbox, Checks, Field, Select } from '../parts/controls.ts';
 import { Confirm, FormDialog, ShownOnce, useDialog } from '../parts/dialog.ts';
 import { brief, el, State, Time } from '../parts/element.ts';
-import { type Column, doing, PagedTable, tight, wide } from '../parts/list.ts';
+import { type Column, column, PagedTable } from '../parts/list.ts';
 import { empty, makeButton, pageHead } from '../parts/surfaces.ts';
 import { ask } from '../state/api.ts';
 import { tell } from '../state/notices.ts';
@@ -38,7 +38,6 @@ function stateOf(token: Token): string {
 
 function MakeDialog(props: {
   readonly credentials: readonly string[];
-  readonly onClose: () => void;
   readonly onMade: (token: MadeToken) => void;
 }): JSX.Element {
   const [credential, setCredential] = useState(props.credentials[0] ?? 'default');
@@ -56,7 +55,7 @@ function MakeDialog(props: {
     });
     props.onMade(result);
   };
-  return el(FormDialog, { title: 'Make a token', action: 'Make the token', onSubmit: make, onClose: props.onClose })(
+  return el(FormDialog, { title: 'Make a token', action: 'Make the token', onSubmit: make })(
     h(Field, {
       ...{ label: 'Credential', value: credential, onInput: setCredential, required: true, autofocus: true },
       hint: 'The entry of the configuration whose settings hold for whoever shows the token.',
@@ -73,18 +72,18 @@ function MakeDialog(props: {
 }
 
 const columns: readonly Column<Token>[] = [
-  wide('Token', ({ label, last_four: end, credential }) => [
+  column('wide', 'Token', ({ label, last_four: end, credential }) => [
     el('strong')(label === '' ? el('bdi')(credential) : brief(label, 80)),
     el('span.sub')('credential ', el('bdi')(credential), ', ends in ', el('code')(end)),
   ]),
-  tight('State', (token) => h(State, { state: stateOf(token) })),
+  column('tight', 'State', (token) => h(State, { state: stateOf(token) })),
   {
     title: 'May',
     cell: ({ scopes: held }) =>
       el('span.chips')(held.map((scope) => el('span.chip', { key: scope, title: scopes[scope] })(scope))),
   },
-  tight('Made', ({ created_at }) => h(Time, { at: created_at })),
-  tight('Ends', ({ expires_at }) => (expires_at ? h(Time, { at: expires_at }) : el('span.soft')('never'))),
+  column('tight', 'Made', ({ created_at }) => h(Time, { at: created_at })),
+  column('tight', 'Ends', ({ expires_at }) => (expires_at ? h(Time, { at: expires_at }) : el('span.soft')('never'))),
 ];
 
 const none =
@@ -92,14 +91,13 @@ const none =
 const onceMade =
   'Copy it now: it is shown this once. Programs show it as password of SMTP (user name api_token) or as bearer token of HTTP.';
 
-function Revoke(props: { readonly token: Token; readonly onClose: () => void; readonly onRevoked: () => void }) {
-  const { token, onClose, onRevoked } = props;
+function Revoke({ token, onRevoked }: { readonly token: Token; readonly onRevoked: () => void }): JSX.Element {
   const onConfirm = async (): Promise<void> => {
     await ask(accountOnlyPath(`/tokens/${token.id}`), { method: 'DELETE' });
     tell('The token is revoked. Programs that show it are refused from now on.');
     onRevoked();
   };
-  return el(Confirm, { title: 'Revoke 1 token?', action: 'Revoke 1 token', danger: true, onConfirm, onClose })(
+  return el(Confirm, { title: 'Revoke 1 token?', action: 'Revoke 1 token', danger: true, onConfirm })(
     el('p')(
       'Programs that show the token of ',
       el('bdi')(token.credential),
@@ -117,15 +115,15 @@ export function Page(): JSX.Element {
   const { show, dialog } = useDialog();
   const onMade = ({ token: text }: MadeToken): void => {
     const about = { title: 'The token is made', text, what: 'the token' };
-    show((onClose) => el(ShownOnce, { ...about, onClose })(onceMade));
+    show(el(ShownOnce, about)(onceMade));
     pages.reload();
   };
   const make = (): void => {
     const credentials = [...new Set(pages.rows.map(({ credential }) => credential))];
-    show((onClose) => h(MakeDialog, { credentials, onClose, onMade }));
+    show(h(MakeDialog, { credentials, onMade }));
   };
-  const revoke = (token: Token): void => show((onClose) => h(Revoke, { token, onClose, onRevoked: pages.reload }));
-  const actions = doing<Token>('Actions', (token) => {
+  const revoke = (token: Token): void => show(h(Revoke, { token, onRevoked: pages.reload }));
+  const actions = column<Token>('tight doing', 'Actions', (token) => {
     const label = `Revoke the token that ends in ${token.last_four}`;
     return token.live && el('div.row-actions')(el(Button, { onPress: () => revoke(token), label })('Revoke'));
   });

@@ -188,10 +188,10 @@ function envelopeFields({ from, to }: Envelope, set: (change: (before: Envelope)
   );
 }
 
-function sendConfirm(onConfirm: () => Promise<void>) {
-  const about = { title: 'Send this message?', action: 'Send 1 message', onConfirm };
-  const what = el('p')('It is handed in as a program would hand it in, and goes to its recipients.');
-  return (onClose: () => void): JSX.Element => el(Confirm, { ...about, onClose })(what);
+function sendConfirm(onConfirm: () => Promise<void>): JSX.Element {
+  return el(Confirm, { title: 'Send this message?', action: 'Send 1 message', onConfirm })(
+    el('p')('It is handed in as a program would hand it in, and goes to its recipients.'),
+  );
 }
 
 /** The page. */

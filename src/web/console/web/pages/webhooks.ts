@@ -5,7 +5,7 @@ import { useState } from 'preact/hooks';
 import { Button, Checks, Field } from '../parts/controls.ts';
 import { Confirm, type ConfirmProps, FormDialog, ShownOnce, useDialog } from '../parts/dialog.ts';
 import { brief, el, foreign, offeredKinds, State, stateWords, Time } from '../parts/element.ts';
-import { type Column, column, numbers, PagedTable, Table, tight, wide } from '../parts/list.ts';
+import { type Column, column, PagedTable, Table } from '../parts/list.ts';
 import { awaited, empty, facts, fault, makeButton, PageHead, Progress, pageHead, panel } from '../parts/surfaces.ts';
 import { ask, useAnswer } from '../state/api.ts';
 import { tell } from '../state/notices.ts';
@@ -21,14 +21,13 @@ function WebhookForm(props: {
   readonly action: string;
   readonly webhook?: Webhook;
   readonly onSend: (body: { url: string; kinds: readonly string[]; note: string }) => Promise<void>;
-  readonly onClose: () => void;
 }): JSX.Element {
   const { webhook } = props;
   const [url, setUrl] = useState(webhook?.url ?? '');
   const [note, setNote] = useState(webhook?.note ?? '');
   const [chosen, setChosen] = useState<readonly string[]>(webhook?.kinds ?? []);
   return el(FormDialog, {
-    ...{ title: props.title, action: props.action, onClose: props.onClose },
+    ...{ title: props.title, action: props.action },
     onSubmit: () => props.onSend({ url: url.trim(), kinds: chosen, note }),
   })(
     h(Field, {
@@ -45,9 +44,8 @@ function WebhookForm(props: {
 }
 
 /** The secret of a webhook that was just made, which is shown this once. */
-function MadeSecret(props: { readonly webhook: MadeWebhook; readonly onClose: () => void }): JSX.Element {
-  const { webhook, onClose } = props;
-  return el(ShownOnce, { title: 'Copy the secret', text: webhook.secret, what: 'the secret', onClose })(
+function madeSecret({ secret }: MadeWebhook): JSX.Element {
+  return el(ShownOnce, { title: 'Copy the secret', text: secret, what: 'the secret' })(
     'Its requests are signed with this secret, by which the endpoint knows that they are ours. It is shown this once.',
   );
 }
@@ -57,14 +55,14 @@ function toldOf({ kinds }: Webhook): string {
 }
 
 const columns: readonly Column<Webhook>[] = [
-  wide('Endpoint', ({ id, url, note }) => [
+  column('wide', 'Endpoint', ({ id, url, note }) => [
     el('a.row-link', { key: 'url', href: linkTo('/webhooks/:id', { id }) })(brief(url, 200)),
     note === '' ? null : el('span.sub')(brief(note, 200)),
   ]),
-  tight('State', ({ enabled }) => h(State, { state: enabled ? 'enabled' : 'disabled' })),
+  column('tight', 'State', ({ enabled }) => h(State, { state: enabled ? 'enabled' : 'disabled' })),
   { title: 'Told of', cell: toldOf },
-  numbers('Failed in a row', ({ failures }) => failures),
-  tight('Made', ({ created_at }) => h(Time, { at: created_at })),
+  column('number', 'Failed in a row', ({ failures }) => failures),
+  column('tight', 'Made', ({ created_at }) => h(Time, { at: created_at })),
 ];
 
 function listed(rows: readonly Webhook[]): JSX.Element {
@@ -79,11 +77,10 @@ export function Page(): JSX.Element {
   const { show, dialog } = useDialog();
   const make = async (body: object): Promise<void> => {
     const { result: webhook } = await ask<MadeWebhook>(accountOnlyPath(webhooksPath), { method: 'POST', body });
-    show((onClose) => h(MadeSecret, { webhook, onClose }));
+    show(madeSecret(webhook));
     loaded.reload();
   };
-  const begin = (): void =>
-    show((onClose) => h(WebhookForm, { title: 'Make a webhook', action: 'Make the webhook', onSend: make, onClose }));
+  const begin = (): void => show(h(WebhookForm, { title: 'Make a webhook', action: 'Make the webhook', onSend: make }));
   return el('div')(
     pageHead(
       'Webhooks',
@@ -103,14 +100,17 @@ function Result({ delivery }: { readonly delivery: WebhookDelivery }): JSX.Eleme
 
 const requestColumns: readonly Column<WebhookDelivery>[] = [
   column('tight when', 'Time', ({ at }) => h(Time, { at })),
-  tight('Result', (delivery) => h(Result, { delivery })),
+  column('tight', 'Result', (delivery) => h(Result, { delivery })),
   {
     title: 'Event',
     cell: ({ kind, event }) => [stateWords(kind).word, ' ', el('span.soft')(event)],
   },
-  wide('Answer', ({ status, error }) => [status === null ? null : `HTTP ${status} `, error ? foreign(error) : null]),
-  numbers('Attempt', ({ attempt }) => attempt),
-  numbers('Took', ({ duration_ms: ms }) => writeDuration(ms)),
+  column('wide', 'Answer', ({ status, error }) => [
+    status === null ? null : `HTTP ${status} `,
+    error ? foreign(error) : null,
+  ]),
+  column('number', 'Attempt', ({ attempt }) => attempt),
+  column('number', 'Took', ({ duration_ms: ms }) => writeDuration(ms)),
 ];
 
 const whatRotates = 'For a day requests are signed with both the old and the new secret.';
@@ -124,19 +124,15 @@ function Changes({ webhook, onChanged }: { readonly webhook: Webhook; readonly o
     await ask(url, { method: 'PATCH', body: { enabled: !webhook.enabled } });
     onChanged();
   };
-  const change = (): void =>
-    show((onClose) => {
-      const onSend = async (body: object): Promise<void> => {
-        await ask(url, { method: 'PATCH', body });
-        tell('The webhook is changed.');
-        onChanged();
-        onClose();
-      };
-      return h(WebhookForm, { title: 'Change the webhook', action: 'Save', webhook, onSend, onClose });
-    });
+  const onSend = async (body: object): Promise<void> => {
+    await ask(url, { method: 'PATCH', body });
+    tell('The webhook is changed.');
+    onChanged();
+  };
+  const change = (): void => show(h(WebhookForm, { title: 'Change the webhook', action: 'Save', webhook, onSend }));
   const rotate = async (): Promise<void> => {
     const { result } = await ask<MadeWebhook>(`${url}/rotate`, { method: 'POST' });
-    show((onClose) => h(MadeSecret, { webhook: result, onClose }));
+    show(madeSecret(result));
   };
   const remove = async (): Promise<void> => {
     await ask(url, { method: 'DELETE' });
@@ -144,7 +140,7 @@ function Changes({ webhook, onChanged }: { readonly webhook: Webhook; readonly o
     goTo(linkTo('/webhooks'));
   };
   const confirmed = (about: Pick<ConfirmProps, 'action' | 'danger' | 'onConfirm'>, text: string) => (): void =>
-    show((onClose) => el(Confirm, { title: `${about.action}?`, ...about, onClose })(el('p')(text)));
+    show(el(Confirm, { title: `${about.action}?`, ...about })(el('p')(text)));
   const onRotate = confirmed({ action: 'Replace the secret', onConfirm: rotate }, whatRotates);
   const onRemove = confirmed({ action: 'Remove 1 webhook', danger: true, onConfirm: remove }, whatGoes);
   return el(Fragment)(

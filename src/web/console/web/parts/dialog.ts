@@ -1,8 +1,8 @@
 // A dialog: over the page, with the focus inside until it is closed, and back where it was afterwards. The browser's own
 // <dialog> does all of that.
 
-import { type ComponentChildren, h, type JSX } from 'preact';
-import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { type ComponentChildren, createContext, h, type JSX } from 'preact';
+import { useContext, useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { asProblem, isSignedOut, type Problem, useSubmit } from '../state/api.ts';
 import { Button, CopyButton } from './controls.ts';
 import { el } from './element.ts';
@@ -36,45 +36,48 @@ function useModal() {
   return { box, isGone };
 }
 
+/** Closes the dialog that it is read in. */
+const Closing = createContext((): void => undefined);
+
+/** What closes the dialog that a component is in. */
+export function useClose(): () => void {
+  return useContext(Closing);
+}
+
 /** A dialog that is open for as long as it is drawn. */
-export function Dialog(props: {
-  readonly title: string;
-  readonly onClose: () => void;
-  readonly children?: ComponentChildren;
-}): JSX.Element {
+export function Dialog(props: { readonly title: string; readonly children?: ComponentChildren }): JSX.Element {
   const { box, isGone } = useModal();
+  const close = useClose();
   const id = useId();
   return el('dialog', {
     ...{ ref: box, class: 'dialog', 'aria-labelledby': id },
     onCancel: (event: Event) => {
       event.preventDefault();
-      props.onClose();
+      close();
     },
     onClose: () => {
-      if (!isSignedOut.value && !isGone.current) props.onClose();
+      if (!isSignedOut.value && !isGone.current) close();
     },
     onClick: (event: MouseEvent) => {
-      if (event.target === box.current) props.onClose();
+      if (event.target === box.current) close();
     },
   })(
     el('div.dialog-body')(
       el('div.dialog-head')(
         el('h2', { id })(props.title),
-        h(Button, { kind: 'bare', icon: 'close', label: 'Close', onPress: props.onClose }),
+        h(Button, { kind: 'bare', icon: 'close', label: 'Close', onPress: close }),
       ),
       props.children,
     ),
   );
 }
 
-type Draw = (onClose: () => void) => JSX.Element;
-
 /** Gives what shows a dialog until it closes, in place of one that is open, and what stands for it in the page. */
 export function useDialog() {
-  const [open, setOpen] = useState<{ readonly draw: Draw }>();
+  const [open, show] = useState<JSX.Element>();
   // One that closes late takes none away that was shown in its place.
-  const close = (): void => setOpen((now) => (now === open ? undefined : now));
-  return { show: (draw: Draw): void => setOpen({ draw }), dialog: open?.draw(close) };
+  const value = (): void => show((now) => (now === open ? undefined : now));
+  return { show: (dialog: JSX.Element): void => show(dialog), dialog: open && el(Closing.Provider, { value })(open) };
 }
 
 /** A token or a secret that was just made, which is shown this once. @param children what it is for */
@@ -83,16 +86,15 @@ export function ShownOnce(props: {
   readonly text: string;
   /** What its button copies: `the token`. */
   readonly what: string;
-  readonly onClose: () => void;
   readonly children?: ComponentChildren;
 }): JSX.Element {
-  const { title, text, what, onClose, children } = props;
-  return el(Dialog, { title, onClose })(
+  const { title, text, what, children } = props;
+  return el(Dialog, { title })(
     el('div.dialog-text')(
       el('p')(children),
       el('div.secret')(el('code')(text), h(CopyButton, { text, label: `Copy ${what}` })),
     ),
-    el('div.dialog-actions')(el(Button, { kind: 'main', onPress: onClose })('I have copied it')),
+    el('div.dialog-actions')(el(Button, { kind: 'main', onPress: useClose() })('I have copied it')),
   );
 }
 
@@ -109,26 +111,26 @@ export interface ConfirmProps {
   readonly action: string;
   readonly danger?: boolean;
   readonly onConfirm: () => Promise<void>;
-  readonly onClose: () => void;
 }
 
 /** Asks before something is done that cannot be undone, and does it. */
 export function Confirm(props: ConfirmProps): JSX.Element {
   const [problem, setProblem] = useState<Problem>();
+  const close = useClose();
   const confirm = async (): Promise<void> => {
     setProblem(undefined);
     try {
       await props.onConfirm();
-      props.onClose();
+      close();
     } catch (error) {
       setProblem(asProblem(error));
     }
   };
-  return el(Dialog, { title: props.title, onClose: props.onClose })(
+  return el(Dialog, { title: props.title })(
     el('div.dialog-text')(props.children),
     told(problem),
     el('div.dialog-actions')(
-      el(Button, { onPress: props.onClose })('Cancel'),
+      el(Button, { onPress: close })('Cancel'),
       el(Button, { kind: props.danger === true ? 'danger' : 'main', onPress: confirm })(props.action),
     ),
   );
@@ -139,16 +141,21 @@ export function FormDialog(props: {
   readonly title: string;
   readonly action: string;
   readonly onSubmit: () => Promise<void>;
-  readonly onClose: () => void;
+  /** It stays open, and shows what came of it. */
+  readonly stays?: boolean;
   readonly children?: ComponentChildren;
 }): JSX.Element {
-  const { problem, isBusy, submit } = useSubmit(props.onSubmit);
-  return el(Dialog, { title: props.title, onClose: props.onClose })(
+  const close = useClose();
+  const { problem, isBusy, submit } = useSubmit(async () => {
+    await props.onSubmit();
+    if (props.stays !== true) close();
+  });
+  return el(Dialog, { title: props.title })(
     el('form', { onSubmit: submit })(
       props.children,
       told(problem),
       el('div.dialog-actions')(
-        el(Button, { onPress: props.onClose })('Cancel'),
+        el(Button, { onPress: close })('Cancel'),
         el(Button, { kind: 'main', type: 'submit', isBusy })(props.action),
       ),
     ),

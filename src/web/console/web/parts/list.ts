@@ -10,42 +10,23 @@ import { Button, type Choice, Field, Select } from './controls.ts';
 import { el, Icon, Time } from './element.ts';
 import { fault, Progress } from './surfaces.ts';
 
+/**
+ * `number` stands at the right, `tight` is narrow, `tight when` the time of the row itself, `tight doing` what can be done with it,
+ * whose title is for screen readers alone; `name` and `rule` are of the table of verdicts, `why` has codes, `from` names a sender,
+ * `wide` takes the room that is left.
+ */
+type Kind = 'number' | 'wide' | 'tight' | 'tight when' | 'tight doing' | 'name' | 'rule' | 'why' | 'from';
+
 /** A column of a table. */
 export interface Column<Row> {
   readonly title: string;
-  /** The title is for screen readers alone. */
-  readonly isTitleHidden?: boolean;
   readonly cell: (row: Row) => ComponentChildren;
-  /** `number` stands at the right, `tight when` is the time of the row itself,
-   * `name` and `rule` are of the table of verdicts, `why` has codes, `from` names a sender, `wide` takes the room that is left. */
-  readonly kind?: 'number' | 'wide' | 'tight' | 'tight when' | 'name' | 'rule' | 'why' | 'from';
+  readonly kind?: Kind;
 }
-
-type Cell<Row> = Column<Row>['cell'];
 
 /** A column of a kind. */
-export function column<Row>(kind: Column<Row>['kind'] & string, title: string, cell: Cell<Row>): Column<Row> {
+export function column<Row>(kind: Kind, title: string, cell: Column<Row>['cell']): Column<Row> {
   return { title, kind, cell };
-}
-
-/** A column of numbers at the right. */
-export function numbers<Row>(title: string, cell: Cell<Row>): Column<Row> {
-  return column('number', title, cell);
-}
-
-/** A narrow column, such as of a state. */
-export function tight<Row>(title: string, cell: Cell<Row>): Column<Row> {
-  return column('tight', title, cell);
-}
-
-/** The column that takes the room that is left. */
-export function wide<Row>(title: string, cell: Cell<Row>): Column<Row> {
-  return column('wide', title, cell);
-}
-
-/** A narrow column of what can be done with a row, whose title is for screen readers alone. */
-export function doing<Row>(title: string, cell: Cell<Row>): Column<Row> {
-  return { ...tight(title, cell), isTitleHidden: true };
 }
 
 interface RowProps<Row> {
@@ -67,8 +48,8 @@ class TableRow<Row> extends Component<RowProps<Row>> {
 
   override render({ row, columns, class: name }: RowProps<Row>): JSX.Element {
     return el('tr', { class: name })(
-      columns.map(({ title, cell, kind, isTitleHidden }) =>
-        el('td', { key: title, class: kind, 'data-title': isTitleHidden === true ? undefined : title })(cell(row)),
+      columns.map(({ title, cell, kind }) =>
+        el('td', { key: title, class: kind, 'data-title': kind === 'tight doing' ? undefined : title })(cell(row)),
       ),
     );
   }
@@ -90,9 +71,9 @@ export function Table<Row>(props: TableProps<Row>): JSX.Element {
       el('caption.unseen')(props.label),
       el('thead')(
         el('tr')(
-          columns.map(({ title, kind, isTitleHidden }) =>
+          columns.map(({ title, kind }) =>
             el('th', { key: title, scope: 'col', class: kind })(
-              isTitleHidden === true ? el('span.unseen')(title) : title,
+              kind === 'tight doing' ? el('span.unseen')(title) : title,
             ),
           ),
         ),

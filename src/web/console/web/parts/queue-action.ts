@@ -137,12 +137,13 @@ function outcome(target: Target, made: Done): readonly [string, 'done' | 'failed
 }
 
 /** Asks, acts, and tells. */
-export function ActionConfirm(props: {
+export function ActionConfirm({
+  target,
+  onDone,
+}: {
   readonly target: Target;
-  readonly onClose: () => void;
   readonly onDone: () => void;
 }): JSX.Element {
-  const { target, onClose, onDone } = props;
   const [progress, setProgress] = useState<number>();
   const { verb, one, many } = actionWords[target.action];
   const action = `${verb} ${writeCounted(target.count, target.noun)}`;
@@ -150,7 +151,7 @@ export function ActionConfirm(props: {
     tell(...outcome(target, await act(target, setProgress)));
     onDone();
   };
-  return el(Confirm, { title: `${action}?`, action, danger: target.action === 'drop', onConfirm: confirm, onClose })(
+  return el(Confirm, { title: `${action}?`, action, danger: target.action === 'drop', onConfirm: confirm })(
     el('p')(target.count === 1 && target.noun === 'message' ? one : many),
     target.group !== undefined &&
       target.action === 'hold' &&

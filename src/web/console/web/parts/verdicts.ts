@@ -6,7 +6,7 @@ import { writeCounted } from '../text/amounts.ts';
 import { headerPath } from '../text/route-path.ts';
 import { CopyButton } from './controls.ts';
 import { box, el, Foreign, foreign, Icon, State, verdictWords } from './element.ts';
-import { type Column, column, Table, tight, wide } from './list.ts';
+import { type Column, column, Table } from './list.ts';
 
 function changeBox({ file, line, diff }: FileChange): JSX.Element {
   return el('div')(
@@ -36,13 +36,13 @@ export function cureBox({ kind, text, yaml }: Cure, change?: FileChange): JSX.El
 }
 
 const columns: readonly Column<FieldVerdict>[] = [
-  tight('Verdict', ({ verdict, added }) =>
+  column('tight', 'Verdict', ({ verdict, added }) =>
     h(State, { state: verdict, words: verdictWords(added ? 'added' : verdict) }),
   ),
   column('name', 'Header', ({ name }) =>
     el('a', { href: headerPath(name), target: '_blank', rel: 'noopener' })(el('strong')(foreign(name, 100))),
   ),
-  wide('Value as it came', ({ value }) =>
+  column('wide', 'Value as it came', ({ value }) =>
     value
       ? el('span.mono')(h(Foreign, { text: value, lines: true, most: 300 }))
       : el('span.soft')(value === '' ? 'empty' : 'not kept'),

@@ -5,7 +5,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { Switch } from '../../parts/controls.ts';
 import { Diff } from '../../parts/diff.ts';
 import { box, el, foreign, Icon } from '../../parts/element.ts';
-import { type Column, numbers, Table, wide } from '../../parts/list.ts';
+import { type Column, column, Table } from '../../parts/list.ts';
 import { empty, fault, Progress, panel } from '../../parts/surfaces.ts';
 import { askText, Problem, useAnswer, useLoaded } from '../../state/api.ts';
 import type { JournalEntry, Preview, PreviewPart } from '../../state/shapes.ts';
@@ -93,9 +93,9 @@ const sides = [
 type Attachment = PreviewPart['attachments'][number];
 
 const columns: readonly Column<Attachment>[] = [
-  wide('Name', ({ filename }) => foreign(filename ?? 'without a name', 200)),
+  column('wide', 'Name', ({ filename }) => foreign(filename ?? 'without a name', 200)),
   { title: 'Type', cell: ({ type }) => el('code')(foreign(type, 100)) },
-  numbers('Size', ({ size }) => writeOctets(size)),
+  column('number', 'Size', ({ size }) => writeOctets(size)),
 ];
 
 /** What is shown where HTML or text has nothing to show. */

@@ -46,8 +46,8 @@ function Actions(props: {
     onChanged();
   };
   const resend = (): void =>
-    show((onClose) =>
-      el(Confirm, { title: 'Send it again?', action: 'Send 1 message', onConfirm, onClose })(
+    show(
+      el(Confirm, { title: 'Send it again?', action: 'Send 1 message', onConfirm })(
         el('p')(
           'A new message is made of it as it came, with a Message-ID of its own, and judged as if it were handed in now. All its recipients get it.',
         ),
@@ -55,7 +55,7 @@ function Actions(props: {
     );
   const act = (action: Action, state: object | undefined): void => {
     const target = { action, count: 1, noun: 'message', account, body: { messages: [id], ...state } } as const;
-    show((onClose) => h(ActionConfirm, { target, onClose, onDone: onChanged }));
+    show(h(ActionConfirm, { target, onDone: onChanged }));
   };
   if (!mayEdit.value) return null;
   const whyNot = whyNotAgain(entry);
