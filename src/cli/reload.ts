@@ -6,16 +6,17 @@ import { askToReload } from '../app/wiring/server-socket.ts';
 import { ConfigurationError } from '../base/errors.ts';
 import { type CommandIo, defineCommand, fail, print } from './command/command.ts';
 
-/** The data folder that a faulty configuration file names, or the default where that cannot be read from it. */
-function namedDataDir(io: CommandIo, option: string | undefined): string {
+/** The configuration file, and the data folder that it or the environment names; undefined where none is to be found in it. */
+function namedDataDir(io: CommandIo, option: string | undefined): { file: string; dataDir: string | undefined } {
+  const file = option ?? (io.env['POSTERN_CONFIG'] || 'config/postern.yaml');
   const given = io.env['POSTERN_DATA_DIR']?.trim();
-  if (given) return resolve(io.cwd, given);
+  if (given) return { file, dataDir: resolve(io.cwd, given) };
   try {
-    const file = resolve(io.cwd, option ?? (io.env['POSTERN_CONFIG'] || 'config/postern.yaml'));
-    const named: unknown = parseDocument(readFileSync(file, 'utf8'), { logLevel: 'silent' }).get('dataDir');
-    return resolve(io.cwd, typeof named === 'string' ? named : 'data');
+    const text = readFileSync(resolve(io.cwd, file), 'utf8');
+    const named: unknown = parseDocument(text, { logLevel: 'silent' }).get('dataDir');
+    return { file, dataDir: typeof named === 'string' ? resolve(io.cwd, named) : undefined };
   } catch {
-    return resolve(io.cwd, 'data');
+    return { file, dataDir: undefined };
   }
 }
 
@@ -29,7 +30,7 @@ function addressOf(
     return { dataDir: readConfig().dataDir };
   } catch (error) {
     if (!(error instanceof ConfigurationError)) throw error;
-    return { dataDir: namedDataDir(io, option), fault: error };
+    return { dataDir: namedDataDir(io, option).dataDir ?? resolve(io.cwd, 'data'), fault: error };
   }
 }
 
@@ -50,7 +51,11 @@ database, spool, http.listen, http.tlsListen, http.adminListen) is a fault. SIGH
     const outcome = await askToReload(dataDir);
     if (!outcome) {
       if (fault) throw fault;
-      return fail(io, `no server is running on ${dataDir}`);
+      const { file, dataDir: named } = namedDataDir(io, options.config);
+      return fail(
+        io,
+        `no server is running on ${dataDir}${named ? '' : `, the default, since ${file} names no dataDir`}`,
+      );
     }
     if (!outcome.ok) throw new ConfigurationError(`${outcome.faults.join('\n')}\nNothing has changed.`);
     return print(io, `reloaded: ${outcome.changed.length > 0 ? outcome.changed.join(', ') : 'nothing has changed'}`);

@@ -1,7 +1,7 @@
 // The configuration is read again while the program runs (D94): accounts, tokens, routes, zones and listeners change without
 // a restart, connections stay, and what cannot be taken whole changes nothing.
 
-import { existsSync, readdirSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, expect, test, vi } from 'vitest';
 import { FaultSink } from '../support/fault-sink.ts';
@@ -16,6 +16,7 @@ import {
   testToken,
 } from '../support/reloadable.ts';
 import { runCli } from '../support/run-cli.ts';
+import { scratchFolder } from '../support/scratch.ts';
 import { plainResponse, RawClient } from '../support/smtp-peers.ts';
 import { isOnPostgres } from '../support/store.ts';
 
@@ -407,4 +408,12 @@ test('the socket is the owner’s alone, one of a killed process is replaced, an
   const { env, folder: cwd } = again.postern;
   const all = await Promise.all(Array.from({ length: 4 }, () => runCli(['reload'], { env, cwd })));
   expect(all.map(({ exitCode, stderr }) => [exitCode, stderr])).toEqual(all.map(() => [0, '']));
+});
+
+test('a file that names no data folder is named where no server runs on the default', async () => {
+  const cwd = scratchFolder();
+  writeFileSync(join(cwd, 'empty.yaml'), '');
+  const { exitCode, stderr } = await runCli(['reload', '--config', 'empty.yaml'], { env: {}, cwd });
+  const told = `no server is running on ${join(cwd, 'data')}, the default, since empty.yaml names no dataDir\n`;
+  expect([exitCode, stderr]).toEqual([1, told]);
 });
