@@ -165,6 +165,7 @@ export function answerQuestions<Question>(answer: (question: Question) => Promis
   };
   process.on('message', (question: Question) => void answered(question));
   // The gateway ends this process when it has no more to ask, and a signal to the whole group must not do so before.
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => undefined);
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const)
+    process.on(signal, () => undefined);
   process.on('disconnect', () => process.exit());
 }

@@ -260,6 +260,9 @@ async function serve(serving: Serving): Promise<void> {
   const { config, openedLog } = serving;
   const { log } = openedLog;
   const handHangups = onHangup();
+  // Other servers open their logs anew by them. Node would open a debugger's port by the first, and end by the second without draining.
+  for (const other of ['SIGUSR1', 'SIGUSR2'] as const)
+    process.on(other, () => log.warn({ signal: other }, 'the signal means nothing: SIGHUP reloads, SIGTERM stops'));
   dieOnSurprise(openedLog);
   // Signals are handled from the first moment on: one that comes while everything is being opened ends the gateway as soon
   // as that is done. Without a handler, the first process of a container would not get the signal at all.

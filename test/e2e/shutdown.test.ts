@@ -119,6 +119,17 @@ test('SIGHUP ends nothing: it reads the configuration again, and the log says so
   expect(await postern.end('SIGTERM')).toBe(0);
 });
 
+test('SIGUSR1 and SIGUSR2 open no debugger and end nothing: the log says what other signals do', async () => {
+  const postern = await start(deviceConfiguration({ routes: [captureRoute] }));
+  const told = (): readonly unknown[] => postern.log().filter(({ msg }) => String(msg).startsWith('the signal means'));
+  for (const signal of ['SIGUSR1', 'SIGUSR2'] as const) {
+    process.kill(postern.pid, signal);
+    await postern.until(() => told().some((line) => Object(line).signal === signal));
+  }
+  expect(postern.output()).not.toContain('Debugger');
+  expect(await postern.end('SIGTERM')).toBe(0);
+});
+
 test('SIGHUP while the program is still being loaded ends nothing either', async () => {
   // Sent from within, at the moment when the command's own module is loaded.
   const hook = `import { registerHooks } from 'node:module';
