@@ -90,7 +90,7 @@ export async function originFront(options: FrontOptions): Promise<OriginFront> {
   const watchers: ((socket: Socket) => void)[] = [];
   const listener = new HttpListener({
     clientStallMs: options.clientStallMs,
-    handlers: {
+    handlers: () => ({
       request(request, response) {
         for (const watch of watchers) watch(request.socket);
         const fail = (code: number): void => {
@@ -109,7 +109,7 @@ export async function originFront(options: FrontOptions): Promise<OriginFront> {
         proxy.upgrade(request, socket, head, forwarded(fail));
       },
       connect: (_request, socket) => void socket.destroy(),
-    },
+    }),
   });
   const { port } = await listener.listen({ host: '127.0.0.1', port: 0 });
   return {

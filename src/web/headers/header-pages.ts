@@ -14,6 +14,7 @@ import {
   sheetCss,
 } from '../http/page/html-page.ts';
 import { plain, sendFixed } from '../http/plain-routes.ts';
+import { inline } from '../http/reference/words.ts';
 import type { RootPlugin } from '../http/v4-app.ts';
 
 const style = pageStyle(`${sheetCss}nav{margin-bottom:1.5rem;font-size:.875rem}
@@ -26,18 +27,11 @@ function pageOf(title: string, body: string): FixedDocument {
   return fixedDocument(`${openPage(title, style)}${body}${closePage}`, style);
 }
 
-function withCode(text: string): string {
-  return text
-    .split('`')
-    .map((piece, index) => (index % 2 === 1 ? `<code>${escapeHtml(piece)}</code>` : escapeHtml(piece)))
-    .join('');
-}
-
 function section(heading: string, html: string): string {
   return html === '' ? '' : `<section>\n<h2>${heading}</h2>\n<div>${html}</div>\n</section>\n`;
 }
 
-const paragraphs = (texts: readonly string[]): string => texts.map((text) => `<p>${withCode(text)}</p>`).join('\n');
+const paragraphs = (texts: readonly string[]): string => texts.map((text) => `<p>${inline(text)}</p>`).join('\n');
 const blocks = (texts: readonly string[]): string => texts.map((text) => `<pre>${escapeHtml(text)}</pre>`).join('\n');
 
 function standardOf({ reference }: HeaderGuide): string {

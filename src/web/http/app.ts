@@ -168,14 +168,8 @@ export class HttpApp {
 
   async #bind(at: BoundHttp, kind: keyof Answering, limit: ConnectionLimit, tls?: ListenerTls): Promise<BoundHttp> {
     const scheme = tls ? 'https' : 'http';
-    const now = (): ListenerHandlers => this.#current.answering[kind];
     const listener = new HttpListener({
-      handlers: {
-        request: (request, response) => now().request(request, response),
-        takesUpgrade: (request) => now().takesUpgrade(request),
-        upgrade: (request, socket, head) => now().upgrade(request, socket, head),
-        connect: (request, socket) => now().connect(request, socket),
-      },
+      handlers: () => this.#current.answering[kind],
       tls,
       limit,
       clientStallMs: this.#parts.clientStallMs,

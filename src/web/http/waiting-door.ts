@@ -2,7 +2,7 @@
 
 import type { BoundHttp } from './listener/accepting.ts';
 import { type ConnectionLimits, createConnectionLimit } from './listener/connection-limit.ts';
-import { HttpListener } from './listener/listener.ts';
+import { HttpListener, type ListenerHandlers } from './listener/listener.ts';
 import { answerPlainly } from './plain-routes.ts';
 
 /** How long an answer under way may take once the door closes, in milliseconds. */
@@ -15,25 +15,17 @@ interface WaitingDoorParts {
   readonly limits: ConnectionLimits;
 }
 
-function makeListener({ limits }: WaitingDoorParts): HttpListener {
-  return new HttpListener({
-    limit: createConnectionLimit(limits),
-    handlers: {
-      request(request, response) {
-        response.setHeader('Connection', 'close');
-        if (request.url?.split('?', 1)[0] === '/livez') {
-          answerPlainly(response, 200, 'live');
-          return;
-        }
-        response.setHeader('Retry-After', retryAfterSeconds);
-        answerPlainly(response, 503, 'not ready');
-      },
-      takesUpgrade: () => false,
-      upgrade: (_request, socket) => void socket.destroy(),
-      connect: (_request, socket) => void socket.destroy(),
-    },
-  });
-}
+const handlers: ListenerHandlers = {
+  request(request, response) {
+    response.setHeader('Connection', 'close');
+    if (request.url?.split('?', 1)[0] === '/livez') return answerPlainly(response, 200, 'live');
+    response.setHeader('Retry-After', retryAfterSeconds);
+    answerPlainly(response, 503, 'not ready');
+  },
+  takesUpgrade: () => false,
+  upgrade: (_request, socket) => void socket.destroy(),
+  connect: (_request, socket) => void socket.destroy(),
+};
 
 /** A door that says that the process lives (`/livez`) and is not ready (503 to everything else). It is opened and closed as needed. */
 export class WaitingDoor {
@@ -52,7 +44,8 @@ export class WaitingDoor {
       if (this.#open.length > 0) return;
       const opened = await Promise.allSettled(
         this.#parts.places.map(async (place) => {
-          const listener = makeListener(this.#parts);
+          const limit = createConnectionLimit(this.#parts.limits);
+          const listener = new HttpListener({ limit, handlers: () => handlers });
           await listener.listen(place);
           return listener;
         }),

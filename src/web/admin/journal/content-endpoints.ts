@@ -23,35 +23,29 @@ interface ContentParts {
 
 type Side = 'received' | 'sent';
 
-/** The octets of a side: the whole message, or its header section where that is all that is kept. @throws Refusal */
-function octetsOf(content: JournalContent | undefined, side: Side, entry: JournalEntry): Buffer {
+/** The octets of a side: the whole message, or its header section where that is all that is kept; else why it cannot be had. */
+function keptOf(content: JournalContent | undefined, side: Side, entry: JournalEntry): Buffer | string {
   if (side === 'received' && entry.facts.via === 'rest')
-    throw refusal('E_NOT_FOUND', 'It came as the fields of a request, so there is no message as it came');
+    return 'It came as the fields of a request, so there is no message as it came';
   const [head, body] =
     side === 'received' ? [content?.receivedHead, content?.receivedBody] : [content?.sentHead, content?.sentBody];
   if (head) return body ? Buffer.concat([head, body]) : head;
-  if (side === 'sent' && entry.outcome === 'refused')
-    throw refusal('E_NOT_FOUND', 'It was refused, so nothing has left');
-  throw refusal(
-    'E_NOT_FOUND',
-    'Nothing of its content is kept: journal.content was none, or it was too old or too much',
-  );
+  if (side === 'sent' && entry.outcome === 'refused') return 'It was refused, so nothing has left';
+  return 'Nothing of its content is kept: journal.content was none, or it was too old or too much';
 }
 
-/** The octets of a side, undefined where it cannot be had. */
-function optional(content: JournalContent | undefined, side: Side, entry: JournalEntry): Buffer | undefined {
-  try {
-    return octetsOf(content, side, entry);
-  } catch {
-    return undefined;
-  }
+/** The same where it is asked for. @throws Refusal */
+function octetsOf(content: JournalContent | undefined, side: Side, entry: JournalEntry): Buffer {
+  const kept = keptOf(content, side, entry);
+  if (typeof kept === 'string') throw refusal('E_NOT_FOUND', kept);
+  return kept;
 }
 
 async function preview({ journal, reader }: ContentParts, entry: JournalEntry) {
   const content = await journal.content(entry.seq);
   const shown = async (side: Side) => {
-    const octets = optional(content, side, entry);
-    if (!octets) return null;
+    const octets = keptOf(content, side, entry);
+    if (typeof octets === 'string') return null;
     const read = await reader.preview(octets, entry.account);
     const body = side === 'received' ? content?.receivedBody : content?.sentBody;
     return 'error' in read ? { unreadable: read.error } : { ...read, body_kept: body !== undefined };

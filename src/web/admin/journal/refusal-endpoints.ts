@@ -3,6 +3,7 @@
 import { type Static, Type } from 'typebox';
 import { type Account, hasScope } from '../../../accounts/account.ts';
 import type { Clock } from '../../../base/clock.ts';
+import { oncePer } from '../../../base/once-per.ts';
 import { type CredentialReport, countedParts } from '../../../pipeline/report/findings.ts';
 import { findingsOfEvents } from '../../../pipeline/report/read-events.ts';
 import type { EventStore } from '../../../spool/events/event-store.ts';
@@ -97,15 +98,6 @@ function groupOf({ report, mailer, problem }: ReturnType<typeof causesOf>[number
   };
 }
 
-function foundOnce(find: FindFileChange): FindFileChange {
-  const found = new Map<object, ReturnType<FindFileChange>>();
-  return async (report) => {
-    const change = found.get(report) ?? find(report);
-    found.set(report, change);
-    return await change;
-  };
-}
-
 const listRefusals = endpoint({
   at: 'GET',
   operationId: 'listRefusals',
@@ -124,7 +116,7 @@ const listRefusals = endpoint({
     };
     const findings = await inTurn(() => findingsOfEvents(events, query));
     const causes = causesOf(findings.report((name, credential) => account(name)?.credentials.get(credential)));
-    const find = hasScope(caller, 'admin') && fileChanges ? foundOnce(fileChanges()) : undefined;
+    const find = hasScope(caller, 'admin') && fileChanges ? oncePer(fileChanges()) : undefined;
     const groups = [];
     for (const cause of causes.slice(0, mostGroups)) {
       const { report, problem } = cause;

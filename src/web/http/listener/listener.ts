@@ -42,7 +42,8 @@ interface RefusedOctets {
 }
 
 interface HttpListenerParts {
-  readonly handlers: ListenerHandlers;
+  /** Gives those in force. */
+  readonly handlers: () => ListenerHandlers;
   /** Absent: plain HTTP. */
   readonly tls?: ListenerTls | undefined;
   /** Shared with other listeners; absent: as many connections as come. */
@@ -131,7 +132,10 @@ function refuseSocket(
 }
 
 function makeServer({ handlers, tls, clientStallMs }: HttpListenerParts): Server {
-  const options = { ...serverOptions, shouldUpgradeCallback: handlers.takesUpgrade };
+  const options = {
+    ...serverOptions,
+    shouldUpgradeCallback: (request: IncomingMessage) => handlers().takesUpgrade(request),
+  };
   const server = tls
     ? createTlsServer({
         ...options,
@@ -222,11 +226,11 @@ export class HttpListener {
       if (this.#refusesVersion(request)) return;
       // Mostly there is no body, and the request is complete before anybody answers it.
       if (!request.complete) response.on('finish', () => linger(request));
-      this.#parts.handlers.request(request, response);
+      this.#parts.handlers().request(request, response);
     });
 
   readonly #onUpgrade = (request: IncomingMessage, socket: Socket, head: Buffer): void => {
-    const { handlers } = this.#parts;
+    const handlers = this.#parts.handlers();
     const behind = this.#connections.upgraded(socket);
     socket.on('error', () => socket.destroy());
     if (this.#refusesVersion(request)) return;
@@ -239,7 +243,7 @@ export class HttpListener {
   readonly #onConnect = (request: IncomingMessage, socket: Socket): void => {
     this.#connections.upgraded(socket);
     socket.on('error', () => socket.destroy());
-    if (!this.#refusesVersion(request)) this.#parts.handlers.connect(request, socket);
+    if (!this.#refusesVersion(request)) this.#parts.handlers().connect(request, socket);
   };
 
   /** Refuses a request that is neither HTTP/1.0 nor HTTP/1.1, whose octets have another meaning than ours (RFC 9112 §2.3). */

@@ -42,22 +42,18 @@ export interface BodyEnd {
   readonly done: boolean;
 }
 
-class CountedBody implements BodyEnd {
-  #left: number;
-
-  constructor(length: number) {
-    this.#left = length;
-  }
-
-  get done(): boolean {
-    return this.#left === 0;
-  }
-
-  take(piece: Buffer): number {
-    const count = Math.min(this.#left, piece.length);
-    this.#left -= count;
-    return count;
-  }
+function countedBody(length: number): BodyEnd {
+  let left = length;
+  return {
+    get done() {
+      return left === 0;
+    },
+    take(piece) {
+      const count = Math.min(left, piece.length);
+      left -= count;
+      return count;
+    },
+  };
 }
 
 /** The value of a hexadecimal digit; -1 where the octet is none. */
@@ -118,7 +114,7 @@ class ChunkedBody implements BodyEnd {
 export function bodyEndOf(headers: IncomingHttpHeaders): BodyEnd | undefined {
   if (headers['transfer-encoding'] !== undefined) return new ChunkedBody();
   const length = Number(headers['content-length'] ?? 0);
-  return length > 0 ? new CountedBody(length) : undefined;
+  return length > 0 ? countedBody(length) : undefined;
 }
 
 /** Octets of a request's header section: every line with its colon, blank and line end. One octet is one character. */

@@ -1,6 +1,7 @@
 // Chooses the certificate that HTTPS shows (D68; RFC 6066 §3): that of the name asked for, else the default one.
 
-import { createSecureContext, type SecureContext } from 'node:tls';
+import { createSecureContext } from 'node:tls';
+import { oncePer } from '../../../base/once-per.ts';
 import type { ListenerTls } from './listener.ts';
 
 interface ServerCertificate {
@@ -8,16 +9,10 @@ interface ServerCertificate {
   readonly privateKey: string;
 }
 
-const contexts = new WeakMap<ServerCertificate, SecureContext>();
-
 /** The TLS context of a certificate. It is made once and kept, since of many certificates usually one is replaced. */
-function contextOf(given: ServerCertificate): SecureContext {
-  const known = contexts.get(given);
-  if (known) return known;
-  const made = createSecureContext({ cert: given.certificate, key: given.privateKey, minVersion: 'TLSv1.2' });
-  contexts.set(given, made);
-  return made;
-}
+const contextOf = oncePer(({ certificate: cert, privateKey: key }: ServerCertificate) =>
+  createSecureContext({ cert, key, minVersion: 'TLSv1.2' }),
+);
 
 /**
  * Reads certificates once for a listener.

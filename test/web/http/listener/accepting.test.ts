@@ -11,12 +11,12 @@ const anyPort = { host: '127.0.0.1', port: 0 };
 
 function makeListener(): HttpListener {
   const listener = new HttpListener({
-    handlers: {
+    handlers: () => ({
       request: (_, response) => response.end('ok'),
       takesUpgrade: () => false,
       upgrade: (_, socket) => socket.destroy(),
       connect: (_, socket) => socket.destroy(),
-    },
+    }),
   });
   onTestFinished(() => listener.close(0));
   return listener;

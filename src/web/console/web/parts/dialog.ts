@@ -3,7 +3,7 @@
 
 import { type ComponentChildren, createContext, h, type JSX } from 'preact';
 import { useContext, useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { asProblem, isSignedOut, type Problem, useSubmit } from '../state/api.ts';
+import { isSignedOut, type Problem, useSubmit } from '../state/api.ts';
 import { Button, CopyButton } from './controls.ts';
 import { el } from './element.ts';
 import { fault } from './surfaces.ts';
@@ -115,23 +115,17 @@ export interface ConfirmProps {
 
 /** Asks before something is done that cannot be undone, and does it. */
 export function Confirm(props: ConfirmProps): JSX.Element {
-  const [problem, setProblem] = useState<Problem>();
   const close = useClose();
-  const confirm = async (): Promise<void> => {
-    setProblem(undefined);
-    try {
-      await props.onConfirm();
-      close();
-    } catch (error) {
-      setProblem(asProblem(error));
-    }
-  };
+  const { problem, isBusy, submit } = useSubmit(async () => {
+    await props.onConfirm();
+    close();
+  });
   return el(Dialog, { title: props.title })(
     el('div.dialog-text')(props.children),
     told(problem),
     el('div.dialog-actions')(
       el(Button, { onPress: close })('Cancel'),
-      el(Button, { kind: props.danger === true ? 'danger' : 'main', onPress: confirm })(props.action),
+      el(Button, { kind: props.danger === true ? 'danger' : 'main', isBusy, onPress: submit })(props.action),
     ),
   );
 }

@@ -16,39 +16,34 @@ export const queuePath = '/email/sending/queue';
 /** What can be done with what waits. */
 export type Action = 'retry' | 'hold' | 'release' | 'drop';
 
-/** How each is called, told, and explained: of one, and of several. */
-export const actionWords: Readonly<
-  Record<Action, { readonly verb: string; readonly done: string; readonly one: string; readonly many: string }>
-> = {
-  retry: {
-    ...{ verb: 'Try', done: 'tried at once' },
-    one: 'It is tried at once, whenever it was due.',
-    many: 'They are tried at once, whenever they were due.',
-  },
-  hold: {
-    ...{ verb: 'Hold', done: 'held' },
-    one: 'It is not tried until somebody releases it. A delivery that is under way at this moment is not stopped.',
-    many: 'They are not tried until somebody releases them. Deliveries that are under way at this moment are not stopped.',
-  },
-  release: {
-    ...{ verb: 'Release', done: 'released' },
-    one: 'It is tried again from now on.',
-    many: 'They are tried again from now on.',
-  },
-  drop: {
-    ...{ verb: 'Drop', done: 'dropped' },
-    one: 'Recipients that still wait never get it. It cannot be taken back.',
-    many: 'Recipients that still wait never get these messages. It cannot be taken back.',
-  },
-};
-
-/** Why an action may not apply to a message that is there. */
-const whyNot: Readonly<Record<Action, string>> = {
-  retry: 'nothing of it waits, or it is held',
-  hold: 'as many are held as may be, or it has other recipients, too',
-  release: 'it was held by somebody whose holds you cannot lift, or by a rule',
-  drop: 'it has other recipients, too',
-};
+/** How each is called, told, and explained: of one, and of several; and why it may not apply to a message that is there. */
+export const actionWords: Readonly<Record<Action, Readonly<Record<'verb' | 'done' | 'one' | 'many' | 'not', string>>>> =
+  {
+    retry: {
+      ...{ verb: 'Try', done: 'tried at once' },
+      one: 'It is tried at once, whenever it was due.',
+      many: 'They are tried at once, whenever they were due.',
+      not: 'nothing of it waits, or it is held',
+    },
+    hold: {
+      ...{ verb: 'Hold', done: 'held' },
+      one: 'It is not tried until somebody releases it. A delivery that is under way at this moment is not stopped.',
+      many: 'They are not tried until somebody releases them. Deliveries that are under way at this moment are not stopped.',
+      not: 'as many are held as may be, or it has other recipients, too',
+    },
+    release: {
+      ...{ verb: 'Release', done: 'released' },
+      one: 'It is tried again from now on.',
+      many: 'They are tried again from now on.',
+      not: 'it was held by somebody whose holds you cannot lift, or by a rule',
+    },
+    drop: {
+      ...{ verb: 'Drop', done: 'dropped' },
+      one: 'Recipients that still wait never get it. It cannot be taken back.',
+      many: 'Recipients that still wait never get these messages. It cannot be taken back.',
+      not: 'it has other recipients, too',
+    },
+  };
 
 /** What can be done with messages, and of which states a message must have a recipient for it. */
 const choices: readonly {
@@ -123,12 +118,11 @@ async function act(target: Target, onDone: (count: number) => void): Promise<Don
 function outcome(target: Target, made: Done): readonly [string, 'done' | 'failed'] {
   const { action, noun, count: asked } = target;
   const { done, skipped, next, rule } = made;
-  const { done: past } = actionWords[action];
+  const { done: past, not } = actionWords[action];
   const count = countOf(target, made);
-  if (done === 0)
-    return [`No ${noun} was ${past}: ${asked === 1 ? 'it has' : 'they have'} gone, or ${whyNot[action]}.`, 'failed'];
+  if (done === 0) return [`No ${noun} was ${past}: ${asked === 1 ? 'it has' : 'they have'} gone, or ${not}.`, 'failed'];
   const later = rule && action === 'hold' ? ' So is what comes for it from now on.' : '';
-  const others = skipped > 0 ? ` ${writeCounted(skipped, 'other message')} had gone, or ${whyNot[action]}.` : '';
+  const others = skipped > 0 ? ` ${writeCounted(skipped, 'other message')} had gone, or ${not}.` : '';
   // The queue moves while somebody looks at it.
   const why = `the queue has moved meanwhile${action === 'release' ? ', or another hold keeps the others' : ''}`;
   const moved = skipped === 0 && next === null && count !== asked ? ` ${writeCount(asked)} were shown: ${why}.` : '';

@@ -289,8 +289,8 @@ export function useSubmit(send: () => Promise<void>) {
   const [isBusy, setBusy] = useState(false);
   // Two presses may come before the form is drawn as busy.
   const isSent = useRef(false);
-  const submit = (event: Event): void => {
-    event.preventDefault();
+  const submit = (event?: Event): void => {
+    event?.preventDefault();
     if (isSent.current) return;
     isSent.current = true;
     setBusy(true);
