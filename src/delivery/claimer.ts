@@ -1,13 +1,12 @@
 // Asks the spool for due messages, transport by transport, as many as a transport's share has room for. So the many due
 // messages of one next hop never delay those of another.
 
-import { type Clock, type ClockReading, readClock } from '../base/clock.ts';
-import type { Changes } from '../base/database/database.ts';
-import type { Logger } from '../base/log.ts';
+import { type ClockReading, readClock } from '../base/clock.ts';
 import { BrokenClaim, type ClaimedMessage } from '../spool/broken-claim.ts';
 import { domainOfTransport, type Hold } from '../spool/hold.ts';
-import type { ClaimQuery, ClaimTurn, DueMessage, Spool, TransportOf } from '../spool/spool.ts';
+import type { ClaimQuery, ClaimTurn, DueMessage, TransportOf } from '../spool/spool.ts';
 import { leaseMilliseconds } from '../spool/spool-limits.ts';
+import type { DeliveryParts } from './delivery-parts.ts';
 import type { Transport } from './transport.ts';
 import type { ClaimRoom, TransportShare } from './transport-share.ts';
 
@@ -26,12 +25,7 @@ export interface Working {
 }
 
 /** What claiming needs. */
-export interface ClaimerParts {
-  readonly spool: Pick<Spool, 'claimDue' | 'giveTransports' | 'holds' | 'postpone' | 'turns'>;
-  readonly clock: Clock;
-  readonly log: Logger;
-  /** Tells of mail that other processes make due, and of holds. */
-  readonly changes?: Changes;
+export interface ClaimerParts extends Pick<DeliveryParts, 'spool' | 'clock' | 'log' | 'changes'> {
   readonly transports: readonly Working[];
   readonly transportOf: TransportOf;
   /** Nothing is claimed while this is false. */

@@ -6,10 +6,8 @@ import { errorMessage } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
 import { Alarm } from './hop/alarm.ts';
 import type { ConnectionBudget, ConnectionHolder, HopRoom } from './hop/connection-budget.ts';
-import { FairTurns } from './hop/fair-turns.ts';
-import { HopAllowance } from './hop/hop-allowance.ts';
-import type { HopEvent, HopLimits } from './hop/hop-health.ts';
-import { isThrottling, isTooMany } from './hop/hop-health.ts';
+import { FairTurns, HopAllowance } from './hop/hop-allowance.ts';
+import { type HopEvent, type HopLimits, isThrottling, isTooMany } from './hop/hop-health.ts';
 import type { HopShares } from './hop/hop-share.ts';
 import { outgoingMail, splitTask, type Task } from './job.ts';
 import { type HopRefusal, SmtpConnection, type TransactionEnd } from './smtp/smtp-client.ts';
@@ -25,15 +23,14 @@ const messagesOfTurn = 20;
 /** A message is deferred only after this many idle connections in a row turned out to be dead. */
 const deadConnectionsAllowed = 3;
 
-/** What a pool is made from. */
+/** What the pools of a route are made from. */
 export interface HopPoolParts {
-  readonly hop: NextHop;
   readonly route: { readonly name: string; readonly platformSignature: boolean };
+  /** The limits of a next hop whose domains have none of their own. */
   readonly limits: HopLimits;
   readonly budget: ConnectionBudget;
   /** The part of the limits that this process has. */
   readonly shares: HopShares;
-  readonly queue: TaskQueue;
   readonly events: TransportEvents;
   readonly clock: MonotonicClock;
   readonly log: Logger;
@@ -63,12 +60,12 @@ export class HopPool implements ConnectionHolder {
   #isRefusedRoom = false;
   #stopped = false;
 
-  constructor(parts: HopPoolParts) {
-    this.hop = parts.hop;
-    this.queue = parts.queue;
+  constructor(hop: NextHop, queue: TaskQueue, parts: HopPoolParts) {
+    this.hop = hop;
+    this.queue = queue;
     this.#parts = parts;
     this.allowance = new HopAllowance(parts, {
-      hop: `${parts.route.name} ${parts.hop.key}`,
+      hop: `${parts.route.name} ${hop.key}`,
       open: () => this.#connections.size + this.#opening,
       isUnused: () => this.isUnused,
       changed: () => this.wake(),

@@ -1,13 +1,11 @@
 // Makes the transport of a route.
 
-import type { Clock } from '../base/clock.ts';
 import { lazily } from '../base/load/lazily.ts';
-import type { Logger } from '../base/log.ts';
 import { CaptureTransport } from './capture.ts';
+import type { DeliveryParts } from './delivery-parts.ts';
 import type { ConnectionBudget } from './hop/connection-budget.ts';
-import { type HopShares, wholeShares } from './hop/hop-share.ts';
-import type { MxFacilities } from './mx/mx-hops.ts';
-import { type DeliverySettings, domainLimits, type MxRoute, routeLimits, type SmarthostRoute } from './settings.ts';
+import { wholeShares } from './hop/hop-share.ts';
+import { domainLimits, type MxRoute, routeLimits, type SmarthostRoute } from './settings.ts';
 import { smarthostHops } from './smarthost.ts';
 import type { SmtpTimeouts } from './smtp/smtp-timeouts.ts';
 import { SmtpTransport } from './smtp-transport.ts';
@@ -16,20 +14,14 @@ import type { NextHops, Transport, TransportEvents } from './transport.ts';
 import type { TransportShare } from './transport-share.ts';
 
 /** What transports are made from. */
-export interface TransportParts {
+export interface TransportParts extends Pick<DeliveryParts, 'settings' | 'clock' | 'log' | 'shares' | 'mx'> {
   readonly host: TaskHost;
   readonly events: TransportEvents;
-  readonly settings: DeliverySettings;
   readonly timeouts: SmtpTimeouts;
-  readonly clock: Clock;
-  readonly log: Logger;
   /** A random number from 0 up to, not including, 1. */
   readonly random: () => number;
   /** Bounds the connections of all transports together. */
   readonly budget: ConnectionBudget;
-  /** The part of each next hop's limits that this process has; absent: all. */
-  readonly shares?: HopShares;
-  readonly mx?: MxFacilities;
 }
 
 function hopsOf(route: SmarthostRoute | MxRoute, parts: TransportParts): NextHops {

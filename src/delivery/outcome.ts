@@ -1,16 +1,14 @@
 // Turns a next hop's reply into the outcome to record: a deferral gets its next time, or is given up (D42a).
 
-import { type Clock, clockStep, readClock } from '../base/clock.ts';
-import type { Logger } from '../base/log.ts';
-import type { TlsFacts } from '../mail/tls-facts.ts';
-import type { OutcomeEvent } from '../spool/events/mail-event.ts';
-import type { Outcome, Spool } from '../spool/spool.ts';
-import { outcomeEvent } from '../spool/spool-events.ts';
+import { clockStep, readClock } from '../base/clock.ts';
+import type { Outcome } from '../spool/spool.ts';
+import { type DeliveryAttempt, outcomeEvent } from '../spool/spool-events.ts';
+import type { DeliveryParts } from './delivery-parts.ts';
 import { type DueRecipient, type Job, recipientsOf, type Task } from './job.ts';
 import type { OutcomeWriter } from './outcome-writer.ts';
 import type { RecipientsInFlight } from './recipients-in-flight.ts';
 import type { Ways } from './router.ts';
-import type { DeliverySettings, RetrySettings } from './settings.ts';
+import type { RetrySettings } from './settings.ts';
 import type { RecipientResult } from './smtp/smtp-client.ts';
 
 /** A deferral, of which the next attempt is planned. */
@@ -23,7 +21,7 @@ interface Deferral {
   /** From 0 up to, not including, 1. */
   readonly random: number;
   /** When a next hop that could not be reached is tried again; absent: as the retry settings say. */
-  readonly retryAt?: number;
+  readonly retryAt?: number | undefined;
 }
 
 /**
@@ -44,71 +42,34 @@ function days(milliseconds: number): string {
   return value >= 1 ? `${Number(value.toFixed(1))} days` : `${Math.round(milliseconds / 1000)} seconds`;
 }
 
-/** The outcome of an attempt, and for a deferral when to try again. */
-export interface SettledOutcome {
-  readonly outcome: Outcome;
-  /** Milliseconds since 1970; present for deferrals only. */
-  readonly nextAttemptAt?: number;
-}
-
 /**
  * Decides the outcome for a recipient. A deferral of an expired message fails with 4.4.7 (RFC 3463 §3.5, delivery time
  * expired) and the next hop's last reply.
  */
 export function settleOutcome(
-  { kind, reply, handover }: RecipientResult,
+  result: RecipientResult,
   settings: RetrySettings,
   attempt: Deferral & Replier & { readonly acceptedAt: number },
-): SettledOutcome {
-  const { host, tls } = attempt;
-  const by = tls ? { host, tls } : { host };
-  if (kind === 'failed') return { outcome: { kind, reply, ...by } };
-  if (kind === 'delivered') return { outcome: { kind, reply, ...by, ...(handover === undefined ? {} : { handover }) } };
+): Pick<DeliveryAttempt, 'outcome' | 'nextAttemptAt'> {
+  const { host, tls, now, acceptedAt } = attempt;
+  const outcome = { ...result, ...(tls ? { host, tls } : { host }) };
+  const { kind, reply } = outcome;
+  if (kind !== 'deferred') return { outcome };
   const nextAttemptAt = planRetry(settings, attempt);
-  if (nextAttemptAt !== undefined) return { outcome: { kind, reply, ...by }, nextAttemptAt };
+  if (nextAttemptAt !== undefined) return { outcome, nextAttemptAt };
   const last = `${reply.code} ${reply.enhanced ? `${reply.enhanced} ` : ''}${reply.text}`;
-  const text = `Expired after ${days(Math.max(0, attempt.now - attempt.acceptedAt))}; last reply: ${last}`;
-  return { outcome: { kind: 'failed', reply: { code: reply.code, enhanced: '4.4.7', text }, ...by } };
+  const text = `Expired after ${days(Math.max(0, now - acceptedAt))}; last reply: ${last}`;
+  return { outcome: { ...outcome, kind: 'failed', reply: { code: reply.code, enhanced: '4.4.7', text } } };
 }
 
-function endOfAttempt(
-  { entry, share, size, takenAt, redirect }: Job,
-  { address, attempts }: DueRecipient,
-  ended: Ended & { readonly retry: RetrySettings; readonly clock: Clock },
-): OutcomeEvent {
-  const at = readClock(ended.clock);
-  const now = at.wall;
-  // Where the clock was set, the spool has moved its times by as much.
-  const expiresAt = entry.expiresAt + clockStep(takenAt, at);
-  const { by, random, retryInMs } = ended;
-  const isUntried = retryInMs !== undefined;
-  const made = isUntried ? attempts : attempts + 1;
-  const settled = settleOutcome(ended.result, ended.retry, {
-    ...{ ...by, attempts: made, now, acceptedAt: entry.acceptedAt, expiresAt, random },
-    ...(isUntried ? { retryAt: now + Math.max(1, Math.ceil(retryInMs)) } : {}),
-  });
-  const attempt = { recipient: address, route: share.route.name, attempts: made, at: now, size, isUntried };
-  const redirectedTo = redirect ? { redirectedTo: redirect.to } : {};
-  return outcomeEvent(entry, { ...attempt, ...redirectedTo, ...settled });
-}
-
-interface SettlerParts {
-  readonly spool: Pick<Spool, 'show'>;
-  readonly settings: DeliverySettings;
+interface SettlerParts extends Pick<DeliveryParts, 'spool' | 'settings' | 'clock' | 'log' | 'random'> {
   readonly inFlight: RecipientsInFlight;
   readonly ways: Ways;
   readonly outcomes: OutcomeWriter;
-  readonly clock: Clock;
-  readonly log: Logger;
-  /** A random number from 0 up to, not including, 1, for the jitter; absent: Math.random. */
-  readonly random?: () => number;
 }
 
 /** Who gave a result: `route name (host:port)`, and the TLS of the connection where there was one. */
-interface Replier {
-  readonly host: string;
-  readonly tls?: TlsFacts;
-}
+type Replier = Pick<Outcome, 'host' | 'tls'>;
 
 /** How a task ended. */
 export interface TaskEnd {
@@ -180,9 +141,38 @@ export class Settler {
     }
   }
 
-  #settleOne(job: Job, recipient: DueRecipient, ended: Ended): void {
+  #settleOne(job: Job, { address, attempts: before }: DueRecipient, { result, by, random, retryInMs }: Ended): void {
     const { clock, settings, outcomes } = this.#parts;
-    const event = endOfAttempt(job, recipient, { ...ended, retry: settings.retry, clock });
+    const { entry, share, size, takenAt, redirect } = job;
+    const at = readClock(clock);
+    const now = at.wall;
+    // Where the clock was set, the spool has moved its times by as much.
+    const expiresAt = entry.expiresAt + clockStep(takenAt, at);
+    const isUntried = retryInMs !== undefined;
+    const attempts = isUntried ? before : before + 1;
+    const retryAt = isUntried ? now + Math.max(1, Math.ceil(retryInMs)) : undefined;
+    const { acceptedAt } = entry;
+    const settled = settleOutcome(result, settings.retry, {
+      ...by,
+      attempts,
+      now,
+      acceptedAt,
+      expiresAt,
+      random,
+      retryAt,
+    });
+    const event = outcomeEvent(entry, {
+      ...{
+        recipient: address,
+        redirectedTo: redirect?.to,
+        route: share.route.name,
+        attempts,
+        at: now,
+        size,
+        isUntried,
+      },
+      ...settled,
+    });
     outcomes.write(event);
     this.counts[event.kind] += 1;
   }

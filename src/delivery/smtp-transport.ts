@@ -1,21 +1,17 @@
 // A route by SMTP at work: finds the next hop of each task, and keeps a pool of connections for each next hop.
 
-import type { MonotonicClock } from '../base/clock.ts';
 import { Counts } from '../base/counts.ts';
 import { errorMessage } from '../base/errors.ts';
-import type { Logger } from '../base/log.ts';
 import { RecentMap } from '../base/recent-map.ts';
 import { splitMailbox } from '../mail/address/domain.ts';
-import type { ConnectionBudget } from './hop/connection-budget.ts';
 import { type HopLimits, strictest } from './hop/hop-health.ts';
-import type { HopShares } from './hop/hop-share.ts';
-import { HopPool } from './hop-pool.ts';
+import { HopPool, type HopPoolParts } from './hop-pool.ts';
 import type { Task } from './job.ts';
 import type { MessageTls } from './mx/tls-demand.ts';
 import type { MxRoute, SmarthostRoute } from './settings.ts';
 import type { RecipientResult } from './smtp/smtp-client.ts';
 import { type TaskHost, TaskQueue } from './task-queue.ts';
-import type { DestinationView, HopAdmission, NextHop, NextHops, Transport, TransportEvents } from './transport.ts';
+import type { DestinationView, HopAdmission, NextHop, NextHops, Transport } from './transport.ts';
 
 /** Domains whose next hop is remembered, and next hops that are kept while nothing is done for them, at most. */
 const mostKnown = 20_000;
@@ -28,22 +24,15 @@ const probeMs = 1000;
 /** How long a next hop that has its share in hand is left out of the claims, in milliseconds. */
 const crowdedMs = 250;
 
-/** What the transport is made from. */
-export interface SmtpTransportParts {
+/** What the transport is made from, with the pools of its next hops. */
+export interface SmtpTransportParts extends HopPoolParts {
   readonly route: SmarthostRoute | MxRoute;
   readonly hops: NextHops;
-  /** The limits of a next hop whose domains have none of their own. */
-  readonly limits: HopLimits;
   /** The limits that a recipient domain brings to its next hop; undefined: none of its own. */
   readonly limitsOf: (domain: string) => HopLimits | undefined;
-  readonly budget: ConnectionBudget;
-  readonly shares: HopShares;
   /** How many more messages may be claimed for the route now, over all its next hops. */
   readonly room: () => number;
   readonly host: TaskHost;
-  readonly events: TransportEvents;
-  readonly clock: MonotonicClock;
-  readonly log: Logger;
 }
 
 function domainOf(address: string): string {
@@ -277,7 +266,7 @@ export class SmtpTransport implements Transport {
   }
 
   #newPool(hop: NextHop): HopPool {
-    const { route, events, clock, log, host, budget, shares, limits } = this.#parts;
+    const { host } = this.#parts;
     const queue = new TaskQueue({
       ...host,
       load: (task) => {
@@ -286,7 +275,7 @@ export class SmtpTransport implements Transport {
         return loading;
       },
     });
-    const pool = new HopPool({ hop, route, limits, budget, shares, queue, events, clock, log });
+    const pool = new HopPool(hop, queue, this.#parts);
     if (this.#isPaused) queue.pause(true);
     if (this.#isStopped) pool.stop();
     return pool;
