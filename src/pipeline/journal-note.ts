@@ -7,8 +7,7 @@ import { readRawText } from '../mail/header/raw-text.ts';
 import { mailerOf } from '../spool/events/mailer-mark.ts';
 import type { JournalDetails } from '../spool/journal/journal-details.ts';
 import { type ContentKept, journalBounds } from '../spool/journal/journal-row.ts';
-import type { Explanation } from './policy/explain.ts';
-import { lettersOf } from './policy/field-verdicts.ts';
+import { type Explanation, lettersOf } from './policy/explain.ts';
 import type { Submission } from './policy/submission.ts';
 
 /** Octets of a Subject that are decoded for the journal. */

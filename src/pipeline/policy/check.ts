@@ -1,7 +1,7 @@
 // Answers the policy's question: may this submission leave, and in what form? Pure (D1-D11, D13, D42b).
 
 import type { Checked, CheckedField, HeaderUsage, LiftedFields } from './checked.ts';
-import { verdictLetters } from './field-verdicts.ts';
+import { verdictLetters } from './explain.ts';
 import { type CheckContext, type Judgement, judge } from './judge.ts';
 import { completeAddresses, isReplacedByOriginalFrom, type Sender, withMappedPath } from './judge-sender.ts';
 import { observe } from './observe.ts';

@@ -1,14 +1,14 @@
-// Explains the policy's verdict header by header, for `postern check` (D47): what was judged, as what, by which rule.
+// Tells the policy's verdict header by header: what was judged, as what, by which rule (D47); and what became of each field in one
+// letter, so that a record of it costs next to nothing.
 
 import type { HeaderUsage } from './checked.ts';
-import type { HeaderRow } from './header-catalogue.ts';
-import { type CheckContext, judge } from './judge.ts';
+import { findHeader, type HeaderRow } from './header-catalogue.ts';
+import { type CheckContext, type Judgement, judge } from './judge.ts';
 import type { JudgedField } from './judge-field.ts';
 import { isReplacedByOriginalFrom, type Sender, withMappedPath } from './judge-sender.ts';
 import type { Violation } from './rejections.ts';
-import type { StripReason } from './strip.ts';
 import type { Submission } from './submission.ts';
-import { headerLimits } from './value-rules.ts';
+import { asciiLower, headerLimits } from './value-rules.ts';
 
 /** What becomes of a header. */
 export type HeaderVerdict = 'admitted' | 'lifted' | 'mime' | 'replaced' | 'trace' | 'stripped' | 'refused';
@@ -48,50 +48,75 @@ export interface Explanation {
   readonly limits: typeof headerLimits;
 }
 
-const unknownRule = 'On no list, and does not begin with X-.';
+interface Meaning {
+  readonly letter: string;
+  readonly verdict: HeaderVerdict;
+  /** What stands before what the catalogue says of the header. */
+  readonly lead?: string;
+  /** What is said in place of that. */
+  readonly rule?: string;
+}
 
-const handled = {
-  lifted: 'One of the message’s own fields.',
-  mime: 'Describes the body.',
-  replaced: 'The platform writes its own.',
-  trace: 'Kept as trace of a trusted hop.',
-} as const;
+/** Everything that may become of a field. */
+const meanings = {
+  lifted: { letter: 'l', verdict: 'lifted', lead: 'One of the message’s own fields. ' },
+  mime: { letter: 'm', verdict: 'mime', lead: 'Describes the body. ' },
+  admitted: { letter: 'c', verdict: 'admitted' },
+  replaced: { letter: 'r', verdict: 'replaced', lead: 'The platform writes its own. ' },
+  trace: { letter: 't', verdict: 'trace', lead: 'Kept as trace of a trusted hop. ' },
+  refused: { letter: 'x', verdict: 'refused' },
+  named: { letter: 'n', verdict: 'stripped', rule: 'Removed: the operator named it for this credential.' },
+  empty: {
+    ...{ letter: 'e', verdict: 'stripped' },
+    rule: 'Removed: it has no value, and the operator has such fields removed for this credential.',
+  },
+  repeated: {
+    ...{ letter: 'p', verdict: 'stripped' },
+    rule: 'Removed: one of its name came before it, and the operator keeps only the first for this credential.',
+  },
+  invalid: {
+    ...{ letter: 'i', verdict: 'stripped' },
+    rule: 'Removed: its value would be refused, and the operator has it removed then for this credential.',
+  },
+  observed: {
+    ...{ letter: 'o', verdict: 'stripped' },
+    rule: 'Removed while the policy is only observed; it would have been refused.',
+  },
+  bounce: {
+    ...{ letter: 'b', verdict: 'lifted' },
+    rule: 'The bounce of a mail server: From becomes another address, and X-Original-From keeps this one.',
+  },
+  mapped: {
+    ...{ letter: 's', verdict: 'lifted' },
+    rule: 'A sender that nobody owns: From becomes the address that senders names, and X-Original-From keeps this one.',
+  },
+} as const satisfies Record<string, Meaning>;
 
-const stripped: Readonly<Record<StripReason, string>> = {
-  named: 'Removed: the operator named it for this credential.',
-  empty: 'Removed: it has no value, and the operator has such fields removed for this credential.',
-  repeated: 'Removed: one of its name came before it, and the operator keeps only the first for this credential.',
-  invalid: 'Removed: its value would be refused, and the operator has it removed then for this credential.',
-};
+const byLetter = new Map<string, Meaning>(Object.values(meanings).map((meaning) => [meaning.letter, meaning]));
+
+function meaningOf(judged: JudgedField, { refusal, sender }: Pick<Judgement, 'refusal' | 'sender'>): Meaning {
+  if (refusal(judged)) return meanings.refused;
+  const { handling, key, stripReason } = judged;
+  if (isReplacedByOriginalFrom(key, sender)) return meanings.replaced;
+  if (handling === 'stripped') return meanings[stripReason ?? 'named'];
+  if (key === 'from' && sender?.originalFrom) return sender.mapped ? meanings.mapped : meanings.bounce;
+  return handling === 'custom' ? meanings.admitted : meanings[handling];
+}
 
 /** The rule behind a verdict in the catalogue's words. @param row undefined where the catalogue does not know the name */
-export function ruleOfVerdict(
-  row: HeaderRow | undefined,
-  verdict: HeaderVerdict,
-  stripReason: StripReason | undefined,
-): string {
-  const about = row?.about ?? unknownRule;
-  if (verdict === 'stripped') return stripped[stripReason ?? 'named'];
-  if (row === undefined || verdict === 'admitted' || verdict === 'refused') return about;
-  return `${handled[verdict]} ${about}`;
+function ruleOf(row: HeaderRow | undefined, { lead = '', rule }: Meaning): string {
+  return rule ?? (row ? `${lead}${row.about}` : 'On no list, and does not begin with X-.');
 }
 
-function verdictOf(field: JudgedField, violation: Violation | undefined): HeaderVerdict {
-  if (violation) return 'refused';
-  return field.handling === 'custom' ? 'admitted' : field.handling;
-}
-
-/** The explanation of a field that is affected by a new From (D4b, D4d); undefined for other fields. */
-function explainBounce({ key }: JudgedField, sender: Sender | undefined): Partial<HeaderExplanation> | undefined {
-  if (isReplacedByOriginalFrom(key, sender)) return { verdict: 'replaced', rule: 'Keeps what From was.' };
-  if (key !== 'from' || !sender?.originalFrom) return undefined;
-  if (sender.mapped) {
+/** The rule of a field that is affected by a new From (D4b, D4d), with the addresses of this message; undefined for others. */
+function ruleOfSender(meaning: Meaning, { key }: JudgedField, sender: Sender | undefined): string | undefined {
+  if (meaning === meanings.replaced && isReplacedByOriginalFrom(key, sender)) return 'Keeps what From was.';
+  if (meaning === meanings.mapped && sender?.mapped) {
     const { address, pattern } = sender.mapped;
-    return {
-      rule: `A sender that nobody owns: becomes ${address} by senders "${pattern}", and X-Original-From keeps this one.`,
-    };
+    return `A sender that nobody owns: becomes ${address} by senders "${pattern}", and X-Original-From keeps this one.`;
   }
-  return { rule: `A mail server’s bounce: becomes ${sender.address}, and X-Original-From keeps this one.` };
+  if (meaning !== meanings.bounce) return undefined;
+  return `A mail server’s bounce: becomes ${sender?.address}, and X-Original-From keeps this one.`;
 }
 
 /** What thread repair does with a field (D23), where the account asks for it. */
@@ -101,31 +126,55 @@ function explainThread({ key }: JudgedField, { submitter, via }: Submission): st
   return ' Thread repair: ids of messages that left with another Message-ID are rewritten.';
 }
 
-function explainField(
-  field: JudgedField,
-  violation: Violation | undefined,
-  { sender, submission }: { readonly sender: Sender | undefined; readonly submission: Submission },
-): HeaderExplanation {
-  const verdict = verdictOf(field, violation);
-  const standard = field.row === undefined ? {} : { standard: field.row.standard };
-  const told = {
-    name: field.field.name,
-    verdict,
-    rule: `${ruleOfVerdict(field.row, verdict, field.stripReason)}${explainThread(field, submission)}`,
-    ...standard,
-  };
-  return violation ? { ...told, violation } : { ...told, ...explainBounce(field, sender) };
-}
-
 /** Judges a submission as `check` does and tells the verdict on every header in the order of the text. */
 export function explain(given: Submission, context: CheckContext): Explanation {
   const submission = withMappedPath(given, context.sendingDomain);
-  const { fields, refusal, violations, usage, sender } = judge(submission, context);
-  return {
-    admitted: violations.length === 0,
-    headers: fields.map((field) => explainField(field, refusal(field), { sender, submission })),
-    violations,
-    usage,
-    limits: headerLimits,
-  };
+  const judgement = judge(submission, context);
+  const { violations, usage, sender } = judgement;
+  const headers = judgement.fields.map((judged): HeaderExplanation => {
+    const { field, row } = judged;
+    const violation = judgement.refusal(judged);
+    const meaning = meaningOf(judged, judgement);
+    return {
+      name: field.name,
+      verdict: meaning.verdict,
+      rule: ruleOfSender(meaning, judged, sender) ?? `${ruleOf(row, meaning)}${explainThread(judged, submission)}`,
+      ...(row ? { standard: row.standard } : {}),
+      ...(violation ? { violation } : {}),
+    };
+  });
+  return { admitted: violations.length === 0, headers, violations, usage, limits: headerLimits };
+}
+
+/**
+ * Tells what became of each field, one letter for each, in the order of the text.
+ * @param removed the places, among all fields, of those that were removed because the policy is only observed (D4c); the
+ *   judgement is then about the others
+ */
+export function verdictLetters(judgement: Judgement, removed: readonly { readonly index: number }[] = []): string {
+  const gone = new Set(removed.map(({ index }) => index));
+  let text = '';
+  for (const judged of judgement.fields) {
+    while (gone.has(text.length)) text += meanings.observed.letter;
+    text += meaningOf(judged, judgement).letter;
+  }
+  while (gone.has(text.length)) text += meanings.observed.letter;
+  return text;
+}
+
+/** The letters of an explanation, which does not tell why a field was removed. */
+export function lettersOf({ headers }: Explanation): string {
+  return headers.map(({ verdict }) => meanings[verdict === 'stripped' ? 'named' : verdict].letter).join('');
+}
+
+/** Tells what a letter says of a field, in the words of the catalogue. @param name as given; an unknown letter is 'admitted' */
+export function readVerdict(
+  letter: string,
+  name: string,
+): Pick<HeaderExplanation, 'verdict' | 'rule' | 'standard'> & { readonly isObserved: boolean } {
+  const row = findHeader(asciiLower(name));
+  const meaning = byLetter.get(letter) ?? meanings.admitted;
+  const { verdict } = meaning;
+  const isObserved = meaning === meanings.observed;
+  return { verdict, rule: ruleOf(row, meaning), ...(row ? { standard: row.standard } : {}), isObserved };
 }

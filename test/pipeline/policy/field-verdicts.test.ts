@@ -4,8 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { check } from '../../../src/pipeline/policy/check.ts';
-import { explain } from '../../../src/pipeline/policy/explain.ts';
-import { readVerdict } from '../../../src/pipeline/policy/field-verdicts.ts';
+import { explain, readVerdict } from '../../../src/pipeline/policy/explain.ts';
 import { context, smtpSubmission } from '../../support/policy-fixtures.ts';
 
 const folder = join(import.meta.dirname, '../../golden');
