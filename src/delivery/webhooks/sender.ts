@@ -14,7 +14,7 @@ import type { Poster } from './post.ts';
 import { disableAfterMs, failuresToSlow, longestStepMs, slowPauseMs } from './retry-steps.ts';
 import { type RoundResult, runRound, SharedPages } from './round.ts';
 import type { DeliveryRecord, Webhook } from './webhook.ts';
-import { type TurnResult, WebhookTurns } from './webhook-turns.ts';
+import { WebhookTurns } from './webhook-turns.ts';
 
 /** What sending needs. */
 export interface SenderParts {
@@ -81,7 +81,7 @@ export class WebhookSender {
 
   /** How many webhooks are remembered as failing; those that were removed are not among them. */
   get failing(): number {
-    return this.#turns.failing;
+    return [...this.#known].filter(({ isSlow }) => isSlow).length;
   }
 
   async start(): Promise<void> {
@@ -135,7 +135,7 @@ export class WebhookSender {
   /** Asks for a turn, once it is this process's to send for the webhook. */
   #ask(known: KnownWebhook): void {
     if (known.isElsewhere) known.isWanted = true;
-    else this.#turns.ask(known.id, known.account);
+    else this.#turns.ask(known);
   }
 
   #tick(): void {
@@ -186,12 +186,12 @@ export class WebhookSender {
   #seeAll(active: readonly ActiveWebhook[], lookedAt: number): void {
     const { accountName, fileSecrets } = this.#parts;
     const ids = new Set(active.map(({ id }) => id));
-    for (const { id } of [...this.#known]) if (!ids.has(id)) this.#forget(id);
+    for (const { id } of [...this.#known]) if (!ids.has(id)) this.#known.forget(id);
     for (const { id, account, source, kinds, replay, failures, isElsewhere, isLeft } of active) {
       const name = accountName(account);
       // A webhook whose secrets the file here does not have is left to a process that has them.
       if (name === undefined || (source === 'file' && !fileSecrets(id)?.length)) {
-        this.#forget(id);
+        this.#known.forget(id);
         continue;
       }
       const isSlow = failures >= failuresToSlow;
@@ -208,24 +208,16 @@ export class WebhookSender {
     }
   }
 
-  /** Knows a webhook no more, since it is gone or another process sends for it. */
-  #forget(id: string): void {
-    this.#known.forget(id);
-    this.#turns.forget(id);
-  }
-
-  async #run(id: string): Promise<TurnResult> {
+  async #run(id: string): Promise<boolean> {
     const known = this.#known.get(id);
-    if (!known || this.#isEnding) return { again: false, isFailing: false };
-    let again = false;
+    if (!known || this.#isEnding) return false;
     try {
-      again = await this.#round(known);
+      return await this.#round(known);
     } catch (error) {
       if (!this.#isEnding) this.#tellPutOff(known, error);
       known.nextAt = this.#parts.clock.monotonic() + putOffMs;
+      return false;
     }
-    // One that was forgotten during its turn counts as one that works, so that nothing of it is left.
-    return { again, isFailing: this.#known.get(id)?.isSlow === true };
   }
 
   #tellPutOff({ id, account }: KnownWebhook, error: unknown): void {
@@ -291,7 +283,7 @@ export class WebhookSender {
       !hasMore;
     if (!isSame && !(await leases.commit(id, progress, clock.now()))) {
       // Another process sends, or the webhook is gone: what this one sent may be sent again.
-      this.#forget(id);
+      this.#known.forget(id);
       return false;
     }
     for (const record of progress.log) {
@@ -321,7 +313,7 @@ export class WebhookSender {
     const facts = { kind: 'webhook_disabled', at: clock.now(), account, sessionId: id } as const;
     await events.write([{ ...facts, webhook: id, url: originOf(url), reason }]);
     await leases.disable(id, reason);
-    this.#forget(id);
+    this.#known.forget(id);
   }
 
   #tell({ id, account }: KnownWebhook, { url }: Webhook, record: Omit<DeliveryRecord, 'id'>): void {

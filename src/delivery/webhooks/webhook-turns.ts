@@ -2,6 +2,7 @@
 // others as it has. Those whose endpoints fail have a share of their own, so that the others never wait behind them.
 
 import { FairSlots } from '../../base/fair-slots.ts';
+import type { KnownWebhook } from './known-webhooks.ts';
 
 /** Turns at the same time, of those that work and of those that fail. */
 const most = { working: 64, failing: 16 } as const;
@@ -9,16 +10,6 @@ const most = { working: 64, failing: 16 } as const;
 const greed = 1;
 /** So long after a turn began one is given the next, in milliseconds, unless it wants it at once: what happens meanwhile goes together. */
 const apartMs = 50;
-
-type Share = keyof typeof most;
-
-/** What a turn came to. */
-export interface TurnResult {
-  /** It wants another turn at once, behind those that wait. */
-  readonly again: boolean;
-  /** From now on it has its turns among those that fail. */
-  readonly isFailing: boolean;
-}
 
 /** A turn, or the pause after it. */
 interface Turn {
@@ -29,22 +20,20 @@ interface Turn {
 
 /** The turns of all webhooks. */
 export class WebhookTurns {
-  readonly #run: (id: string) => Promise<TurnResult>;
-  readonly #slots: Readonly<Record<Share, FairSlots>> = {
+  readonly #run: (id: string) => Promise<boolean>;
+  readonly #slots = {
     working: new FairSlots(most.working, greed),
     failing: new FairSlots(most.failing, greed),
   };
   readonly #waiting = new Set<string>();
   /** Those that have their turn, or had it a moment ago. */
   readonly #turns = new Map<string, Turn>();
-  /** Those whose last turn told that they fail. Whoever takes a webhook away has it forgotten here, so that they do not pile up. */
-  readonly #failing = new Set<string>();
   #running = 0;
   #isEnded = false;
   #onQuiet: (() => void) | undefined;
 
-  /** @param run gives a turn; it must not reject */
-  constructor(run: (id: string) => Promise<TurnResult>) {
+  /** @param run gives a turn, and tells whether the webhook wants another at once, behind those that wait; it must not reject */
+  constructor(run: (id: string) => Promise<boolean>) {
     this.#run = run;
   }
 
@@ -52,17 +41,9 @@ export class WebhookTurns {
     return { running: this.#running, waiting: this.#waiting.size };
   }
 
-  get failing(): number {
-    return this.#failing.size;
-  }
-
-  /** Forgets that a webhook fails, since it is gone. One that has its turn now is forgotten where the turn tells that it works. */
-  forget(id: string): void {
-    this.#failing.delete(id);
-  }
-
-  /** Asks for a turn. One that has its turn now gets another after it; one that waits already waits once. @param account its name */
-  ask(id: string, account: string): void {
+  /** Asks for a turn. One that has its turn now gets another after it; one that waits already waits once. */
+  ask(webhook: KnownWebhook): void {
+    const { id, account, isSlow } = webhook;
     if (this.#isEnded || this.#waiting.has(id)) return;
     const turn = this.#turns.get(id);
     if (turn) {
@@ -70,8 +51,8 @@ export class WebhookTurns {
       return;
     }
     this.#waiting.add(id);
-    const slots = this.#slots[this.#failing.has(id) ? 'failing' : 'working'];
-    void slots.take(account).then((leave) => this.#begin(id, account).finally(leave));
+    const slots = this.#slots[isSlow ? 'failing' : 'working'];
+    void slots.take(account).then((leave) => this.#begin(webhook).finally(leave));
   }
 
   /** Begins no more turns; resolves when those under way have ended. */
@@ -82,20 +63,19 @@ export class WebhookTurns {
     if (this.#running > 0) await new Promise<void>((resolve) => (this.#onQuiet = resolve));
   }
 
-  async #begin(id: string, account: string): Promise<void> {
+  async #begin(webhook: KnownWebhook): Promise<void> {
+    const { id } = webhook;
     this.#waiting.delete(id);
     if (this.#isEnded) return;
     const turn: Turn = { isAsked: false };
     const began = performance.now();
     this.#turns.set(id, turn);
     this.#running += 1;
-    const { again, isFailing } = await this.#run(id);
+    const again = await this.#run(id);
     this.#running -= 1;
-    if (isFailing) this.#failing.add(id);
-    else this.#failing.delete(id);
     const over = (): void => {
       this.#turns.delete(id);
-      if (again || (turn.isAsked && !isFailing)) this.ask(id, account);
+      if (again || (turn.isAsked && !webhook.isSlow)) this.ask(webhook);
     };
     const left = began + apartMs - performance.now();
     if (again || left <= 0 || this.#isEnded) over();

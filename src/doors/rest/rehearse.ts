@@ -46,27 +46,13 @@ async function rehearse(parts: Parts, request: FastifyRequest, reply: FastifyRep
   const { account } = submitterOf(request);
   if (request.document) request.document = withEnvelope(request.document, account);
   const read = await takeRequest(parts, request, kindOf(request.document));
-  let explanation: Explanation | undefined;
-  let sent: Buffer | undefined;
-  const seeing: ValidationParts = {
-    ...parts,
-    async examine(submission) {
-      const examined = await parts.examine(submission);
-      explanation = examined.explanation;
-      return examined;
-    },
-    async preview(submission) {
-      const built = await parts.preview(submission);
-      if (built.ok) sent = Buffer.concat([built.head, built.body.subarray(0, shownOctets)]);
-      return built;
-    },
-  };
-  const verdict = await validation(read, seeing);
-  const { errors } = failureOf(restAnswers, verdict.faults).body;
+  const { faults, result, explanation, sent } = await validation(read, parts);
+  const { errors } = failureOf(restAnswers, faults).body;
+  const octets = sent && Buffer.concat([sent.head, sent.body.subarray(0, shownOctets)]);
   return succeed(reply, {
-    ...{ valid: errors.length === 0, errors, ...verdict.result },
-    verdicts: explanation ? verdictsOf(explanation, read.submission) : [],
-    sent: sent ? { text: sent.toString('utf8', 0, shownOctets), is_whole: sent.length <= shownOctets } : null,
+    ...{ valid: errors.length === 0, errors, ...result },
+    verdicts: verdictsOf(explanation, read.submission),
+    sent: octets ? { text: octets.toString('utf8', 0, shownOctets), is_whole: octets.length <= shownOctets } : null,
   });
 }
 

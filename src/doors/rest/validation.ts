@@ -1,17 +1,11 @@
 // The verdict of `validate` (D47): every violation in the order of `send`, the counts, and the headers that the message would
 // leave with. `postern check` runs the same code.
 
-import type { Explanation, Submission, Violation } from '../../pipeline/submit.ts';
-import type { Fault } from '../../web/http/envelope.ts';
+import type { examine, Submission, Violation } from '../../pipeline/submit.ts';
 import { cutText } from '../../web/http/json/cut-text.ts';
 import { mergeFaults } from './merge-faults.ts';
 import type { ReadRequest } from './read-request.ts';
 import type { RestLimits } from './settings.ts';
-
-/** Judges a message without building it. */
-type Examine = (
-  submission: Submission,
-) => Promise<{ readonly explanation: Explanation; readonly violations: readonly Violation[] }>;
 
 /** A message as it would leave, or why it would not. */
 type Preview = (
@@ -25,7 +19,7 @@ type Preview = (
 export interface ValidationParts {
   readonly limits: RestLimits;
   /** Tells every reason against a message without sending it. */
-  readonly examine: Examine;
+  readonly examine: (submission: Submission) => ReturnType<typeof examine>;
   /** Builds a message as it would leave, and keeps nothing. */
   readonly preview: Preview;
   /** Gives where the pages of headers are, `https://gateway.example/headers`; absent, or undefined: nobody has said it. */
@@ -39,13 +33,10 @@ function fieldsOf(head: Buffer): string[] {
     .split(/\r\n(?![ \t])/);
 }
 
-/** Judges a request that has been read. */
-export async function validation(
-  read: ReadRequest,
-  { examine, preview, limits, headersUrl }: ValidationParts,
-): Promise<{ readonly faults: readonly Fault[]; readonly result: object }> {
+/** Judges a request that has been read. `sent` is the message as it would leave; undefined where it would not. */
+export async function validation(read: ReadRequest, { preview, limits, headersUrl, ...parts }: ValidationParts) {
   const { submission } = read;
-  const { explanation, violations } = await examine(submission);
+  const { explanation, violations } = await parts.examine(submission);
   const judged = mergeFaults(submission, read.faults, violations, headersUrl?.());
   const built = judged.length === 0 ? await preview(submission) : undefined;
   const faults = built?.ok === false ? mergeFaults(submission, [], built.violations, headersUrl?.()) : judged;
@@ -72,5 +63,5 @@ export async function validation(
     })),
     headers_as_sent: sent ? fieldsOf(sent.head) : null,
   };
-  return { faults, result };
+  return { faults, result, explanation, sent };
 }

@@ -9,35 +9,21 @@ import { mailDate } from '../../mail/mail-date.ts';
 import { makeTokens } from '../../mail/return-token.ts';
 import { type FieldKind, writeField } from '../../mail/write-field.ts';
 import type { Checked, CheckedField, MimeFieldName } from '../policy/checked.ts';
-import type { Via } from '../policy/submission.ts';
+import type { Submission, Via } from '../policy/submission.ts';
 import { fieldKind, longFieldLength, readRaw, verbatimField, type WriteLongField } from './field-text.ts';
 import type { BodyPlan, Message, MessageField } from './message.ts';
 
 const plainMailbox = /^[!-~]+@[!-~]+$/;
 
-interface ReceivedFacts {
-  readonly via: Via;
-  readonly envelope: Envelope;
-  /** The account's setting (D25). */
-  readonly showClientAddress: boolean;
-  /** The host name in `by`. */
-  readonly hostname: string;
-  readonly id: string;
-  /** RFC 5322 date. */
-  readonly date: string;
-  /** How often the message has passed the gateway before, where no other field shows it any more; 0: never. */
-  readonly passes: number;
-}
-
 /** Writes our Received field (RFC 5321 §4.4, RFC 3848). It names the recipient only where there is just one, so that it reveals no Bcc (D22). */
-function receivedField(facts: ReceivedFacts): string {
-  const { via, envelope, hostname, id, date, passes } = facts;
+function receivedField({ submission, passes = 0 }: Checked, { hostname, id }: ComposeContext, date: string): string {
+  const { via, envelope } = submission;
   // Removed traces (D4a) would hide a loop: the count lives on here.
   const software = passes === 0 ? 'Postern' : `Postern; pass ${passes + 1}`;
   const [recipient = ''] = envelope.recipients;
   // The clause is optional: a mailbox with white space, or outside ASCII, is left out instead of being encoded.
   const named = envelope.recipients.length === 1 && plainMailbox.test(recipient) && !/[<>;]/.test(recipient);
-  const from = via.kind === 'smtp' ? `from ${client(facts)} ` : '';
+  const from = via.kind === 'smtp' ? `from ${client(submission)} ` : '';
   const protocol = protocolOf(via, envelope);
   const rcpt = named ? ` for <${recipient}>` : '';
   return writeField(
@@ -46,7 +32,8 @@ function receivedField(facts: ReceivedFacts): string {
   );
 }
 
-function client({ via, showClientAddress }: ReceivedFacts): string {
+function client({ via, submitter }: Submission): string {
+  const { showClientAddress } = submitter.account;
   const address = showClientAddress ? via.remoteAddress : undefined;
   const name = heloName(via.helo, showClientAddress);
   if (address === undefined) return name;
@@ -138,25 +125,15 @@ export async function writeLongFields(
  */
 export function compose(checked: Checked, plan: BodyPlan, context: ComposeContext): Message {
   const { submission } = checked;
-  const { account } = submission.submitter;
   const date = mailDate(context.nowMs);
   const tokens = makeTokens(context.id, context.platform.hmacKey);
   const messageId = `<${context.id}@${context.platform.domain}>`;
-  const received = receivedField({
-    via: submission.via,
-    envelope: submission.envelope,
-    showClientAddress: account.showClientAddress,
-    hostname: context.hostname,
-    id: context.id,
-    date,
-    passes: checked.passes ?? 0,
-  });
   const kindOf = kindsOf(checked);
   const write: Write = (field) => {
     const { name, text } = field;
     return { name, line: context.written?.get(field) ?? writeField(name, text, kindOf(field)) };
   };
-  const trace: MessageField[] = [{ name: 'Received', line: received }];
+  const trace: MessageField[] = [{ name: 'Received', line: receivedField(checked, context, date) }];
   for (const field of checked.trace) trace.push(traceField(field, submission.via));
   const fields = [
     { name: 'Date', line: `Date: ${date}\r\n` },

@@ -90,27 +90,18 @@ export interface CredentialReport {
 /** Finds a credential of the present configuration. */
 export type FindCredential = (account: string, credential: string) => Credential | undefined;
 
-interface ProblemRow extends Omit<Problem, 'count' | 'lastSeen' | 'times' | 'examples' | 'isCured'> {
-  count: number;
-  readonly times: number[];
+type Mutable<T> = { -readonly [Key in keyof T]: T[Key] };
+
+interface ProblemRow extends Mutable<Omit<Problem, 'times' | 'examples' | 'isCured'>> {
+  readonly times: number[] | undefined;
   readonly examples: string[];
-  lastSeen: number | undefined;
 }
 
-interface MailerRow {
-  refused: number;
-  recipients: number;
-  observed: number;
-  lastSeen: number | undefined;
+interface MailerRow extends Mutable<Omit<MailerReport, 'problems'>> {
   readonly problems: Map<string, ProblemRow>;
 }
 
-interface CredentialRow {
-  readonly account: string;
-  readonly credential: string;
-  accepted: number;
-  refused: number;
-  observed: number;
+interface CredentialRow extends Mutable<Omit<CredentialReport, 'mailers' | 'settings' | 'proposal'>> {
   readonly mailers: Map<string, MailerRow>;
 }
 
@@ -199,7 +190,8 @@ export class Findings {
     const key = mailers.has(name) || !isFull ? name : otherMailers;
     const found = mailers.get(key);
     if (found) return found;
-    const row: MailerRow = { refused: 0, recipients: 0, observed: 0, lastSeen: undefined, problems: new Map() };
+    const counts = { refused: 0, recipients: 0, observed: 0, lastSeen: undefined };
+    const row: MailerRow = { mailer: key, ...counts, problems: new Map() };
     mailers.set(key, row);
     this.#rows += 1;
     return row;
@@ -221,14 +213,14 @@ export class Findings {
     const { code, field, message } = reason;
     const cure = cureOf(reason, facts);
     const seenAt = { count: 1, firstSeen: at, lastSeen: at, examples: id === undefined ? [] : [id] };
-    const times = this.#time ? Array.from({ length: countedParts }, () => 0) : [];
+    const times = this.#time && Array.from({ length: countedParts }, () => 0);
     const row: ProblemRow = { code, field, message, cure, ...seenAt, times };
     this.#countTime(row, at);
     problems.set(key, row);
   }
 
   #countTime({ times }: ProblemRow, at: number | undefined): void {
-    if (!this.#time || at === undefined) return;
+    if (!this.#time || !times || at === undefined) return;
     const { from, to } = this.#time;
     const part = Math.floor((countedParts * (at - from)) / Math.max(1, to - from));
     // An event of the last moment may be a little newer than the end that was asked for.
@@ -247,15 +239,9 @@ function isCured({ cure }: ProblemRow, present: Credential | undefined): boolean
   return present !== undefined && cure.kind === 'config' && cure.settings.every((one) => hasSetting(present, one));
 }
 
-function mailerReport(mailer: string, row: MailerRow, present: Credential | undefined): MailerReport {
-  const { refused, recipients, observed, lastSeen, problems } = row;
-  const told = [...problems.values()]
-    .toSorted((one, two) => two.count - one.count)
-    .map((problem): Problem => {
-      const times = problem.times.length > 0 ? problem.times : undefined;
-      return { ...problem, times, isCured: isCured(problem, present) };
-    });
-  return { mailer, refused, recipients, observed, lastSeen, problems: told };
+function mailerReport(row: MailerRow, present: Credential | undefined): MailerReport {
+  const problems = [...row.problems.values()].toSorted((one, two) => two.count - one.count);
+  return { ...row, problems: problems.map((problem) => ({ ...problem, isCured: isCured(problem, present) })) };
 }
 
 /** The settings that cure problems, each once, the most wanted first, without those that the credential has. */
@@ -278,11 +264,10 @@ function weightOf({ refused, recipients, observed }: MailerReport): number {
 }
 
 function credentialReport(row: CredentialRow, present: Credential | undefined): CredentialReport {
-  const { account, credential, accepted, refused, observed } = row;
-  const mailers = [...row.mailers]
-    .map(([mailer, one]) => mailerReport(mailer, one, present))
+  const mailers = [...row.mailers.values()]
+    .map((one) => mailerReport(one, present))
     .toSorted((one, two) => weightOf(two) - weightOf(one));
   const settings = wantedSettings(mailers, present);
   const proposal = settings.length === 0 ? {} : credentialLines(settings, present);
-  return { account, credential, accepted, refused, observed, mailers, settings, proposal };
+  return { ...row, mailers, settings, proposal };
 }
