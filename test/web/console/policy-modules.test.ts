@@ -6,7 +6,8 @@ import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, posix, resolve } from 'node:path';
 import { expect, test } from 'vitest';
-import { type BrowserModule, policyModules } from '../../../src/web/console/files/policy-modules.ts';
+import type { BrowserModule } from '../../../src/web/console/files/browser-modules.ts';
+import { policyModules } from '../../../src/web/console/files/policy-modules.ts';
 
 const root = resolve(import.meta.dirname, '../../..');
 

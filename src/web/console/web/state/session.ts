@@ -119,11 +119,8 @@ export function goTo(url: string, how: 'push' | 'replace' = 'push'): void {
 }
 
 /** Changes filters in the query of the page that is shown. */
-export function setFilters(
-  changes: Readonly<Record<string, string | undefined>>,
-  how: 'push' | 'replace' = 'push',
-): void {
-  goTo(place.value.path + changeFilters(place.value.search, changes), how);
+export function setFilters(changes: Readonly<Record<string, string | undefined>>): void {
+  goTo(place.value.path + changeFilters(place.value.search, changes));
 }
 
 /** A click that asks for nothing special: no new tab, no download, no other button. */
