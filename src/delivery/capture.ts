@@ -62,6 +62,7 @@ export class Maildir {
 
 /** The capture route at work. */
 export class CaptureTransport implements Transport {
+  active = 0;
   readonly route: CaptureRoute;
   readonly recipientsPerTask = Number.POSITIVE_INFINITY;
   readonly connections = 0;
@@ -69,7 +70,6 @@ export class CaptureTransport implements Transport {
   readonly #events: TransportEvents;
   readonly #maildir: Maildir;
   readonly #host: string;
-  #active = 0;
 
   constructor(route: CaptureRoute, queue: TaskQueue, events: TransportEvents) {
     this.route = route;
@@ -78,10 +78,6 @@ export class CaptureTransport implements Transport {
     this.#maildir = new Maildir(route.folder);
     this.#host = `${route.name} (${route.folder})`;
     queue.onReady = () => this.#pump();
-  }
-
-  get active(): number {
-    return this.#active;
   }
 
   push(task: Task): void {
@@ -122,17 +118,17 @@ export class CaptureTransport implements Transport {
   }
 
   #pump(): void {
-    while (this.#active < writers) {
+    while (this.active < writers) {
       const task = this.#queue.pull();
       if (!task) return;
-      this.#active += 1;
+      this.active += 1;
       void this.#run(task);
     }
   }
 
   async #run(task: Task): Promise<void> {
     const result = await this.#capture(task);
-    this.#active -= 1;
+    this.active -= 1;
     const results = task.recipients.map(() => result);
     this.#events.finish(task, results, this.#host);
     this.#pump();

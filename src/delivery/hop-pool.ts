@@ -38,6 +38,7 @@ export interface HopPoolParts {
 
 /** The connections to one next hop, and the tasks that wait for it. */
 export class HopPool implements ConnectionHolder {
+  active = 0;
   /** Where connections are opened to. It is set anew whenever the next hop is found again. */
   hop: NextHop;
   readonly queue: TaskQueue;
@@ -55,7 +56,6 @@ export class HopPool implements ConnectionHolder {
   /** The recipient domain of the task that came last; a connection is opened for it. */
   #domain = '';
   #opening = 0;
-  #active = 0;
   /** There was no room for a connection of its own among those to all next hops. */
   #isRefusedRoom = false;
   #stopped = false;
@@ -73,10 +73,6 @@ export class HopPool implements ConnectionHolder {
     this.#turns = new FairTurns(parts.clock);
     this.#alarm = new Alarm(parts.clock, () => this.#pump());
     this.queue.onReady = () => this.#pump();
-  }
-
-  get active(): number {
-    return this.#active;
   }
 
   get connections(): number {
@@ -137,7 +133,7 @@ export class HopPool implements ConnectionHolder {
   get waits(): HopWait | undefined {
     if (this.queue.length === 0) return undefined;
     if (this.queue.isPaused) return 'unrecorded';
-    if (this.queue.ready === 0) return this.#active === 0 ? 'memory' : undefined;
+    if (this.queue.ready === 0) return this.active === 0 ? 'memory' : undefined;
     if (this.allowance.beginsIn > 0) return 'pace';
     if (this.allowance.share.connections === 0) return 'share';
     return this.#isRefusedRoom ? 'room' : undefined;
@@ -228,7 +224,7 @@ export class HopPool implements ConnectionHolder {
         return this.#parts.budget.isIdle(this);
       }
       this.allowance.begin();
-      this.#active += 1;
+      this.active += 1;
       this.#turns.begin(task.job.entry.account);
       open.given += 1;
       // The task was begun behind another: if the next hop closes after that one, it does not count against this task.
@@ -260,7 +256,7 @@ export class HopPool implements ConnectionHolder {
       closedBy,
       session: { tls },
     } = connection;
-    this.#active -= 1;
+    this.active -= 1;
     this.#turns.end(task.job.entry.account);
     const open = this.#connections.size - (closedBy ? 1 : 0);
     if (!end.untouched) this.#tell({ kind: 'ended', results: end.results, served, open, opening: this.#opening });

@@ -26,6 +26,8 @@ export interface OutcomeWriterEvents {
 
 /** The outcomes that are not in the spool yet. */
 export class OutcomeWriter {
+  /** Outcomes that are not on disk yet. */
+  unwritten = 0;
   readonly #spool: Pick<Spool, 'record'>;
   readonly #log: Logger;
   readonly #events: OutcomeWriterEvents;
@@ -35,7 +37,6 @@ export class OutcomeWriter {
   #retryTimer: NodeJS.Timeout | undefined;
   #retryMs = firstRetryMs;
   #toldAt = Number.NEGATIVE_INFINITY;
-  #unwritten = 0;
   /** When `settle` gives up, by `performance.now()`. */
   #settleUntil = Number.POSITIVE_INFINITY;
 
@@ -45,14 +46,9 @@ export class OutcomeWriter {
     this.#events = events;
   }
 
-  /** Outcomes that are not on disk yet. */
-  get unwritten(): number {
-    return this.#unwritten;
-  }
-
   write(outcome: OutcomeEvent): void {
     this.#waiting.push(outcome);
-    this.#unwritten += 1;
+    this.unwritten += 1;
     if (this.#isScheduled || this.#retryTimer) return;
     this.#isScheduled = true;
     setImmediate(() => {
@@ -72,7 +68,7 @@ export class OutcomeWriter {
       this.#flush();
       await Promise.all(this.#underWay);
       clearTimeout(this.#retryTimer);
-      if (this.#unwritten === 0) return;
+      if (this.unwritten === 0) return;
       if (isLast) break;
       await sleep(Math.max(0, Math.min(mostRetryMs, this.#settleUntil - performance.now())));
     }
@@ -84,7 +80,7 @@ export class OutcomeWriter {
     for (const { kind, queueId, recipient } of this.#waiting.slice(0, mostTold))
       this.#log.error({ id: queueId, recipient, outcome: kind }, 'an outcome could not be recorded before the end');
     this.#log.error(
-      { outcomes: this.#unwritten },
+      { outcomes: this.unwritten },
       'ending with outcomes that are not recorded: their mail is sent again',
     );
   }
@@ -104,7 +100,7 @@ export class OutcomeWriter {
   async #record(outcomes: readonly OutcomeEvent[]): Promise<void> {
     try {
       await this.#spool.record(outcomes);
-      this.#unwritten -= outcomes.length;
+      this.unwritten -= outcomes.length;
       this.#events.onWritten(outcomes);
       this.#retryMs = firstRetryMs;
       if (!this.#retryTimer) this.#events.onHealth(true);

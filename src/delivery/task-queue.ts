@@ -22,6 +22,8 @@ const loadedAhead = 16;
 
 /** Waiting tasks, in an order that is fair to the accounts. */
 export class TaskQueue {
+  /** Nothing is given out for now. */
+  isPaused = false;
   /** Called when another task can be pulled. */
   onReady: () => void = () => undefined;
   readonly #host: TaskHost;
@@ -33,7 +35,6 @@ export class TaskQueue {
   readonly #blocked = new Map<string, Task>();
   #loading = 0;
   #isFreshTurn = false;
-  #isPaused = false;
   #isStopped = false;
 
   constructor(host: TaskHost) {
@@ -46,12 +47,7 @@ export class TaskQueue {
 
   /** How many tasks can be pulled now. */
   get ready(): number {
-    return this.#isPaused || this.#isStopped ? 0 : this.#fresh.length + this.#loaded.length;
-  }
-
-  /** Nothing is given out for now. */
-  get isPaused(): boolean {
-    return this.#isPaused;
+    return this.isPaused || this.#isStopped ? 0 : this.#fresh.length + this.#loaded.length;
   }
 
   push(task: Task): void {
@@ -115,7 +111,7 @@ export class TaskQueue {
   }
 
   pause(isPaused: boolean): void {
-    this.#isPaused = isPaused;
+    this.isPaused = isPaused;
     if (this.ready > 0) this.onReady();
   }
 

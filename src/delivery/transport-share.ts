@@ -13,32 +13,28 @@ const greed = 9;
  * while the limit is kept; so the limit is exceeded by one message at a time.
  */
 export class ContentBudget {
+  used = 0;
   readonly #limit: number;
   readonly #byAccount = new Counts();
-  #used = 0;
 
   /** @param limit octets */
   constructor(limit: number) {
     this.#limit = limit;
   }
 
-  get used(): number {
-    return this.#used;
-  }
-
   /** Takes room for a message of an account; false if there is none. */
   tryReserve(octets: number, account: string): boolean {
     const own = this.#byAccount.of(account);
-    const isFirst = own === 0 && this.#used < this.#limit;
-    const leavesEnough = own + octets <= greed * (this.#limit - this.#used - octets);
-    if (this.#used > 0 && !isFirst && !leavesEnough) return false;
-    this.#used += octets;
+    const isFirst = own === 0 && this.used < this.#limit;
+    const leavesEnough = own + octets <= greed * (this.#limit - this.used - octets);
+    if (this.used > 0 && !isFirst && !leavesEnough) return false;
+    this.used += octets;
     this.#byAccount.add(account, octets);
     return true;
   }
 
   release(octets: number, account: string): void {
-    this.#used -= octets;
+    this.used -= octets;
     this.#byAccount.add(account, -octets);
   }
 }
@@ -74,6 +70,12 @@ interface Load {
   readonly isClaimed: boolean;
 }
 
+function count(inHand: InHand, { recipientCount, isClaimed }: Load, sign: 1 | -1): void {
+  inHand.messages += sign;
+  inHand.recipients += sign * recipientCount;
+  if (isClaimed) inHand.claimed += sign;
+}
+
 /** A transport's share, and how much of it is in use. */
 export class TransportShare {
   readonly route: Route;
@@ -85,10 +87,8 @@ export class TransportShare {
   readonly loaded: ContentBudget;
   /** The last claim brought as many messages as it asked for, so there may be more. */
   mayHaveMore = false;
-  readonly #most: { readonly messages: number; readonly recipients: number; readonly claimed: number };
-  #messages = 0;
-  #recipients = 0;
-  #claimed = 0;
+  readonly #most: Readonly<InHand>;
+  readonly #all: InHand = { messages: 0, recipients: 0, claimed: 0 };
   /** What each account has in hand; those with nothing are left out. */
   readonly #byAccount = new Map<string, InHand>();
   /** Accounts that the last claim left out, since they had all that they may have. */
@@ -119,16 +119,16 @@ export class TransportShare {
     const own = this.#byAccount.get(account);
     const most = this.#most;
     return (
-      this.#messages < most.messages &&
-      this.#recipients < most.recipients &&
-      (own?.messages ?? 0) < greed * (most.messages - this.#messages) &&
-      (own?.recipients ?? 0) < greed * (most.recipients - this.#recipients)
+      this.#all.messages < most.messages &&
+      this.#all.recipients < most.recipients &&
+      (own?.messages ?? 0) < greed * (most.messages - this.#all.messages) &&
+      (own?.recipients ?? 0) < greed * (most.recipients - this.#all.recipients)
     );
   }
 
   /** How many messages may be claimed from the spool now; 0 without room. */
   get claimLimit(): number {
-    if (this.#recipients >= this.#most.recipients) return 0;
+    if (this.#all.recipients >= this.#most.recipients) return 0;
     return this.#roomOf('') > 0 ? Math.min(mostAtOnce, this.#most.claimed) : 0;
   }
 
@@ -153,7 +153,7 @@ export class TransportShare {
 
   /** How many messages an account may claim, so that it has at most `greed` times what is left free then. */
   #roomOf(account: string, more = { own: 0, all: 0 }): number {
-    const free = this.#most.claimed - this.#claimed - more.all;
+    const free = this.#most.claimed - this.#all.claimed - more.all;
     const own = (this.#byAccount.get(account)?.claimed ?? 0) + more.own;
     return Math.max(0, Math.floor((greed * free - own) / (greed + 1)));
   }
@@ -165,7 +165,7 @@ export class TransportShare {
 
   /** How many messages one next hop of several may have in hand: as many as all of them leave free. */
   get freeToClaim(): number {
-    return Math.max(0, this.#most.claimed - this.#claimed);
+    return Math.max(0, this.#most.claimed - this.#all.claimed);
   }
 
   enter(load: Load): void {
@@ -178,14 +178,11 @@ export class TransportShare {
     if (this.#full.has(account) && !this.#isFull(account)) this.mayHaveMore = true;
   }
 
-  #add({ entry: { account }, recipientCount, isClaimed }: Load, sign: 1 | -1): void {
-    this.#messages += sign;
-    this.#recipients += sign * recipientCount;
-    if (isClaimed) this.#claimed += sign;
+  #add(load: Load, sign: 1 | -1): void {
+    const { account } = load.entry;
     const own = this.#byAccount.get(account) ?? { messages: 0, recipients: 0, claimed: 0 };
-    own.messages += sign;
-    own.recipients += sign * recipientCount;
-    if (isClaimed) own.claimed += sign;
+    count(this.#all, load, sign);
+    count(own, load, sign);
     if (own.messages === 0) this.#byAccount.delete(account);
     else this.#byAccount.set(account, own);
   }

@@ -27,8 +27,8 @@ const mostLookedAt = 20;
 
 /** The connections that may be open or opening at once. */
 export class ConnectionBudget {
+  taken = 0;
   readonly #most: number;
-  #taken = 0;
   readonly #byAccount = new Counts();
   /** Who found no room, by the accounts they wanted it for, in the order in which they get it. */
   readonly #waiting = new Map<string, Set<ConnectionHolder>>();
@@ -40,16 +40,12 @@ export class ConnectionBudget {
     this.#most = most;
   }
 
-  get taken(): number {
-    return this.#taken;
-  }
-
   /**
    * Takes room for a connection. Where there is none, an idle one is closed, and the holder is woken when there may be room.
    * @param accounts those with work for the connection; it counts for the first of them that may have one
    */
   tryTake(holder: ConnectionHolder, accounts: readonly string[]): HopRoom | undefined {
-    const account = accounts.find((one) => this.#mayHave(one, this.#most - this.#taken));
+    const account = accounts.find((one) => this.#mayHave(one, this.#most - this.taken));
     this.#stopWaiting(holder);
     if (account !== undefined) return this.#take(account);
     this.#accountsOf.set(holder, accounts);
@@ -96,7 +92,7 @@ export class ConnectionBudget {
   }
 
   #count(account: string, by: 1 | -1): void {
-    this.#taken += by;
+    this.taken += by;
     this.#byAccount.add(account, by);
   }
 
@@ -105,7 +101,7 @@ export class ConnectionBudget {
     if (this.#waiting.has(account)) return true;
     let left = mostLookedAt;
     for (const waiting of this.#waiting.keys()) {
-      if (this.#mayHave(waiting, this.#most - this.#taken + 1)) return true;
+      if (this.#mayHave(waiting, this.#most - this.taken + 1)) return true;
       left -= 1;
       if (left === 0) return false;
     }
@@ -119,7 +115,7 @@ export class ConnectionBudget {
   passOn(): void {
     for (const [account, holders] of this.#waiting) {
       const [next] = holders;
-      if (!next || !this.#mayHave(account, this.#most - this.#taken)) continue;
+      if (!next || !this.#mayHave(account, this.#most - this.taken)) continue;
       this.#stopWaiting(next);
       // The account's next holder waits behind those of all others.
       if (this.#waiting.delete(account) && holders.size > 0) this.#waiting.set(account, holders);

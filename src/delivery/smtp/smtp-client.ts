@@ -40,6 +40,10 @@ interface Live {
 
 /** An open session with a next hop, for one transaction after another. */
 export class SmtpConnection {
+  /** Why the connection was closed; undefined where `quit` closed it. */
+  closedBy: SmtpReply | undefined;
+  /** How many transactions ended by the next hop's replies. */
+  served = 0;
   readonly session: Session;
   /** When it takes no more messages, in milliseconds of `performance.now()`. */
   readonly lastsUntil: number;
@@ -54,11 +58,9 @@ export class SmtpConnection {
   readonly #reader = new ReplyReader();
   #live: Live[] = [];
   #vacant = true;
-  #served = 0;
   #resetFirst = false;
   #closed = false;
   #quitting = false;
-  #closedBy: SmtpReply | undefined;
   #socketError: unknown;
   #deadline = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -88,16 +90,6 @@ export class SmtpConnection {
   /** The connection can take a transaction now. */
   get isVacant(): boolean {
     return this.#vacant && !this.#closed;
-  }
-
-  /** How many transactions ended by the next hop's replies. */
-  get served(): number {
-    return this.#served;
-  }
-
-  /** Why the connection was closed; undefined where `quit` closed it. */
-  get closedBy(): SmtpReply | undefined {
-    return this.#closedBy;
   }
 
   /** No transaction is under way. */
@@ -175,7 +167,7 @@ export class SmtpConnection {
 
   #end(live: Live, end: TransactionEnd): void {
     this.#live.shift();
-    this.#served += 1;
+    this.served += 1;
     if (live.transaction.leavesOpen) this.#resetFirst = true;
     live.onEnd(end);
     if (this.#closed || this.#live.length > 0) return;
@@ -263,13 +255,13 @@ export class SmtpConnection {
     this.#vacant = false;
     clearTimeout(this.#timer);
     if (!polite) {
-      this.#closedBy = reply;
+      this.closedBy = reply;
       this.#socket.destroy();
     }
     const abandoned = this.#live;
     this.#live = [];
     for (const [index, { transaction, onEnd }] of abandoned.entries()) {
-      onEnd(transaction.fail(reply, this.#served + index > 0));
+      onEnd(transaction.fail(reply, this.served + index > 0));
     }
     this.onClosed();
   }

@@ -60,12 +60,13 @@ function replyOf(code: number, lines: readonly string[]): SmtpReply {
 
 /** Collects octets and gives replies from them. */
 export class ReplyReader {
+  /** What is wrong with the octets; undefined while nothing is. After a fault there are no more replies. */
+  fault: string | undefined;
   #text = '';
   #offset = 0;
   #code = 0;
   #lines: string[] = [];
   #octets = 0;
-  #fault: string | undefined;
 
   /** Takes octets as they arrive, in pieces of any size. */
   push(chunk: Buffer): void {
@@ -79,17 +80,12 @@ export class ReplyReader {
     return this.#text.length - this.#offset + this.#octets;
   }
 
-  /** What is wrong with the octets; undefined while nothing is. After a fault there are no more replies. */
-  get fault(): string | undefined {
-    return this.#fault;
-  }
-
   /** The next whole reply, or undefined until more octets come. */
   next(): SmtpReply | undefined {
-    while (this.#fault === undefined) {
+    while (this.fault === undefined) {
       const end = this.#text.indexOf('\n', this.#offset);
       if (end < 0) {
-        if (this.#text.length - this.#offset > maxLineOctets) this.#fault = 'A line of the reply is too long';
+        if (this.#text.length - this.#offset > maxLineOctets) this.fault = 'A line of the reply is too long';
         return undefined;
       }
       const line = this.#text.slice(this.#offset, this.#text.charCodeAt(end - 1) === 13 ? end - 1 : end);
@@ -105,11 +101,11 @@ export class ReplyReader {
     const code = codeOf(line);
     const mark = line[3] ?? ' ';
     if (code === 0 || (mark !== ' ' && mark !== '-') || (this.#lines.length > 0 && code !== this.#code)) {
-      this.#fault = `Not a reply: "${wordsOf([line.slice(0, 100)])}"`;
+      this.fault = `Not a reply: "${wordsOf([line.slice(0, 100)])}"`;
       return undefined;
     }
     if (this.#octets > maxReplyOctets || line.length > maxLineOctets) {
-      this.#fault = 'The reply is too long';
+      this.fault = 'The reply is too long';
       return undefined;
     }
     this.#code = code;

@@ -20,10 +20,10 @@ interface CounterLimits {
 
 /** Counts the connections of all listeners together. */
 export class ConnectionCounter {
+  open = 0;
   readonly #limits: () => CounterLimits;
   readonly #shared: SharedConnections | undefined;
   readonly #perAddress = new Counts();
-  #open = 0;
   #waiting: (() => void)[] = [];
 
   /**
@@ -35,14 +35,10 @@ export class ConnectionCounter {
     this.#shared = shared;
   }
 
-  get open(): number {
-    return this.#open;
-  }
-
   /** Takes a place for a connection that was just accepted; undefined when there are too many. */
   enter(): ConnectionSlot | undefined {
-    if (this.#open >= this.#limits().connections) return undefined;
-    this.#open += 1;
+    if (this.open >= this.#limits().connections) return undefined;
+    this.open += 1;
     let owner: string | undefined;
     let left = false;
     let leaveShared: (() => void) | undefined;
@@ -69,7 +65,7 @@ export class ConnectionCounter {
 
   /** Resolves once no connection is open. */
   empty(): Promise<void> {
-    if (this.#open === 0) return Promise.resolve();
+    if (this.open === 0) return Promise.resolve();
     return new Promise((resolve) => void this.#waiting.push(resolve));
   }
 
@@ -89,8 +85,8 @@ export class ConnectionCounter {
   }
 
   #leave(owner: string | undefined): void {
-    this.#open -= 1;
-    if (this.#open === 0) {
+    this.open -= 1;
+    if (this.open === 0) {
       for (const wake of this.#waiting) wake();
       this.#waiting = [];
     }

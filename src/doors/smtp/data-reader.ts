@@ -29,6 +29,8 @@ type State = 'middle' | 'cr' | 'lineStart' | 'dot' | 'dotCr';
 
 /** Takes the octets of one DATA in pieces of any size; how they are split does not change the result. */
 export class DataReader {
+  /** There was no room for all of the message; nothing of it is kept. */
+  noRoom = false;
   /** Octets of the message so far, dots unstuffed, the last CRLF included (RFC 1870 §3). */
   size = 0;
   ended = false;
@@ -38,7 +40,6 @@ export class DataReader {
   #gathering: Buffer | undefined;
   #gathered = 0;
   #keeping = true;
-  #noRoom = false;
   #headerSeen = false;
   #chunkStart = 0;
 
@@ -48,11 +49,6 @@ export class DataReader {
 
   get oversize(): boolean {
     return this.size > this.#limits.messageBytes;
-  }
-
-  /** There was no room for all of the message; nothing of it is kept. */
-  get noRoom(): boolean {
-    return this.#noRoom;
   }
 
   /** The message is over twice the limit, so the rest of it is not read. */
@@ -147,7 +143,7 @@ export class DataReader {
       return this.#limits.reservation?.release();
     }
     if (this.#limits.reservation?.grow(this.size) === false) {
-      this.#noRoom = true;
+      this.noRoom = true;
       return this.#drop();
     }
     if (this.#pieces.length === 0) this.#pieces.push(piece);

@@ -25,9 +25,9 @@ function isProtocolError(code: number): boolean {
 
 /** One session's state and its answers. It has no socket and no clock. */
 export class Dialogue implements MailSession {
+  secure: boolean;
   readonly #context: DialogueContext;
   readonly #client: Client;
-  #secure: boolean;
   #helo: { readonly name: string; readonly extended: boolean } | undefined;
   readonly #authentication: Authentication;
   readonly #mail: TransactionCommands;
@@ -36,14 +36,10 @@ export class Dialogue implements MailSession {
   constructor(context: DialogueContext, { client, secure }: { readonly client: Client; readonly secure: boolean }) {
     this.#context = context;
     this.#client = client;
-    this.#secure = secure;
+    this.secure = secure;
     this.#authentication = new Authentication(context, client);
     const parts = { client, session: this };
     this.#mail = context.commands ? context.commands(context, parts) : new MailCommands(context, parts);
-  }
-
-  get secure(): boolean {
-    return this.#secure;
   }
 
   /** The account and credential of the session, once known. */
@@ -69,7 +65,7 @@ export class Dialogue implements MailSession {
   get protocol(): string {
     if (!this.#helo?.extended) return 'SMTP';
     const name = this.#mail.envelope?.smtputf8 ? 'UTF8SMTP' : 'ESMTP';
-    return `${name}${this.#secure ? 'S' : ''}${this.#authentication.submitter ? 'A' : ''}`;
+    return `${name}${this.secure ? 'S' : ''}${this.#authentication.submitter ? 'A' : ''}`;
   }
 
   get refusalFacts(): SessionFacts {
@@ -91,7 +87,7 @@ export class Dialogue implements MailSession {
 
   /** To be called when TLS is up: forgets everything that was said before (RFC 3207 §4.2). */
   secured(): void {
-    this.#secure = true;
+    this.secure = true;
     this.#helo = undefined;
     this.#authentication.forget();
     this.#mail.reset();
@@ -194,20 +190,20 @@ export class Dialogue implements MailSession {
       'ENHANCEDSTATUSCODES',
       'DSN',
     ];
-    if (!this.#secure && listener.tls === 'starttls') keywords.push('STARTTLS');
+    if (!this.secure && listener.tls === 'starttls') keywords.push('STARTTLS');
     if (this.#mayAuthenticate() && !this.submitter) keywords.push('AUTH PLAIN LOGIN');
-    if (this.#secure) keywords.push('REQUIRETLS');
+    if (this.secure) keywords.push('REQUIRETLS');
     return { code: 250, text: keywords.join('\n') };
   }
 
   #startTls(): Answer {
-    if (this.#secure) return replies.tlsAlready;
+    if (this.secure) return replies.tlsAlready;
     return this.#context.listener.tls === 'starttls' ? replies.startTls : replies.tlsNotOffered;
   }
 
   #mayAuthenticate(): boolean {
     const { listener } = this.#context;
-    return listener.role === 'submission' && (this.#secure || listener.allowInsecureAuth);
+    return listener.role === 'submission' && (this.secure || listener.allowInsecureAuth);
   }
 
   #auth(argument: string): MaybePromise<Answer> {

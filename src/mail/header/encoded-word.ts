@@ -49,8 +49,8 @@ export function encodedWords(
   const words: string[] = [];
   let from = 0;
   while (from < characters.length) {
-    const to = useB ? takeB(characters, from, room) : takeQ(characters, from, room);
-    words.push(useB ? wordB(characters.slice(from, to)) : wordQ(characters.slice(from, to)));
+    const to = take(characters, from, room, useB);
+    words.push(wordOf(characters.slice(from, to), useB));
     from = to;
     room = longestWord - overhead;
   }
@@ -74,33 +74,20 @@ function characterForms(text: string, table: readonly string[]): CharacterForms 
 }
 
 /** The index behind the last character that fits; takes at least one, since a character is at most 12 octets of Q. */
-function takeQ(characters: readonly CharacterForms[], from: number, room: number): number {
+function take(characters: readonly CharacterForms[], from: number, room: number, useB: boolean): number {
+  const most = useB ? Math.floor(room / 4) * 3 : room;
   let length = 0;
   let to = from;
   for (; to < characters.length; to += 1) {
-    length += characters[to]?.q.length ?? 0;
-    if (length > room && to > from) break;
+    length += (useB ? characters[to]?.octets : characters[to]?.q.length) ?? 0;
+    if (length > most && to > from) break;
   }
   return to;
 }
 
-function takeB(characters: readonly CharacterForms[], from: number, room: number): number {
-  const octetRoom = Math.floor(room / 4) * 3;
-  let length = 0;
-  let to = from;
-  for (; to < characters.length; to += 1) {
-    length += characters[to]?.octets ?? 0;
-    if (length > octetRoom && to > from) break;
-  }
-  return to;
-}
-
-function wordQ(characters: readonly CharacterForms[]): string {
-  return `${opening}Q?${characters.map((character) => character.q).join('')}?=`;
-}
-
-function wordB(characters: readonly CharacterForms[]): string {
-  return `${opening}B?${Buffer.from(characters.map((character) => character.text).join(''), 'utf8').toString('base64')}?=`;
+function wordOf(characters: readonly CharacterForms[], useB: boolean): string {
+  const text = characters.map((character) => (useB ? character.text : character.q)).join('');
+  return `${opening}${useB ? `B?${Buffer.from(text, 'utf8').toString('base64')}` : `Q?${text}`}?=`;
 }
 
 const wholeWord = /^=\?[!->@-~]+\?[bq]\?[!->@-~]*\?=$/i;

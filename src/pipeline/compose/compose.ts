@@ -229,21 +229,25 @@ function mimeFields(
   plan: BodyPlan,
   { write, contentType }: { readonly write: Write; readonly contentType: string | undefined },
 ): MessageField[] {
+  const field = (
+    name: string,
+    given: CheckedField | undefined,
+    { value, otherwise }: { readonly value: string | undefined; readonly otherwise: string },
+  ): MessageField =>
+    given && value === undefined
+      ? asGiven(name, given, write)
+      : { name, line: writeField(name, value ?? otherwise, fieldKind(name)) };
   const fields = [
     { name: 'MIME-Version', line: 'MIME-Version: 1.0\r\n' },
     contentType === undefined
-      ? mimeField('Content-Type', {
+      ? field('Content-Type', mime['content-type'], {
           value: plan.contentType,
-          given: mime['content-type'],
-          write,
-          fallback: 'text/plain; charset=us-ascii',
+          otherwise: 'text/plain; charset=us-ascii',
         })
       : { name: 'Content-Type', line: contentType },
-    mimeField('Content-Transfer-Encoding', {
+    field('Content-Transfer-Encoding', mime['content-transfer-encoding'], {
       value: plan.transferEncoding,
-      given: mime['content-transfer-encoding'],
-      write,
-      fallback: '7bit',
+      otherwise: '7bit',
     }),
   ];
   for (const [lowerName, name] of describing) {
@@ -251,20 +255,6 @@ function mimeFields(
     if (given) fields.push(asGiven(name, given, write));
   }
   return fields;
-}
-
-function mimeField(
-  name: string,
-  value: {
-    readonly value: string | undefined;
-    readonly given: CheckedField | undefined;
-    readonly fallback: string;
-    readonly write: Write;
-  },
-): MessageField {
-  if (value.value !== undefined) return { name, line: writeField(name, value.value, fieldKind(name)) };
-  if (!value.given) return { name, line: writeField(name, value.fallback) };
-  return asGiven(name, value.given, value.write);
 }
 
 function asGiven(name: string, field: CheckedField, write: Write): MessageField {

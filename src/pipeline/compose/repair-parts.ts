@@ -102,20 +102,12 @@ export async function repairParts(body: Buffer, input: RepairInput): Promise<Bod
   }
   await repairPart(repair, input.tree.root, false);
   if (repair.violations.length > 0) return { ok: false, violations: repair.violations };
-  const { contentType, transferEncoding } = repair.root;
   const repaired = applyEdits(body, repair.edits);
   if (!input.clean && !containsSigned(input.tree.root) && !isAscii(repaired)) {
     refuse(repair, 'The MIME structure is malformed: its 8-bit octets cannot be re-encoded');
     return { ok: false, violations: repair.violations };
   }
-  return {
-    ok: true,
-    plan: {
-      body: repaired,
-      ...(contentType === undefined ? {} : { contentType }),
-      ...(transferEncoding === undefined ? {} : { transferEncoding }),
-    },
-  };
+  return { ok: true, plan: { body: repaired, ...repair.root } };
 }
 
 function containsSigned(part: MimePart): boolean {

@@ -44,11 +44,11 @@ export function isReplacedByOriginalFrom(key: string, sender: Sender | undefined
 
 /** The verdict on the sender: faults of the fields themselves, and domains that the account may not send from. */
 export interface SenderVerdict {
-  readonly sender?: Sender;
+  readonly sender: Sender | undefined;
   /** What is wrong with the From header itself. */
-  readonly malformed?: Violation;
+  readonly malformed: Violation | undefined;
   /** What is wrong with the reverse-path. */
-  readonly envelope?: Violation;
+  readonly envelope: Violation | undefined;
   readonly unverified: readonly Violation[];
 }
 
@@ -264,13 +264,8 @@ export function judgeSender(submission: Submission, state: FromState, find: Find
     else broken.push({ ...unverified('From', from.domain, account), ...placeOf(state) });
   }
   const envelope = judgeReversePath(submission, from?.domain, find);
-  if (envelope?.code === 'E_SENDER_NOT_VERIFIED') broken.push(envelope);
-  return {
-    unverified: broken,
-    ...(sender ? { sender } : {}),
-    ...(malformed ? { malformed } : {}),
-    ...(envelope && envelope.code !== 'E_SENDER_NOT_VERIFIED' ? { envelope } : {}),
-  };
+  if (envelope?.code !== 'E_SENDER_NOT_VERIFIED') return { sender, malformed, envelope, unverified: broken };
+  return { sender, malformed, envelope: undefined, unverified: [...broken, envelope] };
 }
 
 /** Judges the reverse-path: every account may use the null one (D50), and a domain that From has too is judged there. */

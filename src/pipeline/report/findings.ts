@@ -132,19 +132,15 @@ function later(one: number | undefined, other: number | undefined): number | und
 
 /** What was found so far. */
 export class Findings {
+  /** How many reasons got no row because there were too many kinds. */
+  unlisted = 0;
   readonly #credentials = new Map<string, CredentialRow>();
   readonly #time: { readonly from: number; readonly to: number } | undefined;
   #rows = 0;
-  #unlisted = 0;
 
   /** @param time whose parts are counted, milliseconds since 1970 */
   constructor(time?: { readonly from: number; readonly to: number }) {
     this.#time = time;
-  }
-
-  /** How many reasons got no row because there were too many kinds. */
-  get unlisted(): number {
-    return this.#unlisted;
   }
 
   add(finding: Finding): void {
@@ -206,7 +202,7 @@ export class Findings {
       return keepExample(found.examples, id);
     }
     if (this.#rows >= MAX_ROWS) {
-      this.#unlisted += 1;
+      this.unlisted += 1;
       return;
     }
     this.#rows += 1;
