@@ -2,6 +2,7 @@
 
 import type { HopLimits } from './hop/hop-health.ts';
 import type { LocalAddress, MxSettings, ResolverSettings } from './mx/settings.ts';
+import type { SmtpClientOptions } from './smtp/smtp-tls.ts';
 import type { RecipientRule } from './staging/recipient-rules.ts';
 
 /** The staging safety of a configuration. */
@@ -21,16 +22,7 @@ interface RouteBase extends RecipientRule {
 }
 
 /** A server that takes the mail of a route. */
-export interface Smarthost {
-  readonly host: string;
-  readonly port: number;
-  /** `none` never, `opportunistic` STARTTLS if offered, `required` STARTTLS or nothing, `implicit` TLS from the first octet. */
-  readonly tls: 'none' | 'opportunistic' | 'required' | 'implicit';
-  /** Verify the certificate and its name. With `auth` it is false only where the configuration explicitly says so. */
-  readonly tlsVerify: boolean;
-  /** Certificates to trust instead of the system's: absolute path of a PEM file, read at each handshake. */
-  readonly caFile?: string;
-  readonly auth?: { readonly user: string; readonly password: string };
+export interface Smarthost extends Pick<SmtpClientOptions, 'host' | 'port' | 'tls' | 'tlsVerify' | 'caFile' | 'auth'> {
   /** Those with the lowest number are used while one of them works; absent: 0. */
   readonly priority?: number;
 }

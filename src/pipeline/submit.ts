@@ -24,7 +24,7 @@ import { type Explanation, explain } from './policy/explain.ts';
 import { judge } from './policy/judge.ts';
 import { withMappedPath } from './policy/judge-sender.ts';
 import { removeOffending } from './policy/observe.ts';
-import { rejections, type Violation } from './policy/rejections.ts';
+import { rejections, tellingWords, type Violation } from './policy/rejections.ts';
 import type { Submission } from './policy/submission.ts';
 import { sign } from './sign/sign.ts';
 import type { Signed, SigningKey } from './sign/signed.ts';
@@ -35,12 +35,7 @@ export { noteOfRefused } from './journal-note.ts';
 import { type FindReplacedIds, repairThread } from './repair-thread.ts';
 
 export type { Explanation } from './policy/explain.ts';
-export type { Violation } from './policy/rejections.ts';
-export {
-  type RejectionCode,
-  rejections,
-  restAnswers,
-} from './policy/rejections.ts';
+export { type RejectionCode, rejections, restAnswers, tellingWords, type Violation } from './policy/rejections.ts';
 export type { Attachment, Idempotency, ShadowCopy, Submission, SubmissionBody, Via } from './policy/submission.ts';
 
 /** The pipeline's answer: the message is on disk under this id, or it is refused for every reason listed. */
@@ -238,7 +233,10 @@ export function refusalOf(submission: Submission, violations: readonly Violation
 }
 
 function noKey(domain: string): Violation {
-  return { code: 'E_SENDER_NOT_VERIFIED', message: `${domain} has no DKIM key, and unsigned mail never leaves` };
+  return {
+    code: 'E_SENDER_NOT_VERIFIED',
+    message: `${domain}${tellingWords.hasNoKey}, and unsigned mail never leaves`,
+  };
 }
 
 function transportsOf({ submitter, envelope }: Submission, transportOf: TransportOf): readonly string[] {

@@ -50,6 +50,7 @@ export interface ConnectParts {
   readonly timeouts: SmtpTimeouts;
   readonly clock: Clock;
   readonly log: Logger;
+  /** A random number from 0 up to, not including, 1. */
   readonly random: () => number;
   readonly health: ExchangerHealth;
   readonly onTlsResult: (result: TlsResult) => void;

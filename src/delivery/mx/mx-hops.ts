@@ -2,16 +2,13 @@
 // times to live (base/dns).
 
 import { networkInterfaces } from 'node:os';
-import type { Clock } from '../../base/clock.ts';
 import { createDnsLookup } from '../../base/dns/dns-lookup.ts';
 import { errorMessage } from '../../base/errors.ts';
-import type { Logger } from '../../base/log.ts';
 import type { OwnDoor } from '../../base/net/own-doors.ts';
 import { RecentMap } from '../../base/recent-map.ts';
 import type { HopRefusal, RecipientResult, SmtpConnection } from '../smtp/smtp-client.ts';
-import type { SmtpTimeouts } from '../smtp/smtp-timeouts.ts';
 import { createAddressJudge } from './address-judge.ts';
-import { connectToExchangers, ExchangerHealth } from './connect-to-exchangers.ts';
+import { type ConnectParts, connectToExchangers, ExchangerHealth } from './connect-to-exchangers.ts';
 import { type MxPlan, type MxPlanParts, planMx } from './mx-plan.ts';
 import type { MxSettings, ResolverSettings } from './settings.ts';
 import { StsPolicies } from './sts-policies.ts';
@@ -32,16 +29,9 @@ export interface MxFacilities {
 }
 
 /** What the next hops are made from. */
-export interface MxHopsParts {
-  readonly route: MxSettings;
-  readonly hostname: string;
+export interface MxHopsParts extends Omit<ConnectParts, 'health' | 'onTlsResult'> {
   readonly resolver: ResolverSettings | undefined;
   readonly facilities: MxFacilities;
-  readonly timeouts: SmtpTimeouts;
-  readonly clock: Clock;
-  readonly log: Logger;
-  /** A random number from 0 up to, not including, 1. */
-  readonly random: () => number;
 }
 
 /** Plans that are kept, and for how long, in milliseconds. */

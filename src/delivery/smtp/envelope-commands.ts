@@ -3,7 +3,8 @@
 
 import { isAscii } from 'node:buffer';
 import { asciiDomain, splitMailbox } from '../../mail/address/domain.ts';
-import { asciiOrcpt, type DsnRequest, type RecipientRequest } from '../../mail/dsn-request.ts';
+import { asciiOrcpt, type RecipientRequest } from '../../mail/dsn-request.ts';
+import type { Envelope } from '../../mail/envelope.ts';
 import { hasNonAscii } from '../../mail/header/encoded-word.ts';
 import type { SmtpReply } from '../../mail/smtp-reply.ts';
 import type { TlsFacts } from '../../mail/tls-facts.ts';
@@ -11,14 +12,7 @@ import type { TlsFault } from './handshake-failure.ts';
 import type { Capabilities } from './smtp-capabilities.ts';
 
 /** A message to be sent in one transaction. */
-export interface OutgoingMail {
-  /** '' is the null reverse-path. */
-  readonly reversePath: string;
-  readonly recipients: readonly string[];
-  /** REQUIRETLS (RFC 8689). */
-  readonly requireTls: boolean;
-  /** What the sender asked about reports: passed on where the next hop offers DSN (RFC 3461 §5.2.1). */
-  readonly dsn?: DsnRequest;
+export interface OutgoingMail extends Omit<Envelope, 'smtputf8'> {
   /** The header section with its empty line, in one piece or several. */
   readonly head: readonly Buffer[];
   readonly body: Buffer;

@@ -1,14 +1,12 @@
 // The URL of a next hop: `smtp://host:port` or `smtps://host:port`, user and password only from POSTERN_RELAY (D96).
 
 import { isIP } from 'node:net';
+import type { SmtpClientOptions } from './smtp-tls.ts';
 
 /** What a next hop's URL says. */
-export interface RelayUrl {
-  readonly host: string;
-  readonly port: number;
+export interface RelayUrl extends Pick<SmtpClientOptions, 'host' | 'port' | 'auth'> {
   /** Whether the URL begins with `smtps://`: TLS from the first octet. */
   readonly implicitTls: boolean;
-  readonly auth?: { readonly user: string; readonly password: string };
 }
 
 const hostName = /^[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9_])?$/;

@@ -17,12 +17,16 @@ export interface SmtpClientOptions {
   readonly address?: string;
   /** The IP address to connect from; absent: the system chooses. */
   readonly localAddress?: string;
+  /** `none` never, `opportunistic` STARTTLS if offered, `required` STARTTLS or nothing, `implicit` TLS from the first octet. */
   readonly tls: 'none' | 'opportunistic' | 'required' | 'implicit';
-  /** False accepts any certificate, with `auth` too: then anyone who answers gets the password. */
+  /**
+   * Verify the certificate and its name. False accepts any, with `auth` too, so that anyone who answers gets the password: then the
+   * configuration says so.
+   */
   readonly tlsVerify: boolean;
   /** Certificates to trust instead of the system's, PEM. */
   readonly ca?: string;
-  /** Path of a file with such certificates, read at each handshake, so that renewed ones take effect at once. */
+  /** Absolute path of a file with such certificates, read at each handshake, so that renewed ones take effect at once. */
   readonly caFile?: string;
   /** Judges the peer in place of the authorities, as DANE does. @returns why it is refused */
   readonly judgePeer?: (peer: TLSSocket) => string | undefined;

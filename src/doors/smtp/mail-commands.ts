@@ -6,7 +6,7 @@ import { type MaybePromise, whenKnown } from '../../base/load/maybe-promise.ts';
 import { splitMailbox } from '../../mail/address/domain.ts';
 import { type DsnRequest, type RecipientRequest, readNotify, readOrcpt, readRet } from '../../mail/dsn-request.ts';
 import type { Envelope } from '../../mail/envelope.ts';
-import type { Violation } from '../../pipeline/submit.ts';
+import { tellingWords, type Violation } from '../../pipeline/submit.ts';
 import type { RefusalFacts } from '../../spool/events/refusal.ts';
 import type { JournalDetails } from '../../spool/journal/journal-details.ts';
 import { readMail, readRcpt } from './address-command.ts';
@@ -71,7 +71,7 @@ export function senderViolation(
   if (mailbox === '') return undefined;
   const { localPart, domain } = splitMailbox(mailbox);
   if (domain === undefined) {
-    const message = `The reverse-path "${printableAscii(mailbox, 100)}" has no domain`;
+    const message = `The reverse-path "${printableAscii(mailbox, 100)}"${tellingWords.hasNoDomain}`;
     return { code: 'E_VALIDATION_ERROR', message };
   }
   if (accounts.sendingDomain(account, domain)) return undefined;

@@ -54,11 +54,7 @@ export interface SmtpDoorParts {
 }
 
 /** Where a listener is bound. */
-export interface BoundListener {
-  readonly name: string;
-  readonly host: string;
-  readonly port: number;
-}
+export type BoundListener = Pick<SmtpListener, 'name' | 'host' | 'port'>;
 
 /** Other settings of the door, and what is needed to judge them. */
 export interface SmtpDoorNext extends Pick<SmtpDoorParts, 'settings' | 'tls'> {

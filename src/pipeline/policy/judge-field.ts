@@ -6,7 +6,7 @@ import { readRawText } from '../../mail/header/raw-text.ts';
 import { canFoldAddresses } from '../../mail/write-field.ts';
 import type { CheckedField } from './checked.ts';
 import { findHeader, type HeaderRow, headerCatalogue, type OverSmtp } from './header-catalogue.ts';
-import type { RejectionCode } from './rejections.ts';
+import { type RejectionCode, tellingWords } from './rejections.ts';
 import type { Stripper, StripReason } from './strip.ts';
 import type { Submission } from './submission.ts';
 import {
@@ -141,7 +141,7 @@ function judgeCustom(
   name: string,
   { text, decoded }: Pick<CheckedField, 'text' | 'decoded'>,
 ): FieldViolation | { readonly canonical?: string } {
-  if (decoded === '') return invalid(ruleRank.characters, `${name} is empty`);
+  if (decoded === '') return invalid(ruleRank.characters, `${name}${tellingWords.isEmpty}`);
   // UTF-8 takes at most three bytes for each unit of UTF-16, so short values need not be counted.
   if (decoded.length * 3 > headerLimits.valueBytes) {
     const bytes = Buffer.byteLength(decoded);

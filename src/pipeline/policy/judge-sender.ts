@@ -8,7 +8,7 @@ import { asciiDomain, splitMailbox } from '../../mail/address/domain.ts';
 import { writeMailbox } from '../../mail/address/write-mailbox.ts';
 import { decodeWords } from '../../mail/header/header-text.ts';
 import type { CheckedField } from './checked.ts';
-import type { RejectionCode, Violation } from './rejections.ts';
+import { type RejectionCode, tellingWords, type Violation } from './rejections.ts';
 import type { Submission } from './submission.ts';
 import { shown } from './value-rules.ts';
 
@@ -100,8 +100,10 @@ function oneMailbox(text: string): FromMailbox {
   return { mailbox: first };
 }
 
-function unverified(what: string, domain: string, account: Account): Violation {
-  const message = `${shown(domain)} (domain of ${what}) is not a sending domain of account ${account.name}`;
+const ofPath = '(domain of MAIL FROM)';
+
+function unverified(place: string, domain: string, account: Account): Violation {
+  const message = `${shown(domain)} ${place} is not a sending domain of account ${account.name}`;
   return { code: 'E_SENDER_NOT_VERIFIED', message };
 }
 
@@ -241,7 +243,10 @@ function readFrom(submission: Submission, state: FromState, find: FindSendingDom
   if ('reason' in read) return fail(read.code, read.reason);
   const domain = read.mailbox.domain ?? defaultDomain;
   if (domain === undefined)
-    return fail('E_VALIDATION_ERROR', `The address "${shown(read.mailbox.localPart)}" of From has no domain`);
+    return fail(
+      'E_VALIDATION_ERROR',
+      `The address "${shown(read.mailbox.localPart)}" of From${tellingWords.hasNoDomain}`,
+    );
   // D4b: always written anew, so that no reader can see another mailbox than the one judged here.
   const written = writeMailbox({ ...read.mailbox, domain }, 'From: '.length);
   if (!written.ok) return fail('E_VALIDATION_ERROR', `From ${written.reason}; got "${shown(given.text)}"`);
@@ -261,7 +266,7 @@ export function judgeSender(submission: Submission, state: FromState, find: Find
   if (from) {
     const sendingDomain = find(account, from.domain);
     if (sendingDomain) sender = { ...from, sendingDomain };
-    else broken.push({ ...unverified('From', from.domain, account), ...placeOf(state) });
+    else broken.push({ ...unverified(tellingWords.ofFrom, from.domain, account), ...placeOf(state) });
   }
   const envelope = judgeReversePath(submission, from?.domain, find);
   if (envelope?.code !== 'E_SENDER_NOT_VERIFIED') return { sender, malformed, envelope, unverified: broken };
@@ -278,8 +283,11 @@ function judgeReversePath(
   if (reversePath === '') return undefined;
   const { domain } = splitMailbox(reversePath);
   if (domain === undefined || domain === '') {
-    return { code: 'E_VALIDATION_ERROR', message: `The reverse-path "${shown(reversePath)}" has no domain` };
+    return {
+      code: 'E_VALIDATION_ERROR',
+      message: `The reverse-path "${shown(reversePath)}"${tellingWords.hasNoDomain}`,
+    };
   }
   const { account } = submission.submitter;
-  return domain === fromDomain || find(account, domain) ? undefined : unverified('MAIL FROM', domain, account);
+  return domain === fromDomain || find(account, domain) ? undefined : unverified(ofPath, domain, account);
 }

@@ -19,7 +19,7 @@ import {
   type Sender,
   type SenderVerdict,
 } from './judge-sender.ts';
-import type { Violation } from './rejections.ts';
+import { tellingWords, type Violation } from './rejections.ts';
 import { createStripper, type Stripper } from './strip.ts';
 import type { Submission } from './submission.ts';
 import { loopReason } from './trace.ts';
@@ -96,7 +96,7 @@ function judgeRepetition(groups: Groups): void {
     // D5: Received of a trusted hop may repeat.
     if (group.count === 1 || group.first.handling === 'trace') continue;
     const { field } = group.first;
-    const message = `${shown(field.name)} appears ${group.count} times, at most once is allowed`;
+    const message = `${shown(field.name)} appears ${group.count}${tellingWords.isRepeated}`;
     breakRule(group, { rank: ruleRank.repetition, code: 'E_HEADER_VALUE_INVALID', message }, field);
   }
 }

@@ -190,6 +190,16 @@ export type RestCode = RejectionCode | keyof typeof httpRejections;
 /** Every token with its REST answer; the HTTP app reads this. */
 export const restAnswers = { ...rejections, ...httpRejections } as const satisfies Record<RestCode, HttpRejection>;
 
+/** Words of reasons by which pipeline/report/cure.ts finds the cure: they are written, and looked for, from here alone. */
+export const tellingWords = {
+  isEmpty: ' is empty',
+  isRepeated: ' times, at most once is allowed',
+  mayHoldOnly: ' may hold only ',
+  hasNoDomain: ' has no domain',
+  hasNoKey: ' has no DKIM key',
+  ofFrom: '(domain of From)',
+} as const;
+
 /** One reason; an answer holds all of them (D2). Each door prints it in its own form (D7, D45). */
 export interface Violation {
   readonly code: RejectionCode;

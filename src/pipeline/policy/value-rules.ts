@@ -6,6 +6,7 @@ import { uriFault } from '../../mail/address/uri.ts';
 import { trimBlanks } from '../../mail/header/header-text.ts';
 import { skipComments } from '../../mail/header/quoted-text.ts';
 import type { HeaderRow, ValueRule } from './header-catalogue.ts';
+import { tellingWords } from './rejections.ts';
 
 /** Limits of the specification; a value exactly at a limit is accepted (D6). Bytes are bytes of UTF-8. */
 export const headerLimits = {
@@ -47,7 +48,7 @@ export function nameFault(name: string): string | undefined {
   const isExtension = /^[Xx]-/.test(name);
   if (!(isExtension ? extensionName : plainName).test(name)) {
     const allowed = isExtension ? 'letters, digits, hyphens and underscores behind X-' : 'letters, digits and hyphens';
-    return `The header name "${shown(name)}" may hold only ${allowed}`;
+    return `The header name "${shown(name)}"${tellingWords.mayHoldOnly}${allowed}`;
   }
   return name.length > headerLimits.nameBytes
     ? `The header name "${shown(name)}" has ${name.length} bytes, at most ${headerLimits.nameBytes} are allowed`

@@ -5,7 +5,7 @@ import { parse } from 'tldts';
 import { asciiDomain } from '../../mail/address/domain.ts';
 import type { EventViolation } from '../../spool/events/mail-event.ts';
 import { findHeader, type HeaderRow } from '../policy/header-catalogue.ts';
-import { type Rejection, type RejectionCode, rejections } from '../policy/rejections.ts';
+import { type Rejection, type RejectionCode, rejections, tellingWords } from '../policy/rejections.ts';
 import { mayStrip } from '../policy/strip.ts';
 import type { Setting } from './settings.ts';
 import { isSystemsOwn, smallestSets } from './smallest-sets.ts';
@@ -108,8 +108,8 @@ function cureBadValue(name: string, instead?: string): Cure {
 
 function cureValue({ message, field: name = '' }: EventViolation): Cure {
   const row = findHeader(name.toLowerCase());
-  if (/ appears \d+ times/.test(message)) return cureRepetition(name, row);
-  if (message.endsWith(' is empty') && canStrip(name))
+  if (message.endsWith(tellingWords.isRepeated)) return cureRepetition(name, row);
+  if (message.endsWith(tellingWords.isEmpty) && canStrip(name))
     return config(isSystemsOwn(name) ? { kind: 'strip', name } : { kind: 'stripEmpty' });
   if (isExpendable(name, row) || hintFields.has(name.toLowerCase()))
     return cureBadValue(name, `Correct it: ${message}.`);
@@ -117,9 +117,7 @@ function cureValue({ message, field: name = '' }: EventViolation): Cure {
 }
 
 function cureName({ message, field: name = '' }: EventViolation): Cure {
-  const isBrokenLine = /^(?:The header line|The header section|A byte-order mark|A header name is empty)/.test(message);
-  const isSpaced = message.includes('white space before its colon');
-  if (isBrokenLine || isSpaced || message.includes(' bytes, at most ') || !canStrip(name))
+  if (!message.includes(tellingWords.mayHoldOnly) || !canStrip(name))
     return program(`Correct the header section: ${message}.`);
   return config({ kind: 'strip', name }, 'Rename it: letters, digits and hyphens, underscores behind X- only.');
 }
@@ -136,10 +134,11 @@ function isNobodys(domain: string): boolean {
 
 function cureSender({ message, field }: EventViolation, { senderPath, sendingDomains = [] }: MessageFacts): Cure {
   const [domain] = sendingDomains;
-  if (message.includes(' has no DKIM key')) return program('Make the key (postern dkim) and publish its DNS record.');
+  if (message.includes(tellingWords.hasNoKey))
+    return program('Make the key (postern dkim) and publish its DNS record.');
   // D4b: a mail server's bounce.
   if (senderPath === '' && field === 'From' && domain !== undefined) return config({ kind: 'defaultDomain', domain });
-  const place = field === 'From' || message.includes('(domain of From)') ? 'From' : "the envelope's sender";
+  const place = field === 'From' || message.includes(tellingWords.ofFrom) ? 'From' : "the envelope's sender";
   const wrong = /^\S+/.exec(message)?.[0] ?? 'its domain';
   // D4d: no one can have a key for a name that no registry gives out.
   if (domain !== undefined && isNobodys(wrong))
@@ -151,7 +150,8 @@ function cureSender({ message, field }: EventViolation, { senderPath, sendingDom
 
 function cureAddress({ message }: EventViolation, { sendingDomains = [] }: MessageFacts): Cure {
   const [domain] = sendingDomains;
-  if (domain !== undefined && message.endsWith(' has no domain')) return config({ kind: 'defaultDomain', domain });
+  if (domain !== undefined && message.endsWith(tellingWords.hasNoDomain))
+    return config({ kind: 'defaultDomain', domain });
   return program(`Correct what the reason names: ${message}.`);
 }
 

@@ -4,15 +4,13 @@
 import { yieldToEventLoop } from '../../base/yield-to-event-loop.ts';
 import { readMessage } from '../../mail/header/header-reader.ts';
 import type { Journal, JournalItem } from '../../spool/journal/journal.ts';
-import { MAX_MAILERS, otherMailers } from './findings.ts';
+import { type Finding, MAX_MAILERS, otherMailers } from './findings.ts';
 import { counted, escapedText } from './print.ts';
+import type { EventsQuery } from './read-events.ts';
 import { type RehearsalParts, rehearse } from './rehearse.ts';
 
 /** One message under both configurations. */
-export interface Compared {
-  readonly account: string;
-  readonly credential: string;
-  readonly mailer: string;
+export interface Compared extends Pick<Finding, 'account' | 'credential' | 'mailer'> {
   /** Where it can be looked at. */
   readonly id: string;
   readonly before: 'accepted' | 'refused';
@@ -21,10 +19,7 @@ export interface Compared {
 }
 
 /** What would change for one mailer. */
-export interface MailerChange {
-  readonly account: string;
-  readonly credential: string;
-  readonly mailer: string;
+export interface MailerChange extends Pick<Finding, 'account' | 'credential' | 'mailer'> {
   refused: number;
   accepted: number;
   /** Of the refused, those that would pass, and of the accepted, those that would not. */
@@ -66,13 +61,7 @@ export class VerdictComparison {
 }
 
 /** Which messages of the journal are compared. */
-export interface JournalWanted {
-  /** Milliseconds since 1970. */
-  readonly since: number;
-  readonly account?: string | undefined;
-  readonly credential?: string | undefined;
-  readonly shadow?: boolean | undefined;
-}
+export type JournalWanted = Pick<EventsQuery, 'since' | 'account' | 'credential' | 'shadow'>;
 
 /** How a message is judged under the other configuration; undefined where that has no such credential. */
 export type PartsOf = (

@@ -3,16 +3,13 @@
 
 import { isUtf8 } from 'node:buffer';
 import type { HeaderField } from '../../../mail/header/header-field.ts';
-import { readMessage } from '../../../mail/header/header-reader.ts';
+import { type ReadMessage, readMessage } from '../../../mail/header/header-reader.ts';
 import type { ArchiveEntry } from './archive-files.ts';
 
 /** One message as it was sent, as far as the archive tells. */
-export interface ArchivedMessage {
+export interface ArchivedMessage extends ReadMessage {
   /** The file, with the number of the message behind it where it is an mbox. */
   readonly name: string;
-  readonly fields: readonly HeaderField[];
-  readonly tooLarge: boolean;
-  readonly body: Buffer;
   /** Octets with line ends of CRLF, as it would be sent; of a message too large to be kept, its octets in the archive. */
   readonly size: number;
   /** The reverse-path: of Return-Path, or '' of an mbox whose `From ` line names MAILER-DAEMON; else undefined. */
