@@ -3,14 +3,6 @@
 import { createHash } from 'node:crypto';
 import type { TlsResult } from '../mx/tls-demand.ts';
 
-/** The policy that applied, as a report writes it (RFC 8460 §4.4). */
-interface ReportedPolicy {
-  readonly 'policy-type': TlsResult['policy']['type'];
-  readonly 'policy-string'?: readonly string[];
-  readonly 'policy-domain': string;
-  readonly 'mx-host'?: readonly string[];
-}
-
 /** A kind of attempts. The texts of what does not apply are empty. */
 export interface SessionKind {
   /** Of UTC: `2026-11-21`. */
@@ -19,7 +11,7 @@ export interface SessionKind {
   readonly domain: string;
   /** A digest of `policy`. */
   readonly policyId: string;
-  /** A `ReportedPolicy` as JSON. */
+  /** As JSON. */
   readonly policy: string;
   /** A result type of RFC 8460 §4.3; empty for attempts that were in order. */
   readonly result: string;
@@ -44,7 +36,8 @@ function fitting(texts: readonly string[], most: number): readonly string[] {
   return end < 0 ? texts : texts.slice(0, end);
 }
 
-function policyOf({ policy, domain, exchanger }: TlsResult): ReportedPolicy {
+/** The policy that applied, as a report writes it (RFC 8460 §4.4). */
+function policyOf({ policy, domain, exchanger }: TlsResult) {
   if (policy.type === 'no-policy-found') return { 'policy-type': policy.type, 'policy-domain': domain };
   if (policy.type === 'tlsa') {
     const records = policy.tlsa

@@ -18,12 +18,6 @@ export interface ApiMailbox {
   readonly pointer: string;
 }
 
-/** The mailboxes of a field of addresses, and its faults, each with its place. */
-export interface ReadAddresses {
-  readonly mailboxes: readonly ApiMailbox[];
-  readonly violations: readonly Violation[];
-}
-
 const longestName = 998;
 /** Octets of an address (RFC 5321 §4.5.3.1.3). */
 const longestAddress = 254;
@@ -104,12 +98,13 @@ export function sizeOfAddresses(value: JsonValue | undefined): {
  * Reads a field of addresses in any of its forms.
  * @param value what the field holds; undefined where it is absent
  * @param field its name: `to`
+ * @returns its mailboxes, and its faults, each with its place
  */
 export function readAddresses(
   value: JsonValue | undefined,
   field: string,
   defaultDomain: string | undefined,
-): ReadAddresses {
+): { readonly mailboxes: readonly ApiMailbox[]; readonly violations: readonly Violation[] } {
   if (value === undefined) return { mailboxes: [], violations: [] };
   const isList = Array.isArray(value);
   const items: readonly JsonValue[] = isList ? value : [value];

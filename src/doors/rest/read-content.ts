@@ -8,14 +8,6 @@ import { control, holdsControl, invalid } from './invalid.ts';
 import { countOf, stringOf } from './read-request.ts';
 import type { RestLimits } from './settings.ts';
 
-/** The attachments that were read. */
-interface ReadAttachments {
-  readonly attachments: readonly Attachment[];
-  readonly violations: readonly Violation[];
-  /** Of all contents together. */
-  readonly octets: number;
-}
-
 const textNames = ['filename', 'type', 'content_id'] as const;
 /** Characters. The schema has already reported a text that is longer. */
 const longestText = 998;
@@ -29,12 +21,9 @@ function text(item: JsonObject, name: (typeof textNames)[number]): string | unde
  * Reads the entries that have the shape of an attachment; the schema reports the others.
  * @param decoded the contents by their pointers, as the reader of the JSON decoded them
  * @param most how many attachments are read; of further ones only the octets are counted
+ * @returns beside them the octets of all contents together
  */
-function readAttachments(
-  value: JsonValue | undefined,
-  decoded: ReadonlyMap<string, DecodedText>,
-  most: number,
-): ReadAttachments {
+function readAttachments(value: JsonValue | undefined, decoded: ReadonlyMap<string, DecodedText>, most: number) {
   const attachments: Attachment[] = [];
   const violations: Violation[] = [];
   let octets = 0;
@@ -95,19 +84,17 @@ function sizeViolations(octets: { readonly texts: number; readonly attachments: 
   return [{ code: 'E_CONTENT_TOO_LARGE', message }];
 }
 
-/** The content of a message, and every fault in it besides those of its shape. */
-export interface ReadContent {
-  /** Empty where the content is larger than a message may be: nothing is built of it then. */
-  readonly body: SubmissionBody;
-  readonly violations: readonly Violation[];
-}
-
-/** Reads text, HTML and attachments. @param decoded the attachments' contents by their pointers */
+/**
+ * Reads text, HTML and attachments.
+ * @param decoded the attachments' contents by their pointers
+ * @returns the body, and every fault in it besides those of its shape. Where the content is larger than a message may be, the body is
+ *   empty: nothing is built of it then
+ */
 export function readContent(
   body: JsonObject,
   decoded: ReadonlyMap<string, DecodedText>,
   limits: RestLimits,
-): ReadContent {
+): { readonly body: SubmissionBody; readonly violations: readonly Violation[] } {
   const given = body['attachments'];
   const read = readAttachments(given, decoded, limits.attachments);
   const text = stringOf(body['text']);

@@ -28,13 +28,7 @@ const judgeSendRaw = compileJudge(SendRawRequest);
 /** So many entries of `recipients` are read even where the limit is lower, so that faults beyond the limit are told too. */
 const mostRecipientsRead = 2000;
 
-interface RawEnvelope {
-  readonly reversePath: string;
-  readonly recipients: readonly ApiMailbox[];
-  readonly violations: readonly Violation[];
-}
-
-function readEnvelope(body: JsonObject, { submitter, limits }: ReadContext): RawEnvelope {
+function readEnvelope(body: JsonObject, { submitter, limits }: ReadContext) {
   const { defaultDomain } = submitter.credential;
   const violations: Violation[] = [];
   const recipients: ApiMailbox[] = [];

@@ -59,14 +59,6 @@ export interface SmtpSettings {
   readonly limits: SmtpLimits;
 }
 
-/** How the listeners change from one configuration to the next. */
-export interface ListenerChanges<Served> {
-  /** Listeners whose socket stays, with their next settings, and whether these differ. */
-  readonly kept: readonly { readonly served: Served; readonly next: SmtpListener; readonly isChanged: boolean }[];
-  readonly added: readonly SmtpListener[];
-  readonly removed: readonly Served[];
-}
-
 /** The place where a listener is bound, which identifies its socket. Listeners on port 0 are identified by their names. */
 function addressOf({ name, host, port }: SmtpListener): string {
   return port === 0 ? `${host} ${port} ${name}` : `${host} ${port}`;
@@ -83,12 +75,13 @@ export function listenSetting({ name, tls }: SmtpListener, all: readonly SmtpLis
 
 /**
  * Compares the current listeners with those of the next configuration.
+ * @returns `kept`: those whose socket stays, with their next settings, and whether these differ; those that are added and removed
  * @throws ConfigurationError where the TLS mode of one would change, because its socket would have to be bound anew
  */
 export function compareListeners<Served extends { readonly listener: SmtpListener }>(
   atWork: readonly Served[],
   next: readonly SmtpListener[],
-): ListenerChanges<Served> {
+) {
   const byPlace = new Map(atWork.map((served) => [addressOf(served.listener), served]));
   const kept: { served: Served; next: SmtpListener; isChanged: boolean }[] = [];
   const added: SmtpListener[] = [];

@@ -136,12 +136,7 @@ function named(part: MimePart): string {
   return `${part.path === '' ? 'The body' : `Part ${part.path}`} (${`${type}/${subtype}`.slice(0, 60)})`;
 }
 
-interface Faults {
-  readonly eightBit: boolean;
-  readonly longLine: boolean;
-}
-
-async function faultsOf(repair: Repair, range: { readonly start: number; readonly end: number }): Promise<Faults> {
+async function faultsOf(repair: Repair, range: { readonly start: number; readonly end: number }) {
   if (repair.clean) return { eightBit: false, longLine: false };
   const octets = repair.body.subarray(range.start, range.end);
   await work(repair, octets.length);
