@@ -24,7 +24,7 @@ import { endProcess, Unavailable, UsageError } from '../base/errors.ts';
 import { settleHeap } from '../base/load/compiled-code.ts';
 import { type Logger, type OpenLog, openLog } from '../base/log.ts';
 import { offerSignIn, openSessionStore } from '../web/console/session-store.ts';
-import { WaitingDoor } from '../web/http/waiting-door.ts';
+import { createWaitingDoor } from '../web/http/waiting-door.ts';
 import { renderBanner, renderSignIn, renderTokenNote } from './banner.ts';
 import { type CommandIo, defineCommand } from './command/command.ts';
 
@@ -48,7 +48,7 @@ async function startWaiting<T>(
 ): Promise<T | undefined> {
   if (!engineTraits[config.database.engine].isShared) return await start(() => Promise.resolve());
   const { listen, adminListen, limits } = config.http;
-  const door = new WaitingDoor({ places: [listen, ...(adminListen ? [adminListen] : [])], limits });
+  const door = createWaitingDoor({ places: [listen, ...(adminListen ? [adminListen] : [])], limits });
   let hasSignal = false;
   void signalled.then(() => (hasSignal = true));
   let told: string | undefined;

@@ -11,13 +11,10 @@ import { openSessionStore } from './session-store.ts';
 import { type SessionParts, Sessions } from './sessions.ts';
 
 interface ConsoleParts
-  extends Pick<SignInParts, 'accounts' | 'guessing' | 'bodies' | 'log'>,
-    Pick<SessionParts, 'isServed' | 'clock'> {
+  extends Pick<SignInParts, 'accounts' | 'guessing' | 'bodies' | 'log' | 'clock' | 'isServed' | 'isServing'> {
   readonly database: Database;
   /** Counts sign-ins over all processes; absent: there is one. */
   readonly minutes?: SharedMinutes | undefined;
-  /** Whether the gateway has started and has not begun to stop. */
-  readonly isServing: () => boolean;
 }
 
 /** What the configuration says of the console. */
@@ -33,22 +30,19 @@ export interface Console {
 
 /** Opens the console and brings its tables up to date. */
 export async function openConsole(parts: ConsoleParts): Promise<Console> {
-  const { database, accounts, clock, minutes = createMinuteCounts(() => clock.monotonic()) } = parts;
+  const { database, clock, minutes = createMinuteCounts(() => clock.monotonic()) } = parts;
   const store = await openSessionStore(database);
   return {
-    under({ accounts: all, ...settings }) {
-      const sessions = new Sessions({ store, accounts, clock, isServed: parts.isServed, ...settings });
-      const now = (): number => clock.now();
-      const signIn = { ...parts, ...settings, sessions, store, minutes, allAccounts: () => all, now };
+    under({ accounts: allAccounts, ...settings }) {
+      const shared = { ...parts, ...settings, store, minutes, allAccounts };
+      const sessions = new Sessions(shared);
       return {
         sessions,
         async console(app, onAuthFailure) {
           const { pageRoutes } = await import('./page-routes.ts');
           const { sessionRoutes } = await import('./session-routes.ts');
           pageRoutes(app);
-          void app.register(async (scope: V4App) =>
-            sessionRoutes(scope, { ...signIn, onAuthFailure }, parts.isServing),
-          );
+          void app.register(async (scope: V4App) => sessionRoutes(scope, { ...shared, sessions, onAuthFailure }));
         },
       };
     },

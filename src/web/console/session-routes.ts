@@ -15,7 +15,6 @@ import { refusal, refuse, succeed } from '../http/envelope.ts';
 import { admitBody, readBodies } from '../http/request-body.ts';
 import type { V4App } from '../http/v4-app.ts';
 import { answerError, putOff } from '../http/v4-routes.ts';
-import type { SessionStore } from './session-store.ts';
 import {
   forgottenCookies,
   type OpenSession,
@@ -27,18 +26,18 @@ import {
 } from './sessions.ts';
 
 /** What signing in needs. */
-export interface SignInParts extends Pick<SessionParts, 'accounts' | 'publicUrl'> {
+export interface SignInParts extends SessionParts {
   readonly sessions: Sessions;
-  readonly store: Pick<SessionStore, 'useLink'>;
   /** Counts the sign-ins of each account. */
   readonly minutes: SharedMinutes | MinuteCounts;
   /** The count of wrong tokens, which all protocols share (D92). */
   readonly guessing: Guessing;
   readonly bodies: BodyBudget;
   /** Every account, for those who may act for all. */
-  readonly allAccounts: () => readonly Pick<Account, 'id' | 'name'>[];
-  readonly now: () => number;
+  readonly allAccounts: readonly Pick<Account, 'id' | 'name'>[];
   readonly log: Logger;
+  /** Whether the gateway has started and has not begun to stop. */
+  readonly isServing: () => boolean;
   /** Told of each wrong token. */
   readonly onAuthFailure: () => void;
 }
@@ -75,7 +74,7 @@ function judgedAs({ account, credential }: Submitter) {
 
 function told({ submitter, expiresAt }: OpenSession, { allAccounts }: Pick<SignInParts, 'allAccounts'>) {
   const { account, credential } = submitter;
-  const accounts = hasScope(credential, 'admin') ? allAccounts() : [account];
+  const accounts = hasScope(credential, 'admin') ? allAccounts : [account];
   return {
     account: { id: account.id, name: account.name },
     credential: credential.name,
@@ -162,7 +161,7 @@ async function signInByLink(
   if (isNoVisit(request)) return refuse(reply, [{ token: 'E_FORBIDDEN', message: 'This link is for a visit' }]);
   await guessing.pause(request.ip);
   const { code } = request.params;
-  const found = codeForm.test(code) ? await store.useLink(code, parts.now()) : undefined;
+  const found = codeForm.test(code) ? await store.useLink(code, parts.clock.now()) : undefined;
   const submitter = found && accounts.submitter(found.account, found.credential);
   if (!submitter) {
     // No log may have the code of a link.
@@ -173,12 +172,12 @@ async function signInByLink(
   return reply.redirect('/console', 303);
 }
 
-/** Registers the routes. @param takesRequests false while the process starts or ends */
-export function sessionRoutes(app: V4App, parts: SignInParts, takesRequests: () => boolean): void {
+/** Registers the routes. */
+export function sessionRoutes(app: V4App, parts: SignInParts): void {
   const { sessions, bodies, log } = parts;
   app.addHook('onRequest', async (request, reply) => {
     reply.header('Cache-Control', 'no-store');
-    if (!takesRequests()) return putOff(reply);
+    if (!parts.isServing()) return putOff(reply);
     admitBody(request, reply, { bodies, limit: maxBodyBytes });
     return undefined;
   });

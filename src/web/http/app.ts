@@ -15,59 +15,51 @@ import { HttpListener, type ListenerHandlers, type ListenerTls } from './listene
 import { isHeadTooLarge } from './listener/request-end.ts';
 import { answerPlainly, probeAnswers, sendPlain } from './plain-routes.ts';
 
-/** The API under some settings, loaded with the first request to it: a gateway that takes mail by SMTP alone never needs it. */
-class LateApi {
-  readonly #parts: ApiParts;
-  readonly #load: () => Promise<Answerer>;
-  #loaded: Answerer | undefined;
+type Probe = (typeof probeAnswers)[keyof typeof probeAnswers];
 
-  /** @param onAuthFailure told of each wrong token */
-  constructor(parts: ApiParts, onAuthFailure: () => void) {
-    this.#parts = parts;
-    this.#load = lazily(async () => {
-      const { createApi } = await import('./api.ts');
-      return (this.#loaded = await createApi(parts, onAuthFailure));
-    });
-  }
+/** What answers a request of a probe or scraper as the API would; undefined where only the API can. */
+function probeOf(request: IncomingMessage, { metricsToken }: ApiParts): Probe | undefined {
+  const { method, url = '', headers } = request;
+  if (method !== 'GET' || isHeadTooLarge(request)) return undefined;
+  if (headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined) return undefined;
+  if (url === '/livez' || url === '/readyz') return probeAnswers[url];
+  return url === '/metrics' && !metricsToken ? probeAnswers[url] : undefined;
+}
 
-  /** Whether a request has asked for it. */
-  get isLoaded(): boolean {
-    return this.#loaded !== undefined;
-  }
-
-  /** Loads it. @throws what was wrong with a route or an endpoint */
-  async load(): Promise<void> {
-    await this.#load();
-  }
-
-  /** Answers a request. The first one waits while the API is loaded; probes do not wait for it. */
-  readonly answer = (request: IncomingMessage, response: ServerResponse): void => {
-    if (this.#loaded) this.#loaded(request, response);
-    else void this.#answerLate(request, response);
-  };
-
-  async #answerLate(request: IncomingMessage, response: ServerResponse): Promise<void> {
+/**
+ * The API under some settings, loaded with the first request to it: a gateway that takes mail by SMTP alone never needs it.
+ * @param onAuthFailure told of each wrong token
+ */
+function createLateApi(parts: ApiParts, onAuthFailure: () => void) {
+  let loaded: Answerer | undefined;
+  const load = lazily(async () => {
+    const { createApi } = await import('./api.ts');
+    return (loaded = await createApi(parts, onAuthFailure));
+  });
+  const answerLate = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     try {
-      const probe = this.#probeOf(request);
-      if (!probe) return (await this.#load())(request, response);
-      sendPlain(response, await probe(this.#parts));
+      const probe = probeOf(request, parts);
+      if (!probe) return (await load())(request, response);
+      sendPlain(response, await probe(parts));
     } catch (error) {
-      this.#parts.log.error({ method: request.method, err: error }, 'http request failed');
+      parts.log.error({ method: request.method, err: error }, 'http request failed');
       if (response.headersSent) return;
       const isAway = error instanceof Unavailable;
       if (isAway) response.setHeader('Retry-After', error.retryAfterSeconds);
       answerPlainly(response, isAway ? 503 : 500, isAway ? error.message : 'Internal error');
     }
-  }
-
-  /** What answers a request of a probe or scraper as the API would; undefined where only the API can. */
-  #probeOf(request: IncomingMessage): (typeof probeAnswers)[keyof typeof probeAnswers] | undefined {
-    const { method, url = '', headers } = request;
-    if (method !== 'GET' || isHeadTooLarge(request)) return undefined;
-    if (headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined) return undefined;
-    if (url === '/livez' || url === '/readyz') return probeAnswers[url];
-    return url === '/metrics' && !this.#parts.metricsToken ? probeAnswers[url] : undefined;
-  }
+  };
+  return {
+    /** Whether a request has asked for it. */
+    isLoaded: () => loaded !== undefined,
+    /** Loads it. @throws what was wrong with a route or an endpoint */
+    load,
+    /** Answers a request. The first one waits while the API is loaded; probes do not wait for it. */
+    answer: (request: IncomingMessage, response: ServerResponse): void => {
+      if (loaded) loaded(request, response);
+      else void answerLate(request, response);
+    },
+  };
 }
 
 /** What the app is made from. */
@@ -99,7 +91,7 @@ type Answering = Readonly<Record<'http' | 'https' | 'admin', ListenerHandlers>>;
 
 interface Made {
   readonly answering: Answering;
-  readonly api: LateApi;
+  readonly api: ReturnType<typeof createLateApi>;
 }
 
 /** The running app. */
@@ -121,7 +113,7 @@ export class HttpApp {
   }
 
   #make(parts: HttpAppParts): Made {
-    const api = new LateApi(parts, () => (this.#authFailures += 1));
+    const api = createLateApi(parts, () => (this.#authFailures += 1));
     const shared = { ...parts, front: parts.front, toApi: api.answer, hasConsole: parts.console !== undefined };
     const serves = parts.admin ? 'zones' : 'all';
     const answering = {
@@ -140,7 +132,7 @@ export class HttpApp {
   async prepare(parts: HttpAppParts): Promise<() => void> {
     const next = this.#make(parts);
     // Where the API is in use, what is wrong with it is found before anything changes.
-    if (this.#current.api.isLoaded) await next.api.load();
+    if (this.#current.api.isLoaded()) await next.api.load();
     return () => {
       this.#limit.follow(parts.limits, parts.trustedProxies);
       if (parts.admin) this.#adminLimit?.follow(parts.admin.limits, parts.trustedProxies);

@@ -27,43 +27,31 @@ const handlers: ListenerHandlers = {
   connect: (_request, socket) => void socket.destroy(),
 };
 
-/** A door that says that the process lives (`/livez`) and is not ready (503 to everything else). It is opened and closed as needed. */
-export class WaitingDoor {
-  readonly #parts: WaitingDoorParts;
-  #open: readonly HttpListener[] = [];
+/** Makes a door that says that the process lives (`/livez`) and is not ready (503 to everything else). It is opened and closed as needed. */
+export function createWaitingDoor({ places, limits }: WaitingDoorParts) {
+  let listening: readonly HttpListener[] = [];
   /** The end of the last change: they follow one another. */
-  #changing: Promise<void> = Promise.resolve();
-
-  constructor(parts: WaitingDoorParts) {
-    this.#parts = parts;
-  }
-
-  /** Opens it, where it is not open. A place that cannot be bound stays without: the start itself tells of that. Never rejects. */
-  open(): Promise<void> {
-    return this.#next(async () => {
-      if (this.#open.length > 0) return;
-      const opened = await Promise.allSettled(
-        this.#parts.places.map(async (place) => {
-          const limit = createConnectionLimit(this.#parts.limits);
-          const listener = new HttpListener({ limit, handlers: () => handlers });
-          await listener.listen(place);
-          return listener;
-        }),
-      );
-      this.#open = opened.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
-    });
-  }
-
-  /** Closes it; resolves when its places are free. */
-  close(): Promise<void> {
-    return this.#next(async () => {
-      await Promise.all(this.#open.map((listener) => listener.close(closingMs)));
-      this.#open = [];
-    });
-  }
-
-  #next(change: () => Promise<void>): Promise<void> {
-    this.#changing = this.#changing.then(change);
-    return this.#changing;
-  }
+  let changing: Promise<void> = Promise.resolve();
+  const next = (change: () => Promise<void>): Promise<void> => (changing = changing.then(change));
+  return {
+    /** Opens it, where it is not open. A place that cannot be bound stays without: the start itself tells of that. Never rejects. */
+    open: () =>
+      next(async () => {
+        if (listening.length > 0) return;
+        const opened = await Promise.allSettled(
+          places.map(async (place) => {
+            const listener = new HttpListener({ limit: createConnectionLimit(limits), handlers: () => handlers });
+            await listener.listen(place);
+            return listener;
+          }),
+        );
+        listening = opened.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
+      }),
+    /** Closes it; resolves when its places are free. */
+    close: () =>
+      next(async () => {
+        await Promise.all(listening.map((listener) => listener.close(closingMs)));
+        listening = [];
+      }),
+  };
 }

@@ -132,7 +132,7 @@ export const callers = [
     ['if (linked?.account !== account || linked.credential !== credential) return undefined', ''],
   ]),
   ...of('web/console/session-routes.ts', consoleApp, [
-    ["hasScope(credential, 'admin') ? allAccounts() : [account]", 'allAccounts()'],
+    ["hasScope(credential, 'admin') ? allAccounts : [account]", 'allAccounts'],
     ['minutes.take(`sign-in ${account.id}`,', "minutes.take('sign-in',"],
   ]),
   ...of('web/console/session-store.ts', sessionStore, [
