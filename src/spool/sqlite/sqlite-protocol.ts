@@ -11,9 +11,6 @@ import type { EntryMeta } from '../stored-rows.ts';
 import type { SpoolFault } from './file/sqlite-health.ts';
 import type { StoreCalls } from './sqlite-calls.ts';
 
-/** The length, in the batch, of a body that lies in a file of its own. */
-export const BODY_IN_FILE = -1;
-
 /** The calls that change the store, and those that only read. */
 export type WriteCalls = StoreCalls['writes'];
 export type ReadCalls = StoreCalls['reads'];
@@ -46,6 +43,15 @@ export interface WriteResult {
   readonly isBusy: boolean;
 }
 
+/** The octets of an add. `body` is absent where it is a file, and `sentBody`, the journal's, where it is the body of the message. */
+export type AddOctets = readonly [
+  head: Uint8Array,
+  body: Uint8Array | undefined,
+  receivedHead?: Uint8Array | undefined,
+  receivedBody?: Uint8Array | undefined,
+  sentBody?: Uint8Array | undefined,
+];
+
 /** An add as it is sent to the worker; the octets of all adds lie one behind the other in the batch's buffer. */
 export interface EncodedAdd {
   readonly kind: 'packed';
@@ -53,11 +59,10 @@ export interface EncodedAdd {
   /** The event of the acceptance as JSON; its other values are those of the entry. */
   readonly event: string;
   readonly claimUntil: number;
-  readonly headLength: number;
-  /** BODY_IN_FILE when the body is in a file. */
-  readonly bodyLength: number;
   readonly size: number;
-  /** The row of the journal; what it keeps of the message that came lies behind the body. */
+  /** How long each of its octets are, in their order; -1 for what is absent. */
+  readonly lengths: readonly number[];
+  /** The row of the journal. */
   readonly journal?: JournalTuple | undefined;
 }
 
@@ -107,37 +112,24 @@ export interface SpoolWorkerData extends KeptSettings {
 
 /**
  * The journal's row of an accepted message, without what its event tells as well. It is a list, because the names of members
- * would be sent and read again with each message. What is kept of the message that came is sent beside it.
- * @param apart octets of the body that leaves, where it is sent beside the row because the message's own is a file
+ * would be sent and read again with each message. What is kept of the message is sent beside it.
  */
-export function encodeJournal({ row, isSameBody, ...kept }: WrittenJournal, apart = 0) {
-  // Octets, or -1 for what is not kept. 0 of the body that leaves: it is the message's own, or empty.
-  const came = [kept.receivedHead?.length ?? -1, kept.receivedBody?.length ?? -1] as const;
-  const leaves = [kept.sentHead !== undefined, kept.sentBody === undefined ? -1 : apart] as const;
-  return [row.facts, row.more, row.waiting, row.octets, ...came, isSameBody, ...leaves] as const;
+export function encodeJournal({ row, isSameBody, sentHead, sentBody }: WrittenJournal) {
+  const leaves = [sentHead !== undefined, sentBody !== undefined] as const;
+  return [row.facts, row.more, row.waiting, row.octets, isSameBody, ...leaves] as const;
 }
 type JournalTuple = ReturnType<typeof encodeJournal>;
 
-/**
- * Makes the row of a list, as it is written.
- * @param event the acceptance
- * @param octets.take gives the next octets of what came
- */
+/** Makes the row of a list, as it is written. @param event the acceptance */
 export function decodeJournal(
-  [facts, more, waiting, all, received, receivedBody, isSameBody, keepsSentHead, sentBody]: JournalTuple,
+  [facts, more, waiting, octets, isSameBody, keepsSentHead, keepsSentBody]: JournalTuple,
   { message, account, at }: EncodedEvent,
-  octets: {
-    readonly head: Uint8Array;
-    readonly body: Uint8Array | undefined;
-    readonly take: (length: number) => Uint8Array;
-  },
+  [head, body, receivedHead, receivedBody, sentBody = body]: AddOctets,
 ): WrittenJournal {
   return {
-    row: { id: message ?? '', at, account, outcome: outcomeNumbers.accepted, waiting, octets: all, facts, more },
-    isSameBody,
-    receivedHead: received >= 0 ? octets.take(received) : undefined,
-    receivedBody: receivedBody >= 0 ? octets.take(receivedBody) : undefined,
-    sentHead: keepsSentHead ? octets.head : undefined,
-    sentBody: sentBody > 0 ? octets.take(sentBody) : sentBody === 0 ? octets.body : undefined,
+    row: { id: message ?? '', at, account, outcome: outcomeNumbers.accepted, waiting, octets, facts, more },
+    ...{ isSameBody, receivedHead, receivedBody },
+    sentHead: keepsSentHead ? head : undefined,
+    sentBody: keepsSentBody ? sentBody : undefined,
   };
 }

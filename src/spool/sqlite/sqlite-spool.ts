@@ -16,7 +16,7 @@ import type { Spool, SpoolEntry } from '../spool.ts';
 import { acceptedEvent } from '../spool-events.ts';
 import { keptSettings, type RemovedFailures, type SpoolOptions } from '../spool-limits.ts';
 import type { SpoolFault } from './file/sqlite-health.ts';
-import { type Behind, BODY_IN_FILE, encodeJournal, type SpoolWorkerData } from './sqlite-protocol.ts';
+import { type Behind, encodeJournal, type SpoolWorkerData } from './sqlite-protocol.ts';
 import { retryAfterSeconds, SpoolThread, startSpoolThread } from './sqlite-thread.ts';
 
 /** Where the spool is stored, and its settings. */
@@ -245,20 +245,17 @@ export class SqliteSpool implements Spool {
   async #add(entry: SpoolEntry, claimUntil: number, body: Buffer | undefined): Promise<void> {
     const { head, body: whole, received: _, journal: details, ...meta } = entry;
     const event = acceptedEvent(entry);
-    const size = head.length + whole.length;
-    const bodyLength = body ? body.length : BODY_IN_FILE;
-    const packed = details && acceptedRow(event, { details, sent: { head, body: whole } }, this.#contentGauge);
+    const kept = details && acceptedRow(event, { details, sent: { head, body: whole } }, this.#contentGauge);
     // A body that is a file goes to the thread for the journal's sake alone.
-    const apart = packed?.sentBody && !body ? whole : undefined;
-    const journal = packed && encodeJournal(packed, apart?.length);
+    const forJournal = kept && ([kept.receivedHead, kept.receivedBody, body ? undefined : kept.sentBody] as const);
     await this.#thread.add(
       {
-        ...{ kind: 'packed', entry: meta, event: JSON.stringify(event), claimUntil, headLength: head.length },
-        ...{ bodyLength, size, journal },
+        ...{ kind: 'packed', entry: meta, event: JSON.stringify(event), claimUntil },
+        ...{ size: head.length + whole.length, journal: kept && encodeJournal(kept) },
       },
-      { head, body, ...(packed ? { received: [packed.receivedHead, packed.receivedBody, apart] } : {}) },
+      [head, body, ...(forJournal ?? [])],
     );
-    if (packed) this.#contentGauge?.wrote('accepted', 1);
+    if (kept) this.#contentGauge?.wrote('accepted', 1);
     this.events.committed([event]);
   }
 

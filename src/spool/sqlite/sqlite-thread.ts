@@ -8,6 +8,7 @@ import { errorMessage, Unavailable } from '../../base/errors.ts';
 import { type Grouped, GroupQueue } from '../core/group-queue.ts';
 import type { SpoolFault } from './file/sqlite-health.ts';
 import type {
+  AddOctets,
   Behind,
   EncodedAdd,
   OperationOutcome,
@@ -25,21 +26,16 @@ import type {
 /** Seconds that a client is told to wait where the store cannot be written or has no room. */
 export const retryAfterSeconds = 30;
 
-/** The octets of an add, sent beside its operation; `body` is undefined where it is in a file, `received` is the journal's. */
-type AddOctets = {
-  readonly head: Buffer;
-  readonly body: Buffer | undefined;
-  readonly received?: readonly (Uint8Array | undefined)[];
-};
-
 type Settle = (outcome: OperationOutcome) => void;
 
 interface Waiting<Operation> extends Grouped {
   readonly operation: Operation;
-  readonly parts?: AddOctets | undefined;
   readonly settle: Settle;
 }
-type Write = Waiting<WriteBatch['operations'][number]>;
+interface Write extends Waiting<WriteBatch['operations'][number]> {
+  /** The octets that are sent beside it. */
+  readonly parts: AddOctets | readonly [];
+}
 type Question = Waiting<ReadOperation>;
 
 /** What the thread was sent and has not answered. */
@@ -109,8 +105,8 @@ export class SpoolThread {
   }
 
   /** Adds a message; resolves once it is durable. @throws Error of the store; Unavailable for a failure that may pass */
-  async add(operation: EncodedAdd, octets: AddOctets): Promise<void> {
-    await this.#write(operation, octets);
+  async add(operation: Omit<EncodedAdd, 'lengths'>, octets: AddOctets): Promise<void> {
+    await this.#write({ ...operation, lengths: octets.map((part) => part?.length ?? -1) }, octets);
   }
 
   /** Changes the store. @throws as `add` does */
@@ -155,9 +151,9 @@ export class SpoolThread {
     await exited;
   }
 
-  #write(operation: Write['operation'], parts?: AddOctets): Promise<unknown> {
+  #write(operation: Write['operation'], parts: Write['parts'] = []): Promise<unknown> {
     const { kind } = operation;
-    const octets = parts ? lengthOf(parts) : 0;
+    const octets = parts.reduce((sum, part) => sum + (part?.length ?? 0), 0);
     // No caller waits for an outcome to be written: sent with the next message it needs no sync of its own.
     const how = { octets, isPatient: kind === 'record', isAlone: kind === 'refusals' };
     return this.#promised((settle) => this.#writes.put({ ...how, operation, parts, settle }));
@@ -247,24 +243,13 @@ export class SpoolThread {
   }
 }
 
-function lengthOf({ head, body, received }: AddOctets): number {
-  let length = head.length + (body?.length ?? 0);
-  if (received) for (const part of received) length += part?.length ?? 0;
-  return length;
-}
-
 function pack(batch: readonly Write[], target: Buffer): void {
   let offset = 0;
-  const put = (part: Uint8Array | undefined): void => {
-    if (!part) return;
-    target.set(part, offset);
-    offset += part.length;
-  };
   for (const { parts } of batch) {
-    if (!parts) continue;
-    put(parts.head);
-    put(parts.body);
-    parts.received?.forEach(put);
+    for (const part of parts) {
+      if (part) target.set(part, offset);
+      offset += part?.length ?? 0;
+    }
   }
 }
 

@@ -14,7 +14,6 @@ import { roomIn, type SpoolFault } from './file/sqlite-health.ts';
 import { SpoolLock } from './file/sqlite-lock.ts';
 import {
   type Behind,
-  BODY_IN_FILE,
   decodeJournal,
   type OperationOutcome,
   type ReadBatch,
@@ -246,17 +245,17 @@ function loadedBuffers(outcome: OperationOutcome): ArrayBuffer[] {
 
 function unpack({ operations, octets }: WriteBatch): WriteOperation[] {
   let offset = 0;
-  const take = (length: number): Uint8Array => {
+  const take = (length: number): Uint8Array | undefined => {
+    if (length < 0) return undefined;
     offset += length;
     return new Uint8Array(octets, offset - length, length);
   };
   return operations.map((operation) => {
     if (operation.kind !== 'packed') return operation;
-    const head = take(operation.headLength);
-    const body = operation.bodyLength === BODY_IN_FILE ? undefined : take(operation.bodyLength);
-    const { entry, event: json, claimUntil, size, journal } = operation;
+    const { entry, event: json, claimUntil, size, lengths, journal } = operation;
+    const [head = new Uint8Array(0), body, receivedHead, receivedBody, sentBody] = lengths.map(take);
     const event = { at: entry.acceptedAt, account: entry.account, kind: 'accepted', message: entry.id, json } as const;
-    const written = journal && decodeJournal(journal, event, { head, body, take });
+    const written = journal && decodeJournal(journal, event, [head, body, receivedHead, receivedBody, sentBody]);
     return { kind: 'add', args: [{ entry, event, claimUntil, size, head, body, journal: written }] };
   });
 }
