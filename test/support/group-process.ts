@@ -20,12 +20,10 @@ process.on('message', (order: ToProcess) => {
       }
       return { ok: true, changed: [text] };
     },
-    inquiries: {
-      values: async () => [],
-      destinations: async () => [],
-      ready: async () => true,
-      applications: async () => [],
-    },
+    values: async () => [],
+    destinations: async () => [],
+    ready: async () => true,
+    applications: async () => [],
   });
   link.tell({ kind: 'serving', listening: [] });
   void link.drained.then(() => process.exit(0));

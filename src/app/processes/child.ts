@@ -4,7 +4,6 @@ import type { Worker } from 'node:cluster';
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Listening } from '../wiring/addresses.ts';
-import type { ReloadOutcome } from '../wiring/reload.ts';
 import type { FromProcess, Inquiries, StartOrder, ToProcess } from './messages.ts';
 
 const firstMs = 100;
@@ -62,13 +61,6 @@ function isStopped(pid: number): boolean {
   }
 }
 
-/** What a process answers to a reload, first or last. */
-export type Vote =
-  | { readonly kind: 'prepared' }
-  | { readonly kind: 'outcome'; readonly outcome: ReloadOutcome }
-  /** It has said nothing in time. What it says later is not known to belong to which reload. */
-  | { readonly kind: 'silent'; readonly faults: readonly string[] };
-
 /** A process that the supervisor has started. */
 export class Child {
   readonly number: number;
@@ -87,7 +79,6 @@ export class Child {
   #hears = false;
   #failed: ProcessEnd['failed'];
   readonly #end = new AbortController();
-  #vote: ((vote: Vote) => void) | undefined;
   /** Undefined while it takes no connections. */
   servingSince: number | undefined;
   hasEnded = false;
@@ -103,7 +94,6 @@ export class Child {
         this.hasEnded = true;
         this.#end.abort();
         for (const answer of this.#inquiries.values()) answer(undefined);
-        this.#vote?.({ kind: 'outcome', outcome: { ok: false, faults: [`process ${this.number} has ended`] } });
         resolve({ code, signal, ...(this.#failed ? { failed: this.#failed } : {}) });
       };
       worker.process.once('exit', end);
@@ -181,12 +171,13 @@ export class Child {
     this.#worker.process.kill(signal);
   }
 
-  /** Asks the process; undefined where it gives no answer within so many milliseconds. */
+  /** Asks the process; undefined where it has ended or gives no answer within so many milliseconds. */
   async inquire<About extends keyof Inquiries>(
     about: About,
     asked: Inquiries[About]['asked'],
     withinMs: number,
   ): Promise<Inquiries[About]['answer'] | undefined> {
+    if (this.hasEnded) return undefined;
     this.#inquired += 1;
     const id = this.#inquired;
     const answer = await new Promise<unknown>((resolve) => {
@@ -202,25 +193,6 @@ export class Child {
     return answer as Inquiries[About]['answer'] | undefined;
   }
 
-  /** Sends a message of a reload and waits for what the process says to it. */
-  async vote(message: ToProcess, withinMs: number): Promise<Vote> {
-    const silent: Vote = {
-      kind: 'silent',
-      faults: [`process ${this.number} gave no answer within ${withinMs / 1000} s`],
-    };
-    if (this.hasEnded) return silent;
-    return await new Promise((resolve) => {
-      const end = (vote: Vote): void => {
-        clearTimeout(patience);
-        this.#vote = undefined;
-        resolve(vote);
-      };
-      const patience = setTimeout(() => end(silent), withinMs);
-      this.#vote = end;
-      this.tell(message);
-    });
-  }
-
   #hear(message: Exclude<FromProcess, { kind: 'hello' }>, hear: (message: FromProcess) => void): void {
     switch (message.kind) {
       case 'told':
@@ -231,10 +203,6 @@ export class Child {
       case 'serving':
         this.servingSince = performance.now();
         return this.#serving.resolve(message.listening);
-      case 'prepared':
-        return this.#vote?.({ kind: 'prepared' });
-      case 'reloaded':
-        return this.#vote?.({ kind: 'outcome', outcome: message.outcome });
       case 'ask':
       case 'placesBack':
       case 'minuteBack':

@@ -64,6 +64,10 @@ export interface Inquiries {
   readonly ready: { readonly asked: null; readonly answer: boolean };
   /** How the proxy applications are that it carries. */
   readonly applications: { readonly asked: CarrierQuestion; readonly answer: CarrierAnswer };
+  /** Get ready for this configuration. The answer is that it is, or how the reload has ended where it cannot. */
+  readonly reload: { readonly asked: string; readonly answer: 'prepared' | ReloadOutcome };
+  /** Take it, or, where there are faults, stay as you are. */
+  readonly decide: { readonly asked: readonly string[]; readonly answer: ReloadOutcome };
 }
 
 /** From the supervisor to a process. */
@@ -74,10 +78,6 @@ export type ToProcess =
   /** This process does from now on what exactly one does. */
   | { readonly kind: 'duty' }
   | { readonly kind: 'failure'; readonly address: string }
-  /** Get ready for this configuration, and say so. */
-  | { readonly kind: 'reload'; readonly version: number; readonly text: string }
-  /** Take it, or, where there are faults, stay as you are. */
-  | { readonly kind: 'decide'; readonly faults: readonly string[] }
   | { readonly kind: 'drain' };
 
 /** From a process to the supervisor. */
@@ -92,6 +92,4 @@ export type FromProcess =
   /** It takes connections. */
   | { readonly kind: 'serving'; readonly listening: readonly Listening[] }
   /** It cannot start, and ends. */
-  | { readonly kind: 'failed'; readonly exitCode: number; readonly reason: string }
-  | { readonly kind: 'prepared' }
-  | { readonly kind: 'reloaded'; readonly outcome: ReloadOutcome };
+  | { readonly kind: 'failed'; readonly exitCode: number; readonly reason: string };

@@ -105,12 +105,10 @@ async function open(
       text = next;
       return gateway.reload('supervisor');
     },
-    inquiries: {
-      values: () => gateway.metrics(),
-      destinations: async () => gateway.destinations(),
-      ready: async () => gateway.isReady(),
-      applications: (question) => gateway.applications(question),
-    },
+    values: () => gateway.metrics(),
+    destinations: async () => gateway.destinations(),
+    ready: async () => gateway.isReady(),
+    applications: (question) => gateway.applications(question),
   });
   return gateway;
 }

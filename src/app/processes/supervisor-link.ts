@@ -1,6 +1,7 @@
 // A process's end of the channel to its supervisor: what it asks, what it is told, and the group of processes that it is of.
 
 import { ConfigurationError } from '../../base/errors.ts';
+import { within } from '../../base/load/maybe-promise.ts';
 import { onceAndAgain } from '../../base/load/once-at-a-time.ts';
 import type {
   CarrierAnswer,
@@ -52,13 +53,7 @@ const answerMs = 2500;
  * @returns whether it is; false where nobody answers. What was true when it was called is in the answer
  */
 export function askedReadiness(ask: () => Promise<boolean>): () => Promise<boolean> {
-  return onceAndAgain(async () => {
-    const patience = Promise.withResolvers<boolean>();
-    const timer = setTimeout(() => patience.resolve(false), answerMs);
-    const answer = await Promise.race([ask().catch(() => false), patience.promise]);
-    clearTimeout(timer);
-    return answer;
-  });
+  return onceAndAgain(async () => (await within(answerMs, ask()).catch(() => false)) ?? false);
 }
 
 /** The channel, as Node gives it to a process that was started with one. */
@@ -67,15 +62,12 @@ export interface Channel {
   on(event: 'message', listener: (message: ToProcess) => void): void;
 }
 
-/** What a process does when the supervisor says so. */
-export interface Orders {
-  readonly reload: (text: string) => Promise<ReloadOutcome>;
-  readonly inquiries: {
-    readonly [About in Exclude<keyof Inquiries, 'alive'>]: (
-      asked: Inquiries[About]['asked'],
-    ) => Promise<Inquiries[About]['answer']>;
-  };
-}
+/** What a process does when the supervisor says so: it reloads, and tells of itself. */
+export type Orders = { readonly reload: (text: string) => Promise<ReloadOutcome> } & {
+  readonly [About in Exclude<keyof Inquiries, 'alive' | 'reload' | 'decide'>]: (
+    asked: Inquiries[About]['asked'],
+  ) => Promise<Inquiries[About]['answer']>;
+};
 
 interface Asked {
   readonly resolve: (answer: unknown) => void;
@@ -101,7 +93,10 @@ export class SupervisorLink implements ProcessGroup {
   readonly #duties: (() => void)[] = [];
   #heard: (address: string) => void = () => undefined;
   #orders: Orders | undefined;
+  /** Tells the supervisor that this process is ready for the reload under way. */
+  #prepared: ((answer: 'prepared') => void) | undefined;
   #decide: Asked | undefined;
+  #outcome: Promise<ReloadOutcome> | undefined;
   #hasGone = false;
 
   /** @param order what the supervisor has sent first */
@@ -163,7 +158,7 @@ export class SupervisorLink implements ProcessGroup {
     return new Promise((resolve, reject) => {
       if (this.#hasGone) throw supervisorGone();
       this.#decide = { resolve: () => resolve(), reject };
-      this.tell({ kind: 'prepared' });
+      this.#prepared?.('prepared');
     });
   }
 
@@ -215,16 +210,6 @@ export class SupervisorLink implements ProcessGroup {
         return;
       case 'failure':
         return this.#heard(message.address);
-      case 'reload':
-        void this.#reload(message.text);
-        return;
-      case 'decide': {
-        const decide = this.#decide;
-        this.#decide = undefined;
-        if (message.faults.length === 0) decide?.resolve(undefined);
-        else decide?.reject(new ConfigurationError(message.faults.join('\n')));
-        return;
-      }
       case 'drain':
         return this.#drain.resolve('drain');
       default:
@@ -233,19 +218,36 @@ export class SupervisorLink implements ProcessGroup {
   }
 
   async #tellOf({ id, about, asked }: Extract<ToProcess, { readonly kind: 'inquire' }>): Promise<void> {
+    const answers: Readonly<Partial<Record<keyof Inquiries, (asked: never) => unknown>>> = {
+      ...this.#orders,
+      alive: () => true,
+      reload: (text: string) => this.#reload(text),
+      decide: (faults: readonly string[]) => this.#end(faults),
+    };
     let answer: unknown;
     try {
       // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the supervisor asks what belongs to each kind
-      answer = about === 'alive' ? true : await this.#orders?.inquiries[about](asked as never);
+      answer = await answers[about]?.(asked as never);
     } catch {
       answer = undefined;
     }
     this.tell({ kind: 'told', id, answer });
   }
 
-  async #reload(text: string): Promise<void> {
-    const outcome = await this.#orders?.reload(text);
-    this.tell({ kind: 'reloaded', outcome: outcome ?? { ok: false, faults: ['a process is still starting'] } });
+  #reload(text: string): Promise<Inquiries['reload']['answer']> {
+    if (!this.#orders) return Promise.resolve({ ok: false, faults: ['a process is still starting'] });
+    const prepared = new Promise<'prepared'>((resolve) => (this.#prepared = resolve));
+    this.#outcome = this.#orders.reload(text);
+    return Promise.race([prepared, this.#outcome]);
+  }
+
+  /** Ends the reload that has been prepared, as the supervisor has decided. */
+  #end(faults: readonly string[]): Promise<ReloadOutcome> | undefined {
+    const decide = this.#decide;
+    this.#decide = undefined;
+    if (faults.length === 0) decide?.resolve(undefined);
+    else decide?.reject(new ConfigurationError(faults.join('\n')));
+    return this.#outcome;
   }
 }
 

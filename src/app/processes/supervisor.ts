@@ -8,8 +8,8 @@ import type { MetricValues } from '../../base/process-group.ts';
 import type { DestinationView } from '../../delivery/transport.ts';
 import { keepRateLimits } from '../../edge/zone/rate-limit.ts';
 import type { Listening } from '../wiring/addresses.ts';
-import { Child, type ProcessEnd, RestartDelay, type StuckWatch, type Vote } from './child.ts';
-import { type FromProcess, type Question, type StartOrder, temporaryFailure } from './messages.ts';
+import { Child, type ProcessEnd, RestartDelay, type StuckWatch } from './child.ts';
+import { type FromProcess, type Inquiries, type Question, type StartOrder, temporaryFailure } from './messages.ts';
 import { SharedPlaces } from './shared-places.ts';
 import { MetricsSum, mergeDestinations, supervisorMetrics } from './sum-metrics.ts';
 
@@ -41,6 +41,8 @@ const graceMs = 5000;
  * answer. The stop of a terminal (Ctrl-Z) stops the supervisor as well.
  */
 const defaultWatch: StuckWatch = { everyMs: 2500, most: 12, mostStopped: 3 };
+
+type ReloadAnswer = Inquiries['reload' | 'decide']['answer'];
 
 /** The processes of one server. */
 export class Supervisor {
@@ -102,28 +104,31 @@ export class Supervisor {
   async reload(text: string): Promise<readonly string[]> {
     const children = this.#serving();
     if (children.length === 0) throw new ConfigurationError('No process takes connections now; try again in a moment');
-    const version = this.#version + 1;
     const { voteMs = defaultVoteMs } = this.#parts;
-    const votes = await Promise.all(children.map((child) => child.vote({ kind: 'reload', version, text }, voteMs)));
-    const faults = [...new Set(votes.flatMap(faultsOf))];
+    const votes = await Promise.all(children.map((child) => child.inquire('reload', text, voteMs)));
+    const faultsOf = ({ number, hasEnded }: Child, answer: ReloadAnswer | undefined): readonly string[] => {
+      if (answer) return answer === 'prepared' || answer.ok ? [] : answer.faults;
+      return [`process ${number} ${hasEnded ? 'has ended' : `gave no answer within ${voteMs / 1000} s`}`];
+    };
+    const faults = [...new Set(children.flatMap((child, index) => faultsOf(child, votes[index])))];
     if (faults.length > 0 || this.#isStopping) {
       const reasons = faults.length > 0 ? faults : ['The server is stopping'];
-      const prepared = children.filter((_, index) => votes[index]?.kind === 'prepared');
+      const prepared = children.filter((_, index) => votes[index] === 'prepared');
       // One that has said nothing would wait for a decision that it has missed, and take no reload any more.
-      for (const [index, child] of children.entries()) if (votes[index]?.kind === 'silent') this.#renew(child, reasons);
-      await Promise.all(prepared.map((child) => child.vote({ kind: 'decide', faults: reasons }, voteMs)));
+      for (const [index, child] of children.entries()) if (votes[index] === undefined) this.#renew(child, reasons);
+      await Promise.all(prepared.map((child) => child.inquire('decide', reasons, voteMs)));
       throw new ConfigurationError(reasons.join('\n'));
     }
     // Decided: whoever starts from now on starts with it.
     this.#text = text;
-    this.#version = version;
-    const ends = await Promise.all(children.map((child) => child.vote({ kind: 'decide', faults: [] }, voteMs)));
+    this.#version += 1;
+    const ends = await Promise.all(children.map((child) => child.inquire('decide', [], voteMs)));
     for (const [index, child] of children.entries()) {
-      const late = faultsOf(ends[index]);
-      child.version = version;
+      const late = faultsOf(child, ends[index]);
+      child.version = this.#version;
       if (late.length > 0) this.#renew(child, late);
     }
-    return ends.flatMap((end) => (end.kind === 'outcome' && end.outcome.ok ? [end.outcome.changed] : []))[0] ?? [];
+    return ends.flatMap((end) => (end?.ok ? [end.changed] : []))[0] ?? [];
   }
 
   /** Has a process end that did not do as the others at a reload; it is started again with the configuration in force. */
@@ -252,8 +257,6 @@ export class Supervisor {
       case 'told':
       case 'failed':
       case 'serving':
-      case 'prepared':
-      case 'reloaded':
         // The child waits for these itself.
         return;
       default:
@@ -301,9 +304,4 @@ export class Supervisor {
   #serving(): readonly Child[] {
     return [...this.#children.values()].filter(({ servingSince }) => servingSince !== undefined);
   }
-}
-
-function faultsOf(vote: Vote | undefined): readonly string[] {
-  if (vote?.kind === 'silent') return vote.faults;
-  return vote?.kind === 'outcome' && !vote.outcome.ok ? vote.outcome.faults : [];
 }

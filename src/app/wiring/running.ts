@@ -1,6 +1,7 @@
 // The open parts of the gateway, and how they are closed: in order, and each one even if another fails to close.
 
 import type { Clock } from '../../base/clock.ts';
+import { within } from '../../base/load/maybe-promise.ts';
 import type { Delivery } from '../../delivery/delivery.ts';
 import type { WebhookSender } from '../../delivery/webhooks/sender.ts';
 import type { SmtpDoor } from '../../doors/smtp/smtp-door.ts';
@@ -49,9 +50,7 @@ export async function stopAll(running: Running, { drainMs, clock }: { drainMs: n
     running.webhooks?.stop(Math.min(drainMs, webhookEndMs)),
   ]);
   const endOfHttpMs = Math.min(httpEndMs, drainMs / 2);
-  let patience: NodeJS.Timeout | undefined;
-  await Promise.race([mail, new Promise((resolve) => (patience = setTimeout(resolve, drainMs - endOfHttpMs)))]);
-  clearTimeout(patience);
+  await within(drainMs - endOfHttpMs, mail);
   const leftMs = Math.max(endOfHttpMs, deadline - clock.monotonic());
   const others = await Promise.allSettled([running.http?.close(leftMs), running.edge?.close(leftMs)]);
   const ends: PromiseSettledResult<unknown>[] = [...(await mail), ...others];

@@ -14,3 +14,10 @@ export function whenKnown<Value, Result>(
 ): MaybePromise<Result> {
   return value instanceof Promise ? value.then(proceed) : proceed(value);
 }
+
+/** Waits for a value, but not for ever. @returns undefined where it takes longer than so many milliseconds */
+export async function within<Value>(waitMs: number, awaited: Promise<Value>): Promise<Value | undefined> {
+  const late = Promise.withResolvers<undefined>();
+  const timer = setTimeout(() => late.resolve(undefined), waitMs);
+  return await Promise.race([awaited, late.promise]).finally(() => clearTimeout(timer));
+}

@@ -1,5 +1,6 @@
 // How the proxy applications are, asked of the process that carries them: this one, or another of the same server (D84).
 
+import { within } from '../../base/load/maybe-promise.ts';
 import type { CarrierAnswer, CarrierQuestion } from '../../base/process-group.ts';
 import type { ApplicationStatus } from '../application/application.ts';
 import type { DataPlane } from './data-plane.ts';
@@ -34,19 +35,6 @@ const noAnswer: ApplicationView = {
 
 interface Told extends ApplicationView {
   readonly id: string;
-}
-
-/** Waits, but not for ever; undefined where it took too long. */
-async function within<Value>(waitMs: number, awaited: Promise<Value>): Promise<Value | undefined> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<undefined>((resolve) => {
-    timer = setTimeout(() => resolve(undefined), waitMs);
-  });
-  try {
-    return await Promise.race([awaited, late]);
-  } finally {
-    clearTimeout(timer);
-  }
 }
 
 /** Makes `see`, and `tell`, which answers what another process asks of this one. */
