@@ -2,6 +2,7 @@
 
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { errorMessage } from '../../base/errors.ts';
+import { onceAndAgain } from '../../base/load/once-at-a-time.ts';
 import { isLocalAddress } from '../../base/net/own-doors.ts';
 import type { ApplicationStatus, ForwardingPlan, Traffic, TransportProtocol } from '../application/application.ts';
 import { wildcardIp } from '../application/ip-address.ts';
@@ -46,8 +47,6 @@ export class DataPlane {
   readonly #applications = new Map<string, ApplicationState>();
   readonly #sockets: OpenSockets;
   readonly #retired = new RetiredPlans();
-  #running: Promise<void> | undefined;
-  #next: Promise<void> | undefined;
   #retryTimer: NodeJS.Timeout | undefined;
   readonly #renewTimer: NodeJS.Timeout;
   #renewalFaults: ReadonlyMap<string, string> = new Map();
@@ -78,22 +77,10 @@ export class DataPlane {
 
   /**
    * Makes listeners equal to the plans of the store: opens, changes, closes. Resolves when every application that
-   * changed has its status. Calls at once run one after another, and never throw: a failure is a status, and is tried again.
+   * changed has its status. A call during a run may come after a write that the run has not read: all such calls share the next one.
+   * They never throw: a failure is a status, and is tried again.
    */
-  reconcile(): Promise<void> {
-    // A caller that comes during a run may have written after it read the plans: all such callers share the next run.
-    if (this.#running) {
-      this.#next ??= this.#running.then(() => {
-        this.#next = undefined;
-        return this.reconcile();
-      });
-      return this.#next;
-    }
-    this.#running = this.#once().finally(() => {
-      this.#running = undefined;
-    });
-    return this.#running;
-  }
+  readonly reconcile = onceAndAgain(() => this.#once());
 
   /** `pending` for an application that it has not seen. */
   status(application: string): ApplicationStatus {
@@ -150,7 +137,8 @@ export class DataPlane {
 
   /** Stops listening, lets connections finish, and cuts what is left after so many milliseconds. */
   drain(withinMs: number): Promise<void> {
-    this.#drained ??= this.#drain(withinMs);
+    // It begins once this is set: from then on no run opens anything.
+    this.#drained ??= Promise.resolve().then(() => this.#drain(withinMs));
     return this.#drained;
   }
 
@@ -287,9 +275,8 @@ export class DataPlane {
   async #drain(withinMs: number): Promise<void> {
     const until = performance.now() + withinMs;
     clearInterval(this.#renewTimer);
-    clearTimeout(this.#retryTimer);
-    await this.#running;
-    clearTimeout(this.#retryTimer);
+    // The run under way ends; the one behind it only stops the timer.
+    await this.reconcile();
     const leftMs = Math.max(0, until - performance.now());
     this.#sockets.closeUnwanted(new Map(), leftMs);
     const timer = setTimeout(() => {
