@@ -12,12 +12,6 @@ import { closest } from '../../base/closest.ts';
 import { categories as categoryTable } from '../errors/categories.ts';
 import { ExpressionFault, type ExpressionToken, quoted, readTokens } from './expression-tokens.ts';
 
-/** What the values of each type are. */
-export interface Values {
-  readonly integer: number;
-  readonly string: string;
-}
-
 /** The type of each field's values; `header` comes with a name. */
 const typeOf = {
   error_code: 'integer',
@@ -27,37 +21,33 @@ const typeOf = {
   path: 'string',
   host: 'string',
   header: 'string',
-} as const satisfies Record<string, keyof Values>;
+} as const;
 /** The operators on each type. */
 const operatorsOf = {
   integer: ['eq', 'ne', 'in', 'lt', 'gt'],
   string: ['eq', 'ne', 'in', 'contains', 'starts_with'],
-} as const satisfies Record<keyof Values, readonly string[]>;
+} as const;
 
-type AnyField = keyof typeof typeOf;
+/** What is compared. */
+export type Field = keyof typeof typeOf;
+/** How it is compared. */
+export type Operator = (typeof operatorsOf)[keyof typeof operatorsOf][number];
+/** What it is compared with. */
+export type Value = number | string;
 
-/** The fields whose values are of a type. */
-export type Field<Type extends keyof Values> = {
-  [Name in AnyField]: (typeof typeOf)[Name] extends Type ? Name : never;
-}[AnyField];
-
-/** The operators on a type. */
-export type Operator<Type extends keyof Values> = (typeof operatorsOf)[Type][number];
-
-/** A comparison of values of one type. `values` has one member unless the operator is `in`. */
-export interface ComparisonOf<Type extends keyof Values> {
-  readonly kind: Type;
-  readonly field: Field<Type>;
+/** A comparison of values of the field's type. `values` has one member unless the operator is `in`. */
+export interface Comparison {
+  readonly kind: 'comparison';
+  readonly field: Field;
   /** Of a header, its name in lower case; else empty. */
   readonly name: string;
-  readonly operator: Operator<Type>;
-  readonly values: readonly Values[Type][];
+  readonly operator: Operator;
+  readonly values: readonly Value[];
 }
 
 /** An expression as a tree. */
 export type Syntax =
-  | ComparisonOf<'integer'>
-  | ComparisonOf<'string'>
+  | Comparison
   | { readonly kind: 'not'; readonly part: Syntax }
   /** Two parts or more. */
   | { readonly kind: 'and' | 'or'; readonly parts: readonly Syntax[] };
@@ -83,22 +73,20 @@ function known(text: string, names: readonly string[]): string {
   return near === undefined ? `there are ${names.join(', ')}` : `did you mean ${near}?`;
 }
 
-function isField(text: string): text is AnyField {
+function isField(text: string): text is Field {
   return Object.hasOwn(typeOf, text);
 }
 
-function isInteger(field: AnyField): field is Field<'integer'> {
-  return typeOf[field] === 'integer';
-}
+const wantedOf = {
+  integer: 'a whole number without quotation marks',
+  string: 'a string in double quotation marks',
+} as const;
 
-function integerOf(token: ExpressionToken, field: Field<'integer'>): number {
-  if (token.kind === 'integer') return token.value;
-  throw wrongType(token, `${field} is compared with a whole number`, 'without quotation marks');
-}
-
-function stringOf(token: ExpressionToken, field: Field<'string'>, operator: Operator<'string'>): string {
-  if (token.kind !== 'string') {
-    throw wrongType(token, `${field} is compared with a string`, 'in double quotation marks');
+function valueOf(token: ExpressionToken, field: Field, operator: Operator): Value {
+  const type = typeOf[field];
+  if (token.kind === 'integer' && type === 'integer') return token.value;
+  if (token.kind !== 'string' || type !== 'string') {
+    throw new ExpressionFault(`${field} is compared with ${wantedOf[type]}, got ${shown(token)}`, token.at);
   }
   const { value } = token;
   const isWhole = operator !== 'contains' && operator !== 'starts_with';
@@ -107,10 +95,6 @@ function stringOf(token: ExpressionToken, field: Field<'string'>, operator: Oper
   }
   // RFC 9110 §4.2.3: host names have no case; the host of a request is known in lower case.
   return field === 'host' ? value.toLowerCase() : value;
-}
-
-function wrongType(token: ExpressionToken, what: string, how: string): ExpressionFault {
-  return new ExpressionFault(`${what} ${how}, got ${shown(token)}`, token.at);
 }
 
 class Parser {
@@ -191,14 +175,9 @@ class Parser {
       throw new ExpressionFault(`unknown field ${quoted(field)}; ${known(field, fields)}`, token.at);
     }
     const name = field === 'header' ? this.#headerName() : '';
-    if (isInteger(field)) {
-      const operator = this.#operator(field, operatorsOf.integer);
-      const values = this.#values(operator).map((value) => integerOf(value, field));
-      return { kind: 'integer', field, name, operator, values };
-    }
-    const operator = this.#operator(field, operatorsOf.string);
-    const values = this.#values(operator).map((value) => stringOf(value, field, operator));
-    return { kind: 'string', field, name, operator, values };
+    const operator = this.#operator(field);
+    const values = this.#values(operator).map((value) => valueOf(value, field, operator));
+    return { kind: 'comparison', field, name, operator, values };
   }
 
   #headerName(): string {
@@ -212,7 +191,8 @@ class Parser {
     return token.value.toLowerCase();
   }
 
-  #operator<Allowed extends string>(field: AnyField, allowed: readonly Allowed[]): Allowed {
+  #operator(field: Field): Operator {
+    const allowed: readonly Operator[] = operatorsOf[typeOf[field]];
     const token = this.#next();
     const operator = allowed.find((name) => name === token.text);
     if (operator !== undefined) return operator;

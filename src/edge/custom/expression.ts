@@ -3,12 +3,12 @@
 
 import type { EdgeError, ErrorRequest } from '../errors/edge-error.ts';
 import {
-  type ComparisonOf,
+  type Comparison,
   type Field,
   type Operator,
   readSyntax,
   type Syntax,
-  type Values,
+  type Value,
 } from './expression-syntax.ts';
 import { ExpressionFault } from './expression-tokens.ts';
 import { type TextsFinder, textsFinder } from './find-texts.ts';
@@ -49,10 +49,11 @@ export class Evaluation {
     return this.#left >= 0;
   }
 
-  /** What a search finds in the values of its field, which is searched once; undefined where the steps do not suffice. */
-  found(search: TextsFinder, values: readonly string[]): Uint8Array | undefined {
+  /** What a search finds in the values of its field, which are read and searched once; undefined where the steps do not suffice. */
+  found(search: TextsFinder, read: () => readonly Value[]): Uint8Array | undefined {
     const known = this.#found.get(search);
     if (known) return known;
+    const values = read().map(String);
     if (!this.take(values.reduce((sum, { length }) => sum + length, 0))) return undefined;
     const found = search(values);
     this.#found.set(search, found);
@@ -67,8 +68,8 @@ export type ParsedExpression =
 
 type Test<T> = (value: T) => boolean;
 
-function isOneOf<T>(values: readonly T[]): Test<T> {
-  const members = new Set(values);
+function isOneOf(wanted: readonly Value[]): Test<Value> {
+  const members = new Set(wanted);
   return (value) => members.has(value);
 }
 
@@ -76,35 +77,27 @@ function not<T>(test: Test<T>): Test<T> {
   return (value) => !test(value);
 }
 
-type Tests<Type extends keyof Values, Operators extends string = Operator<Type>> = Readonly<
-  Record<Operators, (values: readonly Values[Type][]) => Test<Values[Type]>>
->;
-
-const equality = {
+const tests: Readonly<Record<Exclude<Operator, 'contains'>, (wanted: readonly Value[]) => Test<Value>>> = {
   eq: isOneOf,
-  ne: <T>(values: readonly T[]) => not(isOneOf(values)),
+  ne: (wanted) => not(isOneOf(wanted)),
   in: isOneOf,
-} as const;
-
-const integerTests: Tests<'integer'> = {
-  ...equality,
-  lt: (values) => (value) => values.some((limit) => value < limit),
-  gt: (values) => (value) => values.some((limit) => value > limit),
+  lt:
+    ([limit]) =>
+    (value) =>
+      Number(value) < Number(limit),
+  gt:
+    ([limit]) =>
+    (value) =>
+      Number(value) > Number(limit),
+  starts_with:
+    ([start]) =>
+    (value) =>
+      String(value).startsWith(String(start)),
 };
 
-const stringTests: Tests<'string', Exclude<Operator<'string'>, 'contains'>> = {
-  ...equality,
-  starts_with: (values) => (value) => values.some((start) => value.startsWith(start)),
-};
-
-type ValuesOf<Type extends keyof Values> = (condition: ErrorCondition, name: string) => readonly Values[Type][];
-
-const integersOf: Readonly<Record<Field<'integer'>, ValuesOf<'integer'>>> = {
+const valuesOf: Readonly<Record<Field, (condition: ErrorCondition, name: string) => readonly Value[]>> = {
   error_code: ({ error }) => [error.code],
   status: ({ error }) => [error.status],
-};
-
-const stringsOf: Readonly<Record<Field<'string'>, ValuesOf<'string'>>> = {
   error_category: ({ error }) => [error.category],
   method: ({ request }) => [request.method],
   path: ({ request }) => [request.path],
@@ -118,10 +111,11 @@ class FieldSearch {
   #find: TextsFinder | undefined;
 
   /** Gives what tells whether any value of the field holds a text. */
-  add(text: string, values: (evaluation: Evaluation) => readonly string[]): Test<Evaluation> {
+  add(text: string, values: (condition: ErrorCondition) => readonly Value[]): Test<Evaluation> {
     const index = this.#wanted.get(text) ?? this.#wanted.size;
     this.#wanted.set(text, index);
-    return (evaluation) => this.#find !== undefined && evaluation.found(this.#find, values(evaluation))?.[index] === 1;
+    return (evaluation) =>
+      this.#find !== undefined && evaluation.found(this.#find, () => values(evaluation.condition))?.[index] === 1;
   }
 
   /** Prepares the search, once all texts are added. */
@@ -132,40 +126,33 @@ class FieldSearch {
 
 type Searches = Map<string, FieldSearch>;
 
-function compileIntegers({ field, name, operator, values }: ComparisonOf<'integer'>): Test<Evaluation> {
-  const given = integersOf[field];
-  const fits = integerTests[operator](values);
-  return (evaluation) => evaluation.take(1) && given(evaluation.condition, name).some(fits);
-}
-
-function compileStrings(
-  { field, name, operator, values: wanted }: ComparisonOf<'string'>,
+function compileComparison(
+  { field, name, operator, values: wanted }: Comparison,
   searches: Searches,
 ): Test<Evaluation> {
-  const given = stringsOf[field];
-  const text = wanted[0] ?? '';
+  const given = valuesOf[field];
+  const text = String(wanted[0]);
   if (operator === 'contains') {
     const search = searches.get(`${field} ${name}`) ?? new FieldSearch();
     searches.set(`${field} ${name}`, search);
-    const isFound = search.add(text, ({ condition }) => given(condition, name));
+    const isFound = search.add(text, (condition) => given(condition, name));
     return (evaluation) => evaluation.take(1) && isFound(evaluation);
   }
-  const fits = stringTests[operator](wanted);
+  const fits = tests[operator](wanted);
   const most = operator === 'starts_with' ? text.length : 0;
   // D65: true if any value fits, with `ne` as with every other operator; of an absent header none does.
   return (evaluation) => {
     // The values are not even counted once the steps are spent: there may be thousands.
     if (!evaluation.take(1)) return false;
     const values = given(evaluation.condition, name);
-    const steps = values.reduce((sum, value) => sum + 1 + Math.min(most, value.length), 0);
+    const steps = values.reduce<number>((sum, value) => sum + 1 + Math.min(most, String(value).length), 0);
     return evaluation.take(steps) && values.some(fits);
   };
 }
 
 // The depth of the tree is bounded where it is read.
 function compile(syntax: Syntax, searches: Searches): Test<Evaluation> {
-  if (syntax.kind === 'integer') return compileIntegers(syntax);
-  if (syntax.kind === 'string') return compileStrings(syntax, searches);
+  if (syntax.kind === 'comparison') return compileComparison(syntax, searches);
   if (syntax.kind === 'not') return not(compile(syntax.part, searches));
   const parts = syntax.parts.map((part) => compile(part, searches));
   return syntax.kind === 'and'
@@ -186,7 +173,7 @@ export function compileExpressions(expressions: readonly Syntax[]): readonly Tes
 
 function comparisonsOf(syntax: Syntax): number {
   if (syntax.kind === 'not') return comparisonsOf(syntax.part);
-  if (syntax.kind === 'integer' || syntax.kind === 'string') return 1;
+  if (syntax.kind === 'comparison') return 1;
   return syntax.parts.reduce((sum, part) => sum + comparisonsOf(part), 0);
 }
 

@@ -264,7 +264,7 @@ const integerComparison: fc.Arbitrary<Syntax> = fc
   .chain(([name, operator]) =>
     fc
       .array(integer, { minLength: 1, maxLength: operator === 'in' ? 4 : 1 })
-      .map((values): Syntax => ({ kind: 'integer', field: name, name: '', operator, values })),
+      .map((values): Syntax => ({ kind: 'comparison', field: name, name: '', operator, values })),
   );
 const stringComparison: fc.Arbitrary<Syntax> = fc
   .tuple(
@@ -282,7 +282,7 @@ const stringComparison: fc.Arbitrary<Syntax> = fc
         value.map((text) => (named.field === 'host' ? text.toLowerCase() : text)),
         { minLength: 1, maxLength: operator === 'in' ? 4 : 1 },
       )
-      .map((values): Syntax => ({ kind: 'string', ...named, operator, values }));
+      .map((values): Syntax => ({ kind: 'comparison', ...named, operator, values }));
   });
 const { tree } = fc.letrec<{ tree: Syntax; parts: Syntax[] }>((tie) => ({
   tree: fc.oneof(
