@@ -26,6 +26,44 @@ export const holdTable = `
     UNIQUE (kind, value)
   ) STRICT;`;
 
+// The types of the id of a message, of a number and of a flag, and what becomes of recipients when their report goes.
+const sqliteWords = { id: 'TEXT', whole: 'INTEGER', flag: 'INTEGER', whenGone: '' };
+
+/** Reports that are to be made, at most one for a message at a time, which may be gone before. @param words absent: those of SQLite */
+export const reportTables = ({ id, whole, flag, whenGone } = sqliteWords): string => `
+  CREATE TABLE spool_reports (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    queue_id ${id} NOT NULL UNIQUE,
+    version INTEGER NOT NULL,
+    due_at INTEGER NOT NULL,
+    more ${whole} NOT NULL,
+    account TEXT NOT NULL,
+    session_id TEXT NOT NULL,
+    message_id TEXT NOT NULL,
+    client_message_id TEXT,
+    sender_path TEXT NOT NULL,
+    ret TEXT,
+    envid TEXT,
+    smtputf8 ${flag} NOT NULL,
+    accepted_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    head BLOB NOT NULL
+  ) STRICT;
+  CREATE INDEX spool_reports_due ON spool_reports (due_at);
+  CREATE TABLE spool_report_recipients (
+    report INTEGER NOT NULL REFERENCES spool_reports (seq)${whenGone},
+    position ${whole} NOT NULL,
+    address TEXT NOT NULL,
+    orcpt TEXT,
+    action TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    reply_code ${whole} NOT NULL,
+    reply_enhanced TEXT,
+    reply_text TEXT NOT NULL,
+    host TEXT NOT NULL,
+    PRIMARY KEY (report, position)
+  ) STRICT, WITHOUT ROWID;`;
+
 /** How many reports were begun on a day; address '' is the sum of the account. */
 export const reportCountTable = `
   CREATE TABLE spool_report_counts (

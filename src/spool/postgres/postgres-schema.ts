@@ -3,7 +3,10 @@
 import type { Migrations } from '../../base/database/database.ts';
 import { inPostgres } from '../../base/database/postgres-migrations.ts';
 import { takesPartitions } from '../../base/database/postgres-partitions.ts';
-import { countTable, holdTable, keyTable, reportCountTable } from '../core/shared-tables.ts';
+import { countTable, holdTable, keyTable, reportCountTable, reportTables } from '../core/shared-tables.ts';
+
+// INT is INTEGER, which stands for BIGINT in what is translated.
+const reportWords = { id: 'UUID', whole: 'INT', flag: 'SMALLINT', whenGone: ' ON DELETE CASCADE' };
 
 /** The tables of events and of what they are found by, alike but for their partitions. */
 const eventTables = (ofEvents = '', ofKeys = ''): string => `CREATE TABLE mail_events (
@@ -163,39 +166,7 @@ export const postgresSpoolMigrations: Migrations = {
     CREATE INDEX spool_failures_by_age ON spool_failures (ended_at);
     CREATE INDEX spool_failures_by_account ON spool_failures (account, ended_at);
 
-    -- Reports that are to be made, at most one for a message at a time. The message itself may be gone before.
-    CREATE TABLE spool_reports (
-      seq BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-      queue_id UUID NOT NULL UNIQUE,
-      version BIGINT NOT NULL,
-      due_at BIGINT NOT NULL,
-      more INTEGER NOT NULL,
-      account TEXT COLLATE "C" NOT NULL,
-      session_id TEXT COLLATE "C" NOT NULL,
-      message_id TEXT COLLATE "C" NOT NULL,
-      client_message_id TEXT COLLATE "C",
-      sender_path TEXT COLLATE "C" NOT NULL,
-      ret TEXT COLLATE "C",
-      envid TEXT COLLATE "C",
-      smtputf8 SMALLINT NOT NULL,
-      accepted_at BIGINT NOT NULL,
-      expires_at BIGINT NOT NULL,
-      head BYTEA NOT NULL
-    );
-    CREATE INDEX spool_reports_due ON spool_reports (due_at);
-    CREATE TABLE spool_report_recipients (
-      report BIGINT NOT NULL REFERENCES spool_reports (seq) ON DELETE CASCADE,
-      position INTEGER NOT NULL,
-      address TEXT COLLATE "C" NOT NULL,
-      orcpt TEXT COLLATE "C",
-      action TEXT COLLATE "C" NOT NULL,
-      at BIGINT NOT NULL,
-      reply_code INTEGER NOT NULL,
-      reply_enhanced TEXT COLLATE "C",
-      reply_text TEXT COLLATE "C" NOT NULL,
-      host TEXT COLLATE "C" NOT NULL,
-      PRIMARY KEY (report, position)
-    );
+    ${inPostgres(reportTables(reportWords))}
 
     -- client_id: the first half of the SHA-256 of the client's Message-ID. message_id: the one it left with.
     CREATE TABLE spool_threads (

@@ -1,7 +1,7 @@
 // The spool's tables in SQLite (D89, D90). A message is written once; an attempt only changes small rows of recipients.
 
 import type { Migrations } from '../../base/database/database.ts';
-import { countTable, holdTable, keyTable, reportCountTable } from '../core/shared-tables.ts';
+import { countTable, holdTable, keyTable, reportCountTable, reportTables } from '../core/shared-tables.ts';
 import { threadTables } from '../threads/sqlite-threads.ts';
 import { blockTables } from './file/settled-octets.ts';
 import { inFlightTables } from './in-flight.ts';
@@ -70,39 +70,7 @@ const laterTables = `
   -- Written to find out whether anything can be.
   CREATE TABLE spool_probe (id INTEGER PRIMARY KEY CHECK (id = 1), written_at INTEGER NOT NULL) STRICT;
 
-  -- Reports that are to be made, at most one for a message at a time. The message itself may be gone before.
-  CREATE TABLE spool_reports (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT,
-    queue_id TEXT NOT NULL UNIQUE,
-    version INTEGER NOT NULL,
-    due_at INTEGER NOT NULL,
-    more INTEGER NOT NULL,
-    account TEXT NOT NULL,
-    session_id TEXT NOT NULL,
-    message_id TEXT NOT NULL,
-    client_message_id TEXT,
-    sender_path TEXT NOT NULL,
-    ret TEXT,
-    envid TEXT,
-    smtputf8 INTEGER NOT NULL,
-    accepted_at INTEGER NOT NULL,
-    expires_at INTEGER NOT NULL,
-    head BLOB NOT NULL
-  ) STRICT;
-  CREATE INDEX spool_reports_due ON spool_reports (due_at);
-  CREATE TABLE spool_report_recipients (
-    report INTEGER NOT NULL REFERENCES spool_reports (seq),
-    position INTEGER NOT NULL,
-    address TEXT NOT NULL,
-    orcpt TEXT,
-    action TEXT NOT NULL,
-    at INTEGER NOT NULL,
-    reply_code INTEGER NOT NULL,
-    reply_enhanced TEXT,
-    reply_text TEXT NOT NULL,
-    host TEXT NOT NULL,
-    PRIMARY KEY (report, position)
-  ) STRICT, WITHOUT ROWID;
+  ${reportTables()}
   ${reportCountTable}
   ${threadTables}
 `;
