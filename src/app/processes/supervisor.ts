@@ -8,7 +8,7 @@ import type { MetricValues } from '../../base/process-group.ts';
 import type { DestinationView } from '../../delivery/transport.ts';
 import { keepRateLimits } from '../../edge/zone/rate-limit.ts';
 import type { Listening } from '../wiring/addresses.ts';
-import { Child, type ProcessEnd, RestartDelay, type StuckWatch } from './child.ts';
+import { Child, type ProcessEnd, type StuckWatch } from './child.ts';
 import { type FromProcess, type Inquiries, type Question, type StartOrder, temporaryFailure } from './messages.ts';
 import { SharedPlaces } from './shared-places.ts';
 import { MetricsSum, mergeDestinations, supervisorMetrics } from './sum-metrics.ts';
@@ -34,6 +34,10 @@ const readyMs = 1500;
 const carrierMs = 10_000;
 /** How long a process has to get ready for a configuration, or to take it, in milliseconds. */
 const defaultVoteMs = 30_000;
+/** How long a process that has ended waits for its next start, in milliseconds: twice as long each time. */
+const [firstRestartMs, longestRestartMs] = [100, 30_000];
+/** A process that served for so long has failed for another reason than the last time. */
+const steadyMs = 60_000;
 /** Beyond its time to drain, in milliseconds; then a process is killed. */
 const graceMs = 5000;
 /**
@@ -48,7 +52,8 @@ type ReloadAnswer = Inquiries['reload' | 'decide']['answer'];
 export class Supervisor {
   readonly #parts: SupervisorParts;
   readonly #children = new Map<number, Child>();
-  readonly #delays = new Map<number, RestartDelay>();
+  /** How often each process has ended in a row, by its number. */
+  readonly #failures = new Map<number, number>();
   readonly #timers = new Set<NodeJS.Timeout>();
   readonly #places = new SharedPlaces();
   readonly #minutes = createMinuteCounts(() => performance.now());
@@ -209,9 +214,10 @@ export class Supervisor {
     if (this.#onDuty === child) this.#onDuty = undefined;
     this.#appoint();
     if (this.#isStopping || !this.#hasStarted) return;
-    const delay = this.#delays.get(number) ?? new RestartDelay();
-    this.#delays.set(number, delay);
-    const againInMs = delay.next(servingSince === undefined ? 0 : performance.now() - servingSince);
+    const isSteady = servingSince !== undefined && performance.now() - servingSince >= steadyMs;
+    const failures = isSteady ? 0 : (this.#failures.get(number) ?? 0);
+    this.#failures.set(number, failures + 1);
+    const againInMs = Math.min(longestRestartMs, firstRestartMs * 2 ** failures);
     const facts = { process: number, pid, code, signal, reason: failed?.reason, againInMs };
     this.#parts.log.error(facts, 'a process has ended: it is started again');
     // Once the server is stopping, no timer is left.
