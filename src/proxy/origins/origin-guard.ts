@@ -3,6 +3,7 @@
 import { addressTest } from '../../base/net/address-test.ts';
 import { isBoundTo, type OwnDoor } from '../../base/net/own-doors.ts';
 import { reachedAddresses } from '../../base/net/reached-addresses.ts';
+import { oncePer } from '../../base/once-per.ts';
 import type { ForwardingPlan, TransportProtocol } from '../application/application.ts';
 import { readOriginAllow } from '../application/origin-allow.ts';
 import type { ProxySettings } from '../application/zone.ts';
@@ -24,23 +25,14 @@ export type RefuseOrigin = (
   plan: Pick<ForwardingPlan, 'id' | 'transport'>,
 ) => string | undefined;
 
-/** Reads a list again only where it is another one than before. */
-function lastRead<T>(read: (list: readonly string[]) => T): (list: readonly string[]) => T {
-  let before: { readonly list: readonly string[]; readonly value: T } | undefined;
-  return (list) => {
-    if (before?.list !== list) before = { list, value: read(list) };
-    return before.value;
-  };
-}
-
 /**
  * Makes the judge. `originDeny` and the listeners of Postern itself are judged by every address that the origin's may end
  * at (`reachedAddresses`); an application is never its own origin, whatever `originAllow` says.
  * @throws ConfigurationError for a network that is none
  */
 export function createOriginGuard(parts: OriginGuardParts): RefuseOrigin {
-  const denyOf = lastRead(addressTest);
-  const allowanceOf = lastRead(readOriginAllow);
+  const denyOf = oncePer(addressTest);
+  const allowanceOf = oncePer(readOriginAllow);
   denyOf(parts.settings().originDeny);
   const refuseAt = (address: string, port: number, { id, transport }: Pick<ForwardingPlan, 'id' | 'transport'>) => {
     const application = parts.listenerAt(transport, address, port);
