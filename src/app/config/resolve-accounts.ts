@@ -6,7 +6,8 @@ import type { Account, Credential, SendingDomain } from '../../accounts/account.
 import { observePeriod } from '../../accounts/observe-period.ts';
 import { stripRules } from '../../accounts/strip-rules.ts';
 import type { ConfiguredWebhook } from '../../delivery/webhooks/webhook.ts';
-import type { CustomErrorRule, CustomErrorSettings } from '../../edge/zone/zone.ts';
+import { ruleOf } from '../../edge/custom/custom-error-rules.ts';
+import type { CustomErrorSettings } from '../../edge/zone/zone.ts';
 import { patternsOfSets } from '../../pipeline/policy/strip-sets.ts';
 import { isEventKind } from '../../spool/events/mail-event.ts';
 import { domainOf } from './addresses.ts';
@@ -106,16 +107,6 @@ export function resolveDevelopment(contents: Contents): CredentialName | undefin
   if (!contents.development) return undefined;
   const { account, credential } = { ...defaults.development, ...contents.development };
   return { account: findAccount(contents, account)?.id.toLowerCase() ?? account, credential };
-}
-
-type RuleEntry = NonNullable<NonNullable<ZoneEntry['customErrors']>['rules']>[number];
-
-/** A rule in one spelling (D65). */
-function ruleOf({ content_type, status_code, ...rule }: RuleEntry): CustomErrorRule {
-  const contentType = rule.contentType ?? content_type;
-  const statusCode = rule.statusCode ?? status_code;
-  if (contentType === undefined) throw new Error('A rule without contentType passed the checks');
-  return { ...rule, contentType, ...(statusCode === undefined ? {} : { statusCode }) };
 }
 
 /** Custom errors with the page's file as an absolute path; a relative one lies under the working directory. */

@@ -17,12 +17,11 @@ import {
 import { type Fault, Refusal, refusal, succeed } from '../../web/http/envelope.ts';
 import { documentFaults, schemaFaults } from '../../web/http/schema-faults.ts';
 import { submitterOf, type V4Plugin } from '../../web/http/v4-app.ts';
-import { contentFault, expressionFaults, maxRules, spellingFaults } from './custom-error-rules.ts';
+import { contentFault, expressionFaults, maxRules, ruleOf, spellingFaults } from './custom-error-rules.ts';
 import {
   newPage,
   newRules,
   pageInEffect,
-  ruleOf,
   rulesInEffect,
   shownRule,
   shownState,

@@ -84,6 +84,21 @@ export function spellingFaults(has: (name: string) => boolean): SpellingFault[] 
   });
 }
 
+/** A rule of the file or of a body, in which `spellingFaults` has found nothing, in one spelling. */
+export function ruleOf({
+  content_type,
+  status_code,
+  ...rule
+}: Omit<CustomErrorRule, 'contentType'> & {
+  readonly contentType?: CustomErrorRule['contentType'];
+  readonly content_type?: CustomErrorRule['contentType'];
+  readonly status_code?: number;
+}): CustomErrorRule {
+  const { contentType = content_type, statusCode = status_code, ...rest } = rule;
+  if (contentType === undefined) throw new Error('A rule without a content type passed');
+  return { ...rest, contentType, ...(statusCode === undefined ? {} : { statusCode }) };
+}
+
 /** The header fields of every custom answer: it must not be cached (D62), and tells when to come back (D65). */
 export function customHeaders(contentType: string, { retryAfterSeconds }: EdgeOccurrence): ErrorAnswer['headers'] {
   return {

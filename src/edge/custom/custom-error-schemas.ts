@@ -100,13 +100,6 @@ export const pageInEffect = Type.Object(
   { title: 'ErrorPage' },
 );
 
-/** A rule of a body that fits the schema and has no fault of spelling. */
-export function ruleOf({ content_type, status_code, ...rule }: Static<typeof newErrorRule>): CustomErrorRule {
-  const { contentType = content_type, statusCode = status_code, ...rest } = rule;
-  if (contentType === undefined) throw new Error('A rule without a content type passed');
-  return { ...rest, contentType, ...(statusCode === undefined ? {} : { statusCode }) };
-}
-
 /** A rule as it is answered; `enabled` always stands there. */
 export function shownRule({ expression, enabled = true, ...rest }: CustomErrorRule): Static<typeof errorRule> {
   return { expression, enabled, ...rest };
