@@ -27,6 +27,8 @@ const reply = { reply: { code: 250, text: 'ok' }, host: 'default (h:25)' };
 const delivered: Outcome = { kind: 'delivered', ...reply };
 const deferred: Outcome = { kind: 'deferred', ...reply };
 const failed: Outcome = { kind: 'failed', ...reply };
+/** Refusals are written some at a time, soon after they are told. */
+const waiting = { timeout: 10_000, interval: 20 };
 
 function details(changes: Partial<JournalDetails> = {}): JournalDetails {
   return {
@@ -79,10 +81,7 @@ export function journalContract(name: string, store: JournalUnderTest): void {
         violations: [{ code: 'E_HEADER_NOT_ALLOWED', message: 'no', name: 'User-Agent' }],
         ...changes,
       });
-      await vi.waitFor(async () => expect(await journal.find(journalId)).toBeDefined(), {
-        timeout: 5000,
-        interval: 20,
-      });
+      await vi.waitFor(async () => expect(await journal.find(journalId)).toBeDefined(), waiting);
     }
 
     afterEach(async () => {
@@ -189,7 +188,7 @@ export function journalContract(name: string, store: JournalUnderTest): void {
         const { events } = await spool.events.read({ after: 0, limit: 10, kinds: ['refused'] });
         expect(events).toMatchObject([{ kind: 'refused', account: 'dev' }]);
         expect(events[0]).not.toHaveProperty('journalId');
-      });
+      }, waiting);
       expect((await journal.list({ limit: 10 })).items).toEqual([]);
     });
 

@@ -110,12 +110,12 @@ beforeAll(async () => {
     const rows = await asAdmin('GET', `${sending}/journal`);
     expect(rows).toHaveLength(2);
     return rows;
-  });
+  }, 10_000);
   theirs.id.push(...[...journal, suppression, webhook, token].map(({ id }: { readonly id: string }) => id));
   await vi.waitFor(async () => {
     const rows = await asAdmin('GET', `${sending}/queue/messages`);
     expect(rows).toHaveLength(1);
-  });
+  }, 10_000);
 }, 60_000);
 
 afterAll(async () => postern.cleanUp());

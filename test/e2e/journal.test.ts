@@ -70,9 +70,8 @@ test('tells of accepted and refused messages what was said, decided and kept', a
     text: 'x',
     headers: { Bcc: 'x@y.example' },
   };
-  expect(
-    (await ask(running, '/accounts/dev/email/sending/send', { method: 'POST', body: JSON.stringify(body) })).status,
-  ).toBe(400);
+  const sent = await ask(running, '/accounts/dev/email/sending/send', { method: 'POST', body: JSON.stringify(body) });
+  expect(sent.status, `${JSON.stringify(sent.body)}\n${running.output()}`).toBe(400);
   const rows = await vi.waitFor(
     async () => {
       const { result } = (await ask(running, journal)).body;
@@ -244,7 +243,7 @@ test('names the entry in the answer, shows its content, groups, sends again and 
       },
       { code: 'E_HEADER_USE_API_FIELD', field: 'Bcc', count: 1 },
     ]);
-  });
+  }, 10_000);
 
   await send(running, good);
   const [row] = (await ask(running, `${journal}?per_page=1`)).body.result;
@@ -270,7 +269,7 @@ test('refusals: one cure for each credential, and suppressed recipients as the o
     const { result } = (await ask(running, '/accounts/dev/email/sending/refusals')).body;
     expect(result).toHaveLength(3);
     return result;
-  });
+  }, 10_000);
   expect(groups[0]).toMatchObject({ code: 'E_RECIPIENT_SUPPRESSED', field: null, count: 2, cure: { kind: 'program' } });
   expect((await ask(running, `${journal}/${groups[0].example}`)).body.result.recipients).toEqual(['left@partner.test']);
   // The lines of both groups are the same, so whoever puts in those of one has cured the other too.
@@ -319,7 +318,7 @@ test('keeps no row where the journal is off, says so, and still shows the rows o
     const refusals = (await ask(running, '/accounts/dev/email/sending/refusals')).body;
     expect(refusals).toMatchObject({ messages: off, result: [{ count: 1 }, { count: 1 }] });
     expect(refusals.result.map(({ example }: Json) => example)).toEqual([null, null]);
-  });
+  }, 10_000);
   for (const path of [journal, '/email/sending/journal'])
     expect((await ask(running, path)).body).toMatchObject({ messages: off, result: [{ id: old.id }] });
   expect((await ask(running, `${journal}/${old.id}`)).body.result).toMatchObject({
