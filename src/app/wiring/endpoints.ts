@@ -2,6 +2,7 @@
 
 import { rehearseEndpoint } from '../../doors/rest/rehearse.ts';
 import { type RestDoorParts, restDoor } from '../../doors/rest/rest-door.ts';
+import type { KeptMessage } from '../../pipeline/report/would-pass.ts';
 import { publicRecord } from '../../pipeline/sign/dkim-key.ts';
 import type { SigningKey } from '../../pipeline/sign/signed.ts';
 import { build, examine, noteOfRefused, type Submission } from '../../pipeline/submit.ts';
@@ -14,16 +15,17 @@ import { journalEndpoints } from '../../web/admin/journal/journal-endpoints.ts';
 import { liveEndpoints } from '../../web/admin/journal/live-endpoint.ts';
 import { refusalEndpoints } from '../../web/admin/journal/refusal-endpoints.ts';
 import { resendEndpoint } from '../../web/admin/journal/resend-endpoint.ts';
-import { wouldPassEndpoint } from '../../web/admin/journal/would-pass-endpoint.ts';
+import { type WouldPassParts, wouldPassEndpoint } from '../../web/admin/journal/would-pass-endpoint.ts';
 import { suppressionEndpoints } from '../../web/admin/suppression-endpoints.ts';
 import { tokenEndpoints } from '../../web/admin/token-endpoints.ts';
 import { webhookEndpoints } from '../../web/admin/webhooks/webhook-endpoints.ts';
 import type { V4Plugin } from '../../web/http/v4-app.ts';
+import type { ConfigSource } from '../config/config.ts';
+import { openConfigThread } from '../config/config-thread.ts';
 import { entryLinkFor, keptContent, recordFacts } from './build-parts.ts';
 import { consoleEndpoints } from './console/console-endpoints.ts';
 import { fileChanges } from './console/file-changes.ts';
 import type { HttpParts } from './http.ts';
-import { otherReader } from './other-configuration.ts';
 
 function sendingEndpoints({ settings, mail, sources, clock }: HttpParts): V4Plugin[] {
   const { submit, sending, outcomes, suppressed } = mail;
@@ -54,6 +56,15 @@ function sendingEndpoints({ settings, mail, sources, clock }: HttpParts): V4Plug
 function recordOf(key: SigningKey): readonly [string, string] {
   const { name, value } = publicRecord(key);
   return [name.toLowerCase(), value];
+}
+
+/** Makes what reads the text of another configuration, as it would stand in the place of the file. */
+function otherReader(place: ConfigSource): WouldPassParts['readOther'] {
+  return async (text) => {
+    const program = new URL('./judging-worker.ts', import.meta.url);
+    const { ask, close } = await openConfigThread<KeptMessage, readonly string[]>(program, place, text);
+    return { judge: ask, close };
+  };
 }
 
 /** Makes the endpoints under some settings. */

@@ -1,35 +1,68 @@
 // The changes of the configuration file that the console shows with cures, as `postern report` prints them.
 
 import { ConfigurationError } from '../../../base/errors.ts';
-import { yieldToEventLoop } from '../../../base/yield-to-event-loop.ts';
 import type { FileChange, FindFileChange } from '../../../web/admin/journal/refusal-endpoints.ts';
 import { type ConfigSource, readConfigText } from '../../config/config.ts';
-import { cureMerger, isSound, type MergeCure } from '../../config/merged-cure.ts';
+import { type ConfigThread, openConfigThread } from '../../config/config-thread.ts';
+import { longestText, type MergedCure } from '../../config/merged-cure.ts';
+import type { CureWanted } from './merging-worker.ts';
 
 /** Changes that are remembered at most. */
 const mostKept = 1000;
 /** Characters of the file that are gone through for one answer, about: a change that is not found now is found for a later one. */
 const charactersAtOnce = 100_000;
 
+/** How long a thread waits for the next change, in milliseconds. */
+const idleMs = 1000;
+
+type Merging = ConfigThread<CureWanted, MergedCure | undefined>;
+
 interface Known {
   readonly text: string;
-  /** Makes changes of it; undefined where it is no valid configuration. */
-  readonly merge: MergeCure | undefined;
   readonly changes: Map<string, FileChange | undefined>;
+}
+
+/** Makes what makes the change of a text, on a thread that ends once nobody has wanted a change for a while. */
+function onThread(place: ConfigSource): (text: string, wanted: CureWanted) => Promise<MergedCure | undefined> {
+  let present: { readonly text: string; readonly thread: Merging } | undefined;
+  let idle: NodeJS.Timeout | undefined;
+  const end = async (): Promise<void> => {
+    const ended = present;
+    present = undefined;
+    await ended?.thread.close();
+  };
+  return async (text, wanted) => {
+    clearTimeout(idle);
+    if (present?.text !== text) {
+      await end();
+      const thread: Merging = await openConfigThread(new URL('./merging-worker.ts', import.meta.url), place, text);
+      present = { text, thread };
+    }
+    try {
+      return await present.thread.ask(wanted);
+    } catch (error) {
+      await end();
+      throw error;
+    } finally {
+      idle = setTimeout(() => void end(), idleMs).unref();
+    }
+  };
 }
 
 /**
  * Makes the function that reads the file as it is now, and gives what finds its changes. A page asks for the same ones every few
- * seconds, and each is checked by reading a whole configuration: so they are remembered for as long as the file stays as it is.
+ * seconds, and each is checked by reading a whole configuration: so they are remembered for as long as the file stays as it is, and
+ * one is made at a time.
  * @param file the path as it is told
  */
 export function fileChanges(place: ConfigSource, file: string): () => FindFileChange {
   let last: Known | undefined;
+  let isMaking = false;
+  const make = onThread(place);
   const present = (): Known | undefined => {
     try {
       const text = readConfigText(place);
-      if (last?.text !== text)
-        last = { text, merge: isSound(place, text) ? cureMerger({ ...place, text }) : undefined, changes: new Map() };
+      if (last?.text !== text) last = { text, changes: new Map() };
       return last;
     } catch (error) {
       if (error instanceof ConfigurationError) return undefined;
@@ -40,14 +73,14 @@ export function fileChanges(place: ConfigSource, file: string): () => FindFileCh
     const known = present();
     let left = charactersAtOnce;
     return async ({ account, credential, proposal }) => {
-      if (!known?.merge || Object.keys(proposal).length === 0) return undefined;
-      const { text, merge, changes } = known;
+      if (!known || known.text.length > longestText || Object.keys(proposal).length === 0) return undefined;
+      const { text, changes } = known;
       const key = JSON.stringify([account, credential, proposal]);
       if (changes.has(key)) return changes.get(key);
-      if (left <= 0) return undefined;
+      if (left <= 0 || isMaking) return undefined;
       left -= text.length;
-      await yieldToEventLoop();
-      const found = merge({ account, credential }, proposal);
+      isMaking = true;
+      const found = await make(text, { account, credential, lines: proposal }).finally(() => (isMaking = false));
       const change = found && { file, line: found.line, diff: found.diff };
       if (changes.size >= mostKept) changes.clear();
       changes.set(key, change);
