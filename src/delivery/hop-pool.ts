@@ -10,9 +10,9 @@ import { FairTurns, HopAllowance } from './hop/hop-allowance.ts';
 import { type HopEvent, type HopLimits, isThrottling, isTooMany } from './hop/hop-health.ts';
 import type { HopShares } from './hop/hop-share.ts';
 import { outgoingMail, splitTask, type Task } from './job.ts';
-import { type HopRefusal, SmtpConnection, type TransactionEnd } from './smtp/smtp-client.ts';
+import { type HopRefusal, type NextHop, SmtpConnection, type TransactionEnd } from './smtp/smtp-client.ts';
 import type { TaskQueue } from './task-queue.ts';
-import type { HopWait, NextHop, TransportEvents } from './transport.ts';
+import type { HopWait, TransportEvents } from './transport.ts';
 
 /** A next hop with fewer connections keeps none for others. */
 const fewConnections = 4;

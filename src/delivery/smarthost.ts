@@ -5,9 +5,9 @@ import { isIP } from 'node:net';
 import type { MonotonicClock } from '../base/clock.ts';
 import type { SmtpReply } from '../mail/smtp-reply.ts';
 import type { Smarthost, SmarthostRoute } from './settings.ts';
-import { connectSmtp, type HopRefusal, type SmtpConnection } from './smtp/smtp-client.ts';
+import { connectSmtp, type HopRefusal, type NextHop, type SmtpConnection } from './smtp/smtp-client.ts';
 import type { SmtpTimeouts } from './smtp/smtp-timeouts.ts';
-import type { NextHop, NextHops } from './transport.ts';
+import type { NextHops } from './transport.ts';
 
 /** How long a server that failed is passed over, in milliseconds: doubled with each failure in a row. */
 const passedOver = { first: 1000, longest: 60_000 } as const;

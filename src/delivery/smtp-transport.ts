@@ -9,9 +9,9 @@ import { HopPool, type HopPoolParts } from './hop-pool.ts';
 import type { Task } from './job.ts';
 import type { MessageTls } from './mx/tls-demand.ts';
 import type { MxRoute, SmarthostRoute } from './settings.ts';
-import type { RecipientResult } from './smtp/smtp-client.ts';
+import type { NextHop, RecipientResult } from './smtp/smtp-client.ts';
 import { type TaskHost, TaskQueue } from './task-queue.ts';
-import type { DestinationView, HopAdmission, NextHop, NextHops, Transport } from './transport.ts';
+import type { DestinationView, HopAdmission, NextHops, Transport } from './transport.ts';
 
 /** Domains whose next hop is remembered, and next hops that are kept while nothing is done for them, at most. */
 const mostKnown = 20_000;

@@ -6,7 +6,7 @@ import type { HopTrouble } from './hop/hop-health.ts';
 import type { Task } from './job.ts';
 import type { MessageTls } from './mx/tls-demand.ts';
 import type { Route } from './settings.ts';
-import type { HopRefusal, RecipientResult, SmtpConnection } from './smtp/smtp-client.ts';
+import type { NextHop, RecipientResult } from './smtp/smtp-client.ts';
 
 /** A route at work. */
 export interface Transport {
@@ -91,16 +91,6 @@ export interface TransportEvents {
   troubled(route: string, trouble: HopTrouble): void;
   /** Gives a task back without an attempt. */
   giveBack(task: Task): void;
-}
-
-/** One next hop: a smarthost route has one, a route by MX has one for each set of MX hosts. */
-export interface NextHop {
-  /** Names it: messages for hops of the same key share connections and budgets. */
-  readonly key: string;
-  /** For people: what the queue commands and metrics show, such as `default (mail.example:587)` or `mx (mx1.example, mx2.example)`. */
-  readonly label: string;
-  /** Opens a connection to the best host that takes one; resolves to the refusal if none does. Never rejects for a fault of the other side. */
-  connect(request: { readonly domain: string; readonly signal: AbortSignal }): Promise<SmtpConnection | HopRefusal>;
 }
 
 /** Finds next hops; each route at work has one. */

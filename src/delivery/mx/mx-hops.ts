@@ -6,7 +6,7 @@ import { createDnsLookup } from '../../base/dns/dns-lookup.ts';
 import { errorMessage } from '../../base/errors.ts';
 import type { OwnDoor } from '../../base/net/own-doors.ts';
 import { RecentMap } from '../../base/recent-map.ts';
-import type { HopRefusal, RecipientResult, SmtpConnection } from '../smtp/smtp-client.ts';
+import type { HopRefusal, NextHop, RecipientResult, SmtpConnection } from '../smtp/smtp-client.ts';
 import { createAddressJudge } from './address-judge.ts';
 import { type ConnectParts, connectToExchangers, ExchangerHealth } from './connect-to-exchangers.ts';
 import { type MxPlan, type MxPlanParts, planMx } from './mx-plan.ts';
@@ -52,13 +52,6 @@ function familiesOf({ localAddress = [], allowPrivate }: MxSettings): readonly (
   return hasIpv6() || allowPrivate.some((network) => network.includes(':')) ? [6, 4] : [4];
 }
 
-/** The next hop of a domain: its mail exchangers. */
-export interface MxHop {
-  readonly key: string;
-  readonly label: string;
-  connect(request: { readonly domain: string; readonly signal: AbortSignal }): Promise<SmtpConnection | HopRefusal>;
-}
-
 type Planned = MxPlan | RecipientResult;
 
 interface Wish {
@@ -93,7 +86,7 @@ export class MxHops {
     };
   }
 
-  async find(given: string, tls?: MessageTls, account = ''): Promise<MxHop | RecipientResult> {
+  async find(given: string, tls?: MessageTls, account = ''): Promise<NextHop | RecipientResult> {
     const wish = { domain: given.toLowerCase(), tls, account };
     const plan = await this.#plan(wish);
     if ('kind' in plan) return plan;
@@ -115,17 +108,16 @@ export class MxHops {
   }
 
   async #plan(wish: Wish): Promise<Planned> {
-    const { domain, tls, account } = wish;
-    const known = this.#kept.get(`${tls ?? ''} ${domain}`);
+    const key = `${wish.tls ?? ''} ${wish.domain}`;
+    const known = this.#kept.get(key);
     if (known && this.#parts.clock.monotonic() < known.until) return known.plan;
-    const key = `${tls ?? ''} ${domain} ${account}`;
-    const making = this.#making.get(key) ?? this.#make(wish).finally(() => this.#making.delete(key));
-    this.#making.set(key, making);
+    const own = `${key} ${wish.account}`;
+    const making = this.#making.get(own) ?? this.#make(wish, key).finally(() => this.#making.delete(own));
+    this.#making.set(own, making);
     return await making;
   }
 
-  async #make({ domain, tls, account }: Wish): Promise<Planned> {
-    const key = `${tls ?? ''} ${domain}`;
+  async #make({ domain, tls, account }: Wish, key: string): Promise<Planned> {
     const began = this.#parts.clock.monotonic();
     const plan = await planMx(domain, tls, this.#planning, account).catch((error: unknown): RecipientResult => {
       this.#parts.log.error({ route: this.#parts.route.name, domain, err: error }, 'Cannot find mail exchangers');

@@ -221,23 +221,6 @@ function keyOf(route: string, message: MessageTls | undefined, exchangers: reado
   return `${route}:${digest.digest('hex').slice(0, 16)}`;
 }
 
-async function demandsOn(
-  domain: string,
-  { exchangers, isSecure }: ExchangerSet,
-  facts: { readonly message: MessageTls | undefined; readonly sts: StsPolicy | undefined },
-  { route, lookup, usesDane }: MxPlanParts,
-): Promise<readonly PlannedExchanger[]> {
-  const tls = route.tlsByDomain.get(domain) ?? route.tls;
-  return await Promise.all(
-    exchangers.map(async (exchanger) => {
-      // RFC 7672 §2.2.1: without DNSSEC for the MX records anybody could have put in a host with records of its own.
-      const asksDane = usesDane && isSecure && facts.message !== 'no';
-      const dane = asksDane ? await findTlsa(lookup, exchanger.name, route.port) : ({ kind: 'none' } as const);
-      return { ...exchanger, demand: demandOn(exchanger.name, { ...facts, tls, dane, isSecure }) };
-    }),
-  );
-}
-
 /**
  * Plans the way to a domain.
  * @param domain an A-label in lower case, or an address literal
@@ -257,12 +240,17 @@ export async function planMx(
     asksSts ? parts.policies?.find(domain, account) : undefined,
   ]);
   if ('kind' in set) return set;
-  const exchangers = await demandsOn(domain, set, { message, sts }, parts);
-  return {
-    key: keyOf(parts.route.name, message, exchangers),
-    label: labelOf(parts.route.name, exchangers),
-    exchangers,
-    sts,
-    stsFault,
-  };
+  const { route, lookup, usesDane } = parts;
+  const { isSecure } = set;
+  const tls = route.tlsByDomain.get(domain) ?? route.tls;
+  // RFC 7672 §2.2.1: without DNSSEC for the MX records anybody could have put in a host with records of its own.
+  const asksDane = usesDane && isSecure && message !== 'no';
+  const exchangers = await Promise.all(
+    set.exchangers.map(async (exchanger) => {
+      const dane = asksDane ? await findTlsa(lookup, exchanger.name, route.port) : ({ kind: 'none' } as const);
+      return { ...exchanger, demand: demandOn(exchanger.name, { message, sts, tls, dane, isSecure }) };
+    }),
+  );
+  const { name } = route;
+  return { key: keyOf(name, message, exchangers), label: labelOf(name, exchangers), exchangers, sts, stsFault };
 }

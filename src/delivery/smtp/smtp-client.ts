@@ -267,6 +267,16 @@ export class SmtpConnection {
   }
 }
 
+/** One next hop: a smarthost route has one, a route by MX has one for each set of MX hosts. */
+export interface NextHop {
+  /** Names it: messages for hops of the same key share connections and budgets. */
+  readonly key: string;
+  /** For people: what the queue commands and metrics show, such as `default (mail.example:587)` or `mx (mx1.example, mx2.example)`. */
+  readonly label: string;
+  /** Opens a connection to the best host that takes one; resolves to the refusal if none does. Never rejects for a fault of the other side. */
+  connect(request: { readonly domain: string; readonly signal: AbortSignal }): Promise<SmtpConnection | HopRefusal>;
+}
+
 /**
  * Connects to a next hop and makes the session ready.
  * @param signal breaks off the attempt

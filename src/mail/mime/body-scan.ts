@@ -20,13 +20,6 @@ export interface BodyFacts {
   readonly endsWithCrlf: boolean;
 }
 
-/** Takes a body piece by piece; the pieces may be cut anywhere. */
-export interface BodyScan {
-  push(chunk: Buffer): void;
-  /** The facts of all octets taken so far, as if they were the whole body. */
-  result(): BodyFacts;
-}
-
 /** Lets other work run between two slices of a large body; the caller hands it in. It is cheap when no other work waits. */
 export type YieldToEventLoop = () => Promise<void>;
 
@@ -34,7 +27,7 @@ export type YieldToEventLoop = () => Promise<void>;
 export const sliceSize = 65_536;
 
 /** Makes an incremental scan. Linear in the octets pushed; its only state is the length of the open line. */
-export function createBodyScan(): BodyScan {
+export function createBodyScan() {
   let eightBit = false;
   let nul = false;
   let bareCr = false;
@@ -91,7 +84,8 @@ export function createBodyScan(): BodyScan {
   }
 
   return {
-    push(chunk) {
+    /** Takes a piece of a body, which may be cut anywhere. */
+    push(chunk: Buffer): void {
       if (chunk.length === 0) return;
       eightBit ||= !isAscii(chunk);
       nul ||= chunk.includes(0);
@@ -101,7 +95,8 @@ export function createBodyScan(): BodyScan {
       const start = settleCr(chunk);
       if (start < chunk.length) scanLines(chunk, start);
     },
-    result: () => ({
+    /** The facts of all octets taken so far, as if they were the whole body. */
+    result: (): BodyFacts => ({
       eightBit,
       nul,
       bareCr: bareCr || pendingCr,

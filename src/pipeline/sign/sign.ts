@@ -3,7 +3,7 @@
 import { createHash, type KeyObject, sign as signWithKey } from 'node:crypto';
 import type { YieldToEventLoop } from '../../mail/mime/body-scan.ts';
 import type { Message, MessageField } from '../compose/message.ts';
-import { signedNames } from '../compose/signed-names.ts';
+import { type HeaderRow, headerCatalogue } from '../policy/header-catalogue.ts';
 import { relaxedBodyHash } from './body-hash.ts';
 import type { Signed, SigningKey } from './signed.ts';
 
@@ -33,8 +33,18 @@ function relaxedField(name: string, line: string): string {
   return `${name.toLowerCase()}:${value.slice(start, end)}`;
 }
 
-/** The names as a list: a message goes through all of them. */
-const inOrder = [...signedNames].map(([lowerName, { name, oversigned }]) => [lowerName, name, oversigned] as const);
+/** The rank of a row in h=: From and the message's other own fields, then the other oversigned ones, then the rest. */
+function order(row: HeaderRow): number {
+  if (row.signed !== 'oversigned') return 2;
+  return row.class === 'first-class' ? 0 : 1;
+}
+
+/** The fields that DKIM covers in the order of h=: the name in lower case, as h= has it, and whether it names them once more than they occur. */
+const covered = Object.entries<HeaderRow>(headerCatalogue)
+  .filter(([, { signed }]) => signed !== 'no')
+  .sort(([, one], [, other]) => order(one) - order(other))
+  .map(([lowerName, { name, signed }]) => [lowerName, name, signed === 'oversigned'] as const);
+const coveredNames: ReadonlySet<string> = new Set(covered.map(([lowerName]) => lowerName));
 
 /**
  * Chooses the fields that are signed (D27): the oversigned ones whether present or not, the others where present;
@@ -44,7 +54,7 @@ function chooseFields(fields: readonly MessageField[]): Pick<SignatureBasis, 'na
   const present = new Map<string, MessageField | MessageField[]>();
   for (const field of fields) {
     const lowerName = field.name.toLowerCase();
-    if (!signedNames.has(lowerName)) continue;
+    if (!coveredNames.has(lowerName)) continue;
     const same = present.get(lowerName);
     if (same === undefined) present.set(lowerName, field);
     else if (Array.isArray(same)) same.push(field);
@@ -56,7 +66,7 @@ function chooseFields(fields: readonly MessageField[]): Pick<SignatureBasis, 'na
     names.push(name);
     canonicalFields += `${relaxedField(field.name, field.line)}\r\n`;
   };
-  for (const [lowerName, name, oversigned] of inOrder) {
+  for (const [lowerName, name, oversigned] of covered) {
     const same = present.get(lowerName);
     if (Array.isArray(same)) for (const field of same.toReversed()) add(name, field);
     else if (same) add(name, same);
