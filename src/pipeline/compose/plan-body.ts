@@ -1,7 +1,6 @@
 // Decides what is done with a body: nothing wherever possible. Leaves that are not 7-bit or have lines over 998 octets are
 // re-encoded, and every other octet stays (D11, D20; RFC 2045 §6, RFC 2046 §5.1).
 
-import { lazily } from '../../base/load/lazily.ts';
 import { parseMediaType } from '../../mail/header/content-type.ts';
 import { maximumLineLength } from '../../mail/header/fold.ts';
 import { type BodyFacts, scanBody, type YieldToEventLoop } from '../../mail/mime/body-scan.ts';
@@ -9,7 +8,7 @@ import { endWithCrlf, repairLineEndings } from '../../mail/mime/line-endings.ts'
 import { type TopLevel, walkMime } from '../../mail/mime/mime-walk.ts';
 import type { Violation } from '../policy/rejections.ts';
 import type { Submission, Via } from '../policy/submission.ts';
-import type { BodyParts } from './compose-parts.ts';
+import type * as Composer from './compose-parts.ts';
 import type { WriteLongField } from './field-text.ts';
 import type { BodyPlanResult } from './message.ts';
 import { repairParts } from './repair-parts.ts';
@@ -43,13 +42,14 @@ interface PlanContext extends PlanOptions {
   readonly via: Via;
 }
 
-/** What composes parts is large, and a gateway that takes mail by SMTP alone never asks for it. */
-const loadComposer = lazily(async () => await import('./compose-parts.ts'));
+/** What composes parts, loaded with the first of them: it is large, and a gateway that takes mail by SMTP alone never asks for it. */
+let composer: typeof Composer | undefined;
 
 /** Plans a body of parts (D21): it comes out in 7-bit form, so what is clean is not looked at again. */
-async function planParts(parts: BodyParts, context: PlanContext): Promise<BodyPlanResult> {
+async function planParts(parts: Composer.BodyParts, context: PlanContext): Promise<BodyPlanResult> {
   const { via, yieldToEventLoop } = context;
-  const { attachmentViolations, composeParts } = await loadComposer();
+  composer ??= await import('./compose-parts.ts');
+  const { attachmentViolations, composeParts } = composer;
   const violations = attachmentViolations(parts.attachments);
   if (violations.length > 0) return { ok: false, violations };
   const { body, top, isClean } = await composeParts(parts, via.sessionId, yieldToEventLoop);
