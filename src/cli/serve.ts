@@ -325,7 +325,7 @@ under a supervisor that starts them again when they die; docs/upkeep.md tells wh
   run: async ({ options }, io) => {
     if (cluster.isWorker) {
       // The supervisor reads the configuration again for all. A signal that goes to every process of a service must not end this.
-      process.on('SIGHUP', () => undefined);
+      for (const signal of ['SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const) process.on(signal, () => undefined);
       const signalled = untilSignal().first;
       const { serveAsProcess } = await import('../app/processes/serve-as-process.ts');
       return await serveAsProcess({ ...io, signalled, dieOnSurprise, patienceMs: servingPatienceMs });

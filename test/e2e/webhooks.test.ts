@@ -141,9 +141,8 @@ test('a webhook of the file leaves with it at a reload; commands work beside the
   expect((await run('replay', '--account', 'dev', '--event', String(request?.json.data.id), id)).exitCode).toBe(0);
   await expect.poll(() => second.requests.length, waiting).toBe(2);
   expect(second.requests[1]?.headers['webhook-id']).toBe(request?.headers['webhook-id']);
-  expect((await run('log', '--account', 'dev', id)).stdout).toMatch(
-    /^(?:\S+ {2}event \d+ accepted, attempt 1: delivered, 200, \d+ ms\n){2}$/,
-  );
+  const delivered = /^(?:\S+ {2}event \d+ accepted, attempt 1: delivered, 200, \d+ ms\n){2}$/;
+  await expect.poll(async () => (await run('log', '--account', 'dev', id)).stdout, waiting).toMatch(delivered);
   const another = await run('log', '--account', 'other', id);
   expect([another.exitCode, another.stdout]).toEqual([1, '']);
 

@@ -6,8 +6,11 @@ import { ConfigurationError, errorMessage } from '../../base/errors.ts';
 import { environmentOfThread } from '../../base/load/compiled-code.ts';
 import type { ConfigSource } from './config.ts';
 
-/** The heap limit of such a thread in MiB: a text has at most one, and becomes some hundred times as much. */
-const heapMebibytes = 512;
+/**
+ * The heap limit of such a thread in MiB. V8 ends the whole process where a thread reaches its own: whoever sends a text bounds its entries, of
+ * which 100,000 take less than half of this.
+ */
+const heapMebibytes = 1536;
 
 /** A thread that answers questions about a configuration. */
 export interface ConfigThread<Question, Answer> {
@@ -19,22 +22,6 @@ export interface ConfigThread<Question, Answer> {
 
 /** Faults of the configuration have a line each. */
 type Told<Answer> = { readonly answer: Answer } | { readonly faults: string } | { readonly error: string };
-
-function nextOf<Answer>(worker: Worker): Promise<Answer> {
-  return new Promise((resolve, reject) => {
-    const told = (given: Told<Answer>): void => {
-      settle();
-      if ('answer' in given) resolve(given.answer);
-      else reject('faults' in given ? new ConfigurationError(given.faults) : new Error(given.error));
-    };
-    const failed = (cause: unknown): void => {
-      settle();
-      reject(new Error('The thread that works with a configuration has ended', { cause }));
-    };
-    const settle = (): void => void worker.off('message', told).off('error', failed).off('exit', failed);
-    worker.once('message', told).once('error', failed).once('exit', failed);
-  });
-}
 
 /**
  * Starts a thread and waits until it has read a text as it would stand in the place of the file.
@@ -53,16 +40,33 @@ export async function openConfigThread<Question, Answer>(
   });
   // A stop does not wait for it.
   worker.unref();
+  let ended: Error | undefined;
+  let asked: PromiseWithResolvers<unknown> | undefined;
+  const over = (cause: unknown): void => {
+    ended ??= new Error('The thread that works with a configuration has ended', { cause });
+    asked?.reject(ended);
+  };
+  worker.on('error', over).on('exit', over);
+  worker.on('message', (told: Told<unknown>) => {
+    if ('answer' in told) asked?.resolve(told.answer);
+    else asked?.reject('faults' in told ? new ConfigurationError(told.faults) : new Error(told.error));
+  });
+  const next = async (): Promise<unknown> => {
+    if (ended) throw ended;
+    asked = Promise.withResolvers();
+    return await asked.promise;
+  };
   const close = async (): Promise<void> => void (await worker.terminate());
   try {
-    await nextOf<undefined>(worker);
+    await next();
   } catch (error) {
     await close();
     throw error;
   }
-  const ask = (question: Question): Promise<Answer> => {
-    worker.postMessage(question, []);
-    return nextOf(worker);
+  const ask = async (question: Question): Promise<Answer> => {
+    if (!ended) worker.postMessage(question, []);
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what its program answers
+    return (await next()) as Answer;
   };
   return { ask, close };
 }

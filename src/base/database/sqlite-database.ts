@@ -3,6 +3,7 @@
 import { Worker } from 'node:worker_threads';
 import { errorMessage, Unavailable } from '../errors.ts';
 import { FaultWatch } from '../fault/fault-watch.ts';
+import { environmentOfThread } from '../load/compiled-code.ts';
 import type { Logger } from '../log.ts';
 import type { Attempt, Change, Database, Migrations, Row, SqlValue, Transaction } from './database.ts';
 import type {
@@ -77,6 +78,7 @@ class SqliteDatabase implements Database {
     this.#watch = new FaultWatch({ look: () => this.#look(), log });
     this.#worker = new Worker(new URL('./database-worker.ts', import.meta.url), {
       workerData: { file, isDurable, patienceMs, transactionMs } satisfies DatabaseWorkerData,
+      env: environmentOfThread(),
     });
     this.#worker.on('message', (message: FromWorker) => this.#receive(message));
     this.#worker.on('error', (error) =>

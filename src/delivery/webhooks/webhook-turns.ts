@@ -13,6 +13,8 @@ const apartMs = 50;
 
 /** A turn, or the pause after it. */
 interface Turn {
+  /** Who has it, as it is known now: one that was forgotten meanwhile and found again is another object. */
+  webhook: KnownWebhook;
   /** The webhook was asked for again meanwhile. */
   isAsked: boolean;
   rest?: NodeJS.Timeout;
@@ -25,7 +27,8 @@ export class WebhookTurns {
     working: new FairSlots(most.working, greed),
     failing: new FairSlots(most.failing, greed),
   };
-  readonly #waiting = new Set<string>();
+  /** Who waits, as it is known now. */
+  readonly #waiting = new Map<string, KnownWebhook>();
   /** Those that have their turn, or had it a moment ago. */
   readonly #turns = new Map<string, Turn>();
   #running = 0;
@@ -44,15 +47,20 @@ export class WebhookTurns {
   /** Asks for a turn. One that has its turn now gets another after it; one that waits already waits once. */
   ask(webhook: KnownWebhook): void {
     const { id, account, isSlow } = webhook;
-    if (this.#isEnded || this.#waiting.has(id)) return;
+    if (this.#isEnded) return;
+    if (this.#waiting.has(id)) {
+      this.#waiting.set(id, webhook);
+      return;
+    }
     const turn = this.#turns.get(id);
     if (turn) {
       turn.isAsked = true;
+      turn.webhook = webhook;
       return;
     }
-    this.#waiting.add(id);
+    this.#waiting.set(id, webhook);
     const slots = this.#slots[isSlow ? 'failing' : 'working'];
-    void slots.take(account).then((leave) => this.#begin(webhook).finally(leave));
+    void slots.take(account).then((leave) => this.#begin(id).finally(leave));
   }
 
   /** Begins no more turns; resolves when those under way have ended. */
@@ -63,11 +71,11 @@ export class WebhookTurns {
     if (this.#running > 0) await new Promise<void>((resolve) => (this.#onQuiet = resolve));
   }
 
-  async #begin(webhook: KnownWebhook): Promise<void> {
-    const { id } = webhook;
+  async #begin(id: string): Promise<void> {
+    const webhook = this.#waiting.get(id);
     this.#waiting.delete(id);
-    if (this.#isEnded) return;
-    const turn: Turn = { isAsked: false };
+    if (!webhook || this.#isEnded) return;
+    const turn: Turn = { webhook, isAsked: false };
     const began = performance.now();
     this.#turns.set(id, turn);
     this.#running += 1;
@@ -75,7 +83,7 @@ export class WebhookTurns {
     this.#running -= 1;
     const over = (): void => {
       this.#turns.delete(id);
-      if (again || (turn.isAsked && !webhook.isSlow)) this.ask(webhook);
+      if (again || (turn.isAsked && !turn.webhook.isSlow)) this.ask(turn.webhook);
     };
     const left = began + apartMs - performance.now();
     if (again || left <= 0 || this.#isEnded) over();

@@ -58,11 +58,11 @@ async function start(count: number, more: Partial<Omit<WouldPassParts, 'journal'
       endpoint(app);
     },
   ]);
-  const judge = (signal?: AbortSignal) =>
+  const judge = (signal?: AbortSignal, config = 'dataDir: data') =>
     ask(`${base}/client/v4/email/sending/would-pass`, {
       method: 'POST',
       headers: { Authorization: 'Bearer dev-boss', 'Content-Type': 'application/json' },
-      body: JSON.stringify({ config: 'dataDir: data', since: new Date(someTime).toISOString() }),
+      body: JSON.stringify({ config, since: new Date(someTime).toISOString() }),
       ...(signal ? { signal } : {}),
     });
   return { judge, sockets };
@@ -128,4 +128,18 @@ test('nothing is judged for a client that has gone, and the place is free', asyn
   await vi.waitFor(async () => expect((await judge()).status).toBe(200), 30_000);
   // Once at the beginning of each, before the first message of the one, and before the three of the other.
   expect(reads).toBe(2 + 1 + 3);
+});
+
+test.each([
+  ['flow entries', `accounts: [${'{},'.repeat(50_000)}{}]\n`],
+  ['lines', '-\n'.repeat(100_001)],
+  ['sequences on one line', `${'- '.repeat(100_001)}x`],
+  ['pairs on one line', `${'a: '.repeat(100_001)}x`],
+])('a text with too many %s is not read', { timeout }, async (_, config) => {
+  const read = vi.fn<(text: string) => Promise<OtherConfiguration>>(async () => nobody);
+  const { judge } = await start(0, { readOther: read });
+  const answer = await judge(undefined, config);
+  expect([answer.status, JSON.stringify(answer)]).toEqual([400, expect.stringContaining('at most 100000 are read')]);
+  expect(read).not.toHaveBeenCalled();
+  expect((await judge(undefined, `accounts: [${'{},'.repeat(40_000)}{}]\n`)).status).toBe(200);
 });

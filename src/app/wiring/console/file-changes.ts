@@ -80,11 +80,18 @@ export function fileChanges(place: ConfigSource, file: string): () => FindFileCh
       if (left <= 0 || isMaking) return undefined;
       left -= text.length;
       isMaking = true;
-      const found = await make(text, { account, credential, lines: proposal }).finally(() => (isMaking = false));
-      const change = found && { file, line: found.line, diff: found.diff };
-      if (changes.size >= mostKept) changes.clear();
-      changes.set(key, change);
-      return change;
+      try {
+        const found = await make(text, { account, credential, lines: proposal });
+        const change = found && { file, line: found.line, diff: found.diff };
+        if (changes.size >= mostKept) changes.clear();
+        changes.set(key, change);
+        return change;
+      } catch {
+        // Without its thread the refusals are shown without changes.
+        return undefined;
+      } finally {
+        isMaking = false;
+      }
     };
   };
 }

@@ -69,7 +69,15 @@ export const wouldPass = component('WouldPass', {
   ),
 });
 
+/** Lines, and entries that stand on one line, of a configuration at most: reading takes memory and time for each of them. */
+const mostEntries = 100_000;
+
 async function otherOf({ readOther }: WouldPassParts, text: string): Promise<OtherConfiguration> {
+  const entries = text.match(/[\n\r,{[]|[-?:][ \t]/g)?.length ?? 0;
+  if (entries > mostEntries) {
+    const message = `The configuration has ${entries} lines and entries, at most ${mostEntries} are read`;
+    throw new Refusal([{ token: 'E_VALIDATION_ERROR', message, pointer: '/config' }]);
+  }
   try {
     return await readOther(text);
   } catch (error) {
