@@ -134,6 +134,9 @@ test.each([
   ['flow entries', `accounts: [${'{},'.repeat(50_000)}{}]\n`],
   ['lines', '-\n'.repeat(100_001)],
   ['sequences on one line', `${'- '.repeat(100_001)}x`],
+  ['lists in one another', '['.repeat(100_001)],
+  ['keys that are marked', '? '.repeat(100_001)],
+  ['lines of the old kind', 'a\r'.repeat(100_001)],
   ['pairs on one line', `${'a: '.repeat(100_001)}x`],
 ])('a text with too many %s is not read', { timeout }, async (_, config) => {
   const read = vi.fn<(text: string) => Promise<OtherConfiguration>>(async () => nobody);
