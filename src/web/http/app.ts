@@ -7,7 +7,8 @@ import { lazily } from '../../base/load/lazily.ts';
 import { listenFault } from '../../base/net/listen-fault.ts';
 import type { SharedConnections } from '../../base/process-group.ts';
 import type { ApiParts } from './api.ts';
-import { type Answerer, createHandlers, type HttpFront } from './front.ts';
+import { failureOf, faultOf } from './envelope.ts';
+import { type Answerer, createHandlers, type HttpFront, rayOf } from './front.ts';
 import type { BoundHttp } from './listener/accepting.ts';
 import { type ConnectionLimit, type ConnectionLimits, createConnectionLimit } from './listener/connection-limit.ts';
 import type { OpenHttp } from './listener/connections.ts';
@@ -44,9 +45,12 @@ function createLateApi(parts: ApiParts, onAuthFailure: () => void) {
     } catch (error) {
       parts.log.error({ method: request.method, err: error }, 'http request failed');
       if (response.headersSent) return;
-      const isAway = error instanceof Unavailable;
-      if (isAway) response.setHeader('Retry-After', error.retryAfterSeconds);
-      answerPlainly(response, isAway ? 503 : 500, isAway ? error.message : 'Internal error');
+      if (error instanceof Unavailable) response.setHeader('Retry-After', error.retryAfterSeconds);
+      const fault = faultOf(error, rayOf(request));
+      const { status, body } = failureOf(parts.answers, [fault]);
+      if (request.url?.startsWith('/client/v4/') !== true) return answerPlainly(response, status, fault.message);
+      const headers = { 'Content-Type': 'application/json; charset=utf-8', 'Cache-Control': 'no-store' };
+      sendPlain(response, { status, headers, text: JSON.stringify(body) });
     }
   };
   return {

@@ -1,6 +1,7 @@
 // The v4 envelope: the one shape of every answer under /client/v4 (D7, D45).
 
 import type { FastifyReply } from 'fastify';
+import { Unavailable } from '../../base/errors.ts';
 import { cutText } from './json/cut-text.ts';
 
 // Every failure under /client/v4 names its reason by one of these codes (D45, D82), so that an unknown one does not compile. The tables
@@ -163,6 +164,22 @@ export function failureOf(
   const [first] = faults;
   const status = first ? answerOf(answers, first).status : 500;
   return { status, body: { success: false, errors: errorsOf(answers, faults), messages: [], result: null } };
+}
+
+/**
+ * What a client is told of an error that is none of its own. The words of the error itself are for the log.
+ * @param rayId finds the line of the log
+ */
+export function faultOf(error: unknown, rayId: string): Fault {
+  if (!(error instanceof Unavailable)) {
+    return { token: 'E_INTERNAL_SERVER_ERROR', message: `Internal error, Ray ID ${rayId}` };
+  }
+  const [token, text] =
+    error.reason === 'room'
+      ? (['E_NO_ROOM', 'There is no room for mail at the moment'] as const)
+      : (['E_INTERNAL_SERVER_ERROR', 'The database cannot be written at the moment'] as const);
+  const message = `${text}, Ray ID ${rayId}; try again in ${error.retryAfterSeconds} s`;
+  return { token, message, status: 503 };
 }
 
 /** Refuses a request. It is thrown where that is simpler than answering, and the app catches it. */

@@ -7,7 +7,7 @@ import { errorCode, Unavailable } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
 import type { SchemaError } from '../../base/schema-judge.ts';
 import { type AuthorizationParts, authorize, failureTeller, isStillAuthorized } from './authorization.ts';
-import { Refusal, refuse } from './envelope.ts';
+import { faultOf, Refusal, refuse } from './envelope.ts';
 import { pathForLog } from './front.ts';
 import { isHeadTooLarge, maxApiHeadOctets } from './listener/request-end.ts';
 import { type DocumentedRoute, documentedRoutes } from './openapi.ts';
@@ -86,20 +86,14 @@ export function answerError(log: Logger, error: unknown, request: FastifyRequest
   const facts = { session: request.id, method: request.method, path: pathForLog(request.url) };
   if (error instanceof Unavailable) {
     log.warn({ ...facts, reason: error.message }, 'put off');
-    const [token, text] =
-      error.reason === 'room'
-        ? (['E_NO_ROOM', 'There is no room for mail at the moment'] as const)
-        : (['E_INTERNAL_SERVER_ERROR', 'The database cannot be written at the moment'] as const);
-    const message = `${text}, Ray ID ${request.id}; try again in ${error.retryAfterSeconds} s`;
-    return refuse(reply, [{ token, message, status: 503 }], error.retryAfterSeconds);
+    return refuse(reply, [faultOf(error, request.id)], error.retryAfterSeconds);
   }
   if (request.raw.destroyed && !request.raw.complete) {
     log.info({ session: request.id, client: request.ip }, 'client went away');
   } else {
     log.error({ ...facts, err: error }, 'failed');
   }
-  const message = `Internal error, Ray ID ${request.id}`;
-  return refuse(reply, [{ token: 'E_INTERNAL_SERVER_ERROR', message }]);
+  return refuse(reply, [faultOf(error, request.id)]);
 }
 
 /** Registers the endpoints of the plugins. */

@@ -4,6 +4,7 @@ import { connect } from 'node:net';
 import { Type } from 'typebox';
 import { expect, test } from 'vitest';
 import { Guessing } from '../../../src/accounts/guessing.ts';
+import { cannotBeUsed } from '../../../src/base/errors.ts';
 import { Refusal, succeed } from '../../../src/web/http/envelope.ts';
 import { submitterOf, type V4Plugin } from '../../../src/web/http/v4-app.ts';
 import { ask, startHttpApp } from '../../support/http-app.ts';
@@ -259,7 +260,10 @@ test('a route without a scope keeps the API from being served', async () => {
   const { log, lines } = logLines();
   const { base } = await startHttpApp([open], { log });
   const answer = await ask(`${base}/client/v4/open`);
-  expect([answer.status, answer.text]).toEqual([500, 'Internal error\n']);
+  expect([answer.status, answer.json.errors[0]?.message]).toEqual([
+    500,
+    expect.stringContaining('Internal error, Ray ID'),
+  ]);
   expect(JSON.stringify(lines)).toMatch(/names no scope/);
 });
 
@@ -284,4 +288,28 @@ test('outside /client/v4 errors are one line of text', async () => {
   expect([post.status, post.text, post.headers.get('allow')]).toEqual([405, 'Method not allowed\n', 'GET, HEAD']);
   const failed = await ask(`${base}/metrics`);
   expect([failed.status, failed.text]).toEqual([500, 'Internal error\n']);
+});
+
+test('while the store is away that the first request to the API needs, the API refuses in its own form, and serves behind it', async () => {
+  let isAway = true;
+  const load = async (): Promise<readonly V4Plugin[]> => {
+    if (isAway) throw cannotBeUsed(new Error('connect ECONNREFUSED 192.0.2.1:5432'));
+    return [things];
+  };
+  const { base } = await startHttpApp([], { plugins: load });
+  const refused = await ask(base + path, post('{"name":"box"}'));
+  expect(refused).toMatchObject({ status: 503, json: { success: false, messages: [], result: null } });
+  expect(refused.headers.get('content-type')).toBe('application/json; charset=utf-8');
+  expect(refused.headers.get('retry-after')).toBe('2');
+  const ray = refused.headers.get('ray-id') ?? '';
+  const said = `The database cannot be written at the moment, Ray ID ${ray}; try again in 2 s`;
+  expect(refused.json.errors).toEqual([expect.objectContaining({ message: expect.stringContaining(said) })]);
+  const page = await ask(`${base}/openapi.json`);
+  expect([page.status, page.text]).toEqual([
+    503,
+    expect.stringMatching(/^The database cannot be written at the moment/),
+  ]);
+  expect(refused.text + page.text).not.toContain('192.0.2.1');
+  isAway = false;
+  expect((await ask(base + path, post('{"name":"box"}'))).status).toBe(200);
 });
