@@ -34,6 +34,7 @@ function refusal(why: string): Unavailable {
 export class AskedProcess<Question extends object, Answer extends object> {
   readonly #program: URL;
   readonly #limits: WorkLimits;
+  readonly #environment: () => NodeJS.ProcessEnv;
   /** By who asked. Askers bound how many there are. */
   readonly #waiting = new Map<string, Waiting<Question, Answer>[]>();
   #process: ChildProcess | undefined;
@@ -42,8 +43,12 @@ export class AskedProcess<Question extends object, Answer extends object> {
   #isTooLate = false;
   #isClosed = false;
 
-  /** @param program a module that answers each message that its process gets by one of its own */
-  constructor(program: URL, limits: WorkLimits) {
+  /**
+   * @param program a module that answers each message that its process gets by one of its own
+   * @param environment of the process. What reads strangers' texts gets none: it needs none of the secrets that may stand there
+   */
+  constructor(program: URL, limits: WorkLimits, environment: () => NodeJS.ProcessEnv = () => ({})) {
+    this.#environment = environment;
     this.#program = program;
     this.#limits = limits;
   }
@@ -126,8 +131,7 @@ export class AskedProcess<Question extends object, Answer extends object> {
       // Without a bound on young objects they come to take as much as the whole limit, and V8 then collects all garbage at
       // every question.
       execArgv: ['--max-semi-space-size=4', `--max-old-space-size=${this.#limits.heapMebibytes}`],
-      // It reads what strangers write, and needs none of the secrets that may stand there.
-      env: {},
+      env: this.#environment(),
       stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
     });
     started.on('message', (answer) => {

@@ -21,7 +21,7 @@ import { tokenEndpoints } from '../../web/admin/token-endpoints.ts';
 import { webhookEndpoints } from '../../web/admin/webhooks/webhook-endpoints.ts';
 import type { V4Plugin } from '../../web/http/v4-app.ts';
 import type { ConfigSource } from '../config/config.ts';
-import { openConfigThread } from '../config/config-thread.ts';
+import { openConfigProcess } from '../config/config-process.ts';
 import { entryLinkFor, keptContent, recordFacts } from './build-parts.ts';
 import { consoleEndpoints } from './console/console-endpoints.ts';
 import { fileChanges } from './console/file-changes.ts';
@@ -61,8 +61,8 @@ function recordOf(key: SigningKey): readonly [string, string] {
 /** Makes what reads the text of another configuration, as it would stand in the place of the file. */
 function otherReader(place: ConfigSource): WouldPassParts['readOther'] {
   return async (text) => {
-    const program = new URL('./judging-worker.ts', import.meta.url);
-    const { ask, close } = await openConfigThread<KeptMessage, readonly string[]>(program, place, text);
+    const program = new URL('./judging-process.ts', import.meta.url);
+    const { ask, close } = await openConfigProcess<KeptMessage, readonly string[]>(program, place, text);
     return { judge: ask, close };
   };
 }

@@ -1,13 +1,13 @@
-// The worker thread that reads another configuration and judges messages by it.
+// The process that reads another configuration and judges messages by it.
 
 import { systemClock } from '../../base/clock.ts';
 import { judgeKeptBy } from '../../pipeline/report/would-pass.ts';
 import { loadConfig } from '../config/config.ts';
-import { answerOnThread } from '../config/config-thread.ts';
+import { answerAboutConfig } from '../config/config-process.ts';
 import { judgedBy } from './build-parts.ts';
 import { checkApplications } from './load-settings.ts';
 
-void answerOnThread(async (place) => {
+answerAboutConfig(async (place) => {
   const other = loadConfig(place);
   await checkApplications(other, systemClock);
   return judgeKeptBy(judgedBy(other));

@@ -3,6 +3,7 @@
 
 import { statfsSync } from 'node:fs';
 import { flushCompileCache, getCompileCacheDir } from 'node:module';
+import { dirname } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
@@ -28,6 +29,12 @@ function keepCompiled(): void {
 /** The environment of a thread that may end before the process: Node writes what such a thread has compiled at its end. */
 export function environmentOfThread(): NodeJS.ProcessEnv {
   return hasRoom() ? process.env : { ...process.env, NODE_DISABLE_COMPILE_CACHE: '1' };
+}
+
+/** The environment of a process of ours that only reads what has been compiled before, and nothing else of the environment. */
+export function environmentOfProcess(): NodeJS.ProcessEnv {
+  const folder = getCompileCacheDir();
+  return folder !== undefined && hasRoom() ? { NODE_COMPILE_CACHE: dirname(folder) } : {};
 }
 
 /** V8's name of the setting below. */

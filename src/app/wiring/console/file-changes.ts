@@ -3,43 +3,43 @@
 import { ConfigurationError } from '../../../base/errors.ts';
 import type { FileChange, FindFileChange } from '../../../web/admin/journal/refusal-endpoints.ts';
 import { type ConfigSource, readConfigText } from '../../config/config.ts';
-import { type ConfigThread, openConfigThread } from '../../config/config-thread.ts';
+import { type ConfigProcess, openConfigProcess } from '../../config/config-process.ts';
 import { longestText, type MergedCure } from '../../config/merged-cure.ts';
-import type { CureWanted } from './merging-worker.ts';
+import type { CureWanted } from './merging-process.ts';
 
 /** Changes that are remembered at most. */
 const mostKept = 1000;
 /** Characters of the file that are gone through for one answer, about: a change that is not found now is found for a later one. */
 const charactersAtOnce = 100_000;
 
-/** How long a thread waits for the next change, in milliseconds. */
+/** How long a process waits for the next change, in milliseconds. */
 const idleMs = 1000;
 
-type Merging = ConfigThread<CureWanted, MergedCure | undefined>;
+type Merging = ConfigProcess<CureWanted, MergedCure | undefined>;
 
 interface Known {
   readonly text: string;
   readonly changes: Map<string, FileChange | undefined>;
 }
 
-/** Makes what makes the change of a text, on a thread that ends once nobody has wanted a change for a while. */
-function onThread(place: ConfigSource): (text: string, wanted: CureWanted) => Promise<MergedCure | undefined> {
-  let present: { readonly text: string; readonly thread: Merging } | undefined;
+/** Makes what makes the change of a text, in a process that ends once nobody has wanted a change for a while. */
+function inProcess(place: ConfigSource): (text: string, wanted: CureWanted) => Promise<MergedCure | undefined> {
+  let present: { readonly text: string; readonly asked: Merging } | undefined;
   let idle: NodeJS.Timeout | undefined;
   const end = async (): Promise<void> => {
     const ended = present;
     present = undefined;
-    await ended?.thread.close();
+    await ended?.asked.close();
   };
   return async (text, wanted) => {
     clearTimeout(idle);
     if (present?.text !== text) {
       await end();
-      const thread: Merging = await openConfigThread(new URL('./merging-worker.ts', import.meta.url), place, text);
-      present = { text, thread };
+      const asked: Merging = await openConfigProcess(new URL('./merging-process.ts', import.meta.url), place, text);
+      present = { text, asked };
     }
     try {
-      return await present.thread.ask(wanted);
+      return await present.asked.ask(wanted);
     } catch (error) {
       await end();
       throw error;
@@ -58,7 +58,7 @@ function onThread(place: ConfigSource): (text: string, wanted: CureWanted) => Pr
 export function fileChanges(place: ConfigSource, file: string): () => FindFileChange {
   let last: Known | undefined;
   let isMaking = false;
-  const make = onThread(place);
+  const make = inProcess(place);
   const present = (): Known | undefined => {
     try {
       const text = readConfigText(place);
@@ -87,7 +87,7 @@ export function fileChanges(place: ConfigSource, file: string): () => FindFileCh
         changes.set(key, change);
         return change;
       } catch {
-        // Without its thread the refusals are shown without changes.
+        // Without its process the refusals are shown without changes.
         return undefined;
       } finally {
         isMaking = false;

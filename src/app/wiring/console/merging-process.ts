@@ -1,7 +1,7 @@
-// The worker thread that makes changes of the configuration file.
+// The process that makes changes of the configuration file.
 
 import type { CredentialLines } from '../../../pipeline/report/settings.ts';
-import { answerOnThread } from '../../config/config-thread.ts';
+import { answerAboutConfig } from '../../config/config-process.ts';
 import { cureMerger, isSound, type MergedCure } from '../../config/merged-cure.ts';
 
 /** The lines that are wanted at a credential. */
@@ -11,7 +11,7 @@ export interface CureWanted {
   readonly lines: CredentialLines;
 }
 
-void answerOnThread(async (place) => {
+answerAboutConfig(async (place) => {
   const merge = isSound(place, place.text ?? '') ? cureMerger(place) : undefined;
   return async ({ account, credential, lines }: CureWanted): Promise<MergedCure | undefined> =>
     merge?.({ account, credential }, lines);
