@@ -111,7 +111,7 @@ const parts: readonly Part[] = [
   {
     name: 'rest',
     script: 'rest.ts',
-    args: (options) => ['--rounds', '1', '--requests', scaled(4000, options)],
+    args: (options) => ['--rounds', '1', '--requests', scaled(4000, options), '--warm', scaled(5000, options)],
     row: restRow,
   },
   {

@@ -46,7 +46,13 @@ function besideOf(text: string): Beside {
 
 /** Runs another system; gives no figures where it ends without them, and says so. */
 function measureBeside({ name, command }: Beside, load: Load, form: Form): Run | undefined {
-  const asked = { N: `${load.messages}`, SIZE: `${load.size}`, SESS: `${load.sessions}`, REUSE: form.each ? '' : '1' };
+  const asked = {
+    N: `${load.messages}`,
+    SIZE: `${load.size}`,
+    SESS: `${load.sessions}`,
+    REUSE: form.each ? '' : '1',
+    WARM: `${form.warm ?? 0}`,
+  };
   try {
     const output = execFileSync('bash', ['-c', command], {
       env: { ...process.env, ...asked },
@@ -134,7 +140,7 @@ async function measureForm(form: Form, sessions: number, beside: readonly Beside
     }
   }
   for (const other of beside) {
-    if (other.form === undefined ? form.own : other.form !== form.name) continue;
+    if (other.form === undefined ? form.own || form.warm : other.form !== form.name) continue;
     keep(measureBeside(other, { ...load, messages: Math.ceil(messages * Number(values['beside-share'])) }, form));
   }
 }
