@@ -176,6 +176,18 @@ export function reportsContract(name: string, store: ReportsUnderTest): void {
       expect(await (spool && countsOf(spool))).toEqual({ queued: 1, failed: 1 });
     });
 
+    test('takes the message of a report whose last recipient was delivered while it was made: it tells the same', async () => {
+      await open();
+      const entry = await added({ recipients: ['a@x.test', 'b@x.test'] });
+      await spool?.record([attempt(entry, no, 'a@x.test')]);
+      now += 30_000;
+      const [read] = await due();
+      if (!read) throw new Error('nothing is due');
+      await spool?.record([attempt(entry, ok, 'b@x.test')]);
+      await spool?.add(spoolEntry({ senderPath: '', answers: read.key }), someTime);
+      expect(await due()).toEqual([]);
+    });
+
     test('puts a report off, and keeps its waiting time where the clock is set', async () => {
       await open();
       const entry = await added();

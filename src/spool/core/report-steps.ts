@@ -57,8 +57,10 @@ const begin = `INSERT INTO spool_reports (queue_id, version, due_at, more, accou
     CASE WHEN require_tls = 1 THEN '${retOfRequiredTls}' ELSE ret END, envid, smtputf8, accepted_at, expires_at, ?3
   FROM spool_messages WHERE id = ?1 RETURNING seq`;
 const countBegun = 'UPDATE spool_messages SET reports = reports + 1 WHERE id = ?1';
-const touch = `UPDATE spool_reports SET version = version + 1, due_at = CASE WHEN due_at > ?2 THEN ?2 ELSE due_at END,
-  more = more + ?3 WHERE queue_id = ?1`;
+const noLater = 'due_at = CASE WHEN due_at > ?2 THEN ?2 ELSE due_at END';
+const touch = `UPDATE spool_reports SET version = version + 1, ${noLater}, more = more + ?3 WHERE queue_id = ?1`;
+// It tells the same as before: who is making it now need not begin anew.
+const hasten = `UPDATE spool_reports SET ${noLater} WHERE queue_id = ?1`;
 const listed = 'SELECT count(*) AS recipients FROM spool_report_recipients WHERE report = ?1';
 const list = `INSERT INTO spool_report_recipients (report, position, address, orcpt, action, at, reply_code, reply_enhanced,
     reply_text, host)
@@ -106,7 +108,7 @@ function* noteMail<Message extends GroupMessage>(
   });
   if (told.length === 0) {
     // Nothing will be added to its report.
-    if (mail.isLast && message.begun > 0) yield [step(touch, message.id, times.stored(now), 0)];
+    if (mail.isLast && message.begun > 0) yield [step(hasten, message.id, times.stored(now))];
     return 0;
   }
   const report = yield* openReport(tables, message, now);

@@ -78,8 +78,8 @@ export class MemoryReports {
       const listed = { address, action, at: now, reply, host, ...(orcpt === undefined ? {} : { orcpt }) };
       if (report.recipients.size < reportedRecipients) report.recipients.set(address, listed);
       else report.more += 1;
+      report.version += 1;
     }
-    report.version += 1;
     report.dueAt = Math.min(report.dueAt, isLast ? now : now + this.#limits.gatherSeconds * 1000);
   }
 
