@@ -7,6 +7,7 @@ import { uuidv7 } from '../../src/base/ids.ts';
 import { PostgresSpool } from '../../src/spool/postgres/postgres-spool.ts';
 import { FaultSink } from '../support/fault-sink.ts';
 import { relaySettings, Senders } from '../support/gateway-load.ts';
+import { logLines } from '../support/log-lines.ts';
 import { startPostern } from '../support/postern-process.ts';
 import { type PostgresServer, startPostgres } from '../support/postgres.ts';
 import { PostgresProxy } from '../support/postgres-proxy.ts';
@@ -107,6 +108,75 @@ test('while somebody keeps events from being filed mail is taken, and its events
   const found = async () => (await spool.events.read({ after: 0, limit: 10 })).events.map(({ id }) => id);
   await expect.poll(found, waiting).toEqual([1, 2]);
 });
+
+/** Has the server give up at once what waits for a lock in the schema, as it would some seconds later; how many statements. */
+async function giveUp(client: pg.Client): Promise<number> {
+  const { rowCount } = await client.query(`SELECT pg_cancel_backend(pid) FROM pg_locks WHERE NOT granted
+    AND relation IN (SELECT oid FROM pg_class WHERE relnamespace = current_schema()::regnamespace)`);
+  return rowCount ?? 0;
+}
+
+test('a question about the queue that takes too long keeps no mail from being taken, and a write that does so does', async () => {
+  const url = await server.createSchema();
+  const spool = await open(url);
+  const client = await connect(url);
+  const now = Date.now();
+  const questions: readonly (() => Promise<unknown>)[] = [
+    () => spool.list({ limit: 10 }),
+    () => spool.show(uuidv7(now)),
+    () => spool.load(uuidv7(now)),
+    () => spool.waiting(10),
+    () => spool.oldest(),
+    () => spool.holds(),
+    () => spool.turns({ transport: 'out', now, limit: 10 }),
+    () => spool.reportsDue({ now, limit: 10 }),
+    () => spool.replacedIds('dev', ['<mine@client.test>']),
+    () => spool.usedKey('dev', 'key'),
+  ];
+  const tables = ['messages', 'recipients', 'octets', 'lines', 'holds', 'reports', 'threads'].map(
+    (one) => `spool_${one}`,
+  );
+  const tooLong = async (ask: () => Promise<unknown>): Promise<void> => {
+    await client.query(`BEGIN; LOCK TABLE ${tables.join(', ')}, idempotency_keys IN ACCESS EXCLUSIVE MODE`);
+    const ends: unknown[] = [];
+    const asked = ask().then(
+      () => ends.push('answered'),
+      (thrown: unknown) => ends.push(thrown),
+    );
+    while (ends.length === 0) await giveUp(client);
+    await asked;
+    expect(ends[0], String(ask)).toMatchObject({ name: 'Unavailable', cause: { code: '57014' } });
+    await client.query('ROLLBACK');
+  };
+  for (const ask of questions) {
+    await tooLong(ask);
+    expect(spool.unavailable, String(ask)).toBeUndefined();
+  }
+  await tooLong(() => add(spool));
+  expect(spool.unavailable).toMatchObject({ reason: 'store' });
+  await expect.poll(() => spool.unavailable, waiting).toBeUndefined();
+});
+
+test.each([
+  ['spool_threads', 'the spool cannot tidy up for now'],
+  ['mail_event_counts', 'partitions could not be changed'],
+])(
+  'while somebody holds %s, so that what is old stays, mail is taken, and the log tells so once',
+  async (table, words) => {
+    const url = await server.createSchema();
+    const { log, lines } = logLines();
+    const spool = await PostgresSpool.open({ url, log });
+    onTestFinished(() => spool.close());
+    const client = await connect(url);
+    await client.query(`BEGIN; LOCK TABLE ${table} IN ACCESS EXCLUSIVE MODE`);
+    const seen = new Set<unknown>();
+    // It is tried again once a second until it was done.
+    for (let given = 0; given < 3; given += await giveUp(client)) seen.add(spool.unavailable);
+    expect(await add(spool)).toBeUndefined();
+    expect(seen).toEqual(new Set([undefined]));
+    expect(lines.filter(({ msg }) => msg === words)).toHaveLength(1);
+  },
+);
 
 test('while a table is gone mail is put off, and is taken once it is back', async () => {
   const url = await server.createSchema();

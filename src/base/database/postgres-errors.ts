@@ -10,6 +10,8 @@ const diskFull = '53100';
 
 /** Another holds a lock for longer than lock_timeout. */
 const lockNotAvailable = '55P03';
+/** A statement took longer than statement_timeout, or somebody has cancelled it. */
+const queryCanceled = '57014';
 
 /** Codes that say that the server cannot be used now, whatever was asked. A code of two characters is a whole class. */
 const awayCodes: ReadonlySet<string> = new Set([
@@ -58,6 +60,14 @@ export function isRace(thrown: unknown): boolean {
 /** Others held what a statement wanted to lock, or waited for what it held: run again it may pass. */
 export function isLockConflict(thrown: unknown): boolean {
   return isRace(thrown) || sqlState(thrown) === lockNotAvailable;
+}
+
+/**
+ * Whether a request failed because its statement took too long, or others held or changed what it needs: that says nothing about other
+ * statements.
+ */
+export function isOfOneStatement(thrown: Unavailable): boolean {
+  return isLockConflict(thrown.cause) || sqlState(thrown.cause) === queryCanceled;
 }
 
 /** Which constraint stopped a statement; undefined where it failed for something else. */

@@ -1,6 +1,7 @@
 // The spool in PostgreSQL (D91): any number of processes on any number of hosts work on it at once.
 
 import { openPostgres } from '../../base/database/postgres-database.ts';
+import { isOfOneStatement } from '../../base/database/postgres-errors.ts';
 import { errorMessage, Unavailable } from '../../base/errors.ts';
 import { BrokenClaim } from '../broken-claim.ts';
 import { findKey, keepAnswer } from '../core/key-steps.ts';
@@ -100,25 +101,25 @@ export class PostgresSpool implements Spool {
   }
 
   readonly claimDue: Spool['claimDue'] = (query) => this.#ask(({ claims }) => claims.claimDue(query));
-  readonly turns: Spool['turns'] = (query) => this.#ask(({ claims }) => claims.turns(query));
+  readonly turns: Spool['turns'] = (query) => this.#read(({ claims }) => claims.turns(query));
   readonly postpone: Spool['postpone'] = (turns) => this.#ask(({ claims }) => claims.postpone(turns));
   readonly giveTransports: Spool['giveTransports'] = (query) => this.#ask(({ claims }) => claims.giveTransports(query));
   readonly addHold: Spool['addHold'] = (rule) => this.#ask(({ holds }) => holds.add(rule));
   readonly liftHold: Spool['liftHold'] = (rule) => this.#ask(({ holds }) => holds.lift(rule));
-  readonly holds: Spool['holds'] = () => this.#ask(({ holds }) => holds.read());
-  readonly waiting: Spool['waiting'] = (limit) => this.#ask(({ queue }) => queue.waiting(limit));
-  readonly oldest: Spool['oldest'] = () => this.#ask(({ queue }) => queue.oldest());
-  readonly load: Spool['load'] = (id) => this.#ask(({ queue }) => queue.load(id));
-  readonly list: Spool['list'] = (query) => this.#ask(({ queue }) => queue.list(query));
-  readonly show: Spool['show'] = (id) => this.#ask(({ queue }) => queue.show(id));
+  readonly holds: Spool['holds'] = () => this.#read(({ holds }) => holds.read());
+  readonly waiting: Spool['waiting'] = (limit) => this.#read(({ queue }) => queue.waiting(limit));
+  readonly oldest: Spool['oldest'] = () => this.#read(({ queue }) => queue.oldest());
+  readonly load: Spool['load'] = (id) => this.#read(({ queue }) => queue.load(id));
+  readonly list: Spool['list'] = (query) => this.#read(({ queue }) => queue.list(query));
+  readonly show: Spool['show'] = (id) => this.#read(({ queue }) => queue.show(id));
   readonly reportsDue: Spool['reportsDue'] = (query) =>
-    this.#ask(({ session, clock }) => session.steps(dueReports(clock, query)));
+    this.#read(({ session, clock }) => session.steps(dueReports(clock, query)));
   readonly endReport: Spool['endReport'] = (report, until) =>
     this.#ask(({ session, clock }) => session.transaction((send) => stepsOver(send, endReport(clock, report, until))));
   readonly replacedIds: Spool['replacedIds'] = (account, ids) =>
-    this.#ask((parts) => readReplacedIds(parts, account, ids));
+    this.#read((parts) => readReplacedIds(parts, account, ids));
   readonly usedKey: Spool['usedKey'] = (account, key) =>
-    this.#ask(({ session, clock }) => session.steps(findKey({ account, key }, clock.now())));
+    this.#read(({ session, clock }) => session.steps(findKey({ account, key }, clock.now())));
   readonly answered: Spool['answered'] = (account, key, answer) =>
     this.#ask(({ session }) => session.steps(keepAnswer({ account, key }, answer)));
 
@@ -187,7 +188,7 @@ export class PostgresSpool implements Spool {
 
   async tallies(): Promise<readonly AccountTally[]> {
     await this.#parts.filer.caughtUp();
-    return await this.#ask(({ session }) => session.steps(readTallies()));
+    return await this.#read(({ session }) => session.steps(readTallies()));
   }
 
   get unreported(): number {
@@ -215,14 +216,22 @@ export class PostgresSpool implements Spool {
     await this.#parts.session.close();
   }
 
-  /** Asks something, with the clock looked at before. A failure of the server is noticed at once. */
-  async #ask<T>(ask: (parts: SpoolParts) => Promise<T>): Promise<T> {
+  /** Asks something that changes nothing. Where that took too long, or others hold a table, mail is taken all the same. */
+  #read<T>(ask: (parts: SpoolParts) => Promise<T>): Promise<T> {
+    return this.#ask(ask, isOfOneStatement);
+  }
+
+  /**
+   * Asks something, with the clock looked at before. A failure of the server is noticed at once.
+   * @param isHarmless tells which failures do not keep mail from being taken; absent: none
+   */
+  async #ask<T>(ask: (parts: SpoolParts) => Promise<T>, isHarmless?: (thrown: Unavailable) => boolean): Promise<T> {
     this.#parts.clock.observe();
     try {
       return await ask(this.#parts);
     } catch (thrown) {
       const cause = thrown instanceof BrokenClaim ? thrown.cause : thrown;
-      if (cause instanceof Unavailable) this.#parts.tender.failed(cause);
+      if (cause instanceof Unavailable && !isHarmless?.(cause)) this.#parts.tender.failed(cause);
       throw thrown;
     }
   }

@@ -3,7 +3,7 @@
 
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { Row } from '../../base/database/database.ts';
-import { isOutOfReach } from '../../base/database/postgres-errors.ts';
+import { isOfOneStatement, isOutOfReach } from '../../base/database/postgres-errors.ts';
 import { errorCode, errorMessage, Unavailable } from '../../base/errors.ts';
 import { StoreFault } from '../../base/fault/fault-watch.ts';
 import type { Logger } from '../../base/log.ts';
@@ -37,6 +37,25 @@ const oldestTransaction = `SELECT pid, application_name AS program, round(extrac
     AND xact_start < clock_timestamp() - $1::integer * interval '1 minute' ORDER BY xact_start LIMIT 1`;
 /** What a change of partitions may meet: others hold or change the tables, DEFAULT has too many rows, or the user has no right. */
 const partitionCodes: ReadonlySet<string> = new Set(['55P03', '40P01', '42P01', '42P07', '23514', '57014', '42501']);
+
+function isPartitionFault(thrown: unknown): boolean {
+  return partitionCodes.has(errorCode(thrown instanceof Unavailable ? thrown.cause : thrown) ?? '');
+}
+
+/** What mail does not wait for: what the log says where it cannot be done now, and which errors mean that. */
+const laterWork = {
+  filing: {
+    words: 'events cannot be filed for now',
+    isExpected: (thrown: unknown) => thrown instanceof Unavailable && !isOutOfReach(thrown),
+  },
+  partitions: { words: 'partitions could not be changed', isExpected: isPartitionFault },
+  removal: { words: 'partitions could not be changed', isExpected: isPartitionFault },
+  tidying: {
+    words: 'the spool cannot tidy up for now',
+    isExpected: (thrown: unknown) => thrown instanceof Unavailable && isOfOneStatement(thrown),
+  },
+};
+
 /** Seconds that a client is told to wait while the server cannot be used. */
 const retryAfterSeconds = 5;
 
@@ -76,10 +95,8 @@ export class SpoolTender extends ServerPart<TendedParts> {
   /** The risks that the log tells of already. */
   #told: ReadonlySet<string> = new Set();
   #watchedAt = Number.NEGATIVE_INFINITY;
-  /** The log tells already that events cannot be filed. */
-  #isFilingTold = false;
-  /** The log tells already that partitions cannot be changed. */
-  #isPartitionTold = false;
+  /** What cannot be done for now, of which the log tells already. */
+  readonly #failing = new Set<keyof typeof laterWork>();
   #prunedAt = Number.NEGATIVE_INFINITY;
 
   /** Why the spool takes no mail; undefined while it does. */
@@ -128,37 +145,42 @@ export class SpoolTender extends ServerPart<TendedParts> {
   /** Removes events that are too old where nobody holds the tables, and failed messages that are too many. */
   async #pruneSome(): Promise<void> {
     const { retention, removal, quotas } = this.parts;
-    await removal.prune().catch((thrown: unknown) => this.#tellOfPartitions(thrown));
+    await this.#orLater('removal', () => removal.prune());
     for (const [account, tally] of quotas.withSurplus()) await retention.removeSurplus(account, tally);
   }
 
-  /** Where others hold the tables, partitions wait: what has none goes into DEFAULT. */
+  /**
+   * Does what mail does not wait for. Where it cannot be done now the log tells so once, and it is tried again a second later.
+   * @throws what it is not known to meet
+   */
+  async #orLater(what: keyof typeof laterWork, work: () => Promise<unknown>): Promise<void> {
+    const { words, isExpected } = laterWork[what];
+    try {
+      await work();
+      this.#failing.delete(what);
+    } catch (thrown) {
+      if (!isExpected(thrown)) throw thrown;
+      if (!this.#failing.has(what)) this.parts.log.warn({ error: errorMessage(thrown) }, words);
+      this.#failing.add(what);
+    }
+  }
+
+  /** Partitions wait where others hold the tables: what has none goes into DEFAULT. */
   async #tendPartitions(): Promise<void> {
-    try {
-      await this.parts.partitions.tend();
-      this.#isPartitionTold = false;
-    } catch (thrown) {
-      this.#tellOfPartitions(thrown);
-    }
+    await this.#orLater('partitions', () => this.parts.partitions.tend());
   }
 
-  /** Files what is left of others. Where somebody holds the tables, readers wait, and mail does not. */
+  /** Files what is left of others. Where somebody holds the tables, readers wait. */
   async #file(): Promise<void> {
-    try {
-      await this.parts.filer.file();
-      this.#isFilingTold = false;
-    } catch (thrown) {
-      if (!(thrown instanceof Unavailable) || isOutOfReach(thrown)) throw thrown;
-      if (!this.#isFilingTold) this.parts.log.warn({ error: errorMessage(thrown) }, 'events cannot be filed for now');
-      this.#isFilingTold = true;
-    }
+    await this.#orLater('filing', () => this.parts.filer.file());
   }
 
-  /** @throws what has nothing to do with partitions */
-  #tellOfPartitions(thrown: unknown): void {
-    if (!partitionCodes.has(errorCode(thrown instanceof Unavailable ? thrown.cause : thrown) ?? '')) throw thrown;
-    if (!this.#isPartitionTold) this.parts.log.warn({ error: errorMessage(thrown) }, 'partitions could not be changed');
-    this.#isPartitionTold = true;
+  /** Ends what lifted holds have left, and removes what is not kept any longer. */
+  async #tidy(): Promise<void> {
+    await this.parts.holds.settle();
+    await this.#watchOldest();
+    if (performance.now() - this.#prunedAt > pruneEveryMs) await this.prune();
+    else await this.#pruneSome();
   }
 
   /** Tells of transactions that keep the server from clearing away what is deleted: every table grows while they last. */
@@ -171,19 +193,16 @@ export class SpoolTender extends ServerPart<TendedParts> {
   }
 
   async #tend(): Promise<void> {
-    const { register, log, holds, writer } = this.parts;
+    const { register, log, writer } = this.parts;
     const found = this.#fault.beginLook();
     try {
       await this.#look();
       await writer.settleDoubt();
       if (await register.tend()) log.warn('messages in the hands of a process that has ended are due again');
       await this.#recover(found);
-      await holds.settle();
       await this.#tendPartitions();
       await this.#file();
-      await this.#watchOldest();
-      if (performance.now() - this.#prunedAt > pruneEveryMs) await this.prune();
-      else await this.#pruneSome();
+      await this.#orLater('tidying', () => this.#tidy());
     } catch (thrown) {
       if (thrown instanceof Unavailable) this.failed(thrown);
       else log.error({ err: thrown }, 'the spool cannot tidy up');
