@@ -223,7 +223,7 @@ test('a file that was moved opens nowhere, until the move is taken back', async 
   await moveData(requestOf(source, url));
   await expect(openSourceSpool(source)).rejects.toThrow(/was moved to db\.test\/postern.*database\.url.*--undo/);
   await expect(moveData(requestOf(source, await server.createSchema()))).rejects.toThrow(
-    'was moved to db.test/postern already',
+    'was moved to db.test/postern already: name that in database.url',
   );
   // A release that knows nothing of moves takes the tables for those of a later release.
   const database = new DatabaseSync(source.file);
@@ -343,6 +343,7 @@ describe('nothing is moved, and both sides stay as they were,', () => {
     const interrupt = new AbortController();
     const interrupted = refused(source, url, { signal: interrupt.signal });
     await untilSlow(url);
+    expect((await refused(filledSource(), url)).message).toContain('wait for its end, and run this again');
     interrupt.abort();
     expect(await interrupted).toBeInstanceOf(Error);
     const lost = refused(source, url);

@@ -107,7 +107,9 @@ export async function moveData(request: MoveRequest): Promise<Moved> {
 
 function refuseOther(mark: MovedMark | undefined, { file, shown }: MoveRequest): void {
   if (mark?.isDone)
-    throw new Error(`"${file}" was moved to ${mark.target} already; postern migrate --undo takes it back`);
+    throw new Error(
+      `"${file}" was moved to ${mark.target} already: name that in database.url; postern migrate --undo takes it back`,
+    );
   if (mark && mark.target !== shown)
     throw new Error(
       `The end of a move of "${file}" to ${mark.target} is not known: name that target again, which finds out, or ` +

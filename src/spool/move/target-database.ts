@@ -4,9 +4,9 @@
 import pg from 'pg';
 import type { Migrations, Row } from '../../base/database/database.ts';
 import { openPostgres } from '../../base/database/postgres-database.ts';
-import { storeError, told } from '../../base/database/postgres-errors.ts';
+import { isLockConflict, storeError, told } from '../../base/database/postgres-errors.ts';
 import { singleClient } from '../../base/database/postgres-pool.ts';
-import { errorMessage } from '../../base/errors.ts';
+import { errorMessage, Unavailable } from '../../base/errors.ts';
 import { moveMigrations, tablesWithFirstRows } from './moved-tables.ts';
 
 /** How long a statement may take, in milliseconds: one that writes some rows, and one that counts all of them. */
@@ -131,7 +131,7 @@ export class TargetDatabase {
   async begin(): Promise<void> {
     await this.query('BEGIN');
     const tables = (await this.query(lockedQuestion)).map((row) => String(row['name']));
-    await this.query(`LOCK TABLE ${tables.map((name) => `"${name}"`).join(', ')} IN EXCLUSIVE MODE`);
+    await this.#lock(tables);
     const taken: string[] = [];
     for (const name of tables.filter((table) => !tablesWithFirstRows.has(table))) {
       const [row] = await this.query(`SELECT EXISTS (SELECT 1 FROM "${name}") AS taken`);
@@ -144,6 +144,20 @@ export class TargetDatabase {
       `The target is not empty: it has rows in ${[...new Set(taken)].join(', ')}. A gateway works or has worked on it; ` +
         'name an empty database or schema',
     );
+  }
+
+  /** Keeps others from writing to tables. @throws Error that says what to do, where another program has one of them for long */
+  async #lock(tables: readonly string[]): Promise<void> {
+    try {
+      await this.query(`LOCK TABLE ${tables.map((name) => `"${name}"`).join(', ')} IN EXCLUSIVE MODE`);
+    } catch (thrown) {
+      if (!(thrown instanceof Unavailable) || !isLockConflict(thrown.cause)) throw thrown;
+      throw new Error(
+        'Another program works on the tables of the target, such as another move, or the rest of one that was killed: ' +
+          'wait for its end, and run this again',
+        { cause: thrown },
+      );
+    }
   }
 
   /** The types of a table's columns, by name. */
@@ -190,7 +204,7 @@ export class TargetDatabase {
   async hasMove(id: string): Promise<boolean> {
     await this.query('BEGIN');
     try {
-      await this.query('LOCK TABLE moved_here IN EXCLUSIVE MODE');
+      await this.#lock(['moved_here']);
       return (await this.query('SELECT 1 FROM moved_here WHERE id = $1', [id])).length > 0;
     } finally {
       await this.undo();
