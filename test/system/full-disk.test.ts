@@ -163,24 +163,22 @@ test('the full disk of a PostgreSQL puts mail off, keeps what was accepted, and 
   await running.end('SIGTERM');
 });
 
-test('compiled code that a full disk cannot take leaves no descriptors open, in the first thread or in one that ends', async () => {
+test('compiled code that a full disk cannot take leaves no descriptors open, in the first thread or in a database’s, which ends', async () => {
   const folder = scratchFolder();
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m,mode=700', 'tmpfs', folder]);
   mounted = folder;
   writeFileSync(join(folder, 'fill'), Buffer.alloc(900_000));
   const file = (name: string): string => JSON.stringify(join(projectRoot, 'src', name));
   const code = `import { readdirSync } from 'node:fs';
-    import { Worker } from 'node:worker_threads';
-    import { environmentOfThread, settleHeap } from ${file('base/load/compiled-code.ts')};
+    import { settleHeap } from ${file('base/load/compiled-code.ts')};
+    import { openDatabase } from ${file('base/database/sqlite-database.ts')};
     const open = () => readdirSync('/proc/self/fd').length;
     await import(${file('app/config/config.ts')});
     const before = open();
     settleHeap();
     const settled = open();
-    const thread = new Worker(${file('pipeline/field-worker.ts')}, { env: environmentOfThread() });
-    thread.postMessage({ name: 'X', text: 'x', kind: 'text' });
-    await new Promise((resolve) => thread.once('message', resolve));
-    await thread.terminate();
+    const database = await openDatabase(${JSON.stringify(join(scratchFolder(), 'a.db'))});
+    await database.close();
     console.log(JSON.stringify([settled - before, open() <= settled]));`;
   const env = { NODE_COMPILE_CACHE: folder };
   const program = join(scratchFolder(), 'program.mjs');

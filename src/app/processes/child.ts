@@ -181,6 +181,7 @@ export class Child {
       case 'serving':
         this.servingSince = performance.now();
         return this.#serving.resolve(message.listening);
+      case 'draining':
       case 'ask':
       case 'placesBack':
       case 'minuteBack':

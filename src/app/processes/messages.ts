@@ -91,5 +91,7 @@ export type FromProcess =
   | { readonly kind: 'failure'; readonly address: string }
   /** It takes connections. */
   | { readonly kind: 'serving'; readonly listening: readonly Listening[] }
+  /** It has got a signal to stop, and nobody else has told it to drain. */
+  | { readonly kind: 'draining' }
   /** It cannot start, and ends. */
   | { readonly kind: 'failed'; readonly exitCode: number; readonly reason: string };

@@ -10,7 +10,7 @@ import { type OpenLog, openLog, silentLog } from '../../base/log.ts';
 import { defaultConnections } from '../../delivery/settings.ts';
 import { loadKeys } from '../bootstrap/bootstrap.ts';
 import { type Config, type ConfigSource, loadConfig } from '../config/config.ts';
-import { configuredGlobalKeys, configuredTokens, type Environment } from '../config/secrets.ts';
+import { configuredGlobalKeys, configuredTokens, type Environment, missingSecrets } from '../config/secrets.ts';
 import { type Gateway, openGateway } from '../gateway.ts';
 import { openDatabaseOf } from '../wiring/engine/open-stores.ts';
 import { loadSettings } from '../wiring/load-settings.ts';
@@ -81,6 +81,9 @@ async function open(
   const placeOf = (text: string): ConfigSource => ({ ...place, text });
   const ownOf = (given: Config): Config => withPorts(shareOfConfig(given, order.count), order.ports);
   const config = ownOf(loadConfig(placeOf(order.text)));
+  // As at a start: else whoever has such a token would be refused here, and served by the others.
+  const missing = config.development ? [] : missingSecrets(config, env);
+  if (missing.length > 0) throw new ConfigurationError(missing.join('\n'));
   const database = await openDatabaseOf(config, { patienceMs, onLost: endProcess, log: openedLog.log });
   let { text } = order;
   const gateway = await openGateway({
@@ -143,6 +146,10 @@ export async function serveAsProcess(parts: ProcessParts): Promise<number> {
     link.tell({ kind: 'serving', listening: gateway.listening });
     const why = await Promise.race([link.drained, parts.signalled]);
     if (why === 'gone') log.error('the supervisor is gone: this process drains and ends');
+    else if (why !== 'drain') {
+      link.tell({ kind: 'draining' });
+      log.info({ signal: why }, 'draining');
+    }
     await gateway.stop();
     return 0;
   } catch (error) {

@@ -2,7 +2,7 @@
 
 import cluster from 'node:cluster';
 import { createMinuteCounts } from '../../accounts/minute-window.ts';
-import { ConfigurationError, Unavailable } from '../../base/errors.ts';
+import { ConfigurationError, errorMessage, Unavailable } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
 import type { MetricValues } from '../../base/process-group.ts';
 import type { DestinationView } from '../../delivery/transport.ts';
@@ -107,7 +107,7 @@ export class Supervisor {
 
   /** Changes the configuration of all processes, or of none. @throws ConfigurationError with the faults @returns what changed */
   async reload(text: string): Promise<readonly string[]> {
-    const children = this.#serving();
+    const children = this.#takingConnections();
     if (children.length === 0) throw new ConfigurationError('No process takes connections now; try again in a moment');
     const { voteMs = defaultVoteMs } = this.#parts;
     const votes = await Promise.all(children.map((child) => child.inquire('reload', text, voteMs)));
@@ -215,16 +215,26 @@ export class Supervisor {
     this.#appoint();
     if (this.#isStopping || !this.#hasStarted) return;
     const isSteady = servingSince !== undefined && performance.now() - servingSince >= steadyMs;
-    const failures = isSteady ? 0 : (this.#failures.get(number) ?? 0);
+    if (isSteady) this.#failures.delete(number);
+    this.#startLater(number, { pid, code, signal, reason: failed?.reason });
+  }
+
+  /** Starts a process anew, after a time that doubles with each failure. @param facts how the one before has ended, for the log */
+  #startLater(number: number, facts: object): void {
+    const failures = this.#failures.get(number) ?? 0;
     this.#failures.set(number, failures + 1);
     const againInMs = Math.min(longestRestartMs, firstRestartMs * 2 ** failures);
-    const facts = { process: number, pid, code, signal, reason: failed?.reason, againInMs };
-    this.#parts.log.error(facts, 'a process has ended: it is started again');
+    this.#parts.log.error({ process: number, ...facts, againInMs }, 'a process has ended: it is started again');
     // Once the server is stopping, no timer is left.
     const timer = setTimeout(() => {
       this.#timers.delete(timer);
       this.#restarts += 1;
-      this.#fork(number);
+      try {
+        this.#fork(number);
+      } catch (error) {
+        // Most errors of a start come by an event; Node throws the others, such as ETXTBSY while its own file is being replaced.
+        this.#startLater(number, { reason: `process ${number} could not be started: ${errorMessage(error)}` });
+      }
     }, againInMs);
     this.#timers.add(timer);
   }
@@ -232,7 +242,7 @@ export class Supervisor {
   /** Has one of the processes do what exactly one does, where none is at it. */
   #appoint(): void {
     if (this.#onDuty || this.#isStopping) return;
-    this.#onDuty = this.#serving()[0];
+    this.#onDuty = this.#takingConnections()[0];
     this.#onDuty?.tell({ kind: 'duty' });
   }
 
@@ -242,9 +252,10 @@ export class Supervisor {
    */
   async #isReady(): Promise<boolean> {
     if (this.#isStopping) return false;
-    const serving = this.#serving().filter((child) => !child.isDraining);
-    const answers = await Promise.all(serving.map((child) => child.inquire('ready', null, readyMs)));
-    return answers.includes(true) && !answers.includes(false);
+    const asked = this.#takingConnections();
+    const answers = await Promise.all(asked.map((child) => child.inquire('ready', null, readyMs)));
+    const counted = answers.filter((_, index) => asked[index]?.isDraining === false);
+    return counted.includes(true) && !counted.includes(false);
   }
 
   #hear(child: Child, message: FromProcess): void {
@@ -258,6 +269,9 @@ export class Supervisor {
         return this.#minutes.giveBack(message.account);
       case 'failure':
         for (const other of this.#children.values()) if (other !== child) other.tell(message);
+        return;
+      case 'draining':
+        void this.#end(child);
         return;
       case 'hello':
       case 'told':
@@ -302,11 +316,16 @@ export class Supervisor {
         if (values && !child.hasEnded) this.#metrics.read(child.number, values);
       }),
     );
-    const serving = this.#serving().length;
+    const serving = this.#takingConnections().length;
     const numbers = await supervisorMetrics({ wanted: this.#parts.count, serving, restarts: this.#restarts });
     return await this.#metrics.text(numbers);
   }
 
+  #takingConnections(): readonly Child[] {
+    return this.#serving().filter(({ isDraining }) => !isDraining);
+  }
+
+  /** Those that have begun to serve, also while they drain. */
   #serving(): readonly Child[] {
     return [...this.#children.values()].filter(({ servingSince }) => servingSince !== undefined);
   }

@@ -112,6 +112,9 @@ test('where the system starts no process, the start fails with the reason; later
   cluster.setupPrimary({ cwd: '/nowhere' });
   process.kill(pidOf(1), 'SIGKILL');
   await vi.waitFor(() => expect(times('a process has ended: it is started again')).toBe(2), 10_000);
+  // Node tells of that one by an event, and throws this one.
+  cluster.setupPrimary({ cwd: exec });
+  await vi.waitFor(() => expect(lines.at(-1)?.['reason']).toMatch(/could not be started: .*ENOTDIR/), 10_000);
   cluster.setupPrimary({ cwd: '/' });
   await vi.waitFor(() => expect(times('a process takes connections')).toBe(3), 10_000);
 });

@@ -2,7 +2,7 @@
 // when one is killed. One server serves all tests in turn, because each process of it starts slowly on a busy machine.
 
 import { once } from 'node:events';
-import { writeFileSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
@@ -85,6 +85,10 @@ async function send(): Promise<number> {
   return (await fetch(url, { method: 'POST', headers, body })).status;
 }
 
+function reload(): ReturnType<typeof runProgram> {
+  return runProgram(process.execPath, [join(projectRoot, 'src/main.ts'), 'reload'], { cwd: one.folder, env: one.env });
+}
+
 /** Asks for an error page of a zone. */
 function askEdge(): Promise<string> {
   return new Promise((resolve, reject) => {
@@ -153,8 +157,6 @@ test('limits hold over all processes: connections of an address, messages a minu
 
 test('a reload is taken by all processes or by none', async () => {
   const file = join(one.folder, 'postern.yaml');
-  const reload = () =>
-    runProgram(process.execPath, [join(projectRoot, 'src/main.ts'), 'reload'], { cwd: one.folder, env: one.env });
   writeFileSync(file, JSON.stringify({ ...config, drainSeconds: -1 }));
   expect(await reload()).toMatchObject({ code: 78 });
   // Judged by each process: the socket of a listener cannot be bound.
@@ -178,7 +180,8 @@ test('a reload is taken by all processes or by none', async () => {
 
 test('a killed process is started again, and what it had in hand is delivered by the others', async () => {
   const subjects = Array.from({ length: 30 }, (_, index) => `mark-${index}`);
-  for (const pid of servingPids(one).values()) process.kill(pid, 'SIGHUP');
+  for (const signal of ['SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const)
+    for (const pid of servingPids(one).values()) process.kill(pid, signal);
   // A connection that has just ended may be counted a moment longer, so few are open at a time.
   for (let start = 0; start < subjects.length; start += 5) {
     const replies = await Promise.all(subjects.slice(start, start + 5).map((subject) => sendOne(port, subject)));
@@ -196,13 +199,51 @@ test('a killed process is started again, and what it had in hand is delivered by
     return subjects.every((subject) => arrived.has(subject));
   }, 60);
   await one.until(() => servingPids(one).size === 2 && servingPids(one).get(1) !== pids.get(1), 60);
-  // A signal to reload that goes to all processes ends none.
+  // A signal to reload, or of another program's, that goes to all processes ends none and opens no debugger.
+  expect(one.output()).not.toContain('Debugger');
   expect(servingPids(one).get(2)).toBe(pids.get(2));
   expect(await readyStatus(one)).toBe(200);
   const after = await readNumbers(one);
   // A counter that fell would look like a restart of all.
   expect(after.get('postern_messages_accepted_total')).toBe(before.get('postern_messages_accepted_total'));
   expect(after.get('postern_process_restarts_total')).toBe(1);
+});
+
+test('one that drains by a signal of its own keeps the others neither from being ready nor from a reload', async () => {
+  const [first, second] = [1, 2].map((number) => servingPids(one).get(number) ?? one.pid);
+  // While the first is stopped, the second takes the connection.
+  process.kill(first ?? one.pid, 'SIGSTOP');
+  const client = RawClient.open(port);
+  onTestFinished(() => client.destroy());
+  await client.reply();
+  process.kill(first ?? one.pid, 'SIGCONT');
+  for (const line of ['EHLO client.example', 'MAIL FROM:<a@example.com>', 'RCPT TO:<b@example.net>', 'DATA'])
+    await client.ask(line);
+  process.kill(second ?? one.pid, 'SIGTERM');
+  await one.until(() => one.log().some(({ msg, process: number }) => msg === 'draining' && number === 2));
+  expect(await readyStatus(one)).toBe(200);
+  expect(await reload()).toMatchObject({ code: 0 });
+  expect((await readNumbers(one)).get('postern_processes{state="serving"}')).toBe(1);
+  expect(await client.ask('From: a@example.com\r\nSubject: x\r\n\r\nx\r\n.')).toMatch(/^250/);
+  await one.until(() => servingPids(one).size === 2 && servingPids(one).get(2) !== second, 60);
+});
+
+test('a process that is started again without a secret of the configuration says so, and tries again', async () => {
+  const token = join(one.folder, 'token');
+  writeFileSync(token, 'token-of-the-second-account');
+  const { development: _, ...production } = config;
+  const [dev, second] = config.accounts;
+  const credentials = [{ name: 'devices', scopes: ['email:send'], tokenFile: token }];
+  const accounts = [dev, { ...second, credentials }];
+  writeFileSync(join(one.folder, 'postern.yaml'), JSON.stringify({ ...production, accounts }));
+  expect(await reload()).toMatchObject({ code: 0 });
+  rmSync(token);
+  kill(servingPids(one).get(1));
+  const told = ({ code, reason }: Record<string, unknown>) => code === 78 && String(reason).includes(`"${token}"`);
+  await one.until(() => one.log().some(told), 60);
+  expect(await readyStatus(one)).toBe(200);
+  writeFileSync(token, 'token-of-the-second-account');
+  await one.until(() => servingPids(one).size === 2, 60);
 });
 
 test('without their supervisor the processes drain and end', async () => {
