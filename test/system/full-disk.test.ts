@@ -167,7 +167,7 @@ test('compiled code that a full disk cannot take leaves no descriptors open, in 
   const folder = scratchFolder();
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m,mode=700', 'tmpfs', folder]);
   mounted = folder;
-  writeFileSync(join(folder, 'fill'), Buffer.alloc(900_000));
+  writeFileSync(join(folder, 'fill'), Buffer.alloc(1_048_576));
   const file = (name: string): string => JSON.stringify(join(projectRoot, 'src', name));
   const code = `import { readdirSync } from 'node:fs';
     import { settleHeap } from ${file('base/load/compiled-code.ts')};
