@@ -39,6 +39,7 @@ export function tokensContract(engine: Engine): void {
       for (const createdAt of [5, 5, 5, 7, 6]) made.push((await store.create({ ...wanted, createdAt })).record.id);
       await store.create({ ...wanted, account: 'b2'.repeat(16), createdAt: 5 });
       const expired = (await store.create({ ...wanted, createdAt: 4, expiresAt: 10 })).record.id;
+      expect((await store.list(wanted.account)).map(({ id }) => id).sort()).toEqual([...made, expired].sort());
       const [first = '', second = '', third = '', fourth = '', fifth = ''] = made;
       const live = [...[first, second, third].sort(), fifth, fourth];
       const pages = async (limit: number, liveAt?: number): Promise<readonly (readonly string[])[]> => {

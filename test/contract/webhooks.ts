@@ -143,14 +143,19 @@ export function webhooksContract(engine: Engine): void {
 
     test('the log keeps the last thousand of a month, page by page', async () => {
       const { one, id, clock, store } = await setUp(engine);
-      await one.lease(id, clock.now());
+      const beside = (await store.create(wanted, 7))?.id ?? '';
+      for (const each of [id, beside]) await one.lease(each, clock.now());
+      const failed = {
+        ...{ kind: 'accepted', attempt: 1, at: clock.now(), durationMs: 5 },
+        ...({ result: 'failed', status: undefined, error: 'refused' } as const),
+      };
       for (let round = 0; round < 35; round += 1) {
-        const log = Array.from({ length: 32 }, (_, at) => ({
-          ...{ event: round * 32 + at, kind: 'accepted', attempt: 1, at: clock.now(), durationMs: 5 },
-          ...({ result: 'failed', status: undefined, error: 'refused' } as const),
-        }));
+        const log = Array.from({ length: 32 }, (_, at) => ({ ...failed, event: round * 32 + at }));
+        // What another webhook logs, before and in between, is neither removed with it nor counted.
+        if (round % 20 === 0) await one.commit(beside, progress({ log: [{ ...failed, event: round }] }), clock.now());
         await one.commit(id, progress({ log }), clock.now());
       }
+      expect((await store.deliveries(beside, { limit: 9 })).deliveries.map(({ event }) => event)).toEqual([20, 0]);
       const events: number[] = [];
       for (let before: number | undefined, isFirst = true; isFirst || before !== undefined; isFirst = false) {
         const page = await store.deliveries(id, { limit: 300, before });
@@ -246,8 +251,8 @@ export function webhooksContract(engine: Engine): void {
       });
       const [besideBefore, theirsBefore] = [await state(beside), await state(theirs)];
       expect([besideBefore, theirsBefore]).toMatchObject([
-        { log: [101], next: now + 1, waiting: 3, blocked: ['m'] },
-        { log: [102], next: now + 2, waiting: 3, blocked: ['m'] },
+        { log: [101], next: now + 1, waiting: 3, blocked: ['m'], lease: { id: beside } },
+        { log: [102], next: now + 2, waiting: 3, blocked: ['m'], lease: { id: theirs } },
       ]);
       expect(besideBefore.due).toEqual([
         [1, 1, now + 1],
@@ -288,6 +293,14 @@ export function webhooksContract(engine: Engine): void {
       await store.change(dev, id, { url: 'https://moved.example/' });
       expect(await one.nextReady(id)).toBe(now);
       expect(await state(theirs)).toEqual(theirsBefore);
+      // A replay of the same events ends alone.
+      const replay = { after: 1, until: 2 };
+      for (const each of [id, beside]) await store.replay(dev, each, replay);
+      await one.commit(id, progress({ replay: { before: replay, left: undefined } }), now);
+      expect([(await store.find(dev, id))?.replay, (await store.find(dev, beside))?.replay]).toEqual([
+        undefined,
+        replay,
+      ]);
       // A log that is old goes alone.
       const late = now + 31 * 86_400_000;
       await one.commit(id, progress({ log: [{ ...delivery, at: late, event: 200, result: 'failed' }] }), late);

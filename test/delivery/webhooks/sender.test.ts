@@ -371,6 +371,23 @@ describe('many at once', () => {
     expect(one.counts.waiting).toBeGreaterThan(0);
   });
 
+  test('an account whose requests hang leaves connections to another one’s on the same host', async () => {
+    const { spool, sender, hook } = await setUp({ timeoutMs: 60_000 });
+    let told = 0;
+    const host = await startHookEndpoint(() => (_request, response) => {
+      if (response.req.url !== '/theirs') return;
+      told += 1;
+      response.end();
+    });
+    await Promise.all(Array.from({ length: 10 }, () => hook(host.url)));
+    await hook(host.url.replace('/in', '/theirs'), { account: other });
+    await sender();
+    await accept(spool, 20);
+    await expect.poll(() => host.most(), waiting).toBe(64);
+    await spool.add(spoolEntry({ account: 'other' }), 0);
+    await expect.poll(() => told, waiting).toBe(1);
+  });
+
   test('of two processes each event is sent by one, and what one holds the other takes over', async () => {
     const { spool, sender, hook } = await setUp();
     const endpoint = await startHookEndpoint();

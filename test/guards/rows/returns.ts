@@ -109,6 +109,19 @@ export const returns = [
       'WHERE id = $1 AND lease_holder = $2 AND enabled = 1 AND lease_until',
       'WHERE id = $1 AND $2 IS NOT NULL AND enabled = 1 AND lease_until',
     ],
+    [
+      'WHERE id = $1 AND lease_holder = $2 AND enabled = 1 AND lease_until',
+      'WHERE $1 IS NOT NULL AND lease_holder = $2 AND enabled = 1 AND lease_until',
+    ],
+    ['WHERE id = $1 AND replay_after = $2', 'WHERE $1 IS NOT NULL AND replay_after = $2'],
+    [
+      '(SELECT id FROM webhook_deliveries WHERE webhook = $1 ORDER',
+      '(SELECT id FROM webhook_deliveries WHERE $1 IS NOT NULL ORDER',
+    ],
+    [
+      'DELETE FROM webhook_deliveries WHERE webhook = $1 AND at',
+      'DELETE FROM webhook_deliveries WHERE $1 IS NOT NULL AND at',
+    ],
     ['lease_until = 0 WHERE lease_holder = $1', 'lease_until = 0 WHERE $1 IS NOT NULL'],
     [
       'WHERE webhook = $1 AND ready_at IS NOT NULL AND (ready_at <= $2',
@@ -162,6 +175,11 @@ export const returns = [
       ['isSlow ? 1 : newAtOnce, account })', 'isSlow ? 1 : newAtOnce })'],
       ['limit: replayedAtOnce, account })', 'limit: replayedAtOnce })'],
     ],
+  ),
+  ...of(
+    'delivery/webhooks/round.ts',
+    ['test/delivery/webhooks/sender.test.ts > on the same host'],
+    [['parts.poster.post({ owner, url', "parts.poster.post({ owner: '', url"]],
   ),
   ...of('web/admin/webhooks/webhook-endpoints.ts', webhooks, [
     ["if (source === 'file') {", "if (id === '') {"],
