@@ -79,6 +79,7 @@ export const shown = [
     ["kind: 'account', value: account }", "kind: 'account', value: 'x' }"],
     ['one.kind === other.kind && one.value === other.value', 'one.kind === other.kind'],
     ['if (actor.isOperator) return mostHolds', 'if (holds) return mostHolds'],
+    ['mostHolds - leftToOperator - holds.length', 'mostHolds - holds.length'],
     ["hold.kind !== 'account' && mayLift(hold, actor)", "hold.kind !== 'account'"],
     ['own.has(entry.id) ? await', 'entry.id ? await'],
   ]),

@@ -9,6 +9,7 @@ import type { Spool } from '../../../src/spool/spool.ts';
 import { SqliteSpool } from '../../../src/spool/sqlite/sqlite-spool.ts';
 import { queueEndpoints } from '../../../src/web/admin/queue/queue-endpoints.ts';
 import { createQueueLines } from '../../../src/web/admin/queue/queue-groups.ts';
+import { findSelected } from '../../../src/web/admin/queue/queue-selection.ts';
 import { type ConsoleApp, startConsole } from '../../support/console-app.ts';
 import { scratchFolder } from '../../support/scratch.ts';
 import { countsOf } from '../../support/spool-counts.ts';
@@ -126,6 +127,20 @@ describe('what waits', () => {
     ]) {
       expect([query, (await ask('dev-reader', `${dev}/messages?${query}`)).status]).toEqual([query, 400]);
     }
+  });
+
+  test('is read of the own account alone, however much others have', async () => {
+    const { spool, accept } = await start();
+    await accept('other', ['a@full.example'], 3);
+    const own = await accept('dev', ['a@full.example'], 2);
+    const read: string[] = [];
+    const list: Spool['list'] = async (query) => {
+      const page = await spool.list(query);
+      read.push(...page.items.map(({ entry }) => entry.id));
+      return page;
+    };
+    await findSelected({ spool: { list }, routeOf: () => 'direct' }, { account: 'dev' }, { limit: 9 });
+    expect(read).toEqual(own);
   });
 
   test('takes the older names of parameters for one version more; the new ones win', async () => {
@@ -414,6 +429,19 @@ describe('holds', () => {
     expect(await act(51, 'dev-boss')).toBe(1);
     expect(result(await ask('dev-editor', `${dev}/actions`, { action: 'hold', filter: {} }))['done']).toBe(1);
     expect(await spool.holds()).toHaveLength(52);
+  });
+
+  test('what many accounts hold leaves room to the operator', async () => {
+    const { ask, accept, spool } = await start();
+    const [one = ''] = await accept('dev', ['a@full.example']);
+    const others = Array.from({ length: 900 }, (_, at) => ({ value: `m${at}`, by: `console a${at % 18}/editor` }));
+    await Promise.all(others.map((other) => spool.addHold({ ...other, kind: 'message', at: 1, why: '' })));
+    for (const what of [{ ids: [one] }, { filter: {} }, { filter: { destination: 'full.example', route: 'direct' } }]) {
+      const act = async (as: string, action: string) =>
+        result(await ask(as, `${dev}/actions`, { action, ...what }))['done'];
+      const done = [await act('dev-editor', 'hold'), await act('dev-boss', 'hold'), await act('dev-boss', 'release')];
+      expect([what, done]).toEqual([what, [0, 1, 1]]);
+    }
   });
 
   test('a filter holds and releases no message that has recipients besides', async () => {

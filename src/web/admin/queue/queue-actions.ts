@@ -86,6 +86,8 @@ const budgetMs = 3000;
 const stepMessages = 100;
 /** Messages and lines that an account may keep waiting by the console at a time: all accounts share the holds that a spool keeps. */
 const heldPerAccount = 50;
+/** Holds that all accounts together leave to the operator, who may have to keep mail waiting when they have taken the others. */
+const leftToOperator = 100;
 
 /** Whether an actor may lift a hold. */
 export function mayLift({ by }: Pick<Hold, 'by'>, { account, isOperator }: Actor): boolean {
@@ -101,11 +103,13 @@ export function actorOf(
   return { account, isOperator, by: `${isOperator ? 'admin' : 'console'} ${account ?? '*'}/${name}` };
 }
 
-/** How many more holds an actor may make. */
-function roomFor(holds: readonly Hold[], actor: Actor): number {
+/** How many more holds an actor may make. @param kind of them: an account holds all that it has beside the others */
+function roomFor(holds: readonly Hold[], kind: Hold['kind'], actor: Actor): number {
   if (actor.isOperator) return mostHolds - holds.length;
+  const room = mostHolds - leftToOperator - holds.length;
+  if (kind === 'account') return room;
   const own = holds.filter((hold) => hold.kind !== 'account' && mayLift(hold, actor));
-  return Math.min(mostHolds - holds.length, heldPerAccount - own.length);
+  return Math.min(room, heldPerAccount - own.length);
 }
 
 type Act = (selected: readonly Selected[]) => Promise<Count>;
@@ -149,7 +153,7 @@ async function actOf(action: QueueAction, { parts, actor }: Acting): Promise<Act
     );
   }
   const held = new Set(holds.map(({ value }) => value));
-  let room = roomFor(all, actor);
+  let room = roomFor(all, 'message', actor);
   return each(async ({ item: { entry } }) => {
     // Another's hold stays another's.
     if (room <= 0 || held.has(entry.id)) return false;
@@ -251,8 +255,7 @@ async function actByRule(action: 'hold' | 'release', rule: Rule, { parts, actor 
   }
   // A route may have one line for all its domains, or one for each: a rule for the other kind would hold nothing.
   if (rule.kind === 'line' && !before && !now.lines.some((line) => lineOf(line) === rule.value)) return undefined;
-  const room = rule.kind === 'account' ? mostHolds - holds.length : roomFor(holds, actor);
-  if (!before && room <= 0) return nothing;
+  if (!before && roomFor(holds, rule.kind, actor) <= 0) return nothing;
   await spool.addHold(ruleOf(rule, actor, parts));
   return one;
 }
