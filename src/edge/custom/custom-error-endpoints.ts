@@ -137,16 +137,22 @@ interface Kind {
 }
 
 /** Makes what changes the custom errors of a level, of the version that If-Match names. */
-function changerOf(level: CustomErrorOwner['level'], { what, read, put }: Kind, log: Logger) {
+function changerOf(
+  level: CustomErrorOwner['level'],
+  { what, read, put }: Kind,
+  { customErrors, log }: CustomErrorEndpointsParts,
+) {
   /** @throws Refusal 412 where that is not the present one */
-  return async (request: FastifyRequest, done: 'put' | 'taken back'): Promise<CustomErrorOwner> => {
-    const owner = ownerOf(request, level);
-    const before = namesVersion(request) ? (await read(owner)).found : undefined;
-    if (before) judgeVersion(request, versionOf(before));
-    if (!(await put(owner, done === 'put' ? request : undefined, before?.version))) throw changed();
+  return (request: FastifyRequest, done: 'put' | 'taken back'): Promise<CustomErrorOwner> => {
     const { account } = submitterOf(request);
-    log.info({ session: request.id, account: account.name, [level]: owner.id }, `${what} ${done}`);
-    return owner;
+    return customErrors.inTurn(account.id, async () => {
+      const owner = ownerOf(request, level);
+      const before = namesVersion(request) ? (await read(owner)).found : undefined;
+      if (before) judgeVersion(request, versionOf(before));
+      if (!(await put(owner, done === 'put' ? request : undefined, before?.version))) throw changed();
+      log.info({ session: request.id, account: account.name, [level]: owner.id }, `${what} ${done}`);
+      return owner;
+    });
   };
 }
 
@@ -157,13 +163,13 @@ async function answer({ read }: Kind, reply: FastifyReply, owner: CustomErrorOwn
   return succeed(reply, shown);
 }
 
-function endpointsFor(level: CustomErrorOwner['level'], kind: Kind, log: Logger): V4Plugin {
+function endpointsFor(level: CustomErrorOwner['level'], kind: Kind, parts: CustomErrorEndpointsParts): V4Plugin {
   const { what, result, body, describe, mayPut } = kind;
   const { path, params, of, noun } = places[level];
   const thing = `${noun}${kind.noun}`;
   const common = { params, result };
   const changing = { ...common, codes: [changedCode] };
-  const change = changerOf(level, kind, log);
+  const change = changerOf(level, kind, parts);
   const get = endpoint({
     at: 'GET',
     ...common,
@@ -255,9 +261,9 @@ function kindsOf(customErrors: CustomErrors): readonly Kind[] {
 }
 
 /** The endpoints of custom errors, of zones and of accounts. */
-export function customErrorEndpoints({ customErrors, log }: CustomErrorEndpointsParts): V4Plugin {
+export function customErrorEndpoints(parts: CustomErrorEndpointsParts): V4Plugin {
   return (app) => {
     for (const level of ['zone', 'account'] as const)
-      for (const kind of kindsOf(customErrors)) endpointsFor(level, kind, log)(app);
+      for (const kind of kindsOf(parts.customErrors)) endpointsFor(level, kind, parts)(app);
   };
 }
