@@ -94,7 +94,7 @@ function loadTls(place: TlsFiles, problems: Problems): TlsKeys[] {
   const { host, folder, certificateFile, privateKeyFile } = place;
   const remedy = `put the certificate chain and its key into ${folder}, or for a self-signed one: postern cert self-signed ${host}`;
   const certificate = read(certificateFile, problems, remedy);
-  const privateKey = read(privateKeyFile, problems, 'it belongs to fullchain.pem beside it');
+  const privateKey = read(privateKeyFile, problems, 'put the key of fullchain.pem there');
   if (certificate === undefined || privateKey === undefined) return [];
   try {
     createSecureContext({ cert: certificate, key: privateKey });

@@ -108,7 +108,7 @@ export class Supervisor {
   /** Changes the configuration of all processes, or of none. @throws ConfigurationError with the faults @returns what changed */
   async reload(text: string): Promise<readonly string[]> {
     const children = this.#takingConnections();
-    if (children.length === 0) throw new ConfigurationError('No process takes connections now; try again in a moment');
+    if (children.length === 0) throw new ConfigurationError('No process takes connections now: the log says why');
     const { voteMs = defaultVoteMs } = this.#parts;
     const votes = await Promise.all(children.map((child) => child.inquire('reload', text, voteMs)));
     const faultsOf = ({ number, hasEnded }: Child, answer: ReloadAnswer | undefined): readonly string[] => {
