@@ -149,8 +149,9 @@ function claim(temporary: string, { target, force }: BackupRequest): void {
     linkSync(temporary, target);
   } catch (error) {
     const code = errorCode(error) ?? '';
+    if (code === 'EEXIST' || existsSync(target))
+      throw new Error(`There is a file already: "${target}"`, { cause: error });
     if (!noHardLinks.has(code)) throw error;
-    if (existsSync(target)) throw new Error(`There is a file already: "${target}"`, { cause: error });
     renameSync(temporary, target);
   }
 }

@@ -163,6 +163,12 @@ test('it overwrites nothing without force, never what it is made of, and leaves 
   await backUp(data, file, { force: true });
   expect(readdirSync(join(file, '..'))).toEqual(['backup.db']);
 
+  // Another one that is taken meanwhile.
+  const late = join(scratchFolder(), 'late.db');
+  const taken = backUp(data, late, { progress: () => writeFileSync(late, 'another') });
+  await expect(taken).rejects.toThrow(`There is a file already: "${late}"`);
+  expect(readFileSync(late, 'utf8')).toBe('another');
+
   for (const own of [data.database, `${data.database}-spool.lock`, join(data.bodiesFolder, 'x')])
     await expect(backUp(data, own, { force: true })).rejects.toThrow('is one of the files that a backup is made of');
   await expect(backUp(data, join(data.folder, 'no/such/folder.db'))).rejects.toThrow('Cannot write the backup');
