@@ -11,7 +11,8 @@ let gateway: Reloadable;
 let postern: PosternProcess;
 let base = '';
 beforeAll(async () => {
-  gateway = await startReloadable(({ accounts, routes }) => {
+  gateway = await startReloadable(({ accounts, routes, zones }) => {
+    zones.push({ name: 'shop.example', id: '4'.repeat(32), account: 'dev' });
     // A next hop that is not there, so that what is sent waits.
     const hop = { type: 'smarthost', url: 'smtp://127.0.0.1:1', tls: 'none' };
     const theirs = { ...hop, name: 'theirs', match: { accounts: ['payg'] } };
@@ -203,6 +204,8 @@ test('figures, zones and networks are told of the own account’s', { timeout: 6
   const visits = { dev: 3, payg: 5 };
   const zones = { dev: 'example.com', payg: 'payg.example' };
   const accounts = ['dev', 'payg'] as const;
+  expect(await visit('shop.example')).toBeGreaterThanOrEqual(400);
+  const ofShop = { dev: [['shop.example', 1]], payg: [] };
   for (const account of accounts)
     for (let count = 0; count < visits[account]; count += 1)
       expect(await visit(zones[account])).toBeGreaterThanOrEqual(400);
@@ -213,7 +216,7 @@ test('figures, zones and networks are told of the own account’s', { timeout: 6
         zone['zone'],
         zone['requests'],
       ]);
-    await expect.poll(told, { timeout: 20_000 }).toEqual([[zones[account], visits[account]]]);
+    await expect.poll(told, { timeout: 20_000 }).toEqual([[zones[account], visits[account]], ...ofShop[account]]);
     const routesShown = (await read('email/sending/overview')).result.routes;
     expect([account, routesShown.some((route: Record<string, unknown>) => route['name'] === 'theirs')]).toEqual([
       account,

@@ -107,6 +107,13 @@ export const shown = [
     ['store.revoke({ id, account: account.id, now', 'store.revoke({ id, now'],
     ["edits: 'admin'", "edits: ['admin', 'console:read']", consoleGuard],
   ]),
+  ...of('web/admin/domain-endpoints.ts', endpoints, [
+    ['checking.get(account.id)', '[...checking.values()][0]'],
+    ['last.get(account.id)', '[...last.values()].at(-1)'],
+  ]),
+  ...of('web/admin/console/failure-endpoints.ts', twoAccounts, [
+    ['byZone.get(zone.name)', '[...byZone.values()].at(0)'],
+  ]),
   ...of('web/admin/domain-endpoints.ts', consoleGuard, [
     ['account.sendingDomains.find((domain) => domain.name === name.toLowerCase())', 'account.sendingDomains[0]'],
   ]),

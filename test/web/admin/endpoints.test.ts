@@ -551,6 +551,23 @@ describe('sending domains', () => {
     expect(seen.resolvers).toBe(2);
   });
 
+  test('what is asked and found for one account is told to no other', async () => {
+    const { call, dns } = await start();
+    const listed = async (account: string, query = '') => {
+      const { result } = success(await call('GET', `${path}${query}`, { account }));
+      return (result as { checked_at?: string; records: { check?: object }[] }[])[0];
+    };
+    await listed('dev', '?check=1');
+    expect((await listed('other'))?.checked_at).toBeUndefined();
+    // Two accounts ask at once.
+    const open = dns.hold();
+    const answers = ['dev', 'other'].map((account) => listed(account, '?check=1'));
+    await expect.poll(() => dns.asked.filter((name) => name.includes('other.example')).length).toBeGreaterThan(0);
+    open();
+    for (const domain of await Promise.all(answers))
+      expect(domain?.records.map(({ check }) => check !== undefined)).not.toContain(false);
+  });
+
   test.each([
     ['nobody', 'dev', 401, 10101, 'E_UNAUTHORIZED'],
     ['dev-reader', 'dev', 403, 10102, 'E_FORBIDDEN'],
