@@ -41,7 +41,7 @@ interface Bound {
 export function scopesOf({ plan }: RunningApplication, client: string) {
   return {
     all: 'all',
-    account: `account ${plan.account}`,
+    account: `account ${plan.transport} ${plan.account}`,
     application: `application ${plan.id}`,
     client: `client ${plan.id} ${client}`,
   } as const;

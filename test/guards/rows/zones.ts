@@ -101,6 +101,11 @@ export const zonesGuards = [
     ["FROM proxy_allocations WHERE zone = $1'", "FROM proxy_allocations WHERE $1 IS NOT NULL'"],
     ['FROM proxy_allocations v WHERE v.zone = $1 AND', 'FROM proxy_allocations v WHERE $1 IS NOT NULL AND'],
   ]),
+  ...of(
+    'proxy/traffic/admission.ts',
+    ['test/proxy/plane/limits.test.ts'],
+    [['account: `account ${plan.transport} ${plan.account}`', 'account: `account ${plan.account}`']],
+  ),
   ...of('proxy/store/application-writing.ts', applicationStore, [
     ["if (taken?.['zone'] !== zone) others.push(ip)", ''],
     ['if (count >= quota) return', 'if (count < 0) return'],

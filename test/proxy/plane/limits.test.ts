@@ -183,6 +183,29 @@ test('an unanswered session gives its descriptor to a TCP connection', async () 
   await once(client, 'close');
 });
 
+test('TCP connections over the account’s limit end none of its UDP sessions, which would give them no place', async () => {
+  const address = loopbackAddress();
+  const [silent, origin] = [await udpPeer(), await echoServer()];
+  const plane = await startPlane(
+    [
+      planOf({ id: other, addresses: [address], origin: directTo(silent), transport: 'udp' }),
+      planOf({ addresses: [address], origin: directTo(origin) }),
+    ],
+    { accountBounds: { accountSessions: 6, accountConnections: 1 } },
+  );
+  const senders = await Promise.all(Array.from({ length: 6 }, () => udpPeer()));
+  for (const peer of senders) await peer.send('x', { address, port: 22 + testOffset });
+  await until(() => plane.traffic(other)?.counters.open === 6);
+  const client = await dial(address, 22);
+  client.write('y');
+  await readOctets(client, 1);
+  expect(await dialedEnd(address, 22)).toBe('ECONNRESET');
+  expect(plane.traffic(one)?.events[0]?.reason).toBe('the account has 1 open, its limit');
+  expect([plane.open().evicted, plane.traffic(other)?.counters.open]).toEqual([0, 6]);
+  client.destroy();
+  await once(client, 'close');
+});
+
 test('limits of the configuration: for all, for one application over them, for an account', () => {
   const { limitsOf, ...rest } = readLimits({
     connections: 100,
