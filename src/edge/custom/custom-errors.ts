@@ -1,12 +1,11 @@
 // Custom errors (D65): zone rules, account rules, the zone's page and the account's page are tried in this order. For each owner
 // and kind, what the API has put, in this process or another (D94), takes the place of the configuration.
 
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Clock } from '../../base/clock.ts';
 import type { Database } from '../../base/database/database.ts';
 import { ConfigurationError } from '../../base/errors.ts';
 import { member } from '../../base/is-record.ts';
-import { createKeyedQueues } from '../../base/keyed-queues.ts';
+import { createRestingQueues, type KeyedQueues } from '../../base/keyed-queues.ts';
 import type { Logger } from '../../base/log.ts';
 import { yieldToEventLoop } from '../../base/yield-to-event-loop.ts';
 import type { EdgeOccurrence, ErrorAnswer, ErrorRequest } from '../errors/edge-error.ts';
@@ -130,9 +129,6 @@ function valueOf<T>({ file, stored }: Layered<T>): T | undefined {
 /** Milliseconds between two lines of the log that tell of the same zone's rules. */
 const cutOffLogMs = 60_000;
 
-/** How many times as long as a change took the account's next one waits, and the longest such wait in milliseconds. */
-const rest = { times: 4, mostMs: 1000 } as const;
-
 /** Custom errors of all zones and accounts. Only `openCustomErrors` makes them. */
 export class CustomErrors {
   readonly #parts: CustomErrorsParts;
@@ -144,12 +140,17 @@ export class CustomErrors {
   readonly #toldAt = new Map<string, number>();
   readonly #plans: ReadonlyMap<string, EdgeAccountSlice['plan']>;
   readonly #accountOfZone: ReadonlyMap<string, string>;
-  readonly #queued = createKeyedQueues();
+  /**
+   * Does what changes custom errors of the account with this id, in its turn: to judge and prepare the largest rules takes a tenth of
+   * a second in which nobody is served.
+   */
+  readonly inTurn: KeyedQueues;
 
   constructor(parts: CustomErrorsParts, layers: Layers, store: CustomErrorStore) {
     this.#parts = parts;
     this.#layers = layers;
     this.#store = store;
+    this.inTurn = createRestingQueues(parts.clock);
     this.#plans = new Map(parts.accounts.map(({ id, plan }) => [id, plan]));
     this.#accountOfZone = new Map(parts.zones.map(({ id, account }) => [id, account]));
   }
@@ -193,24 +194,6 @@ export class CustomErrors {
       this.#take(stored);
       await yieldToEventLoop();
     }
-  }
-
-  /**
-   * Does what changes custom errors of an account once what was asked for the same account before has ended, and some time after
-   * that: to judge and prepare the largest rules takes a tenth of a second in which nobody is served, so that one account that
-   * puts them without a pause would take the time of all others.
-   * @param account its id
-   */
-  async inTurn<T>(account: string, change: () => Promise<T>): Promise<T> {
-    const { clock } = this.#parts;
-    const { promise, resolve, reject } = Promise.withResolvers<T>();
-    void this.#queued(account, async () => {
-      const begunAt = clock.monotonic();
-      await change().then(resolve, reject);
-      const restMs = Math.min(rest.mostMs, rest.times * (clock.monotonic() - begunAt));
-      if (restMs > 0) await sleep(restMs, undefined, { ref: false });
-    });
-    return await promise;
   }
 
   /** The rules in effect; none on plan `free`. @throws Error where there is no such zone or account, as all that follow */

@@ -4,7 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { randomHex } from '../../base/ids.ts';
 import { member } from '../../base/is-record.ts';
-import { createKeyedQueues } from '../../base/keyed-queues.ts';
+import { createRestingQueues } from '../../base/keyed-queues.ts';
 import type { Logger } from '../../base/log.ts';
 import {
   type AskedOf,
@@ -69,11 +69,15 @@ async function filterOf(
 class Zones {
   readonly parts: ApplicationEndpointsParts;
   readonly #places: ReadonlyMap<string, ZoneAndOwner>;
-  /** Within this process, changes of an application wait for one another. Changes by other processes show in its date. */
-  readonly #queues = createKeyedQueues();
+  /**
+   * Within this process, changes of an account's applications wait for one another, and for the database to have served others.
+   * Changes by other processes show in an application's date.
+   */
+  readonly #queues;
 
   constructor(parts: ApplicationEndpointsParts) {
     this.parts = parts;
+    this.#queues = createRestingQueues(parts.clock);
     this.#places = placesOf(parts);
   }
 
@@ -126,7 +130,7 @@ class Zones {
       rayId: request.id,
       ...(known === undefined ? {} : { find: () => this.find(request, known) }),
     };
-    const end = await this.#queues(id, () => writeApplication(asked, this.parts));
+    const end = await this.#queues(asked.account.id, () => writeApplication(asked, this.parts));
     if (!end.ok) throw new Refusal(end.faults);
     this.log(request, id, kind === 'create' ? 'created' : 'changed');
     return await this.answer(call, end.application, true);
@@ -135,10 +139,10 @@ class Zones {
   /** Removes an application. @returns its id */
   async remove(request: FastifyRequest, known: string): Promise<string> {
     const { store, see } = this.parts;
-    const { zone } = this.placeOf(request);
+    const { zone, account } = this.placeOf(request);
     const { id, modifiedAt } = await this.find(request, known);
     const ifModifiedAt = namesVersion(request) ? modifiedAt : undefined;
-    if (!(await this.#queues(id, () => store.remove(zone.id, id, ifModifiedAt))))
+    if (!(await this.#queues(account.id, () => store.remove(zone.id, id, ifModifiedAt))))
       throw (await store.get(zone.id, id)) ? changed() : unknownApplication();
     this.log(request, id, 'removed');
     await see({ ids: [], follows: true });

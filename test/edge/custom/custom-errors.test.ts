@@ -419,27 +419,6 @@ describe('file and API', () => {
     expect(textOf(choose())).toBe(value);
   });
 
-  test('an account that puts without a pause waits between its changes, and no other waits for it', async () => {
-    const { customErrors, clock } = await start();
-    const done: string[] = [];
-    const change = (account: string, name: string, seconds = 0.05): Promise<string> =>
-      customErrors.inTurn(account, async () => {
-        clock.pass(seconds);
-        done.push(name);
-        return await Promise.resolve(name);
-      });
-    const failing = customErrors.inTurn(accountId, () => Promise.reject(new Error('no')));
-    const first = change(accountId, 'first');
-    const second = change(accountId, 'second', 0);
-    await expect(failing).rejects.toThrow('no');
-    // Its answer does not wait, only what comes behind it does.
-    expect(await first).toBe('first');
-    await new Promise((resolve) => setImmediate(resolve));
-    expect(await change('b2'.repeat(16), 'other')).toBe('other');
-    expect(done).toEqual(['first', 'other']);
-    expect(await second).toBe('second');
-  });
-
   test('an owner that is configured no more is passed over; its rows stay', async () => {
     const { customErrors, file } = await start();
     await customErrors.putPage(ofZone, 'kept');

@@ -24,12 +24,18 @@ export const zonesGuards = [
     ["this.#layers.get('zone')?.get(zone.id)", "[...(this.#layers.get('zone')?.values() ?? [])].at(-1)"],
     ['this.#hasRules(zone.account) ? (answer', 'true ? (answer'],
     ["if (!this.#hasRules(account)) return { ...rest, source: 'none', value: [] }", ''],
-    ['void this.#queued(account, async', "void this.#queued('', async"],
-    ['if (restMs > 0) await sleep(restMs', 'if (restMs < 0) await sleep(restMs'],
     ["owner.level === 'account' ? owner.id : this.#accountOfZone.get(owner.id)", 'owner.id'],
     ['this.#layers.get(level)?.get(owner)', '[...(this.#layers.get(level)?.values() ?? [])][0]'],
     ['this.#layers.get(level)?.get(id)', '[...(this.#layers.get(level)?.values() ?? [])][0]'],
   ]),
+  ...of(
+    'base/keyed-queues.ts',
+    ['test/base/keyed-queues.test.ts'],
+    [
+      ['void queued(key, async', "void queued('', async"],
+      ['if (restMs > 0) await sleep(restMs', 'if (restMs < 0) await sleep(restMs'],
+    ],
+  ),
   ...of('edge/custom/custom-error-endpoints.ts', customErrors, [
     ["if (submitterOf(request).account.plan !== 'free') return", 'if (request) return'],
     ['id: submitterOf(request).account.id }', "id: String(member(request.params, 'account_id')) }"],
