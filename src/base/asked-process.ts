@@ -90,17 +90,24 @@ export class AskedProcess<Question extends object, Answer extends object> {
     if (!next) return;
     this.#current = next;
     if (this.#isClosed) return this.#answered(refusal('The gateway is stopping'));
-    this.#process ??= this.#start();
-    const reading = this.#process;
-    reading.ref();
-    reading.channel?.ref();
-    this.#isTooLate = false;
-    this.#patience = setTimeout(() => {
-      this.#isTooLate = true;
-      reading.kill('SIGKILL');
-    }, this.#limits.milliseconds);
-    // Where it cannot be sent, the process has ended, and its end is told.
-    reading.send(next.question, () => undefined);
+    try {
+      this.#process ??= this.#start();
+      const reading = this.#process;
+      reading.ref();
+      reading.channel?.ref();
+      this.#isTooLate = false;
+      this.#patience = setTimeout(() => {
+        this.#isTooLate = true;
+        reading.kill('SIGKILL');
+      }, this.#limits.milliseconds);
+      // Where it cannot be sent, the process has ended, and its end is told.
+      reading.send(next.question, () => undefined);
+    } catch (error) {
+      // Most errors of a start come by an event; Node throws others, and gives no channel where descriptors are used up.
+      this.#process?.kill('SIGKILL');
+      this.#process = undefined;
+      queueMicrotask(() => this.#answered(refusal(`The process cannot be started: ${errorMessage(error)}`)));
+    }
   }
 
   /** Takes the first question of whose turn it is; behind it that one is the last. */

@@ -2,7 +2,7 @@
 // served, and memory, of which a thread could take so much that V8 ends the gateway.
 
 import { AskedProcess, answerQuestions, type WorkLimits } from '../../base/asked-process.ts';
-import { ConfigurationError } from '../../base/errors.ts';
+import { ConfigurationError, errorMessage } from '../../base/errors.ts';
 import { environmentOfProcess } from '../../base/load/compiled-code.ts';
 import type { ConfigSource } from './config.ts';
 
@@ -33,7 +33,7 @@ export async function openConfigProcess<Question, Answer>(
 ): Promise<ConfigProcess<Question, Answer>> {
   const started = new AskedProcess<Asked<Question>, Told<Answer>>(program, limits, environmentOfProcess);
   const told = async (asked: Asked<Question>): Promise<Answer> => {
-    const given = await started.ask(asked, '');
+    const given = await started.ask(asked, '').catch((error: unknown) => ({ error: errorMessage(error) }));
     if ('answer' in given) return given.answer;
     throw 'faults' in given ? new ConfigurationError(given.faults) : new Error(given.error);
   };

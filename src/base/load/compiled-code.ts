@@ -31,7 +31,7 @@ export function environmentOfThread(): NodeJS.ProcessEnv {
   return hasRoom() ? process.env : { ...process.env, NODE_DISABLE_COMPILE_CACHE: '1' };
 }
 
-/** The environment of a process of ours that only reads what has been compiled before, and nothing else of the environment. */
+/** The environment of a process of ours that needs what has been compiled before, and nothing else of the environment. */
 export function environmentOfProcess(): NodeJS.ProcessEnv {
   const folder = getCompileCacheDir();
   return folder !== undefined && hasRoom() ? { NODE_COMPILE_CACHE: dirname(folder) } : {};
