@@ -85,6 +85,10 @@ export class Supervisor {
       const others = Array.from({ length: this.#parts.count - 1 }, (_, index) => this.#firstStart(index + 2));
       await Promise.all(others);
       this.#hasStarted = true;
+      for (let number = 1; number <= this.#parts.count; number += 1) {
+        const reason = `process ${number} has ended while the others started`;
+        if (!this.#children.has(number)) this.#startLater(number, { reason });
+      }
       return listening;
     } catch (error) {
       await this.stop();
@@ -111,7 +115,8 @@ export class Supervisor {
     if (children.length === 0) throw new ConfigurationError('No process takes connections now: the log says why');
     const { voteMs = defaultVoteMs } = this.#parts;
     const votes = await Promise.all(children.map((child) => child.inquire('reload', text, voteMs)));
-    const faultsOf = ({ number, hasEnded }: Child, answer: ReloadAnswer | undefined): readonly string[] => {
+    const faultsOf = ({ number, hasEnded, isDraining }: Child, answer?: ReloadAnswer): readonly string[] => {
+      if (isDraining) return [];
       if (answer) return answer === 'prepared' || answer.ok ? [] : answer.faults;
       return [`process ${number} ${hasEnded ? 'has ended' : `gave no answer within ${voteMs / 1000} s`}`];
     };

@@ -62,6 +62,13 @@ test('a process that is stopped is killed long before one that is only silent', 
   expect(pidOf(2)).toBe(other);
 });
 
+test('a process that ends while the others still start is started again', async () => {
+  cluster.once('fork', () => cluster.once('fork', () => process.kill(pidOf(1), 'SIGKILL')));
+  await start();
+  await vi.waitFor(() => expect(times('a process takes connections')).toBe(3), 15_000);
+  expect(times('a process has ended: it is started again')).toBe(1);
+});
+
 test('a process that is stopped before it says anything is killed and started again', async () => {
   await start({ watch: { everyMs: 100, most: 600, mostStopped: 3 } });
   const [first, other] = [pidOf(1), pidOf(2)];
