@@ -42,6 +42,10 @@ function isPartitionFault(thrown: unknown): boolean {
   return partitionCodes.has(errorCode(thrown instanceof Unavailable ? thrown.cause : thrown) ?? '');
 }
 
+function isOfOne(thrown: unknown): boolean {
+  return thrown instanceof Unavailable && isOfOneStatement(thrown);
+}
+
 /** What mail does not wait for: what the log says where it cannot be done now, and which errors mean that. */
 const laterWork = {
   filing: {
@@ -50,10 +54,8 @@ const laterWork = {
   },
   partitions: { words: 'partitions could not be changed', isExpected: isPartitionFault },
   removal: { words: 'partitions could not be changed', isExpected: isPartitionFault },
-  tidying: {
-    words: 'the spool cannot tidy up for now',
-    isExpected: (thrown: unknown) => thrown instanceof Unavailable && isOfOneStatement(thrown),
-  },
+  holds: { words: 'the spool cannot tidy up for now', isExpected: isOfOne },
+  tidying: { words: 'the spool cannot tidy up for now', isExpected: isOfOne },
 };
 
 /** Seconds that a client is told to wait while the server cannot be used. */
@@ -137,6 +139,10 @@ export class SpoolTender extends ServerPart<TendedParts> {
 
   /** Removes what is too old or too many, some of it. */
   async prune(): Promise<void> {
+    await this.#orLater('tidying', () => this.#prune());
+  }
+
+  async #prune(): Promise<void> {
     const mayHaveMore = await this.parts.retention.prune();
     this.#prunedAt = mayHaveMore ? Number.NEGATIVE_INFINITY : performance.now();
     await this.#pruneSome();
@@ -175,11 +181,10 @@ export class SpoolTender extends ServerPart<TendedParts> {
     await this.#orLater('filing', () => this.parts.filer.file());
   }
 
-  /** Ends what lifted holds have left, and removes what is not kept any longer. */
+  /** Looks what keeps the server from clearing away, and removes what is not kept any longer. */
   async #tidy(): Promise<void> {
-    await this.parts.holds.settle();
     await this.#watchOldest();
-    if (performance.now() - this.#prunedAt > pruneEveryMs) await this.prune();
+    if (performance.now() - this.#prunedAt > pruneEveryMs) await this.#prune();
     else await this.#pruneSome();
   }
 
@@ -193,13 +198,14 @@ export class SpoolTender extends ServerPart<TendedParts> {
   }
 
   async #tend(): Promise<void> {
-    const { register, log, writer } = this.parts;
+    const { register, log, holds, writer } = this.parts;
     const found = this.#fault.beginLook();
     try {
       await this.#look();
       await writer.settleDoubt();
       if (await register.tend()) log.warn('messages in the hands of a process that has ended are due again');
       await this.#recover(found);
+      await this.#orLater('holds', () => holds.settle());
       await this.#tendPartitions();
       await this.#file();
       await this.#orLater('tidying', () => this.#tidy());
