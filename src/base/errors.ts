@@ -73,6 +73,13 @@ export class Unavailable extends Error {
   }
 }
 
+/** One asker has more waiting than it may: it comes again once some of that is done. */
+export class TooMuchAsked extends Error {
+  override readonly name = 'TooMuchAsked';
+  /** When to come again. */
+  readonly retryAfterSeconds = 10;
+}
+
 /** A database that cannot be used now, as what was thrown tells. */
 export function cannotBeUsed(cause: unknown): Unavailable {
   const text = `The database cannot be used now: ${errorMessage(cause)}`;

@@ -3,6 +3,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { MonotonicClock } from './clock.ts';
+import { TooMuchAsked } from './errors.ts';
 
 /** Does work once all that was asked for the same key before has ended, and gives its result. */
 export type KeyedQueues = <T>(key: string, work: () => Promise<T>) => Promise<T>;
@@ -23,21 +24,31 @@ export function createKeyedQueues(): KeyedQueues {
   };
 }
 
-/** How many times as long as work took the next of its key waits, and the longest such wait in milliseconds. */
-const rest = { times: 4, mostMs: 1000 } as const;
+/** The longest rest behind a piece of work, in milliseconds. */
+const longestRestMs = 1000;
+/** Pieces of work of one key that wait, or are under way, at most. */
+const mostAsked = 250;
 
 /**
- * Makes queues of work that takes long from the main thread or the database: behind it, the next of the same key waits four times
+ * Makes queues of work that takes long from the main thread or the database: behind it, the next of the same key waits some times
  * as long as it took, a second at most, so that one who asks without a pause leaves most of the time to others. Results do not wait.
+ * Work is refused with TooMuchAsked where 250 pieces of its key have not ended.
  */
-export function createRestingQueues(clock: MonotonicClock): KeyedQueues {
+export function createRestingQueues(clock: MonotonicClock, times = 4): KeyedQueues {
   const queued = createKeyedQueues();
+  const asked = new Map<string, number>();
   return async <T>(key: string, work: () => Promise<T>) => {
+    const before = asked.get(key) ?? 0;
+    if (before >= mostAsked) throw new TooMuchAsked(`${mostAsked} changes of this account wait already`);
+    asked.set(key, before + 1);
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     void queued(key, async () => {
       const begunAt = clock.monotonic();
       await work().then(resolve, reject);
-      const restMs = Math.min(rest.mostMs, rest.times * (clock.monotonic() - begunAt));
+      const left = (asked.get(key) ?? 1) - 1;
+      if (left > 0) asked.set(key, left);
+      else asked.delete(key);
+      const restMs = Math.min(longestRestMs, times * (clock.monotonic() - begunAt));
       if (restMs > 0) await sleep(restMs, undefined, { ref: false });
     });
     return await promise;

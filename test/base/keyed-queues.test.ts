@@ -4,6 +4,17 @@ import { expect, test } from 'vitest';
 import { createRestingQueues } from '../../src/base/keyed-queues.ts';
 import { manualClock } from '../support/manual-clock.ts';
 
+test('of one key 250 pieces of work wait at most, and others are taken once some have ended', async () => {
+  const queued = createRestingQueues(manualClock());
+  const gate = Promise.withResolvers<void>();
+  const asked = Array.from({ length: 250 }, () => queued('one', () => gate.promise));
+  await expect(queued('one', () => Promise.resolve())).rejects.toThrow('250 changes of this account wait already');
+  expect(await queued('two', () => Promise.resolve('taken'))).toBe('taken');
+  gate.resolve();
+  await Promise.all(asked);
+  expect(await queued('one', () => Promise.resolve('taken again'))).toBe('taken again');
+});
+
 test('who asks without a pause waits between pieces of work, and no other waits for it', async () => {
   const clock = manualClock();
   const queued = createRestingQueues(clock);

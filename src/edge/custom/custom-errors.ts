@@ -5,7 +5,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { Database } from '../../base/database/database.ts';
 import { ConfigurationError } from '../../base/errors.ts';
 import { member } from '../../base/is-record.ts';
-import { createRestingQueues, type KeyedQueues } from '../../base/keyed-queues.ts';
+import { createKeyedQueues, createRestingQueues, type KeyedQueues } from '../../base/keyed-queues.ts';
 import type { Logger } from '../../base/log.ts';
 import { yieldToEventLoop } from '../../base/yield-to-event-loop.ts';
 import type { EdgeOccurrence, ErrorAnswer, ErrorRequest } from '../errors/edge-error.ts';
@@ -140,6 +140,7 @@ export class CustomErrors {
   readonly #toldAt = new Map<string, number>();
   readonly #plans: ReadonlyMap<string, EdgeAccountSlice['plan']>;
   readonly #accountOfZone: ReadonlyMap<string, string>;
+  readonly #learning = createKeyedQueues();
   /**
    * Does what changes custom errors of the account with this id, in its turn: to judge and prepare the largest rules takes a tenth of
    * a second in which nobody is served.
@@ -188,7 +189,12 @@ export class CustomErrors {
   }
 
   /** Learns the same. @throws what the store throws */
-  async learn(): Promise<void> {
+  learn(): Promise<void> {
+    // What the one before has still to take is older.
+    return this.#learning('', () => this.#learn());
+  }
+
+  async #learn(): Promise<void> {
     if ((await this.#store.revision()) === this.#known) return;
     for (const stored of await this.#store.changedSince(this.#known)) {
       this.#take(stored);

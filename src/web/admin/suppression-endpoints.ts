@@ -2,6 +2,7 @@
 
 import { Type } from 'typebox';
 import type { Clock } from '../../base/clock.ts';
+import { createRestingQueues } from '../../base/keyed-queues.ts';
 import type { Logger } from '../../base/log.ts';
 import {
   type Suppression,
@@ -140,5 +141,7 @@ const deleteSuppression = endpoint({
 /** The endpoints of the suppression list. */
 export function suppressionEndpoints(parts: SuppressionEndpointsParts): V4Plugin {
   const place = mailPlace('suppressions', 'Suppressions', 'email:suppressions');
-  return endpointsOf(place, parts, [listSuppressions, createSuppression, deleteSuppression]);
+  // Addresses come by the thousand.
+  const pace = createRestingQueues(parts.clock, 1);
+  return endpointsOf({ ...place, pace }, parts, [listSuppressions, createSuppression, deleteSuppression]);
 }

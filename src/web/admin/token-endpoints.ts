@@ -11,6 +11,7 @@ import {
 } from '../../accounts/token-store.ts';
 import type { Clock } from '../../base/clock.ts';
 import { closest } from '../../base/closest.ts';
+import { createRestingQueues } from '../../base/keyed-queues.ts';
 import type { Logger } from '../../base/log.ts';
 import { bodyOf, component, endpoint, endpointsOf } from '../http/endpoint.ts';
 import { type Fault, Refusal, refusal, succeedWithPage } from '../http/envelope.ts';
@@ -196,5 +197,9 @@ const revokeToken = endpoint({
 export function tokenEndpoints(parts: TokenEndpointsParts): V4Plugin {
   const scopes = { reads: ['admin', 'console:read'], edits: 'admin' } as const;
   const place = { path: '/accounts/:account_id/tokens', tag: 'Tokens', ...scopes };
-  return endpointsOf(place, parts, [listTokens, createToken, revokeToken]);
+  return endpointsOf({ ...place, pace: createRestingQueues(parts.clock) }, parts, [
+    listTokens,
+    createToken,
+    revokeToken,
+  ]);
 }

@@ -43,7 +43,7 @@ function createLateApi(parts: ApiParts, onAuthFailure: () => void) {
       if (!probe) return (await load())(request, response);
       sendPlain(response, await probe(parts));
     } catch (error) {
-      parts.log.error({ method: request.method, err: error }, 'http request failed');
+      parts.log.error({ ray: rayOf(request), method: request.method, err: error }, 'http request failed');
       if (response.headersSent) return;
       if (error instanceof Unavailable) response.setHeader('Retry-After', error.retryAfterSeconds);
       const fault = faultOf(error, rayOf(request));

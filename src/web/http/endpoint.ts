@@ -4,7 +4,7 @@
 import type { FastifyReply, FastifyRequest, FastifySchema, RouteShorthandOptions } from 'fastify';
 import { type Static, type TObject, type TProperties, type TSchema, Type } from 'typebox';
 import type { Account, Credential, Scope } from '../../accounts/account.ts';
-import { createKeyedQueues } from '../../base/keyed-queues.ts';
+import { createKeyedQueues, type KeyedQueues } from '../../base/keyed-queues.ts';
 import { Refusal, succeed } from './envelope.ts';
 import type { BodyOptions } from './request-body.ts';
 import { submitterOf, type V4Plugin } from './v4-app.ts';
@@ -43,6 +43,8 @@ export interface EndpointTarget {
   /** Stands behind each operationId, where the same endpoints are also at another place. */
   readonly suffix?: string;
   readonly before?: Before;
+  /** Has what is not GET done, by the id of its account; absent: at once. */
+  readonly pace?: KeyedQueues;
 }
 
 /**
@@ -103,7 +105,7 @@ export interface AskedOf<Params = unknown, Query = unknown, Body = unknown> {
 
 /** Gives what registers endpoints at a place. */
 export function endpointsOf<Parts>(
-  { path, tag, reads, edits = reads, suffix = '', ...place }: EndpointTarget,
+  { path, tag, reads, edits = reads, suffix = '', pace, ...place }: EndpointTarget,
   parts: Parts,
   endpoints: readonly ApiEndpoint<Parts>[],
 ): V4Plugin {
@@ -139,7 +141,8 @@ export function endpointsOf<Parts>(
           // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the schema has judged it
           const facts = { params: request.params as Static<TObject>, query: request.query, body: request.body };
           const inTurn: AskedOf['inTurn'] = (work) => queued(of ?? '*', work);
-          const told = await one.answer({ ...submitter, ...facts, of, inTurn, request, reply }, parts);
+          const answer = async () => one.answer({ ...submitter, ...facts, of, inTurn, request, reply }, parts);
+          const told = await (pace && method !== 'GET' ? pace(submitter.account.id, answer) : answer());
           // A reply is a promise: awaited, it is no longer there to be compared.
           return reply.sent ? reply : succeed(reply, told);
         },

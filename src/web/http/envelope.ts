@@ -1,7 +1,7 @@
 // The v4 envelope: the one shape of every answer under /client/v4 (D7, D45).
 
 import type { FastifyReply } from 'fastify';
-import { Unavailable } from '../../base/errors.ts';
+import { TooMuchAsked, Unavailable } from '../../base/errors.ts';
 import { cutText } from './json/cut-text.ts';
 
 // Every failure under /client/v4 names its reason by one of these codes (D45, D82), so that an unknown one does not compile. The tables
@@ -167,10 +167,11 @@ export function failureOf(
 }
 
 /**
- * What a client is told of an error that is none of its own. The words of the error itself are for the log.
+ * What a client is told of an error that was thrown below the API, of which most are none of its own. The words of the error itself are for the log.
  * @param rayId finds the line of the log
  */
 export function faultOf(error: unknown, rayId: string): Fault {
+  if (error instanceof TooMuchAsked) return { token: 'E_RATE_LIMIT_EXCEEDED', message: error.message };
   if (!(error instanceof Unavailable)) {
     return { token: 'E_INTERNAL_SERVER_ERROR', message: `Internal error, Ray ID ${rayId}` };
   }

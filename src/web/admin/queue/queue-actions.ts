@@ -153,12 +153,12 @@ async function actOf(action: QueueAction, { parts, actor }: Acting): Promise<Act
     );
   }
   const held = new Set(holds.map(({ value }) => value));
-  let room = roomFor(all, 'message', actor);
+  // Others make holds meanwhile.
+  const hasRoom = async (): Promise<boolean> => roomFor(await spool.holds(), 'message', actor) > 0;
   return each(async ({ item: { entry } }) => {
     // Another's hold stays another's.
-    if (room <= 0 || held.has(entry.id)) return false;
+    if (held.has(entry.id) || !(await hasRoom())) return false;
     await spool.addHold(ruleOf({ kind: 'message', value: entry.id }, actor, parts));
-    room -= 1;
     return true;
   });
 }

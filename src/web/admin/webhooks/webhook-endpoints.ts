@@ -3,6 +3,7 @@
 
 import { type Static, Type } from 'typebox';
 import type { Clock } from '../../../base/clock.ts';
+import { createRestingQueues } from '../../../base/keyed-queues.ts';
 import type { Logger } from '../../../base/log.ts';
 import { makeSecret } from '../../../delivery/webhooks/secret.ts';
 import { type DeliveryRecord, type Webhook, webhooksPerAccount } from '../../../delivery/webhooks/webhook.ts';
@@ -301,7 +302,8 @@ const deleteWebhook = endpoint({
 
 /** The endpoints of webhooks. */
 export function webhookEndpoints(parts: WebhookEndpointsParts): V4Plugin {
-  return endpointsOf(mailPlace('webhooks', 'Webhooks', 'email:webhooks'), parts, [
+  const place = mailPlace('webhooks', 'Webhooks', 'email:webhooks');
+  return endpointsOf({ ...place, pace: createRestingQueues(parts.clock) }, parts, [
     ...[listWebhooks, getWebhook, createWebhook, changeWebhook, rotateSecret, deleteWebhook],
     ...[listDeliveries, replayEvents],
   ]);
