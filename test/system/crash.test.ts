@@ -3,14 +3,14 @@
 // POSTERN_CRASH_ROUNDS=30 npx vitest run --project system test/system/crash.test.ts
 
 import { rmSync } from 'node:fs';
-import { afterEach, expect, onTestFinished, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import type { Database } from '../../src/base/database/database.ts';
 import type { MailEvent } from '../../src/spool/events/mail-event.ts';
 import { deviceConfiguration } from '../support/device-config.ts';
 import { FaultSink } from '../support/fault-sink.ts';
 import { aheadBy } from '../support/old-data.ts';
 import { type PosternProcess, startPostern } from '../support/postern-process.ts';
-import { startPostgres } from '../support/postgres.ts';
+import { type PostgresServer, startPostgres } from '../support/postgres.ts';
 import { connectSmtp } from '../support/raw-smtp-client.ts';
 import { servingPids } from '../support/server-processes.ts';
 import { openStoreOf } from '../support/store.ts';
@@ -43,6 +43,12 @@ const places: readonly Place[] = [
     ...{ kills: Number(rounds ?? 3), isOnPostgres: true, gateways: [0, 2 * hourMs] },
   },
 ];
+
+let server: PostgresServer;
+beforeAll(async () => {
+  server = await startPostgres();
+});
+afterAll(() => server?.remove());
 
 let sink: FaultSink | undefined;
 let gateways: PosternProcess[] = [];
@@ -134,9 +140,7 @@ function arrivals(): Map<string, readonly number[]> {
 
 /** How a gateway of a place is started, again on the folder of an earlier one. */
 async function startsOf({ isOnPostgres, gateways: aheads, processes }: Place, port: number) {
-  const server = isOnPostgres ? await startPostgres() : undefined;
-  if (server) onTestFinished(() => server.remove());
-  const url = await server?.createSchema();
+  const url = isOnPostgres ? await server.createSchema() : undefined;
   const config = deviceConfiguration({
     routes: [{ name: 'sink', type: 'smarthost', url: `smtp://127.0.0.1:${port}`, tls: 'none', connections: 4 }],
     delivery: {
