@@ -1,6 +1,6 @@
 // What the console's live list costs the browser that shows it: rows come at a rate for a time, and the page is clicked. The rows are
 // those of a gateway's own message with other ids, told by a server in between, so that the rate holds whatever the machine does.
-// `npm run bench:live -- --seconds 600 --rate 200`. Wants Debian's chromium.
+// `npm run bench:live -- --seconds 600 --rate 200`. Wants Debian's chromium-headless-shell.
 
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';

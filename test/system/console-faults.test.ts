@@ -24,7 +24,7 @@ const streams = new Set<Socket>();
 let isCut = false;
 
 beforeAll(async () => {
-  requirePrograms('chromium');
+  requirePrograms('chromium-headless-shell');
   gateway = await startReloadable();
   direct = `http://127.0.0.1:${gateway.postern.ports['http']}`;
   relay = createServer((client) => {

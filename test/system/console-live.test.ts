@@ -13,7 +13,7 @@ let browser: Browser;
 let origin: string;
 
 beforeAll(async () => {
-  requirePrograms('chromium');
+  requirePrograms('chromium-headless-shell');
   gateway = await startReloadable();
   origin = `http://127.0.0.1:${gateway.postern.ports['http']}`;
   browser = await launchBrowser();

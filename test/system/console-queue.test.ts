@@ -18,7 +18,7 @@ let hop: RefusingHop;
 let origin: string;
 
 beforeAll(async () => {
-  requirePrograms('chromium');
+  requirePrograms('chromium-headless-shell');
   hop = await startRefusingHop({
     later: { rcpt: '450 4.2.1 Mailbox busy' },
     no: { rcpt: '550 5.7.1 Not wanted here' },

@@ -26,7 +26,7 @@ function portOf(server: Server): number {
 }
 
 beforeAll(async () => {
-  requirePrograms('chromium', 'swaks');
+  requirePrograms('chromium-headless-shell', 'swaks');
   hop = await startRefusingHop({
     later: { rcpt: '450 4.2.1 Mailbox busy' },
     gone: { rcpt: '550 5.1.1 No such user here' },

@@ -39,7 +39,7 @@ async function waitFor<Found>(find: () => Promise<Found | undefined>): Promise<F
 }
 
 beforeAll(async () => {
-  requirePrograms('chromium', 'swaks');
+  requirePrograms('chromium-headless-shell', 'swaks');
   gateway = await startReloadable((config) => {
     // Nothing listens there: what goes to down.example waits.
     const down = {
