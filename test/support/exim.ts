@@ -2,11 +2,11 @@
 // and it is unpacked, not installed. It insists on a user of its own, so it runs with a passwd of its own (unshare).
 
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePort } from './free-port.ts';
+import { unpackPackages } from './unpacked-packages.ts';
 
 /** A running Exim. */
 export interface Exim {
@@ -15,17 +15,8 @@ export interface Exim {
   stop(): Promise<void>;
 }
 
-/** Where the package is unpacked; kept from one run to the next. */
-const unpacked = join(tmpdir(), 'postern-exim-package');
-
 function program(): string {
-  const path = join(unpacked, 'root/usr/sbin/exim4');
-  if (existsSync(path)) return path;
-  mkdirSync(unpacked, { recursive: true });
-  execFileSync('apt-get', ['download', 'exim4-daemon-light'], { cwd: unpacked, stdio: 'pipe' });
-  const [file = ''] = readdirSync(unpacked).filter((name) => name.endsWith('.deb'));
-  execFileSync('dpkg', ['-x', file, 'root'], { cwd: unpacked, stdio: 'pipe' });
-  return path;
+  return join(unpackPackages('exim', ['exim4-daemon-light']), 'usr/sbin/exim4');
 }
 
 function configuration(exim: string, folder: string, port: number, { next, dsn, more }: EximOptions): string {
@@ -64,6 +55,8 @@ interface EximOptions {
   /** A port of loopback to which it hands all mail that no other router takes. */
   readonly next: number;
   readonly dsn: boolean;
+  /** Where it listens; absent: at a free port. */
+  readonly port?: number;
   /** Routers before that one, and transports, each a text of whole lines; gets the Exim's folder. */
   readonly more?: (folder: string) => { readonly routers?: string; readonly transports?: string };
 }
@@ -86,7 +79,7 @@ export async function startExim(options: EximOptions): Promise<Exim> {
   execFileSync('chmod', ['755', folder]);
   mkdirSync(join(folder, 'spool'));
   execFileSync('chown', ['999:999', join(folder, 'spool')]);
-  const port = await freePort();
+  const port = options.port ?? (await freePort());
   writeFileSync(join(folder, 'exim.conf'), configuration(exim, folder, port, options));
   writeFileSync(join(folder, 'passwd'), `${readFileSync('/etc/passwd', 'utf8')}Debian-exim:x:999:999::/:/bin/false\n`);
   writeFileSync(join(folder, 'group'), `${readFileSync('/etc/group', 'utf8')}Debian-exim:x:999:\n`);

@@ -1,13 +1,10 @@
 // Real mail servers as next hops: what they report after they have taken a message comes back to the bounce listener, and
 // suppresses the recipient that cannot be reached, and nobody else (D26, D40a, D51).
 
-import { type ChildProcess, spawn } from 'node:child_process';
-import { connect } from 'node:net';
-import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
 import { type BounceGateway, startBounceGateway } from '../support/bounce-gateway.ts';
+import { startExim } from '../support/exim.ts';
 import { freePort } from '../support/free-port.ts';
-import { projectRoot } from '../support/postern-process.ts';
 import { startPostfix } from '../support/postfix.ts';
 import { startRefusingHop } from '../support/refusing-hop.ts';
 
@@ -78,27 +75,28 @@ test('Postfix: its report suppresses the recipient that is unknown', async () =>
   expect(postfix.mailLog()).toMatch(/to=<b\+[a-z2-7]{52}@bounces\.platform\.example>.* status=sent/);
 });
 
-async function listens(port: number): Promise<boolean> {
-  return await new Promise((resolve) => {
-    const socket = connect(port, '127.0.0.1');
-    socket.once('error', () => resolve(false));
-    socket.once('data', () => {
-      socket.destroy();
-      resolve(true);
-    });
-  });
-}
-
 test('Exim: its report suppresses the recipient that is unknown', async () => {
   const hop = await startRefusingHop(refusals);
   closers.push(() => hop.close());
   const relay = await freePort();
   const gateway = await startThrough(() => relay);
-  const script = join(projectRoot, 'test/delivery/feedback/reports/mail-server.sh');
-  const ports = [hop.port, relay, gateway.postern.ports['bounce']].map(String);
-  const args = ['-m', '-p', '-f', '--kill-child', 'bash', script, 'exim', ...ports];
-  const exim: ChildProcess = spawn('unshare', args, { stdio: 'ignore' });
-  closers.push(() => void exim.kill('SIGKILL'));
-  await expect.poll(() => listens(relay), { timeout: 90_000, interval: 200 }).toBe(true);
+  const exim = await startExim({
+    ...{ next: hop.port, dsn: false, port: relay },
+    more: () => ({
+      routers: `reports:
+  driver = manualroute
+  domains = bounces.platform.example
+  route_list = * 127.0.0.1
+  self = send
+  transport = reports
+`,
+      transports: `reports:
+  driver = smtp
+  port = ${gateway.postern.ports['bounce']}
+  hosts_avoid_tls = *
+`,
+    }),
+  });
+  closers.push(() => exim.stop());
   await expectSuppressed(gateway, hop);
 });

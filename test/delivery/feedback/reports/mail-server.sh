@@ -1,10 +1,9 @@
 #!/bin/bash
 # Runs one mail server of Debian in a throw-away copy of this machine's file system, with every message relayed to a next
-# hop on loopback. make-reports.ts starts it: mail-server.sh SERVER NEXT_HOP_PORT LISTEN_PORT. With a fourth port, Exim sends
-# what goes to bounces.platform.example there, as the test does that has reports come back to Postern (test/system/bounces.test.ts). It needs root and a Debian
+# hop on loopback. make-reports.ts starts it: mail-server.sh SERVER NEXT_HOP_PORT LISTEN_PORT. It needs root and a Debian
 # package archive; nothing outside of the copy is changed, and the copy is gone when the script ends.
 set -eu
-server=$1 next=$2 listen=$3 reports=${4:-$2}
+server=$1 next=$2 listen=$3
 copy=$(mktemp -d /tmp/postern-reports-XXXXXX)
 mount -t tmpfs tmpfs "$copy"
 mkdir "$copy/changed" "$copy/work" "$copy/root"
@@ -54,12 +53,6 @@ looked_up:
   domains = *.invalid
   transport = out
   no_more
-reports:
-  driver = manualroute
-  domains = bounces.platform.example
-  transport = back
-  route_list = * 127.0.0.1
-  self = send
 next:
   driver = manualroute
   transport = out
@@ -71,13 +64,7 @@ out:
   port = $next
   allow_localhost
   hosts_avoid_tls = *
-back:
-  driver = smtp
-  port = $reports
-  allow_localhost
-  hosts_avoid_tls = *
 begin retry
-*@bounces.platform.example * F,1h,1s
 * * F,6s,1s
 CONF
   exec exim4 -bdf -q2s
