@@ -2,10 +2,13 @@
 
 import { createHash } from 'node:crypto';
 import pg from 'pg';
-import { startPostgres } from './postgres.ts';
+import { nameIn, startPostgres } from './postgres.ts';
 
 /** The environment variable that names the server's database to the tests. */
 const place = 'POSTERN_TEST_POSTGRES';
+
+/** The one that names a database with the tables of a gateway, where the databases of folders are copies of it. */
+export const filledPlace = 'POSTERN_TEST_POSTGRES_FILLED';
 
 /** Starts the server before the first test; gives what ends it after the last. */
 export default async function setUp(): Promise<() => Promise<void>> {
@@ -21,7 +24,12 @@ export async function databaseOfFolder(folder: string): Promise<string | undefin
   const name = `f${createHash('sha256').update(folder).digest('hex').slice(0, 32)}`;
   const client = new pg.Client(url);
   await client.connect();
-  await client.query(`CREATE SCHEMA IF NOT EXISTS ${name}`);
+  const filled = process.env[filledPlace];
+  if (filled !== undefined) {
+    const { rowCount } = await client.query('SELECT 1 FROM pg_database WHERE datname = $1', [name]);
+    if (rowCount === 0) await client.query(`CREATE DATABASE ${name} TEMPLATE ${filled} STRATEGY file_copy`);
+  } else await client.query(`CREATE SCHEMA IF NOT EXISTS ${name}`);
   await client.end();
+  if (filled !== undefined) return url.replace(`/${nameIn(url)}?`, `/${name}?`);
   return `${url}&options=${encodeURIComponent(`-c search_path=${name}`)}`;
 }

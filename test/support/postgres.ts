@@ -28,6 +28,10 @@ export interface PostgresServer {
   createDatabase(): Promise<string>;
   /** Makes an empty schema, which takes less time; gives the URL of a database that has nothing else. */
   createSchema(): Promise<string>;
+  /** Makes a copy of a database that `fill` has filled once, in a third of the time of filling one; gives its URL. */
+  createCopy(fill: (url: string) => Promise<void>): Promise<string>;
+  /** Removes a database, whoever is connected. @param url as it was given */
+  drop(url: string): Promise<void>;
   /** Stops it: `fast` breaks connections off in order, `immediate` as a crash would. */
   stop(mode: 'fast' | 'immediate'): Promise<void>;
   /** Starts it again. */
@@ -178,6 +182,17 @@ async function startIn(folder: string, options: PostgresOptions, logDisk?: Small
     for (const sql of statements) await client.query(sql);
     await client.end();
   };
+  const createDatabase = async (template = 'template1'): Promise<string> => {
+    const name = `t${randomUUID().replaceAll('-', '')}`;
+    await ask(`CREATE DATABASE ${name} TEMPLATE ${template} STRATEGY file_copy`);
+    return name;
+  };
+  const filled = new Map<(url: string) => Promise<void>, Promise<string>>();
+  const makeFilled = async (fill: (url: string) => Promise<void>): Promise<string> => {
+    const name = await createDatabase();
+    await fill(url(name));
+    return name;
+  };
   const mounts = logDisk ? [join(folder, 'wal')] : [];
   return {
     url,
@@ -189,11 +204,13 @@ async function startIn(folder: string, options: PostgresOptions, logDisk?: Small
       await ask(`CREATE SCHEMA ${name}`);
       return `${url('postgres')}&options=${encodeURIComponent(`-c search_path=${name}`)}`;
     },
-    async createDatabase() {
-      const name = `t${randomUUID().replaceAll('-', '')}`;
-      await asPostgres('createdb', ...place, name);
-      return url(name);
+    createDatabase: async () => url(await createDatabase()),
+    async createCopy(fill) {
+      const template = filled.get(fill) ?? makeFilled(fill);
+      filled.set(fill, template);
+      return url(await createDatabase(await template));
     },
+    drop: (dropped) => ask(`DROP DATABASE ${nameIn(dropped)} WITH (FORCE)`),
     async createSmallDatabase(mebibytes) {
       const name = `t${randomUUID().replaceAll('-', '')}`;
       const place = join(folder, name);
@@ -232,6 +249,11 @@ async function startIn(folder: string, options: PostgresOptions, logDisk?: Small
       rmSync(folder, { recursive: true, force: true });
     },
   };
+}
+
+/** The name of the database in its URL. */
+export function nameIn(url: string): string {
+  return /@\/(\w+)/.exec(url)?.[1] ?? '';
 }
 
 /** The URL of a database on several servers, of which one takes changes. */

@@ -19,6 +19,7 @@ import { eventsContract } from '../contract/events.ts';
 import { journalContract } from '../contract/journal.ts';
 import { type PostgresServer, startPostgres } from '../support/postgres.ts';
 import { attemptOf, spoolEntry } from '../support/spool-entry.ts';
+import { createSpoolTables } from '../support/spool-tables.ts';
 import { requirePrograms } from './programs.ts';
 
 let server: PostgresServer;
@@ -363,16 +364,11 @@ test('a list goes through the partitions in the order of the rows, also where on
 
 describe('a server without partitions', () => {
   let url = '';
-  const whole = async (): Promise<string> =>
-    (await server.createSchema()).replace(
-      /options=([^&]*)/,
-      `options=$1${encodeURIComponent(' -c postern.partitions=off')}`,
-    );
   const opened = (clock: Clock, changes: Partial<PostgresSpoolOptions> = {}) =>
     PostgresSpool.open({ url, clock, serverTime: () => clock.monotonic(), ...changes });
 
   test('keeps its tables whole', async () => {
-    url = await whole();
+    url = `${await server.createSchema()}${encodeURIComponent(' -c postern.partitions=off')}`;
     await open(url);
     const client = await beside(url);
     expect([await names(client, 'mail_events'), await names(client, 'journal')]).toEqual([[], []]);
@@ -380,7 +376,7 @@ describe('a server without partitions', () => {
 
   eventsContract('PostgreSQL without partitions', {
     open: async (clock, limits) => {
-      url = await whole();
+      url = await createSpoolTables(server, true);
       return await opened(clock, { eventLimits: limits });
     },
     another: (clock) => opened(clock),
@@ -388,7 +384,7 @@ describe('a server without partitions', () => {
   });
   journalContract('PostgreSQL without partitions', {
     open: async (clock, limits, options) => {
-      url = await whole();
+      url = await createSpoolTables(server, true);
       const journal = openPostgresJournal(await openPostgres({ url, connections: 2 }), limits);
       return { spool: await opened(clock, options), journal };
     },

@@ -26,6 +26,7 @@ import { turnsContract } from '../contract/turns.ts';
 import { type PostgresServer, startPostgres } from '../support/postgres.ts';
 import { countsOf } from '../support/spool-counts.ts';
 import { attemptOf, spoolEntry } from '../support/spool-entry.ts';
+import { createSpoolTables } from '../support/spool-tables.ts';
 import { requirePrograms } from './programs.ts';
 
 let server: PostgresServer;
@@ -49,7 +50,7 @@ function opened(clock: Clock, eventLimits?: EventLimits): Promise<PostgresSpool>
 
 const store = {
   open: async (clock: Clock, eventLimits?: EventLimits) => {
-    url = await server.createSchema();
+    url = await createSpoolTables(server);
     return await opened(clock, eventLimits);
   },
   another: opened,
@@ -66,7 +67,7 @@ secondAnswersContract('PostgreSQL', {
 threadsContract('PostgreSQL spool', { ...store, open: (clock) => store.open(clock) });
 journalContract('PostgreSQL spool', {
   open: async (clock, limits, options) => {
-    url = await server.createSchema();
+    url = await createSpoolTables(server);
     const spool = await PostgresSpool.open({ url, clock, ...options, serverTime: () => clock.monotonic() });
     return { spool, journal: openPostgresJournal(await openPostgres({ url, connections: 2 }), limits) };
   },
@@ -75,7 +76,7 @@ journalContract('PostgreSQL spool', {
 reportsContract('PostgreSQL spool', {
   ...store,
   open: async (clock, reportLimits) => {
-    url = await server.createSchema();
+    url = await createSpoolTables(server);
     return await PostgresSpool.open({ url, clock, reportLimits, serverTime: () => clock.monotonic() });
   },
 });
@@ -84,7 +85,7 @@ describe('what a server may meet', () => {
   const waiting = { timeout: 20_000, interval: 20 };
 
   async function open(): Promise<PostgresSpool> {
-    const spool = await PostgresSpool.open({ url: (url = await server.createSchema()) });
+    const spool = await PostgresSpool.open({ url: (url = await createSpoolTables(server)) });
     onTestFinished(() => spool.close());
     return spool;
   }
