@@ -16,9 +16,10 @@ import { curesOfMessages, curesOfRefusals, pasteLines, patchText } from '../supp
 import { type Exim, startExim } from '../support/exim.ts';
 import { type PosternProcess, startPostern, testToken } from '../support/postern-process.ts';
 import { type Postfix, startPostfix } from '../support/postfix.ts';
+import { connectSmtp } from '../support/raw-smtp-client.ts';
 import { runHere } from '../support/run-cli.ts';
 import { type SmtpSink, startSmtpSink } from '../support/smtp-sink.ts';
-import { requirePrograms, runProgram } from './programs.ts';
+import { requirePrograms } from './programs.ts';
 
 /** Postfix copies no notice of its own, so that this one comes without having been in the shadow. */
 const bounceOfPostfix = 'Undelivered Mail Returned to Sender';
@@ -49,7 +50,7 @@ function listener(name: string, more: object) {
 }
 
 beforeAll(async () => {
-  requirePrograms(...boxPrograms, 'swaks', 'smtp-sink', 'chromium', 'patch');
+  requirePrograms(...boxPrograms, 'swaks', 'smtp-sink', 'chromium-headless-shell', 'patch');
   unpackMailers();
   world = await startSmtpSink();
   browser = await launchBrowser();
@@ -213,14 +214,20 @@ async function putInForce(text: string): Promise<void> {
 }
 
 /** Hands a message in again as it came, by the normal listener of its credential. @returns the code of the last reply */
-async function sendAgain({ id, sender, credential }: Row): Promise<string> {
-  const file = join(postern.folder, 'again.eml');
-  writeFileSync(file, Buffer.from(await (await ask(`/${id}/received`)).arrayBuffer()));
-  const { output } = await runProgram('swaks', [
-    ...['--server', `127.0.0.1:${port(credential)}`, '--from', sender || '<>', '--to', 'you@partner.test'],
-    ...['--data', `@${file}`],
-  ]);
-  return [...output.matchAll(/^<(?:-|\*\*) +([245]\d\d)/gm)].findLast(([, code]) => code !== '221')?.[1] ?? output;
+async function sendAgain({ id, sender, credential }: Row): Promise<number> {
+  const received = Buffer.from(await (await ask(`/${id}/received`)).arrayBuffer()).toString('latin1');
+  const client = await connectSmtp(port(credential));
+  try {
+    await client.reply();
+    const before = ['EHLO client.example.com', `MAIL FROM:<${sender}>`, 'RCPT TO:<you@partner.test>', 'DATA'];
+    for (const line of before) {
+      const { code } = await client.command(line);
+      if (code >= 400) return code;
+    }
+    return (await client.command(`${received.replace(/^\./gm, '..')}\r\n.`)).code;
+  } finally {
+    client.close();
+  }
 }
 
 test('each cure that the console shows, pasted where it says, is valid and lets the next such message in', async () => {
@@ -252,7 +259,7 @@ test('each cure that the console shows, pasted where it says, is valid and lets 
     for (const id of new Set(cures.map((cure) => cure.id))) {
       const row = refused.get(id) as Row;
       const reply = await sendAgain(row);
-      expect(reply, `${nameOf(row)} with ${cures[0]?.lines}`).toBe(isOfProgram.has(id) ? '550' : '250');
+      expect(reply, `${nameOf(row)} with ${cures[0]?.lines}`).toBe(isOfProgram.has(id) ? 550 : 250);
     }
   }
   await putInForce(bare);
