@@ -38,6 +38,8 @@ if (process.env['TMPDIR'] === undefined && mayUseMemory()) {
 /** What takes longest, the longest first: begun late, one of these would be waited for while nothing else is left to run. */
 const longest = [
   'system/image',
+  // It may wait a minute twice, for a report that is put off.
+  'system/old-data',
   'system/crash',
   'system/documents',
   'system/postgres-spool',
@@ -60,7 +62,6 @@ const longest = [
   'system/postgres-partitions',
   'system/full-disk',
   'system/move',
-  'system/old-data',
   'system/edge-pages',
   'system/move-gateway',
   'system/console-work',
