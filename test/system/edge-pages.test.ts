@@ -11,8 +11,8 @@ import { errorReferenceIndex, errorReferencePage } from '../../src/edge/errors/e
 import {
   contrasts,
   type Heard,
-  launchBrowser,
   type LookOptions,
+  launchBrowser,
   screenshotSizes,
   takeScreenshot,
   visitPage,
@@ -97,7 +97,10 @@ describe.each(names)('/%s', (name) => {
         await page.emulateMedia({ colorScheme });
         const all = await contrasts(page);
         expect(all.length).toBeGreaterThan(5);
-        expect(all.filter(({ ratio }) => ratio < 4.5), colorScheme).toEqual([]);
+        expect(
+          all.filter(({ ratio }) => ratio < 4.5),
+          colorScheme,
+        ).toEqual([]);
       }
     });
   });

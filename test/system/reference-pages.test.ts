@@ -74,7 +74,10 @@ describe.each(['/', '/docs'])('%s', (path) => {
         await page.emulateMedia({ colorScheme });
         const all = await contrasts(page);
         expect(all.length).toBeGreaterThan(10);
-        expect(all.filter(({ ratio }) => ratio < 4.5), colorScheme).toEqual([]);
+        expect(
+          all.filter(({ ratio }) => ratio < 4.5),
+          colorScheme,
+        ).toEqual([]);
       }
       await page.evaluate(`document.querySelectorAll('details').forEach((each) => each.removeAttribute('name'))`);
       await page.evaluate(`document.querySelectorAll('details').forEach((each) => (each.open = true))`);
