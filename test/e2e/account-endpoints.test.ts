@@ -1,28 +1,29 @@
-// The account endpoints and the SMTP door of one running process: what is changed by HTTP or by a command beside it
+// The account endpoints and the SMTP door of one running gateway: what is changed by HTTP or by a command beside it
 // counts at once on the other side (D51, D52, D93, D94).
 
 import { afterAll, expect, test } from 'vitest';
 import { ask } from '../support/http-app.ts';
-import { type PosternProcess, startPostern, testToken } from '../support/postern-process.ts';
+import { type PosternHere, startHere } from '../support/postern-here.ts';
+import { testToken } from '../support/postern-process.ts';
 import { runCli, runHere } from '../support/run-cli.ts';
 import { plainResponse, RawClient } from '../support/smtp-peers.ts';
 
-const running: PosternProcess[] = [];
+const running: PosternHere[] = [];
 afterAll(async () => {
   for (const postern of running.toReversed()) await postern.cleanUp();
 });
 
-async function start(folder?: string): Promise<PosternProcess> {
-  const postern = await startPostern(folder === undefined ? {} : { folder });
+async function start(folder?: string): Promise<PosternHere> {
+  const postern = await startHere(folder === undefined ? {} : { folder });
   running.push(postern);
   return postern;
 }
 
-let kept: Promise<PosternProcess> | undefined;
+let kept: Promise<PosternHere> | undefined;
 /** The gateway of the tests that need none of their own. */
-const shared = (): Promise<PosternProcess> => (kept ??= start());
+const shared = (): Promise<PosternHere> => (kept ??= start());
 
-async function call(postern: PosternProcess, method: string, path: string, body?: object): Promise<unknown> {
+async function call(postern: PosternHere, method: string, path: string, body?: object): Promise<unknown> {
   const answer = await ask(`http://127.0.0.1:${postern.ports['http']}/client/v4/accounts/dev${path}`, {
     method,
     headers: {
@@ -35,7 +36,7 @@ async function call(postern: PosternProcess, method: string, path: string, body?
   return answer.json.result;
 }
 
-async function login(postern: PosternProcess, token: string): Promise<RawClient> {
+async function login(postern: PosternHere, token: string): Promise<RawClient> {
   const client = RawClient.openTls(postern.ports['submissions'] ?? 0);
   await client.reply();
   await client.ask('EHLO client.example');
@@ -56,7 +57,7 @@ test('a suppressed address is refused at RCPT, after a restart too, and taken ag
     '550 5.7.1 E_RECIPIENT_SUPPRESSED: gone@partner.test is on the suppression list\r\n',
   );
   client.destroy();
-  await first.end('SIGTERM');
+  await first.stop();
 
   const second = await start(first.folder);
   client = await login(second, testToken);

@@ -1,4 +1,4 @@
-// The API on a listener of its own, in a real process: what the public listeners still answer, the log line, the banner, the
+// The API on a listener of its own, on a running gateway: what the public listeners still answer, the log line, the banner, the
 // metrics and their token, connections, own doors, and the end.
 
 import { once } from 'node:events';
@@ -7,11 +7,12 @@ import type { AddressInfo } from 'node:net';
 import { afterEach, expect, onTestFinished, test } from 'vitest';
 import { get, speak, speakTls } from '../support/edge-app.ts';
 import { ask } from '../support/http-app.ts';
-import { type PosternProcess, startPostern, testToken } from '../support/postern-process.ts';
+import { startHere } from '../support/postern-here.ts';
+import { type PosternProcess, type RunningPostern, startPostern, testToken } from '../support/postern-process.ts';
 import { rawHttp } from '../support/raw-http.ts';
 import { connectSmtp } from '../support/raw-smtp-client.ts';
 
-const running: PosternProcess[] = [];
+const running: RunningPostern[] = [];
 afterEach(async () => {
   for (const postern of running.splice(0).toReversed()) await postern.cleanUp();
 });
@@ -30,10 +31,10 @@ async function siteOrigin(): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-async function start(http: object, env: NodeJS.ProcessEnv = {}): Promise<PosternProcess> {
+async function placeOf(http: object, env: NodeJS.ProcessEnv = {}) {
   const none = { tls: 'none', credential: 'dev/default', allowFrom: ['127.0.0.1'] };
   const dkim = [{ selector: 'e1', algorithm: 'ed25519' }];
-  const postern = await startPostern({
+  return {
     config: {
       development: { account: 'dev', credential: 'default' },
       drainSeconds: 4,
@@ -55,7 +56,18 @@ async function start(http: object, env: NodeJS.ProcessEnv = {}): Promise<Postern
       zones: [{ name: 'example.com', id: zone, account: 'dev', origin: await siteOrigin() }],
     },
     env: { METRICS_TOKEN: metricsToken, ...env },
-  });
+  };
+}
+
+async function start(http: object, env?: NodeJS.ProcessEnv): Promise<PosternProcess> {
+  const postern = await startPostern(await placeOf(http, env));
+  running.push(postern);
+  return postern;
+}
+
+/** In the test's process, which none of its clients sees. */
+async function startInside(http: object): Promise<RunningPostern> {
+  const postern = await startHere(await placeOf(http));
   running.push(postern);
   return postern;
 }
@@ -103,7 +115,7 @@ test('zones on the public listeners, everything else on the admin listener', { t
 
 test('what is public is full to its limit, and the admin listener answers', { timeout }, async () => {
   const limits = { connections: 6, connectionsPerAddress: 6 };
-  const postern = await start({ adminListen: '127.0.0.1:0', limits });
+  const postern = await startInside({ adminListen: '127.0.0.1:0', limits });
   const { http = 0, https = 0, admin = 0 } = postern.ports;
   const held = await Promise.all([http, http, http, https, https, https].map((port) => rawHttp(port)));
   onTestFinished(() => {
@@ -123,7 +135,7 @@ test('what is public is full to its limit, and the admin listener answers', { ti
 });
 
 test('no application has the admin listener for its origin, or its port', { timeout }, async () => {
-  const postern = await start({ adminListen: '127.0.0.1:0' });
+  const postern = await startInside({ adminListen: '127.0.0.1:0' });
   const { admin = 0 } = postern.ports;
   const answer = await ask(`http://127.0.0.1:${admin}/client/v4/zones/${zone}/proxy/apps`, {
     method: 'POST',

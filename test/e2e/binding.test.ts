@@ -1,4 +1,4 @@
-// The binding and a real process: messages, the outcome, keys, refusals.
+// The binding and a running gateway: messages, the outcome, keys, refusals.
 
 import { simpleParser } from 'mailparser';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -9,13 +9,14 @@ import {
   EmailMessage,
   type MessageFields,
 } from '../../packages/binding/src/index.ts';
-import { type PosternProcess, startPostern, testToken } from '../support/postern-process.ts';
+import { type PosternHere, startHere } from '../support/postern-here.ts';
+import { testToken } from '../support/postern-process.ts';
 
-let postern: PosternProcess;
+let postern: PosternHere;
 let endpoint: string;
 let binding: EmailBinding;
 beforeAll(async () => {
-  postern = await startPostern();
+  postern = await startHere();
   endpoint = `http://127.0.0.1:${postern.ports['http']}`;
   binding = createEmailBinding({ endpoint, token: testToken, account: 'dev' });
 }, 60_000);

@@ -4,8 +4,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { type PosternProcess, projectRoot, testToken } from '../support/postern-process.ts';
-import { startReloadable } from '../support/reloadable.ts';
+import type { PosternHere } from '../support/postern-here.ts';
+import { projectRoot, testToken } from '../support/postern-process.ts';
+import { startReloadableHere } from '../support/reloadable.ts';
 
 interface Operation {
   readonly name: string;
@@ -36,7 +37,7 @@ const ofConsole = operations.filter(({ scope }) => scope.includes('console:'));
 const ofAdmin = operations.filter(({ scope }) => scope === '`admin`');
 const writes = [...ofConsole, ...ofAdmin].filter(({ method }) => method !== 'GET');
 
-let postern: PosternProcess;
+let postern: PosternHere;
 let base = '';
 const sessions = new Map<string, string>();
 /** What belongs to the other account, by the name of the parameter; `canary` stands in everything of its mail. */
@@ -81,7 +82,7 @@ const own = { account_id: 'dev', zone_id: '1'.repeat(32), app_id: 'e'.repeat(32)
 
 beforeAll(async () => {
   // A next hop that is not there, so that what is sent stays in the queue.
-  ({ postern } = await startReloadable(({ routes }) => {
+  ({ postern } = await startReloadableHere(({ routes }) => {
     routes.splice(0, routes.length, { name: 'hop', type: 'smarthost', url: 'smtp://127.0.0.1:1', tls: 'none' });
   }));
   base = `http://127.0.0.1:${postern.ports['http']}`;

@@ -3,14 +3,15 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { type PosternProcess, testToken } from '../support/postern-process.ts';
-import { type Reloadable, startReloadable } from '../support/reloadable.ts';
+import type { PosternHere } from '../support/postern-here.ts';
+import { testToken } from '../support/postern-process.ts';
+import { type Reloadable, startReloadableHere } from '../support/reloadable.ts';
 
-let postern: PosternProcess;
-let gateway: Reloadable;
+let postern: PosternHere;
+let gateway: Reloadable<PosternHere>;
 let base = '';
 beforeAll(async () => {
-  gateway = await startReloadable();
+  gateway = await startReloadableHere();
   ({ postern } = gateway);
   base = `http://127.0.0.1:${postern.ports['http']}`;
 }, 60_000);

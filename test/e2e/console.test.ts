@@ -7,10 +7,10 @@ import type { AddressInfo } from 'node:net';
 import { afterEach, expect, onTestFinished, test } from 'vitest';
 import { get, speak, speakTls } from '../support/edge-app.ts';
 import { ask } from '../support/http-app.ts';
-import { type PosternProcess, testToken } from '../support/postern-process.ts';
-import { startReloadable } from '../support/reloadable.ts';
+import { type RunningPostern, testToken } from '../support/postern-process.ts';
+import { startReloadable, startReloadableHere } from '../support/reloadable.ts';
 
-const running: PosternProcess[] = [];
+const running: RunningPostern[] = [];
 afterEach(async () => {
   for (const postern of running.splice(0).toReversed()) await postern.cleanUp();
 });
@@ -66,7 +66,7 @@ test('a start in development prints a link that signs in once; a restart prints 
 
 test('it is on the hosts of the API alone; a zone has its own /console', { timeout }, async () => {
   const origin = await siteOrigin();
-  const { postern } = await startReloadable((config) => {
+  const { postern } = await startReloadableHere((config) => {
     config.zones = [{ name: 'example.com', id: '1'.repeat(32), account: 'dev', hostnames: ['example.com'], origin }];
   });
   running.push(postern);
@@ -108,7 +108,7 @@ test('where the API has a listener of its own, the console is there alone', { ti
 });
 
 test('what the pages ask tells of what happened, of the account that asks alone', { timeout }, async () => {
-  const gateway = await startReloadable((config) => {
+  const gateway = await startReloadableHere((config) => {
     const zone = { id: '1'.repeat(32), account: 'dev', origin: 'http://127.0.0.1:9' };
     config.zones = [{ ...zone, name: 'example.com' }];
   });

@@ -1,4 +1,4 @@
-// The edge in the real process: every code in every format, real failures, lists and limits, HTTP and HTTPS (D60-D68).
+// The edge in a running gateway: every code in every format, real failures, lists and limits, HTTP and HTTPS (D60-D68).
 
 import { readFileSync } from 'node:fs';
 import { request as askHttp, createServer, type IncomingMessage } from 'node:http';
@@ -9,7 +9,8 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { WebSocket, WebSocketServer } from 'ws';
 import { parse } from 'yaml';
 import { allEdgeErrors } from '../../src/edge/errors/catalogue.ts';
-import { type PosternProcess, startPostern, testToken } from '../support/postern-process.ts';
+import { type PosternHere, startHere } from '../support/postern-here.ts';
+import { startPostern, testToken } from '../support/postern-process.ts';
 
 interface Answer {
   readonly status: number;
@@ -64,7 +65,7 @@ const origin = createServer((request, response) => {
 const webSockets = new WebSocketServer({ server: origin });
 webSockets.on('connection', (socket) => socket.on('message', (data) => socket.send(data)));
 
-let postern: PosternProcess;
+let postern: PosternHere;
 
 function configuration(originPort: number): object {
   const zone = (name: string, digit: string, more: object) => ({ name, id: digit.repeat(32), account: 'dev', ...more });
@@ -100,7 +101,7 @@ function configuration(originPort: number): object {
 }
 
 beforeAll(async () => {
-  postern = await startPostern({ config: configuration(await listen(origin)) });
+  postern = await startHere({ config: configuration(await listen(origin)) });
 }, 60_000);
 afterAll(async () => {
   await postern?.cleanUp();
@@ -330,7 +331,7 @@ describe('HTTPS', () => {
   });
 
   test('POSTERN_HTTPS_PORT: empty is off', async () => {
-    const off = await startPostern({ config: configuration(1), env: { POSTERN_HTTPS_PORT: '' } });
+    const off = await startHere({ config: configuration(1), env: { POSTERN_HTTPS_PORT: '' } });
     onTestFinished(() => off.cleanUp());
     expect(Object.keys(off.ports)).toEqual(['http']);
     expect(off.log().filter(({ file }) => typeof file === 'string' && file.includes('/tls/'))).toEqual([]);

@@ -7,7 +7,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createEmailBinding } from '../../packages/binding/src/index.ts';
 import { runPostern } from '../support/client-gateway.ts';
 import { ask } from '../support/http-app.ts';
-import { type PosternProcess, startPostern, testToken } from '../support/postern-process.ts';
+import { type PosternHere, startHere } from '../support/postern-here.ts';
+import { testToken } from '../support/postern-process.ts';
 import { RawClient } from '../support/smtp-peers.ts';
 
 const dkim = [{ selector: 'e1', algorithm: 'ed25519' }];
@@ -38,9 +39,9 @@ const config = {
   ],
 };
 
-let postern: PosternProcess;
+let postern: PosternHere;
 beforeAll(async () => {
-  postern = await startPostern({ config });
+  postern = await startHere({ config });
 }, 60_000);
 afterAll(() => postern?.cleanUp());
 

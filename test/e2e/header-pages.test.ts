@@ -3,12 +3,12 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { headerCatalogue } from '../../src/pipeline/policy/header-catalogue.ts';
 import { otherNames } from '../../src/pipeline/policy/header-guide.ts';
-import { type PosternProcess, startPostern } from '../support/postern-process.ts';
+import { type PosternHere, startHere } from '../support/postern-here.ts';
 
-let postern: PosternProcess;
+let postern: PosternHere;
 let origin: string;
 beforeAll(async () => {
-  postern = await startPostern();
+  postern = await startHere();
   origin = `http://127.0.0.1:${postern.ports['http']}`;
 });
 afterAll(async () => await postern?.cleanUp());

@@ -4,17 +4,18 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { type PosternProcess, projectRoot, startPostern } from '../support/postern-process.ts';
+import { type PosternHere, startHere } from '../support/postern-here.ts';
+import { projectRoot } from '../support/postern-process.ts';
 import { rawAsk } from '../support/raw-http.ts';
 
-const running: PosternProcess[] = [];
+const running: PosternHere[] = [];
 afterEach(async () => {
   for (const postern of running.splice(0).toReversed()) await postern.cleanUp();
 });
 
 async function asker(apiHosts: readonly string[]): Promise<(host: string, target?: string) => Promise<string>> {
   const shipped = parse(readFileSync(join(projectRoot, 'config/postern.yaml'), 'utf8')) as { readonly http: object };
-  const postern = await startPostern({
+  const postern = await startHere({
     config: { ...shipped, http: { ...shipped.http, apiHosts } },
     env: { POSTERN_SMTP_PORT: '0', POSTERN_SMTPS_PORT: '0', POSTERN_HTTP_PORT: '0' },
   });

@@ -5,19 +5,20 @@ import { join } from 'node:path';
 import { createTransport } from 'nodemailer';
 import { afterAll, afterEach, expect, test, vi } from 'vitest';
 import { parse } from 'yaml';
-import { type PosternProcess, projectRoot, startPostern, testToken } from '../support/postern-process.ts';
+import { type PosternHere, startHere } from '../support/postern-here.ts';
+import { projectRoot, testToken } from '../support/postern-process.ts';
 
-let postern: PosternProcess | undefined;
+let postern: PosternHere | undefined;
 afterEach(async () => {
   await postern?.cleanUp();
   postern = undefined;
 });
 
-let kept: Promise<PosternProcess> | undefined;
+let kept: Promise<PosternHere> | undefined;
 afterAll(async () => (await kept)?.cleanUp());
 
 /** A gateway with the shipped configuration for the tests that look at their own messages alone. */
-const shared = (): Promise<PosternProcess> => (kept ??= startPostern());
+const shared = (): Promise<PosternHere> => (kept ??= startHere());
 
 /** Answers are of many shapes here; what a test reads of one it also compares. */
 // oxlint-disable-next-line typescript/no-explicit-any -- see above
@@ -29,7 +30,7 @@ interface Answer {
 }
 
 async function ask(
-  running: PosternProcess,
+  running: PosternHere,
   path: string,
   init: { readonly method?: string; readonly body?: string } = {},
 ): Promise<Answer> {
@@ -42,7 +43,7 @@ async function ask(
 
 const journal = '/accounts/dev/email/sending/journal';
 
-function send(running: PosternProcess, raw: string, to = 'a@partner.test'): Promise<{ readonly response: string }> {
+function send(running: PosternHere, raw: string, to = 'a@partner.test'): Promise<{ readonly response: string }> {
   const transport = createTransport({
     host: '127.0.0.1',
     port: running.ports['submission'] ?? 0,
@@ -60,7 +61,7 @@ const bad =
   'From: Shop <shop@example.com>\r\nTo: a@partner.test\r\nSubject: two\r\nUser-Agent: s-nail v14.9.24\r\n\r\nHi.\r\n';
 
 test('tells of accepted and refused messages what was said, decided and kept', async () => {
-  const running = (postern = await startPostern());
+  const running = (postern = await startHere());
   await send(running, good);
   await expect(send(running, bad)).rejects.toThrow('E_HEADER_NOT_ALLOWED');
   const body = {
@@ -183,7 +184,7 @@ test('names the entry in the answer, shows its content, groups, sends again and 
     http: { listen: '127.0.0.1:0', tlsListen: '' },
     console: { publicUrl: 'https://gateway.test' },
   };
-  const running = (postern = await startPostern({ config: { ...config, ...listen } }));
+  const running = (postern = await startHere({ config: { ...config, ...listen } }));
   const watched = await fetch(`http://127.0.0.1:${running.ports['http']}/client/v4/accounts/dev/email/sending/live`, {
     headers: { Authorization: `Bearer ${testToken}` },
   });
@@ -256,7 +257,7 @@ test('names the entry in the answer, shows its content, groups, sends again and 
 });
 
 test('refusals: one cure for each credential, and suppressed recipients as the overview counts them', async () => {
-  const running = (postern = await startPostern());
+  const running = (postern = await startHere());
   for (const address of ['gone@partner.test', 'left@partner.test']) {
     const body = JSON.stringify({ address });
     expect((await ask(running, '/accounts/dev/email/sending/suppressions', { method: 'POST', body })).status).toBe(200);
@@ -295,12 +296,12 @@ test('keeps no row where the journal is off, says so, and still shows the rows o
     console: { publicUrl: 'https://gateway.test' },
     journal: { ...shipped['journal'], enabled },
   });
-  const before = (postern = await startPostern({ config: config(true) }));
+  const before = (postern = await startHere({ config: config(true) }));
   await send(before, good);
   const [old] = (await ask(before, journal)).body.result;
-  expect(await before.end('SIGTERM')).toBe(0);
+  await before.stop();
 
-  const running = (postern = await startPostern({ config: config(false), folder: before.folder }));
+  const running = (postern = await startHere({ config: config(false), folder: before.folder }));
   const refusal = await send(running, bad).then(
     () => 'accepted',
     (error: { response: string }) => error.response,
@@ -392,7 +393,7 @@ test('keeps a body over 256 KiB where the configuration says so', async () => {
     smtp: object;
     http: object;
   };
-  const running = (postern = await startPostern({
+  const running = (postern = await startHere({
     config: {
       ...shipped,
       smtp: {

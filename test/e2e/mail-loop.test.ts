@@ -3,10 +3,10 @@
 import { afterEach, expect, test } from 'vitest';
 import { captureRoute, deviceConfiguration } from '../support/device-config.ts';
 import { freePort } from '../support/free-port.ts';
-import { type PosternProcess, startPostern } from '../support/postern-process.ts';
+import { type PosternHere, startHere } from '../support/postern-here.ts';
 import { RawClient } from '../support/smtp-peers.ts';
 
-let postern: PosternProcess | undefined;
+let postern: PosternHere | undefined;
 afterEach(() => postern?.cleanUp());
 
 const ours = ['DKIM-Signature', 'Feedback-ID', 'CFBL-*'];
@@ -37,7 +37,7 @@ test.each([
       '127.0.0.1:0","tls":"none"',
       `127.0.0.1:${port}","tls":"none"`,
     );
-    postern = await startPostern({ config: JSON.parse(text) as object });
+    postern = await startHere({ config: JSON.parse(text) as object });
     const client = RawClient.open(port);
     await client.reply();
     await client.ask('EHLO client.example');

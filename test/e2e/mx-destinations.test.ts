@@ -5,7 +5,7 @@ import { afterEach, expect, test, vi } from 'vitest';
 import { deviceConfiguration } from '../support/device-config.ts';
 import { startDnsServer } from '../support/dns-server.ts';
 import { FaultSink } from '../support/fault-sink.ts';
-import { startPostern } from '../support/postern-process.ts';
+import { startHere } from '../support/postern-here.ts';
 import { connectSmtp } from '../support/raw-smtp-client.ts';
 import { runCli } from '../support/run-cli.ts';
 
@@ -35,7 +35,7 @@ test('three domains of one exchanger and one that is down: budget, back-off, and
     // Nobody listens there.
     'two.test': { a: ['127.0.0.3'] },
   });
-  const postern = await startPostern({
+  const postern = await startHere({
     config: deviceConfiguration({
       routes: [
         {

@@ -1,4 +1,4 @@
-// Proxy applications of a real process: created by the API, carried by the data plane, there again after a restart.
+// Proxy applications of a running gateway: created by the API, carried by the data plane, there again after a restart.
 
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
@@ -7,11 +7,12 @@ import { type AddressInfo, connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { afterEach, expect, onTestFinished, test } from 'vitest';
 import { ask, type HttpAnswer } from '../support/http-app.ts';
-import { type PosternProcess, startPostern, testToken } from '../support/postern-process.ts';
+import { type PosternHere, startHere } from '../support/postern-here.ts';
+import { type PosternProcess, type RunningPostern, startPostern, testToken } from '../support/postern-process.ts';
 import { runHere } from '../support/run-cli.ts';
 import { scratchFolder } from '../support/scratch.ts';
 
-const running: PosternProcess[] = [];
+const running: RunningPostern[] = [];
 afterEach(async () => {
   for (const postern of running.splice(0).toReversed()) await postern.cleanUp();
 });
@@ -58,7 +59,14 @@ async function start(config: object, folder?: string): Promise<PosternProcess> {
   return postern;
 }
 
-function call(postern: PosternProcess, method: string, path: string, body?: object): Promise<HttpAnswer> {
+/** In the test's process, where no other is asked about. */
+async function startInside(config: object): Promise<PosternHere> {
+  const postern = await startHere({ config });
+  running.push(postern);
+  return postern;
+}
+
+function call(postern: RunningPostern, method: string, path: string, body?: object): Promise<HttpAnswer> {
   return ask(`http://127.0.0.1:${postern.ports['http']}/client/v4/zones/${zone}/proxy${path}`, {
     method,
     headers: {
@@ -125,7 +133,7 @@ test('an application carries bytes from its answer on, over a change, a restart,
 }, 60_000);
 
 test('the gateway’s own SMTP listener is an origin only where the configuration says so, its ports are nobody else’s', async () => {
-  const strict = await start(configuration());
+  const strict = await startInside(configuration());
   const behind = (port: number): object => ({
     ...ssh,
     protocol: 'tcp/25',
@@ -133,8 +141,8 @@ test('the gateway’s own SMTP listener is an origin only where the configuratio
   });
   const denied = await call(strict, 'POST', '/apps', behind(strict.ports['submission'] ?? 0));
   expect(denied.json.errors.map(({ code }) => code)).toEqual([11002]);
-  expect(await strict.end('SIGTERM')).toBe(0);
-  const postern = await start(configuration({ originAllow: ['127.0.0.1/32'] }));
+  await strict.stop();
+  const postern = await startInside(configuration({ originAllow: ['127.0.0.1/32'] }));
   const smtp = postern.ports['submission'] ?? 0;
   const made = await call(postern, 'POST', '/apps', behind(smtp));
   expect(made.json.errors).toEqual([]);
@@ -153,7 +161,7 @@ test('the gateway’s own SMTP listener is an origin only where the configuratio
 }, 60_000);
 
 test('datagrams go to the origin and back', async () => {
-  const postern = await start(configuration());
+  const postern = await startInside(configuration());
   const origin = createSocket('udp4');
   onTestFinished(() => void origin.close());
   origin.on('message', (text, from) => origin.send(`${text.toString()} answered`, from.port, from.address));
@@ -172,7 +180,7 @@ test('datagrams go to the origin and back', async () => {
 test('applications of the configuration run from the start, and a wrong one keeps it from starting', async () => {
   const id = '5'.repeat(32);
   const origin = await echo('configured');
-  await start(configuration({ applications: [{ id, ...ssh, origin_direct: [origin] }] }));
+  await startInside(configuration({ applications: [{ id, ...ssh, origin_direct: [origin] }] }));
   expect(await exchange(address, port, '')).toBe('configured\n');
 
   const dns = { type: 'CNAME', name: 'ssh.elsewhere.example' };

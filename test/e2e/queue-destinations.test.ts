@@ -4,7 +4,7 @@ import { afterEach, expect, test, vi } from 'vitest';
 import { deviceConfiguration } from '../support/device-config.ts';
 import { FaultSink } from '../support/fault-sink.ts';
 import { freePort } from '../support/free-port.ts';
-import { type PosternProcess, startPostern } from '../support/postern-process.ts';
+import { type PosternHere, startHere } from '../support/postern-here.ts';
 import { connectSmtp } from '../support/raw-smtp-client.ts';
 import { runHere } from '../support/run-cli.ts';
 
@@ -16,7 +16,7 @@ afterEach(async () => {
   closers = [];
 });
 
-async function send({ ports }: PosternProcess, recipient: string): Promise<void> {
+async function send({ ports }: PosternHere, recipient: string): Promise<void> {
   const client = await connectSmtp(ports['devices'] ?? 0);
   await client.reply();
   for (const line of ['EHLO x', 'MAIL FROM:<a@example.com>', `RCPT TO:<${recipient}>`, 'DATA'])
@@ -31,7 +31,7 @@ test('a next hop that is down, a hold and its release show beside the running se
   closers.push(() => sink.close());
   const closedPort = await freePort();
   const route = { type: 'smarthost', tls: 'none' };
-  const postern = await startPostern({
+  const postern = await startHere({
     config: deviceConfiguration({
       routes: [
         { ...route, name: 'down', url: `smtp://127.0.0.1:${closedPort}`, match: { recipientDomains: ['down.test'] } },

@@ -2,11 +2,11 @@
 
 import { afterEach, expect, test } from 'vitest';
 import { deviceConfiguration } from '../support/device-config.ts';
-import { type PosternProcess, startPostern } from '../support/postern-process.ts';
+import { type PosternHere, startHere } from '../support/postern-here.ts';
 import { runCli } from '../support/run-cli.ts';
 import { RawClient } from '../support/smtp-peers.ts';
 
-let postern: PosternProcess | undefined;
+let postern: PosternHere | undefined;
 afterEach(async () => {
   await postern?.cleanUp();
   postern = undefined;
@@ -17,7 +17,7 @@ test('queue retry and queue drop stand in the log and the metrics of the running
 }, async () => {
   // Nobody listens at the next hop.
   const routes = [{ name: 'out', type: 'smarthost', url: 'smtp://127.0.0.1:1' }];
-  const running = (postern = await startPostern({ config: deviceConfiguration({ routes }) }));
+  const running = (postern = await startHere({ config: deviceConfiguration({ routes }) }));
   const client = RawClient.open(running.ports['devices'] ?? 0);
   await client.reply();
   await client.ask('EHLO client.example');

@@ -2,10 +2,10 @@
 
 import { afterEach, expect, test } from 'vitest';
 import { captureRoute, deviceConfiguration } from '../support/device-config.ts';
-import { type PosternProcess, startPostern } from '../support/postern-process.ts';
+import { type PosternHere, startHere } from '../support/postern-here.ts';
 import { RawClient } from '../support/smtp-peers.ts';
 
-let postern: PosternProcess | undefined;
+let postern: PosternHere | undefined;
 afterEach(async () => {
   await postern?.cleanUp();
   postern = undefined;
@@ -16,7 +16,7 @@ async function start(limits: object): Promise<number> {
     accounts: object[];
   };
   config.accounts = config.accounts.map((account) => ({ ...account, limits }));
-  postern = await startPostern({ config });
+  postern = await startHere({ config });
   return postern.ports['devices'] ?? 0;
 }
 

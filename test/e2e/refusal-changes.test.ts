@@ -4,10 +4,11 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, test, vi } from 'vitest';
 import { stringify } from 'yaml';
+import type { PosternHere } from '../support/postern-here.ts';
 import { testToken } from '../support/postern-process.ts';
-import { type Reloadable, startReloadable } from '../support/reloadable.ts';
+import { type Reloadable, startReloadableHere } from '../support/reloadable.ts';
 
-let running: Reloadable;
+let running: Reloadable<PosternHere>;
 
 afterEach(async () => running.postern.cleanUp());
 
@@ -37,7 +38,7 @@ async function groups(path: string, token: string): Promise<Json[]> {
 }
 
 test('the operator sees where the lines of a cure go in the file, an account does not', async () => {
-  running = await startReloadable();
+  running = await startReloadableHere();
   const { postern, config } = running;
   const text = stringify(config);
   running.write(text);
@@ -76,7 +77,7 @@ test('the operator sees where the lines of a cure go in the file, an account doe
 });
 
 test('the operator has what was kept judged by another configuration, of which nothing stays', async () => {
-  running = await startReloadable();
+  running = await startReloadableHere();
   const { postern, config } = running;
   for (const headers of [{ 'User-Agent': 'x' }, { 'X-Kept': 'x' }])
     await ask('/accounts/dev/email/sending/send', testToken, { ...message, headers });
@@ -109,7 +110,7 @@ test('the operator has what was kept judged by another configuration, of which n
 });
 
 test('others are answered while another configuration is read, however large it is and whatever is wrong with it', async () => {
-  running = await startReloadable();
+  running = await startReloadableHere();
   const { postern, config } = running;
   const path = '/email/sending/would-pass';
   const port = postern.ports['http'];

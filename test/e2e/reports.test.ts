@@ -1,4 +1,4 @@
-// A real process tells senders what became of their mail (RFC 3461, RFC 3464): who is told, what the report says to people
+// A running gateway tells senders what became of their mail (RFC 3461, RFC 3464): who is told, what the report says to people
 // and to programs, and that there is one report, whatever happens in between.
 
 import { simpleParser } from 'mailparser';
@@ -6,12 +6,13 @@ import { afterAll, afterEach, expect, test } from 'vitest';
 import { captureRoute, deviceConfiguration } from '../support/device-config.ts';
 import { dkimRecords, verifySignatures } from '../support/dkim-verifier.ts';
 import { FaultSink } from '../support/fault-sink.ts';
-import { type PosternProcess, startPostern } from '../support/postern-process.ts';
+import { type PosternHere, startHere } from '../support/postern-here.ts';
+import { type RunningPostern, startPostern } from '../support/postern-process.ts';
 import { runHere } from '../support/run-cli.ts';
 import { RawClient } from '../support/smtp-peers.ts';
 import { openStoreOf, queuedQuestion, soonTakenOver } from '../support/store.ts';
 
-let postern: PosternProcess | undefined;
+let postern: RunningPostern | undefined;
 let sink: FaultSink | undefined;
 afterEach(async () => {
   if (postern === undefined || postern !== shared?.postern) {
@@ -37,7 +38,7 @@ const accounts = {
 type AccountName = keyof typeof accounts;
 
 /** Mail to the accounts' domains is captured, that to dsn.test goes to `dsn`, all other mail to `sink`. */
-async function startWith(ports: { readonly sink: number; readonly dsn: number }, choices: Choices) {
+function configWith(ports: { readonly sink: number; readonly dsn: number }, choices: Choices) {
   const base = deviceConfiguration({
     routes: [
       {
@@ -70,19 +71,18 @@ async function startWith(ports: { readonly sink: number; readonly dsn: number },
     })),
     reports: { gatherSeconds: 1, ...choices.reports },
   };
-  return { config, postern: await startPostern({ config }) };
+  return config;
 }
 
 /** A gateway for one test. */
-async function start(choices: Choices): Promise<{ readonly config: object; readonly port: number }> {
+async function start(choices: Choices): Promise<{ readonly port: number }> {
   sink = await FaultSink.start();
   const { port } = sink;
-  const started = await startWith({ sink: port, dsn: port }, choices);
-  ({ postern } = started);
-  return { config: started.config, port: postern.ports['dev'] ?? 0 };
+  postern = await startHere({ config: configWith({ sink: port, dsn: port }, choices) });
+  return { port: postern.ports['dev'] ?? 0 };
 }
 
-let shared: { readonly postern: PosternProcess; readonly sink: FaultSink; readonly dsn: FaultSink } | undefined;
+let shared: { readonly postern: PosternHere; readonly sink: FaultSink; readonly dsn: FaultSink } | undefined;
 let reportsBefore = 0;
 afterAll(async () => {
   await shared?.postern.cleanUp();
@@ -93,8 +93,8 @@ afterAll(async () => {
 async function share(account: AccountName = 'dev'): Promise<{ readonly port: number; readonly from: string }> {
   if (!shared) {
     const [plain, dsn] = [await FaultSink.start(), await FaultSink.start({ dsn: true })];
-    const started = await startWith({ sink: plain.port, dsn: dsn.port }, {});
-    shared = { postern: started.postern, sink: plain, dsn };
+    const config = configWith({ sink: plain.port, dsn: dsn.port }, {});
+    shared = { postern: await startHere({ config }), sink: plain, dsn };
   }
   ({ postern, sink } = shared);
   await quiet();
@@ -319,16 +319,20 @@ test('a message that was not delivered in time is reported once as delayed, then
 }, 60_000);
 
 test('kill -9 between the outcome and its report: there is exactly one report', async () => {
-  const { config, port } = await start({ reports: { gatherSeconds: 3 } });
+  sink = await FaultSink.start();
+  const config = configWith({ sink: sink.port, dsn: sink.port }, { reports: { gatherSeconds: 3 } });
+  let running = await startPostern({ config });
+  postern = running;
   for (let round = 0; round < 3; round += 1) {
-    await send(round === 0 ? port : (postern?.ports['dev'] ?? 0), {
+    await send(running.ports['dev'] ?? 0, {
       recipients: ['<fail-rcpt@partner.test>', '<slow@partner.test>', `<defer-rcpt@partner.test>`],
       head: `X-Round: ${round}\r\n`,
     });
-    await postern?.until(() => postern?.log().some(({ msg }) => msg === 'failed'));
-    await postern?.end('SIGKILL');
-    postern = await startPostern({ config, folder: postern?.folder ?? '' });
-    await postern.until(() => reports().length === round + 1, 20);
+    await running.until(() => running.log().some(({ msg }) => msg === 'failed'));
+    await running.end('SIGKILL');
+    running = await startPostern({ config, folder: running.folder });
+    postern = running;
+    await running.until(() => reports().length === round + 1, 20);
   }
   // The deferred recipient of each round stays.
   await quiet(3);

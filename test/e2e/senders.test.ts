@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { runPostern } from '../support/client-gateway.ts';
 import { ask } from '../support/http-app.ts';
-import { type PosternProcess, startPostern, testToken } from '../support/postern-process.ts';
+import { type PosternHere, startHere } from '../support/postern-here.ts';
+import { testToken } from '../support/postern-process.ts';
 import { RawClient } from '../support/smtp-peers.ts';
 
 const dkim = [{ selector: 'e1', algorithm: 'ed25519' }];
@@ -43,9 +44,9 @@ const config = {
   ],
 };
 
-let postern: PosternProcess;
+let postern: PosternHere;
 beforeAll(async () => {
-  postern = await startPostern({ config });
+  postern = await startHere({ config });
 }, 60_000);
 afterAll(() => postern?.cleanUp());
 

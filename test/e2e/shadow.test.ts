@@ -5,7 +5,8 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type PosternProcess, startPostern, testToken } from '../support/postern-process.ts';
+import { type PosternHere, startHere } from '../support/postern-here.ts';
+import { testToken } from '../support/postern-process.ts';
 import { runHere } from '../support/run-cli.ts';
 import { RawClient } from '../support/smtp-peers.ts';
 
@@ -46,11 +47,11 @@ const configuration = (port: number, box: object = {}) => ({
   ],
 });
 
-let postern: PosternProcess;
+let postern: PosternHere;
 beforeAll(async () => {
   await new Promise<void>((done) => endpoint.listen(0, '127.0.0.1', done));
   const { port } = endpoint.address() as AddressInfo;
-  postern = await startPostern({
+  postern = await startHere({
     config: configuration(port),
     env: { HOOK_SECRET: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw' },
   });

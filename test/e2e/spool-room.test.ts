@@ -5,23 +5,36 @@ import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
 import { captureRoute, deviceConfiguration } from '../support/device-config.ts';
 import { freePort } from '../support/free-port.ts';
-import { type PosternProcess, startPostern, testToken } from '../support/postern-process.ts';
+import { type PosternHere, startHere } from '../support/postern-here.ts';
+import { type PosternProcess, type RunningPostern, startPostern, testToken } from '../support/postern-process.ts';
 import { connectSmtp, type RawReply } from '../support/raw-smtp-client.ts';
 import { isOnPostgres } from '../support/store.ts';
 
-let postern: PosternProcess | undefined;
+let postern: RunningPostern | undefined;
 afterEach(() => postern?.cleanUp());
 
-async function start(spool: object, route: object = captureRoute, folder?: string): Promise<PosternProcess> {
+function configWith(spool: object, route: object): object {
   const config = deviceConfiguration({ routes: [route], spool }) as { accounts: { credentials: object[] }[] };
   const credential = { name: 'devices', tokenEnv: 'POSTERN_TOKEN', scopes: ['email:send'] };
   config.accounts[0]?.credentials.splice(0, 1, credential);
-  postern = await startPostern({ config, ...(folder === undefined ? {} : { folder }) });
-  return postern;
+  return config;
+}
+
+async function start(spool: object, route: object = captureRoute, folder?: string): Promise<PosternProcess> {
+  const started = await startPostern({ config: configWith(spool, route), ...(folder === undefined ? {} : { folder }) });
+  postern = started;
+  return started;
+}
+
+/** In the test's process: where the test itself opens no file of the database, which would end that process's locks of it. */
+async function startInside(spool: object, route: object = captureRoute): Promise<PosternHere> {
+  const started = await startHere({ config: configWith(spool, route) });
+  postern = started;
+  return started;
 }
 
 /** The reply to DATA, or to the message where DATA was taken. */
-async function send({ ports }: PosternProcess, text = 'Hello.'): Promise<RawReply> {
+async function send({ ports }: RunningPostern, text = 'Hello.'): Promise<RawReply> {
   const client = await connectSmtp(ports['devices'] ?? 0);
   await client.reply();
   await client.command('EHLO test.example');
@@ -33,11 +46,11 @@ async function send({ ports }: PosternProcess, text = 'Hello.'): Promise<RawRepl
   return reply;
 }
 
-function get({ ports }: PosternProcess, path: string): Promise<Response> {
+function get({ ports }: RunningPostern, path: string): Promise<Response> {
   return fetch(`http://127.0.0.1:${ports['http']}${path}`);
 }
 
-function sendByRest({ ports }: PosternProcess): Promise<Response> {
+function sendByRest({ ports }: RunningPostern): Promise<Response> {
   return fetch(`http://127.0.0.1:${ports['http']}/client/v4/accounts/dev/email/sending/send`, {
     method: 'POST',
     headers: { Authorization: `Bearer ${testToken}`, 'Content-Type': 'application/json' },
@@ -47,7 +60,7 @@ function sendByRest({ ports }: PosternProcess): Promise<Response> {
 
 const noRoom = { success: false, errors: [{ code: 10003, message: expect.stringMatching(/^E_NO_ROOM: /) }] };
 
-async function untilReady(running: PosternProcess, status: number): Promise<void> {
+async function untilReady(running: RunningPostern, status: number): Promise<void> {
   await expect.poll(async () => (await get(running, '/readyz')).status, { timeout: 5000 }).toBe(status);
 }
 
@@ -55,7 +68,7 @@ async function untilReady(running: PosternProcess, status: number): Promise<void
 test.skipIf(isOnPostgres)(
   'with less room than minFreeBytes mail is put off, and /readyz and /metrics say so',
   async () => {
-    const running = await start({ minFreeBytes: 2 ** 50 });
+    const running = await startInside({ minFreeBytes: 2 ** 50 });
     expect(await send(running)).toMatchObject({ code: 452, lines: [expect.stringContaining('452 4.3.1 ')] });
     const refused = await sendByRest(running);
     expect(refused.status).toBe(503);
@@ -71,7 +84,7 @@ test.skipIf(isOnPostgres)(
 
 test('an account with as many messages queued as it may have is put off', async () => {
   const url = `smtp://127.0.0.1:${await freePort()}`;
-  const running = await start(
+  const running = await startInside(
     { minFreeBytes: 0, account: { queuedMessages: 2 } },
     { name: 'dead', type: 'smarthost', url, tls: 'none' },
   );
@@ -134,7 +147,7 @@ test.skipIf(isOnPostgres)(
   'a folder of bodies that was removed is made again for the next large message, one that cannot be made puts it off',
   async () => {
     const route = { name: 'dead', type: 'smarthost', url: `smtp://127.0.0.1:${await freePort()}`, tls: 'none' };
-    const running = await start({ minFreeBytes: 0 }, route);
+    const running = await startInside({ minFreeBytes: 0 }, route);
     const large = `${'x'.repeat(78)}\r\n`.repeat(5000);
     const bodies = join(running.dataDir, 'bodies');
     expect((await send(running, large)).code).toBe(250);

@@ -3,15 +3,16 @@
 
 import { request } from 'node:http';
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
-import { type PosternProcess, testToken } from '../support/postern-process.ts';
-import { type Reloadable, startReloadable } from '../support/reloadable.ts';
+import type { PosternHere } from '../support/postern-here.ts';
+import { testToken } from '../support/postern-process.ts';
+import { type Reloadable, startReloadableHere } from '../support/reloadable.ts';
 import { plainResponse, RawClient } from '../support/smtp-peers.ts';
 
-let gateway: Reloadable;
-let postern: PosternProcess;
+let gateway: Reloadable<PosternHere>;
+let postern: PosternHere;
 let base = '';
 beforeAll(async () => {
-  gateway = await startReloadable(({ accounts, routes, zones }) => {
+  gateway = await startReloadableHere(({ accounts, routes, zones }) => {
     zones.push({ name: 'shop.example', id: '4'.repeat(32), account: 'dev' });
     // A next hop that is not there, so that what is sent waits.
     const hop = { type: 'smarthost', url: 'smtp://127.0.0.1:1', tls: 'none' };

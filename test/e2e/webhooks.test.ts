@@ -7,11 +7,12 @@ import { afterEach, expect, test } from 'vitest';
 import { makeSecret } from '../../src/delivery/webhooks/secret.ts';
 import { startHookEndpoint } from '../support/hook-endpoint.ts';
 import { ask } from '../support/http-app.ts';
-import { type PosternProcess, startPostern, testToken } from '../support/postern-process.ts';
+import { startHere } from '../support/postern-here.ts';
+import { type RunningPostern, startPostern, testToken } from '../support/postern-process.ts';
 import { runCli, runHere } from '../support/run-cli.ts';
 import { soonTakenOver } from '../support/store.ts';
 
-const running: PosternProcess[] = [];
+const running: RunningPostern[] = [];
 afterEach(async () => {
   for (const postern of running.splice(0).toReversed()) await postern.cleanUp();
 });
@@ -45,7 +46,7 @@ async function start(config: object, { folder, env = {} }: { folder?: string; en
   return postern;
 }
 
-function call(postern: PosternProcess, method: string, path: string, body?: object) {
+function call(postern: RunningPostern, method: string, path: string, body?: object) {
   return ask(`http://127.0.0.1:${postern.ports['http']}/client/v4/accounts/dev/email/sending${path}`, {
     method,
     headers: {
@@ -57,7 +58,7 @@ function call(postern: PosternProcess, method: string, path: string, body?: obje
 }
 
 /** Sends a message. @returns its Message-ID; undefined where the server was gone */
-async function send(postern: PosternProcess, to: string): Promise<string | undefined> {
+async function send(postern: RunningPostern, to: string): Promise<string | undefined> {
   const body = { from: 'shop@example.com', to, subject: 'Hello', text: 'Hi.' };
   const answer = await call(postern, 'POST', '/send', body).catch(() => undefined);
   return (answer?.json.result as { message_id?: string } | undefined)?.message_id;
@@ -155,7 +156,8 @@ test('a webhook of the file leaves with it at a reload; commands work beside the
 });
 
 test('Postern’s own listeners are no endpoints, though loopback is allowed', async () => {
-  const postern = await start(configOf([]));
+  const postern = await startHere({ config: configOf([]) });
+  running.push(postern);
   const url = `http://127.0.0.1:${postern.ports['http']}/`;
   const answer = await call(postern, 'POST', '/webhooks', { url });
   expect(answer.json.errors).toMatchObject([{ message: expect.stringContaining('Postern itself listens') }]);

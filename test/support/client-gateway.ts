@@ -8,7 +8,7 @@ import { expect } from 'vitest';
 import { parse } from 'yaml';
 import { runProgram } from '../system/programs.ts';
 import { dkimRecords, verifySignatures } from './dkim-verifier.ts';
-import { type PosternProcess, projectRoot, startPostern, testToken } from './postern-process.ts';
+import { type PosternProcess, projectRoot, type RunningPostern, startPostern, testToken } from './postern-process.ts';
 
 /** A message out of the capture folder, with its parts read back by mailparser. */
 export interface ArrivedMessage {
@@ -47,7 +47,7 @@ async function createToken(postern: PosternProcess, credential: string): Promise
 
 /** Runs a command of `postern` beside a running server, on its configuration and store. */
 export function runPostern(
-  postern: PosternProcess,
+  postern: RunningPostern,
   command: readonly string[],
 ): Promise<{ readonly code: number | null; readonly output: string }> {
   const args = [join(projectRoot, 'src/main.ts'), ...command];

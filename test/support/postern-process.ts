@@ -13,8 +13,8 @@ export const projectRoot = resolve(import.meta.dirname, '../..');
 /** The token every test process starts with. */
 export const testToken = 'test-token-0123456789abcdefghijklmnopqrstuvwxyz';
 
-export interface PosternProcess {
-  readonly pid: number;
+/** A gateway that a test has started, by a process of its own or in the test's. */
+export interface RunningPostern {
   readonly folder: string;
   readonly dataDir: string;
   readonly certsDir: string;
@@ -29,10 +29,14 @@ export interface PosternProcess {
   until<T>(find: () => T | undefined | false | null, seconds?: number): Promise<T>;
   /** Files of the capture Maildir, oldest first. */
   captured(): readonly Buffer[];
+  /** Ends it if it still runs; removes the folders. */
+  cleanUp(): Promise<void>;
+}
+
+export interface PosternProcess extends RunningPostern {
+  readonly pid: number;
   /** Sends a signal and waits for the end; resolves to the exit code (null when killed). */
   end(signal: 'SIGTERM' | 'SIGKILL'): Promise<number | null>;
-  /** SIGTERM if still running; removes the folders. */
-  cleanUp(): Promise<void>;
 }
 
 export interface PosternOptions {
@@ -53,8 +57,8 @@ export interface PosternOptions {
   readonly onSpawn?: (pid: number) => void;
 }
 
-/** Starts it and waits until it says it is listening. */
-export async function startPostern(options: PosternOptions = {}): Promise<PosternProcess> {
+/** Folders, keys and configuration of a gateway that is to start, and the environment that names them. */
+export async function makePlace(options: PosternOptions) {
   const folder = options.folder ?? mkdtempSync(join(tmpdir(), 'postern-test-'));
   const dataDir = join(folder, 'data');
   const certsDir = join(folder, 'certs');
@@ -75,6 +79,50 @@ export async function startPostern(options: PosternOptions = {}): Promise<Poster
     ...(database === undefined ? {} : { POSTERN_DATABASE_URL: database }),
     ...options.env,
   };
+  return { folder, dataDir, certsDir, env };
+}
+
+/** What tests look for in the output of a gateway, which `text` gives, and in its data folder. */
+export function watching(text: () => string, dataDir: string): Pick<RunningPostern, 'log' | 'until' | 'captured'> {
+  // Tests look at the log every few milliseconds: each line is parsed once.
+  const lines: Record<string, unknown>[] = [];
+  let parsed = 0;
+  function log(): Record<string, unknown>[] {
+    const output = text();
+    const end = output.lastIndexOf('\n') + 1;
+    for (const line of output.slice(parsed, end).split('\n'))
+      if (line.startsWith('{') && line.endsWith('}')) lines.push(JSON.parse(line) as Record<string, unknown>);
+    parsed = end;
+    return [...lines];
+  }
+
+  async function until<T>(find: () => T | undefined | false | null, seconds = 30): Promise<T> {
+    const deadline = Date.now() + seconds * 1000;
+    for (;;) {
+      const found = find();
+      if (found) return found;
+      if (Date.now() > deadline)
+        throw new Error(`It did not come within ${seconds} s. Output:\n${text().slice(-8000)}`);
+      await new Promise((wait) => setTimeout(wait, 50));
+    }
+  }
+
+  function captured(): Buffer[] {
+    const inbox = join(dataDir, 'capture/new');
+    try {
+      return readdirSync(inbox)
+        .sort()
+        .map((name) => readFileSync(join(inbox, name)));
+    } catch {
+      return []; // no message has come yet, so there is no folder
+    }
+  }
+  return { log, until, captured };
+}
+
+/** Starts it and waits until it says it is listening. */
+export async function startPostern(options: PosternOptions = {}): Promise<PosternProcess> {
+  const { folder, dataDir, certsDir, env } = await makePlace(options);
   const command = [
     ...(options.under ?? []),
     process.execPath,
@@ -93,39 +141,7 @@ export async function startPostern(options: PosternOptions = {}): Promise<Poster
     stream?.setEncoding('utf8').on('data', (text: string) => (output += text));
   const exited = new Promise<number | null>((done) => child.once('close', (code) => done((exitCode = code))));
 
-  // Tests look at the log every few milliseconds: each line is parsed once.
-  const lines: Record<string, unknown>[] = [];
-  let parsed = 0;
-  function log(): Record<string, unknown>[] {
-    const end = output.lastIndexOf('\n') + 1;
-    for (const line of output.slice(parsed, end).split('\n'))
-      if (line.startsWith('{') && line.endsWith('}')) lines.push(JSON.parse(line) as Record<string, unknown>);
-    parsed = end;
-    return [...lines];
-  }
-
-  async function until<T>(find: () => T | undefined | false | null, seconds = 30): Promise<T> {
-    const deadline = Date.now() + seconds * 1000;
-    for (;;) {
-      const found = find();
-      if (found) return found;
-      if (Date.now() > deadline)
-        throw new Error(`It did not come within ${seconds} s. Output:\n${output.slice(-8000)}`);
-      await new Promise((wait) => setTimeout(wait, 50));
-    }
-  }
-
-  function captured(): Buffer[] {
-    const inbox = join(dataDir, 'capture/new');
-    try {
-      return readdirSync(inbox)
-        .sort()
-        .map((name) => readFileSync(join(inbox, name)));
-    } catch {
-      return []; // no message has come yet, so there is no folder
-    }
-  }
-
+  const { log, until, captured } = watching(() => output, dataDir);
   const end = async (signal: 'SIGTERM' | 'SIGKILL'): Promise<number | null> => {
     if (exitCode === undefined) child.kill(signal);
     return exited;

@@ -4,7 +4,8 @@ import { createHash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'yaml';
-import { type PosternProcess, projectRoot, startPostern, testToken } from './postern-process.ts';
+import { type PosternHere, startHere } from './postern-here.ts';
+import { type PosternProcess, projectRoot, type RunningPostern, startPostern, testToken } from './postern-process.ts';
 import { runHere } from './run-cli.ts';
 
 /** A configuration as far as these tests change it. */
@@ -29,8 +30,8 @@ export function sha256Of(token: string): string {
 }
 
 /** A Postern and its file. */
-export interface Reloadable {
-  readonly postern: PosternProcess;
+export interface Reloadable<Postern extends RunningPostern = PosternProcess> {
+  readonly postern: Postern;
   /** What the file has; changed by `change`. */
   readonly config: ReloadedConfig;
   /** Changes the configuration and writes the file. */
@@ -52,14 +53,26 @@ export function shippedConfig(): ReloadedConfig {
   return config;
 }
 
+type Edit = (config: ReloadedConfig) => void;
+
 /** Starts it. The caller ends it by `postern.cleanUp()`. */
 export async function startReloadable(
-  edit: (config: ReloadedConfig) => void = () => undefined,
+  edit: Edit = () => undefined,
   options: { readonly folder?: string } = {},
 ): Promise<Reloadable> {
   const config = shippedConfig();
   edit(config);
-  const postern = await startPostern({ config, ...options });
+  return reloadable(await startPostern({ config, ...options }), config);
+}
+
+/** Starts it in the test's process. The caller ends it by `postern.cleanUp()`. */
+export async function startReloadableHere(edit: Edit = () => undefined): Promise<Reloadable<PosternHere>> {
+  const config = shippedConfig();
+  edit(config);
+  return reloadable(await startHere({ config }), config);
+}
+
+function reloadable<Postern extends RunningPostern>(postern: Postern, config: ReloadedConfig): Reloadable<Postern> {
   const file = join(postern.folder, 'postern.yaml');
   return {
     postern,

@@ -5,7 +5,7 @@ import { onTestFinished } from 'vitest';
 import type { Database } from '../../src/base/database/database.ts';
 import { openPostgres } from '../../src/base/database/postgres-database.ts';
 import { openDatabase } from '../../src/base/database/sqlite-database.ts';
-import type { PosternProcess } from './postern-process.ts';
+import type { RunningPostern } from './postern-process.ts';
 
 /** The gateways keep their mail in PostgreSQL: POSTERN_TEST_DATABASE=postgres; otherwise in SQLite. */
 export const isOnPostgres = process.env['POSTERN_TEST_DATABASE'] === 'postgres';
@@ -19,7 +19,7 @@ export const soonTakenOver: Readonly<Record<string, object>> = isOnPostgres
   : {};
 
 /** Opens the database of a gateway beside it, until the test ends. */
-export async function openStoreOf({ dataDir, env }: Pick<PosternProcess, 'dataDir' | 'env'>): Promise<Database> {
+export async function openStoreOf({ dataDir, env }: Pick<RunningPostern, 'dataDir' | 'env'>): Promise<Database> {
   const url = env['POSTERN_DATABASE_URL'];
   const database =
     url === undefined ? await openDatabase(join(dataDir, 'postern.db')) : await openPostgres({ url, connections: 1 });
@@ -28,7 +28,7 @@ export async function openStoreOf({ dataDir, env }: Pick<PosternProcess, 'dataDi
 }
 
 /** Asks how many recipients wait, those of messages in flight included, whichever engine it is; the column is `queued`. */
-export function queuedQuestion({ env }: Pick<PosternProcess, 'env'>): string {
+export function queuedQuestion({ env }: Pick<RunningPostern, 'env'>): string {
   const rows = '(SELECT count(*) FROM spool_recipients WHERE state = 0)';
   // SQLite keeps the recipients of a message in flight in its own row.
   const inFlight = "(SELECT coalesce(sum(json_array_length(envelope, '$.to')), 0) FROM spool_messages)";
