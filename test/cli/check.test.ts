@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { runCommandLine } from '../../src/cli/run.ts';
 import { dkimRecords, verifySignatures } from '../support/dkim-verifier.ts';
-import { startPostern } from '../support/postern-process.ts';
+import { startHere } from '../support/postern-here.ts';
 import { runCli } from '../support/run-cli.ts';
 import { scratchFolder } from '../support/scratch.ts';
 
@@ -116,7 +116,7 @@ test('nothing that stands in a message moves the cursor of a terminal', async ()
 test(
   '--as-sent gives the very message that leaves, signed',
   async () => {
-    const server = await startPostern();
+    const server = await startHere();
     try {
       const file = join(server.folder, 'message.eml');
       writeFileSync(file, 'From: a@example.com\nTo: b@example.net\nx-foo:  bar\nsubject: Gr\u00fc\u00dfe\n\nHi\n');

@@ -7,11 +7,18 @@ import { simpleParser } from 'mailparser';
 import { afterEach, expect, test } from 'vitest';
 import { dkimRecords, verifySignatures } from '../support/dkim-verifier.ts';
 import { ask, type HttpAnswer } from '../support/http-app.ts';
-import { type PosternProcess, projectRoot, startPostern, testToken } from '../support/postern-process.ts';
+import { startHere } from '../support/postern-here.ts';
+import {
+  type PosternProcess,
+  projectRoot,
+  type RunningPostern,
+  startPostern,
+  testToken,
+} from '../support/postern-process.ts';
 import { shippedConfig } from '../support/reloadable.ts';
 import { isOnPostgres, soonTakenOver } from '../support/store.ts';
 
-const running: PosternProcess[] = [];
+const running: RunningPostern[] = [];
 afterEach(async () => {
   for (const postern of running.splice(0).toReversed()) await postern.cleanUp();
 });
@@ -23,7 +30,7 @@ async function start(options: Parameters<typeof startPostern>[0] = {}): Promise<
 }
 
 function send(
-  postern: PosternProcess,
+  postern: RunningPostern,
   body: object,
   headers: Readonly<Record<string, string>> = {},
 ): Promise<HttpAnswer> {
@@ -105,7 +112,8 @@ test('SIGTERM ends a wait for outcomes with what is known', async () => {
 });
 
 test('docs/openapi.json is what the server serves, and every reference in it and in /docs leads somewhere', async () => {
-  const postern = await start();
+  const postern = await startHere();
+  running.push(postern);
   const base = `http://127.0.0.1:${postern.ports['http']}`;
   const served = await ask(`${base}/openapi.json`);
   const file = join(projectRoot, 'docs/openapi.json');

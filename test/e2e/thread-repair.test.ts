@@ -4,14 +4,14 @@ import { simpleParser } from 'mailparser';
 import { afterEach, expect, test } from 'vitest';
 import { captureRoute, deviceConfiguration } from '../support/device-config.ts';
 import { dkimRecords, verifySignatures } from '../support/dkim-verifier.ts';
-import { type PosternProcess, startPostern } from '../support/postern-process.ts';
+import { type PosternHere, startHere } from '../support/postern-here.ts';
 import { RawClient } from '../support/smtp-peers.ts';
 
-let postern: PosternProcess | undefined;
+let postern: PosternHere | undefined;
 afterEach(() => postern?.cleanUp());
 
-async function start(account: object): Promise<PosternProcess> {
-  postern = await startPostern({ config: deviceConfiguration({ routes: [captureRoute], account }) });
+async function start(account: object): Promise<PosternHere> {
+  postern = await startHere({ config: deviceConfiguration({ routes: [captureRoute], account }) });
   return postern;
 }
 

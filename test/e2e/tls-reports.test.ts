@@ -6,7 +6,7 @@ import { afterEach, expect, test, vi } from 'vitest';
 import { dkimRecords, verifySignatures } from '../support/dkim-verifier.ts';
 import { startDnsServer } from '../support/dns-server.ts';
 import { FaultSink } from '../support/fault-sink.ts';
-import { type ReloadedConfig, startReloadable, testToken } from '../support/reloadable.ts';
+import { type ReloadedConfig, startReloadableHere, testToken } from '../support/reloadable.ts';
 import { openStoreOf } from '../support/store.ts';
 import { readReport } from '../support/tls-reporting.ts';
 
@@ -29,19 +29,19 @@ test('mail by MX without TLS is reported to the domain that asks', async () => {
     config.routes = [{ name: 'out', type: 'mx', port: sink.port, allowPrivate: ['127.0.0.0/8'] }];
     config['delivery'] = { resolver: { servers: [dns.address] } };
   };
-  const before = await startReloadable(edit);
+  const before = await startReloadableHere(edit);
   closers.push(() => before.postern.cleanUp());
   const url = `http://127.0.0.1:${before.postern.ports['http']}/client/v4/accounts/dev/email/sending/send`;
   const headers = { authorization: `Bearer ${testToken}`, 'content-type': 'application/json', prefer: 'wait=20' };
   const message = { from: 'a@example.com', to: 'you@x.test', subject: 'x', text: 'x' };
   const answer = await fetch(url, { method: 'POST', headers, body: JSON.stringify(message) });
   expect(await answer.json()).toMatchObject({ result: { delivered: ['you@x.test'] } });
-  expect(await before.postern.end('SIGTERM')).toBe(0);
+  await before.postern.stop();
   // The day is over.
   const database = await openStoreOf(before.postern);
   expect(await database.run('UPDATE tls_reports SET due_at = 1')).toBe(1);
   await database.close();
-  const after = await startReloadable(edit, { folder: before.postern.folder });
+  const after = await startReloadableHere(edit, { folder: before.postern.folder });
   closers.push(() => after.postern.cleanUp());
   await after.postern.until(() => sink.messages.length >= 2);
   const mail = sink.messages[1];

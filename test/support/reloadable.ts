@@ -66,10 +66,13 @@ export async function startReloadable(
 }
 
 /** Starts it in the test's process. The caller ends it by `postern.cleanUp()`. */
-export async function startReloadableHere(edit: Edit = () => undefined): Promise<Reloadable<PosternHere>> {
+export async function startReloadableHere(
+  edit: Edit = () => undefined,
+  options: { readonly folder?: string } = {},
+): Promise<Reloadable<PosternHere>> {
   const config = shippedConfig();
   edit(config);
-  return reloadable(await startHere({ config }), config);
+  return reloadable(await startHere({ config, ...options }), config);
 }
 
 function reloadable<Postern extends RunningPostern>(postern: Postern, config: ReloadedConfig): Reloadable<Postern> {
