@@ -27,7 +27,7 @@ ${forms.map(({ name, text }) => `                    ${name.padEnd(9)} ${text}`)
   --out FILE        append every run's JSON line to FILE too
 
   --all             every measurement that the documents quote, about 25 minutes; one table, also in bench/results/
-  --quick           of these one round with fewer messages, about five minutes
+  --quick           of these one round with fewer messages, some minutes
   --scale N         so many times the messages and requests of --all (default 1)
   --only LIST       parts of --all: mail,rest,edge,proxy,start`;
 
