@@ -58,7 +58,7 @@ export async function openEdge(parts: OpenEdgeParts): Promise<OpenEdge> {
     front,
     async plugins() {
       const { customErrorEndpoints } = await import('./custom/custom-error-endpoints.ts');
-      return [customErrorEndpoints({ customErrors, log })];
+      return [customErrorEndpoints({ customErrors, clock, log })];
     },
     open: () => origins.open(),
     requests: () => front.open(),

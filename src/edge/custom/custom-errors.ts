@@ -5,7 +5,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { Database } from '../../base/database/database.ts';
 import { ConfigurationError } from '../../base/errors.ts';
 import { member } from '../../base/is-record.ts';
-import { createKeyedQueues, createRestingQueues, type KeyedQueues } from '../../base/keyed-queues.ts';
+import { createKeyedQueues } from '../../base/keyed-queues.ts';
 import type { Logger } from '../../base/log.ts';
 import { yieldToEventLoop } from '../../base/yield-to-event-loop.ts';
 import type { EdgeOccurrence, ErrorAnswer, ErrorRequest } from '../errors/edge-error.ts';
@@ -141,17 +141,11 @@ export class CustomErrors {
   readonly #plans: ReadonlyMap<string, EdgeAccountSlice['plan']>;
   readonly #accountOfZone: ReadonlyMap<string, string>;
   readonly #learning = createKeyedQueues();
-  /**
-   * Does what changes custom errors of the account with this id, in its turn: to judge and prepare the largest rules takes a tenth of
-   * a second in which nobody is served.
-   */
-  readonly inTurn: KeyedQueues;
 
   constructor(parts: CustomErrorsParts, layers: Layers, store: CustomErrorStore) {
     this.#parts = parts;
     this.#layers = layers;
     this.#store = store;
-    this.inTurn = createRestingQueues(parts.clock);
     this.#plans = new Map(parts.accounts.map(({ id, plan }) => [id, plan]));
     this.#accountOfZone = new Map(parts.zones.map(({ id, account }) => [id, account]));
   }

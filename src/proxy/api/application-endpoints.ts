@@ -1,6 +1,6 @@
 // /zones/{zone_id}/proxy: the proxy-application API (D80, D81, D85).
 
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { randomHex } from '../../base/ids.ts';
 import { member } from '../../base/is-record.ts';
@@ -69,15 +69,9 @@ async function filterOf(
 class Zones {
   readonly parts: ApplicationEndpointsParts;
   readonly #places: ReadonlyMap<string, ZoneAndOwner>;
-  /**
-   * Within this process, changes of an account's applications wait for one another, and for the database to have served others.
-   * Changes by other processes show in an application's date.
-   */
-  readonly #queues;
 
   constructor(parts: ApplicationEndpointsParts) {
     this.parts = parts;
-    this.#queues = createRestingQueues(parts.clock);
     this.#places = placesOf(parts);
   }
 
@@ -95,10 +89,10 @@ class Zones {
   }
 
   /** Answers with an application and its version. */
-  async answer({ request, reply }: Call, application: StoredApplication, follows = false): Promise<FastifyReply> {
+  async answer({ request, reply }: Call, application: StoredApplication, follows = false) {
     const [shown] = await this.show([application], this.placeOf(request), follows);
     showVersion(reply, application.modifiedAt);
-    return succeed(reply, shown);
+    return shown;
   }
 
   log(request: FastifyRequest, application: string, done: 'created' | 'changed' | 'removed'): void {
@@ -118,7 +112,7 @@ class Zones {
   }
 
   /** Makes a change, and answers with the application as it is then. @param known its id in the path; absent: of a new one */
-  async write(call: Call, kind: AskedWrite['kind'], known?: string): Promise<FastifyReply> {
+  async write(call: Call, kind: AskedWrite['kind'], known?: string) {
     const { request } = call;
     const id = known?.toLowerCase() ?? this.parts.newId?.() ?? randomHex(16);
     const asked: AskedWrite = {
@@ -130,7 +124,7 @@ class Zones {
       rayId: request.id,
       ...(known === undefined ? {} : { find: () => this.find(request, known) }),
     };
-    const end = await this.#queues(asked.account.id, () => writeApplication(asked, this.parts));
+    const end = await writeApplication(asked, this.parts);
     if (!end.ok) throw new Refusal(end.faults);
     this.log(request, id, kind === 'create' ? 'created' : 'changed');
     return await this.answer(call, end.application, true);
@@ -139,10 +133,10 @@ class Zones {
   /** Removes an application. @returns its id */
   async remove(request: FastifyRequest, known: string): Promise<string> {
     const { store, see } = this.parts;
-    const { zone, account } = this.placeOf(request);
+    const { zone } = this.placeOf(request);
     const { id, modifiedAt } = await this.find(request, known);
     const ifModifiedAt = namesVersion(request) ? modifiedAt : undefined;
-    if (!(await this.#queues(account.id, () => store.remove(zone.id, id, ifModifiedAt))))
+    if (!(await store.remove(zone.id, id, ifModifiedAt)))
       throw (await store.get(zone.id, id)) ? changed() : unknownApplication();
     this.log(request, id, 'removed');
     await see({ ids: [], follows: true });
@@ -269,6 +263,8 @@ export function applicationEndpoints(parts: ApplicationEndpointsParts): V4Plugin
     tag: 'Proxy applications',
     reads: ['proxy:read', 'console:read'],
     edits: 'proxy:edit',
+    // Within this process; changes by other processes show in an application's date.
+    pace: createRestingQueues(parts.clock),
     // Accounts whose plan has no proxy applications are kept out before a body is read (D99).
     async before(request) {
       const { account } = zones.placeOf(request);

@@ -103,6 +103,10 @@ export interface AskedOf<Params = unknown, Query = unknown, Body = unknown> {
   readonly reply: FastifyReply;
 }
 
+/** What the OpenAPI document says of a change that is done at the account's pace. */
+const paceNote =
+  'Changes of one account are done one after another, with a rest behind each; where 250 wait, the next gets 429.';
+
 /** Gives what registers endpoints at a place. */
 export function endpointsOf<Parts>(
   { path, tag, reads, edits = reads, suffix = '', pace, ...place }: EndpointTarget,
@@ -115,6 +119,7 @@ export function endpointsOf<Parts>(
     for (const one of endpoints) {
       const { at, operationId, summary, query, params, result, exposeHeadRoute = true, ...more } = one;
       const [method = '', below = ''] = at.split(' ');
+      const paced = method === 'GET' ? undefined : pace;
       const { before = place.before, reading = {}, answer: _, ...described } = more;
       const { attachValidation = false, validatorCompiler, ...bodyOptions } = reading;
       const named = isOfAccount ? Type.Object({ ...accountPath.properties, ...params?.properties }) : params;
@@ -128,6 +133,7 @@ export function endpointsOf<Parts>(
         config: { scope: method === 'GET' ? reads : edits, ...bodyOptions },
         schema: {
           ...described,
+          ...(paced ? { description: [described.description, paceNote].filter(Boolean).join(' ') } : {}),
           operationId: operationId + suffix,
           summary: typeof summary === 'string' ? summary : summary(isOfAccount ? 'of an account' : 'of all accounts'),
           tags: [tag],
@@ -142,7 +148,7 @@ export function endpointsOf<Parts>(
           const facts = { params: request.params as Static<TObject>, query: request.query, body: request.body };
           const inTurn: AskedOf['inTurn'] = (work) => queued(of ?? '*', work);
           const answer = async () => one.answer({ ...submitter, ...facts, of, inTurn, request, reply }, parts);
-          const told = await (pace && method !== 'GET' ? pace(submitter.account.id, answer) : answer());
+          const told = await (paced ? paced(submitter.account.id, answer) : answer());
           // A reply is a promise: awaited, it is no longer there to be compared.
           return reply.sent ? reply : succeed(reply, told);
         },

@@ -82,7 +82,7 @@ async function start() {
       sha256: hashToken(`${name}-${credential}`),
     })),
   );
-  const { base } = await startHttpApp([customErrorEndpoints({ customErrors, log })], {
+  const { base } = await startHttpApp([customErrorEndpoints({ customErrors, clock, log })], {
     accounts: createAccounts({ accounts, tokens, clock: systemClock }),
     accountOfZone: (id) => zones.find((entry) => entry.id === id)?.account,
   });
