@@ -13,6 +13,11 @@ process.on('message', (order: ToProcess) => {
   if (order.text === 'dies') process.exit(3);
   link.obey({
     reload: async (text) => {
+      // As one that SIGTERM has reached meanwhile: it answers no more.
+      if (text === 'the first drains' && order.number === 1) {
+        link.tell({ kind: 'draining' });
+        return await new Promise(() => undefined);
+      }
       try {
         await link.agree();
       } catch (error) {

@@ -94,6 +94,11 @@ test('a process that is silent at a reload is started anew, and the next reload 
   expect(pidOf(2)).toBe(other);
 });
 
+test('a process that drains while a reload is asked has no vote', async () => {
+  const one = await start({ voteMs: 500 });
+  expect(await one.reload('the first drains')).toEqual(['the first drains']);
+});
+
 test('a process that dies at every start is started less and less often, and the others serve on', async () => {
   const one = await start();
   const serving = pidOf(2);
