@@ -442,6 +442,10 @@ describe('holds', () => {
       const done = [await act('dev-editor', 'hold'), await act('dev-boss', 'hold'), await act('dev-boss', 'release')];
       expect([what, done]).toEqual([what, [0, 1, 1]]);
     }
+    // Of two in one request the second finds no room any more.
+    const [two = ''] = await accept('dev', ['a@full.example']);
+    await spool.liftHold({ kind: 'message', value: 'm0' });
+    expect(result(await ask('dev-editor', `${dev}/actions`, { action: 'hold', ids: [one, two] }))['done']).toBe(1);
   });
 
   test('a filter holds and releases no message that has recipients besides', async () => {
