@@ -6,6 +6,7 @@ import type { Clock } from '../../base/clock.ts';
 import { isRecord, member } from '../../base/is-record.ts';
 import { createRestingQueues, type KeyedQueues } from '../../base/keyed-queues.ts';
 import type { Logger } from '../../base/log.ts';
+import { yieldToEventLoop } from '../../base/yield-to-event-loop.ts';
 import {
   accountPath,
   changed,
@@ -32,6 +33,7 @@ import {
 import type { CustomErrorOwner } from './custom-error-store.ts';
 import type { CustomErrors, InEffect } from './custom-errors.ts';
 import { maxPageBytes, pageFault } from './error-page.ts';
+import { type ParsedExpression, parseExpression } from './expression.ts';
 
 /** What the endpoints work on. */
 export interface CustomErrorEndpointsParts {
@@ -51,11 +53,17 @@ function textFault(value: unknown, pointer: string, judge: (text: string) => str
 }
 
 /** What is wrong with the rules of a body beside their shape. */
-function rulesFaults(body: unknown): Fault[] {
+async function rulesFaults(body: unknown): Promise<Fault[]> {
   const rules = member(body, 'rules');
   if (!Array.isArray(rules) || rules.length > maxRules) return [];
   const expressions = rules.map((rule: unknown) => member(rule, 'expression'));
-  const faults = expressionFaults(expressions.map((text) => (typeof text === 'string' ? text : '')));
+  const texts = expressions.map((text) => (typeof text === 'string' ? text : ''));
+  const parsed: ParsedExpression[] = [];
+  for (const text of texts) {
+    await yieldToEventLoop();
+    parsed.push(parseExpression(text));
+  }
+  const faults = expressionFaults(texts, parsed);
   return [
     ...textFault('', '/rules', () => faults.all),
     ...rules.flatMap((rule: unknown, index) => [
@@ -216,9 +224,9 @@ function isRules(body: unknown): body is Static<typeof newRules> {
   return Array.isArray(member(body, 'rules'));
 }
 
-function rulesOf(request: FastifyRequest): Static<typeof newRules>['rules'] {
+async function rulesOf(request: FastifyRequest): Promise<Static<typeof newRules>['rules']> {
   const { body } = request;
-  judge(request, rulesFaults(body));
+  judge(request, await rulesFaults(body));
   if (!isRules(body)) throw new Error('A body without rules passed the schema');
   return body.rules;
 }
@@ -244,7 +252,7 @@ function kindsOf(customErrors: CustomErrors): readonly Kind[] {
       },
       mayPut: refuseOnFreePlan,
       put: async (owner, request, ifVersion) =>
-        customErrors.putRules(owner, request && rulesOf(request).map(ruleOf), ifVersion),
+        customErrors.putRules(owner, request && (await rulesOf(request)).map(ruleOf), ifVersion),
     },
     {
       path: '/custom_pages/error_page',

@@ -1,8 +1,9 @@
 // Custom Error Rules (D65): what is wrong with one, and which of a list answers an error.
 
+import { yieldToEventLoop } from '../../base/yield-to-event-loop.ts';
 import type { EdgeOccurrence, ErrorAnswer } from '../errors/edge-error.ts';
 import type { CustomErrorRule } from '../zone/zone.ts';
-import { compileExpressions, type Evaluation, maxSteps, parseExpression } from './expression.ts';
+import { compileExpressions, type Evaluation, maxSteps, type ParsedExpression, parseExpression } from './expression.ts';
 import type { Syntax } from './expression-syntax.ts';
 
 /** The most rules of one zone or account. */
@@ -40,12 +41,17 @@ export interface ExpressionFaults {
   readonly all: string | undefined;
 }
 
-/** Judges the expressions of a list of rules: whether each can be read, and whether they ask too much together (D65). */
-export function expressionFaults(expressions: readonly string[]): ExpressionFaults {
-  const parsed = expressions.map((text) => ({ text, read: parseExpression(text) }));
-  const comparisons = parsed.reduce((sum, { read }) => sum + (read.ok ? read.comparisons : 0), 0);
+/**
+ * Judges the expressions of a list of rules: whether each can be read, and whether they ask too much together (D65).
+ * @param parsed what `parseExpression` gave of each, where that has been asked in slices
+ */
+export function expressionFaults(
+  expressions: readonly string[],
+  parsed: readonly ParsedExpression[] = expressions.map(parseExpression),
+): ExpressionFaults {
+  const comparisons = parsed.reduce((sum, read) => sum + (read.ok ? read.comparisons : 0), 0);
   return {
-    each: parsed.map(({ text, read }) => (read.ok ? undefined : shownFault(text, read))),
+    each: parsed.map((read, index) => (read.ok ? undefined : shownFault(expressions[index] ?? '', read))),
     all:
       comparisons > maxComparisons
         ? `have ${comparisons} comparisons together, want at most ${maxComparisons}; a set behind in counts as one`
@@ -116,23 +122,29 @@ export interface CompiledRules {
 }
 
 /**
- * Prepares rules.
+ * Prepares rules, in slices.
  * @param onFault called with a rule whose expression cannot be read, which is then left out. Such a rule can only have been
  *   stored by another version of this program
  */
-export function compileRules(rules: readonly CustomErrorRule[], onFault: (text: string) => void): CompiledRules {
+export async function compileRules(
+  rules: readonly CustomErrorRule[],
+  onFault: (text: string) => void,
+): Promise<CompiledRules> {
   const syntaxes: Syntax[] = [];
-  const answers = rules.flatMap(({ expression, enabled, content, contentType, statusCode }) => {
-    if (enabled === false) return [];
+  const answers: { readonly contentType: string; readonly body: Buffer; readonly statusCode: number | undefined }[] =
+    [];
+  for (const { expression, enabled, content, contentType, statusCode } of rules) {
+    if (enabled === false) continue;
+    await yieldToEventLoop();
     const parsed = parseExpression(expression);
     if (!parsed.ok) {
       onFault(shownFault(expression, parsed));
-      return [];
+      continue;
     }
     syntaxes.push(parsed.syntax);
-    return [{ contentType: `${contentType}; charset=utf-8`, body: Buffer.from(content), statusCode }];
-  });
-  const matches = compileExpressions(syntaxes);
+    answers.push({ contentType: `${contentType}; charset=utf-8`, body: Buffer.from(content), statusCode });
+  }
+  const matches = await compileExpressions(syntaxes);
   return {
     rules,
     answer(occurrence, evaluation) {

@@ -99,20 +99,21 @@ function configuredPage({ errorPage }: CustomErrorSettings = {}): CompiledPage |
 }
 
 /** The layers of the configuration, pages read. @throws as `openCustomErrors` */
-function fileLayers({ zones, accounts, log }: CustomErrorsParts): Layers {
+async function fileLayers({ zones, accounts, log }: CustomErrorsParts): Promise<Layers> {
   const faults = errorPageFaults({ zones, accounts });
   if (faults.length > 0) throw new ConfigurationError(faults.join('\n'));
-  return new Map(
-    Object.entries({ zone: zones, account: accounts }).map(([level, owners]) => {
-      const layers = owners.map(({ id, customErrors }): [string, Layer] => {
-        const onFault = (text: string): void => log.error({ [level]: id, text }, 'rule left out');
-        const rules = customErrors?.rules && compileRules(customErrors.rules, onFault);
-        const page = configuredPage(customErrors);
-        return [id, { rules: { file: rules, stored: undefined }, page: { file: page, stored: undefined } }];
-      });
-      return [level, new Map(layers)];
-    }),
-  );
+  const layers = new Map<string, Map<string, Layer>>();
+  for (const [level, owners] of Object.entries({ zone: zones, account: accounts })) {
+    const byId = new Map<string, Layer>();
+    layers.set(level, byId);
+    for (const { id, customErrors } of owners) {
+      const onFault = (text: string): void => log.error({ [level]: id, text }, 'rule left out');
+      const rules = customErrors?.rules && (await compileRules(customErrors.rules, onFault));
+      const page = configuredPage(customErrors);
+      byId.set(id, { rules: { file: rules, stored: undefined }, page: { file: page, stored: undefined } });
+    }
+  }
+  return layers;
 }
 
 function inEffect<T>({ file, stored }: Layered<T>): InEffect<T | undefined> {
@@ -191,7 +192,7 @@ export class CustomErrors {
   async #learn(): Promise<void> {
     if ((await this.#store.revision()) === this.#known) return;
     for (const stored of await this.#store.changedSince(this.#known)) {
-      this.#take(stored);
+      await this.#take(stored);
       await yieldToEventLoop();
     }
   }
@@ -262,7 +263,7 @@ export class CustomErrors {
     return put !== undefined;
   }
 
-  #take({ level, owner, kind, version, updatedAt, revision, body }: StoredCustomErrors): void {
+  async #take({ level, owner, kind, version, updatedAt, revision, body }: StoredCustomErrors): Promise<void> {
     // Of two look-ups at the same time, the slower one may bring older news.
     if (revision <= this.#known) return;
     this.#known = revision;
@@ -276,7 +277,7 @@ export class CustomErrors {
     if (kind !== 'rules') return; // what a newer program keeps
     const onFault = (text: string): void => this.#parts.log.error({ [level]: owner, text }, 'stored rule left out');
     const rules = body === undefined ? undefined : readStoredRules(body, onFault);
-    layer.rules.stored = { ...common, value: rules && compileRules(rules, onFault) };
+    layer.rules.stored = { ...common, value: rules && (await compileRules(rules, onFault)) };
   }
 }
 
@@ -285,7 +286,7 @@ export class CustomErrors {
  * @throws ConfigurationError where a page's file is missing, too large or no text: one line for each
  */
 export async function openCustomErrors(parts: CustomErrorsParts): Promise<CustomErrors> {
-  const layers = fileLayers(parts);
+  const layers = await fileLayers(parts);
   const customErrors = new CustomErrors(parts, layers, await openCustomErrorStore(parts.database, parts.clock));
   await customErrors.learn();
   return customErrors;

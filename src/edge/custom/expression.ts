@@ -119,8 +119,8 @@ class FieldSearch {
   }
 
   /** Prepares the search, once all texts are added. */
-  prepare(): void {
-    this.#find = textsFinder([...this.#wanted.keys()]);
+  async prepare(): Promise<void> {
+    this.#find = await textsFinder([...this.#wanted.keys()]);
   }
 }
 
@@ -164,10 +164,10 @@ function compile(syntax: Syntax, searches: Searches): Test<Evaluation> {
  * Prepares expressions that are asked together: whatever they search in one field is found in one pass.
  * @returns what answers each, where the evaluation is not spent afterwards
  */
-export function compileExpressions(expressions: readonly Syntax[]): readonly Test<Evaluation>[] {
+export async function compileExpressions(expressions: readonly Syntax[]): Promise<readonly Test<Evaluation>[]> {
   const searches: Searches = new Map();
   const tests = expressions.map((syntax) => compile(syntax, searches));
-  for (const search of searches.values()) search.prepare();
+  for (const search of searches.values()) await search.prepare();
   return tests;
 }
 

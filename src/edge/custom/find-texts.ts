@@ -1,6 +1,8 @@
 // Finds which of many texts a text holds, in one pass over it (Aho, Corasick 1975). A search for each of them would take the
 // product of their number and its length: one customer's rules and a hostile header could hold up a gateway that many share.
 
+import { yieldToEventLoop } from '../../base/yield-to-event-loop.ts';
+
 /** Tells of each text that was wanted, by its index, whether one of these texts holds it: 1, or 0 where none does. */
 export type TextsFinder = (texts: readonly string[]) => Uint8Array;
 
@@ -41,7 +43,10 @@ function follow(tree: Pick<Tree, 'units' | 'children' | 'fallbacks'>, from: numb
   }
 }
 
-function plant(wanted: readonly string[]): Tree {
+/** Nodes that are made between two looks at the time, which takes as long as some of them. */
+const nodesAtOnce = 500;
+
+async function plant(wanted: readonly string[]): Promise<Tree> {
   const most = wanted.reduce((sum, { length }) => sum + length, 1);
   const units = new Uint16Array(most);
   const children = new Uint32Array(most + 1);
@@ -59,6 +64,7 @@ function plant(wanted: readonly string[]): Tree {
   behind[0] = order.length;
   let nodes = 1;
   for (let node = 0; node < nodes; node += 1) {
+    if (node % nodesAtOnce === 0) await yieldToEventLoop();
     children[node] = nodes;
     const depth = depths[node] ?? 0;
     const stop = behind[node] ?? 0;
@@ -97,12 +103,12 @@ function plant(wanted: readonly string[]): Tree {
 }
 
 /**
- * Prepares a search.
+ * Prepares a search; the longest lists take a tenth of a second, in slices.
  * @param wanted what is searched for, each text once; an empty one is in every text
  * @returns finds them, comparing UTF-16 code units, in time linear in the texts that are searched
  */
-export function textsFinder(wanted: readonly string[]): TextsFinder {
-  const tree = plant(wanted);
+export async function textsFinder(wanted: readonly string[]): Promise<TextsFinder> {
+  const tree = await plant(wanted);
   const { ends, alsoEnds } = tree;
   return (texts) => {
     const found = new Uint8Array(wanted.length);
