@@ -70,7 +70,7 @@ export async function createApi(parts: ApiParts, onAuthFailure: () => void): Pro
   app.setValidatorCompiler<TSchema>(({ schema }) => compileJudge(schema));
   app.setSerializerCompiler(() => (data) => JSON.stringify(data));
   app.decorate('answers', parts.answers);
-  for (const name of ['submitter', 'mayGoOn', 'document', 'bodyReservation', 'bodyDigest'] as const)
+  for (const name of ['submitter', 'refusedNow', 'document', 'bodyReservation', 'bodyDigest'] as const)
     app.decorateRequest(name, undefined);
   app.decorateRequest('bodyOctets', 0);
   const routes: DocumentedRoute[] = [];

@@ -161,20 +161,23 @@ export async function authorize(
 }
 
 /**
- * Tells whether a request that was let in would be let in now, for an answer that goes on for minutes. Nothing is counted as a
- * wrong login. Rejects where the database cannot be asked.
+ * Tells what would keep a request out now that was let in before; undefined: nothing. Nothing is counted as a wrong login.
+ * Rejects where the database cannot be asked.
  */
-export async function isStillAuthorized(
+export async function refusalNow(
   request: FastifyRequest,
   scope: Scope | readonly Scope[],
   parts: AuthorizationParts,
-): Promise<boolean> {
+): Promise<Refusal | undefined> {
   try {
     const open = showsCredential(request) ? undefined : await parts.sessions?.find(request);
-    const caller = open ? { submitter: open, isGlobalKey: false } : (await readLogin(request, parts.accounts)()).caller;
-    return caller !== undefined && permitted(caller, request, { scope, parts }) !== undefined;
+    const login = open ? undefined : await readLogin(request, parts.accounts)();
+    const caller = open ? { submitter: open, isGlobalKey: false } : login?.caller;
+    if (!caller) return refusal('E_UNAUTHORIZED', login?.fault ?? unknownToken);
+    permitted(caller, request, { scope, parts });
+    return undefined;
   } catch (thrown) {
-    if (thrown instanceof Refusal) return false;
+    if (thrown instanceof Refusal) return thrown;
     throw thrown;
   }
 }

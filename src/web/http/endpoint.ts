@@ -148,7 +148,13 @@ export function endpointsOf<Parts>(
           const facts = { params: request.params as Static<TObject>, query: request.query, body: request.body };
           const inTurn: AskedOf['inTurn'] = (work) => queued(of ?? '*', work);
           const answer = async () => one.answer({ ...submitter, ...facts, of, inTurn, request, reply }, parts);
-          const told = await (paced ? paced(submitter.account.id, answer) : answer());
+          // A token may be revoked while its change waits.
+          const change = async () => {
+            const refused = await request.refusedNow?.();
+            if (refused) throw refused;
+            return await answer();
+          };
+          const told = await (paced ? paced(submitter.account.id, change) : answer());
           // A reply is a promise: awaited, it is no longer there to be compared.
           return reply.sent ? reply : succeed(reply, told);
         },

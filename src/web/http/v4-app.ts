@@ -22,7 +22,7 @@ import type {
 import type { Static, TSchema } from 'typebox';
 import type { Scope, Submitter } from '../../accounts/account.ts';
 import type { BodyReservation } from '../../base/body-budget.ts';
-import type { AnswerTable, V4Number, V4Token } from './envelope.ts';
+import type { AnswerTable, Refusal, V4Number, V4Token } from './envelope.ts';
 import type { JsonDocument } from './json/json-reader.ts';
 import type { BodyOptions } from './request-body.ts';
 
@@ -62,10 +62,10 @@ declare module 'fastify' {
     /** Who calls; absent before authorization. */
     submitter: Submitter | undefined;
     /**
-     * Whether the request would be let in now: its session or token still holds. For answers that go on for minutes; rejects where
-     * the database cannot be asked. Absent before authorization.
+     * What would keep the request out now, such as the end of its session or token; undefined: nothing. For answers that go on for
+     * minutes and changes that wait; rejects where the database cannot be asked. Absent before authorization.
      */
-    mayGoOn: (() => Promise<boolean>) | undefined;
+    refusedNow: (() => Promise<Refusal | undefined>) | undefined;
     /** The document read from the body; absent where there was no body. */
     document: JsonDocument | undefined;
     /** The room in memory that the body holds until the answer is made; absent where there is no body. */

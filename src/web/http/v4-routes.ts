@@ -6,7 +6,7 @@ import type { BodyBudget } from '../../base/body-budget.ts';
 import { errorCode, TooMuchAsked, Unavailable } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
 import type { SchemaError } from '../../base/schema-judge.ts';
-import { type AuthorizationParts, authorize, failureTeller, isStillAuthorized } from './authorization.ts';
+import { type AuthorizationParts, authorize, failureTeller, refusalNow } from './authorization.ts';
 import { faultOf, Refusal, refuse } from './envelope.ts';
 import { pathForLog } from './front.ts';
 import { isHeadTooLarge, maxApiHeadOctets } from './listener/request-end.ts';
@@ -119,7 +119,7 @@ export function v4Routes(root: V4App, parts: V4Parts, { methods, routes, onAuthF
         const { scope } = request.routeOptions.config;
         if (scope === undefined) throw new Error('A route without a scope was called');
         request.submitter = await authorize(request, scope, authorization);
-        request.mayGoOn = () => isStillAuthorized(request, scope, authorization);
+        request.refusedNow = () => refusalNow(request, scope, authorization);
         const { bodyTypes: types } = request.routeOptions.schema ?? {};
         admitBody(request, reply, { bodies: parts.bodies, limit: bodyLimit(request, defaultBodyBytes), types });
         return undefined;

@@ -99,11 +99,7 @@ export const callers = [
       'const open = await parts.sessions?.find(request);\n  if',
       consoleApp,
     ],
-    [
-      'return caller !== undefined && permitted(caller, request, { scope, parts }) !== undefined',
-      'return caller !== undefined',
-      live,
-    ],
+    ['permitted(caller, request, { scope, parts });\n    return undefined;', 'return undefined;', live],
     [
       'const open = showsCredential(request) ? undefined : await parts.sessions?.find(request);\n    const',
       'const open = await parts.sessions?.find(request);\n    const',

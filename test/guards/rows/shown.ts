@@ -16,6 +16,7 @@ export const shown = [
   ...of('web/http/endpoint.ts', endpoints, [
     ["scope: method === 'GET' ? reads : edits", 'scope: reads', consoleGuard],
     ['isOfAccount ? submitter.account.name : undefined', 'undefined', consoleGuard],
+    ['if (refused) throw refused;', '', ['test/web/http/changes-in-turn.test.ts']],
   ]),
   ...of('web/admin/journal/live-hub.ts', live, [
     ['if (account === undefined || account === row.item.account) tell(row)', 'tell(row)'],
@@ -26,7 +27,7 @@ export const shown = [
     ['isOperator(request) ? undefined : account', 'undefined'],
     ['this.#hub.watch({ account, tell', 'this.#hub.watch({ account: undefined, tell'],
     ['this.#hub.missed(after, account)', 'this.#hub.missed(after, undefined)'],
-    ['if (!(await this.#mayGoOn())) this.end()', 'await this.#mayGoOn()'],
+    ['if (await this.#refusedNow()) this.end()', 'await this.#refusedNow()'],
     ['streams.open(request, reply, of)', 'streams.open(request, reply, undefined)'],
   ]),
   ...of('web/admin/journal/journal-endpoints.ts', consoleGuard, [

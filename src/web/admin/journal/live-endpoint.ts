@@ -29,7 +29,7 @@ function textOf({ event, item }: LiveRow): string {
 
 class LiveStream {
   readonly #response: ServerResponse;
-  readonly #mayGoOn: () => Promise<boolean>;
+  readonly #refusedNow: () => Promise<unknown>;
   readonly #onEnd: () => void;
   #isEnded = false;
   #isJudged = false;
@@ -40,9 +40,9 @@ class LiveStream {
   #last = 0;
 
   /** @param onEnd called once, when it ends or its client has gone */
-  constructor(response: ServerResponse, mayGoOn: () => Promise<boolean>, onEnd: () => void) {
+  constructor(response: ServerResponse, refusedNow: () => Promise<unknown>, onEnd: () => void) {
     this.#response = response;
-    this.#mayGoOn = mayGoOn;
+    this.#refusedNow = refusedNow;
     this.#onEnd = onEnd;
   }
 
@@ -104,7 +104,7 @@ class LiveStream {
     if (this.#isJudged || this.#isEnded) return;
     this.#isJudged = true;
     try {
-      if (!(await this.#mayGoOn())) this.end();
+      if (await this.#refusedNow()) this.end();
     } catch {
       // The database cannot be asked now; it is asked again.
     }
@@ -181,7 +181,7 @@ export class LiveStreams {
       socket.off('end', end);
       this.#close(stream);
     };
-    const stream = new LiveStream(raw, request.mayGoOn ?? (() => Promise.resolve(true)), close);
+    const stream = new LiveStream(raw, request.refusedNow ?? (() => Promise.resolve()), close);
     const end = (): void => stream.end();
     this.#open.add(stream);
     const unwatch = this.#hub.watch({ account, tell: stream.tell });
