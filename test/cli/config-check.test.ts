@@ -73,10 +73,17 @@ test('with everything there it is ok; a key that all may read is told', { timeou
   );
 });
 
-test('an expired certificate is a fault, one that expires within 14 days a warning', { timeout }, async () => {
+test('a certificate that has expired or is not valid yet is a fault, one that expires within 14 days a warning', {
+  timeout,
+}, async () => {
   const expired = await check(await production(corp, { expiresAtMs: Date.now() - dayMs }));
   expect(expired.exitCode).toBe(78);
-  expect(expired.stderr).toMatch(/the certificate of mail\.corp\.test has expired on \d{4}-\d\d-\d\d\n/);
+  expect(expired.stderr).toMatch(
+    /the certificate of mail\.corp\.test in \/\S+\/mail\.corp\.test\/fullchain\.pem has expired on \d{4}-\d\d-\d\d\n/,
+  );
+  const early = await check(await production(corp, { expiresAtMs: Date.now() + 2 * dayMs + tenYearsMs }));
+  expect(early.exitCode).toBe(78);
+  expect(early.stderr).toMatch(/the certificate of mail\.corp\.test in \S+ is not valid before \d{4}-\S+Z\n/);
   const soon = await check(await production(corp, { expiresAtMs: Date.now() + 5.5 * dayMs }));
   expect(soon.exitCode).toBe(0);
   expect(soon.stdout).toMatch(/warning: the certificate of mail\.corp\.test expires on \S+, in 5 days\n/);

@@ -2,7 +2,7 @@
 // and what is no certificate leaves the one before in its place.
 
 import { X509Certificate } from 'node:crypto';
-import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { Agent, request } from 'node:https';
 import { join } from 'node:path';
 import { connect, type TLSSocket } from 'node:tls';
@@ -202,9 +202,20 @@ test('a certificate without its key, and half a file, are refused by a reload; t
   expect(await startTlsShows(ports['submission'] ?? 0)).toBe(fingerprintOf(mail.cert));
 });
 
+const dayMs = 86_400_000;
+
+function expiredDates() {
+  return { notBeforeDate: new Date(Date.now() - 2 * dayMs), notAfterDate: new Date(Date.now() - dayMs) };
+}
+
 /** A gateway in this process that looks for renewals ten times a second. */
-async function startWatching() {
+async function startWatching({ expired = false } = {}) {
   const folder = scratchFolder();
+  if (expired) {
+    const place = join(folder, 'certs/tls', mailHost);
+    mkdirSync(place, { recursive: true });
+    install(join(folder, 'certs'), mailHost, await testCertificate([mailHost], expiredDates()));
+  }
   writeFileSync(join(folder, 'postern.yaml'), JSON.stringify(shippedConfig()));
   const place = { env: { POSTERN_CONFIG: 'postern.yaml' }, cwd: folder };
   const settings = await loadSettings(place, systemClock);
@@ -223,6 +234,57 @@ async function startWatching() {
   const portOf = (name: string): number => gateway.listening.find((one) => one.name === name)?.port ?? 0;
   return { gateway, portOf, lines, certsDir: settings.config.certsDir };
 }
+
+test('one that is not valid now is refused by a reload and by the watch, in the same words, and shown once it is valid', async () => {
+  const { gateway, portOf, lines, certsDir } = await startWatching();
+  try {
+    const shown = () => startTlsShows(portOf('submission'));
+    const told = () =>
+      lines.filter(({ msg }) => msg === 'the certificate before is shown on').map(({ reason }) => reason);
+    const before = await shown();
+    const file = join(certsDir, 'tls', mailHost, 'fullchain.pem');
+    const at = Math.floor(Date.now() / 1000) * 1000;
+    const [expired, early] = await Promise.all([
+      testCertificate([mailHost], expiredDates()),
+      testCertificate([mailHost], { notBeforeDate: new Date(at + dayMs), notAfterDate: new Date(at + 2 * dayMs) }),
+    ]);
+    const whose = `the certificate of ${mailHost} in ${file}`;
+    for (const [certificate, fault] of [
+      [expired, `${whose} has expired on ${new Date(at - dayMs).toISOString().slice(0, 10)}`],
+      [early, `${whose} is not valid before ${new Date(at + dayMs).toISOString()}`],
+    ] as const) {
+      install(certsDir, mailHost, certificate);
+      expect(await gateway.reload('command')).toEqual({ ok: false, faults: [fault] });
+      await vi.waitFor(() => expect(told()).toContain(fault), { timeout: 10_000, interval: 20 });
+      expect(await shown()).toBe(before);
+    }
+    const dates = { notBeforeDate: new Date(Date.now() + 2500), notAfterDate: new Date(at + dayMs) };
+    const soon = await testCertificate([mailHost], dates);
+    install(certsDir, mailHost, soon);
+    await vi.waitFor(async () => expect(await shown()).toBe(fingerprintOf(soon.cert)), {
+      timeout: 30_000,
+      interval: 100,
+    });
+    expect(told().filter((reason) => String(reason).includes(' has expired on '))).toHaveLength(1);
+    expect((await gateway.reload('command')).ok).toBe(true);
+  } finally {
+    await gateway.stop();
+  }
+});
+
+test('where the certificate in use has expired too, one that is not valid now keeps no reload from other changes', async () => {
+  const { gateway, portOf, lines, certsDir } = await startWatching({ expired: true });
+  try {
+    expect((await gateway.reload('command')).ok).toBe(true);
+    const other = await testCertificate([mailHost], expiredDates());
+    install(certsDir, mailHost, other);
+    expect((await gateway.reload('command')).ok).toBe(true);
+    expect(await startTlsShows(portOf('submission'))).toBe(fingerprintOf(other.cert));
+    expect(lines.filter(({ msg }) => msg === 'the certificate before is shown on')).toEqual([]);
+  } finally {
+    await gateway.stop();
+  }
+});
 
 test('a renewal is noticed without a reload; a broken one is told once, in the log and in /metrics', async () => {
   const { gateway, portOf, lines, certsDir } = await startWatching();

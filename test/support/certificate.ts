@@ -8,8 +8,14 @@ export interface TestCertificate {
   readonly cert: string;
 }
 
-/** Makes a certificate for names; an IP address among them is entered as one. */
-export async function testCertificate(names: readonly string[] = ['localhost', '127.0.0.1']): Promise<TestCertificate> {
+/**
+ * Makes a certificate for names; an IP address among them is entered as one.
+ * @param dates when it is valid; where absent, for a year from now on
+ */
+export async function testCertificate(
+  names: readonly string[] = ['localhost', '127.0.0.1'],
+  dates: { readonly notBeforeDate?: Date; readonly notAfterDate?: Date } = {},
+): Promise<TestCertificate> {
   const altNames = names.map((name) =>
     /^[\d.]+$/.test(name) ? ({ type: 7, ip: name } as const) : ({ type: 2, value: name } as const),
   );
@@ -17,6 +23,7 @@ export async function testCertificate(names: readonly string[] = ['localhost', '
     algorithm: 'sha256',
     // Made in a millisecond; an RSA key takes up to a second.
     keyType: 'ec',
+    ...dates,
     extensions: [
       { name: 'basicConstraints', cA: true },
       { name: 'subjectAltName', altNames },

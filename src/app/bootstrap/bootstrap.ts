@@ -50,7 +50,7 @@ export async function makeCertificate(host: string, nowMs: number) {
 }
 
 export { defaultTlsHost, type TlsFiles, tlsFilesFor } from './key-paths.ts';
-export { type Keys, loadKeys, readKeys, readTlsKeys, type TlsKeys, wholeKeys } from './load-keys.ts';
+export { dateFault, type Keys, loadKeys, readKeys, readTlsKeys, type TlsKeys, wholeKeys } from './load-keys.ts';
 
 /**
  * The state of the development credential's token. `made`: it was made now, the only time that it can be shown. `given`: POSTERN_TOKEN

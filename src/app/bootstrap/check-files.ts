@@ -4,7 +4,7 @@
 import { statSync } from 'node:fs';
 import type { Config } from '../config/config.ts';
 import { platformKeyFiles, sendsMail, signingKeyFiles, tlsFilesOf } from './key-paths.ts';
-import { type KeysRead, readKeys } from './load-keys.ts';
+import { dateFault, type KeysRead, readKeys } from './load-keys.ts';
 
 /** A certificate that expires within this time is warned of. */
 const soonMs = 14 * 86_400_000;
@@ -39,13 +39,15 @@ function day(ms: number): string {
   return new Date(ms).toISOString().slice(0, 10);
 }
 
-/** What is wrong with the files that were read: certificates that have expired, and the rest. */
+/** What is wrong with the files that were read: certificates that are not valid now, and the rest. */
 function foundIn(config: Config, { tls }: Pick<KeysRead['keys'], 'tls'>, nowMs: number) {
-  const [expired, others]: [string[], string[]] = [[], []];
-  for (const { host, notAfter, otherNames } of tls.values()) {
+  const [invalid, others]: [string[], string[]] = [[], []];
+  for (const certificate of tls.values()) {
+    const { host, notAfter, otherNames } = certificate;
     const whose = `the certificate of ${host}`;
     const days = Math.floor((notAfter - nowMs) / dayMs);
-    if (notAfter <= nowMs) expired.push(`${whose} has expired on ${day(notAfter)}`);
+    const fault = dateFault(certificate, nowMs);
+    if (fault !== undefined) invalid.push(fault);
     else if (notAfter - nowMs < soonMs)
       others.push(`${whose} expires on ${day(notAfter)}, in ${days} ${days === 1 ? 'day' : 'days'}`);
     if (otherNames !== undefined)
@@ -53,13 +55,13 @@ function foundIn(config: Config, { tls }: Pick<KeysRead['keys'], 'tls'>, nowMs: 
   }
   for (const file of secretFiles(config, tls.keys()).filter(isReadableByAll))
     others.push(`${file} can be read by every user of this machine; chmod 600 it`);
-  return { expired, others };
+  return { invalid, others };
 }
 
 /** The warnings of a start about the files that it has read. @param nowMs milliseconds since 1970 */
 export function fileWarnings(config: Config, keys: Pick<KeysRead['keys'], 'tls'>, nowMs: number): string[] {
-  const { expired, others } = foundIn(config, keys, nowMs);
-  return [...expired, ...others];
+  const { invalid, others } = foundIn(config, keys, nowMs);
+  return [...invalid, ...others];
 }
 
 /**
@@ -70,6 +72,6 @@ export function fileWarnings(config: Config, keys: Pick<KeysRead['keys'], 'tls'>
 export function checkFiles(config: Config, nowMs: number): FileFindings {
   const { keys, problems } = readKeys(config);
   const faults = problems.filter(({ isMissing }) => !isMissing || !config.development).map(({ text }) => text);
-  const { expired, others } = foundIn(config, keys, nowMs);
-  return { faults: [...faults, ...expired], warnings: others };
+  const { invalid, others } = foundIn(config, keys, nowMs);
+  return { faults: [...faults, ...invalid], warnings: others };
 }

@@ -22,7 +22,10 @@ export interface TlsKeys {
   readonly host: string;
   readonly certificate: string;
   readonly privateKey: string;
-  /** When the certificate expires, milliseconds since 1970. */
+  /** The file that the certificate was read from. */
+  readonly certificateFile: string;
+  /** From when on until when the certificate is valid, milliseconds since 1970. */
+  readonly notBefore: number;
   readonly notAfter: number;
   /** The names that the certificate is for, where the host's is none of them: clients that verify it refuse it. */
   readonly otherNames?: string;
@@ -101,12 +104,28 @@ function loadTls(place: TlsFiles, problems: Problems): TlsKeys[] {
     const leaf = new X509Certificate(certificate);
     // A TLS context accepts an EC key of another certificate without an error; only the handshake would fail.
     if (!leaf.checkPrivateKey(createPrivateKey(privateKey))) throw new Error('the key is of another certificate');
-    return [{ host, certificate, privateKey, notAfter: leaf.validToDate.getTime(), ...otherNames(leaf, host) }];
+    const [notBefore, notAfter] = [leaf.validFromDate.getTime(), leaf.validToDate.getTime()];
+    return [{ host, certificateFile, certificate, privateKey, notBefore, notAfter, ...otherNames(leaf, host) }];
   } catch (error) {
     const text = `${certificateFile} and privkey.pem beside it are no certificate and its key: ${errorMessage(error)}`;
     problems.push({ text, isMissing: false });
     return [];
   }
+}
+
+/**
+ * Tells why no client trusts a certificate now, by its dates; undefined where they are right.
+ * @param before the one whose place it is to take, if any: where that one's dates are not right either, it may
+ */
+export function dateFault(
+  { host, certificateFile, notBefore, notAfter }: TlsKeys,
+  nowMs: number,
+  before?: TlsKeys,
+): string | undefined {
+  if (before && dateFault(before, nowMs) !== undefined) return undefined;
+  const whose = `the certificate of ${host} in ${certificateFile}`;
+  if (notAfter <= nowMs) return `${whose} has expired on ${new Date(notAfter).toISOString().slice(0, 10)}`;
+  return notBefore > nowMs ? `${whose} is not valid before ${new Date(notBefore).toISOString()}` : undefined;
 }
 
 /** Reads the certificate and the key of one host as they are now. @returns both, or what is wrong with the files */

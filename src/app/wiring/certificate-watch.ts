@@ -3,7 +3,7 @@
 
 import { fileMark } from '../../base/file-mark.ts';
 import type { MetricFamily } from '../../web/http/metrics.ts';
-import { readTlsKeys, type TlsFiles, type TlsKeys, tlsFilesFor } from '../bootstrap/bootstrap.ts';
+import { dateFault, readTlsKeys, type TlsFiles, type TlsKeys, tlsFilesFor } from '../bootstrap/bootstrap.ts';
 import type { Shared } from './in-force.ts';
 
 /** The parts that the watch is made from. */
@@ -97,8 +97,13 @@ export class CertificateWatch {
       this.#marks.set(place.host, mark);
       const before = this.#tls.get(place.host);
       const fault = before && this.#renew(place, before);
-      if (fault === undefined) this.#faults.delete(place.host);
-      else if (this.#faults.get(place.host) !== fault) {
+      if (fault === undefined) {
+        this.#faults.delete(place.host);
+        continue;
+      }
+      // The same files may do later: a certificate comes to be valid, a file can be read again.
+      this.#marks.delete(place.host);
+      if (this.#faults.get(place.host) !== fault) {
         this.#faults.set(place.host, fault);
         log.error({ host: place.host, reason: fault }, 'the certificate before is shown on');
       }
@@ -112,8 +117,8 @@ export class CertificateWatch {
     if ('problem' in read) return read.problem;
     const { keys } = read;
     if (keys.certificate === before.certificate && keys.privateKey === before.privateKey) return undefined;
-    const now = clock.now();
-    if (keys.notAfter <= now && before.notAfter > now) return `${place.certificateFile} has expired already`;
+    const fault = dateFault(keys, clock.now(), before);
+    if (fault !== undefined) return fault;
     const tls = new Map([...this.#tls, [place.host, keys]]);
     live.current = { ...live.current, keys: { ...live.current.keys, tls } };
     onRenewed(keys);

@@ -7,6 +7,7 @@ import { ConfigurationError } from '../../base/errors.ts';
 import { isRecord } from '../../base/is-record.ts';
 import type { HttpApp } from '../../web/http/app.ts';
 import type { Keys } from '../bootstrap/bootstrap.ts';
+import { dateFault } from '../bootstrap/bootstrap.ts';
 import { fileWarnings } from '../bootstrap/check-files.ts';
 import type { Config } from '../config/config.ts';
 import type { GatewayAddresses } from './addresses.ts';
@@ -208,7 +209,10 @@ async function prepare(parts: ChangeParts, next: Settings, undo: (() => Promise<
   const { live, mail, http, clock } = parts;
   const { config, keys, tokens, globalKeys } = next;
   checkWebhookSecrets(config);
-  const faults = restartFaults(live.current.config, config);
+  const { current } = live;
+  const now = clock.now();
+  const invalid = [...keys.tls.values()].flatMap((one) => dateFault(one, now, current.keys.tls.get(one.host)) ?? []);
+  const faults = restartFaults(current.config, config).concat(invalid);
   if (faults.length > 0) throw new ConfigurationError(faults.join('\n'));
   const accounts = createAccounts({ accounts: config.accounts, tokens, globalKeys, store: parts.tokens, clock });
   if (config.http.tlsListen) httpsCertificates(next);
@@ -216,7 +220,7 @@ async function prepare(parts: ChangeParts, next: Settings, undo: (() => Promise<
   undo.push(() => edge.abort());
   const proxy = await parts.proxy.prepare(proxyConfigured(config));
   const answer = await http.prepare(httpAppParts({ ...parts.httpParts, settings: next, edge, proxy }));
-  const isSameDelivery = isSame(live.current.config.delivery, config.delivery);
+  const isSameDelivery = isSame(current.config.delivery, config.delivery);
   const deliver = isSameDelivery ? undefined : mail.delivery.prepare(config.delivery);
   const tls = (host: string) => certificateOf(keys, host);
   const door = await mail.door.prepare({ settings: config.smtp, accounts, tls });
