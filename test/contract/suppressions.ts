@@ -288,6 +288,15 @@ export function suppressionsContract(engine: Engine): void {
         ]);
         expect((await walk(store, 1000, 'common')).flat()).toHaveLength(2497);
       });
+
+      test('a search reads 20,000 rows for a page, and its cursor leads on from there', async () => {
+        const { store, clock } = await setUp(engine);
+        await store.add(entry('rare@example.net'));
+        clock.pass(1);
+        await store.addNew(Array.from({ length: 20_000 }, (_, index) => entry(`common${index}@example.net`)));
+        expect(await walk(store, 2, 'rare')).toEqual([[], ['rare@example.net']]);
+        expect((await walk(store, 1000, 'common')).flat()).toHaveLength(20_000);
+      });
     });
 
     test('is a map from address to expiry, whatever is done in whatever order', async () => {

@@ -65,8 +65,8 @@ export type SuppressionStore = Awaited<ReturnType<typeof openSuppressionStore>>;
 
 /** How long an account is remembered as having no entries, in milliseconds: well within the second of D94. */
 const emptyForMs = 500;
-/** Rows that a search reads at a time. */
-const sliceRows = 1000;
+/** Rows that a search reads at a time, and those that it reads for one page at most, which may then have few entries or none. */
+const [sliceRows, searchedRows] = [1000, 20_000];
 /** Expired rows that one `add` clears away. */
 const prunedAtOnce = 1000;
 /** Greater than every id. */
@@ -165,19 +165,33 @@ class EmptyAccounts {
   }
 }
 
+type ReadPage = (after: string, limit: number) => Promise<Suppression[]>;
+
+/** Some entries, and the `after` of the next page; undefined on the last one. */
+interface SuppressionPage {
+  readonly entries: readonly Suppression[];
+  readonly next: string | undefined;
+}
+
+function cut(found: readonly Suppression[], limit: number): SuppressionPage {
+  const entries = found.slice(0, limit);
+  return { entries, next: found.length > limit ? entries.at(-1)?.id : undefined };
+}
+
 async function search(
-  page: (after: string, limit: number) => Promise<Suppression[]>,
-  { limit, after, search: wanted = '' }: SuppressionQuery,
-): Promise<Suppression[]> {
+  page: ReadPage,
+  { limit, after: last = behindAll, search: wanted = '' }: SuppressionQuery,
+): Promise<SuppressionPage> {
   const fits = matcher(wanted);
   const entries: Suppression[] = [];
-  let last = after ?? behindAll;
-  for (;;) {
-    const slice = await page(last, sliceRows);
+  let after = last;
+  for (let read = 0; read < searchedRows; read += sliceRows) {
+    const slice = await page(after, sliceRows);
     for (const entry of slice) if (fits(entry)) entries.push(entry);
-    last = slice.at(-1)?.id ?? last;
-    if (entries.length > limit || slice.length < sliceRows) return entries;
+    if (entries.length > limit || slice.length < sliceRows) return cut(entries, limit);
+    after = slice.at(-1)?.id ?? after;
   }
+  return { entries, next: after };
 }
 
 /** Opens the lists, updates the tables of the database, and removes expired entries. */
@@ -246,16 +260,14 @@ export async function openSuppressionStore(database: Database, clock: Clock) {
     },
     find,
     /**
-     * Lists entries that have not expired, page by page. A search reads the rows in slices.
-     * @returns a page, and the `after` of the next; undefined on the last one
+     * Lists entries that have not expired, page by page. A search reads the rows in slices, and so many for a page that it may have
+     * none of those that fit.
      */
-    async list(account: string, query: SuppressionQuery) {
+    async list(account: string, query: SuppressionQuery): Promise<SuppressionPage> {
       const { limit, after = behindAll } = query;
-      const page = async (from: string, most: number): Promise<Suppression[]> =>
+      const page: ReadPage = async (from, most) =>
         (await database.query(sql.page, [account, from, clock.now(), most])).map(suppressionOf);
-      const found = (query.search ?? '') === '' ? await page(after, limit + 1) : await search(page, query);
-      const entries = found.slice(0, limit);
-      return { entries, next: found.length > limit ? entries.at(-1)?.id : undefined };
+      return (query.search ?? '') === '' ? cut(await page(after, limit + 1), limit) : await search(page, query);
     },
   };
 }

@@ -86,15 +86,15 @@ const listSuppressions = endpoint({
   operationId: 'listSuppressions',
   summary: 'List suppressed addresses, the newest first',
   description:
-    '`result_info` has `count` and `per_page` of this page, and the `cursor` of the next one, null where there is none.',
+    '`result_info` has `count` and `per_page` of this page, and the `cursor` of the next one, null where there is none. What `search` looks for in a long list may lie behind a page with few entries or none.',
   query: page,
   result: Type.Array(suppression),
   async answer(
-    { account, query: { cursor, per_page: asked = defaultPage, search }, reply },
+    { account, query: { cursor, per_page: asked = defaultPage, search }, inTurn, reply },
     { suppressions }: SuppressionEndpointsParts,
   ) {
     const limit = Number(asked);
-    const { entries, next } = await suppressions.list(account.id, { limit, after: cursor, search });
+    const { entries, next } = await inTurn(() => suppressions.list(account.id, { limit, after: cursor, search }));
     return succeedWithPage(reply, entries.map(suppressionJson), { limit, next });
   },
 });
