@@ -6,7 +6,7 @@ import { BrokenClaim, type ClaimedMessage } from '../spool/broken-claim.ts';
 import { domainOfTransport, type Hold } from '../spool/hold.ts';
 import type { ClaimQuery, ClaimTurn, DueMessage, TransportOf } from '../spool/spool.ts';
 import { leaseMilliseconds } from '../spool/spool-limits.ts';
-import type { DeliveryParts } from './delivery-parts.ts';
+import type { DeliveryParts } from './new-transport.ts';
 import type { Transport } from './transport.ts';
 import type { ClaimRoom, TransportShare } from './transport-share.ts';
 

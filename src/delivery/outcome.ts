@@ -3,8 +3,8 @@
 import { clockStep, readClock } from '../base/clock.ts';
 import type { Outcome } from '../spool/spool.ts';
 import { type DeliveryAttempt, outcomeEvent } from '../spool/spool-events.ts';
-import type { DeliveryParts } from './delivery-parts.ts';
 import { type DueRecipient, type Job, recipientsOf, type Task } from './job.ts';
+import type { DeliveryParts } from './new-transport.ts';
 import type { OutcomeWriter } from './outcome-writer.ts';
 import type { RecipientsInFlight } from './recipients-in-flight.ts';
 import type { Ways } from './router.ts';

@@ -6,7 +6,7 @@ import type { MonotonicClock } from '../base/clock.ts';
 import type { SmtpReply } from '../mail/smtp-reply.ts';
 import type { Smarthost, SmarthostRoute } from './settings.ts';
 import { connectSmtp, type HopRefusal, type NextHop, type SmtpConnection } from './smtp/smtp-client.ts';
-import type { SmtpTimeouts } from './smtp/smtp-timeouts.ts';
+import type { SmtpTimeouts } from './smtp/smtp-transaction.ts';
 import type { NextHops } from './transport.ts';
 
 /** How long a server that failed is passed over, in milliseconds: doubled with each failure in a row. */

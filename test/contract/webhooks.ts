@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'vitest';
 import { LeaseStore, leaseMs, type PendingEvent, type RoundProgress } from '../../src/delivery/webhooks/lease-store.ts';
-import { longestStepMs } from '../../src/delivery/webhooks/retry-steps.ts';
+import { longestStepMs } from '../../src/delivery/webhooks/webhook.ts';
 import { openWebhookStore } from '../../src/delivery/webhooks/webhook-store.ts';
 import type { Engine } from '../support/engines.ts';
 import { manualClock } from '../support/smtp-peers.ts';

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { Delivery } from '../../src/delivery/delivery.ts';
-import type { DeliveryParts } from '../../src/delivery/delivery-parts.ts';
+import type { DeliveryParts } from '../../src/delivery/new-transport.ts';
 import { transportOf } from '../../src/delivery/router.ts';
 import type { Route, SmarthostRoute } from '../../src/delivery/settings.ts';
 import { logEvent } from '../../src/spool/events/log-event.ts';

@@ -4,7 +4,7 @@ import { afterEach, expect, test } from 'vitest';
 import type { Smarthost } from '../../src/delivery/settings.ts';
 import { smarthostHops } from '../../src/delivery/smarthost.ts';
 import { SmtpConnection } from '../../src/delivery/smtp/smtp-client.ts';
-import { defaultTimeouts } from '../../src/delivery/smtp/smtp-timeouts.ts';
+import { defaultTimeouts } from '../../src/delivery/smtp/smtp-transaction.ts';
 import { FaultSink } from '../support/fault-sink.ts';
 import { freePort } from '../support/free-port.ts';
 import { manualClock } from '../support/manual-clock.ts';

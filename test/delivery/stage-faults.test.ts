@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { Delivery } from '../../src/delivery/delivery.ts';
-import { defaultTimeouts, type SmtpTimeouts } from '../../src/delivery/smtp/smtp-timeouts.ts';
+import { defaultTimeouts, type SmtpTimeouts } from '../../src/delivery/smtp/smtp-transaction.ts';
 import type { OutcomeEvent } from '../../src/spool/events/mail-event.ts';
 import { leaseMilliseconds } from '../../src/spool/spool-limits.ts';
 import { type TestCertificate, testCertificate } from '../support/certificate.ts';

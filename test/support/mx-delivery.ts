@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { openDatabase } from '../../src/base/database/sqlite-database.ts';
 import { Delivery } from '../../src/delivery/delivery.ts';
-import { openStsStore } from '../../src/delivery/mx/sts-store.ts';
+import { openStsStore } from '../../src/delivery/mx/sts-policy.ts';
 import type { TlsResult } from '../../src/delivery/mx/tls-demand.ts';
 import type { MxRoute } from '../../src/delivery/settings.ts';
 import { logEvent } from '../../src/spool/events/log-event.ts';

@@ -9,8 +9,8 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
+import { createResolver } from '../../src/proxy/origins/dns-cache.ts';
 import { createOrigins } from '../../src/proxy/origins/origins.ts';
-import { createResolver } from '../../src/proxy/origins/resolver.ts';
 import { DataPlane } from '../../src/proxy/plane/data-plane.ts';
 
 const [address = '', port = '', header = 'off', tls = 'off', folder = ''] = process.argv.slice(2);

@@ -6,7 +6,7 @@ import type { Database } from '../../src/base/database/database.ts';
 import { openPostgres } from '../../src/base/database/postgres-database.ts';
 import { Unavailable } from '../../src/base/errors.ts';
 import { feedbackMigrations } from '../../src/delivery/feedback/suppress-by-events.ts';
-import { openStsStore } from '../../src/delivery/mx/sts-store.ts';
+import { openStsStore } from '../../src/delivery/mx/sts-policy.ts';
 import { openTlsReportStore } from '../../src/delivery/tls-report/tls-report-store.ts';
 import { LeaseStore } from '../../src/delivery/webhooks/lease-store.ts';
 import { openWebhookStore } from '../../src/delivery/webhooks/webhook-store.ts';

@@ -1,7 +1,7 @@
 // The HTTP, edge and proxy parts of the schema (D60-D88, D99).
 
 import { Type } from '../../base/schema/schema-type.ts';
-import { maxAddresses } from '../../proxy/rules/reading.ts';
+import { maxAddresses } from '../../proxy/rules/read-addresses.ts';
 import { customErrors } from './account-schema.ts';
 import * as value from './value-types.ts';
 

@@ -9,7 +9,7 @@ import { whenKnown } from '../../base/load/maybe-promise.ts';
 import { gatherErrors } from '../../base/log.ts';
 import { openSuppressionStore } from '../../delivery/feedback/suppression-store.ts';
 import { openShares } from '../../delivery/hop/leased-shares.ts';
-import { openStsStore } from '../../delivery/mx/sts-store.ts';
+import { openStsStore } from '../../delivery/mx/sts-policy.ts';
 import type { TlsResult } from '../../delivery/mx/tls-demand.ts';
 import { transportOf } from '../../delivery/router.ts';
 import { createOutcomeWatch } from '../../doors/rest/outcome-watch.ts';

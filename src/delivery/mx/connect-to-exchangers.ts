@@ -12,7 +12,7 @@ import {
   type SmtpConnection,
   type TlsFault,
 } from '../smtp/smtp-client.ts';
-import type { SmtpTimeouts } from '../smtp/smtp-timeouts.ts';
+import type { SmtpTimeouts } from '../smtp/smtp-transaction.ts';
 import { daneJudge } from './dane.ts';
 import type { MxPlan, PlannedExchanger } from './mx-plan.ts';
 import type { MxSettings } from './settings.ts';

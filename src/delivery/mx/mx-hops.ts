@@ -12,7 +12,7 @@ import { type ConnectParts, connectToExchangers, ExchangerHealth } from './conne
 import { type MxPlan, type MxPlanParts, planMx } from './mx-plan.ts';
 import type { MxSettings, ResolverSettings } from './settings.ts';
 import { StsPolicies } from './sts-policies.ts';
-import type { StsStore } from './sts-store.ts';
+import type { StsStore } from './sts-policy.ts';
 import type { MessageTls, TlsResult } from './tls-demand.ts';
 
 /** What routes by MX share with one another, and keep when the settings change. */

@@ -12,8 +12,7 @@ import { FairSlots } from '../../base/fair-slots.ts';
 import type { Logger } from '../../base/log.ts';
 import { RecentMap } from '../../base/recent-map.ts';
 import type { AddressJudge } from './address-judge.ts';
-import { readStsPolicy, type StsPolicy, stsId } from './sts-policy.ts';
-import type { KeptPolicy, StsStore } from './sts-store.ts';
+import { type KeptPolicy, readStsPolicy, type StsPolicy, type StsStore, stsId } from './sts-policy.ts';
 import type { StsFault } from './tls-demand.ts';
 
 // Fetches the policy file of a domain by HTTPS (RFC 8461 §3.3): from an address that mail may go to, within bounds of time

@@ -9,9 +9,8 @@ import { type OutgoingMail, type Session, sizeOf } from './envelope-commands.ts'
 import { HandshakeFailure, type TlsFault } from './handshake-failure.ts';
 import { handshake, type ReadySession } from './smtp-handshake.ts';
 import { ReplyReader } from './smtp-reply-reader.ts';
-import { stageTimeouts } from './smtp-timeouts.ts';
 import type { SmtpClientOptions } from './smtp-tls.ts';
-import { SmtpTransaction, stuffedContent, type TransactionEnd } from './smtp-transaction.ts';
+import { SmtpTransaction, stageTimeouts, stuffedContent, type TransactionEnd } from './smtp-transaction.ts';
 
 export type { OutgoingMail } from './envelope-commands.ts';
 export type { TlsFault } from './handshake-failure.ts';

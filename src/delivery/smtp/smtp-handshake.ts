@@ -4,9 +4,8 @@ import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import type { SmtpReply } from '../../mail/smtp-reply.ts';
 import type { TlsFacts, TlsPolicy } from '../../mail/tls-facts.ts';
-import type { Session } from './envelope-commands.ts';
+import { type Capabilities, capabilitiesOf, noCapabilities, type Session } from './envelope-commands.ts';
 import { failure, HandshakeFailure, refused } from './handshake-failure.ts';
-import { type Capabilities, capabilitiesOf, noCapabilities } from './smtp-capabilities.ts';
 import { ReplyReader } from './smtp-reply-reader.ts';
 import { certificateFault, established, remedyFor, type SmtpClientOptions, secured } from './smtp-tls.ts';
 

@@ -6,7 +6,7 @@ import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'n
 import { errorCode, errorMessage } from '../../base/errors.ts';
 import type { TlsPolicy } from '../../mail/tls-facts.ts';
 import { failure, HandshakeFailure, type TlsFault } from './handshake-failure.ts';
-import type { SmtpTimeouts } from './smtp-timeouts.ts';
+import type { SmtpTimeouts } from './smtp-transaction.ts';
 
 /** Where and how to connect. */
 export interface SmtpClientOptions {

@@ -24,7 +24,7 @@ export interface TransactionEnd {
 }
 
 /** What the connection has to do next. */
-export type NextStep =
+type NextStep =
   /** Wait for the next reply. */
   | { readonly kind: 'wait' }
   | { readonly kind: 'send'; readonly commands: string }
@@ -35,7 +35,7 @@ export type NextStep =
   | { readonly kind: 'abandon'; readonly reply: SmtpReply };
 
 /** The reply that a transaction waits for; it decides the timeout, and the text for a lost connection. */
-export type Stage = 'RSET' | 'MAIL' | 'RCPT' | 'DATA' | 'content' | 'end of data';
+type Stage = 'RSET' | 'MAIL' | 'RCPT' | 'DATA' | 'content' | 'end of data';
 
 /** RFC 5321 §4.3.2: the first digit decides. */
 function resultOf(reply: SmtpReply): RecipientResult {
@@ -280,3 +280,41 @@ export function* stuffedContent(parts: readonly Buffer[]): Generator<Buffer, voi
   // A lone LF is no line end: the dot behind it would not be the end of data.
   yield last === lineFeed && beforeLast === carriageReturn ? endAfterLine : endAfterText;
 }
+
+/** Waiting times, in milliseconds. */
+export type SmtpTimeouts = Readonly<typeof defaultTimeouts>;
+
+const minute = 60_000;
+
+/** The waiting times of RFC 5321 §4.5.3.2. */
+export const defaultTimeouts = {
+  connect: minute / 2,
+  /** RFC 5321 §4.5.3.2.1. */
+  greeting: 5 * minute,
+  /** For EHLO, for STARTTLS with its TLS handshake, and for AUTH: each. */
+  handshake: 5 * minute,
+  /** RFC 5321 §4.5.3.2.2. */
+  mail: 5 * minute,
+  /** RFC 5321 §4.5.3.2.3. */
+  rcpt: 5 * minute,
+  /** RFC 5321 §4.5.3.2.4. */
+  data: 2 * minute,
+  /** How long none of the content may go out; RFC 5321 §4.5.3.2.5. */
+  dataBlock: 3 * minute,
+  /** RFC 5321 §4.5.3.2.6. */
+  endOfData: 10 * minute,
+  /** A whole transaction; it must be shorter than the spool's lease, or another process could send the message too. */
+  transaction: 45 * minute,
+  /** How long a connection without work stays open. */
+  idle: minute / 4,
+};
+
+/** The timeout of each stage. */
+export const stageTimeouts = {
+  RSET: 'mail',
+  MAIL: 'mail',
+  RCPT: 'rcpt',
+  DATA: 'data',
+  content: 'dataBlock',
+  'end of data': 'endOfData',
+} as const satisfies Record<Stage, keyof SmtpTimeouts>;

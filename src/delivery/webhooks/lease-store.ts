@@ -11,8 +11,14 @@ import {
   sharedTimeOf,
 } from '../../base/database/database.ts';
 import { orNull, rowReader } from '../../base/database/row-reader.ts';
-import { failuresToSlow, longestStepMs, slowPauseMs } from './retry-steps.ts';
-import type { DeliveryRecord, Replay, Webhook } from './webhook.ts';
+import {
+  type DeliveryRecord,
+  failuresToSlow,
+  longestStepMs,
+  type Replay,
+  slowPauseMs,
+  type Webhook,
+} from './webhook.ts';
 import { webhookOf } from './webhook-store.ts';
 
 /** How long a lease holds unless it is renewed, in milliseconds: as long others wait for what a killed process held. */

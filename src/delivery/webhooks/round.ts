@@ -7,9 +7,8 @@ import type { EventPage, EventQuery, EventStore } from '../../spool/events/event
 import { type MailEvent, toldKinds } from '../../spool/events/mail-event.ts';
 import type { Leased, LeaseStore, PendingEvent, RoundProgress } from './lease-store.ts';
 import type { Poster } from './post.ts';
-import { failingFor, failuresToSlow, nextStepMs, retryAfterMs } from './retry-steps.ts';
 import { signatureOf } from './secret.ts';
-import type { DeliveryRecord, Webhook } from './webhook.ts';
+import { type DeliveryRecord, failingFor, failuresToSlow, nextStepMs, retryAfterMs, type Webhook } from './webhook.ts';
 
 /**
  * Pages of events under way: each is read once for all webhooks that ask for the same at the same time, as those of one account do that an

@@ -8,13 +8,18 @@ import { onceAtATime } from '../../base/load/once-at-a-time.ts';
 import type { Logger } from '../../base/log.ts';
 import type { EventStore } from '../../spool/events/event-store.ts';
 import type { EventFacts } from '../../spool/events/mail-event.ts';
-import { type KnownWebhook, KnownWebhooks } from './known-webhooks.ts';
 import { type ActiveWebhook, type Leased, type LeaseStore, leaseMs } from './lease-store.ts';
 import type { Poster } from './post.ts';
-import { disableAfterMs, failuresToSlow, longestStepMs, slowPauseMs } from './retry-steps.ts';
 import { type RoundResult, runRound, SharedPages } from './round.ts';
-import type { DeliveryRecord, Webhook } from './webhook.ts';
-import { WebhookTurns } from './webhook-turns.ts';
+import {
+  type DeliveryRecord,
+  disableAfterMs,
+  failuresToSlow,
+  longestStepMs,
+  slowPauseMs,
+  type Webhook,
+} from './webhook.ts';
+import { type KnownWebhook, KnownWebhooks, WebhookTurns } from './webhook-turns.ts';
 
 /** What sending needs. */
 export interface SenderParts {

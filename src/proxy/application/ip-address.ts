@@ -3,8 +3,10 @@
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { addressTest } from '../../base/net/address-test.ts';
+import type { OwnDoor } from '../../base/net/own-doors.ts';
 import { normalAddress } from '../../base/net/socket-address.ts';
 import { oncePer } from '../../base/once-per.ts';
+import type { PortRange } from './application.ts';
 
 /**
  * The one spelling of an address.
@@ -48,7 +50,7 @@ export function ipv4Text(number: number): string {
 }
 
 /** The addresses of a pool that hosts may have. */
-export interface Ipv4Range {
+interface Ipv4Range {
   readonly first: number;
   readonly last: number;
 }
@@ -74,4 +76,34 @@ export function ipv4Range(cidr: string): Ipv4Range | undefined {
 export function comparableHostname(name: string): string {
   const lower = name.toLowerCase();
   return lower.endsWith('.') ? lower.slice(0, -1) : lower;
+}
+
+const placePattern = /^(?:\[([0-9a-f:.]+)\]|([0-9.]+)):(\d{1,5})$/i;
+
+/** Reads `127.0.0.1:2587` or `[::1]:2587`; undefined for anything else. */
+function doorOf(text: string): OwnDoor | undefined {
+  const [, ipv6, ipv4, port = ''] = placePattern.exec(text) ?? [];
+  const host = normalAddress(ipv6 ?? ipv4 ?? '');
+  return host === undefined ? undefined : { host, port: Number(port) };
+}
+
+/**
+ * Reads `proxy.originAllow`.
+ * @param entries `127.0.0.1:2587`, `[::1]:2587`, or networks and addresses, which stand for all of their ports
+ * @throws ConfigurationError for an entry that is none of them
+ */
+export function readOriginAllow(entries: readonly string[]) {
+  const places = entries.flatMap((entry) => doorOf(entry) ?? []);
+  const isInNetwork = addressTest(entries.filter((entry) => doorOf(entry) === undefined));
+  const portsOf = (address: string): readonly PortRange[] => {
+    if (isInNetwork(address)) return [{ first: 1, last: 65_535 }];
+    const wanted = normalAddress(address);
+    return places.filter(({ host }) => host === wanted).map(({ port }) => ({ first: port, last: port }));
+  };
+  return {
+    /** The ports of an address that an origin may have though Postern listens there. */
+    portsOf,
+    isAllowed: (address: string, port: number): boolean =>
+      portsOf(address).some(({ first, last }) => first <= port && port <= last),
+  };
 }

@@ -1,8 +1,193 @@
-// Keeps the records of an application's origin for as long as the application says, and beyond it while DNS fails (D81).
+// Finds the records of origins: those of configured zones in the configuration, all others in DNS (D84, D99). They are kept for as long
+// as the application says, and beyond it while DNS fails (D81).
 
+import { Resolver as DnsResolver } from 'node:dns/promises';
+import { isIPv4, isIPv6 } from 'node:net';
 import type { MonotonicClock } from '../../base/clock.ts';
+import { normalName } from '../../base/dns/dns-records.ts';
 import { errorMessage } from '../../base/errors.ts';
-import type { DnsAnswer, Resolver } from './resolver.ts';
+import { dnsFailure } from '../../base/net/dns-failure.ts';
+import { parentName, parentNames } from '../../base/net/domain-labels.ts';
+import type { ProxyZone, RecordSet } from '../application/zone.ts';
+
+/** One SRV record (RFC 2782). */
+export interface ServiceRecord {
+  readonly priority: number;
+  readonly weight: number;
+  readonly port: number;
+  /** Lower case, without a dot at the end; `.` where the service is decidedly not offered. */
+  readonly target: string;
+}
+
+/** What a name has: perhaps nothing (`ok`, no record), or it could not be found out. */
+type DnsAnswer<R> =
+  | { readonly ok: true; readonly records: readonly R[] }
+  | { readonly ok: false; readonly why: string };
+
+/** Finds records. Never throws. */
+export interface Resolver {
+  /** Addresses of a name, CNAMEs followed. `name` is an A-label in lower case. */
+  addresses(name: string, type: 'A' | 'AAAA'): Promise<DnsAnswer<string>>;
+  /** SRV records of a name, CNAMEs followed. */
+  services(name: string): Promise<DnsAnswer<ServiceRecord>>;
+}
+
+/** How DNS is asked. */
+export interface ResolverDns {
+  /** `address` or `address:port`; absent: the machine's own name servers. */
+  readonly servers?: readonly string[];
+  /** For one look-up, retries and all. */
+  readonly withinMs: number;
+}
+
+type RecordType = keyof RecordSet;
+
+/** A name of the configuration may stand for another so many times. */
+const longestChain = 8;
+/** Records of one answer that are looked at. */
+const mostRecords = 64;
+
+const quoted = (text: string): string => JSON.stringify(text.slice(0, 255));
+
+/** Reads `priority weight port target`; undefined where it is not that. */
+function readService(text: string): ServiceRecord | undefined {
+  const [priority, weight, port, target, ...more] = text.trim().split(/\s+/);
+  const numbers = [priority, weight, port].map((word) => (/^\d{1,5}$/.test(word ?? '') ? Number(word) : Number.NaN));
+  if (target === undefined || more.length > 0 || !numbers.every((number) => number <= 65_535)) return undefined;
+  return { priority: numbers[0] ?? 0, weight: numbers[1] ?? 0, port: numbers[2] ?? 0, target: normalName(target) };
+}
+
+/** Records of the configuration by name and type, and the zones that are answered from them alone. */
+function readZones(zones: readonly Pick<ProxyZone, 'name' | 'records'>[]) {
+  const served = new Set<string>();
+  const records = new Map<string, RecordSet>();
+  for (const zone of zones) {
+    if (!zone.records) continue;
+    const origin = normalName(zone.name);
+    served.add(origin);
+    for (const [name, set] of Object.entries(zone.records)) {
+      records.set(name === '@' ? origin : `${normalName(name)}.${origin}`, set);
+    }
+  }
+  // Names with something below them exist too (RFC 4592 §2.2.2): a wildcard does not stand in for them.
+  const existing = new Set<string>();
+  for (const name of records.keys()) {
+    for (const each of parentNames(name)) existing.add(each);
+  }
+  const all = new Set(zones.map((zone) => normalName(zone.name)));
+  const isServed = (name: string): boolean => {
+    // The longest configured zone that the name is in decides.
+    const zone = parentNames(name).find((each) => all.has(each));
+    return zone !== undefined && served.has(zone);
+  };
+  const find = (name: string): RecordSet | undefined => {
+    if (existing.has(name)) return records.get(name);
+    // RFC 4592 §3.3.1: the wildcard right below the closest name that exists.
+    const closest = parentNames(parentName(name)).find((each) => existing.has(each) || served.has(each));
+    return closest === undefined ? undefined : records.get(`*.${closest}`);
+  };
+  return { isServed, find };
+}
+
+async function askDns(name: string, type: Exclude<RecordType, 'CNAME'>, dns: ResolverDns): Promise<DnsAnswer<string>> {
+  const tryMs = Math.max(1, Math.min(2000, Math.ceil(dns.withinMs / 2)));
+  const resolver = new DnsResolver({ timeout: tryMs, tries: 2 });
+  const timer = setTimeout(() => resolver.cancel(), dns.withinMs);
+  try {
+    if (dns.servers) resolver.setServers(dns.servers);
+    if (type === 'A') return { ok: true, records: await resolver.resolve4(name) };
+    if (type === 'AAAA') return { ok: true, records: await resolver.resolve6(name) };
+    const services = await resolver.resolveSrv(name);
+    return {
+      ok: true,
+      records: services.map(({ priority, weight, port, name }) => `${priority} ${weight} ${port} ${name || '.'}`),
+    };
+  } catch (error) {
+    const why = dnsFailure(error);
+    return why === undefined ? { ok: true, records: [] } : { ok: false, why: `${type} of ${quoted(name)}: ${why}` };
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/**
+ * Makes a resolver. A name under a configured zone that has `records` is answered from them, and has none but these;
+ * wildcards count; a CNAME there is followed, out into DNS too, at most 8 times. Every other name is asked of DNS. An answer has at most
+ * 64 records; the rest is left out.
+ * @throws TypeError where a server is no address
+ */
+export function createResolver(parts: {
+  readonly zones: readonly Pick<ProxyZone, 'name' | 'records'>[];
+  readonly dns?: ResolverDns;
+}): Resolver {
+  const configured = readZones(parts.zones);
+  const dns = parts.dns ?? { withinMs: 5000 };
+  if (dns.servers) new DnsResolver().setServers(dns.servers);
+
+  async function find(asked: string, type: Exclude<RecordType, 'CNAME'>): Promise<DnsAnswer<string>> {
+    let name = normalName(asked);
+    for (let steps = 0; steps <= longestChain; steps += 1) {
+      if (!configured.isServed(name)) return await askDns(name, type, dns);
+      const set = configured.find(name);
+      const own = set?.[type];
+      if (own && own.length > 0) return { ok: true, records: own };
+      const [alias] = set?.CNAME ?? [];
+      if (alias === undefined) return { ok: true, records: [] };
+      name = normalName(alias);
+    }
+    return { ok: false, why: `${type} of ${quoted(asked)}: more than ${longestChain} CNAMEs in a row` };
+  }
+
+  return {
+    async addresses(name, type) {
+      const answer = await find(name, type);
+      if (!answer.ok) return answer;
+      const isRight = type === 'A' ? isIPv4 : isIPv6;
+      return { ok: true, records: [...new Set(answer.records.filter(isRight))].slice(0, mostRecords) };
+    },
+    async services(name) {
+      const answer = await find(name, 'SRV');
+      if (!answer.ok) return answer;
+      const read = answer.records.map(readService).filter((record) => record !== undefined);
+      return { ok: true, records: read.slice(0, mostRecords) };
+    },
+  };
+}
+
+/** One record by weight: RFC 2782, a number from 0 to the sum of the weights, the first whose running sum reaches it. */
+function pickByWeight(records: readonly ServiceRecord[], random: () => number): number {
+  const sum = records.reduce((total, { weight }) => total + weight, 0);
+  const drawn = Math.floor(random() * (sum + 1));
+  let running = 0;
+  return Math.max(
+    0,
+    records.findIndex(({ weight }) => {
+      running += weight;
+      return running >= drawn;
+    }),
+  );
+}
+
+/**
+ * Puts SRV records in the order to try them: lower priorities first, within one by weight at random. Records with
+ * weight 0 stand first when one is drawn, so that they are taken rarely beside others (RFC 2782). A target of `.` means
+ * that there is no such service: it is left out.
+ * @param random 0 to less than 1
+ */
+export function orderServices(records: readonly ServiceRecord[], random: () => number): readonly ServiceRecord[] {
+  const ordered: ServiceRecord[] = [];
+  const offered = records.filter(({ target }) => target !== '.');
+  const priorities = [...new Set(offered.map(({ priority }) => priority))].toSorted((left, right) => left - right);
+  for (const priority of priorities) {
+    const left = offered
+      .filter((record) => record.priority === priority)
+      .toSorted((one, other) => Math.sign(one.weight) - Math.sign(other.weight));
+    while (left.length > 0) {
+      for (const picked of left.splice(pickByWeight(left, random), 1)) ordered.push(picked);
+    }
+  }
+  return ordered;
+}
 
 /** Records, and what is wrong with them: they are old and DNS fails, or there are none and why. */
 interface Kept<R> {

@@ -2,9 +2,8 @@
 
 import type { Clock, MonotonicClock } from '../../base/clock.ts';
 import type { ForwardingPlan, PortRange } from '../application/application.ts';
-import { createDnsCache, type DnsCache } from './dns-cache.ts';
+import { createDnsCache, type DnsCache, orderServices, type Resolver } from './dns-cache.ts';
 import type { OriginAddress, Origins } from './origin.ts';
-import { orderServices, type Resolver } from './resolver.ts';
 
 /** What is known of one origin that failed. */
 interface Failing {

@@ -6,7 +6,7 @@ import { onceAndAgain } from '../../base/load/once-at-a-time.ts';
 import { isLocalAddress } from '../../base/net/own-doors.ts';
 import type { ApplicationStatus, ForwardingPlan, Traffic, TransportProtocol } from '../application/application.ts';
 import { wildcardIp } from '../application/ip-address.ts';
-import { createOriginGuard } from '../origins/origin-guard.ts';
+import { createOriginGuard } from '../origins/origin.ts';
 import { createCertificates, expiryOf } from '../traffic/certificates.ts';
 import type { PortListener, ProxyListenerParts } from '../traffic/listener.ts';
 import { openTcpListener } from '../traffic/tcp-listener.ts';

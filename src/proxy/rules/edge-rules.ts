@@ -7,8 +7,8 @@ import { formatPorts, joinRanges } from '../application/port-ranges.ts';
 import { joinReasons, quote } from '../application/quote.ts';
 import type { ProxyAccount, ProxyZone } from '../application/zone.ts';
 import type { Judge } from './facts.ts';
+import type { Reason } from './read-addresses.ts';
 import type { Judged } from './read-application.ts';
-import type { Reason } from './reading.ts';
 
 /** The fields that a pay-as-you-go account may send (10012). */
 const payAsYouGoFields: readonly string[] = ['protocol', 'dns', 'origin_direct'];

@@ -5,14 +5,12 @@ import { parentNames } from '../../base/net/domain-labels.ts';
 import { isBoundTo, isLocalAddress, type OwnDoor } from '../../base/net/own-doors.ts';
 import { reachedAddresses } from '../../base/net/reached-addresses.ts';
 import type { PortRange, TransportProtocol } from '../application/application.ts';
-import { canonicalAddress } from '../application/ip-address.ts';
-import { readOriginAllow } from '../application/origin-allow.ts';
+import { canonicalAddress, readOriginAllow } from '../application/ip-address.ts';
 import { configuredPorts, within, without } from '../application/port-ranges.ts';
 import type { ProxyOwners, ProxySettings, ProxyZone } from '../application/zone.ts';
 import type { ApplicationFactsSource } from '../store/application-store.ts';
-import type { ReadOrigin } from './read-addresses.ts';
+import type { ReadOrigin, Reason } from './read-addresses.ts';
 import type { Judged } from './read-application.ts';
-import type { Reason } from './reading.ts';
 
 /** What the sources are asked about: the application as far as it could be read. One that is being changed is never in its own way (D80). */
 type Asked = Pick<Judged, 'application' | 'zone' | 'account' | 'stored'>;

@@ -5,8 +5,8 @@ import { isInNetworks } from '../application/ip-address.ts';
 import { formatPorts, portCount } from '../application/port-ranges.ts';
 import { quote } from '../application/quote.ts';
 import type { Judge } from './facts.ts';
+import type { ReadFault, Reason } from './read-addresses.ts';
 import type { Judged } from './read-application.ts';
-import type { ReadFault, Reason } from './reading.ts';
 
 /** The faults with the code of a row that were found while the fields were read. */
 function foundIn({ application }: Judged, code: ReadFault['code']): readonly Reason[] {

@@ -8,8 +8,20 @@ import { formatPorts } from '../application/port-ranges.ts';
 import { quote } from '../application/quote.ts';
 import type { CallerRights, ZoneAndOwner } from '../application/zone.ts';
 import type { Claims } from '../store/store.ts';
-import { type ReadOrigin, readEdgeIps, readOriginDirect, readOriginDns, readOriginPort } from './read-addresses.ts';
-import { type FieldName, fieldNames, member, neededAs, notAs, type ReadFault, type Reading } from './reading.ts';
+import {
+  type FieldName,
+  fieldNames,
+  member,
+  neededAs,
+  notAs,
+  type ReadFault,
+  type Reading,
+  type ReadOrigin,
+  readEdgeIps,
+  readOriginDirect,
+  readOriginDns,
+  readOriginPort,
+} from './read-addresses.ts';
 
 type Fields = { readonly [Name in FieldName]: ApplicationFields[Name] | undefined };
 

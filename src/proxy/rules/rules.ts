@@ -9,8 +9,8 @@ import { maxApplications, type StoreConflict } from '../store/store.ts';
 import * as edge from './edge-rules.ts';
 import type { Facts, Judge } from './facts.ts';
 import * as origin from './origin-rules.ts';
+import type { Reason } from './read-addresses.ts';
 import type { Judged } from './read-application.ts';
-import type { Reason } from './reading.ts';
 
 /** One row of the table. */
 export interface Rule {

@@ -6,8 +6,7 @@ import { rowReader } from '../../base/database/row-reader.ts';
 import type { ApplicationFields, PortRange, StoredApplication, TransportProtocol } from '../application/application.ts';
 import { type Protocol, parseProtocol } from '../application/application-texts.ts';
 import { canonicalIp, comparableHostname, wildcardIp } from '../application/ip-address.ts';
-import { applicationStatements as sql } from './application-statements.ts';
-import { applicationMigrations } from './application-tables.ts';
+import { applicationMigrations, applicationStatements as sql } from './application-tables.ts';
 import { ApplicationWriting, releaseUnused, takenOn } from './application-writing.ts';
 import type { ApplicationMark, ApplicationQuery, ApplicationWrite, Claims, StoreConflict, Written } from './store.ts';
 

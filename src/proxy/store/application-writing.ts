@@ -12,7 +12,7 @@ import {
   wildcardIp,
 } from '../application/ip-address.ts';
 import { within } from '../application/port-ranges.ts';
-import { applicationStatements as sql } from './application-statements.ts';
+import { applicationStatements as sql } from './application-tables.ts';
 import { type ApplicationWrite, maxApplications, type StoreConflict } from './store.ts';
 
 /** The statements under way, and what they are asked of. */

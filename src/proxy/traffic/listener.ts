@@ -6,8 +6,7 @@ import { errorMessage } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
 import { hostPort } from '../../base/net/socket-address.ts';
 import type { ConnectionEvent, ForwardingPlan, Traffic } from '../application/application.ts';
-import type { OriginAddress, Origins } from '../origins/origin.ts';
-import type { RefuseOrigin } from '../origins/origin-guard.ts';
+import type { OriginAddress, Origins, RefuseOrigin } from '../origins/origin.ts';
 import type { OpenBudget, OpenConnection } from './open-budget.ts';
 import type { Endpoint } from './proxy-header.ts';
 

@@ -1,8 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { systemClock } from '../../../src/base/clock.ts';
 import { silentLog } from '../../../src/base/log.ts';
-import { openShares } from '../../../src/delivery/hop/leased-shares.ts';
-import { ShareStore } from '../../../src/delivery/hop/share-store.ts';
+import { openShares, ShareStore } from '../../../src/delivery/hop/leased-shares.ts';
 import { sharesContract } from '../../contract/shares.ts';
 import { engines } from '../../support/engines.ts';
 

@@ -12,7 +12,7 @@ import {
   type SmtpConnection,
   type TransactionEnd,
 } from '../../../src/delivery/smtp/smtp-client.ts';
-import { defaultTimeouts, type SmtpTimeouts } from '../../../src/delivery/smtp/smtp-timeouts.ts';
+import { defaultTimeouts, type SmtpTimeouts } from '../../../src/delivery/smtp/smtp-transaction.ts';
 import { type TestCertificate, testCertificate } from '../../support/certificate.ts';
 import { FaultSink, type FaultSinkOptions } from '../../support/fault-sink.ts';
 

@@ -1,7 +1,7 @@
 // Replies are read the same however their octets are cut, and what is no reply is told from one.
 
 import { describe, expect, test } from 'vitest';
-import { capabilitiesOf } from '../../../src/delivery/smtp/smtp-capabilities.ts';
+import { capabilitiesOf } from '../../../src/delivery/smtp/envelope-commands.ts';
 import { ReplyReader } from '../../../src/delivery/smtp/smtp-reply-reader.ts';
 import type { SmtpReply } from '../../../src/mail/smtp-reply.ts';
 import { heapOctetsOfEach } from '../../support/heap-octets.ts';

@@ -1,8 +1,7 @@
 // The turns of webhooks that are forgotten and found again while they have one or wait for one.
 
 import { expect, test } from 'vitest';
-import type { KnownWebhook } from '../../../src/delivery/webhooks/known-webhooks.ts';
-import { WebhookTurns } from '../../../src/delivery/webhooks/webhook-turns.ts';
+import { type KnownWebhook, WebhookTurns } from '../../../src/delivery/webhooks/webhook-turns.ts';
 
 function known(isSlow: boolean, id = 'a'): KnownWebhook {
   const never = Number.NEGATIVE_INFINITY;

@@ -165,7 +165,7 @@ export const returns = [
       'message FROM webhook_pending WHERE $1 IS NOT NULL AND message IN',
     ],
   ]),
-  ...of('delivery/webhooks/known-webhooks.ts', sender, [
+  ...of('delivery/webhooks/webhook-turns.ts', sender, [
     ['...(this.#byAccount.get(account) ?? [])', '...this.#known.keys()'],
   ]),
   ...of(

@@ -87,7 +87,7 @@ export const shown = [
   ...of('web/admin/queue/queue-groups.ts', queue, [
     ['if (account !== undefined && line.account !== account) continue', ''],
   ]),
-  ...of('web/admin/events/find-messages.ts', mailEvents, [
+  ...of('web/admin/events/message-endpoints.ts', mailEvents, [
     ['limit: readAtOnce, account, message })', 'limit: readAtOnce, message })'],
   ]),
   ...of('web/admin/console/overview-endpoints.ts', twoAccounts, [

@@ -99,7 +99,7 @@ export const zonesGuards = [
     ['find(({ id }) => id.toLowerCase() === networkId)', 'find(() => networkId !== undefined)'],
     ['const isLost = networkId !== undefined && !network', 'const isLost = false'],
   ]),
-  ...of('proxy/store/application-statements.ts', applicationStore, [
+  ...of('proxy/store/application-tables.ts', applicationStore, [
     ['const filtered = `a.zone = $1 AND', 'const filtered = `$1 IS NOT NULL AND'],
     ['WHERE a.id = $1 AND a.zone = $2`', 'WHERE a.id = $1 AND $2 IS NOT NULL`'],
     ['WHERE account = $1 AND sole_protocol', 'WHERE $1 IS NOT NULL AND sole_protocol'],

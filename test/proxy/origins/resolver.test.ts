@@ -1,7 +1,7 @@
 // Records of origins: from the configuration for its zones, from a real DNS server for everything else.
 
 import { expect, test } from 'vitest';
-import { createResolver } from '../../../src/proxy/origins/resolver.ts';
+import { createResolver } from '../../../src/proxy/origins/dns-cache.ts';
 import { startDnsServer } from '../../support/dns-server.ts';
 
 const zones = [

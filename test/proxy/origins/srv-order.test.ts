@@ -1,8 +1,7 @@
 // The order of SRV records: RFC 2782, with random numbers that are given.
 
 import { expect, test } from 'vitest';
-import type { ServiceRecord } from '../../../src/proxy/origins/resolver.ts';
-import { orderServices } from '../../../src/proxy/origins/resolver.ts';
+import { orderServices, type ServiceRecord } from '../../../src/proxy/origins/dns-cache.ts';
 import fc from '../../support/properties.ts';
 
 const service = (priority: number, weight: number, target: string): ServiceRecord => ({

@@ -3,8 +3,8 @@
 import { createServer, type Socket } from 'node:net';
 import { describe, expect, test } from 'vitest';
 import { systemClock } from '../../../src/base/clock.ts';
+import { createResolver } from '../../../src/proxy/origins/dns-cache.ts';
 import { createOrigins } from '../../../src/proxy/origins/origins.ts';
-import { createResolver } from '../../../src/proxy/origins/resolver.ts';
 import { startProxyApi, zoneIds } from '../../support/proxy-api.ts';
 import {
   dial,

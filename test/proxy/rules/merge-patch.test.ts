@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest';
 import type { UnknownRecord } from '../../../src/base/is-record.ts';
-import { member, mergePatch } from '../../../src/proxy/rules/reading.ts';
+import { member, mergePatch } from '../../../src/proxy/rules/read-addresses.ts';
 import fc from '../../support/properties.ts';
 
 // RFC 7396 Appendix A, the rows whose target and patch are objects; as deep as an application is.

@@ -6,8 +6,7 @@ import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, posix, resolve } from 'node:path';
 import { expect, test } from 'vitest';
-import type { BrowserModule } from '../../../src/web/console/files/browser-modules.ts';
-import { policyModules } from '../../../src/web/console/files/policy-modules.ts';
+import { type BrowserModule, policyModules } from '../../../src/web/console/files/browser-modules.ts';
 
 const root = resolve(import.meta.dirname, '../../..');
 
@@ -46,7 +45,7 @@ test('they are found in the plain JavaScript of an image', { timeout: 60_000 }, 
     );
     writeFileSync(join(image, 'package.json'), '{"type":"module"}');
     symlinkSync(join(root, 'node_modules'), join(image, 'node_modules'));
-    const url = join(image, 'src/web/console/files/policy-modules.js');
+    const url = join(image, 'src/web/console/files/browser-modules.js');
     const program = `import { policyModules } from ${JSON.stringify(url)};\nconsole.log(JSON.stringify(await policyModules()));`;
     expectComplete(JSON.parse(node('--input-type=module', '--eval', program)) as readonly BrowserModule[]);
   } finally {

@@ -2,7 +2,7 @@
 // that it has begun. Messages it has not begun go back to the spool; claims ensure that no message is sent twice.
 
 import { Delivery } from '../../../delivery/delivery.ts';
-import type { DeliveryMetrics, DeliveryParts } from '../../../delivery/delivery-parts.ts';
+import type { DeliveryMetrics, DeliveryParts } from '../../../delivery/new-transport.ts';
 import { RecipientsInFlight } from '../../../delivery/recipients-in-flight.ts';
 import type { DeliverySettings } from '../../../delivery/settings.ts';
 import { leaseMilliseconds } from '../../../spool/spool-limits.ts';

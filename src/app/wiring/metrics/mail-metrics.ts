@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from '../../../base/log.ts';
 import type { Delivery } from '../../../delivery/delivery.ts';
-import type { DeliveryMetrics } from '../../../delivery/delivery-parts.ts';
+import type { DeliveryMetrics } from '../../../delivery/new-transport.ts';
 import { serviceOf } from '../../../delivery/transport.ts';
 import type { OutcomeWatch } from '../../../doors/rest/outcome-watch.ts';
 import type { SmtpDoor } from '../../../doors/smtp/smtp-door.ts';

@@ -10,7 +10,7 @@ import { endpoint, endpointsOfBoth } from '../../http/endpoint.ts';
 import { refusal, succeedWithPage } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
 import { queueIdOf } from '../events/event-endpoints.ts';
-import { readHistory } from '../events/find-messages.ts';
+import { readHistory } from '../events/message-endpoints.ts';
 import { faultless, readTime } from '../schemas.ts';
 import { entryJson, rowJson } from './entry-json.ts';
 import { entryPath, journalEntry, journalParameters, journalRow, usualRows } from './schemas.ts';

@@ -13,7 +13,7 @@ import type { JournalContent } from '../../../spool/journal/journal-row.ts';
 import { endpoint, endpointsOf } from '../../http/endpoint.ts';
 import { type Fault, Refusal, refusal } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
-import { readHistory } from '../events/find-messages.ts';
+import { readHistory } from '../events/message-endpoints.ts';
 import { entryNamed } from './journal-endpoints.ts';
 import { entryPath } from './schemas.ts';
 

@@ -7,9 +7,8 @@ import { dirname, join, relative, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parentPort } from 'node:worker_threads';
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
-import { modulesFrom } from './browser-modules.ts';
+import { modulesFrom, policyModules } from './browser-modules.ts';
 import { pageText } from './page-text.ts';
-import { policyModules } from './policy-modules.ts';
 
 /** The folder of the pages, whose files a browser gets with those of the packages that they import. */
 const webFolder = join(import.meta.dirname, '../web');

@@ -6,8 +6,9 @@ import { isUtf8 } from 'node:buffer';
 import { isRecord } from '../../../base/is-record.ts';
 import { yieldToEventLoop as realYield } from '../../../base/yield-to-event-loop.ts';
 import { pointerStep } from './cut-text.ts';
-import { type DecodedText, decodeInPlace } from './json-base64.ts';
 import {
+  type DecodedText,
+  decodeInPlace,
   findPlainString,
   findString,
   type InSlices,
