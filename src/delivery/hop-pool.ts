@@ -4,9 +4,8 @@
 import type { MonotonicClock } from '../base/clock.ts';
 import { errorMessage } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
-import { Alarm } from './hop/alarm.ts';
 import type { ConnectionBudget, ConnectionHolder, HopRoom } from './hop/connection-budget.ts';
-import { FairTurns, HopAllowance } from './hop/hop-allowance.ts';
+import { createAlarm, createFairTurns, HopAllowance } from './hop/hop-allowance.ts';
 import { type HopEvent, type HopLimits, isThrottling, isTooMany } from './hop/hop-health.ts';
 import type { HopShares } from './hop/hop-share.ts';
 import { outgoingMail, splitTask, type Task } from './job.ts';
@@ -45,8 +44,8 @@ export class HopPool implements ConnectionHolder {
   readonly #parts: HopPoolParts;
   /** What the next hop is given. */
   readonly allowance: HopAllowance;
-  readonly #turns: FairTurns;
-  readonly #alarm: Alarm;
+  readonly #turns;
+  readonly #alarm;
   /** The open connections, and how many messages each was given. */
   readonly #connections = new Map<SmtpConnection, { readonly place: HopRoom; given: number }>();
   readonly #idle = new Set<SmtpConnection>();
@@ -70,8 +69,8 @@ export class HopPool implements ConnectionHolder {
       isUnused: () => this.isUnused,
       changed: () => this.wake(),
     });
-    this.#turns = new FairTurns(parts.clock);
-    this.#alarm = new Alarm(parts.clock, () => this.#pump());
+    this.#turns = createFairTurns(parts.clock);
+    this.#alarm = createAlarm(parts.clock, () => this.#pump());
     this.queue.onReady = () => this.#pump();
   }
 
@@ -200,7 +199,7 @@ export class HopPool implements ConnectionHolder {
 
   /** One connection of several is kept for accounts with nothing under way, where accounts share the next hop. */
   get #isKeeping(): boolean {
-    return this.allowance.connections >= fewConnections && this.#turns.isShared;
+    return this.allowance.connections >= fewConnections && this.#turns.isShared();
   }
 
   /** Takes the next task for a connection; for the last one only of accounts with nothing under way. */

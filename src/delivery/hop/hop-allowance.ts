@@ -9,70 +9,69 @@ import type { SmtpReply } from '../../mail/smtp-reply.ts';
 import { type HopEvent, type HopLimits, type HopTrouble, isThrottling } from './hop-health.ts';
 import type { HopShare, HopShares, ShareUser } from './hop-share.ts';
 
-/** Counts messages against a rate. After a pause, as many as one second allows may begin at once. */
-export class MessagePace {
-  readonly #clock: MonotonicClock;
-  #perSecond: number | undefined;
+/**
+ * Counts messages against a rate. After a pause, as many as one second allows may begin at once.
+ * @param rate messages a second as it is now; undefined: no limit
+ */
+export function createPace(rate: () => number | undefined, clock: MonotonicClock) {
   /** When the last message that was begun would have begun, had they come evenly. */
-  #at = Number.NEGATIVE_INFINITY;
+  let at = Number.NEGATIVE_INFINITY;
+  return {
+    /** Milliseconds until a message may begin. */
+    waitMs(): number {
+      const perSecond = rate();
+      return perSecond === undefined ? 0 : Math.max(0, at + 1000 / perSecond - clock.monotonic());
+    },
+    begin(): void {
+      const step = 1000 / (rate() ?? Number.POSITIVE_INFINITY);
+      at = Math.max(at + step, clock.monotonic() - 1000 + step);
+    },
+  };
+}
 
-  /** @param perSecond absent: no limit */
-  constructor(perSecond: number | undefined, clock: MonotonicClock) {
-    this.#perSecond = perSecond;
-    this.#clock = clock;
-  }
-
-  /** The rate is another from now on; absent: no limit. */
-  limit(perSecond: number | undefined): void {
-    this.#perSecond = perSecond;
-  }
-
-  /** Milliseconds until a message may begin. */
-  get waitMs(): number {
-    if (this.#perSecond === undefined) return 0;
-    return Math.max(0, this.#at + 1000 / this.#perSecond - this.#clock.monotonic());
-  }
-
-  begin(): void {
-    if (this.#perSecond === undefined) return;
-    const step = 1000 / this.#perSecond;
-    this.#at = Math.max(this.#at + step, this.#clock.monotonic() - 1000 + step);
-  }
+/** Makes an alarm that rings once, at the earliest of the times that it was set for. It keeps no process alive. */
+export function createAlarm(clock: MonotonicClock, ring: () => void) {
+  let timer: NodeJS.Timeout | undefined;
+  let at = Number.POSITIVE_INFINITY;
+  const stop = (): void => {
+    clearTimeout(timer);
+    at = Number.POSITIVE_INFINITY;
+  };
+  return {
+    /** Rings after so many milliseconds, unless it is set to ring before; 0 or less sets nothing. */
+    ringIn(ms: number): void {
+      const then = clock.monotonic() + ms;
+      if (ms <= 0 || then >= at) return;
+      stop();
+      at = then;
+      timer = setTimeout(() => {
+        at = Number.POSITIVE_INFINITY;
+        ring();
+      }, Math.ceil(ms)).unref();
+    },
+    stop,
+  };
 }
 
 /** A next hop counts as shared for so long after messages of two accounts followed one another, in milliseconds. */
 const sharedMs = 600_000;
 
-/** Which accounts have messages under way at a next hop. */
-export class FairTurns {
-  readonly #clock: MonotonicClock;
-  /** Messages under way. */
-  readonly #active = new Counts();
-  #last: string | undefined;
-  #sharedUntil = Number.NEGATIVE_INFINITY;
-
-  constructor(clock: MonotonicClock) {
-    this.#clock = clock;
-  }
-
-  /** More than one account has used the next hop lately. */
-  get isShared(): boolean {
-    return this.#clock.monotonic() < this.#sharedUntil;
-  }
-
-  isActive(account: string): boolean {
-    return this.#active.has(account);
-  }
-
-  begin(account: string): void {
-    this.#active.add(account);
-    if (this.#last !== undefined && this.#last !== account) this.#sharedUntil = this.#clock.monotonic() + sharedMs;
-    this.#last = account;
-  }
-
-  end(account: string): void {
-    this.#active.add(account, -1);
-  }
+/** Notes which accounts have messages under way at a next hop. */
+export function createFairTurns(clock: MonotonicClock) {
+  const active = new Counts();
+  let last: string | undefined;
+  let sharedUntil = Number.NEGATIVE_INFINITY;
+  return {
+    /** More than one account has used the next hop lately. */
+    isShared: (): boolean => clock.monotonic() < sharedUntil,
+    isActive: (account: string): boolean => active.has(account),
+    begin(account: string): void {
+      active.add(account);
+      if (last !== undefined && last !== account) sharedUntil = clock.monotonic() + sharedMs;
+      last = account;
+    },
+    end: (account: string): void => active.add(account, -1),
+  };
 }
 
 /** The first back-off, in milliseconds; each further one is twice as long, up to the longest. */
@@ -98,7 +97,7 @@ type Change = 'less' | 'more' | 'same';
 export class HopAllowance {
   readonly share: HopShare;
   readonly #clock: MonotonicClock;
-  readonly #pace: MessagePace;
+  readonly #pace;
   limits: HopLimits;
   /** It could not be reached at the last try: it gets one connection, until that one has served a message. */
   isDown = false;
@@ -127,22 +126,18 @@ export class HopAllowance {
   /** @param options.hop names the next hop, and is the same in every process */
   constructor(
     parts: { readonly limits: HopLimits; readonly clock: MonotonicClock; readonly shares: HopShares },
-    { hop, changed, ...user }: Omit<ShareUser, 'most'> & { readonly hop: string },
+    { hop, ...user }: Omit<ShareUser, 'most'> & { readonly hop: string },
   ) {
     const { limits, clock, shares } = parts;
     this.#clock = clock;
     this.limits = limits;
     this.#allowed = limits.connections;
-    this.share = shares.share(hop, {
-      ...user,
-      most: () => this.limits.connections,
-      changed: () => {
-        this.#follow();
-        changed();
-      },
-    });
-    this.#pace = new MessagePace(limits.messagesPerSecond, clock);
-    this.#follow();
+    this.share = shares.share(hop, { ...user, most: () => this.limits.connections });
+    // Without a share nothing is begun, whatever the pace.
+    this.#pace = createPace(() => {
+      const { messagesPerSecond: rate } = this.limits;
+      return rate && rate * (this.share.part || 1);
+    }, clock);
   }
 
   /** Why it gets less than its limits allow; undefined where it does not, or something has shown that it may have more. */
@@ -167,7 +162,7 @@ export class HopAllowance {
 
   /** Milliseconds until a message may be begun on a connection that is open. */
   get beginsIn(): number {
-    return Math.max(this.pausedFor, this.#pace.waitMs);
+    return Math.max(this.pausedFor, this.#pace.waitMs());
   }
 
   /**
@@ -198,7 +193,6 @@ export class HopAllowance {
     const isLimited = before < this.limits.connections;
     this.limits = limits;
     this.#allowed = isLimited ? Math.min(before, limits.connections) : limits.connections;
-    this.#follow();
     return this.#allowed > before ? 'more' : 'same';
   }
 
@@ -308,12 +302,5 @@ export class HopAllowance {
   #until(at: number): number {
     // Mostly nothing is to be waited for, and the clock is not read in vain.
     return at === never ? 0 : Math.max(0, at - this.#clock.monotonic());
-  }
-
-  #follow(): void {
-    const { messagesPerSecond: rate } = this.limits;
-    // Without a connection nothing is begun, whatever the pace.
-    if (rate !== undefined && this.share.part > 0) this.#pace.limit(rate * this.share.part);
-    else if (rate === undefined) this.#pace.limit(undefined);
   }
 }

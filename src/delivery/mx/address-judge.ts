@@ -6,7 +6,7 @@ import { isBoundTo, type OwnDoor } from '../../base/net/own-doors.ts';
 import { reachedAddresses } from '../../base/net/reached-addresses.ts';
 
 /** `own`: Postern itself listens there. `private`: the Internet has no such host. */
-export type AddressFault = 'own' | 'private';
+type AddressFault = 'own' | 'private';
 
 /** Judges an address. @returns undefined where mail may go there */
 export type AddressJudge = (address: string, port: number) => AddressFault | undefined;

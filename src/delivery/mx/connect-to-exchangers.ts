@@ -23,24 +23,17 @@ import { clientTls, type MessageTls, type TlsFailure, type TlsResult } from './t
 const mostKept = 10_000;
 const lastForMs = 60_000;
 
-/** Which addresses of mail exchangers failed a moment ago, so that not every connection waits for them first. */
-export class ExchangerHealth {
-  readonly #clock: MonotonicClock;
-  readonly #failedUntil = new RecentMap<string, number>(mostKept);
-
-  constructor(clock: MonotonicClock) {
-    this.#clock = clock;
-  }
-
-  /** Whether the address failed within the last minute. */
-  hasFailed(address: string): boolean {
-    return (this.#failedUntil.get(address) ?? Number.NEGATIVE_INFINITY) > this.#clock.monotonic();
-  }
-
-  tell(address: string, isWell: boolean): void {
-    if (isWell) this.#failedUntil.delete(address);
-    else this.#failedUntil.set(address, this.#clock.monotonic() + lastForMs);
-  }
+/** Notes which addresses of mail exchangers failed a moment ago, so that not every connection waits for them first. */
+export function createExchangerHealth(clock: MonotonicClock) {
+  const failedUntil = new RecentMap<string, number>(mostKept);
+  return {
+    /** Whether the address failed within the last minute. */
+    hasFailed: (address: string): boolean => (failedUntil.get(address) ?? 0) > clock.monotonic(),
+    tell(address: string, isWell: boolean): void {
+      if (isWell) failedUntil.delete(address);
+      else failedUntil.set(address, clock.monotonic() + lastForMs);
+    },
+  };
 }
 
 /** What connecting needs. */
@@ -52,7 +45,7 @@ export interface ConnectParts {
   readonly log: Logger;
   /** A random number from 0 up to, not including, 1. */
   readonly random: () => number;
-  readonly health: ExchangerHealth;
+  readonly health: ReturnType<typeof createExchangerHealth>;
   readonly onTlsResult: (result: TlsResult) => void;
 }
 

@@ -8,7 +8,7 @@ import type { OwnDoor } from '../../base/net/own-doors.ts';
 import { RecentMap } from '../../base/recent-map.ts';
 import type { HopRefusal, NextHop, RecipientResult, SmtpConnection } from '../smtp/smtp-client.ts';
 import { createAddressJudge } from './address-judge.ts';
-import { type ConnectParts, connectToExchangers, ExchangerHealth } from './connect-to-exchangers.ts';
+import { type ConnectParts, connectToExchangers, createExchangerHealth } from './connect-to-exchangers.ts';
 import { type MxPlan, type MxPlanParts, planMx } from './mx-plan.ts';
 import type { MxSettings, ResolverSettings } from './settings.ts';
 import { StsPolicies } from './sts-policies.ts';
@@ -64,7 +64,7 @@ interface Wish {
 export class MxHops {
   readonly #parts: MxHopsParts;
   readonly #planning: MxPlanParts;
-  readonly #health: ExchangerHealth;
+  readonly #health;
   readonly #kept = new RecentMap<string, { readonly plan: Planned; readonly until: number }>(mostKept);
   /** Plans that are being made, for each account of its own: no account waits for the turns of another. */
   readonly #making = new Map<string, Promise<Planned>>();
@@ -78,7 +78,7 @@ export class MxHops {
     const policies = new StsPolicies({ ...fetching, store: facilities.stsStore, lookup, judge, clock, log });
     const names = [hostname, ...(route.localAddress ?? []).flatMap(({ hostname }) => hostname ?? [])];
     this.#parts = parts;
-    this.#health = new ExchangerHealth(clock);
+    this.#health = createExchangerHealth(clock);
     this.#planning = {
       ...{ route, port: route.port, lookup, judge, ownNames: new Set(names), families: familiesOf(route) },
       policies: route.mtaSts ? policies : undefined,

@@ -6,7 +6,7 @@ import { isIP, isIPv4 } from 'node:net';
 import type { DnsLookup } from '../../base/dns/dns-lookup.ts';
 import type { MxRecord } from '../../base/dns/dns-records.ts';
 import type { RecipientResult } from '../smtp/smtp-client.ts';
-import type { AddressFault, AddressJudge } from './address-judge.ts';
+import type { AddressJudge } from './address-judge.ts';
 import { findTlsa } from './dane.ts';
 import type { MxSettings } from './settings.ts';
 import type { StsPolicies } from './sts-policies.ts';
@@ -85,42 +85,28 @@ async function recordsOf(domain: string, { lookup, ownNames }: FindParts) {
   return loop(domain);
 }
 
-/** The addresses of exchangers, with the failures and refusals on the way to them. */
-class Addresses {
-  readonly failures: string[] = [];
-  readonly faults = new Set<AddressFault>();
-  readonly #parts: FindParts;
-
-  constructor(parts: FindParts) {
-    this.#parts = parts;
-  }
-
-  /** Those of a host; where it is an IP address, that one. */
-  async of(host: string): Promise<readonly string[]> {
-    if (isIP(host) !== 0) return this.allowed([host]);
-    const found = await Promise.all(
-      this.#parts.families.map((family) => this.#parts.lookup.find(host, family === 4 ? 'A' : 'AAAA')),
-    );
-    this.failures.push(...found.flatMap((one) => (one.kind === 'failed' ? [one.why] : [])));
-    return this.allowed(found.flatMap((one) => (one.kind === 'found' ? one.records : [])));
-  }
-
-  /** The addresses that mail may go to, those of the preferred family first. */
-  allowed(all: readonly string[]): readonly string[] {
-    const { families } = this.#parts;
-    const good = all.filter((address) => this.#isGood(address) && families.includes(isIPv4(address) ? 4 : 6));
-    const [first = [], second = []] = families.map((family) => good.filter((one) => isIPv4(one) === (family === 4)));
-    return second.length === 0
-      ? first.slice(0, mostAddresses)
-      : [...first.slice(0, mostAddresses - 1), ...second].slice(0, mostAddresses);
-  }
-
-  #isGood(address: string): boolean {
-    const fault = this.#parts.judge(address, this.#parts.port);
-    if (fault) this.faults.add(fault);
-    return fault === undefined;
-  }
+/**
+ * The addresses of a host that mail may go to, those of the preferred family first, with the failures and refusals on the way to them.
+ * @param host where it is an IP address, that is its one
+ */
+async function addressesOf(host: string, { families, lookup, judge, port }: FindParts) {
+  const asked = isIP(host) === 0 ? families : [];
+  const found = await Promise.all(asked.map((family) => lookup.find(host, family === 4 ? 'A' : 'AAAA')));
+  const all = isIP(host) === 0 ? found.flatMap((one) => (one.kind === 'found' ? one.records : [])) : [host];
+  const faults = all.map((address) => judge(address, port));
+  const good = all.filter((_, at) => faults[at] === undefined);
+  const [first = [], second = []] = families.map((family) => good.filter((one) => isIPv4(one) === (family === 4)));
+  return {
+    addresses: [...first.slice(0, second.length === 0 ? mostAddresses : mostAddresses - 1), ...second].slice(
+      0,
+      mostAddresses,
+    ),
+    failures: found.flatMap((one) => (one.kind === 'failed' ? [one.why] : [])),
+    faults,
+  };
 }
+
+type FoundAddresses = Awaited<ReturnType<typeof addressesOf>>;
 
 /** The address family that is not used here, if an exchanger has an address of it: our own setting fails no mail for good. */
 async function otherFamily(records: readonly MxRecord[], { lookup, families }: FindParts): Promise<string | undefined> {
@@ -137,11 +123,12 @@ function literalAddress(domain: string): string {
 }
 
 /** Why no exchanger can be used. @param isImplicit the domain has no MX records */
-function nothingUsable(domain: string, { failures, faults }: Addresses, isImplicit: boolean): RecipientResult {
-  const [why] = failures;
+function nothingUsable(domain: string, found: readonly FoundAddresses[], isImplicit: boolean): RecipientResult {
+  const [why] = found.flatMap(({ failures }) => failures);
+  const faults = found.flatMap((one) => one.faults);
   if (why !== undefined) return deferred(why);
-  if (faults.has('own')) return loop(domain);
-  if (faults.has('private') || domain.startsWith('[')) {
+  if (faults.includes('own')) return loop(domain);
+  if (faults.includes('private') || domain.startsWith('[')) {
     return failed(550, '5.4.4', `The mail exchangers of ${domain} have no address that mail is sent to`);
   }
   if (isImplicit) return failed(550, '5.1.2', `The domain ${domain} has neither a mail exchanger nor an address`);
@@ -163,16 +150,16 @@ export async function findExchangers(domain: string, parts: FindParts): Promise<
   // RFC 7505 §3: a null MX says that the domain takes no mail. Beside other records it is a mistake, and they count.
   const records = own.records.filter(({ exchange }) => exchange !== '.');
   if (records.length === 0) return failed(556, '5.1.10', `The domain ${domain} takes no mail (null MX)`);
-  const addresses = new Addresses(parts);
-  const found = await Promise.all(
-    records.map(async ({ exchange: name, preference }) => ({ name, preference, addresses: await addresses.of(name) })),
-  );
-  const exchangers = found.filter((one) => one.addresses.length > 0);
+  const found = await Promise.all(records.map(({ exchange }) => addressesOf(exchange, parts)));
+  const exchangers = records.flatMap(({ exchange: name, preference }, at) => {
+    const { addresses = [] } = found[at] ?? {};
+    return addresses.length > 0 ? [{ name, preference, addresses }] : [];
+  });
   if (exchangers.length > 0) return { exchangers, isSecure: own.isSecure };
   const other = isLiteral ? undefined : await otherFamily(records, parts);
   if (other !== undefined)
     return deferred(`The mail exchangers of ${domain} have addresses of ${other} alone, which is not sent from here`);
-  return nothingUsable(domain, addresses, own.isImplicit);
+  return nothingUsable(domain, found, own.isImplicit);
 }
 
 /** A mail exchanger, and what is asked of it. */

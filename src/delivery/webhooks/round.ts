@@ -11,34 +11,23 @@ import { signatureOf } from './secret.ts';
 import { type DeliveryRecord, failingFor, failuresToSlow, nextStepMs, retryAfterMs, type Webhook } from './webhook.ts';
 
 /**
- * Pages of events under way: each is read once for all webhooks that ask for the same at the same time, as those of one account do that an
- * event has woken.
+ * Gives pages of events, each read once for all webhooks that ask for the same at the same time, as those of one account do that an event
+ * has woken.
  */
-export class SharedPages {
-  readonly #events: Pick<EventStore, 'read'>;
-  readonly #underWay = new Map<string, Promise<EventPage>>();
-  #heard = 0;
-
-  constructor(events: Pick<EventStore, 'read'>) {
-    this.#events = events;
-  }
-
-  /** There may be more events: whoever asks from now on gets a page that is read from now on. */
-  heard(): void {
-    this.#heard += 1;
-  }
-
-  /** Reads a page, or waits for one that is being read for somebody else. */
-  read(query: EventQuery): Promise<EventPage> {
-    const key = JSON.stringify([this.#heard, query]);
-    const known = this.#underWay.get(key);
-    if (known) return known;
-    const page = this.#events.read(query);
-    this.#underWay.set(key, page);
-    const forget = (): void => void this.#underWay.delete(key);
-    page.then(forget, forget);
-    return page;
-  }
+export function createSharedPages(events: Pick<EventStore, 'read'>) {
+  const underWay = new Map<string, Promise<EventPage>>();
+  let heard = 0;
+  return {
+    /** There may be more events: whoever asks from now on gets a page that is read from now on. */
+    heard: (): void => void (heard += 1),
+    /** Reads a page, or waits for one that is being read for somebody else. */
+    read(query: EventQuery): Promise<EventPage> {
+      const key = JSON.stringify([heard, query]);
+      const page = underWay.get(key) ?? events.read(query).finally(() => underWay.delete(key));
+      underWay.set(key, page);
+      return page;
+    },
+  };
 }
 
 /** What rounds need. */

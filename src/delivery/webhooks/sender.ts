@@ -10,7 +10,7 @@ import type { EventStore } from '../../spool/events/event-store.ts';
 import type { EventFacts } from '../../spool/events/mail-event.ts';
 import { type ActiveWebhook, type Leased, type LeaseStore, leaseMs } from './lease-store.ts';
 import type { Poster } from './post.ts';
-import { type RoundResult, runRound, SharedPages } from './round.ts';
+import { createSharedPages, type RoundResult, runRound } from './round.ts';
 import {
   type DeliveryRecord,
   disableAfterMs,
@@ -58,7 +58,7 @@ const unwrittenCursor = 1000;
 export class WebhookSender {
   readonly #parts: SenderParts;
   readonly #known = new KnownWebhooks();
-  readonly #pages: SharedPages;
+  readonly #pages;
   readonly #turns: WebhookTurns;
   readonly #ended = new AbortController();
   readonly #timers: NodeJS.Timeout[] = [];
@@ -75,7 +75,7 @@ export class WebhookSender {
 
   constructor(parts: SenderParts) {
     this.#parts = parts;
-    this.#pages = new SharedPages(parts.events);
+    this.#pages = createSharedPages(parts.events);
     this.#turns = new WebhookTurns((id) => this.#run(id));
   }
 

@@ -73,16 +73,6 @@ export function showTraffic(traffic: ReturnType<DataPlane['traffic']>): Readonly
   };
 }
 
-/** One entry of the listing. */
-export interface ZoneProtocol {
-  /** `tcp/22`, `udp/1-1899`, `ftp`. */
-  readonly name: string;
-  readonly transport: TransportProtocol;
-  /** A port or a range. */
-  readonly ports: string;
-  readonly description: string;
-}
-
 /** What usually speaks on a port (the service names of RFC 6335). */
 const services: Readonly<Record<string, string>> = {
   'tcp/22': 'SSH',
@@ -113,11 +103,7 @@ function describe(transport: TransportProtocol, ports: PortRange): string {
  * Lists them: ranges as wide as they go, without the ports that are unavailable; FTP where the account may.
  * @param ownPorts edge ports of TCP that the gateway itself has
  */
-export function zoneProtocols(
-  zone: ProxyZone,
-  account: ProxyAccount,
-  ownPorts: readonly number[],
-): readonly ZoneProtocol[] {
+export function zoneProtocols(zone: ProxyZone, account: ProxyAccount, ownPorts: readonly number[]) {
   const ranges = (['tcp', 'udp'] as const).flatMap((transport) =>
     joinRanges(availablePorts(zone, transport, ownPorts)).map((ports) => ({ transport, ports })),
   );

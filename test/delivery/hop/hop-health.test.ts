@@ -1,7 +1,7 @@
 // How much a next hop is given, from its answers.
 
 import { beforeEach, describe, expect, test } from 'vitest';
-import { HopAllowance, MessagePace } from '../../../src/delivery/hop/hop-allowance.ts';
+import { createPace, HopAllowance } from '../../../src/delivery/hop/hop-allowance.ts';
 import type { HopLimits } from '../../../src/delivery/hop/hop-health.ts';
 import { isThrottling } from '../../../src/delivery/hop/hop-health.ts';
 import { wholeShares } from '../../../src/delivery/hop/hop-share.ts';
@@ -228,10 +228,10 @@ test('three connections in a row that end before they served a message make a ba
 });
 
 test('a rate spreads messages, and lets those of one second begin at once after a pause', () => {
-  const pace = new MessagePace(4, clock);
+  const pace = createPace(() => 4, clock);
   const begun = (): number => {
     let count = 0;
-    for (; pace.waitMs === 0 && count < 100; count += 1) pace.begin();
+    for (; pace.waitMs() === 0 && count < 100; count += 1) pace.begin();
     return count;
   };
   expect(begun()).toBe(4);
@@ -239,8 +239,8 @@ test('a rate spreads messages, and lets those of one second begin at once after 
   expect(begun()).toBe(1);
   now += 100;
   expect(begun()).toBe(0);
-  expect(pace.waitMs).toBe(150);
+  expect(pace.waitMs()).toBe(150);
   now += 60_000;
   expect(begun()).toBe(4);
-  expect(new MessagePace(undefined, clock).waitMs).toBe(0);
+  expect(createPace(() => undefined, clock).waitMs()).toBe(0);
 });
