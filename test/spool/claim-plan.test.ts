@@ -47,7 +47,7 @@ test('whose turn it is stands in an index of the lines', () => {
   const database = openSqliteFile(':memory:');
   migrateSqlite(database, spoolMigrations);
   const { ready, accounts, find, next, nextDue, nextParked, unpark } = new Lines(database).statements;
-  expect(plansOf(database, { ready, find, next, nextDue, nextParked, unpark } as never)).toEqual({
+  expect(plansOf(database, { ready, find, next, nextDue, nextParked, unpark })).toEqual({
     ready: matching(
       /^SEARCH spool_lines USING INDEX spool_turns \(hold=\? AND transport=\? AND account=\? AND ready_at<\?\)$/,
     ),

@@ -28,10 +28,8 @@ export const createTables = `
 /** SQL that removes the three tables again. */
 export const dropTables = 'DROP TABLE backup_about; DROP TABLE backup_bodies; DROP TABLE backup_parts;';
 
-/** Writes the last row, which marks the backup as complete. @param nowMs milliseconds since 1970 */
-export function writeAbout(database: DatabaseSync, nowMs: number): void {
-  database.prepare('INSERT INTO backup_about VALUES (1, ?, ?)').run(form, nowMs);
-}
+/** The change that writes the last row, which marks the backup as complete. Its value is the time, milliseconds since 1970. */
+export const markAsComplete = `INSERT INTO backup_about VALUES (1, ${form}, ?)`;
 
 /** Is called with the present step of the work and the fraction of it that is done, 0 to 1. */
 export type Progress = (step: string, fraction: number) => void;
@@ -82,14 +80,6 @@ export function* bodyParts(database: DatabaseSync, id: string): Generator<Uint8A
   }
 }
 
-/** The ids of the bodies that a backup has. */
-export function bodyIds(database: DatabaseSync): string[] {
-  return database
-    .prepare('SELECT id FROM backup_bodies ORDER BY id')
-    .all()
-    .map((row) => String(row['id']));
-}
-
 /** A message whose body is a file. */
 export interface BodyRow {
   readonly id: string;
@@ -112,14 +102,6 @@ export function countMessages(database: DatabaseSync): number {
   return integer(database.prepare('SELECT count(*) AS messages FROM spool_messages').get() ?? {}, 'messages');
 }
 
-/** Whether a database has a message. */
-export function hasMessage(database: DatabaseSync, id: string): boolean {
-  return (
-    hasTable(database, 'spool_messages') &&
-    database.prepare('SELECT 1 FROM spool_messages WHERE id = ?').get(id) !== undefined
-  );
-}
-
 /** Removes messages from a database that nobody else has open, and counts the accounts' totals again. */
 export function forgetMessages(database: DatabaseSync, ids: readonly string[]): void {
   if (ids.length === 0) return;
@@ -134,17 +116,6 @@ export function forgetMessages(database: DatabaseSync, ids: readonly string[]): 
     // A database of an older release lacks this table. It is migrated, and counted, when a server opens it.
     if (hasTable(database, 'spool_counts')) database.exec(rebuildLedger);
   });
-}
-
-/**
- * The owner of tables that are of a release after this one; undefined where there are none.
- * @param known the version of each owner's tables in this release
- */
-function ownerOfNewerTables(database: DatabaseSync, known: ReadonlyMap<string, number>): string | undefined {
-  if (!hasTable(database, 'migrations')) return undefined;
-  const rows = database.prepare('SELECT owner, version FROM migrations ORDER BY owner').all();
-  const newer = rows.find((row) => integer(row, 'version') > (known.get(text(row, 'owner')) ?? 0));
-  return newer && text(newer, 'owner');
 }
 
 /** A backup that is read. */
@@ -180,9 +151,12 @@ export function checkBackup(database: DatabaseSync, { file, versions, progress }
   } catch (error) {
     throw wrong(errorMessage(error));
   }
-  const owner = ownerOfNewerTables(database, versions);
-  if (owner !== undefined)
-    throw new Error(`"${file}" is of a release after this program's: its "${owner}" tables are newer`);
+  const tables = 'SELECT owner, version FROM migrations ORDER BY owner';
+  for (const row of hasTable(database, 'migrations') ? database.prepare(tables).iterate() : []) {
+    const owner = text(row, 'owner');
+    if (integer(row, 'version') > (versions.get(owner) ?? 0))
+      throw new Error(`"${file}" is of a release after this program's: its "${owner}" tables are newer`);
+  }
   const wanted = database.prepare('SELECT octets, sha256 FROM backup_bodies WHERE id = ?');
   const rows = bodyRows(database);
   for (const [at, { id, octets }] of rows.entries()) {

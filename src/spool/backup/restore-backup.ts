@@ -24,7 +24,6 @@ import { compactDatabase } from '../sqlite/file/compact.ts';
 import { SpoolLock } from '../sqlite/file/sqlite-lock.ts';
 import {
   type BackedUp,
-  bodyIds,
   bodyParts,
   type CheckedBackup,
   checkBackup,
@@ -34,7 +33,7 @@ import {
 } from './backup-file.ts';
 
 /** What is restored, and where. */
-export interface RestoreRequest extends CheckedBackup, BackedUp {}
+export type RestoreRequest = CheckedBackup & BackedUp;
 
 /** What was restored. */
 export interface Restored {
@@ -68,10 +67,11 @@ function contentsOf(file: string): string | undefined {
 
 /** Writes the bodies, each whole or not at all. */
 function writeBodies(backup: DatabaseSync, { bodiesFolder, progress }: RestoreRequest): number {
-  const ids = bodyIds(backup);
+  const ids = backup.prepare('SELECT id FROM backup_bodies ORDER BY id').all();
   if (ids.length === 0) return 0;
   mkdirSync(bodiesFolder, { recursive: true, mode: 0o700 });
-  for (const [at, id] of ids.entries()) {
+  for (const [at, row] of ids.entries()) {
+    const id = String(row['id']);
     progress('Writing bodies', at / ids.length);
     // The id becomes a file name: one from a forged backup must not lead out of the folder.
     if (!/^[\w-]+$/.test(id)) throw new Error(`"${id}" is no message id`);

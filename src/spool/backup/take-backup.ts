@@ -16,10 +16,9 @@ import {
   countMessages,
   createTables,
   forgetMessages,
-  hasMessage,
+  markAsComplete,
   type Progress,
   partOctets,
-  writeAbout,
 } from './backup-file.ts';
 
 /** How many pages of the database are copied before other work gets its turn: 16 MiB at the usual page size. */
@@ -116,9 +115,11 @@ async function addBodies(copy: DatabaseSync, request: BackupRequest): Promise<re
     if (!(await copyBody(copy, request.bodiesFolder, row))) gone.push(row.id);
   }
   forgetMessages(copy, gone);
+  if (gone.length === 0) return [];
   const now = new DatabaseSync(request.database, { timeout: 5000 });
   try {
-    return gone.filter((id) => hasMessage(now, id));
+    const message = now.prepare('SELECT 1 FROM spool_messages WHERE id = ?');
+    return gone.filter((id) => message.get(id));
   } finally {
     now.close();
   }
@@ -131,7 +132,7 @@ async function finishCopy(file: string, request: BackupRequest): Promise<Omit<Ba
     copy.exec('PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF');
     copy.exec(createTables);
     const damaged = await addBodies(copy, request);
-    writeAbout(copy, request.now);
+    copy.prepare(markAsComplete).run(request.now);
     const bodies = Number(copy.prepare('SELECT count(*) AS bodies FROM backup_bodies').get()?.['bodies']);
     return { messages: countMessages(copy), bodies, damaged };
   } finally {

@@ -1,6 +1,6 @@
 // What a look at the database finds, whatever engine it is.
 
-import type { Row } from '../../base/database/database.ts';
+import { rowReader } from '../../base/database/row-reader.ts';
 
 /** Something that is wrong, or soon will be. */
 export interface DatabaseProblem {
@@ -12,22 +12,45 @@ export interface DatabaseProblem {
   readonly cure: string;
 }
 
-/** A table with its indexes. */
-export interface TableSize {
-  readonly name: string;
-  readonly octets: number;
-  /** Rows, as the engine knows or guesses; null where it does not. */
-  readonly rows: number | null;
-  /** Rows that are gone and still take room; null where the engine has none. */
-  readonly deadRows: number | null;
-  /** How many partitions it has, without DEFAULT. */
-  readonly partitions: number;
-  /** The partitions of the oldest and the newest rows; null without partitions. */
-  readonly oldestPartition: string | null;
-  readonly newestPartition: string | null;
-  /** About how many rows have no partition of their own, and stand in DEFAULT; null without partitions. */
-  readonly rowsOutside: number | null;
+/** A number of an answer; null where it has none. */
+export function numberOf(column: unknown): number | null {
+  return column === null || column === undefined ? null : Number(column);
 }
+
+const textOf = (column: unknown): string | null => (typeof column === 'string' ? column : null);
+
+/** Reads the row that an engine has for a table with its indexes; null is what the engine does not know or have. */
+export const sizeOf = rowReader({
+  name: String,
+  octets: Number,
+  /** As the engine knows or guesses. */
+  rows: numberOf,
+  /** Rows that are gone and still take room. */
+  deadRows: numberOf,
+  /** How many there are, without DEFAULT. */
+  partitions: (column) => numberOf(column) ?? 0,
+  /** The partitions of the oldest and the newest rows. */
+  oldestPartition: textOf,
+  newestPartition: textOf,
+  /** About how many rows have no partition of their own, and stand in DEFAULT. */
+  rowsOutside: numberOf,
+});
+/** A table with its indexes. */
+export type TableSize = ReturnType<typeof sizeOf>;
+
+/** Reads the one row that each engine has for the queue. */
+export const queueOf = rowReader({
+  queuedRecipients: Number,
+  failedMessages: Number,
+  /** Recipients in somebody's hands. */
+  claimed: Number,
+  /** When the first of these claims runs out. */
+  oldestClaimUntil: numberOf,
+  /** When the oldest message that waits was accepted. */
+  oldestAcceptedAt: numberOf,
+  /** Since when the line that has waited longest could have been served. */
+  oldestTurnAt: numberOf,
+});
 
 /** A gateway that works on the database. */
 export interface WorkingProcess {
@@ -49,18 +72,7 @@ export interface DatabaseReport {
   readonly owners: readonly { readonly owner: string; readonly version: number; readonly known: number | null }[];
   /** The largest first. */
   readonly tables: readonly TableSize[];
-  readonly queue: {
-    readonly queuedRecipients: number;
-    readonly failedMessages: number;
-    /** Recipients in somebody's hands. */
-    readonly claimed: number;
-    /** When the first of these claims runs out. */
-    readonly oldestClaimUntil: number | null;
-    /** When the oldest message that waits was accepted. */
-    readonly oldestAcceptedAt: number | null;
-    /** Since when the line that has waited longest could have been served. */
-    readonly oldestTurnAt: number | null;
-  } | null;
+  readonly queue: ReturnType<typeof queueOf> | null;
   readonly processes: readonly WorkingProcess[];
   /** What follows the server, for PostgreSQL. */
   readonly replicas: readonly {
@@ -73,40 +85,6 @@ export interface DatabaseReport {
   readonly problems: readonly DatabaseProblem[];
   /** What the user may not see, and so is not judged, with what shows it. It is no problem by itself. */
   readonly unseen: readonly DatabaseProblem[];
-}
-
-/** A number of an answer; null where it has none. */
-export function numberOf(row: Row | undefined, column: string): number | null {
-  const value = row?.[column];
-  return value === null || value === undefined ? null : Number(value);
-}
-
-function textOf(row: Row, column: string): string | null {
-  const value = row[column];
-  return typeof value === 'string' ? value : null;
-}
-
-/** The queue, of the one row that each engine has for it. */
-export function queueOf(row: Row | undefined): DatabaseReport['queue'] {
-  if (!row) return null;
-  return {
-    queuedRecipients: numberOf(row, 'queued') ?? 0,
-    failedMessages: numberOf(row, 'failed') ?? 0,
-    claimed: numberOf(row, 'claimed') ?? 0,
-    oldestClaimUntil: numberOf(row, 'claim_until'),
-    oldestAcceptedAt: numberOf(row, 'accepted'),
-    oldestTurnAt: numberOf(row, 'turn'),
-  };
-}
-
-/** A table, of the row that an engine has for it: it leaves out what it does not know. */
-export function sizeOf(row: Row): TableSize {
-  return {
-    ...{ name: String(row['name']), octets: numberOf(row, 'octets') ?? 0, rows: numberOf(row, 'rows') },
-    ...{ deadRows: numberOf(row, 'dead'), partitions: numberOf(row, 'partitions') ?? 0 },
-    ...{ oldestPartition: textOf(row, 'oldest'), newestPartition: textOf(row, 'newest') },
-    rowsOutside: numberOf(row, 'outside'),
-  };
 }
 
 /** How long a line may wait for its turn before something is wrong, in milliseconds: a gateway looks once a second. */

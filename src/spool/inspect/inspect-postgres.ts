@@ -49,11 +49,11 @@ const isRange = "c.relispartition AND pg_get_expr(c.relpartbound, c.oid) <> 'DEF
 
 /** Tables of the schema with their sizes; those of partitions count for their table, which are made in the order of their ranges. */
 const tablesQuestion = `SELECT parent.relname AS name, count(*) FILTER (WHERE ${isRange}) AS partitions,
-    (array_agg(c.relname ORDER BY c.oid) FILTER (WHERE ${isRange}))[1] AS oldest,
-    (array_agg(c.relname ORDER BY c.oid DESC) FILTER (WHERE ${isRange}))[1] AS newest,
-    sum(greatest(c.reltuples, s.n_live_tup, 0)) FILTER (WHERE c.relispartition AND NOT (${isRange})) AS outside,
+    (array_agg(c.relname ORDER BY c.oid) FILTER (WHERE ${isRange}))[1] AS oldest_partition,
+    (array_agg(c.relname ORDER BY c.oid DESC) FILTER (WHERE ${isRange}))[1] AS newest_partition,
+    sum(greatest(c.reltuples, s.n_live_tup, 0)) FILTER (WHERE c.relispartition AND NOT (${isRange})) AS rows_outside,
     sum(pg_total_relation_size(c.oid)) AS octets, sum(greatest(c.reltuples, 0))::bigint AS rows,
-    sum(coalesce(s.n_dead_tup, 0)) AS dead, sum(coalesce(s.n_live_tup, 0)) AS live
+    sum(coalesce(s.n_dead_tup, 0)) AS dead_rows, sum(coalesce(s.n_live_tup, 0)) AS live
   FROM pg_class c LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
     JOIN pg_class parent ON parent.oid = coalesce(i.inhparent, c.oid) LEFT JOIN pg_stat_user_tables s ON s.relid = c.oid
   WHERE c.relnamespace = to_regnamespace(current_schema()) AND c.relkind IN ('r', 'p')
@@ -74,13 +74,13 @@ const openQuestion = `SELECT pid, coalesce(usename, '') AS who, coalesce(applica
   ORDER BY xact_start LIMIT 10`;
 
 /** What waits, what failed, and what is claimed. */
-const queueQuestion = `SELECT (SELECT coalesce(sum(queued_recipients), 0) FROM spool_counts) AS queued,
-    (SELECT coalesce(sum(failed_messages), 0) FROM spool_counts) AS failed,
+const queueQuestion = `SELECT (SELECT coalesce(sum(queued_recipients), 0) FROM spool_counts) AS queued_recipients,
+    (SELECT coalesce(sum(failed_messages), 0) FROM spool_counts) AS failed_messages,
     (SELECT count(*) FROM spool_recipients WHERE claimed_by IS NOT NULL) AS claimed,
-    (SELECT min(due_at) FROM spool_recipients WHERE claimed_by IS NOT NULL) AS claim_until,
-    (SELECT min(ready_at) FROM spool_lines line WHERE ${lineIsFree}) AS turn,
+    (SELECT min(due_at) FROM spool_recipients WHERE claimed_by IS NOT NULL) AS oldest_claim_until,
+    (SELECT min(ready_at) FROM spool_lines line WHERE ${lineIsFree}) AS oldest_turn_at,
     (SELECT m.accepted_at FROM spool_recipients r JOIN spool_messages m ON m.id = r.message WHERE r.state = 0
-      ORDER BY r.message LIMIT 1) AS accepted`;
+      ORDER BY r.message LIMIT 1) AS oldest_accepted_at`;
 
 /** The processes, how long each may be silent (null in tables of an earlier release), and what they have claimed. */
 const processesQuestion = `SELECT p.id, p.name, p.beats, (to_jsonb(p) ->> 'patience_ms')::integer AS patience_ms,
@@ -148,17 +148,18 @@ async function report(ask: Ask, { known, shown, takeOverSeconds }: PostgresInspe
   const [hasTables, hasSpool] = [present['migrated'] === true, present['spooled'] === true];
   const owners = (hasTables ? await ask(ownersQuestion) : []).map((row) => {
     const owner = String(row['owner']);
-    return { owner, version: numberOf(row, 'version') ?? 0, known: known.get(owner) ?? null };
+    return { owner, version: Number(row['version']), known: known.get(owner) ?? null };
   });
   const tables = await ask(tablesQuestion);
-  const queue = hasSpool ? queueOf((await ask(queueQuestion))[0]) : null;
+  const [queued] = hasSpool ? await ask(queueQuestion) : [];
+  const queue = queued ? queueOf(queued) : null;
   const processes = hasSpool ? await processesOf(ask, takeOverSeconds) : [];
   const [orphans] = hasSpool ? await ask(orphansQuestion) : [];
   const isStandby = server['standby'] === true;
   const replicas = isStandby ? [] : await ask(replicasQuestion);
   const slots = isStandby ? [] : await ask(slotsQuestion);
   const open = await ask(openQuestion);
-  const now = numberOf(server, 'now') ?? Date.now();
+  const now = numberOf(server['now']) ?? Date.now();
   const isServed = processes.some(({ isAlive }) => isAlive === true);
   const { now: _, asker: __, sees_all: ___, ...facts } = server;
   return {
@@ -166,7 +167,7 @@ async function report(ask: Ask, { known, shown, takeOverSeconds }: PostgresInspe
     facts: Object.fromEntries(Object.entries(facts).map(([name, value]) => [name, factOf(value)])),
     tables: tables.map(sizeOf),
     replicas: replicas.map((row) => ({
-      ...{ name: String(row['name']), state: String(row['state']), lagOctets: numberOf(row, 'lag') },
+      ...{ name: String(row['name']), state: String(row['state']), lagOctets: numberOf(row['lag']) },
       isSynchronous: row['sync_state'] === null ? null : isSynchronous(row),
     })),
     unseen: unseenOf(server),
@@ -174,7 +175,7 @@ async function report(ask: Ask, { known, shown, takeOverSeconds }: PostgresInspe
       ...(hasTables ? [] : [noTables]),
       ...commonProblems({ owners, queue }, now, isServed),
       ...serverProblems({ server, tables, replicas, slots, open }),
-      ...claimProblems(processes, numberOf(orphans, 'claims') ?? 0, takeOverSeconds),
+      ...claimProblems(processes, numberOf(orphans?.['claims']) ?? 0, takeOverSeconds),
     ],
   };
 }
@@ -192,7 +193,7 @@ async function processesOf(ask: Ask, takeOverSeconds: number): Promise<readonly 
   const beats = new Map(first.map((row) => [String(row['id']), String(row['beats'])]));
   const alive = new Set<string>();
   const patienceMs = first.reduce(
-    (most, row) => Math.max(most, numberOf(row, 'patience_ms') ?? takeOverSeconds * 1000),
+    (most, row) => Math.max(most, numberOf(row['patience_ms']) ?? takeOverSeconds * 1000),
     1000,
   );
   for (let count = 0; count < looks && alive.size < first.length; count += 1) {
@@ -203,7 +204,7 @@ async function processesOf(ask: Ask, takeOverSeconds: number): Promise<readonly 
   }
   return first.map((row) => ({
     name: String(row['name']),
-    claims: numberOf(row, 'claims'),
+    claims: numberOf(row['claims']),
     isAlive: alive.has(String(row['id'])),
   }));
 }

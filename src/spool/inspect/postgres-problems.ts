@@ -94,7 +94,7 @@ export function serverProblems(told: Told): DatabaseProblem[] {
       'VACUUM FREEZE, and look why autovacuum does not come through',
     );
   for (const row of tables) {
-    const [dead, live] = [Number(row['dead'] ?? 0), Number(row['live'] ?? 0)];
+    const [dead, live] = [Number(row['dead_rows'] ?? 0), Number(row['live'] ?? 0)];
     if (dead > mostDeadRows && dead > live)
       add(
         'dead-rows',
@@ -103,7 +103,7 @@ export function serverProblems(told: Told): DatabaseProblem[] {
       );
   }
   for (const row of tables) {
-    const outside = Number(row['outside'] ?? 0);
+    const outside = Number(row['rows_outside'] ?? 0);
     if (outside > mostRowsOutside)
       add(
         'no-partition',

@@ -53,11 +53,12 @@ function queueQuestion(hasFlights: boolean): string {
       WHERE state = 0 AND claimed_until > 0 ${hasFlights ? flights : ''}),
     oldest AS (SELECT m.accepted_at AS at FROM spool_recipients r JOIN spool_messages m ON m.seq = r.message
       WHERE r.state = 0 ORDER BY r.message LIMIT 1)
-    SELECT (SELECT sum(queued_recipients) FROM spool_counts) AS queued,
-      (SELECT sum(failed_messages) FROM spool_counts) AS failed, (SELECT sum(recipients) FROM claims) AS claimed,
-      (SELECT min(until) FROM claims) + offset AS claim_until,
-      (SELECT min(ready_at) FROM spool_lines WHERE hold = 0) + offset AS turn,
-      (SELECT min(at) FROM (SELECT at FROM oldest UNION ALL SELECT at FROM claims)) AS accepted FROM clock`;
+    SELECT (SELECT coalesce(sum(queued_recipients), 0) FROM spool_counts) AS queued_recipients,
+      (SELECT coalesce(sum(failed_messages), 0) FROM spool_counts) AS failed_messages,
+      (SELECT coalesce(sum(recipients), 0) FROM claims) AS claimed,
+      (SELECT min(until) FROM claims) + offset AS oldest_claim_until,
+      (SELECT min(ready_at) FROM spool_lines WHERE hold = 0) + offset AS oldest_turn_at,
+      (SELECT min(at) FROM (SELECT at FROM oldest UNION ALL SELECT at FROM claims)) AS oldest_accepted_at FROM clock`;
 }
 
 /** What can be read of a file that may be damaged; null where it cannot. The check tells what is wrong. */
@@ -85,11 +86,10 @@ function lookAtSqlite(file: string, isFull: boolean, send: (found: Partial<Sqlit
     send({
       about: {
         facts: factsOf(database, file),
-        queue: whereReadable(() =>
-          hasTable(database, 'spool_lines')
-            ? queueOf(ask(queueQuestion(hasTable(database, 'spool_in_flight')))[0])
-            : null,
-        ),
+        queue: whereReadable(() => {
+          const row = hasTable(database, 'spool_lines') && ask(queueQuestion(hasTable(database, 'spool_in_flight')))[0];
+          return row ? queueOf(row) : null;
+        }),
         ...{ movedTo: mark?.target, isServed: isServed(file), now: Date.now() },
         // A mark raises the version of the spool's tables.
         owners: versions

@@ -11,9 +11,8 @@ export class ContentGauge {
   readonly #ahead: number;
   #known = 0;
   #written = 0;
-  #skipped = 0;
-  #accepted = 0;
-  #refused = 0;
+  /** Rows written since the start, and rows among them that were written without content because there was no room. */
+  readonly counts = { accepted: 0, refused: 0, skipped: 0 };
   /** Called where content should be removed soon; set by whoever removes it. */
   onPressed: () => void = () => undefined;
 
@@ -38,16 +37,11 @@ export class ContentGauge {
     return this.octets > this.#most;
   }
 
-  /** Rows written since the start, and rows among them that were written without content because there was no room. */
-  get counts(): { readonly accepted: number; readonly refused: number; readonly skipped: number } {
-    return { accepted: this.#accepted, refused: this.#refused, skipped: this.#skipped };
-  }
-
   /** Asks for room for the content of a row. @returns false where there is none: the row is to be written without content */
   take(octets: number): boolean {
     if (octets === 0) return true;
     if (this.octets + octets > this.#most + this.#ahead) {
-      this.#skipped += 1;
+      this.counts.skipped += 1;
       this.onPressed();
       return false;
     }
@@ -58,8 +52,7 @@ export class ContentGauge {
 
   /** Rows are on disk. */
   wrote(kind: 'accepted' | 'refused', rows: number): void {
-    if (kind === 'accepted') this.#accepted += rows;
-    else this.#refused += rows;
+    this.counts[kind] += rows;
   }
 
   /**

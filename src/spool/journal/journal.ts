@@ -70,17 +70,9 @@ export interface Journal {
    * @returns whether there is more to do
    */
   tend(now: number, isPressed?: boolean): Promise<boolean>;
-  /** How much is kept, and how far what is done behind the rows is behind. */
-  state(): Promise<JournalState>;
+  /** How much is kept: octets of all messages' content together. And how many rows are not in the index of the search yet, about. */
+  state(): Promise<{ readonly octets: number; readonly waiting: number }>;
   close(): Promise<void>;
-}
-
-/** How a journal is. */
-export interface JournalState {
-  /** Octets of all messages' content together. */
-  readonly octets: number;
-  /** Rows that are not in the index of the search yet; about. */
-  readonly waiting: number;
 }
 
 /** What is removed: rows that were too old, refusals or copies of accounts that had too many, the content of rows where it was too much. */

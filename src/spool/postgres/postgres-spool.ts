@@ -39,9 +39,7 @@ export class PostgresSpool implements Spool {
   static async open(options: PostgresSpoolOptions): Promise<PostgresSpool> {
     const database = await openPostgres({ url: options.url, connections: 1 });
     try {
-      await database.migrate(postgresSpoolMigrations);
-      await database.migrate(filingMigrations);
-      await database.migrate(journalMigrations);
+      for (const one of [postgresSpoolMigrations, filingMigrations, journalMigrations]) await database.migrate(one);
     } finally {
       await database.close();
     }

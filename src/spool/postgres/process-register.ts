@@ -62,16 +62,10 @@ interface Seen {
   readonly patienceMs: number;
 }
 
-interface RegisterOptions {
-  readonly monotonic: () => number;
-  /** How long the row of this process may stay unchanged before others take it for dead, in milliseconds. */
-  readonly patienceMs: number;
-}
-
 /** The row of this process, and what it knows of the others. */
 export class ProcessRegister {
   readonly #session: PostgresSession;
-  readonly #options: RegisterOptions;
+  readonly #options: { readonly monotonic: () => number; readonly patienceMs: number };
   #seen: ReadonlyMap<number, Seen> = new Map();
   #lookedAt = Number.NEGATIVE_INFINITY;
   #entered: Promise<number> | undefined;
@@ -79,7 +73,8 @@ export class ProcessRegister {
   /** The number of the last transaction of each way. */
   #batches: number[] = [];
 
-  constructor(session: PostgresSession, options: RegisterOptions) {
+  /** @param options.patienceMs how long the row of this process may stay unchanged before others take it for dead, in milliseconds */
+  constructor(session: PostgresSession, options: { readonly monotonic: () => number; readonly patienceMs: number }) {
     this.#session = session;
     this.#options = options;
   }

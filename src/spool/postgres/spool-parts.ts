@@ -26,7 +26,7 @@ import { PostgresHolds } from './postgres-holds.ts';
 import { PostgresQueue } from './postgres-queue.ts';
 import { PostgresRetention, Quotas } from './postgres-retention.ts';
 import { ProcessRegister } from './process-register.ts';
-import { DatabaseClock } from './server/database-clock.ts';
+import { DatabaseClock, type ServerParts } from './server/database-clock.ts';
 import { PostgresSession } from './server/postgres-session.ts';
 import { SpoolTender } from './spool-tender.ts';
 import { SpoolWriter } from './spool-writer.ts';
@@ -107,14 +107,12 @@ export interface PostgresSpoolOptions extends SpoolOptions {
   readonly serverTime?: (row: Row) => number;
 }
 
-function eventTable(parts: {
-  readonly session: PostgresSession;
-  readonly tables: EventTables;
-  readonly writer: SpoolWriter;
-  readonly filer: EventFiler;
-  readonly clock: DatabaseClock;
-}): EventTable {
-  const { session, tables, writer, filer, clock } = parts;
+function eventTable(
+  { session, clock }: ServerParts,
+  tables: EventTables,
+  writer: SpoolWriter,
+  filer: EventFiler,
+): EventTable {
   // A reader finds what this process has told before; what others tell is filed some 100 ms later.
   const once = async <T>(steps: StoreSteps<T>): Promise<T> => {
     await filer.caughtUp();
@@ -171,7 +169,7 @@ export function makeParts(options: PostgresSpoolOptions) {
   const kept = { quotas, holds, retention, removal, partitions };
   const tender = new SpoolTender({ ...shared, ...kept, writer, filer, log, serverTime: options.serverTime });
   const { contentGauge } = options;
-  const table = eventTable({ session, tables: eventTables(partitions), writer, filer, clock: databaseClock });
+  const table = eventTable(shared, eventTables(partitions), writer, filer);
   const feed = new EventFeed(table, { clock, log, hasJournal, contentGauge, fault: () => tender.fault });
   return { ...shared, writer, filer, quotas, claims, holds, queue, tender, feed, contentGauge };
 }

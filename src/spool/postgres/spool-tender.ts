@@ -42,10 +42,10 @@ function isPartitionFault(thrown: unknown): boolean {
   return partitionCodes.has(errorCode(thrown instanceof Unavailable ? thrown.cause : thrown) ?? '');
 }
 
-function isOfOne(thrown: unknown): boolean {
-  return thrown instanceof Unavailable && isOfOneStatement(thrown);
-}
-
+const tidying = {
+  words: 'the spool cannot tidy up for now',
+  isExpected: (thrown: unknown) => thrown instanceof Unavailable && isOfOneStatement(thrown),
+};
 /** What mail does not wait for: what the log says where it cannot be done now, and which errors mean that. */
 const laterWork = {
   filing: {
@@ -54,8 +54,8 @@ const laterWork = {
   },
   partitions: { words: 'partitions could not be changed', isExpected: isPartitionFault },
   removal: { words: 'partitions could not be changed', isExpected: isPartitionFault },
-  holds: { words: 'the spool cannot tidy up for now', isExpected: isOfOne },
-  tidying: { words: 'the spool cannot tidy up for now', isExpected: isOfOne },
+  holds: tidying,
+  tidying,
 };
 
 /** Seconds that a client is told to wait while the server cannot be used. */
@@ -109,9 +109,7 @@ export class SpoolTender extends ServerPart<TendedParts> {
   /** Does it once, and then every second. @throws what the first time meets */
   async start(): Promise<void> {
     await this.#look();
-    await this.#tendPartitions();
-    // What those have told who were here before.
-    await this.#file();
+    await this.#tendRows();
     this.#timer = setInterval(() => {
       this.#round ??= this.#tend().finally(() => {
         this.#round = undefined;
@@ -171,13 +169,9 @@ export class SpoolTender extends ServerPart<TendedParts> {
     }
   }
 
-  /** Partitions wait where others hold the tables: what has none goes into DEFAULT. */
-  async #tendPartitions(): Promise<void> {
+  /** Makes partitions, and files what others have told. Where somebody holds the tables, rows go into DEFAULT, and readers wait. */
+  async #tendRows(): Promise<void> {
     await this.#orLater('partitions', () => this.parts.partitions.tend());
-  }
-
-  /** Files what is left of others. Where somebody holds the tables, readers wait. */
-  async #file(): Promise<void> {
     await this.#orLater('filing', () => this.parts.filer.file());
   }
 
@@ -206,8 +200,7 @@ export class SpoolTender extends ServerPart<TendedParts> {
       if (await register.tend()) log.warn('messages in the hands of a process that has ended are due again');
       await this.#recover(found);
       await this.#orLater('holds', () => holds.settle());
-      await this.#tendPartitions();
-      await this.#file();
+      await this.#tendRows();
       await this.#orLater('tidying', () => this.#tidy());
     } catch (thrown) {
       if (thrown instanceof Unavailable) this.failed(thrown);
@@ -253,7 +246,8 @@ export class SpoolTender extends ServerPart<TendedParts> {
     const { session, clock, quotas, log, serverTime } = this.parts;
     const [row = {}] = await session.query(askServer);
     const reason = whyUnusable(row);
-    if (reason !== undefined) throw unusable(reason);
+    if (reason !== undefined)
+      throw new Unavailable(reason, { reason: 'store', retryAfterSeconds, cause: unusableServer(reason) });
     const risks = risksOf(row);
     for (const risk of risks)
       if (!this.#told.has(risk)) log.warn({ reason: risk }, 'mail is not safe in this PostgreSQL');
@@ -261,8 +255,4 @@ export class SpoolTender extends ServerPart<TendedParts> {
     clock.compare(serverTime ? serverTime(row) : Number(row['time']));
     quotas.know(await session.steps(readTallies()));
   }
-}
-
-function unusable(text: string): Unavailable {
-  return new Unavailable(text, { reason: 'store', retryAfterSeconds, cause: unusableServer(text) });
 }

@@ -113,7 +113,8 @@ export class WriteWay {
   readonly #parts: WriterParts;
   readonly #way: number;
   readonly #kept: (outcome: object) => void;
-  #unreported = 0;
+  /** Outcomes that are not reported to their senders because there were too many. */
+  unreported = 0;
   /** The transaction before, where nobody knows yet whether it was kept. */
   #doubt: InQuestion | undefined;
   /** The same once it turned out to be kept, until that is put right. */
@@ -125,11 +126,6 @@ export class WriteWay {
     this.#parts = parts;
     this.#way = way;
     this.#kept = kept;
-  }
-
-  /** Outcomes that are not reported to their senders because there were too many. */
-  get unreported(): number {
-    return this.#unreported;
   }
 
   /** Writes a group, behind the ones before, and settles each of its operations. It never rejects. */
@@ -177,7 +173,7 @@ export class WriteWay {
         this.#parts.register.sendFence(send, key);
         sent = await this.#send(send, group, id);
       }, true);
-      this.#unreported += sent?.unreported ?? 0;
+      this.unreported += sent?.unreported ?? 0;
     } catch (thrown) {
       if (this.#parts.register.isForgotten(thrown)) {
         await this.#parts.register.renew(id);

@@ -28,27 +28,15 @@ function ownerOf({ event: { kind, account } }: WrittenRefusal): string {
   return `${kind} ${account}`;
 }
 
-function octetsOf({ journal }: WrittenRefusal): number {
-  return journal?.octets?.length ?? 0;
-}
-
 /**
  * The refusals that wait to be written: a bounded number, divided among the accounts, so that the one with the most never takes the
  * room of another, nor copies that of refusals.
  */
 class RefusalQueue {
   readonly #waiting = new Map<string, WrittenRefusal[]>();
-  #length = 0;
-  #octets = 0;
-
+  length = 0;
   /** Octets of the messages that wait with them, for the journal. */
-  get octets(): number {
-    return this.#octets;
-  }
-
-  get length(): number {
-    return this.#length;
-  }
+  octets = 0;
 
   /**
    * Puts a refusal in. When the queue is full, the latest refusal of the account with the most is dropped to make room.
@@ -58,20 +46,20 @@ class RefusalQueue {
     const owner = ownerOf(refusal);
     const waiting = this.#waiting.get(owner)?.length ?? 0;
     if (waiting >= mostOfAccount) return 1;
-    const isFull = this.#length >= mostOfAll;
+    const isFull = this.length >= mostOfAll;
     if (isFull && !this.#makeRoom(waiting)) return 1;
     const list = this.#waiting.get(owner);
     if (list) list.push(refusal);
     else this.#waiting.set(owner, [refusal]);
-    this.#length += 1;
-    this.#octets += octetsOf(refusal);
+    this.length += 1;
+    this.octets += refusal.journal?.octets?.length ?? 0;
     return isFull ? 1 : 0;
   }
 
   /** Takes up to `limit` refusals, one of each account in turn. */
   take(limit: number): readonly WrittenRefusal[] {
     const taken: WrittenRefusal[] = [];
-    while (taken.length < limit && this.#length > 0) {
+    while (taken.length < limit && this.length > 0) {
       for (const [owner, list] of this.#waiting) {
         const refusal = list.shift();
         if (refusal) {
@@ -85,9 +73,9 @@ class RefusalQueue {
     return taken;
   }
 
-  #leaves(refusal: WrittenRefusal): void {
-    this.#length -= 1;
-    this.#octets -= octetsOf(refusal);
+  #leaves({ journal }: WrittenRefusal): void {
+    this.length -= 1;
+    this.octets -= journal?.octets?.length ?? 0;
   }
 
   /** Drops the latest refusal of the account with the most, if it has more than `than`; tells whether it did. */
@@ -155,7 +143,7 @@ export class EventFeed implements EventStore {
   readonly #listeners = new Set<EventListener>();
   readonly #refusals = new RefusalQueue();
   readonly #hasJournal: boolean;
-  #droppedRefusals = 0;
+  droppedRefusals = 0;
   #gathering: NodeJS.Timeout | undefined;
   #writing: Promise<void> | undefined;
   #isClosed = false;
@@ -165,10 +153,6 @@ export class EventFeed implements EventStore {
     this.#table = table;
     this.#parts = parts;
     this.#hasJournal = parts.hasJournal ?? true;
-  }
-
-  get droppedRefusals(): number {
-    return this.#droppedRefusals;
   }
 
   get waitingRefusals(): number {
@@ -232,8 +216,8 @@ export class EventFeed implements EventStore {
     const { journalId = uuidv7(now), ...facts } = refusal;
     const event = refusedEvent(this.#hasJournal ? { ...facts, journalId } : facts, now);
     this.#tell(event);
-    if (this.#isClosed) this.#droppedRefusals += 1;
-    else this.#droppedRefusals += this.#refusals.put({ event, journal: this.#bounded(refusal.journal) });
+    if (this.#isClosed) this.droppedRefusals += 1;
+    else this.droppedRefusals += this.#refusals.put({ event, journal: this.#bounded(refusal.journal) });
     this.#gather();
   };
 
@@ -301,7 +285,7 @@ export class EventFeed implements EventStore {
       this.#wake();
     } catch (thrown) {
       // They are not kept for later: more come while nothing can be written, and the log has a line for each.
-      this.#droppedRefusals += refusals.length;
+      this.droppedRefusals += refusals.length;
       this.#parts.log.debug({ err: thrown, refusals: refusals.length }, 'refusals are not kept');
     }
   }

@@ -9,8 +9,8 @@ import { readFacts, shareNumbers, shares } from '../encoded-event.ts';
 import type { EventLimits } from '../events/event-store.ts';
 import type { EventFacts } from '../events/mail-event.ts';
 import type { SqliteJournal } from '../journal/writer/sqlite-journal.ts';
-import { keyNumbersOf, keyNumbersOfFacts } from '../search/searched-event.ts';
-import { accountKey, isRare, kindKey, messageKey } from './sqlite-events.ts';
+import { keyNumbersOf, keyNumbersOfFacts } from '../search/find-events.ts';
+import { accountKey, indexKeysOf } from './sqlite-events.ts';
 
 /** Events of one slice: what comes meanwhile waits some milliseconds for it. */
 export const followedAtOnce = 512;
@@ -20,15 +20,6 @@ const removedAtOnce = 256;
 const carefulAtOnce = 64;
 /** Events over which the tables of an older release are filled at once, when they are opened. */
 const builtAtOnce = 4096;
-
-/** The keys under which an event is in mail_event_index. */
-function indexKeysOf({ account, share, kind, queue_id: message }: Row): bigint[] {
-  const name = String(account);
-  const keys = [accountKey(name, shares[Number(share)] ?? 'mail')];
-  if (isRare(String(kind))) keys.push(kindKey(name, String(kind)));
-  if (typeof message === 'string') keys.push(messageKey(message));
-  return keys;
-}
 
 /** An event that was taken from its table; without facts it is damaged. */
 interface Taken {
@@ -103,7 +94,8 @@ export class EventFollower {
   readonly #sql: ReturnType<typeof prepare>;
   /** A page was found to be damaged: from then on each event has transactions of its own. */
   #isCareful = false;
-  #passedOver = 0;
+  /** Events since the start that were passed over, because they or what they are found by is damaged. */
+  passedOver = 0;
   /** Events up to this one stand on damaged pages, and stay. */
   #stuck = 0;
 
@@ -122,11 +114,6 @@ export class EventFollower {
   /** Events that were written and are not filed; those that were undone are among them. */
   get unfiled(): number {
     return Math.max(0, this.#newest - Number(this.#sql.state.get()?.['indexed'] ?? 0));
-  }
-
-  /** Events since the start that were passed over, because they or what they are found by is damaged. */
-  get passedOver(): number {
-    return this.#passedOver;
   }
 
   /**
@@ -196,7 +183,7 @@ export class EventFollower {
     for (const { row, facts } of taken) {
       const event = Number(row['id']);
       const [account, share] = [String(row['account']), Number(row['share'])];
-      if (!facts) this.#passedOver += 1;
+      if (!facts) this.passedOver += 1;
       for (const key of indexKeysOf(row)) index.push({ key, event });
       for (const key of keyNumbersOfFacts(account, facts)) keys.push({ key, event });
       const counted = counts.get(`${share} ${account}`);
@@ -310,7 +297,7 @@ export class EventFollower {
       return true;
     } catch (thrown) {
       if (!this.#isCareful || !isDamaged(thrown)) throw thrown;
-      this.#passedOver += 1;
+      this.passedOver += 1;
       return false;
     }
   }

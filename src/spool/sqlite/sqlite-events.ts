@@ -1,7 +1,7 @@
 // Keeps events in a table of the spool's database. They are written on the spool's connection, in the transaction of the
 // change that they report.
 
-import type { Migrations } from '../../base/database/database.ts';
+import type { Migrations, Row } from '../../base/database/database.ts';
 import { type DatabaseSync, migrateSqlite, type StatementSync } from '../../base/database/sqlite-file.ts';
 import { ask, type StoreSteps } from '../core/steps.ts';
 import { type EncodedEvent, shareNumbers, shares } from '../encoded-event.ts';
@@ -12,11 +12,11 @@ import {
   type EventTables,
   eventNews,
   examinedAtOnce,
+  keyNumber,
   newestEvent,
   readEvents,
   searchEvents,
 } from '../search/find-events.ts';
-import { keyNumber } from '../search/searched-event.ts';
 import { integer } from '../stored-rows.ts';
 import { type RunSteps, stepsOn } from './file/sqlite-steps.ts';
 
@@ -31,15 +31,8 @@ export function accountKey(account: string, share: EventShare): bigint {
   return keyNumber(account, `a ${share}`);
 }
 
-/** Whether events of the kind have a key of their kind. */
-export function isRare(kind: string): boolean {
-  return !common.has(kind);
-}
-
-/** The key of all events of an account of a rare kind. */
-export function kindKey(account: string, kind: string): bigint {
-  return keyNumber(account, `k ${kind}`);
-}
+const isRare = (kind: string): boolean => !common.has(kind);
+const kindKey = (account: string, kind: string): bigint => keyNumber(account, `k ${kind}`);
 
 /** The keys under which all events of an account are that may be of these kinds; absent: of any. Each event is under one of them. */
 export function keysOfKinds(account: string, kinds: readonly EventKind[] | undefined): readonly bigint[] {
@@ -57,6 +50,15 @@ export function messageKey(id: string): bigint {
   if (/^[\da-f]{8}-[\da-f]{4}-7[\da-f]{3}-[\da-f]{4}-[\da-f]{12}$/.test(id))
     return BigInt.asIntN(64, BigInt(`0x${id.slice(0, 8)}${id.slice(9, 13)}${id.slice(-4)}`));
   return keyNumber('', `m ${id}`);
+}
+
+/** The keys under which the event of a row is. */
+export function indexKeysOf({ account, share, kind, queue_id: message }: Row): bigint[] {
+  const name = String(account);
+  const keys = [accountKey(name, shares[Number(share)] ?? 'mail')];
+  if (isRare(String(kind))) keys.push(kindKey(name, String(kind)));
+  if (typeof message === 'string') keys.push(messageKey(message));
+  return keys;
 }
 
 /**

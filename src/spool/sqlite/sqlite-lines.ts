@@ -2,7 +2,7 @@
 // whoever claims looks at lines whose turn it is and at nothing else, however many rows and lines wait.
 
 import type { Row } from '../../base/database/database.ts';
-import { type DatabaseSync, prepareAll, type StatementSync } from '../../base/database/sqlite-file.ts';
+import { type DatabaseSync, prepareAll } from '../../base/database/sqlite-file.ts';
 import { stemOfTransport } from '../hold.ts';
 import type { ClaimTurn } from '../spool.ts';
 import { integer, text } from '../stored-rows.ts';
@@ -53,7 +53,7 @@ function prepareLines(database: DatabaseSync) {
 
 /** The lines of one database. Every method runs in the caller's transaction. */
 export class Lines {
-  readonly #sql: ReturnType<typeof prepareLines>;
+  readonly statements: ReturnType<typeof prepareLines>;
   /** The lines that this transaction has found or made, by transport and account. */
   readonly #known = new Map<string, number>();
   /** When recipients that this transaction has changed are due, by line. */
@@ -63,12 +63,7 @@ export class Lines {
 
   /** @param database its tables are up to date */
   constructor(database: DatabaseSync) {
-    this.#sql = prepareLines(database);
-  }
-
-  /** The statements, for a look at their plans. */
-  get statements(): Readonly<Record<string, StatementSync>> {
-    return this.#sql;
+    this.statements = prepareLines(database);
   }
 
   /** To be called at the beginning of a transaction: another process may have changed the lines since. */
@@ -87,10 +82,10 @@ export class Lines {
     const key = `${transport} ${account}`;
     let id = this.#known.get(key);
     if (id === undefined) {
-      const found = this.#sql.find.get(transport, account);
+      const found = this.statements.find.get(transport, account);
       id = found
         ? integer(found, 'id')
-        : Number(this.#sql.make.run(stemOfTransport(transport), transport, account, due).lastInsertRowid);
+        : Number(this.statements.make.run(stemOfTransport(transport), transport, account, due).lastInsertRowid);
       this.#known.set(key, id);
     }
     this.dueAt(id, due);
@@ -106,7 +101,7 @@ export class Lines {
 
   /** Writes what was noted; to be called before COMMIT. */
   write(): void {
-    for (const [line, due] of this.#due) this.#sql.sooner.run(line, due);
+    for (const [line, due] of this.#due) this.statements.sooner.run(line, due);
     this.#due.clear();
   }
 
@@ -118,7 +113,7 @@ export class Lines {
     const accounts = this.#readyAccounts(transport, now, limit, new Set(except));
     const each = Math.max(1, Math.floor(limit / Math.max(1, accounts.length)));
     return accounts
-      .flatMap((account) => this.#sql.ready.all(transport, account, now, each))
+      .flatMap((account) => this.statements.ready.all(transport, account, now, each))
       .toSorted((left, right) => integer(left, 'ready_at') - integer(right, 'ready_at'))
       .map(lineOf);
   }
@@ -129,7 +124,7 @@ export class Lines {
     const start = this.#lookedAt.get(transport) ?? '';
     let looked = 0;
     for (const from of start === '' ? [''] : [start, '']) {
-      for (const row of this.#sql.accounts.iterate(transport, from, now, mostAccounts)) {
+      for (const row of this.statements.accounts.iterate(transport, from, now, mostAccounts)) {
         const name = text(row, 'name');
         // All have come about.
         if (looked === mostAccounts || (from === '' && start !== '' && name > start)) return found;
@@ -144,26 +139,26 @@ export class Lines {
 
   /** All lines of a transport, or the one of an account. */
   ofTransport(transport: string, account?: string): readonly Line[] {
-    if (account === undefined) return this.#sql.ofTransport.all(transport).map(lineOf);
-    const found = this.#sql.find.get(transport, account);
+    if (account === undefined) return this.statements.ofTransport.all(transport).map(lineOf);
+    const found = this.statements.find.get(transport, account);
     return found ? [{ id: integer(found, 'id'), transport, account }] : [];
   }
 
   /** Transports' names without domains, each once, in steps through the index. */
   *stems(): Generator<string> {
-    let lane = this.#sql.next.get('')?.['lane'];
+    let lane = this.statements.next.get('')?.['lane'];
     while (typeof lane === 'string') {
       const stem = stemOfTransport(lane);
       yield stem;
       // `0` comes right behind `/`, and so behind every name with a domain.
-      lane = this.#sql.next.get(`${stem}0`)?.['lane'];
+      lane = this.statements.next.get(`${stem}0`)?.['lane'];
     }
   }
 
   /** When the next recipient of a line is due, in stored time; undefined where nobody waits in it. */
   #nextDue(line: number): number | undefined {
-    const fresh = this.#sql.nextDue.get(line, 0);
-    const deferred = this.#sql.nextDue.get(line, 1);
+    const fresh = this.statements.nextDue.get(line, 0);
+    const deferred = this.statements.nextDue.get(line, 1);
     if (!fresh || !deferred) return fresh || deferred ? integer(fresh ?? deferred ?? {}, 'due') : undefined;
     return Math.min(integer(fresh, 'due'), integer(deferred, 'due'));
   }
@@ -175,36 +170,36 @@ export class Lines {
   endTurn(line: number, now: number): void {
     if (line <= 0) return;
     const due = this.#nextDue(line);
-    if (due !== undefined) return void this.#sql.set.run(Math.max(due, now), line);
-    this.#sql.forget.run(line);
+    if (due !== undefined) return void this.statements.set.run(Math.max(due, now), line);
+    this.statements.forget.run(line);
     this.#known.clear();
     this.#due.delete(line);
   }
 
   /** Puts a turn off until a stored time. */
   postpone({ transport, account }: ClaimTurn, until: number): void {
-    const found = this.#sql.find.get(transport, account);
-    if (found) this.#sql.set.run(until, integer(found, 'id'));
+    const found = this.statements.find.get(transport, account);
+    if (found) this.statements.set.run(until, integer(found, 'id'));
   }
 
   /** Takes a line out of its turns, because of a hold. */
   park(line: number, hold: number): void {
-    this.#sql.park.run(hold, line);
+    this.statements.park.run(hold, line);
   }
 
   /** Lets lines of holds that are gone have turns again, `limit` lines at most. @returns how many */
   unparkOthers(holds: ReadonlySet<number>, limit: number): number {
     let done = 0;
-    let hold: unknown = this.#sql.nextParked.get(0)?.['hold'];
+    let hold: unknown = this.statements.nextParked.get(0)?.['hold'];
     while (typeof hold === 'number' && done < limit) {
-      if (!holds.has(hold)) done += Number(this.#sql.unpark.run(hold, limit - done).changes);
-      hold = this.#sql.nextParked.get(hold)?.['hold'];
+      if (!holds.has(hold)) done += Number(this.statements.unpark.run(hold, limit - done).changes);
+      hold = this.statements.nextParked.get(hold)?.['hold'];
     }
     return done;
   }
 
   /** Gives every line a turn at this stored time or sooner: after a start, claims and back-offs of before are over. */
   wakeAll(now: number): void {
-    this.#sql.wakeAll.run(now);
+    this.statements.wakeAll.run(now);
   }
 }

@@ -61,25 +61,17 @@ function storedRecipient(row: Row): StoredRecipient {
 
 /** The messages of one database. Every method runs in the caller's transaction. */
 export class StoredMessages extends SpoolPart {
-  readonly #grown = new Set<string>();
-  #gone: string[] = [];
+  /** Accounts that got a message kept as failed in this transaction, or are suspected, and may now have too many. */
+  readonly grown = new Set<string>();
+  /** Ids of messages with a body file that were removed in this transaction. */
+  gone: string[] = [];
   /** The number of the next message that this transaction adds; undefined before the first. */
   #nextSeq: number | undefined;
 
-  /** Accounts that got a message kept as failed in this transaction, and may now have too many. */
-  get grown(): ReadonlySet<string> {
-    return this.#grown;
-  }
-
-  /** Ids of messages with a body file that were removed in this transaction. */
-  get gone(): readonly string[] {
-    return this.#gone;
-  }
-
   begin(): void {
     this.#nextSeq = undefined;
-    this.#gone = [];
-    this.#grown.clear();
+    this.gone = [];
+    this.grown.clear();
   }
 
   /** Adds a message with its recipients: as an envelope where they are claimed for long, otherwise as rows. */
@@ -104,7 +96,7 @@ export class StoredMessages extends SpoolPart {
     if (!message) return false;
     const { account, size, recipients, isBodyFile } = message;
     this.ledger.changes.add(account, addTally(emptyTally, tallyOfNew(size, recipients.length), -1));
-    if (isBodyFile) this.#gone.push(id);
+    if (isBodyFile) this.gone.push(id);
     return true;
   }
 
@@ -143,12 +135,12 @@ export class StoredMessages extends SpoolPart {
       this.statements.forgetRecipients.run(seq);
       if (isInBlock) this.parts.settled.forget(seq);
       this.statements.forgetMessage.run(seq);
-      if (isBodyFile) this.#gone.push(id);
+      if (isBodyFile) this.gone.push(id);
     }
     for (const { message, recipient, changed } of recipients) this.#change(message, recipient, changed);
     for (const { message, endedAt } of failed) {
       this.statements.keepFailure.run(message.seq, message.account, this.clock.stored(endedAt), message.size);
-      this.#grown.add(message.account);
+      this.grown.add(message.account);
     }
     for (const { seq } of queuedAgain) this.statements.forgetFailure.run(seq);
     for (const { message, expiresAt } of extended)
@@ -169,11 +161,6 @@ export class StoredMessages extends SpoolPart {
       const { code, enhanced = null, text: words } = reply.reply;
       this.statements.changeReplied.run(seq, recipient.position, ...values, code, enhanced, words, reply.host);
     }
-  }
-
-  /** Marks an account, so that it is checked after the transaction's other changes for too many failed messages. */
-  suspect(account: string): void {
-    this.#grown.add(account);
   }
 }
 

@@ -69,7 +69,7 @@ export class Retention extends SpoolPart<
     const rows = this.statements.prunable.all(this.clock.stored(now) - failedRetentionMilliseconds, removedAtOnce);
     for (const row of rows) this.#forget(row);
     // The limits may be lower than before the last start.
-    for (const { account } of this.ledger.read()) this.parts.messages.suspect(account);
+    for (const { account } of this.ledger.read()) this.parts.messages.grown.add(account);
     const moreKeys = this.parts.steps(pruneKeys(now, removedAtOnce));
     const moreThreads = this.parts.threads.prune(this.clock.stored(now), removedAtOnce);
     this.#prunedAt = rows.length === removedAtOnce || moreKeys || moreThreads ? 0 : now;

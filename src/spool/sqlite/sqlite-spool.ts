@@ -16,7 +16,7 @@ import type { Spool, SpoolEntry } from '../spool.ts';
 import { acceptedEvent } from '../spool-events.ts';
 import { keptSettings, type RemovedFailures, type SpoolOptions } from '../spool-limits.ts';
 import type { SpoolFault } from './file/sqlite-health.ts';
-import { type Behind, encodeJournal, type SpoolWorkerData } from './sqlite-protocol.ts';
+import { type Behind, encodeJournal } from './sqlite-protocol.ts';
 import { retryAfterSeconds, SpoolThread, startSpoolThread } from './sqlite-thread.ts';
 
 /** Where the spool is stored, and its settings. */
@@ -27,11 +27,6 @@ export interface SqliteSpoolOptions extends SpoolOptions {
   readonly bodiesFolder?: string;
   /** Called once, when the thread ended without `close`: the spool no longer works. */
   readonly onLost?: (error: Error) => void;
-}
-
-function spoolThreadData({ file, bodiesFolder, ...settings }: SqliteSpoolOptions): SpoolWorkerData {
-  const bodies = bodiesFolder ?? join(dirname(file), 'bodies');
-  return { file, bodies, ...keptSettings(settings) };
 }
 
 /** The row of a refusal for another thread, in memory of its own: of a view, that would get all that is behind it. */
@@ -61,9 +56,11 @@ export class SqliteSpool implements Spool {
   readonly #contentGauge: ContentGauge | undefined;
   readonly #onRemoved: ((removed: RemovedFailures) => void) | undefined;
   #fault: SpoolFault | undefined;
-  #freeBytes = Number.NaN;
-  #behind: Behind = { unfiled: 0, passedOver: 0, fault: undefined };
-  #unreported = 0;
+  /** Free octets of the file system with the least free room that the spool writes to, at most a second old. */
+  freeBytes = Number.NaN;
+  /** How far what readers of events need is behind the commits, at most a second old. */
+  behind: Behind = { unfiled: 0, passedOver: 0, fault: undefined };
+  unreported = 0;
   readonly events: EventFeed;
   readonly #writing = new Set<string>();
   readonly #fileWork = new Set<Promise<void>>();
@@ -80,13 +77,14 @@ export class SqliteSpool implements Spool {
   }
 
   private constructor(options: SqliteSpoolOptions) {
-    const { clock, log, onLost, onRemoved, onCommitted, contentGauge } = options;
-    const data = spoolThreadData(options);
+    const { file, bodiesFolder = join(dirname(file), 'bodies'), contentGauge } = options;
+    const { clock, log, onLost, onRemoved, onCommitted } = options;
+    const data = { file, bodies: bodiesFolder, ...keptSettings(options) };
     this.#clock = clock ?? systemClock;
     this.#log = log ?? silentLog;
     this.#onRemoved = onRemoved;
     this.#contentGauge = contentGauge;
-    this.#bodies = new BodyFiles(data.bodies);
+    this.#bodies = new BodyFiles(bodiesFolder);
     this.#thread = new SpoolThread(startSpoolThread(data), {
       clock: this.#clock,
       listener: {
@@ -96,7 +94,7 @@ export class SqliteSpool implements Spool {
           for (const failures of removed) this.#tellRemoved(failures);
         },
         onHealth: (freeBytes, fault, behind) => {
-          this.#freeBytes = freeBytes;
+          this.freeBytes = freeBytes;
           this.#setBehind(behind);
           this.#setFault(fault);
         },
@@ -110,16 +108,6 @@ export class SqliteSpool implements Spool {
   get unavailable(): Unavailable | undefined {
     if (!this.#fault) return undefined;
     return new Unavailable(this.#fault.text, { reason: this.#fault.reason, retryAfterSeconds });
-  }
-
-  /** Free octets of the file system with the least free room that the spool writes to, at most a second old. */
-  get freeBytes(): number {
-    return this.#freeBytes;
-  }
-
-  /** How far what readers of events need is behind the commits, at most a second old. */
-  get behind(): Behind {
-    return this.#behind;
   }
 
   async add(entry: SpoolEntry, claimUntil: number): Promise<void> {
@@ -200,7 +188,7 @@ export class SqliteSpool implements Spool {
     });
     const unreported = await this.#thread.run('record', packed, this.#clock.now());
     // Added only now: others may have ended while this one was awaited.
-    this.#unreported += unreported;
+    this.unreported += unreported;
     this.events.committed(outcomes);
   }
 
@@ -226,10 +214,6 @@ export class SqliteSpool implements Spool {
     const reports = await this.#thread.ask('reportsDue', query);
     return reports.map((report) => ({ ...report, head: bufferOver(report.head) }));
   };
-
-  get unreported(): number {
-    return this.#unreported;
-  }
 
   /** Finishes pending operations, deletes what is to be deleted, and ends the thread. */
   async close(): Promise<void> {
@@ -268,8 +252,8 @@ export class SqliteSpool implements Spool {
   }
 
   #setBehind(behind: Behind): void {
-    const before = this.#behind;
-    this.#behind = behind;
+    const before = this.behind;
+    this.behind = behind;
     if (behind.passedOver > before.passedOver)
       this.#log.warn({ passedOver: behind.passedOver }, 'damaged events are passed over: look with "postern db check"');
     if ((before.fault === undefined) === (behind.fault === undefined)) return;

@@ -36,12 +36,8 @@ function called<Calls>(
 class FollowPace {
   #pauseMs = 0;
   #tryAt = Number.NEGATIVE_INFINITY;
-  #fault: string | undefined;
-
   /** Why the last slice failed; undefined where it did not. */
-  get fault(): string | undefined {
-    return this.#fault;
-  }
+  fault: string | undefined;
 
   /** Does a slice, unless one has failed a while ago. @returns what it gives; false where it was not done */
   take(slice: () => boolean): boolean {
@@ -49,14 +45,14 @@ class FollowPace {
     try {
       const isMore = slice();
       this.#pauseMs = 0;
-      this.#fault = undefined;
+      this.fault = undefined;
       return isMore;
     } catch (thrown) {
       // Somebody else writes; that passes, or is told as a fault of the spool.
       if (isBusy(thrown)) return false;
       this.#pauseMs = Math.min(Math.max(firstPauseMs, this.#pauseMs * 2), longestPauseMs);
       this.#tryAt = performance.now() + this.#pauseMs;
-      this.#fault = sqliteMessage(thrown);
+      this.fault = sqliteMessage(thrown);
       return false;
     }
   }

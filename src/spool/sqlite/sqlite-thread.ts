@@ -73,7 +73,8 @@ export class SpoolThread {
   readonly #questions = new GroupQueue<Question>([(group) => this.#sendReads(group)], false);
   #writing: Sent<Write> = nothing;
   #asking: Sent<Question> = nothing;
-  #ended: Error | undefined;
+  /** Why the thread no longer works; undefined while it does. */
+  ended: Error | undefined;
   #closing = false;
   #isOpen = false;
   readonly #opening = Promise.withResolvers<void>();
@@ -97,11 +98,6 @@ export class SpoolThread {
           : new Unavailable("The spool's thread ended unexpectedly", { reason: 'store', retryAfterSeconds }),
       ),
     );
-  }
-
-  /** Why the thread no longer works; undefined while it does. */
-  get ended(): Error | undefined {
-    return this.#ended;
   }
 
   /** Adds a message; resolves once it is durable. @throws Error of the store; Unavailable for a failure that may pass */
@@ -144,7 +140,7 @@ export class SpoolThread {
 
   /** Ends the thread; all operations must have been answered (`quiet`). */
   async close(): Promise<void> {
-    if (this.#ended) return;
+    if (this.ended) return;
     this.#closing = true;
     const exited = new Promise<void>((resolve) => this.#worker.on('exit', () => resolve()));
     this.#worker.postMessage('close', []);
@@ -161,8 +157,8 @@ export class SpoolThread {
 
   #promised(begin: (settle: Settle) => void): Promise<unknown> {
     return new Promise((resolve, reject) => {
-      if (this.#ended) {
-        reject(this.#ended);
+      if (this.ended) {
+        reject(this.ended);
         return;
       }
       begin((outcome) => {
@@ -229,8 +225,8 @@ export class SpoolThread {
   }
 
   #break(error: Error): void {
-    if (this.#ended) return;
-    this.#ended = error;
+    if (this.ended) return;
+    this.ended = error;
     this.#opening.reject(error);
     const sent = [this.#writing, this.#asking];
     const waiting = [...this.#writes.giveUp(), ...this.#questions.giveUp()];

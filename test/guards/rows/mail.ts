@@ -73,7 +73,7 @@ export const mail = [
     ['AND account = name AND ready_at', 'AND ready_at'],
     ["integer(row, 'ready') === 1 && !except.has(name)", "integer(row, 'ready') === 1"],
     [
-      'const found = this.#sql.find.get(transport, account);\n    return found ?',
+      'const found = this.statements.find.get(transport, account);\n    return found ?',
       'const found = this.#sql.ofTransport.get(transport);\n    return found ?',
     ],
   ]),
@@ -116,5 +116,5 @@ export const mail = [
       ['oldest?.seq ?? this.#newest + 1', 'this.#newest + 1'],
     ],
   ),
-  ...of('spool/search/searched-event.ts', sqlite, [["if (row['account'] !== query.account) return false", '']]),
+  ...of('spool/search/find-events.ts', sqlite, [["if (row['account'] !== query.account) return false", '']]),
 ];

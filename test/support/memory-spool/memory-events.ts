@@ -10,7 +10,7 @@ import {
 } from '../../../src/spool/events/event-store.ts';
 import { type EventFacts, eventKinds, type MailEvent } from '../../../src/spool/events/mail-event.ts';
 import type { EventTable } from '../../../src/spool/search/event-feed.ts';
-import { eventKeys, searchedKeys } from '../../../src/spool/search/searched-event.ts';
+import { eventKeys, searchedKeys } from '../../../src/spool/search/find-events.ts';
 
 function encoded({ id, ...facts }: MailEvent): EncodedPage['events'][number] {
   return { id, json: JSON.stringify(facts) };

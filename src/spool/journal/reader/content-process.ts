@@ -1,10 +1,9 @@
-// The process that reads the content of messages; all it does is answer questions.
+// The process that reads the content of messages, which strangers wrote; all it does is answer questions.
 
 import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
 import { type ParsedMail, simpleParser } from 'mailparser';
 import { answerQuestions } from '../../../base/asked-process.ts';
 import { decodeWords } from '../../../mail/header/header-text.ts';
-import type { ContentAnswer, ContentQuestion, MessagePreview, SignatureVerdict } from './content-reader.ts';
 
 /** Characters of text and of HTML, of a header's value, and of a name. */
 const textCharacters = 1_048_576;
@@ -13,6 +12,17 @@ const nameCharacters = 500;
 /** Headers and attachments at most. */
 const mostHeaders = 500;
 const mostAttachments = 200;
+
+/** A question. */
+export type ContentQuestion =
+  | { readonly kind: 'preview'; readonly octets: Uint8Array }
+  /** `records`: the DNS records of the keys on file, each name with its text. */
+  | { readonly kind: 'dkim'; readonly octets: Uint8Array; readonly records: readonly (readonly [string, string])[] };
+
+/** The answer to a question that has one. */
+export type ContentAnswer =
+  | { readonly preview: Awaited<ReturnType<typeof readPreview>> }
+  | { readonly signatures: Awaited<ReturnType<typeof verifyDkim>> };
 
 function cut(text: string, most: number): string {
   return text.slice(0, most).toWellFormed();
@@ -30,10 +40,11 @@ async function parse(octets: Buffer): Promise<ParsedMail> {
 }
 
 /**
- * Takes a message apart for people, by mailparser, within bounds.
+ * Takes a message apart for people, by mailparser, within bounds: `truncated` where text, HTML or headers were cut. HTML is as it came,
+ * and whoever shows it has to make it harmless.
  * @throws Error where it has more parts, header fields or octets in a header than mailparser takes
  */
-async function readPreview(octets: Buffer): Promise<MessagePreview> {
+async function readPreview(octets: Buffer) {
   const mail = await parse(octets);
   const { text, html, headerLines, attachments } = mail;
   const headers = headerLines.slice(0, mostHeaders).map(({ line }) => {
@@ -74,13 +85,9 @@ function short(text: unknown): string {
 
 /**
  * Verifies each signature by mailauth, another implementation than the one that made them, against the keys on file. Nothing is asked
- * of the DNS.
- * @param records the DNS records of the keys on file, each name with its text
+ * of the DNS. Results are those of RFC 8601 §2.7.1.
  */
-async function verifyDkim(
-  octets: Buffer,
-  records: readonly (readonly [string, string])[],
-): Promise<readonly SignatureVerdict[]> {
+async function verifyDkim(octets: Buffer, records: readonly (readonly [string, string])[]) {
   const known = new Map(records);
   const resolver = (name: string): Promise<string[][]> => {
     const text = known.get(name.toLowerCase());

@@ -1,7 +1,8 @@
-// Makes the journal's values of rows of its tables, and finds single rows.
+// Makes the journal's values of rows of its tables, finds single rows, and where a time lies among them, whose numbers are in the order of
+// the commits.
 
-import type { Database, Row } from '../../../base/database/database.ts';
-import type { Journal, JournalEntry, JournalItem } from '../journal.ts';
+import { type Database, placeholders, type Queryable, type Row } from '../../../base/database/database.ts';
+import type { Journal, JournalEntry, JournalItem, JournalQuery } from '../journal.ts';
 import { readFacts, readMore } from '../journal-faults.ts';
 import { type JournalContent, type JournalFacts, type JournalMore, outcomeOf } from '../journal-row.ts';
 
@@ -57,16 +58,8 @@ export function contentOf(row: Row): JournalContent {
   };
 }
 
-/**
- * What both engines read alike.
- * @param caughtUp resolves when what was committed before can be read
- * @param byIds a condition with all ids as one value
- */
-export function readersOf(
-  database: Database,
-  caughtUp: () => Promise<void>,
-  byIds: { readonly sql: string; readonly value: (ids: readonly string[]) => string },
-): Pick<Journal, 'find' | 'rows' | 'close'> {
+/** What both engines read alike. @param caughtUp resolves when what was committed before can be read */
+export function readersOf(database: Database, caughtUp: () => Promise<void>): Pick<Journal, 'find' | 'rows' | 'close'> {
   return {
     async find(id, account) {
       await caughtUp();
@@ -75,10 +68,51 @@ export function readersOf(
       return entry && (account === undefined || entry.account === account) ? entry : undefined;
     },
     async rows(ids) {
+      if (ids.length === 0) return [];
       await caughtUp();
-      const asked = `SELECT ${itemColumns} FROM journal j WHERE ${byIds.sql} ORDER BY j.seq`;
-      return (await database.query(asked, [byIds.value(ids)])).map(itemOf);
+      const asked = `SELECT ${itemColumns} FROM journal j WHERE j.id IN ${placeholders(1, ids.length)} ORDER BY j.seq`;
+      return (await database.query(asked, ids)).map(itemOf);
     },
     close: () => database.close(),
   };
+}
+
+/** How much later than its time a row may be written, in milliseconds. */
+const lateMs = 60_000;
+
+/** Gives what rows of a range of numbers are read from, in place of a table's name. */
+type RowSource = (low: number, high: number) => Promise<string>;
+
+/**
+ * The number of the first row from a time on, by halving.
+ * @param last the newest row's number
+ */
+async function firstFrom(database: Queryable, at: number, last: number, source: RowSource): Promise<number> {
+  let low = 1;
+  let high = last + 1;
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2);
+    const [row] = await database.query(
+      `SELECT j.seq, j.at FROM ${await source(middle, high - 1)} j WHERE j.seq BETWEEN $1 AND $2 ORDER BY j.seq LIMIT 1`,
+      [middle, high - 1],
+    );
+    if (row === undefined || Number(row['at']) >= at) high = middle;
+    else low = Number(row['seq']) + 1;
+  }
+  return low;
+}
+
+/**
+ * The first and the last number that a query looks at; the last is the lesser one where there is nothing.
+ * @param newest the newest row's number
+ * @param source absent: the table `journal`
+ */
+export async function rangeOf(
+  database: Queryable,
+  { since, until, cursor }: JournalQuery,
+  { newest, source = async () => 'journal' }: { readonly newest: number; readonly source?: RowSource },
+): Promise<readonly [low: number, high: number]> {
+  const low = since === undefined ? 1 : await firstFrom(database, since - lateMs, newest, source);
+  const last = until === undefined ? newest : await firstFrom(database, until + lateMs, newest, source);
+  return [low, Math.min(newest, last, (cursor ?? Number.MAX_SAFE_INTEGER) - 1)];
 }

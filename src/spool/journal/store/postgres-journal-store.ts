@@ -11,9 +11,8 @@ import { partitionsOf } from '../../../base/database/postgres-partitions.ts';
 import { errorCode, Unavailable } from '../../../base/errors.ts';
 import type { Journal, JournalItem, JournalLimits, JournalPage, JournalQuery, Removed } from '../journal.ts';
 import { outcomeNumbers } from '../journal-row.ts';
-import { contentOf, itemColumns, itemOf, readersOf } from './item-of.ts';
+import { contentOf, itemColumns, itemOf, rangeOf, readersOf } from './item-of.ts';
 import { JournalRemoval } from './journal-removal-postgres.ts';
-import { rangeOf } from './time-bounds.ts';
 import { isWanted, keysWanted, searchedWords, wordsWanted } from './words.ts';
 
 /** How long what is known of the partitions is used, in milliseconds of this process's own clock. */
@@ -38,11 +37,6 @@ interface Look {
 }
 
 const looks = new WeakMap<Database, Look>();
-
-/** Forgets what is known of the partitions, one of which was not there any more. */
-function forgetParts(database: Database): void {
-  looks.delete(database);
-}
 
 async function look(database: Database): Promise<Look> {
   const known = looks.get(database);
@@ -126,7 +120,7 @@ async function findRowsPostgres(database: Database, query: JournalQuery): Promis
     return await findPage(database, query, words);
   } catch (thrown) {
     if (!(thrown instanceof Unavailable) || errorCode(thrown.cause) !== undefinedTable) throw thrown;
-    forgetParts(database);
+    looks.delete(database);
     return await findPage(database, query, words);
   }
 }
@@ -204,10 +198,7 @@ export function openPostgresJournal(
   const removal = new JournalRemoval(database, limits, onRemoved);
   let tendedAt = Number.NEGATIVE_INFINITY;
   return {
-    ...readersOf(database, () => rowsFiled(database), {
-      sql: "j.id = ANY (string_to_array($1::text, ','))",
-      value: (ids) => ids.join(','),
-    }),
+    ...readersOf(database, () => rowsFiled(database)),
     async list(query) {
       if (query.cursor === undefined) await rowsFiled(database);
       return await findRowsPostgres(database, query);

@@ -5,9 +5,8 @@
 import type { Database, Queryable, Row, SqlValue } from '../../../base/database/database.ts';
 import type { Journal, JournalItem, JournalLimits, JournalPage, JournalQuery, Removed } from '../journal.ts';
 import { outcomeNumbers } from '../journal-row.ts';
-import { contentOf, itemColumns, itemOf, readersOf } from './item-of.ts';
+import { contentOf, itemColumns, itemOf, rangeOf, readersOf } from './item-of.ts';
 import { SqliteTender } from './tend-journal.ts';
-import { rangeOf } from './time-bounds.ts';
 import { isWanted, matchOf, searchedWords } from './words.ts';
 
 /** Rows that are read at once, and for one page in each of its two parts. */
@@ -156,10 +155,7 @@ export function openSqliteJournal(
 ): Journal {
   const tender = new SqliteTender(database, limits, onRemoved);
   return {
-    ...readersOf(database, caughtUp, {
-      sql: 'j.id IN (SELECT value FROM json_each($1))',
-      value: (ids) => JSON.stringify(ids),
-    }),
+    ...readersOf(database, caughtUp),
     async list(query) {
       await caughtUp();
       return await findRows(database, query);

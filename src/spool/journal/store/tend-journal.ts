@@ -71,7 +71,7 @@ const mostRows = 512;
 
 /** How many rows a slice of one kind of work may have, so that it takes only some milliseconds on whatever machine: found by doing it. */
 class SlicePace {
-  #rows = 64;
+  rows = 64;
   readonly #most: number;
 
   /** @param most rows of a slice at most */
@@ -79,15 +79,11 @@ class SlicePace {
     this.#most = most;
   }
 
-  get rows(): number {
-    return this.#rows;
-  }
-
   /** Does a slice, and learns from it. @param work gives how long it took, in milliseconds */
   async take(work: () => Promise<number>): Promise<void> {
     const ms = await work();
-    if (ms > sliceMs) this.#rows = Math.max(fewestRows, Math.floor(this.#rows / 2));
-    else if (ms < sliceMs / 2) this.#rows = Math.min(this.#most, this.#rows * 2);
+    if (ms > sliceMs) this.rows = Math.max(fewestRows, Math.floor(this.rows / 2));
+    else if (ms < sliceMs / 2) this.rows = Math.min(this.#most, this.rows * 2);
   }
 }
 

@@ -91,18 +91,6 @@ function octetsOf(details: JournalDetails | undefined, sent: Sent | undefined): 
   return { receivedHead, receivedBody: isSameBody ? undefined : body, isSameBody, ...leaves };
 }
 
-/** Joins a row with what is kept of its message. */
-function written(
-  row: Omit<JournalRow, 'octets' | 'facts' | 'more'>,
-  told: { readonly facts: JournalFacts; readonly more: JournalMore },
-  kept: KeptOctets,
-): WrittenJournal {
-  const { receivedHead, receivedBody, sentHead, sentBody } = kept;
-  const octets =
-    (receivedHead?.length ?? 0) + (receivedBody?.length ?? 0) + (sentHead?.length ?? 0) + (sentBody?.length ?? 0);
-  return { row: { ...row, octets, facts: JSON.stringify(told.facts), more: JSON.stringify(told.more) }, ...kept };
-}
-
 function lackingOf(details: JournalDetails | undefined, body: Buffer | undefined): string | undefined {
   if (details?.lacking !== undefined) return details.lacking;
   const largest = Math.max(details?.largeBody ?? details?.body?.length ?? 0, body?.length ?? 0);
@@ -164,16 +152,21 @@ function made(
     sizeAsSent: accepted?.sizeAsSent,
     lacking: lackingOf(details, sent?.body),
   };
-  return written(
-    { id, at: event.at, account: event.account, outcome: outcomeOf(event), waiting: accepted?.recipientCount ?? 0 },
-    { facts: factsOf(event, details, reasons), more },
-    octetsOf(details, sent),
-  );
-}
-
-function outcomeOf(event: RowEvent): number {
+  const kept = octetsOf(details, sent);
+  const { receivedHead, receivedBody, sentHead, sentBody } = kept;
   const isInOrder = event.kind === 'accepted' || (event.kind === 'shadowed' && wouldPass(event));
-  return outcomeNumbers[isInOrder ? 'accepted' : 'refused'];
+  const row: JournalRow = {
+    id,
+    at: event.at,
+    account: event.account,
+    outcome: outcomeNumbers[isInOrder ? 'accepted' : 'refused'],
+    waiting: accepted?.recipientCount ?? 0,
+    octets:
+      (receivedHead?.length ?? 0) + (receivedBody?.length ?? 0) + (sentHead?.length ?? 0) + (sentBody?.length ?? 0),
+    facts: JSON.stringify(factsOf(event, details, reasons)),
+    more: JSON.stringify(more),
+  };
+  return { row, ...kept };
 }
 
 /** Makes a row with the content of its message, where there is room for it. @param gauge says so; absent: there is */

@@ -8,13 +8,6 @@ import { notesOf, withNotes } from './journal-notes.ts';
 import type { WrittenJournal } from './journal-of-event.ts';
 import { journalMigrations } from './journal-tables.ts';
 
-/** An event that was taken from the table: `facts` is undefined where it is damaged. */
-export interface TakenEvent {
-  readonly kind: string;
-  readonly message: string;
-  readonly facts: EventFacts | undefined;
-}
-
 /** The journal of one database. Every method runs in the caller's transaction. */
 export class SqliteJournal {
   readonly #add: StatementSync;
@@ -41,24 +34,23 @@ export class SqliteJournal {
     this.#addContent.run(lastInsertRowid, isSameBody ? 1 : 0, ...blobs);
   }
 
-  /** Notes what became of messages: each row is written once, however many events there are of it. */
-  note(events: readonly TakenEvent[]): void {
+  /**
+   * Notes what became of messages: each row is written once, however many events there are of it.
+   * @param events as they were taken from the table; those without facts are damaged
+   */
+  note(events: readonly { readonly kind: string; readonly message: string; facts: EventFacts | undefined }[]): void {
     const recipients = new Map<string, number>();
     for (const { message, facts } of events)
       if (facts?.kind === 'accepted') recipients.set(message, facts.recipientCount);
     for (const [id, noted] of notesOf(events, ({ facts }) => facts)) {
       // The row is as its acceptance made it, so that it need not be read.
-      const waiting = recipients.get(id);
-      const before = waiting === undefined ? this.#read(id) : { waiting, outcome: outcomeNumbers.accepted };
-      if (!before) continue;
+      const known = recipients.get(id);
+      const row = known === undefined ? this.#told.get(id) : { waiting: known, outcome: outcomeNumbers.accepted };
+      if (!row) continue;
+      const before = { waiting: Number(row['waiting']), outcome: Number(row['outcome']) };
       const after = withNotes(before, noted);
       if (after.waiting !== before.waiting || after.outcome !== before.outcome)
         this.#note.run(after.waiting, after.outcome, id);
     }
-  }
-
-  #read(id: string): { readonly waiting: number; readonly outcome: number } | undefined {
-    const row = this.#told.get(id);
-    return row && { waiting: Number(row['waiting']), outcome: Number(row['outcome']) };
   }
 }

@@ -10,8 +10,7 @@ import {
   partitionsOf,
   waitShortly,
 } from '../../../base/database/postgres-partitions.ts';
-import { firstEventFrom } from '../../search/find-events.ts';
-import { lateMs } from '../../search/searched-event.ts';
+import { firstEventFrom, lateMs } from '../../search/find-events.ts';
 import { integer, text } from '../../stored-rows.ts';
 import { ServerPart } from '../server/database-clock.ts';
 import { anew, type PostgresSession, type Send } from '../server/postgres-session.ts';
@@ -94,22 +93,17 @@ async function missingJournalDays(
   return all;
 }
 
-/** What is going to be written. */
-export interface WrittenSpan {
-  /** The times of the journal's rows, milliseconds since 1970. */
-  readonly since: number;
-  readonly until: number;
-  /** The greatest id of the events. */
-  readonly lastEvent: number;
-}
-
 /**
  * Makes the partitions that are missing for rows of the journal, its content and the events. Where there are none, because the server has
  * none or rows come first, everything works as well: DEFAULT takes them.
  * @param ask asks inside a transaction, which is to be undone where this fails
+ * @param written the times of the journal's rows, milliseconds since 1970, and the greatest id of the events
  * @throws what `ask` throws, such as Unavailable where others hold the tables
  */
-export async function ensurePartitions(ask: AskServer, { since, until, lastEvent }: WrittenSpan): Promise<void> {
+export async function ensurePartitions(
+  ask: AskServer,
+  { since, until, lastEvent }: { readonly since: number; readonly until: number; readonly lastEvent: number },
+): Promise<void> {
   if (await isPartitioned(ask, 'journal')) {
     const first = Math.max(since, until - mostDays * dayMs);
     for (const statements of await missingJournalDays(ask, { since: first, until }))
@@ -156,8 +150,7 @@ export class EventPartitions extends ServerPart {
     return this.#known.find(({ from, to }) => from <= id && id < to);
   }
 
-  /** Whether events are kept in partitions. */
-  async isOn(): Promise<boolean> {
+  async #hasPartitions(): Promise<boolean> {
     this.#isOn ??= await isPartitioned(this.parts.session.query, 'mail_events');
     return this.#isOn;
   }
@@ -171,9 +164,9 @@ export class EventPartitions extends ServerPart {
     return this.#known.at(-1)?.to ?? 1;
   }
 
-  async #last(): Promise<number> {
-    const [row] = await this.parts.session.query(newest);
-    return integer(row ?? {}, 'last_event');
+  async #last(ask: AskServer = this.parts.session.query): Promise<number> {
+    const [row = {}] = await ask(newest);
+    return integer(row, 'last_event');
   }
 
   /** Makes ahead what is missing; to be called at the start and once a second. @throws Unavailable where others hold the tables */
@@ -197,7 +190,7 @@ export class EventPartitions extends ServerPart {
   }
 
   async #makeAhead(): Promise<void> {
-    if (!(await this.isOn())) return;
+    if (!(await this.#hasPartitions())) return;
     const last = await this.#last();
     const now = performance.now();
     const isShort = last + this.#ahead >= this.#end;
@@ -217,12 +210,11 @@ export class EventPartitions extends ServerPart {
 
   async #make(send: Send): Promise<void> {
     await this.#look(send);
-    const [row] = await send(newest);
-    let last = integer(row ?? {}, 'last_event');
+    let last = await this.#last(send);
     if (this.#end <= last) {
       // Ids have run ahead of the partitions: their events are in DEFAULT, and nobody is given one meanwhile.
-      const [now] = await send(`${takeTurn} RETURNING last_event`, [0]);
-      last = integer(now ?? {}, 'last_event');
+      const [now = {}] = await send(`${takeTurn} RETURNING last_event`, [0]);
+      last = integer(now, 'last_event');
     }
     void send(waitShortly);
     let from = Math.max(this.#end, last + 1);
@@ -237,7 +229,7 @@ export class EventPartitions extends ServerPart {
    */
   async dropAged(limit: number): Promise<void> {
     const now = performance.now();
-    if (now - this.#droppedAt < lookEveryMs || !(await this.isOn())) return;
+    if (now - this.#droppedAt < lookEveryMs || !(await this.#hasPartitions())) return;
     this.#droppedAt = now;
     await this.#dropDetached();
     await this.#look();

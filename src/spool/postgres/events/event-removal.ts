@@ -4,7 +4,7 @@
 import type { Row } from '../../../base/database/database.ts';
 import { shareNumbers } from '../../encoded-event.ts';
 import type { EventLimits } from '../../events/event-store.ts';
-import { keyNumbersOf } from '../../search/searched-event.ts';
+import { keyNumbersOf } from '../../search/find-events.ts';
 import { integer, text } from '../../stored-rows.ts';
 import { ServerPart, type ServerParts } from '../server/database-clock.ts';
 import { anew, columnsOf, type PgValue, type Send } from '../server/postgres-session.ts';

@@ -5,7 +5,7 @@ import { tellOthers } from '../../../base/database/postgres-changes.ts';
 import { addTallies } from '../../core/tally-steps.ts';
 import { type EncodedEvent, shareNumbers } from '../../encoded-event.ts';
 import { eventKinds, isEventKind } from '../../events/mail-event.ts';
-import { keyNumbersOf } from '../../search/searched-event.ts';
+import { keyNumbersOf } from '../../search/find-events.ts';
 import { type AccountTally, emptyTally, numbersOf, TallyChanges, tallyColumns } from '../../tally.ts';
 import { columnsOf, listsOf, type Send } from '../server/postgres-session.ts';
 

@@ -11,7 +11,8 @@ const fileOf = (database: string): string => `${database}-spool.lock`;
 /** A lock beside the database. It uses SQLite's own locks on an empty file, because Node offers no file locks. */
 export class SpoolLock {
   readonly #database: DatabaseSync;
-  #isTaken = false;
+  /** Whether this process holds the lock, as one that adds or claims does; one that only reads or edits messages does not. */
+  isHeld = false;
 
   /** @param database path of the database; the lock's file beside it is made if absent */
   constructor(database: string) {
@@ -20,18 +21,13 @@ export class SpoolLock {
     this.#database = new DatabaseSync(file, { timeout: 5000 });
   }
 
-  /** Whether this process holds the lock, as one that adds or claims does; one that only reads or edits messages does not. */
-  get isHeld(): boolean {
-    return this.#isTaken;
-  }
-
   /** Takes the shared lock and keeps it. Waits up to 5 s while another process recovers. */
   take(): void {
-    if (this.#isTaken) return;
+    if (this.isHeld) return;
     this.#database.exec('BEGIN');
     // A read takes the shared lock, and the open transaction keeps it.
     this.#database.prepare('SELECT count(*) FROM sqlite_schema').get();
-    this.#isTaken = true;
+    this.isHeld = true;
   }
 
   /**
@@ -39,8 +35,8 @@ export class SpoolLock {
    * @returns false, without running it, when another process holds the lock
    */
   whileAlone(work: () => void): boolean {
-    if (this.#isTaken) this.#database.exec('COMMIT');
-    this.#isTaken = false;
+    if (this.isHeld) this.#database.exec('COMMIT');
+    this.isHeld = false;
     try {
       this.#database.exec('PRAGMA busy_timeout = 0; BEGIN EXCLUSIVE');
     } catch (thrown) {
