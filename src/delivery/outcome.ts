@@ -152,27 +152,10 @@ export class Settler {
     const attempts = isUntried ? before : before + 1;
     const retryAt = isUntried ? now + Math.max(1, Math.ceil(retryInMs)) : undefined;
     const { acceptedAt } = entry;
-    const settled = settleOutcome(result, settings.retry, {
-      ...by,
-      attempts,
-      now,
-      acceptedAt,
-      expiresAt,
-      random,
-      retryAt,
-    });
-    const event = outcomeEvent(entry, {
-      ...{
-        recipient: address,
-        redirectedTo: redirect?.to,
-        route: share.route.name,
-        attempts,
-        at: now,
-        size,
-        isUntried,
-      },
-      ...settled,
-    });
+    const attempt = { ...by, attempts, now, acceptedAt, expiresAt, random, retryAt };
+    const about = { recipient: address, redirectedTo: redirect?.to, route: share.route.name, size, isUntried };
+    const settled = settleOutcome(result, settings.retry, attempt);
+    const event = outcomeEvent(entry, { ...about, attempts, at: now, ...settled });
     outcomes.write(event);
     this.counts[event.kind] += 1;
   }

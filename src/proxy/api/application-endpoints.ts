@@ -19,7 +19,7 @@ import {
 } from '../../web/http/endpoint.ts';
 import { Refusal, refusal, succeed } from '../../web/http/envelope.ts';
 import { type DocumentedCode, submitterOf, type V4Plugin } from '../../web/http/v4-app.ts';
-import type { ApplicationStatus, StoredApplication } from '../application/application.ts';
+import { type ApplicationStatus, newApplication, type StoredApplication } from '../application/application.ts';
 import { parseProtocol } from '../application/application-texts.ts';
 import { got } from '../application/quote.ts';
 import { type ProxyOwners, placesOf, type ZoneAndOwner } from '../application/zone.ts';
@@ -216,7 +216,7 @@ function writingEndpoints(codes: readonly DocumentedCode[]) {
       description: 'It listens when the answer comes; `status` says so, or why not.',
       ...writes,
       params: schema.zonePath,
-      body: schema.newApplication,
+      body: newApplication,
       answer: (call, zones: Zones) => zones.write(call, 'create'),
     }),
     endpoint({
@@ -226,7 +226,7 @@ function writingEndpoints(codes: readonly DocumentedCode[]) {
       description: 'What is not sent is gone. `dns.type` cannot be changed.',
       ...writes,
       params: schema.applicationPath,
-      body: schema.newApplication,
+      body: newApplication,
       answer: ({ params, ...call }, zones: Zones) => zones.write(call, 'replace', params.app_id),
     }),
     endpoint({

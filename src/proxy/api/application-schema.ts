@@ -2,75 +2,11 @@
 // own every fault of a body (D82).
 
 import { Type } from 'typebox';
+import { newApplication } from '../application/application.ts';
 
 const { Optional } = Type;
 
-const edgeIps = Type.Union(
-  [
-    Type.Array(Type.String()),
-    Type.Object({ type: Type.Literal('static'), ips: Type.Array(Type.String()) }),
-    Type.Object({
-      type: Type.Literal('dynamic'),
-      connectivity: Optional(Type.Enum(['all', 'ipv4', 'ipv6'])),
-    }),
-  ],
-  { description: 'IP addresses of the account’s prefixes; absent, empty or `dynamic`: the platform chooses' },
-);
-
-const dns = Type.Object({
-  type: Type.Enum(['CNAME', 'ADDRESS'], { description: 'CNAME with dynamic edge IPs, ADDRESS with static ones' }),
-  name: Type.String({ description: 'A name in the zone', example: 'ssh.example.com' }),
-});
-
-const common = {
-  protocol: Type.String({
-    description: '`tcp/PORT`, `udp/PORT`, a range such as `tcp/1000-2000`, or `ftp`',
-    example: 'tcp/22',
-  }),
-  dns,
-  origin_direct: Optional(
-    Type.Array(Type.String(), {
-      description: '`tcp://IP:PORT` or `udp://IP:PORT`, IPv6 in brackets; this or `origin_dns`',
-      example: ['tcp://192.0.2.1:22'],
-    }),
-  ),
-};
-
-const enterprise = {
-  origin_dns: Optional(
-    Type.Object({
-      name: Type.String({ example: 'origin.example.com' }),
-      type: Optional(Type.Enum(['', 'A', 'AAAA', 'SRV'])),
-      ttl: Optional(Type.Integer({ minimum: 600, maximum: 86_400, description: 'Seconds; 1200 where absent' })),
-    }),
-  ),
-  origin_port: Optional(
-    Type.Union([Type.Integer({ minimum: 1, maximum: 65_535 }), Type.String()], {
-      description: 'A port, or a range as long as the protocol’s; required unless `origin_dns.type` is SRV',
-    }),
-  ),
-  edge_ips: Optional(edgeIps),
-  smart_routing: Optional(Type.Boolean()),
-  virtual_network_id: Optional(
-    Type.String({ format: 'uuid', description: 'With one single origin in `origin_direct`' }),
-  ),
-  ip_firewall: Optional(Type.Boolean({ description: 'The zone’s block and allow lists apply' })),
-  proxy_protocol: Optional(Type.Enum(['off', 'v1', 'v2', 'simple'])),
-  tls: Optional(Type.Enum(['off', 'flexible', 'full', 'strict'])),
-  traffic_type: Optional(Type.Enum(['direct', 'http', 'https', 'ftp'])),
-};
-
 const time = Type.String({ format: 'date-time', example: '2026-11-21T12:35:51.931Z' });
-
-/** Body of POST and PUT. */
-export const newApplication = Type.Object(
-  { ...common, ...enterprise },
-  {
-    title: 'NewProxyApplication',
-    description:
-      'Accounts on pay-as-you-go send `protocol`, `dns` and `origin_direct` alone; elsewhere fields that are not listed here are ignored.',
-  },
-);
 
 /** Body of PATCH. */
 export const applicationPatch = Type.Partial(newApplication, {
@@ -84,8 +20,7 @@ export const applicationPatch = Type.Partial(newApplication, {
 export const shownApplication = Type.Object(
   {
     id: Type.String({ pattern: '^[0-9a-f]{32}$' }),
-    ...common,
-    ...enterprise,
+    ...newApplication.properties,
     created_on: time,
     modified_on: time,
     status: Type.Object({

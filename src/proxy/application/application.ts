@@ -1,5 +1,9 @@
 // A proxy application as the API shows it and the store keeps it (D80, D81), and what the data plane runs of it (D84).
 
+import { type Static, Type } from 'typebox';
+
+const { Optional } = Type;
+
 /** How octets travel. */
 export type TransportProtocol = 'tcp' | 'udp';
 
@@ -9,33 +13,68 @@ export interface PortRange {
   readonly last: number;
 }
 
-/** The edge IPs of an application, in the form they were given in (D81). Absent: dynamic. */
-export type EdgeIps =
-  | readonly string[]
-  | { readonly type: 'static'; readonly ips: readonly string[] }
-  | { readonly type: 'dynamic'; readonly connectivity?: 'all' | 'ipv4' | 'ipv6' };
+/** Body of POST and PUT. */
+export const newApplication = Type.Object(
+  {
+    protocol: Type.String({
+      description: '`tcp/PORT`, `udp/PORT`, a range such as `tcp/1000-2000`, or `ftp`',
+      example: 'tcp/22',
+    }),
+    dns: Type.Object({
+      type: Type.Enum(['CNAME', 'ADDRESS'], { description: 'CNAME with dynamic edge IPs, ADDRESS with static ones' }),
+      name: Type.String({ description: 'A name in the zone', example: 'ssh.example.com' }),
+    }),
+    origin_direct: Optional(
+      Type.Array(Type.String(), {
+        description: '`tcp://IP:PORT` or `udp://IP:PORT`, IPv6 in brackets; this or `origin_dns`',
+        example: ['tcp://192.0.2.1:22'],
+      }),
+    ),
+    origin_dns: Optional(
+      Type.Object({
+        name: Type.String({ example: 'origin.example.com' }),
+        type: Optional(Type.Enum(['', 'A', 'AAAA', 'SRV'])),
+        ttl: Optional(Type.Integer({ minimum: 600, maximum: 86_400, description: 'Seconds; 1200 where absent' })),
+      }),
+    ),
+    origin_port: Optional(
+      Type.Union([Type.Integer({ minimum: 1, maximum: 65_535 }), Type.String()], {
+        description: 'A port, or a range as long as the protocol’s; required unless `origin_dns.type` is SRV',
+      }),
+    ),
+    edge_ips: Optional(
+      Type.Union(
+        [
+          Type.Array(Type.String()),
+          Type.Object({ type: Type.Literal('static'), ips: Type.Array(Type.String()) }),
+          Type.Object({
+            type: Type.Literal('dynamic'),
+            connectivity: Optional(Type.Enum(['all', 'ipv4', 'ipv6'])),
+          }),
+        ],
+        { description: 'IP addresses of the account’s prefixes; absent, empty or `dynamic`: the platform chooses' },
+      ),
+    ),
+    smart_routing: Optional(Type.Boolean()),
+    virtual_network_id: Optional(
+      Type.String({ format: 'uuid', description: 'With one single origin in `origin_direct`' }),
+    ),
+    ip_firewall: Optional(Type.Boolean({ description: 'The zone’s block and allow lists apply' })),
+    proxy_protocol: Optional(Type.Enum(['off', 'v1', 'v2', 'simple'])),
+    tls: Optional(Type.Enum(['off', 'flexible', 'full', 'strict'])),
+    traffic_type: Optional(Type.Enum(['direct', 'http', 'https', 'ftp'])),
+  },
+  {
+    title: 'NewProxyApplication',
+    description:
+      'Accounts on pay-as-you-go send `protocol`, `dns` and `origin_direct` alone; elsewhere fields that are not listed here are ignored.',
+  },
+);
+
+type Unchanging<T> = T extends object ? { readonly [Name in keyof T]: Unchanging<T[Name]> } : T;
 
 /** An application's own fields, spelt as in JSON; well formed, defaults not filled in (D81). */
-export interface ApplicationFields {
-  /** `tcp/22`, `udp/53`, `tcp/1000-2000`, or `ftp`. */
-  readonly protocol: string;
-  readonly dns: { readonly type: 'CNAME' | 'ADDRESS'; readonly name: string };
-  readonly origin_direct?: readonly string[];
-  readonly origin_dns?: {
-    readonly name: string;
-    readonly type?: '' | 'A' | 'AAAA' | 'SRV';
-    /** Seconds, 600-86400; absent 1200. */
-    readonly ttl?: number;
-  };
-  readonly origin_port?: number | string;
-  readonly edge_ips?: EdgeIps;
-  readonly smart_routing?: boolean;
-  readonly virtual_network_id?: string;
-  readonly ip_firewall?: boolean;
-  readonly proxy_protocol?: 'off' | 'v1' | 'v2' | 'simple';
-  readonly tls?: 'off' | 'flexible' | 'full' | 'strict';
-  readonly traffic_type?: 'direct' | 'http' | 'https' | 'ftp';
-}
+export type ApplicationFields = Unchanging<Static<typeof newApplication>>;
 
 /** An application in the store. */
 export interface StoredApplication {

@@ -8,7 +8,7 @@ import { hostPort } from '../../base/net/socket-address.ts';
 import type { ForwardingPlan } from '../application/application.ts';
 import { isOriginsFault, type OriginAddress, unreachableReason } from '../origins/origin.ts';
 import { keepAliveMs, type ProxyListenerParts, type RunningApplication } from './listener.ts';
-import { type Endpoint, proxyHeaderV1, proxyHeaderV2 } from './proxy-header.ts';
+import { type Endpoint, proxyHeader } from './proxy-header.ts';
 import { TlsCarrier } from './tls-carrier.ts';
 
 /** What a connection to an origin is for. */
@@ -35,13 +35,6 @@ export type ConnectedOrigin =
 
 /** No attempt begins after so many connect timeouts, however many origins there are. */
 const timeoutsInAll = 2;
-
-/** What goes before the first octet of the client; `simple` is for datagrams only. */
-function headerOf(plan: ForwardingPlan, { client, edge }: OriginRequest): Buffer | undefined {
-  if (plan.proxyProtocol === 'v1') return proxyHeaderV1({ transport: 'tcp', client, edge: edge() });
-  if (plan.proxyProtocol === 'v2') return proxyHeaderV2({ transport: 'tcp', client, edge: edge() });
-  return undefined;
-}
 
 interface ConnectAttempt {
   readonly plan: ForwardingPlan;
@@ -128,7 +121,7 @@ export async function connectOrigin(
   const found = await Promise.race([application.origins.candidates(edgePort), whenAborted(signal)]);
   const { origins, why } = found ?? { origins: [] };
   const lastBegin = performance.now() + timeoutsInAll * connectTimeoutMs;
-  const header = headerOf(plan, request);
+  const header = proxyHeader(plan, request.client, request.edge);
   const failures: string[] = [];
   let last: OriginAddress | undefined;
   for (const origin of origins) {

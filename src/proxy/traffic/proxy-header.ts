@@ -2,7 +2,7 @@
 // and §2.2), and the simple proxy protocol for UDP, a fixed header of 38 octets before a datagram (D84).
 
 import { addressOctets, addressText, mappedOctets } from '../../base/net/address-octets.ts';
-import type { TransportProtocol } from '../application/application.ts';
+import type { ForwardingPlan, TransportProtocol } from '../application/application.ts';
 
 /** An address and a port. */
 export interface Endpoint {
@@ -94,4 +94,21 @@ export function simpleHeader({ client, edge }: Pick<ProxiedConnection, 'client' 
   header.writeUInt16BE(client.port, 34);
   header.writeUInt16BE(edge.port, 36);
   return header;
+}
+
+/**
+ * The header that goes before the first octet of a client, or before each of its datagrams, not only the first: datagrams are
+ * lost and change places, and receivers of connectionless protocols (name servers for one) expect it on each. `simple` is for
+ * datagrams only.
+ * @param edge what the client connected to; asked only where it is told
+ */
+export function proxyHeader(
+  { proxyProtocol, transport }: Pick<ForwardingPlan, 'proxyProtocol' | 'transport'>,
+  client: Endpoint,
+  edge: () => Endpoint,
+): Buffer | undefined {
+  if (proxyProtocol === 'off' || (proxyProtocol === 'simple' && transport === 'tcp')) return undefined;
+  const ends = { client, edge: edge() };
+  if (proxyProtocol === 'simple') return simpleHeader(ends);
+  return (proxyProtocol === 'v1' ? proxyHeaderV1 : proxyHeaderV2)({ transport, ...ends });
 }

@@ -4,27 +4,12 @@ import type { Socket } from 'node:dgram';
 import { errorCode, errorMessage } from '../../base/errors.ts';
 import { hostPort } from '../../base/net/socket-address.ts';
 import { oncePer } from '../../base/once-per.ts';
-import type { ForwardingPlan } from '../application/application.ts';
 import { isOriginsFault, type OriginAddress, unreachableReason } from '../origins/origin.ts';
 import { countOpen, scopesOf } from './admission.ts';
 import { type MutableTraffic, noteFor, type PeerContext } from './listener.ts';
 import type { OpenConnection } from './open-budget.ts';
-import { type ProxiedConnection, proxyHeaderV1, proxyHeaderV2, simpleHeader } from './proxy-header.ts';
+import { proxyHeader } from './proxy-header.ts';
 import { connectUdp } from './udp-socket.ts';
-
-/**
- * The header of a session, which goes before each datagram to the origin, not only the first: datagrams are lost and change
- * places, and receivers of connectionless protocols (name servers for one) expect it on each. Version 1 has no form for UDP but
- * `PROXY UNKNOWN`.
- */
-function headerOf(
-  proxyProtocol: ForwardingPlan['proxyProtocol'],
-  ends: Pick<ProxiedConnection, 'client' | 'edge'>,
-): Buffer | undefined {
-  if (proxyProtocol === 'off') return undefined;
-  if (proxyProtocol === 'simple') return simpleHeader(ends);
-  return (proxyProtocol === 'v1' ? proxyHeaderV1 : proxyHeaderV2)({ transport: 'udp', ...ends });
-}
 
 /**
  * The payload of a datagram of the origin; a view, not a copy. With `simple` the origin may put the header that it got before its
@@ -120,10 +105,7 @@ export class UdpSession implements OpenConnection {
       Object.values(scopesOf(application, client.address)),
     );
     this.#pending = pendingDatagrams(application.traffic);
-    this.#header = headerOf(application.plan.proxyProtocol, {
-      client,
-      edge: { address: edgeAddress, port: edgePort },
-    });
+    this.#header = proxyHeader(application.plan, client, () => ({ address: edgeAddress, port: edgePort }));
     this.#idleTimer = setTimeout(() => this.#end('disconnect', 'idle'), parts.limits(application.plan).udpIdleMs);
     application.connections.add(this);
     this.#choose().catch((error: unknown) => this.#fail(errorMessage(error)));
