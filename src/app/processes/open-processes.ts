@@ -1,10 +1,12 @@
 // Opens a server of several processes: everything that one process does once for all of them, then the supervisor.
 
 import { systemClock } from '../../base/clock.ts';
+import { ConfigurationError } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
 import { type Config, type ConfigSource, readConfigText } from '../config/config.ts';
 import type { Server } from '../gateway.ts';
 import type { Listening } from '../wiring/addresses.ts';
+import { restartFaults } from '../wiring/change-settings.ts';
 import { loadSettings } from '../wiring/load-settings.ts';
 import { Reloader } from '../wiring/reload.ts';
 import { choosePorts } from './fixed-ports.ts';
@@ -60,6 +62,9 @@ export async function openProcesses({ config, place, log, signalled }: Processes
       return await loadSettings({ ...place, text }, systemClock);
     },
     apply: async (settings) => {
+      // The processes judge it too, where there are any.
+      const faults = restartFaults(inForce, settings.config);
+      if (faults.length > 0) throw new ConfigurationError(faults.join('\n'));
       const changed = await supervisor.reload(text);
       inForce = settings.config;
       if (settings.config.log.level !== log.level) log.level = settings.config.log.level;

@@ -54,7 +54,8 @@ export class Supervisor {
   readonly #children = new Map<number, Child>();
   /** How often each process has ended in a row, by its number. */
   readonly #failures = new Map<number, number>();
-  readonly #timers = new Set<NodeJS.Timeout>();
+  /** Of the processes that are to be started again, by their numbers. */
+  readonly #timers = new Map<number, NodeJS.Timeout>();
   readonly #places = new SharedPlaces();
   readonly #minutes = createMinuteCounts(() => performance.now());
   readonly #windowOf = keepRateLimits({ monotonic: () => performance.now() });
@@ -112,7 +113,7 @@ export class Supervisor {
   /** Changes the configuration of all processes, or of none. @throws ConfigurationError with the faults @returns what changed */
   async reload(text: string): Promise<readonly string[]> {
     const children = this.#takingConnections();
-    if (children.length === 0) throw new ConfigurationError('No process takes connections now: the log says why');
+    if (children.length === 0) return this.#startAllWith(text);
     const { voteMs = defaultVoteMs } = this.#parts;
     const votes = await Promise.all(children.map((child) => child.inquire('reload', text, voteMs)));
     const faultsOf = ({ number, hasEnded, isDraining }: Child, answer?: ReloadAnswer): readonly string[] => {
@@ -129,9 +130,7 @@ export class Supervisor {
       await Promise.all(prepared.map((child) => child.inquire('decide', reasons, voteMs)));
       throw new ConfigurationError(reasons.join('\n'));
     }
-    // Decided: whoever starts from now on starts with it.
-    this.#text = text;
-    this.#version += 1;
+    this.#decided(text);
     const ends = await Promise.all(children.map((child) => child.inquire('decide', [], voteMs)));
     for (const [index, child] of children.entries()) {
       const late = faultsOf(child, ends[index]);
@@ -139,6 +138,21 @@ export class Supervisor {
       if (late.length > 0) this.#renew(child, late);
     }
     return ends.flatMap((end) => (end?.ok ? [end.changed] : []))[0] ?? [];
+  }
+
+  /** Whoever starts from now on starts with this text; one that starts with the one before is started anew once it serves. */
+  #decided(text: string): void {
+    this.#text = text;
+    this.#version += 1;
+  }
+
+  /** Has processes start with a configuration that only their supervisor has judged, since none takes connections. */
+  #startAllWith(text: string): readonly string[] {
+    if (this.#isStopping) throw new ConfigurationError('The server is stopping');
+    this.#decided(text);
+    this.#failures.clear();
+    for (const number of [...this.#timers.keys()]) this.#startAgain(number);
+    return ['no process took connections: all start by the file as it is now'];
   }
 
   /** Has a process end that did not do as the others at a reload; it is started again with the configuration in force. */
@@ -160,7 +174,7 @@ export class Supervisor {
   /** Drains all processes. Resolves when the last has ended; what takes too long is killed. */
   async stop(): Promise<void> {
     this.#isStopping = true;
-    for (const timer of this.#timers) clearTimeout(timer);
+    for (const timer of this.#timers.values()) clearTimeout(timer);
     await Promise.all([...this.#children.values()].map((child) => this.#end(child)));
   }
 
@@ -202,10 +216,7 @@ export class Supervisor {
   #serves(child: Child): void {
     const { number, pid } = child;
     // A reload came while it started.
-    if (child.version !== this.#version) {
-      void this.#end(child);
-      return;
-    }
+    if (child.version !== this.#version) return void this.#end(child);
     this.#parts.log.info({ process: number, pid }, 'a process takes connections');
     this.#appoint();
   }
@@ -231,17 +242,20 @@ export class Supervisor {
     const againInMs = Math.min(longestRestartMs, firstRestartMs * 2 ** failures);
     this.#parts.log.error({ process: number, ...facts, againInMs }, 'a process has ended: it is started again');
     // Once the server is stopping, no timer is left.
-    const timer = setTimeout(() => {
-      this.#timers.delete(timer);
-      this.#restarts += 1;
-      try {
-        this.#fork(number);
-      } catch (error) {
-        // Most errors of a start come by an event; Node throws the others, such as ETXTBSY while its own file is being replaced.
-        this.#startLater(number, { reason: `process ${number} could not be started: ${errorMessage(error)}` });
-      }
-    }, againInMs);
-    this.#timers.add(timer);
+    const timer = setTimeout(() => this.#startAgain(number), againInMs);
+    this.#timers.set(number, timer);
+  }
+
+  #startAgain(number: number): void {
+    clearTimeout(this.#timers.get(number));
+    this.#timers.delete(number);
+    this.#restarts += 1;
+    try {
+      this.#fork(number);
+    } catch (error) {
+      // Most errors of a start come by an event; Node throws the others, such as ETXTBSY while its own file is being replaced.
+      this.#startLater(number, { reason: `process ${number} could not be started: ${errorMessage(error)}` });
+    }
   }
 
   /** Has one of the processes do what exactly one does, where none is at it. */
@@ -321,9 +335,8 @@ export class Supervisor {
         if (values && !child.hasEnded) this.#metrics.read(child.number, values);
       }),
     );
-    const serving = this.#takingConnections().length;
-    const numbers = await supervisorMetrics({ wanted: this.#parts.count, serving, restarts: this.#restarts });
-    return await this.#metrics.text(numbers);
+    const [wanted, serving] = [this.#parts.count, this.#takingConnections().length];
+    return await this.#metrics.text(await supervisorMetrics({ wanted, serving, restarts: this.#restarts }));
   }
 
   #takingConnections(): readonly Child[] {
