@@ -6,6 +6,7 @@ import { createReadStream, existsSync, linkSync, lstatSync, renameSync, rmSync, 
 import { basename, dirname, join, resolve } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
 import { refuseMoved } from '../../base/database/moved-mark.ts';
+import { isDamaged, sqliteMessage } from '../../base/database/sqlite-errors.ts';
 import { makePrivate, requireDatabase } from '../../base/database/sqlite-file.ts';
 import { syncPath } from '../../base/database/sync-folder.ts';
 import { errorCode, errorMessage } from '../../base/errors.ts';
@@ -175,7 +176,9 @@ export async function takeBackup(request: BackupRequest): Promise<BackupMade> {
     syncPath(dirname(target));
     return { ...made, octets: statSync(target).size };
   } catch (cause) {
-    throw new Error(`Cannot write the backup "${target}": ${errorMessage(cause)}`, { cause });
+    // The copy is as damaged as what it was made of.
+    const why = isDamaged(cause) ? `"${request.database}": ${sqliteMessage(cause)}` : errorMessage(cause);
+    throw new Error(`Cannot write the backup "${target}": ${why}`, { cause });
   } finally {
     for (const ending of ['', '-journal', '-wal', '-shm']) rmSync(`${temporary}${ending}`, { force: true });
   }

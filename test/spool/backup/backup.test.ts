@@ -176,6 +176,15 @@ test('it overwrites nothing without force, never what it is made of, and leaves 
   await expect(backUp(empty, file, { force: true })).rejects.toThrow(`There is no database "${empty.database}"`);
 });
 
+test('it names the database where that is damaged, and leaves nothing behind', async () => {
+  const { data } = await smallBackup();
+  writeFileSync(data.database, readFileSync(data.database).fill(0xa5, 8192));
+  const folder = scratchFolder();
+  const failing = backUp(data, join(folder, 'backup.db'));
+  await expect(failing).rejects.toThrow(`"${data.database}": database disk image is malformed: stop Postern, look at`);
+  expect(readdirSync(folder)).toEqual([]);
+});
+
 test('it never takes the place of what is no file, and a restore waits for no pipe', async () => {
   const { data } = await smallBackup();
   const folder = scratchFolder();
