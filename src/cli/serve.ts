@@ -15,12 +15,13 @@ import { fileWarnings } from '../app/bootstrap/check-files.ts';
 import { type Config, type ConfigSource, loadConfig } from '../app/config/config.ts';
 import { configuredGlobalKeys, configuredTokens } from '../app/config/secrets.ts';
 import { engineTraits } from '../app/config/settings.ts';
+import { mostProcesses } from '../app/config/value-types.ts';
 import type { Server } from '../app/gateway.ts';
 import { openDatabaseOf } from '../app/wiring/engine/open-stores.ts';
 import { openServerSocket } from '../app/wiring/server-socket.ts';
 import { systemClock } from '../base/clock.ts';
 import type { Database } from '../base/database/database.ts';
-import { endProcess, Unavailable, UsageError } from '../base/errors.ts';
+import { ConfigurationError, endProcess, Unavailable, UsageError } from '../base/errors.ts';
 import { settleHeap } from '../base/load/compiled-code.ts';
 import { type Logger, type OpenLog, openLog } from '../base/log.ts';
 import { offerSignIn, openSessionStore } from '../web/console/session-store.ts';
@@ -292,12 +293,19 @@ function configOf(
   io: CommandIo,
   { config: file, processes }: { readonly config?: string; readonly processes?: string },
 ) {
-  if (processes !== undefined && processes !== 'auto' && !/^[1-9]\d?$/.test(processes)) {
-    throw new UsageError(`--processes: got ${JSON.stringify(processes)}, want a whole number, 1 to 64, or auto`);
+  const isNumber = /^[1-9]\d?$/.test(processes ?? '') && Number(processes) <= mostProcesses;
+  if (processes !== undefined && processes !== 'auto' && !isNumber) {
+    const want = `a whole number, 1 to ${mostProcesses}, or auto`;
+    throw new UsageError(`--processes: got ${JSON.stringify(processes)}, want ${want}`);
   }
   const env = processes === undefined ? io.env : { ...io.env, POSTERN_PROCESSES: processes };
   const place = { env, cwd: io.cwd, ...(file === undefined ? {} : { file }) };
-  return { config: loadConfig(place), place };
+  try {
+    return { config: loadConfig(place), place };
+  } catch (error) {
+    if (processes === undefined || !(error instanceof ConfigurationError)) throw error;
+    throw new ConfigurationError(error.message.replaceAll(/^POSTERN_PROCESSES: processes: /gm, '--processes: '));
+  }
 }
 
 /** postern serve */

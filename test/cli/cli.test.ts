@@ -161,10 +161,19 @@ describe('help and usage', { timeout }, () => {
       '--server: got "ns.example.com", want an IP address, with :port if it is not 53',
     ],
     [['config', 'check', 'a', 'b'], 'postern config check: too many arguments: "b"'],
+    [['serve', '--processes', '65'], '--processes: got "65", want a whole number, 1 to 64, or auto'],
     [['queue', 'list', '--limit', '1e21'], '--limit wants a whole number from 1, got "1e21"'],
   ])('%j is 64', async (args, message) => {
     const { env } = ownFolders();
     expect(await runHere(args, { env })).toEqual({ exitCode: 64, stdout: '', stderr: `${message}\n` });
+  });
+
+  test('a fault of what --processes asks for names the option', async () => {
+    const { exitCode, stderr } = await runHere(['serve', '--processes', '2'], { env: ownFolders().env });
+    expect([exitCode, stderr]).toEqual([
+      78,
+      expect.stringMatching(/^--processes: got 2, but SQLite serves one process/),
+    ]);
   });
 
   test('every command of the table has a file and a help of its own', async () => {
