@@ -118,6 +118,8 @@ function addFamily({ kind, name, help, label, read, over }: MetricFamily, regist
   const collect = async (): Promise<void> => {
     const values = await Promise.try(read).catch(() => []);
     metric.reset();
+    // One without labels would be 0 until it is set.
+    if (labelNames.length === 0) metric.remove();
     for (const [given, number] of values) {
       if (metric instanceof Gauge) metric.set(labels(given), number);
       else metric.inc(labels(given), number);

@@ -123,6 +123,8 @@ test('two processes answer as one: ports, mail, edge, readiness and the sum of t
   const numbers = await readNumbers(one);
   expect(numbers.get('postern_messages_accepted_total')).toBe(18);
   expect(numbers.get('postern_spool_takes_mail')).toBe(1);
+  // The disk is the server's.
+  expect(numbers.has('postern_spool_free_bytes')).toBe(false);
   expect(numbers.get('postern_processes{state="serving"}')).toBe(2);
   // Both took some: the kernel gives a connection to whoever is free.
   const accepted = one.log().filter(({ msg }) => msg === 'accepted');

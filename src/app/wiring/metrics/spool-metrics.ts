@@ -8,6 +8,7 @@ import { counter, gauge, type MetricFamily } from '../../../web/http/metrics.ts'
 
 /** The spool, as far as it is measured. */
 type MeasuredSpool = Pick<Spool, 'events' | 'oldest' | 'tallies'> & {
+  /** NaN where it is not known, as with PostgreSQL, whose disk is another's to watch. */
   readonly freeBytes: number;
   /** How far what readers of events need is behind the commits; absent where the commits make it. */
   readonly behind?: { readonly unfiled: number; readonly passedOver: number };
@@ -57,7 +58,10 @@ export function spoolMetrics(
     one('postern_spool_failed', 'Messages with no recipient queued, kept as failed', ({ messages }) => messages.failed),
     gauge('postern_spool_oldest_seconds', texts.oldest, age, 'max'),
     gauge('postern_spool_takes_mail', texts.takesMail, () => (told.takesMail() ? 1 : 0), 'min'),
-    gauge('postern_spool_free_bytes', texts.freeBytes, () => spool.freeBytes, 'min'),
+    {
+      ...({ kind: 'gauge', over: 'min', name: 'postern_spool_free_bytes', help: texts.freeBytes, label: [] } as const),
+      read: () => (Number.isNaN(spool.freeBytes) ? [] : [[[], spool.freeBytes]]),
+    },
     gauge('postern_spool_failed_removed', texts.removed, told.removedFailures),
     gauge('postern_events_unfiled', texts.unfiled, () => spool.behind?.unfiled ?? 0, 'max'),
     counter('postern_events_passed_over_total', texts.passedOver, () => spool.behind?.passedOver ?? 0),
