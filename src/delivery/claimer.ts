@@ -2,6 +2,7 @@
 // messages of one next hop never delay those of another.
 
 import { type ClockReading, readClock } from '../base/clock.ts';
+import { tellOnce } from '../base/fault/tell-once.ts';
 import { BrokenClaim, type ClaimedMessage } from '../spool/broken-claim.ts';
 import { domainOfTransport, type Hold } from '../spool/hold.ts';
 import type { ClaimQuery, ClaimTurn, DueMessage, TransportOf } from '../spool/spool.ts';
@@ -52,6 +53,10 @@ export class Claimer {
   #timer: NodeJS.Timeout | undefined;
   #ignore: (() => void) | undefined;
   #round: Promise<void> | undefined;
+  readonly #teller = tellOnce({
+    fault: (err) => this.#parts.log.error({ err }, 'Cannot ask the spool for due messages'),
+    over: () => this.#parts.log.info('The spool can be asked for due messages again'),
+  });
   /** The next round asks for every transport, and for recipients without one. */
   #askAll = false;
 
@@ -84,7 +89,7 @@ export class Claimer {
   }
 
   async #claimAll(): Promise<void> {
-    const { transports, log, mayClaim } = this.#parts;
+    const { transports, mayClaim } = this.#parts;
     try {
       let turn = transports.filter(hasMore);
       while ((this.#askAll || turn.length > 0) && mayClaim()) {
@@ -96,10 +101,11 @@ export class Claimer {
         await this.#claimSideBySide(turn);
         turn = turn.filter(hasMore);
       }
+      this.#teller.worked();
     } catch (thrown) {
       for (const { share } of transports) share.mayHaveMore = false;
       this.#askAll = false;
-      log.error({ err: thrown }, 'Cannot ask the spool for due messages');
+      this.#teller.failed(thrown);
     }
   }
 

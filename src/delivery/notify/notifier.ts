@@ -5,6 +5,7 @@ import type { Account } from '../../accounts/account.ts';
 import type { Accounts } from '../../accounts/accounts.ts';
 import type { Clock } from '../../base/clock.ts';
 import { errorMessage, Unavailable } from '../../base/errors.ts';
+import { tellOnce } from '../../base/fault/tell-once.ts';
 import { onceAtATime } from '../../base/load/once-at-a-time.ts';
 import type { Logger } from '../../base/log.ts';
 import { splitMailbox } from '../../mail/address/domain.ts';
@@ -54,9 +55,11 @@ export class Notifier {
   start(): void {
     if (this.#isStopped) return;
     const { log, everyMs = everySecond } = this.#parts;
-    this.#timer = setInterval(() => {
-      this.sendDue().catch((error: unknown) => log.error({ err: error }, 'reports could not be read'));
-    }, everyMs);
+    const teller = tellOnce({
+      fault: (err) => log.error({ err }, 'reports could not be read'),
+      over: () => log.info('reports can be read again'),
+    });
+    this.#timer = setInterval(() => void this.sendDue().then(teller.worked, teller.failed), everyMs);
   }
 
   /** Begins no report any more; resolves when the one under way is done with. */

@@ -7,6 +7,7 @@ import { isIP, isIPv6 } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
 import type { DnsLookup } from '../../base/dns/dns-lookup.ts';
 import { errorMessage } from '../../base/errors.ts';
+import { tellOnce } from '../../base/fault/tell-once.ts';
 import { onceAtATime } from '../../base/load/once-at-a-time.ts';
 import type { Logger } from '../../base/log.ts';
 import { asciiDomain, splitMailbox } from '../../mail/address/domain.ts';
@@ -191,9 +192,13 @@ export class TlsReporter {
 
   start(): void {
     const { counts, log, everyMs = 5000 } = this.#parts;
+    const teller = tellOnce({
+      fault: (err) => log.error({ err }, 'TLS reports could not be read'),
+      over: () => log.info('TLS reports can be read again'),
+    });
     this.#timer = setInterval(() => {
       void counts.flush();
-      this.sendDue().catch((error: unknown) => log.error({ err: error }, 'TLS reports could not be read'));
+      void this.sendDue().then(teller.worked, teller.failed);
     }, everyMs);
   }
 
