@@ -1,7 +1,7 @@
 // Reads every key that the configuration uses, once. For a missing or wrong one, the error names the command that makes it.
 
 import { createPrivateKey, createSecretKey, type KeyObject, randomBytes, X509Certificate } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { createSecureContext } from 'node:tls';
 import { ConfigurationError, errorCode, errorMessage } from '../../base/errors.ts';
 import { parseSigningKey } from '../../pipeline/sign/dkim-key.ts';
@@ -65,6 +65,8 @@ export interface KeysRead {
 
 function read(file: string, problems: Problems, remedy: string): string | undefined {
   try {
+    // To read it would wait for who writes to it, and the whole gateway with it.
+    if (statSync(file).isFIFO()) throw new Error('it is a pipe');
     return readFileSync(file, 'utf8');
   } catch (error) {
     const isMissing = errorCode(error) === 'ENOENT';

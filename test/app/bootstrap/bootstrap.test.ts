@@ -1,5 +1,6 @@
 // The first start in development, with real files and a real database (D95).
 
+import { execFileSync } from 'node:child_process';
 import { createHmac, createPublicKey, sign, verify, X509Certificate } from 'node:crypto';
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
@@ -335,6 +336,14 @@ describe('keys that are there but wrong', async () => {
         mkdirSync(`${certs}/hmac.key`);
       },
       'certs/hmac.key cannot be read: EISDIR',
+    ],
+    [
+      'a pipe that nobody writes to',
+      (certs) => {
+        rmSync(`${certs}/hmac.key`);
+        execFileSync('mkfifo', [`${certs}/hmac.key`]);
+      },
+      'certs/hmac.key cannot be read: it is a pipe',
     ],
   ])('%s', async (_, change, wanted) => {
     expect(await spoil(change)).toContain(wanted);
