@@ -326,6 +326,26 @@ export function applicationsContract(name: string, under: ApplicationsUnderTest)
         expect(same.addresses).toEqual(moved.addresses);
       });
 
+      test('a place that is given back is free in its zone, whatever places another zone has', async () => {
+        const store = await under.open();
+        const made = new Map<string, string>();
+        const fill = async (zone: 'one' | 'two', at: number): Promise<void> => {
+          const hostname = `h${at}.${zone}.example`;
+          made.set(hostname, (await create(store, { zone: zones[zone], hostname, quota: 4 })).id);
+        };
+        const give = async (zone: 'one' | 'two', at: number): Promise<boolean> =>
+          await store.remove(zones[zone], made.get(`h${at}.${zone}.example`) ?? '');
+        for (const zone of ['one', 'two'] as const) for (const at of [1, 2, 3, 4]) await fill(zone, at);
+        // Each place of a full zone beside a full one, and then beside one that has a place free.
+        for (const isBesideFull of [true, false]) {
+          if (!isBesideFull) expect(await give('two', 2)).toBe(true);
+          for (const at of [1, 2, 3, 4]) {
+            expect(await give('one', at)).toBe(true);
+            await fill('one', at);
+          }
+        }
+      });
+
       test('a quota that was made smaller refuses until enough is given back', async () => {
         const store = await under.open();
         const made: StoredApplication[] = [];

@@ -51,7 +51,8 @@ test('refused and oversized messages use up nothing, accepted ones do', async ()
   }
   expect(await send(client, message)).toMatch(/^250 2\.0\.0 /);
   expect(await send(client, message)).toMatch(/^250 2\.0\.0 /);
-  expect(await send(client, message)).toMatch(/^451 4\.7\.0 E_RATE_LIMIT_EXCEEDED: /);
+  const limited = /^451 4\.7\.0 E_RATE_LIMIT_EXCEEDED: Account dev is limited to 2 messages a minute; /;
+  expect(await send(client, message)).toMatch(limited);
   expect(await client.ask('RSET')).toBe('250 2.0.0 Ok\r\n');
 });
 
@@ -61,6 +62,8 @@ test('whoever comes to the last message second is told behind the final dot', as
   expect(await toData(one)).toMatch(/^354 /);
   expect(await toData(two)).toMatch(/^354 /);
   expect(await two.ask(`${message}\r\nHello\r\n.`)).toMatch(/^250 2\.0\.0 /);
-  expect(await one.ask(`${message}\r\nHello\r\n.`)).toMatch(/^451 4\.7\.0 E_DAILY_LIMIT_EXCEEDED: /);
+  expect(await one.ask(`${message}\r\nHello\r\n.`)).toMatch(
+    /^451 4\.7\.0 E_DAILY_LIMIT_EXCEEDED: Account dev is limited to 1 recipients a day; /,
+  );
   expect(await one.ask('NOOP')).toBe('250 2.0.0 Ok\r\n');
 });

@@ -21,7 +21,10 @@ beforeAll(async () => {
     accounts[0]?.credentials.push(
       { name: 'second', scopes: ['email:send', 'console:read'] },
       { name: 'watcher', scopes: ['console:edit'] },
+      { name: 'stripping', scopes: ['email:send'], strip: ['X-Mailer'] },
     );
+    // What another credential, the first one, strips cures nothing of theirs.
+    Object.assign(accounts[0]?.credentials[0] ?? {}, { strip: ['User-Agent'] });
     for (const [at, account] of accounts.entries()) {
       const id = `7d6f0c1e-0000-4000-8000-00000000000${at}`;
       const network = { id, name: account.name, routes: [`10.0.${at}.0/24`], sourceAddress: '127.0.0.9' };
@@ -274,6 +277,20 @@ test('what waits, what was counted and what applications carry is told of the ow
   // A zone that is not there is another one's.
   for (const zone of ['3'.repeat(32), 'x', zones.payg])
     expect([zone, (await ask(tokens.dev, 'GET', `/zones/${zone}/proxy/apps`)).status]).toEqual([zone, 404]);
+});
+
+test('the cure of a refusal is of the credential that the message came with, and with what that has', async () => {
+  const token = await makeToken('dev', 'stripping', ['email:send']);
+  const body = { from: senders['dev'], to: 'a@partner.test', subject: 'to be cured', text: 'x' };
+  const path = '/accounts/dev/email/sending';
+  const headers = { 'User-Agent': 'x' };
+  expect((await ask(token, 'POST', `${path}/send`, { ...body, headers })).status).toBe(400);
+  const cure = { kind: 'config', yaml: 'strip: [User-Agent, X-Mailer]' };
+  const told = async () => (await ask(testToken, 'GET', `${path}/refusals?credential=stripping`)).result;
+  await expect.poll(told, { timeout: 10_000 }).toMatchObject([{ field: 'User-Agent', cured: false, cure }]);
+  const [row] = (await ask(testToken, 'GET', `${path}/journal?credential=stripping`)).result;
+  const { verdicts } = (await ask(testToken, 'GET', `${path}/journal/${row.id}`)).result;
+  expect(verdicts.filter((one: Record<string, unknown>) => one['cure'])).toMatchObject([{ name: 'User-Agent', cure }]);
 });
 
 test('a message is sent again by its own credential, to nobody who is suppressed, and by none that may not send', async () => {

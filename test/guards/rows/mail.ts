@@ -8,6 +8,7 @@ const sqliteShare = ['test/spool/sqlite/sqlite-spool.test.ts > turns of'];
 const idempotency = ['test/doors/rest/idempotency.test.ts'];
 const restDoor = ['test/doors/rest/send.test.ts', 'test/doors/rest/idempotency.test.ts'];
 const sending = ['test/pipeline/policy/sender.test.ts', 'test/pipeline/policy/check.test.ts'];
+const share = ['test/delivery/transport-share.test.ts'];
 const router = ['test/delivery/router.test.ts'];
 const threads = ['test/pipeline/repair-thread.test.ts'];
 
@@ -28,6 +29,24 @@ export const mail = [
       [' || !owns(toDomain)) continue', ') continue'],
     ],
   ),
+  ...of('delivery/transport-share.ts', share, [
+    [
+      'const own = this.#byAccount.get(account);\n    const most',
+      'const own = this.#byAccount.values().next().value;\n    const most',
+    ],
+    ['own.get(account) ?? 0', 'own.values().next().value ?? 0'],
+    [
+      '(this.#byAccount.get(account)?.claimed ?? 0) + more',
+      '(this.#byAccount.values().next().value?.claimed ?? 0) + more',
+    ],
+    [
+      'const own = this.#byAccount.get(account)?.claimed ?? 0;',
+      'const own = this.#byAccount.values().next().value?.claimed ?? 0;',
+    ],
+    ['filter((account) => this.#isFull(account))', 'filter(() => true)'],
+    ['this.#full.has(account) && ', ''],
+    ['this.#byAccount.get(account) ?? {', 'this.#byAccount.values().next().value ?? {'],
+  ]),
   ...of('delivery/router.ts', router, [['if (match?.accounts && !match.accounts.includes(account)) return false', '']]),
   ...of('doors/rest/idempotency.ts', idempotency, [['const name = `${account} ${key}`', 'const name = key']]),
   ...of('doors/rest/rest-door.ts', restDoor, [

@@ -34,6 +34,11 @@ export const shown = [
     ['...{ account, credential, client', '...{ credential, client'],
     ['await journal.find(id.toLowerCase(), account)', 'await journal.find(id.toLowerCase())'],
     ['{ account: entry.account, message: entry.id }', "{ account: '', message: entry.id }", journal],
+    [
+      "account?.credentials.get(entry.facts.credential ?? '')",
+      'account?.credentials.values().next().value',
+      twoAccounts,
+    ],
     ['readQuery(asked, of)', 'readQuery(asked, undefined)'],
     ['entryNamed(parts, id, of)', 'entryNamed(parts, id, undefined)'],
   ]),
@@ -43,6 +48,8 @@ export const shown = [
   ...of('web/admin/journal/refusal-endpoints.ts', consoleGuard, [
     ['...{ since, account: of, credential', '...{ since, account: undefined, credential'],
     ["hasScope(caller, 'admin') && fileChanges", 'fileChanges', ['test/e2e/refusal-changes.test.ts']],
+    ['owner?.credentials.get(credential)', 'owner?.credentials.values().next().value', twoAccounts],
+    ['account(name)?.credentials.get(credential)', 'account(name)?.credentials.values().next().value', twoAccounts],
   ]),
   ...of('web/admin/journal/would-pass-endpoint.ts', consoleGuard, [["reads: 'admin'", "reads: 'console:edit'"]]),
   ...of('web/admin/journal/resend-endpoint.ts', twoAccounts, [
@@ -68,6 +75,8 @@ export const shown = [
   ...of('web/admin/queue/queue-selection.ts', queue, [
     ['!item || (selection.account !== undefined && item.entry.account !== selection.account)', '!item'],
     ['limit: askedAtOnce, account, search', 'limit: askedAtOnce, search'],
+    ['routeOf(entry.account, address) === route', 'true'],
+    ['routeOf(entry.account, address)', "routeOf('dev', address)"],
   ]),
   ...of('web/admin/queue/queue-actions.ts', queue, [
     ['return isOperator || by.startsWith(`console ${account}/`)', 'return true'],
@@ -106,6 +115,7 @@ export const shown = [
   ...of('web/admin/token-endpoints.ts', endpoints, [
     ['if (credential.scopes.has(one)) return []', 'if (credential) return []'],
     ['store.revoke({ id, account: account.id, now', 'store.revoke({ id, now'],
+    ['account?.credentials.get(credential), record', 'account?.credentials.values().next().value, record'],
     ["edits: 'admin'", "edits: ['admin', 'console:read']", consoleGuard],
   ]),
   ...of('web/admin/domain-endpoints.ts', endpoints, [

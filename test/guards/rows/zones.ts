@@ -106,11 +106,18 @@ export const zonesGuards = [
     ['a WHERE account = $1 AND transport', 'a WHERE $1 IS NOT NULL AND transport'],
     ["FROM proxy_allocations WHERE zone = $1'", "FROM proxy_allocations WHERE $1 IS NOT NULL'"],
     ['FROM proxy_allocations v WHERE v.zone = $1 AND', 'FROM proxy_allocations v WHERE $1 IS NOT NULL AND'],
+    ['WHERE zone = $1 AND slot = 1)', 'WHERE $1 IS NOT NULL AND slot = 1)'],
+    ['proxy_allocations o WHERE o.zone = $1 AND', 'proxy_allocations o WHERE $1 IS NOT NULL AND'],
+    ['n WHERE n.zone = o.zone AND', 'n WHERE o.zone IS NOT NULL AND'],
   ]),
   ...of(
     'proxy/traffic/admission.ts',
     ['test/proxy/plane/limits.test.ts'],
-    [['account: `account ${plan.transport} ${plan.account}`', 'account: `account ${plan.account}`']],
+    [
+      ['account: `account ${plan.transport} ${plan.account}`', 'account: `account ${plan.account}`'],
+      ['scope: scopes.account,', 'scope: scopes.all,'],
+      ['scope: scopes.client,', 'scope: scopes.all,'],
+    ],
   ),
   ...of('proxy/store/application-writing.ts', applicationStore, [
     ["if (taken?.['zone'] !== zone) others.push(ip)", ''],

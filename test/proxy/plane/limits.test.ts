@@ -140,6 +140,39 @@ test('UDP sessions that nobody answers make room; those that are answered stay',
   expect(plane.traffic(one)?.counters.connections).toBe(66);
 });
 
+test.each([
+  ['client', { limits: { openPerClient: 3 } }],
+  ['account', { accountBounds: { accountSessions: 3, accountConnections: 3 } }],
+])(
+  'at the limit of its %s a session takes the place of one that nobody answers, and of none elsewhere',
+  async (_, given) => {
+    const address = loopbackAddress();
+    const origin = await udpPeer({ answer: (data) => (String(data) === 'flood' ? undefined : data) });
+    const at = (port: number) =>
+      ({
+        addresses: [address],
+        origin: directTo(origin),
+        transport: 'udp',
+        ports: { first: port, last: port },
+      }) as const;
+    const plane = await startPlane([planOf(at(53)), planOf({ id: other, account, ...at(54) })], given);
+    // Those of the other account are the older ones.
+    for (const [id, port] of [
+      [other, 54],
+      [one, 53],
+    ] as const) {
+      for (const peer of await Promise.all(Array.from({ length: 3 }, () => udpPeer())))
+        await peer.send('flood', { address, port: port + testOffset });
+      await until(() => plane.traffic(id)?.counters.open === 3);
+    }
+    const late = await udpPeer();
+    await late.send('late', { address, port: 53 + testOffset });
+    expect(String((await late.next()).data)).toBe('late');
+    expect([one, other].map((id) => plane.traffic(id)?.counters.open)).toEqual([3, 3]);
+    expect(plane.open().evicted).toBe(1);
+  },
+);
+
 test('answered UDP sessions are not cut for others: then the newcomer is refused', async () => {
   const address = loopbackAddress();
   const origin = await udpPeer({ answer: (data) => data });

@@ -378,6 +378,14 @@ describe('tokens', () => {
     expect(success(await call('GET', '/tokens?all=1')).result).toMatchObject([{ live: false, revoked_at: null }]);
   });
 
+  test('each is told with the scopes of its own credential', async () => {
+    const { call } = await start();
+    const made = success(await call('POST', '/tokens', { body: { credential: 'watcher' } })).result;
+    expect(made).toMatchObject({ credential: 'watcher', scopes: ['email:events', 'email:webhooks'] });
+    const narrowed = { credential: 'watcher', scopes: ['email:events'] };
+    expect(success(await call('POST', '/tokens', { body: narrowed })).result).toMatchObject(narrowed);
+  });
+
   test('an account has at most 1,000 that are valid', async () => {
     const { call, beside, clock } = await start();
     const createdAt = clock.now();

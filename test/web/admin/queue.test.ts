@@ -129,6 +129,17 @@ describe('what waits', () => {
     }
   });
 
+  test('is selected by the route that mail of its account to the recipient takes', async () => {
+    const { spool, accept } = await start();
+    const [id] = await accept('dev', ['a@full.example', 'b@other.example']);
+    await accept('other', ['a@full.example']);
+    const routeOf = (account: string, recipient: string) =>
+      account === 'dev' && recipient === 'a@full.example' ? 'direct' : 'another';
+    const { selected } = await findSelected({ spool, routeOf }, { route: 'direct' }, { limit: 9 });
+    const addresses = selected.map(({ item, recipients }) => [item.entry.id, ...recipients.map((one) => one.address)]);
+    expect(addresses).toEqual([[id, 'a@full.example']]);
+  });
+
   test('is read of the own account alone, however much others have', async () => {
     const { spool, accept } = await start();
     await accept('other', ['a@full.example'], 3);
