@@ -1,6 +1,7 @@
 // Events as the stores keep them: the values of the table's columns, and the whole event as JSON.
 
 import type { Row } from '../base/database/database.ts';
+import { isRecord } from '../base/is-record.ts';
 import type { EventNews, EventPage } from './events/event-store.ts';
 import { type EventFacts, type EventKind, type EventShare, isEventKind } from './events/mail-event.ts';
 
@@ -36,11 +37,11 @@ export function readFacts(json: string): EventFacts | undefined {
   } catch {
     return undefined;
   }
-  if (typeof value !== 'object' || value === null) return undefined;
-  const [kind, at, account]: unknown[] = ['kind', 'at', 'account'].map((name) => Reflect.get(value, name));
+  if (!isRecord(value)) return undefined;
+  const { kind, at, account } = value;
   if (!isEventKind(String(kind)) || !Number.isFinite(at) || typeof account !== 'string') return undefined;
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- only `encodeEvent` writes them
-  return value as EventFacts;
+  return value as unknown as EventFacts;
 }
 
 /** Unpacks a page. Damaged events are left out, so that they keep nobody from reading what is behind them. */

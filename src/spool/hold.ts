@@ -11,11 +11,6 @@ export const holdKinds = ['message', 'account', 'destination', 'route', 'line'] 
  */
 export type HoldKind = (typeof holdKinds)[number];
 
-/** Whether a stored word is a kind of holds. */
-export function isHoldKind(kind: string): kind is HoldKind {
-  return (holdKinds as readonly string[]).includes(kind);
-}
-
 /** A rule of the operator. */
 export interface HoldRule {
   readonly kind: HoldKind;

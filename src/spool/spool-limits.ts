@@ -48,11 +48,10 @@ export function defaultMinFreeBytes(totalBytes: number): number {
  * Says why an account may not have one more message queued; undefined where it may.
  * @param held what it has queued @param size octets of the message
  */
-export function whyOverQuota(
-  { queuedMessages, queuedBytes = Number.POSITIVE_INFINITY }: SpoolLimits,
-  { messages: { queued }, octets }: Tally,
-  { account, size }: { readonly account: string; readonly size: number },
-): string | undefined {
+export function whyOverQuota(limits: SpoolLimits, held: Tally, account: string, size: number): string | undefined {
+  const { queuedMessages, queuedBytes = Number.POSITIVE_INFINITY } = limits;
+  const { queued } = held.messages;
+  const { octets } = held;
   if (queued < queuedMessages && octets.queued + size <= queuedBytes) return undefined;
   return `Account ${account} has ${queued} messages queued with ${octets.queued} octets; the limits are ${queuedMessages} and ${queuedBytes}`;
 }

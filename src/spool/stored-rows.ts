@@ -3,8 +3,8 @@
 import type { Row } from '../base/database/database.ts';
 import type { DsnRequest, RecipientRequest } from '../mail/dsn-request.ts';
 import type { SmtpReply } from '../mail/smtp-reply.ts';
-import { type Hold, isHoldKind } from './hold.ts';
-import type { Origin, SpoolEntry, SpooledRecipient } from './spool.ts';
+import { type Hold, type Holds, holdKinds } from './hold.ts';
+import type { Origin, QueueItem, SpoolEntry, SpooledRecipient } from './spool.ts';
 import type { RecipientState } from './tally.ts';
 
 /** A message without its octets. */
@@ -85,11 +85,6 @@ export function optional(row: Row, column: string): string | undefined {
 
 const vias: readonly Origin['via'][] = ['smtp', 'rest', 'raw', 'dsn'];
 
-function originOf(row: Row): Origin | undefined {
-  const via = vias.find((one) => one === row['via']);
-  return via && { via, clientAddress: optional(row, 'client_address'), helo: optional(row, 'helo') };
-}
-
 /** What the sender asked about reports, of a row of spool_messages and all rows of its recipients. */
 function dsnOf(row: Row, recipients: readonly Row[]): DsnRequest | undefined {
   const { ret, envid } = row;
@@ -117,6 +112,7 @@ export interface WallTimes {
 
 /** Makes the message of a row of spool_messages and the rows of its recipients. */
 export function entryOf(row: Row, recipients: readonly Row[], times: WallTimes): EntryMeta {
+  const via = vias.find((one) => one === row['via']);
   return {
     id: text(row, 'id'),
     account: text(row, 'account'),
@@ -127,7 +123,7 @@ export function entryOf(row: Row, recipients: readonly Row[], times: WallTimes):
     reversePath: text(row, 'reverse_path'),
     senderPath: text(row, 'sender_path'),
     recipients: recipients.map((recipient) => text(recipient, 'address')),
-    origin: originOf(row),
+    origin: via && { via, clientAddress: optional(row, 'client_address'), helo: optional(row, 'helo') },
     smtputf8: integer(row, 'smtputf8') === 1,
     requireTls: integer(row, 'require_tls') === 1,
     dsn: dsnOf(row, recipients),
@@ -156,8 +152,7 @@ export function stateOf(row: Row): RecipientState {
   return states[integer(row, 'state')] ?? 'queued';
 }
 
-/** Makes the recipient of a row of spool_recipients. */
-export function recipientOf(row: Row, times: WallTimes): SpooledRecipient {
+function recipientOf(row: Row, times: WallTimes): SpooledRecipient {
   return {
     address: text(row, 'address'),
     state: stateOf(row),
@@ -185,11 +180,34 @@ export const readHolds = 'SELECT id, kind, value, made_at, made_by, why FROM spo
 /** The holds of `readHolds`. */
 export function holdsOf(rows: readonly Row[], times: WallTimes): readonly Hold[] {
   return rows.flatMap((row) => {
-    const kind = text(row, 'kind');
-    if (!isHoldKind(kind)) return [];
+    const kind = holdKinds.find((one) => one === row['kind']);
+    if (!kind) return [];
     const words = { by: text(row, 'made_by'), why: text(row, 'why') };
     return [
       { id: integer(row, 'id'), kind, value: text(row, 'value'), at: times.wall(integer(row, 'made_at')), ...words },
     ];
   });
+}
+
+/** Messages that are examined for one page of a list. */
+export const examinedAtOnce = 2000;
+/** A page of a list is full once its messages have more recipients than this. */
+export const shownRecipientsAtOnce = 5000;
+
+/** The pattern of LIKE for a search; '%' where there is none. */
+export function patternOf(search: string | undefined): string {
+  return search === undefined ? '%' : `%${search.replace(/[\\%_]/g, '\\$&')}%`;
+}
+
+/** Makes a message of its row and those of its recipients. */
+export function queueItem(row: Row, rows: readonly Row[], holds: Holds, clock: WallTimes): QueueItem {
+  const { recipients: _, ...entry } = entryOf(row, rows, clock);
+  const recipients = rows.map((one) => {
+    const recipient = recipientOf(one, clock);
+    if (recipient.state !== 'queued' || holds.isEmpty) return recipient;
+    const line = { transport: text(one, 'waits_for'), account: entry.account };
+    const hold = holds.ofLine(line) ?? holds.ofRecipient({ id: entry.id, address: recipient.address });
+    return { ...recipient, hold };
+  });
+  return { entry, size: integer(row, 'size'), recipients };
 }

@@ -5,7 +5,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test } from 'vitest';
 import type { EventFacts } from '../../src/spool/events/mail-event.ts';
 import { outcomeNumbers } from '../../src/spool/journal/journal-row.ts';
-import { notesOf, withNotes } from '../../src/spool/journal/writer/journal-notes.ts';
+import { notesOf, withNotes } from '../../src/spool/journal/writer/journal-of-event.ts';
 import { SqliteJournal } from '../../src/spool/journal/writer/sqlite-journal.ts';
 import fc from '../support/properties.ts';
 

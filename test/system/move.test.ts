@@ -23,9 +23,9 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { tableMigrations } from '../../src/app/wiring/table-versions.ts';
 import { openPostgres } from '../../src/base/database/postgres-database.ts';
 import { openSqliteFile } from '../../src/base/database/sqlite-file.ts';
-import { noDamage } from '../../src/spool/move/damaged-rows.ts';
 import { DamagedRows, type MoveRequest, moveData, undoMove } from '../../src/spool/move/move-data.ts';
 import { derivedTables, movedTables, moveMigrations } from '../../src/spool/move/moved-tables.ts';
+import { noDamage } from '../../src/spool/move/source-file.ts';
 import { EndUnknown } from '../../src/spool/move/target-database.ts';
 import { PostgresSpool } from '../../src/spool/postgres/postgres-spool.ts';
 import type { Spool } from '../../src/spool/spool.ts';

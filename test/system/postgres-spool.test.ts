@@ -10,7 +10,7 @@ import { readFacts } from '../../src/spool/encoded-event.ts';
 import type { EventLimits } from '../../src/spool/events/event-store.ts';
 import { outcomeNumbers } from '../../src/spool/journal/journal-row.ts';
 import { openPostgresJournal } from '../../src/spool/journal/store/postgres-journal-store.ts';
-import { notesOf, withNotes } from '../../src/spool/journal/writer/journal-notes.ts';
+import { notesOf, withNotes } from '../../src/spool/journal/writer/journal-of-event.ts';
 import { sendRows } from '../../src/spool/journal/writer/postgres-journal.ts';
 import { PostgresSpool } from '../../src/spool/postgres/postgres-spool.ts';
 import { type BatchKey, ProcessRegister } from '../../src/spool/postgres/process-register.ts';

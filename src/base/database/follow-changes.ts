@@ -1,3 +1,4 @@
+import { onceAndAgain } from '../load/once-at-a-time.ts';
 import type { Changes } from './database.ts';
 
 /** Milliseconds between two looks, well within the second of D94. */
@@ -10,19 +11,9 @@ const followMs = 500;
  * @returns ends this, and waits for a look under way
  */
 export function followChanges(changes: Changes, subject: string, look: () => Promise<void>): () => Promise<void> {
-  let looking: Promise<void> | undefined;
-  let isAskedAgain = false;
-  const lookAgain = async (): Promise<void> => {
-    do {
-      isAskedAgain = false;
-      await look();
-    } while (isAskedAgain);
-    looking = undefined;
-  };
-  const ask = (): void => {
-    isAskedAgain = looking !== undefined;
-    looking ??= lookAgain();
-  };
+  const lookAgain = onceAndAgain(look);
+  let looking = Promise.resolve();
+  const ask = (): void => void (looking = lookAgain());
   const timer = setInterval(ask, followMs).unref();
   const ignore = changes.on(subject, ask);
   return async () => {

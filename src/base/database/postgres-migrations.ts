@@ -51,7 +51,11 @@ export async function migratePostgres(client: pg.PoolClient, migrations: Migrati
       tries = 1;
     } catch (thrown) {
       if (!isLockConflict(thrown)) throw thrown;
-      if (tries === mostTries) throw lockedOut(migrations.owner, thrown);
+      if (tries === mostTries) {
+        const words = `The "${migrations.owner}" tables wait to be brought up to date: others use them, such as pg_dump`;
+        const details = { reason: 'store', retryAfterSeconds: 2, cause: thrown } as const;
+        throw new Unavailable(`${words} (${errorMessage(thrown)})`, details);
+      }
       tries += 1;
       await sleep(randomInt(leastRestMs, mostRestMs));
     }
@@ -95,11 +99,6 @@ async function applyNext(
     await client.query('ROLLBACK');
     throw thrown;
   }
-}
-
-function lockedOut(owner: string, cause: unknown): Unavailable {
-  const words = `The "${owner}" tables wait to be brought up to date: others use them, such as pg_dump`;
-  return new Unavailable(`${words} (${errorMessage(cause)})`, { reason: 'store', retryAfterSeconds: 2, cause });
 }
 
 /** What differs. STRICT types and tables without row ids are what every table of PostgreSQL is. */

@@ -166,20 +166,15 @@ class SqliteDatabase implements Database {
 
   /** Looks whether the database can be used. @throws what keeps it from being used */
   async #look(): Promise<void> {
-    await this.#tryChanging();
+    const undone = new Error('It was only tried');
+    await this.transaction(() => Promise.reject(undone)).catch((thrown: unknown) => {
+      if (thrown !== undone) throw thrown;
+    });
     // A file may be damaged in one place alone: what could not be read there is asked again.
     const unread = this.#unread;
     if (!unread) return;
     await this.#ask(unread);
     if (this.#unread === unread) this.#unread = undefined;
-  }
-
-  /** Begins a change, and undoes it. @throws what keeps changes from beginning */
-  async #tryChanging(): Promise<void> {
-    const undone = new Error('It was only tried');
-    await this.transaction(() => Promise.reject(undone)).catch((thrown: unknown) => {
-      if (thrown !== undone) throw thrown;
-    });
   }
 
   #inside(transaction: number): Transaction {

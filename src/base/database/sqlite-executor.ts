@@ -1,12 +1,47 @@
 // Runs the requests on the embedded database's thread. Reads are answered at once, on a connection of their own. Changes and
 // transactions run one after another, and wait for locks of other programs without blocking the thread.
 
-import { DatabaseSync } from 'node:sqlite';
+import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { SqliteFiles } from '../fault/sqlite-files.ts';
-import type { DatabaseReply, DatabaseRequest, DatabaseTimes, DatabaseWorkerData } from './database-protocol.ts';
-import { SqliteConnection } from './sqlite-connection.ts';
-import { type DatabaseFailure, failureOf, isBusy, isUnreadable } from './sqlite-errors.ts';
+import { RecentMap } from '../recent-map.ts';
+import type { Attempt, Change, Row } from './database.ts';
+import type { DatabaseReply, DatabaseRequest, DatabaseTimes, DatabaseWorkerData, Wanted } from './database-protocol.ts';
+import { constraintOf, type DatabaseFailure, failureOf, isBusy, isUnreadable } from './sqlite-errors.ts';
 import { migrateSqlite, openSqliteFile } from './sqlite-file.ts';
+
+/** How many prepared statements are kept. All stores together use about half as many. */
+const mostPrepared = 256;
+
+/** A connection that runs statements with numbered parameters. */
+class SqliteConnection {
+  readonly database: DatabaseSync;
+  readonly #prepared = new RecentMap<string, StatementSync>(mostPrepared);
+
+  constructor(database: DatabaseSync) {
+    this.database = database;
+  }
+
+  /** Runs a statement. @throws what SQLite throws, except that an attempt returns a violated constraint */
+  run({ sql, params = [] }: Change, wanted: Wanted): readonly Row[] | number | Attempt {
+    if (wanted === 'rows') return this.#prepare(sql).all(...params);
+    if (wanted === 'changes') return Number(this.#prepare(sql).run(...params).changes);
+    try {
+      return { changes: Number(this.#prepare(sql).run(...params).changes) };
+    } catch (thrown) {
+      const stoppedBy = constraintOf(thrown);
+      if (!stoppedBy || !(thrown instanceof Error)) throw thrown;
+      return { stoppedBy, text: thrown.message };
+    }
+  }
+
+  #prepare(sql: string): StatementSync {
+    // `$1` would be a name for SQLite, and each name is looked for among all of the statement: with a thousand of them, a million
+    // comparisons.
+    const statement = this.#prepared.get(sql) ?? this.database.prepare(sql.replaceAll(/\$(?=\d)/g, '?'));
+    this.#prepared.set(sql, statement);
+    return statement;
+  }
+}
 
 /** How long a read waits where another program locks out readers, too, as it does for a moment during recovery. */
 const readPatienceMs = 1000;

@@ -5,9 +5,8 @@ import { createHash, randomBytes } from 'node:crypto';
 import { createReadStream, existsSync, linkSync, lstatSync, renameSync, rmSync, statSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
-import { refuseMoved } from '../../base/database/moved-mark.ts';
 import { isDamaged, sqliteMessage } from '../../base/database/sqlite-errors.ts';
-import { makePrivate, requireDatabase } from '../../base/database/sqlite-file.ts';
+import { makePrivate, refuseMoved, requireDatabase } from '../../base/database/sqlite-file.ts';
 import { syncPath } from '../../base/database/sync-folder.ts';
 import { errorCode, errorMessage } from '../../base/errors.ts';
 import {
@@ -31,17 +30,6 @@ export interface BackupRequest extends BackedUp {
   readonly target: string;
   /** The present time, milliseconds since 1970. */
   readonly now: number;
-}
-
-/** A backup that is on disk. */
-export interface BackupMade {
-  /** Size of the file. */
-  readonly octets: number;
-  readonly messages: number;
-  /** How many of them have a body that is a file. */
-  readonly bodies: number;
-  /** Ids of messages left out because their body is missing though they are still in the queue. */
-  readonly damaged: readonly string[];
 }
 
 function isTheSameFile(one: string, other: string): boolean {
@@ -126,7 +114,7 @@ async function addBodies(copy: DatabaseSync, request: BackupRequest): Promise<re
   }
 }
 
-async function finishCopy(file: string, request: BackupRequest): Promise<Omit<BackupMade, 'octets'>> {
+async function finishCopy(file: string, request: BackupRequest) {
   const copy = new DatabaseSync(file);
   try {
     // Nobody else sees the file before it is complete and synced, so SQLite need not protect it against a crash.
@@ -160,9 +148,11 @@ function claim(temporary: string, { target, force }: BackupRequest): void {
 
 /**
  * Takes a backup. The file appears whole, readable by its owner alone, or not at all.
+ * @returns its size, how many messages it has and how many of them a body that is a file, and the ids of those that were left out, since
+ *   their body is missing though they are still in the queue
  * @throws Error naming the file, where it exists already or cannot be written
  */
-export async function takeBackup(request: BackupRequest): Promise<BackupMade> {
+export async function takeBackup(request: BackupRequest) {
   checkTarget(request);
   const { target } = request;
   const temporary = join(dirname(target), `.${basename(target)}.${randomBytes(6).toString('hex')}.tmp`);

@@ -4,7 +4,7 @@
 
 import type { DroppedEvent, OutcomeEvent, RequeuedEvent } from '../events/mail-event.ts';
 import type { NotedMail, NotedOutcome } from '../reports/report.ts';
-import type { RetryCount, RetryPick, SpooledRecipient } from '../spool.ts';
+import type { RetryCount, RetryPick, Spool, SpooledRecipient } from '../spool.ts';
 import { droppedEvent, requeuedEvent } from '../spool-events.ts';
 import type { EntryMeta } from '../stored-rows.ts';
 import { type AccountTally, addTally, countStates, emptyTally, type RecipientState, tallyOf } from '../tally.ts';
@@ -51,11 +51,7 @@ export interface ChangedRecipient {
   readonly reply: Pick<OutcomeEvent, 'reply' | 'host'> | undefined;
 }
 
-/** When recipients are due that are tried again, and when their messages expire. */
-interface RetryTimes {
-  readonly now: number;
-  readonly expiresAt: number;
-}
+type RetryTimes = Parameters<Spool['retryMany']>[1];
 
 /** What a group has changed. A message that is gone is in `gone` alone. */
 export interface GroupChanges<Message extends GroupMessage> {
@@ -119,16 +115,12 @@ export class MessageGroup<Message extends GroupMessage> {
       const at = work?.positions.get(outcome.recipient);
       // A command beside the server has dropped the message meanwhile (D94).
       if (!work || at === undefined || work.states[at] === 'delivered') continue;
-      if (this.#recordOne(work, at, { outcome, now })) touched.add(work);
+      if (this.#recordOne(work, at, outcome, now)) touched.add(work);
     }
     for (const work of touched) work.isGone = work.states.every((state) => state === 'delivered');
   }
 
-  #recordOne(
-    work: Work<Message>,
-    at: number,
-    { outcome, now }: { readonly outcome: GivenOutcome; readonly now: number },
-  ): boolean {
+  #recordOne(work: Work<Message>, at: number, outcome: GivenOutcome, now: number): boolean {
     const recipient = work.message.recipients[at];
     const isDeferred = outcome.kind === 'deferred';
     // Another process has taken the recipient over: it alone says when the next attempt is.

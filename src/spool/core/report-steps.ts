@@ -16,14 +16,13 @@ import {
   reportedRecipients,
   retOfRequiredTls,
 } from '../reports/report.ts';
-import { integer, octets, optional, replyOf, text } from '../stored-rows.ts';
+import { integer, octets, optional, replyOf, text, type WallTimes } from '../stored-rows.ts';
 import type { GroupMessage } from './message-group.ts';
 import { ask, type StoreSteps, step } from './steps.ts';
 
 /** Turns wall times into stored ones and back. */
-interface Times {
+interface Times extends WallTimes {
   stored(wallTime: number): number;
-  wall(storedTime: number): number;
 }
 
 /** What differs between the engines. */

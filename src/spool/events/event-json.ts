@@ -16,13 +16,9 @@ function snakeCase(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
 
-/** Members that hold a time have names like these, in every kind of event. */
-function isTimeName(name: string): boolean {
-  return name === 'at' || name.endsWith('At');
-}
-
 function shown(value: unknown, name: string): unknown {
-  if (typeof value === 'number' && isTimeName(name)) return new Date(value).toISOString();
+  // Members that hold a time have names like these, in every kind of event.
+  if (typeof value === 'number' && (name === 'at' || name.endsWith('At'))) return new Date(value).toISOString();
   if ((name === 'messageId' || name === 'clientMessageId') && typeof value === 'string') {
     return value.replace(/^<([^<>]*)>$/, '$1');
   }

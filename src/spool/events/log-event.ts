@@ -24,11 +24,6 @@ const refusedTexts = {
 
 type Line = Readonly<Record<string, unknown>>;
 
-/** A removed header in the log, without the words of the reason, which may be long and quote a value. */
-function removedHeader({ field, code }: { readonly field: string; readonly code: string }): Line {
-  return { field, code };
-}
-
 function acceptedLine(event: AcceptedEvent): Line {
   return {
     session: event.sessionId,
@@ -45,7 +40,9 @@ function acceptedLine(event: AcceptedEvent): Line {
     size: event.size,
     mappedSender: event.mappedSender,
     stripped: event.stripped,
-    ...(event.observed ? { observed: event.observed.map(removedHeader), observedCount: event.observedCount } : {}),
+    // Without the words of the reasons, which may be long and quote a value.
+    observed: event.observed?.map(({ field, code }) => ({ field, code })),
+    observedCount: event.observed && event.observedCount,
   };
 }
 
@@ -103,11 +100,6 @@ function messageLine(
   };
 }
 
-function lineOf(event: Exclude<EventFacts, RefusedEvent | ShadowedEvent | WebhookDisabledEvent>): Line {
-  if (!isOfWord(event, 'logged', 'own')) return messageLine(event);
-  return event.kind === 'accepted' ? acceptedLine(event) : outcomeLine(event);
-}
-
 /** Writes the line of an event. */
 export function logEvent(log: Logger, event: EventFacts): void {
   if (event.kind === 'refused') return log.info(refusedLine(event), refusedTexts[event.stage]);
@@ -117,5 +109,7 @@ export function logEvent(log: Logger, event: EventFacts): void {
     const { sessionId: session, account, url, reason } = event;
     return log.warn({ session, account, url, reason }, 'webhook disabled');
   }
-  log[eventKinds[event.kind].level](lineOf(event), event.kind);
+  const isOwn = isOfWord(event, 'logged', 'own');
+  const line = !isOwn ? messageLine(event) : event.kind === 'accepted' ? acceptedLine(event) : outcomeLine(event);
+  log[eventKinds[event.kind].level](line, event.kind);
 }

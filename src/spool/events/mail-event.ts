@@ -3,7 +3,7 @@
 
 import type { SmtpReply } from '../../mail/smtp-reply.ts';
 import type { TlsFacts } from '../../mail/tls-facts.ts';
-import type { JournalReason } from '../journal/journal-row.ts';
+import type { JournalMore, JournalReason } from '../journal/journal-row.ts';
 
 /** How the message came in: by SMTP, by the REST send or send_raw endpoint, or as a report of our own. */
 export type EventVia = 'smtp' | 'rest' | 'raw' | 'dsn';
@@ -67,13 +67,11 @@ export interface AcceptedEvent extends MessageEventBase {
 export type EventViolation = JournalReason;
 
 /** A verdict of which the spool keeps nothing but this. */
-interface VerdictEventBase extends EventBase {
+interface VerdictEventBase extends EventBase, Pick<JournalMore, 'listener' | 'reason' | 'reply'> {
   /** The id of its entry in the journal, a UUIDv7; absent in events of an earlier release. */
   readonly journalId?: string;
   /** What was refused: MAIL, one RCPT, or the message. */
   readonly stage: 'sender' | 'recipient' | 'message';
-  /** Name of the SMTP listener. */
-  readonly listener?: string | undefined;
   /** The first of the recipients that were named by then, or the one that was refused. */
   readonly recipients: readonly string[];
   readonly recipientCount?: number | undefined;
@@ -84,10 +82,6 @@ interface VerdictEventBase extends EventBase {
   readonly violationCount: number;
   /** The mark of the program that made the message: `User-Agent: s-nail v14.9.24`; printable, at most 200 octets. */
   readonly mailer?: string | undefined;
-  /** A reason without a code, in words. */
-  readonly reason?: string | undefined;
-  /** The answer: an SMTP reply, or the HTTP status where it came by REST. */
-  readonly reply?: { readonly code: number; readonly enhanced?: string };
 }
 
 /** A sender, a recipient or a whole message was refused. The spool keeps nothing of it. */

@@ -112,12 +112,6 @@ export type FigureStore = Awaited<ReturnType<typeof openFigureStore>>;
 /** Figures of one statement. */
 const addedAtOnce = 200;
 
-/** In one order for all processes: two that write the same rows then wait for each other instead of getting in a circle. */
-function ordered(figures: readonly Figure[]): readonly Figure[] {
-  const key = ({ account, minute, name }: Figure): string => `${account} ${minute} ${name}`;
-  return figures.toSorted((one, other) => (key(one) < key(other) ? -1 : 1));
-}
-
 /** A condition of SQL. */
 const isMoment = (name: string): string => `substr(${name}, 1, ${momentPrefix.length}) = '${momentPrefix}'`;
 
@@ -145,7 +139,9 @@ export async function openFigureStore(database: Database) {
   return {
     /** Adds to what is kept, all in one commit. What tells of a moment (`momentPrefix`) takes the place of what was told before. */
     async add(figures: readonly Figure[]): Promise<void> {
-      const all = ordered(figures);
+      // In one order for all processes: two that write the same rows then wait for each other instead of getting in a circle.
+      const key = ({ account, minute, name }: Figure): string => `${account} ${minute} ${name}`;
+      const all = figures.toSorted((one, other) => (key(one) < key(other) ? -1 : 1));
       await database.transaction(async (inside) => {
         for (let start = 0; start < all.length; start += addedAtOnce) {
           const { sql: text, params } = addition(all.slice(start, start + addedAtOnce));

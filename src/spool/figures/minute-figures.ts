@@ -1,12 +1,20 @@
 // Counts what happens by account and minute: in memory, and every two seconds into the database. What was counted since then is lost
-// when the process is killed; a stop writes everything.
+// when the process is killed; a stop writes everything. And tells once a minute how much waits, for each account and for all together, so that
+// it can be plotted afterwards: every process tells the same, and the last one counts.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Clock } from '../../base/clock.ts';
 import { errorMessage } from '../../base/errors.ts';
 import { onceAtATime } from '../../base/load/once-at-a-time.ts';
 import type { Logger } from '../../base/log.ts';
-import { type Counted, type Figure, type FigureQuery, type FigureStore, momentPrefix } from './figure-store.ts';
+import {
+  type Counted,
+  type Figure,
+  type FigureQuery,
+  type FigureStore,
+  momentPrefix,
+  waitingNames,
+} from './figure-store.ts';
 
 const minuteMs = 60_000;
 const writeEveryMs = 2000;
@@ -17,26 +25,41 @@ const mostNames = 200;
 /** How long figures are kept, in minutes. */
 export const keptMinutes = 24 * 60;
 
-/** What counting needs. */
-export interface MinuteFiguresParts {
-  readonly store: FigureStore;
+/** Does work, which must not reject, with a pause before each time. @returns ends that, and waits for what is under way */
+function again(pauseMs: number, work: () => Promise<void>): () => Promise<void> {
+  const ended = new AbortController();
+  const { signal } = ended;
+  const run = async (): Promise<void> => {
+    while (!signal.aborted) {
+      await sleep(pauseMs, undefined, { signal, ref: false }).catch(() => undefined);
+      if (!signal.aborted) await work();
+    }
+  };
+  const running = run();
+  return async () => {
+    ended.abort();
+    await running;
+  };
+}
+
+/** What counting, and telling what waits, needs. */
+interface CountingParts {
   readonly clock: Pick<Clock, 'now'>;
   readonly log: Logger;
 }
 
 /** The figures of this process, and of all. */
 export class MinuteFigures {
-  readonly #parts: MinuteFiguresParts;
+  readonly #parts: CountingParts & { readonly store: FigureStore };
   /** What is counted is added in place. */
   readonly #waiting = new Map<string, Figure & { count: number }>();
   /** The names of each account in its latest minute. There are as many entries as accounts. */
   readonly #names = new Map<string, { readonly minute: number; readonly names: Set<string> }>();
-  readonly #ended = new AbortController();
-  #running: Promise<void> | undefined;
+  #stop: () => Promise<void> = () => Promise.resolve();
   #prunedMinute = 0;
   #isFailing = false;
 
-  constructor(parts: MinuteFiguresParts) {
+  constructor(parts: CountingParts & { readonly store: FigureStore }) {
     this.#parts = parts;
   }
 
@@ -95,20 +118,80 @@ export class MinuteFigures {
 
   /** Writes every two seconds from now on. */
   start(): void {
-    this.#running = this.#run();
-  }
-
-  async #run(): Promise<void> {
-    while (!this.#ended.signal.aborted) {
-      await sleep(writeEveryMs, undefined, { signal: this.#ended.signal, ref: false }).catch(() => undefined);
-      await this.write();
-    }
+    this.#stop = again(writeEveryMs, this.write);
   }
 
   /** Writes what waits and ends. */
   async stop(): Promise<void> {
-    this.#ended.abort();
-    await this.#running;
+    await this.#stop();
     await this.write();
   }
+}
+
+/** How often it is asked whether a new minute has begun, in milliseconds. */
+const lookEveryMs = 1000;
+/** Accounts that are told of one by one: those with the most that waits. */
+const mostAccounts = 1000;
+
+/** The name under which all accounts together are told of. No account has it. */
+export const allAccounts = '';
+
+/** What waits for an account. */
+export interface AccountQueue {
+  readonly account: string;
+  /** Recipients that are not done. */
+  readonly recipients: number;
+  /** When the oldest of their messages was accepted, milliseconds since 1970; absent: not known. */
+  readonly oldestAt?: number | undefined;
+}
+
+/** What waits for each account that has something waiting, and when the oldest message of all was accepted. */
+export interface Queues {
+  readonly accounts: readonly AccountQueue[];
+  readonly oldestAt?: number | undefined;
+}
+
+/** What telling needs. */
+interface SampleQueueParts extends CountingParts {
+  /** What waits now; undefined where nothing is to be told. */
+  readonly queues: () => Promise<Queues | undefined>;
+  /** Keeps what is told. @param at milliseconds since 1970 */
+  readonly tell: (account: string, at: number, counted: readonly Counted[]) => void;
+}
+
+function countedOf(recipients: number, oldestAt: number | undefined, at: number): readonly Counted[] {
+  const waiting = { name: waitingNames.recipients, count: recipients };
+  if (recipients === 0) return [waiting, { name: waitingNames.oldestSeconds, count: 0 }];
+  if (oldestAt === undefined) return [waiting];
+  return [waiting, { name: waitingNames.oldestSeconds, count: Math.max(0, Math.round((at - oldestAt) / 1000)) }];
+}
+
+/** Tells once what waits. */
+export async function sampleQueue({ queues, tell, clock }: SampleQueueParts): Promise<void> {
+  const now = await queues();
+  if (!now) return;
+  const at = clock.now();
+  const waiting = now.accounts.filter(({ recipients }) => recipients > 0);
+  const most = waiting.toSorted((one, other) => other.recipients - one.recipients).slice(0, mostAccounts);
+  for (const { account, recipients, oldestAt } of most) tell(account, at, countedOf(recipients, oldestAt, at));
+  const all = waiting.reduce((sum, { recipients }) => sum + recipients, 0);
+  tell(allAccounts, at, countedOf(all, now.oldestAt, at));
+}
+
+/** Tells in each minute from now on. @returns ends it */
+export function sampleQueues(parts: SampleQueueParts): () => Promise<void> {
+  let told = -1;
+  const look = async (): Promise<void> => {
+    const minute = Math.floor(parts.clock.now() / minuteMs);
+    if (minute === told) return;
+    told = minute;
+    await sampleQueue(parts).catch((error: unknown) => {
+      parts.log.debug({ reason: errorMessage(error) }, 'what waits could not be told for this minute');
+    });
+  };
+  const first = look();
+  const stop = again(lookEveryMs, look);
+  return async () => {
+    await Promise.all([first, stop()]);
+  };
 }

@@ -7,7 +7,7 @@ import { told } from '../../base/database/postgres-errors.ts';
 import { singleClient } from '../../base/database/postgres-pool.ts';
 import { errorMessage } from '../../base/errors.ts';
 import { serverHosts } from '../../base/postgres/server-hosts.ts';
-import { lineIsFree } from '../postgres/postgres-holds.ts';
+import { lineIsFree } from '../postgres/spool-lines.ts';
 import {
   commonProblems,
   type DatabaseProblem,

@@ -4,8 +4,7 @@
 import { statSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import type { Row } from '../../base/database/database.ts';
-import { movedMark } from '../../base/database/moved-mark.ts';
-import { hasTable } from '../../base/database/sqlite-file.ts';
+import { hasTable, movedMark } from '../../base/database/sqlite-file.ts';
 import { errorMessage } from '../../base/errors.ts';
 import { isServed } from '../sqlite/file/sqlite-lock.ts';
 import { inFlightRows } from '../sqlite/in-flight.ts';

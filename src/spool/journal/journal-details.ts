@@ -42,13 +42,9 @@ export function withoutLargeBody(details: JournalDetails): JournalDetails {
 
 const nothing = Buffer.alloc(0);
 
-function nameOf({ name, fault }: ReceivedField): ReceivedField {
-  return { name, rawBytes: nothing, ...(fault === undefined ? {} : { fault }) };
-}
-
 /** The names of the fields alone: their octets are views that hold the whole message in memory. */
 function withNames(details: JournalDetails): JournalDetails {
-  return { ...details, fields: details.fields.map(nameOf) };
+  return { ...details, fields: details.fields.map((field) => ({ ...field, rawBytes: nothing })) };
 }
 
 /** Details that hold nothing of the message but the names of its fields, and its Subject where that is kept. */

@@ -3,6 +3,7 @@
 // they do not understand as one of which nothing is known, so that it stops nobody from reading the others.
 
 import { errorMessage } from '../../base/errors.ts';
+import { isRecord } from '../../base/is-record.ts';
 import { type JournalFacts, type JournalMore, type JournalRow, journalOutcomes } from './journal-row.ts';
 
 type Rule = (value: unknown) => string | undefined;
@@ -12,23 +13,15 @@ const isNumber: Rule = (value) => (Number.isSafeInteger(value) ? undefined : 'no
 const isTrue: Rule = (value) => (value === true ? undefined : 'not true');
 const isTexts: Rule = (value) =>
   Array.isArray(value) && value.every((one) => typeof one === 'string') ? undefined : 'no list of texts';
-const isObject: Rule = (value) =>
-  typeof value === 'object' && value !== null && !Array.isArray(value) ? undefined : 'no object';
-const hasTexts = (value: unknown, names: readonly string[]): boolean => {
-  const members = new Map<string, unknown>(isObject(value) === undefined ? Object.entries(value ?? {}) : []);
-  return names.every((name) => typeof members.get(name) === 'string');
-};
+const hasTexts = (value: unknown, names: readonly string[]): boolean =>
+  isRecord(value) && names.every((name) => typeof value[name] === 'string');
 const isReasons: Rule = (value) =>
   Array.isArray(value) && value.every((one) => hasTexts(one, ['code', 'message'])) ? undefined : 'no list of reasons';
 const isReply: Rule = (value) =>
-  typeof value === 'object' && value !== null && 'code' in value && Number.isSafeInteger(value.code)
-    ? undefined
-    : 'no reply with a code';
+  isRecord(value) && Number.isSafeInteger(value['code']) ? undefined : 'no reply with a code';
 const isTls: Rule = (value) => (hasTexts(value, ['version', 'cipher']) ? undefined : 'no version and cipher');
 const isTimings: Rule = (value) =>
-  isObject(value) === undefined && Object.values(value ?? {}).every((one) => Number.isFinite(one))
-    ? undefined
-    : 'no object of numbers';
+  isRecord(value) && Object.values(value).every((one) => Number.isFinite(one)) ? undefined : 'no object of numbers';
 
 const factRules: Readonly<Record<string, Rule>> = {
   ...{ credential: isText, via: isText, client: isText, helo: isText, mailer: isText, sender: isText },
@@ -47,12 +40,10 @@ const required: ReadonlySet<string> = new Set(['facts.recipients', 'facts.count'
 type Read<Value> = { readonly value?: Value; readonly fault?: string };
 
 function faultOfValue(column: string, value: unknown, rules: Readonly<Record<string, Rule>>): string | undefined {
-  const fault = isObject(value);
-  if (fault !== undefined) return `${column} is ${fault}`;
-  const members = new Map<string, unknown>(Object.entries(value ?? {}));
+  if (!isRecord(value)) return `${column} is no object`;
   for (const [name, rule] of Object.entries(rules)) {
     const path = `${column}.${name}`;
-    const member = members.get(name);
+    const member = Object.hasOwn(value, name) ? value[name] : undefined;
     if (member === undefined && required.has(path)) return `${path} is missing`;
     const wrong = member === undefined ? undefined : rule(member);
     if (wrong !== undefined) return `${path} is ${wrong}`;

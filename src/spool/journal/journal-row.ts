@@ -18,6 +18,11 @@ export function outcomeOf(number: unknown): JournalOutcome {
 /** In PostgreSQL, whether a row is a copy that came to a shadow listener: by a key that it has (`keyWords`). */
 export const isCopyByKeys = "strpos(keys, ' wtrue ') > 0";
 
+/** The time in a UUIDv7, or in the bound of a partition that such ids have, milliseconds since 1970. */
+export function timeOf(id: string): number {
+  return Number.parseInt(id.slice(0, 13).replace('-', ''), 16);
+}
+
 /** How much of the messages themselves is kept. */
 export type ContentLevel = 'none' | 'headers' | 'full';
 
@@ -64,13 +69,15 @@ export interface JournalFacts {
 /** The facts that only one entry shows, kept as JSON. */
 export interface JournalMore {
   readonly session: string;
+  /** Name of the SMTP listener. */
   readonly listener?: string | undefined;
   /** What was refused: MAIL, one RCPT, or the message. */
   readonly stage?: string | undefined;
   readonly reasons?: readonly JournalReason[] | undefined;
   readonly reasonCount?: number | undefined;
-  /** A reason without a code. */
+  /** A reason without a code, in words. */
   readonly reason?: string | undefined;
+  /** The answer: an SMTP reply, or the HTTP status where it came by REST. */
   readonly reply?: { readonly code: number; readonly enhanced?: string } | undefined;
   /** The names of the fields in their order, with line feeds between; left out where the header section itself is kept. */
   readonly names?: string | undefined;

@@ -9,9 +9,8 @@ import { storableText } from '../../base/database/postgres-pool.ts';
 import { errorMessage, Unavailable } from '../../base/errors.ts';
 import { searchColumns } from '../journal/writer/postgres-journal.ts';
 import { partOctets } from '../postgres/added-messages.ts';
-import type { Damaged } from './damaged-rows.ts';
 import type { MovedTable } from './moved-tables.ts';
-import type { SourceFile, SourceRow } from './source-file.ts';
+import type { Damaged, SourceFile, SourceRow } from './source-file.ts';
 import type { TargetDatabase } from './target-database.ts';
 
 /** Rows and octets of one statement, at most; a single row may have more octets. */
@@ -97,9 +96,9 @@ function jsonOf(value: SqlValue): string | number | null {
 async function writeRows(
   table: string,
   names: readonly string[],
-  { rows, copying }: { readonly rows: Iterable<SourceRow> | AsyncIterable<SourceRow>; readonly copying: Copying },
+  rows: Iterable<SourceRow> | AsyncIterable<SourceRow>,
+  { target, signal, onCopied }: Copying,
 ): Promise<SentTable> {
-  const { target, signal, onCopied } = copying;
   const types = await target.types(table);
   const unknown = names.find((name) => !types.has(name));
   if (unknown !== undefined) throw new Error(`The target's ${table} has no column ${unknown}`);
@@ -175,7 +174,7 @@ export async function copyRows(table: MovedTable, copying: Copying): Promise<Sen
     }
   };
   const names = table.isSearched ? [...found.columns, ...searched] : found.columns;
-  return await writeRows(table.name, names, { rows: rows(), copying });
+  return await writeRows(table.name, names, rows(), copying);
 }
 
 const messages = 'SELECT id, body_in_file, size, head, body FROM spool_messages ORDER BY seq';
@@ -205,6 +204,6 @@ async function* octetsOf({ source, left }: Copying, bodiesFolder: string): Async
 
 /** Copies the octets of every message that is not left behind. */
 export async function copyOctets(copying: Copying, bodiesFolder: string): Promise<SentTable> {
-  const rows = octetsOf(copying, bodiesFolder);
-  return await writeRows('spool_octets', ['message', 'part', 'octets'], { rows, copying });
+  const names = ['message', 'part', 'octets'];
+  return await writeRows('spool_octets', names, octetsOf(copying, bodiesFolder), copying);
 }

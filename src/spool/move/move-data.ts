@@ -7,22 +7,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Clock, systemClock } from '../../base/clock.ts';
 import type { Migrations } from '../../base/database/database.ts';
-import type { MovedMark } from '../../base/database/moved-mark.ts';
+import type { MovedMark } from '../../base/database/sqlite-file.ts';
 import { errorMessage } from '../../base/errors.ts';
 import { uuidv7 } from '../../base/ids.ts';
 import { ensurePartitions } from '../postgres/events/event-partitions.ts';
 import { DatabaseClock } from '../postgres/server/database-clock.ts';
 import { type Copying, copyOctets, copyRows } from './copy-table.ts';
-import { type Damaged, findDamagedEntries, findDamagedMessages, noDamage } from './damaged-rows.ts';
-import {
-  derivedTables,
-  lastNumber,
-  leftTables,
-  type MovedCounter,
-  movedCounters,
-  movedTables,
-} from './moved-tables.ts';
-import { SourceFile } from './source-file.ts';
+import { derivedTables, lastNumber, leftTables, movedCounters, movedTables } from './moved-tables.ts';
+import { type Damaged, findDamagedEntries, findDamagedMessages, noDamage, SourceFile } from './source-file.ts';
 import { EndUnknown, TargetDatabase } from './target-database.ts';
 
 /** How far the move is: rows and octets that were copied, of so many rows. */
@@ -187,9 +179,8 @@ class Move {
         this.#tell(`Copying ${table}`);
       },
     };
-    const messages = this.#source.number('SELECT count(*) FROM spool_messages');
+    this.#all = this.#source.number('SELECT count(*) FROM spool_messages');
     for (const { name } of movedTables) this.#all += this.#source.number(`SELECT count(*) FROM "${name}"`);
-    this.#all += messages;
     const until = this.#clock.now();
     await ensurePartitions((sql, values) => this.#target.query(sql, values), {
       ...{ since: this.#source.number('SELECT coalesce(min(at), 9e15) FROM journal'), until },
@@ -205,7 +196,11 @@ class Move {
     sent.push(copied);
     this.#tell('Counting what was written');
     for (const change of derivedTables) await this.#target.query(change, [], { isLong: true });
-    for (const counter of movedCounters) await this.#moveCounter(counter);
+    for (const { name, select, change } of movedCounters) {
+      const [row] = await this.#target.query(change, [this.#source.number(select)]);
+      if (row?.['value'] === null || row?.['value'] === undefined)
+        throw new Error(`The target's ${name} has no number that goes on`);
+    }
     for (const table of sent) {
       this.#tell(`Checking ${table.name}`);
       await table.verify(this.#target);
@@ -215,12 +210,6 @@ class Move {
     const kept = Number(row?.['octets']);
     if (kept !== octets) throw new Error(`The target has messages of ${kept} octets, and ${octets} were sent`);
     return { rows: new Map(sent.map(({ name, rows }) => [name, rows])), octets };
-  }
-
-  async #moveCounter({ name, select, change }: MovedCounter): Promise<void> {
-    const [row] = await this.#target.query(change, [this.#source.number(select)]);
-    if (row?.['value'] === null || row?.['value'] === undefined)
-      throw new Error(`The target's ${name} has no number that goes on`);
   }
 
   /** Has the target keep everything, and the source marked as moved. */

@@ -1,12 +1,23 @@
 // The SQLite file that is moved. From its opening to its closing nobody else can read or write it, so that nothing changes behind
 // the copy, and no gateway starts on it.
 
+import { stat } from 'node:fs/promises';
+import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import type { Migrations, SqlValue } from '../../base/database/database.ts';
-import { type MovedMark, movedMark, removeMovedMark, writeMovedMark } from '../../base/database/moved-mark.ts';
 import { isBusy } from '../../base/database/sqlite-errors.ts';
-import { inTransaction, migrateSqlite, requireDatabase, tablesOf } from '../../base/database/sqlite-file.ts';
-import { errorMessage } from '../../base/errors.ts';
+import {
+  inTransaction,
+  type MovedMark,
+  migrateSqlite,
+  movedMark,
+  removeMovedMark,
+  requireDatabase,
+  tablesOf,
+  writeMovedMark,
+} from '../../base/database/sqlite-file.ts';
+import { errorMessage, unlessCode } from '../../base/errors.ts';
+import { faultOfRow } from '../journal/journal-faults.ts';
 import { SqliteJournal } from '../journal/writer/sqlite-journal.ts';
 import { fileEvents } from '../sqlite/event-follower.ts';
 import { unsettle } from '../sqlite/file/settled-octets.ts';
@@ -130,18 +141,12 @@ function* readable(rows: SourceRows['rows'], words: string): Generator<SourceRow
   }
 }
 
-/** What a file has to be moved, read beside a running gateway. */
-export interface SourceContents {
-  /** Rows by table, in the order of the names. */
-  readonly rows: ReadonlyMap<string, number>;
-  readonly messages: number;
-  /** Octets of the messages in the queue. */
-  readonly octets: number;
-  readonly mark: MovedMark | undefined;
-}
-
-/** Counts what a file has, and changes nothing. @throws Error where it cannot be read */
-export function lookAtSource(file: string): SourceContents {
+/**
+ * Counts what a file has to be moved, beside a running gateway, and changes nothing: rows by table, in the order of the names, the messages
+ * and the octets of those in the queue, and the mark of a move.
+ * @throws Error where it cannot be read
+ */
+export function lookAtSource(file: string) {
   requireDatabase(file);
   const database = new DatabaseSync(file, { readOnly: true, timeout: 5000 });
   try {
@@ -158,4 +163,58 @@ export function lookAtSource(file: string): SourceContents {
   } finally {
     database.close();
   }
+}
+
+/** What cannot be moved. */
+export interface Damaged {
+  /** Messages: their ids, and why. */
+  readonly messages: ReadonlyMap<string, string>;
+  /** Entries of the journal: their numbers, and why, with their ids. */
+  readonly entries: ReadonlyMap<number, string>;
+}
+
+/** Nothing is damaged. */
+export const noDamage: Damaged = { messages: new Map(), entries: new Map() };
+
+const all = `SELECT id, body_in_file, size - length(head) AS body, coalesce(length(body), 0) AS kept,
+    EXISTS (SELECT 1 FROM spool_recipients r WHERE r.message = m.seq) AS has_recipients
+  FROM spool_messages m ORDER BY seq`;
+
+/** Looks at every message, and at the size of every body that is a file. */
+export async function findDamagedMessages(source: SourceFile, bodiesFolder: string): Promise<Damaged['messages']> {
+  const damaged = new Map<string, string>();
+  for (const [idValue, inFile, body, kept, hasRecipients] of source.read('spool_messages', all).rows) {
+    const id = String(idValue);
+    const why = !/^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/.test(id)
+      ? 'its id is none of Postern'
+      : Number(hasRecipients) === 0
+        ? 'it has no recipients'
+        : Number(inFile) === 1
+          ? await faultOfFile(join(bodiesFolder, id), Number(body))
+          : Number(body) === Number(kept)
+            ? undefined
+            : `its body has ${String(kept)} octets of ${String(body)}`;
+    if (why !== undefined) damaged.set(id, why);
+  }
+  return damaged;
+}
+
+/** Looks at every entry of the journal, and for content that belongs to none. */
+export function findDamagedEntries(source: SourceFile): Damaged['entries'] {
+  const damaged = new Map<number, string>();
+  const rows = 'SELECT seq, id, outcome, waiting, facts, more FROM journal ORDER BY seq';
+  for (const [seq, id, outcome, waiting, facts, more] of source.read('journal', rows).rows) {
+    const stored = { outcome: Number(outcome), waiting: Number(waiting), facts: String(facts), more: String(more) };
+    const why = faultOfRow(stored);
+    if (why !== undefined) damaged.set(Number(seq), `${String(id)}: ${why}`);
+  }
+  const lost = 'SELECT seq FROM journal_content WHERE seq NOT IN (SELECT seq FROM journal) ORDER BY seq';
+  for (const [seq] of source.read('journal_content', lost).rows) damaged.set(Number(seq), 'it has content, and no row');
+  return damaged;
+}
+
+async function faultOfFile(file: string, octets: number): Promise<string | undefined> {
+  const found = await stat(file).catch(unlessCode('ENOENT'));
+  if (!found) return `its body "${file}" is missing`;
+  return found.size === octets ? undefined : `its body "${file}" has ${found.size} octets of ${octets}`;
 }

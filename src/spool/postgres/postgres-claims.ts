@@ -6,12 +6,20 @@ import type { Row } from '../../base/database/database.ts';
 import { BrokenClaim } from '../broken-claim.ts';
 import type { ClaimQuery, ClaimTurn, DueMessage, Spool } from '../spool.ts';
 import { entryOf, integer, text } from '../stored-rows.ts';
-import { lineIsFree, recipientHold } from './postgres-holds.ts';
 import { entryColumns } from './postgres-queue.ts';
 import type { ProcessRegister } from './process-register.ts';
 import { ServerPart, type ServerParts } from './server/database-clock.ts';
 import { columnsOf, InDoubt, lostConnection, type Send } from './server/postgres-session.ts';
-import { changeAnyLine, inLines, lineColumns, sendAllLines, sendEndOfTurns, triedBefore } from './spool-lines.ts';
+import {
+  changeAnyLine,
+  inLines,
+  lineColumns,
+  lineIsFree,
+  recipientHold,
+  sendAllLines,
+  sendEndOfTurns,
+  triedBefore,
+} from './spool-lines.ts';
 
 /** Rounds of one claim at most: a round finds fewer messages than asked for where they have many recipients. */
 const mostRounds = 20;
@@ -169,7 +177,9 @@ export class PostgresClaims extends ServerPart<ServerParts & { readonly register
       const at = this.parts.clock.stored(now);
       if (lane !== '' && looked.length > 0) await this.#endTurns(lane, looked, at);
     } catch (thrown) {
-      throw messages.length === 0 ? thrown : brokenClaim(messages, thrown);
+      if (messages.length === 0) throw thrown;
+      const claimed = messages.map(({ entry: { id }, due }) => ({ id, addresses: due.map(({ address }) => address) }));
+      throw new BrokenClaim(claimed, thrown);
     }
     return messages;
   }
@@ -265,12 +275,10 @@ export class PostgresClaims extends ServerPart<ServerParts & { readonly register
         at,
       ]);
     });
-    for (const [lane, rows] of lines)
-      await this.#endTurns(
-        lane,
-        rows.map((row) => text(row, 'account')),
-        at,
-      );
+    for (const [lane, rows] of lines) {
+      const accounts = rows.map((row) => text(row, 'account'));
+      await this.#endTurns(lane, accounts, at);
+    }
     return found.length;
   }
 
@@ -280,12 +288,6 @@ export class PostgresClaims extends ServerPart<ServerParts & { readonly register
   }
 
   async #endTurns(lane: string, accounts: readonly string[], at: number): Promise<void> {
-    await this.parts.session.transaction(async (send) => sendEndOfTurns(send, { lane, accounts, at }));
+    await this.parts.session.transaction(async (send) => sendEndOfTurns(send, lane, accounts, at));
   }
-}
-
-/** What a claim met, and what it may have claimed. */
-function brokenClaim(messages: readonly DueMessage[], cause: unknown): BrokenClaim {
-  const claimed = messages.map(({ entry, due }) => ({ id: entry.id, addresses: due.map(({ address }) => address) }));
-  return new BrokenClaim(claimed, cause);
 }

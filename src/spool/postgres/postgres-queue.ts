@@ -1,10 +1,19 @@
 // Reads messages for the queue commands and for delivery.
 
 import type { Row } from '../../base/database/database.ts';
-import { examinedAtOnce, patternOf, queueItem, shownRecipientsAtOnce } from '../core/queue-page.ts';
 import { type Hold, Holds } from '../hold.ts';
 import type { ListQuery, QueueItem, QueuePage, WaitingLine } from '../spool.ts';
-import { integer, messageColumns, octets, stateNumbers, text } from '../stored-rows.ts';
+import {
+  examinedAtOnce,
+  integer,
+  messageColumns,
+  octets,
+  patternOf,
+  queueItem,
+  shownRecipientsAtOnce,
+  stateNumbers,
+  text,
+} from '../stored-rows.ts';
 import { ServerPart, type ServerParts } from './server/database-clock.ts';
 
 /** The columns that `entryOf` reads, of a message `m`. */
@@ -117,7 +126,6 @@ export class PostgresQueue extends ServerPart<ServerParts & { readonly holds: ()
     const found = await this.parts.session.query(recipientsOf, [rows.map((row) => text(row, 'id'))]);
     const holds = new Holds(await this.parts.holds());
     const byMessage = Map.groupBy(found, (row) => text(row, 'message'));
-    const said = { holds, clock: this.parts.clock };
-    return rows.map((row) => queueItem(row, byMessage.get(text(row, 'id')) ?? [], said));
+    return rows.map((row) => queueItem(row, byMessage.get(text(row, 'id')) ?? [], holds, this.parts.clock));
   }
 }

@@ -6,7 +6,7 @@ import { pruneKeys } from '../core/key-steps.ts';
 import type { SpoolEntry } from '../spool.ts';
 import { failedRetentionMilliseconds, type RemovedFailures, type SpoolLimits, whyOverQuota } from '../spool-limits.ts';
 import { integer, text } from '../stored-rows.ts';
-import { type AccountTally, addTally, emptyTally, type Tally, tallyOfNew } from '../tally.ts';
+import { type AccountTally, addTally, emptyTally, type Tally, TallyChanges, tallyOfNew } from '../tally.ts';
 import { sizeOf } from './added-messages.ts';
 import { pruneThreads } from './postgres-threads.ts';
 import { ServerPart, type ServerParts } from './server/database-clock.ts';
@@ -24,7 +24,7 @@ const oldestFailures = `SELECT f.message, m.size FROM spool_failures f JOIN spoo
 /** What each account has queued, as far as this process knows: what others accept is known a second later. */
 export class Quotas {
   readonly #limits: SpoolLimits;
-  #known = new Map<string, Tally>();
+  #known = new TallyChanges();
   /** What waits to be written. */
   readonly #underWay = new Map<string, Tally>();
 
@@ -34,13 +34,12 @@ export class Quotas {
 
   /** Takes the numbers of all accounts. */
   know(tallies: readonly AccountTally[]): void {
-    this.#known = new Map(tallies.map((tally) => [tally.account, tally]));
+    this.#known = new TallyChanges(tallies.map((tally) => [tally.account, tally]));
   }
 
   /** Takes what some accounts have more since. */
   learn(more: readonly AccountTally[]): void {
-    for (const tally of more)
-      this.#known.set(tally.account, addTally(this.#known.get(tally.account) ?? emptyTally, tally));
+    for (const tally of more) this.#known.add(tally.account, tally);
   }
 
   /** Accounts that have more failed messages than are kept, with their numbers. */
@@ -57,7 +56,7 @@ export class Quotas {
     const size = sizeOf(entry);
     const underWay = this.#underWay.get(account) ?? emptyTally;
     const held = addTally(this.#known.get(account) ?? emptyTally, underWay);
-    const text = whyOverQuota(this.#limits, held, { account, size });
+    const text = whyOverQuota(this.#limits, held, account, size);
     if (text !== undefined) throw new Unavailable(text, { reason: 'room', retryAfterSeconds: quotaRetrySeconds });
     this.#underWay.set(account, addTally(underWay, tallyOfNew(size, 1)));
   }

@@ -22,12 +22,12 @@ import { EventFiler } from './events/event-filer.ts';
 import { EventPartitions } from './events/event-partitions.ts';
 import { EventRemoval } from './events/event-removal.ts';
 import { PostgresClaims } from './postgres-claims.ts';
-import { PostgresHolds } from './postgres-holds.ts';
 import { PostgresQueue } from './postgres-queue.ts';
 import { PostgresRetention, Quotas } from './postgres-retention.ts';
 import { ProcessRegister } from './process-register.ts';
 import { DatabaseClock, type ServerParts } from './server/database-clock.ts';
 import { PostgresSession } from './server/postgres-session.ts';
+import { PostgresHolds } from './spool-lines.ts';
 import { SpoolTender } from './spool-tender.ts';
 import { SpoolWriter } from './spool-writer.ts';
 

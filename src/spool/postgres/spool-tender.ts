@@ -18,10 +18,10 @@ import { readTallies } from '../core/tally-steps.ts';
 import type { EventFiler } from './events/event-filer.ts';
 import type { EventPartitions } from './events/event-partitions.ts';
 import type { EventRemoval } from './events/event-removal.ts';
-import type { PostgresHolds } from './postgres-holds.ts';
 import type { PostgresRetention, Quotas } from './postgres-retention.ts';
 import type { ProcessRegister } from './process-register.ts';
 import { ServerPart, type ServerParts } from './server/database-clock.ts';
+import type { PostgresHolds } from './spool-lines.ts';
 import type { SpoolWriter } from './spool-writer.ts';
 
 /** How often it is done, in milliseconds. */
@@ -177,18 +177,15 @@ export class SpoolTender extends ServerPart<TendedParts> {
 
   /** Looks what keeps the server from clearing away, and removes what is not kept any longer. */
   async #tidy(): Promise<void> {
-    await this.#watchOldest();
+    const { session, log } = this.parts;
+    if (performance.now() - this.#watchedAt >= watchEveryMs) {
+      this.#watchedAt = performance.now();
+      const [row] = await session.query(oldestTransaction, [longMinutes]);
+      // Every table grows while such a transaction lasts.
+      if (row) log.warn({ ...row }, 'a transaction keeps PostgreSQL from clearing away what is deleted');
+    }
     if (performance.now() - this.#prunedAt > pruneEveryMs) await this.#prune();
     else await this.#pruneSome();
-  }
-
-  /** Tells of transactions that keep the server from clearing away what is deleted: every table grows while they last. */
-  async #watchOldest(): Promise<void> {
-    const { session, log } = this.parts;
-    if (performance.now() - this.#watchedAt < watchEveryMs) return;
-    this.#watchedAt = performance.now();
-    const [row] = await session.query(oldestTransaction, [longMinutes]);
-    if (row) log.warn({ ...row }, 'a transaction keeps PostgreSQL from clearing away what is deleted');
   }
 
   async #tend(): Promise<void> {

@@ -184,13 +184,11 @@ export class WriteWay {
       const outcomes = group.flatMap(({ outcomes: handedIn = [] }) => handedIn);
       await this.#endDoubt({ ...key, unwanted, wanted, outcomes }, thrown);
     }
-    if (sent) this.#tell(sent.told);
-    return sent?.results ?? [];
-  }
-
-  #tell(told: Told): void {
-    this.#parts.onTallies(told.tallies);
-    if (told.events.length + told.tallies.length > 0) this.#parts.filer.wrote();
+    if (!sent) return [];
+    const { tallies, events } = sent.told;
+    this.#parts.onTallies(tallies);
+    if (events.length + tallies.length > 0) this.#parts.filer.wrote();
+    return sent.results;
   }
 
   /** Sends everything that a group writes, without waiting for answers but those that the group needs. */
@@ -303,17 +301,11 @@ export class WriteWay {
   }
 }
 
-/** Whether a message that is handed in again is known: by its Idempotency-Key, or because its report is made once. */
-function isKnownAgain({ entry: { idempotency, answers } }: AddedMessage): boolean {
-  return Boolean(idempotency ?? answers);
-}
-
 /** The messages of a group by what is to become of them where their senders hear that they were not taken. */
 function disownedOf(added: readonly AddedMessage[]): Disowned {
-  return {
-    unwanted: added.filter((one) => !isKnownAgain(one)).map(({ entry }) => entry.id),
-    wanted: added.filter(isKnownAgain).map(({ entry }) => entry.id),
-  };
+  const disowned = { unwanted: [] as string[], wanted: [] as string[] };
+  for (const { entry } of added) disowned[(entry.idempotency ?? entry.answers) ? 'wanted' : 'unwanted'].push(entry.id);
+  return disowned;
 }
 
 /** The server went away before a transaction was kept. One whose log has no room says so before it ends itself. */

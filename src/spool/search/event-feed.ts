@@ -23,11 +23,6 @@ import { refusedRow, type WrittenJournal } from '../journal/writer/journal-of-ev
 /** How many refusals may wait, over all accounts and for each: at a few kilobytes for each refusal, some megabytes. */
 const [mostOfAll, mostOfAccount] = [1024, 256];
 
-/** Whose room one takes: that of its account, which for copies of a shadow listener has one of its own. */
-function ownerOf({ event: { kind, account } }: WrittenRefusal): string {
-  return `${kind} ${account}`;
-}
-
 /**
  * The refusals that wait to be written: a bounded number, divided among the accounts, so that the one with the most never takes the
  * room of another, nor copies that of refusals.
@@ -43,7 +38,8 @@ class RefusalQueue {
    * @returns how many refusals were dropped, this one or another: 0 or 1
    */
   put(refusal: WrittenRefusal): number {
-    const owner = ownerOf(refusal);
+    // It takes room of its account, which for copies of a shadow listener has room of its own.
+    const owner = `${refusal.event.kind} ${refusal.event.account}`;
     const waiting = this.#waiting.get(owner)?.length ?? 0;
     if (waiting >= mostOfAccount) return 1;
     const isFull = this.length >= mostOfAll;

@@ -152,7 +152,11 @@ export class EventFollower {
       const { rows, end } = this.#rows(indexed, this.#newest, this.#isCareful ? carefulAtOnce : followedAtOnce);
       const taken = rows.map((row) => ({ row, facts: readFacts(String(row['event'])) }));
       for (const some of this.#isCareful ? taken.map((one) => [one]) : [taken]) {
-        this.#unlessDamaged(() => this.#note(some, noted));
+        // In the journal an earlier release has noted what became of messages up to there.
+        const told = some.flatMap(({ row: { id, kind, queue_id: message }, facts }) =>
+          Number(id) > noted && typeof message === 'string' ? [{ kind: String(kind), message, facts }] : [],
+        );
+        this.#unlessDamaged(() => this.#journal?.note(told));
         this.#unlessDamaged(() => this.#file(some));
       }
       this.#unlessDamaged(() => this.#sql.indexed.run(end));
@@ -193,14 +197,6 @@ export class EventFollower {
     write(this.#sql.index, index);
     write(this.#sql.keys, keys);
     for (const { account, share, events } of counts.values()) this.#sql.count.run(account, share, events);
-  }
-
-  /** Notes in the journal what became of messages. @param noted up to which event an earlier release has done so */
-  #note(taken: readonly Taken[], noted: number): void {
-    const told = taken.flatMap(({ row: { id, kind, queue_id: message }, facts }) =>
-      Number(id) > noted && typeof message === 'string' ? [{ kind: String(kind), message, facts }] : [],
-    );
-    this.#journal?.note(told);
   }
 
   /** Removes some events that are too many or too old. @returns whether there may be more */

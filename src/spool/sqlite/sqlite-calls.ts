@@ -153,7 +153,8 @@ export abstract class StoreCalls extends SpoolPart<CallParts> {
       }
       this.inFlight.recovered();
       this.statements.releaseAll.run();
-      this.lines.wakeAll(this.clock.stored(now));
+      // After a start, claims and back-offs of before are over.
+      this.lines.statements.wakeAll.run(this.clock.stored(now));
       this.retention.removeOrphans(bodies, new Set(keepBodies));
     });
     this.retention.prune(now);

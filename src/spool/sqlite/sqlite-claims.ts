@@ -128,7 +128,7 @@ export class RecipientClaims extends SpoolPart<
   /** Tells whether a hold keeps the whole line waiting, and if so takes it out of its turns. */
   #isParked(line: Line): boolean {
     const hold = line.id === 0 ? undefined : this.parts.holds.current.ofLine(line);
-    if (hold) this.lines.park(line.id, hold.id);
+    if (hold) this.lines.statements.park.run(hold.id, line.id);
     return hold !== undefined;
   }
 

@@ -182,11 +182,6 @@ export class Lines {
     if (found) this.statements.set.run(until, integer(found, 'id'));
   }
 
-  /** Takes a line out of its turns, because of a hold. */
-  park(line: number, hold: number): void {
-    this.statements.park.run(hold, line);
-  }
-
   /** Lets lines of holds that are gone have turns again, `limit` lines at most. @returns how many */
   unparkOthers(holds: ReadonlySet<number>, limit: number): number {
     let done = 0;
@@ -196,10 +191,5 @@ export class Lines {
       hold = this.statements.nextParked.get(hold)?.['hold'];
     }
     return done;
-  }
-
-  /** Gives every line a turn at this stored time or sooner: after a start, claims and back-offs of before are over. */
-  wakeAll(now: number): void {
-    this.statements.wakeAll.run(now);
   }
 }

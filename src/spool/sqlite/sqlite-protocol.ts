@@ -8,7 +8,6 @@ import { outcomeNumbers } from '../journal/journal-row.ts';
 import type { WrittenJournal } from '../journal/writer/journal-of-event.ts';
 import type { KeptSettings, RemovedFailures } from '../spool-limits.ts';
 import type { EntryMeta } from '../stored-rows.ts';
-import type { SpoolFault } from './file/sqlite-health.ts';
 import type { StoreCalls } from './sqlite-calls.ts';
 
 /** The calls that change the store, and those that only read. */
@@ -82,6 +81,13 @@ export interface WriteBatch {
 export interface ReadBatch {
   readonly kind: 'reads';
   readonly operations: readonly ReadOperation[];
+}
+
+/** Why the spool takes no mail. */
+export interface SpoolFault {
+  readonly reason: 'room' | 'store';
+  /** The reason in words, for the log and the operator. */
+  readonly text: string;
 }
 
 /** How far what is made behind the commits is behind them. */

@@ -1,10 +1,17 @@
 // Reads the queue for the queue commands: messages a page at a time, and what waits in each line.
 
 import type { Row } from '../../base/database/database.ts';
-import { examinedAtOnce, patternOf, queueItem, shownRecipientsAtOnce } from '../core/queue-page.ts';
 import type { Holds } from '../hold.ts';
 import type { ListQuery, QueueItem, QueuePage, WaitingLine } from '../spool.ts';
-import { integer, stateNumbers, text } from '../stored-rows.ts';
+import {
+  examinedAtOnce,
+  integer,
+  patternOf,
+  queueItem,
+  shownRecipientsAtOnce,
+  stateNumbers,
+  text,
+} from '../stored-rows.ts';
 import type { StoredHolds } from './sqlite-holds.ts';
 import type { StoredMessages } from './sqlite-messages.ts';
 import { SpoolPart, type SpoolTables } from './sqlite-tables.ts';
@@ -83,7 +90,7 @@ export class StoredQueue extends SpoolPart<
   }
 
   #item(row: Row, holds = this.#currentHolds()): QueueItem {
-    return queueItem(row, this.parts.messages.recipients(row), { holds, clock: this.clock });
+    return queueItem(row, this.parts.messages.recipients(row), holds, this.clock);
   }
 
   #currentHolds(): Holds {

@@ -37,7 +37,7 @@ export class Retention extends SpoolPart<
     const { queuedMessages, queuedBytes = Number.POSITIVE_INFINITY } = this.parts.limits;
     if (queuedMessages === Number.POSITIVE_INFINITY && queuedBytes === Number.POSITIVE_INFINITY) return undefined;
     const { account } = entry;
-    const message = whyOverQuota(this.parts.limits, this.ledger.of(account), { account, size });
+    const message = whyOverQuota(this.parts.limits, this.ledger.of(account), account, size);
     return message === undefined ? undefined : { message, code: 'SPOOL_QUOTA', unavailable: 'room' };
   }
 

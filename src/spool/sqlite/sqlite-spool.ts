@@ -2,6 +2,7 @@
 // never pass to the spool's thread.
 
 import { dirname, join } from 'node:path';
+import { Worker } from 'node:worker_threads';
 import { type Clock, systemClock } from '../../base/clock.ts';
 import { errorMessage, Unavailable } from '../../base/errors.ts';
 import { type Logger, silentLog } from '../../base/log.ts';
@@ -14,10 +15,9 @@ import { acceptedRow, type WrittenJournal } from '../journal/writer/journal-of-e
 import { EventFeed, type EventTable } from '../search/event-feed.ts';
 import type { Spool, SpoolEntry } from '../spool.ts';
 import { acceptedEvent } from '../spool-events.ts';
-import { keptSettings, type RemovedFailures, type SpoolOptions } from '../spool-limits.ts';
-import type { SpoolFault } from './file/sqlite-health.ts';
-import { type Behind, encodeJournal } from './sqlite-protocol.ts';
-import { retryAfterSeconds, SpoolThread, startSpoolThread } from './sqlite-thread.ts';
+import { keptSettings, type SpoolOptions } from '../spool-limits.ts';
+import { type Behind, encodeJournal, type SpoolFault, type SpoolWorkerData } from './sqlite-protocol.ts';
+import { retryAfterSeconds, SpoolThread } from './sqlite-thread.ts';
 
 /** Where the spool is stored, and its settings. */
 export interface SqliteSpoolOptions extends SpoolOptions {
@@ -54,7 +54,6 @@ export class SqliteSpool implements Spool {
   readonly #clock: Clock;
   readonly #log: Logger;
   readonly #contentGauge: ContentGauge | undefined;
-  readonly #onRemoved: ((removed: RemovedFailures) => void) | undefined;
   #fault: SpoolFault | undefined;
   /** Free octets of the file system with the least free room that the spool writes to, at most a second old. */
   freeBytes = Number.NaN;
@@ -79,19 +78,22 @@ export class SqliteSpool implements Spool {
   private constructor(options: SqliteSpoolOptions) {
     const { file, bodiesFolder = join(dirname(file), 'bodies'), contentGauge } = options;
     const { clock, log, onLost, onRemoved, onCommitted } = options;
-    const data = { file, bodies: bodiesFolder, ...keptSettings(options) };
+    const data: SpoolWorkerData = { file, bodies: bodiesFolder, ...keptSettings(options) };
+    const thread = new Worker(new URL('./sqlite-worker.ts', import.meta.url), { workerData: data });
     this.#clock = clock ?? systemClock;
     this.#log = log ?? silentLog;
-    this.#onRemoved = onRemoved;
     this.#contentGauge = contentGauge;
     this.#bodies = new BodyFiles(bodiesFolder);
-    this.#thread = new SpoolThread(startSpoolThread(data), {
+    this.#thread = new SpoolThread(thread, {
       clock: this.#clock,
       listener: {
         onWritten: ({ outcomes, orphanedBodies, removed }) => {
           onCommitted?.(outcomes.length);
           for (const id of orphanedBodies) this.#removeBody(id);
-          for (const failures of removed) this.#tellRemoved(failures);
+          for (const failures of removed) {
+            this.#log.warn({ ...failures }, 'failed messages removed: the account has more than are kept');
+            onRemoved?.(failures);
+          }
         },
         onHealth: (freeBytes, fault, behind) => {
           this.freeBytes = freeBytes;
@@ -259,11 +261,6 @@ export class SqliteSpool implements Spool {
     if ((before.fault === undefined) === (behind.fault === undefined)) return;
     if (behind.fault === undefined) this.#log.info('events are filed again');
     else this.#log.error({ reason: behind.fault }, 'events cannot be filed: searches are slow, and old events stay');
-  }
-
-  #tellRemoved(removed: RemovedFailures): void {
-    this.#log.warn({ ...removed }, 'failed messages removed: the account has more than are kept');
-    this.#onRemoved?.(removed);
   }
 
   #removeBody(id: string): void {

@@ -121,7 +121,11 @@ export class SqliteStore extends StoreCalls {
     database.exec('BEGIN IMMEDIATE');
     try {
       this.clock.hold();
-      const outcomes = operations.map((operation) => this.#outcome(operation));
+      const outcomes = operations.map((operation): OperationOutcome => {
+        // One refused because of what the store already holds does not undo the others of the batch.
+        const refused = operation.kind === 'add' ? this.retention.overQuota(operation.args[0]) : undefined;
+        return refused ? { error: refused } : { value: called(this.writes, operation) };
+      });
       this.retention.removeSurplus();
       this.ledger.write();
       this.lines.write();
@@ -135,12 +139,6 @@ export class SqliteStore extends StoreCalls {
       this.inFlight.undo();
       throw thrown;
     }
-  }
-
-  /** Runs one operation. One refused because of what the store already holds does not undo the others of the batch. */
-  #outcome(operation: WriteOperation): OperationOutcome {
-    const refused = operation.kind === 'add' ? this.retention.overQuota(operation.args[0]) : undefined;
-    return refused ? { error: refused } : { value: called(this.writes, operation) };
   }
 
   /**

@@ -1,12 +1,11 @@
 // The main thread's connection to the spool's thread. Operations gather while the worker commits the last batch and are
 // then sent together, so that many messages share one fsync, one message between threads and one allocation.
 
-import { Worker } from 'node:worker_threads';
+import type { Worker } from 'node:worker_threads';
 import { type Clock, readClock } from '../../base/clock.ts';
 import type { DatabaseFailure } from '../../base/database/sqlite-errors.ts';
 import { errorMessage, Unavailable } from '../../base/errors.ts';
 import { type Grouped, GroupQueue } from '../core/group-queue.ts';
-import type { SpoolFault } from './file/sqlite-health.ts';
 import type {
   AddOctets,
   Behind,
@@ -15,7 +14,7 @@ import type {
   ReadBatch,
   ReadCalls,
   ReadOperation,
-  SpoolWorkerData,
+  SpoolFault,
   WorkerMessage,
   WriteBatch,
   WriteCalls,
@@ -58,11 +57,6 @@ export interface ThreadListener {
 
 /** Where operations are sent, and answers come from: the thread. */
 export type SpoolPort = Pick<Worker, 'postMessage' | 'on'>;
-
-/** Starts the thread. */
-export function startSpoolThread(data: SpoolWorkerData): SpoolPort {
-  return new Worker(new URL('./sqlite-worker.ts', import.meta.url), { workerData: data });
-}
 
 /** The spool's thread, with the operations that it has not answered yet. */
 export class SpoolThread {

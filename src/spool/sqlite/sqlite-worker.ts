@@ -6,17 +6,18 @@ import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
 import type { ClockReading } from '../../base/clock.ts';
 import { sqliteCode, sqliteMessage, whyUnwritable } from '../../base/database/sqlite-errors.ts';
 import { type DatabaseSync, openSqliteFile } from '../../base/database/sqlite-file.ts';
+import { errorCode, errorMessage } from '../../base/errors.ts';
 import { SqliteFiles } from '../../base/fault/sqlite-files.ts';
 import { settleThread } from '../../base/load/compiled-code.ts';
-import type { SpoolLimits } from '../spool-limits.ts';
+import { defaultMinFreeBytes } from '../spool-limits.ts';
 import { giveBackSomePages } from './file/compact.ts';
-import { roomIn, type SpoolFault } from './file/sqlite-health.ts';
 import { SpoolLock } from './file/sqlite-lock.ts';
 import {
   type Behind,
   decodeJournal,
   type OperationOutcome,
   type ReadBatch,
+  type SpoolFault,
   type SpoolWorkerData,
   type WorkerMessage,
   type WriteBatch,
@@ -24,6 +25,31 @@ import {
   type WriteResult,
 } from './sqlite-protocol.ts';
 import { SqliteStore } from './sqlite-store.ts';
+
+/**
+ * The free room on the file system with the least of it, and the fault if that is too little.
+ * @param folders those that mail is written to; one that is not there yet is left out
+ */
+function roomIn(
+  folders: readonly string[],
+  minFreeBytes: number | undefined,
+): { readonly freeBytes: number; readonly fault?: SpoolFault } {
+  let least = Number.POSITIVE_INFINITY;
+  let fault: SpoolFault | undefined;
+  for (const folder of folders) {
+    try {
+      const { bavail, blocks, bsize } = statfsSync(folder);
+      const [free, wanted] = [bavail * bsize, minFreeBytes ?? defaultMinFreeBytes(blocks * bsize)];
+      least = Math.min(least, free);
+      if (free < wanted)
+        fault = { reason: 'room', text: `${folder} has ${free} octets free, less than minFreeBytes (${wanted})` };
+    } catch (thrown) {
+      if (errorCode(thrown) !== 'ENOENT')
+        fault = { reason: 'store', text: `Cannot look at ${folder}: ${errorMessage(thrown)}` };
+    }
+  }
+  return { freeBytes: least, ...(fault ? { fault } : {}) };
+}
 
 /**
  * Pages of the write-ahead log before a checkpoint. By then most messages have been removed and never reach the database
@@ -44,12 +70,6 @@ const lookEveryBytes = 1_048_576;
 
 /** How long nothing must have been written before events are filed and free pages given back, in milliseconds. */
 const idleMs = 100;
-
-/** Fills in what the configuration leaves open: of queued octets an account may have a quarter of this machine's file system. */
-function completeLimits(limits: SpoolLimits, folder: string): SpoolLimits {
-  const { blocks, bsize } = statfsSync(folder);
-  return { ...limits, queuedBytes: limits.queuedBytes ?? Math.floor((blocks * bsize) / 4) };
-}
 
 /** Runs the thread: batches of writes, questions, and periodic checks in between. */
 class SpoolServer {
@@ -74,9 +94,11 @@ class SpoolServer {
     this.#database = openSqliteFile(file);
     this.#database.exec(`PRAGMA wal_autocheckpoint = ${checkpointPages}`);
     this.#lock = new SpoolLock(file);
+    const { blocks, bsize } = statfsSync(dirname(file));
     this.#store = new SqliteStore({
       ...{ database: this.#database, lock: this.#lock, bodies, ...settings },
-      limits: completeLimits(limits, dirname(file)),
+      // Where the configuration leaves it open, an account may have a quarter of this machine's file system.
+      limits: { ...limits, queuedBytes: limits.queuedBytes ?? Math.floor((blocks * bsize) / 4) },
     });
     this.#files = new SqliteFiles(file);
     this.#room = () => roomIn([dirname(file), bodies], limits.minFreeBytes);
@@ -133,7 +155,9 @@ class SpoolServer {
       this.#look();
     }
     // What is committed to a file without a path is lost with this process: no caller may be told that it is safe.
-    this.#post({ kind: 'written', result: misplaced ? refused(result, misplaced) : result });
+    const error = misplaced && { message: misplaced.text, unavailable: misplaced.reason };
+    const refused = error && { ...result, outcomes: result.outcomes.map(() => ({ error })), orphanedBodies: [] };
+    this.#post({ kind: 'written', result: refused ?? result });
     // The callers have their answers; what they do next comes while this is done.
     if (this.#store.isBehind) this.#store.follow();
     else this.#following ??= setTimeout(() => this.#followIdle(), idleMs);
@@ -228,11 +252,6 @@ function faultOf(work: () => void): SpoolFault | undefined {
     const reason = whyUnwritable(sqliteCode(thrown)) ?? 'store';
     return { reason, text: `The database cannot be written: ${sqliteMessage(thrown)}` };
   }
-}
-
-function refused(result: WriteResult, { reason, text }: SpoolFault): WriteResult {
-  const error = { message: text, unavailable: reason };
-  return { ...result, outcomes: result.outcomes.map(() => ({ error })), orphanedBodies: [] };
 }
 
 /** The buffers of a loaded message; they are transferred instead of copied. */

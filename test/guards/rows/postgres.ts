@@ -21,7 +21,7 @@ export const postgresGuards = [
     ['this.#singles = (this.#singles + 1) % deferredShare', 'this.#singles = 0', postgresShare],
     ['AND r.account = line.account\n', '\n'],
   ]),
-  ...of('spool/postgres/postgres-holds.ts', postgres, [
+  ...of('spool/postgres/spool-lines.ts', postgres, [
     ["h.kind = 'account' AND h.value = line.account", "h.kind = 'account'"],
   ]),
   ...of('spool/postgres/postgres-queue.ts', postgres, [

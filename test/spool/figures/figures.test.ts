@@ -9,8 +9,13 @@ import {
   openFigureStore,
   percentile,
 } from '../../../src/spool/figures/figure-store.ts';
-import { MinuteFigures } from '../../../src/spool/figures/minute-figures.ts';
-import { allAccounts, type Queues, sampleQueue, sampleQueues } from '../../../src/spool/figures/sample-queue.ts';
+import {
+  allAccounts,
+  MinuteFigures,
+  type Queues,
+  sampleQueue,
+  sampleQueues,
+} from '../../../src/spool/figures/minute-figures.ts';
 import { figuresContract } from '../../contract/figures.ts';
 import { engines, openTestDatabase } from '../../support/engines.ts';
 import { logLines } from '../../support/log-lines.ts';

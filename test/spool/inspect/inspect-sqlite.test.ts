@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect, test } from 'vitest';
 import { tableVersions } from '../../../src/app/wiring/table-versions.ts';
-import { writeMovedMark } from '../../../src/base/database/moved-mark.ts';
+import { writeMovedMark } from '../../../src/base/database/sqlite-file.ts';
 import { inspectSqlite } from '../../../src/spool/inspect/inspect-sqlite.ts';
 import { entryOfNow, fillQueue, makeSource, openSourceSpool } from '../../support/moved-source.ts';
 import { runCli } from '../../support/run-cli.ts';

@@ -6,8 +6,7 @@ import type { Logger } from '../../../base/log.ts';
 import { oncePer } from '../../../base/once-per.ts';
 import type { EventStore } from '../../../spool/events/event-store.ts';
 import { countedOf, openFigureStore } from '../../../spool/figures/figure-store.ts';
-import { MinuteFigures } from '../../../spool/figures/minute-figures.ts';
-import { type Queues, sampleQueues } from '../../../spool/figures/sample-queue.ts';
+import { MinuteFigures, type Queues, sampleQueues } from '../../../spool/figures/minute-figures.ts';
 import type { Spool, WaitingLine } from '../../../spool/spool.ts';
 import type { Config } from '../../config/config.ts';
 

@@ -16,18 +16,14 @@ const noMore: JournalMore = { session: '', lacking: 'the row of this message in 
 /** Times that can be written (ECMA-262 §21.4.1.1). */
 const latestMs = 8.64e15;
 
-function timeOf(value: unknown): number {
-  const at = Number(value);
-  return Math.abs(at) <= latestMs ? at : 0;
-}
-
 /** Makes a row of a list; one that is damaged has `isDamaged` and no facts. */
 export function itemOf(row: Row): JournalItem {
   const { value: facts } = readFacts(String(row['facts']));
+  const at = Number(row['at']);
   return {
     seq: Number(row['seq']),
     id: String(row['id']),
-    at: timeOf(row['at']),
+    at: Math.abs(at) <= latestMs ? at : 0,
     account: String(row['account']),
     outcome: outcomeOf(row['outcome']),
     facts: facts ?? noFacts,
@@ -110,7 +106,8 @@ async function firstFrom(database: Queryable, at: number, last: number, source: 
 export async function rangeOf(
   database: Queryable,
   { since, until, cursor }: JournalQuery,
-  { newest, source = async () => 'journal' }: { readonly newest: number; readonly source?: RowSource },
+  newest: number,
+  source: RowSource = async () => 'journal',
 ): Promise<readonly [low: number, high: number]> {
   const low = since === undefined ? 1 : await firstFrom(database, since - lateMs, newest, source);
   const last = until === undefined ? newest : await firstFrom(database, until + lateMs, newest, source);

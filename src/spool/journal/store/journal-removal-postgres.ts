@@ -5,7 +5,7 @@ import type { Database, Row } from '../../../base/database/database.ts';
 import { type Partition, partitionsOf, waitShortly } from '../../../base/database/postgres-partitions.ts';
 import { errorCode, Unavailable } from '../../../base/errors.ts';
 import type { JournalLimits, Removed } from '../journal.ts';
-import { isCopyByKeys, outcomeNumbers } from '../journal-row.ts';
+import { isCopyByKeys, outcomeNumbers, timeOf } from '../journal-row.ts';
 
 /** Rows of one transaction at most. */
 const rowsAtOnce = 500;
@@ -135,7 +135,7 @@ export class JournalRemoval {
   async #dropAged(limit: number): Promise<string> {
     const partitions = await this.#partitionsOf('journal');
     for (const { name, isDefault, to } of partitions) {
-      if (isDefault || to === null || Number.parseInt(to.replace('-', ''), 16) > limit) continue;
+      if (isDefault || to === null || timeOf(to) > limit) continue;
       const [row] = await this.#database.query(firstAndLast(name));
       if ([row?.['first'], row?.['last']].some((at) => at !== null && Number(at) >= limit)) continue;
       const content = name.replace('journal', 'journal_content');

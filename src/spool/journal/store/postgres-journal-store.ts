@@ -10,7 +10,7 @@ import type { Database, SqlValue } from '../../../base/database/database.ts';
 import { partitionsOf } from '../../../base/database/postgres-partitions.ts';
 import { errorCode, Unavailable } from '../../../base/errors.ts';
 import type { Journal, JournalItem, JournalLimits, JournalPage, JournalQuery, Removed } from '../journal.ts';
-import { outcomeNumbers } from '../journal-row.ts';
+import { outcomeNumbers, timeOf } from '../journal-row.ts';
 import { contentOf, itemColumns, itemOf, rangeOf, readersOf } from './item-of.ts';
 import { JournalRemoval } from './journal-removal-postgres.ts';
 import { isWanted, keysWanted, searchedWords, wordsWanted } from './words.ts';
@@ -56,16 +56,11 @@ async function look(database: Database): Promise<Look> {
   const [last] = newest === undefined ? [] : await database.query(`SELECT at FROM ${newest} WHERE seq = $1`, [until]);
   const since = Math.min(Date.now(), Number(last?.['at'] ?? 0)) - openMs;
   const open = partitions
-    .filter(({ name, to, isDefault }) => isDefault || name === newest || timeOf(to) > since)
+    .filter(({ name, to, isDefault }) => isDefault || name === newest || to === null || timeOf(to) > since)
     .map(({ name }) => name);
   const made = { at, parts, until, open };
   looks.set(database, made);
   return made;
-}
-
-/** The time of a bound of ids, milliseconds since 1970. */
-function timeOf(bound: string | null): number {
-  return bound === null ? Number.POSITIVE_INFINITY : Number.parseInt(bound.slice(0, 13).replace('-', ''), 16);
 }
 
 /**
@@ -135,9 +130,8 @@ async function findPage(
   const newest = Number(row?.['newest'] ?? 0);
   const source = (from: number, to: number): Promise<string> => seqSource(database, from, to);
   const { limit } = query;
-  const range = await rangeOf(database, query, { newest, source });
-  const [low] = range;
-  let [, high] = range;
+  const [low, last] = await rangeOf(database, query, newest, source);
+  let high = last;
   const { sql, values } = conditionsOf(query, words);
   const items: JournalItem[] = [];
   const began = performance.now();

@@ -90,7 +90,8 @@ async function readDown(database: Queryable, { sql, values }: Source, { page, lo
  */
 async function readOutcome(
   database: Queryable,
-  { match, outcome }: { readonly match: string; readonly outcome: number },
+  match: string,
+  outcome: number,
   { page, low, high }: Reading,
 ): Promise<boolean> {
   let next = high;
@@ -116,7 +117,7 @@ async function findRows(database: Queryable, query: JournalQuery): Promise<Journ
   const [state] = await database.query(`SELECT indexed,
     coalesce((SELECT seq FROM journal ORDER BY seq DESC LIMIT 1), 0) AS newest FROM journal_state`);
   const [indexed, newest] = [Number(state?.['indexed'] ?? 0), Number(state?.['newest'] ?? 0)];
-  const [low, high] = await rangeOf(database, query, { newest });
+  const [low, high] = await rangeOf(database, query, newest);
   const page = pageOf(query, words, high + 1);
   const behind = Math.max(low, indexed + 1);
   const isTailRead =
@@ -128,7 +129,7 @@ async function findRows(database: Queryable, query: JournalQuery): Promise<Journ
   const isCommon = outcome !== undefined && outcomeNumbers[outcome] <= 2;
   const reading = { page, low, high: rest };
   const isWhole = isCommon
-    ? await readOutcome(database, { match: matchOf(query, words) ?? '', outcome: outcomeNumbers[outcome] }, reading)
+    ? await readOutcome(database, matchOf(query, words) ?? '', outcomeNumbers[outcome], reading)
     : await readDown(database, sourceOf(query, words), reading);
   return { items: page.items, ...(isWhole ? {} : { next: page.last }) };
 }

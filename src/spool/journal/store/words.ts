@@ -10,15 +10,10 @@ const wordCharacters = 64;
 /** The last word of a search may be the beginning of one, if it has so many characters. */
 const prefixCharacters = 3;
 
-/** Letters without their accents, in lower case, as SQLite's tokenizer compares them. */
-function folded(text: string): string {
-  return text.normalize('NFD').replace(/\p{M}/gu, '').toLowerCase();
-}
-
+/** Words without accents, in lower case, as SQLite's tokenizer compares them. */
 function wordsOf(text: string): string[] {
-  return folded(text)
-    .split(/[^\p{L}\p{N}]+/u)
-    .filter((word) => word !== '');
+  const folded = text.normalize('NFD').replace(/\p{M}/gu, '').toLowerCase();
+  return folded.split(/[^\p{L}\p{N}]+/u).filter((word) => word !== '');
 }
 
 /** The words of a search; empty where the text has no letter or digit. */

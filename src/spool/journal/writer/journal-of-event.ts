@@ -2,7 +2,7 @@
 // beside it. What only a reader needs, such as the table of verdicts, is made when it is read.
 
 import { cutText, dialogueWithoutQuotes, firstAddresses, keptName } from '../../events/event-bounds.ts';
-import { type AcceptedEvent, wouldPass } from '../../events/mail-event.ts';
+import { type AcceptedEvent, type EventFacts, wouldPass } from '../../events/mail-event.ts';
 import type { WrittenRefusal } from '../../events/refusal.ts';
 import type { ContentGauge } from '../content-gauge.ts';
 import { type JournalDetails, withoutContent } from '../journal-details.ts';
@@ -48,10 +48,6 @@ function onlyOnce(words: readonly (string | undefined)[]): readonly string[] | u
   found.delete(undefined);
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- undefined has been removed
   return found.size === 0 ? undefined : ([...found].slice(0, journalBounds.codes) as string[]);
-}
-
-function subjectOf({ subject, content }: JournalDetails): string | undefined {
-  return content === 'none' || subject === undefined ? undefined : cutText(subject, journalBounds.subject);
 }
 
 function noted(
@@ -107,6 +103,7 @@ function factsOf(
   reasons: readonly JournalReason[] | undefined,
 ): JournalFacts {
   const reply = event.kind === 'accepted' ? undefined : event.reply;
+  const subject = details?.subject;
   return {
     credential: event.credential,
     via: event.via,
@@ -116,7 +113,7 @@ function factsOf(
     sender: event.senderPath,
     recipients: firstAddresses(event.recipients, journalBounds.recipients),
     count: event.recipientCount ?? event.recipients.length,
-    subject: details && subjectOf(details),
+    subject: details?.content === 'none' || subject === undefined ? undefined : cutText(subject, journalBounds.subject),
     size: event.size,
     codes: (reasons && onlyOnce(reasons.map(({ code }) => code))) ?? (reply && [String(reply.code)]),
     fields: reasons && onlyOnce(reasons.map(({ field }) => field)),
@@ -125,11 +122,7 @@ function factsOf(
   };
 }
 
-function made(
-  event: RowEvent,
-  id: string,
-  { details, sent }: { readonly details: JournalDetails | undefined; readonly sent?: Sent },
-): WrittenJournal {
+function made(event: RowEvent, id: string, details: JournalDetails | undefined, sent?: Sent): WrittenJournal {
   const accepted = event.kind === 'accepted' ? event : undefined;
   const refused = event.kind === 'accepted' ? undefined : event;
   const observed = accepted?.observed?.map(({ field, code, message }) => ({ code, field, message: message ?? '' }));
@@ -186,12 +179,74 @@ export function acceptedRow(
   { details, sent }: { readonly details: JournalDetails; readonly sent: Sent },
   gauge?: ContentGauge,
 ): WrittenJournal {
-  return whereRoom((kept) => made(event, event.queueId, { details: kept, sent }), details, gauge);
+  return whereRoom((kept) => made(event, event.queueId, kept, sent), details, gauge);
 }
 
 /** Makes the row of a refusal or of a copy's verdict, as above; undefined for one that has no account or no id of its own. */
 export function refusedRow({ event, journal }: WrittenRefusal, gauge?: ContentGauge): WrittenJournal | undefined {
   const { journalId, account } = event;
   if (journalId === undefined || account === '') return undefined;
-  return whereRoom((details) => made(event, journalId, { details }), journal, gauge);
+  return whereRoom((details) => made(event, journalId, details), journal, gauge);
+}
+
+/** What the events of a message make of its row; what came before it was queued again counts for `waiting` alone. */
+export interface Noted {
+  ended: number;
+  again: number;
+  dropped: number;
+  requeued: number;
+  failed: number;
+  deferred: number;
+}
+
+/** What an event adds. Kinds that are not named change nothing. */
+const changes: Partial<Record<string, (noted: Noted, facts: () => EventFacts | undefined) => void>> = {
+  delivered: (noted) => void (noted.ended += 1),
+  deferred: (noted) => void (noted.deferred = 1),
+  failed: (noted) => {
+    noted.ended += 1;
+    noted.failed = 1;
+  },
+  requeued: (noted, facts) => {
+    Object.assign(noted, { requeued: 1, failed: 0, deferred: 0 });
+    const event = facts();
+    if (event?.kind === 'requeued') noted.again += event.failedCount;
+  },
+  dropped: (noted) => void (noted.dropped = 1),
+};
+
+/** What events make of the rows of their messages, by message. @param factsOf undefined for an event that is damaged */
+export function notesOf<Event extends { readonly kind: string; readonly message: string | null }>(
+  events: readonly Event[],
+  factsOf: (event: Event) => EventFacts | undefined,
+): ReadonlyMap<string, Noted> {
+  const notes = new Map<string, Noted>();
+  for (const event of events) {
+    const change = changes[event.kind];
+    if (!change || event.message === null) continue;
+    const noted = notes.get(event.message) ?? { ended: 0, again: 0, dropped: 0, requeued: 0, failed: 0, deferred: 0 };
+    change(noted, () => factsOf(event));
+    notes.set(event.message, noted);
+  }
+  return notes;
+}
+
+/** What is noted makes this of a row. */
+export function withNotes<Row extends { readonly waiting: number; readonly outcome: number }>(
+  row: Row,
+  noted: Noted | undefined,
+): Row {
+  if (!noted) return row;
+  const left = row.waiting - noted.ended + noted.again;
+  const { accepted, delivered, deferred, failed, dropped } = outcomeNumbers;
+  const isAgain = noted.requeued === 1;
+  const outcomes: readonly (readonly [boolean, number])[] = [
+    [noted.dropped === 1, dropped],
+    [noted.failed === 1 || (row.outcome === failed && !isAgain), failed],
+    [noted.ended > 0 && left <= 0, delivered],
+    [noted.deferred === 1 && (row.outcome === accepted || isAgain), deferred],
+    [isAgain, accepted],
+  ];
+  const [, outcome] = outcomes.find(([isSo]) => isSo) ?? [true, row.outcome];
+  return { ...row, waiting: noted.dropped === 1 ? 0 : Math.max(left, 0), outcome };
 }

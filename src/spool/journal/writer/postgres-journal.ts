@@ -3,10 +3,9 @@
 
 import { type EncodedEvent, readFacts } from '../../encoded-event.ts';
 import { anew, columnsOf, type Send } from '../../postgres/server/postgres-session.ts';
-import type { JournalFacts, JournalRow } from '../journal-row.ts';
+import { type JournalFacts, type JournalRow, timeOf } from '../journal-row.ts';
 import { keyWords, searchText } from '../store/words.ts';
-import { type Noted, notesOf, withNotes } from './journal-notes.ts';
-import type { WrittenJournal } from './journal-of-event.ts';
+import { notesOf, type WrittenJournal, withNotes } from './journal-of-event.ts';
 
 const addRows = `INSERT INTO journal (id, at, account, outcome, waiting, octets, facts, more, keys, words)
   SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::smallint[], $5::integer[], $6::bigint[], $7::text[],
@@ -79,26 +78,9 @@ export function sendRows(send: Send, rows: readonly JournalRow[], events: readon
   }
   // Ids of one day begin alike, so that each statement finds its rows in one partition.
   const others = [...notes].filter(([id]) => !own.has(id));
-  for (const some of Map.groupBy(others, ([id]) => dayOf(id)).values()) sendNotes(send, some);
-}
-
-/** The day of a UUIDv7, as a number; any other text has one, too. */
-function dayOf(id: string): number {
-  return Math.floor(Number.parseInt(id.slice(0, 13).replace('-', ''), 16) / 86_400_000);
-}
-
-function sendNotes(send: Send, notes: readonly (readonly [string, Noted])[]): void {
-  const ids = notes.map(([id]) => id);
-  const [first, last] = [ids.reduce(lesser, ids[0] ?? ''), ids.reduce(greater, '')];
-  const noted = notes.map(([, note]) => note);
-  const columns = columnsOf(noted, 'ended', 'again', 'dropped', 'requeued', 'failed', 'deferred');
-  void send(noteAll, [ids, ...columns, first, last], anew);
-}
-
-function lesser(one: string, other: string): string {
-  return other < one ? other : one;
-}
-
-function greater(one: string, other: string): string {
-  return other > one ? other : one;
+  for (const some of Map.groupBy(others, ([id]) => Math.floor(timeOf(id) / 86_400_000)).values()) {
+    const noted = some.map(([id, note]) => ({ id, ...note })).toSorted((one, other) => (one.id < other.id ? -1 : 1));
+    const columns = columnsOf(noted, 'id', 'ended', 'again', 'dropped', 'requeued', 'failed', 'deferred');
+    void send(noteAll, [...columns, noted[0]?.id ?? '', noted.at(-1)?.id ?? ''], anew);
+  }
 }

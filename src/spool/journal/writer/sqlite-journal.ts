@@ -4,8 +4,7 @@
 import { type DatabaseSync, migrateSqlite, type StatementSync } from '../../../base/database/sqlite-file.ts';
 import type { EventFacts } from '../../events/mail-event.ts';
 import { outcomeNumbers } from '../journal-row.ts';
-import { notesOf, withNotes } from './journal-notes.ts';
-import type { WrittenJournal } from './journal-of-event.ts';
+import { notesOf, type WrittenJournal, withNotes } from './journal-of-event.ts';
 import { journalMigrations } from './journal-tables.ts';
 
 /** The journal of one database. Every method runs in the caller's transaction. */

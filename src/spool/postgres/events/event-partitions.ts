@@ -36,15 +36,8 @@ const newest = 'SELECT last_event FROM spool_state';
 const firstAndLast = (name: string): string => `SELECT (SELECT at FROM ${name} ORDER BY id LIMIT 1) AS first,
   (SELECT at FROM ${name} ORDER BY id DESC LIMIT 1) AS last`;
 
-/** A partition with its bounds as numbers. `to` is the first id behind it. */
-export interface EventPartition {
-  /** What its name ends in, in both tables. */
-  readonly suffix: string;
-  readonly from: number;
-  readonly to: number;
-}
-
-function numbered({ name, from, to, isDefault }: Partition): readonly EventPartition[] {
+/** A partition with its bounds as numbers: `to` is the first id behind it, and `suffix` what its name ends in, in both tables. */
+function numbered({ name, from, to, isDefault }: Partition) {
   if (isDefault) return [];
   const suffix = name.slice('mail_events_'.length);
   return [{ suffix, from: Number(from ?? 1), to: to === null ? Number.MAX_SAFE_INTEGER : Number(to) }];
@@ -72,7 +65,8 @@ function leastRowId(at: number): string {
 /** The statements that make the missing partitions of the days between two times; each list is one transaction. */
 async function missingJournalDays(
   ask: AskServer,
-  { since, until }: { readonly since: number; readonly until: number },
+  since: number,
+  until: number,
 ): Promise<readonly (readonly string[])[]> {
   const all: string[][] = [];
   const existing = await Promise.all(journalTables.map((table) => partitionsOf(ask, table)));
@@ -106,8 +100,7 @@ export async function ensurePartitions(
 ): Promise<void> {
   if (await isPartitioned(ask, 'journal')) {
     const first = Math.max(since, until - mostDays * dayMs);
-    for (const statements of await missingJournalDays(ask, { since: first, until }))
-      for (const sql of statements) await ask(sql);
+    for (const statements of await missingJournalDays(ask, first, until)) for (const sql of statements) await ask(sql);
   }
   const events = await partitionsOf(ask, 'mail_events');
   const end = events.reduce((most, { to }) => Math.max(most, Number(to ?? 0)), 1);
@@ -133,7 +126,7 @@ export class EventPartitions extends ServerPart {
   #isOn: boolean | undefined;
   #hasDays: boolean | undefined;
   #lookedForDaysAt = Number.NEGATIVE_INFINITY;
-  #known: readonly EventPartition[] = [];
+  #known: readonly ReturnType<typeof numbered>[number][] = [];
   #ahead = leastEvents;
   #lookAt = Number.NEGATIVE_INFINITY;
   /** The last change of the tables met nobody who held them. */
@@ -146,7 +139,7 @@ export class EventPartitions extends ServerPart {
   }
 
   /** The partition of an id; undefined where it is in DEFAULT, or the tables are whole. */
-  holding(id: number): EventPartition | undefined {
+  holding(id: number) {
     return this.#known.find(({ from, to }) => from <= id && id < to);
   }
 
@@ -179,11 +172,11 @@ export class EventPartitions extends ServerPart {
     this.#lookedForDaysAt = now;
     // The ids of rows are of this host's own clock.
     const today = this.parts.clock.now();
-    const span = { since: today - dayMs, until: today + daysAhead * dayMs };
-    if ((await missingJournalDays(ask, span)).length === 0) return;
+    const [since, until] = [today - dayMs, today + daysAhead * dayMs];
+    if ((await missingJournalDays(ask, since, until)).length === 0) return;
     const isMine = await changeAlone(this.parts.session, async (send) => {
       void send(waitShortly);
-      for (const statements of await missingJournalDays(send, span))
+      for (const statements of await missingJournalDays(send, since, until))
         for (const sql of statements) await send(sql, [], anew);
     });
     if (!isMine) this.#lookedForDaysAt = Number.NEGATIVE_INFINITY;

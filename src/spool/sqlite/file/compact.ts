@@ -44,15 +44,13 @@ export function compactDatabase(database: DatabaseSync): void {
 /** How long other processes can take the lock between two steps, in milliseconds. */
 const pauseMs = 20;
 
-/** Octets of the database before and after; undefined where a server works on a database that must be written anew. */
-export type Compacted = { readonly beforeBytes: number; readonly afterBytes: number } | undefined;
-
 /**
  * Gives free pages back.
  * @param file path of the database
+ * @returns its octets before and after; undefined where a server works on a database that must be written anew
  * @throws what SQLite throws; where the file is written anew, the disk must have room for a second copy
  */
-export async function compactSpool(file: string): Promise<Compacted> {
+export async function compactSpool(file: string) {
   const database = openSqliteFile(file);
   const lock = new SpoolLock(file);
   try {

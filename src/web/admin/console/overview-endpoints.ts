@@ -4,7 +4,7 @@
 import { Type } from 'typebox';
 import { type DestinationView, serviceOf } from '../../../delivery/transport.ts';
 import { type Figure, momentPrefix, percentile, waitingNames } from '../../../spool/figures/figure-store.ts';
-import { allAccounts } from '../../../spool/figures/sample-queue.ts';
+import { allAccounts } from '../../../spool/figures/minute-figures.ts';
 import type { Spool } from '../../../spool/spool.ts';
 import { component, endpoint, endpointsOfBoth } from '../../http/endpoint.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';

@@ -2,8 +2,8 @@
 // request costs the same however long it is.
 
 import { splitMailbox } from '../../../mail/address/domain.ts';
-import { shownRecipientsAtOnce } from '../../../spool/core/queue-page.ts';
 import type { QueueItem, Spool, SpooledRecipient } from '../../../spool/spool.ts';
+import { shownRecipientsAtOnce } from '../../../spool/stored-rows.ts';
 
 /** What is selected. What is named must all hold. */
 export interface Selection {
