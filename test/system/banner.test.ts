@@ -10,6 +10,8 @@ let postern: PosternProcess;
 beforeAll(async () => {
   requirePrograms('swaks', 'curl');
   postern = await startPostern({ makesKeys: true, env: { POSTERN_TOKEN: undefined } });
+  // The banner comes behind the lines of the log, once those are written.
+  await postern.until(() => postern.output().includes('--upload-file - -v'));
 });
 afterAll(() => postern?.cleanUp());
 
