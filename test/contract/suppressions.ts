@@ -24,7 +24,7 @@ async function setUp(engine: Engine) {
   const connect = engine.make();
   const database = await connect();
   const openOn = async (on: Database): Promise<SuppressionStore & { readonly close: () => Promise<void> }> => ({
-    ...(await openSuppressionStore(on, clock)),
+    ...(await openSuppressionStore(on, clock, 3)),
     close: () => on.close(),
   });
   return { clock, connect, database, open: async () => await openOn(await connect()), store: await openOn(database) };
@@ -114,6 +114,23 @@ export function suppressionsContract(engine: Engine): void {
         expect(await again.isSuppressed(dev, 'a@example.net')).toBe(true);
         expect(await again.find(dev, 'a@example.net')).toEqual(added);
       });
+
+      test('has room until it is full, and again once an entry is gone', async () => {
+        const { store, clock } = await setUp(engine);
+        await store.add({ ...entry('other@example.net'), account: 'other' });
+        const added: string[] = [];
+        for (let at = 0; await store.hasRoom(dev); at += 1)
+          added.push((await store.add(entry(`gone${at}@example.net`))).id);
+        expect(added).toHaveLength(3);
+        expect(await store.hasRoom('other')).toBe(true);
+        await store.remove(dev, added[0] ?? '');
+        expect(await store.hasRoom(dev)).toBe(true);
+        await store.add(entry('again@example.net', { expiresAt: clock.now() + 60_000 }));
+        expect(await store.hasRoom(dev)).toBe(false);
+        // What has expired is counted no more, some seconds later.
+        clock.pass(61);
+        expect(await store.hasRoom(dev)).toBe(true);
+      });
     });
 
     describe('expiry', () => {
@@ -190,6 +207,19 @@ export function suppressionsContract(engine: Engine): void {
         expect(await store.isSuppressed(dev, 'a@example.net')).toBe(false);
         await store.add(entry('a@example.net'));
         expect(await store.isSuppressed(dev, 'a@example.net')).toBe(true);
+      });
+
+      test.runIf(engine.isShared)('makes room where it removes an entry, some seconds later', async () => {
+        const { store, clock, open } = await setUp(engine);
+        const beside = await open();
+        const { id } = await beside.add(entry('a@example.net'));
+        for (const one of ['b@example.net', 'c@example.net']) await store.add(entry(one));
+        expect(await store.hasRoom(dev)).toBe(false);
+        await beside.remove(dev, id);
+        await beside.close();
+        expect(await store.hasRoom(dev)).toBe(false);
+        clock.pass(11);
+        expect(await store.hasRoom(dev)).toBe(true);
       });
 
       test('so do the many that it adds together', async () => {

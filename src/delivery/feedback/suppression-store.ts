@@ -63,6 +63,11 @@ interface SuppressionQuery {
 /** The suppression lists of all accounts. `account` is always an account's id. */
 export type SuppressionStore = Awaited<ReturnType<typeof openSuppressionStore>>;
 
+/** Entries up to which an account adds its own by the API; those that returned mail makes, and the operator's, come beside. */
+const suppressionsPerAccount = 1_000_000;
+
+/** How long a full list is believed to be full, in milliseconds: a million entries are not counted for each that is asked for. */
+const fullForMs = 10_000;
 /** How long an account is remembered as having no entries, in milliseconds: well within the second of D94. */
 const emptyForMs = 500;
 /** Rows that a search reads at a time, and those that it reads for one page at most, which may then have few entries or none. */
@@ -96,6 +101,7 @@ function matcher(search: string): (entry: Suppression) => boolean {
 
 const sql = {
   any: 'SELECT 1 FROM suppressions WHERE account = $1 LIMIT 1',
+  count: 'SELECT count(*) AS count FROM suppressions WHERE account = $1',
   find: 'SELECT * FROM suppressions WHERE account = $1 AND address = $2 AND (expires_at IS NULL OR expires_at > $3)',
   forget: 'DELETE FROM suppressions WHERE account = $1 AND address = $2 AND expires_at <= $3',
   pruneAll: 'DELETE FROM suppressions WHERE expires_at <= $1',
@@ -194,11 +200,16 @@ async function search(
   return { entries, next: after };
 }
 
-/** Opens the lists, updates the tables of the database, and removes expired entries. */
-export async function openSuppressionStore(database: Database, clock: Clock) {
+/**
+ * Opens the lists, updates the tables of the database, and removes expired entries.
+ * @param most entries up to which `hasRoom`
+ */
+export async function openSuppressionStore(database: Database, clock: Clock, most = suppressionsPerAccount) {
   await database.migrate(suppressionMigrations);
   await database.run(sql.pruneAll, [clock.now()]);
   const empty = new EmptyAccounts(database, clock);
+  /** How many entries accounts may add before they are counted again, and from when on they may be. */
+  const room = new Map<string, { left: number; readonly countedFrom: number }>();
 
   /** Finds the entry of an address in any spelling, unless it has expired. */
   async function find(account: string, address: string): Promise<Suppression | undefined> {
@@ -218,6 +229,22 @@ export async function openSuppressionStore(database: Database, clock: Clock) {
      */
     isSuppressed: (account: string, recipient: string): MaybePromise<boolean> =>
       !empty.has(account) && ask(account, recipient),
+    /** Whether an account may put one more address on its list; more or less, where several processes add at once. */
+    async hasRoom(account: string): Promise<boolean> {
+      const now = clock.monotonic();
+      const known = room.get(account);
+      if (known && known.left > 0) {
+        known.left -= 1;
+        return true;
+      }
+      if (known && now < known.countedFrom) return false;
+      await database.run(sql.prune, [clock.now()]);
+      const [row] = await database.query(sql.count, [account]);
+      const free = most - Number(row?.['count'] ?? 0);
+      // Half of it: others add too.
+      room.set(account, { left: Math.max(0, Math.floor(free / 2)), countedFrom: free > 0 ? now : now + fullForMs });
+      return free > 0;
+    },
     /**
      * Puts an address on the list. An address that is there already keeps its id and date, and gets the reason, note and
      * expiry of the new entry.
@@ -256,6 +283,7 @@ export async function openSuppressionStore(database: Database, clock: Clock) {
     /** Removes an entry from the list. @returns the entry as it was; undefined where there is none */
     async remove(account: string, id: string): Promise<Suppression | undefined> {
       const [row] = await database.query(sql.remove, [account, id, clock.now()]);
+      room.delete(account);
       return row && suppressionOf(row);
     },
     find,

@@ -104,7 +104,7 @@ const createSuppression = endpoint({
   operationId: 'createSuppression',
   summary: 'Suppress an address',
   description:
-    'Mail to it is refused from now on, by SMTP at RCPT and by REST the whole request. An address that is on the list already keeps its id and takes reason, note and expiry of the new entry.',
+    'Mail to it is refused from now on, by SMTP at RCPT and by REST the whole request. An address that is on the list already keeps its id and takes reason, note and expiry of the new entry. An account adds up to 1,000,000; what returned mail adds comes beside.',
   body: newSuppression,
   result: suppression,
   async answer({ account, body, request }, { suppressions, clock, log }: SuppressionEndpointsParts) {
@@ -117,6 +117,10 @@ const createSuppression = endpoint({
     }
     const expiresAt = readExpiry(expiresText, clock.now(), faults);
     if (address === undefined || faults.length > 0) throw new Refusal(faults);
+    if (!(await suppressions.hasRoom(account.id)) && !(await suppressions.find(account.id, address))) {
+      const message = 'The account has as many suppressed addresses as it may add; take others off the list first';
+      throw refusal('E_VALIDATION_ERROR', message);
+    }
     const about = { reason: why, note: note === '' ? undefined : note, expiresAt };
     const entry = await suppressions.add({ account: account.id, address, ...about });
     log.info({ session: request.id, account: account.name, recipient: address, reason: why }, 'suppression added');

@@ -45,7 +45,18 @@ export const returns = [
     ['entry: { account: owner.id, address', "entry: { account: 'x', address"],
     ['!owner || owner.suppress?.[cause.setting] === false', '!owner'],
   ]),
+  ...of(
+    'web/admin/suppression-endpoints.ts',
+    ['test/web/admin/endpoints.test.ts'],
+    [['!(await suppressions.hasRoom(account.id)) && ', 'false && ']],
+  ),
   ...of('delivery/feedback/suppression-store.ts', suppressions, [
+    [
+      "count: 'SELECT count(*) AS count FROM suppressions WHERE account = $1'",
+      "count: 'SELECT count(*) AS count FROM suppressions WHERE $1 IS NOT NULL'",
+    ],
+    ['const free = most - ', 'const free = 1 + most - '],
+    ['      room.delete(account);\n', ''],
     [
       "'SELECT * FROM suppressions WHERE account = $1 AND address",
       "'SELECT * FROM suppressions WHERE $1 IS NOT NULL AND address",

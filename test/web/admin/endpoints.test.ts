@@ -40,7 +40,7 @@ const keys = new Map<string, readonly SigningKey[]>([
 ]);
 
 /** The app with the account endpoints on a database of its own; tokens are `ACCOUNT-CREDENTIAL`. */
-async function start(names: Readonly<Record<string, DnsName>> = {}) {
+async function start(names: Readonly<Record<string, DnsName>> = {}, mostSuppressed?: number) {
   const file = join(scratchFolder(), 'postern.db');
   const store = await openTokenStore(await openTestDatabase(file));
   const beside = await openTokenStore(await openTestDatabase(file));
@@ -64,7 +64,7 @@ async function start(names: Readonly<Record<string, DnsName>> = {}) {
   const { newResolver, withinMs } = dns.settings();
   const all = createAccounts({ accounts, tokens, store, clock });
   const authenticate = counting('authenticated', (token: string) => all.authenticate(token));
-  const suppressions = await openSuppressionStore(await openTestDatabase(file), clock);
+  const suppressions = await openSuppressionStore(await openTestDatabase(file), clock, mostSuppressed);
   const { base } = await startHttpApp(
     [
       suppressionEndpoints({ suppressions, clock, log }),
@@ -133,6 +133,15 @@ function addresses({ result }: Success): string[] {
 }
 
 describe('suppressions', () => {
+  test('take an account’s own up to a number, and what is there is changed beyond it', async () => {
+    const { call } = await start({}, 2);
+    const add = (address: string, note = '') => call('POST', list, { body: { address, note } });
+    success(await add('one@example.net'));
+    success(await add('two@example.net'));
+    expect(failure(await add('three@example.net'))).toEqual([400, [10001, 'E_VALIDATION_ERROR']]);
+    expect(success(await add('two@example.net', 'known')).result).toMatchObject({ note: 'known' });
+  });
+
   test('one is added, listed, changed, removed', async () => {
     const { call, clock, lines } = await start();
     const body = {
