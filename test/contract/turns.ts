@@ -58,6 +58,25 @@ export function turnsContract(name: string, store: SpoolUnderTest): void {
       return accounts;
     }
 
+    test.each(['added', 'given their transport'])(
+      'messages of accounts that are %s at once wait for each account’s turn',
+      async (how) => {
+        const spool = await open();
+        const transports = how === 'added' ? [lane] : ['gone#1'];
+        const [many] = await Promise.all([
+          add(spool, 20, { account: 'many', transports }),
+          add(spool, 2, { account: 'few', transports }),
+        ]);
+        if (how !== 'added')
+          await spool.giveTransports({ now, limit: 100, transports: [lane], transportOf: () => lane });
+        expect(new Set((await turns(spool)).map(({ account }) => account))).toEqual(new Set(['many', 'few']));
+        expect(new Set((await claim(spool, { account: 'few' })).map(({ entry }) => entry.account))).toEqual(
+          new Set(['few']),
+        );
+        expect(new Set(ids(await claim(spool, { account: 'many' })))).toEqual(new Set(many.map(({ id }) => id)));
+      },
+    );
+
     test('accounts take turns, however many messages each has', async () => {
       const spool = await open();
       await add(spool, 50, { account: 'many' });

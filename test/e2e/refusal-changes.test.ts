@@ -97,6 +97,12 @@ test('the operator has what was kept judged by another configuration, of which n
   expect(judged.mailers).toMatchObject([
     { account: 'dev', credential: 'default', would_pass: 1, examples: [expect.stringMatching(/^\S+$/)] },
   ]);
+  // Whose domain it is is judged by the other configuration, too.
+  const elsewhere = structuredClone(config);
+  for (const { sendingDomains } of elsewhere.accounts)
+    for (const domain of sendingDomains) if (domain['name'] === 'example.com') domain['name'] = 'elsewhere.example';
+  const moved = await ask(path, testToken, { config: stringify(elsewhere) });
+  expect(moved.result).toMatchObject({ would_pass: 0, would_not: 1 });
   const { result: other } = await ask(path, testToken, { ...strips, account: 'payg' });
   expect(other).toMatchObject({ refused: 0, accepted: 0, mailers: [] });
 

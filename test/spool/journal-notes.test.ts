@@ -105,14 +105,17 @@ describe('what events make of a row', () => {
           more: '{}',
         };
         const nothing = { receivedHead: undefined, receivedBody: undefined, sentHead: undefined, sentBody: undefined };
-        journal.add({ row, isSameBody: false, ...nothing });
+        // Another message beside it, which nothing happens to.
+        const other = { ...row, id: 'o', waiting: 7, outcome: deferred };
+        for (const each of [other, row]) journal.add({ row: each, isSameBody: false, ...nothing });
         // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- nothing else of it is read
         const facts = { kind: 'accepted', recipientCount: recipients } as EventFacts;
         const taken = groups.map((group) => group.map((event) => ({ ...event, facts: factsOf(event) })));
         if (isFiledTogether) taken[0]?.unshift({ kind: 'accepted', message: 'm', failedCount: 0, facts });
         for (const group of taken) journal.note(group);
-        const told = database.prepare('SELECT waiting, outcome FROM journal').get();
-        expect({ ...told }).toEqual(oneByOne(recipients, groups));
+        const told = database.prepare('SELECT waiting, outcome FROM journal WHERE id = ?');
+        expect({ ...told.get('m') }).toEqual(oneByOne(recipients, groups));
+        expect({ ...told.get('o') }).toEqual({ waiting: 7, outcome: deferred });
       }),
       { numRuns: 1000 },
     );

@@ -57,6 +57,38 @@ export const mail = [
     ['find(submitter.account.name, ids)', "find('', ids)"],
     [' || submitter.account.threadRepair !== true', ''],
   ]),
+  ...of('spool/sqlite/sqlite-lines.ts', sqliteShare, [
+    ['const key = `${transport} ${account}`', 'const key = transport'],
+  ]),
+  ...of(
+    'spool/journal/writer/sqlite-journal.ts',
+    ['test/spool/journal-notes.test.ts'],
+    [
+      ['waiting, outcome FROM journal WHERE id = ?', 'waiting, outcome FROM journal WHERE ? IS NOT NULL'],
+      ['SET waiting = ?, outcome = ? WHERE id = ?', 'SET waiting = ?, outcome = ? WHERE ? IS NOT NULL'],
+    ],
+  ),
+  ...of(
+    'spool/backup/backup-file.ts',
+    ['test/spool/backup/backup.test.ts'],
+    [
+      ['(SELECT seq FROM spool_messages WHERE id = ?)', '(SELECT seq FROM spool_messages WHERE ? IS NOT NULL)'],
+      ["'DELETE FROM spool_messages WHERE id = ?'", "'DELETE FROM spool_messages WHERE ? IS NOT NULL'"],
+    ],
+  ),
+  ...of(
+    'spool/search/event-feed.ts',
+    ['test/spool/sqlite/sqlite-spool.test.ts > flood of refusals'],
+    [
+      ['const list = this.#waiting.get(owner)', 'const list = this.#waiting.values().next().value'],
+      ['this.#waiting.get(owner)?.length', 'this.#waiting.values().next().value?.length'],
+    ],
+  ),
+  ...of(
+    'delivery/mx/mx-hops.ts',
+    ['test/delivery/mx/account-shares.test.ts > questions to name'],
+    [['const own = `${key} ${wish.account}`', 'const own = key']],
+  ),
   ...of('spool/hold.ts', memory, [
     ['this.#byKey.get(`account ${account}`)', "this.all.find(({ kind }) => kind === 'account')"],
     ['this.#byKey.get(`message ${id}`)', "this.all.find(({ kind }) => kind === 'message')"],

@@ -9,6 +9,7 @@ const queue = ['test/web/admin/queue.test.ts'];
 const journal = ['test/e2e/journal.test.ts'];
 const live = ['test/e2e/two-accounts.test.ts', 'test/web/admin/live-streams.test.ts'];
 const mailEvents = ['test/web/admin/mail-events.test.ts'];
+const figures = ['test/app/wiring/figures.test.ts'];
 const report = ['test/pipeline/report/read-events.test.ts', 'test/cli/report.test.ts'];
 
 /** What an account sees and does of its mail. */
@@ -111,7 +112,22 @@ export const shown = [
   ]),
   ...of('app/wiring/console/figures.ts', twoAccounts, [
     ['accountsOfZones(config()).get(zone)', '[...accountsOfZones(config()).values()][0]'],
+    ['oldest.get(account)', 'oldest.values().next().value', figures],
+    ['oldest.get(tally.account)', 'oldest.values().next().value', figures],
   ]),
+  ...of(
+    'spool/figures/minute-figures.ts',
+    ['test/spool/figures/figures.test.ts'],
+    [
+      ['this.#names.get(account)', 'this.#names.values().next().value'],
+      ['const key = `${account} ${minute} ${name}`', 'const key = `${minute} ${name}`'],
+    ],
+  ),
+  ...of(
+    'app/wiring/build-parts.ts',
+    ['test/e2e/refusal-changes.test.ts'],
+    [['accounts.sendingDomain(one, domain)', 'accounts.sendingDomain(one, domain) ?? one.sendingDomains[0]']],
+  ),
   ...of('web/admin/token-endpoints.ts', endpoints, [
     ['if (credential.scopes.has(one)) return []', 'if (credential) return []'],
     ['store.revoke({ id, account: account.id, now', 'store.revoke({ id, now'],

@@ -14,6 +14,7 @@ const proxyRules = [
   'test/proxy/rules/judge-write.test.ts',
   'test/proxy/rules/rules-golden.test.ts',
 ];
+const origins = ['test/edge/origin/origin-target.test.ts'];
 const plan = ['test/proxy/plane/plan.test.ts', 'test/proxy/plane/stored-plans.test.ts'];
 
 /** Zones, custom errors, applications and virtual networks. */
@@ -36,6 +37,20 @@ export const zonesGuards = [
       ['if (restMs > 0) await sleep(restMs', 'if (restMs < 0) await sleep(restMs'],
     ],
   ),
+  ...of('edge/origin/origin-target.ts', origins, [
+    ['zone.hostnames.includes(requested) ? requested : zone.name', 'requested'],
+    ['known.get(zone.origin)', 'known.values().next().value'],
+  ]),
+  ...of(
+    'edge/zone/rate-limit.ts',
+    ['test/edge/zone/rate-limit.test.ts'],
+    [
+      ['kept.get(zone)', 'kept.values().next().value', ['test/edge/edge.test.ts']],
+      ['.take(`zone ${zone}`', ".take('zone'", ['test/system/processes.test.ts > the rate limit of a zone']],
+      ['takeWindow(`zone ${zone}`', "takeWindow('zone'"],
+    ],
+  ),
+  ...of('proxy/api/application-answer.ts', applications, [["account.entitlements.includes('ftp') &&", '']]),
   ...of('edge/custom/custom-error-endpoints.ts', customErrors, [
     ["if (submitterOf(request).account.plan !== 'free') return", 'if (request) return'],
     ['id: submitterOf(request).account.id }', "id: String(member(request.params, 'account_id')) }"],

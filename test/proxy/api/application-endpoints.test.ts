@@ -591,6 +591,13 @@ describe('protocols', () => {
     ]);
   });
 
+  test('no FTP where the account may not, though the zone has its port', async () => {
+    const api = await startProxyApi();
+    const names = (await list(api, zoneIds.bare, 'bare-reader')).map(({ name }) => name);
+    expect(names[0]).toMatch(/^tcp\/1-/);
+    expect(names).not.toContain('ftp');
+  });
+
   test('of a small zone', async () => {
     const api = await startProxyApi();
     expect(await list(api, zoneIds.payg, 'payg-reader')).toEqual([

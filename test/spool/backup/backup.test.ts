@@ -126,7 +126,11 @@ test('a message whose body is gone because it was delivered meanwhile is left ou
   const spool = await spoolIn(data);
   const [kept, delivered, damaged] = [large(1), large(2), large(3)];
   for (const entry of [kept, delivered, damaged]) await spool.add(entry, lease);
-  await spool.add(spoolEntry({ account: 'other' }), lease);
+  // Before all others by its id, as the first one is by its number.
+  const others = spoolEntry({ account: 'other', id: '00000000-0000-7000-8000-000000000001' });
+  await spool.add(others, lease);
+  // All are due again, so that their recipients have rows.
+  await spool.turns({ transport: 'none', now: lease + 1, limit: 1 });
   const second = new DatabaseSync(data.database);
   onTestFinished(() => second.close());
   let isDelivered = false;
@@ -149,6 +153,10 @@ test('a message whose body is gone because it was delivered meanwhile is left ou
   const restored = await spoolIn(elsewhere);
   await restored.recover();
   expect([...(await contents(restored)).keys()]).toContain(kept.id);
+  for (const { id, recipients } of [kept, others]) {
+    const there = (await restored.show(id))?.recipients.map(({ address }) => address);
+    expect(there).toEqual(recipients);
+  }
   expect((await restored.tallies()).map(({ account, messages }) => [account, messages.queued])).toEqual([
     ['dev', 1],
     ['other', 1],

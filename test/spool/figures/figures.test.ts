@@ -50,6 +50,16 @@ test('an account has a bounded number of names in a minute, and loses no count b
   const read = await own.read({ account: 'dev', since: 0, step: 1 });
   expect(read.length).toBe(201);
   expect(read.find(({ name }) => name === 'reason E')?.count).toBe(800);
+  // The names of one account take no room of another, and neither counts for it.
+  own.count('other', 0, [{ name: 'reason E X-own', instead: 'reason E', count: 7 }]);
+  expect(await own.read({ account: 'other', since: 0, step: 1 })).toEqual([
+    { minute: 0, name: 'reason E X-own', count: 7 },
+  ]);
+  own.count('dev', 0, [{ name: 'accepted', count: 1 }]);
+  own.count('other', 0, [{ name: 'accepted', count: 2 }]);
+  const accepted = async (account: string) =>
+    (await own.read({ account, since: 0, step: 1 })).find(({ name }) => name === 'accepted')?.count;
+  expect([await accepted('dev'), await accepted('other')]).toEqual([1, 2]);
 });
 
 test('after a day they go', async () => {

@@ -24,14 +24,15 @@ afterAll(async () => {
   origin.close();
 });
 
-/** A zone that takes 7 requests an hour of a client, and one whose origin never answers. */
+/** Two zones that take 7 requests an hour of a client, and one whose origin never answers. */
 function configuration(): object {
   const { port } = origin.address() as AddressInfo;
   const zone = { account: 'dev', origin: `http://127.0.0.1:${port}` };
   const few = { id: 'b1'.repeat(16), name: 'few.example', hostnames: ['few.example'], origin: 'http://127.0.0.1:9' };
+  const others = { ...few, id: 'b3'.repeat(16), name: 'others.example', hostnames: ['others.example'] };
   const slow = { id: 'b2'.repeat(16), name: 'slow.example', hostnames: ['slow.example'] };
   const zones = [
-    { ...zone, ...few, rateLimit: { requests: 7, perSeconds: 3600 } },
+    ...[few, others].map((one) => ({ ...zone, ...one, rateLimit: { requests: 7, perSeconds: 3600 } })),
     { ...zone, ...slow },
   ];
   const scopes = ['console:read', 'email:send'];
@@ -84,6 +85,8 @@ test('the rate limit of a zone', async () => {
   expect(await statuses(11, fromOne)).toEqual({ 521: 7, 429: 4 });
   await untilNoneIsOpen();
   expect(await statuses(5, fromOne)).toEqual({ 429: 5 });
+  expect(await statuses(7, () => ask('/', { host: 'others.example' }))).toEqual({ 521: 7 });
+  await untilNoneIsOpen();
 });
 
 test('open requests to a zone, and their places come back', async () => {
