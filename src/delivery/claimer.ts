@@ -90,6 +90,7 @@ export class Claimer {
 
   async #claimAll(): Promise<void> {
     const { transports, mayClaim } = this.#parts;
+    const isWhole = this.#askAll;
     try {
       let turn = transports.filter(hasMore);
       while ((this.#askAll || turn.length > 0) && mayClaim()) {
@@ -101,7 +102,8 @@ export class Claimer {
         await this.#claimSideBySide(turn);
         turn = turn.filter(hasMore);
       }
-      this.#teller.worked();
+      // One that asks for some transports alone says nothing of the others.
+      if (isWhole) this.#teller.worked();
     } catch (thrown) {
       for (const { share } of transports) share.mayHaveMore = false;
       this.#askAll = false;

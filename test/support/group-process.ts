@@ -10,7 +10,10 @@ process.on('message', (order: ToProcess) => {
   if (order.kind !== 'start') return;
   const link = new SupervisorLink({ send, on: (event, listener) => void process.on(event, listener) }, order);
   // The text of the configuration says how the process behaves.
-  if (order.text === 'dies') process.exit(3);
+  if (order.text === 'dies') {
+    send({ kind: 'failed', exitCode: 78, reason: 'it dies at every start' }, () => process.exit(3));
+    return;
+  }
   link.obey({
     reload: async (text) => {
       // As one that SIGTERM has reached meanwhile: it answers no more.

@@ -26,14 +26,11 @@ export interface SupervisorParts {
   readonly watch?: StuckWatch;
 }
 
-/** How long a process has for its numbers, in milliseconds; one that is busy for longer is told of by its last reading. */
-const readingMs = 2000;
-/** How long a process has to say whether it is ready, in milliseconds. One that is busy for longer is left out. */
-const readyMs = 1500;
-/** How long the process on duty has to tell of the proxy applications, in milliseconds; who asks waits less. */
-const carrierMs = 10_000;
-/** How long a process has to get ready for a configuration, or to take it, in milliseconds. */
-const defaultVoteMs = 30_000;
+/**
+ * How long a process has, in milliseconds: for its numbers (one that is busy for longer is told of by its last reading), to say
+ * whether it is ready (it is left out), to tell of the proxy applications (who asks waits less), and to get ready for a configuration.
+ */
+const [readingMs, readyMs, carrierMs, defaultVoteMs] = [2000, 1500, 10_000, 30_000];
 /** How long a process that has ended waits for its next start, in milliseconds: twice as long each time. */
 const [firstRestartMs, longestRestartMs] = [100, 30_000];
 /** A process that served for so long has failed for another reason than the last time. */
@@ -54,6 +51,8 @@ export class Supervisor {
   readonly #children = new Map<number, Child>();
   /** How often each process has ended in a row, by its number. */
   readonly #failures = new Map<number, number>();
+  /** The processes, by their numbers, whose last start ended with a reason that another try does not take away. */
+  readonly #unable = new Set<number>();
   /** Of the processes that are to be started again, by their numbers. */
   readonly #timers = new Map<number, NodeJS.Timeout>();
   readonly #places = new SharedPlaces();
@@ -130,7 +129,9 @@ export class Supervisor {
       await Promise.all(prepared.map((child) => child.inquire('decide', reasons, voteMs)));
       throw new ConfigurationError(reasons.join('\n'));
     }
-    this.#decided(text);
+    // Whoever starts from now on starts with it; one that starts with the one before is started anew once it serves.
+    this.#text = text;
+    this.#version += 1;
     const ends = await Promise.all(children.map((child) => child.inquire('decide', [], voteMs)));
     for (const [index, child] of children.entries()) {
       const late = faultsOf(child, ends[index]);
@@ -140,19 +141,15 @@ export class Supervisor {
     return ends.flatMap((end) => (end?.ok ? [end.changed] : []))[0] ?? [];
   }
 
-  /** Whoever starts from now on starts with this text; one that starts with the one before is started anew once it serves. */
-  #decided(text: string): void {
+  /** Has processes start with a configuration that only their supervisor has judged, since none can with the one in force. */
+  #startAllWith(text: string): readonly string[] {
+    if (this.#unable.size < this.#parts.count || this.#isStopping)
+      throw new ConfigurationError('No process takes connections now: the log says why');
     this.#text = text;
     this.#version += 1;
-  }
-
-  /** Has processes start with a configuration that only their supervisor has judged, since none takes connections. */
-  #startAllWith(text: string): readonly string[] {
-    if (this.#isStopping) throw new ConfigurationError('The server is stopping');
-    this.#decided(text);
     this.#failures.clear();
     for (const number of [...this.#timers.keys()]) this.#startAgain(number);
-    return ['no process took connections: all start by the file as it is now'];
+    return ['no process could start: all start by the file as it is now'];
   }
 
   /** Has a process end that did not do as the others at a reload; it is started again with the configuration in force. */
@@ -208,8 +205,10 @@ export class Supervisor {
     const watch = this.#parts.watch ?? defaultWatch;
     const silentMs = (await child.untilHeard(watch)) ?? (await child.untilStuck(watch));
     if (silentMs === undefined) return;
-    const { number, pid } = child;
-    this.#parts.log.error({ process: number, pid, silentMs }, 'a process gives no answer: it is killed');
+    this.#parts.log.error(
+      { process: child.number, pid: child.pid, silentMs },
+      'a process gives no answer: it is killed',
+    );
     child.kill('SIGKILL');
   }
 
@@ -217,6 +216,7 @@ export class Supervisor {
     const { number, pid } = child;
     // A reload came while it started.
     if (child.version !== this.#version) return void this.#end(child);
+    this.#unable.delete(number);
     this.#parts.log.info({ process: number, pid }, 'a process takes connections');
     this.#appoint();
   }
@@ -229,6 +229,7 @@ export class Supervisor {
     this.#metrics.gone(number);
     if (this.#onDuty === child) this.#onDuty = undefined;
     this.#appoint();
+    if (failed && failed.exitCode !== temporaryFailure) this.#unable.add(number);
     if (this.#isStopping || !this.#hasStarted) return;
     const isSteady = servingSince !== undefined && performance.now() - servingSince >= steadyMs;
     if (isSteady) this.#failures.delete(number);
@@ -241,7 +242,6 @@ export class Supervisor {
     this.#failures.set(number, failures + 1);
     const againInMs = Math.min(longestRestartMs, firstRestartMs * 2 ** failures);
     this.#parts.log.error({ process: number, ...facts, againInMs }, 'a process has ended: it is started again');
-    // Once the server is stopping, no timer is left.
     const timer = setTimeout(() => this.#startAgain(number), againInMs);
     this.#timers.set(number, timer);
   }

@@ -59,7 +59,11 @@ export class Notifier {
       fault: (err) => log.error({ err }, 'reports could not be read'),
       over: () => log.info('reports can be read again'),
     });
-    this.#timer = setInterval(() => void this.sendDue().then(teller.worked, teller.failed), everyMs);
+    const ended = (): void => {
+      // While the spool takes no questions nothing was read.
+      if (!this.#parts.spool.unavailable) teller.worked();
+    };
+    this.#timer = setInterval(() => void this.sendDue().then(ended, teller.failed), everyMs);
   }
 
   /** Begins no report any more; resolves when the one under way is done with. */

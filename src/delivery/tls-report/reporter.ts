@@ -211,16 +211,15 @@ export class TlsReporter {
   }
 
   async #sendAll(): Promise<void> {
-    const { store, clock, log } = this.#parts;
+    const { store, clock } = this.#parts;
     for (;;) {
       if (this.#stopping.signal.aborted) return;
       const due = await store.due(clock.now(), atOnce);
       const ends = await Promise.allSettled(due.map((one) => this.#send(one)));
-      for (const end of ends) {
-        if (end.status === 'rejected') log.error({ err: end.reason }, 'TLS reports could not be read');
-      }
       // One that failed is still due; the next round tries it.
-      if (due.length < atOnce || ends.some(({ status }) => status === 'rejected')) return;
+      const failed = ends.find((end) => end.status === 'rejected');
+      if (failed) throw failed.reason;
+      if (due.length < atOnce) return;
     }
   }
 

@@ -264,7 +264,8 @@ export function applicationEndpoints(parts: ApplicationEndpointsParts): V4Plugin
     reads: ['proxy:read', 'console:read'],
     edits: 'proxy:edit',
     // Within this process; changes by other processes show in an application's date.
-    pace: createRestingQueues(parts.clock),
+    // A change ends when the application listens, which is most of the time: a rest as long leaves the database to others.
+    pace: createRestingQueues(parts.clock, 1),
     // Accounts whose plan has no proxy applications are kept out before a body is read (D99).
     async before(request) {
       const { account } = zones.placeOf(request);

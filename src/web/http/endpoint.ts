@@ -105,7 +105,7 @@ export interface AskedOf<Params = unknown, Query = unknown, Body = unknown> {
 
 /** What the OpenAPI document says of a change that is done at the account's pace. */
 const paceNote =
-  'Changes of one account are done one after another, with a rest behind each; where 250 wait, the next gets 429.';
+  'One process does such changes of an account one after another, with a rest behind each; where 250 wait, the next gets 429.';
 
 /** Gives what registers endpoints at a place. */
 export function endpointsOf<Parts>(

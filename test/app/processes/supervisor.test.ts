@@ -115,18 +115,26 @@ test('a process that dies at every start is started less and less often, and the
   await one.stop();
 });
 
-test('while no process takes connections a reload has all start with the new configuration, and at once', async () => {
+test('while no process can start a reload has all start with the new configuration, and at once', async () => {
   const one = await start();
   await one.reload('dies');
   for (const number of [1, 2]) process.kill(pidOf(number), 'SIGKILL');
   const longest = (): number => Math.max(...lines.map(({ againInMs }) => Number(againInMs ?? 0)));
   await vi.waitFor(() => expect(longest()).toBeGreaterThanOrEqual(3200), 20_000);
   const told = times('a process takes connections');
-  expect(await one.reload('mended')).toEqual(['no process took connections: all start by the file as it is now']);
+  expect(await one.reload('mended')).toEqual(['no process could start: all start by the file as it is now']);
   await vi.waitFor(() => expect(times('a process takes connections')).toBeGreaterThanOrEqual(told + 2), 15_000);
   await vi.waitFor(async () => expect(await one.reload('mended again')).toEqual(['mended again']), 15_000);
   await one.stop();
-  await expect(one.reload('too late')).rejects.toThrow('The server is stopping');
+  await expect(one.reload('too late')).rejects.toThrow('No process takes connections now');
+});
+
+test('a reload while all processes start again is refused, and they go on with the configuration in force', async () => {
+  const one = await start();
+  for (const number of [1, 2]) process.kill(pidOf(number), 'SIGKILL');
+  await vi.waitFor(() => expect(times('a process has ended: it is started again')).toBe(2));
+  await expect(one.reload('dies')).rejects.toThrow('No process takes connections now: the log says why');
+  await vi.waitFor(() => expect(times('a process takes connections')).toBe(4), 15_000);
 });
 
 test('where the system starts no process, the start fails with the reason; later it is tried again', async () => {

@@ -116,9 +116,11 @@ export function PagedTable<Row extends { readonly id: string }>(
     Omit<EndProps, 'pages'> & { readonly pages: Pages<Row>; readonly none: JSX.Element },
 ): JSX.Element {
   const { pages, none, what, onward, ...table } = props;
-  const { rows, isLoading, problem } = pages;
+  const { rows, isLoading, problem, hasMore } = pages;
   return el(Fragment)(
-    rows.length === 0 && !isLoading && !problem ? none : h(Table<Row>, { ...table, rows, keyOf: ({ id }) => id }),
+    rows.length === 0 && !isLoading && !problem && !hasMore
+      ? none
+      : h(Table<Row>, { ...table, rows, keyOf: ({ id }) => id }),
     h(ListEnd, { pages, what, onward }),
   );
 }
