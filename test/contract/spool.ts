@@ -220,6 +220,26 @@ export function spoolContract(name: string, store: SpoolUnderTest): void {
       expect(await spool.claimDue({ ...claim, transport: 'here' })).toHaveLength(6);
     });
 
+    test('knows the recipients of each message apart from those of the others', async () => {
+      const spool = await open();
+      const [claimed, stray, other] = [
+        spoolEntry({ recipients: ['one@a.test'], transports: ['here'] }),
+        spoolEntry({ recipients: ['two@b.test'], transports: ['gone'] }),
+        spoolEntry({ recipients: ['three@c.test'], transports: ['there'], account: 'other' }),
+      ];
+      for (const entry of [claimed, stray, other]) await spool.add(entry, 0);
+      expect(await spool.claimDue({ now: someTime, limit: 9, claimUntil: lease, transport: 'here' })).toHaveLength(1);
+      const query = { limit: 9, transports: ['here', 'there'], transportOf: () => 'here' };
+      expect(await spool.giveTransports({ ...query, now: someTime })).toBe(1);
+      // It is due now, however long the other one is in somebody's hands.
+      expect(await spool.turns({ transport: 'here', now: someTime, limit: 9 })).toHaveLength(1);
+      for (const { id, recipients } of [claimed, stray, other]) {
+        expect((await spool.show(id))?.recipients.map(({ address }) => address)).toEqual(recipients);
+        const found = await spool.list({ search: recipients[0], limit: 9 });
+        expect(found.items.map(({ entry }) => entry.id)).toEqual([id]);
+      }
+    });
+
     test('gives a recipient in somebody’s hands no other transport before its claim is over', async () => {
       const spool = await open();
       await spool.add(spoolEntry({ transports: ['gone'] }), lease);

@@ -7,8 +7,10 @@ import { runPostern } from '../support/client-gateway.ts';
 import { ask } from '../support/http-app.ts';
 import { type PosternHere, startHere } from '../support/postern-here.ts';
 import { testToken } from '../support/postern-process.ts';
+import { sha256Of } from '../support/reloadable.ts';
 import { RawClient } from '../support/smtp-peers.ts';
 
+const payToken = 'pay-token-of-senders-test-0123456789';
 const dkim = [{ selector: 'e1', algorithm: 'ed25519' }];
 const device = (name: string, credential: string, more = {}) => ({
   ...{ name, role: 'submission', listen: '127.0.0.1:0', tls: 'none', credential, allowFrom: ['127.0.0.1/32'] },
@@ -22,6 +24,10 @@ const config = {
       device('devices', 'dev/default'),
       device('plain', 'dev/plain'),
       device('own', 'dev/default', { senders: { 'root@*': 'listener@example.com' } }),
+      {
+        ...{ name: 'everybodys', role: 'submission', listen: '127.0.0.1:0', tls: 'none', allowInsecureAuth: true },
+        senders: { 'root@*': 'listener@example.com' },
+      },
     ],
   },
   routes: [{ name: 'keep', type: 'capture' }],
@@ -40,7 +46,12 @@ const config = {
         { name: 'plain', scopes: ['email:send'] },
       ],
     },
-    { name: 'pay', id: 'b2'.repeat(16), sendingDomains: [{ name: 'pay.test', dkim }] },
+    {
+      name: 'pay',
+      id: 'b2'.repeat(16),
+      sendingDomains: [{ name: 'pay.test', dkim }],
+      credentials: [{ name: 'default', scopes: ['email:send'], tokenSha256: sha256Of(payToken) }],
+    },
   ],
 };
 
@@ -120,6 +131,23 @@ test('a listener’s own map takes the place of its credential’s', async () =>
   expect(await smtp('own', 'root@box.internal', 'From: root@box.internal')).toMatch(/^250 /);
   expect(await left()).toContain('\r\nFrom: listener@example.com\r\n');
   expect(await smtp('own', 'app@box.internal', 'From: app@box.internal')).toMatch(/^550 5\.7\.1 box\.internal is no/);
+});
+
+test('a listener’s map gives nobody an address of another account', async () => {
+  const asked = async (token: string): Promise<string> => {
+    const client = RawClient.open(postern.ports['everybodys'] ?? 0);
+    try {
+      await client.reply();
+      await client.ask('EHLO box.internal');
+      const login = Buffer.from(`\0api_token\0${token}`).toString('base64');
+      expect(await client.ask(`AUTH PLAIN ${login}`)).toMatch(/^235 /);
+      return await client.ask('MAIL FROM:<root@box.internal>');
+    } finally {
+      client.destroy();
+    }
+  };
+  expect(await asked(testToken)).toMatch(/^250 /);
+  expect(await asked(payToken)).toBe('550 5.7.1 box.internal is no sending domain of account pay\r\n');
 });
 
 test('REST maps alike, and never a domain of another account; a credential without a map refuses', async () => {

@@ -89,6 +89,19 @@ export const mail = [
     ['test/delivery/mx/account-shares.test.ts > questions to name'],
     [['const own = `${key} ${wish.account}`', 'const own = key']],
   ),
+  ...of(
+    'doors/smtp/mail-commands.ts',
+    ['test/e2e/senders.test.ts'],
+    [['accounts.sendingDomain(account, name) !== undefined', 'name !== undefined']],
+  ),
+  ...of(
+    'pipeline/report/settings.ts',
+    ['test/pipeline/report/findings.test.ts'],
+    [
+      ['.some(({ pattern }) => pattern === setting.pattern) === true', '!== undefined'],
+      ['credential.legacyCharset?.toLowerCase() === setting.charset', 'credential.legacyCharset !== undefined'],
+    ],
+  ),
   ...of('spool/hold.ts', memory, [
     ['this.#byKey.get(`account ${account}`)', "this.all.find(({ kind }) => kind === 'account')"],
     ['this.#byKey.get(`message ${id}`)', "this.all.find(({ kind }) => kind === 'message')"],
@@ -99,6 +112,21 @@ export const mail = [
     ['WHERE (account, key) IN\n  (SELECT account, key', 'WHERE key IN\n  (SELECT key'],
   ]),
   ...of('spool/sqlite/sqlite-tables.ts', sqlite, [
+    [
+      'AS due FROM spool_recipients\n    WHERE message = ? AND',
+      'AS due FROM spool_recipients\n    WHERE ? IS NOT NULL AND',
+      ['test/spool/sqlite/sqlite-spool.test.ts > apart from those'],
+    ],
+    [
+      'LEFT JOIN spool_lines l ON l.id = r.line WHERE r.message',
+      'LEFT JOIN spool_lines l ON r.line IS NOT NULL WHERE r.message',
+      ['test/spool/sqlite/sqlite-spool.test.ts > apart from those'],
+    ],
+    [
+      'r WHERE r.message = m.seq AND r.address LIKE',
+      'r WHERE m.seq IS NOT NULL AND r.address LIKE',
+      ['test/spool/sqlite/sqlite-spool.test.ts > apart from those'],
+    ],
     ['WHERE f.account = ? ORDER BY', 'WHERE ? IS NOT NULL ORDER BY', ['test/spool/sqlite/sqlite-store.test.ts']],
     ["(?6 = '' OR account = ?6)", '?6 IS NOT NULL'],
   ]),

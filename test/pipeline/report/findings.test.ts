@@ -1,8 +1,11 @@
 // What was found, by credential and mailer: counts, the last time, the proposal, and its bounds.
 
 import { expect, test } from 'vitest';
+import { senderMap } from '../../../src/accounts/sender-map.ts';
+import { stripRules } from '../../../src/accounts/strip-rules.ts';
 import { type Finding, Findings, MAX_MAILERS, MAX_ROWS, otherMailers } from '../../../src/pipeline/report/findings.ts';
 import { credentialJson, credentialText, printableJson } from '../../../src/pipeline/report/print.ts';
+import { hasSetting } from '../../../src/pipeline/report/settings.ts';
 import type { EventViolation } from '../../../src/spool/events/mail-event.ts';
 import { devAccount } from '../../support/policy-fixtures.ts';
 
@@ -93,6 +96,17 @@ test('a sender that nobody owns is one row where one line cures MAIL and From, a
     [undefined, 1],
     ['From', 1],
   ]);
+});
+
+test('a credential has a setting where it has that very one, and not another of its kind', () => {
+  const senders = senderMap({ '*@box.internal': '*@example.com' }, { repliesToOriginal: false, isOwned: () => false });
+  const plain = { name: 'default', scopes: new Set<never>(), strip: stripRules(), trustedHop: false };
+  const credential = { ...plain, senders, legacyCharset: 'KOI8-R' };
+  const mapped = (host: string) => ({ kind: 'senders', pattern: `*@${host}`, address: '*@example.com' }) as const;
+  const read = (charset: string) => ({ kind: 'legacyCharset', charset }) as const;
+  const settings = [mapped('box.internal'), mapped('other.internal'), read('koi8-r'), read('windows-1251')];
+  expect(settings.map((one) => hasSetting(credential, one))).toEqual([true, false, true, false]);
+  expect(settings.map((one) => hasSetting(plain, one))).toEqual([false, false, false, false]);
 });
 
 test('what the present configuration cures by now is told so, and not proposed', () => {
