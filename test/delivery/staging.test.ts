@@ -269,6 +269,19 @@ test('what the sender asked about reports on its recipients stays here, save tha
   ).toEqual([mail, 'RCPT TO:<staging@corp.example> NOTIFY=NEVER']);
 });
 
+test('what goes to the address in place of some recipients names those, and none whom the message reaches itself', async () => {
+  const { start, add, sink, events } = await bench();
+  const partner = smarthost(sink.port, { name: 'partner', match: { recipientDomains: ['other.test'] } });
+  const delivery = start({ routes: [partner, smarthost(sink.port, { redirectAll: 'all@corp.example' })] });
+  delivery.deliverNow(await add({ recipients: ['first@real.test', 'second@other.test'] }));
+  await expect.poll(() => events.length, waiting).toBe(2);
+  expect(new Set(sink.messages.flatMap(({ recipients }) => recipients))).toEqual(
+    new Set(['all@corp.example', 'second@other.test']),
+  );
+  const copy = sink.messages.find(({ recipients }) => recipients.includes('all@corp.example'));
+  expect(copy && header(copy)).toMatch(/^X-Original-To: first@real\.test\r\n/);
+});
+
 test('a message to many leaves once, to the address alone, and each recipient has its event', async () => {
   const { start, add, sink, events, lines, folder } = await bench();
   const delivery = start({

@@ -32,6 +32,8 @@ test('a message in its smallest form is queued, and the answer names it', async 
     },
   });
   expect(entry?.sessionId).toBe(answer.headers.get('ray-id'));
+  // D23: only where the account asks for the repair of threads is it kept which id stands for the client's.
+  expect(entry).not.toHaveProperty('keepsClientId');
   expect(entry?.senderPath).toBe('shop@example.com');
   expect(headOf(rest)).toMatch(/^Received: by mx\.platform\.example \(Postern\) with HTTP id\r\n /);
   expect(headOf(rest)).not.toContain('127.0.0.1');

@@ -102,6 +102,16 @@ export const mail = [
       ['credential.legacyCharset?.toLowerCase() === setting.charset', 'credential.legacyCharset !== undefined'],
     ],
   ),
+  ...of(
+    'delivery/router.ts',
+    ['test/delivery/staging.test.ts'],
+    [['.filter((address) => this.#goes(entry.account, address, share, to))', '']],
+  ),
+  ...of(
+    'pipeline/submit.ts',
+    ['test/doors/rest/send.test.ts'],
+    [['if (account.threadRepair === true) entry', 'entry']],
+  ),
   ...of('spool/hold.ts', memory, [
     ['this.#byKey.get(`account ${account}`)', "this.all.find(({ kind }) => kind === 'account')"],
     ['this.#byKey.get(`message ${id}`)', "this.all.find(({ kind }) => kind === 'message')"],
