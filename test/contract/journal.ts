@@ -203,6 +203,18 @@ export function journalContract(name: string, store: JournalUnderTest): void {
       });
     });
 
+    test('tells of each message of one commit by itself, and to its own account alone', async () => {
+      const { spool, journal } = await open();
+      const make = (account: string) => spoolEntry({ account, journal: details() });
+      const [one, two, three] = [make('dev'), make('other'), make('dev')];
+      for (const entry of [one, two, three]) await spool.add(entry, someTime);
+      await spool.record([attemptOf(one, delivered), attemptOf(two, failed), attemptOf(three, deferred)]);
+      const told = await Promise.all([one, two, three].map(async ({ id }) => (await journal.find(id))?.outcome));
+      expect(told).toEqual(['delivered', 'failed', 'deferred']);
+      expect(await ids(journal, { account: 'other' })).toEqual([two.id]);
+      expect((await ids(journal, { account: 'dev' })).toSorted()).toEqual([one.id, three.id].toSorted());
+    });
+
     test('tells what has become of the recipients together', async () => {
       const { spool, journal } = await open();
       const entry = spoolEntry({ journal: details(), recipients: ['a@x.example', 'b@x.example'] });

@@ -59,6 +59,16 @@ export const shown = [
     ['if (!(await parts.suppressed(account, recipient))) continue', 'if (recipient) continue'],
     ["account.credentials.get(facts.credential ?? '') ?? caller", 'caller'],
   ]),
+  ...of(
+    'pipeline/report/findings.ts',
+    ['test/pipeline/report/findings.test.ts'],
+    [['const wanted = `${account}/${credential}`', 'const wanted = credential']],
+  ),
+  ...of(
+    'pipeline/report/would-pass.ts',
+    ['test/pipeline/report/findings.test.ts'],
+    [['const own = `${account}/${credential}/${mailer}`', 'const own = `${credential}/${mailer}`']],
+  ),
   ...of('pipeline/report/read-events.ts', report, [
     ['limit: pageEvents, kinds, account }', 'limit: pageEvents, kinds }'],
     ['if (query.credential !== undefined && credential !== query.credential) continue', ''],

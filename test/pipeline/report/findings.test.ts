@@ -6,6 +6,7 @@ import { stripRules } from '../../../src/accounts/strip-rules.ts';
 import { type Finding, Findings, MAX_MAILERS, MAX_ROWS, otherMailers } from '../../../src/pipeline/report/findings.ts';
 import { credentialJson, credentialText, printableJson } from '../../../src/pipeline/report/print.ts';
 import { hasSetting } from '../../../src/pipeline/report/settings.ts';
+import { VerdictComparison } from '../../../src/pipeline/report/would-pass.ts';
 import type { EventViolation } from '../../../src/spool/events/mail-event.ts';
 import { devAccount } from '../../support/policy-fixtures.ts';
 
@@ -107,6 +108,21 @@ test('a credential has a setting where it has that very one, and not another of 
   const settings = [mapped('box.internal'), mapped('other.internal'), read('koi8-r'), read('windows-1251')];
   expect(settings.map((one) => hasSetting(credential, one))).toEqual([true, false, true, false]);
   expect(settings.map((one) => hasSetting(plain, one))).toEqual([false, false, false, false]);
+});
+
+test('accounts whose credentials have the same name are told of apart', () => {
+  const all = [finding(), finding(), finding({ account: 'other' })];
+  expect(reportOf(...all).map(({ account, refused }) => [account, refused])).toEqual([
+    ['dev', 2],
+    ['other', 1],
+  ]);
+  const comparison = new VerdictComparison();
+  for (const { account, credential, mailer } of all)
+    comparison.add({ account, credential, mailer, id: 'one', before: 'refused', codes: [] });
+  expect(comparison.rows().map(({ account, wouldPass }) => [account, wouldPass])).toEqual([
+    ['dev', 2],
+    ['other', 1],
+  ]);
 });
 
 test('what the present configuration cures by now is told so, and not proposed', () => {
