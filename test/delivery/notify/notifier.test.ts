@@ -1,9 +1,10 @@
 // The notifier over a real spool and the real pipeline: what is not sent, what is put off, and that nothing is made in vain.
 
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { DatabaseSync } from 'node:sqlite';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { Account } from '../../../src/accounts/account.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import { Notifier, type NotifierParts } from '../../../src/delivery/notify/notifier.ts';
@@ -13,6 +14,7 @@ import { type SpoolLimits, unlimited } from '../../../src/spool/spool-limits.ts'
 import { SqliteSpool } from '../../../src/spool/sqlite/sqlite-spool.ts';
 import { platform } from '../../support/checked.ts';
 import { makeKey } from '../../support/dkim.ts';
+import { logLines } from '../../support/log-lines.ts';
 import { context, devAccount } from '../../support/policy-fixtures.ts';
 import { countsOf } from '../../support/spool-counts.ts';
 import { attemptOf, someTime, spoolEntry } from '../../support/spool-entry.ts';
@@ -128,4 +130,20 @@ test('what stops begins no report any more', async () => {
   await made.stop();
   await made.sendDue();
   expect(made.counts.made).toBe(0);
+});
+
+test('that reports cannot be read is told once, and not that they can be, while the spool takes no questions', async () => {
+  const { log, lines } = logLines();
+  const made = await notifier({ log, everyMs: 5 });
+  const file = join(folder, 'postern.db');
+  const beside = new DatabaseSync(file);
+  beside.exec('DROP TABLE spool_reports');
+  beside.close();
+  made.start();
+  await vi.waitFor(() => expect(lines).toHaveLength(1));
+  renameSync(file, `${file}.moved`);
+  await vi.waitFor(() => expect(spool.unavailable).toBeDefined(), 5000);
+  await new Promise((done) => setTimeout(done, 50));
+  expect(lines.map(({ msg }) => msg)).toEqual(['reports could not be read']);
+  await made.stop();
 });

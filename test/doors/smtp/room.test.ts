@@ -5,6 +5,7 @@ import { BodyBudget, type BodyReservation } from '../../../src/base/body-budget.
 import type { SubmitResult } from '../../../src/pipeline/submit.ts';
 import {
   type DoorChoices,
+  devAccount,
   deviceListener,
   type ManualClock,
   manualClock,
@@ -68,6 +69,18 @@ test('a declared size that finds no room is refused at MAIL, and again at DATA',
   expect(await client.ask('MAIL FROM:<a@example.com> SIZE=5000')).toMatch(/^250 /);
   expect(bodies.refusals).toEqual({ smtp: 2, http: 0 });
   hold.release();
+});
+
+test('what its account has under way elsewhere counts, and what another account has does not', async () => {
+  const client = await greeted(await start());
+  const replies: string[] = [];
+  for (const account of [devAccount.id, 'other']) {
+    const hold = bodies.open({ door: 'http', account, address: '192.0.2.1' });
+    expect(hold.grow(6 * mebibyte)).toBe(true);
+    replies.push(await client.ask('MAIL FROM:<a@example.com> SIZE=5000'));
+    hold.release();
+  }
+  expect(replies).toEqual([noRoom, expect.stringMatching(/^250 /)]);
 });
 
 test('room that ends inside DATA: the rest is swallowed, then 452, and the session goes on', async () => {

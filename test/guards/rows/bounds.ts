@@ -24,6 +24,19 @@ export const bounds = [
     ['return wordEnd - runStart <= line.limit ? runStart : index', 'return index'],
     ['while (isBlank(whole.charCodeAt(first))) first += 1', ''],
   ]),
+  ...of(
+    'web/http/request-body.ts',
+    ['test/web/http/body-room.test.ts'],
+    [
+      ["account: account?.id ?? ''", "account: ''"],
+      ['credential && { credential: credential.name }', 'credential && {}'],
+    ],
+  ),
+  ...of(
+    'doors/smtp/dialogue.ts',
+    ['test/doors/smtp/room.test.ts'],
+    [["door: 'smtp', account: this.submitter?.account.id ?? ''", "door: 'smtp', account: ''"]],
+  ),
   ...of('web/admin/journal/would-pass-endpoint.ts', wouldPass, [
     ['const mostMessages = 10_000', 'const mostMessages = 10_001'],
     ['done < mostMessages && ', ''],

@@ -6,7 +6,7 @@ import { afterEach, expect, test } from 'vitest';
 import { BodyBudget } from '../../../src/base/body-budget.ts';
 import { succeed } from '../../../src/web/http/envelope.ts';
 import type { V4Plugin } from '../../../src/web/http/v4-app.ts';
-import { ask, startHttpApp } from '../../support/http-app.ts';
+import { ask, httpAccounts, startHttpApp } from '../../support/http-app.ts';
 
 const mebibyte = 1_048_576;
 const path = '/client/v4/accounts/dev/things';
@@ -54,6 +54,23 @@ test('a body without room is 503 with Retry-After before it is read, and passes 
   hold.release();
   expect((await post(base + path)).status).toBe(200);
 });
+
+test.each([
+  { account: 'dev', credential: 'watcher', mebibytes: 8, status: 503 },
+  { account: 'dev', credential: 'watcher', mebibytes: 6, status: 200 },
+  { account: 'dev', credential: 'default', mebibytes: 6, status: 503 },
+  { account: 'other', credential: 'default', mebibytes: 8, status: 200 },
+])(
+  '$mebibytes MiB of $account with $credential elsewhere: $status',
+  async ({ account, credential, mebibytes, status }) => {
+    const { base } = await start();
+    const { id = '' } = httpAccounts.find(({ name }) => name === account) ?? {};
+    const hold = bodies.open({ door: 'smtp', account: id, credential, address: '192.0.2.1' });
+    hold.grow(mebibytes * mebibyte);
+    expect((await ask(base + path, { method: 'POST', headers, body: '1' })).status).toBe(status);
+    hold.release();
+  },
+);
 
 /** The head of a request whose body comes in chunks. */
 const chunked = `POST ${path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer dev-default\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n`;
