@@ -63,26 +63,26 @@ function readInteger(text: string, at: number): ExpressionToken {
   return { kind: 'integer', at, text: run, value: Number(run) };
 }
 
+/** What ends a string, or does not stand for itself in one. */
+const special = /["\\\x00-\x08\x0a-\x1f\x7f]/g;
+
 function readString(text: string, at: number): ExpressionToken {
-  let value = '';
-  for (let end = at + 1; end < text.length; end += 1) {
+  const parts: string[] = [];
+  for (let from = at + 1; ; ) {
+    special.lastIndex = from;
+    const end = special.exec(text)?.index;
+    if (end === undefined) throw new ExpressionFault('this string has no closing quotation mark', at);
+    parts.push(text.slice(from, end));
     const character = text.charAt(end);
-    if (character === '"') return { kind: 'string', at, text: text.slice(at, end + 1), value };
-    if (/[\x00-\x08\x0a-\x1f\x7f]/.test(character)) {
-      throw new ExpressionFault('a string has no line ends and no other control characters', end);
-    }
-    if (character !== '\\') {
-      value += character;
-      continue;
-    }
+    if (character === '"') return { kind: 'string', at, text: text.slice(at, end + 1), value: parts.join('') };
+    if (character !== '\\') throw new ExpressionFault('a string has no line ends and no other control characters', end);
     const escaped = text.charAt(end + 1);
     if (escaped !== '"' && escaped !== '\\') {
       throw new ExpressionFault('a backslash in a string stands before " or another backslash', end);
     }
-    value += escaped;
-    end += 1;
+    parts.push(escaped);
+    from = end + 2;
   }
-  throw new ExpressionFault('this string has no closing quotation mark', at);
 }
 
 function readToken(text: string, at: number): ExpressionToken {
