@@ -93,6 +93,7 @@ export default defineConfig({
     sequence: { sequencer: LongestFirst },
     globalSetup: [
       'test/support/test-keys.ts',
+      'test/support/packed-package.ts',
       // The gateways of all tests keep their mail in PostgreSQL; what is about files of SQLite fails then.
       ...(process.env['POSTERN_TEST_DATABASE'] === 'postgres' ? ['test/support/postgres-setup.ts'] : []),
     ],

@@ -78,11 +78,13 @@ function kill(pid: number | undefined): void {
   process.kill(pid, 'SIGKILL');
 }
 
-async function send(): Promise<number> {
+/** Sends a message by REST. @returns its status, or the whole answer where it was not taken */
+async function send(): Promise<number | string> {
   const url = `http://127.0.0.1:${one.ports['http']}/client/v4/accounts/${'a1'.repeat(16)}/email/sending/send`;
   const headers = { authorization: `Bearer ${testToken}`, 'content-type': 'application/json', connection: 'close' };
   const body = JSON.stringify({ from: 'a@example.com', to: 'b@example.net', subject: 'x', text: 'x' });
-  return (await fetch(url, { method: 'POST', headers, body })).status;
+  const answer = await fetch(url, { method: 'POST', headers, body });
+  return answer.ok ? answer.status : `${answer.status} ${await answer.text()}`;
 }
 
 function reload(): ReturnType<typeof runProgram> {
