@@ -1,9 +1,11 @@
 // The spool in PostgreSQL under the contracts of spools and events.
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { type Clock, systemClock } from '../../src/base/clock.ts';
 import { openPostgres } from '../../src/base/database/postgres-database.ts';
+import { isOfOneStatement, isOutOfReach } from '../../src/base/database/postgres-errors.ts';
 import { Unavailable } from '../../src/base/errors.ts';
 import { uuidv7 } from '../../src/base/ids.ts';
 import { readFacts } from '../../src/spool/encoded-event.ts';
@@ -250,6 +252,22 @@ describe('what a server may meet', () => {
     for (let asked = 0; asked < 2; asked += 1) expect(await register.wasKept(second)).toBe(false);
     await expect(write(second)).rejects.toThrow('division by zero');
     await write(await register.nextBatch(1));
+  });
+
+  test('a transaction that the server undid because this process stood still says nothing of the server', async () => {
+    await open();
+    const session = new PostgresSession(url, 2);
+    onTestFinished(() => session.close());
+    const late = session.transaction(async (send) => {
+      await send("SELECT set_config('idle_in_transaction_session_timeout', '50', true)");
+      await sleep(500);
+      await send('SELECT 1');
+    });
+    const thrown = await late.catch((error: unknown) => error);
+    expect(thrown).toMatchObject({ name: 'Unavailable', cause: { code: '25P03' } });
+    expect(thrown instanceof Unavailable && isOfOneStatement(thrown)).toBe(true);
+    expect(isOutOfReach(thrown)).toBe(false);
+    expect(await session.transaction((send) => send('SELECT 1 AS one'))).toEqual([{ one: 1 }]);
   });
 
   test('one whom the others took for dead is entered again, and loses nothing', async () => {

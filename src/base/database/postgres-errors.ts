@@ -12,6 +12,8 @@ const diskFull = '53100';
 const lockNotAvailable = '55P03';
 /** A statement took longer than statement_timeout, or somebody has cancelled it. */
 const queryCanceled = '57014';
+/** idle_in_transaction_session_timeout: the next statement of a transaction came too late, because this process stood still. */
+const cameTooLate = '25P03';
 
 /** Codes that say that the server cannot be used now, whatever was asked. A code of two characters is a whole class. */
 const awayCodes: ReadonlySet<string> = new Set([
@@ -25,7 +27,7 @@ const awayCodes: ReadonlySet<string> = new Set([
   '3F000', // the schema is gone
   '42P01', // a table is gone: somebody restores a backup, or moves it
   '42501', // insufficient_privilege: somebody has taken a right away
-  '25P03', // idle_in_transaction_session_timeout: we were too slow ourselves
+  cameTooLate,
   lockNotAvailable,
 ]);
 
@@ -63,11 +65,11 @@ export function isLockConflict(thrown: unknown): boolean {
 }
 
 /**
- * Whether a request failed because its statement took too long, or others held or changed what it needs: that says nothing about other
- * statements.
+ * Whether a request failed because its statement took too long or came too late, or others held or changed what it needs: that says
+ * nothing about other statements.
  */
 export function isOfOneStatement(thrown: Unavailable): boolean {
-  return isLockConflict(thrown.cause) || sqlState(thrown.cause) === queryCanceled;
+  return isLockConflict(thrown.cause) || [queryCanceled, cameTooLate].includes(sqlState(thrown.cause) ?? '');
 }
 
 /** Which constraint stopped a statement; undefined where it failed for something else. */

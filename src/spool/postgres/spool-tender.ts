@@ -35,17 +35,20 @@ const longMinutes = 30;
 const oldestTransaction = `SELECT pid, application_name AS program, round(extract(epoch FROM clock_timestamp() - xact_start) / 60) AS minutes
   FROM pg_stat_activity WHERE backend_xmin IS NOT NULL AND backend_type = 'client backend'
     AND xact_start < clock_timestamp() - $1::integer * interval '1 minute' ORDER BY xact_start LIMIT 1`;
-/** What a change of partitions may meet: others hold or change the tables, DEFAULT has too many rows, or the user has no right. */
-const partitionCodes: ReadonlySet<string> = new Set(['55P03', '40P01', '42P01', '42P07', '23514', '57014', '42501']);
+/** What a change of partitions may meet besides: others change the tables, DEFAULT has too many rows, or the user has no right. */
+const partitionCodes: ReadonlySet<string> = new Set(['42P01', '42P07', '23514', '42501']);
 
-function isPartitionFault(thrown: unknown): boolean {
-  return partitionCodes.has(errorCode(thrown instanceof Unavailable ? thrown.cause : thrown) ?? '');
+function isPassing(thrown: unknown): boolean {
+  return thrown instanceof Unavailable && isOfOneStatement(thrown);
 }
 
-const tidying = {
-  words: 'the spool cannot tidy up for now',
-  isExpected: (thrown: unknown) => thrown instanceof Unavailable && isOfOneStatement(thrown),
-};
+function isPartitionFault(thrown: unknown): boolean {
+  return (
+    isPassing(thrown) || partitionCodes.has(errorCode(thrown instanceof Unavailable ? thrown.cause : thrown) ?? '')
+  );
+}
+
+const tidying = { words: 'the spool cannot tidy up for now', isExpected: isPassing };
 /** What mail does not wait for: what the log says where it cannot be done now, and which errors mean that. */
 const laterWork = {
   filing: {

@@ -186,6 +186,24 @@ async function endOnceIdle(pool: pg.Pool): Promise<void> {
 
 /** Runs a transaction on a connection; see `PostgresSession.transaction`. */
 async function runOn<T>(client: pg.PoolClient, work: (send: Send) => Promise<T>, tellsDoubt: boolean): Promise<T> {
+  // What is sent on a connection that the server has ended fails without a reason; the connection was told it.
+  const ends: Error[] = [];
+  const onEnd = (error: Error): unknown => ends.push(error);
+  client.on('error', onEnd);
+  try {
+    return await runWhileOpen(client, work, tellsDoubt);
+  } catch (thrown) {
+    throw thrown instanceof InDoubt || !hasNoCode(thrown) ? thrown : (ends[0] ?? thrown);
+  } finally {
+    client.off('error', onEnd);
+  }
+}
+
+async function runWhileOpen<T>(
+  client: pg.PoolClient,
+  work: (send: Send) => Promise<T>,
+  tellsDoubt: boolean,
+): Promise<T> {
   const sent: Promise<pg.QueryResult<Row>>[] = [];
   const ask = (...statement: Parameters<Send>): Promise<pg.QueryResult<Row>> => {
     const answer = client.query<Row>(queryOf(...statement));
