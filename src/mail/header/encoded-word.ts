@@ -1,12 +1,13 @@
-// Writes encoded-words (RFC 2047): UTF-8, in B or Q, whichever is shorter; at most 75 octets each (§2), and no character
-// is split between two words.
+// Writes encoded-words (RFC 2047): UTF-8, in B or Q, whichever is shorter; at most 72 octets each, so that no line has more
+// than 76 (§2), and no character is split between two words.
 
 import { decodeWords, isBlank } from './header-text.ts';
 import { commentEnd, withoutQuotedPairs } from './quoted-text.ts';
 
-/** RFC 2047 §2. */
-const longestWord = 75;
+/** RFC 2047 §2: the limit of lines with an encoded-word; one word may have 75 octets. */
 const encodedWordLine = 76;
+/** A line also holds the blank before a word, the parentheses of a comment around it, and a comma. */
+const longestWord = encodedWordLine - 4;
 const opening = '=?utf-8?';
 /** `=?utf-8?Q?` and `?=`. */
 const overhead = opening.length + 4;
@@ -32,7 +33,7 @@ export type EncodedWordContext = keyof typeof tables;
  * Writes a text as encoded-words with one blank between two; readers drop that blank (RFC 2047 §6.2).
  * @param text any Unicode; a lone surrogate becomes U+FFFD
  * @param options `used`: octets already on the line, so that the first word may fit behind them
- * @returns ASCII; every word at most 75 octets
+ * @returns ASCII; every word at most 72 octets
  */
 export function encodedWords(
   text: string,
@@ -138,20 +139,23 @@ export function encodeRuns(
   let written = '';
   let index = 0;
   for (let word = words[0]; word; word = words[index]) {
+    const before = words[index - 1];
     if (!word.needs) {
-      written += word.gap + word.raw;
+      written += (word.encoded && before?.needs ? word.gap || ' ' : word.gap) + word.raw;
       index += 1;
       continue;
     }
     const last = runEnd(words, index);
     const next = words[last + 1];
-    let run = words[index - 1]?.encoded ? word.gap : '';
+    // One blank divides, from another encoded-word always; others would make lines too long, and go into the run.
+    const gap = word.gap.charAt(0) || (before?.encoded ? ' ' : '');
+    let run = before?.encoded ? word.gap : word.gap.slice(1);
     for (let at = index; at <= last; at += 1)
       run += (at > index ? (words[at]?.gap ?? '') : '') + (words[at]?.text ?? '');
     if (next?.encoded) run += next.gap;
-    const used = columnAfter(options.used + written.length + word.gap.length);
+    const used = columnAfter(options.used + written.length + gap.length);
     // Readers decode an encoded-word that is glued to raw text (D13): kept as plain text it would be encoded twice.
-    written += word.gap + encodedWords(decodeWords(run), { place: options.place, used });
+    written += gap + encodedWords(decodeWords(run), { place: options.place, used });
     index = last + 1;
   }
   return written;

@@ -73,7 +73,8 @@ function startOfRun(whole: string, index: number, line: { readonly first: number
   while (wordEnd < whole.length && isBlank(whole.charCodeAt(wordEnd))) wordEnd += 1;
   while (wordEnd < whole.length && !isBlank(whole.charCodeAt(wordEnd)) && wordEnd - runStart <= line.limit)
     wordEnd += 1;
-  return wordEnd - runStart <= line.limit ? runStart : index;
+  const limit = hasEncodedWord(whole.slice(index, wordEnd)) ? encodedWordLineLength : line.limit;
+  return wordEnd - runStart <= limit ? runStart : index;
 }
 
 /** Octets between two folds inside a URI's brackets (D12). */

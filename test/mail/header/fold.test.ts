@@ -136,6 +136,11 @@ describe('a run of white space', () => {
     },
   );
 
+  test('is cut where an encoded-word behind it would make the line longer than 76 octets', () => {
+    const long = `=?utf-8?Q?${word(63)}?=`;
+    expect(foldField(name, `${word(60)}  ${long}`)).toBe(`${name}: ${word(60)} \r\n ${long}\r\n`);
+  });
+
   test('of a whole line and more makes no line of white space alone', () => {
     for (const octets of [70, 77, 78, 79, 300]) {
       const text = `a${' '.repeat(octets)}b`;
