@@ -131,6 +131,38 @@ export function suppressionsContract(engine: Engine): void {
         clock.pass(61);
         expect(await store.hasRoom(dev)).toBe(true);
       });
+
+      test('is not counted again for each entry that makes place for another', async () => {
+        const { database, clock } = await setUp(engine);
+        let counted = 0;
+        const counting = new Proxy(database, {
+          get(target, key) {
+            const member: unknown = Reflect.get(target, key);
+            if (typeof member !== 'function') return member;
+            return (...args: unknown[]): unknown => {
+              if (String(args[0]).includes('count(*)')) counted += 1;
+              return Reflect.apply(member, target, args);
+            };
+          },
+        });
+        const store = await openSuppressionStore(counting, clock, 3);
+        for (const one of ['a@example.net', 'b@example.net', 'c@example.net']) await store.add(entry(one));
+        // One more than an account adds: returned mail.
+        const { id } = await store.add(entry('d@example.net'));
+        expect(await store.hasRoom(dev)).toBe(false);
+        await store.remove(dev, id);
+        expect(await store.hasRoom(dev)).toBe(false);
+        for (let times = 0; times < 5; times += 1) {
+          const [entryThere] = (await store.list(dev, { limit: 1 })).entries;
+          await store.remove(dev, entryThere?.id ?? '');
+          // No entry of this id is left: no place.
+          await store.remove(dev, entryThere?.id ?? '');
+          expect(await store.hasRoom(dev)).toBe(true);
+          await store.add(entry('e@example.net'));
+          expect(await store.hasRoom(dev)).toBe(false);
+        }
+        expect(counted).toBe(1);
+      });
     });
 
     describe('expiry', () => {

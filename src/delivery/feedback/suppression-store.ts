@@ -229,7 +229,7 @@ export async function openSuppressionStore(database: Database, clock: Clock, mos
      */
     isSuppressed: (account: string, recipient: string): MaybePromise<boolean> =>
       !empty.has(account) && ask(account, recipient),
-    /** Whether an account may put one more address on its list; more or less, where several processes add at once. */
+    /** Whether an account may put one more address on its list, which takes a place; more or less, where several processes add at once. */
     async hasRoom(account: string): Promise<boolean> {
       const now = clock.monotonic();
       const known = room.get(account);
@@ -242,7 +242,10 @@ export async function openSuppressionStore(database: Database, clock: Clock, mos
       const [row] = await database.query(sql.count, [account]);
       const free = most - Number(row?.['count'] ?? 0);
       // Half of it: others add too.
-      room.set(account, { left: Math.max(0, Math.floor(free / 2)), countedFrom: free > 0 ? now : now + fullForMs });
+      room.set(account, {
+        left: free > 0 ? Math.floor(free / 2) : free,
+        countedFrom: free > 0 ? now : now + fullForMs,
+      });
       return free > 0;
     },
     /**
@@ -283,7 +286,8 @@ export async function openSuppressionStore(database: Database, clock: Clock, mos
     /** Removes an entry from the list. @returns the entry as it was; undefined where there is none */
     async remove(account: string, id: string): Promise<Suppression | undefined> {
       const [row] = await database.query(sql.remove, [account, id, clock.now()]);
-      room.delete(account);
+      const known = room.get(account);
+      if (row && known) known.left += 1;
       return row && suppressionOf(row);
     },
     find,

@@ -117,7 +117,8 @@ const createSuppression = endpoint({
     }
     const expiresAt = readExpiry(expiresText, clock.now(), faults);
     if (address === undefined || faults.length > 0) throw new Refusal(faults);
-    if (!(await suppressions.hasRoom(account.id)) && !(await suppressions.find(account.id, address))) {
+    // In this order: what is there takes no place, and a list that is nearly full is not counted for it.
+    if (!(await suppressions.find(account.id, address)) && !(await suppressions.hasRoom(account.id))) {
       const message = 'The account has as many suppressed addresses as it may add; take others off the list first';
       throw refusal('E_VALIDATION_ERROR', message);
     }

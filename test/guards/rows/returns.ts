@@ -48,7 +48,7 @@ export const returns = [
   ...of(
     'web/admin/suppression-endpoints.ts',
     ['test/web/admin/endpoints.test.ts'],
-    [['!(await suppressions.hasRoom(account.id)) && ', 'false && ']],
+    [[' && !(await suppressions.hasRoom(account.id))', ' && false']],
   ),
   ...of('delivery/feedback/suppression-store.ts', suppressions, [
     [
@@ -56,7 +56,7 @@ export const returns = [
       "count: 'SELECT count(*) AS count FROM suppressions WHERE $1 IS NOT NULL'",
     ],
     ['const free = most - ', 'const free = 1 + most - '],
-    ['      room.delete(account);\n', ''],
+    ['known.left += 1;', 'known.left += 0;'],
     [
       "'SELECT * FROM suppressions WHERE account = $1 AND address",
       "'SELECT * FROM suppressions WHERE $1 IS NOT NULL AND address",

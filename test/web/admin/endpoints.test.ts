@@ -54,7 +54,7 @@ async function start(names: Readonly<Record<string, DnsName>> = {}, mostSuppress
     })),
   );
   const dns = await startDnsServer(names);
-  const seen = { authenticated: 0, resolvers: 0 };
+  const seen = { authenticated: 0, placesAsked: 0, resolvers: 0 };
   const counting =
     <A extends unknown[], R>(name: keyof typeof seen, work: (...args: A) => R) =>
     (...args: A): R => {
@@ -65,9 +65,10 @@ async function start(names: Readonly<Record<string, DnsName>> = {}, mostSuppress
   const all = createAccounts({ accounts, tokens, store, clock });
   const authenticate = counting('authenticated', (token: string) => all.authenticate(token));
   const suppressions = await openSuppressionStore(await openTestDatabase(file), clock, mostSuppressed);
+  const hasRoom = counting('placesAsked', (account: string) => suppressions.hasRoom(account));
   const { base } = await startHttpApp(
     [
-      suppressionEndpoints({ suppressions, clock, log }),
+      suppressionEndpoints({ suppressions: { ...suppressions, hasRoom }, clock, log }),
       tokenEndpoints({ store, clock, log }),
       domainEndpoints({
         now: () => clock.now(),
@@ -134,12 +135,14 @@ function addresses({ result }: Success): string[] {
 
 describe('suppressions', () => {
   test('take an account’s own up to a number, and what is there is changed beyond it', async () => {
-    const { call } = await start({}, 2);
+    const { call, seen } = await start({}, 2);
     const add = (address: string, note = '') => call('POST', list, { body: { address, note } });
     success(await add('one@example.net'));
     success(await add('two@example.net'));
     expect(failure(await add('three@example.net'))).toEqual([400, [10001, 'E_VALIDATION_ERROR']]);
     expect(success(await add('two@example.net', 'known')).result).toMatchObject({ note: 'known' });
+    // What is there took no place, for which the list may be counted.
+    expect(seen.placesAsked).toBe(3);
   });
 
   test('one is added, listed, changed, removed', async () => {
