@@ -27,7 +27,7 @@ import { changeSettings } from './wiring/change-settings.ts';
 import type { ConsoleSources, LoadState } from './wiring/console/console-endpoints.ts';
 import { type Figures, openFigures } from './wiring/console/figures.ts';
 import { httpAppParts, httpMetrics, httpsCertificates, listenHttp } from './wiring/http.ts';
-import { type Live, liveAccounts, type Settings, type Shared } from './wiring/in-force.ts';
+import { type Live, liveAccounts, pageMarksOf, type Settings, type Shared } from './wiring/in-force.ts';
 import { LiveEdge } from './wiring/live/live-edge.ts';
 import { type LiveProxy, openLiveProxy, proxyConfigured } from './wiring/live/live-proxy.ts';
 import { certificateOf, type Mail, openMail } from './wiring/mail.ts';
@@ -68,7 +68,9 @@ export interface Gateway extends Server {
 }
 
 /** What the gateway is made from. */
-export interface GatewayParts extends Omit<Settings, 'globalKeys'>, Partial<Pick<Settings, 'globalKeys'>> {
+export interface GatewayParts
+  extends Omit<Settings, 'globalKeys' | 'pageMarks'>,
+    Partial<Pick<Settings, 'globalKeys'>> {
   /** The database of all tables but the spool's, which has connections of its own. The gateway closes it. */
   readonly database: Database;
   readonly log: Logger;
@@ -178,7 +180,7 @@ async function makeParts(parts: Opening, running: Running, readiness: Readiness)
   const { config, keys, log, database, group, clock, tokens, globalKeys = [] } = parts;
   const store = await openTokenStore(database);
   const first = createAccounts({ accounts: config.accounts, tokens, globalKeys, store, clock });
-  const live: Live = { current: { config, keys, tokens, globalKeys, accounts: first } };
+  const live: Live = { current: { config, keys, tokens, globalKeys, pageMarks: pageMarksOf(config), accounts: first } };
   const accounts = liveAccounts(live);
   const onFailure = group && ((address: string) => group.tellFailure(address));
   const guessing = new Guessing({ onFailure, places: group?.places });

@@ -301,7 +301,7 @@ function configOf(
   const env = processes === undefined ? io.env : { ...io.env, POSTERN_PROCESSES: processes };
   const place = { env, cwd: io.cwd, ...(file === undefined ? {} : { file }) };
   try {
-    return { config: loadConfig(place), place };
+    return { config: loadConfig(place), place: { ...place, isServed: true } };
   } catch (error) {
     if (processes === undefined || !(error instanceof ConfigurationError)) throw error;
     throw new ConfigurationError(error.message.replaceAll(/^POSTERN_PROCESSES: processes: /gm, '--processes: '));

@@ -1,7 +1,8 @@
 // The configuration is read again while the program runs (D94): accounts, tokens, routes, zones and listeners change without
 // a restart, connections stay, and what cannot be taken whole changes nothing.
 
-import { existsSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { existsSync, readdirSync, statSync, unlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, expect, test, vi } from 'vitest';
 import { FaultSink } from '../support/fault-sink.ts';
@@ -343,6 +344,28 @@ test('a file that is being written, or is empty, is never taken', async () => {
   (await login(one, secondToken)).destroy();
   one.write(whole);
   expect(await one.reload()).toMatchObject({ code: 0, output: 'reloaded: nothing has changed\n' });
+});
+
+test('a changed Error Page and a changed HMAC key are told, and a pipe in the place of the file changes nothing', async () => {
+  const one = await start();
+  const page = join(one.postern.folder, 'page.html');
+  writeFileSync(page, '<p>one</p>');
+  one.change((config) => {
+    const [zone] = config.zones;
+    if (zone) zone['customErrors'] = { errorPage: { file: page } };
+  });
+  expect((await one.reload()).output).toBe('reloaded: zones, Error Pages\n');
+  expect((await one.reload()).output).toBe('reloaded: nothing has changed\n');
+  writeFileSync(page, '<p>two</p>');
+  expect((await one.reload()).output).toBe('reloaded: Error Pages\n');
+  writeFileSync(join(one.postern.certsDir, 'hmac.key'), 'x'.repeat(40));
+  expect((await one.reload()).output).toBe('reloaded: HMAC key\n');
+  const file = join(one.postern.folder, 'postern.yaml');
+  unlinkSync(file);
+  execFileSync('mkfifo', [file]);
+  process.kill(one.postern.pid, 'SIGHUP');
+  await one.postern.until(() => one.postern.output().includes('cannot be read: it is a pipe'));
+  expect(await statusOf(one, 'example.com')).toBeGreaterThan(0);
 });
 
 test('a reload during the drain is refused, and the end comes with 0', async () => {

@@ -1,9 +1,9 @@
 // Reads every key that the configuration uses, once. For a missing or wrong one, the error names the command that makes it.
 
 import { createPrivateKey, createSecretKey, type KeyObject, randomBytes, X509Certificate } from 'node:crypto';
-import { readFileSync, statSync } from 'node:fs';
 import { createSecureContext } from 'node:tls';
 import { ConfigurationError, errorCode, errorMessage } from '../../base/errors.ts';
+import { readRegularFile } from '../../base/read-regular-file.ts';
 import { parseSigningKey } from '../../pipeline/sign/dkim-key.ts';
 import type { SigningKey } from '../../pipeline/sign/signed.ts';
 import type { Config } from '../config/config.ts';
@@ -65,9 +65,7 @@ export interface KeysRead {
 
 function read(file: string, problems: Problems, remedy: string): string | undefined {
   try {
-    // To read it would wait for who writes to it, and the whole gateway with it.
-    if (statSync(file).isFIFO()) throw new Error('it is a pipe');
-    return readFileSync(file, 'utf8');
+    return readRegularFile(file).toString();
   } catch (error) {
     const isMissing = errorCode(error) === 'ENOENT';
     const reason = isMissing ? `is missing; make it: ${remedy}` : `cannot be read: ${errorMessage(error)}`;

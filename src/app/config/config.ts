@@ -7,6 +7,7 @@ import { resolve } from 'node:path';
 import { type Clock, systemClock } from '../../base/clock.ts';
 import { ConfigurationError, errorCode, errorMessage } from '../../base/errors.ts';
 import { isRecord } from '../../base/is-record.ts';
+import { readRegularFile } from '../../base/read-regular-file.ts';
 import { defaultBounceSettings } from '../../doors/smtp/settings.ts';
 import { defaultEdgeSettings, type EdgeSettings } from '../../edge/zone/zone.ts';
 import { accountsFaults, consoleFaults, httpFaults, zonesFaults } from './account-checks.ts';
@@ -34,9 +35,13 @@ export interface ConfigSource {
   readonly cwd: string;
   /** The text of the file, where it has been read already. */
   readonly text?: string;
+  /** The file is read again and again while others are served: only a regular one of at most 64 MiB is. */
+  readonly isServed?: boolean;
   /** The clock that tells how far ahead a day of the configuration is; the machine's own if absent. */
   readonly clock?: Pick<Clock, 'now'>;
 }
+
+const mostServedOctets = 64 * 1024 * 1024;
 
 /** Checks of entries against one another. Each runs only if the sections that it reads have no faults of their own. */
 const crossChecks: readonly {
@@ -77,7 +82,7 @@ export function readConfigText(place: ConfigSource): string {
   const file = resolve(place.cwd, named);
   const isFromEnvironment = place.file === undefined && Boolean(place.env['POSTERN_CONFIG']);
   try {
-    return readFileSync(file, 'utf8');
+    return place.isServed === true ? readRegularFile(file, mostServedOctets).toString() : readFileSync(file, 'utf8');
   } catch (cause) {
     const remedy = isFromEnvironment
       ? `POSTERN_CONFIG names it. In a container, mount your configuration there: --volume ./postern.yaml:${named}:ro; config/examples/staging.yaml is one to begin with`

@@ -1,10 +1,10 @@
 // Reads secrets from environment variables or files. They are read where they are used, and never kept in the configuration
 // (D92).
 
-import { readFileSync } from 'node:fs';
 import type { GlobalKeyHash, TokenHash } from '../../accounts/accounts.ts';
 import { hashToken } from '../../accounts/token-store.ts';
 import { ConfigurationError, errorCode, errorMessage } from '../../base/errors.ts';
+import { readRegularFile } from '../../base/read-regular-file.ts';
 import type { Config, ConfiguredToken, EdgeAccount, SecretSource } from './settings.ts';
 
 /** The environment as everything here takes it. */
@@ -26,7 +26,7 @@ function find(source: SecretSource, env: Environment): Found {
     return value ? { value } : { problem: `the environment variable ${source.name} is not set` };
   }
   try {
-    const value = readFileSync(source.file, 'utf8').trim();
+    const value = readRegularFile(source.file).toString().trim();
     return value ? { value } : { problem: `"${source.file}" is empty` };
   } catch (cause) {
     const reason = errorCode(cause) === 'ENOENT' ? 'there is no such file' : errorMessage(cause);

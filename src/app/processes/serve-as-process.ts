@@ -77,7 +77,7 @@ async function open(
   { order, link }: Started,
   openedLog: OpenLog,
 ): Promise<Gateway> {
-  const place: ConfigSource = { env, cwd, ...(order.file === undefined ? {} : { file: order.file }) };
+  const place: ConfigSource = { env, cwd, isServed: true, ...(order.file === undefined ? {} : { file: order.file }) };
   const placeOf = (text: string): ConfigSource => ({ ...place, text });
   const ownOf = (given: Config): Config => withPorts(shareOfConfig(given, order.count), order.ports);
   const config = ownOf(loadConfig(placeOf(order.text)));

@@ -153,9 +153,9 @@ function isSame(one: unknown, other: unknown): boolean {
   }
 }
 
-function hasSameKeys(before: Keys, next: Keys): boolean {
+function hasSameDkimKeys(before: Keys, next: Keys): boolean {
   const [old, now] = [before, next].map(({ signing, platform }) => [...[...signing.values()].flat(), ...platform]);
-  if (old?.length !== now?.length || !before.hmacKey.equals(next.hmacKey)) return false;
+  if (old?.length !== now?.length) return false;
   return (now ?? []).every((key, index) => {
     const other = old?.[index];
     return key.domain === other?.domain && key.selector === other.selector && key.key.equals(other.key);
@@ -172,7 +172,9 @@ export function changesOf(before: Settings, next: Settings): string[] {
   return [
     ...changed,
     ...(isSame([before.tokens, before.globalKeys], [next.tokens, next.globalKeys]) ? [] : ['tokens']),
-    ...(hasSameKeys(before.keys, next.keys) ? [] : ['DKIM keys']),
+    ...(hasSameDkimKeys(before.keys, next.keys) ? [] : ['DKIM keys']),
+    ...(before.keys.hmacKey.equals(next.keys.hmacKey) ? [] : ['HMAC key']),
+    ...(isSame(before.pageMarks, next.pageMarks) ? [] : ['Error Pages']),
     ...certificates,
   ];
 }

@@ -8,6 +8,7 @@ import type { ToldCounts } from '../../accounts/told-counts.ts';
 import type { BodyBudget } from '../../base/body-budget.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Database } from '../../base/database/database.ts';
+import { fileMark } from '../../base/file-mark.ts';
 import type { Logger } from '../../base/log.ts';
 import type { OwnDoor } from '../../base/net/own-doors.ts';
 import { oncePer } from '../../base/once-per.ts';
@@ -23,6 +24,13 @@ export interface Settings {
   /** Tokens of the configuration and the environment, as hashes. */
   readonly tokens: readonly TokenHash[];
   readonly globalKeys: readonly GlobalKeyHash[];
+  readonly pageMarks: readonly string[];
+}
+
+/** The marks of the files of Error Pages, by which a reload knows that one has changed. */
+export function pageMarksOf({ zones, edgeAccounts }: Pick<Config, 'zones' | 'edgeAccounts'>): string[] {
+  const files = [...zones, ...edgeAccounts].flatMap(({ customErrors }) => customErrors?.errorPage?.file ?? []);
+  return files.map((file) => fileMark(file) ?? '');
 }
 
 /** The settings that the parts of a running gateway use. */

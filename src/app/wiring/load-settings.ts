@@ -10,7 +10,7 @@ import { bootstrap, loadKeys } from '../bootstrap/bootstrap.ts';
 import { type Config, type ConfigSource, loadConfig } from '../config/config.ts';
 import { configuredGlobalKeys, configuredTokens } from '../config/secrets.ts';
 import { configuredDoors } from './addresses.ts';
-import type { Settings } from './in-force.ts';
+import { pageMarksOf, type Settings } from './in-force.ts';
 import { proxyConfigured } from './live/live-proxy.ts';
 
 /** After so many milliseconds, a file that is being written has changed or is complete. */
@@ -52,9 +52,10 @@ async function readSettings(place: ConfigSource, clock: Clock): Promise<Settings
   const keys = loadKeys(config);
   const tokens = configuredTokens(config, place.env);
   const globalKeys = configuredGlobalKeys(config, place.env);
+  const pageMarks = pageMarksOf(config);
   const { errorPageFaults } = await import('../../edge/custom/error-page.ts');
   const pages = errorPageFaults({ zones: config.zones, accounts: config.edgeAccounts });
   if (pages.length > 0) throw new ConfigurationError(pages.join('\n'));
   await checkApplications(config, clock);
-  return { config, keys, tokens, globalKeys };
+  return { config, keys, tokens, globalKeys, pageMarks };
 }

@@ -1,9 +1,10 @@
 import { X509Certificate } from 'node:crypto';
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { errorCode } from '../errors.ts';
 import { fileMark } from '../file-mark.ts';
+import { readRegularFile } from '../read-regular-file.ts';
 
 /** A certificate chain and its key, PEM, and the folder that they were read from. */
 export interface FoundCertificate {
@@ -27,7 +28,7 @@ interface Seen {
 function readFolder(folder: string): FoundCertificate | undefined {
   try {
     const [cert = '', key = ''] = ['fullchain.pem', 'privkey.pem'].map((file) =>
-      readFileSync(join(folder, file), 'utf8'),
+      readRegularFile(join(folder, file)).toString(),
     );
     return { cert, key, folder };
   } catch (error) {
@@ -42,7 +43,7 @@ function look(file: string, before: Seen | undefined): Seen | undefined {
     if (mark === undefined) return undefined;
     if (before?.mark === mark) return before;
     try {
-      return { mark, leaf: new X509Certificate(readFileSync(file)) };
+      return { mark, leaf: new X509Certificate(readRegularFile(file)) };
     } catch {
       // The file has no certificate. It is not read again before it changes.
       return { mark };

@@ -1,7 +1,6 @@
 // Which policy of MTA-STS holds for a domain now (RFC 8461 §3.3, §5.1). A policy that was fetched once holds until its max_age
 // is over, whatever DNS and the policy host say meanwhile, unless they say that there is a new one.
 
-import { readFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import { request } from 'node:https';
 import { isIPv6 } from 'node:net';
@@ -10,6 +9,7 @@ import type { DnsLookup } from '../../base/dns/dns-lookup.ts';
 import { errorCode, errorMessage } from '../../base/errors.ts';
 import { FairSlots } from '../../base/fair-slots.ts';
 import type { Logger } from '../../base/log.ts';
+import { readRegularFile } from '../../base/read-regular-file.ts';
 import { RecentMap } from '../../base/recent-map.ts';
 import type { AddressJudge } from './address-judge.ts';
 import { type KeptPolicy, readStsPolicy, type StsPolicy, type StsStore, stsId } from './sts-policy.ts';
@@ -61,7 +61,7 @@ function get(host: string, address: string, { port, withinMs, caFile }: StsFetch
       path: '/.well-known/mta-sts.txt',
       headers: { Host: host, Accept: 'text/plain' },
       agent: false,
-      ...(caFile === undefined ? {} : { ca: readFileSync(caFile) }),
+      ...(caFile === undefined ? {} : { ca: readRegularFile(caFile) }),
     });
     const fail = (why: string): void => {
       reject(new Error(why));

@@ -1,9 +1,9 @@
 // TLS of a connection to a next hop: the handshake, and who is believed (RFC 3207, RFC 7817).
 
-import { readFileSync } from 'node:fs';
 import { isIP, type Socket } from 'node:net';
 import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls';
 import { errorCode, errorMessage } from '../../base/errors.ts';
+import { readRegularFile } from '../../base/read-regular-file.ts';
 import type { TlsPolicy } from '../../mail/tls-facts.ts';
 import { failure, HandshakeFailure, type TlsFault } from './handshake-failure.ts';
 import type { SmtpTimeouts } from './smtp-transaction.ts';
@@ -45,7 +45,7 @@ export interface SmtpClientOptions {
 function trusted({ ca, caFile }: SmtpClientOptions): Pick<ConnectionOptions, 'ca'> {
   if (caFile === undefined) return ca === undefined ? {} : { ca };
   try {
-    return { ca: readFileSync(caFile) };
+    return { ca: readRegularFile(caFile) };
   } catch (error) {
     throw failure('4.3.5', `The certificates that the route trusts cannot be read: ${errorMessage(error)}`, error);
   }

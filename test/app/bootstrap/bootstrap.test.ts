@@ -2,7 +2,7 @@
 
 import { execFileSync } from 'node:child_process';
 import { createHmac, createPublicKey, sign, verify, X509Certificate } from 'node:crypto';
-import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { connect, createServer } from 'node:tls';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -344,6 +344,14 @@ describe('keys that are there but wrong', async () => {
         execFileSync('mkfifo', [`${certs}/hmac.key`]);
       },
       'certs/hmac.key cannot be read: it is a pipe',
+    ],
+    [
+      'a device without an end',
+      (certs) => {
+        rmSync(`${certs}/hmac.key`);
+        symlinkSync('/dev/zero', `${certs}/hmac.key`);
+      },
+      'certs/hmac.key cannot be read: it is a device',
     ],
   ])('%s', async (_, change, wanted) => {
     expect(await spoil(change)).toContain(wanted);

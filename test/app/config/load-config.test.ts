@@ -1,6 +1,7 @@
 // What a configuration comes to: defaults, slices, paths, secrets (D42, D42a, D95, D99).
 
-import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { stripRules } from '../../../src/accounts/strip-rules.ts';
@@ -381,6 +382,20 @@ accounts:
       }
     },
   );
+
+  test('a secret is read neither from a pipe nor from a device, nor is a file that is read while others are served', () => {
+    const cwd = scratchFolder();
+    const config = loadYaml(yaml, { PASSWORD_A: 'x' }, cwd);
+    execFileSync('mkfifo', [join(cwd, 'secret.txt')]);
+    symlinkSync('/dev/zero', join(cwd, 'token.txt'));
+    expect(missingSecrets(config, { PASSWORD_A: 'x', TOKEN_ONE: 'y' })).toEqual([
+      `routes[1].auth: cannot read "${join(cwd, 'secret.txt')}": it is a pipe`,
+      `accounts[0].credentials[1]: cannot read "${join(cwd, 'token.txt')}": it is a device`,
+    ]);
+    expect(() => loadConfig({ file: 'secret.txt', env: {}, cwd, isServed: true })).toThrow(
+      'secret.txt: cannot be read: it is a pipe',
+    );
+  });
 
   test('tokens of the configuration are kept as hashes', () => {
     const cwd = scratchFolder();

@@ -14,7 +14,7 @@ function differences(yaml: string): readonly string[] {
   const keys = { signing: new Map(), platform: [], tls: new Map(), hmacKey: { equals: () => true } };
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- no key is compared
   const [one, other] = [before, next].map(
-    (config) => ({ config, keys, tokens: [], globalKeys: [] }) as unknown as Settings,
+    (config) => ({ config, keys, tokens: [], globalKeys: [], pageMarks: [] }) as unknown as Settings,
   );
   if (!one || !other) throw new Error('Two settings are compared');
   const faults = restartFaults(before, next).map(
