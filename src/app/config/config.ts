@@ -35,13 +35,13 @@ export interface ConfigSource {
   readonly cwd: string;
   /** The text of the file, where it has been read already. */
   readonly text?: string;
-  /** The file is read again and again while others are served: only a regular one of at most 64 MiB is. */
+  /** The file is read again and again while others are served: only a regular one of at most 16 MiB is. */
   readonly isServed?: boolean;
   /** The clock that tells how far ahead a day of the configuration is; the machine's own if absent. */
   readonly clock?: Pick<Clock, 'now'>;
 }
 
-const mostServedOctets = 64 * 1024 * 1024;
+const mostServedOctets = 16 * 1024 * 1024;
 
 /** Checks of entries against one another. Each runs only if the sections that it reads have no faults of their own. */
 const crossChecks: readonly {
@@ -74,6 +74,11 @@ function unreadable(cause: unknown): string {
 /** The name of the file as it was given. */
 function nameOf({ file, env }: ConfigSource): string {
   return file ?? (env['POSTERN_CONFIG'] || 'config/postern.yaml');
+}
+
+/** The path of the configuration file. */
+export function configFileOf(place: ConfigSource): string {
+  return resolve(place.cwd, nameOf(place));
 }
 
 /** Reads the text of the configuration file. @throws ConfigurationError where it cannot */

@@ -7,7 +7,7 @@ import { type Config, type ConfigSource, readConfigText } from '../config/config
 import type { Server } from '../gateway.ts';
 import type { Listening } from '../wiring/addresses.ts';
 import { restartFaults } from '../wiring/change-settings.ts';
-import { loadSettings } from '../wiring/load-settings.ts';
+import { loadSettings, readWholeText } from '../wiring/load-settings.ts';
 import { Reloader } from '../wiring/reload.ts';
 import { choosePorts } from './fixed-ports.ts';
 import { Supervisor } from './supervisor.ts';
@@ -56,9 +56,8 @@ export async function openProcesses({ config, place, log, signalled }: Processes
   let text = '';
   const reloader = new Reloader({
     load: async () => {
-      // Judged first, so that the log of one process tells what is wrong, and only then read for all.
-      await loadSettings(place, systemClock);
-      text = readConfigText(place);
+      // Judged here first, so that the log of one process tells what is wrong.
+      text = await readWholeText(place);
       return await loadSettings({ ...place, text }, systemClock);
     },
     apply: async (settings) => {

@@ -1,13 +1,12 @@
 // Reads a configuration and everything that it names for a reload. All of it is read and checked before anything changes.
 
-import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Clock } from '../../base/clock.ts';
 import { ConfigurationError } from '../../base/errors.ts';
 import { fileMark } from '../../base/file-mark.ts';
 import { silentLog } from '../../base/log.ts';
 import { bootstrap, loadKeys } from '../bootstrap/bootstrap.ts';
-import { type Config, type ConfigSource, loadConfig } from '../config/config.ts';
+import { type Config, type ConfigSource, configFileOf, loadConfig, readConfigText } from '../config/config.ts';
 import { configuredGlobalKeys, configuredTokens } from '../config/secrets.ts';
 import { configuredDoors } from './addresses.ts';
 import { pageMarksOf, type Settings } from './in-force.ts';
@@ -28,26 +27,27 @@ export async function checkApplications(config: Config, clock: Clock): Promise<v
   });
 }
 
+/** Reads the text of the configuration file. @throws ConfigurationError where it cannot be read, is being written, or is empty */
+export async function readWholeText(place: ConfigSource): Promise<string> {
+  const file = configFileOf(place);
+  const text = readConfigText(place);
+  const before = fileMark(file);
+  await sleep(settleMs);
+  // A half-written file may be a valid configuration, only without the accounts that are not written yet.
+  if (readConfigText(place) !== text || fileMark(file) !== before)
+    throw new ConfigurationError(`${file}: is being written; reload when it is whole`);
+  if (text.trim() === '') throw new ConfigurationError(`${file}: is empty; want a configuration`);
+  return text;
+}
+
 /**
  * Reads the configuration with its secrets, keys, certificates, tokens and Error Pages. In development, missing keys and
  * certificates are made, as at a start.
  * @throws ConfigurationError with a line for each fault
  */
 export async function loadSettings(place: ConfigSource, clock: Clock): Promise<Settings> {
-  // A text that has been read already is whole.
-  if (place.text !== undefined) return await readSettings(place, clock);
-  const { file } = loadConfig(place);
-  const before = fileMark(file);
-  await sleep(settleMs);
-  const settings = await readSettings(place, clock);
-  // A half-written file may be a valid configuration, only without the accounts that are not written yet.
-  if (fileMark(file) !== before) throw new ConfigurationError(`${file}: is being written; reload when it is whole`);
-  if (readFileSync(file, 'utf8').trim() === '') throw new ConfigurationError(`${file}: is empty; want a configuration`);
-  return settings;
-}
-
-async function readSettings(place: ConfigSource, clock: Clock): Promise<Settings> {
-  const config = loadConfig(place);
+  const text = place.text ?? (await readWholeText(place));
+  const config = loadConfig({ ...place, text });
   await bootstrap(config, { env: place.env, clock });
   const keys = loadKeys(config);
   const tokens = configuredTokens(config, place.env);
