@@ -1,7 +1,7 @@
 // Opens a SQLite file and brings its tables up to date (D89, D90), for the thread that calls: the worker threads of the
 // database and of the spool. Everybody else asks a Database (database.ts).
 
-import { closeSync, mkdirSync, openSync, statSync } from 'node:fs';
+import { accessSync, closeSync, constants, mkdirSync, openSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { errorCode } from '../errors.ts';
@@ -20,6 +20,39 @@ export function makePrivate(file: string): void {
     closeSync(openSync(file, 'wx', 0o600));
   } catch (error) {
     if (errorCode(error) !== 'EEXIST') throw error;
+  }
+}
+
+/** What a user must be allowed to do to a database, whose folder gets and loses the log and its index. */
+const rights = [
+  ['read', constants.R_OK],
+  ['write', constants.W_OK],
+] as const;
+
+/** A clause that names the right to a database that this user lacks, of which SQLite's messages say nothing; empty where none is. */
+export function missingRight(file: string): string {
+  for (const path of [dirname(file), file, `${file}-wal`, `${file}-shm`]) {
+    for (const [right, mode] of rights) {
+      try {
+        accessSync(path, mode);
+      } catch (error) {
+        const code = errorCode(error) ?? '';
+        if (code !== 'ENOENT') return `; this user (uid ${process.getuid?.()}) may not ${right} "${path}" (${code})`;
+      }
+    }
+  }
+  return '';
+}
+
+/** Opens a SQLite file with settings of the caller's own. @throws Error naming the file, and the right to it that is missing */
+export function openNamed(
+  file: string,
+  options: { readonly readOnly?: boolean; readonly timeout: number },
+): DatabaseSync {
+  try {
+    return new DatabaseSync(file, options);
+  } catch (cause) {
+    throw new Error(`Cannot open "${file}": ${sqliteMessage(cause)}${missingRight(file)}`, { cause });
   }
 }
 
@@ -45,7 +78,7 @@ export function openSqliteFile(file: string): DatabaseSync {
     return database;
   } catch (cause) {
     database?.close();
-    throw new Error(`Cannot open database "${file}": ${sqliteMessage(cause)}`, { cause });
+    throw new Error(`Cannot open database "${file}": ${sqliteMessage(cause)}${missingRight(file)}`, { cause });
   }
 }
 

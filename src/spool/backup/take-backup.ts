@@ -6,7 +6,7 @@ import { createReadStream, existsSync, linkSync, lstatSync, renameSync, rmSync, 
 import { basename, dirname, join, resolve } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
 import { isDamaged, sqliteMessage } from '../../base/database/sqlite-errors.ts';
-import { makePrivate, refuseMoved, requireDatabase } from '../../base/database/sqlite-file.ts';
+import { makePrivate, missingRight, refuseMoved, requireDatabase } from '../../base/database/sqlite-file.ts';
 import { syncPath } from '../../base/database/sync-folder.ts';
 import { errorCode, errorMessage } from '../../base/errors.ts';
 import {
@@ -167,7 +167,9 @@ export async function takeBackup(request: BackupRequest) {
     return { ...made, octets: statSync(target).size };
   } catch (cause) {
     // The copy is as damaged as what it was made of.
-    const why = isDamaged(cause) ? `"${request.database}": ${sqliteMessage(cause)}` : errorMessage(cause);
+    const why = isDamaged(cause)
+      ? `"${request.database}": ${sqliteMessage(cause)}`
+      : `${errorMessage(cause)}${missingRight(request.database)}`;
     throw new Error(`Cannot write the backup "${target}": ${why}`, { cause });
   } finally {
     for (const ending of ['', '-journal', '-wal', '-shm']) rmSync(`${temporary}${ending}`, { force: true });

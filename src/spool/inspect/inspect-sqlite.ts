@@ -2,7 +2,7 @@
 
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { requireDatabase } from '../../base/database/sqlite-file.ts';
+import { missingRight, requireDatabase } from '../../base/database/sqlite-file.ts';
 import { commonProblems, type DatabaseProblem, type DatabaseReport, shownOctets } from './database-report.ts';
 import type { SqliteFindings } from './sqlite-look.ts';
 
@@ -44,7 +44,8 @@ export async function inspectSqlite(inspection: SqliteInspection): Promise<Datab
   const { file, known, seconds } = inspection;
   requireDatabase(file);
   const { about: found, tables = [], faults, failure } = await look(inspection);
-  if (!found) throw new Error(`"${file}" cannot be read: ${failure ?? `nothing was answered within ${seconds} s`}`);
+  const why = failure === undefined ? `nothing was answered within ${seconds} s` : `${failure}${missingRight(file)}`;
+  if (!found) throw new Error(`"${file}" cannot be read: ${why}`);
   const owners = found.owners.map((one) => ({ ...one, known: known.get(one.owner) ?? null }));
   const { queue, isServed, now } = found;
   const problems: DatabaseProblem[] = [

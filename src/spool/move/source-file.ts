@@ -3,14 +3,16 @@
 
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import type { Migrations, SqlValue } from '../../base/database/database.ts';
 import { isBusy } from '../../base/database/sqlite-errors.ts';
 import {
+  type DatabaseSync,
   inTransaction,
   type MovedMark,
   migrateSqlite,
+  missingRight,
   movedMark,
+  openNamed,
   removeMovedMark,
   requireDatabase,
   tablesOf,
@@ -51,7 +53,7 @@ export class SourceFile {
       throw new Error(
         `A gateway works on "${file}": stop it first. What clients send meanwhile they keep, and send once it is back`,
       );
-    const database = new DatabaseSync(file, { timeout: patienceMs });
+    const database = openNamed(file, { timeout: patienceMs });
     try {
       // In this mode SQLite lets nobody else open the file, from the first question to the end of this connection
       // (https://www.sqlite.org/pragma.html#pragma_locking_mode).
@@ -59,7 +61,8 @@ export class SourceFile {
       return new SourceFile(file, database);
     } catch (thrown) {
       database.close();
-      if (!isBusy(thrown)) throw new Error(`Cannot open "${file}": ${errorMessage(thrown)}`, { cause: thrown });
+      if (!isBusy(thrown))
+        throw new Error(`Cannot open "${file}": ${errorMessage(thrown)}${missingRight(file)}`, { cause: thrown });
       throw new Error(`Another command has "${file}" open: wait for its end, and run this again`, { cause: thrown });
     }
   }
@@ -148,7 +151,7 @@ function* readable(rows: SourceRows['rows'], words: string): Generator<SourceRow
  */
 export function lookAtSource(file: string) {
   requireDatabase(file);
-  const database = new DatabaseSync(file, { readOnly: true, timeout: 5000 });
+  const database = openNamed(file, { readOnly: true, timeout: 5000 });
   try {
     database.exec('BEGIN');
     const rows = new Map(

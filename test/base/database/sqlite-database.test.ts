@@ -1,13 +1,25 @@
 // The embedded database under the contract of engines, and what belongs to SQLite on a thread of its own: locks of other
 // programs, a full disk, transactions that do not end, the end of the thread.
 
+import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { openSync, readFileSync, renameSync, rmSync, statSync, writeSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { Worker } from 'node:worker_threads';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { openDatabase } from '../../../src/base/database/sqlite-database.ts';
+import { openSqliteFile } from '../../../src/base/database/sqlite-file.ts';
 import { Unavailable } from '../../../src/base/errors.ts';
 import { databaseContract } from '../../contract/database.ts';
 import { engines, openTestDatabase } from '../../support/engines.ts';
@@ -226,6 +238,35 @@ test('the end of the thread is told once, fails what is under way and everything
   const again = await openTestDatabase(join(scratchFolder(), 'postern.db'));
   await again.migrate(tables);
   expect(await again.query(count)).toEqual([{ count: 0 }]);
+});
+
+const asNobody = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
+const withoutRight = {
+  'the folder, in which nothing may be written': { modes: [0o555, 0o600], names: 'data' },
+  'the file, which may not be written': { modes: [0o755, 0o444], names: 'data/postern.db' },
+  'the file, which may not be read': { modes: [0o755, 0o200], names: 'data/postern.db' },
+  'the log beside it, which somebody else has made': { modes: [0o755, 0o600, 0o000], names: 'data/postern.db-wal' },
+} as const;
+
+test.each(Object.entries(withoutRight))('a database is not opened for want of a right to %s', (_, { modes, names }) => {
+  const parent = scratchFolder();
+  const places = ['data', 'data/postern.db', 'data/postern.db-wal'].map((name) => join(parent, name));
+  const [folder = '', file = ''] = places;
+  openSqliteFile(file).close();
+  if (modes.length > 2) writeFileSync(`${file}-wal`, '');
+  const { uid, gid } = asNobody;
+  for (const place of [parent, ...places.slice(0, modes.length)]) if (uid !== undefined) chownSync(place, uid, gid);
+  for (const [at, mode] of [...modes.entries()].toReversed()) chmodSync(places[at] ?? '', mode);
+  const open = 'const { openSqliteFile } = await import(process.argv[1]); openSqliteFile(process.argv[2])';
+  const source = new URL('../../../src/base/database/sqlite-file.ts', import.meta.url).href;
+  const { stderr, status } = spawnSync(process.execPath, ['-e', open, source, file], { ...asNobody, encoding: 'utf8' });
+  chmodSync(folder, 0o755);
+  expect(status).toBe(1);
+  expect(stderr).toMatch(
+    new RegExp(
+      `Cannot open database ".*postern.db": .*; this user \\(uid \\d+\\) may not (?:read|write) ".*/${names}" \\(EACCES\\)\n`,
+    ),
+  );
 });
 
 test('a file that cannot be opened is named, and the file made is for its owner alone', async () => {

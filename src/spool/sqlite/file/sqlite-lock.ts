@@ -2,9 +2,8 @@
 // runs. The operating system releases the lock however the process ends, so the claims of a dead process can be recognised.
 
 import { existsSync } from 'node:fs';
-import { DatabaseSync } from 'node:sqlite';
 import { isBusy } from '../../../base/database/sqlite-errors.ts';
-import { makePrivate } from '../../../base/database/sqlite-file.ts';
+import { type DatabaseSync, makePrivate, openNamed } from '../../../base/database/sqlite-file.ts';
 
 const fileOf = (database: string): string => `${database}-spool.lock`;
 
@@ -14,11 +13,14 @@ export class SpoolLock {
   /** Whether this process holds the lock, as one that adds or claims does; one that only reads or edits messages does not. */
   isHeld = false;
 
-  /** @param database path of the database; the lock's file beside it is made if absent */
+  /**
+   * @param database path of the database; the lock's file beside it is made if absent
+   * @throws Error naming the file where it cannot be opened
+   */
   constructor(database: string) {
     const file = fileOf(database);
     makePrivate(file);
-    this.#database = new DatabaseSync(file, { timeout: 5000 });
+    this.#database = openNamed(file, { timeout: 5000 });
   }
 
   /** Takes the shared lock and keeps it. Waits up to 5 s while another process recovers. */
