@@ -38,8 +38,8 @@ function addressOf(
 export const command = defineCommand({
   details: `The server is found by its data folder, in which it has the socket postern.sock. It reads the file that it was
 started with, under the environment that it was started with, and takes everything on or nothing: with a fault in it
-nothing changes, and the faults are printed here. Connections stay. What only a restart can change (dataDir, certsDir,
-database, spool, http.listen, http.tlsListen, http.adminListen) is a fault. SIGHUP to the server does the same and tells its log.`,
+nothing changes, and the faults are printed here. Connections stay. What only a restart can change, such as dataDir or
+http.listen (docs/upkeep.md has them all), is a fault. SIGHUP to the server does the same and tells its log.`,
   options: {},
   examples: ['postern reload', 'postern reload --config /etc/postern/postern.yaml'],
   exitCodes: {

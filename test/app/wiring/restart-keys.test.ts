@@ -4,6 +4,7 @@ import { expect, test } from 'vitest';
 import { type Config, loadConfig } from '../../../src/app/config/config.ts';
 import { changesOf, restartFaults } from '../../../src/app/wiring/change-settings.ts';
 import type { Settings } from '../../../src/app/wiring/in-force.ts';
+import { readPage } from '../../support/markdown.ts';
 
 const account = `accounts: [{ id: "${'a1'.repeat(16)}", name: dev, sendingDomains: [{ name: example.com }] }]\n`;
 const load = (text: string): Config => loadConfig({ text, file: 'postern.yaml', env: {}, cwd: '/nowhere' });
@@ -39,4 +40,18 @@ test.each([
   ['', []],
 ] as const)('%s', (yaml, expected) => {
   expect(differences(yaml)).toEqual(expected);
+});
+
+test('docs/upkeep.md names every key that only a restart changes, and no other', () => {
+  const all = load(
+    `${account}http: { adminListen: "127.0.0.1:1" }\nlimits: { bodiesInFlightBytes: 100000000 }
+proxy: { limits: { accountConnections: 7, accountSessions: 7, accountListeners: 7 } }\n`,
+  );
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a configuration that differs in everything else
+  const keys = restartFaults(all, { webhooks: all.webhooks } as Config).map(
+    (line) => / restart to change (\S+)$/.exec(line)?.[1],
+  );
+  const [, list = ''] = /^Only a restart changes ([^]*?): a reload/m.exec(readPage('docs/upkeep.md')) ?? [];
+  const named = [...list.matchAll(/`([\w.]+)`(?! of an SMTP listener)/g)].map(([, key]) => key);
+  expect(named.toSorted()).toEqual(keys.toSorted());
 });
