@@ -53,5 +53,5 @@ proxy: { limits: { accountConnections: 7, accountSessions: 7, accountListeners: 
   );
   const [, list = ''] = /^Only a restart changes ([^]*?): a reload/m.exec(readPage('docs/upkeep.md')) ?? [];
   const named = [...list.matchAll(/`([\w.]+)`(?! of an SMTP listener)/g)].map(([, key]) => key);
-  expect(named.toSorted()).toEqual(keys.toSorted());
+  expect(new Set(named)).toEqual(new Set(keys));
 });
