@@ -11,6 +11,7 @@ import type { Config } from '../app/config/config.ts';
 import { cureMerger } from '../app/config/merged-cure.ts';
 import { buildParts } from '../app/wiring/build-parts.ts';
 import { systemClock } from '../base/clock.ts';
+import { didYouMean } from '../base/closest.ts';
 import { errorMessage, UsageError } from '../base/errors.ts';
 import { escapeCharacters } from '../base/escape-text.ts';
 import { randomHex } from '../base/ids.ts';
@@ -58,8 +59,12 @@ function readMessageFile(file: string, cwd: string): Buffer {
 function findSubmitter(config: Config, accounts: Accounts, named: string | undefined): Submitter {
   const [account = '', credential = ''] = (named ?? defaultSubmitter(config)).split('/');
   const found = accounts.submitter(account, credential);
-  if (!found) throw new UsageError(`--as wants ACCOUNT/CREDENTIAL of the configuration, got "${named ?? ''}"`);
-  return found;
+  if (found) return found;
+  const all = config.accounts.flatMap(({ name, credentials }) =>
+    [...credentials.keys()].map((one) => `${name}/${one}`),
+  );
+  const which = didYouMean(`${account}/${credential}`, all, `there are ${all.join(', ')}`);
+  throw new UsageError(`--as: no credential "${account}/${credential}"; ${which}`);
 }
 
 function defaultSubmitter({ development, accounts }: Config): string {

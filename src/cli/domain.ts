@@ -20,16 +20,24 @@ export interface Published {
   readonly problems: readonly string[];
 }
 
+/** The names of the sending domains and of the platform's domain. */
+function domainNames({ accounts, platform }: Config): string[] {
+  return [...accounts.flatMap(({ sendingDomains }) => sendingDomains).map(({ name }) => name), platform.domain];
+}
+
+/** Says that the configuration has no such domain, and which it has. */
+export function noSuchDomain(config: Config, wanted: string): UsageError {
+  const names = domainNames(config);
+  const which = didYouMean(wanted, names, `there are ${names.join(', ')}`);
+  return new UsageError(`${wanted} is no sending domain and not the platform's domain; ${which}`);
+}
+
 /** The records that the configuration needs: those of each sending domain, then the platform's. */
 export function publishedBy(config: Config, wanted: string | undefined): Published[] {
   const facts = recordFacts(config);
   const { platform } = config;
   const domains = config.accounts.flatMap(({ sendingDomains }) => sendingDomains);
-  const names = [...domains.map(({ name }) => name), platform.domain];
-  if (wanted !== undefined && !names.includes(wanted)) {
-    const which = didYouMean(wanted, names, `there are ${names.join(', ')}`);
-    throw new UsageError(`${wanted} is no sending domain and not the platform's domain; ${which}`);
-  }
+  if (wanted !== undefined && !domainNames(config).includes(wanted)) throw noSuchDomain(config, wanted);
   const publish = (
     domain: string,
     dkim: readonly DkimKeyName[],

@@ -13,6 +13,7 @@ import { randomSecret } from '../base/ids.ts';
 import { asciiDomain } from '../mail/address/domain.ts';
 import { dkimRecord, generateDkimKey, parseSigningKey } from '../pipeline/sign/dkim-key.ts';
 import { type CommandIo, defineCommand, defineGroup, fail } from './command/command.ts';
+import { noSuchDomain } from './domain.ts';
 
 /** Reads a domain of the command line, as an A-label. @throws UsageError */
 export function domainOf(text: string): string {
@@ -100,7 +101,7 @@ function wantedKeys(
   options: { readonly selector?: string; readonly algorithm?: string },
 ) {
   const named = configuredKeys(config, domain);
-  if (!named) throw new UsageError(`${domain} is no sending domain and not the platform's domain`);
+  if (!named) throw noSuchDomain(config, domain);
   if (options.selector === undefined) {
     if (options.algorithm !== undefined) throw new UsageError('--algorithm: want --selector too');
     return named.map((key) => ({ ...key, isNamed: true }));

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parseDocument } from 'yaml';
 import type { Config } from '../app/config/config.ts';
@@ -20,7 +20,10 @@ function namedDataDir(io: CommandIo, option: string | undefined): { file: string
   }
 }
 
-/** The data folder, and what is wrong with the configuration where it cannot be read. */
+/**
+ * The data folder, and what is wrong with the configuration where it cannot be read.
+ * @throws ConfigurationError where a file is named that is not there: its server may be another than that of the default folder
+ */
 function addressOf(
   io: CommandIo,
   option: string | undefined,
@@ -30,7 +33,10 @@ function addressOf(
     return { dataDir: readConfig().dataDir };
   } catch (error) {
     if (!(error instanceof ConfigurationError)) throw error;
-    return { dataDir: namedDataDir(io, option).dataDir ?? resolve(io.cwd, 'data'), fault: error };
+    const { file, dataDir } = namedDataDir(io, option);
+    const isNamed = option !== undefined || io.env['POSTERN_CONFIG'];
+    if (dataDir === undefined && isNamed && !existsSync(resolve(io.cwd, file))) throw error;
+    return { dataDir: dataDir ?? resolve(io.cwd, 'data'), fault: error };
   }
 }
 

@@ -40,6 +40,14 @@ test('each header’s verdict, every reason, and what the limits counted', async
   expect(json).toMatchObject({ admitted: false, usage: { allowlisted: 1, bytes: 37 } });
 });
 
+test('what --as may name is told', async () => {
+  const { exitCode, stderr } = await check('From: a@example.com\n\n', '--as', 'dev/cronn');
+  expect([exitCode, stderr]).toEqual([
+    64,
+    expect.stringMatching(/^--as: no credential "dev\/cronn"; did you mean "dev\/cron"\?/),
+  ]);
+});
+
 test('the credential named by --as decides', async () => {
   const message = 'From: root\nX-Cron-Env: <A=B>\nX-Cron-Env: <C=D>\n\nHi\n';
   expect((await check(message)).exitCode).toBe(1);

@@ -150,7 +150,10 @@ describe('help and usage', { timeout }, () => {
       ['dkim', 'keygen', 'x.example', '--selector', '../s1'],
       '--selector: got "../s1", want letters, digits and -, such as s1',
     ],
-    [['dkim', 'record', 'nobody.example'], "nobody.example is no sending domain and not the platform's domain"],
+    [
+      ['dkim', 'record', 'nobody.example'],
+      "nobody.example is no sending domain and not the platform's domain; there are example.com, example.net, example.org, payg.example, platform.example",
+    ],
     [['domain', 'records', 'a b'], 'got "a b", want a domain name'],
     [
       ['domain', 'records', 'exampel.com'],

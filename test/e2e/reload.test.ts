@@ -431,6 +431,18 @@ test('the socket is the owner’s alone, one of a killed process is replaced, an
   const { env, folder: cwd } = again.postern;
   const all = await Promise.all(Array.from({ length: 4 }, () => runCli(['reload'], { env, cwd })));
   expect(all.map(({ exitCode, stderr }) => [exitCode, stderr])).toEqual(all.map(() => [0, '']));
+  // The server of the default folder is not asked in place of one whose file is misspelt.
+  expect(existsSync(join(cwd, 'data/postern.sock'))).toBe(true);
+  for (const [args, env] of [
+    [['--config', 'psotern.yaml'], {}],
+    [[], { POSTERN_CONFIG: 'psotern.yaml' }],
+  ] as const) {
+    const { exitCode, stderr } = await runCli(['reload', ...args], { env, cwd });
+    expect([exitCode, stderr]).toEqual([
+      78,
+      expect.stringMatching(/^psotern\.yaml: cannot be read: there is no such file/),
+    ]);
+  }
 });
 
 test('a file that names no data folder is named where no server runs on the default', async () => {

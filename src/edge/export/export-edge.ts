@@ -97,7 +97,7 @@ function exported(zone: EdgeZone, targetOf: ReturnType<typeof originTargets>, se
 function generalNotes(zones: readonly EdgeZone[], { edge }: EdgeExportSettings): string[] {
   const notes = [
     'limits of the edge (edge.limits, edge.maxHeaderBytes) hold only for the requests that Postern answers',
-    'a Ray-ID have only the answers of Postern; other requests are in the log of this proxy alone',
+    'only the answers of Postern have a Ray-ID; other requests are in the log of this proxy alone',
   ];
   if (edge.trustedProxies.length === 0) {
     notes.push(
