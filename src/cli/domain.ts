@@ -3,7 +3,6 @@ import { dkimKeyFiles } from '../app/bootstrap/key-paths.ts';
 import { type KeyProblem, loadDkimKey } from '../app/bootstrap/load-keys.ts';
 import type { Config } from '../app/config/config.ts';
 import { recordFacts } from '../app/wiring/build-parts.ts';
-import { didYouMean } from '../base/closest.ts';
 import { UsageError } from '../base/errors.ts';
 import type { SigningKey } from '../pipeline/sign/signed.ts';
 import { checkRecords, type DnsSettings, systemDns } from '../web/admin/check-records.ts';
@@ -11,25 +10,13 @@ import { domainRecords, platformRecords } from '../web/admin/domain-records.ts';
 import type { DnsRecord, RecordCheck } from '../web/admin/domain-schemas.ts';
 import { type CommandIo, defineCommand, defineGroup, serverOption } from './command/command.ts';
 import { printable } from './command/printable.ts';
-import { domainOf } from './keys.ts';
+import { domainNames, domainOf, noSuchDomain } from './keys.ts';
 
 /** The records of a domain, and keys that could not be read. */
 export interface Published {
   readonly domain: string;
   readonly records: readonly DnsRecord[];
   readonly problems: readonly string[];
-}
-
-/** The names of the sending domains and of the platform's domain. */
-function domainNames({ accounts, platform }: Config): string[] {
-  return [...accounts.flatMap(({ sendingDomains }) => sendingDomains).map(({ name }) => name), platform.domain];
-}
-
-/** Says that the configuration has no such domain, and which it has. */
-export function noSuchDomain(config: Config, wanted: string): UsageError {
-  const names = domainNames(config);
-  const which = didYouMean(wanted, names, `there are ${names.join(', ')}`);
-  return new UsageError(`${wanted} is no sending domain and not the platform's domain; ${which}`);
 }
 
 /** The records that the configuration needs: those of each sending domain, then the platform's. */

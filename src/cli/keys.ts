@@ -8,12 +8,12 @@ import { createFile, createFolder, replaceFile } from '../app/bootstrap/key-file
 import { dkimKeyFile, ownTlsFiles } from '../app/bootstrap/key-paths.ts';
 import type { Config } from '../app/config/config.ts';
 import { systemClock } from '../base/clock.ts';
+import { didYouMean } from '../base/closest.ts';
 import { errorCode, errorMessage, UsageError } from '../base/errors.ts';
 import { randomSecret } from '../base/ids.ts';
 import { asciiDomain } from '../mail/address/domain.ts';
 import { dkimRecord, generateDkimKey, parseSigningKey } from '../pipeline/sign/dkim-key.ts';
 import { type CommandIo, defineCommand, defineGroup, fail } from './command/command.ts';
-import { noSuchDomain } from './domain.ts';
 
 /** Reads a domain of the command line, as an A-label. @throws UsageError */
 export function domainOf(text: string): string {
@@ -30,6 +30,18 @@ function selectorOf(text: string): string {
 function algorithmOf(text: string): DkimKeyName['algorithm'] {
   if (text === 'rsa' || text === 'ed25519') return text;
   throw new UsageError(`--algorithm: got "${text}", want rsa or ed25519`);
+}
+
+/** The names of the sending domains and of the platform's domain. */
+export function domainNames({ accounts, platform }: Config): string[] {
+  return [...accounts.flatMap(({ sendingDomains }) => sendingDomains).map(({ name }) => name), platform.domain];
+}
+
+/** Says that the configuration has no such domain, and which it has. */
+export function noSuchDomain(config: Config, wanted: string): UsageError {
+  const names = domainNames(config);
+  const which = didYouMean(wanted, names, `there are ${names.join(', ')}`);
+  return new UsageError(`${wanted} is no sending domain and not the platform's domain; ${which}`);
 }
 
 /** The keys that the configuration names for a domain: a sending domain's, or the platform's. */
