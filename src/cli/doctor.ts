@@ -9,8 +9,9 @@ import { printableJson } from '../pipeline/report/print.ts';
 import { shownOctets } from '../spool/inspect/database-report.ts';
 import { defaultMinFreeBytes } from '../spool/spool-limits.ts';
 import { checkRecords, type DnsSettings } from '../web/admin/check-records.ts';
-import { defineCommand, jsonOption, serverOption } from './command/command.ts';
-import { printable } from './command/printable.ts';
+import { type CommandIo, defineCommand, jsonOption, serverOption } from './command/command.ts';
+import { counted, printable } from './command/printable.ts';
+import { progressLine } from './command/progress-line.ts';
 import { inspect } from './database/db-check.ts';
 import {
   lookAtClock,
@@ -43,8 +44,8 @@ async function lookAtDomain({ records }: Published, dns: DnsSettings): Promise<r
   });
 }
 
-/** Looks at the records of all domains, some at a time. The resolvers are cancelled when a look is over. */
-async function lookAtDomains(config: Config, dns: DnsSettings, resolver: Resolver): Promise<readonly Seen[]> {
+/** Looks at the records of each domain, some at a time. The resolvers are cancelled when a look is over. */
+function lookAtDomains(config: Config, dns: DnsSettings, resolver: Resolver): readonly Promise<readonly Seen[]>[] {
   const slots = new FairSlots(domainsAtOnce, domainsAtOnce);
   const until = performance.now() + recordsMs;
   const lookAt = async (one: Published): Promise<readonly Seen[]> => {
@@ -58,11 +59,10 @@ async function lookAtDomains(config: Config, dns: DnsSettings, resolver: Resolve
     ]);
     return both.flat();
   };
-  const looks = publishedBy(config, undefined).map(async (one) => {
+  return publishedBy(config, undefined).map(async (one) => {
     const leave = await slots.take('');
     return await lookAt(one).finally(leave);
   });
-  return (await Promise.all(looks)).flat();
 }
 
 function lookAtFiles(config: Config): readonly Seen[] {
@@ -123,6 +123,19 @@ function lineOf({ what, state, text, cure }: Seen): string {
   return `${wordOf[state]}  ${printable(what)}: ${printable(text)}${cure === undefined ? '' : `. ${printable(cure)}`}\n`;
 }
 
+/** Waits for looks, and tells at a terminal how many are done. */
+async function watched<Found>(looks: readonly Promise<Found>[], io: CommandIo): Promise<Found[]> {
+  const progress = progressLine(io.stderr, 'Looking');
+  let done = 0;
+  const told = looks.map(async (look) => {
+    const found = await look;
+    done += 1;
+    progress.show(done, looks.length, counted(done, 'look'));
+    return found;
+  });
+  return await Promise.all(told).finally(() => progress.end());
+}
+
 /** postern doctor looks at everything outside the program that mail needs, and says of each what is wrong and what cures it. */
 export const command = defineCommand({
   summary: 'Look at DNS, next hops, clock, disk, keys and database, and tell what is wrong',
@@ -147,8 +160,8 @@ keys and certificates, the database. Nothing is written, and no look takes longe
     if (options.server !== undefined) resolver.setServers([options.server]);
     const { routes } = config.delivery;
     const domains = config.accounts.flatMap(({ sendingDomains }) => sendingDomains.map(({ name }) => name));
-    const looks = await Promise.all([
-      lookAtDomains(config, dns, resolver),
+    const looks = [
+      ...lookAtDomains(config, dns, resolver),
       within('next hops', (signal) => lookAtSmarthosts(routes, signal)),
       // By themselves: where DNS says nothing, the smarthosts are told of all the same.
       ...(routes.some(({ type }) => type === 'mx')
@@ -157,10 +170,11 @@ keys and certificates, the database. Nothing is written, and no look takes longe
       within(`name ${config.smtp.hostname}`, () => lookAtName(config.smtp.hostname, resolver)),
       ...(time ? [within('clock', (signal) => lookAtClock(...time, signal))] : []),
       within('database', () => lookAtDatabase(config)),
-    ]);
+    ];
+    const seenThere = await watched(looks, io);
     resolver.cancel();
     // Several domains share the records of one bounce domain.
-    const every = [...looks.flat(), ...lookAtDisk(config), ...lookAtFiles(config)];
+    const every = [...seenThere.flat(), ...lookAtDisk(config), ...lookAtFiles(config)];
     const all = [...new Map(every.map((one) => [`${one.what} ${one.text}`, one])).values()];
     for (const one of all) io.stdout.write(options.json ? `${printableJson(one)}\n` : lineOf(one));
     return Math.max(0, ...all.map(({ state }) => exitCodeOf[state]));

@@ -17,14 +17,14 @@ export function progressLine(stderr: CommandIo['stderr'], what: string) {
   return {
     /** Whether somebody sees the line. */
     isWatched,
-    /** Shows that `done` of `all` is done, in any unit. @param note stands behind the bar: `1,204 messages` */
+    /** Shows that `done` of `all` is done, in any unit; 0 where nobody knows how much there is. @param note `1,204 messages` */
     show(done: number, all: number, note = ''): void {
       const now = performance.now();
       if (!isWatched || now - shownAt < everyMs) return;
       shownAt = now;
-      const part = all > 0 ? Math.min(1, done / all) : 1;
-      const bar = '#'.repeat(Math.round(part * barWidth)).padEnd(barWidth, '.');
-      stderr.write(`\r${what} [${bar}] ${Math.floor(part * 100)} % ${note}\x1b[K`);
+      const part = Math.min(1, done / all);
+      const bar = all > 0 && '#'.repeat(Math.round(part * barWidth)).padEnd(barWidth, '.');
+      stderr.write(`\r${what} ${bar ? `[${bar}] ${Math.floor(part * 100)} % ` : ''}${note}\x1b[K`);
     },
     /** Removes the line. */
     end(): void {

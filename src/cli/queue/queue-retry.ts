@@ -12,6 +12,7 @@ import {
 } from '../../web/admin/queue/queue-selection.ts';
 import { type CommandIo, defineCommand, fail, print } from '../command/command.ts';
 import { counted } from '../command/printable.ts';
+import { type ProgressLine, progressLine } from '../command/progress-line.ts';
 import { missing, newTimes, notFound, type OpenQueue, pageMessages, stateOption, withQueue } from './open-queue.ts';
 
 /** Which recipients a retry by selection is for. */
@@ -36,7 +37,11 @@ function readSelection(
 }
 
 /** Makes everything selected due, one page per transaction. */
-async function retrySelected({ spool, config }: OpenQueue, { state, ...wanted }: Retried): Promise<RetryCount> {
+async function retrySelected(
+  { spool, config }: OpenQueue,
+  { state, ...wanted }: Retried,
+  progress: ProgressLine,
+): Promise<RetryCount> {
   const states: readonly WaitingState[] = state === 'failed' ? ['failed'] : ['queued', 'deferred', 'held'];
   const routeOf: RouteOf = (account, recipient) => wayFor(config.delivery, { account, recipient }).route.name;
   const sum = { messages: 0, recipients: 0, failed: 0 };
@@ -53,6 +58,7 @@ async function retrySelected({ spool, config }: OpenQueue, { state, ...wanted }:
     sum.messages += made.messages;
     sum.recipients += made.recipients;
     sum.failed += made.failed;
+    progress.show(sum.messages, 0, counted(sum.messages, 'message'));
     // Without the lock for as long as it was held, so that a server beside this command goes on committing.
     if (after !== undefined) await sleep(Math.max(20, performance.now() - begunAt));
   } while (after !== undefined);
@@ -96,7 +102,8 @@ second, and what it has in hand stays in its hands.`,
     return withQueue(readConfig(), async (opened) => {
       const selection = readSelection(options, opened.config);
       if (args.length > 0) return await retryNamed(opened, { ids: args, state: selection.state }, io);
-      const made = await retrySelected(opened, selection);
+      const progress = progressLine(io.stderr, 'Making due');
+      const made = await retrySelected(opened, selection, progress).finally(() => progress.end());
       const failed = made.failed > 0 ? `, ${made.failed} of them had failed` : '';
       const due = `${counted(made.messages, 'message')} with ${counted(made.recipients, 'recipient')}`;
       return print(io, `Due now: ${due}${failed}`);
