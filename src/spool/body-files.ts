@@ -27,16 +27,14 @@ export class BodyFiles {
   /** Writes a body from the given buffer, uncopied. When this resolves, the octets and the file's name are on disk. */
   async write(id: string, body: Buffer): Promise<void> {
     await this.#make();
-    const handle = await this.#open(this.#path(id));
+    await using handle = await this.#open(this.#path(id));
     try {
       await handle.writeFile(body);
       await handle.sync();
     } catch (thrown) {
-      await handle.close();
       await this.remove(id);
       throw thrown;
     }
-    await handle.close();
     await syncFolder(this.folder);
   }
 

@@ -3,12 +3,8 @@ import { open } from 'node:fs/promises';
 
 /** Syncs a folder, so that the names made, moved or removed in it survive a crash (fsync(2)). @throws the system's error */
 export async function syncFolder(folder: string): Promise<void> {
-  const handle = await open(folder, 'r');
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
+  await using handle = await open(folder, 'r');
+  await handle.sync();
 }
 
 /** Syncs a file or a folder while the caller waits. @throws the system's error */

@@ -50,7 +50,7 @@ const ownTables = new Set([
 /** Tells what a restore would remove from a database; undefined where it has nothing. */
 function contentsOf(file: string): string | undefined {
   if (!existsSync(file)) return undefined;
-  const database = new DatabaseSync(file, { timeout: 5000 });
+  using database = new DatabaseSync(file, { timeout: 5000 });
   try {
     const messages = countMessages(database);
     if (messages > 0) return `${messages} message${messages === 1 ? '' : 's'}`;
@@ -60,8 +60,6 @@ function contentsOf(file: string): string | undefined {
     return tables.length === 0 ? undefined : `no mail, but rows in ${tables.join(', ')}`;
   } catch (error) {
     return `a database that cannot be read (${errorMessage(error)})`;
-  } finally {
-    database.close();
   }
 }
 
@@ -95,15 +93,11 @@ function prepareDatabase(file: string, temporary: string): number {
   copyFileSync(file, temporary, constants.COPYFILE_EXCL);
   // The copy has the mode of the backup, which may be a file that others may read.
   chmodSync(temporary, 0o600);
-  const database = new DatabaseSync(temporary);
-  try {
-    database.exec('PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF');
-    database.exec(dropTables);
-    compactDatabase(database);
-    return countMessages(database);
-  } finally {
-    database.close();
-  }
+  using database = new DatabaseSync(temporary);
+  database.exec('PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF');
+  database.exec(dropTables);
+  compactDatabase(database);
+  return countMessages(database);
 }
 
 function replaceDatabase(temporary: string, database: string): void {
@@ -117,13 +111,11 @@ function replaceDatabase(temporary: string, database: string): void {
 /** Writes the whole log of a database into it and closes it, so that nothing is lost with the log. */
 function settle(database: string): void {
   if (!existsSync(database)) return;
-  const connection = new DatabaseSync(database, { timeout: 5000 });
+  using connection = new DatabaseSync(database, { timeout: 5000 });
   try {
     connection.exec('PRAGMA wal_checkpoint(TRUNCATE)');
   } catch {
     // The old database is damaged, and --force allows it to be replaced.
-  } finally {
-    connection.close();
   }
 }
 
@@ -152,20 +144,14 @@ function restoreAlone(backup: DatabaseSync, request: RestoreRequest): Restored {
  *   `force` is not set, or it cannot be written
  */
 export function restoreBackup(request: RestoreRequest): Restored {
-  const backup = openBackup(request.file);
-  let lock: SpoolLock | undefined;
-  try {
-    checkBackup(backup, request);
-    mkdirSync(dirname(request.database), { recursive: true, mode: 0o700 });
-    lock = new SpoolLock(request.database);
-    let restored: Restored | undefined;
-    const isAlone = lock.whileAlone(() => {
-      restored = restoreAlone(backup, request);
-    });
-    if (!isAlone || !restored) throw new Error(`A server works on "${dirname(request.database)}": stop it first`);
-    return restored;
-  } finally {
-    lock?.close();
-    backup.close();
-  }
+  using backup = openBackup(request.file);
+  checkBackup(backup, request);
+  mkdirSync(dirname(request.database), { recursive: true, mode: 0o700 });
+  using lock = new SpoolLock(request.database);
+  let restored: Restored | undefined;
+  const isAlone = lock.whileAlone(() => {
+    restored = restoreAlone(backup, request);
+  });
+  if (!isAlone || !restored) throw new Error(`A server works on "${dirname(request.database)}": stop it first`);
+  return restored;
 }

@@ -55,19 +55,15 @@ function checkTarget({ database, bodiesFolder, target, force }: BackupRequest): 
 
 /** Copies the database as it is at one moment, however much is written meanwhile. */
 async function copyDatabase(source: string, copy: string, progress: Progress): Promise<void> {
-  const database = new DatabaseSync(source, { timeout: 5000 });
-  try {
-    // The open transaction sees the database at one moment. Without it each commit of the server restarts the copy.
-    database.exec('BEGIN');
-    refuseMoved(database);
-    database.prepare('SELECT count(*) FROM sqlite_schema').get();
-    await backup(database, copy, {
-      rate: pagesAtOnce,
-      progress: ({ totalPages, remainingPages }) => progress('Copying the database', 1 - remainingPages / totalPages),
-    });
-  } finally {
-    database.close();
-  }
+  using database = new DatabaseSync(source, { timeout: 5000 });
+  // The open transaction sees the database at one moment. Without it each commit of the server restarts the copy.
+  database.exec('BEGIN');
+  refuseMoved(database);
+  database.prepare('SELECT count(*) FROM sqlite_schema').get();
+  await backup(database, copy, {
+    rate: pagesAtOnce,
+    progress: ({ totalPages, remainingPages }) => progress('Copying the database', 1 - remainingPages / totalPages),
+  });
 }
 
 /** Copies a body into the backup. @returns false where its file no longer exists, or is another */
@@ -105,28 +101,20 @@ async function addBodies(copy: DatabaseSync, request: BackupRequest): Promise<re
   }
   forgetMessages(copy, gone);
   if (gone.length === 0) return [];
-  const now = new DatabaseSync(request.database, { timeout: 5000 });
-  try {
-    const message = now.prepare('SELECT 1 FROM spool_messages WHERE id = ?');
-    return gone.filter((id) => message.get(id));
-  } finally {
-    now.close();
-  }
+  using now = new DatabaseSync(request.database, { timeout: 5000 });
+  const message = now.prepare('SELECT 1 FROM spool_messages WHERE id = ?');
+  return gone.filter((id) => message.get(id));
 }
 
 async function finishCopy(file: string, request: BackupRequest) {
-  const copy = new DatabaseSync(file);
-  try {
-    // Nobody else sees the file before it is complete and synced, so SQLite need not protect it against a crash.
-    copy.exec('PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF');
-    copy.exec(createTables);
-    const damaged = await addBodies(copy, request);
-    copy.prepare(markAsComplete).run(request.now);
-    const bodies = Number(copy.prepare('SELECT count(*) AS bodies FROM backup_bodies').get()?.['bodies']);
-    return { messages: countMessages(copy), bodies, damaged };
-  } finally {
-    copy.close();
-  }
+  using copy = new DatabaseSync(file);
+  // Nobody else sees the file before it is complete and synced, so SQLite need not protect it against a crash.
+  copy.exec('PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF');
+  copy.exec(createTables);
+  const damaged = await addBodies(copy, request);
+  copy.prepare(markAsComplete).run(request.now);
+  const bodies = Number(copy.prepare('SELECT count(*) AS bodies FROM backup_bodies').get()?.['bodies']);
+  return { messages: countMessages(copy), bodies, damaged };
 }
 
 const noHardLinks = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK']);

@@ -75,38 +75,32 @@ const tablesQuestion = `SELECT coalesce(s.tbl_name, d.name) AS name, sum(d.pgsiz
 
 /** Looks at a file and hands on what it finds. @param isFull whether indexes are compared with their tables, which takes longer */
 function lookAtSqlite(file: string, isFull: boolean, send: (found: Partial<SqliteFindings>) => void): void {
-  const database = new DatabaseSync(file, { readOnly: true, timeout: 5000 });
+  using database = new DatabaseSync(file, { readOnly: true, timeout: 5000 });
   const ask = (sql: string): readonly Row[] => database.prepare(sql).all();
-  try {
-    const mark = movedMark(database);
-    const versions = hasTable(database, 'migrations')
-      ? ask('SELECT owner, version FROM migrations ORDER BY owner')
-      : [];
-    send({
-      about: {
-        facts: factsOf(database, file),
-        queue: whereReadable(() => {
-          const row = hasTable(database, 'spool_lines') && ask(queueQuestion(hasTable(database, 'spool_in_flight')))[0];
-          return row ? queueOf(row) : null;
-        }),
-        ...{ movedTo: mark?.target, isServed: isServed(file), now: Date.now() },
-        // A mark raises the version of the spool's tables.
-        owners: versions
-          .filter((row) => !mark || row['owner'] !== 'spool')
-          .map((row) => ({ owner: String(row['owner']), version: Number(row['version']) })),
-      },
-    });
-    send({ tables: ask(tablesQuestion).map(sizeOf) });
-    const lines = ask(`PRAGMA ${isFull ? 'integrity_check' : 'quick_check'}(20)`).map((row) =>
-      String(Object.values(row)[0]),
-    );
-    const broken = (isFull ? ask('PRAGMA foreign_key_check') : [])
-      .slice(0, 20)
-      .map((row) => `a row of ${String(row['table'])} names a row of ${String(row['parent'])} that is not there`);
-    send({ faults: [...lines.filter((line) => line !== 'ok'), ...broken] });
-  } finally {
-    database.close();
-  }
+  const mark = movedMark(database);
+  const versions = hasTable(database, 'migrations') ? ask('SELECT owner, version FROM migrations ORDER BY owner') : [];
+  send({
+    about: {
+      facts: factsOf(database, file),
+      queue: whereReadable(() => {
+        const row = hasTable(database, 'spool_lines') && ask(queueQuestion(hasTable(database, 'spool_in_flight')))[0];
+        return row ? queueOf(row) : null;
+      }),
+      ...{ movedTo: mark?.target, isServed: isServed(file), now: Date.now() },
+      // A mark raises the version of the spool's tables.
+      owners: versions
+        .filter((row) => !mark || row['owner'] !== 'spool')
+        .map((row) => ({ owner: String(row['owner']), version: Number(row['version']) })),
+    },
+  });
+  send({ tables: ask(tablesQuestion).map(sizeOf) });
+  const lines = ask(`PRAGMA ${isFull ? 'integrity_check' : 'quick_check'}(20)`).map((row) =>
+    String(Object.values(row)[0]),
+  );
+  const broken = (isFull ? ask('PRAGMA foreign_key_check') : [])
+    .slice(0, 20)
+    .map((row) => `a row of ${String(row['table'])} names a row of ${String(row['parent'])} that is not there`);
+  send({ faults: [...lines.filter((line) => line !== 'ok'), ...broken] });
 }
 
 const [, , file, isFull] = process.argv;

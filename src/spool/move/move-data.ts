@@ -77,24 +77,16 @@ export class DamagedRows extends Error {
  *   run again finds out. After any other error, source and target are as they were
  */
 export async function moveData(request: MoveRequest): Promise<Moved> {
-  const source = SourceFile.open(request.file);
-  try {
-    refuseOther(source.mark, request);
-    const target = await TargetDatabase.open({ ...request, migrations: request.migrations.postgres });
-    try {
-      const { mark } = source;
-      if (mark && (await target.hasMove(mark.id))) {
-        markDone(source, mark);
-        return { rows: new Map(), octets: 0, left: noDamage, wasDone: true };
-      }
-      if (mark) source.takeMarkOff();
-      return await new Move(request, source, target).run();
-    } finally {
-      await target.close();
-    }
-  } finally {
-    source.close();
+  using source = SourceFile.open(request.file);
+  const { mark } = source;
+  refuseOther(mark, request);
+  await using target = await TargetDatabase.open({ ...request, migrations: request.migrations.postgres });
+  if (mark && (await target.hasMove(mark.id))) {
+    markDone(source, mark);
+    return { rows: new Map(), octets: 0, left: noDamage, wasDone: true };
   }
+  if (mark) source.takeMarkOff();
+  return await new Move(request, source, target).run();
 }
 
 function refuseOther(mark: MovedMark | undefined, { file, shown }: MoveRequest): void {
@@ -239,12 +231,8 @@ class Move {
     for (let count = 1; ; count += 1) {
       try {
         const { signal } = new AbortController();
-        const target = await TargetDatabase.open({ url, migrations: migrations.postgres, signal });
-        try {
-          return await target.hasMove(id);
-        } finally {
-          await target.close();
-        }
+        await using target = await TargetDatabase.open({ url, migrations: migrations.postgres, signal });
+        return await target.hasMove(id);
       } catch (thrown) {
         if (count === mostQuestions) throw new EndUnknown(errorMessage(thrown), { cause: thrown });
         await sleep(questionPauseMs);
@@ -259,12 +247,8 @@ class Move {
  * @throws Error where there is no file, or another program has it open
  */
 export function undoMove(file: string): MovedMark | undefined {
-  const source = SourceFile.open(file);
-  try {
-    const { mark } = source;
-    if (mark) source.takeMarkOff();
-    return mark;
-  } finally {
-    source.close();
-  }
+  using source = SourceFile.open(file);
+  const { mark } = source;
+  if (mark) source.takeMarkOff();
+  return mark;
 }

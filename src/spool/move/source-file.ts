@@ -126,7 +126,7 @@ export class SourceFile {
   }
 
   /** Lets others use the file again. */
-  close(): void {
+  [Symbol.dispose](): void {
     this.#database.close();
   }
 }
@@ -151,21 +151,17 @@ function* readable(rows: SourceRows['rows'], words: string): Generator<SourceRow
  */
 export function lookAtSource(file: string) {
   requireDatabase(file);
-  const database = openNamed(file, { readOnly: true, timeout: 5000 });
-  try {
-    database.exec('BEGIN');
-    const rows = new Map(
-      tablesOf(database).map((name) => {
-        const row = database.prepare(`SELECT count(*) AS rows FROM "${name.replaceAll('"', '""')}"`).get();
-        return [name, Number(row?.['rows'] ?? 0)] as const;
-      }),
-    );
-    const messages = rows.get('spool_messages') ?? 0;
-    const size = rows.has('spool_messages') && database.prepare('SELECT sum(size) AS size FROM spool_messages').get();
-    return { rows, messages, octets: size ? Number(size['size'] ?? 0) : 0, mark: movedMark(database) };
-  } finally {
-    database.close();
-  }
+  using database = openNamed(file, { readOnly: true, timeout: 5000 });
+  database.exec('BEGIN');
+  const rows = new Map(
+    tablesOf(database).map((name) => {
+      const row = database.prepare(`SELECT count(*) AS rows FROM "${name.replaceAll('"', '""')}"`).get();
+      return [name, Number(row?.['rows'] ?? 0)] as const;
+    }),
+  );
+  const messages = rows.get('spool_messages') ?? 0;
+  const size = rows.has('spool_messages') && database.prepare('SELECT sum(size) AS size FROM spool_messages').get();
+  return { rows, messages, octets: size ? Number(size['size'] ?? 0) : 0, mark: movedMark(database) };
 }
 
 /** What cannot be moved. */

@@ -75,7 +75,7 @@ export class TargetDatabase {
       }
       return target;
     } catch (thrown) {
-      await target.close();
+      await target[Symbol.asyncDispose]();
       throw thrown;
     }
   }
@@ -212,7 +212,7 @@ export class TargetDatabase {
   }
 
   /** Closes the connection; a transaction that is open is undone. */
-  async close(): Promise<void> {
+  async [Symbol.asyncDispose](): Promise<void> {
     await this.#client.end().catch(() => undefined);
   }
 }

@@ -51,17 +51,12 @@ const pauseMs = 20;
  * @throws what SQLite throws; where the file is written anew, the disk must have room for a second copy
  */
 export async function compactSpool(file: string) {
-  const database = openSqliteFile(file);
-  const lock = new SpoolLock(file);
-  try {
-    const beforeBytes = databaseBytes(database);
-    if (givesPagesBack(database)) {
-      while (giveBackSomePages(database)) await setTimeout(pauseMs);
-    } else if (!lock.whileAlone(() => compactDatabase(database))) return undefined;
-    database.exec('PRAGMA wal_checkpoint(PASSIVE)');
-    return { beforeBytes, afterBytes: databaseBytes(database) };
-  } finally {
-    lock.close();
-    database.close();
-  }
+  using database = openSqliteFile(file);
+  using lock = new SpoolLock(file);
+  const beforeBytes = databaseBytes(database);
+  if (givesPagesBack(database)) {
+    while (giveBackSomePages(database)) await setTimeout(pauseMs);
+  } else if (!lock.whileAlone(() => compactDatabase(database))) return undefined;
+  database.exec('PRAGMA wal_checkpoint(PASSIVE)');
+  return { beforeBytes, afterBytes: databaseBytes(database) };
 }

@@ -59,15 +59,15 @@ export class SpoolLock {
   close(): void {
     this.#database.close();
   }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
 }
 
 /** Whether a gateway works on a database. @param database path of its file */
 export function isServed(database: string): boolean {
   if (!existsSync(fileOf(database))) return false;
-  const lock = new SpoolLock(database);
-  try {
-    return !lock.whileAlone(() => undefined);
-  } finally {
-    lock.close();
-  }
+  using lock = new SpoolLock(database);
+  return !lock.whileAlone(() => undefined);
 }
