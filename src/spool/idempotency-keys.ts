@@ -6,12 +6,6 @@ import { errorCode } from '../base/errors.ts';
 /** How long a key refers to its message. */
 export const idempotencyMilliseconds = 24 * 60 * 60 * 1000;
 
-/** A key, and the name of the account that used it. */
-export interface AccountKey {
-  readonly account: string;
-  readonly key: string;
-}
-
 /** What a key was used for. */
 export interface UsedKey {
   /** SHA-256 of the endpoint and the body, hex. */

@@ -240,7 +240,7 @@ describe('what a server may meet', () => {
     await open();
     const session = new PostgresSession(url, 2);
     onTestFinished(() => session.close());
-    const register = new ProcessRegister(session, { monotonic: () => performance.now(), patienceMs: 60_000 });
+    const register = new ProcessRegister({ session, monotonic: () => performance.now(), patienceMs: 60_000 });
     const write = async (key: BatchKey): Promise<void> => {
       await session.transaction(async (send) => register.sendFence(send, key));
     };
@@ -289,7 +289,7 @@ describe('what a server may meet', () => {
     onTestFinished(() => session.close());
     const time = { now: 0 };
     const entered = async (patienceMs: number) => {
-      const register = new ProcessRegister(session, { monotonic: () => time.now, patienceMs });
+      const register = new ProcessRegister({ session, monotonic: () => time.now, patienceMs });
       return { register, id: await register.id() };
     };
     const ids = async () => {

@@ -131,23 +131,11 @@ export class SqliteExecutor {
   }
 
   #take(request: DatabaseRequest, until: number): void {
-    switch (request.kind) {
-      case 'read':
-        if (this.#open && this.#reading === this.#writing) this.#postponed.push(request);
-        else this.#answerQuestion(request);
-        return;
-      case 'inside':
-        this.#inside(request);
-        return;
-      case 'end':
-        this.#end(request);
-        return;
-      case 'write':
-      case 'atOnce':
-      case 'begin':
-      case 'migrate':
-        this.#queue.push({ ...request, until });
-    }
+    if (request.kind === 'inside') this.#inside(request);
+    else if (request.kind === 'end') this.#end(request);
+    else if (request.kind !== 'read') this.#queue.push({ ...request, until });
+    else if (this.#open && this.#reading === this.#writing) this.#postponed.push(request);
+    else this.#answerQuestion(request);
   }
 
   #inside(request: Of<'inside'>): void {

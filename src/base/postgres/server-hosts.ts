@@ -8,14 +8,6 @@ export interface ServerHost {
   readonly port?: number;
 }
 
-/** What a URL names. */
-export interface ServerHosts {
-  /** The same URL with the first server alone. */
-  readonly url: string;
-  /** All servers, in the order of the URL; at least one. */
-  readonly hosts: readonly ServerHost[];
-}
-
 const form = /^(?<begin>postgres(?:ql)?:\/\/(?:[^@/?#]*@)?)(?<server>[^/?#@]*)(?<path>\/[^?#]*)(?:\?(?<query>[^#]*))?/;
 
 function hostOf(text: string): ServerHost {
@@ -44,8 +36,11 @@ export function passwordIn(url: string): string | undefined {
   return password === undefined ? undefined : decodeURIComponent(password);
 }
 
-/** Finds the servers of a URL. `host` and `port` in the query may be lists, too. A URL of another form is given back as it is. */
-export function serverHosts(url: string): ServerHosts {
+/**
+ * Finds the servers of a URL. `host` and `port` in the query may be lists, too. A URL of another form is given back as it is.
+ * @returns the same URL with the first server alone, and all servers in the order of the URL, at least one
+ */
+export function serverHosts(url: string): { readonly url: string; readonly hosts: readonly ServerHost[] } {
   const { begin, server = '', path = '', query = '' } = form.exec(url)?.groups ?? {};
   if (begin === undefined) return { url, hosts: [{}] };
   const asked = new URLSearchParams(query);
@@ -70,23 +65,15 @@ export function hostName({ host = 'the default server', port }: ServerHost): str
   return port === undefined ? host : `${host}:${port}`;
 }
 
-/** The parts of a URL that the configuration looks at. */
-export interface PostgresUrl {
-  /** Host, port and name, for people; without user and password. */
-  readonly shown: string;
-  /** The hosts; '' where a socket is meant. */
-  readonly hosts: readonly string[];
-  readonly hasUser: boolean;
-  readonly hasPassword: boolean;
-  /** `sslmode` of the query. */
-  readonly sslmode: string | undefined;
-}
-
 const namedForm =
   /^postgres(?:ql)?:\/\/(?:(?<user>[^:@/?#]*)(?::(?<password>[^@/?#]*))?@)?(?<server>[^/?#@]*)\/(?<name>[^/?#]+)(?:\?(?<query>[^#]*))?$/;
 
-/** Reads a URL; undefined where it is none of PostgreSQL with the name of a database. Its host may be missing where `host` names a socket. */
-export function parsePostgresUrl(url: string): PostgresUrl | undefined {
+/**
+ * Reads what the configuration looks at in a URL: `shown` is host, port and name, for people, without user and password; a host is ''
+ * where a socket is meant, which `host` names.
+ * @returns undefined where it is none of PostgreSQL with the name of a database
+ */
+export function parsePostgresUrl(url: string) {
   const { user, password, server = '', name = '', query } = namedForm.exec(url)?.groups ?? {};
   if (name === '') return undefined;
   const asked = new URLSearchParams(query);

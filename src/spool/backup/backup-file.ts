@@ -4,7 +4,7 @@
 import { createHash } from 'node:crypto';
 import { closeSync, openSync, readSync, statSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
-import type { Row } from '../../base/database/database.ts';
+import { rowReader } from '../../base/database/row-reader.ts';
 import { hasTable, inTransaction } from '../../base/database/sqlite-file.ts';
 import { errorMessage } from '../../base/errors.ts';
 import { rebuildLedger } from '../sqlite/sqlite-ledger.ts';
@@ -80,12 +80,9 @@ export function* bodyParts(database: DatabaseSync, id: string): Generator<Uint8A
   }
 }
 
-/** A message whose body is a file. */
-export interface BodyRow {
-  readonly id: string;
-  /** Size of the body in octets. */
-  readonly octets: number;
-}
+const bodyOf = rowReader({ id: String, octets: Number });
+/** A message whose body is a file, with the size of the body in octets. */
+export type BodyRow = ReturnType<typeof bodyOf>;
 
 /** The messages of a database whose bodies are files; none where it has no spool yet. */
 export function bodyRows(database: DatabaseSync): BodyRow[] {
@@ -93,7 +90,7 @@ export function bodyRows(database: DatabaseSync): BodyRow[] {
   return database
     .prepare('SELECT id, size - length(head) AS octets FROM spool_messages WHERE body_in_file = 1 ORDER BY id')
     .all()
-    .map((row: Row) => ({ id: text(row, 'id'), octets: integer(row, 'octets') }));
+    .map(bodyOf);
 }
 
 /** How many messages the spool of a database has. */
@@ -106,13 +103,12 @@ export function countMessages(database: DatabaseSync): number {
 export function forgetMessages(database: DatabaseSync, ids: readonly string[]): void {
   if (ids.length === 0) return;
   inTransaction(database, () => {
-    for (const table of ['spool_recipients', 'spool_failures'].filter((name) => hasTable(database, name))) {
-      const seq = '(SELECT seq FROM spool_messages WHERE id = ?)';
-      const forget = database.prepare(`DELETE FROM ${table} WHERE message = ${seq}`);
+    const seq = '(SELECT seq FROM spool_messages WHERE id = ?)';
+    const others = ['spool_recipients', 'spool_failures'].filter((name) => hasTable(database, name));
+    for (const rows of [...others.map((name) => `${name} WHERE message = ${seq}`), 'spool_messages WHERE id = ?']) {
+      const forget = database.prepare(`DELETE FROM ${rows}`);
       for (const id of ids) forget.run(id);
     }
-    const forget = database.prepare('DELETE FROM spool_messages WHERE id = ?');
-    for (const id of ids) forget.run(id);
     // A database of an older release lacks this table. It is migrated, and counted, when a server opens it.
     if (hasTable(database, 'spool_counts')) database.exec(rebuildLedger);
   });

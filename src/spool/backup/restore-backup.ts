@@ -35,12 +35,6 @@ import {
 /** What is restored, and where. */
 export type RestoreRequest = CheckedBackup & BackedUp;
 
-/** What was restored. */
-export interface Restored {
-  readonly messages: number;
-  readonly bodies: number;
-}
-
 /** Tables that have rows even in a new database, because they are about the database itself. */
 const ownTables = new Set([
   ...['migrations', 'spool_clock', 'spool_probe', 'proxy_revision', 'journal_state', 'mail_event_state'],
@@ -119,7 +113,7 @@ function settle(database: string): void {
   }
 }
 
-function restoreAlone(backup: DatabaseSync, request: RestoreRequest): Restored {
+function restoreAlone(backup: DatabaseSync, request: RestoreRequest) {
   const { file, database, force } = request;
   const contents = force ? undefined : contentsOf(database);
   if (contents !== undefined)
@@ -140,15 +134,16 @@ function restoreAlone(backup: DatabaseSync, request: RestoreRequest): Restored {
 
 /**
  * Restores a backup. Until it is done the data folder keeps the database that it had.
+ * @returns how many messages and bodies it has
  * @throws Error where the file is no backup or is damaged, a server uses the data folder, the folder is not empty and
  *   `force` is not set, or it cannot be written
  */
-export function restoreBackup(request: RestoreRequest): Restored {
+export function restoreBackup(request: RestoreRequest) {
   using backup = openBackup(request.file);
   checkBackup(backup, request);
   mkdirSync(dirname(request.database), { recursive: true, mode: 0o700 });
   using lock = new SpoolLock(request.database);
-  let restored: Restored | undefined;
+  let restored: ReturnType<typeof restoreAlone> | undefined;
   const isAlone = lock.whileAlone(() => {
     restored = restoreAlone(backup, request);
   });

@@ -1,6 +1,6 @@
 // The Idempotency-Keys of either engine (D48). The spool owns them: a key is written in the same commit as its message.
 
-import { type AccountKey, idempotencyMilliseconds, KeyUsed, type UsedKey } from '../idempotency-keys.ts';
+import { idempotencyMilliseconds, KeyUsed, type UsedKey } from '../idempotency-keys.ts';
 import type { EntryMeta } from '../stored-rows.ts';
 import { ask, type StoreSteps } from './steps.ts';
 
@@ -27,7 +27,7 @@ export function* addKey(entry: EntryMeta): StoreSteps<void> {
 }
 
 /** Finds the use of a key by the account within the last 24 hours. @param now milliseconds since 1970 */
-export function* findKey({ account, key }: AccountKey, now: number): StoreSteps<UsedKey | undefined> {
+export function* findKey(account: string, key: string, now: number): StoreSteps<UsedKey | undefined> {
   const [row] = yield* ask(find, account, key, now - idempotencyMilliseconds);
   if (!row) return undefined;
   const recipients: unknown = JSON.parse(String(row['recipients']));
@@ -40,7 +40,7 @@ export function* findKey({ account, key }: AccountKey, now: number): StoreSteps<
 }
 
 /** Keeps the answer to the first request with a key, so that it can be repeated. */
-export function* keepAnswer({ account, key }: AccountKey, text: string): StoreSteps<void> {
+export function* keepAnswer(account: string, key: string, text: string): StoreSteps<void> {
   yield* ask(answer, account, key, text);
 }
 

@@ -117,9 +117,9 @@ export class PostgresSpool implements Spool {
   readonly replacedIds: Spool['replacedIds'] = (account, ids) =>
     this.#read((parts) => readReplacedIds(parts, account, ids));
   readonly usedKey: Spool['usedKey'] = (account, key) =>
-    this.#read(({ session, clock }) => session.steps(findKey({ account, key }, clock.now())));
-  readonly answered: Spool['answered'] = (account, key, answer) =>
-    this.#ask(({ session }) => session.steps(keepAnswer({ account, key }, answer)));
+    this.#read(({ session, clock }) => session.steps(findKey(account, key, clock.now())));
+  readonly answered: Spool['answered'] = (...answer) =>
+    this.#ask(({ session }) => session.steps(keepAnswer(...answer)));
 
   async record(outcomes: readonly OutcomeEvent[]): Promise<void> {
     await this.#ask(({ writer, clock }) => {

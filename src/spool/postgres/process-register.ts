@@ -6,8 +6,10 @@
 import { hostname } from 'node:os';
 import type { Row } from '../../base/database/database.ts';
 import { errorCode } from '../../base/errors.ts';
+import { lazily } from '../../base/load/lazily.ts';
 import { integer } from '../stored-rows.ts';
-import type { PostgresSession, Send } from './server/postgres-session.ts';
+import { ServerPart, type ServerParts } from './server/database-clock.ts';
+import type { Send } from './server/postgres-session.ts';
 import { changeAnyLine, inLines, lineColumns, turnBesideEarlier } from './spool-lines.ts';
 
 /** The ways in which a process writes at once, each in one transaction at a time. */
@@ -62,36 +64,28 @@ interface Seen {
   readonly patienceMs: number;
 }
 
+interface RegisterParts extends Pick<ServerParts, 'session'> {
+  readonly monotonic: () => number;
+  /** How long the row of this process may stay unchanged before others take it for dead, in milliseconds. */
+  readonly patienceMs: number;
+}
+
 /** The row of this process, and what it knows of the others. */
-export class ProcessRegister {
-  readonly #session: PostgresSession;
-  readonly #options: { readonly monotonic: () => number; readonly patienceMs: number };
+export class ProcessRegister extends ServerPart<RegisterParts> {
   #seen: ReadonlyMap<number, Seen> = new Map();
   #lookedAt = Number.NEGATIVE_INFINITY;
-  #entered: Promise<number> | undefined;
+  #entered = lazily(() => this.#enter());
   #id: number | undefined;
   /** The number of the last transaction of each way. */
   #batches: number[] = [];
 
-  /** @param options.patienceMs how long the row of this process may stay unchanged before others take it for dead, in milliseconds */
-  constructor(session: PostgresSession, options: { readonly monotonic: () => number; readonly patienceMs: number }) {
-    this.#session = session;
-    this.#options = options;
-  }
-
   /** The number of this process; it is entered at the first use. */
-  async id(): Promise<number> {
-    this.#entered ??= this.#enter();
-    try {
-      return await this.#entered;
-    } catch (thrown) {
-      this.#entered = undefined;
-      throw thrown;
-    }
+  id(): Promise<number> {
+    return this.#entered();
   }
 
   async #enter(): Promise<number> {
-    const [row] = await this.#session.query(enter, [`${hostname()} ${process.pid}`, this.#options.patienceMs]);
+    const [row] = await this.parts.session.query(enter, [`${hostname()} ${process.pid}`, this.parts.patienceMs]);
     this.#batches = Array<number>(mostWays).fill(0);
     this.#id = integer(row ?? {}, 'id');
     return this.#id;
@@ -125,7 +119,7 @@ export class ProcessRegister {
   async renew(id: number): Promise<void> {
     if (this.#id === id) {
       this.#id = undefined;
-      this.#entered = undefined;
+      this.#entered = lazily(() => this.#enter());
     }
     await this.id();
   }
@@ -136,11 +130,11 @@ export class ProcessRegister {
    * @returns undefined where nobody can tell, because others have taken this process for dead meanwhile
    */
   async wasKept({ id, way, batch }: BatchKey): Promise<boolean | undefined> {
-    const undone = await this.#session.query(outdo, [id, way, batch]);
+    const undone = await this.parts.session.query(outdo, [id, way, batch]);
     if (undone.length > 0) return false;
     // A connection that breaks while COMMIT waits for a synchronous standby leaves a transaction that only the primary has. This
     // write comes after it, so that once this one is confirmed, the standby has both.
-    const known = await this.#session.query(beat, [id]);
+    const known = await this.parts.session.query(beat, [id]);
     return known.length > 0 ? true : undefined;
   }
 
@@ -149,16 +143,16 @@ export class ProcessRegister {
    * @returns whether claims were given back
    */
   async tend(): Promise<boolean> {
-    const now = this.#options.monotonic();
+    const now = this.parts.monotonic();
     // As often as the least patient of them asks for: between two looks the server may have been away for all.
-    let least = this.#options.patienceMs;
+    let least = this.parts.patienceMs;
     for (const { patienceMs } of this.#seen.values()) least = Math.min(least, patienceMs);
     if (now - this.#lookedAt < least / looksPerPatience) return false;
-    if (this.#id !== undefined) await this.#session.query(beat, [this.#id]);
+    if (this.#id !== undefined) await this.parts.session.query(beat, [this.#id]);
     const sinceLook = now - this.#lookedAt;
     this.#lookedAt = now;
-    const dead = this.#look(await this.#session.query(others), now, sinceLook);
-    for (const { id, beats } of dead) await this.#session.query(remove, [id, beats]);
+    const dead = this.#look(await this.parts.session.query(others), now, sinceLook);
+    for (const { id, beats } of dead) await this.parts.session.query(remove, [id, beats]);
     if (dead.length > 0) await this.releaseDead();
     return dead.length > 0;
   }
@@ -168,7 +162,7 @@ export class ProcessRegister {
     for (const row of rows) {
       const [id, beats] = [integer(row, 'id'), integer(row, 'beats')];
       const known = this.#seen.get(id);
-      const patienceMs = row['patience_ms'] === null ? this.#options.patienceMs : integer(row, 'patience_ms');
+      const patienceMs = row['patience_ms'] === null ? this.parts.patienceMs : integer(row, 'patience_ms');
       // After a time without a look nobody can be judged.
       const isJudged = known?.beats === beats && sinceLook <= patienceMs * mostUnseen;
       seen.set(id, isJudged ? known : { beats, since: now, patienceMs });
@@ -181,18 +175,18 @@ export class ProcessRegister {
 
   /** Gives back what processes held that are no longer there. */
   async releaseDead(): Promise<void> {
-    await changeAnyLine(this.#session, releaseOrphans, []);
+    await changeAnyLine(this.parts.session, releaseOrphans, []);
   }
 
   /** Gives back everything that this process holds. */
   async releaseOwn(): Promise<void> {
-    if (this.#id !== undefined) await changeAnyLine(this.#session, releaseOwn, [this.#id]);
+    if (this.#id !== undefined) await changeAnyLine(this.parts.session, releaseOwn, [this.#id]);
   }
 
   /** Ends the row of this process; what it still holds goes back to the others. */
   async leave(): Promise<void> {
     if (this.#id === undefined) return;
     await this.releaseOwn();
-    await this.#session.query(leave, [this.#id]);
+    await this.parts.session.query(leave, [this.#id]);
   }
 }

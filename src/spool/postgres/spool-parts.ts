@@ -144,10 +144,10 @@ export function makeParts(options: PostgresSpoolOptions) {
   const databaseClock = new DatabaseClock(clock);
   const { patienceMs = defaultPatienceMs } = options;
   // How long others live is measured by this machine's own clock, whatever clock the mail goes by.
-  const register = new ProcessRegister(session, { monotonic: () => performance.now(), patienceMs });
+  const register = new ProcessRegister({ session, monotonic: () => performance.now(), patienceMs });
   const quotas = new Quotas(limits);
   const shared = { session, clock: databaseClock, register };
-  const filer = new EventFiler(session, { log, onOthers: () => feed.committed([]) });
+  const filer = new EventFiler({ session, log, onOthers: () => feed.committed([]) });
   const writer = new SpoolWriter({
     ...{ ...shared, reportLimits, filer, hasJournal, log },
     onTallies: (more) => quotas.learn(more),

@@ -18,8 +18,8 @@ export class SpoolWriter {
   readonly #kept = new WeakSet();
 
   constructor(parts: WriterParts) {
-    const kept = (outcome: object): void => void this.#kept.add(outcome);
-    this.#ways = Array.from({ length: addingWays + 1 }, (_, way) => new WriteWay(parts, way, kept));
+    const onKept = (outcome: object): void => void this.#kept.add(outcome);
+    this.#ways = Array.from({ length: addingWays + 1 }, (_, way) => new WriteWay({ ...parts, way, onKept }));
     const [changing, ...adding] = this.#ways.map((way) => (group: readonly Waiting[]) => way.write(group));
     this.#adding = new GroupQueue(adding);
     this.#changing = new GroupQueue(changing ? [changing] : []);

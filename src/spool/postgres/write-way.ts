@@ -17,7 +17,7 @@ import { type EventFiler, sendTold, type Told } from './events/event-filer.ts';
 import { tellDue } from './events/written-events.ts';
 import { MessageChanges } from './message-changes.ts';
 import { type BatchKey, type ProcessRegister, releaseWhere } from './process-register.ts';
-import type { ServerParts } from './server/database-clock.ts';
+import { ServerPart, type ServerParts } from './server/database-clock.ts';
 import { InDoubt, type Send, stepsOver } from './server/postgres-session.ts';
 import { sendAllLines } from './spool-lines.ts';
 
@@ -108,11 +108,14 @@ interface InQuestion extends BatchKey, Disowned {
   readonly outcomes: readonly object[];
 }
 
+interface WayParts extends WriterParts {
+  readonly way: number;
+  /** Told of outcomes that were kept although whoever recorded them heard otherwise. */
+  readonly onKept: (outcome: object) => void;
+}
+
 /** Such a way. */
-export class WriteWay {
-  readonly #parts: WriterParts;
-  readonly #way: number;
-  readonly #kept: (outcome: object) => void;
+export class WriteWay extends ServerPart<WayParts> {
   /** Outcomes that are not reported to their senders because there were too many. */
   unreported = 0;
   /** The transaction before, where nobody knows yet whether it was kept. */
@@ -120,13 +123,6 @@ export class WriteWay {
   /** The same once it turned out to be kept, until that is put right. */
   #disowned: InQuestion | undefined;
   #last: Promise<void> = Promise.resolve();
-
-  /** @param kept told of outcomes that were kept although whoever recorded them heard otherwise */
-  constructor(parts: WriterParts, way: number, kept: (outcome: object) => void) {
-    this.#parts = parts;
-    this.#way = way;
-    this.#kept = kept;
-  }
 
   /** Writes a group, behind the ones before, and settles each of its operations. It never rejects. */
   write(group: readonly Waiting[]): Promise<void> {
@@ -148,7 +144,7 @@ export class WriteWay {
       await this.#endOldDoubt();
       const results = await this.#commit(group);
       for (const [index, { resolve }] of group.entries()) resolve(results[index]);
-      this.#parts.onCommitted(group.length);
+      this.parts.onCommitted(group.length);
     } catch (thrown) {
       if (thrown instanceof Unavailable && isRace(thrown.cause) && tries < mostTries) {
         await this.#write(group, tries + 1);
@@ -165,18 +161,18 @@ export class WriteWay {
 
   /** Writes a group; where the server has forgotten this process meanwhile, once more as a new one. */
   async #commit(group: readonly Waiting[]): Promise<readonly unknown[]> {
-    const key = await this.#parts.register.nextBatch(this.#way);
+    const key = await this.parts.register.nextBatch(this.parts.way);
     const { id } = key;
     let sent: Sent | undefined;
     try {
-      await this.#parts.session.transaction(async (send) => {
-        this.#parts.register.sendFence(send, key);
+      await this.parts.session.transaction(async (send) => {
+        this.parts.register.sendFence(send, key);
         sent = await this.#send(send, group, id);
       }, true);
       this.unreported += sent?.unreported ?? 0;
     } catch (thrown) {
-      if (this.#parts.register.isForgotten(thrown)) {
-        await this.#parts.register.renew(id);
+      if (this.parts.register.isForgotten(thrown)) {
+        await this.parts.register.renew(id);
         return await this.#commit(group);
       }
       if (!(thrown instanceof InDoubt)) throw thrown;
@@ -186,15 +182,15 @@ export class WriteWay {
     }
     if (!sent) return [];
     const { tallies, events } = sent.told;
-    this.#parts.onTallies(tallies);
-    if (events.length + tallies.length > 0) this.#parts.filer.wrote();
+    this.parts.onTallies(tallies);
+    if (events.length + tallies.length > 0) this.parts.filer.wrote();
     return sent.results;
   }
 
   /** Sends everything that a group writes, without waiting for answers but those that the group needs. */
   async #send(send: Send, group: readonly Waiting[], process: number): Promise<Sent> {
     const accounts = new TallyChanges();
-    const messages = new MessageChanges({ accounts, clock: this.#parts.clock, process });
+    const messages = new MessageChanges({ accounts, clock: this.parts.clock, process });
     const made: WriteGroup = { added: [], events: [], journal: [], messages, others: [] };
     const reads = group.flatMap(({ reads: ids = [] }) => ids);
     if (reads.length > 0) {
@@ -204,20 +200,20 @@ export class WriteWay {
     }
     const results = group.map(({ run }) => run(made));
     const unreported = await this.#note(send, messages.noted);
-    sendAdded(send, made.added, { clock: this.#parts.clock, process });
+    sendAdded(send, made.added, { clock: this.parts.clock, process });
     for (const { entry } of made.added)
       accounts.add(entry.account, tallyOfNew(sizeOf(entry), distinctRecipients(entry).length));
     messages.write(send);
     for (const other of made.others) other(send);
     const told = this.#told(made, accounts);
-    if (this.#parts.hasJournal) sendContent(send, made.journal);
+    if (this.parts.hasJournal) sendContent(send, made.journal);
     sendTold(send, told);
     return { results, unreported, disowned: disownedOf(made.added), told };
   }
 
   /** Notes what is to be reported, before its messages are forgotten. @returns how much is not because of the limits */
   #note(send: Send, mails: readonly NotedMail<GroupMessage>[]): Promise<number> {
-    const { clock, reportLimits: limits } = this.#parts;
+    const { clock, reportLimits: limits } = this.parts;
     const tables = {
       times: clock,
       limits,
@@ -232,8 +228,8 @@ export class WriteWay {
 
   #told({ events, journal }: WriteGroup, accounts: TallyChanges): Told {
     return {
-      events: events.map((event) => ({ ...event, at: this.#parts.clock.stored(event.at) })),
-      rows: this.#parts.hasJournal ? journal.map(({ row }) => row) : [],
+      events: events.map((event) => ({ ...event, at: this.parts.clock.stored(event.at) })),
+      rows: this.parts.hasJournal ? journal.map(({ row }) => row) : [],
       tallies: [...accounts].map(([account, tally]) => ({ account, ...tally })),
     };
   }
@@ -243,14 +239,14 @@ export class WriteWay {
    * @throws Unavailable where it was undone, or nobody can tell for now: then that is found out before anything else is written
    */
   async #endDoubt(doubt: InQuestion, cause: InDoubt): Promise<void> {
-    const until = performance.now() + (this.#parts.doubtMs ?? defaultDoubtMs);
+    const until = performance.now() + (this.parts.doubtMs ?? defaultDoubtMs);
     this.#doubt = doubt;
     for (;;) {
       try {
         if (await this.#judge(doubt)) return;
         throw new NotKept(cause);
       } catch (thrown) {
-        if (thrown instanceof NotKept || performance.now() >= until || this.#parts.session.isAbandoned)
+        if (thrown instanceof NotKept || performance.now() >= until || this.parts.session.isAbandoned)
           throw new NotKept(cause);
         await sleep(askAgainMs);
       }
@@ -259,7 +255,7 @@ export class WriteWay {
 
   /** Asks what became of a transaction. Where nobody can ever tell, its messages are disowned. @throws Unavailable */
   async #judge(doubt: InQuestion): Promise<boolean> {
-    const wasKept = await this.#parts.register.wasKept(doubt);
+    const wasKept = await this.parts.register.wasKept(doubt);
     this.#doubt = undefined;
     if (wasKept === undefined) this.#disown(doubt);
     return wasKept === true;
@@ -273,7 +269,7 @@ export class WriteWay {
   async #endOldDoubt(): Promise<void> {
     const doubt = this.#doubt;
     if (doubt && (await this.#judge(doubt))) {
-      for (const outcome of doubt.outcomes) this.#kept(outcome);
+      for (const outcome of doubt.outcomes) this.parts.onKept(outcome);
       this.#disown(doubt);
     }
     if (!this.#disowned) return;
@@ -289,7 +285,7 @@ export class WriteWay {
           void send(releaseMessages, [wanted, id]);
           void send(tellDue);
         });
-        const dropped = unwanted.flatMap((message) => messages.drop(message, this.#parts.clock.now()) ?? []);
+        const dropped = unwanted.flatMap((message) => messages.drop(message, this.parts.clock.now()) ?? []);
         for (const event of dropped) events.push(encodeEvent(event));
         removed = dropped.length;
       },
@@ -297,7 +293,7 @@ export class WriteWay {
     await this.#commit([putRight]);
     this.#disowned = undefined;
     if (removed > 0)
-      this.#parts.log.warn({ messages: removed }, 'removed what was kept although its senders heard that it was not');
+      this.parts.log.warn({ messages: removed }, 'removed what was kept although its senders heard that it was not');
   }
 }
 

@@ -28,8 +28,11 @@ export function eventKeys(event: EventFacts): readonly string[] {
   return keys.length < 2 ? keys : [...new Set(keys)];
 }
 
+/** What is looked for: of one account or, where it only reads on, of all. */
+type Asked = Omit<EventSearch, 'account'> & Pick<EventQuery, 'account'>;
+
 /** The keys that an event must all have to be found; the one that is likely to be rarest comes first. */
-export function searchedKeys({ clientMessageId, recipient, sender }: EventSearch): readonly string[] {
+export function searchedKeys({ clientMessageId, recipient, sender }: Asked): readonly string[] {
   return [
     ...(clientMessageId === undefined ? [] : [clientKey(clientMessageId)]),
     ...(recipient === undefined ? [] : [recipientKey(recipient)]),
@@ -82,17 +85,21 @@ function keysOf(facts: EventFacts | undefined): readonly string[] {
   }
 }
 
-/** Whether the event of a row is one of those searched for. @param query its times as they are stored */
-function isSearched(row: Row, query: EventSearch): boolean {
-  const at = Number(row['at']);
-  if (row['account'] !== query.account) return false;
-  if (query.kinds && !query.kinds.some((kind) => kind === row['kind'])) return false;
-  if (query.message !== undefined && row['queue_id'] !== query.message) return false;
-  if (at < (query.since ?? Number.NEGATIVE_INFINITY) || at >= (query.until ?? Number.POSITIVE_INFINITY)) return false;
-  const wanted = searchedKeys(query);
-  if (wanted.length === 0) return true;
-  const keys = keysOf(readFacts(String(row['event'])));
-  return wanted.every((key) => keys.includes(key));
+/** Makes what tells whether the event of a row is one of those looked for. @param asked its times as they are stored */
+function fitting(asked: Asked): (row: Row) => boolean {
+  const { account, message, since = Number.NEGATIVE_INFINITY, until = Number.POSITIVE_INFINITY } = asked;
+  const kinds = asked.kinds && new Set<unknown>(asked.kinds);
+  const wanted = searchedKeys(asked);
+  return (row) => {
+    if (account !== undefined && row['account'] !== account) return false;
+    if (kinds?.has(row['kind']) === false) return false;
+    if (message !== undefined && row['queue_id'] !== message) return false;
+    const at = Number(row['at']);
+    if (at < since || at >= until) return false;
+    if (wanted.length === 0) return true;
+    const keys = keysOf(readFacts(String(row['event'])));
+    return wanted.every((key) => keys.includes(key));
+  };
 }
 
 /**
@@ -101,7 +108,7 @@ function isSearched(row: Row, query: EventSearch): boolean {
  * @returns them with how many events it has at most, and in `end` the `next` of a page without a row
  */
 function searchBounds(
-  { order, cursor, limit }: EventSearch,
+  { order, cursor, limit }: Asked,
   found: { readonly low: number; readonly high: number; readonly newest: number },
 ) {
   const isOldest = order === 'oldest';
@@ -197,30 +204,19 @@ export function* eventNews(tables: EventTables, after: number): StoreSteps<Event
 }
 
 /** Finds events, the oldest first. Those newer than the newest one at the start are left to the next page. */
-export function* readEvents(tables: EventTables, query: EventQuery): StoreSteps<EncodedPage> {
-  const { after, limit, kinds, account, message } = query;
-  const newest = yield* newestEvent(tables);
-  if (newest <= after) return { events: [], next: after, hasMore: false };
-  const wanted = kinds && new Set<unknown>(kinds);
-  const fits = (row: Row): boolean =>
-    (!wanted || wanted.has(row['kind'])) &&
-    (message === undefined || row['queue_id'] === message) &&
-    (account === undefined || row['account'] === account);
-  const most = Math.min(Math.max(1, limit), mostAtOnce);
-  const look: Look = { low: after + 1, high: newest, order: 'oldest', most, fits };
-  const { events, next } = yield* page(tables, yield* tables.filed(query, look), look);
-  return { events, next, hasMore: next < newest };
+export function readEvents(tables: EventTables, { after, ...query }: EventQuery): StoreSteps<EncodedPage> {
+  return searchEvents(tables, { ...query, order: 'oldest', cursor: after }, (time) => time);
 }
 
 /** Searches events. @param stored turns a wall time into the time that is kept */
 export function* searchEvents(
   tables: EventTables,
-  told: EventSearch,
+  told: Asked,
   stored: (wallTime: number) => number,
 ): StoreSteps<EncodedPage> {
   const [since, until] = [told.since, told.until].map((time) => (time === undefined ? undefined : stored(time)));
   const query = { ...told, since, until };
-  const { order, cursor, message, account } = query;
+  const { order, cursor, message, account = '' } = query;
   const newest = yield* newestEvent(tables);
   const { low, high, limit, end } = searchBounds(query, {
     low: since === undefined ? 1 : yield* firstEventFrom(since - lateMs, newest),
@@ -231,17 +227,10 @@ export function* searchEvents(
   const [key] = message === undefined ? searchedKeys(query) : [];
   const sources =
     key === undefined ? yield* tables.filed(query, { low, high }) : yield* tables.keyed(keyNumber(account, key));
-  const look: Look = { low, high, order, most: limit, fits: (row) => isSearched(row, query) };
-  const { events, next } = yield* page(tables, sources, look);
+  const look: Look = { low, high, order, most: limit, fits: fitting(query) };
+  const parts = yield* together(sources.map((source) => part(tables, source, look)));
+  const { events, next } = joinParts(parts, look);
   return { events, next, hasMore: order === 'oldest' ? next < high : next > low };
-}
-
-function* page(
-  tables: EventTables,
-  sources: readonly EventSource[],
-  look: Look,
-): StoreSteps<ReturnType<typeof joinParts>> {
-  return joinParts(yield* together(sources.map((source) => part(tables, source, look))), look);
 }
 
 /** Reads a part of a page, some rows at a time, until it has enough or has cost enough. */

@@ -106,7 +106,6 @@ export class MessagesInFlight {
   #marked = 0;
   #isRecovered = false;
 
-  /** @param database its tables are up to date */
   constructor(database: DatabaseSync, { clock, lines }: { readonly clock: SpoolClock; readonly lines: Lines }) {
     this.#sql = prepare(database);
     this.#clock = clock;

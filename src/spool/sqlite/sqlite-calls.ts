@@ -7,7 +7,6 @@ import { dueReports, endReport } from '../core/report-steps.ts';
 import { type EncodedEvent, encodeEvent } from '../encoded-event.ts';
 import type { EventQuery, EventSearch } from '../events/event-store.ts';
 import type { HoldRule } from '../hold.ts';
-import type { AccountKey } from '../idempotency-keys.ts';
 import type { WrittenJournal } from '../journal/writer/journal-of-event.ts';
 import { SqliteJournal } from '../journal/writer/sqlite-journal.ts';
 import type { ReportKey } from '../reports/report.ts';
@@ -93,8 +92,7 @@ export abstract class StoreCalls extends SpoolPart<CallParts> {
     retryMany: (...[picks, times]: Parameters<Spool['retryMany']>) => this.#attempts.retryMany(picks, times),
     drop: (id: string, now: number): boolean => this.#attempts.drop(id, now),
     endReport: (report: ReportKey, until?: number): boolean => this.parts.steps(endReport(this.clock, report, until)),
-    answered: (account: string, key: string, answer: string): void =>
-      this.parts.steps(keepAnswer({ account, key }, answer)),
+    answered: (...answer: Parameters<Spool['answered']>): void => this.parts.steps(keepAnswer(...answer)),
     /** Gives rows to the recipients of messages that have been in flight for too long, or of all (in-flight.ts). */
     settle: (isAll: boolean): void => this.inFlight.settle(isAll),
     /** Takes the lock that keeps other processes from removing this one's files (SpoolLock). */
@@ -118,7 +116,7 @@ export abstract class StoreCalls extends SpoolPart<CallParts> {
     newestEvent: () => this.#events.newest(),
     catchUp: () => this.catchUp(),
     eventNews: (after: number) => this.#events.news(after),
-    usedKey: (key: AccountKey, now: number) => this.parts.steps(findKey(key, now)),
+    usedKey: (...use: Parameters<typeof findKey>) => this.parts.steps(findKey(...use)),
   };
 
   #add(call: AddCall): void {

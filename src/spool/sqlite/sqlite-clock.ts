@@ -15,7 +15,6 @@ export class SpoolClock {
   #seenAt = 0;
   #applied = 0;
 
-  /** @param database its tables are up to date */
   constructor(database: DatabaseSync) {
     this.#database = database;
     this.#get = database.prepare('SELECT offset, skew FROM spool_clock');

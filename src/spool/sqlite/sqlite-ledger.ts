@@ -36,7 +36,6 @@ export class Ledger {
   /** What the transaction makes of the numbers. Where it was undone they are to be cleared. */
   readonly changes = new TallyChanges();
 
-  /** @param database its tables are up to date */
   constructor(database: DatabaseSync) {
     this.#database = database;
     this.#sql = prepare(database);

@@ -61,7 +61,6 @@ export class Lines {
   /** The account that was looked at last, by transport: the next question begins behind it. */
   readonly #lookedAt = new Map<string, string>();
 
-  /** @param database its tables are up to date */
   constructor(database: DatabaseSync) {
     this.statements = prepareLines(database);
   }

@@ -158,8 +158,7 @@ export class SqliteSpool implements Spool {
   readonly oldest: Spool['oldest'] = () => this.#thread.ask('oldest');
   readonly waiting: Spool['waiting'] = (limit) => this.#thread.ask('waiting', limit);
   readonly endReport: Spool['endReport'] = (report, until) => this.#thread.run('endReport', report, until);
-  readonly usedKey: Spool['usedKey'] = (account, key) =>
-    this.#thread.ask('usedKey', { account, key }, this.#clock.now());
+  readonly usedKey: Spool['usedKey'] = (account, key) => this.#thread.ask('usedKey', account, key, this.#clock.now());
   readonly replacedIds: Spool['replacedIds'] = (account, ids) =>
     this.#thread.ask('replacedIds', account, ids, this.#clock.now());
 

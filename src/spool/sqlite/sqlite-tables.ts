@@ -93,7 +93,7 @@ const statementTexts = {
 /** Prepares the statements on a connection whose tables are up to date. */
 export const prepareStatements = (database: DatabaseSync) => prepareAll(database, statementTexts);
 
-/** Brings the tables of a database up to date, all but those of events and the journal. */
+/** Brings the tables of a database up to date, all but those of events and the journal, and makes what works on them. */
 export function tablesOf(database: DatabaseSync) {
   migrateSqlite(database, spoolMigrations);
   migrateSqlite(database, idempotencyMigrations);

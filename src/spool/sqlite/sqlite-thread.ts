@@ -192,29 +192,20 @@ export class SpoolThread {
   }
 
   #receive(message: WorkerMessage): void {
-    switch (message.kind) {
-      case 'open':
-        this.#isOpen = true;
-        this.#opening.resolve();
-        return;
-      case 'written': {
-        const { group, end } = this.#writing;
-        this.#writing = nothing;
-        for (const [index, outcome] of message.result.outcomes.entries()) group[index]?.settle(outcome);
-        this.#listener.onWritten(message.result);
-        end();
-        return;
-      }
-      case 'read':
-        this.#asking.group[message.index]?.settle(message.outcome);
-        return;
-      case 'health':
-        this.#listener.onHealth(message.freeBytes, message.fault, message.behind);
-        return;
-      case 'allRead':
-        this.#asking.end();
-        this.#asking = nothing;
-        return;
+    if (message.kind === 'read') this.#asking.group[message.index]?.settle(message.outcome);
+    else if (message.kind === 'health') this.#listener.onHealth(message.freeBytes, message.fault, message.behind);
+    else if (message.kind === 'allRead') {
+      this.#asking.end();
+      this.#asking = nothing;
+    } else if (message.kind === 'written') {
+      const { group, end } = this.#writing;
+      this.#writing = nothing;
+      for (const [index, outcome] of message.result.outcomes.entries()) group[index]?.settle(outcome);
+      this.#listener.onWritten(message.result);
+      end();
+    } else {
+      this.#isOpen = true;
+      this.#opening.resolve();
     }
   }
 

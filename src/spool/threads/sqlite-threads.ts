@@ -46,7 +46,6 @@ export class SqliteThreads {
   readonly #most: number;
   readonly #sql: ReturnType<typeof prepare>;
 
-  /** @param database its tables are up to date */
   constructor(database: DatabaseSync, most = threadsOfAccount) {
     this.#most = most;
     this.#sql = prepare(database);

@@ -73,7 +73,7 @@ export const mail = [
     ['test/spool/backup/backup.test.ts'],
     [
       ['(SELECT seq FROM spool_messages WHERE id = ?)', '(SELECT seq FROM spool_messages WHERE ? IS NOT NULL)'],
-      ["'DELETE FROM spool_messages WHERE id = ?'", "'DELETE FROM spool_messages WHERE ? IS NOT NULL'"],
+      ["'spool_messages WHERE id = ?'", "'spool_messages WHERE ? IS NOT NULL'"],
     ],
   ),
   ...of(
@@ -141,8 +141,8 @@ export const mail = [
     ["(?6 = '' OR account = ?6)", '?6 IS NOT NULL'],
   ]),
   ...of('spool/search/find-events.ts', sqlite, [
-    ["(account === undefined || row['account'] === account)", 'true'],
-    ["(message === undefined || row['queue_id'] === message)", 'true'],
+    ["if (account !== undefined && row['account'] !== account) return false", ''],
+    ["if (message !== undefined && row['queue_id'] !== message) return false", ''],
   ]),
   ...of(
     'spool/sqlite/event-follower.ts',
@@ -205,5 +205,4 @@ export const mail = [
       ['oldest?.seq ?? this.#newest + 1', 'this.#newest + 1'],
     ],
   ),
-  ...of('spool/search/find-events.ts', sqlite, [["if (row['account'] !== query.account) return false", '']]),
 ];

@@ -36,7 +36,9 @@ export const postgresGuards = [
   ...of('spool/postgres/spool-lines.ts', postgres, [
     ['r.lane = line.lane AND r.account = line.account', 'r.lane = line.lane'],
   ]),
-  ...of('spool/search/find-events.ts', postgres, [["(account === undefined || row['account'] === account)", 'true']]),
+  ...of('spool/search/find-events.ts', postgres, [
+    ["if (account !== undefined && row['account'] !== account) return false", ''],
+  ]),
   ...of('spool/postgres/events/event-removal.ts', postgres, [
     [
       'WHERE account = $4::text AND share = $5::smallint ORDER',

@@ -1,41 +1,23 @@
 // Opens what keeps everything, for the gateway and for the commands beside it: the engine that a configuration names, which is loaded
 // here and not before. A third engine needs a file beside these, a case in `engineOf`, and its settings (app/config/settings.ts).
 
-import type { Changes, Database } from '../../../base/database/database.ts';
+import type { Database } from '../../../base/database/database.ts';
 import type { OpenDatabaseOptions } from '../../../base/database/sqlite-database.ts';
-import type { Logger } from '../../../base/log.ts';
 import type { EventLimits } from '../../../spool/events/event-store.ts';
-import type { ContentGauge } from '../../../spool/journal/content-gauge.ts';
 import type { Journal, JournalLimits, Removed } from '../../../spool/journal/journal.ts';
-import type { ReportLimits } from '../../../spool/reports/report.ts';
+import type { PostgresSpoolOptions } from '../../../spool/postgres/spool-parts.ts';
 import type { Spool } from '../../../spool/spool.ts';
-import type { SpoolLimits } from '../../../spool/spool-limits.ts';
+import type { KeptSettings, SpoolOptions } from '../../../spool/spool-limits.ts';
+import type { SqliteSpoolOptions } from '../../../spool/sqlite/sqlite-spool.ts';
 import type { Config } from '../../config/settings.ts';
 
-/** What an opened spool tells of. */
-export interface SpoolHooks {
-  /** Tells of what other processes write; absent: they are asked for regularly. */
-  readonly changes?: Changes;
-  readonly log?: Logger;
-  /** Called once, when the thread of the embedded database ended: the spool no longer works. */
-  readonly onLost?: (error: Error) => void;
-  /** Called with how many failed messages were removed because their account has too many. */
-  readonly onRemoved?: (removed: { readonly messages: number }) => void;
-  readonly onCommitted?: (operations: number) => void;
-  /** Knows how much content the journal keeps; absent: it may be any amount. */
-  readonly contentGauge?: ContentGauge;
-}
+/** What an opened spool tells of, and what it is told. */
+type SpoolHooks = Pick<SpoolOptions, 'log' | 'onRemoved' | 'onCommitted' | 'contentGauge'> &
+  Pick<PostgresSpoolOptions, 'changes'> &
+  Pick<SqliteSpoolOptions, 'onLost'>;
 
 /** A spool, and the free octets of the file system that it writes to; NaN where they are not known. */
-export type OpenedSpool = Spool & { readonly freeBytes: number };
-
-/** What a spool keeps, and for how long. */
-export interface KeptBySpool {
-  readonly limits: SpoolLimits;
-  readonly reportLimits: ReportLimits;
-  readonly eventLimits: EventLimits;
-  readonly hasJournal: boolean;
-}
+type OpenedSpool = Spool & { readonly freeBytes: number };
 
 /** A journal, and the database that it works on. */
 export interface OpenedJournal {
@@ -49,7 +31,7 @@ export interface OpenedJournal {
 export interface Engine {
   /** The database of all tables but the spool's. @param options PostgreSQL has its own limits, and takes the log alone */
   openDatabase(options: OpenDatabaseOptions): Promise<Database>;
-  openSpool(kept: KeptBySpool & SpoolHooks): Promise<OpenedSpool>;
+  openSpool(kept: KeptSettings & SpoolHooks): Promise<OpenedSpool>;
   /** The spool must have been opened before, because it makes the tables. */
   openJournal(
     limits: JournalLimits,
@@ -79,15 +61,9 @@ export async function openDatabaseOf(config: Config, options: OpenDatabaseOption
   return await (await engineOf(config)).openDatabase(options);
 }
 
-/** How many refusals of one account are kept, as events and in the journal. */
-const refusalsPerAccount = 50_000;
-
 /** How many refusals of one account are kept, and how many copies that came to shadow listeners; as events and in the journal. */
-export function rowsPerAccount({ events }: Pick<Config, 'events'>): {
-  readonly refusals: number;
-  readonly copies: number;
-} {
-  return { refusals: refusalsPerAccount, copies: events.perAccount };
+export function rowsPerAccount({ events }: Pick<Config, 'events'>) {
+  return { refusals: 50_000, copies: events.perAccount };
 }
 
 /**

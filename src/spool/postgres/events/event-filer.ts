@@ -12,7 +12,8 @@ import type { JournalRow } from '../../journal/journal-row.ts';
 import { sendRows } from '../../journal/writer/postgres-journal.ts';
 import { integer, octets } from '../../stored-rows.ts';
 import type { AccountTally } from '../../tally.ts';
-import type { PostgresSession, Send } from '../server/postgres-session.ts';
+import { ServerPart, type ServerParts } from '../server/database-clock.ts';
+import type { Send } from '../server/postgres-session.ts';
 import { sendEvents, sendTallies, takeTurn, tellEvents } from './written-events.ts';
 
 /** What a transaction tells. Until it is filed it is kept as compressed text, since an event and the journal's row say much the same. */
@@ -118,16 +119,14 @@ export function sendTold(send: Send, told: Told): void {
   if (told.events.length + told.rows.length + told.tallies.length > 0) void send(keep, [encodeTold(told)]);
 }
 
-interface FilerParts {
+interface FilerParts extends Pick<ServerParts, 'session'> {
   readonly log: Logger;
   /** Something was filed that other processes have told. */
   readonly onOthers: () => void;
 }
 
 /** Files what the processes on one database tell. */
-export class EventFiler {
-  readonly #session: PostgresSession;
-  readonly #on: FilerParts;
+export class EventFiler extends ServerPart<FilerParts> {
   /** How often this process has told something, and how much of that is filed for certain. */
   #told = 0;
   #filed = 0;
@@ -143,11 +142,6 @@ export class EventFiler {
   /** The rows of the last try, and those that are passed over, since they are damaged or the tables do not take what they say. */
   #tried: readonly number[] = [];
   readonly #passedOver: number[] = [];
-
-  constructor(session: PostgresSession, on: FilerParts) {
-    this.#session = session;
-    this.#on = on;
-  }
 
   /** How many transactions of this process have told what is not filed yet, and how many rows were passed over since the start. */
   get behind(): { readonly unfiled: number; readonly passedOver: number } {
@@ -213,7 +207,7 @@ export class EventFiler {
       if (this.#passedOver.length === mostPassedOver) throw thrown;
       this.#passedOver.push(seq);
       const facts = { err: thrown, seq };
-      this.#on.log.error(facts, 'events and rows of the journal cannot be filed, and stay in spool_unfiled');
+      this.parts.log.error(facts, 'events and rows of the journal cannot be filed, and stay in spool_unfiled');
       return 'some';
     }
   }
@@ -224,9 +218,9 @@ export class EventFiler {
     const own = this.#told - this.#filed;
     this.#tried = [];
     const after = isWhole ? 0 : this.#before;
-    const filed = await this.#session.transaction((send) => this.#take(send, after, most));
+    const filed = await this.parts.session.transaction((send) => this.#take(send, after, most));
     this.#greatest = Math.max(this.#greatest, this.#tried.at(-1) ?? 0);
-    if (this.#tried.length > own) this.#on.onOthers();
+    if (this.#tried.length > own) this.parts.onOthers();
     if (isWhole && filed === 'all') {
       this.#lookedAt = now;
       [this.#before, this.#atLook] = [this.#atLook, this.#greatest];

@@ -76,7 +76,7 @@ export interface ServerParts {
 }
 
 /** A part of the spool that asks the server. */
-export abstract class ServerPart<Parts extends ServerParts = ServerParts> {
+export abstract class ServerPart<Parts extends Pick<ServerParts, 'session'> = ServerParts> {
   protected readonly parts: Parts;
 
   constructor(parts: Parts) {
