@@ -2,7 +2,7 @@
 
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
 import { settleThread } from '../load/compiled-code.ts';
-import type { DatabaseWorkerData, FromWorker, ToWorker } from './database-protocol.ts';
+import type { DatabaseWorkerData, FromWorker, ToWorker } from './sqlite-database.ts';
 import { SqliteExecutor } from './sqlite-executor.ts';
 
 function serve(port: MessagePort, { file, isDurable, ...times }: DatabaseWorkerData): void {

@@ -1,7 +1,8 @@
 // A pool of connections to PostgreSQL, and the conditions under which it is used (D91).
 
+import { callbackify } from 'node:util';
 import pg from 'pg';
-import { errorCode, errorMessage } from '../errors.ts';
+import { errorCode } from '../errors.ts';
 import { PrimaryFinder, primaryClient, SharingPool, tooManyConnections } from '../postgres/primary-client.ts';
 import { breakOff, ServerConnections } from '../postgres/server-connections.ts';
 import { currentUrl, type ServerUrl, serverHosts } from '../postgres/server-hosts.ts';
@@ -72,15 +73,14 @@ type Verify = (client: pg.ClientBase, told: (error?: Error) => void) => void;
 
 /** Settings of a user or a database hold for new connections: each is asked whether its word is worth anything. */
 function verifyFor(finder: PrimaryFinder): Verify {
-  return (client, told) => {
-    requireUsable(client).then(
-      () => told(),
-      (thrown: unknown) => {
-        if (errorCode(thrown) === takesNoChanges) finder.lost();
-        told(thrown instanceof Error ? thrown : new Error(errorMessage(thrown)));
-      },
-    );
-  };
+  return callbackify(async (client: pg.ClientBase) => {
+    try {
+      await requireUsable(client);
+    } catch (thrown) {
+      if (errorCode(thrown) === takesNoChanges) finder.lost();
+      throw thrown;
+    }
+  });
 }
 
 /** Opens a pool. Its connections are opened as they are needed, and again after the server was away or another took its place. */

@@ -52,9 +52,9 @@ export function whyUnwritable(code: number | undefined): 'room' | 'store' | unde
 export interface DatabaseFailure {
   readonly message: string;
   /** The error code of the system or of SQLite. */
-  readonly code?: string;
+  readonly code?: string | undefined;
   /** Set where the request itself was not at fault, so that it may succeed later. */
-  readonly unavailable?: 'room' | 'store';
+  readonly unavailable?: 'room' | 'store' | undefined;
   /** No change can begin, whatever it would write: another program holds the lock, or the file cannot be written. */
   readonly stopsChanges?: true;
   /** A question failed because the file cannot be read: it is damaged, or the disk fails. */
@@ -80,13 +80,8 @@ export function isUnreadable(thrown: unknown): boolean {
 
 /** Makes a failure of what SQLite threw. */
 export function failureOf(thrown: unknown): DatabaseFailure {
-  const code = errorCode(thrown);
   const unavailable = whyUnwritable(sqliteCode(thrown));
-  return {
-    message: sqliteMessage(thrown),
-    ...(code === undefined ? {} : { code }),
-    ...(unavailable ? { unavailable } : {}),
-  };
+  return { message: sqliteMessage(thrown), code: errorCode(thrown), unavailable };
 }
 
 // Extended result codes (https://www.sqlite.org/rescode.html#extrc).

@@ -5,7 +5,7 @@ import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { SqliteFiles } from '../fault/sqlite-files.ts';
 import { RecentMap } from '../recent-map.ts';
 import type { Attempt, Change, Row } from './database.ts';
-import type { DatabaseReply, DatabaseRequest, DatabaseTimes, DatabaseWorkerData, Wanted } from './database-protocol.ts';
+import type { DatabaseReply, DatabaseRequest, DatabaseTimes, DatabaseWorkerData, Wanted } from './sqlite-database.ts';
 import { constraintOf, type DatabaseFailure, failureOf, isBusy, isUnreadable } from './sqlite-errors.ts';
 import { migrateSqlite, openSqliteFile } from './sqlite-file.ts';
 

@@ -1,5 +1,6 @@
 // Connections that lead to the server that takes changes: of several servers in the URL the primary, also after a failover.
 
+import { callbackify } from 'node:util';
 import pg from 'pg';
 import { errorCode, errorMessage } from '../errors.ts';
 import { onceAtATime } from '../load/once-at-a-time.ts';
@@ -138,14 +139,9 @@ export function primaryClient(finder: PrimaryFinder, connections?: ServerConnect
     override connect(): Promise<pg.Client>;
     override connect(callback: Parameters<pg.Client['connect']>[0]): void;
     override connect(callback?: Parameters<pg.Client['connect']>[0]): Promise<pg.Client> | void {
-      const connecting = this.#connect();
-      if (!callback) return connecting;
+      if (!callback) return this.#connect();
       // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the pool's callback takes an error or nothing
-      const told = callback as (error?: Error) => void;
-      connecting.then(
-        () => told(),
-        (error: unknown) => told(error instanceof Error ? error : new Error(errorMessage(error))),
-      );
+      callbackify(() => this.#connect())(callback as (error: Error) => void);
     }
 
     async #connect(): Promise<pg.Client> {

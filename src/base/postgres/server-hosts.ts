@@ -4,8 +4,8 @@
 /** Where a server is. */
 export interface ServerHost {
   /** A name, an address, or the folder of a socket; absent: as the driver finds it. */
-  readonly host?: string;
-  readonly port?: number;
+  readonly host?: string | undefined;
+  readonly port?: number | undefined;
 }
 
 const form = /^(?<begin>postgres(?:ql)?:\/\/(?:[^@/?#]*@)?)(?<server>[^/?#@]*)(?<path>\/[^?#]*)(?:\?(?<query>[^#]*))?/;
@@ -14,8 +14,8 @@ function hostOf(text: string): ServerHost {
   const [, host = '', port] = /^(\[[^\]]*\]|[^:]*)(?::(\d+))?$/.exec(text) ?? [];
   const bare = host.replace(/^\[|\]$/g, '');
   return {
-    ...(bare === '' ? {} : { host: decodeURIComponent(bare) }),
-    ...(port === undefined ? {} : { port: Number(port) }),
+    host: bare === '' ? undefined : decodeURIComponent(bare),
+    port: port === undefined ? undefined : Number(port),
   };
 }
 
@@ -49,10 +49,7 @@ export function serverHosts(url: string): { readonly url: string; readonly hosts
   const [folders, ports] = [asked.get('host'), asked.get('port')].map((list) => list?.split(',') ?? []);
   let hosts = server.split(',').map(hostOf);
   if (server === '' && folders && folders.length > 0) {
-    hosts = folders.map((host, index) => {
-      const port = ports?.[index] ?? ports?.[0];
-      return { host, ...(port === undefined || port === '' ? {} : { port: Number(port) }) };
-    });
+    hosts = folders.map((host, index) => ({ host, port: Number(ports?.[index] ?? ports?.[0]) || undefined }));
     asked.set('host', folders[0] ?? '');
     if (ports?.[0] !== undefined) asked.set('port', ports[0]);
   }

@@ -3,7 +3,7 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect, onTestFinished, test } from 'vitest';
-import type { DatabaseReply, DatabaseRequest } from '../../../src/base/database/database-protocol.ts';
+import type { DatabaseReply, DatabaseRequest } from '../../../src/base/database/sqlite-database.ts';
 import { SqliteExecutor } from '../../../src/base/database/sqlite-executor.ts';
 import { scratchFolder } from '../../support/scratch.ts';
 
