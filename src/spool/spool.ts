@@ -6,7 +6,7 @@ import type { DsnRequest, ReportWish } from '../mail/dsn-request.ts';
 import type { SmtpReply } from '../mail/smtp-reply.ts';
 import type { TlsFacts } from '../mail/tls-facts.ts';
 import type { EventStore } from './events/event-store.ts';
-import type { EventVia, Handover, OutcomeEvent } from './events/mail-event.ts';
+import type { AcceptedEvent, EventVia, Handover, OutcomeEvent } from './events/mail-event.ts';
 import type { Hold, HoldRule } from './hold.ts';
 import type { UsedKey } from './idempotency-keys.ts';
 import type { JournalDetails } from './journal/journal-details.ts';
@@ -38,13 +38,8 @@ export interface SpoolEntry {
    * and headers that were removed because the policy is only observed, with the reasons for which they would have been
    * refused (D4c) and the mark of the program that made such a message.
    */
-  readonly received?: {
-    readonly size: number;
-    readonly stripped: readonly string[];
+  readonly received?: Pick<AcceptedEvent, 'size' | 'stripped' | 'mappedSender' | 'mailer'> & {
     readonly observed?: readonly { readonly name: string; readonly code: string; readonly message: string }[];
-    /** What the sender was that nobody owns, what it became, and by which pattern (D4d). */
-    readonly mappedSender?: { readonly given: string; readonly address: string; readonly pattern: string };
-    readonly mailer?: string;
   };
   /** What the journal keeps of the message beside its event, in the same commit; absent: it has no entry. */
   readonly journal?: JournalDetails;

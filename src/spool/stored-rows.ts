@@ -62,8 +62,7 @@ export function messageValues(entry: EntryMeta, stored: StoredFacts): readonly (
 
 /** The column as text; '' for NULL. */
 export function text(row: Row, column: string): string {
-  const value = row[column];
-  return typeof value === 'string' ? value : '';
+  return optional(row, column) ?? '';
 }
 
 /** The column as a number; 0 for NULL. */

@@ -24,17 +24,15 @@ function shown(value: unknown, name: string): unknown {
   }
   if (Array.isArray(value)) return value.map((one: unknown) => shown(one, ''));
   if (typeof value !== 'object' || value === null) return value;
+  return membersOf(value);
+}
+
+function membersOf(value: object): Readonly<Record<string, unknown>> {
   const members = Object.entries(value).filter(([, member]) => member !== undefined);
   return Object.fromEntries(members.map(([key, member]) => [snakeCase(key), shown(member, key)]));
 }
 
 /** Shows an event; members without a value are left out. */
 export function eventJson({ id, kind, at, ...facts }: MailEvent): EventJson {
-  const rest = Object.entries(facts).filter(([, value]) => value !== undefined);
-  return {
-    id: String(id),
-    kind,
-    at: new Date(at).toISOString(),
-    ...Object.fromEntries(rest.map(([name, value]) => [snakeCase(name), shown(value, name)])),
-  };
+  return { id: String(id), kind, at: new Date(at).toISOString(), ...membersOf(facts) };
 }

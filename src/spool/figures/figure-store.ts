@@ -23,15 +23,11 @@ const plainField = /^[!-9;-}]{1,100}$/;
 export interface Counted {
   readonly name: string;
   /** What is counted in its place when an account has too many names in a minute. */
-  readonly instead?: string;
+  readonly instead?: string | undefined;
   readonly count: number;
 }
 
-const one = (name: string, instead?: string): Counted => ({
-  name,
-  count: 1,
-  ...(instead === undefined ? {} : { instead }),
-});
+const one = (name: string, instead?: string): Counted => ({ name, count: 1, instead });
 
 /** What an event counts as, by the column `figure` of its kind. */
 export function countedOf(event: EventFacts): readonly Counted[] {

@@ -23,6 +23,8 @@ interface Told {
   readonly open: readonly Row[];
 }
 
+type AddProblem = (code: string, words: string, cure: string) => void;
+
 /** Whether commits wait for a standby. */
 export function isSynchronous(row: Row): boolean {
   return ['sync', 'quorum'].includes(text(row, 'sync_state'));
@@ -36,9 +38,7 @@ export function unseenOf(server: Row): DatabaseProblem[] {
   return [{ code: 'unseen', text: words, cure: `As a superuser: GRANT pg_monitor TO ${text(server, 'asker')}` }];
 }
 
-function settingProblems({ server, replicas }: Told): DatabaseProblem[] {
-  const problems: DatabaseProblem[] = [];
-  const add = (code: string, words: string, cure: string): void => void problems.push({ code, text: words, cure });
+function addSettings({ server, replicas }: Told, add: AddProblem): void {
   if (server['standby'] === true)
     add('standby', 'The server is a standby, which takes no changes', 'Name the primary in database.url');
   if (text(server, 'synchronous_commit') === 'off')
@@ -61,7 +61,7 @@ function settingProblems({ server, replicas }: Told): DatabaseProblem[] {
       `The database is encoded in ${text(server, 'encoding')}`,
       'Make one WITH ENCODING ’UTF8’, and move there',
     );
-  if (text(server, 'standby_names') === '') return problems;
+  if (text(server, 'standby_names') === '') return;
   // A standby whose state the user may not see is not judged.
   const mayBe = replicas.filter((row) => row['sync_state'] === null || isSynchronous(row));
   if (mayBe.length === 0)
@@ -76,14 +76,14 @@ function settingProblems({ server, replicas }: Told): DatabaseProblem[] {
       'synchronous_commit is local: commits do not wait for the standby, and a failover can lose mail',
       'ALTER SYSTEM SET synchronous_commit = on',
     );
-  return problems;
 }
 
 /** What is wrong with the server and its tables. */
 export function serverProblems(told: Told): DatabaseProblem[] {
   const { server, tables, slots, open } = told;
-  const problems = settingProblems(told);
-  const add = (code: string, words: string, cure: string): void => void problems.push({ code, text: words, cure });
+  const problems: DatabaseProblem[] = [];
+  const add: AddProblem = (code, words, cure) => void problems.push({ code, text: words, cure });
+  addSettings(told, add);
   const [used, most] = [Number(server['connections'] ?? 0), Number(server['max_connections'] ?? 0)];
   if (most > 0 && used > most * mostConnections)
     add('connections', `${used} of ${most} connections are in use`, 'Raise max_connections, or run fewer gateways');

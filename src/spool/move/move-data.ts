@@ -230,8 +230,7 @@ class Move {
     const { url, migrations } = this.#request;
     for (let count = 1; ; count += 1) {
       try {
-        const { signal } = new AbortController();
-        await using target = await TargetDatabase.open({ url, migrations: migrations.postgres, signal });
+        await using target = await TargetDatabase.open({ url, migrations: migrations.postgres });
         return await target.hasMove(id);
       } catch (thrown) {
         if (count === mostQuestions) throw new EndUnknown(errorMessage(thrown), { cause: thrown });

@@ -45,19 +45,18 @@ function madeBy(migrations: readonly Migrations[]): ReadonlySet<string> {
 /** A connection to the target. */
 export class TargetDatabase {
   readonly #client: pg.Client;
-  readonly #types = new Map<string, ReadonlyMap<string, string>>();
   /** COMMIT was sent: from here on the connection is not given up. */
   #isCommitting = false;
 
   /**
    * Connects and makes the tables that are missing.
-   * @param parts.signal ends the connection, and with it what is under way
+   * @param parts.signal ends the connection, and with it what is under way; absent: nothing does
    * @throws Error that says what to do, where the server or the database cannot be the target
    */
   static async open(parts: {
     readonly url: string;
     readonly migrations: readonly Migrations[];
-    readonly signal: AbortSignal;
+    readonly signal?: AbortSignal;
   }): Promise<TargetDatabase> {
     const target = new TargetDatabase(parts.url);
     try {
@@ -65,7 +64,7 @@ export class TargetDatabase {
       const end = (): void => {
         if (!target.#isCommitting) void target.#client.end().catch(() => undefined);
       };
-      parts.signal.addEventListener('abort', end, { once: true });
+      parts.signal?.addEventListener('abort', end, { once: true });
       await target.#refuseForeign(parts.migrations);
       const database = await openPostgres({ url: parts.url, connections: 1 });
       try {
@@ -162,16 +161,12 @@ export class TargetDatabase {
 
   /** The types of a table's columns, by name. */
   async types(table: string): Promise<ReadonlyMap<string, string>> {
-    const known = this.#types.get(table);
-    if (known) return known;
     const rows = await this.query(
       `SELECT attname AS name, format_type(atttypid, NULL) AS type FROM pg_attribute
        WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped ORDER BY attnum`,
       [table],
     );
-    const types = new Map(rows.map((row) => [String(row['name']), String(row['type'])]));
-    this.#types.set(table, types);
-    return types;
+    return new Map(rows.map((row) => [String(row['name']), String(row['type'])]));
   }
 
   /** Undoes what was begun. */

@@ -107,7 +107,12 @@ export type WorkerMessage =
   | { readonly kind: 'read'; readonly index: number; readonly outcome: OperationOutcome }
   | { readonly kind: 'allRead' }
   /** Sent once a second, and when it changes. */
-  | { readonly kind: 'health'; readonly freeBytes: number; readonly fault?: SpoolFault; readonly behind: Behind };
+  | {
+      readonly kind: 'health';
+      readonly freeBytes: number;
+      readonly fault: SpoolFault | undefined;
+      readonly behind: Behind;
+    };
 
 /** The data that the worker starts with; paths are absolute. */
 export interface SpoolWorkerData extends KeptSettings {

@@ -216,9 +216,9 @@ export class SpoolThread {
     const sent = [this.#writing, this.#asking];
     const waiting = [...this.#writes.giveUp(), ...this.#questions.giveUp()];
     // Promises that are already settled ignore this.
-    const unavailable = error instanceof Unavailable ? { unavailable: error.reason } : {};
+    const unavailable = error instanceof Unavailable ? error.reason : undefined;
     for (const { settle } of [...sent.flatMap(({ group }): readonly Waiting<unknown>[] => group), ...waiting])
-      settle({ error: { message: error.message, ...unavailable } });
+      settle({ error: { message: error.message, unavailable } });
     for (const { end } of sent) end();
     if (this.#isOpen && !this.#closing) this.#listener.onLost(error);
   }

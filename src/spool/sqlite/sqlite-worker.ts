@@ -30,10 +30,7 @@ import { SqliteStore } from './sqlite-store.ts';
  * The free room on the file system with the least of it, and the fault if that is too little.
  * @param folders those that mail is written to; one that is not there yet is left out
  */
-function roomIn(
-  folders: readonly string[],
-  minFreeBytes: number | undefined,
-): { readonly freeBytes: number; readonly fault?: SpoolFault } {
+function roomIn(folders: readonly string[], minFreeBytes: number | undefined) {
   let least = Number.POSITIVE_INFINITY;
   let fault: SpoolFault | undefined;
   for (const folder of folders) {
@@ -48,7 +45,7 @@ function roomIn(
         fault = { reason: 'store', text: `Cannot look at ${folder}: ${errorMessage(thrown)}` };
     }
   }
-  return { freeBytes: least, ...(fault ? { fault } : {}) };
+  return { freeBytes: least, fault };
 }
 
 /**
@@ -182,7 +179,7 @@ class SpoolServer {
     const text = `${fault?.text ?? ''} ${freeBytes} ${Object.values(behind).join(' ')}`;
     if (text === this.#told) return;
     this.#told = text;
-    this.#post({ kind: 'health', freeBytes, behind, ...(fault ? { fault } : {}) });
+    this.#post({ kind: 'health', freeBytes, behind, fault });
   }
 
   #behind(): Behind {

@@ -69,22 +69,21 @@ const sliceMs = 20;
 const fewestRows = 8;
 const mostRows = 512;
 
-/** How many rows a slice of one kind of work may have, so that it takes only some milliseconds on whatever machine: found by doing it. */
-class SlicePace {
-  rows = 64;
-  readonly #most: number;
-
-  /** @param most rows of a slice at most */
-  constructor(most = mostRows) {
-    this.#most = most;
-  }
-
-  /** Does a slice, and learns from it. @param work gives how long it took, in milliseconds */
-  async take(work: () => Promise<number>): Promise<void> {
-    const ms = await work();
-    if (ms > sliceMs) this.rows = Math.max(fewestRows, Math.floor(this.rows / 2));
-    else if (ms < sliceMs / 2) this.rows = Math.min(this.#most, this.rows * 2);
-  }
+/**
+ * How many rows a slice of one kind of work may have, so that it takes only some milliseconds on whatever machine: found by doing it.
+ * @param most rows of a slice at most
+ */
+function paceOf(most = mostRows) {
+  const pace = {
+    rows: 64,
+    /** Does a slice, and learns from it. @param work gives how long it took, in milliseconds */
+    async take(work: () => Promise<number>): Promise<void> {
+      const ms = await work();
+      if (ms > sliceMs) pace.rows = Math.max(fewestRows, Math.floor(pace.rows / 2));
+      else if (ms < sliceMs / 2) pace.rows = Math.min(most, pace.rows * 2);
+    },
+  };
+  return pace;
 }
 
 /** Tends the journal of one file. */
@@ -92,12 +91,7 @@ export class SqliteTender {
   readonly #database: Database;
   readonly #limits: JournalLimits;
   readonly #onRemoved: (removed: Removed, count: number) => void;
-  readonly #paces = {
-    fill: new SlicePace(),
-    rows: new SlicePace(),
-    content: new SlicePace(),
-    merge: new SlicePace(mergedPages),
-  };
+  readonly #paces = { fill: paceOf(), rows: paceOf(), content: paceOf(), merge: paceOf(mergedPages) };
   /** Slices of merges that are to be done. */
   #owedMerges = 0;
   #hasSettings = false;

@@ -10,6 +10,7 @@ import {
   partitionsOf,
   waitShortly,
 } from '../../../base/database/postgres-partitions.ts';
+import { lazily } from '../../../base/load/lazily.ts';
 import { firstEventFrom, lateMs } from '../../search/find-events.ts';
 import { integer, text } from '../../stored-rows.ts';
 import { ServerPart } from '../server/database-clock.ts';
@@ -62,12 +63,8 @@ function leastRowId(at: number): string {
   return `${time.slice(0, 8)}-${time.slice(8)}`;
 }
 
-/** The statements that make the missing partitions of the days between two times; each list is one transaction. */
-async function missingJournalDays(
-  ask: AskServer,
-  since: number,
-  until: number,
-): Promise<readonly (readonly string[])[]> {
+/** The statements that make the missing partitions of the days between two times. */
+async function missingJournalDays(ask: AskServer, since: number, until: number): Promise<readonly string[]> {
   const all: string[][] = [];
   const existing = await Promise.all(journalTables.map((table) => partitionsOf(ask, table)));
   for (let day = Math.floor(since / dayMs) * dayMs; day <= until; day += dayMs) {
@@ -82,9 +79,9 @@ async function missingJournalDays(
       // changed, and else the whole of it.
       return table === 'journal' ? [...made, `ALTER TABLE journal_${name} SET (fillfactor = 80)`] : made;
     });
-    if (statements.length > 0) all.push(statements);
+    all.push(statements);
   }
-  return all;
+  return all.flat();
 }
 
 /**
@@ -100,7 +97,7 @@ export async function ensurePartitions(
 ): Promise<void> {
   if (await isPartitioned(ask, 'journal')) {
     const first = Math.max(since, until - mostDays * dayMs);
-    for (const statements of await missingJournalDays(ask, first, until)) for (const sql of statements) await ask(sql);
+    for (const sql of await missingJournalDays(ask, first, until)) await ask(sql);
   }
   const events = await partitionsOf(ask, 'mail_events');
   const end = events.reduce((most, { to }) => Math.max(most, Number(to ?? 0)), 1);
@@ -123,8 +120,10 @@ async function changeAlone(session: PostgresSession, work: (send: Send) => Promi
 
 /** Makes and drops partitions. */
 export class EventPartitions extends ServerPart {
-  #isOn: boolean | undefined;
-  #hasDays: boolean | undefined;
+  readonly #hasPartitions = lazily(() => isPartitioned(this.parts.session.query, 'mail_events'));
+  readonly #hasDays = lazily(() =>
+    isPartitioned((sql, values) => this.parts.session.query(sql, values, anew), 'journal'),
+  );
   #lookedForDaysAt = Number.NEGATIVE_INFINITY;
   #known: readonly ReturnType<typeof numbered>[number][] = [];
   #ahead = leastEvents;
@@ -141,11 +140,6 @@ export class EventPartitions extends ServerPart {
   /** The partition of an id; undefined where it is in DEFAULT, or the tables are whole. */
   holding(id: number) {
     return this.#known.find(({ from, to }) => from <= id && id < to);
-  }
-
-  async #hasPartitions(): Promise<boolean> {
-    this.#isOn ??= await isPartitioned(this.parts.session.query, 'mail_events');
-    return this.#isOn;
   }
 
   async #look(ask: AskServer = this.parts.session.query): Promise<void> {
@@ -166,9 +160,8 @@ export class EventPartitions extends ServerPart {
   async tend(): Promise<void> {
     await this.#makeAhead();
     const ask: AskServer = (sql, values) => this.parts.session.query(sql, values, anew);
-    this.#hasDays ??= await isPartitioned(ask, 'journal');
     const now = performance.now();
-    if (!this.#hasDays || now - this.#lookedForDaysAt < lookEveryMs) return;
+    if (!(await this.#hasDays()) || now - this.#lookedForDaysAt < lookEveryMs) return;
     this.#lookedForDaysAt = now;
     // The ids of rows are of this host's own clock.
     const today = this.parts.clock.now();
@@ -176,8 +169,7 @@ export class EventPartitions extends ServerPart {
     if ((await missingJournalDays(ask, since, until)).length === 0) return;
     const isMine = await changeAlone(this.parts.session, async (send) => {
       void send(waitShortly);
-      for (const statements of await missingJournalDays(send, since, until))
-        for (const sql of statements) await send(sql, [], anew);
+      for (const sql of await missingJournalDays(send, since, until)) await send(sql, [], anew);
     });
     if (!isMine) this.#lookedForDaysAt = Number.NEGATIVE_INFINITY;
   }
