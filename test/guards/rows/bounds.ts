@@ -20,8 +20,9 @@ export const bounds = [
     ['for (let index = Math.max(start + limit, first) + 1;', 'for (let index = Math.max(start + limit, first) + 2;'],
     ['const uriPieceLength = 900', 'const uriPieceLength = 901'],
     ['!hasEncodedWord(whole.slice(start, end))', 'hasEncodedWord(whole.slice(start, end))'],
-    ['return wordEnd - runStart <= line.limit ? runStart : index', 'return runStart'],
-    ['return wordEnd - runStart <= line.limit ? runStart : index', 'return index'],
+    ['return wordEnd - runStart <= limit ? runStart : index', 'return runStart'],
+    ['return wordEnd - runStart <= limit ? runStart : index', 'return index'],
+    ['hasEncodedWord(whole.slice(index, wordEnd))', 'hasEncodedWord(whole.slice(index, index))'],
     ['while (isBlank(whole.charCodeAt(first))) first += 1', ''],
   ]),
   ...of(
