@@ -31,7 +31,7 @@ export const noon = Date.parse('2026-11-21T12:00:00Z');
 /** A host that takes reports by HTTPS. Its certificate is signed by itself. */
 export async function startReportHost() {
   const taken: { readonly path: string; readonly headers: IncomingHttpHeaders; readonly body: Buffer }[] = [];
-  const host = { taken, status: 201, silent: false, upgrades: false, port: 0 };
+  const host = { taken, status: 201, silent: false, upgrades: false, floods: false, port: 0 };
   const { key, cert } = await testCertificate(['reports.test']);
   const server = createServer({ key, cert }, (request, response) => {
     const pieces: Buffer[] = [];
@@ -40,6 +40,11 @@ export async function startReportHost() {
       taken.push({ path: request.url ?? '', headers: request.headers, body: Buffer.concat(pieces) });
       if (host.upgrades) {
         request.socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n');
+        return;
+      }
+      if (host.floods) {
+        const flood = setInterval(() => request.socket.write('HTTP/1.1 100 Continue\r\n\r\n'.repeat(100)), 1);
+        request.socket.on('close', () => clearInterval(flood));
         return;
       }
       if (!host.silent) response.writeHead(host.status, { Location: 'https://127.0.0.1/' }).end('x'.repeat(100_000));

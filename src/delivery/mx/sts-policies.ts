@@ -9,6 +9,7 @@ import type { DnsLookup } from '../../base/dns/dns-lookup.ts';
 import { errorCode, errorMessage } from '../../base/errors.ts';
 import { FairSlots } from '../../base/fair-slots.ts';
 import type { Logger } from '../../base/log.ts';
+import { boundInterims } from '../../base/net/bound-interims.ts';
 import { readRegularFile } from '../../base/read-regular-file.ts';
 import { RecentMap } from '../../base/recent-map.ts';
 import type { AddressJudge } from './address-judge.ts';
@@ -74,6 +75,7 @@ function get(host: string, address: string, { port, withinMs, caFile }: StsFetch
       reject(new Error('the policy host closed the connection'));
     });
     asking.on('error', reject);
+    boundInterims(asking);
     // Nobody asked for another protocol; without a listener Node would close the connection and tell nobody.
     asking.on('upgrade', ({ statusCode = 101 }, socket) => {
       socket.destroy();

@@ -10,6 +10,7 @@ import { errorMessage } from '../../base/errors.ts';
 import { tellOnce } from '../../base/fault/tell-once.ts';
 import { onceAtATime } from '../../base/load/once-at-a-time.ts';
 import type { Logger } from '../../base/log.ts';
+import { boundInterims } from '../../base/net/bound-interims.ts';
 import { asciiDomain, splitMailbox } from '../../mail/address/domain.ts';
 import type { Submit } from '../../pipeline/submit.ts';
 import type { AddressJudge } from '../mx/address-judge.ts';
@@ -59,6 +60,7 @@ function post(url: URL, address: string, body: Buffer, { signal, withinMs }: Pos
     asking.on('error', (error) => {
       resolve(error.name === 'AbortError' || error.name === 'TimeoutError' ? 'no answer in time' : errorMessage(error));
     });
+    boundInterims(asking);
     // Nobody asked for another protocol; without a listener Node would close the connection and tell nobody.
     asking.on('upgrade', ({ statusCode = 101 }, socket) => {
       socket.destroy();

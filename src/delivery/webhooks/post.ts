@@ -6,6 +6,7 @@ import http, { type ClientRequest, type IncomingMessage } from 'node:http';
 import https from 'node:https';
 import { isIP, type LookupFunction } from 'node:net';
 import { errorCode, errorMessage } from '../../base/errors.ts';
+import { boundInterims } from '../../base/net/bound-interims.ts';
 import { hostOf, portOf, type RefuseAddress } from './webhook-url.ts';
 
 /** What requests are sent with. */
@@ -164,6 +165,7 @@ function resultOf(
       resolved(result);
     };
     if (signal.aborted) end();
+    boundInterims(request);
     let answered: PostResult | undefined;
     request.on('response', (answer) => {
       const { statusCode: status = 0, headers } = answer;

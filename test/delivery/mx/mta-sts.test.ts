@@ -171,6 +171,14 @@ describe('a policy that cannot be had', () => {
         void request.socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n'),
       /answered 101/,
     ],
+    [
+      'informational answers without an end',
+      (request) => {
+        const flood = setInterval(() => request.socket.write('HTTP/1.1 100 Continue\r\n\r\n'.repeat(100)), 1);
+        request.socket.on('close', () => clearInterval(flood));
+      },
+      /too many informational answers/,
+    ],
     ['a connection that is closed', (request) => void request.socket.destroy(), /socket hang up|closed the connection/],
     ['no version', policyOf(['mode: enforce', 'mx: one.test']), /max_age/, 'sts-policy-invalid'],
     ['no exchanger', policyOf(['mode: enforce', 'max_age: 1000']), /names no mail exchanger/, 'sts-policy-invalid'],

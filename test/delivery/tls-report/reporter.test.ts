@@ -242,28 +242,38 @@ test('records of 64 KiB, thousands of places, and hosts that never answer do not
   dead.silent = true;
   const other = await startReportHost();
   other.upgrades = true;
+  const flooding = await startReportHost();
+  flooding.floods = true;
   const unanswered = await unansweredPort();
   onTestFinished(() => unanswered.close());
   const good = record(`https://reports.test:${host.port}/`);
-  const { clock, run } = await startTlsReporting({
+  const { clock, run, lines } = await startTlsReporting({
     '_smtp._tls.large.test': { txt: [`v=TLSRPTv1; rua=mailto:a@x.test,${'x'.repeat(60_000)}`] },
     '_smtp._tls.many.test': record(
       ...Array.from({ length: 1800 }, (_, at) => `https://reports.test:${host.port}/${at}`),
     ),
     '_smtp._tls.silent.test': record(`https://reports.test:${dead.port}/`),
     '_smtp._tls.other.test': record(`https://reports.test:${other.port}/`),
+    '_smtp._tls.flooding.test': record(`https://reports.test:${flooding.port}/`),
     '_smtp._tls.closed.test': record(`https://reports.test:${unanswered.port}/`),
     '_smtp._tls.good.test': good,
     'reports.test': { a: ['127.0.0.1'] },
   });
   const { counts, reporter } = await run();
-  for (const name of ['large', 'many', 'silent', 'other', 'closed', 'good']) counts.count(attemptTo(`${name}.test`));
+  for (const name of ['large', 'many', 'silent', 'other', 'flooding', 'closed', 'good'])
+    counts.count(attemptTo(`${name}.test`));
   await counts.flush();
   clock.pass(24 * hour);
   await reporter.sendDue();
   expect(host.taken.map(({ path }) => path)).toEqual(['/']);
   expect(dead.taken).toHaveLength(1);
   expect(other.taken).toHaveLength(1);
+  expect(lines).toContainEqual(
+    expect.objectContaining({
+      domain: 'flooding.test',
+      reason: expect.stringMatching(/too many informational answers$/),
+    }),
+  );
 });
 
 test('a domain that reports go to gets one report a day about all attempts, those of the reports among them', async () => {

@@ -214,6 +214,22 @@ describe('a request', () => {
       },
       { status: 101 },
     ],
+    [
+      'sends informational answers without an end',
+      (_request, response) => {
+        const flood = setInterval(() => response.socket?.write('HTTP/1.1 100 Continue\r\n\r\n'.repeat(100)), 1);
+        response.on('close', () => clearInterval(flood));
+      },
+      { error: 'too many informational answers' },
+    ],
+    [
+      'sends some informational answers',
+      (_request, response) => {
+        for (let count = 0; count < 32; count += 1) response.writeEarlyHints({ link: '</a>; rel=preload' });
+        response.writeHead(204).end();
+      },
+      { status: 204 },
+    ],
     ['speaks nonsense', (_request, response) => response.socket?.end('no HTTP\r\n\r\n'), { error: expect.any(String) }],
   ];
 
