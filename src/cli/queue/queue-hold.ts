@@ -1,6 +1,7 @@
 // postern queue hold, release and holds: mail that waits because the operator says so. They work beside a running server,
 // which notices within a second.
 
+import { userInfo } from 'node:os';
 import type { Config } from '../../app/config/config.ts';
 import { UsageError } from '../../base/errors.ts';
 import { asciiDomain } from '../../mail/address/domain.ts';
@@ -63,7 +64,17 @@ function words(text: string, option: string): string {
 
 function nameOfUser({ env }: CommandIo): string {
   const name = (env['SUDO_USER'] ?? '') || (env['USER'] ?? '') || (env['LOGNAME'] ?? '');
-  return (name || 'unknown').slice(0, longestWords);
+  return (name || nameOfProcess()).slice(0, longestWords);
+}
+
+/** The user of this process, as in a container, where no variable names one. */
+function nameOfProcess(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    // Nobody has given the id a name.
+    return `uid ${process.getuid?.()}`;
+  }
 }
 
 /** A hold in words. */

@@ -1,6 +1,7 @@
 // The queue commands on a database as a server leaves it.
 
 import { statSync } from 'node:fs';
+import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect, test } from 'vitest';
@@ -182,7 +183,10 @@ test('a hold of the console is listed and lifted', async () => {
   expect((await run('destinations')).stdout).toMatch(/^default \(x\.test\) +1 +1 /m);
   expect((await run('holds')).stdout).toMatch(/^line +dev default\/x\.test +\S+ +console dev\/editor/m);
   expect(await run('release', '--line', 'dev default/x.test')).toMatchObject({ exitCode: 0 });
-  expect((await run('hold', '--line', 'dev default')).stdout).toContain('(line dev default)');
+  const { stdout } = await run('hold', '--line', 'dev default');
+  expect(stdout).toContain('(line dev default)');
+  // No variable names the user, as in a container.
+  expect(stdout).toContain(`held by ${userInfo().username} since`);
   expect((await run('release', '--line', 'dev default/x.test')).exitCode).toBe(1);
 });
 
