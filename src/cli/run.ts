@@ -68,7 +68,7 @@ const program = {
   path: 'postern',
   summary: 'An outbound mail gateway: judges, rebuilds, signs and relays mail',
   footer: [
-    'postern --version prints the version. Without a command it is postern serve.',
+    'postern --version prints the version. Without arguments it is postern serve.',
     'Exit codes: 0 done, 1 failed or refused, 64 the command line is wrong, 78 the configuration is wrong.',
   ],
 };

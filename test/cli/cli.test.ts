@@ -90,7 +90,7 @@ describe('help and usage', { timeout }, () => {
     [['tokn'], 'postern: unknown command "tokn"; did you mean "token"?'],
     [['frobnicate'], 'postern: unknown command "frobnicate"; see postern --help'],
     [['constructor'], 'postern: unknown command "constructor"; see postern --help'],
-    [['--verbose'], 'postern: unknown option "--verbose"; see postern --help'],
+    [['--config', 'a.yaml'], 'postern: want a command before the option "--config"; see postern --help'],
     [['token'], 'postern token: want a command; see postern token --help'],
     [['token', 'crate'], 'postern token: unknown command "crate"; did you mean "create"?'],
     [['token', 'create'], 'postern token create: want --account A and --credential C'],

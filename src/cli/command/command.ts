@@ -285,9 +285,9 @@ export async function runTable(
   if (name === undefined) throw new UsageError(`${path}: want a command; see ${path} --help`);
   const row = Object.hasOwn(rows, name) ? rows[name] : undefined;
   if (row) return await (await row.load()).command.run(rest, io, { path: `${path} ${name}`, summary: row.summary });
-  const kind = name.startsWith('-') ? 'option' : 'command';
-  const which = didYouMean(name, Object.keys(rows), `see ${path} --help`);
-  throw new UsageError(`${path}: unknown ${kind} "${name}"; ${which}`);
+  const see = `see ${path} --help`;
+  if (name.startsWith('-')) throw new UsageError(`${path}: want a command before the option "${name}"; ${see}`);
+  throw new UsageError(`${path}: unknown command "${name}"; ${didYouMean(name, Object.keys(rows), see)}`);
 }
 
 /** Makes one command of a group of commands (`postern token ...`). @param commands by the words that call them */
