@@ -7,7 +7,6 @@ import { schema } from '../../../src/app/config/schema.ts';
 
 /** What is read of a schema, in the form of JSON Schema. */
 interface Node {
-  readonly type?: unknown;
   readonly properties?: Readonly<Record<string, Node>>;
   readonly anyOf?: readonly Node[];
   readonly items?: Node;
@@ -28,7 +27,7 @@ const elsewhere = /^zones\.(?:applications|records)\.|\.(?:content_type|status_c
 
 test('config/postern.yaml names every key', () => {
   const yaml = readFileSync(join(import.meta.dirname, '../../../config/postern.yaml'), 'utf8');
-  const keys = keysOf(schema).filter((path) => !elsewhere.test(path));
+  const keys = keysOf(JSON.parse(JSON.stringify(schema)) as Node).filter((path) => !elsewhere.test(path));
   expect(keys.length).toBeGreaterThan(200);
   const last = (path: string): string => path.slice(path.lastIndexOf('.') + 1);
   expect(keys.filter((path) => !new RegExp(`(?<![\\w.])${last(path)}:`).test(yaml))).toEqual([]);
