@@ -49,7 +49,12 @@ function isVerdict(event: MailEvent): event is VerdictEvent {
   return verdictKinds.some((kind) => kind === event.kind);
 }
 
-function mailerOfEvent({ helo, via, mailer }: VerdictEvent): string {
+/** How reports name the program of a message: by its mark, else by its HELO, else by the door that it came to. */
+export function mailerName({
+  helo,
+  via,
+  mailer,
+}: Pick<VerdictEvent, 'helo' | 'mailer'> & { readonly via?: string | undefined }): string {
   return mailer ?? (helo === undefined ? `without a mark, by ${via ?? 'smtp'}` : `HELO ${helo}`);
 }
 
@@ -92,7 +97,7 @@ export async function findingsOfEvents(
       const credential = event.credential ?? '';
       if (event.at < since || !isVerdict(event)) continue;
       if (query.credential !== undefined && credential !== query.credential) continue;
-      const mailer = mailerOfEvent(event);
+      const mailer = mailerName(event);
       findings.add({
         account: event.account,
         credential,

@@ -6,7 +6,7 @@ import { readMessage } from '../../mail/header/header-reader.ts';
 import type { Journal, JournalItem } from '../../spool/journal/journal.ts';
 import { type Finding, MAX_MAILERS, otherMailers } from './findings.ts';
 import { counted, escapedText } from './print.ts';
-import type { EventsQuery } from './read-events.ts';
+import { type EventsQuery, mailerName } from './read-events.ts';
 import { type RehearsalParts, rehearse } from './rehearse.ts';
 
 /** One message under both configurations. */
@@ -139,7 +139,7 @@ export async function compareJournal(
         comparison.notKept += 1;
         continue;
       }
-      const mailer = `${facts.mailer ?? `HELO ${facts.helo ?? ''}`}${facts.shadow ? ' (shadow)' : ''}`;
+      const mailer = `${mailerName(facts)}${facts.shadow ? ' (shadow)' : ''}`;
       const before = item.outcome === 'refused' ? 'refused' : 'accepted';
       comparison.add({ account, credential: facts.credential ?? '', mailer, id, before, codes });
     }
