@@ -4,7 +4,7 @@ import { type MaybePromise, whenKnown } from '../../base/load/maybe-promise.ts';
 import type { Envelope } from '../../mail/envelope.ts';
 import { readMail, readRcpt } from '../smtp/address-command.ts';
 import type { Client, DialogueContext, MailSession, TransactionCommands } from '../smtp/dialogue-context.ts';
-import { type Answer, replies } from '../smtp/replies.ts';
+import { type Answer, replies, tooLarge } from '../smtp/replies.ts';
 import type { BounceTarget } from './bounce-address.ts';
 
 /** What these commands ask of the desk. */
@@ -62,7 +62,8 @@ export class BounceCommands implements TransactionCommands {
     const command = readMail(line, this.#session.secure);
     if ('code' in command) return command;
     const { path, parameters, size } = command;
-    if (size > this.#context.limits.messageBytes) return replies.tooLarge;
+    const { messageBytes } = this.#context.limits;
+    if (size > messageBytes) return tooLarge(messageBytes);
     if (size > 0 && !this.#hasRoom(size)) return replies.noRoom;
     this.#transaction = { reversePath: path.mailbox, smtputf8: parameters.has('SMTPUTF8'), size };
     return replies.senderOk;

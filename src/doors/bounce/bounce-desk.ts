@@ -11,7 +11,7 @@ import type { SharedWindows } from '../../base/process-group.ts';
 import { RecentMap } from '../../base/recent-map.ts';
 import type { ReportReader } from '../../delivery/feedback/report/report-reader.ts';
 import type { ArrivedReport, ReportResult } from '../../delivery/feedback/take-report.ts';
-import { type Answer, replies, unavailableReply } from '../smtp/replies.ts';
+import { type Answer, replies, tooLarge, unavailableReply } from '../smtp/replies.ts';
 import type { BounceSettings } from '../smtp/settings.ts';
 import type { BounceDesk, ReceivedMessage } from '../smtp/smtp-session.ts';
 import { type BounceAddresses, readBounceAddress, readFeedbackIds } from './bounce-address.ts';
@@ -143,7 +143,7 @@ interface Judged {
 /** Takes one message. Whatever is understood and authentic is answered 250, whether or not it has an effect. */
 async function judge(parts: BounceDeskParts, message: ReceivedMessage): Promise<Judged> {
   const { data, client } = message;
-  if (data.oversize) return { result: 'too_large', answer: data.flooded ? replies.flooded : replies.tooLarge };
+  if (data.oversize) return { result: 'too_large', answer: tooLarge(parts.settings().messageBytes, data.flooded) };
   if (data.noRoom) return { result: 'no_room', answer: replies.noRoom };
   try {
     return await read(parts, message);

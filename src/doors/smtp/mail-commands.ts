@@ -18,7 +18,7 @@ import type {
   SessionFacts,
   TransactionCommands,
 } from './dialogue-context.ts';
-import { type Answer, printableAscii, refusalReply, replies, withLink } from './replies.ts';
+import { type Answer, printableAscii, refusalReply, replies, tooLarge, withLink } from './replies.ts';
 
 interface MailTransaction {
   readonly reversePath: string;
@@ -150,8 +150,9 @@ export class MailCommands implements TransactionCommands {
 
   /** RFC 1870 §6.1: a message that is declared too large is refused here, before its octets are sent. */
   #tooLarge(from: string, size: number): Answer {
-    const violations = [{ code: 'E_CONTENT_TOO_LARGE', message: replies.tooLarge.text }];
-    return this.#refuse({ stage: 'message', senderPath: from, size, violations }, replies.tooLarge);
+    const reply = tooLarge(this.#context.limits.messageBytes);
+    const violations = [{ code: 'E_CONTENT_TOO_LARGE', message: reply.text }];
+    return this.#refuse({ stage: 'message', senderPath: from, size, violations }, reply);
   }
 
   #hasRoom(size: number): boolean {
@@ -202,7 +203,8 @@ export class MailCommands implements TransactionCommands {
     if (domain === undefined && recipient === mailbox && !shadow) return replies.recipientWithoutDomain;
     const { recipients } = transaction;
     if (recipients.has(recipient)) return replies.recipientOk;
-    if (recipients.size >= this.#context.limits.recipients) return replies.tooManyRecipients;
+    const { recipients: most } = this.#context.limits;
+    if (recipients.size >= most) return { code: 452, enhanced: '4.5.3', text: `Too many recipients: at most ${most}` };
     return whenKnown(shadow ? false : this.#context.suppressed(account, recipient), (suppressed) => {
       if (suppressed) return this.#suppressed(transaction, recipient);
       recipients.add(recipient);

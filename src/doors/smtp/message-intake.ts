@@ -9,7 +9,7 @@ import type { RefusalFacts } from '../../spool/events/refusal.ts';
 import type { DialogueContext, DoorAccounts } from './dialogue-context.ts';
 import { copiedMessage } from './journal-report.ts';
 import { heardOf, senderViolation } from './mail-commands.ts';
-import { type Answer, refusalReply, replies, unavailableReply, withLink } from './replies.ts';
+import { type Answer, refusalReply, replies, tooLarge, unavailableReply, withLink } from './replies.ts';
 import type { ReceivedMessage } from './smtp-session.ts';
 
 /** What the intake asks of its door. */
@@ -69,11 +69,10 @@ function intakeOf(context: IntakeContext, settle: (submission: Submission) => Pr
     const linked = (answer: Answer): Answer => withLink(answer, entryLink, journalId);
     const entry = journalId === undefined ? {} : { journalId };
     if (data.oversize) {
-      const text = `${replies.tooLarge.text} of ${context.limits.messageBytes} octets`;
-      const { code, enhanced } = replies.tooLarge;
+      const { code, enhanced, text } = tooLarge(context.limits.messageBytes);
       const violations = [{ code: 'E_CONTENT_TOO_LARGE', message: text }];
       context.onRefused({ ...refusalFacts(message), ...entry, violations, reply: { code, enhanced } });
-      return linked(data.flooded ? replies.flooded : { ...replies.tooLarge, text });
+      return linked(tooLarge(context.limits.messageBytes, data.flooded));
     }
     if (data.noRoom) {
       const { code, enhanced, text: reason } = replies.noRoom;

@@ -26,6 +26,12 @@ export function printableAscii(text: string, maxOctets: number): string {
 /** RFC 5321 §4.5.3.1.5: a reply line has at most 512 octets, CRLF included. */
 const maxReplyLineOctets = 512;
 
+/** The reply to a message over the limit, and to one that is so far over it that its octets are not read to the end. */
+export function tooLarge(limitOctets: number, isFlood = false): Answer & { readonly enhanced: string } {
+  const text = `The message is ${isFlood ? 'far ' : ''}larger than the limit of ${limitOctets} octets`;
+  return { code: 552, enhanced: '5.3.4', text, ...(isFlood ? { next: 'close' } : {}) };
+}
+
 /** A reply, and what the session does after it. */
 export interface Answer extends SmtpReply {
   /** `data`: the octets of the message follow; `starttls`: the TLS handshake; `close`: the session is over. */
@@ -84,10 +90,7 @@ export const replies = {
     text: 'ORCPT is an address type, a semicolon and an encoded address, 500 characters at most (RFC 3461, RFC 6533)',
   },
   requireTlsWithoutTls: { code: 530, enhanced: '5.7.0', text: 'REQUIRETLS needs a session under TLS' },
-  tooLarge: { code: 552, enhanced: '5.3.4', text: 'The message is larger than the limit' },
-  flooded: { code: 552, enhanced: '5.3.4', text: 'The message is far larger than the limit', next: 'close' },
   noRoom: { code: 452, enhanced: '4.3.1', text: 'Too much mail is under way, try again later' },
-  tooManyRecipients: { code: 452, enhanced: '4.5.3', text: 'Too many recipients' },
 
   sayHelloFirst: { code: 503, enhanced: '5.5.1', text: 'Send EHLO first' },
   nestedMail: { code: 503, enhanced: '5.5.1', text: 'A transaction is already open' },

@@ -154,7 +154,7 @@ test('a message over the limit is refused, and the session goes on', async () =>
   const client = await gateway.connect();
   for (const line of ['MAIL FROM:<>', `RCPT TO:<${sent.reversePath}>`, 'DATA']) await client.command(line);
   const reply = await client.command(`Subject: large\r\n\r\n${`${'x'.repeat(998)}\r\n`.repeat(1100)}.`);
-  expect(reply.lines[0]).toBe('552 5.3.4 The message is larger than the limit');
+  expect(reply.lines[0]).toBe('552 5.3.4 The message is larger than the limit of 1048576 octets');
   expect(await client.command('NOOP')).toMatchObject({ code: 250 });
   client.close();
 });
