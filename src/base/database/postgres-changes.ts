@@ -28,13 +28,8 @@ export function tellOthers(subject: string): string {
   return `SELECT pg_notify(${channel}, '${subject} ${self}')`;
 }
 
-interface Calling {
-  call(): void;
-  stop(): void;
-}
-
 /** Calls a listener at once, and at the end of a pause for all that came during it. */
-function callingOf(listener: () => void): Calling {
+function callingOf(listener: () => void) {
   let pause: NodeJS.Timeout | undefined;
   let isAsked = false;
   const call = (): void => {
@@ -48,6 +43,7 @@ function callingOf(listener: () => void): Calling {
   };
   return { call, stop: () => clearTimeout(pause) };
 }
+type Calling = ReturnType<typeof callingOf>;
 
 /** The changes in one database. The connection is opened when somebody wants to know of them. */
 export class PostgresChanges implements Changes {

@@ -7,23 +7,19 @@ import type pg from 'pg';
 /** The connections that are open or being opened. */
 export class ServerConnections {
   readonly #open = new Set<pg.Client>();
-  #isCut = false;
-
   /** They were broken off, and none is opened any more. */
-  get isCut(): boolean {
-    return this.#isCut;
-  }
+  isCut = false;
 
   /** Notes a connection that is about to be opened. @throws Error after `cut` */
   note(client: pg.Client): void {
-    if (this.#isCut) throw new Error('The connections to the database were broken off');
+    if (this.isCut) throw new Error('The connections to the database were broken off');
     this.#open.add(client);
     client.once('end', () => this.#open.delete(client));
   }
 
   /** Breaks all of them off: what waits for an answer fails, and so does what is asked from now on. */
   cut(): void {
-    this.#isCut = true;
+    this.isCut = true;
     for (const client of this.#open) breakOff(client);
   }
 }
