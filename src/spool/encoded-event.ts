@@ -16,10 +16,8 @@ export interface EncodedEvent {
 }
 
 /** A page of events that were found, each as JSON. */
-export interface EncodedPage {
+export interface EncodedPage extends Omit<EventPage, 'events'> {
   readonly events: readonly { readonly id: number; readonly json: string }[];
-  readonly next: number;
-  readonly hasMore: boolean;
 }
 
 /** Packs an event. */

@@ -15,12 +15,8 @@ const mostTransactionAge = 1_500_000_000;
 /** The share of the connections above which others may find none. */
 const mostConnections = 0.8;
 
-interface Told {
+interface Told extends Readonly<Record<'tables' | 'replicas' | 'slots' | 'open', readonly Row[]>> {
   readonly server: Row;
-  readonly tables: readonly Row[];
-  readonly replicas: readonly Row[];
-  readonly slots: readonly Row[];
-  readonly open: readonly Row[];
 }
 
 type AddProblem = (code: string, words: string, cure: string) => void;

@@ -10,7 +10,8 @@ export class ContentGauge {
   /** Octets that may be written beyond `#most`. */
   readonly #ahead: number;
   #known = 0;
-  #written = 0;
+  /** Octets written since the last `learn`. */
+  written = 0;
   /** Rows written since the start, and rows among them that were written without content because there was no room. */
   readonly counts = { accepted: 0, refused: 0, skipped: 0 };
   /** Called where content should be removed soon; set by whoever removes it. */
@@ -24,12 +25,7 @@ export class ContentGauge {
 
   /** Octets that are kept, as far as is known. */
   get octets(): number {
-    return this.#known + this.#written;
-  }
-
-  /** Octets written since the last `learn`. */
-  get written(): number {
-    return this.#written;
+    return this.#known + this.written;
   }
 
   /** More is kept than should be. */
@@ -45,8 +41,8 @@ export class ContentGauge {
       this.onPressed();
       return false;
     }
-    this.#written += octets;
-    if (this.isPressed && this.#written > this.#ahead / 4) this.onPressed();
+    this.written += octets;
+    if (this.isPressed && this.written > this.#ahead / 4) this.onPressed();
     return true;
   }
 
@@ -62,6 +58,6 @@ export class ContentGauge {
    */
   learn(known: number, written: number): void {
     this.#known = known;
-    this.#written -= written;
+    this.written -= written;
   }
 }

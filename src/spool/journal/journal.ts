@@ -1,7 +1,7 @@
 // The journal as its readers see it: every message that was handed in, accepted or refused, newest first. Rows are written by
 // the spool in the commits that it makes anyway; here they are read, searched and removed when they are too old.
 
-import type { JournalContent, JournalFacts, JournalMore, JournalOutcome } from './journal-row.ts';
+import type { JournalContent, JournalFacts, JournalMore, JournalOutcome, JournalRow } from './journal-row.ts';
 
 /** Which rows are wanted; all that is named must hold. */
 export interface JournalQuery {
@@ -29,12 +29,9 @@ export interface JournalQuery {
 }
 
 /** A row of a list. */
-export interface JournalItem {
+export interface JournalItem extends Pick<JournalRow, 'id' | 'at' | 'account'> {
   /** Later rows have greater numbers. */
   readonly seq: number;
-  readonly id: string;
-  readonly at: number;
-  readonly account: string;
   readonly outcome: JournalOutcome;
   readonly facts: JournalFacts;
   /** What the store has of it cannot be read, so that facts are missing. */

@@ -32,12 +32,6 @@ const patienceMs = 2000;
 /** A row by the order of its columns; whole numbers beyond 2^53 stay exact. */
 export type SourceRow = readonly SqlValue[];
 
-/** The columns of a question and its rows, one after another. */
-interface SourceRows {
-  readonly columns: readonly string[];
-  readonly rows: Iterable<SourceRow>;
-}
-
 /** An open source. */
 export class SourceFile {
   readonly file: string;
@@ -114,8 +108,11 @@ export class SourceFile {
     return Number(Object.values(row)[0] ?? 0);
   }
 
-  /** Reads rows as they are asked for. @param table what is read, for errors: where the file is damaged they say so, and where */
-  read(table: string, sql: string, named: Readonly<Record<string, number>> = {}): SourceRows {
+  /**
+   * Reads rows as they are asked for, and tells their columns.
+   * @param table what is read, for errors: where the file is damaged they say so, and where
+   */
+  read(table: string, sql: string, named: Readonly<Record<string, number>> = {}) {
     const statement = this.#database.prepare(sql);
     statement.setReadBigInts(true);
     statement.setReturnArrays(true);
@@ -132,7 +129,7 @@ export class SourceFile {
 }
 
 /** Hands rows on. @throws Error that says behind which row they cannot be read */
-function* readable(rows: SourceRows['rows'], words: string): Generator<SourceRow> {
+function* readable(rows: Iterable<SourceRow>, words: string): Generator<SourceRow> {
   let read = 0;
   try {
     for (const row of rows) {

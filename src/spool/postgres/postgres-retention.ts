@@ -4,7 +4,7 @@
 import { Unavailable } from '../../base/errors.ts';
 import { pruneKeys } from '../core/key-steps.ts';
 import type { SpoolEntry } from '../spool.ts';
-import { failedRetentionMilliseconds, type RemovedFailures, type SpoolLimits, whyOverQuota } from '../spool-limits.ts';
+import { failedRetentionMilliseconds, type SpoolLimits, type SpoolOptions, whyOverQuota } from '../spool-limits.ts';
 import { integer, text } from '../stored-rows.ts';
 import { type AccountTally, addTally, emptyTally, type Tally, TallyChanges, tallyOfNew } from '../tally.ts';
 import { sizeOf } from './added-messages.ts';
@@ -69,11 +69,8 @@ export class Quotas {
   }
 }
 
-interface RetentionParts extends ServerParts {
+interface RetentionParts extends ServerParts, Required<Pick<SpoolOptions, 'limits' | 'onRemoved'>> {
   readonly writer: SpoolWriter;
-  readonly limits: SpoolLimits;
-  /** Told of failed messages that were removed because their account has too many. */
-  readonly onRemoved: (removed: RemovedFailures) => void;
 }
 
 /** Removes what is not kept any longer. */

@@ -3,13 +3,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isRace, storeError } from '../../base/database/postgres-errors.ts';
 import { Unavailable } from '../../base/errors.ts';
-import type { Logger } from '../../base/log.ts';
 import type { GroupMessage } from '../core/message-group.ts';
 import { noteReports } from '../core/report-steps.ts';
 import { type EncodedEvent, encodeEvent } from '../encoded-event.ts';
 import type { WrittenJournal } from '../journal/writer/journal-of-event.ts';
 import { sendContent } from '../journal/writer/postgres-journal.ts';
-import type { NotedMail, ReportLimits } from '../reports/report.ts';
+import type { NotedMail } from '../reports/report.ts';
+import type { KeptSettings, SpoolOptions } from '../spool-limits.ts';
 import { distinctRecipients } from '../stored-rows.ts';
 import { type AccountTally, TallyChanges, tallyOfNew } from '../tally.ts';
 import { type AddedMessage, sendAdded, sizeOf } from './added-messages.ts';
@@ -65,17 +65,14 @@ export interface PostgresWrite<Result> {
 }
 
 /** What writers of one process share. */
-export interface WriterParts extends ServerParts {
+export interface WriterParts
+  extends ServerParts,
+    Pick<KeptSettings, 'reportLimits' | 'hasJournal'>,
+    Required<Pick<SpoolOptions, 'onCommitted' | 'log'>> {
   readonly register: ProcessRegister;
-  readonly reportLimits: ReportLimits;
   readonly filer: EventFiler;
-  /** Whether the journal is written. */
-  readonly hasJournal: boolean;
   /** Told of what accounts have more after each commit. */
   readonly onTallies: (more: readonly AccountTally[]) => void;
-  /** Told after each commit how many operations it had. */
-  readonly onCommitted: (operations: number) => void;
-  readonly log: Logger;
   /** How long callers wait to hear what became of a transaction, in milliseconds; 10,000 if absent. */
   readonly doubtMs?: number | undefined;
 }

@@ -7,7 +7,6 @@ import type { Logger } from '../../base/log.ts';
 import { decodePage, type EncodedEvent, type EncodedPage, encodeEvent } from '../encoded-event.ts';
 import type {
   EventListener,
-  EventNews,
   EventPage,
   EventQuery,
   EventSearch,
@@ -16,9 +15,9 @@ import type {
 } from '../events/event-store.ts';
 import type { EventFacts, EventKind, MailEvent, ReturnEvent } from '../events/mail-event.ts';
 import { type RefusalFacts, refusedEvent, type WrittenRefusal } from '../events/refusal.ts';
-import type { ContentGauge } from '../journal/content-gauge.ts';
 import { type JournalDetails, withoutContent, withoutLargeBody } from '../journal/journal-details.ts';
 import { refusedRow, type WrittenJournal } from '../journal/writer/journal-of-event.ts';
+import type { SpoolOptions } from '../spool-limits.ts';
 
 /** How many refusals may wait, over all accounts and for each: at a few kilobytes for each refusal, some megabytes. */
 const [mostOfAll, mostOfAccount] = [1024, 256];
@@ -98,11 +97,9 @@ const refusalsAtOnce = 256;
 const octetsAtOnce = 16_777_216;
 
 /** The table of events behind a feed, in an engine's words. */
-export interface EventTable {
+export interface EventTable extends Pick<EventStore, 'newest' | 'news'> {
   read(query: EventQuery): Promise<EncodedPage>;
   search(query: EventSearch): Promise<EncodedPage>;
-  newest(): Promise<number>;
-  news(after: number): Promise<EventNews>;
   /** Makes what readers need of events beside them, within a bound; absent: that is made in their commits. */
   readonly catchUp?: () => Promise<void>;
   /**
@@ -112,13 +109,9 @@ export interface EventTable {
   write(events: readonly EncodedEvent[], refused?: readonly WrittenJournal[]): Promise<void>;
 }
 
-interface FeedParts {
+interface FeedParts extends Pick<SpoolOptions, 'hasJournal' | 'contentGauge'> {
   readonly clock: Clock;
   readonly log: Logger;
-  /** Whether refusals get rows in the journal; absent: yes. */
-  readonly hasJournal?: boolean | undefined;
-  /** Knows how much content the journal keeps; absent: it may be any amount. */
-  readonly contentGauge?: ContentGauge | undefined;
   /** Why the spool takes no mail, and so no refusals; undefined while it does. Absent: it always does. */
   readonly fault?: () => Error | undefined;
 }
@@ -163,17 +156,12 @@ export class EventFeed implements EventStore {
     return decodePage(await this.#table.search(query));
   }
 
-  newest(): Promise<number> {
-    return this.#table.newest();
-  }
+  readonly newest: EventStore['newest'] = () => this.#table.newest();
+  readonly news: EventStore['news'] = (after) => this.#table.news(after);
 
   async caughtUp(): Promise<void> {
     // Where it cannot be made now, readers get what there is; why is told in the log and in a metric.
     await this.#table.catchUp?.().catch(() => undefined);
-  }
-
-  news(after: number): Promise<EventNews> {
-    return this.#table.news(after);
   }
 
   async *follow({ after, signal, kinds, account }: FollowQuery): AsyncGenerator<MailEvent, void> {

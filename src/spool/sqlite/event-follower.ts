@@ -4,7 +4,7 @@
 
 import type { Row } from '../../base/database/database.ts';
 import { isDamaged } from '../../base/database/sqlite-errors.ts';
-import { type DatabaseSync, inTransaction, prepareAll, type StatementSync } from '../../base/database/sqlite-file.ts';
+import { type DatabaseSync, inTransaction, prepareAll } from '../../base/database/sqlite-file.ts';
 import { readFacts, shareNumbers, shares } from '../encoded-event.ts';
 import type { EventLimits } from '../events/event-store.ts';
 import type { EventFacts } from '../events/mail-event.ts';
@@ -21,12 +21,6 @@ const carefulAtOnce = 64;
 /** Events over which the tables of an older release are filled at once, when they are opened. */
 const builtAtOnce = 4096;
 
-/** An event that was taken from its table; without facts it is damaged. */
-interface Taken {
-  readonly row: Row;
-  readonly facts: EventFacts | undefined;
-}
-
 interface Keyed {
   readonly key: bigint;
   readonly event: number;
@@ -35,19 +29,14 @@ interface Keyed {
 /** Keys that one statement adds, where there are so many. */
 const addedAtOnce = 64;
 
-/** Adds keys to a table: one at a time, or many. */
-interface Adding {
-  readonly one: StatementSync;
-  readonly many: StatementSync;
-}
-
-function addingTo(database: DatabaseSync, table: string): Adding {
+/** What adds keys to a table: one at a time, or many. */
+function addingTo(database: DatabaseSync, table: string) {
   const one = `INSERT OR IGNORE INTO ${table} VALUES (?, ?)`;
   return prepareAll(database, { one, many: `${one}${', (?, ?)'.repeat(addedAtOnce - 1)}` });
 }
 
 /** Writes keys in their order, so that neighbours in the tree are written together. */
-function write({ one, many }: Adding, keyed: Keyed[]): void {
+function write({ one, many }: ReturnType<typeof addingTo>, keyed: Keyed[]): void {
   keyed.sort((left, right) => (left.key < right.key ? -1 : left.key > right.key ? 1 : left.event - right.event));
   const full = keyed.length - (keyed.length % addedAtOnce);
   for (let at = 0; at < full; at += addedAtOnce)
@@ -181,7 +170,8 @@ export class EventFollower {
     return { rows, end };
   }
 
-  #file(taken: readonly Taken[]): void {
+  /** @param taken events of the table; without facts they are damaged */
+  #file(taken: readonly { readonly row: Row; readonly facts: EventFacts | undefined }[]): void {
     const [index, keys]: [Keyed[], Keyed[]] = [[], []];
     const counts = new Map<string, { readonly account: string; readonly share: number; events: number }>();
     for (const { row, facts } of taken) {

@@ -88,10 +88,7 @@ export class RecipientClaims extends SpoolPart<
   }
 
   /** Recipients that are due and whose transport is none of these, `limit` of them at most; and the lines that were looked at. */
-  strays({ now, limit, transports }: Omit<Parameters<Spool['giveTransports']>[0], 'transportOf'>): {
-    readonly strays: readonly Stray[];
-    readonly looked: readonly number[];
-  } {
+  strays({ now, limit, transports }: Omit<Parameters<Spool['giveTransports']>[0], 'transportOf'>) {
     const at = this.clock.stored(now);
     this.inFlight.settleDue(at);
     const strays: Stray[] = [];

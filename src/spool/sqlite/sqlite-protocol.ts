@@ -7,8 +7,8 @@ import type { EncodedEvent } from '../encoded-event.ts';
 import { outcomeNumbers } from '../journal/journal-row.ts';
 import type { WrittenJournal } from '../journal/writer/journal-of-event.ts';
 import type { KeptSettings, RemovedFailures } from '../spool-limits.ts';
-import type { EntryMeta } from '../stored-rows.ts';
 import type { StoreCalls } from './sqlite-calls.ts';
+import type { AddCall } from './sqlite-messages.ts';
 
 /** The calls that change the store, and those that only read. */
 export type WriteCalls = StoreCalls['writes'];
@@ -52,13 +52,10 @@ export type AddOctets = readonly [
 ];
 
 /** An add as it is sent to the worker; the octets of all adds lie one behind the other in the batch's buffer. */
-export interface EncodedAdd {
+export interface EncodedAdd extends Pick<AddCall, 'entry' | 'claimUntil' | 'size'> {
   readonly kind: 'packed';
-  readonly entry: EntryMeta;
   /** The event of the acceptance as JSON; its other values are those of the entry. */
   readonly event: string;
-  readonly claimUntil: number;
-  readonly size: number;
   /** How long each of its octets are, in their order; -1 for what is absent. */
   readonly lengths: readonly number[];
   /** The row of the journal. */

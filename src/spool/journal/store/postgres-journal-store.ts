@@ -86,10 +86,7 @@ const windowMs = 40;
 const pageMs = 80;
 
 /** The conditions of a query, with its values from $4 on. */
-function conditionsOf(
-  query: JournalQuery,
-  words: readonly string[] | undefined,
-): { readonly sql: string; readonly values: readonly SqlValue[] } {
+function conditionsOf(query: JournalQuery, words: readonly string[] | undefined) {
   const values: SqlValue[] = [];
   const conditions: string[] = [];
   const add = (sql: string, value: SqlValue): void => {
