@@ -9,8 +9,7 @@ import type { SpoolEntry } from '../src/spool/spool.ts';
 import { acceptedEvent } from '../src/spool/spool-events.ts';
 import { leaseMilliseconds } from '../src/spool/spool-limits.ts';
 import { SpoolLock } from '../src/spool/sqlite/file/sqlite-lock.ts';
-import type { WriteOperation } from '../src/spool/sqlite/sqlite-protocol.ts';
-import { SqliteStore } from '../src/spool/sqlite/sqlite-store.ts';
+import { SqliteStore, type WriteOperation } from '../src/spool/sqlite/sqlite-store.ts';
 import { drainedRoute } from './queue-drain.ts';
 
 const head = Buffer.from(`From: alice@example.com\r\nSubject: ${'x'.repeat(200)}\r\n\r\n`);

@@ -17,8 +17,7 @@ import { acceptedRow } from '../src/spool/journal/writer/journal-of-event.ts';
 import type { SpoolEntry } from '../src/spool/spool.ts';
 import { acceptedEvent } from '../src/spool/spool-events.ts';
 import { SpoolLock } from '../src/spool/sqlite/file/sqlite-lock.ts';
-import type { WriteOperation } from '../src/spool/sqlite/sqlite-protocol.ts';
-import { SqliteStore } from '../src/spool/sqlite/sqlite-store.ts';
+import { SqliteStore, type WriteOperation } from '../src/spool/sqlite/sqlite-store.ts';
 import { attemptOf, spoolEntry } from '../test/support/spool-entry.ts';
 
 const { values } = parseArgs({

@@ -2,45 +2,12 @@
 // messages of a batch lie in one transferred ArrayBuffer, so that a batch costs one message and one allocation.
 
 import type { ClockReading } from '../../base/clock.ts';
-import type { DatabaseFailure } from '../../base/database/sqlite-errors.ts';
 import type { EncodedEvent } from '../encoded-event.ts';
 import { outcomeNumbers } from '../journal/journal-row.ts';
 import type { WrittenJournal } from '../journal/writer/journal-of-event.ts';
-import type { KeptSettings, RemovedFailures } from '../spool-limits.ts';
-import type { StoreCalls } from './sqlite-calls.ts';
+import type { KeptSettings } from '../spool-limits.ts';
 import type { AddCall } from './sqlite-messages.ts';
-
-/** The calls that change the store, and those that only read. */
-export type WriteCalls = StoreCalls['writes'];
-export type ReadCalls = StoreCalls['reads'];
-
-type Operation<Calls> = {
-  [Kind in keyof Calls]: Calls[Kind] extends (...args: infer Args) => unknown
-    ? { readonly kind: Kind; readonly args: Readonly<Args> }
-    : never;
-}[keyof Calls];
-
-/** A call that writes, as it is sent. */
-export type WriteOperation = Operation<WriteCalls>;
-/** A call that reads, as it is sent. */
-export type ReadOperation = Operation<ReadCalls>;
-
-/** How one operation ended. */
-export type OperationOutcome =
-  | { readonly value: ReturnType<WriteCalls[keyof WriteCalls] | ReadCalls[keyof ReadCalls]> }
-  | { readonly error: DatabaseFailure };
-
-/** What a batch of writes did; sent only after its COMMIT. */
-export interface WriteResult {
-  /** One for each operation, in order. */
-  readonly outcomes: readonly OperationOutcome[];
-  /** Messages that are gone and whose body files may be deleted now. */
-  readonly orphanedBodies: readonly string[];
-  /** Messages kept as failed that were removed because their account has too many. */
-  readonly removed: readonly RemovedFailures[];
-  /** Nothing was done, because another program held the lock for too long. */
-  readonly isBusy: boolean;
-}
+import type { Behind, OperationOutcome, ReadOperation, WriteOperation, WriteResult } from './sqlite-store.ts';
 
 /** The octets of an add. `body` is absent where it is a file, and `sentBody`, the journal's, where it is the body of the message. */
 export type AddOctets = readonly [
@@ -85,16 +52,6 @@ export interface SpoolFault {
   readonly reason: 'room' | 'store';
   /** The reason in words, for the log and the operator. */
   readonly text: string;
-}
-
-/** How far what is made behind the commits is behind them. */
-export interface Behind {
-  /** Events that wait. */
-  readonly unfiled: number;
-  /** Events since the start that were passed over, because they or what they are found by is damaged. */
-  readonly passedOver: number;
-  /** Why nothing can be made; undefined where it can. */
-  readonly fault: string | undefined;
 }
 
 /** Messages from the worker: after opening, once a batch of writes is durable, after each answer and the last of a batch. */

@@ -16,7 +16,8 @@ import { EventFeed, type EventTable } from '../search/event-feed.ts';
 import type { Spool, SpoolEntry } from '../spool.ts';
 import { acceptedEvent } from '../spool-events.ts';
 import { keptSettings, type SpoolOptions } from '../spool-limits.ts';
-import { type Behind, encodeJournal, type SpoolFault, type SpoolWorkerData } from './sqlite-protocol.ts';
+import { encodeJournal, type SpoolFault, type SpoolWorkerData } from './sqlite-protocol.ts';
+import type { Behind } from './sqlite-store.ts';
 import { retryAfterSeconds, SpoolThread } from './sqlite-thread.ts';
 
 /** Where the spool is stored, and its settings. */

@@ -1,15 +1,31 @@
-// Runs the spool's operations on a SQLite database, synchronously, on the worker thread (D90). All operations that have
-// come in share one transaction; callers get results only after COMMIT has returned, which is after the fsync.
+// The spool in one SQLite file: what its thread can be asked (D90), synchronously, on that thread. Each call is a line of `writes` or
+// `reads`, and what may be sent to the thread follows from it. All operations that have come in share one transaction;
+// callers get results only after COMMIT has returned, which is after the fsync.
 
 import type { ClockReading } from '../../base/clock.ts';
-import { failureOf, isBusy, sqliteMessage } from '../../base/database/sqlite-errors.ts';
+import { type DatabaseFailure, failureOf, isBusy, sqliteMessage } from '../../base/database/sqlite-errors.ts';
 import type { DatabaseSync } from '../../base/database/sqlite-file.ts';
-import { keptSettings, type SpoolOptions } from '../spool-limits.ts';
-import { followedAtOnce } from './event-follower.ts';
+import { addKey, findKey, keepAnswer } from '../core/key-steps.ts';
+import { dueReports, endReport } from '../core/report-steps.ts';
+import { type EncodedEvent, encodeEvent } from '../encoded-event.ts';
+import type { EventQuery, EventSearch } from '../events/event-store.ts';
+import type { HoldRule } from '../hold.ts';
+import type { WrittenJournal } from '../journal/writer/journal-of-event.ts';
+import { SqliteJournal } from '../journal/writer/sqlite-journal.ts';
+import type { ReportKey } from '../reports/report.ts';
+import type { ClaimQuery, ListQuery, Spool } from '../spool.ts';
+import { type KeptSettings, keptSettings, type RemovedFailures, type SpoolOptions } from '../spool-limits.ts';
+import { totalOf } from '../tally.ts';
+import { EventFollower, followedAtOnce } from './event-follower.ts';
 import type { SpoolLock } from './file/sqlite-lock.ts';
-import { StoreCalls } from './sqlite-calls.ts';
-import type { Behind, OperationOutcome, ReadOperation, WriteOperation, WriteResult } from './sqlite-protocol.ts';
-import { tablesOf } from './sqlite-tables.ts';
+import { spreadAll } from './in-flight.ts';
+import { RecipientClaims } from './sqlite-claims.ts';
+import { SqliteEvents } from './sqlite-events.ts';
+import { StoredHolds } from './sqlite-holds.ts';
+import { type AddCall, Attempts, StoredMessages } from './sqlite-messages.ts';
+import { StoredQueue } from './sqlite-queue.ts';
+import { Retention } from './sqlite-retention.ts';
+import { SpoolPart, type SpoolTables, tablesOf } from './sqlite-tables.ts';
 
 /** How long is waited after the first failure, and at most after many in a row, in milliseconds. */
 const firstPauseMs = 1000;
@@ -18,6 +34,48 @@ const longestPauseMs = 60_000;
 const slicesForReader = 8;
 
 const needsLock: ReadonlySet<string> = new Set(['add', 'claimDue', 'turns', 'hold']);
+
+/** The calls that change the store, and those that only read. */
+export type WriteCalls = SqliteStore['writes'];
+export type ReadCalls = SqliteStore['reads'];
+
+type Operation<Calls> = {
+  [Kind in keyof Calls]: Calls[Kind] extends (...args: infer Args) => unknown
+    ? { readonly kind: Kind; readonly args: Readonly<Args> }
+    : never;
+}[keyof Calls];
+
+/** A call that writes, as it is sent. */
+export type WriteOperation = Operation<WriteCalls>;
+/** A call that reads, as it is sent. */
+export type ReadOperation = Operation<ReadCalls>;
+
+/** How one operation ended. */
+export type OperationOutcome =
+  | { readonly value: ReturnType<WriteCalls[keyof WriteCalls] | ReadCalls[keyof ReadCalls]> }
+  | { readonly error: DatabaseFailure };
+
+/** What a batch of writes did; sent only after its COMMIT. */
+export interface WriteResult {
+  /** One for each operation, in order. */
+  readonly outcomes: readonly OperationOutcome[];
+  /** Messages that are gone and whose body files may be deleted now. */
+  readonly orphanedBodies: readonly string[];
+  /** Messages kept as failed that were removed because their account has too many. */
+  readonly removed: readonly RemovedFailures[];
+  /** Nothing was done, because another program held the lock for too long. */
+  readonly isBusy: boolean;
+}
+
+/** How far what is made behind the commits is behind them. */
+export interface Behind {
+  /** Events that wait. */
+  readonly unfiled: number;
+  /** Events since the start that were passed over, because they or what they are found by is damaged. */
+  readonly passedOver: number;
+  /** Why nothing can be made; undefined where it can. */
+  readonly fault: string | undefined;
+}
 
 /** Has an operation done by the call of its kind. */
 function called<Calls>(
@@ -30,51 +88,143 @@ function called<Calls>(
   );
 }
 
-/**
- * When what is made behind the commits is tried again after it has failed: its fault is told once, and does not cost a try a second.
- */
-class FollowPace {
-  #pauseMs = 0;
-  #tryAt = Number.NEGATIVE_INFINITY;
-  /** Why the last slice failed; undefined where it did not. */
-  fault: string | undefined;
-
-  /** Does a slice, unless one has failed a while ago. @returns what it gives; false where it was not done */
-  take(slice: () => boolean): boolean {
-    if (performance.now() < this.#tryAt) return false;
-    try {
-      const isMore = slice();
-      this.#pauseMs = 0;
-      this.fault = undefined;
-      return isMore;
-    } catch (thrown) {
-      // Somebody else writes; that passes, or is told as a fault of the spool.
-      if (isBusy(thrown)) return false;
-      this.#pauseMs = Math.min(Math.max(firstPauseMs, this.#pauseMs * 2), longestPauseMs);
-      this.#tryAt = performance.now() + this.#pauseMs;
-      this.fault = sqliteMessage(thrown);
-      return false;
-    }
-  }
+interface StoreFiles {
+  readonly database: DatabaseSync;
+  readonly lock: SpoolLock;
+  /** Folder of the bodies that are files; it need not exist. */
+  readonly bodies: string;
 }
 
 /** The spool in one database. It owns nothing but its prepared statements; the caller closes database and lock. */
-export class SqliteStore extends StoreCalls {
-  readonly #followPace = new FollowPace();
+export class SqliteStore extends SpoolPart<SpoolTables & KeptSettings & StoreFiles> {
+  readonly #messages = new StoredMessages(this.parts);
+  readonly #retention = new Retention({ ...this.parts, messages: this.#messages });
+  readonly #events = new SqliteEvents(this.parts.database);
+  readonly #journal = new SqliteJournal(this.parts.database);
+  readonly #follower = new EventFollower(
+    this.parts.database,
+    this.parts.eventLimits,
+    this.parts.hasJournal ? this.#journal : undefined,
+  );
+  readonly #holds = new StoredHolds(this.parts);
+  readonly #claims = new RecipientClaims({ ...this.parts, messages: this.#messages, holds: this.#holds });
+  readonly #queue = new StoredQueue({ ...this.parts, messages: this.#messages, holds: this.#holds });
+  readonly #attempts = new Attempts({
+    ...{ ...this.parts, messages: this.#messages },
+    write: (event) => this.#addEvents([encodeEvent(event)]),
+  });
+  /** Events that were written since they were last filed, about. */
+  #unfiled = 0;
+  /** When and why what is made behind the commits has failed, and how long it rests then: its fault does not cost a try a second. */
+  #tryAt = Number.NEGATIVE_INFINITY;
+  #pauseMs = 0;
+  #fault: string | undefined;
 
-  /**
-   * Brings the tables up to date.
-   * @param options.bodies folder of the bodies that are files; it need not exist
-   */
-  constructor({
-    database,
-    lock,
-    bodies,
-    ...settings
-  }: { readonly database: DatabaseSync; readonly lock: SpoolLock; readonly bodies: string } & SpoolOptions) {
+  /** Brings the tables up to date. */
+  constructor({ database, lock, bodies, ...settings }: StoreFiles & SpoolOptions) {
     super({ ...tablesOf(database), database, lock, bodies, ...keptSettings(settings) });
   }
 
+  /** What changes the store; all calls of a batch share one transaction. */
+  readonly writes = {
+    add: (call: AddCall): void => this.#add(call),
+    /** How many outcomes are not reported to their senders because of the limits. */
+    record: (...[outcomes, now]: Parameters<Attempts['record']>): number => {
+      this.#addEvents(outcomes.map(({ event }) => event));
+      return this.#attempts.record(outcomes, now);
+    },
+    refusals: (events: readonly EncodedEvent[], journal: readonly WrittenJournal[]): void => {
+      for (const row of journal) this.#journal.add(row);
+      this.#addEvents(events);
+    },
+    /** Writes other events that report no change of the spool. */
+    writeEvents: (events: readonly EncodedEvent[]): void => this.#addEvents(events),
+    claimDue: (query: ClaimQuery) => {
+      this.#retention.pruneSometimes(query.now);
+      return this.#claims.claimDue(query);
+    },
+    turns: (query: Parameters<Spool['turns']>[0]) => {
+      this.#retention.pruneSometimes(query.now);
+      return this.#claims.turns(query);
+    },
+    postpone: (turns: Parameters<Spool['postpone']>[0]): void => this.#claims.postpone(turns),
+    strays: (query: Parameters<RecipientClaims['strays']>[0]) => this.#claims.strays(query),
+    giveTransports: (...query: Parameters<RecipientClaims['giveTransports']>): void =>
+      this.#claims.giveTransports(...query),
+    release: (id: string, recipients: readonly string[]): void => this.#claims.release(id, recipients),
+    addHold: (rule: HoldRule): void => this.#holds.add(rule),
+    liftHold: (rule: Pick<HoldRule, 'kind' | 'value'>): boolean => this.#holds.lift(rule),
+    recover: (keepBodies: readonly string[], now: number): number => this.#recover(keepBodies, now),
+    retryMany: (...[picks, times]: Parameters<Spool['retryMany']>) => this.#attempts.retryMany(picks, times),
+    drop: (id: string, now: number): boolean => this.#attempts.drop(id, now),
+    endReport: (report: ReportKey, until?: number): boolean => this.parts.steps(endReport(this.clock, report, until)),
+    answered: (...answer: Parameters<Spool['answered']>): void => this.parts.steps(keepAnswer(...answer)),
+    /** Gives rows to the recipients of messages that have been in flight for too long, or of all (in-flight.ts). */
+    settle: (isAll: boolean): void => this.inFlight.settle(isAll),
+    /** Takes the lock that keeps other processes from removing this one's files (SpoolLock). */
+    hold: (): void => undefined,
+  };
+
+  /** What only reads; it runs outside the transaction. */
+  readonly reads = {
+    load: (id: string) => this.#queue.load(id),
+    list: (query: ListQuery) => this.#queue.list(query),
+    show: (id: string) => this.#queue.show(id),
+    tallies: () => this.ledger.read(),
+    replacedIds: (account: string, ids: readonly string[], now: number) =>
+      this.parts.threads.find(account, ids, this.clock.stored(now)),
+    reportsDue: (query: Parameters<Spool['reportsDue']>[0]) => this.parts.steps(dueReports(this.clock, query)),
+    holds: () => this.#holds.read(),
+    oldest: () => this.#queue.oldest(),
+    waiting: (limit: number) => this.#queue.waiting(limit),
+    events: (query: EventQuery) => this.#events.read(query),
+    searchEvents: (query: EventSearch) => this.#events.search(query, (time) => this.clock.stored(time)),
+    newestEvent: () => this.#events.newest(),
+    catchUp: () => this.#catchUp(),
+    eventNews: (after: number) => this.#events.news(after),
+    usedKey: (...use: Parameters<typeof findKey>) => this.parts.steps(findKey(...use)),
+  };
+
+  #add(call: AddCall): void {
+    const { entry, event, journal } = call;
+    const { answers } = entry;
+    // The report was made by another process, or more is to be reported: this one would be a second or a wrong one.
+    if (answers && !this.parts.steps(endReport(this.clock, answers)))
+      throw new Error('What this report tells has changed');
+    this.#messages.add(call);
+    if (entry.idempotency) this.parts.steps(addKey(entry));
+    this.parts.threads.keep(entry, this.clock.stored(entry.acceptedAt));
+    this.#addEvents([event]);
+    if (journal && this.parts.hasJournal) this.#journal.add(journal);
+  }
+
+  #addEvents(events: readonly EncodedEvent[]): void {
+    for (const event of events) this.#events.add(event, this.clock.stored(event.at));
+    this.#unfiled += events.length;
+  }
+
+  #recover(keepBodies: readonly string[], now: number): number {
+    const { lock, database, bodies } = this.parts;
+    this.ledger.write();
+    // While another process works on the spool, its claims stay, and its unfinished adds have body files without a row.
+    lock.whileAlone(() => {
+      this.clock.begin();
+      spreadAll(database, true);
+      // Somebody has changed the tables: the mark may be wrong, too.
+      if (!this.ledger.verify()) {
+        spreadAll(database, false);
+        this.ledger.verify();
+      }
+      this.inFlight.recovered();
+      this.statements.releaseAll.run();
+      // After a start, claims and back-offs of before are over.
+      this.lines.statements.wakeAll.run(this.clock.stored(now));
+      this.#retention.removeOrphans(bodies, new Set(keepBodies));
+    });
+    this.#retention.prune(now);
+    this.ledger.write();
+    return totalOf(this.ledger.read()).messages.queued;
+  }
   /**
    * Runs operations in one transaction. If one fails, all are undone and each is run again in a transaction of its own, so
    * that only the faulty one fails.
@@ -117,21 +267,21 @@ export class SqliteStore extends StoreCalls {
 
   #transaction(operations: readonly WriteOperation[]): WriteResult {
     const { database } = this.parts;
-    this.begin();
+    for (const part of [this.#messages, this.#retention, this.lines, this.#holds, this.inFlight]) part.begin();
     database.exec('BEGIN IMMEDIATE');
     try {
       this.clock.hold();
       const outcomes = operations.map((operation): OperationOutcome => {
         // One refused because of what the store already holds does not undo the others of the batch.
-        const refused = operation.kind === 'add' ? this.retention.overQuota(operation.args[0]) : undefined;
+        const refused = operation.kind === 'add' ? this.#retention.overQuota(operation.args[0]) : undefined;
         return refused ? { error: refused } : { value: called(this.writes, operation) };
       });
-      this.retention.removeSurplus();
+      this.#retention.removeSurplus();
       this.ledger.write();
       this.lines.write();
       this.inFlight.mark();
       database.exec('COMMIT');
-      return { outcomes, orphanedBodies: this.messages.gone, removed: this.retention.removed, isBusy: false };
+      return { outcomes, orphanedBodies: this.#messages.gone, removed: this.#retention.removed, isBusy: false };
     } catch (thrown) {
       // SQLite has already rolled back by itself after a full disk or an I/O error.
       if (database.isTransaction) database.exec('ROLLBACK');
@@ -148,30 +298,39 @@ export class SqliteStore extends StoreCalls {
    */
   follow(): boolean {
     const { now } = this.clock;
-    if (now === undefined) return false;
-    return this.#followPace.take(() => {
+    if (now === undefined || performance.now() < this.#tryAt) return false;
+    try {
       this.clock.hold();
       const isMore =
-        this.follower.follow(this.clock.stored(now)) ||
-        this.follower.unsynced(() => this.parts.settled.settle(now, this.inFlight.oldest));
-      this.unfiled = isMore ? Math.max(0, this.unfiled - followedAtOnce) : 0;
+        this.#follower.follow(this.clock.stored(now)) ||
+        this.#follower.unsynced(() => this.parts.settled.settle(now, this.inFlight.oldest));
+      this.#unfiled = isMore ? Math.max(0, this.#unfiled - followedAtOnce) : 0;
+      [this.#pauseMs, this.#fault] = [0, undefined];
       return isMore;
-    });
+    } catch (thrown) {
+      // Somebody else writes; that passes, or is told as a fault of the spool.
+      if (isBusy(thrown)) return false;
+      this.#pauseMs = Math.min(Math.max(firstPauseMs, this.#pauseMs * 2), longestPauseMs);
+      this.#tryAt = performance.now() + this.#pauseMs;
+      this.#fault = sqliteMessage(thrown);
+      return false;
+    }
   }
 
-  protected catchUp(): void {
-    for (let slices = 0; slices < slicesForReader && this.follower.unfiled > 0 && this.follow(); ) slices += 1;
+  /** Makes what is made behind the commits, within a bound. */
+  #catchUp(): void {
+    for (let slices = 0; slices < slicesForReader && this.#follower.unfiled > 0 && this.follow(); ) slices += 1;
   }
 
   /** How far what is made behind the commits is behind them. @throws what SQLite throws */
   get behind(): Behind {
-    const { unfiled, passedOver } = this.follower;
-    return { unfiled, passedOver, fault: this.#followPace.fault };
+    const { unfiled, passedOver } = this.#follower;
+    return { unfiled, passedOver, fault: this.#fault };
   }
 
   /** Whether a whole slice of events waits to be filed. */
   get isBehind(): boolean {
-    return this.unfiled >= followedAtOnce;
+    return this.#unfiled >= followedAtOnce;
   }
 
   /** Writes a value, to find out whether the database can be written. @throws what SQLite throws */

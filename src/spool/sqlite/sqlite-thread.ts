@@ -6,21 +6,16 @@ import { type Clock, readClock } from '../../base/clock.ts';
 import type { DatabaseFailure } from '../../base/database/sqlite-errors.ts';
 import { errorMessage, Unavailable } from '../../base/errors.ts';
 import { type Grouped, GroupQueue } from '../core/group-queue.ts';
+import type { AddOctets, EncodedAdd, ReadBatch, SpoolFault, WorkerMessage, WriteBatch } from './sqlite-protocol.ts';
 import type {
-  AddOctets,
   Behind,
-  EncodedAdd,
   OperationOutcome,
-  ReadBatch,
   ReadCalls,
   ReadOperation,
-  SpoolFault,
-  WorkerMessage,
-  WriteBatch,
   WriteCalls,
   WriteOperation,
   WriteResult,
-} from './sqlite-protocol.ts';
+} from './sqlite-store.ts';
 
 /** Seconds that a client is told to wait where the store cannot be written or has no room. */
 export const retryAfterSeconds = 30;

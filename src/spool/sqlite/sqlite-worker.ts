@@ -13,18 +13,20 @@ import { defaultMinFreeBytes } from '../spool-limits.ts';
 import { giveBackSomePages } from './file/compact.ts';
 import { SpoolLock } from './file/sqlite-lock.ts';
 import {
-  type Behind,
   decodeJournal,
-  type OperationOutcome,
   type ReadBatch,
   type SpoolFault,
   type SpoolWorkerData,
   type WorkerMessage,
   type WriteBatch,
+} from './sqlite-protocol.ts';
+import {
+  type Behind,
+  type OperationOutcome,
+  SqliteStore,
   type WriteOperation,
   type WriteResult,
-} from './sqlite-protocol.ts';
-import { SqliteStore } from './sqlite-store.ts';
+} from './sqlite-store.ts';
 
 /**
  * The free room on the file system with the least of it, and the fault if that is too little.

@@ -11,8 +11,7 @@ import { acceptedEvent } from '../../../src/spool/spool-events.ts';
 import { SpoolLock } from '../../../src/spool/sqlite/file/sqlite-lock.ts';
 import { spreadAll } from '../../../src/spool/sqlite/in-flight.ts';
 import { StoredMessages } from '../../../src/spool/sqlite/sqlite-messages.ts';
-import type { ReadOperation, WriteOperation } from '../../../src/spool/sqlite/sqlite-protocol.ts';
-import { SqliteStore } from '../../../src/spool/sqlite/sqlite-store.ts';
+import { type ReadOperation, SqliteStore, type WriteOperation } from '../../../src/spool/sqlite/sqlite-store.ts';
 import type { AccountTally } from '../../../src/spool/tally.ts';
 import { attemptOf, someTime, spoolEntry } from '../../support/spool-entry.ts';
 
