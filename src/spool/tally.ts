@@ -57,18 +57,15 @@ export function tallyWith(of: (column: TallyColumn) => number): Tally {
 /** The numbers of an account without messages. */
 export const emptyTally: Tally = tallyWith(() => 0);
 
-/** How many of a message's recipients are in each state. */
-export type StateCounts = Readonly<Record<RecipientState, number>>;
-
 /** Counts the recipients in each state. */
-export function countStates(states: Iterable<RecipientState>): StateCounts {
+export function countStates(states: Iterable<RecipientState>): Tally['recipients'] {
   const counts = { queued: 0, delivered: 0, failed: 0 };
   for (const state of states) counts[state] += 1;
   return counts;
 }
 
-/** What one message adds to its account's numbers. */
-export function tallyOf(size: number, recipients: StateCounts): Tally {
+/** What one message adds to its account's numbers. @param recipients how many of its recipients are in each state */
+export function tallyOf(size: number, recipients: Tally['recipients']): Tally {
   const queued = recipients.queued > 0 ? 1 : 0;
   const failed = 1 - queued;
   return {

@@ -37,15 +37,11 @@ export interface MessageHistory {
   readonly common: readonly MailEvent[];
 }
 
-function isAccepted(event: MailEvent): event is AcceptedEvent & { readonly id: number } {
-  return event.kind === 'accepted';
-}
-
 /** The recipients that an event is about, beside the acceptance, which is about all. */
 function recipientsOf(event: MailEvent): readonly string[] {
   // A complaint may be about nobody that it names.
   if ('recipient' in event) return event.recipient === undefined ? [] : [event.recipient];
-  return 'recipients' in event && !isAccepted(event) ? event.recipients : [];
+  return 'recipients' in event && event.kind !== 'accepted' ? event.recipients : [];
 }
 
 /**
@@ -57,7 +53,7 @@ function recipientsOf(event: MailEvent): readonly string[] {
 export function historyOf(id: string, events: readonly MailEvent[]): MessageHistory | undefined {
   const last = events.at(-1);
   if (!last) return undefined;
-  const accepted = events.find(isAccepted);
+  const accepted = events.find((event) => event.kind === 'accepted');
   const byAddress = new Map<string, MailEvent[]>((accepted?.recipients ?? []).map((address) => [address, []]));
   for (const event of events) {
     for (const address of recipientsOf(event)) {

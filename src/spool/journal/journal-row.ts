@@ -23,9 +23,6 @@ export function timeOf(id: string): number {
   return Number.parseInt(id.slice(0, 13).replace('-', ''), 16);
 }
 
-/** How much of the messages themselves is kept. */
-export type ContentLevel = 'none' | 'headers' | 'full';
-
 /** One reason, of a refusal or for the removal of a header while the policy is observed. */
 export interface JournalReason {
   /** The E_ token, or the number of an error without a token. */
@@ -136,7 +133,7 @@ export const journalBounds = {
 
 /** How much of each message is kept. */
 export interface ContentKept {
-  readonly content: ContentLevel;
+  readonly content: 'none' | 'headers' | 'full';
   /** Octets of a body above which it is not kept (`journal.maxBodyOctets`). */
   readonly maxBodyOctets: number;
 }

@@ -109,13 +109,9 @@ export function wantedReports(
   return sum;
 }
 
-/** The outcome of an attempt, as far as reports need it. */
-export interface ReportableOutcome extends Pick<OutcomeEvent, 'kind'> {
-  readonly handover?: Handover | undefined;
-}
-
 /** An outcome for one recipient that may have to be reported. */
-export interface NotedOutcome extends ReportableOutcome, Pick<OutcomeEvent, 'reply' | 'host'> {
+export interface NotedOutcome extends Pick<OutcomeEvent, 'kind' | 'reply' | 'host'> {
+  readonly handover?: Handover | undefined;
   readonly position: number;
   readonly address: string;
   /** The sum of `reportBits`. */
@@ -136,7 +132,7 @@ export interface NotedMail<Message> {
  * @param ageMilliseconds of the message
  */
 export function reportAction(
-  { kind, handover }: ReportableOutcome,
+  { kind, handover }: Pick<NotedOutcome, 'kind' | 'handover'>,
   wanted: number,
   { ageMilliseconds, delaySeconds }: { readonly ageMilliseconds: number; readonly delaySeconds: number },
 ): ReportAction | undefined {

@@ -180,7 +180,10 @@ export class SqliteStore extends SpoolPart<SpoolTables & KeptSettings & StoreFil
     events: (query: EventQuery) => this.#events.read(query),
     searchEvents: (query: EventSearch) => this.#events.search(query, (time) => this.clock.stored(time)),
     newestEvent: () => this.#events.newest(),
-    catchUp: () => this.#catchUp(),
+    /** Makes what is made behind the commits, within a bound. */
+    catchUp: (): void => {
+      for (let slices = 0; slices < slicesForReader && this.#follower.unfiled > 0 && this.follow(); ) slices += 1;
+    },
     eventNews: (after: number) => this.#events.news(after),
     usedKey: (...use: Parameters<typeof findKey>) => this.parts.steps(findKey(...use)),
   };
@@ -315,11 +318,6 @@ export class SqliteStore extends SpoolPart<SpoolTables & KeptSettings & StoreFil
       this.#fault = sqliteMessage(thrown);
       return false;
     }
-  }
-
-  /** Makes what is made behind the commits, within a bound. */
-  #catchUp(): void {
-    for (let slices = 0; slices < slicesForReader && this.#follower.unfiled > 0 && this.follow(); ) slices += 1;
   }
 
   /** How far what is made behind the commits is behind them. @throws what SQLite throws */

@@ -5,7 +5,7 @@ import type { SmtpReply } from '../../../src/mail/smtp-reply.ts';
 import {
   type DueReport,
   headToKeep,
-  type ReportableOutcome,
+  type NotedOutcome as Noted,
   type ReportedRecipient,
   type ReportKey,
   type ReportLimits,
@@ -23,7 +23,7 @@ interface NotedMail extends Omit<DueReport, 'key' | 'queueId' | 'ret' | 'envid' 
   readonly reports?: ReportWish;
 }
 
-interface NotedOutcome extends ReportableOutcome {
+interface NotedOutcome extends Pick<Noted, 'kind' | 'handover'> {
   readonly recipient: string;
   readonly reply: SmtpReply;
   readonly host: string;

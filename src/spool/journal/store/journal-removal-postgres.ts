@@ -2,7 +2,7 @@
 // row by row, and the oldest content. One by one also go old rows that have no partition of a day, and all where the tables are whole.
 
 import type { Database, Row } from '../../../base/database/database.ts';
-import { type Partition, partitionsOf, waitShortly } from '../../../base/database/postgres-partitions.ts';
+import { partitionsOf, waitShortly } from '../../../base/database/postgres-partitions.ts';
 import { errorCode, Unavailable } from '../../../base/errors.ts';
 import type { JournalLimits, Removed } from '../journal.ts';
 import { isCopyByKeys, outcomeNumbers, timeOf } from '../journal-row.ts';
@@ -124,16 +124,12 @@ export class JournalRemoval {
     return rows.length === rowsAtOnce;
   }
 
-  #partitionsOf(table: string): Promise<readonly Partition[]> {
-    return partitionsOf((sql, values) => this.#database.query(sql, values), table);
-  }
-
   /**
    * Drops the partitions whose rows are all older than a time. Who holds a table keeps it; it is tried again at the next look.
    * @returns the table whose rows go one by one
    */
   async #dropAged(limit: number): Promise<string> {
-    const partitions = await this.#partitionsOf('journal');
+    const partitions = await partitionsOf((sql, values) => this.#database.query(sql, values), 'journal');
     for (const { name, isDefault, to } of partitions) {
       if (isDefault || to === null || timeOf(to) > limit) continue;
       const [row] = await this.#database.query(firstAndLast(name));
@@ -196,7 +192,7 @@ export class JournalRemoval {
 
   /** The tables that have content, the oldest first, with their octets. */
   async #sumsOf(): Promise<ReadonlyMap<string, Sum>> {
-    const partitions = await this.#partitionsOf('journal_content');
+    const partitions = await partitionsOf((sql, values) => this.#database.query(sql, values), 'journal_content');
     const names = partitions.toSorted((one, other) => ((one.from ?? '') < (other.from ?? '') ? -1 : 1));
     const own = names.length === 0 ? ['journal_content'] : names.map(({ name }) => name);
     for (const name of this.#sums.keys()) if (!own.includes(name)) this.#sums.delete(name);

@@ -190,14 +190,8 @@ export function refusedRow({ event, journal }: WrittenRefusal, gauge?: ContentGa
 }
 
 /** What the events of a message make of its row; what came before it was queued again counts for `waiting` alone. */
-export interface Noted {
-  ended: number;
-  again: number;
-  dropped: number;
-  requeued: number;
-  failed: number;
-  deferred: number;
-}
+export type Noted = typeof nothingNoted;
+const nothingNoted = { ended: 0, again: 0, dropped: 0, requeued: 0, failed: 0, deferred: 0 };
 
 /** What an event adds. Kinds that are not named change nothing. */
 const changes: Partial<Record<string, (noted: Noted, facts: () => EventFacts | undefined) => void>> = {
@@ -224,7 +218,7 @@ export function notesOf<Event extends { readonly kind: string; readonly message:
   for (const event of events) {
     const change = changes[event.kind];
     if (!change || event.message === null) continue;
-    const noted = notes.get(event.message) ?? { ended: 0, again: 0, dropped: 0, requeued: 0, failed: 0, deferred: 0 };
+    const noted = notes.get(event.message) ?? { ...nothingNoted };
     change(noted, () => factsOf(event));
     notes.set(event.message, noted);
   }

@@ -121,9 +121,8 @@ async function changeAlone(session: PostgresSession, work: (send: Send) => Promi
 /** Makes and drops partitions. */
 export class EventPartitions extends ServerPart {
   readonly #hasPartitions = lazily(() => isPartitioned(this.parts.session.query, 'mail_events'));
-  readonly #hasDays = lazily(() =>
-    isPartitioned((sql, values) => this.parts.session.query(sql, values, anew), 'journal'),
-  );
+  readonly #askAnew: AskServer = (sql, values) => this.parts.session.query(sql, values, anew);
+  readonly #hasDays = lazily(() => isPartitioned(this.#askAnew, 'journal'));
   #lookedForDaysAt = Number.NEGATIVE_INFINITY;
   #known: readonly ReturnType<typeof numbered>[number][] = [];
   #ahead = leastEvents;
@@ -159,14 +158,13 @@ export class EventPartitions extends ServerPart {
   /** Makes ahead what is missing; to be called at the start and once a second. @throws Unavailable where others hold the tables */
   async tend(): Promise<void> {
     await this.#makeAhead();
-    const ask: AskServer = (sql, values) => this.parts.session.query(sql, values, anew);
     const now = performance.now();
     if (!(await this.#hasDays()) || now - this.#lookedForDaysAt < lookEveryMs) return;
     this.#lookedForDaysAt = now;
     // The ids of rows are of this host's own clock.
     const today = this.parts.clock.now();
     const [since, until] = [today - dayMs, today + daysAhead * dayMs];
-    if ((await missingJournalDays(ask, since, until)).length === 0) return;
+    if ((await missingJournalDays(this.#askAnew, since, until)).length === 0) return;
     const isMine = await changeAlone(this.parts.session, async (send) => {
       void send(waitShortly);
       for (const sql of await missingJournalDays(send, since, until)) await send(sql, [], anew);
