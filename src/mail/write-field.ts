@@ -23,7 +23,7 @@ export type FieldKind =
   | 'structured'
   /** A phrase and an identifier in angle brackets: List-Id (RFC 2919 §2). */
   | 'identifier'
-  /** URIs in angle brackets: List-*, Archived-At (RFC 2369, RFC 5064). */
+  /** URIs in angle brackets, or one without: List-*, Archived-At (RFC 2369, RFC 5064). */
   | 'uris'
   /** A value with parameters: Content-Type, Content-Disposition (RFC 2045 §5.1). */
   | 'parameters'
@@ -45,6 +45,9 @@ export function writeField(name: string, text: string, kind: FieldKind = 'text')
   return foldField(name, ascii) ?? foldLong(name, ascii, kind);
 }
 
+/** A URI whose brackets were forgotten, all by itself. */
+const bareUri = /^[a-z][a-z0-9+.-]*:[^\s<>()",]+$/i;
+
 const encoders = {
   text: (text, used) => encodeText(text, { place: 'text', used }),
   addresses: (text, used) => encodeAddresses(text, { used }),
@@ -57,7 +60,8 @@ const encoders = {
       onePhrase: true,
       writeBrackets: (id) => asciiDomain(id) ?? asciiUri(id),
     }),
-  uris: (text, used) => encodeAddresses(text, { used, phrasesOnly: true, writeBrackets: asciiUri }),
+  uris: (text, used) =>
+    bareUri.test(text) ? asciiUri(text) : encodeAddresses(text, { used, phrasesOnly: true, writeBrackets: asciiUri }),
   parameters: (text) => encodeParameters(text),
   location: (text) => asciiUri(text),
 } as const satisfies Record<FieldKind, (text: string, used: number) => string>;

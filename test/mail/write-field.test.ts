@@ -262,6 +262,15 @@ test('URIs are percent-encoded inside their brackets', () => {
   );
 });
 
+test('a URI without brackets stays one URI', () => {
+  expect(writeField('List-Archive', 'https://bücher.example/ü', 'uris')).toBe(
+    'List-Archive: https://xn--bcher-kva.example/%C3%BC\r\n',
+  );
+  expect(writeField('Archived-At', 'HTTPS://example.com/ü?q=é#ß', 'uris')).toBe(
+    'Archived-At: HTTPS://example.com/%C3%BC?q=%C3%A9#%C3%9F\r\n',
+  );
+});
+
 test('a msg-id that is not ASCII becomes an encoded-word, the others stay', () => {
   expect(writeField('In-Reply-To', '<ä@example.com> <b@example.com>', 'structured')).toBe(
     'In-Reply-To: =?utf-8?B?PMOkQGV4YW1wbGUuY29tPg==?= <b@example.com>\r\n',
