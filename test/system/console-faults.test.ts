@@ -240,3 +240,34 @@ test('a live list whose network goes away without a word notices, connects anew,
     await page.getByRole('link', { name: 'Heard again' }).waitFor();
   });
 });
+
+test('a page that was asked for before more came than a page holds leaves no gap in the list', async () => {
+  for (let count = 0; count < 130; count += 1) expect(await send(`Numbered ${count}`)).toBe(200);
+  await withPage(async ({ page, open }) => {
+    await open('/messages');
+    await page.locator('.live.on').waitFor();
+    await page.getByRole('button', { name: 'Pause' }).click();
+    for (let count = 130; count < 200; count += 1) expect(await send(`Numbered ${count}`)).toBe(200);
+    const held: Route[] = [];
+    const isList = ({ pathname }: URL): boolean => pathname.endsWith('/email/sending/journal');
+    await page.route(isList, (route) => void held.push(route));
+    await page.getByRole('button', { name: 'Go on' }).click();
+    await expect.poll(() => held.length).toBe(1);
+    // The list is looked at anew, and its reader goes on meanwhile.
+    await page.getByRole('button', { name: 'Load more messages' }).click();
+    await expect.poll(() => held.length).toBe(2);
+    await held[0]?.continue();
+    await page.getByRole('link', { name: 'Numbered 199' }).waitFor();
+    await held[1]?.continue();
+    await page.unroute(isList);
+    await page.getByRole('button', { name: 'Load more messages' }).waitFor();
+    const numbers = (): Promise<string[]> => page.locator('a.row-link').allTextContents();
+    const newest = Array.from({ length: 200 }, (_, at) => `Numbered ${199 - at}`);
+    const before = await numbers();
+    expect(before).toEqual(newest.slice(0, before.length));
+    await page.getByRole('button', { name: 'Load more messages' }).click();
+    await expect.poll(async () => (await numbers()).length).toBeGreaterThan(before.length);
+    const after = await numbers();
+    expect(after).toEqual(newest.slice(0, after.length));
+  });
+});

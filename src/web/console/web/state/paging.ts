@@ -120,10 +120,13 @@ function useLoad<Row extends Named>(path: string | undefined, change: Change<Row
     ask<readonly Row[]>(withCursor(path, cursor), { signal })
       .then(
         ({ result, next, notes }) =>
-          show(({ rows }) => ({
-            ...{ path, next, notes, problem: undefined, isLoading: false },
-            rows: cursor === undefined ? result : withTail(rows, result),
-          })),
+          show((before) => {
+            // The list has changed meanwhile and does not end any more where this page begins: it would leave a gap.
+            if (cursor !== undefined && (before.next !== cursor || before.isCut))
+              return { ...before, isLoading: false };
+            const rows = cursor === undefined ? result : withTail(before.rows, result);
+            return { path, rows, next, notes, problem: undefined, isLoading: false };
+          }),
         (error: unknown) => {
           // What wants another session is loaded again once somebody has signed in.
           if (error instanceof Problem && error.status === 401) return;
