@@ -6,7 +6,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 import { errorMessage, Unavailable } from '../errors.ts';
 import { FaultWatch } from '../fault/fault-watch.ts';
-import type { Logger } from '../log.ts';
 import { ServerConnections } from '../postgres/server-connections.ts';
 import type { Attempt, Change, Database, Migrations, Row, SqlValue, Transaction } from './database.ts';
 import { PostgresChanges } from './postgres-changes.ts';
@@ -20,12 +19,6 @@ const mostWaiting = 10_000;
 /** How often the clock is compared with the server's, and which differences do not matter, in milliseconds. */
 const comparedMs = 60_000;
 const leastDifferenceMs = 1000;
-
-/** How a database of PostgreSQL is opened for the stores. */
-export interface PostgresDatabaseOptions extends OpenPostgresOptions {
-  /** Told when the database cannot be used, and when it can be used again; absent: nobody is. */
-  readonly log?: Logger | undefined;
-}
 
 class PostgresDatabase implements Database {
   readonly changes: PostgresChanges;
@@ -44,7 +37,7 @@ class PostgresDatabase implements Database {
   /** The end of the transaction before: those of one process follow one another, so that they do not undo each other. */
   #turn: Promise<unknown> = Promise.resolve();
 
-  constructor({ url, connections, transactionMs = 10_000, now = Date.now, log }: PostgresDatabaseOptions) {
+  constructor({ url, connections, transactionMs = 10_000, now = Date.now, log }: OpenPostgresOptions) {
     this.#now = now;
     this.#transactionMs = transactionMs;
     this.changes = new PostgresChanges(url, this.#opened);
@@ -248,7 +241,7 @@ class Inside implements Transaction {
  * @throws ConfigurationError where the server cannot be used as it is: it refuses the user, is a standby, or would answer before
  * a change is on disk; Unavailable where it cannot be reached
  */
-export async function openPostgres(options: PostgresDatabaseOptions): Promise<Database> {
+export async function openPostgres(options: OpenPostgresOptions): Promise<Database> {
   const database = new PostgresDatabase(options);
   try {
     // A connection is looked at as it is opened (`openPool`).

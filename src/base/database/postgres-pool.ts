@@ -3,6 +3,7 @@
 import { callbackify } from 'node:util';
 import pg from 'pg';
 import { errorCode } from '../errors.ts';
+import type { Logger } from '../log.ts';
 import { PrimaryFinder, primaryClient, SharingPool, tooManyConnections } from '../postgres/primary-client.ts';
 import { breakOff, ServerConnections } from '../postgres/server-connections.ts';
 import { currentUrl, type ServerUrl, serverHosts } from '../postgres/server-hosts.ts';
@@ -34,6 +35,8 @@ export interface OpenPostgresOptions {
   readonly transactionMs?: number | undefined;
   /** The wall clock of this host, milliseconds since 1970; absent: the system's. */
   readonly now?: () => number;
+  /** Told when the database cannot be used, and when it can be used again; absent: nobody is. */
+  readonly log?: Logger | undefined;
   /** Statements are sent without waiting for the answers to those before. */
   readonly pipeline?: boolean;
   /** A statement that each new connection begins with. */

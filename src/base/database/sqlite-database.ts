@@ -76,12 +76,6 @@ export interface OpenDatabaseOptions extends Partial<DatabaseTimes> {
 type DistributiveOmit<T, Key extends PropertyKey> = T extends unknown ? Omit<T, Key> : never;
 type Asked = DistributiveOmit<DatabaseRequest, 'id'>;
 
-interface Pending {
-  readonly resolve: (value: unknown) => void;
-  readonly reject: (error: Error) => void;
-  readonly asked: Asked;
-}
-
 /** A SQLite file with a thread of its own. Several processes may have the same file open (D94). */
 class SqliteDatabase implements Database {
   /** SQLite tells nobody of a change. */
@@ -92,7 +86,10 @@ class SqliteDatabase implements Database {
   readonly #watch: FaultWatch;
   readonly #worker: Worker;
   readonly #onLost: ((error: Error) => void) | undefined;
-  readonly #pending = new Map<number, Pending>();
+  readonly #pending = new Map<
+    number,
+    Pick<PromiseWithResolvers<unknown>, 'resolve' | 'reject'> & { readonly asked: Asked }
+  >();
   /** For each transaction, the function that ends it after the worker has rolled it back. */
   readonly #transactions = new Map<number, (error: Error) => void>();
   /** How many transactions are under way, from their first request to their end. */

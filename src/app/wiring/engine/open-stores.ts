@@ -1,6 +1,7 @@
 // Opens what keeps everything, for the gateway and for the commands beside it: the engine that a configuration names, which is loaded
-// here and not before. A third engine needs a file beside these, a case in `engineOf`, and its settings (app/config/settings.ts).
+// here and not before. A third engine needs a function beside these, a case in `engineOf`, and its settings (app/config/settings.ts).
 
+import { join } from 'node:path';
 import type { Database } from '../../../base/database/database.ts';
 import type { OpenDatabaseOptions } from '../../../base/database/sqlite-database.ts';
 import type { EventLimits } from '../../../spool/events/event-store.ts';
@@ -9,7 +10,7 @@ import type { PostgresSpoolOptions } from '../../../spool/postgres/spool-parts.t
 import type { Spool } from '../../../spool/spool.ts';
 import type { KeptSettings, SpoolOptions } from '../../../spool/spool-limits.ts';
 import type { SqliteSpoolOptions } from '../../../spool/sqlite/sqlite-spool.ts';
-import type { Config } from '../../config/settings.ts';
+import type { Config, DatabaseSettings } from '../../config/settings.ts';
 
 /** What an opened spool tells of, and what it is told. */
 type SpoolHooks = Pick<SpoolOptions, 'log' | 'onRemoved' | 'onCommitted' | 'contentGauge'> &
@@ -28,7 +29,7 @@ export interface OpenedJournal {
 }
 
 /** Opens the parts of one database. Each rejects where it cannot be opened. */
-export interface Engine {
+interface Engine {
   /** The database of all tables but the spool's. @param options PostgreSQL has its own limits, and takes the log alone */
   openDatabase(options: OpenDatabaseOptions): Promise<Database>;
   openSpool(kept: KeptSettings & SpoolHooks): Promise<OpenedSpool>;
@@ -44,13 +45,51 @@ export interface Engine {
   ): Promise<OpenedJournal>;
 }
 
+/** SQLite, embedded: one file, which serves one process. @param dataDir where bodies are kept beside it */
+async function sqliteEngine(
+  { file }: Extract<DatabaseSettings, { engine: 'sqlite' }>,
+  dataDir: string,
+): Promise<Engine> {
+  const { openDatabase } = await import('../../../base/database/sqlite-database.ts');
+  const { openSqliteJournal } = await import('../../../spool/journal/store/sqlite-journal-store.ts');
+  const { SqliteSpool } = await import('../../../spool/sqlite/sqlite-spool.ts');
+  return {
+    openDatabase: (options) => openDatabase(file, options),
+    openSpool: (kept) => SqliteSpool.open({ file, bodiesFolder: join(dataDir, 'bodies'), ...kept }),
+    async openJournal(limits, hooks) {
+      // What is written here follows from the rows: an index that a power failure undoes is filled again.
+      const database = hooks.shared ?? (await openDatabase(file, { isDurable: false }));
+      const journal = openSqliteJournal(database, limits, hooks);
+      return { database, journal, times: { askMs: 3000, pressedMs: 250 } };
+    },
+  };
+}
+
+/** PostgreSQL: a server, on which any number of gateways work. */
+async function postgresEngine(settings: Extract<DatabaseSettings, { engine: 'postgres' }>): Promise<Engine> {
+  const { openPostgres } = await import('../../../base/database/postgres-database.ts');
+  const { openPostgresJournal } = await import('../../../spool/journal/store/postgres-journal-store.ts');
+  const { PostgresSpool } = await import('../../../spool/postgres/postgres-spool.ts');
+  const url = (): string => settings.url;
+  return {
+    openDatabase: ({ log }) => openPostgres({ url, log }),
+    openSpool: (kept) => PostgresSpool.open({ url, patienceMs: settings.takeOverSeconds * 1000, ...kept }),
+    async openJournal(limits, hooks) {
+      const database = hooks.shared ?? (await openPostgres({ url, connections: 2 }));
+      const journal = openPostgresJournal(database, limits, hooks);
+      // It reads all rows to say how it is.
+      return { database, journal, times: { askMs: 60_000, pressedMs: 5000 } };
+    },
+  };
+}
+
 /** Loads the engine that a configuration names. */
 export async function engineOf({ database, dataDir }: Pick<Config, 'database' | 'dataDir'>): Promise<Engine> {
   switch (database.engine) {
     case 'sqlite':
-      return (await import('./sqlite-engine.ts')).sqliteEngine(database, dataDir);
+      return await sqliteEngine(database, dataDir);
     case 'postgres':
-      return (await import('./postgres-engine.ts')).postgresEngine(database);
+      return await postgresEngine(database);
     default:
       return database satisfies never;
   }
