@@ -24,16 +24,6 @@ export interface MovedTable {
   readonly isSearched?: true;
 }
 
-/** A number that goes on in the target where it ended in SQLite. */
-export interface MovedCounter {
-  /** What it counts, for errors. */
-  readonly name: string;
-  /** The question to SQLite; its column is `value`. */
-  readonly select: string;
-  /** The change in PostgreSQL, with the number as `$1`; its answer `value` is NULL where there is nothing to change. */
-  readonly change: string;
-}
-
 // Nobody works on the file while it is moved, so no claim is worth anything. A recipient that has no line, or was set aside by
 // a hold (a line below zero), is given a transport by the gateway.
 const recipients = `SELECT m.id AS message, r.position, r.address, coalesce(l.lane, '') AS lane, coalesce(l.account, '') AS account,
@@ -113,7 +103,7 @@ export const derivedTables: readonly string[] = [
 ];
 
 /** The next number of a column that the server numbers by itself lies behind every number that SQLite has given. */
-function serial(table: string, column: string): MovedCounter {
+function serial(table: string, column: string) {
   return {
     name: table,
     select: lastNumber(table),
@@ -126,8 +116,11 @@ export function lastNumber(table: string): string {
   return `SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = '${table}'), 0) AS value`;
 }
 
-/** The numbers that go on. */
-export const movedCounters: readonly MovedCounter[] = [
+/**
+ * The numbers that go on in the target where they ended in SQLite: the question to SQLite, whose column is `value`, and the change in
+ * PostgreSQL, with the number as `$1`; its answer `value` is NULL where there is nothing to change.
+ */
+export const movedCounters = [
   {
     name: 'mail_events',
     select: lastNumber('mail_events'),

@@ -162,11 +162,8 @@ export interface EventTables {
   readonly spans: (span: IdSpan, isOldest: boolean) => Iterable<IdSpan>;
 }
 
-interface PagePart {
-  readonly events: EncodedPage['events'];
-  /** All rows up to this id were examined. */
-  readonly until: number;
-}
+/** Some events of a page: all rows up to `until` were examined. */
+type PagePart = Pick<EncodedPage, 'events'> & { readonly until: number };
 
 /** Between which ids events are looked for, which come first, and which of them fit. */
 interface Look extends IdSpan {

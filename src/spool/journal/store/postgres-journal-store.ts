@@ -20,28 +20,12 @@ const knownMs = 10_000;
 /** How old a partition may be in which rows still come, in milliseconds. */
 const openMs = 2 * 86_400_000;
 
-/** A partition with the numbers of its rows. */
-interface SeqPart {
-  readonly name: string;
-  readonly low: number;
-  readonly high: number;
-}
-
-interface Look {
-  readonly at: number;
-  /** Rows with greater numbers came later. */
-  readonly until: number;
-  readonly parts: readonly SeqPart[];
-  /** The partitions in which rows come that are of now, and DEFAULT. */
-  readonly open: readonly string[];
-}
-
-const looks = new WeakMap<Database, Look>();
-
-async function look(database: Database): Promise<Look> {
-  const known = looks.get(database);
+/**
+ * Looks what partitions there are: `parts` are those that have rows, with the numbers of these. Rows with numbers above `until` came
+ * later: into one of `open`, the partitions in which rows come that are of now, and DEFAULT.
+ */
+async function lookAnew(database: Database) {
   const at = performance.now();
-  if (known && at - known.at < knownMs) return known;
   const partitions = await partitionsOf((sql, values) => database.query(sql, values), 'journal');
   const each = partitions.map(
     ({ name }) =>
@@ -58,9 +42,17 @@ async function look(database: Database): Promise<Look> {
   const open = partitions
     .filter(({ name, to, isDefault }) => isDefault || name === newest || to === null || timeOf(to) > since)
     .map(({ name }) => name);
-  const made = { at, parts, until, open };
-  looks.set(database, made);
-  return made;
+  return { at, parts, until, open };
+}
+
+const looks = new WeakMap<Database, Awaited<ReturnType<typeof lookAnew>>>();
+
+async function look(database: Database) {
+  const known = looks.get(database);
+  if (known && performance.now() - known.at < knownMs) return known;
+  const found = await lookAnew(database);
+  looks.set(database, found);
+  return found;
 }
 
 /**

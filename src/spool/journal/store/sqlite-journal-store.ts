@@ -2,7 +2,7 @@
 // The newest rows, which are not in the index yet, are read one after another; the others are found by the index, by outcome, or, where
 // every row fits, by their numbers. What one page reads is bounded.
 
-import type { Database, Queryable, Row, SqlValue } from '../../../base/database/database.ts';
+import type { Database, Queryable, Row } from '../../../base/database/database.ts';
 import type { Journal, JournalItem, JournalLimits, JournalPage, JournalQuery, Removed } from '../journal.ts';
 import { outcomeNumbers } from '../journal-row.ts';
 import { contentOf, itemColumns, itemOf, rangeOf, readersOf } from './item-of.ts';
@@ -24,13 +24,8 @@ const candidates = `SELECT w.rowid AS seq FROM journal_words w
 const byWords = `SELECT ${itemColumns} FROM journal_words w JOIN journal j ON j.seq = w.rowid
   WHERE journal_words MATCH $4 AND w.rowid BETWEEN $1 AND $2 ORDER BY w.rowid DESC LIMIT $3`;
 
-/** Where rows come from: a statement with the bounds as its first three parameters. */
-interface Source {
-  readonly sql: string;
-  readonly values: readonly SqlValue[];
-}
-
-function sourceOf(query: JournalQuery, words: readonly string[] | undefined): Source {
+/** Where rows come from: a statement with the bounds as its first three parameters, and the values of the others. */
+function sourceOf(query: JournalQuery, words: readonly string[] | undefined) {
   const { outcome } = query;
   const { account: _, ...others } = query;
   const isByOutcome = outcome !== undefined && outcomeNumbers[outcome] > 2 && outcome !== 'refused';
@@ -69,7 +64,11 @@ interface Reading {
 }
 
 /** Reads rows of a source from high to low. @returns whether all were examined */
-async function readDown(database: Queryable, { sql, values }: Source, { page, low, high }: Reading): Promise<boolean> {
+async function readDown(
+  database: Queryable,
+  { sql, values }: ReturnType<typeof sourceOf>,
+  { page, low, high }: Reading,
+): Promise<boolean> {
   let next = high;
   // Most often the first rows are the page.
   let most = page.wanted();
