@@ -44,6 +44,11 @@ export function missingRight(file: string): string {
   return '';
 }
 
+/** Says that a file cannot be opened or used, with what SQLite threw and the right to it that is missing. */
+export function cannotOpen(file: string, cause: unknown): Error {
+  return new Error(`Cannot open "${file}": ${sqliteMessage(cause)}${missingRight(file)}`, { cause });
+}
+
 /** Opens a SQLite file with settings of the caller's own. @throws Error naming the file, and the right to it that is missing */
 export function openNamed(
   file: string,
@@ -52,7 +57,7 @@ export function openNamed(
   try {
     return new DatabaseSync(file, options);
   } catch (cause) {
-    throw new Error(`Cannot open "${file}": ${sqliteMessage(cause)}${missingRight(file)}`, { cause });
+    throw cannotOpen(file, cause);
   }
 }
 

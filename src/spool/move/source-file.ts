@@ -6,11 +6,11 @@ import { join } from 'node:path';
 import type { Migrations, SqlValue } from '../../base/database/database.ts';
 import { isBusy } from '../../base/database/sqlite-errors.ts';
 import {
+  cannotOpen,
   type DatabaseSync,
   inTransaction,
   type MovedMark,
   migrateSqlite,
-  missingRight,
   movedMark,
   openNamed,
   removeMovedMark,
@@ -55,8 +55,7 @@ export class SourceFile {
       return new SourceFile(file, database);
     } catch (thrown) {
       database.close();
-      if (!isBusy(thrown))
-        throw new Error(`Cannot open "${file}": ${errorMessage(thrown)}${missingRight(file)}`, { cause: thrown });
+      if (!isBusy(thrown)) throw cannotOpen(file, thrown);
       throw new Error(`Another command has "${file}" open: wait for its end, and run this again`, { cause: thrown });
     }
   }
@@ -149,16 +148,20 @@ function* readable(rows: Iterable<SourceRow>, words: string): Generator<SourceRo
 export function lookAtSource(file: string) {
   requireDatabase(file);
   using database = openNamed(file, { readOnly: true, timeout: 5000 });
-  database.exec('BEGIN');
-  const rows = new Map(
-    tablesOf(database).map((name) => {
-      const row = database.prepare(`SELECT count(*) AS rows FROM "${name.replaceAll('"', '""')}"`).get();
-      return [name, Number(row?.['rows'] ?? 0)] as const;
-    }),
-  );
-  const messages = rows.get('spool_messages') ?? 0;
-  const size = rows.has('spool_messages') && database.prepare('SELECT sum(size) AS size FROM spool_messages').get();
-  return { rows, messages, octets: size ? Number(size['size'] ?? 0) : 0, mark: movedMark(database) };
+  try {
+    database.exec('BEGIN');
+    const rows = new Map(
+      tablesOf(database).map((name) => {
+        const row = database.prepare(`SELECT count(*) AS rows FROM "${name.replaceAll('"', '""')}"`).get();
+        return [name, Number(row?.['rows'] ?? 0)] as const;
+      }),
+    );
+    const messages = rows.get('spool_messages') ?? 0;
+    const size = rows.has('spool_messages') && database.prepare('SELECT sum(size) AS size FROM spool_messages').get();
+    return { rows, messages, octets: size ? Number(size['size'] ?? 0) : 0, mark: movedMark(database) };
+  } catch (cause) {
+    throw cannotOpen(file, cause);
+  }
 }
 
 /** What cannot be moved. */

@@ -257,16 +257,17 @@ test.each(Object.entries(withoutRight))('a database is not opened for want of a 
   const { uid, gid } = asNobody;
   for (const place of [parent, ...places.slice(0, modes.length)]) if (uid !== undefined) chownSync(place, uid, gid);
   for (const [at, mode] of [...modes.entries()].toReversed()) chmodSync(places[at] ?? '', mode);
-  const open = 'const { openSqliteFile } = await import(process.argv[1]); openSqliteFile(process.argv[2])';
-  const source = new URL('../../../src/base/database/sqlite-file.ts', import.meta.url).href;
-  const { stderr, status } = spawnSync(process.execPath, ['-e', open, source, file], { ...asNobody, encoding: 'utf8' });
+  const open = 'const { [process.argv[1]]: use } = await import(process.argv[2]); use(process.argv[3])';
+  const users = { openSqliteFile: 'base/database/sqlite-file.ts', lookAtSource: 'spool/move/source-file.ts' };
+  // What is moved may be looked at where it cannot be written, but for its folder.
+  const all = Object.entries(users).slice(0, names === 'data' ? 2 : 1);
+  const ends = all.map(([name, path]) => {
+    const source = new URL(`../../../src/${path}`, import.meta.url).href;
+    return spawnSync(process.execPath, ['-e', open, name, source, file], { ...asNobody, encoding: 'utf8' });
+  });
   chmodSync(folder, 0o755);
-  expect(status).toBe(1);
-  expect(stderr).toMatch(
-    new RegExp(
-      `Cannot open database ".*postern.db": .*; this user \\(uid \\d+\\) may not (?:read|write) ".*/${names}" \\(EACCES\\)\n`,
-    ),
-  );
+  const told = `Cannot open (?:database )?".*postern.db": .*; this user \\(uid \\d+\\) may not (?:read|write) ".*/${names}" \\(EACCES\\)\n`;
+  for (const { status, stderr } of ends) expect([status, stderr]).toEqual([1, expect.stringMatching(new RegExp(told))]);
 });
 
 test('a file that cannot be opened is named, and the file made is for its owner alone', async () => {

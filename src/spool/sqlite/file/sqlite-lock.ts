@@ -3,7 +3,7 @@
 
 import { existsSync } from 'node:fs';
 import { isBusy } from '../../../base/database/sqlite-errors.ts';
-import { type DatabaseSync, makePrivate, openNamed } from '../../../base/database/sqlite-file.ts';
+import { cannotOpen, type DatabaseSync, makePrivate, openNamed } from '../../../base/database/sqlite-file.ts';
 
 const fileOf = (database: string): string => `${database}-spool.lock`;
 
@@ -69,5 +69,9 @@ export class SpoolLock {
 export function isServed(database: string): boolean {
   if (!existsSync(fileOf(database))) return false;
   using lock = new SpoolLock(database);
-  return !lock.whileAlone(() => undefined);
+  try {
+    return !lock.whileAlone(() => undefined);
+  } catch (cause) {
+    throw cannotOpen(fileOf(database), cause);
+  }
 }
