@@ -39,13 +39,12 @@ class RefusalQueue {
   put(refusal: WrittenRefusal): number {
     // It takes room of its account, which for copies of a shadow listener has room of its own.
     const owner = `${refusal.event.kind} ${refusal.event.account}`;
-    const waiting = this.#waiting.get(owner)?.length ?? 0;
-    if (waiting >= mostOfAccount) return 1;
+    const waiting = this.#waiting.get(owner) ?? [];
+    if (waiting.length >= mostOfAccount) return 1;
     const isFull = this.length >= mostOfAll;
-    if (isFull && !this.#makeRoom(waiting)) return 1;
-    const list = this.#waiting.get(owner);
-    if (list) list.push(refusal);
-    else this.#waiting.set(owner, [refusal]);
+    if (isFull && !this.#makeRoom(waiting.length)) return 1;
+    waiting.push(refusal);
+    this.#waiting.set(owner, waiting);
     this.length += 1;
     this.octets += refusal.journal?.octets?.length ?? 0;
     return isFull ? 1 : 0;

@@ -102,23 +102,6 @@ function fitting(asked: Asked): (row: Row) => boolean {
   };
 }
 
-/**
- * Finds the ids between which a page lies; `low` above `high` where there are none.
- * @param found the first id that the query's `since` leaves, the last one that `until` leaves, and the newest id of all
- * @returns them with how many events it has at most, and in `end` the `next` of a page without a row
- */
-function searchBounds(
-  { order, cursor, limit }: Asked,
-  found: { readonly low: number; readonly high: number; readonly newest: number },
-) {
-  const isOldest = order === 'oldest';
-  const low = cursor !== undefined && isOldest ? Math.max(found.low, cursor + 1) : found.low;
-  const high = cursor !== undefined && !isOldest ? Math.min(found.high, cursor - 1) : found.high;
-  // Who reads on from the oldest waits behind the newest event; who reads from the newest is at the end.
-  const end = isOldest ? Math.max(cursor ?? 0, high) : Math.min(cursor ?? found.newest + 1, low);
-  return { low, high, limit: Math.min(Math.max(1, limit), mostAtOnce), end };
-}
-
 /** Rows that are examined for one page, in each part. */
 export const examinedAtOnce = 2000;
 /** Characters of JSON after which a page is full. */
@@ -214,20 +197,23 @@ export function* searchEvents(
   const [since, until] = [told.since, told.until].map((time) => (time === undefined ? undefined : stored(time)));
   const query = { ...told, since, until };
   const { order, cursor, message, account = '' } = query;
+  const isOldest = order === 'oldest';
   const newest = yield* newestEvent(tables);
-  const { low, high, limit, end } = searchBounds(query, {
-    low: since === undefined ? 1 : yield* firstEventFrom(since - lateMs, newest),
-    high: until === undefined ? newest : Math.min(newest, yield* firstEventFrom(until + lateMs, newest)),
-    newest,
-  });
-  if (low > high) return { events: [], next: cursor ?? end, hasMore: false };
+  let low = since === undefined ? 1 : yield* firstEventFrom(since - lateMs, newest);
+  let high = until === undefined ? newest : Math.min(newest, yield* firstEventFrom(until + lateMs, newest));
+  if (cursor !== undefined && isOldest) low = Math.max(low, cursor + 1);
+  if (cursor !== undefined && !isOldest) high = Math.min(high, cursor - 1);
+  // Who reads on from the oldest waits behind the newest event; who reads from the newest is at the end.
+  const end = cursor ?? (isOldest ? Math.max(0, high) : Math.min(newest + 1, low));
+  if (low > high) return { events: [], next: end, hasMore: false };
   const [key] = message === undefined ? searchedKeys(query) : [];
   const sources =
     key === undefined ? yield* tables.filed(query, { low, high }) : yield* tables.keyed(keyNumber(account, key));
-  const look: Look = { low, high, order, most: limit, fits: fitting(query) };
+  const most = Math.min(Math.max(1, query.limit), mostAtOnce);
+  const look: Look = { low, high, order, most, fits: fitting(query) };
   const parts = yield* together(sources.map((source) => part(tables, source, look)));
   const { events, next } = joinParts(parts, look);
-  return { events, next, hasMore: order === 'oldest' ? next < high : next > low };
+  return { events, next, hasMore: isOldest ? next < high : next > low };
 }
 
 /** Reads a part of a page, some rows at a time, until it has enough or has cost enough. */
