@@ -136,19 +136,13 @@ const mostAccounts = 1000;
 /** The name under which all accounts together are told of. No account has it. */
 export const allAccounts = '';
 
-/** What waits for an account. */
-export interface AccountQueue {
-  readonly account: string;
-  /** Recipients that are not done. */
-  readonly recipients: number;
-  /** When the oldest of their messages was accepted, milliseconds since 1970; absent: not known. */
-  readonly oldestAt?: number | undefined;
-}
-
-/** What waits for each account that has something waiting, and when the oldest message of all was accepted. */
+/**
+ * What waits for each account that has something waiting, in recipients that are not done; and when the oldest message was accepted,
+ * of the account and of all, milliseconds since 1970; absent: not known.
+ */
 export interface Queues {
-  readonly accounts: readonly AccountQueue[];
   readonly oldestAt?: number | undefined;
+  readonly accounts: readonly (Pick<Queues, 'oldestAt'> & { readonly account: string; readonly recipients: number })[];
 }
 
 /** What telling needs. */

@@ -60,9 +60,7 @@ export class SpoolLock {
     this.#database.close();
   }
 
-  [Symbol.dispose](): void {
-    this.close();
-  }
+  readonly [Symbol.dispose] = (): void => this.close();
 }
 
 /** Whether a gateway works on a database. @param database path of its file */
