@@ -21,7 +21,7 @@ test('a file is read, by a link too, up to its bound', () => {
 
 test.each([
   ['a pipe that nobody writes to', (file: string) => execFileSync('mkfifo', [file]), 'it is a pipe'],
-  ['a device without an end', (file: string) => symlinkSync('/dev/zero', file), 'it is a device'],
+  ['a device', (file: string) => symlinkSync('/dev/null', file), 'it is a device'],
   [
     'a hole of a gibibyte',
     (file: string) => {

@@ -382,7 +382,7 @@ accounts:
     const cwd = scratchFolder();
     const config = loadYaml(yaml, { PASSWORD_A: 'x' }, cwd);
     execFileSync('mkfifo', [join(cwd, 'secret.txt')]);
-    symlinkSync('/dev/zero', join(cwd, 'token.txt'));
+    symlinkSync('/dev/null', join(cwd, 'token.txt'));
     expect(missingSecrets(config, { PASSWORD_A: 'x', TOKEN_ONE: 'y' })).toEqual([
       `routes[1].auth: cannot read "${join(cwd, 'secret.txt')}": it is a pipe`,
       `accounts[0].credentials[1]: cannot read "${join(cwd, 'token.txt')}": it is a device`,

@@ -578,7 +578,7 @@ describe('a page’s file', () => {
       },
       /folder" is no file$/,
     ],
-    ['a device without an end', () => '/dev/zero', /"\/dev\/zero" is no file$/],
+    ['a device', () => '/dev/null', /"\/dev\/null" is no file$/],
     ['full of tokens', () => written('e.html', '::RAY_ID::'.repeat(1001)), /has 1001 tokens/],
   ])('that is %s is a configuration error', async (_, make, message) => {
     const file = make();
