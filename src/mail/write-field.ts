@@ -45,8 +45,8 @@ export function writeField(name: string, text: string, kind: FieldKind = 'text')
   return foldField(name, ascii) ?? foldLong(name, ascii, kind);
 }
 
-/** A URI whose brackets were forgotten, all by itself. */
-const bareUri = /^[a-z][a-z0-9+.-]*:[^\s<>()",]+$/i;
+/** A URI whose brackets were forgotten, all by itself and without an encoded-word. */
+const bareUri = /^(?:[a-z][a-z0-9+.-]*:\/\/|mailto:)(?!\S*=\?)[^\s<>()",]+$/i;
 
 const encoders = {
   text: (text, used) => encodeText(text, { place: 'text', used }),

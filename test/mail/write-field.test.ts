@@ -271,6 +271,10 @@ test('a URI without brackets stays one URI', () => {
   );
 });
 
+test.each(['Note:ü', 'https://a.example/=?utf-8?Q?x?=é'])('%s is no URI without brackets', (text) => {
+  expect(decodeWords(unfold(writeField('List-Archive', text, 'uris')))).not.toContain('%C3');
+});
+
 test('a msg-id that is not ASCII becomes an encoded-word, the others stay', () => {
   expect(writeField('In-Reply-To', '<ä@example.com> <b@example.com>', 'structured')).toBe(
     'In-Reply-To: =?utf-8?B?PMOkQGV4YW1wbGUuY29tPg==?= <b@example.com>\r\n',
