@@ -30,11 +30,11 @@ export async function checkApplications(config: Config, clock: Clock): Promise<v
 /** Reads the text of the configuration file. @throws ConfigurationError where it cannot be read, is being written, or is empty */
 export async function readWholeText(place: ConfigSource): Promise<string> {
   const file = configFileOf(place);
-  const text = readConfigText(place);
   const before = fileMark(file);
+  const text = readConfigText(place);
   await sleep(settleMs);
   // A half-written file may be a valid configuration, only without the accounts that are not written yet.
-  if (readConfigText(place) !== text || fileMark(file) !== before)
+  if (fileMark(file) !== before)
     throw new ConfigurationError(`${file}: is being written; reload when it is whole`);
   if (text.trim() === '') throw new ConfigurationError(`${file}: is empty; want a configuration`);
   return text;

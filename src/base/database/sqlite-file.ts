@@ -6,7 +6,7 @@ import { dirname } from 'node:path';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { errorCode } from '../errors.ts';
 import type { Migrations } from './database.ts';
-import { sqliteMessage } from './sqlite-errors.ts';
+import { isDamaged, sqliteMessage } from './sqlite-errors.ts';
 
 export type { DatabaseSync, StatementSync } from 'node:sqlite';
 
@@ -44,9 +44,10 @@ export function missingRight(file: string): string {
   return '';
 }
 
-/** Says that a file cannot be opened or used, with what SQLite threw and the right to it that is missing. */
+/** Says that a file cannot be opened or used, with what SQLite threw and, unless it is damaged, the right to it that is missing. */
 export function cannotOpen(file: string, cause: unknown): Error {
-  return new Error(`Cannot open "${file}": ${sqliteMessage(cause)}${missingRight(file)}`, { cause });
+  const why = `${sqliteMessage(cause)}${isDamaged(cause) ? '' : missingRight(file)}`;
+  return new Error(`Cannot open "${file}": ${why}`, { cause });
 }
 
 /** Opens a SQLite file with settings of the caller's own. @throws Error naming the file, and the right to it that is missing */

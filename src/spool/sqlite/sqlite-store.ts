@@ -228,6 +228,7 @@ export class SqliteStore extends SpoolPart<SpoolTables & KeptSettings & StoreFil
     this.ledger.write();
     return totalOf(this.ledger.read()).messages.queued;
   }
+
   /**
    * Runs operations in one transaction. If one fails, all are undone and each is run again in a transaction of its own, so
    * that only the faulty one fails.
