@@ -34,8 +34,7 @@ export async function readWholeText(place: ConfigSource): Promise<string> {
   const text = readConfigText(place);
   await sleep(settleMs);
   // A half-written file may be a valid configuration, only without the accounts that are not written yet.
-  if (fileMark(file) !== before)
-    throw new ConfigurationError(`${file}: is being written; reload when it is whole`);
+  if (fileMark(file) !== before) throw new ConfigurationError(`${file}: is being written; reload when it is whole`);
   if (text.trim() === '') throw new ConfigurationError(`${file}: is empty; want a configuration`);
   return text;
 }

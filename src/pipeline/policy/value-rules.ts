@@ -141,7 +141,7 @@ function findValue(values: readonly string[], text: string): string | undefined 
 /** The verdict on a value: what is wrong, or the text to write in place of the given one. */
 export interface ValueVerdict {
   readonly reason?: string;
-  /** Enumerations in the catalogue's spelling (D8). */
+  /** Enumerations in the catalogue's spelling (D8); List-Unsubscribe decoded, where readers find its URIs only so (D9). */
   readonly canonical?: string;
 }
 
@@ -191,8 +191,13 @@ function judgeExactly(value: string, decoded: string): ValueVerdict {
 }
 
 function judgeUnsubscribe(decoded: string, given: string): ValueVerdict {
-  const reason = parseUnsubscribe(decoded).reason ?? (given === decoded ? undefined : hiddenUri(given));
-  return reason === undefined ? {} : { reason };
+  const { https, reason } = parseUnsubscribe(decoded);
+  if (given === decoded || reason !== undefined) return reason === undefined ? {} : { reason };
+  const hidden = hiddenUri(given);
+  if (hidden !== undefined) return { reason: hidden };
+  // RFC 2047 §5: readers decode nothing here but comments, so URIs that only decoding shows are written decoded.
+  const seen = parseUnsubscribe(given);
+  return seen.reason === undefined && seen.https === https ? {} : { canonical: decoded };
 }
 
 /**

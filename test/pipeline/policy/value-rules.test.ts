@@ -125,7 +125,7 @@ test.each([
   );
 });
 
-// What leaves is the given text, and nobody decodes words in it: a parenthesis out of an encoded-word hides nothing there.
+// Nobody decodes words in the text that was given: a parenthesis out of an encoded-word hides nothing there.
 test('List-Unsubscribe: an encoded-word cannot put an http URI into a comment', () => {
   const row = headerCatalogue['list-unsubscribe'];
   const judge = (given: string) => judgeValue(row, decodeWords(given), given).reason;
@@ -136,6 +136,23 @@ test('List-Unsubscribe: an encoded-word cannot put an http URI into a comment', 
   expect(judge('<https://a.example> (=?utf-8?Q?abmelden_=28hier=29?=)')).toBeUndefined();
   // Linear.
   expect(judge(`${'<https://a> (=?utf-8?Q?b?=), '.repeat(30_000)}<https://a>`)).toBeUndefined();
+});
+
+// RFC 2047 §5: readers decode nothing outside comments, so that URIs which only decoding shows would be lost on them.
+test.each([
+  ['=?utf-8?Q?=3Chttps=3A//a.example/u=3E?=', '<https://a.example/u>'],
+  ['=?utf-8?Q?=3Chttps=3A//a.example/u=3E?=, <mailto:u@a.example>', '<https://a.example/u>, <mailto:u@a.example>'],
+  ['(=?utf-8?Q?=29_=3Chttps=3A//a.example/u=3E=2C?= x) <mailto:u@a.example>', undefined],
+  [
+    '(=?utf-8?Q?=29_=3Chttps=3A//a.example/u=3E=2C_=28?=) <mailto:u@a.example>',
+    '() <https://a.example/u>, () <mailto:u@a.example>',
+  ],
+  ['<https://a.example> (=?utf-8?Q?abmelden_=28hier=29?=)', undefined],
+  ['<https://a.example/=?utf-8?Q?x?=>', undefined],
+  ['<https://a.example>', undefined],
+])('List-Unsubscribe: %s leaves as a reader finds its URIs', (given, canonical) => {
+  const row = headerCatalogue['list-unsubscribe'];
+  expect(judgeValue(row, decodeWords(given), given).canonical).toBe(canonical);
 });
 
 test.each([
