@@ -3,7 +3,7 @@
 import { createPrivateKey, createSecretKey, type KeyObject, randomBytes, X509Certificate } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
 import { ConfigurationError, errorCode, errorMessage } from '../../base/errors.ts';
-import { readRegularFile } from '../../base/read-regular-file.ts';
+import { readRegularFile } from '../../base/named-file.ts';
 import { parseSigningKey } from '../../pipeline/sign/dkim-key.ts';
 import type { SigningKey } from '../../pipeline/sign/signed.ts';
 import type { Config } from '../config/config.ts';

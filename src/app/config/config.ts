@@ -7,7 +7,7 @@ import { resolve } from 'node:path';
 import { type Clock, systemClock } from '../../base/clock.ts';
 import { ConfigurationError, errorCode, errorMessage } from '../../base/errors.ts';
 import { isRecord } from '../../base/is-record.ts';
-import { readRegularFile } from '../../base/read-regular-file.ts';
+import { readRegularFile } from '../../base/named-file.ts';
 import { defaultBounceSettings } from '../../doors/smtp/settings.ts';
 import { defaultEdgeSettings, type EdgeSettings } from '../../edge/zone/zone.ts';
 import { accountsFaults, consoleFaults, httpFaults, zonesFaults } from './account-checks.ts';

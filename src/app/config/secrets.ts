@@ -4,7 +4,7 @@
 import type { GlobalKeyHash, TokenHash } from '../../accounts/accounts.ts';
 import { hashToken } from '../../accounts/token-store.ts';
 import { ConfigurationError, errorCode, errorMessage } from '../../base/errors.ts';
-import { readRegularFile } from '../../base/read-regular-file.ts';
+import { readRegularFile } from '../../base/named-file.ts';
 import type { Config, ConfiguredToken, EdgeAccount, SecretSource } from './settings.ts';
 
 /** The environment as everything here takes it. */

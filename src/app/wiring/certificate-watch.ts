@@ -1,7 +1,7 @@
 // Checks every minute whether a certificate that listeners show was renewed, and replaces that certificate alone. Where the
 // new one cannot be used, the old one stays.
 
-import { fileMark } from '../../base/file-mark.ts';
+import { fileMark } from '../../base/named-file.ts';
 import type { MetricFamily } from '../../web/http/metrics.ts';
 import { dateFault, readTlsKeys, type TlsFiles, type TlsKeys, tlsFilesFor } from '../bootstrap/bootstrap.ts';
 import type { Shared } from './in-force.ts';

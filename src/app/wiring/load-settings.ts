@@ -3,8 +3,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Clock } from '../../base/clock.ts';
 import { ConfigurationError } from '../../base/errors.ts';
-import { fileMark } from '../../base/file-mark.ts';
 import { silentLog } from '../../base/log.ts';
+import { fileMark } from '../../base/named-file.ts';
 import { bootstrap, loadKeys } from '../bootstrap/bootstrap.ts';
 import { type Config, type ConfigSource, configFileOf, loadConfig, readConfigText } from '../config/config.ts';
 import { configuredGlobalKeys, configuredTokens } from '../config/secrets.ts';

@@ -3,8 +3,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { errorCode } from '../errors.ts';
-import { fileMark } from '../file-mark.ts';
-import { readRegularFile } from '../read-regular-file.ts';
+import { fileMark, readRegularFile } from '../named-file.ts';
 
 /** A certificate chain and its key, PEM, and the folder that they were read from. */
 export interface FoundCertificate {

@@ -3,7 +3,7 @@
 import { isIP, type Socket } from 'node:net';
 import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls';
 import { errorCode, errorMessage } from '../../base/errors.ts';
-import { readRegularFile } from '../../base/read-regular-file.ts';
+import { readRegularFile } from '../../base/named-file.ts';
 import type { TlsPolicy } from '../../mail/tls-facts.ts';
 import { failure, HandshakeFailure, type TlsFault } from './handshake-failure.ts';
 import type { SmtpTimeouts } from './smtp-transaction.ts';

@@ -1,7 +1,21 @@
-import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs';
+// Files that the operator names: what marks one as it is now, and how one is read that may be anything.
+
+import { closeSync, constants, fstatSync, openSync, readFileSync, statSync } from 'node:fs';
 
 /** Octets of the largest file of keys, certificates or a secret that is read. */
 const mostOctets = 4 * 1024 * 1024;
+
+/**
+ * Makes a mark of a file as it is now, by its device, inode, size and times. The mark changes when the file is written or replaced.
+ * Links are followed.
+ * @returns undefined where there is no such file, or it cannot be accessed
+ */
+export function fileMark(file: string): string | undefined {
+  const stat = statSync(file, { throwIfNoEntry: false, bigint: true });
+  if (!stat) return undefined;
+  // ctime shows a change even where the writer restored the old mtime, as cp -p and rsync do.
+  return [stat.dev, stat.ino, stat.size, stat.mtimeNs, stat.ctimeNs].join(' ');
+}
 
 /**
  * Reads a file that the operator names. For a pipe the whole gateway would wait until somebody writes to it, and a device may have no end.

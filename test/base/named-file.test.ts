@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { readRegularFile } from '../../src/base/read-regular-file.ts';
+import { readRegularFile } from '../../src/base/named-file.ts';
 import { scratchFolder } from '../support/scratch.ts';
 
 function place(name: string): string {
