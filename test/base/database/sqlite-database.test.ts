@@ -270,6 +270,26 @@ test.each(Object.entries(withoutRight))('a database is not opened for want of a 
   for (const { status, stderr } of ends) expect([status, stderr]).toEqual([1, expect.stringMatching(new RegExp(told))]);
 });
 
+test('of a damaged database no right is told that is missing to write it', () => {
+  const folder = scratchFolder();
+  const file = join(folder, 'postern.db');
+  openSqliteFile(file).close();
+  const octets = readFileSync(file);
+  octets.fill(0xff, 100);
+  writeFileSync(file, octets);
+  const { uid, gid } = asNobody;
+  for (const place of [folder, file]) if (uid !== undefined) chownSync(place, uid, gid);
+  chmodSync(file, 0o444);
+  const look = 'const { lookAtSource } = await import(process.argv[1]); lookAtSource(process.argv[2])';
+  const source = new URL('../../../src/spool/move/source-file.ts', import.meta.url).href;
+  const { status, stderr } = spawnSync(process.execPath, ['-e', look, source, file], {
+    ...asNobody,
+    encoding: 'utf8',
+  });
+  expect([status, stderr]).toEqual([1, expect.stringMatching(/Cannot open ".*postern.db": .*malformed.*\n/)]);
+  expect(stderr).not.toContain('may not');
+});
+
 test('a file that cannot be opened is named, and the file made is for its owner alone', async () => {
   const folder = scratchFolder();
   await expect(openDatabase(folder)).rejects.toThrow(`Cannot open database "${folder}"`);
