@@ -103,7 +103,15 @@ const parts: readonly Part[] = [
     name: 'mail',
     script: 'run.ts',
     args: (options) => [
-      ...['--rounds', '1', '--form', forms.map(({ name }) => name).join(','), '--messages', scaled(8000, options)],
+      ...[
+        '--unavoidable',
+        '--rounds',
+        '1',
+        '--form',
+        forms.map(({ name }) => name).join(','),
+        '--messages',
+        scaled(8000, options),
+      ],
       ...['--beside-share', '0.5', ...options.beside.flatMap((text) => ['--beside', text])],
     ],
     row: mailRow,

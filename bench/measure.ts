@@ -1,11 +1,17 @@
-// Measures Postern under a load of mail, to Postfix's smtp-sink (Debian package postfix).
+// Measures Postern, or the unavoidable work alone, under a load of mail, to Postfix's smtp-sink (Debian package postfix).
 
 import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { Client } from 'pg';
+import { makeCertificate } from '../src/app/bootstrap/bootstrap.ts';
 import { benchToken, startSettled } from './postern-under-test.ts';
 import { cpuSeconds, peakMebibytes } from './process-usage.ts';
+import { startOrigin } from './script.ts';
 import { runSmtpLoad, type SmtpJob } from './smtp-load.ts';
 import { sinkPort, startSink, untilReceived } from './smtp-sink.ts';
+import type { UnavoidableJob } from './unavoidable-work.ts';
 
 /** One run's figures. */
 export interface Run {
@@ -90,9 +96,13 @@ export interface Shape {
   readonly root?: string;
 }
 
+function plural(signatures: number): string {
+  return `${signatures} signature${signatures === 1 ? '' : 's'}`;
+}
+
 function nameOf({ signatures, processes, journal, database }: Shape): string {
   const store = database === undefined ? '' : ', PostgreSQL';
-  return `postern${store}, ${processes} process${processes === 1 ? '' : 'es'}, ${signatures} signature${signatures === 1 ? '' : 's'}, journal ${journal}`;
+  return `postern${store}, ${processes} process${processes === 1 ? '' : 'es'}, ${plural(signatures)}, journal ${journal}`;
 }
 
 /** A submission listener by STARTTLS and AUTH, beside the one without. */
@@ -132,40 +142,70 @@ async function sendAll(ports: ReadonlyMap<string, number>, load: Load): Promise<
   return { p50, p99, rate, relayed: half.messages * 2 };
 }
 
+/** What is measured: a process, its listeners by name, and how it ends. */
+interface UnderTest {
+  readonly pid: number;
+  readonly ports: ReadonlyMap<string, number>;
+  stop(): Promise<void>;
+}
+
+/** Runs one load through a system of its own. @param start starts it, when the next hop is up */
+async function measure(system: string, load: Load, start: () => Promise<UnderTest>): Promise<Run> {
+  const sink = startSink();
+  let tested: UnderTest | undefined;
+  try {
+    tested = await start();
+    const warm = load.form?.warm ?? 0;
+    if (warm > 0) await runSource(tested.ports.get('devices') ?? 0, { ...load, messages: warm });
+    await untilReceived(sink, warm);
+    const cpuBefore = cpuSeconds(tested.pid);
+    const begun = performance.now();
+    const { relayed, rate, ...times } = await sendAll(tested.ports, load);
+    const acceptedSeconds = (performance.now() - begun) / 1000;
+    await untilReceived(sink, warm + relayed);
+    const seconds = (performance.now() - begun) / 1000;
+    return {
+      system,
+      form: load.form?.name ?? 'plain',
+      sessions: load.sessions,
+      messagesPerSecond: rate ?? load.messages / seconds,
+      acceptedPerSecond: load.messages / acceptedSeconds,
+      cpuMicrosecondsPerMessage: ((cpuSeconds(tested.pid) - cpuBefore) / load.messages) * 1e6,
+      peakMebibytes: peakMebibytes(tested.pid),
+      ...times,
+    };
+  } finally {
+    await tested?.stop();
+    sink.stop();
+  }
+}
+
 /** Runs one load through a Postern of its own. */
 export async function measurePostern(load: Load, shape: Shape): Promise<Run> {
   const { signatures, processes, journal, database: url, root } = shape;
   if (url !== undefined) await empty(url);
-  const sink = startSink();
-  const postern = await startSettled({
+  const options = {
     ...{ sinkPort, platformSignature: signatures === 2, processes },
     ...(url === undefined ? {} : { database: { url } }),
     ...(root === undefined ? {} : { root }),
     ...(load.form?.own?.tls ? { listeners: [tlsListener] } : {}),
     journal: journal === 'off' ? { enabled: false } : { content: journal },
-  });
+  };
+  return measure(nameOf(shape), load, () => startSettled(options));
+}
+
+/** Runs one load through what no gateway can avoid, and nothing else (unavoidable-work.ts). @param signatures 1 or 2 */
+export async function measureUnavoidable(load: Load, signatures: number): Promise<Run> {
+  const folder = mkdtempSync(join(tmpdir(), 'postern-bench-unavoidable-'));
+  const { certificate, privateKey } = await makeCertificate('localhost', Date.now());
+  const tls = { cert: certificate, key: privateKey };
+  const job: UnavoidableJob = { folder, sinkPort, signatures, token: benchToken, tls };
   try {
-    const warm = load.form?.warm ?? 0;
-    if (warm > 0) await runSource(postern.ports.get('devices') ?? 0, { ...load, messages: warm });
-    await untilReceived(sink, warm);
-    const cpuBefore = cpuSeconds(postern.pid);
-    const start = performance.now();
-    const { relayed, rate, ...times } = await sendAll(postern.ports, load);
-    const acceptedSeconds = (performance.now() - start) / 1000;
-    await untilReceived(sink, warm + relayed);
-    const seconds = (performance.now() - start) / 1000;
-    return {
-      system: nameOf(shape),
-      form: load.form?.name ?? 'plain',
-      sessions: load.sessions,
-      messagesPerSecond: rate ?? load.messages / seconds,
-      acceptedPerSecond: load.messages / acceptedSeconds,
-      cpuMicrosecondsPerMessage: ((cpuSeconds(postern.pid) - cpuBefore) / load.messages) * 1e6,
-      peakMebibytes: peakMebibytes(postern.pid),
-      ...times,
-    };
+    return await measure(`the unavoidable work alone, ${plural(signatures)}`, load, async () => {
+      const { port, ...rest } = await startOrigin('unavoidable-work.ts', [JSON.stringify(job)]);
+      return { ...rest, ports: new Map(['devices', 'submission'].map((name) => [name, port])) };
+    });
   } finally {
-    await postern.stop();
-    sink.stop();
+    rmSync(folder, { recursive: true });
   }
 }

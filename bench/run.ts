@@ -6,7 +6,7 @@ import { execFileSync } from 'node:child_process';
 import { appendFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { measureAll } from './all.ts';
-import { type Form, forms, type Load, measurePostern, type Run } from './measure.ts';
+import { type Form, forms, type Load, measurePostern, measureUnavoidable, type Run } from './measure.ts';
 import { median } from './process-usage.ts';
 
 const usage = `Usage: npm run bench -- [options]
@@ -20,6 +20,7 @@ ${forms.map(({ name, text }) => `                    ${name.padEnd(9)} ${text}`)
   --processes LIST  processes that share the load (default 1)
   --journal LIST    what the journal keeps: off (no rows), none (rows alone), headers, full (default none)
   --database URL    postgres://... in place of SQLite; its tables are removed before each run
+  --unavoidable     the work that no gateway can avoid, alone, in every form beside Postern
   --beside NAME=CMD another system under the same load: a shell command run with N, SIZE, SESS and REUSE (1, or empty for a
                     connection each) set that prints a JSON line with drained_msgs_s, accepted_msgs_s, cpu_us_msg and
                     peak_rss_mib; NAME@FORM=CMD for one form alone, else all by smtp-source. May be given several times
@@ -108,6 +109,7 @@ const { values } = parseArgs({
     processes: { type: 'string', default: '1' },
     journal: { type: 'string', default: 'none' },
     database: { type: 'string' },
+    unavoidable: { type: 'boolean', default: false },
     beside: { type: 'string', multiple: true, default: [] },
     'beside-share': { type: 'string', default: '1' },
     out: { type: 'string' },
@@ -138,6 +140,7 @@ async function measureForm(form: Form, sessions: number, beside: readonly Beside
       for (const journal of values.journal.split(','))
         keep(await measurePostern(load, { signatures, processes, journal, database: values.database }));
     }
+    if (values.unavoidable) keep(await measureUnavoidable(load, signatures));
   }
   for (const other of beside) {
     if (other.form === undefined ? form.own || form.warm : other.form !== form.name) continue;
