@@ -172,7 +172,7 @@ export function keepPlot(name: string, text: string): void {
 function plainMail(text: string): readonly { system: string; sessions: string; rate: number }[] {
   return text.split('\n').flatMap((line) => {
     const [, what, system = '', sessions = '', rate = ''] = line.split('|').map((cell) => cell.trim());
-    if (what !== 'mail: 4 KB, connections stay open' || system === 'Postern, 2 signatures') return [];
+    if (what !== 'mail: 4 KB, connections stay open' || system.endsWith('2 signatures')) return [];
     return [{ system: system.replace(', 1 signature', ''), sessions, rate: Number(rate.replaceAll(',', '')) }];
   });
 }
