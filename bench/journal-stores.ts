@@ -12,7 +12,7 @@ import type { JournalFacts, JournalRow } from '../src/spool/journal/journal-row.
 import { openPostgresJournal } from '../src/spool/journal/store/postgres-journal-store.ts';
 import { openSqliteJournal } from '../src/spool/journal/store/sqlite-journal-store.ts';
 import { keyWords, searchText } from '../src/spool/journal/store/words.ts';
-import { SqliteJournal } from '../src/spool/journal/writer/sqlite-journal.ts';
+import { SqliteJournal } from '../src/spool/journal/writer/journal-tables.ts';
 import { ensurePartitions } from '../src/spool/postgres/events/event-partitions.ts';
 import { PostgresSpool } from '../src/spool/postgres/postgres-spool.ts';
 import type { Spool } from '../src/spool/spool.ts';

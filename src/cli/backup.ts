@@ -4,8 +4,7 @@ import { join, resolve } from 'node:path';
 import type { Config } from '../app/config/config.ts';
 import { tableVersions } from '../app/wiring/table-versions.ts';
 import { UsageError } from '../base/errors.ts';
-import type { Progress } from '../spool/backup/backup-file.ts';
-import { restoreBackup } from '../spool/backup/restore-backup.ts';
+import { type Progress, restoreBackup } from '../spool/backup/backup-file.ts';
 import { takeBackup } from '../spool/backup/take-backup.ts';
 import { type CommandIo, defineCommand, print } from './command/command.ts';
 

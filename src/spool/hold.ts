@@ -5,10 +5,7 @@ import { splitMailbox } from '../mail/address/domain.ts';
 /** The kinds of holds. */
 export const holdKinds = ['message', 'account', 'destination', 'route', 'line'] as const;
 
-/**
- * What a hold is for: one message by its id, an account by its name, a recipient domain (A-label), a route by its name, or a
- * line, which is what one account has waiting for one place (`lineOf`).
- */
+/** What a hold is for: a message (id), an account, a recipient domain (A-label), a route, or an account's line for a place (`lineOf`). */
 export type HoldKind = (typeof holdKinds)[number];
 
 /** A rule of the operator. */

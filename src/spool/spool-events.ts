@@ -109,11 +109,7 @@ function aboutRecipients(entry: DueMessage['entry'], recipients: readonly string
   };
 }
 
-/**
- * Makes the event of a message that was removed from the queue.
- * @param recipients all of its recipients; the event names those that had not received it
- * @param at milliseconds since 1970
- */
+/** Makes the event of a message removed from the queue. @param recipients all; it names the undelivered ones @param at since 1970 */
 export function droppedEvent(
   entry: DueMessage['entry'],
   recipients: readonly Pick<SpooledRecipient, 'address' | 'state'>[],
@@ -123,11 +119,7 @@ export function droppedEvent(
   return { kind: 'dropped', ...aboutRecipients(entry, lost, at) };
 }
 
-/**
- * Makes the event of recipients that were made due.
- * @param made.failed how many of them had failed
- * @param made.at milliseconds since 1970
- */
+/** Makes the event of recipients that were made due. @param made.failed how many had failed @param made.at since 1970 */
 export function requeuedEvent(
   entry: DueMessage['entry'],
   recipients: readonly string[],

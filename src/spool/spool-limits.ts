@@ -7,10 +7,7 @@ import type { ContentGauge } from './journal/content-gauge.ts';
 import { type ReportLimits, unlimitedReports } from './reports/report.ts';
 import type { Tally } from './tally.ts';
 
-/**
- * How long a claim holds, in milliseconds. It is longer than any transaction may last (delivery closes one after 45
- * minutes), so that a claim only runs out when its holder is gone or stuck.
- */
+/** Milliseconds of a claim: longer than a transaction (45 minutes at most), so that it ends when its holder is gone or stuck. */
 export const leaseMilliseconds = 60 * 60 * 1000;
 
 /** How long a message is kept after its last recipient's end, where a recipient has failed, in milliseconds. */
@@ -44,10 +41,7 @@ export function defaultMinFreeBytes(totalBytes: number): number {
   return Math.min(Math.floor(totalBytes / 20), 1_073_741_824);
 }
 
-/**
- * Says why an account may not have one more message queued; undefined where it may.
- * @param held what it has queued @param size octets of the message
- */
+/** Says why an account may not have one more message queued, if so. @param held what it has queued @param size octets */
 export function whyOverQuota(limits: SpoolLimits, held: Tally, account: string, size: number): string | undefined {
   const { queuedMessages, queuedBytes = Number.POSITIVE_INFINITY } = limits;
   const { queued } = held.messages;

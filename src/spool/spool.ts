@@ -46,10 +46,7 @@ export interface SpoolEntry {
   /** The reverse-path that the client gave; reports are sent there. */
   readonly senderPath: string;
   readonly recipients: readonly string[];
-  /**
-   * The transport that each recipient waits for, in the order of the recipients. One without a transport is given one when
-   * it is due (`giveTransports`).
-   */
+  /** The transport of each recipient, in their order. One that has none is given one when it is due (`giveTransports`). */
   readonly transports?: readonly string[];
   readonly smtputf8: boolean;
   readonly requireTls: boolean;
@@ -71,10 +68,7 @@ export interface SpoolEntry {
   readonly head: Buffer;
   readonly body: Buffer;
   readonly platformSignature?: { readonly start: number; readonly end: number };
-  /**
-   * The key is kept in the same commit as the message, so that both exist or neither does (D48). `add` rejects for a key
-   * that the account has used within the last 24 hours.
-   */
+  /** The key, kept in the message's commit (D48). `add` rejects for one that the account has used within 24 hours. */
   readonly idempotency?: { readonly key: string; readonly digest: string };
 }
 
@@ -115,10 +109,7 @@ type AddOnly = 'received' | 'journal' | 'reports' | 'answers' | 'keepsClientId';
 
 /** A message that is due, with its due recipients of one transport, claimed for this process. */
 export interface DueMessage {
-  /**
-   * The message without its octets, which `load` brings, and without what only `add` uses. `recipients` lists all of them,
-   * of every transport.
-   */
+  /** The message without its octets (`load`) and what only `add` uses. `recipients` lists all, of every transport. */
   readonly entry: Omit<SpoolEntry, 'head' | 'body' | 'transports' | AddOnly>;
   /** Octets of head and body together. */
   readonly size: number;
@@ -201,22 +192,13 @@ export interface RetryCount {
 export interface SpoolDoors {
   /** Why the spool takes no mail now, at most a second old; undefined while it does. All other methods still work. */
   readonly unavailable: Unavailable | undefined;
-  /**
-   * Adds a message and the event of its acceptance; resolves only once both are durable. Its recipients are claimed for
-   * the caller until `claimUntil` (milliseconds since 1970), so that it may deliver at once.
-   */
+  /** Adds a message and its event, durably. Its recipients are the caller's `claimUntil` a time (since 1970), to deliver at once. */
   add(entry: SpoolEntry, claimUntil: number): Promise<void>;
   /** Finds the use of an Idempotency-Key by the named account within the last 24 hours (D48); undefined if there is none. */
   usedKey(account: string, key: string): Promise<UsedKey | undefined>;
-  /**
-   * Keeps the answer to the first request with a key, so that it can be repeated word for word (D48). To be called only
-   * for an answer other than that all recipients are queued. An unknown key is ignored.
-   */
+  /** Keeps the first answer to a key, to be repeated (D48), where it is other than that all are queued. An unknown key is ignored. */
   answered(account: string, key: string, answer: string): Promise<void>;
-  /**
-   * Finds the Message-IDs that messages of the named account left with, by their clients' own ids; of messages with
-   * `keepsClientId`, not older than 180 days. Hand in no more than some hundreds.
-   */
+  /** Finds the Message-IDs that replaced those of an account's clients within 180 days (`keepsClientId`), for some hundreds at most. */
   replacedIds(account: string, ids: readonly string[]): Promise<ReadonlyMap<string, string>>;
 }
 
@@ -275,10 +257,7 @@ export interface SpoolReports {
    * outcomes, and the report is due once no recipient of the message is queued any more, or after some seconds.
    */
   reportsDue(query: { readonly now: number; readonly limit: number }): Promise<readonly DueReport[]>;
-  /**
-   * Deletes a report that is not to be made; with `until`, milliseconds since 1970, puts it off instead. False where it has
-   * changed since it was read.
-   */
+  /** Deletes a report that is not to be made, or puts it off `until` a time (since 1970). False where it has changed. */
   endReport(report: ReportKey, until?: number): Promise<boolean>;
 }
 
@@ -302,20 +281,14 @@ export interface SpoolOperators {
   ): Promise<RetryCount>;
   /** Removes a message, and writes the event `dropped`; false when there is none. */
   drop(id: string): Promise<boolean>;
-  /**
-   * The numbers of each account by the account's name; accounts without a message are left out. They are kept up to date
-   * instead of being counted, so asking costs the same however many messages there are.
-   */
+  /** The numbers of each account that has a message, by name. They are kept up to date: asking costs the same for any number. */
   tallies(): Promise<readonly AccountTally[]>;
   /** Keeps mail waiting: a message, or whatever is or will be queued of an account, a domain or a route. */
   addHold(rule: HoldRule): Promise<void>;
   /** Lets mail go on again; false where there is no such hold. Messages that have expired meanwhile get one more attempt. */
   liftHold(rule: Pick<HoldRule, 'kind' | 'value'>): Promise<boolean>;
   holds(): Promise<readonly Hold[]>;
-  /**
-   * When the oldest message was accepted that is queued; undefined where none is. It may take some minutes to see an older one
-   * that had failed and was queued again.
-   */
+  /** When the oldest queued message was accepted, if any. One that had failed and is queued again is seen some minutes later. */
   oldest(): Promise<number | undefined>;
   /** What waits, by transport and account, `limit` of them at most, the most recipients first. It reads all that wait. */
   waiting(limit: number): Promise<readonly WaitingLine[]>;

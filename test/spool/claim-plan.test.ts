@@ -4,8 +4,7 @@
 import { expect, test } from 'vitest';
 import { type DatabaseSync, migrateSqlite, openSqliteFile } from '../../src/base/database/sqlite-file.ts';
 import { Lines } from '../../src/spool/sqlite/sqlite-lines.ts';
-import { spoolMigrations } from '../../src/spool/sqlite/sqlite-schema.ts';
-import { prepareStatements } from '../../src/spool/sqlite/sqlite-tables.ts';
+import { prepareStatements, spoolMigrations } from '../../src/spool/sqlite/sqlite-tables.ts';
 
 function planOf(database: DatabaseSync, sql: string): string[] {
   return database

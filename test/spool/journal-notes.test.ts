@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest';
 import type { EventFacts } from '../../src/spool/events/mail-event.ts';
 import { outcomeNumbers } from '../../src/spool/journal/journal-row.ts';
 import { notesOf, withNotes } from '../../src/spool/journal/writer/journal-of-event.ts';
-import { SqliteJournal } from '../../src/spool/journal/writer/sqlite-journal.ts';
+import { SqliteJournal } from '../../src/spool/journal/writer/journal-tables.ts';
 import fc from '../support/properties.ts';
 
 const { accepted, delivered, deferred, failed, dropped } = outcomeNumbers;

@@ -15,7 +15,7 @@ import { figureMigrations } from '../../spool/figures/figure-store.ts';
 import { journalMigrations } from '../../spool/journal/writer/journal-tables.ts';
 import { filingMigrations, postgresSpoolMigrations } from '../../spool/postgres/postgres-schema.ts';
 import { eventMigrations } from '../../spool/sqlite/sqlite-events.ts';
-import { idempotencyMigrations, spoolMigrations } from '../../spool/sqlite/sqlite-schema.ts';
+import { idempotencyMigrations, spoolMigrations } from '../../spool/sqlite/sqlite-tables.ts';
 import { consoleMigrations } from '../../web/console/session-store.ts';
 
 const shared: readonly Migrations[] = [

@@ -19,10 +19,7 @@ export interface Migrations {
   readonly told?: readonly ToldTable[];
   /** The same steps as SQL of PostgreSQL; needed only where they have more than tables and indexes (postgres-migrations.ts). */
   readonly postgres?: readonly string[];
-  /**
-   * A question for some versions of `postgres`: where it finds no row, the version's step is passed over for good, because the
-   * server does not take it, and everything works without.
-   */
+  /** A question for versions of `postgres`: where it finds no row the step is passed over for good, and everything works without. */
   readonly postgresWhere?: Readonly<Record<number, string>>;
 }
 
@@ -44,15 +41,9 @@ export interface Changes {
   on(subject: string, listener: () => void): () => void;
 }
 
-/**
- * Runs statements. Parameters are written `$1`, `$2` ...: the first value is `$1`, and a parameter may appear in several
- * places. Every value must appear in the statement.
- */
+/** Runs statements with parameters `$1`, `$2` ..., each for the value of that place. Every value must appear, as often as one likes. */
 export interface Queryable {
-  /**
-   * Runs a statement that answers rows: SELECT, or a change with RETURNING.
-   * @throws Unavailable where the database cannot be used now; Error where the statement itself is at fault
-   */
+  /** Runs a statement that answers rows. @throws Unavailable where the database cannot be used now; Error where it is at fault */
   query(sql: string, params?: readonly SqlValue[]): Promise<readonly Row[]>;
   /** Runs a change. @returns how many rows it changed. @throws like `query` */
   run(sql: string, params?: readonly SqlValue[]): Promise<number>;
@@ -87,10 +78,7 @@ export interface Database extends Queryable {
    * it here already; it ends once a look that began after the last such failure has found the database well.
    */
   readonly unavailable: Unavailable | undefined;
-  /**
-   * By how many milliseconds the wall clock of this host is ahead of the database's, which all processes share; at most a minute
-   * old. What they compare with each other's times is written by the database's clock.
-   */
+  /** Milliseconds by which this host's wall clock is ahead of the database's, by which processes compare; a minute old at most. */
   aheadMs(): Promise<number>;
   /**
    * SQL of the database's own time, in milliseconds since 1970, by which leases are taken and judged where several hosts share it: the
@@ -121,15 +109,9 @@ export interface Database extends Queryable {
    * @throws like `query`
    */
   runWith(first: Change, others: readonly Change[]): Promise<boolean>;
-  /**
-   * Brings the tables of one owner up to date. Safe beside other processes, and beside gateways that work.
-   * @throws Error where the tables are newer than this program; Unavailable where others keep a table locked
-   */
+  /** Brings an owner's tables up to date beside others. @throws Error where they are newer; Unavailable where others keep one locked */
   migrate(migrations: Migrations): Promise<void>;
-  /**
-   * Gives up what waits for a server that does not answer: it fails with Unavailable, and so does what is asked from now on,
-   * so that `close` ends soon. Absent where there is no server.
-   */
+  /** Has all that waits for a silent server, now and later, fail with Unavailable, so that `close` ends soon. Absent without one. */
   abandon?(): void;
   /** Finishes what was asked and closes the connection. Asked once more it does nothing. */
   close(): Promise<void>;

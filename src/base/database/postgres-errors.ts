@@ -45,10 +45,7 @@ const constraints: Readonly<Record<string, ConstraintKind>> = {
   P0001: 'trigger',
 };
 
-/**
- * SQLSTATE: five digits and capital letters, of which PostgreSQL's own have at least one digit. Node's own codes have none: most,
- * such as ECONNREFUSED, are longer, and EPIPE is not.
- */
+/** SQLSTATE: five digits and capitals, in PostgreSQL's own at least one digit. Of Node's codes EPIPE has five letters. */
 function sqlState(thrown: unknown): string | undefined {
   const code = errorCode(thrown);
   return code !== undefined && /^(?=.*\d)[\dA-Z]{5}$/.test(code) ? code : undefined;
@@ -64,10 +61,7 @@ export function isLockConflict(thrown: unknown): boolean {
   return isRace(thrown) || sqlState(thrown) === lockNotAvailable;
 }
 
-/**
- * Whether a request failed because its statement took too long or came too late, or others held or changed what it needs: that says
- * nothing about other statements.
- */
+/** Whether a request failed for its own time, or for what others hold or change: that says nothing about other statements. */
 export function isOfOneStatement(thrown: Unavailable): boolean {
   return isLockConflict(thrown.cause) || [queryCanceled, cameTooLate].includes(sqlState(thrown.cause) ?? '');
 }
@@ -80,10 +74,7 @@ export function constraintOf(thrown: unknown): ConstraintKind | undefined {
   return String(thrown.constraint).endsWith('_pkey') ? 'primary-key' : kind;
 }
 
-/**
- * Turns what the driver threw into what callers are told: Unavailable where the server is away, busy or full, and else the
- * error itself.
- */
+/** Turns what the driver threw into Unavailable where the server is away, busy or full, and else into the error itself. */
 export function storeError(thrown: unknown): Error {
   const state = sqlState(thrown);
   if (state === diskFull) {
@@ -129,10 +120,7 @@ function isWrong(cause: unknown): boolean {
   return wrongCodes.has(code) || wrongTls.test(code) || isFile || errorMessage(cause).includes(speaksNoTls);
 }
 
-/**
- * Tells what the start failed by: a ConfigurationError where the server refuses user, password or database, is a standby, or TLS to
- * it cannot work by these settings; and else the error itself.
- */
+/** Tells what the start failed by: ConfigurationError where no server takes anybody by these settings, else the error itself. */
 export function startError(thrown: unknown): unknown {
   const cause = thrown instanceof Unavailable ? thrown.cause : thrown;
   return isWrong(cause) ? new ConfigurationError(`database.url: ${errorMessage(cause)}`, { cause }) : thrown;

@@ -29,10 +29,7 @@ const migrationLock = 0x706f7374;
 
 /** How long a step may work, in milliseconds: a large table may have to be written anew. For anything else the limits are seconds. */
 const stepMs = 3_600_000;
-/**
- * How long a step waits for each lock, in milliseconds. Everybody who wants the same table waits behind it, so it is less than what
- * a gateway waits for its locks (5 s), and between two tries they come through.
- */
+/** How many milliseconds a step waits for a lock. Others wait behind it, so it is less than the 5 s that a gateway waits. */
 const lockMs = 2000;
 /** How often a step that finds its tables locked is tried in a row, and how long it rests in between, in milliseconds. */
 const mostTries = 5;
@@ -111,10 +108,7 @@ const words: readonly (readonly [RegExp, string])[] = [
   [/\bBLOB\b/g, 'BYTEA'],
 ];
 
-/**
- * Translates a step of migrations that was written for SQLite. The result for a step that was released must not change any more.
- * @throws Error where the step has more than tables, columns and indexes
- */
+/** Translates a step of SQLite, a released one always alike. @throws Error where it has more than tables, columns and indexes */
 export function inPostgres(step: string): string {
   const translated = words.reduce((text, [word, replacement]) => text.replace(word, replacement), step);
   if (/\b(?:TRIGGER|RAISE|AUTOINCREMENT|PRAGMA|VIRTUAL)\b/i.test(translated)) {

@@ -59,9 +59,6 @@ export function makePartition(
   ];
 }
 
-/**
- * Asks for a row where tables can be kept in partitions: CockroachDB has others, and who sets `postern.partitions` to `off` for
- * the connection that first makes or changes the tables keeps them whole.
- */
+/** Finds a row where tables can be partitions: not in CockroachDB, nor where a connection sets `postern.partitions` to `off`. */
 export const takesPartitions = `SELECT 1 AS yes WHERE version() NOT LIKE 'CockroachDB%'
   AND coalesce(current_setting('postern.partitions', true), '') <> 'off'`;

@@ -4,10 +4,7 @@ import type { Row } from './database.ts';
 
 type Readers = Readonly<Record<string, (column: unknown) => unknown>>;
 
-/**
- * Makes what reads a row: `{ createdAt: Number }` takes the column created_at. Columns without a reader are left out.
- * @param readers how the column of each member is read
- */
+/** Makes what reads a row: `{ createdAt: Number }` takes the column created_at. Columns without a reader are left out. */
 export function rowReader<Members extends Readers>(
   readers: Members,
 ): (row: Row) => { readonly [Name in keyof Members]: ReturnType<Members[Name]> } {

@@ -64,10 +64,7 @@ const roomRetrySeconds = 30;
 export interface OpenDatabaseOptions extends Partial<DatabaseTimes> {
   /** Called once if the thread ends though nobody closed the database. Every request fails from then on. */
   readonly onLost?: (error: Error) => void;
-  /**
-   * Whether a change is on disk when it is answered; absent: yes. Where it is false, a power failure may undo the last changes, whole
-   * transactions only, and no commit waits for the disk while it has the lock.
-   */
+  /** Whether a change is on disk when it is answered; absent: yes. Otherwise a power failure may undo the last transactions. */
   readonly isDurable?: boolean;
   /** Told when nothing can be changed, and when it can be again; absent: nobody is. */
   readonly log?: Logger | undefined;

@@ -174,10 +174,7 @@ export interface MovedMark {
   readonly isDone: boolean;
 }
 
-/**
- * Added to the version of the spool's tables in a marked file. A release that does not know of marks takes the tables for those
- * of a later release and refuses them as well.
- */
+/** Added to the version of the spool's tables in a marked file, so that a release that knows of no marks refuses them as too new. */
 const raised = 1_000_000;
 
 const make = `CREATE TABLE moved_away (

@@ -2,11 +2,29 @@
 // copy, and the message bodies that are files beside the database (D94).
 
 import { createHash } from 'node:crypto';
-import { closeSync, openSync, readSync, statSync } from 'node:fs';
+import {
+  chmodSync,
+  closeSync,
+  constants,
+  copyFileSync,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { rowReader } from '../../base/database/row-reader.ts';
-import { hasTable, inTransaction } from '../../base/database/sqlite-file.ts';
+import { hasTable, inTransaction, tablesOf } from '../../base/database/sqlite-file.ts';
+import { syncPath } from '../../base/database/sync-folder.ts';
 import { errorMessage } from '../../base/errors.ts';
+import { compactDatabase } from '../sqlite/file/compact.ts';
+import { SpoolLock } from '../sqlite/file/sqlite-lock.ts';
 import { rebuildLedger } from '../sqlite/sqlite-ledger.ts';
 import { integer, text } from '../stored-rows.ts';
 
@@ -26,7 +44,7 @@ export const createTables = `
   ) STRICT;`;
 
 /** SQL that removes the three tables again. */
-export const dropTables = 'DROP TABLE backup_about; DROP TABLE backup_bodies; DROP TABLE backup_parts;';
+const dropTables = 'DROP TABLE backup_about; DROP TABLE backup_bodies; DROP TABLE backup_parts;';
 
 /** The change that writes the last row, which marks the backup as complete. Its value is the time, milliseconds since 1970. */
 export const markAsComplete = `INSERT INTO backup_about VALUES (1, ${form}, ?)`;
@@ -49,7 +67,7 @@ function toldOctets(file: string): number | undefined {
 }
 
 /** Opens a backup to read it. @throws Error naming the file and what is wrong with it */
-export function openBackup(file: string): DatabaseSync {
+function openBackup(file: string): DatabaseSync {
   const wrong = (why: string): Error => new Error(`"${file}" ${why}`);
   // Opening a pipe would wait for whoever writes to it.
   const found = statSync(file, { throwIfNoEntry: false });
@@ -74,7 +92,7 @@ export function openBackup(file: string): DatabaseSync {
 }
 
 /** The octets of a body, a part at a time. */
-export function* bodyParts(database: DatabaseSync, id: string): Generator<Uint8Array> {
+function* bodyParts(database: DatabaseSync, id: string): Generator<Uint8Array> {
   for (const row of database.prepare('SELECT octets FROM backup_parts WHERE id = ? ORDER BY part').iterate(id)) {
     if (row['octets'] instanceof Uint8Array) yield row['octets'];
   }
@@ -115,7 +133,7 @@ export function forgetMessages(database: DatabaseSync, ids: readonly string[]): 
 }
 
 /** A backup that is read. */
-export interface CheckedBackup {
+interface CheckedBackup {
   /** Its path. */
   readonly file: string;
   /** The version of each owner's tables that this program knows. */
@@ -134,11 +152,8 @@ export interface BackedUp {
   readonly progress: Progress;
 }
 
-/**
- * Reads a whole backup and checks that the tables are consistent and that every body is present and unchanged.
- * @throws Error naming the file and what is wrong with it
- */
-export function checkBackup(database: DatabaseSync, { file, versions, progress }: CheckedBackup): void {
+/** Checks that a backup's tables are consistent and each body is there, unchanged. @throws Error naming what is wrong */
+function checkBackup(database: DatabaseSync, { file, versions, progress }: CheckedBackup): void {
   const wrong = (why: string): Error => new Error(`"${file}" is damaged: ${why}`);
   progress('Checking the database', 0);
   try {
@@ -167,4 +182,123 @@ export function checkBackup(database: DatabaseSync, { file, versions, progress }
     const isWhole = read === octets && told instanceof Uint8Array && hash.digest().equals(told);
     if (!isWhole) throw wrong(`the body of message ${id} is not as it was written`);
   }
+}
+
+/** What is restored, and where. */
+export type RestoreRequest = CheckedBackup & BackedUp;
+
+/** Tables that have rows even in a new database, because they are about the database itself. */
+const ownTables = new Set([
+  ...['migrations', 'spool_clock', 'spool_probe', 'proxy_revision', 'journal_state', 'mail_event_state'],
+  'spool_in_flight',
+]);
+
+/** Tells what a restore would remove from a database; undefined where it has nothing. */
+function contentsOf(file: string): string | undefined {
+  if (!existsSync(file)) return undefined;
+  using database = new DatabaseSync(file, { timeout: 5000 });
+  try {
+    const messages = countMessages(database);
+    if (messages > 0) return `${messages} message${messages === 1 ? '' : 's'}`;
+    const tables = tablesOf(database)
+      .filter((name) => !ownTables.has(name))
+      .filter((name) => database.prepare(`SELECT 1 FROM "${name.replaceAll('"', '""')}" LIMIT 1`).get());
+    return tables.length === 0 ? undefined : `no mail, but rows in ${tables.join(', ')}`;
+  } catch (error) {
+    return `a database that cannot be read (${errorMessage(error)})`;
+  }
+}
+
+/** Writes the bodies, each whole or not at all. */
+function writeBodies(backup: DatabaseSync, { bodiesFolder, progress }: RestoreRequest): number {
+  const ids = backup.prepare('SELECT id FROM backup_bodies ORDER BY id').all();
+  if (ids.length === 0) return 0;
+  mkdirSync(bodiesFolder, { recursive: true, mode: 0o700 });
+  for (const [at, row] of ids.entries()) {
+    const id = String(row['id']);
+    progress('Writing bodies', at / ids.length);
+    // The id becomes a file name: one from a forged backup must not lead out of the folder.
+    if (!/^[\w-]+$/.test(id)) throw new Error(`"${id}" is no message id`);
+    const temporary = join(bodiesFolder, `.${id}.tmp`);
+    const descriptor = openSync(temporary, 'w', 0o600);
+    try {
+      for (const part of bodyParts(backup, id)) writeFileSync(descriptor, part);
+      fsyncSync(descriptor);
+    } finally {
+      closeSync(descriptor);
+    }
+    renameSync(temporary, join(bodiesFolder, id));
+  }
+  syncPath(bodiesFolder);
+  syncPath(dirname(bodiesFolder));
+  return ids.length;
+}
+
+/** Makes the database from a backup: a copy without the backup's own tables. */
+function prepareDatabase(file: string, temporary: string): number {
+  copyFileSync(file, temporary, constants.COPYFILE_EXCL);
+  // The copy has the mode of the backup, which may be a file that others may read.
+  chmodSync(temporary, 0o600);
+  using database = new DatabaseSync(temporary);
+  database.exec('PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF');
+  database.exec(dropTables);
+  compactDatabase(database);
+  return countMessages(database);
+}
+
+function replaceDatabase(temporary: string, database: string): void {
+  syncPath(temporary);
+  // The log of the earlier database must never be applied to this one.
+  for (const ending of ['-wal', '-shm']) rmSync(`${database}${ending}`, { force: true });
+  renameSync(temporary, database);
+  syncPath(dirname(database));
+}
+
+/** Writes the whole log of a database into it and closes it, so that nothing is lost with the log. */
+function settle(database: string): void {
+  if (!existsSync(database)) return;
+  using connection = new DatabaseSync(database, { timeout: 5000 });
+  try {
+    connection.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+  } catch {
+    // The old database is damaged, and --force allows it to be replaced.
+  }
+}
+
+function restoreAlone(backup: DatabaseSync, request: RestoreRequest) {
+  const { file, database, force } = request;
+  const contents = force ? undefined : contentsOf(database);
+  if (contents !== undefined)
+    throw new Error(`"${database}" has ${contents}; --force replaces it, and what it has is lost`);
+  const temporary = join(dirname(database), `.${basename(database)}.restore.tmp`);
+  try {
+    rmSync(temporary, { force: true });
+    request.progress('Writing the database', 0);
+    const messages = prepareDatabase(file, temporary);
+    const bodies = writeBodies(backup, request);
+    settle(database);
+    replaceDatabase(temporary, database);
+    return { messages, bodies };
+  } finally {
+    for (const ending of ['', '-journal']) rmSync(`${temporary}${ending}`, { force: true });
+  }
+}
+
+/**
+ * Restores a backup. Until it is done the data folder keeps the database that it had.
+ * @returns how many messages and bodies it has
+ * @throws Error where the file is no backup or is damaged, a server uses the data folder, the folder is not empty and
+ *   `force` is not set, or it cannot be written
+ */
+export function restoreBackup(request: RestoreRequest) {
+  using backup = openBackup(request.file);
+  checkBackup(backup, request);
+  mkdirSync(dirname(request.database), { recursive: true, mode: 0o700 });
+  using lock = new SpoolLock(request.database);
+  let restored: ReturnType<typeof restoreAlone> | undefined;
+  const isAlone = lock.whileAlone(() => {
+    restored = restoreAlone(backup, request);
+  });
+  if (!isAlone || !restored) throw new Error(`A server works on "${dirname(request.database)}": stop it first`);
+  return restored;
 }

@@ -5,10 +5,7 @@
 const mostOperations = 1024;
 /** Octets of messages in one group at most; its first operation may have more. */
 const mostOctets = 16 * 1024 * 1024;
-/**
- * How long a message waits for others that come with it, as a part of what the last commits took, and at most: senders that hear of
- * one commit hand in their next messages at the same time.
- */
+/** How long a message waits for others, as a part of what commits take, and at most: who hears of one commit sends again at once. */
 const gatherShare = 0.08;
 const mostGatherMs = 5;
 /** How much the last commit counts for what commits take. */
@@ -44,10 +41,7 @@ export class GroupQueue<Operation extends Grouped> {
   #patience: NodeJS.Timeout | undefined;
   readonly #onQuiet: (() => void)[] = [];
 
-  /**
-   * @param ways which write beside one another; of several that are free the first is taken
-   * @param gathers whether messages wait a little for others; else what has come during a commit goes as soon as it has ended
-   */
+  /** @param ways write beside one another, the first free one first @param gathers whether messages wait a little for others */
   constructor(ways: readonly WriteGroup<Operation>[], gathers = true) {
     this.#ways = ways.length;
     this.#idle = ways.toReversed();

@@ -14,10 +14,7 @@ const answer = 'UPDATE idempotency_keys SET answer = ?3 WHERE account = ?1 AND k
 const prune = `DELETE FROM idempotency_keys WHERE (account, key) IN
   (SELECT account, key FROM idempotency_keys WHERE created_at <= ?1 ORDER BY created_at LIMIT ?2) RETURNING 1 AS gone`;
 
-/**
- * Adds the key of a message, if it has one, in the message's transaction.
- * @throws KeyUsed where the account has used it already: the transaction is then undone, and nothing is sent twice
- */
+/** Adds the key of a message, if any, in its transaction. @throws KeyUsed where it is used already, so that nothing is sent twice */
 export function* addKey(entry: EntryMeta): StoreSteps<void> {
   if (!entry.idempotency) return;
   const { account, messageId, acceptedAt, idempotency } = entry;

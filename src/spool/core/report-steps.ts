@@ -78,11 +78,7 @@ const endRecipients = 'DELETE FROM spool_report_recipients WHERE report = ?1';
 const end = 'DELETE FROM spool_reports WHERE seq = ?1';
 const postpone = 'UPDATE spool_reports SET due_at = ?2 WHERE seq = ?1';
 
-/**
- * Notes outcomes that are to be reported, before their messages are forgotten.
- * @param now wall time, milliseconds since 1970
- * @returns how many outcomes are not reported because of the limits
- */
+/** Notes outcomes before their messages are forgotten. @param now wall time @returns how many the limits keep from being reported */
 export function* noteReports<Message extends GroupMessage>(
   tables: ReportTables<Message>,
   mails: readonly NotedMail<Message>[],

@@ -46,10 +46,7 @@ const ownWords: ReadonlySet<string> = new Set([
 /** Characters of a name by RFC 5322 §2.2. */
 const fieldName = /^[!-9;-~]+$/;
 
-/**
- * A reason without what it quotes of a message.
- * @param message a sentence that quotes between quotation marks, or behind `; got`
- */
+/** A reason without what it quotes of a message, between quotation marks or behind `; got`. */
 function withoutQuotes(message: string): string {
   const said = message.replace(/; got [^]*$/, `; got ${notKept}`);
   const first = said.indexOf('"');

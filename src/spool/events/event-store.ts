@@ -103,19 +103,13 @@ export interface EventStore {
   news(after: number): Promise<EventNews>;
   /** Resolves when what is made of events behind their commits is made of those that there are, or of as many as one reader waits for. */
   caughtUp(): Promise<void>;
-  /**
-   * Gives events behind a cursor and then new ones: those of this process at once, those of others within a second. It ends
-   * when the signal is aborted, and throws when the store fails.
-   */
+  /** Gives events behind a cursor and then new ones, others' within a second, until the signal is aborted. Throws as the store does. */
   follow(query: FollowQuery): AsyncGenerator<MailEvent, void>;
   /** Calls a listener for each event from now on; gives the function that ends this. */
   listen(listener: EventListener): () => void;
   /** Writes events that report no change of the spool, all in one commit, and tells the listeners. */
   write(events: readonly ReturnEvent[]): Promise<void>;
-  /**
-   * Tells the listeners of a refusal and writes it within a second, in one commit with others of that time. Refusals that
-   * cannot be written, or are too many, are counted in `droppedRefusals` and not kept.
-   */
+  /** Tells the listeners of a refusal and writes it within a second; those that cannot be kept are counted in `droppedRefusals`. */
   readonly refuse: Refuse;
   /** Refusals since the start that were not kept. */
   readonly droppedRefusals: number;

@@ -52,10 +52,7 @@ export interface AcceptedEvent extends MessageEventBase {
   readonly stripped?: readonly string[] | undefined;
   /** What the sender was that nobody owns, what it became, and by which pattern of `senders` (D4d). */
   readonly mappedSender?: { readonly given: string; readonly address: string; readonly pattern: string } | undefined;
-  /**
-   * The first headers that were removed because the policy is only observed (D4c), each with the token and the words that the message
-   * would have been refused with; earlier releases stored no words.
-   */
+  /** The first headers removed because the policy is only observed (D4c), with token and words; earlier releases kept no words. */
   readonly observed?: readonly { readonly field: string; readonly code: string; readonly message?: string }[];
   /** How many headers were removed so; absent where none was. */
   readonly observedCount?: number;
@@ -121,10 +118,7 @@ interface OutcomeEventBase extends MessageEventBase {
   readonly sizeAsSent: number;
 }
 
-/**
- * Where a delivered message went, if not to a next hop that sends no reports: `final` into a mailbox of our own, `passed-on`
- * to a next hop that offers DSN and has been told what the sender asked (RFC 3461 §5.2).
- */
+/** Where a delivered message went: `final` to a mailbox of ours, `passed-on` to a hop with DSN (RFC 3461 §5.2); absent: neither. */
 export type Handover = 'final' | 'passed-on';
 
 /** The next hop accepted the message for this recipient. */
@@ -255,10 +249,7 @@ interface KindFacts<Facts extends EventFacts> {
   readonly share: EventShare;
   /** How its line stands in the log. */
   readonly level: 'info' | 'warn';
-  /**
-   * What its line has beside what all events of a message have: names in the log, each with the member. `own`: it has a line
-   * of its own in `log-event.ts`.
-   */
+  /** What its log line has beside what all have: names, each with the member. `own`: it has its line in `log-event.ts`. */
   readonly logged: 'own' | Readonly<Record<string, keyof Facts>>;
   /** What it makes of the recipient that it is about; undefined: nothing. */
   readonly state: string | undefined;

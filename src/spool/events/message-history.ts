@@ -44,12 +44,7 @@ function recipientsOf(event: MailEvent): readonly string[] {
   return 'recipients' in event && event.kind !== 'accepted' ? event.recipients : [];
 }
 
-/**
- * Tells what became of a message.
- * @param id the id in the spool
- * @param events events of this message, oldest first
- * @returns undefined where there are none
- */
+/** Tells what became of a message. @param id in the spool @param events its own, oldest first @returns undefined without any */
 export function historyOf(id: string, events: readonly MailEvent[]): MessageHistory | undefined {
   const last = events.at(-1);
   if (!last) return undefined;

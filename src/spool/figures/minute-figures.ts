@@ -136,10 +136,7 @@ const mostAccounts = 1000;
 /** The name under which all accounts together are told of. No account has it. */
 export const allAccounts = '';
 
-/**
- * What waits for each account that has something waiting, in recipients that are not done; and when the oldest message was accepted,
- * of the account and of all, milliseconds since 1970; absent: not known.
- */
+/** What waits for each account in recipients, and when the oldest was accepted, of each and of all (since 1970), if known. */
 export interface Queues {
   readonly oldestAt?: number | undefined;
   readonly accounts: readonly (Pick<Queues, 'oldestAt'> & { readonly account: string; readonly recipients: number })[];

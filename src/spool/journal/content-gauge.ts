@@ -51,11 +51,7 @@ export class ContentGauge {
     this.counts[kind] += rows;
   }
 
-  /**
-   * What the database says is kept.
-   * @param known octets
-   * @param written what `written` was before the database was asked
-   */
+  /** What the database says is kept. @param known octets @param written the value of `written` before the question */
   learn(known: number, written: number): void {
     this.#known = known;
     this.written -= written;

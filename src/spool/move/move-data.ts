@@ -240,11 +240,7 @@ class Move {
   }
 }
 
-/**
- * Takes the mark of a move off, so that a gateway starts on the file again.
- * @returns the mark; undefined where there was none
- * @throws Error where there is no file, or another program has it open
- */
+/** Takes a move's mark off, so that a gateway starts again. @returns it, if any @throws Error where there is no file, or it is open */
 export function undoMove(file: string): MovedMark | undefined {
   using source = SourceFile.open(file);
   const { mark } = source;

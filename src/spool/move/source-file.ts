@@ -20,7 +20,7 @@ import {
 } from '../../base/database/sqlite-file.ts';
 import { errorMessage, unlessCode } from '../../base/errors.ts';
 import { faultOfRow } from '../journal/journal-faults.ts';
-import { SqliteJournal } from '../journal/writer/sqlite-journal.ts';
+import { SqliteJournal } from '../journal/writer/journal-tables.ts';
 import { fileEvents } from '../sqlite/event-follower.ts';
 import { unsettle } from '../sqlite/file/settled-octets.ts';
 import { isServed } from '../sqlite/file/sqlite-lock.ts';
@@ -37,10 +37,7 @@ export class SourceFile {
   readonly file: string;
   readonly #database: DatabaseSync;
 
-  /**
-   * Opens a file for itself alone.
-   * @throws Error where there is none, or another program has it open
-   */
+  /** Opens a file for itself alone. @throws Error where there is none, or another program has it open */
   static open(file: string): SourceFile {
     requireDatabase(file);
     if (isServed(file))
@@ -107,10 +104,7 @@ export class SourceFile {
     return Number(Object.values(row)[0] ?? 0);
   }
 
-  /**
-   * Reads rows as they are asked for, and tells their columns.
-   * @param table what is read, for errors: where the file is damaged they say so, and where
-   */
+  /** Reads rows as they are asked for, with their columns. @param table what errors name where the file is damaged */
   read(table: string, sql: string, named: Readonly<Record<string, number>> = {}) {
     const statement = this.#database.prepare(sql);
     statement.setReadBigInts(true);

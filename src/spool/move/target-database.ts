@@ -123,10 +123,7 @@ export class TargetDatabase {
     return Number(row?.['time']);
   }
 
-  /**
-   * Begins the transaction, and keeps every other program from writing to the tables until its end.
-   * @throws Error where a table has rows, or another program writes
-   */
+  /** Begins the transaction, and keeps others from writing to the tables. @throws Error where a table has rows, or others write */
   async begin(): Promise<void> {
     await this.query('BEGIN');
     const tables = (await this.query(lockedQuestion)).map((row) => String(row['name']));
@@ -174,10 +171,7 @@ export class TargetDatabase {
     await this.#client.query('ROLLBACK').catch(() => undefined);
   }
 
-  /**
-   * Keeps everything, with the id of the move.
-   * @throws EndUnknown where nobody can tell; else nothing was kept
-   */
+  /** Keeps everything, with the id of the move. @throws EndUnknown where nobody can tell; else nothing was kept */
   async commit(id: string, at: number): Promise<void> {
     this.#isCommitting = true;
     await this.query('INSERT INTO moved_here (id, at) VALUES ($1, $2)', [id, at]);
@@ -192,10 +186,7 @@ export class TargetDatabase {
     if (command !== 'COMMIT') throw new Error('The target has undone the move');
   }
 
-  /**
-   * Tells whether a move of before was kept. It waits for a transaction that may still keep it.
-   * @throws Error where that one does not end in time
-   */
+  /** Whether a move of before was kept; one still under way is waited for. @throws Error where it does not end in time */
   async hasMove(id: string): Promise<boolean> {
     await this.query('BEGIN');
     try {

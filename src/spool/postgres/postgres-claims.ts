@@ -184,10 +184,7 @@ export class PostgresClaims extends ServerPart<ServerParts & { readonly register
     return messages;
   }
 
-  /**
-   * Claims of one line in a transaction. Where others have taken this process for dead, it claims once more as a new one.
-   * @param claimed what was claimed is put here, and where the claim fails what may be claimed
-   */
+  /** Claims of one line, once more as a new process where others took this one for dead. @param claimed gets what may be claimed */
   async #claimLine(query: ClaimQuery, line: Omit<Step, 'isDeferred'>, claimed: DueMessage[]): Promise<void> {
     const process = await this.parts.register.id();
     const before = claimed.length;

@@ -54,10 +54,7 @@ const eventPartitions = `
     END IF;
   END $$`;
 
-/**
- * Migrations of the spool. Times are milliseconds since 1970 by the server's clock (database-clock.ts), those of acceptance
- * excepted. Numbers of states and shares are those of `stateNumbers` and `shareNumbers`.
- */
+/** The spool's tables. Times are the server's (database-clock.ts) but for acceptance; states and shares as in `stateNumbers`. */
 export const postgresSpoolMigrations: Migrations = {
   owner: 'spool',
   steps: [],

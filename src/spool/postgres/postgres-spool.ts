@@ -32,10 +32,7 @@ export class PostgresSpool implements Spool {
   readonly #parts: SpoolParts;
   #closing: Promise<void> | undefined;
 
-  /**
-   * Opens a spool, making its tables where they are missing.
-   * @throws Error where the server cannot be used as it is, or its tables are newer than this program
-   */
+  /** Opens a spool and makes its tables. @throws Error where the server cannot be used as it is, or has newer tables */
   static async open(options: PostgresSpoolOptions): Promise<PostgresSpool> {
     const database = await openPostgres({ url: options.url, connections: 1 });
     try {
@@ -219,10 +216,7 @@ export class PostgresSpool implements Spool {
     return this.#ask(ask, isOfOneStatement);
   }
 
-  /**
-   * Asks something, with the clock looked at before. A failure of the server is noticed at once.
-   * @param isHarmless tells which failures do not keep mail from being taken; absent: none
-   */
+  /** Asks something after a look at the clock; notices a failing server. @param isHarmless failures that stop no mail */
   async #ask<T>(ask: (parts: SpoolParts) => Promise<T>, isHarmless?: (thrown: Unavailable) => boolean): Promise<T> {
     this.#parts.clock.observe();
     try {

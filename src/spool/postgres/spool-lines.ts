@@ -27,17 +27,11 @@ const lockLines = `SELECT pg_advisory_xact_lock(${locksOf}, part)
 const shareAll = `SELECT pg_advisory_xact_lock_shared(${allLines})`;
 const lockAll = `SELECT pg_advisory_xact_lock(${allLines})`;
 
-/**
- * Waits for the turn to write that gateways of an earlier release take, where one is there: it expects that nobody else changes what
- * it has read.
- */
+/** Waits for the turn to write where a gateway of an earlier release works: it expects that nobody else changes what it has read. */
 export const turnBesideEarlier =
   'SELECT 1 FROM spool_state WHERE EXISTS (SELECT 1 FROM spool_processes WHERE form IS NULL) FOR UPDATE';
 
-/**
- * To be sent before a statement of `inLines` whose lines are known: nobody ends a turn of them until the commit, and those who
- * write to them as well wait for nothing. No row of a line is locked for it.
- */
+/** To be sent before `inLines` whose lines are known: nobody ends their turns until the commit, and other writers wait for nothing. */
 export function sendLinesShared(
   send: Send,
   lines: readonly { readonly lane: string; readonly account: string }[],

@@ -156,10 +156,7 @@ export class SpoolTender extends ServerPart<TendedParts> {
     for (const [account, tally] of quotas.withSurplus()) await retention.removeSurplus(account, tally);
   }
 
-  /**
-   * Does what mail does not wait for. Where it cannot be done now the log tells so once, and it is tried again a second later.
-   * @throws what it is not known to meet
-   */
+  /** Does what mail does not wait for. What cannot be done is logged once and tried a second later. @throws what it does not expect */
   async #orLater(what: keyof typeof laterWork, work: () => Promise<unknown>): Promise<void> {
     const { words, isExpected } = laterWork[what];
     try {

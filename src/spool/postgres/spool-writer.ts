@@ -110,10 +110,7 @@ interface InQuestion extends BatchKey, Disowned {
   readonly outcomes: readonly object[];
 }
 
-/**
- * One way to write: a transaction at a time, and what became of the last one where nobody has heard of its end. `onKept` is told of
- * outcomes that were kept although whoever recorded them heard otherwise.
- */
+/** A way to write, a transaction at a time. `onKept` is told of outcomes that were kept though whoever recorded them heard otherwise. */
 class WriteWay extends ServerPart<WriterParts & { readonly way: number; readonly onKept: (outcome: object) => void }> {
   /** Outcomes that are not reported to their senders because there were too many. */
   unreported = 0;
@@ -223,10 +220,7 @@ class WriteWay extends ServerPart<WriterParts & { readonly way: number; readonly
     return stepsOver(send, noteReports(tables, sorted, clock.now()));
   }
 
-  /**
-   * Finds out what became of a transaction.
-   * @throws Unavailable where it was undone, or nobody can tell for now: then that is found out before anything else is written
-   */
+  /** Finds out what became of a transaction. @throws Unavailable where it was undone, or nobody knows yet: the next write asks */
   async #endDoubt(doubt: InQuestion, cause: InDoubt): Promise<void> {
     const until = performance.now() + (this.parts.doubtMs ?? defaultDoubtMs);
     this.#doubt = doubt;

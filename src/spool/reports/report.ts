@@ -14,10 +14,7 @@ export interface ReportKey {
   readonly version: number;
 }
 
-/**
- * What became of a recipient, in the words of RFC 3464 §2.3.3. `relayed`: handed to a next hop that sends no reports;
- * `delivered`: final delivery was made here.
- */
+/** What became of a recipient, as RFC 3464 §2.3.3 says it: `relayed` to a hop that sends no reports, `delivered` finally here. */
 export type ReportAction = 'failed' | 'delayed' | 'delivered' | 'relayed';
 
 /** A recipient in a report. */
@@ -57,10 +54,7 @@ export interface DueReport
   readonly more: number;
 }
 
-/**
- * What stands in place of RET in the row of a report about a message with REQUIRETLS: RFC 8689 §5, such a message is never
- * returned whole, and its report asks for REQUIRETLS too.
- */
+/** Stands for RET of a message with REQUIRETLS, which is never returned whole and whose report asks for it too (RFC 8689 §5). */
 export const retOfRequiredTls = 'REQUIRETLS';
 
 /** Recipients that one report lists. */
@@ -126,11 +120,7 @@ export interface NotedMail<Message> {
   readonly outcomes: readonly NotedOutcome[];
 }
 
-/**
- * Tells what is to be reported of an outcome; undefined where nothing is.
- * @param wanted the sum of `reportBits`
- * @param ageMilliseconds of the message
- */
+/** Tells what is reported of an outcome, if anything. @param wanted the sum of `reportBits` @param ageMilliseconds of the message */
 export function reportAction(
   { kind, handover }: Pick<NotedOutcome, 'kind' | 'handover'>,
   wanted: number,

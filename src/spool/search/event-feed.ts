@@ -22,20 +22,14 @@ import type { SpoolOptions } from '../spool-limits.ts';
 /** How many refusals may wait, over all accounts and for each: at a few kilobytes for each refusal, some megabytes. */
 const [mostOfAll, mostOfAccount] = [1024, 256];
 
-/**
- * The refusals that wait to be written: a bounded number, divided among the accounts, so that the one with the most never takes the
- * room of another, nor copies that of refusals.
- */
+/** The refusals that wait to be written: the account with the most never takes the room of others, nor copies that of refusals. */
 class RefusalQueue {
   readonly #waiting = new Map<string, WrittenRefusal[]>();
   length = 0;
   /** Octets of the messages that wait with them, for the journal. */
   octets = 0;
 
-  /**
-   * Puts a refusal in. When the queue is full, the latest refusal of the account with the most is dropped to make room.
-   * @returns how many refusals were dropped, this one or another: 0 or 1
-   */
+  /** Puts a refusal in; a full queue drops the latest of the account with the most. @returns how many were dropped: 0 or 1 */
   put(refusal: WrittenRefusal): number {
     // It takes room of its account, which for copies of a shadow listener has room of its own.
     const owner = `${refusal.event.kind} ${refusal.event.account}`;
@@ -101,10 +95,7 @@ export interface EventTable extends Pick<EventStore, 'newest' | 'news'> {
   search(query: EventSearch): Promise<EncodedPage>;
   /** Makes what readers need of events beside them, within a bound; absent: that is made in their commits. */
   readonly catchUp?: () => Promise<void>;
-  /**
-   * Writes events that report no change of the spool in a commit of their own; rejects when none of them is written.
-   * @param refused the rows of the journal where the events are refusals
-   */
+  /** Writes events that report no change, in a commit of their own, or rejects. @param refused the journal's rows of refusals */
   write(events: readonly EncodedEvent[], refused?: readonly WrittenJournal[]): Promise<void>;
 }
 
@@ -204,10 +195,7 @@ export class EventFeed implements EventStore {
     this.#gather();
   };
 
-  /**
-   * To be called when events are on disk: tells the listeners, in order, and lets followers read on.
-   * @param events none where the commit has events that are told to followers alone
-   */
+  /** Tells listeners of events on disk, in order, and lets followers read on. @param events none: for followers alone */
   committed(events: readonly EventFacts[]): void {
     for (const event of events) this.#tell(event);
     this.#wake(events);
@@ -273,10 +261,7 @@ export class EventFeed implements EventStore {
     }
   }
 
-  /**
-   * Wakes followers, and of a commit whose events are known those alone that follow one of them: who follows rare events would
-   * else read at each commit of every message.
-   */
+  /** Wakes those who follow one of a commit's events, if these are known: who follows rare ones would read at each commit. */
   #wake(events: readonly EventFacts[] = []): void {
     for (const follower of [...this.#followers]) {
       const { kinds } = follower;

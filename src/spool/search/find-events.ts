@@ -40,10 +40,7 @@ export function searchedKeys({ clientMessageId, recipient, sender }: Asked): rea
   ];
 }
 
-/**
- * How much later than its time an event may be written, in milliseconds: a commit waits 5 s for a lock, an outcome somewhat
- * longer. Ids are given in the order of the commits, so times are in order but for this.
- */
+/** Milliseconds that an event may be written behind its time: but for that, times are in the order of the ids, as commits are. */
 export const lateMs = 60_000;
 
 /** Events of one page at most. */
@@ -250,11 +247,7 @@ function* part({ spans }: EventTables, source: EventSource, look: Look): StoreSt
   return { events, until: isFull() ? last : (until ?? (isOldest ? look.high : look.low)) };
 }
 
-/**
- * Joins the parts of a page. They have been examined to different ids; what is behind the nearest of them is left to the next
- * page.
- * @returns the events, and the id up to which everything was examined
- */
+/** Joins the parts of a page up to the nearest id that all have examined. @returns the events, and that id */
 function joinParts(parts: readonly PagePart[], { order, most, low, high }: Look): Pick<EncodedPage, 'events' | 'next'> {
   const isOldest = order === 'oldest';
   const isBefore = (left: number, right: number): boolean => (isOldest ? left < right : left > right);

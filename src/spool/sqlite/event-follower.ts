@@ -8,7 +8,7 @@ import { type DatabaseSync, inTransaction, prepareAll } from '../../base/databas
 import { readFacts, shareNumbers, shares } from '../encoded-event.ts';
 import type { EventLimits } from '../events/event-store.ts';
 import type { EventFacts } from '../events/mail-event.ts';
-import type { SqliteJournal } from '../journal/writer/sqlite-journal.ts';
+import type { SqliteJournal } from '../journal/writer/journal-tables.ts';
 import { keyNumbersOf, keyNumbersOfFacts } from '../search/find-events.ts';
 import { accountKey, indexKeysOf } from './sqlite-events.ts';
 
@@ -88,10 +88,7 @@ export class EventFollower {
   /** Events up to this one stand on damaged pages, and stay. */
   #stuck = 0;
 
-  /**
-   * @param database its tables are up to date
-   * @param journal where what became of messages is noted; absent: nowhere
-   */
+  /** @param database its tables are up to date @param journal where what became of messages is noted; absent: nowhere */
   constructor(database: DatabaseSync, limits: EventLimits, journal?: SqliteJournal) {
     this.#database = database;
     this.#limits = limits;
@@ -288,10 +285,7 @@ export class EventFollower {
     }
   }
 
-  /**
-   * Runs a transaction that need not be on disk when it returns: whatever a crash takes back is made again from the events. The
-   * next commit of a message writes it to disk as well.
-   */
+  /** Runs a transaction that need not be on disk: what a crash takes back is made again, and the next commit syncs it as well. */
   unsynced<Result>(work: () => Result): Result {
     this.#database.exec('PRAGMA synchronous = NORMAL');
     try {

@@ -41,10 +41,7 @@ export class SpoolClock {
     return storedTime + this.#applied;
   }
 
-  /**
-   * Checks whether the wall clock was set since the last check, and moves the offset if so. Call it outside a transaction.
-   * @throws Error of SQLite; the next call checks again
-   */
+  /** Moves the offset where the wall clock was set since the last check; outside a transaction. @throws Error of SQLite: check again */
   observe(now: ClockReading): void {
     const step = this.#seen ? clockStep(this.#seen, now) : 0;
     if (step !== 0) this.#move(step, now);

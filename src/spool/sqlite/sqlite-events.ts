@@ -42,10 +42,7 @@ export function keysOfKinds(account: string, kinds: readonly EventKind[] | undef
     .map((share) => accountKey(account, share));
 }
 
-/**
- * The key of all events of a message. Of a UUIDv7 it is its time and the last 16 bits, so that what is new in the tree stands
- * together; messages that share both are told apart by their events.
- */
+/** The key of a message's events: time and last 16 bits of a UUIDv7, so that new ones stand together; events tell equal ones apart. */
 export function messageKey(id: string): bigint {
   if (/^[\da-f]{8}-[\da-f]{4}-7[\da-f]{3}-[\da-f]{4}-[\da-f]{12}$/.test(id))
     return BigInt.asIntN(64, BigInt(`0x${id.slice(0, 8)}${id.slice(9, 13)}${id.slice(-4)}`));
@@ -82,10 +79,7 @@ const indexTables = `
   INSERT INTO mail_event_state SELECT 1, coalesce(max(id), 0), 0 FROM mail_events;
 `;
 
-/**
- * noted: up to which event an earlier release noted in the journal what became of messages, in the commits. The events behind it are
- * noted when they are filed.
- */
+/** noted: up to which event an earlier release has noted the outcomes in the journal itself. Those behind it are noted when filed. */
 const notedEvents = `
   ALTER TABLE mail_event_state ADD COLUMN noted INTEGER NOT NULL DEFAULT 0;
   UPDATE mail_event_state SET noted = (SELECT coalesce(max(id), 0) FROM mail_events);
@@ -146,10 +140,7 @@ function* underKeys(table: 'mail_event_index' | 'mail_event_keys', keys: readonl
   return [...sources, { ...plain, low: filed + 1 }];
 }
 
-/**
- * Events whatever their account. SQLite passes over kinds that are not wanted: who follows the few events of a kind would else cost
- * each of all the others a row.
- */
+/** Events of any account. SQLite passes over unwanted kinds: who follows few events would else pay a row for each other one. */
 function* ofKinds(kinds: EventQuery['kinds'], after: number): StoreSteps<readonly EventSource[]> {
   if (!kinds) return [plain];
   const [first] = yield* ask(firstId, after);

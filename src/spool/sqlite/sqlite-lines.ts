@@ -71,11 +71,7 @@ export class Lines {
     this.#due.clear();
   }
 
-  /**
-   * The line that recipients of an account wait in for a transport; it is made where there is none.
-   * @param due when the first of them is due, in stored time
-   * @returns 0 where they wait for no transport yet
-   */
+  /** An account's line for a transport, made where there is none; 0 for no transport yet. @param due of its first, in stored time */
   of({ transport, account }: ClaimTurn, due: number): number {
     if (transport === '') return 0;
     const key = `${transport} ${account}`;
@@ -104,10 +100,7 @@ export class Lines {
     this.#due.clear();
   }
 
-  /**
-   * The lines whose turn it is, those that have waited longest for it first; accounts have equal shares of them.
-   * @param except accounts that are left out
-   */
+  /** The lines whose turn it is, the longest waiting first; accounts have equal shares. @param except accounts that are left out */
   ready(transport: string, now: number, limit: number, except: readonly string[] = []): readonly Line[] {
     const accounts = this.#readyAccounts(transport, now, limit, new Set(except));
     const each = Math.max(1, Math.floor(limit / Math.max(1, accounts.length)));
@@ -162,10 +155,7 @@ export class Lines {
     return Math.min(integer(fresh, 'due'), integer(deferred, 'due'));
   }
 
-  /**
-   * Ends a turn: the next one comes when the next recipient is due, and behind all lines that wait for theirs. An empty line
-   * is removed.
-   */
+  /** Ends a turn: the next comes when a recipient is due, behind all lines that wait. An empty line is removed. */
   endTurn(line: number, now: number): void {
     if (line <= 0) return;
     const due = this.#nextDue(line);

@@ -38,10 +38,7 @@ export interface WriteBatch {
   readonly now: ClockReading;
 }
 
-/**
- * Questions, sent from the main thread. They are answered even while a batch of writes waits for a lock that another
- * program holds. One such batch is under way at a time, too.
- */
+/** Questions, one batch at a time. They are answered even while writes wait for a lock that another program holds. */
 export interface ReadBatch {
   readonly kind: 'reads';
   readonly operations: readonly ReadOperation[];
@@ -75,10 +72,7 @@ export interface SpoolWorkerData extends KeptSettings {
   readonly bodies: string;
 }
 
-/**
- * The journal's row of an accepted message, without what its event tells as well. It is a list, because the names of members
- * would be sent and read again with each message. What is kept of the message is sent beside it.
- */
+/** The journal's row of an accepted message, as a list: names of members would be sent with each. Its content is sent beside it. */
 export function encodeJournal({ row, isSameBody, sentHead, sentBody }: WrittenJournal) {
   const leaves = [sentHead !== undefined, sentBody !== undefined] as const;
   return [row.facts, row.more, row.waiting, row.octets, isSameBody, ...leaves] as const;

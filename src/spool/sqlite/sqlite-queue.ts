@@ -12,7 +12,7 @@ import {
   stateNumbers,
   text,
 } from '../stored-rows.ts';
-import type { StoredHolds } from './sqlite-holds.ts';
+import type { StoredHolds } from './sqlite-claims.ts';
 import type { StoredMessages } from './sqlite-messages.ts';
 import { SpoolPart, type SpoolTables } from './sqlite-tables.ts';
 

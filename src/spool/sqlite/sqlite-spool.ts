@@ -66,10 +66,7 @@ export class SqliteSpool implements Spool {
   readonly #fileWork = new Set<Promise<void>>();
   #recovering: Promise<unknown> = Promise.resolve();
 
-  /**
-   * Opens a spool, creating the file and its tables where they are missing.
-   * @throws Error when the database cannot be opened or is of a newer version
-   */
+  /** Opens a spool, creating the file and its tables. @throws Error when it cannot be opened or is of a newer version */
   static async open(options: SqliteSpoolOptions): Promise<SqliteSpool> {
     const spool = new SqliteSpool(options);
     await spool.#thread.opened;

@@ -28,10 +28,7 @@ import {
   type WriteResult,
 } from './sqlite-store.ts';
 
-/**
- * The free room on the file system with the least of it, and the fault if that is too little.
- * @param folders those that mail is written to; one that is not there yet is left out
- */
+/** The least free room among file systems, and the fault if it is too little. @param folders of mail; missing ones are left out */
 function roomIn(folders: readonly string[], minFreeBytes: number | undefined) {
   let least = Number.POSITIVE_INFINITY;
   let fault: SpoolFault | undefined;
@@ -50,10 +47,7 @@ function roomIn(folders: readonly string[], minFreeBytes: number | undefined) {
   return { freeBytes: least, fault };
 }
 
-/**
- * Pages of the write-ahead log before a checkpoint. By then most messages have been removed and never reach the database
- * file: throughput is half as much again as with SQLite's default of 1,000.
- */
+/** Pages of the log before a checkpoint: most messages are gone by then and never reach the file, so half as much more get through. */
 const checkpointPages = 4000;
 
 /** How long a batch waits for a lock that another program holds, in milliseconds; then it fails as busy. */

@@ -61,7 +61,7 @@ export const mail = [
     ['const key = `${transport} ${account}`', 'const key = transport'],
   ]),
   ...of(
-    'spool/journal/writer/sqlite-journal.ts',
+    'spool/journal/writer/journal-tables.ts',
     ['test/spool/journal-notes.test.ts'],
     [
       ['waiting, outcome FROM journal WHERE id = ?', 'waiting, outcome FROM journal WHERE ? IS NOT NULL'],

@@ -6,7 +6,7 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { tableVersions } from '../../../src/app/wiring/table-versions.ts';
 import { openDatabase } from '../../../src/base/database/sqlite-database.ts';
 import { uuidv7 } from '../../../src/base/ids.ts';
-import { restoreBackup } from '../../../src/spool/backup/restore-backup.ts';
+import { restoreBackup } from '../../../src/spool/backup/backup-file.ts';
 import { takeBackup } from '../../../src/spool/backup/take-backup.ts';
 import type { Journal } from '../../../src/spool/journal/journal.ts';
 import { openSqliteJournal } from '../../../src/spool/journal/store/sqlite-journal-store.ts';

@@ -9,7 +9,7 @@ import { openSqliteFile } from '../../../src/base/database/sqlite-file.ts';
 import { uuidv7 } from '../../../src/base/ids.ts';
 import { encodeEvent } from '../../../src/spool/encoded-event.ts';
 import type { EventFacts } from '../../../src/spool/events/mail-event.ts';
-import { SqliteJournal } from '../../../src/spool/journal/writer/sqlite-journal.ts';
+import { SqliteJournal } from '../../../src/spool/journal/writer/journal-tables.ts';
 import { examinedAtOnce } from '../../../src/spool/search/find-events.ts';
 import { acceptedEvent } from '../../../src/spool/spool-events.ts';
 import { EventFollower } from '../../../src/spool/sqlite/event-follower.ts';

@@ -11,8 +11,8 @@ import { acceptedEvent } from '../../../src/spool/spool-events.ts';
 import { type SpoolLimits, unlimited } from '../../../src/spool/spool-limits.ts';
 import { SpoolLock } from '../../../src/spool/sqlite/file/sqlite-lock.ts';
 import type { AddCall, EncodedOutcome } from '../../../src/spool/sqlite/sqlite-messages.ts';
-import { spoolMigrations } from '../../../src/spool/sqlite/sqlite-schema.ts';
 import { SqliteStore, type WriteOperation } from '../../../src/spool/sqlite/sqlite-store.ts';
+import { spoolMigrations } from '../../../src/spool/sqlite/sqlite-tables.ts';
 import { type AccountTally, totalOf } from '../../../src/spool/tally.ts';
 import { attemptOf, someTime, spoolEntry } from '../../support/spool-entry.ts';
 

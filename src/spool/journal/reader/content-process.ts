@@ -83,10 +83,7 @@ function short(text: unknown): string {
   return typeof text === 'string' ? cut(text, nameCharacters) : '';
 }
 
-/**
- * Verifies each signature by mailauth, another implementation than the one that made them, against the keys on file. Nothing is asked
- * of the DNS. Results are those of RFC 8601 §2.7.1.
- */
+/** Verifies each signature by mailauth with the keys on file, without DNS. Results are those of RFC 8601 §2.7.1. */
 async function verifyDkim(octets: Buffer, records: readonly (readonly [string, string])[]) {
   const known = new Map(records);
   const resolver = (name: string): Promise<string[][]> => {

@@ -8,10 +8,7 @@ const contentLimits: WorkLimits = { milliseconds: 10_000, heapMebibytes: 128 };
 const program = new URL('./content-process.ts', import.meta.url);
 const unexpected: WorkFailure = { error: 'The process answered another question' };
 
-/**
- * Reads content. Questions of one account wait for each other; where a message cannot be read, the answer says why. The process starts
- * with the first question.
- */
+/** Reads content, one question of an account at a time; what cannot be read says why. The process starts with the first one. */
 export class ContentReader {
   readonly #reading = new AskedProcess<ContentQuestion, ContentAnswer>(program, contentLimits);
 

@@ -79,10 +79,7 @@ const lateMs = 60_000;
 /** Gives what rows of a range of numbers are read from, in place of a table's name. */
 type RowSource = (low: number, high: number) => Promise<string>;
 
-/**
- * The number of the first row from a time on, by halving.
- * @param last the newest row's number
- */
+/** The number of the first row from a time on, by halving. @param last the newest row's number */
 async function firstFrom(database: Queryable, at: number, last: number, source: RowSource): Promise<number> {
   let low = 1;
   let high = last + 1;
@@ -98,11 +95,7 @@ async function firstFrom(database: Queryable, at: number, last: number, source: 
   return low;
 }
 
-/**
- * The first and the last number that a query looks at; the last is the lesser one where there is nothing.
- * @param newest the newest row's number
- * @param source absent: the table `journal`
- */
+/** The first and last number that a query looks at, if any. @param newest the newest row's @param source absent: `journal` */
 export async function rangeOf(
   database: Queryable,
   { since, until, cursor }: JournalQuery,

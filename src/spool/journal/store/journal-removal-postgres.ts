@@ -20,10 +20,7 @@ const agedOf = (name: string): string =>
 const those = "id = ANY (string_to_array($1::text, ','))";
 
 const isRefused = `outcome = ${outcomeNumbers.refused} AND outcome > 2`;
-/**
- * Rows of which an account has at most so many: which they are, and how many of them it has. Both numbers of a refusal's come from
- * indexes alone, since the rows of all accounts are counted at each look.
- */
+/** Which rows of an account are bounded, and how many it has: refusals are counted at each look, by indexes alone. */
 const bounded = {
   refusals: {
     are: `${isRefused} AND NOT ${isCopyByKeys}`,
@@ -124,10 +121,7 @@ export class JournalRemoval {
     return rows.length === rowsAtOnce;
   }
 
-  /**
-   * Drops the partitions whose rows are all older than a time. Who holds a table keeps it; it is tried again at the next look.
-   * @returns the table whose rows go one by one
-   */
+  /** Drops partitions older than a time; one that is held is tried again. @returns the table whose rows go one by one */
   async #dropAged(limit: number): Promise<string> {
     const partitions = await partitionsOf((sql, values) => this.#database.query(sql, values), 'journal');
     for (const { name, isDefault, to } of partitions) {

@@ -168,11 +168,7 @@ async function rowsFiled(database: Database): Promise<void> {
   }
 }
 
-/**
- * Opens the journal whose tables the spool has made.
- * @param database closed with the journal
- * @param onRemoved told of what was removed
- */
+/** Opens the journal of the spool's tables. @param database closed with it @param onRemoved told of what was removed */
 export function openPostgresJournal(
   database: Database,
   limits: JournalLimits,

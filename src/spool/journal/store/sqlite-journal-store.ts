@@ -82,11 +82,7 @@ async function readDown(
   return next < low;
 }
 
-/**
- * Reads rows of an outcome that has no index, because most rows have it, among those that the words leave. The database
- * compares the outcome, so that rows of others cost little.
- * @returns whether all were examined
- */
+/** Reads rows of the outcome that most have, and no index, among those that the words leave. @returns whether all were examined */
 async function readOutcome(
   database: Queryable,
   match: string,
@@ -136,12 +132,7 @@ async function findRows(database: Queryable, query: JournalQuery): Promise<Journ
 const stateOf = `SELECT octets + (SELECT coalesce(sum(octets), 0) FROM journal WHERE seq > indexed) AS octets,
   max((SELECT coalesce(max(seq), 0) FROM journal) - indexed, 0) AS waiting FROM journal_state`;
 
-/**
- * Opens the journal whose tables the spool has made.
- * @param database closed with the journal
- * @param parts.caughtUp resolves when outcomes are noted that were written before
- * @param parts.onRemoved told of what was removed
- */
+/** Opens the journal of the spool's tables, closed with `database`. @param parts.caughtUp outcomes of before are noted */
 export function openSqliteJournal(
   database: Database,
   limits: JournalLimits,

@@ -69,10 +69,7 @@ const sliceMs = 20;
 const fewestRows = 8;
 const mostRows = 512;
 
-/**
- * How many rows a slice of one kind of work may have, so that it takes only some milliseconds on whatever machine: found by doing it.
- * @param most rows of a slice at most
- */
+/** How many rows a slice of one kind of work may have to take some milliseconds here: found by doing it. @param most rows */
 function paceOf(most = mostRows) {
   const pace = {
     rows: 64,
@@ -188,10 +185,7 @@ export class SqliteTender {
     return true;
   }
 
-  /**
-   * Removes some of the rows that are too old. Rows are in the order of the commits, so that whatever stands before an old row is
-   * old, too, even where the clock was ahead while it was written.
-   */
+  /** Removes some rows that are too old: what stands before an old row is old, also where the clock was ahead meanwhile. */
   async #removeAged(oldest: number, future: number): Promise<boolean> {
     const last = await this.#lastAged(oldest, future);
     if (last === undefined) return false;

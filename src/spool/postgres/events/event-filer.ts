@@ -25,10 +25,7 @@ export interface Told {
   readonly tallies: readonly AccountTally[];
 }
 
-/**
- * What is told in most transactions, most of all at its end: a row names what is said here instead of saying it. It stays as it is,
- * since rows that were written by it are read by it; another one would need another mark.
- */
+/** What most transactions tell: a row names it instead of saying it. It stays as it is, since kept rows are read by it. */
 const dictionary =
   Buffer.from(`{"credential":"","via":"smtp","client":"127.0.0.1","helo":"","mailer":"","sender":"@example.com",\
 "recipients":["@example.net"],"count":1,"subject":"","size":4,"codes":["","fields":["","reasons":[{"code":"E_HEADER_NOT_ALLOWED",\

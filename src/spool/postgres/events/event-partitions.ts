@@ -105,10 +105,7 @@ export async function ensurePartitions(
   for (const sql of makeEventPartition(end, lastEvent + 1)) await ask(sql);
 }
 
-/**
- * Runs a transaction that changes partitions: one process at a time does, and the others find them changed.
- * @returns whether it was run; else another's is under way
- */
+/** Runs a transaction that changes partitions, one process at a time. @returns whether it was run; else another's is under way */
 async function changeAlone(session: PostgresSession, work: (send: Send) => Promise<void>): Promise<boolean> {
   return await session.transaction(async (send) => {
     const [row] = await send(mine);
@@ -205,11 +202,7 @@ export class EventPartitions extends ServerPart {
       for (const sql of makeEventPartition(from, from + this.#ahead)) await send(sql, [], anew);
   }
 
-  /**
-   * Drops the partitions whose events are all older than a time, and counts their events off; looks once a minute.
-   * @param limit as times are stored
-   * @throws Unavailable where others hold the tables: it is tried again
-   */
+  /** Drops partitions older than a stored time, once a minute, and counts their events off. @throws Unavailable where they are held */
   async dropAged(limit: number): Promise<void> {
     const now = performance.now();
     if (now - this.#droppedAt < lookEveryMs || !(await this.#hasPartitions())) return;

@@ -45,10 +45,7 @@ export class DatabaseClock {
     });
   }
 
-  /**
-   * The stored time by which what is old is removed: neither a server's clock that is ahead of this host's, nor one that was set
-   * ahead within the last day, makes anything old.
-   */
+  /** The stored time for removals: neither a server's clock that is ahead, nor one set ahead within a day, makes anything old. */
   removalTime(): number {
     return Math.min(this.#believed?.now() ?? this.#storedNow(), this.#clock.now());
   }

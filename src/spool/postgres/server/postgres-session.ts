@@ -134,10 +134,7 @@ export class PostgresSession {
     }
   }
 
-  /**
-   * Uses new connections from now on; those of before are closed once what they do has ended. What somebody has set for new
-   * connections does not hold for them.
-   */
+  /** Uses new connections from now on, since settings of before may hold for the old ones, which close once they are idle. */
   renew(): void {
     if (this.#isClosed) return;
     const leaving = endOnceIdle(this.#pool).finally(() => this.#leaving.delete(leaving));

@@ -19,11 +19,7 @@ function givesPagesBack(database: DatabaseSync): boolean {
   return pragma(database, 'auto_vacuum') === 2;
 }
 
-/**
- * Gives some free pages back, in a transaction of its own.
- * @returns whether there are more to give
- * @throws what SQLite throws, SQLITE_BUSY where another connection writes
- */
+/** Gives some free pages back in a transaction. @returns whether there are more @throws what SQLite throws, such as SQLITE_BUSY */
 export function giveBackSomePages(database: DatabaseSync): boolean {
   const free = pragma(database, 'freelist_count') - keptPages;
   if (free <= 0 || !givesPagesBack(database)) return false;

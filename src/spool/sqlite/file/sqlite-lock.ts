@@ -13,10 +13,7 @@ export class SpoolLock {
   /** Whether this process holds the lock, as one that adds or claims does; one that only reads or edits messages does not. */
   isHeld = false;
 
-  /**
-   * @param database path of the database; the lock's file beside it is made if absent
-   * @throws Error naming the file where it cannot be opened
-   */
+  /** @param database its path; the lock's file is beside it @throws Error naming the file where it cannot be opened */
   constructor(database: string) {
     const file = fileOf(database);
     makePrivate(file);
@@ -32,10 +29,7 @@ export class SpoolLock {
     this.isHeld = true;
   }
 
-  /**
-   * Runs `work` while no other process works on the spool, and holds the shared lock afterwards.
-   * @returns false, without running it, when another process holds the lock
-   */
+  /** Runs `work` while no other process works on the spool, and holds the shared lock then. @returns false where another does */
   whileAlone(work: () => void): boolean {
     if (this.isHeld) this.#database.exec('COMMIT');
     this.isHeld = false;
