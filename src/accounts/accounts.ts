@@ -9,20 +9,11 @@ import { hashToken, scopesInForce, type TokenStore } from './token-store.ts';
 
 /** The accounts of the configuration joined with the tokens of the store. */
 export interface Accounts {
-  /**
-   * The submitter of a token, or undefined. The token's row is read each time, so that one made or revoked beside the
-   * running server counts at once (D94); hashes are compared, never the token (D92).
-   */
+  /** The submitter of a token, or undefined. Its row is read each time, so that one made or revoked elsewhere counts at once (D94). */
   authenticate(token: string): Promise<Submitter | undefined>;
-  /**
-   * The submitter of a token's hash (`hashToken`), or undefined. A long session asks again with the hash, so that it need
-   * not keep the token itself.
-   */
+  /** The submitter of a token's hash (`hashToken`), or undefined. A long session asks again by it, and need not keep the token. */
   authenticateHash(sha256: string): Promise<Submitter | undefined>;
-  /**
-   * The submitter of an account's global key (D85), or undefined: it has every permission of its account, under the
-   * credential name `global-key`. E-mail addresses compare without case; of keys only hashes are compared.
-   */
+  /** The submitter `global-key` of an account's key (D85), with every permission, or undefined. E-mail addresses have no case. */
   authenticateGlobalKey(email: string, key: string): Submitter | undefined;
   /** The account of an id or a name (D93). */
   find(idOrName: string): Account | undefined;

@@ -105,10 +105,7 @@ export class Guessing {
     this.#count(address);
   }
 
-  /**
-   * Counts a wrong token of an address (IPv6: of its /64) and says how long its answer waits: at once, or, where it is to wait
-   * and other processes count with this one, once they have been asked.
-   */
+  /** Counts a wrong token of an address (IPv6: of its /64) and says how long its answer waits, once other processes were asked. */
   failed(address: string): Penalty | Promise<Penalty> {
     const { freeFailures, maxDelayMs, firstDelayMs } = this.#limits;
     const key = countedAddress(address);

@@ -137,10 +137,7 @@ export class Limits {
     [this.#database, this.#clock, this.#minutes] = [database, clock, minutes];
   }
 
-  /**
-   * Opens the limits and brings their tables up to date.
-   * @param minutes counts the messages of a minute over all processes or gateways; absent: this process counts its own
-   */
+  /** Opens the limits and their tables. @param minutes counts a minute's messages over all processes; absent: this one counts its own */
   static async open(
     database: Database,
     clock: Clock,
@@ -159,10 +156,7 @@ export class Limits {
     return isUnlimited(account) ? allowed : this.#take(account, recipients);
   }
 
-  /**
-   * Tells whether a message with so many recipients would be taken now, without charging it (D41); at once where `take` does.
-   * @throws what the database throws
-   */
+  /** Tells whether a message would be taken now, without charging it (D41); at once where `take` does. @throws as `take` does */
   ask(account: Account, recipients: number): MaybePromise<LimitVerdict> {
     return isUnlimited(account) ? allowed : this.#ask(account, recipients);
   }

@@ -8,10 +8,7 @@ export interface FieldNames {
   readonly prefixes: readonly string[];
 }
 
-/**
- * Fields to remove: those of its own names whatever they say, and others. Names are in lower case; nothing here touches lifted or
- * MIME fields, whatever it says.
- */
+/** Fields to remove, in lower case: those of its own names whatever they say, and others. Lifted and MIME fields always stay. */
 export interface StripRules extends FieldNames {
   /** Fields that go only where their value is refused (D4e). */
   readonly invalid: FieldNames;

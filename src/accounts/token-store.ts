@@ -38,10 +38,7 @@ function scopesOf(column: unknown): readonly Scope[] | undefined {
   return typeof column === 'string' ? column.split(' ').filter(isScope) : undefined;
 }
 
-/**
- * The scopes that a token has now, in the order of its credential's: all of those where it is not narrowed, never one
- * that the credential lacks.
- */
+/** The scopes that a token has now, in its credential's order: never one that the credential lacks, and all unless it is narrowed. */
 export function scopesInForce(credential: Credential | undefined, scopes: readonly Scope[] | undefined): Scope[] {
   const own = [...(credential?.scopes ?? [])];
   return scopes ? own.filter((scope) => scopes.includes(scope)) : own;
@@ -97,10 +94,7 @@ interface TokenPage {
 
 /** The operations on tokens. Every promise rejects when the database fails. */
 interface Tokens {
-  /**
-   * Makes a token and stores its hash. It is valid at once in every process on this database.
-   * @returns its record, and the token itself, which cannot be shown again
-   */
+  /** Makes a token, valid at once in every process on this database. @returns its record, and the token, which is not kept */
   create(wanted: NewToken): Promise<{ readonly record: TokenRecord; readonly token: string }>;
   /** How many tokens of an account (by its id) are neither revoked nor expired at `now`. */
   countLive(account: string, now: number): Promise<number>;

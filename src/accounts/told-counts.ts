@@ -35,10 +35,7 @@ const everyMs = 1000;
 const forgottenMs = 3_600_000;
 /** Clients that are remembered, and that are told of at a time: a flood of addresses is bounded. */
 const most = { remembered: 50_000, told: 500 };
-/**
- * The part of its limit that a client has used when the others are told of it. Those who have used the first part are told of first, so
- * that a flood of clients that ask once hides none that asks much.
- */
+/** The parts of a limit from which the others are told of a client, the first ones first: a flood of clients hides none of them. */
 const toldFrom = [1 / 2, 1 / 50] as const;
 
 /** What is counted under a key: how much, and until when on the monotonic clock, in milliseconds. */
@@ -108,11 +105,7 @@ export class ToldCounts implements Omit<MinuteCounts, 'totals'> {
     this.#parts.minutes.giveBack(account);
   }
 
-  /**
-   * Counts one more of a client in its window, unless it is one too many.
-   * @param name what is limited
-   * @returns seconds to the end of the window; 0 where it was counted
-   */
+  /** Counts one more of a client in its window. @param name what is limited @returns seconds to its end where it is too many, or 0 */
   takeWindow(name: string, { requests, perSeconds }: WindowLimit, address: string): number {
     const key = `${name} ${countedAddress(address)}`;
     const now = this.#parts.clock.monotonic();

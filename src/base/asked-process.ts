@@ -43,10 +43,7 @@ export class AskedProcess<Question extends object, Answer extends object> {
   #isTooLate = false;
   #isClosed = false;
 
-  /**
-   * @param program a module that answers each message that its process gets by one of its own
-   * @param environment of the process. What reads strangers' texts gets none: it needs none of the secrets that may stand there
-   */
+  /** @param program answers each message of its process by one @param environment of it: what reads strangers' texts gets no secrets */
   constructor(program: URL, limits: WorkLimits, environment: () => NodeJS.ProcessEnv = () => ({})) {
     this.#environment = environment;
     this.#program = program;
@@ -162,11 +159,7 @@ export class AskedProcess<Question extends object, Answer extends object> {
   }
 }
 
-/**
- * The other side: has this process answer questions until the one that asks is gone.
- * @param answer what it throws becomes a WorkFailure
- * @throws Error where this process was not started to be asked
- */
+/** Has this process answer questions. @param answer what it throws becomes a WorkFailure @throws Error where nobody asks it */
 // oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- it names what the other process sends, as AskedProcess does
 export function answerQuestions<Question>(answer: (question: Question) => Promise<object>): void {
   if (!process.send) throw new Error('This file runs only as a process that is asked');

@@ -25,10 +25,7 @@ export interface BodyOwner {
 
 /** The memory that one body holds of the budget. */
 export interface BodyReservation {
-  /**
-   * Holds memory for a body that has so many octets so far. Where there is none left, it counts a refusal, gives back what
-   * was held and returns false; then the caller must drop the body.
-   */
+  /** Holds memory for a body's octets so far. Where none is left it gives back what was held and returns false: drop the body. */
   grow(octets: number): boolean;
   /** Gives everything back. Further calls do nothing. */
   release(): void;

@@ -7,10 +7,7 @@
 export interface Clock {
   /** Milliseconds since 1970-01-01T00:00:00Z. It can jump, forwards and back. */
   now(): number;
-  /**
-   * Milliseconds since some moment before this process began. It never goes back and never jumps, and all processes of a
-   * machine have the same until it is booted anew.
-   */
+  /** Milliseconds since some moment: they never go back or jump, and all processes of a machine have the same until it is booted. */
   monotonic(): number;
 }
 
@@ -51,10 +48,7 @@ const leastDoubtedMs = 3_600_000;
 /** After how long a clock that was set ahead is believed, in milliseconds; nobody has set it back by then. */
 const doubtMs = 86_400_000;
 
-/**
- * The time by which what is old is removed: what is removed does not come back, so large steps ahead are doubted for a day, or
- * until they are taken back.
- */
+/** The time by which what is old is removed. What is removed does not come back, so large steps ahead are doubted for a day. */
 export class BelievedTime {
   readonly #clock: Clock;
   #seen: ClockReading;

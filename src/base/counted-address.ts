@@ -1,9 +1,6 @@
 import { isIPv6 } from 'node:net';
 
-/**
- * Tells as which address limits count a client: an IPv4 address as it is, and of an IPv6 address its /64, because one client usually
- * has all addresses of a /64.
- */
+/** Tells as which address limits count a client: an IPv4 address, or the /64 of an IPv6 address, since one client has all of it. */
 export function countedAddress(given: string): string {
   // Asked several times for each message, mostly of IPv4.
   if (!given.includes(':')) return given;

@@ -16,10 +16,7 @@ export class FairSlots {
   readonly #byOwner = new Counts();
   #taken = 0;
 
-  /**
-   * @param most places
-   * @param greed how many times the places that it leaves free one owner may have: with 1 each leaves half of them to the others
-   */
+  /** @param most places @param greed how many times the places that it leaves free one owner may have */
   constructor(most: number, greed = usualGreed) {
     this.#most = most;
     this.#greed = greed;

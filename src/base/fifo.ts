@@ -61,10 +61,7 @@ export class FairFifo<T> {
     this.#length += 1;
   }
 
-  /**
-   * Takes the oldest element of the owner whose turn it is.
-   * @param isWelcome only of owners that this is true of; the first hundred are asked
-   */
+  /** Takes the oldest element of the owner whose turn it is. @param isWelcome only of such owners; the first hundred are asked */
   shift(isWelcome?: (owner: string) => boolean): T | undefined {
     if (this.#length === 0) return undefined;
     if (isWelcome) {

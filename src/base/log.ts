@@ -53,10 +53,7 @@ const { asJsonSym, chindingsSym } = pino.symbols;
 /** Writes a line out, as pino calls it; `time` is the member as it stands in the line. */
 type AsJson = (this: Logger, fields: object, text: string | undefined, level: number, time: string) => string;
 
-/**
- * Has each line written by one call of `JSON.stringify`: pino itself joins a line of pieces, several for each field, and every
- * message has two lines. The lines are the same.
- */
+/** Has each line written by one `JSON.stringify`: pino joins it of several pieces for each field, and every message has two lines. */
 function withWholeLines(log: Logger): Logger {
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- pino declares its symbols, but not what they name
   const byField = Reflect.get(log, asJsonSym) as AsJson;

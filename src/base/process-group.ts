@@ -13,11 +13,7 @@ export interface SharedConnectionLimits {
 
 /** Counts the connections of one door over all processes. */
 export interface SharedConnections {
-  /**
-   * Counts a connection, or tells which limit is reached. A counted connection is given back by `closed`.
-   * @param address as it is counted: an IPv4 address or an IPv6 /64
-   * @throws Error where the supervisor is gone
-   */
+  /** Counts a connection until `closed`, or tells which limit is reached. @param address as counted @throws without a supervisor */
   take(address: string, limits: SharedConnectionLimits): Promise<'all' | 'address' | undefined>;
   closed(address: string): void;
 }
@@ -39,10 +35,7 @@ export interface SlotWanted {
 
 /** Counts places that are taken over all processes. What a process had taken is free when it has ended. */
 export interface SharedSlots {
-  /**
-   * Takes a place of each key, or none.
-   * @returns which of them has none left, counted from 0; undefined where all were taken @throws Error where the supervisor is gone
-   */
+  /** Takes a place of each key, or none. @returns the index of one that has none left, if any @throws Error without a supervisor */
   take(wanted: readonly SlotWanted[]): Promise<number | undefined>;
   /** Tells the same without taking any. @throws Error where the supervisor is gone */
   ask(wanted: readonly SlotWanted[]): Promise<number | undefined>;
@@ -84,10 +77,7 @@ export type CarrierAnswer = readonly object[];
 /** The processes that share the work of one server, as one of them sees them. */
 export interface ProcessGroup {
   readonly count: number;
-  /**
-   * Whether one of the processes takes connections and mail, and none says that it takes no mail. Every process that serves is asked,
-   * this one among them: what one of them knew before this was called is in the answer.
-   */
+  /** Whether a process takes connections and mail, and none says that it takes none. All are asked, and what they know is in the answer. */
   isReady(): Promise<boolean>;
   connections(door: CountedDoor): SharedConnections;
   readonly minutes: SharedMinutes;
@@ -98,19 +88,10 @@ export interface ProcessGroup {
   hearFailures(heard: (address: string) => void): void;
   /** Adds up the metrics of all processes. @returns the text in the form of Prometheus */
   sumMetrics(own: MetricValues): Promise<string>;
-  /**
-   * Begins what exactly one process of the server does: now, if it is this one, or when this one takes it over. It is never
-   * taken away from a process that runs.
-   */
+  /** Begins what one process of the server does: now if it is this one, or when it takes over. Nobody takes it from one that runs. */
   onDuty(begin: () => void): void;
-  /**
-   * Asks the process that does what exactly one does how the proxy applications are.
-   * @returns undefined where none is at it, or it gives no answer @throws Error where the supervisor is gone
-   */
+  /** Asks the process on duty how the proxy applications are. @returns undefined without an answer @throws Error without a supervisor */
   askCarrier(question: CarrierQuestion): Promise<CarrierAnswer | undefined>;
-  /**
-   * Tells that this process is ready to take another configuration, and waits until all are.
-   * @throws ConfigurationError where one is not: no process may change then
-   */
+  /** Waits until all processes are ready for another configuration. @throws ConfigurationError where one is not: then none changes */
   agree(): Promise<void>;
 }

@@ -30,11 +30,7 @@ export class Maildir {
     });
   }
 
-  /**
-   * Writes a message; it is on disk when this resolves. A file of the same name is replaced: after a crash between the write
-   * and its record the same message is written again.
-   * @param name without `.eml`
-   */
+  /** Writes a message to disk, in place of one of the same name that a crash left unrecorded. @param name without `.eml` */
   async write(name: string, parts: readonly Buffer[]): Promise<void> {
     await this.#make();
     this.#count += 1;

@@ -11,10 +11,7 @@ import type { DeliveryParts } from './new-transport.ts';
 import type { Transport } from './transport.ts';
 import type { ClaimRoom, TransportShare } from './transport-share.ts';
 
-/**
- * How often the spool is asked for due messages and holds, in milliseconds: what commands and other processes change is found well
- * within the second of D94, also where nobody tells of it.
- */
+/** Milliseconds between two questions for due messages and holds: well within the second of D94, also where nobody tells. */
 const pollInterval = 500;
 /** Recipients that get a transport in one step, at most. */
 const strayLimit = 1000;

@@ -115,10 +115,7 @@ export class Delivery implements TransportEvents {
     return queued;
   }
 
-  /**
-   * Begins nothing more, waits for what is under way, breaks it off after `withinMs` milliseconds, and records every
-   * outcome. What was not begun stays in the spool. May be called again, with less time.
-   */
+  /** Ends what is under way within `withinMs` milliseconds and records each outcome; the rest stays in the spool. May be called again. */
   async drain(withinMs: number): Promise<void> {
     const endsAt = performance.now() + withinMs;
     this.#isDraining = true;

@@ -88,10 +88,7 @@ export function recipientsOf({ originals, recipients }: Task): readonly DueRecip
   return originals ?? recipients;
 }
 
-/**
- * The head's octets as the route wants them: without the platform's own signature where the route leaves it out (D27).
- * @param entry its `platformSignature` tells where in the head that signature stands
- */
+/** The head as the route wants it, maybe without the platform's own signature (D27). @param entry tells where that stands */
 export function headFor(
   { head }: Content,
   entry: Pick<SpoolEntry, 'platformSignature'>,

@@ -57,10 +57,7 @@ export class OutcomeWriter {
     });
   }
 
-  /**
-   * Resolves when everything is written. What cannot be written within `withinMs` milliseconds is tried once more, and the log
-   * tells of it. May be called again meanwhile, with less time.
-   */
+  /** Resolves when all is written. What is not within `withinMs` milliseconds is tried once more and logged. May be called again. */
   async settle(withinMs: number): Promise<void> {
     this.#settleUntil = Math.min(this.#settleUntil, performance.now() + withinMs);
     for (;;) {

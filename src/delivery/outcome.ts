@@ -42,10 +42,7 @@ function days(milliseconds: number): string {
   return value >= 1 ? `${Number(value.toFixed(1))} days` : `${Math.round(milliseconds / 1000)} seconds`;
 }
 
-/**
- * Decides the outcome for a recipient. A deferral of an expired message fails with 4.4.7 (RFC 3463 §3.5, delivery time
- * expired) and the next hop's last reply.
- */
+/** Decides the outcome for a recipient. A deferral of an expired message fails with 4.4.7 (RFC 3463 §3.5) and the hop's last reply. */
 export function settleOutcome(
   result: RecipientResult,
   settings: RetrySettings,
@@ -110,10 +107,7 @@ export class Settler {
     return undefined;
   }
 
-  /**
-   * Settles a message that left to another address (D98a): the one result is that of all its recipients. They are tried again
-   * at the same time, so that one copy leaves for all of them.
-   */
+  /** Settles a redirected message (D98a): its one result is that of all its recipients, tried again together for one copy. */
   #settleRedirected(task: Task, { results: [result], by, retryInMs }: TaskEnd): Promise<void> | undefined {
     if (!result) return undefined;
     const ended = { result, by, retryInMs, random: this.#random() };
@@ -122,10 +116,7 @@ export class Settler {
     return result.kind === 'delivered' ? this.#settleOthers(task.job, ended) : undefined;
   }
 
-  /**
-   * Records the delivery of a redirected message for its recipients that were not due yet, because the copy that has left
-   * names them. Otherwise a second copy would leave when they are due.
-   */
+  /** Records delivery for recipients of a redirected message that were not due: the copy names them, and no second one may leave. */
   async #settleOthers(job: Job, ended: Ended): Promise<void> {
     const { spool, inFlight, ways, log } = this.#parts;
     const { id } = job.entry;

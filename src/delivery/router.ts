@@ -118,10 +118,7 @@ function isByDomain({ type }: Route): boolean {
   return type === 'mx';
 }
 
-/**
- * Makes the function that names the transport of a recipient; see `transportNames`. Where each domain waits on its own, that
- * of the address that the mail leaves to follows behind a slash.
- */
+/** Makes what names a recipient's transport (`transportNames`), with its domain behind a slash where each domain waits on its own. */
 export function transportOf(routing: Routing): TransportOf {
   const names = transportNames(routing);
   return ({ account, address }) => {

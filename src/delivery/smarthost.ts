@@ -41,10 +41,7 @@ export function smarthostsOf(route: SmarthostRoute): readonly Smarthost[] {
   return [first, ...standby].toSorted((one, other) => (one.priority ?? 0) - (other.priority ?? 0));
 }
 
-/**
- * Makes the one next hop of a smarthost route, whatever the domain.
- * @param route passwords and certificates are read at each connection
- */
+/** Makes the one next hop of a smarthost route. @param route passwords and certificates are read at each connection */
 export function smarthostHops(route: SmarthostRoute, parts: SmarthostParts): NextHops {
   const hop = new SmarthostHop(route, parts);
   return { find: () => Promise.resolve(hop) };

@@ -66,10 +66,7 @@ export class TaskQueue {
     return this.ready > 0 && (this.#fresh.hasFor(isWelcome) || this.#loaded.hasFor(isWelcome));
   }
 
-  /**
-   * Takes the next task whose octets are in memory; new messages and loaded ones take turns.
-   * @param isWelcome only of accounts that this is true of
-   */
+  /** Takes the next task whose octets are in memory, new and loaded ones in turns. @param isWelcome only of such accounts */
   pull(isWelcome?: (account: string) => boolean): Task | undefined {
     while (this.ready > 0) {
       this.#isFreshTurn = !this.#isFreshTurn;

@@ -94,10 +94,7 @@ export class TransportShare {
   /** Accounts that the last claim left out, since they had all that they may have. */
   #full: ReadonlySet<string> = new Set();
 
-  /**
-   * @param place.transports the number of transports; all shares are equal
-   * @param place.contentBytes octets of accepted messages kept in memory, over all transports
-   */
+  /** @param place.transports how many have equal shares @param place.contentBytes octets in memory, over all transports */
   constructor(
     route: Route,
     place: { readonly name: string; readonly transports: number; readonly contentBytes: number },

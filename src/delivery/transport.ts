@@ -79,11 +79,7 @@ export interface DestinationView {
 
 /** What a transport reports of a task. */
 export interface TransportEvents {
-  /**
-   * Reports the result for each recipient of the task, in order.
-   * @param host who replied: `route name (host:port)`
-   * @param tls of the connection, where there was one
-   */
+  /** Reports the result of each recipient in order. @param host `route name (host:port)` @param tls of the connection, if any */
   finish(task: Task, results: readonly RecipientResult[], host: string, tls?: TlsFacts): void;
   /** Reports that the next hop could not be reached, so that there was no attempt. @param retryInMs when the next hop is tried again */
   unreached(task: Task, down: { readonly reply: SmtpReply; readonly host: string; readonly retryInMs: number }): void;

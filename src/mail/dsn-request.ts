@@ -67,10 +67,7 @@ export function envidText(envid: string): string {
   return decodeXtext(envid) ?? '';
 }
 
-/**
- * Reads NOTIFY (RFC 3461 §4.1): NEVER alone, or a list of the others, in any case.
- * @returns the words in upper case and a fixed order; undefined where it is malformed
- */
+/** Reads NOTIFY (RFC 3461 §4.1) in any case. @returns its words in upper case and a fixed order; undefined where it is malformed */
 export function readNotify(text: string): string | undefined {
   if (text.length > 100) return undefined;
   const words = text.toUpperCase().split(',');

@@ -34,11 +34,7 @@ function hashOf(id: Buffer, key: KeyObject): Buffer {
   return hmacOf(inner, outer);
 }
 
-/**
- * Makes the tokens of a message.
- * @param id its UUID
- * @param key the platform's HMAC key
- */
+/** Makes the tokens of a message. @param id its UUID @param key the platform's HMAC key */
 export function makeTokens(id: string, key: KeyObject): MessageTokens {
   const octets = Buffer.from(id.replaceAll('-', ''), 'hex');
   if (octets.length !== idOctets) throw new Error(`Cannot make a token of id ${JSON.stringify(id)}: it is no UUID`);

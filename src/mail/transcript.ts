@@ -10,10 +10,7 @@ export interface SessionTls {
 
 /** The record of one message's transaction. It holds no secret: of AUTH only the mechanism is kept. */
 export interface Transcript {
-  /**
-   * The lines so far. Each is `C` or `S` (client or server), the milliseconds since the connection began, and what was said,
-   * with blanks between; lines end with a line feed. Bounded.
-   */
+  /** The lines so far: `C` or `S`, the milliseconds of the connection, and what was said, each with a line feed. Bounded. */
   readonly text: () => string;
   /** Undefined in the clear. */
   readonly tls: () => SessionTls | undefined;

@@ -77,10 +77,7 @@ function isTooLong(word: string): boolean {
   return word.length >= maximumLineLength;
 }
 
-/**
- * Shortens a run of blanks that cannot be folded: a fold inside it would leave a line of white space alone (RFC 5322
- * §3.2.2). Between the words of a structured value one blank means the same.
- */
+/** Shortens a run of blanks, in which a fold would leave a line of white space (RFC 5322 §3.2.2): one blank means the same. */
 function shortenBlanks(text: string): string {
   return text.replace(/[ \t]+/g, (run) => (run.length > longestBlankRun ? ' ' : run));
 }
@@ -117,10 +114,7 @@ function isAddresses(kind: FieldKind): boolean {
   return kind === 'addresses' || kind === 'ascii-addresses';
 }
 
-/**
- * Tells whether no address of a list is too long for any line. One pass, so that a list of thousands costs nearly nothing.
- * @param text as for `writeField`
- */
+/** Whether no address of a list is too long for any line, in one pass: a list of thousands costs nearly nothing. */
 export function canFoldAddresses(text: string): boolean {
   if (text.length * 3 < maximumLineLength) return true;
   let start = 0;

@@ -55,10 +55,7 @@ function questionOf({ name, type }: DnsExchange) {
   return { id, octets };
 }
 
-/**
- * Whether pointers lead to pointers, on and on (RFC 1035 §4.1.4). No encoder writes more than one in a row; reading a packet
- * in which a thousand names end at a chain of thousands takes seconds.
- */
+/** Whether pointers lead to pointers (RFC 1035 §4.1.4): no encoder writes two in a row, and reading thousands takes seconds. */
 function hasPointerChain(octets: Buffer): boolean {
   const lengths = new Uint8Array(octets.length);
   for (let at = 0; at + 1 < octets.length; at += 1) {
@@ -153,11 +150,7 @@ async function askByTcp(exchange: DnsExchange): Promise<DecodedPacket> {
   });
 }
 
-/**
- * Asks a name server one question.
- * @returns its answer, whatever that says
- * @throws Error with a clause for people where none comes in time
- */
+/** Asks a name server one question. @returns its answer @throws Error with a clause for people where none comes in time */
 export async function askServer(exchange: DnsExchange): Promise<DecodedPacket> {
   const answer = await askByUdp(exchange);
   return answer.flag_tc ? await askByTcp(exchange) : answer;

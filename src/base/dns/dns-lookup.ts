@@ -95,10 +95,7 @@ export type DnsFinding<T extends DnsType> =
 export interface DnsLookup {
   /** @param name an A-label in any case. Never rejects */
   find<T extends DnsType>(name: string, type: T): Promise<DnsFinding<T>>;
-  /**
-   * The same look-up for one of those who share it, such as an account. Questions under way are bounded; who asks much for
-   * names whose servers are silent leaves places to the others, and keeps mostly itself waiting.
-   */
+  /** The same look-up for one who shares it, such as an account. Who asks much of silent servers keeps mostly itself waiting. */
   askedBy(asker: string): DnsLookup;
 }
 

@@ -107,11 +107,7 @@ export interface ReadAnswer<T extends DnsType> {
   readonly ttl: number | undefined;
 }
 
-/**
- * Reads what an answer has of a type.
- * @param asked in its normal form
- * @returns undefined where the aliases go round or on without end
- */
+/** Reads what an answer has of a type. @param asked in its normal form @returns undefined where aliases go round or without end */
 export function readAnswer<T extends DnsType>(
   { answers = [], authorities = [] }: DecodedPacket,
   asked: string,

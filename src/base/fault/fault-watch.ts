@@ -8,10 +8,7 @@ import { type Logger, silentLog } from '../log.ts';
 /** How long after a failure, and after a look that has failed, it is looked again, in milliseconds. */
 const lookAfterMs = 250;
 
-/**
- * Why a store cannot be used now. A look at the store may have begun before something failed, and end after it: it says nothing of the
- * failure, and does not end the fault.
- */
+/** Why a store cannot be used now. A look that began before something failed says nothing of it, and does not end the fault. */
 export class StoreFault {
   #current: Unavailable | undefined;
   #failures = 0;

@@ -26,11 +26,7 @@ export class SqliteFiles {
   readonly #file: string;
   readonly #opened = new Map<SqliteFileEnding, string>();
 
-  /**
-   * To be made while the database is open.
-   * @param file path of the database
-   * @throws the system's error where the database cannot be looked at
-   */
+  /** @param file path of the database, which is open @throws the system's error where the database cannot be looked at */
   constructor(file: string) {
     this.#file = file;
     this.#opened.set('', identity(statSync(file, { bigint: true })));

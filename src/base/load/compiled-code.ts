@@ -75,10 +75,7 @@ function collectOnceAtRest(): void {
 /** Whether this thread has settled: one that serves several stores in turn, as those of tests do, does so for the first alone. */
 let hasSettled = false;
 
-/**
- * Writes what this thread has compiled so far, and gives back what its start has left. Every thread but the first calls it before it
- * says that it is open, since what settleHeap sets comes later.
- */
+/** Writes what this thread has compiled, and gives back what its start has left. Every thread but the first calls it at its start. */
 export function settleThread(): void {
   if (hasSettled) return;
   hasSettled = true;

@@ -1,7 +1,4 @@
-/**
- * Gives a value that is made at the first call; the calls after it get the same one. Where making it fails, every call that
- * waits fails, and the next call tries again.
- */
+/** Gives a value that is made at the first call, to all calls. Where making it fails, those who wait fail, and the next tries again. */
 export function lazily<T>(make: () => Promise<T>): () => Promise<T> {
   let made: Promise<T> | undefined;
   return () => {

@@ -2,11 +2,7 @@
 
 import ipaddr from 'ipaddr.js';
 
-/**
- * Reads an IP address.
- * @param address IPv4 or IPv6 without brackets; a zone behind `%` is left out
- * @returns 4 octets, or 16; an IPv4 address inside IPv6 (`::ffff:192.0.2.1`) is 4; undefined for anything else
- */
+/** Reads an IP address without brackets or zone. @returns 4 octets, also of IPv4 inside IPv6, or 16; undefined for anything else */
 export function addressOctets(address: string): Uint8Array | undefined {
   const percent = address.indexOf('%');
   const bare = percent < 0 ? address : address.slice(0, percent);

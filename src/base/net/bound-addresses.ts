@@ -5,12 +5,7 @@ import cluster from 'node:cluster';
 
 const places = new Set<string>();
 
-/**
- * Notes that this process listens at an address and port from now on; of no effect where one process serves alone, and for
- * port 0.
- * @returns ends that
- * @throws Error with the code EADDRINUSE where it listens there already
- */
+/** Notes that this process listens, where several may. @returns ends that @throws Error with EADDRINUSE where it does already */
 export function takePlace({ host, port }: { readonly host: string; readonly port: number }): () => void {
   if (!cluster.isWorker || port === 0) return () => undefined;
   const place = `${host} ${port}`;

@@ -6,10 +6,7 @@ export function parentName(name: string): string {
   return dot < 0 ? '' : name.slice(dot + 1);
 }
 
-/**
- * The names that a name is or stands under, the longest first: `a.b.c`, `b.c`, `c`. Looking each up finds the zone or the
- * domain that a name belongs to.
- */
+/** The names that a name is or stands under, the longest first: `a.b.c`, `b.c`, `c`; one of them is its zone or its domain. */
 export function* parentNames(name: string): Generator<string> {
   for (let rest = name; rest !== ''; rest = parentName(rest)) yield rest;
 }

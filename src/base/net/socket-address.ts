@@ -3,11 +3,7 @@
 import { isIPv4 } from 'node:net';
 import { addressOctets, addressText } from './address-octets.ts';
 
-/**
- * Gives an address its normal form: IPv4 inside IPv6 (`::ffff:192.0.2.1`, what a dual-stack socket reports) as IPv4,
- * IPv6 as RFC 5952 writes it, without a zone.
- * @returns undefined when it is no IP address
- */
+/** Gives an address its normal form: IPv4 inside IPv6 as IPv4, IPv6 as RFC 5952 has it, without a zone; undefined for none. */
 export function normalAddress(address: string): string | undefined {
   // What sockets report for IPv4 is in normal form already.
   if (isIPv4(address)) return address;

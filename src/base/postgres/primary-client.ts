@@ -49,10 +49,7 @@ export class PrimaryFinder {
     return this.#known ? Promise.resolve(this.#known) : this.#lookOnce();
   }
 
-  /**
-   * A server could not be reached, or takes no changes: the next connection looks at all of them.
-   * @param host absent: whichever is used now
-   */
+  /** A server is away, or takes no changes: the next connection looks at all. @param host absent: whichever is used now */
   lost(host: ServerHost | undefined = this.#known): void {
     if (this.#hosts.length > 1 && this.#known === host) this.#known = undefined;
   }
@@ -113,10 +110,7 @@ function faultOf(settings: pg.ClientConfig): Error | undefined {
   }
 }
 
-/**
- * Makes the class of the driver's connections that a pool opens. Each leads to the server that takes changes.
- * @param connections those of the owner; absent: nobody breaks them off
- */
+/** Makes the driver's connections to the server that takes changes. @param connections the owner's; absent: nobody breaks them off */
 export function primaryClient(finder: PrimaryFinder, connections?: ServerConnections): typeof pg.Client {
   return class PrimaryClient extends pg.Client {
     readonly #fault: Error | undefined;

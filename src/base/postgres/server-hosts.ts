@@ -19,10 +19,7 @@ function hostOf(text: string): ServerHost {
   };
 }
 
-/**
- * A URL, or what gives the URL of now: its password may change while connections are opened, and each gets the one of its time. All
- * else of the URL holds as it was first.
- */
+/** A URL, or what gives the one of now: each connection gets the password of its time. All else of the URL holds as it was first. */
 export type ServerUrl = string | (() => string);
 
 /** The URL of now. */

@@ -44,11 +44,7 @@ const mostEvents = 20_000;
 const rememberedMessages = 100;
 const rememberedMs = 5000;
 
-/**
- * Makes the search.
- * @param events where the events are read
- * @param now milliseconds of a clock that is never set
- */
+/** Makes the search. @param events where events are read @param now milliseconds of a clock that is never set */
 export function createFindMessage(events: Pick<EventStore, 'read'>, now: () => number): FindMessage {
   const remembered = new RecentMap<string, { readonly message: KnownMessage; readonly at: number }>(rememberedMessages);
   return async (queueId) => {

@@ -39,11 +39,7 @@ async function newest(
   return undefined;
 }
 
-/**
- * Tells whether the last answer about the recipient that is a day old or older said the same, and no delivery since then says
- * otherwise.
- * @param isSame whether an event says the same
- */
+/** Tells whether an answer a day old or older said the same, and no delivery since says otherwise. @param isSame compares them */
 async function isSecondAnswer(
   { kind, account, recipient, at }: BouncedEvent | FailedEvent,
   events: Pick<EventStore, 'search'>,
@@ -126,10 +122,7 @@ function suppressedEvent({ event, recipient, reason, rule }: Cause, at: number):
   return { ...messageFacts(event), kind: 'suppressed', at, recipient, reason, source, cause, rule };
 }
 
-/**
- * Follows the events until the signal is aborted. It begins with those that come after its very first start.
- * @throws Error where the table of its cursor cannot be made
- */
+/** Follows the events from its very first start on, until the signal is aborted. @throws Error where its table cannot be made */
 export async function suppressByEvents(parts: SuppressParts, signal: AbortSignal): Promise<void> {
   await parts.database.migrate(feedbackMigrations);
   while (!signal.aborted) {

@@ -200,10 +200,7 @@ async function search(
   return { entries, next: after };
 }
 
-/**
- * Opens the lists, updates the tables of the database, and removes expired entries.
- * @param most entries up to which `hasRoom`
- */
+/** Opens the lists and their tables, and removes expired entries. @param most entries up to which `hasRoom` */
 export async function openSuppressionStore(database: Database, clock: Clock, most = suppressionsPerAccount) {
   await database.migrate(suppressionMigrations);
   await database.run(sql.pruneAll, [clock.now()]);
@@ -248,10 +245,7 @@ export async function openSuppressionStore(database: Database, clock: Clock, mos
       });
       return free > 0;
     },
-    /**
-     * Puts an address on the list. An address that is there already keeps its id and date, and gets the reason, note and
-     * expiry of the new entry.
-     */
+    /** Puts an address on the list. One that is there keeps its id and date, and gets the new reason, note and expiry. */
     async add(entry: NewSuppression): Promise<Suppression> {
       const now = clock.now();
       const values = valuesOf(entry, now);
@@ -265,10 +259,7 @@ export async function openSuppressionStore(database: Database, clock: Clock, mos
       empty.forget(account);
       return suppressionOf(row ?? {});
     },
-    /**
-     * Puts addresses on lists where they are not yet, all in one statement; entries that are there stay as they are.
-     * @returns whether each was added, in the order given
-     */
+    /** Puts addresses on lists where they are not yet, in one statement. @returns whether each was added, in their order */
     async addNew(entries: readonly NewSuppression[]): Promise<readonly boolean[]> {
       const now = clock.now();
       const rows = entries.map((entry) => valuesOf(entry, now));
@@ -291,10 +282,7 @@ export async function openSuppressionStore(database: Database, clock: Clock, mos
       return row && suppressionOf(row);
     },
     find,
-    /**
-     * Lists entries that have not expired, page by page. A search reads the rows in slices, and so many for a page that it may have
-     * none of those that fit.
-     */
+    /** Lists entries that have not expired, page by page. A search reads a bounded number of rows, and may find none of them. */
     async list(account: string, query: SuppressionQuery): Promise<SuppressionPage> {
       const { limit, after = behindAll } = query;
       const page: ReadPage = async (from, most) =>

@@ -108,10 +108,7 @@ export class ConnectionBudget {
     return false;
   }
 
-  /**
-   * Wakes who has waited longest of the account whose turn it is, and that may have a connection. A holder that was told of room
-   * and does not take it passes it on so.
-   */
+  /** Wakes who has waited longest of the account whose turn it is. One that does not take the room passes it on so. */
   passOn(): void {
     for (const [account, holders] of this.#waiting) {
       const [next] = holders;

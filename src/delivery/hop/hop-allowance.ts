@@ -9,10 +9,7 @@ import type { SmtpReply } from '../../mail/smtp-reply.ts';
 import { type HopEvent, type HopLimits, type HopTrouble, isThrottling } from './hop-health.ts';
 import type { HopShare, HopShares, ShareUser } from './hop-share.ts';
 
-/**
- * Counts messages against a rate. After a pause, as many as one second allows may begin at once.
- * @param rate messages a second as it is now; undefined: no limit
- */
+/** Counts messages against a rate; after a pause a second's worth may begin at once. @param rate messages a second; undefined: any */
 export function createPace(rate: () => number | undefined, clock: MonotonicClock) {
   /** When the last message that was begun would have begun, had they come evenly. */
   let at = Number.NEGATIVE_INFINITY;
@@ -165,10 +162,7 @@ export class HopAllowance {
     return Math.max(this.pausedFor, this.#pace.waitMs());
   }
 
-  /**
-   * Whether a connection may be opened beside those that are open or being opened. Where the last was refused, one at a time.
-   * @param kept connections that are not to be opened now
-   */
+  /** Whether a connection may be opened; after a refusal one at a time. @param kept connections that are not to be opened now */
   mayOpen(open: number, opening: number, kept = 0): boolean {
     if (this.opensIn > 0 || (this.#refusals > 0 && opening > 0)) return false;
     return open + opening < this.connections - kept;

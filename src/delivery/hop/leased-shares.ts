@@ -88,10 +88,7 @@ export class ShareStore {
     await this.#database.run(`DELETE FROM hop_shares WHERE holder = $1 AND hop IN (${list})`, [this.#holder, ...hops]);
   }
 
-  /**
-   * Works out the shares of next hops, at most `hopsAtOnce`, and writes those that change. Where none does, it only reads.
-   * @throws Error where the others have taken this process for dead
-   */
+  /** Writes the shares of `hopsAtOnce` next hops that change; where none does it only reads. @throws Error where it is taken for dead */
   async renew(wanted: readonly WantedShare[]): Promise<ReadonlyMap<string, Granted>> {
     const first = this.#shares(wanted, await this.#read(this.#database, wanted));
     if (first.changed.length === 0) return first.shares;

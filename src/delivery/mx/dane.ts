@@ -29,11 +29,7 @@ function isUsable({ usage, selector, matching, data }: TlsaRecord): boolean {
   return isKnown && data.length > 0 && data.length === (digestOctets[matching] ?? data.length);
 }
 
-/**
- * Finds the TLSA records of a mail exchanger. Its address must be vouched for too: a host in a zone that is not signed has
- * none, and its name servers may fail when they are asked (RFC 7672 §2.2.2).
- * @param host an A-label
- */
+/** Finds an exchanger's TLSA records, if its address is vouched for: an unsigned zone has none (RFC 7672 §2.2.2). @param host A-label */
 export async function findTlsa(lookup: DnsLookup, host: string, port: number): Promise<DaneFinding> {
   const [ipv4, ipv6] = await Promise.all([lookup.find(host, 'A'), lookup.find(host, 'AAAA')]);
   const hasSecureAddress = [ipv4, ipv6].some((one) => one.kind === 'found' && one.isSecure);
@@ -76,10 +72,7 @@ function hasSigned(issuer: X509Certificate, certificate: X509Certificate): boole
   }
 }
 
-/**
- * The issuers on the way up from a certificate, each of which has really signed the one before. A peer could send any authority
- * beside a certificate of its own.
- */
+/** The issuers on the way up from a certificate, each of which has really signed the one before: a peer may send any beside its own. */
 function signersOf(leaf: X509Certificate, issuers: readonly X509Certificate[]): readonly X509Certificate[] {
   const signers: X509Certificate[] = [];
   for (let last = leaf; ; ) {

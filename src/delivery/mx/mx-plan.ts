@@ -85,10 +85,7 @@ async function recordsOf(domain: string, { lookup, ownNames }: FindParts) {
   return loop(domain);
 }
 
-/**
- * The addresses of a host that mail may go to, those of the preferred family first, with the failures and refusals on the way to them.
- * @param host where it is an IP address, that is its one
- */
+/** The addresses of a host that mail may go to, the preferred family first, and the failures on the way. @param host name or address */
 async function addressesOf(host: string, { families, lookup, judge, port }: FindParts) {
   const asked = isIP(host) === 0 ? families : [];
   const found = await Promise.all(asked.map((family) => lookup.find(host, family === 4 ? 'A' : 'AAAA')));
@@ -208,12 +205,7 @@ function keyOf(route: string, message: MessageTls | undefined, exchangers: reado
   return `${route}:${digest.digest('hex').slice(0, 16)}`;
 }
 
-/**
- * Plans the way to a domain.
- * @param domain an A-label in lower case, or an address literal
- * @param account who asks
- * @returns the outcome for its recipients where there is no way
- */
+/** Plans the way to a domain. @param domain A-label or address literal @param account who asks @returns else the outcome */
 export async function planMx(
   domain: string,
   message: MessageTls | undefined,

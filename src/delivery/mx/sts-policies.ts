@@ -99,11 +99,7 @@ function get(host: string, address: string, { port, withinMs, caFile }: StsFetch
   });
 }
 
-/**
- * Fetches a policy.
- * @param id from the TXT record
- * @returns the policy, or why there is none. Never rejects
- */
+/** Fetches a policy, and never rejects. @param id from the TXT record @returns it, or why there is none */
 async function fetchStsPolicy(domain: string, id: string, parts: StsFetchParts): Promise<StsPolicy | StsFault> {
   const host = `mta-sts.${domain}`;
   let why = 'the policy host has no address that may be asked';

@@ -23,10 +23,7 @@ const mxName = /^(?:\*\.)?[a-z0-9_-]+(?:\.[a-z0-9_-]+)*$/;
 /** RFC 8461 §3.1: `v=STSv1; id=20160831085700Z;`. */
 const record = /^v=STSv1[ \t]*;(.*)$/;
 
-/**
- * The id in the TXT records of `_mta-sts.DOMAIN`.
- * @returns undefined where there is no policy: no such record, more than one, or one that is malformed
- */
+/** The id in the TXT records of `_mta-sts.DOMAIN`; undefined without a policy: no record, more than one, or a malformed one. */
 export function stsId(texts: readonly string[]): string | undefined {
   const records = texts.filter((text) => text.startsWith('v=STSv1'));
   const [, fields = ''] = records.length === 1 ? (record.exec(records[0] ?? '') ?? []) : [];
@@ -34,12 +31,7 @@ export function stsId(texts: readonly string[]): string | undefined {
   return ids.length === 1 ? ids[0] : undefined;
 }
 
-/**
- * Reads a policy file.
- * @param text of the file
- * @param id from the TXT record
- * @returns the policy, or a clause that tells what is wrong with it
- */
+/** Reads the text of a policy file. @param id from the TXT record @returns the policy, or a clause that tells what is wrong */
 export function readStsPolicy(text: string, id: string): StsPolicy | string {
   const values = new Map<string, string>();
   const mx: string[] = [];

@@ -229,10 +229,7 @@ export interface Original {
 /** The credential of reports: it has no scopes, and nothing is stripped or changed for it. */
 const credential = { name: 'reports', scopes: new Set<never>(), strip: stripRules(), trustedHop: false } as const;
 
-/**
- * A message of ours as a submission that is no client's: the part of it that does not depend on whom it goes to. Its session is its
- * own, since what becomes of the report is no outcome of what it tells of.
- */
+/** A message of ours as nobody's submission, whoever gets it. Its session is its own: a report is no outcome of what it tells. */
 export function ownSubmission(
   message: Buffer,
   account: Account,

@@ -276,11 +276,7 @@ export interface NextHop {
   connect(request: { readonly domain: string; readonly signal: AbortSignal }): Promise<SmtpConnection | HopRefusal>;
 }
 
-/**
- * Connects to a next hop and makes the session ready.
- * @param signal breaks off the attempt
- * @returns the connection, or in the form of a reply why there is none
- */
+/** Connects to a next hop. @param signal breaks it off @returns the ready connection, or in the form of a reply why there is none */
 export async function connectSmtp(
   options: SmtpClientOptions,
   signal?: AbortSignal,

@@ -24,10 +24,7 @@ function codeOf(line: string): number {
 /** Control characters in a next hop's text could change the terminal that shows the queue or the log. */
 const controls = /[\0-\x08\x0b-\x1f\x7f-\x9f]/g;
 
-/**
- * The text of a reply as it is kept: line ends stay, other control characters do not. Next hops in trouble are remembered with
- * their last words, which must not keep all that was read with them.
- */
+/** The text of a reply as it is kept, without control characters; it must not keep in memory all that was read with it. */
 function wordsOf(lines: readonly string[]): string {
   return ownText(decoded(lines.join('\n')).replace(controls, '?').slice(0, maxTextLength));
 }
@@ -40,10 +37,7 @@ function decoded(latin1: string): string {
   return latin1;
 }
 
-/**
- * Makes a reply from the texts of its lines (what stands behind `250 ` or `250-`). The enhanced status is removed from
- * each line that repeats it.
- */
+/** Makes a reply of what stands behind `250 ` or `250-` in its lines, without the enhanced status that each repeats. */
 function replyOf(code: number, lines: readonly string[]): SmtpReply {
   const enhanced = enhancedStatus.exec(lines[0] ?? '')?.[1];
   // RFC 2034 §4: the class repeats the code's first digit; otherwise it is ordinary text.

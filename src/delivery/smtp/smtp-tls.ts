@@ -19,10 +19,7 @@ export interface SmtpClientOptions {
   readonly localAddress?: string;
   /** `none` never, `opportunistic` STARTTLS if offered, `required` STARTTLS or nothing, `implicit` TLS from the first octet. */
   readonly tls: 'none' | 'opportunistic' | 'required' | 'implicit';
-  /**
-   * Verify the certificate and its name. False accepts any, with `auth` too, so that anyone who answers gets the password: then the
-   * configuration says so.
-   */
+  /** Verify the certificate and its name. False accepts any, and whoever answers gets the password of `auth`. */
   readonly tlsVerify: boolean;
   /** Certificates to trust instead of the system's, PEM. */
   readonly ca?: string;

@@ -8,10 +8,7 @@ import { type EnvelopeCommands, envelopeCommands, type OutgoingMail, type Sessio
 export interface RecipientResult {
   readonly kind: 'delivered' | 'deferred' | 'failed';
   readonly reply: SmtpReply;
-  /**
-   * Of a delivery: `final` into a mailbox of our own, `passed-on` to a next hop that offers DSN and was told what the sender
-   * asked; absent: to a next hop that sends no reports.
-   */
+  /** Of a delivery: `final` into our own mailbox, `passed-on` to a hop that offers DSN; absent: to one that sends no reports. */
   readonly handover?: 'final' | 'passed-on';
 }
 
@@ -214,10 +211,7 @@ export class SmtpTransaction {
   }
 }
 
-/**
- * The result of a reply to RCPT. RFC 5321 §4.5.3.1.10: 552 means too many recipients for one transaction, as 452 does, and
- * is temporary. Where the enhanced status says otherwise (5.2.2, mailbox full), that counts.
- */
+/** The result of a reply to RCPT. 552 is temporary (RFC 5321 §4.5.3.1.10) unless its enhanced status says otherwise. */
 function rcptResult(reply: SmtpReply): RecipientResult {
   const tooMany = reply.code === 552 && (reply.enhanced === undefined || reply.enhanced.endsWith('.5.3'));
   return tooMany ? { kind: 'deferred', reply } : resultOf(reply);

@@ -37,11 +37,7 @@ const account: Account = {
   credentials: new Map(),
 };
 
-/**
- * Makes the mail.
- * @param parts.report compressed
- * @param parts.platformDomain the domain that reports: A-label, lower case
- */
+/** Makes the mail. @param parts.report compressed @param parts.platformDomain who reports: A-label, lower case */
 export async function reportMail(
   { day, domain, id }: DueTlsReport,
   { report, to, platformDomain }: { readonly report: Buffer; readonly to: string; readonly platformDomain: string },

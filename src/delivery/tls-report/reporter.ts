@@ -135,10 +135,7 @@ function destinationOf(text: string): ReportDestination | undefined {
   return /^https:\/\//i.test(uri) ? httpsOf(uri) : undefined;
 }
 
-/**
- * Reads the TXT records of `_smtp._tls.DOMAIN`.
- * @returns where reports go; nothing where the domain asks for none, or in a way that RFC 8460 does not know
- */
+/** Reads the TXT records of `_smtp._tls.DOMAIN`. @returns where reports go; nothing where none are wanted as RFC 8460 has it */
 export function destinationsOf(texts: readonly string[]): readonly ReportDestination[] {
   const records = texts.filter((text) => text.startsWith(version));
   const [record = ''] = records;

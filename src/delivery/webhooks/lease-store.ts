@@ -40,10 +40,7 @@ const mostAged = 10_000;
 export interface ActiveWebhook extends Webhook {
   /** Another process holds its lease. */
   readonly isElsewhere: boolean;
-  /**
-   * Something of it has waited for so long that whoever sent for it seems to be gone: a retry whose time has come, or the next
-   * event for an endpoint that fails.
-   */
+  /** Something has waited so long that who sent for it seems gone: a retry that is due, or the next event for one that fails. */
   readonly isLeft: boolean;
 }
 
@@ -221,11 +218,7 @@ export class LeaseStore {
     return rows.map((row) => activeOf(row, this.#holder));
   }
 
-  /**
-   * Takes the lease, or takes it anew.
-   * @param now as for `active`, and by which an earlier secret still signs
-   * @returns undefined where another process holds it, or the webhook is disabled or gone
-   */
+  /** Takes the lease, maybe anew. @param now as for `active` @returns undefined where another holds it, or the webhook is off */
   async lease(id: string, now: number): Promise<Leased | undefined> {
     const [row] = await this.#database.query(this.#leases.lease, this.#time.values(now, id, this.#holder));
     return row && leasedOf(row, now);

@@ -10,10 +10,7 @@ import type { Poster } from './post.ts';
 import { signatureOf } from './secret.ts';
 import { type DeliveryRecord, failingFor, failuresToSlow, nextStepMs, retryAfterMs, type Webhook } from './webhook.ts';
 
-/**
- * Gives pages of events, each read once for all webhooks that ask for the same at the same time, as those of one account do that an event
- * has woken.
- */
+/** Gives pages of events, read once for all webhooks that ask for the same at a time, as an account's do when an event wakes them. */
 export function createSharedPages(events: Pick<EventStore, 'read'>) {
   const underWay = new Map<string, Promise<EventPage>>();
   let heard = 0;
@@ -219,11 +216,7 @@ async function retries(parts: RoundParts, { webhook, hasPending }: Leased, accou
   );
 }
 
-/**
- * Runs one round.
- * @param account name of the webhook's account
- * @param mayProbe whether the pause of an endpoint that fails is over, so that one new event may be tried
- */
+/** Runs one round. @param account its name @param mayProbe the pause of a failing endpoint is over: one new event may be tried */
 export async function runRound(
   parts: RoundParts,
   leased: Leased,

@@ -218,10 +218,7 @@ export async function openWebhookStore(database: Database, clock: Clock) {
         await forget(transaction, id);
         return webhookOf(row);
       }),
-    /**
-     * Has the events behind `after`, up to `until`, sent once more. A replay that is under way is widened, so that it holds both.
-     * @returns undefined where there is no such webhook
-     */
+    /** Sends the events behind `after` up to `until` once more, or widens the replay under way. @returns undefined where none is */
     replay: (account: string, id: string, { after, until }: Replay) => one(sql.replay, [account, id, after, until]),
     /** One page of the delivery log, the newest first, and the `before` of the next; undefined on the last one. */
     async deliveries(id: string, page: { readonly limit: number; readonly before?: number | undefined }) {
@@ -230,10 +227,7 @@ export async function openWebhookStore(database: Database, clock: Clock) {
       const deliveries = rows.slice(0, limit).map(deliveryOf);
       return { deliveries, next: rows.length > limit ? deliveries.at(-1)?.id : undefined };
     },
-    /**
-     * Makes the webhooks of the file those that the configuration has: new ones are told of the events behind `cursor`, others
-     * are enabled again, and what the file no longer has is removed.
-     */
+    /** Takes the configuration's webhooks: new ones begin at `cursor`, others are enabled again, and those not in it are removed. */
     configure: (webhooks: readonly ConfiguredWebhook[], cursor: number) =>
       database.transaction((transaction) => configure(transaction, webhooks, { cursor, now: clock.now() })),
   };
@@ -260,11 +254,7 @@ interface ReplayWish {
   readonly until?: number | undefined;
 }
 
-/**
- * Finds the range of a replay.
- * @param account name of the account
- * @returns the events behind `after`, up to `until`; undefined where the account has none of them
- */
+/** Finds the range of a replay: events behind `after`, up to `until`. @param account its name @returns undefined where there are none */
 export async function replayRange(
   events: Pick<EventStore, 'search'>,
   account: string,

@@ -65,10 +65,7 @@ export function portOf({ protocol, port }: URL): number {
   return port === '' ? (protocol === 'https:' ? 443 : 80) : Number(port);
 }
 
-/**
- * Judges a URL as far as that needs no DNS; names are judged by their addresses at each connection.
- * @returns what is wrong with it; undefined where nothing is
- */
+/** Tells what is wrong with a URL as far as that needs no DNS; names are judged at each connection. Undefined: nothing. */
 export function urlFault(
   text: string,
   { allowHttp, refuse }: { readonly allowHttp: boolean; readonly refuse: RefuseAddress },

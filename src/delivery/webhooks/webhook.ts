@@ -94,11 +94,7 @@ export function nextStepMs(attempts: number): number | undefined {
 /** The longest wait that an endpoint may ask for, in milliseconds. */
 const longestAskedMs = 3_600_000;
 
-/**
- * Reads Retry-After (RFC 9110 §10.2.3), seconds or a date.
- * @param now milliseconds since 1970
- * @returns milliseconds, an hour at most; 0 where it says nothing
- */
+/** Reads Retry-After (RFC 9110 §10.2.3). @param now milliseconds since 1970 @returns milliseconds, an hour at most; 0 for none */
 export function retryAfterMs(text: string | undefined, now: number): number {
   if (text === undefined) return 0;
   const asked = /^\d{1,10}$/.test(text) ? Number(text) * 1000 : Date.parse(text) - now;

@@ -49,10 +49,7 @@ export function readBounceAddress(mailbox: string, addresses: BounceAddresses, n
   return isExpired(queueId, addresses, nowMs) ? { kind: 'expired' } : { kind: 'bounce', queueId };
 }
 
-/**
- * Finds the message that a complaint is about, by the values of CFBL-Feedback-ID in it.
- * @returns undefined where none of them is a token of ours that still counts
- */
+/** Finds the message of a complaint by its CFBL-Feedback-ID values; undefined where none is a token of ours that still counts. */
 export function readFeedbackIds(ids: readonly string[], addresses: BounceAddresses, nowMs: number): string | undefined {
   return ids
     .map((id) => readToken(id, 'feedback', addresses.hmacKey))

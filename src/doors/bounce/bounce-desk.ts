@@ -24,11 +24,7 @@ const mostAddresses = 10_000;
 /** Counts what an address does in a minute. @returns whether it is more than `most` */
 type IsOverRate = (address: string, most: number) => boolean | Promise<boolean>;
 
-/**
- * Makes the count of a minute.
- * @param name what is counted
- * @param parts `shared` counts over all processes, absent: there is one; `now` gives milliseconds of the monotonic clock
- */
+/** Makes the count of a minute. @param parts `shared` counts over all processes, if any; `now` gives monotonic milliseconds */
 export function createMinuteRate(
   name: string,
   { shared, now }: { readonly shared?: SharedWindows | undefined; readonly now: () => number },

@@ -94,12 +94,7 @@ export function sizeOfAddresses(value: JsonValue | undefined): {
   return { entries: value === undefined ? 0 : items.length, characters };
 }
 
-/**
- * Reads a field of addresses in any of its forms.
- * @param value what the field holds; undefined where it is absent
- * @param field its name: `to`
- * @returns its mailboxes, and its faults, each with its place
- */
+/** Reads a field of addresses in any form. @param field its name: `to` @returns its mailboxes, and its faults with their places */
 export function readAddresses(
   value: JsonValue | undefined,
   field: string,

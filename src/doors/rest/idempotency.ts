@@ -90,10 +90,7 @@ export class Idempotent {
     return { used: useBy(digest, used) };
   }
 
-  /**
-   * What the key was used for by another process, or another gateway on the same store, since the turn began. It rejects as `begin`
-   * does: where the use cannot be seen, it is under way.
-   */
+  /** What another process has used the key for since the turn began. It rejects as `begin` does where that is still under way. */
   async usedMeanwhile(account: string, { key, digest }: Idempotency): Promise<KeyUse> {
     const used = await this.#store.usedKey(account, key);
     if (!used) throw underWay();

@@ -26,10 +26,7 @@ function ruleOf({ code, name }: Violation, headersUrl: string | undefined): Pick
   return { ruleUrl: `${headersUrl}/${encodeURIComponent(name)}` };
 }
 
-/**
- * Gives the faults of the fields, then the policy's violations of the rest, each once (D42b).
- * @param headersUrl where the pages of headers are, without a slash at the end; undefined: no fault has a link to one
- */
+/** Gives the fields' faults, then the policy's on the rest, each once (D42b). @param headersUrl of the pages of headers, if any */
 export function mergeFaults(
   submission: Submission,
   ofFields: readonly Fault[],

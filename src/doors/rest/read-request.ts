@@ -81,10 +81,7 @@ export async function suppressedOf(
     });
 }
 
-/**
- * Tells whether header fields are more, or larger, than SMTP reads of a header section. In that case neither REST nor SMTP
- * judges any of them (D1).
- */
+/** Whether header fields are more, or larger, than SMTP reads of a header: then neither REST nor SMTP judges any of them (D1). */
 export function areTooLarge(fields: readonly HeaderField[]): boolean {
   if (fields.length > MAX_HEADER_FIELDS) return true;
   const octets = fields.reduce((sum, { name, rawBytes }) => sum + Buffer.byteLength(name) + rawBytes.length + 4, 0);

@@ -49,10 +49,7 @@ export interface RestDoorParts extends ValidationParts {
 /** The longest wait, seconds. */
 const longestWaitSeconds = 30;
 
-/**
- * Reads the header. What is malformed is ignored (RFC 7240 §2); of several the first counts.
- * @returns seconds, at most 30; 0 where nothing is preferred
- */
+/** Reads Prefer: what is malformed is ignored (RFC 7240 §2), and the first counts. @returns seconds, at most 30; 0 for none */
 function waitSeconds(prefer: string | readonly string[] | undefined): number {
   const text = typeof prefer === 'string' ? prefer : (prefer ?? []).join(',');
   for (const preference of text.slice(0, 1000).split(',')) {

@@ -13,8 +13,5 @@ export const defaultRestLimits = {
   subjectCharacters: 998,
 };
 
-/**
- * Octets of a request for each of the message that it may become: base64, the escapes of JSON, and the rest of the body (D42a).
- * It is no setting, because a request that fits is one whose message may fit.
- */
+/** Octets of a request for each octet of its message: base64, escapes and the rest of the body (D42a). It follows the message's limit. */
 export const requestBytesPerMessageByte = 1.6;

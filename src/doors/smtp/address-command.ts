@@ -94,12 +94,7 @@ function wrongMailParameter(parameters: ReadonlyMap<string, string>, secure: boo
   return envid === undefined || isEnvid(envid) ? undefined : replies.badEnvid;
 }
 
-/**
- * Reads a MAIL line.
- * @param line without CRLF
- * @param secure the session is under TLS
- * @returns the path, the parameters, and the octets that SIZE declares (0 where it does not), or the reply that refuses the line
- */
+/** Reads a MAIL line. @param line without CRLF @param secure under TLS @returns path, parameters and SIZE (or 0), or the refusal */
 export function readMail(line: Buffer, secure: boolean): (AddressCommand & { readonly size: number }) | Answer {
   const command = readCommand('MAIL', line, false);
   if ('code' in command) return command;
@@ -107,12 +102,7 @@ export function readMail(line: Buffer, secure: boolean): (AddressCommand & { rea
   return wrongMailParameter(parameters, secure) ?? { ...command, size: Number(parameters.get('SIZE') ?? 0) };
 }
 
-/**
- * Reads a RCPT line.
- * @param line without CRLF
- * @param smtputf8 the transaction has SMTPUTF8
- * @returns the path and the parameters, or the reply that refuses the line
- */
+/** Reads a RCPT line. @param line without CRLF @param smtputf8 of the transaction @returns its path and parameters, or the refusal */
 export function readRcpt(line: Buffer, smtputf8: boolean): AddressCommand | Answer {
   return readCommand('RCPT', line, smtputf8);
 }

@@ -26,10 +26,7 @@ export class ConnectionCounter {
   readonly #perAddress = new Counts();
   #waiting: (() => void)[] = [];
 
-  /**
-   * @param limits gives the limits in force; it is called for each connection
-   * @param shared counts the connections over all processes; absent: there is one
-   */
+  /** @param limits those in force, asked at each connection @param shared counts over all processes; absent: there is one */
   constructor(limits: () => CounterLimits, shared?: SharedConnections) {
     this.#limits = limits;
     this.#shared = shared;

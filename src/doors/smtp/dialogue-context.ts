@@ -70,10 +70,7 @@ export interface DialogueContext {
   readonly log: Logger;
   /** Tells whether the account's suppression list holds the recipient (D51). */
   readonly suppressed: (account: Account, recipient: string) => MaybePromise<boolean>;
-  /**
-   * Checks the account's rates before the octets of a message are taken; a violation refuses the message. Nothing is charged
-   * yet: that is done once the message is found to be in order (D41).
-   */
+  /** Checks the account's rates before the octets of a message are taken, and charges nothing yet (D41). */
   readonly rateLimit: (account: Account, recipients: number) => MaybePromise<Violation | undefined>;
   /** The count of wrong tokens over all doors. */
   readonly guessing: Guessing;

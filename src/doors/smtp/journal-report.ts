@@ -79,10 +79,7 @@ async function reportedMessage({ fields, body }: Submission): Promise<Copied | u
   };
 }
 
-/**
- * What a copy is a copy of. The recipients are those that a report of Exchange names, else those of the copy's To, Cc and Bcc, and
- * where it has none those of its envelope.
- */
+/** What a copy is a copy of: its recipients are those of Exchange's report, else of To, Cc and Bcc, else of the envelope. */
 export async function copiedMessage(submission: Submission): Promise<Copied> {
   const copied = (await reportedMessage(submission)) ?? { message: {}, recipients: [] };
   if (copied.recipients.length > 0) return copied;

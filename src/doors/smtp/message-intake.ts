@@ -56,11 +56,7 @@ async function copyOf(submission: Submission, accounts: Pick<DoorAccounts, 'send
   };
 }
 
-/**
- * Makes the function that takes one message within the limits. It never rejects: an error that the pipeline throws is logged
- * with the session's id and answered 451 4.3.0.
- * @param settle has it judged, and gives the answer
- */
+/** Makes what takes one message. It never rejects: an error is logged, and answered 451 4.3.0. @param settle judges and answers */
 function intakeOf(context: IntakeContext, settle: (submission: Submission) => Promise<Answer>): Take {
   return async (message) => {
     const { data, client } = message;

@@ -166,10 +166,7 @@ function lineOf({ code, message }: Violation): string {
   return printableAscii(`${code}: ${message}`, maxReplyLineOctets - refusalFrameOctets);
 }
 
-/**
- * Writes violations as one reply: a line for each, all with the code of the first (D7).
- * @param violations at least one, in the order of the answer (D2)
- */
+/** Writes violations, at least one, as one reply: a line for each in their order (D2), all with the code of the first (D7). */
 export function refusalReply(violations: readonly Violation[]): Answer {
   const first: RejectionCode = violations[0]?.code ?? 'E_INTERNAL_SERVER_ERROR';
   const { smtpCode, enhanced } = rejections[first];
@@ -179,10 +176,7 @@ export function refusalReply(violations: readonly Violation[]): Answer {
   return { code: smtpCode, enhanced, text: lines.join('\n') };
 }
 
-/**
- * Puts the link to the journal's entry behind a refusal, as its last line with the same code.
- * @param id of the entry; undefined: there is no link
- */
+/** Puts the link to the journal's entry behind a refusal, as its last line. @param id of the entry; undefined: no link */
 export function withLink(answer: Answer, link: EntryLink | undefined, id: string | undefined): Answer {
   if (!link || id === undefined) return answer;
   return { ...answer, text: `${answer.text}\nSee ${link.urlOf(id)}` };

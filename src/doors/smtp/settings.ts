@@ -105,10 +105,7 @@ export function compareListeners<Served extends { readonly listener: SmtpListene
 /** What reports may cost; sizes in octets. */
 export type BounceSettings = Readonly<typeof defaultBounceSettings>;
 
-/**
- * What holds where the configuration says nothing (D40a). The octets and the connections are no settings: these are beside those of
- * submission, and who finds none comes again.
- */
+/** What holds where the configuration is silent (D40a). Octets and connections are constants: who finds no room comes again. */
 export const defaultBounceSettings = {
   /** How many days after its message a token counts. */
   tokenDays: 30,

@@ -196,10 +196,7 @@ export class SmtpDoor {
     return this.#served.map(({ bound }) => bound);
   }
 
-  /**
-   * Prepares other settings without changing anything: new listeners are bound and wait.
-   * @throws ConfigurationError for a listener that cannot work, cannot be bound, or would have to be bound anew
-   */
+  /** Prepares other settings: new listeners are bound and wait. @throws ConfigurationError for a listener that cannot work or be bound */
   async prepare(next: SmtpDoorNext): Promise<SmtpDoorChange> {
     const { settings, accounts } = next;
     for (const listener of settings.listeners) checkListener(listener, accounts, this.#parts.bounces);
@@ -252,10 +249,7 @@ export class SmtpDoor {
     for (const { server } of this.#served) server.checkDeadlines(now);
   }
 
-  /**
-   * Stops accepting, lets messages in flight finish, answers everyone else 421 4.3.2, and cuts what is left.
-   * @param withinMs milliseconds after which connections are cut
-   */
+  /** Lets messages in flight finish, answers everyone else 421 4.3.2, and cuts what is left after `withinMs` milliseconds. */
   async drain(withinMs: number): Promise<void> {
     const gone = this.#served.map(({ server }) => server.shut());
     const cut = endSessions(this.#sessions, withinMs);

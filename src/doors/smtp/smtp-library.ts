@@ -67,10 +67,7 @@ export abstract class LibraryReader extends SMTPStream {
     return this.isClosed;
   }
 
-  /**
-   * Takes octets; never called after the reader is closed.
-   * @param release to be called once the octets are used up; no more come before
-   */
+  /** Takes octets until the reader is closed. @param release to be called once they are used up; no more come before */
   protected abstract take(chunk: Buffer, release: () => void): void;
 
   /** Called when the client has closed its side and all octets are used up. */
@@ -170,10 +167,7 @@ export abstract class LibraryConnection extends SMTPConnection {
     return new Promise((resolve) => void socket.once('drain', resolve));
   }
 
-  /**
-   * Begins the handshake after STARTTLS. The current reader is closed, so that commands sent in plaintext after STARTTLS
-   * never run (RFC 3207 §4.2, command injection), and `createReader` makes the reader for TLS.
-   */
+  /** Begins STARTTLS. The reader is closed, so that commands sent in plaintext behind it never run (RFC 3207 §4.2, injection). */
   protected startTls(): void {
     const socket = this._socket;
     // Once the end of the client's octets has been read, the TLS socket would not see it, and would never end.
@@ -236,10 +230,7 @@ export interface Admission {
 export abstract class LibraryServer<Known extends Admission> extends SMTPServer {
   #leavePlace: (() => void) | undefined;
 
-  /**
-   * @param credentials undefined where the listener has no TLS
-   * @param handshakeMs how long a handshake of implicit TLS may last, in milliseconds
-   */
+  /** @param credentials undefined where the listener has no TLS @param handshakeMs milliseconds for implicit TLS */
   constructor(tls: SmtpListener['tls'], credentials: TlsCredentials | undefined, handshakeMs: number) {
     super({
       // The library's logger would write reply texts and more; Postern's own logger logs everything.
@@ -262,10 +253,7 @@ export abstract class LibraryServer<Known extends Admission> extends SMTPServer 
     });
   }
 
-  /**
-   * Called when a connection was accepted.
-   * @returns a function to call when the session begins or never will, maybe twice; undefined: the connection is refused
-   */
+  /** Told of a connection. @returns called when its session begins or never will, maybe twice; undefined refuses it */
   protected abstract arrived(socket: Socket): (() => void) | undefined;
   /** Finds out who a client is, before TLS; it gives an error where the socket is closed or being closed. */
   protected abstract identify(socket: Socket, done: (known: Known | Error) => void): void;
@@ -288,10 +276,7 @@ export abstract class LibraryServer<Known extends Admission> extends SMTPServer 
     return address;
   }
 
-  /**
-   * Shows another certificate in every TLS handshake that begins from now on; connections that are up go on.
-   * @throws Error where certificate and key do not fit one another: nothing has changed then
-   */
+  /** Shows another certificate in handshakes from now on. @throws Error, and changes nothing, where it does not fit its key */
   showCertificate({ cert, key }: TlsCredentials): void {
     createSecureContext({ cert, key });
     this.updateSecureContext({ cert, key });

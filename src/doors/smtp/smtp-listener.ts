@@ -57,11 +57,7 @@ export class SmtpListenerServer extends LibraryServer<Admitted> {
     this.#allowed = addressTest(context.listener.allowFrom);
   }
 
-  /**
-   * Binds the listening socket.
-   * @param setting what says where it listens, for the error
-   * @throws ConfigurationError when it cannot be bound
-   */
+  /** Binds the socket. @param setting says where it listens, for the error @throws ConfigurationError when it cannot be bound */
   async open(setting: string): Promise<AddressInfo> {
     const { listener } = this.#context;
     try {

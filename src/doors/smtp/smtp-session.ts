@@ -15,10 +15,7 @@ import type { SmtpLimits } from './settings.ts';
 import { LibraryConnection } from './smtp-library.ts';
 import { type WireListener, WireReader } from './wire-reader.ts';
 
-/**
- * When this many octets of replies wait to be written, no further command is answered before they are written. A packet
- * full of commands gets replies of twenty times its size, and a client may not read them.
- */
+/** With so many octets of replies unwritten no command is answered: a packet of commands has replies of twenty times its size. */
 const maxWaitingOctets = 16_384;
 
 /** What a session needs, besides what its dialogue needs. */

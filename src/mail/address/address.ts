@@ -159,10 +159,7 @@ function mailbox(spec: AddrSpec, phrase: readonly AddressToken[] | undefined): M
   return domain === undefined ? named : { ...named, domain };
 }
 
-/**
- * Throws where a bracketed word of a display name must not be one. Readers differ about `[...]` there: a word that holds
- * what another reader takes for an address, or for the end of one, is refused.
- */
+/** Throws where a bracketed word of a display name is an address, or the end of one, for some reader: readers differ there. */
 function refuseLiterals(words: readonly AddressToken[], isStrict: boolean): void {
   const literal = words.find(({ kind, text }) => kind === 'literal' && (isStrict || /[<>@,;:"()\\]/.test(text)));
   if (literal) throw new AddressSyntaxError('a display name with "[" in it must stand in quotation marks');

@@ -28,10 +28,7 @@ export function comparableMailbox(mailbox: string): string {
   return `${local.toLowerCase()}@${asciiDomain(domain) ?? domain.toLowerCase()}`;
 }
 
-/**
- * Reads a bare address, `user@domain` with nothing around it.
- * @returns its comparable spelling; undefined where it is no address, has no domain, or is longer than 254 octets
- */
+/** Reads a bare `user@domain`. @returns its comparable spelling; undefined without a domain, malformed or over 254 octets */
 export function readComparable(text: string): string | undefined {
   // A lone surrogate is no character: what the database would keep for it is not what was given.
   if (text.startsWith('<') || !text.isWellFormed()) return undefined;

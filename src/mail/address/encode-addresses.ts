@@ -47,11 +47,7 @@ export interface ListOptions {
   readonly asciiOnly?: boolean;
 }
 
-/**
- * Writes an address list or a list of phrases in ASCII where RFC 2047 allows it. Linear, never throws.
- * @param text as given: unfolded, trimmed; any Unicode
- * @returns the text itself when nothing has to change
- */
+/** Writes a list of addresses or phrases in ASCII where RFC 2047 allows it. Linear, never throws. @param text unfolded, trimmed */
 export function encodeAddresses(text: string, options: ListOptions): string {
   let written = '';
   let element: Piece[] = [];
@@ -161,10 +157,7 @@ function writeElement(
   return written;
 }
 
-/**
- * In a list of phrases brackets mean nothing: they hold no address whose local part would have to stay as it is (D13). A
- * separator is an element's only where all is one phrase.
- */
+/** In a list of phrases brackets mean nothing, and hold no address (D13). A separator is an element's where all is one phrase. */
 function isInPhrase({ kind, raw }: Piece): boolean {
   return kind === 'word' || kind === 'separator' || (kind === 'angle' && hasNonAscii(raw));
 }
@@ -266,10 +259,7 @@ function pieceAt(tokens: readonly ListToken[], index: number): readonly [Piece['
   return ['word', end];
 }
 
-/**
- * Gives the index behind an address in brackets. Brackets that are never closed end before the next separator. Where
- * another `<` comes before that, the first `<` opens no address (-1), as in `5 < 6 <a@b>`.
- */
+/** The index behind an address in brackets, or before the next separator. -1 where another `<` opens it, as in `5 < 6 <a@b>`. */
 function angleEnd(tokens: readonly ListToken[], open: number): number {
   let separator = -1;
   for (let index = open + 1; index < tokens.length; index += 1) {

@@ -62,11 +62,7 @@ export function uriFault(uri: string): string | undefined {
   return Number(port) > 65_535 ? 'has a port over 65,535 in' : undefined;
 }
 
-/**
- * Writes a URI in ASCII: its host as A-labels, everything else that is not ASCII percent-encoded as UTF-8. Linear, never
- * throws: a lone surrogate becomes U+FFFD.
- * @param uri any text
- */
+/** Writes a URI in ASCII: its host as A-labels, the rest percent-encoded as UTF-8. Linear, never throws. @param uri any text */
 export function asciiUri(uri: string): string {
   const text = uri.toWellFormed();
   const [, before = '', given = ''] = findHost(text) ?? [];

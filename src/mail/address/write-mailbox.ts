@@ -29,10 +29,7 @@ const longestWord = 900;
 const atom = new RegExp(`^(?:[${atext}]|[^\\x00-\\x7f])+$`);
 /** Atext, dots, and the letters, marks, digits and symbols of RFC 6532 §3.2, without blanks and invisible characters. */
 const plainLocalPart = new RegExp(`^[${atext}.\\p{L}\\p{M}\\p{N}\\p{S}\\p{P}]+$`, 'u');
-/**
- * What may stand in a quoted local part: no character that divides addresses or words in the eyes of some reader, and no blank at
- * its beginning or end or beside another, which some readers drop.
- */
+/** What may stand in a quoted local part: nothing that divides addresses for some reader, and no blank that some drop. */
 const quotedLocalPart = new RegExp(`^[${atext}.\\p{L}\\p{M}\\p{N}]+(?: [${atext}.\\p{L}\\p{M}\\p{N}]+)*$`, 'u');
 const dividing = /[\x00-\x20"(),:;<>@[\\\]\x7f]/;
 /** RFC 2047 §5 (3): an encoded-word that may stand in a phrase or comment as it is; §2: at most 75 characters. */
@@ -66,10 +63,7 @@ function writePhrase(box: Mailbox, used: number): string {
 
 const plainInComment = new RegExp(`^[${atext}.]+$`);
 
-/**
- * Writes a comment. Content with anything but words and dots is encoded: readers differ about parentheses inside
- * (§3.2.2), and some count commas there.
- */
+/** Writes a comment. All but words and dots are encoded: readers differ about parentheses and commas inside (§3.2.2). */
 function writeComment(content: string): string {
   const words = content.split(/[ \t]+/).filter((word) => word !== '');
   const isPlain = words.every(

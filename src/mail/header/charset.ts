@@ -69,11 +69,7 @@ function japaneseDecoder(name: string): CharsetDecoder | undefined {
   };
 }
 
-/**
- * Finds the decoder of a charset: iconv-lite, else the platform's TextDecoder, else encoding-japanese (D13).
- * @param charset its name in any case
- * @returns undefined when no library knows the charset
- */
+/** Finds the decoder of a charset in iconv-lite, TextDecoder or encoding-japanese (D13); undefined where none knows its name. */
 export function charsetDecoder(charset: string): CharsetDecoder | undefined {
   const name = charset.toLowerCase();
   if (decoders.has(name)) return decoders.get(name);
@@ -97,12 +93,7 @@ function decodeCutUtf8(bytes: Buffer): string | undefined {
   return first >= 0xc2 && first <= 0xf4 && /[^\x00-\x7f]/.test(rest) ? rest : undefined;
 }
 
-/**
- * Reads raw octets of a header as text: UTF-8 where valid or cut inside one character, else the legacy charset, else one
- * character an octet (D13).
- * @param bytes any octets
- * @param legacyCharset an iconv-lite name
- */
+/** Reads raw octets as UTF-8, also cut inside a character, else in the legacy charset of iconv-lite, else one character an octet (D13). */
 export function decodeRaw(bytes: Buffer, legacyCharset: string): string {
   if (isAscii(bytes)) return bytes.toString('latin1');
   if (isUtf8(bytes)) return bytes.toString('utf8');

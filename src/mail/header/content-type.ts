@@ -110,10 +110,7 @@ function skipToSemicolon(value: string, from: number): number {
   return value.length;
 }
 
-/**
- * Reads only the media type of a Content-Type value, in lower case. It skips the parameters, since they may be many.
- * @returns text/plain where the type is unreadable
- */
+/** Reads the media type alone, in lower case, and skips the parameters, which may be many. @returns text/plain where unreadable */
 export function parseMediaType(value: string): Pick<ContentType, 'type' | 'subtype'> {
   const start = skipCfws(value, 0);
   const end = readToken(value, start);

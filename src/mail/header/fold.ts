@@ -117,10 +117,7 @@ function cutInsideBrackets(word: string): readonly string[] {
   return pieces;
 }
 
-/**
- * Folds a field at given places besides the usual ones.
- * @param pieces the field in one line, cut where a fold must be; all but the first begin with white space
- */
+/** Folds a field also at given places. @param pieces of its one line, cut where a fold must be; all but the first begin with space */
 export function foldPieces(pieces: readonly string[]): string | undefined {
   let folded = '';
   for (const piece of pieces) {

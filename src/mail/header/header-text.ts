@@ -67,11 +67,7 @@ function decodeQ(text: string): Buffer {
   return bytes.subarray(0, length);
 }
 
-/**
- * Reads the encoded-word that begins at `start`, where `=?` stands, if its charset is known. Looks no further than the
- * third `?` behind it.
- * @param text one character for each octet where a word may hold 8-bit octets
- */
+/** Reads the encoded-word that begins at `start`, up to the third `?`, if its charset is known. @param text octets or characters */
 export function readWord(text: string, start: number): EncodedWord | undefined {
   const charsetEnd = text.indexOf('?', start + 2);
   if (charsetEnd < 0 || text.charCodeAt(charsetEnd + 2) !== 0x3f) return undefined;

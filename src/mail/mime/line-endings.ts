@@ -5,10 +5,7 @@ import { sliceSize, type YieldToEventLoop } from './body-scan.ts';
 
 const crlf = Buffer.from('\r\n');
 
-/**
- * Gives the body with every bare CR and bare LF turned into CRLF; all other octets stay.
- * @param yieldToEventLoop called between two slices of a large body
- */
+/** Turns every bare CR and bare LF of a body into CRLF. @param yieldToEventLoop called between two slices of a large body */
 export async function repairLineEndings(body: Buffer, yieldToEventLoop?: YieldToEventLoop): Promise<Buffer> {
   const pieces: Buffer[] = [];
   let start = 0;

@@ -69,10 +69,7 @@ export class Boundaries {
     return this.#lengths[end - start] ? (this.#levels.get(this.#body.toString('latin1', start, end)) ?? -1) : -1;
   }
 
-  /**
-   * Finds the next delimiter line at or behind `from`, the start of a line; the end of the body where there is none.
-   * Yields between candidates to let other work run.
-   */
+  /** Finds the next delimiter line from the line start `from`, or the end. Yields between candidates to let others work. */
   *next(from: number): Generator<undefined, Delimiter> {
     let lineStart = this.#stack.length === 0 ? -1 : from;
     while (lineStart >= 0) {
@@ -88,11 +85,7 @@ export class Boundaries {
   }
 }
 
-/**
- * Gives the end of a line's text, and the end of the line with its trailing white space (RFC 2046 §5.1.1:
- * transport-padding).
- * @param limit text that reaches this offset is no delimiter: the result is then undefined
- */
+/** The end of a line's text, and of its line with padding (RFC 2046 §5.1.1). @param limit text up to there is none: undefined */
 function textEnd(body: Buffer, start: number, limit: number): { text: number; line: number } | undefined {
   let text = start;
   let index = start;

@@ -112,11 +112,7 @@ export function* walkSteps(body: Buffer, top: TopLevel): Walking<MimeTree> {
   return { root: part, unwalkedFrom: walk.unwalkedFrom };
 }
 
-/**
- * Walks a body.
- * @param body as for `walkSteps`
- * @param yieldToEventLoop called between two steps
- */
+/** Walks a body as `walkSteps` does. @param yieldToEventLoop called between two steps */
 export async function walkMime(body: Buffer, top: TopLevel, yieldToEventLoop?: YieldToEventLoop): Promise<MimeTree> {
   const walking = walkSteps(body, top);
   for (;;) {

@@ -32,11 +32,7 @@ export function base64Size(length: number): number {
 /** Octets encoded before other work may run, whole lines. */
 const base64Slice = base64LineOctets * Math.floor(sliceSize / base64LineOctets);
 
-/**
- * Writes a content as base64 into octets that have room for it (`base64Size`).
- * @param yieldToEventLoop called between two slices of a large content
- * @returns the index behind it
- */
+/** Writes base64 into octets with room for it (`base64Size`). @param yieldToEventLoop between slices @returns the index behind it */
 export async function writeBase64(
   target: Buffer,
   at: number,

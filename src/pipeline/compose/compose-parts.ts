@@ -80,11 +80,7 @@ interface Branch {
   readonly parts: readonly (Leaf | Branch)[];
 }
 
-/**
- * Composes the parts.
- * @param boundary a random id: it keeps the message's boundaries from occurring in any text
- * @param yieldToEventLoop called between two slices of a large part
- */
+/** Composes the parts. @param boundary random, so that no text has it @param yieldToEventLoop called between slices of a large part */
 export async function composeParts(
   parts: BodyParts,
   boundary: string,

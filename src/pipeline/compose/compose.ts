@@ -118,11 +118,7 @@ export async function writeLongFields(
   return lines;
 }
 
-/**
- * Composes the message.
- * @param checked the submission the policy admitted
- * @param plan what `planBody` decided about its body
- */
+/** Composes an admitted submission. @param plan what `planBody` decided about its body */
 export function compose(checked: Checked, plan: BodyPlan, context: ComposeContext): Message {
   const { submission } = checked;
   const date = mailDate(context.nowMs);

@@ -64,12 +64,7 @@ export function verbatimField(name: string, rawBytes: Buffer): string | undefine
 
 const lineBreaks = /[\r\n\0]/g;
 
-/**
- * Reads a field body.
- * @param rawBytes the octets behind the colon; folds may be in them
- * @param legacyCharset for octets that are no UTF-8
- * @returns one line: each CR, LF or NUL outside of a fold has become a blank
- */
+/** Reads a field body behind the colon. @param legacyCharset where it is no UTF-8 @returns one line without CR, LF and NUL */
 export function readRaw(rawBytes: Buffer, legacyCharset: string): string {
   const text = readRawText(rawBytes, { legacyCharset, folded: true, structured: true });
   return trimBlanks(text.replace(lineBreaks, ' '));

@@ -12,10 +12,7 @@ import { passesOf } from './trace.ts';
 export type { CheckContext } from './judge.ts';
 export { mayStrip } from './strip.ts';
 
-/**
- * The result: admitted, or every reason against the message in the order of D42b. `forgiven` holds the reasons against a
- * message that passes because the policy is only observed for it (D4c); otherwise it is empty.
- */
+/** Admitted, or every reason against the message in the order of D42b. `forgiven`: those that are only observed (D4c). */
 export type CheckResult =
   | { readonly ok: true; readonly checked: Checked; readonly forgiven: readonly Violation[] }
   | { readonly ok: false; readonly violations: readonly Violation[]; readonly usage: HeaderUsage };

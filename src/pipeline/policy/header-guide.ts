@@ -133,11 +133,7 @@ function referenceOf({ standard }: HeaderRow): NonNullable<HeaderGuide['referenc
   return { text: standard, ...(rfc ? { url: `https://www.rfc-editor.org/rfc/rfc${rfc}` } : {}) };
 }
 
-/**
- * Tells of a header.
- * @param given its name in any case, or the beginning of names with a star
- * @returns undefined where no header can have that name
- */
+/** Tells of a header. @param given its name, or how it begins with a star @returns undefined where no header has that name */
 export function guideOf(given: string): HeaderGuide | undefined {
   if (nameFault(given.replace(/\*$/, 'x')) !== undefined) return undefined;
   const row = findHeader(asciiLower(given));

@@ -88,10 +88,7 @@ function identify(field: HeaderField): FieldIdentity {
   return { key, row: findHeader(key), fault: undefined };
 }
 
-/**
- * Tells whether a field is a custom header of the REST request; otherwise it is the message's own: of its header
- * section, or of the API's other fields.
- */
+/** Whether a field is a custom header of a REST request; else it is of the header section or of the API's other fields. */
 export function isApiHeader(field: HeaderField): boolean {
   return field.pointer?.startsWith('/headers/') ?? false;
 }

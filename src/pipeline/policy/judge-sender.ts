@@ -34,10 +34,7 @@ export interface Sender {
   readonly replyTo?: CheckedField;
 }
 
-/**
- * Tells whether a field is replaced by the X-Original-From of a new From (D4b, D4d): the message already had one of that name.
- * @param key the field's name in lower case
- */
+/** Whether the X-Original-From of a new From (D4b, D4d) replaces a field of that name. @param key its name in lower case */
 export function isReplacedByOriginalFrom(key: string, sender: Sender | undefined): boolean {
   return sender?.originalFrom !== undefined && key === originalFromName.toLowerCase();
 }
@@ -62,10 +59,7 @@ function withDomains(text: string, boxes: readonly Mailbox[], domain: string): s
   return completed + text.slice(copied);
 }
 
-/**
- * Completes the addresses of a field that have no domain (D4b). A field that is no address list stays as it is: only From
- * is refused for its syntax (D14).
- */
+/** Completes addresses without a domain (D4b). What is no address list stays: only From is refused for its syntax (D14). */
 export function completeAddresses(field: CheckedField, defaultDomain: string): CheckedField {
   const list = parseAddressList(field.text);
   if (!list.ok) return field;
@@ -176,10 +170,7 @@ function mapOf({ senders, submitter, via }: Submission): Credential['senders'] {
   return via.kind === 'dsn' ? undefined : (senders ?? submitter.credential.senders);
 }
 
-/**
- * Finds what a sender of a submission becomes that nobody owns (D4d).
- * @param mailbox as in a path, its domain an A-label in lower case; undefined where nothing maps it, or it has no domain
- */
+/** Finds what a sender that nobody owns becomes (D4d), if anything. @param mailbox as in a path, its domain an A-label */
 function mappedSender(
   submission: Submission,
   mailbox: { readonly localPart: string; readonly domain: string | undefined },

@@ -65,10 +65,7 @@ const fieldName = /^[!-9;-~]+$/;
 /** RFC 7293: without this header, whoever now has the address of a former owner would get the former owner's mail. */
 const guards: ReadonlySet<string> = new Set(['require-recipient-valid-since']);
 
-/**
- * Tells whether a message may be in a loop, which nobody would notice once its trace is removed (D4, RFC 5321 §6.3): it
- * has passed this gateway before, or more hosts than a trusted hop may show.
- */
+/** Whether a message may be in a loop (D4, RFC 5321 §6.3): it has passed here before, or more hosts than a trusted hop may show. */
 function mayLoop(fields: readonly HeaderField[], hostname: string): boolean {
   const own = `by ${hostname} `.toLowerCase();
   const trace = fields.filter(({ name }) => /^received[ \t]*$/i.test(name));
@@ -76,10 +73,7 @@ function mayLoop(fields: readonly HeaderField[], hostname: string): boolean {
   return trace.some(({ rawBytes }) => rawBytes.toString('latin1').replace(/\s+/g, ' ').toLowerCase().includes(own));
 }
 
-/**
- * Tells whether a field may be removed. Never removed are the message's own fields and those that describe its body (D4a),
- * the trace of a trusted hop, which reveals loops, and lines that are no field.
- */
+/** Whether a field may be removed: not the message's own, nor the body's (D4a), nor a trusted hop's trace, nor what is no field. */
 function mayRemove({ field, key, handling }: JudgedField, keepsReceived: boolean): boolean {
   const { name, fault } = field;
   if (fault === 'no-colon' || fault === 'leading-continuation' || !fieldName.test(trimBlanks(name))) return false;

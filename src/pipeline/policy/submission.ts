@@ -85,10 +85,7 @@ export interface Submission {
   readonly shadow?: never;
 }
 
-/**
- * A copy of a message that came to a shadow listener (D4f). It is only judged. Since it is no `Submission`, nothing that keeps
- * or sends messages takes it.
- */
+/** A copy that came to a shadow listener (D4f) to be judged: it is no `Submission`, so nothing that keeps or sends takes it. */
 export interface ShadowCopy extends Omit<Submission, 'shadow'> {
   readonly shadow: true;
   /** What the door would have refused before it had seen the message. */

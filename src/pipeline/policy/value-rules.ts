@@ -97,10 +97,7 @@ function judgeUri(inBrackets: string): { readonly https: boolean; readonly reaso
   return fault === undefined ? { https: scheme === 'https' } : refused(fault);
 }
 
-/**
- * Judges a List-Unsubscribe value (D9): one or more `<https://host...>` and `<mailto:address>` separated by commas, with
- * nothing but comments and white space outside the brackets. Brackets are read before commas. Linear.
- */
+/** Judges List-Unsubscribe (D9): `<https://host...>` and `<mailto:address>` with commas, comments and blanks between. Linear. */
 export function parseUnsubscribe(value: string): UnsubscribeUris {
   const shape = 'must be <https://...> and <mailto:...> URIs in angle brackets, separated by commas';
   let https = false;
@@ -150,10 +147,7 @@ export function asciiLower(text: string): string {
   return text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
 }
 
-/**
- * Finds a forbidden URI of List-Unsubscribe in the text before decoding. Decoding an encoded-word can move brackets into
- * a comment, but a mail reader decodes nothing there and still sees the URI (RFC 2047 §5).
- */
+/** Finds a forbidden URI before decoding, which could move brackets into a comment that readers do not decode (RFC 2047 §5). */
 function hiddenUri(given: string): string | undefined {
   for (let at = 0; ; ) {
     const open = skipToBracket(given, at);
@@ -200,12 +194,7 @@ function judgeUnsubscribe(decoded: string, given: string): ValueVerdict {
   return seen.reason === undefined && seen.https === https ? {} : { canonical: decoded };
 }
 
-/**
- * Judges a value by the rule of its header. A kind of rule without a case here does not compile.
- * @param row the header's row
- * @param decoded the decoded form (D13), trimmed
- * @param given the text before decoding
- */
+/** Judges a value by its header's rule. @param decoded (D13) and trimmed @param given the text before decoding */
 export function judgeValue(row: HeaderRow, decoded: string, given = decoded): ValueVerdict {
   const rule = row.value;
   switch (rule.kind) {

@@ -12,10 +12,7 @@ export const kitFormats = ['postfix', 'exim', 'exchange'] as const;
 /** One of them. */
 export type KitFormat = (typeof kitFormats)[number];
 
-/**
- * Which headers of a name a rule removes: all, those without a value, those whose value is no allowed word, those with a value that is
- * too long, all but the first.
- */
+/** Which headers of a name a rule removes: all, the empty ones, those with no allowed word, the too long, or all but the first. */
 type RuleKind = 'all' | 'empty' | 'wrong' | 'long' | 'later';
 
 interface HeaderRule {
@@ -50,10 +47,7 @@ function ruleOf(setting: Setting, { code, field = '' }: Problem): HeaderRule | u
   return value?.kind === 'one-of' && !value.comments ? { kind: 'wrong', name, words: value.values } : undefined;
 }
 
-/**
- * The domain whose senders the cure of a problem maps, since nobody owns it (D4d). One that is somebody's never becomes a rule: the map
- * of Postfix rewrites recipients as well, and their mail would go to others.
- */
+/** The domain that a cure maps because nobody owns it (D4d). Another's is never mapped: Postfix would rewrite recipients too. */
 function mappedBy({ cure }: Problem): string | undefined {
   const setting = cure.kind === 'config' ? cure.settings.find(({ kind }) => kind === 'senders') : undefined;
   return setting?.kind === 'senders' ? setting.pattern.replace('*@', '').toLowerCase() : undefined;
@@ -218,10 +212,7 @@ class Kit {
   }
 }
 
-/**
- * Writes the rules for an old server: lines without their ends.
- * @param sendingDomain gives the domain that an account sends from, which stands in place of those that nobody owns
- */
+/** Writes the rules for an old server, in lines. @param sendingDomain of an account, in place of those that nobody owns */
 export function kitLines(
   format: KitFormat,
   reports: readonly CredentialReport[],

@@ -78,10 +78,7 @@ function reasonsOf(event: VerdictEvent): readonly EventViolation[] {
   return [{ code: String(reply?.code ?? ''), message: reason }];
 }
 
-/**
- * Reads what was judged since a time. It holds `Findings` and one page in memory, however many events there are. It ends
- * with the event that was the newest when it began. Rejects where the store fails.
- */
+/** Reads what was judged since a time, up to the event that is the newest now, a page at a time. Rejects where the store fails. */
 export async function findingsOfEvents(
   events: Pick<EventStore, 'read' | 'newest'>,
   query: EventsQuery,

@@ -115,10 +115,7 @@ interface Going {
   readonly mayGoOn?: (done: number) => boolean;
 }
 
-/**
- * Judges again what the journal has kept, the newest first, a page of rows and the content of one message at a time; others go on
- * between two messages.
- */
+/** Judges again what the journal has kept, the newest first, one content at a time; others go on between two messages. */
 export async function compareJournal(
   journal: Pick<Journal, 'list' | 'content'>,
   wanted: JournalWanted,

@@ -17,12 +17,7 @@ const lineEnd = Buffer.from('\r\n');
 /** A body over this many octets is hashed in slices, and other work may run between them. */
 const sliceThreshold = 262_144;
 
-/**
- * Hashes a body for the bh= tag.
- * @param body CRLF line ends throughout; any length
- * @param yieldToEventLoop called between two slices of a body over 256 KiB
- * @returns base64
- */
+/** The bh= of a body with CRLF throughout, in base64. @param yieldToEventLoop called between slices of one over 256 KiB */
 export async function relaxedBodyHash(body: Buffer, yieldToEventLoop?: YieldToEventLoop): Promise<string> {
   let end = body.length;
   for (let from = end; end === from && from > 0; ) {
@@ -75,10 +70,7 @@ function isCanonical(block: Buffer): boolean {
   return true;
 }
 
-/**
- * Makes a canonicaliser that takes content block by block, cut anywhere. Its result is the block itself or lies in the
- * shared scratch buffer, and is valid until the next call.
- */
+/** Makes a canonicaliser for blocks cut anywhere. Its result is the block or in the shared buffer, until the next call. */
 function createCanonicaliser(): (block: Buffer) => Buffer {
   /** White space was read and not yet written: it is dropped if it turns out to end a line. */
   let blankPending = false;

@@ -31,10 +31,7 @@ export interface KeyOrigin {
   readonly pem: string;
 }
 
-/**
- * Parses a private key once, for use in many signatures.
- * @throws Error saying what is wrong: no private key, a type other than `algorithm`, RSA under 1024 bits
- */
+/** Parses a private key once. @throws Error saying what is wrong: no key, another type than `algorithm`, RSA under 1024 bits */
 export function parseSigningKey(place: KeyOrigin & { readonly algorithm: SigningKey['algorithm'] }): SigningKey {
   const { domain, selector, algorithm } = place;
   const key = readPrivateKey(place);

@@ -46,10 +46,7 @@ const covered = Object.entries<HeaderRow>(headerCatalogue)
   .map(([lowerName, { name, signed }]) => [lowerName, name, signed === 'oversigned'] as const);
 const coveredNames: ReadonlySet<string> = new Set(covered.map(([lowerName]) => lowerName));
 
-/**
- * Chooses the fields that are signed (D27): the oversigned ones whether present or not, the others where present;
- * repeated ones bottom-up (RFC 6376 §5.4.2).
- */
+/** Chooses what is signed (D27): oversigned fields always, others where present, repeated ones bottom-up (RFC 6376 §5.4.2). */
 function chooseFields(fields: readonly MessageField[]): Pick<SignatureBasis, 'names' | 'canonicalFields'> {
   const present = new Map<string, MessageField | MessageField[]>();
   for (const field of fields) {
@@ -103,10 +100,7 @@ function foldBase64(signature: string): string {
   return folded;
 }
 
-/**
- * Makes one signature field (RFC 6376 §3.5).
- * @returns the whole field with its line end; rejects when the key cannot sign
- */
+/** Makes one signature field (RFC 6376 §3.5) with its line end; rejects when the key cannot sign. */
 async function signatureField(key: SigningKey, basis: SignatureBasis): Promise<string> {
   const unsigned =
     `DKIM-Signature: v=1; a=${key.algorithm}-sha256; c=relaxed/relaxed;\r\n` +

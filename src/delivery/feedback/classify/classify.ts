@@ -50,10 +50,7 @@ const unwanted =
 const notNow =
   /try again|time(?:d)? ?out|connection (?:refused|reset|timed|lost|dropped)|no route to host|network is unreachable|retry (?:time|timeout)|too old|expired|could not be delivered for|deferred|busy|loop|hop count/iu;
 
-/**
- * The rules, in the order in which they are asked.
- * RFC 3463 and the registry of enhanced status codes (RFC 5248) say what the codes mean.
- */
+/** The rules in the order in which they are asked; RFC 3463 and the registry of RFC 5248 say what the codes mean. */
 export const bounceRules = {
   'no-failure': { class: 'soft', status: /^2\..*$/ },
   '4.x.x': { class: 'soft', status: /^4\..*$/ },

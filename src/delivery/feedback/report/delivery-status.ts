@@ -13,11 +13,7 @@ const mostCharacters = 4000;
 // RFC 5322 §2.2: a name is printable ASCII without a colon. Some servers put blanks before the colon.
 const fieldLine = /^([\x21-\x39\x3b-\x7e]{1,100})[ \t]*:[ \t]*(.*)$/;
 
-/**
- * Reads groups of fields, one behind the other with empty lines between them.
- * @param octets the decoded body; octets that are no UTF-8 are read as ISO 8859-1
- * @param groups how many groups are read at most
- */
+/** Reads groups of fields with empty lines between them. @param octets decoded, UTF-8 or ISO 8859-1 @param groups at most */
 export function readFieldGroups(octets: Uint8Array, groups: number): FieldGroup[] {
   const found: FieldGroup[] = [];
   let group = new Map<string, string>();
@@ -120,11 +116,7 @@ function recipientOf(group: FieldGroup): NamedRecipient | undefined {
   return { final, original, action, status, diagnostic, remoteMta };
 }
 
-/**
- * Reads the fields of a report.
- * @param octets the decoded body of the part
- * @returns undefined where no group is about a recipient
- */
+/** Reads the fields of a report. @param octets its decoded part @returns undefined where no group is about a recipient */
 export function readDeliveryStatus(octets: Uint8Array): DeliveryReport | undefined {
   const groups = readFieldGroups(octets, reportBounds.recipients + 1);
   const recipients = groups.map(recipientOf).filter((recipient) => recipient !== undefined);

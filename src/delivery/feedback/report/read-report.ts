@@ -73,11 +73,7 @@ function statusIn(text: string): string | undefined {
 const late =
   /will (?:continue to|keep) (?:try|retry)|still (?:trying|being)|not (?:yet been delivered|been delivered yet)|delivery (?:is |has been )?delayed|warning:? message|you do not need to (?:resend|retry|do anything)|no action is required|wird weiterhin versucht|verz(?:ö|oe)ger/i;
 
-/**
- * Reads a text.
- * @param text what the report says to people, as much as is there
- * @param named recipients that a header field of the report names (X-Failed-Recipients)
- */
+/** Reads a text. @param text for people, as much as is there @param named recipients of its X-Failed-Recipients */
 function readTextReport(text: string, named: readonly string[] = []): DeliveryReport {
   const searched = text.slice(0, reportBounds.searched);
   const cut = returnedMessage.exec(searched)?.index;
@@ -139,10 +135,7 @@ function isFromMailer(headers: Headers): boolean {
   return mailer.test((/<([^<>]*)>/.exec(from)?.[1] ?? from).trim());
 }
 
-/**
- * Tells what kind of answer a message is that is neither a report by its type nor by a field.
- * @returns undefined where nothing says that a program answered
- */
+/** Tells what kind of answer a message is by its header. @returns undefined where nothing says that a program answered */
 function automaticReply(headers: Headers): ReplyReport | undefined {
   const subject = headers.get('subject') ?? '';
   if (absence.test(subject.trim())) return { kind: 'reply', why: 'automatic' };

@@ -31,10 +31,7 @@ const fieldLine = /^([\x21-\x39\x3b-\x7e]{1,76}):[ \t]*(.*)$/;
 /** A parameter whose value can be read in one way only: no comment, escape, encoded-word or blank. */
 const parameter = /^[ \t]*([a-z-]{1,40})=(?:"([\w.+/:=,-]{1,70})"|([\w.+/:-]{1,70}))[ \t]*$/i;
 
-/**
- * Reads the fields of a header.
- * @returns undefined where a line is none, a field of content stands twice, or there are octets beyond ASCII
- */
+/** Reads a header. @returns undefined where a line is no field, content stands twice, or octets are beyond ASCII */
 function readHeader(octets: Buffer): Map<string, string> | undefined {
   if (octets.length > headerOctets) return undefined;
   const fields = new Map<string, string>();

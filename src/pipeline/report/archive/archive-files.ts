@@ -82,10 +82,7 @@ class Splitter {
     this.#most = most;
   }
 
-  /**
-   * Reads a window up to `limit`; what stands behind it is only looked at.
-   * @returns how much of it was used, and the messages that ended in it
-   */
+  /** Reads a window up to `limit`, with a look behind it. @returns how much was used, and the messages that ended in it */
   *read(window: Buffer, limit: number): Generator<MboxMessage, number> {
     let at = 0;
     if (!this.#current) {
@@ -306,10 +303,7 @@ async function* filesOf(path: string): AsyncGenerator<FoundFile> {
   else yield { file: path };
 }
 
-/**
- * Reads messages from files, folders, Maildirs and mbox files. Files that are no messages or cannot be read are reported and
- * skipped. It holds one message and its reader in memory, however many there are.
- */
+/** Reads messages of files, folders, Maildirs and mbox files, one at a time. What is none or unreadable is reported. */
 export async function* readArchive(paths: readonly string[], options: ArchiveOptions): AsyncGenerator<ArchiveEntry> {
   for (const path of paths) {
     for await (const found of filesOf(path)) yield* readFoundFile(found, options);

@@ -44,10 +44,7 @@ function find(fields: readonly HeaderField[], name: string): HeaderField | undef
   return fields.find((field) => field.name.toLowerCase() === name);
 }
 
-/**
- * How many fields at the top were written by transport and delivery. The delivering server writes Return-Path at the very
- * top (RFC 5321 §4.4). Below it are the trace fields, up to the first field that is no trace field.
- */
+/** How many fields at the top are of transport and delivery: Return-Path (RFC 5321 §4.4), and the trace fields below it. */
 function deliveryFields(fields: readonly HeaderField[]): number {
   if (fields[0]?.name.toLowerCase() !== 'return-path') return 0;
   const first = fields.findIndex(({ name }) => !traceFields.test(name));
