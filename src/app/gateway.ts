@@ -41,17 +41,11 @@ export interface Server {
   /** Every listener that is open now, SMTP and HTTP; empty where a signal came before. */
   readonly listening: readonly Listening[];
   readonly config: Config;
-  /**
-   * Reads the configuration again and puts it in force, whole or not at all. Connections stay open. Never rejects.
-   * @param why who asked, for the log
-   */
+  /** Puts the configuration in force anew, whole or not at all; connections stay open. Never rejects. @param why who asked */
   reload(why: string): Promise<ReloadOutcome>;
   /** The next hops of mail as they are served now. */
   destinations(): readonly DestinationView[] | Promise<readonly DestinationView[]>;
-  /**
-   * Stops accepting connections, lets DATA in flight finish, commits and records it, and closes everything (D97). Resolves
-   * within the drain time and a second.
-   */
+  /** Stops accepting connections, lets DATA in flight finish, and closes everything (D97), within the drain time and a second. */
   stop(): Promise<void>;
   /** Ends processes of the server beside this one at once. */
   kill?(): void;
@@ -96,10 +90,7 @@ type Opening = GatewayParts & { readonly clock: Clock };
 /** How long the parts that a failed start had opened may take to close, in milliseconds. */
 const failedStartDrainMs = 3000;
 
-/**
- * Opens everything and listens. When a part fails, the parts opened before it are closed again within a few seconds.
- * @throws ConfigurationError where the configuration or a listener is at fault, otherwise the error of the part that failed
- */
+/** Opens everything and listens; what fails closes the rest. @throws ConfigurationError where the configuration or a port is at fault */
 export async function openGateway(parts: GatewayParts): Promise<Gateway> {
   const { log, config } = parts;
   const clock = parts.clock ?? systemClock;

@@ -1,5 +1,4 @@
-// What a start in development prints (D95). The first start shows the new token, once, and commands to try it with; later
-// starts say which token counts. The text goes to standard error, never through the log.
+// What a start in development prints (D95) on standard error, never through the log: the new token, once, or which one counts.
 
 import { join } from 'node:path';
 import type { DevelopmentToken } from '../app/bootstrap/bootstrap.ts';
@@ -32,10 +31,7 @@ function endings(lastFour: readonly string[]): string {
   return `${lastFour.length === 1 ? 'the token' : 'the tokens'} ${named.join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
 }
 
-/**
- * For a start that shows no token: says which one counts, whether an earlier one was revoked, and how to make another.
- * @param consoleText what `renderSignIn` says
- */
+/** For a start that shows no token: which one counts, which were revoked, and how to make another. @param consoleText of `renderSignIn` */
 export function renderTokenNote(note: Exclude<DevelopmentToken, { readonly kind: 'made' }>, consoleText = ''): string {
   const { account, credential } = note;
   const create = `postern token create --account ${account} --credential ${credential}`;

@@ -1,5 +1,4 @@
-// postern check gives the verdict on a message before anything is sent (D47). It judges and builds the message with the
-// server's own code, and queues nothing.
+// postern check gives the verdict on a message (D47) by the server's own code, and queues nothing.
 
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';

@@ -1,5 +1,4 @@
-// What `postern doctor` looks at outside this machine: records in DNS, next hops, the machine's own name, the clock. Each look ends
-// within a bound of time, whatever answers or does not, and writes nothing.
+// What `postern doctor` looks at outside this machine: DNS, next hops, its name, the clock. Each look is bounded and writes nothing.
 
 import { createSocket } from 'node:dgram';
 import type { Resolver } from 'node:dns/promises';

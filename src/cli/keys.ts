@@ -1,5 +1,4 @@
-// `postern dkim`, `postern keys` and `postern cert` make keys and certificates like those that a start in development makes, and print
-// the DNS records of signing keys (D26, D27, D92, D95).
+// `postern dkim`, `keys` and `cert` make keys and certificates, and print the DNS records of signing keys (D26, D27, D92, D95).
 
 import { createPrivateKey } from 'node:crypto';
 import { readFileSync } from 'node:fs';

@@ -1,5 +1,4 @@
-// The rehearsal of `postern check` judges all messages of an archive as the gateway would. It reports what would be refused,
-// and the share that would be accepted with the proposed configuration.
+// The rehearsal of `postern check`: what of an archive the gateway would refuse, and how much the proposed configuration would cure.
 
 import { realpath } from 'node:fs/promises';
 import { resolve } from 'node:path';

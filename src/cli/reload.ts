@@ -20,10 +20,7 @@ function namedDataDir(io: CommandIo, option: string | undefined): { file: string
   }
 }
 
-/**
- * The data folder, and what is wrong with the configuration where it cannot be read.
- * @throws ConfigurationError where a file is named that is not there: its server may be another than that of the default folder
- */
+/** The data folder, and why the configuration cannot be read. @throws ConfigurationError where a file is named that is not there */
 function addressOf(
   io: CommandIo,
   option: string | undefined,

@@ -187,10 +187,7 @@ async function tellWouldPass(
   return print(io, asked.json ? printableJson({ mailers: comparison.rows(), notKept }) : comparisonText(comparison));
 }
 
-/**
- * postern report tells what was refused, by credential and mailer, and the configuration that cures it. It reads the stored events
- * beside a running server (D94).
- */
+/** postern report tells what was refused, by credential and mailer, with its cure, from the stored events (D94). */
 export const command = defineCommand({
   summary: 'Tell what was refused, by credential and mailer, and the configuration that cures it',
   details: `Reads the stored events beside a running server. Each reason has the lines of configuration or the change in the

@@ -96,11 +96,7 @@ function warningsOf(error: unknown): readonly string[] {
   return error instanceof ConfigurationError ? error.warnings : [];
 }
 
-/**
- * Runs a command line.
- * @param args without the program's own name
- * @returns the exit code: 0, 1, 64 (usage) or 78 (configuration); never throws
- */
+/** Runs a command line without the program's name; never throws. @returns the exit code: 0, 1, 64 (usage) or 78 (configuration) */
 export async function runCommandLine(args: readonly string[], io: CommandIo): Promise<number> {
   try {
     if (args[0] === '--version' || args[0] === '-V') {

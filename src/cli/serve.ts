@@ -34,14 +34,7 @@ const quietMs = 1000;
 /** How long after a try in vain it tries again, in milliseconds. */
 const againMs = 1000;
 
-/**
- * Starts, again and again while the database cannot be used, since PostgreSQL may be away or others may keep its tables locked. One in
- * SQLite is of this machine: what is wrong with it ends the start.
- * @param signalled resolves at a signal to stop
- * @param start is to call what it is handed before it binds a place of HTTP; what it had opened is closed when it rejects
- * @returns undefined where a signal came while it waited
- * @throws what `start` throws and time does not mend, such as ConfigurationError
- */
+/** Starts, again and again while PostgreSQL cannot be used. @returns undefined where a signal came @throws what time does not mend */
 async function startWaiting<T>(
   config: Pick<Config, 'database' | 'http'>,
   { log, signalled }: { readonly log: Logger; readonly signalled: Promise<unknown> },
@@ -109,11 +102,7 @@ function untilSignal(): {
   return { first, onSecond: (end) => (atSecond = end) };
 }
 
-/**
- * Handles SIGHUP, which tells a service to read its configuration again. A signal that comes before the gateway is there is
- * kept for it.
- * @returns a function that sets the server which gets the signals; with undefined, once it stops, they are ignored
- */
+/** Handles SIGHUP; one that comes early is kept. @returns what sets the server that gets it; undefined once it stops */
 function onHangup(): (server: Server | undefined) => void {
   let server: Server | undefined;
   let isWaiting = false;
@@ -199,10 +188,7 @@ async function prepare({ config, io, openedLog: { log } }: Serving, database: Da
   return { keys, parts };
 }
 
-/**
- * Opens the server: a gateway in this process, or several processes.
- * @param aboutToListen is called before a place of HTTP is bound
- */
+/** Opens a gateway in this process, or several processes. @param aboutToListen called before a place of HTTP is bound */
 async function openServer(serving: Serving, signalled: Promise<unknown>, aboutToListen: () => Promise<void>) {
   const { config, place, io, openedLog } = serving;
   const { log } = openedLog;
@@ -265,8 +251,7 @@ async function serve(serving: Serving): Promise<void> {
   for (const other of ['SIGUSR1', 'SIGUSR2'] as const)
     process.on(other, () => log.warn({ signal: other }, 'the signal means nothing: SIGHUP reloads, SIGTERM stops'));
   dieOnSurprise(openedLog);
-  // Signals are handled from the first moment on: one that comes while everything is being opened ends the gateway as soon
-  // as that is done. Without a handler, the first process of a container would not get the signal at all.
+  // Handled from the first moment on: one that comes early ends the gateway once it is open. A container's first process needs a handler.
   const { first: signalled, onSecond } = untilSignal();
   const opened = await startWaiting(config, { log, signalled }, (aboutToListen) =>
     openServer(serving, signalled, aboutToListen),

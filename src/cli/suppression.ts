@@ -147,8 +147,5 @@ const remove = defineCommand({
   },
 });
 
-/**
- * `postern suppression` manages the addresses that an account does not send to. A running server sees changes within a second (D51,
- * D94).
- */
+/** `postern suppression` manages whom an account does not send to. A running server sees it within a second (D51, D94). */
 export const command = defineGroup({ list, add, remove });

@@ -41,10 +41,7 @@ function zoneAsked(fail: Fail, exchange: Exchange): GuardedZone | undefined {
   return undefined;
 }
 
-/**
- * Gives what goes with the request to the zone's origin; undefined where the edge has answered, or the client has gone while
- * other processes were asked.
- */
+/** What goes with the request to the zone's origin; undefined where the edge has answered, or the client has gone meanwhile. */
 export function admit(
   { fail, maxHeaderBytes }: AdmissionParts,
   exchange: Exchange,

@@ -1,5 +1,4 @@
-// The edge (D60-D68) answers for zones, and for names that belong neither to a zone nor to the API. It runs before the API's
-// router looks at a request. Requests that a zone lets through go to its origin.
+// The edge (D60-D68) answers for zones, and for names that nobody has, before the API's router. What a zone lets through is sent on.
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';

@@ -1,5 +1,4 @@
-// Answers requests with errors (D60, D62, D65): with the custom error of the zone or its account, else with the default in the
-// format that Accept asks for.
+// Answers requests with errors (D60, D62, D65): the custom error of zone or account, else the default in the format of Accept.
 
 import type { IncomingMessage } from 'node:http';
 import type { Clock } from '../base/clock.ts';
@@ -33,10 +32,7 @@ const reasons: Readonly<Record<number, string>> = {
   530: 'Edge Error',
 };
 
-/**
- * The wait that is told with an error (D60). For 1015, at /cdn-cgi/error too, it is the zone's configured wait, or without one
- * the time to the end of the client's window, so that a client that waits is served. For other errors it is the catalogue's.
- */
+/** The wait that is told (D60): for 1015 the zone's, or without one the time to the end of the client's window; else the catalogue's. */
 function retryAfterOf(error: EdgeError, zone: EdgeZone | undefined, waitSeconds: number | undefined) {
   if (error.code !== 1015) return error.retryAfterSeconds;
   return zone?.rateLimit?.retryAfterSeconds ?? waitSeconds ?? error.retryAfterSeconds;

@@ -47,10 +47,7 @@ export interface EdgeCount {
   readonly fromMemory?: boolean | undefined;
 }
 
-/**
- * Answers a request with an error, and notes the code for log and count.
- * @param waitSeconds seconds to the end of the client's window; only of a real 1015
- */
+/** Answers a request with an error, and notes its code. @param waitSeconds to the end of the client's window; only of a real 1015 */
 export type Fail = (exchange: Exchange, code: EdgeCode, waitSeconds?: number) => void;
 
 /** Gives the value of a field, every line of it, from the fields as they came. */

@@ -40,10 +40,7 @@ export function edgeAccounts(
   });
 }
 
-/**
- * Opens the edge; it binds nothing.
- * @throws ConfigurationError where the file of an Error Page cannot be used
- */
+/** Opens the edge; it binds nothing. @throws ConfigurationError where the file of an Error Page cannot be used */
 export async function openEdge(parts: OpenEdgeParts): Promise<OpenEdge> {
   const { database, settings, clock, log } = parts;
   const customErrors = await openCustomErrors(parts);

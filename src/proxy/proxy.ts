@@ -58,10 +58,7 @@ export interface Proxy {
   /** Loads the endpoints. */
   plugins(): Promise<readonly V4Plugin[]>;
   readonly metrics: readonly MetricFamily[];
-  /**
-   * Writes the applications of the configuration (D99).
-   * @throws ConfigurationError where one breaks a rule
-   */
+  /** Writes the applications of the configuration (D99). @throws ConfigurationError where one breaks a rule */
   seed(): Promise<void>;
   /** Gets ready for another configuration, without changing anything. */
   prepare(next: ProxyConfigured): ProxyChange;
@@ -123,10 +120,7 @@ function documentedRule({ code, rule }: (typeof ruleRows)[number]): DocumentedCo
 /** D83: the one code with two statuses. */
 const sourceFailed = { number: 10_002, status: 503 } as const;
 
-/**
- * Judges the applications of a configuration without a store of its own, as a first start would.
- * @throws ConfigurationError where one breaks a rule
- */
+/** Judges the applications of a configuration as a first start would. @throws ConfigurationError where one breaks a rule */
 export async function checkConfiguredApplications(
   parts: Pick<ProxyParts, 'zones' | 'accounts' | 'settings' | 'file' | 'ownDoors' | 'clock' | 'log'>,
 ): Promise<void> {

@@ -1,5 +1,4 @@
-// The first start in development (D95) makes the keys, the certificate and the token that are missing, and says what it
-// made. Without `development` in the configuration nothing is made, and a missing file is an error.
+// The first start in development (D95) makes the keys, the certificate and the token that are missing, and says what it made.
 
 import { existsSync } from 'node:fs';
 import { isLive, type TokenStore } from '../../accounts/token-store.ts';
@@ -22,11 +21,7 @@ import {
 const tenYearsMs = 3650 * 86_400_000;
 const anHourMs = 3_600_000;
 
-/**
- * Makes a self-signed TLS certificate (D95): EC P-256, ten years, for a host name, localhost, 127.0.0.1 and ::1.
- * @param nowMs milliseconds since 1970
- * @returns both as PEM
- */
+/** Makes a self-signed certificate and its key as PEM (D95): EC P-256, ten years, for a host name, localhost, 127.0.0.1 and ::1. */
 export async function makeCertificate(host: string, nowMs: number) {
   const names = [...new Set([host, 'localhost'])].map((value) => ({ type: 2, value }) as const);
   const addresses = ['127.0.0.1', '::1'].map((ip) => ({ type: 7, ip }) as const);
@@ -52,11 +47,7 @@ export async function makeCertificate(host: string, nowMs: number) {
 export { defaultTlsHost, type TlsFiles, tlsFilesFor } from './key-paths.ts';
 export { dateFault, type Keys, loadKeys, readKeys, readTlsKeys, type TlsKeys, wholeKeys } from './load-keys.ts';
 
-/**
- * The state of the development credential's token. `made`: it was made now, the only time that it can be shown. `given`: POSTERN_TOKEN
- * gives it, and those that an earlier start made are `revoked`. `kept`: the store has one or several. Tokens are told by their last
- * four characters, the oldest first.
- */
+/** The development credential's token: made now, the only time it is shown; given by POSTERN_TOKEN, which revokes made ones; or kept. */
 export type DevelopmentToken = { readonly account: string; readonly credential: string } & (
   | { readonly kind: 'made'; readonly token: string }
   | { readonly kind: 'given'; readonly revoked: readonly string[] }
@@ -98,10 +89,7 @@ function makeHmacKey(file: string): string[] {
   return !existsSync(file) && createFile(file, `${randomSecret()}\n`) ? [file] : [];
 }
 
-/**
- * Makes a token for the development credential unless it has one; undefined without `development`. Call it once the
- * listeners are up: a new token is shown only once, and a start that fails before that would lose it.
- */
+/** Makes a token for the development credential unless it has one. Call it behind all that can fail: it is shown only once. */
 export async function ensureDevelopmentToken(
   config: Config,
   { tokens, clock, env }: BootstrapParts,
@@ -127,10 +115,7 @@ export async function ensureDevelopmentToken(
   });
 }
 
-/**
- * Makes the files that are missing, in development only. Safe when several processes start at the same time.
- * @throws ConfigurationError where a file cannot be written, or, in production, where a secret in use is missing
- */
+/** Makes the files that are missing, in development only. @throws ConfigurationError where a file or a secret in use cannot be had */
 export async function bootstrap(config: Config, parts: Pick<BootstrapParts, 'env' | 'clock'>): Promise<Bootstrapped> {
   const missing = missingSecrets(config, parts.env);
   const { development } = config;

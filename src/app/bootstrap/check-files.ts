@@ -1,5 +1,4 @@
-// Further checks of the files of keys and certificates, for `postern config check` and the start: who may read them, and how
-// long the certificates are valid.
+// Further checks of keys and certificates, for `postern config check` and the start: who may read them, and how long they are valid.
 
 import { statSync } from 'node:fs';
 import type { Config } from '../config/config.ts';
@@ -64,11 +63,7 @@ export function fileWarnings(config: Config, keys: Pick<KeysRead['keys'], 'tls'>
   return [...invalid, ...others];
 }
 
-/**
- * Checks every key and certificate that a configuration uses. In development a missing file is no fault, since the start
- * makes it.
- * @param nowMs milliseconds since 1970
- */
+/** Checks every key and certificate that a configuration uses. In development a missing file is no fault: the start makes it. */
 export function checkFiles(config: Config, nowMs: number): FileFindings {
   const { keys, problems } = readKeys(config);
   const faults = problems.filter(({ isMissing }) => !isMissing || !config.development).map(({ text }) => text);

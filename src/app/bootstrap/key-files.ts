@@ -1,5 +1,4 @@
-// Writes key files so that a crash leaves whole files or none, and only the owner can read them. Of two processes that start
-// at the same time one writes the file, and the other uses it.
+// Writes key files whole or not at all, for the owner alone. Of two processes that start together one writes, the other uses the file.
 
 import { randomBytes } from 'node:crypto';
 import {
@@ -84,11 +83,7 @@ function writeFile<T>(file: string, text: string, put: (temporary: string) => T)
   }
 }
 
-/**
- * Writes a file of mode 0600, its folder of mode 0700 where that is missing.
- * @returns false where the file existed already; it is then left as it is
- * @throws ConfigurationError naming the path
- */
+/** Writes a file of mode 0600 unless there is one. @returns whether it did @throws ConfigurationError naming the path */
 export function createFile(file: string, text: string): boolean {
   return writeFile(file, text, (temporary) => claim(temporary, file));
 }
@@ -98,11 +93,7 @@ export function replaceFile(file: string, text: string): void {
   writeFile(file, text, (temporary) => renameSync(temporary, file));
 }
 
-/**
- * Writes files that belong together as a new folder of mode 0700, all or none.
- * @returns false where the folder existed already with something in it; it is then left as it is
- * @throws ConfigurationError naming the folder
- */
+/** Writes files as a new folder of mode 0700, all or none. @returns false where one with something in it is there, and is left */
 export function createFolder(folder: string, files: Readonly<Record<string, string>>): boolean {
   const temporary = temporaryBeside(folder);
   try {

@@ -60,11 +60,7 @@ export function ownTlsFiles(certsDir: string, host: string): TlsFiles {
   return placeIn(join(certsDir, 'tls', host), host);
 }
 
-/**
- * Finds the certificates of hosts. A host's certificate is in the folder of its name, or else in another folder of certs/tls
- * whose certificate is valid for the name by a wildcard or by one of several names (D84). Where there is no such folder, the
- * place is the folder of the name.
- */
+/** Finds certificates of hosts: in the folder of the name, or in another that is valid for it (D84); else the place for a new one. */
 export function tlsFilesFor(certsDir: string, hosts: Iterable<string>): TlsFiles[] {
   const find = createCertificateFinder(join(certsDir, 'tls'));
   return [...hosts].map((host) => {

@@ -113,10 +113,7 @@ function loadTls(place: TlsFiles, problems: Problems): TlsKeys[] {
   }
 }
 
-/**
- * Tells why no client trusts a certificate now, by its dates; undefined where they are right.
- * @param before the one whose place it is to take, if any: where that one's dates are not right either, it may
- */
+/** Why no client trusts a certificate by its dates. @param before the one that it replaces: where that is as bad, nothing is said */
 export function dateFault(
   { host, certificateFile, notBefore, notAfter }: TlsKeys,
   nowMs: number,

@@ -19,10 +19,7 @@ import { findAccount, keysOf, observeFaults, recipientRuleFaults, repeated, unkn
 import type { AccountEntry, CredentialEntry, ZoneEntry } from './schema.ts';
 import { senderFaults } from './sender-maps.ts';
 
-/**
- * The names and addresses of the API: those of `http.apiHosts`, and the host of `console.publicUrl`, which people reach the
- * console by. In lower case, an IPv6 address without brackets.
- */
+/** The names and addresses of the API in lower case, IPv6 without brackets: `http.apiHosts`, and the host of `console.publicUrl`. */
 export function apiHostsOf({ http, console: pages }: Pick<CompleteContents, 'http' | 'console'>): string[] {
   const hosts = (http.apiHosts ?? defaults.apiHosts).map((host) => host.toLowerCase());
   if (pages.publicUrl === undefined) return hosts;

@@ -39,10 +39,7 @@ export function domainOf(text: string): string {
   return asciiDomain(text) ?? text;
 }
 
-/**
- * Reads a network: `192.0.2.0/24`, `fe80::/10`, or a single address.
- * @returns in CIDR form (a single address with /32 or /128), undefined for anything else
- */
+/** Reads `192.0.2.0/24`, `fe80::/10`, or a single address. @returns in CIDR form; undefined for anything else */
 export function parseNetwork(text: string): string | undefined {
   const slash = text.indexOf('/');
   const family = isIP(slash < 0 ? text : text.slice(0, slash));

@@ -1,5 +1,4 @@
-// Work with a large configuration in a process of its own: to read a text of a mebibyte takes seconds, for which nobody else would be
-// served, and memory, of which a thread could take so much that V8 ends the gateway.
+// Work with a large configuration in a process of its own: it takes seconds, and memory for which V8 could end the gateway.
 
 import { AskedProcess, answerQuestions, type WorkLimits } from '../../base/asked-process.ts';
 import { ConfigurationError, errorMessage } from '../../base/errors.ts';
@@ -21,11 +20,7 @@ export interface ConfigProcess<Question, Answer> {
   readonly close: () => Promise<void>;
 }
 
-/**
- * Starts a process and waits until it has read a text as it would stand in the place of the file.
- * @param program a file that calls `answerAboutConfig`
- * @throws ConfigurationError with a line for each fault, or Error where the process fails, takes too long or too much memory
- */
+/** Starts a process that reads a text in place of the file. @throws ConfigurationError with its faults, or Error where it fails */
 export async function openConfigProcess<Question, Answer>(
   program: URL,
   { file, env, cwd }: ConfigSource,

@@ -1,5 +1,4 @@
-// Reads the configuration and checks its YAML, its schema, the environment, and entries against one another. The result is
-// typed and frozen, and each part of the gateway has its own slice of it (D95, D96, D99).
+// Reads the configuration and checks it. The result is typed and frozen, and each part has its own slice of it (D95, D96, D99).
 
 import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
@@ -215,11 +214,7 @@ function warningsBeside(contents: unknown, faulty: ReadonlySet<string>, at: Buil
   }
 }
 
-/**
- * Loads the configuration: the file named, else POSTERN_CONFIG's, else config/postern.yaml, all relative to `cwd`.
- * Secrets are not read here.
- * @throws ConfigurationError with one line per fault: file, line, column, path, value and what is wanted
- */
+/** Loads the configuration, without its secrets. @throws ConfigurationError with a line for each fault: file, line, column, path, want */
 export function loadConfig(place: ConfigSource): Config {
   const { env, cwd, clock = systemClock } = place;
   const nowMs = clock.now();

@@ -118,10 +118,7 @@ function defaultCredentials(
   return [{ ...developmentCredential, name: setup.credential ?? development.credential }];
 }
 
-/**
- * A section's settings: what the file says, over what holds where it says nothing. A key of the file that the settings have not does
- * not compile.
- */
+/** A section's settings: what the file says, over the defaults. A key that the settings have not does not compile. */
 export function filledIn<Settings extends object, Given extends { readonly [Key in keyof Settings]?: Settings[Key] }>(
   defaults: Settings,
   given: Given & Readonly<Record<Exclude<keyof Given, keyof Settings>, never>>,

@@ -1,5 +1,4 @@
-// Variables of the environment win over the file (D96). An empty variable counts as unset, except that an empty
-// POSTERN_HTTPS_PORT switches HTTPS off.
+// Variables of the environment win over the file (D96). An empty one counts as unset; an empty POSTERN_HTTPS_PORT switches HTTPS off.
 
 import { isIP } from 'node:net';
 import { isWithinDomain } from '../../base/net/domain-labels.ts';

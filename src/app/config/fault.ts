@@ -84,10 +84,7 @@ function duplicateKey(text: string, offset: number): string {
   return `${key}: this key is given twice in one mapping`;
 }
 
-/**
- * Parses a configuration's text. Duplicate keys, several documents, unknown tags and unresolved aliases are faults;
- * an empty text is an empty mapping.
- */
+/** Parses a configuration. Keys that are given twice, several documents, unknown tags and unresolved aliases are faults. */
 export function parseSource(text: string): Source {
   const lines = new LineCounter();
   const parsed = parseAllDocuments(text, {

@@ -90,11 +90,7 @@ export function platformFaults({ platform }: CompleteContents): ConfigFault[] {
   return [...twice, { path: ['platform', 'bounceDomain'], text }];
 }
 
-/**
- * Checks that the last day on which the policy is observed is near enough (D4c). A past day is no fault, because the gateway
- * must also start on the day after.
- * @param nowMs milliseconds since 1970
- */
+/** Whether the last day of `policy.observe` is near enough (D4c). A past day is no fault: the gateway starts on the day after, too. */
 export function observeFaults(
   { policy }: { readonly policy?: { readonly observe?: { readonly until: string } } },
   path: ConfigPath,
@@ -182,10 +178,7 @@ export function routeTls({ tls }: Pick<RouteEntry, 'tls'>): {
 /** What is said of one server of a smarthost route. */
 export type ServerEntry = Pick<RouteEntry, 'url' | 'tls' | 'auth'> & { readonly priority?: number };
 
-/**
- * The servers of a smarthost route, each with what is said of it: by `url`, or by `urls`, where a server that says nothing of
- * TLS or AUTH has what the route says.
- */
+/** The servers of a smarthost route; one of `urls` that says nothing of TLS or AUTH has what the route says. */
 export function serverEntries(route: RouteEntry, path: ConfigPath) {
   const { url, urls, tls, auth } = route;
   const shared = { ...(tls === undefined ? {} : { tls }), ...(auth === undefined ? {} : { auth }) };

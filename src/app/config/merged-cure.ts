@@ -1,5 +1,4 @@
-// The proposed lines of a credential as a change of the configuration file: its own lines and comments stay as they are, and what
-// comes out is checked as the gateway checks it before anybody is shown it.
+// The proposed lines of a credential as a change of the configuration file, which stays as it is otherwise and is valid with it.
 
 import { isDeepStrictEqual } from 'node:util';
 import { isMap, isScalar, isSeq, type Node, type Pair, parseDocument, type YAMLMap } from 'yaml';

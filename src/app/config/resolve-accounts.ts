@@ -73,10 +73,7 @@ export function resolveTokens({ contents, folders }: Resolving): ConfiguredToken
   );
 }
 
-/**
- * The webhooks of the file (D54). Their ids are made from account and name, so that a webhook keeps its place in the events
- * from one start to the next.
- */
+/** The webhooks of the file (D54). Their ids come from account and name, so that each keeps its place in the events over starts. */
 export function resolveWebhooks({ contents, folders, env }: Resolving): {
   readonly configured: ConfiguredWebhook[];
   readonly webhookSecrets: Config['webhookSecrets'];

@@ -1,5 +1,4 @@
-// Makes the slices of the mail parts from the file's contents: defaults filled in, domains as A-labels, paths absolute (D42,
-// D42a, D99).
+// Makes the slices of the mail parts: defaults filled in, domains as A-labels, paths absolute (D42, D42a, D99).
 
 import { resolve } from 'node:path';
 import type { DkimKeyName } from '../../accounts/account.ts';

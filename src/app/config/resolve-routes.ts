@@ -1,5 +1,4 @@
-// Makes the `delivery` slice from the file's contents: routes with their defaults, domains as A-labels, paths absolute (D42a,
-// D96, D98, D99).
+// Makes the `delivery` slice: routes with their defaults, domains as A-labels, paths absolute (D42a, D96, D98, D99).
 
 import { resolve } from 'node:path';
 import type { HopLimits } from '../../delivery/hop/hop-health.ts';
@@ -178,10 +177,7 @@ function hasRule({ redirectAll, allowRecipients }: RecipientRule): boolean {
   return redirectAll !== undefined || allowRecipients !== undefined;
 }
 
-/**
- * Staging safety; absent where nothing has a rule. What is kept back goes to the folder of the first route that captures, so
- * that all that has not left is found in one place.
- */
+/** Staging safety, where there is a rule. What is kept back goes to the first route that captures, where all unsent mail is found. */
 function safetyOf({ contents, folders }: Resolving, routes: readonly Route[]): Pick<DeliverySettings, 'safety'> {
   const rules = contents.accounts.map((entry) => [entry.name, recipientRuleOf(entry)] as const);
   const ofAccounts = rules.filter(([, rule]) => hasRule(rule));

@@ -1,5 +1,4 @@
-// Reads secrets from environment variables or files. They are read where they are used, and never kept in the configuration
-// (D92).
+// Reads secrets from variables or files, where they are used; they are never kept in the configuration (D92).
 
 import type { GlobalKeyHash, TokenHash } from '../../accounts/accounts.ts';
 import { hashToken } from '../../accounts/token-store.ts';
@@ -34,11 +33,7 @@ function find(source: SecretSource, env: Environment): Found {
   }
 }
 
-/**
- * Reads a secret; surrounding white space is no part of it.
- * @param path where it is named, for the error
- * @throws ConfigurationError where the variable is unset or empty, or the file cannot be read or is empty
- */
+/** Reads a secret without white space around it. @param path where it is named @throws ConfigurationError where it is missing */
 export function readSecret(source: SecretSource, env: Environment, path: string): string {
   const found = find(source, env);
   if ('value' in found) return found.value;
@@ -56,10 +51,7 @@ function isMade({ development }: Config, token: ConfiguredToken): boolean {
   return token.account === development?.account && token.credential === development.credential;
 }
 
-/**
- * The secrets that the gateway would miss while it runs: passwords of routes in force, tokens of credentials, and the one
- * for /metrics; one line each.
- */
+/** The secrets that the gateway would miss while it runs, one line each. */
 export function missingSecrets(config: Config, env: Environment): string[] {
   const tokens = config.tokens.filter((token) => !isMade(config, token));
   const { metricsToken } = config.http;
@@ -86,11 +78,7 @@ function hashOf({ source, path, account, credential }: ConfiguredToken, env: Env
   return 'value' in found ? [{ account, credential, path, sha256: hashToken(found.value) }] : [];
 }
 
-/**
- * The tokens of the configuration as hashes, with POSTERN_TOKEN for the development credential. A missing token is left
- * out; `missingSecrets` reports it.
- * @throws ConfigurationError where two credentials have the same token
- */
+/** The tokens as hashes, POSTERN_TOKEN's among them, without missing ones. @throws ConfigurationError where two credentials share one */
 export function configuredTokens(config: Config, env: Environment): TokenHash[] {
   const given = developmentToken(env);
   const own =

@@ -60,10 +60,7 @@ export interface HttpSettings {
 export interface ConsoleSettings {
   /** Whether its pages and its sign-in are served. */
   readonly enabled: boolean;
-  /**
-   * Where people reach it: scheme, host and port, without a slash at the end, such as `https://gateway.example`. Absent:
-   * replies cannot say where to look.
-   */
+  /** Where people reach it, such as `https://gateway.example`. Absent: replies cannot say where to look. */
   readonly publicUrl?: string;
 }
 
@@ -118,10 +115,7 @@ export type DatabaseSettings =
       readonly url: string;
     };
 
-/**
- * What the rest of the program asks about an engine without speaking to it; how each is opened stands in app/wiring/engine.
- * `isShared`: it is a server of its own, on which any number of processes work, and which may be away for a while.
- */
+/** What the program asks about an engine. `isShared`: a server of its own, for any number of processes, which may be away for a while. */
 export const engineTraits: Readonly<Record<DatabaseSettings['engine'], { readonly isShared: boolean }>> = {
   sqlite: { isShared: false },
   postgres: { isShared: true },

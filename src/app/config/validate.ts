@@ -14,10 +14,7 @@ const connectTime = 'an origin of an application has 10 s to accept and to agree
 const tlsReporter = 'reports of TLS come from platform.domain, and name its postmaster';
 const routeVerify = 'tls says it, as in tls: { mode: required, verify: false }';
 
-/**
- * What holds in place of each key that is gone since 0.1.0, by its path; `[]` stands for any entry of a list, `{}` for the id of an
- * application.
- */
+/** What holds in place of each key that is gone since 0.1.0; `[]` stands for an entry of a list, `{}` for the id of an application. */
 const removedKeys: Readonly<Record<string, string>> = {
   'bounces.connections': bounceConnections,
   'bounces.connectionsPerAddress': bounceConnections,

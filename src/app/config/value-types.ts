@@ -9,10 +9,7 @@ import { readPattern, readTarget } from '../../delivery/staging/recipient-rules.
 import { asciiDomain } from '../../mail/address/domain.ts';
 import { isPortRange, parseListen, parseNetwork } from './addresses.ts';
 
-/**
- * A text that passes a test. Errors show `want` behind the word "want", and never show a `secret` text. A text of `digits`
- * alone has to be quoted, because YAML would take it for a number.
- */
+/** A text that passes a test. Errors show `want`, never a `secret` text. `digits` alone want quotes, or YAML takes them for a number. */
 function text(
   want: string,
   test: (value: string) => boolean,

@@ -90,10 +90,7 @@ export class Child {
     });
   }
 
-  /**
-   * Watches the process while it starts and hears nothing yet: it may be slow then, but must not be stopped.
-   * @returns for how long it was found stopped, in milliseconds, where it is; undefined where it hears or has ended
-   */
+  /** Watches the process while it starts. @returns for how many milliseconds it was found stopped; undefined once it hears or has ended */
   async untilHeard({ everyMs, mostStopped }: StuckWatch): Promise<number | undefined> {
     let stopped = 0;
     while (!this.#hears && !this.hasEnded) {
@@ -104,10 +101,7 @@ export class Child {
     return undefined;
   }
 
-  /**
-   * Watches the process from when it hears until it ends.
-   * @returns for how long it has been silent, in milliseconds, once it is stuck; undefined where it has ended
-   */
+  /** Watches the process from when it hears. @returns for how many milliseconds it has been silent; undefined where it has ended */
   async untilStuck({ everyMs, most, mostStopped }: StuckWatch): Promise<number | undefined> {
     let [missed, stopped] = [0, 0];
     while (missed < most && stopped < mostStopped && !this.hasEnded) {
@@ -120,10 +114,7 @@ export class Child {
     return this.hasEnded ? undefined : missed * everyMs;
   }
 
-  /**
-   * Waits for a time, or until the process ends. Promise.race with `ended` would leave something behind at `ended` for as long
-   * as the process runs, once for each question.
-   */
+  /** Waits for a time, or until the process ends. Promise.race with `ended` would leave something behind for each question. */
   async #rest(restMs: number): Promise<void> {
     await sleep(restMs, undefined, { ref: false, signal: this.#end.signal }).catch(() => undefined);
   }

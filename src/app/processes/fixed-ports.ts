@@ -1,5 +1,4 @@
-// Port 0 means any free port, and every process must have the same: the supervisor chooses it once, so that a process that is
-// started again listens where it did, even where all have ended meanwhile.
+// Port 0 is a free port, the same for every process: the supervisor chooses it once, and a process started again listens there.
 
 import { once } from 'node:events';
 import { createServer } from 'node:net';

@@ -38,10 +38,7 @@ async function started(supervisor: Supervisor, signalled: Promise<unknown>): Pro
   return [];
 }
 
-/**
- * Opens the server. Keys and certificates of development must have been made.
- * @throws ConfigurationError, or Error with what a process said, where one cannot start; none is left then
- */
+/** Opens the server, in development behind its keys. @throws ConfigurationError, or Error with what a process said; none is left then */
 export async function openProcesses({ config, place, log, signalled }: ProcessesParts): Promise<Server> {
   let inForce = config;
   const ports = await choosePorts(config);

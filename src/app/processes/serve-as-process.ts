@@ -1,5 +1,4 @@
-// One of several processes that serve: it gets its configuration from the supervisor, opens a gateway, and ends when it is told
-// to, or when the supervisor is gone.
+// One of several processes that serve: gets its configuration from the supervisor, and ends when told to or when that is gone.
 
 import cluster from 'node:cluster';
 import { defaultBodyLimit } from '../../base/body-budget.ts';
@@ -18,11 +17,7 @@ import { withPorts } from './fixed-ports.ts';
 import { type StartOrder, type ToProcess, temporaryFailure } from './messages.ts';
 import { type Channel, SupervisorLink } from './supervisor-link.ts';
 
-/**
- * Gives the configuration of one of `count` processes: each has its part of the memory for messages under way, and of the
- * connections to all next hops together. The limits of one next hop are not divided: the processes lease them from one another
- * (src/delivery/hop/leased-shares.ts).
- */
+/** The configuration of one of `count` processes, with its part of memory and connections; limits of one next hop are leased instead. */
 function shareOfConfig(config: Config, count: number): Config {
   const bodies = config.limits.bodiesInFlightBytes ?? defaultBodyLimit();
   const { delivery } = config;

@@ -1,5 +1,4 @@
-// Places that all processes take together, counted by the supervisor: connections by door and by address, answers that wait, and
-// more. What a process had taken is free again when it ends.
+// Places that all processes take together, counted by the supervisor. What a process had taken is free again when it ends.
 
 import { Counts } from '../../base/counts.ts';
 import type { SlotWanted } from '../../base/process-group.ts';
@@ -18,10 +17,7 @@ export class SharedPlaces {
     return full < 0 ? undefined : full;
   }
 
-  /**
-   * Takes a place of each key for a process, or none, and tells which has none left. One that has ended takes nothing.
-   * @param process stands for one run of a process: the one that is started in its place is another
-   */
+  /** Takes a place of each key for a run of a process, or none, and tells which has none left. One that has ended takes nothing. */
   take(process: object, wanted: readonly SlotWanted[]): number | undefined {
     const full = this.ask(wanted);
     if (full !== undefined || this.#gone.has(process)) return full;

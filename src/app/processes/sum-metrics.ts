@@ -1,5 +1,4 @@
-// Adds up the metrics of all processes. Counters and histograms of a process that has ended stay in the sum with their last
-// reading: a sum that fell would look like a restart of everything to whoever computes rates from it.
+// Adds up the metrics of all processes. Those of one that has ended stay in the sum, since a sum that falls looks like a restart.
 
 import { AggregatorRegistry, Counter, Gauge, Registry } from 'prom-client';
 import type { MetricValues } from '../../base/process-group.ts';

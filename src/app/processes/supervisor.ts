@@ -71,14 +71,9 @@ export class Supervisor {
     this.#text = parts.order.text;
   }
 
-  /**
-   * Starts all processes: the first alone, so that it makes what is not there yet, then the others.
-   * @returns where they listen
-   * @throws ConfigurationError, or Error with what a process said, where one cannot start; the others have ended then
-   */
+  /** Starts the first process, which makes what is missing, then the others. @throws ConfigurationError, or Error; all have ended then */
   async start(): Promise<readonly Listening[]> {
-    // Whichever process is free takes the next connection of the shared socket. The other way of node:cluster, to accept here
-    // and hand connections out, would lose those that are on their way when a process is killed.
+    // node:cluster's other way, to accept here and hand out, would lose connections on their way to a process that is killed.
     cluster.schedulingPolicy = cluster.SCHED_NONE;
     try {
       const listening = await this.#firstStart(1);

@@ -1,5 +1,4 @@
-// Connects what comes back: the bounce listeners' desk, the reader of reports, the events, and the suppression lists (D40a,
-// D51).
+// Connects what comes back: the bounce desk, the reader of reports, the events, and the suppression lists (D40a, D51).
 
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -72,10 +71,7 @@ function familiesOf({ taken, refused }: CountingDesk): MetricSources['families']
   ];
 }
 
-/**
- * Makes the desk, and begins to follow the events that suppress.
- * @param running gets what ends it; the spool and the database must have been opened before, so that they are closed later
- */
+/** Makes the desk, and follows the events that suppress. @param running gets what ends it, behind the spool and the database */
 export function openBounces(parts: BounceParts, running: Running): MetricSources & { readonly desk: CountingDesk } {
   const { live, accounts, database, events, suppressions, group, clock, log } = parts;
   const reader = createReportReader();

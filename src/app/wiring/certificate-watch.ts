@@ -1,5 +1,4 @@
-// Checks every minute whether a certificate that listeners show was renewed, and replaces that certificate alone. Where the
-// new one cannot be used, the old one stays.
+// Looks every minute for renewed certificates, and replaces those alone. Where a new one cannot be used, the old one stays.
 
 import { fileMark } from '../../base/named-file.ts';
 import type { MetricFamily } from '../../web/http/metrics.ts';
@@ -71,10 +70,7 @@ export class CertificateWatch {
     }, this.#parts.everyMs ?? defaultEveryMs).unref();
   }
 
-  /**
-   * Forgets the state of the files. Called after a reload, which has read all of them itself. The first check reads every file
-   * once more, so that a renewal since the start read it is not missed.
-   */
+  /** Forgets the state of the files after a reload, which has read them. The first check reads every file once more. */
   reset(): void {
     this.#marks.clear();
     this.#faults.clear();

@@ -1,5 +1,4 @@
-// Replaces the settings in force by others. Everything that can fail is done first and changes nothing; then all parts take
-// the new settings in one turn of the event loop.
+// Replaces the settings in force: all that can fail comes first and changes nothing, the rest in one turn of the event loop.
 
 import { isDeepStrictEqual } from 'node:util';
 import { createAccounts } from '../../accounts/accounts.ts';
@@ -255,12 +254,7 @@ function warningsOf({ clock }: ChangeParts, before: Settings, next: Settings): s
   return (all ?? []).filter((line) => !old?.includes(line));
 }
 
-/**
- * Puts settings in force.
- * @returns what has changed, in a few words each
- * @throws ConfigurationError with a line for each reason why they cannot be put in force, or the error that occurred; in
- *   either case nothing has changed
- */
+/** Puts settings in force. @returns what has changed, in a few words each @throws ConfigurationError or another; nothing has changed then */
 export async function changeSettings(parts: ChangeParts, next: Settings): Promise<readonly string[]> {
   const undo: (() => Promise<void>)[] = [];
   let ready: Ready;

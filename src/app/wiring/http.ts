@@ -1,5 +1,4 @@
-// Connects what is served over HTTP: the API for mail, the edge and the proxy applications. They share a port or have ports
-// of their own (D67).
+// Connects what is served over HTTP: the API, the edge and the proxy applications, on one port or ports of their own (D67).
 
 import type { OpenEdge } from '../../edge/open-edge.ts';
 import { restAnswers } from '../../pipeline/submit.ts';
@@ -81,10 +80,7 @@ export function httpsCertificates({ config, keys }: Pick<Settings, 'config' | 'k
   return serverCertificates(keys.tls, defaultTlsHost(config));
 }
 
-/**
- * Binds HTTP, and HTTPS and the API's own listener where they are configured; certificates are looked up with each handshake.
- * @throws ConfigurationError naming what cannot be bound
- */
+/** Binds HTTP, and HTTPS and the API's own listener where configured. @throws ConfigurationError naming what cannot be bound */
 export async function listenHttp(http: HttpApp, live: Live): Promise<Listening[]> {
   const { listen, tlsListen, adminListen } = live.current.config.http;
   const bound: Listening[] = [{ name: 'http', ...(await http.listen(listen)) }];

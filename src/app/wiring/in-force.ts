@@ -1,5 +1,4 @@
-// The configuration in force, with the files that were read for it. A reload replaces all of it in one step. Each part asks
-// for the configuration whenever it uses it.
+// The configuration in force with its files; a reload replaces all in one step. Each part asks for it whenever it uses it.
 
 import type { Accounts, GlobalKeyHash, TokenHash } from '../../accounts/accounts.ts';
 import type { Guessing } from '../../accounts/guessing.ts';

@@ -39,11 +39,7 @@ export async function readWholeText(place: ConfigSource): Promise<string> {
   return text;
 }
 
-/**
- * Reads the configuration with its secrets, keys, certificates, tokens and Error Pages. In development, missing keys and
- * certificates are made, as at a start.
- * @throws ConfigurationError with a line for each fault
- */
+/** Reads the configuration with all that it names; in development missing keys are made. @throws ConfigurationError with its faults */
 export async function loadSettings(place: ConfigSource, clock: Clock): Promise<Settings> {
   const text = place.text ?? (await readWholeText(place));
   const config = loadConfig({ ...place, text });

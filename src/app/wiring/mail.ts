@@ -1,5 +1,4 @@
-// Connects the parts of the mail path: the doors (SMTP and REST) pass submissions to the pipeline, the pipeline stores them in
-// the spool, and delivery empties the spool.
+// Connects the mail path: doors pass submissions to the pipeline, which stores them in the spool, which delivery empties.
 
 import type { Account } from '../../accounts/account.ts';
 import { Limits, type LimitVerdict } from '../../accounts/limits.ts';

@@ -1,5 +1,4 @@
-// Reads the configuration again while everything runs. Reloads run one after another, are counted, and are logged. A
-// configuration that cannot be taken whole changes nothing.
+// Reads the configuration again while everything runs, one reload after another. One that cannot be taken whole changes nothing.
 
 import type { Clock } from '../../base/clock.ts';
 import { ConfigurationError, errorMessage, Unavailable } from '../../base/errors.ts';
@@ -81,10 +80,7 @@ export class Reloader implements MetricSources {
     this.#loadedAt = parts.clock.now();
   }
 
-  /**
-   * Reloads. All calls made while a reload runs share the next one. Never rejects.
-   * @param why who asked, for the log: `SIGHUP`, `command`
-   */
+  /** Reloads; calls made while one runs share the next. Never rejects. @param why who asked, for the log: `SIGHUP`, `command` */
   reload(why: string): Promise<ReloadOutcome> {
     const outcome = this.#again(why);
     this.#last = outcome;

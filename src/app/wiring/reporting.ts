@@ -1,5 +1,4 @@
-// Connects the reports to senders: the notifier reads what the spool has noted and hands what it makes to a pipeline of its
-// own, in which the platform's domain is the sender and its key signs. The reports of TLS go the same way.
+// Connects the reports to senders and of TLS: a pipeline of their own sends them from the platform's domain, signed by its key.
 
 import { createDnsLookup } from '../../base/dns/dns-lookup.ts';
 import { createAddressJudge } from '../../delivery/mx/address-judge.ts';

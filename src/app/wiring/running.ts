@@ -30,19 +30,14 @@ const httpEndMs = 5000;
 /** After the drain time, how long a database may take to answer, in milliseconds: an outcome that it keeps is not sent again. */
 const answerMs = 2000;
 
-/**
- * Closes everything that is open: first mail and proxy applications, then HTTP, so that /readyz says 503 while the others
- * drain (D97), then the stores. Every part is closed even if another fails; then the first error is thrown.
- * A server of a database that does not answer holds it up for two seconds beyond the drain time.
- */
+/** Closes mail and proxy applications, then HTTP, so that /readyz says 503 meanwhile (D97), then the stores; throws the first error. */
 export async function stopAll(running: Running, { drainMs, clock }: { drainMs: number; clock: Clock }): Promise<void> {
   running.isDraining = true;
   const deadline = clock.monotonic() + drainMs;
   const giveUp = setTimeout(() => {
     for (const asker of running.askers) asker.abandon?.();
   }, drainMs + answerMs);
-  // All at the same time: an attempt that delivery began while sessions drain would be cut off at the deadline, perhaps
-  // between the end of its data and the reply, and its message would be sent again after the next start.
+  // All at the same time: an attempt begun while sessions drain would be cut off at the deadline, and its message sent again.
   const mail = Promise.allSettled([
     running.door?.drain(drainMs),
     running.delivery?.drain(drainMs),

@@ -1,5 +1,4 @@
-// How commands reach the running server: by a Unix socket in the data folder that only its owner may use. The client sends one
-// line, the question, the server answers with one line of JSON, and the connection closes.
+// How commands reach the running server: a Unix socket in the data folder for its owner alone; a question, a line of JSON, the end.
 
 import { mkdirSync, rmSync } from 'node:fs';
 import { connect, createServer, type Server, type Socket } from 'node:net';
@@ -167,21 +166,14 @@ function ask(dataDir: string, question: Question): Promise<unknown> {
   });
 }
 
-/**
- * Asks the server on a data folder to reload.
- * @returns how it ended; undefined where no server runs there
- * @throws Error where one runs that cannot be asked, or ends without an answer
- */
+/** Asks the server on a data folder to reload. @returns how it ended; undefined where none runs @throws Error where it cannot be asked */
 export async function askToReload(dataDir: string): Promise<ReloadOutcome | undefined> {
   const answer = await ask(dataDir, 'reload');
   if (answer === undefined || isOutcome(answer)) return answer;
   throw new Error(turnedAway(socketFile(dataDir)));
 }
 
-/**
- * Asks the server on a data folder how it serves its next hops.
- * @returns undefined where no server runs there, or one of a release that does not know the question
- */
+/** Asks the server on a data folder how it serves its next hops; undefined where none runs that knows the question. */
 export async function askForDestinations(dataDir: string): Promise<readonly DestinationView[] | undefined> {
   try {
     const answer = await ask(dataDir, 'destinations');

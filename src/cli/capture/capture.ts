@@ -27,10 +27,7 @@ function isMessageId(text: string): boolean {
   return ownName.test(`${text}.eml`);
 }
 
-/**
- * Goes through the messages of a Maildir in no order: those in `new`, and in `cur` those that a mail reader has moved. A missing folder
- * counts as empty.
- */
+/** Goes through a Maildir in no order: `new`, and `cur`, where a mail reader moves them. A missing folder counts as empty. */
 async function* capturedFiles(maildir: string): AsyncGenerator<CapturedFile> {
   for (const folder of [join(maildir, 'new'), join(maildir, 'cur')]) {
     try {

@@ -63,12 +63,7 @@ interface Call {
 export interface Command {
   /** One line, for `--help` and the table of a group; absent where the table of all commands says it. */
   readonly summary?: string;
-  /**
-   * Runs the command.
-   * @param args what stands behind the command's name
-   * @returns the exit code: 0 done, 1 refused or failed; 64 and 78 come from what it throws
-   * @throws UsageError, ConfigurationError, or what failed
-   */
+  /** Runs the command with what stands behind its name. @returns the exit code, 0 or 1; 64 and 78 come from what it throws */
   run(args: readonly string[], io: CommandIo, call: Call): Promise<number>;
 }
 
@@ -101,10 +96,7 @@ export interface CommandSpec<O extends Options> extends Pick<Command, 'summary'>
 interface CommandInput<O extends Options> {
   readonly options: OptionValues<O> & { readonly config?: string };
   readonly args: readonly string[];
-  /**
-   * Loads the configuration: the file that is given, else the command line's, POSTERN_CONFIG's or the default.
-   * @throws ConfigurationError
-   */
+  /** Loads the file that is given, else the command line's, POSTERN_CONFIG's or the default. @throws ConfigurationError */
   readonly readConfig: (file?: string) => Config;
 }
 
@@ -264,11 +256,7 @@ function tableHelp(rows: CommandTable, { path, summary, footer }: TableCall): st
   return `${lines.join('\n')}\n`;
 }
 
-/**
- * Runs the command that the first argument names. `--help`, `-h` and `help [NAME]` print the table or that command's
- * help.
- * @throws UsageError for no command, or one that is not in the table
- */
+/** Runs the command that the first argument names, or prints help. @throws UsageError for one that is not in the table */
 export async function runTable(
   rows: CommandTable,
   call: TableCall,

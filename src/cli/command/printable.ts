@@ -1,9 +1,6 @@
 // Texts as commands show them to people.
 
-/**
- * Replaces each character that would control a terminal, begin another line or reorder text with a question mark. For
- * text of a client, a next hop or a name server.
- */
+/** Puts a question mark for each character that would control a terminal, begin a line or reorder text. For strangers' text. */
 export function printable(text: string): string {
   return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '?');
 }

@@ -7,10 +7,7 @@ const barWidth = 30;
 /** Shows how far a long command is, on one line that is overwritten. */
 export type ProgressLine = ReturnType<typeof progressLine>;
 
-/**
- * Makes the line on standard error, where that is a terminal; elsewhere nothing is shown.
- * @param what stands before the bar: `Reading events`
- */
+/** Makes the line on standard error, where that is a terminal. @param what stands before the bar: `Reading events` */
 export function progressLine(stderr: CommandIo['stderr'], what: string) {
   const isWatched = stderr.isTTY === true;
   let shownAt = Number.NEGATIVE_INFINITY;

@@ -8,12 +8,7 @@ const unitMs = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000
 /** 100 years. */
 const mostDays = 36_500;
 
-/**
- * Reads a span of time from the value of an option: `30d`, `12h`, `90m`; at most 100 years.
- * @param option its name, for the error
- * @returns milliseconds
- * @throws UsageError
- */
+/** Reads `30d`, `12h` or `90m`, at most 100 years, as milliseconds. @param option its name, for the error @throws UsageError */
 export function parseSpan(text: string, option: `--${string}`): number {
   const [, count, unit] = /^([1-9]\d{0,8})([smhdw])$/.exec(text) ?? [];
   const factor = Object.entries(unitMs).find(([name]) => name === unit)?.[1];
@@ -23,12 +18,7 @@ export function parseSpan(text: string, option: `--${string}`): number {
   throw new UsageError(`${option}: got "${text}", want a span such as 30d, 12h or 90m`);
 }
 
-/**
- * Reads a whole number from 1.
- * @param text undefined for an option that is not given, which is `fallback`
- * @param most the largest number; absent: any
- * @throws UsageError
- */
+/** Reads a whole number from 1; `fallback` where it is not given. @param most the largest; absent: any @throws UsageError */
 export function parseCount(
   text: string | undefined,
   option: `--${string}`,

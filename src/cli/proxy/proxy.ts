@@ -162,8 +162,5 @@ const exportCommand = defineCommand({
   },
 });
 
-/**
- * `postern proxy` lists the stored applications with where a server listens for each, and exports them for operators who run a
- * dedicated proxy (D84, D94).
- */
+/** `postern proxy` lists the stored applications, and exports them for who runs a dedicated proxy (D84, D94). */
 export const command = defineGroup({ list: listCommand, export: exportCommand });

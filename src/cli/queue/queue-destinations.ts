@@ -97,10 +97,7 @@ function asideLine(lines: readonly WaitingLine[], holds: readonly Hold[]): strin
   });
 }
 
-/**
- * postern queue destinations: what waits by destination, from the database, and how each next hop is served, from the running
- * server.
- */
+/** postern queue destinations: what waits by destination, and how the running server serves each next hop. */
 export const destinations = defineCommand({
   summary: 'Tell what waits by destination, and how each next hop is served',
   details: `How a next hop is served is known to the running server alone, which is asked by its socket in the data folder: the

@@ -1,5 +1,4 @@
-// postern queue hold, release and holds: mail that waits because the operator says so. They work beside a running server,
-// which notices within a second.
+// postern queue hold, release and holds: mail that waits on the operator's word. A running server notices within a second.
 
 import { userInfo } from 'node:os';
 import type { Config } from '../../app/config/config.ts';

@@ -31,8 +31,7 @@ function readSelection(
   const routes = allRoutes(config.delivery).map(({ name }) => name);
   if (route !== undefined && !routes.includes(route))
     throw new UsageError(`--route wants one of ${routes.join(', ')}, got "${route}"`);
-  // What has failed for good is tried again only where it is asked for by name. An account that is no longer in the configuration may
-  // still have mail in the queue.
+  // What has failed is tried again only by name. An account that is no longer configured may still have mail in the queue.
   return { state: stateOption(state).state ?? 'queued', account: found?.name ?? account, destination, route };
 }
 
@@ -65,10 +64,7 @@ async function retrySelected(
   return sum;
 }
 
-/**
- * postern queue retry makes messages due: those of some ids, or all that a selection matches. It works beside a running server, in
- * small steps.
- */
+/** postern queue retry makes messages due, by ids or a selection, beside a running server and in small steps. */
 export const retry = defineCommand({
   summary: 'Try messages again now',
   synopsis: '[ID...]',

@@ -140,10 +140,7 @@ interface Kind {
   readonly read: (owner: CustomErrorOwner) => Promise<{ readonly found: InEffect<unknown>; readonly shown: object }>;
   /** Asked before the body is read. */
   readonly mayPut?: (request: FastifyRequest) => Promise<void>;
-  /**
-   * Puts the body of a request, which fits the schema; without one takes back.
-   * @returns false where another version than this is there
-   */
+  /** Puts the body of a request, which fits the schema; without one takes back. @returns false where another version is there */
   readonly put: (owner: CustomErrorOwner, request: FastifyRequest | undefined, ifVersion?: number) => Promise<boolean>;
 }
 

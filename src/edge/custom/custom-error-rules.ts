@@ -8,10 +8,7 @@ import type { Syntax } from './expression-syntax.ts';
 
 /** The most rules of one zone or account. */
 export const maxRules = 100;
-/**
- * The most comparisons that the rules of one zone or account have together. Each is asked of every error that no rule answers, and
- * a fiftieth of the steps of an evaluation leaves enough for values that are long or many, and for the other list of rules.
- */
+/** The most comparisons of the rules of a zone or account together: few enough that values may be long, and the other list has its part. */
 const maxComparisons = maxSteps / 50;
 /** The most octets of a rule's content as UTF-8. */
 export const maxRuleContentBytes = 10_240;
@@ -41,10 +38,7 @@ export interface ExpressionFaults {
   readonly all: string | undefined;
 }
 
-/**
- * Judges the expressions of a list of rules: whether each can be read, and whether they ask too much together (D65).
- * @param parsed what `parseExpression` gave of each, where that has been asked in slices
- */
+/** Whether each expression can be read, and whether they ask too much together (D65). @param parsed what `parseExpression` gave */
 export function expressionFaults(
   expressions: readonly string[],
   parsed: readonly ParsedExpression[] = expressions.map(parseExpression),
@@ -79,10 +73,7 @@ export interface SpellingFault {
   readonly other: string;
 }
 
-/**
- * What is wrong with how the members of a rule are spelled.
- * @param has whether the rule has a member of this name
- */
+/** What is wrong with how a rule's members are spelled. @param has whether it has a member of this name */
 export function spellingFaults(has: (name: string) => boolean): SpellingFault[] {
   return spellings.flatMap(({ name, other, isRequired }): SpellingFault[] => {
     if (has(name) && has(other)) return [{ member: other, kind: 'twice', other: name }];
@@ -121,11 +112,7 @@ export interface CompiledRules {
   readonly answer: (occurrence: EdgeOccurrence, evaluation: Evaluation) => ErrorAnswer | undefined;
 }
 
-/**
- * Prepares rules, in slices.
- * @param onFault called with a rule whose expression cannot be read, which is then left out. Such a rule can only have been
- *   stored by another version of this program
- */
+/** Prepares rules, in slices. @param onFault called with one that cannot be read, which another version has stored; it is left out */
 export async function compileRules(
   rules: readonly CustomErrorRule[],
   onFault: (text: string) => void,

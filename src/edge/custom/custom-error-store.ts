@@ -66,11 +66,7 @@ const put = `INSERT INTO edge_custom_errors (level, owner, kind, version, revisi
 export async function openCustomErrorStore(database: Database, clock: Clock) {
   await database.migrate(customErrorMigrations);
   return {
-    /**
-     * Puts, or without a body takes back; on disk when it resolves.
-     * @param ifVersion the version that must be the present one, 0 before the first; absent: any
-     * @returns what was put; undefined where another version is there
-     */
+    /** Puts, or takes back, on disk when it resolves. @param ifVersion 0 before the first @returns undefined where another is there */
     async put({ level, id }: CustomErrorOwner, kind: CustomErrorKind, body: string | undefined, ifVersion?: number) {
       const values = [level, id, kind, clock.now(), body ?? null, ifVersion ?? null];
       // In a transaction: whatever processes put at the same time, each has a revision of its own.

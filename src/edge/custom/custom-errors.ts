@@ -1,5 +1,4 @@
-// Custom errors (D65): zone rules, account rules, the zone's page and the account's page are tried in this order. For each owner
-// and kind, what the API has put, in this process or another (D94), takes the place of the configuration.
+// Custom errors (D65): zone rules, account rules, the zone's page, the account's. What the API has put wins over the configuration.
 
 import type { Clock } from '../../base/clock.ts';
 import type { Database } from '../../base/database/database.ts';
@@ -68,10 +67,7 @@ function isRule(value: unknown): value is CustomErrorRule {
   );
 }
 
-/**
- * Reads rules.
- * @param onFault told of what is no rule, which only another version of this program or another hand can have written
- */
+/** Reads rules. @param onFault told of what is no rule, which another version of this program or another hand has written */
 function readStoredRules(text: string, onFault: (text: string) => void): readonly CustomErrorRule[] {
   let values: unknown;
   try {
@@ -151,10 +147,7 @@ export class CustomErrors {
     this.#accountOfZone = new Map(parts.zones.map(({ id, account }) => [id, account]));
   }
 
-  /**
-   * The custom answer to an error, by what this process knows; undefined where the default applies, which is so too where the
-   * rules would take more steps than they may. Never throws.
-   */
+  /** The custom answer by what this process knows; undefined: the default, also where the rules take too many steps. Never throws. */
   choose(zone: EdgeZone, occurrence: EdgeOccurrence, request: ErrorRequest): ErrorAnswer | undefined {
     const ofZone = this.#layers.get('zone')?.get(zone.id);
     const ofAccount = this.#layers.get('account')?.get(zone.account);
@@ -171,10 +164,7 @@ export class CustomErrors {
     return page?.answer(occurrence, request);
   }
 
-  /**
-   * Learns what other processes have put (D94). Never throws: where the database fails it goes on with what it knows, and
-   * writes the failure to the log.
-   */
+  /** Learns what other processes have put (D94). Never throws: where the database fails, it logs that and goes on with what it knows. */
   async refresh(): Promise<void> {
     try {
       await this.learn();
@@ -215,11 +205,7 @@ export class CustomErrors {
     return { ...rest, value: value?.html() };
   }
 
-  /**
-   * Puts rules that were judged before; they are in effect once this resolves. Undefined returns to the configuration's.
-   * @param ifVersion the version that must be the present one; absent: any
-   * @returns whether it was the present one; if not, nothing has changed
-   */
+  /** Puts judged rules, in effect once it resolves; undefined: the configuration's. @returns false where `ifVersion` is not the present */
   putRules(
     owner: CustomErrorOwner,
     rules: readonly CustomErrorRule[] | undefined,
@@ -281,10 +267,7 @@ export class CustomErrors {
   }
 }
 
-/**
- * Opens the custom errors of a configuration and of the API.
- * @throws ConfigurationError where a page's file is missing, too large or no text: one line for each
- */
+/** Opens the custom errors. @throws ConfigurationError with a line for each page whose file is missing, too large or no text */
 export async function openCustomErrors(parts: CustomErrorsParts): Promise<CustomErrors> {
   const layers = await fileLayers(parts);
   const customErrors = new CustomErrors(parts, layers, await openCustomErrorStore(parts.database, parts.clock));

@@ -82,11 +82,7 @@ export function compilePage(html: string): CompiledPage {
   };
 }
 
-/**
- * Reads a page. Only a regular file is read, and only after its size was checked.
- * @param file an absolute path
- * @returns the HTML, or what is wrong, with the name of the file
- */
+/** Reads a page, of a regular file whose size was checked. @returns the HTML, or what is wrong, with the name of the file */
 export function readErrorPage(file: string): { readonly html: string } | { readonly problem: string } {
   try {
     const stat = statSync(file);

@@ -227,10 +227,7 @@ class Parser {
   }
 }
 
-/**
- * Reads an expression.
- * @throws ExpressionFault where it is none, with what is wanted
- */
+/** Reads an expression. @throws ExpressionFault where it is none, with what is wanted */
 export function readSyntax(text: string): Syntax {
   const tokens = readTokens(text);
   if (tokens.length === 1) {

@@ -100,10 +100,7 @@ function readToken(text: string, at: number): ExpressionToken {
   throw new ExpressionFault(`${quoted(shown)} has no meaning here${hint === undefined ? '' : `; ${hint}`}`, at);
 }
 
-/**
- * Takes an expression apart; the last token is the `end`.
- * @throws ExpressionFault
- */
+/** Takes an expression apart; the last token is the `end`. @throws ExpressionFault */
 export function readTokens(text: string): readonly ExpressionToken[] {
   if (text.length > maxExpressionLength) {
     const message = `the expression has ${text.length} characters, want at most ${maxExpressionLength}`;

@@ -1,5 +1,4 @@
-// The expression of a Custom Error Rule (D65): what it says of an error and the request that met it. What the answer costs is bounded,
-// since a customer writes the rules, a stranger the request, and all others wait meanwhile.
+// The expression of a Custom Error Rule (D65). Its cost is bounded: a customer writes it, a stranger the request, and others wait.
 
 import type { EdgeError, ErrorRequest } from '../errors/edge-error.ts';
 import {
@@ -160,10 +159,7 @@ function compile(syntax: Syntax, searches: Searches): Test<Evaluation> {
     : (evaluation) => parts.some((part) => part(evaluation));
 }
 
-/**
- * Prepares expressions that are asked together: whatever they search in one field is found in one pass.
- * @returns what answers each, where the evaluation is not spent afterwards
- */
+/** Prepares expressions that are asked together: what they search in one field is found in one pass. @returns what answers each */
 export async function compileExpressions(expressions: readonly Syntax[]): Promise<readonly Test<Evaluation>[]> {
   const searches: Searches = new Map();
   const tests = expressions.map((syntax) => compile(syntax, searches));
@@ -177,10 +173,7 @@ function comparisonsOf(syntax: Syntax): number {
   return syntax.parts.reduce((sum, part) => sum + comparisonsOf(part), 0);
 }
 
-/**
- * Reads an expression: at most 4,096 characters, 32 levels deep. `not` binds tighter than `and`, `and` tighter than `or`.
- * Never throws.
- */
+/** Reads an expression of at most 4,096 characters, 32 levels deep: `not` binds tighter than `and`, that than `or`. Never throws. */
 export function parseExpression(text: string): ParsedExpression {
   try {
     const syntax = readSyntax(text);

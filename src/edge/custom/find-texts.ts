@@ -1,5 +1,4 @@
-// Finds which of many texts a text holds, in one pass over it (Aho, Corasick 1975). A search for each of them would take the
-// product of their number and its length: one customer's rules and a hostile header could hold up a gateway that many share.
+// Finds which of many texts a text holds, in one pass (Aho, Corasick 1975): one search each would cost the product of their number.
 
 import { yieldToEventLoop } from '../../base/yield-to-event-loop.ts';
 
@@ -102,11 +101,7 @@ async function plant(wanted: readonly string[]): Promise<Tree> {
   };
 }
 
-/**
- * Prepares a search; the longest lists take a tenth of a second, in slices.
- * @param wanted what is searched for, each text once; an empty one is in every text
- * @returns finds them, comparing UTF-16 code units, in time linear in the texts that are searched
- */
+/** Prepares a search for texts, in slices. @returns what finds them by UTF-16 code units, in time linear in what is searched */
 export async function textsFinder(wanted: readonly string[]): Promise<TextsFinder> {
   const tree = await plant(wanted);
   const { ends, alsoEnds } = tree;

@@ -1,5 +1,4 @@
-// The catalogue of edge errors: one table of every code, its rows kept by family. Answers, reference pages, docs/errors.md
-// and the tests read it (D63, D64).
+// The catalogue of edge errors, by family. Answers, reference pages, docs/errors.md and the tests read it (D63, D64).
 
 import { type CatalogueRows, categories, type EdgeCategory } from './categories.ts';
 import { clientErrors } from './client-errors.ts';

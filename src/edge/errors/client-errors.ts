@@ -1,5 +1,4 @@
-// The rows of the catalogue that turn a client away: by the rules of a site, for request limits, TLS, law, or what is not supported
-// (D63).
+// The rows of the catalogue that turn a client away: rules of a site, request limits, TLS, law, what is not supported (D63).
 
 import type { CatalogueRows } from './categories.ts';
 

@@ -2,8 +2,7 @@
 
 import type { EdgeFormat } from './edge-error.ts';
 
-// RFC 9110 §5.6.2, and §5.6.4: a field is read as one character an octet. No part of these forms can be read in two ways, so that
-// matching takes time linear in the text.
+// RFC 9110 §5.6.2, §5.6.4. No part of these forms can be read in two ways, so that matching takes linear time.
 const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
 const quoted = String.raw`"(?:[\t !#-\[\]-~\x80-\xff]|\\[\t -~\x80-\xff])*"`;
 // RFC 9110 §5.6.6: a parameter between two semicolons, or behind the last, may be absent.
@@ -82,12 +81,7 @@ function candidateOf(format: EdgeFormat, weights: ReadonlyMap<string, Weight>): 
   return { format, ...weight, order: orderInside[range]?.indexOf(format) ?? 0 };
 }
 
-/**
- * Chooses the format of a default response (D61): the highest q, then the earliest range, then the order inside a
- * wildcard; malformed ranges are skipped. Linear in the length of the field; never throws.
- * @param accept the Accept field, several lines of it joined by ", "; undefined where there is none
- * @returns HTML where nothing usable is asked for
- */
+/** Chooses the format (D61): the highest q, then the earliest range; malformed ones are skipped. Linear; never throws. @returns else HTML */
 export function negotiate(accept: string | undefined): EdgeFormat {
   if (accept === undefined) return 'html';
   const weights = readRanges(accept);

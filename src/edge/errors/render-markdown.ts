@@ -5,10 +5,7 @@ import type { EdgeError, EdgeOccurrence } from './edge-error.ts';
 import { attribution, retrySecondsOf, timestampOf, titleOf } from './occurrence.ts';
 
 const plainCharacters = /^[A-Za-z0-9][A-Za-z0-9._-]*$/;
-/**
- * Digits, with what a number or a date may have between them, also `e0`, where YAML 1.1 lets the digits in front be absent; and
- * numbers of other bases, which YAML 1.1 knows too.
- */
+/** Digits with what a number or a date may have between them, and numbers of other bases, as YAML 1.1 knows them. */
 const numberLike = /^(?:[0-9._eE-]+$|[0-9][xXoObB])/;
 /** YAML 1.1 booleans and nulls, in any case. */
 const words = new Set(['y', 'n', 'yes', 'no', 'true', 'false', 'on', 'off', 'null', 'nan', 'inf']);
@@ -26,10 +23,7 @@ function isPlainString(text: string): boolean {
   return plainCharacters.test(text) && !numberLike.test(text) && !words.has(text.toLowerCase());
 }
 
-/**
- * Writes a string: plain where that is safe, else double-quoted, with everything but printable ASCII escaped. It stays on
- * one line; lone surrogates become U+FFFD.
- */
+/** Writes a string on one line: plain where that is safe, else double-quoted; lone surrogates become U+FFFD. */
 export function yamlString(text: string): string {
   if (isPlainString(text)) return text;
   return `"${text.toWellFormed().replace(/["\\]|[^ -~]/gu, escapeCharacter)}"`;

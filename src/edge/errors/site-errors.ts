@@ -1,5 +1,4 @@
-// The rows of the catalogue about a site: its DNS records, its configuration at the edge, and what it runs there (scripts, rewrite
-// rules and snippets) (D63).
+// The rows of the catalogue about a site: its DNS records, its configuration at the edge, and what it runs there (D63).
 
 import type { CatalogueRows } from './categories.ts';
 

@@ -119,10 +119,7 @@ export function addressText({ host, port }: ListenAddress): string {
   return hostPort(host, port);
 }
 
-/**
- * Writes the zones.
- * @returns the whole file, and what it cannot say, which stands in its comments too
- */
+/** Writes the zones. @returns the whole file, and what it cannot say, which stands in its comments too */
 export function exportEdge(
   { notes, obstacle, notesOf, write }: EdgeFormatWriter,
   zones: readonly EdgeZone[],

@@ -1,5 +1,4 @@
-// Writes the zones for HAProxy 2.6 or later: a whole configuration. HAProxy runs no rule when an origin fails, but it tries another
-// server: so Postern is the second server of each origin, which a request goes to only after the first has failed.
+// Writes the zones for HAProxy 2.6 or later. It has no rule for an origin that fails, so Postern is the second server of each.
 
 import { addressText, type EdgeExportSettings, type EdgeFormatWriter, type ExportedZone } from './export-edge.ts';
 

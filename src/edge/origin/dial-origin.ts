@@ -162,10 +162,7 @@ export class Dial {
   }
 }
 
-/**
- * Begins to connect.
- * @returns what connects, or, where the origin is known to be down, its failure; `waiting` is then not called
- */
+/** Begins to connect. @returns what connects, or the failure of an origin that is known to be down; `waiting` is not called then */
 export function beginDial(target: OriginTarget, parts: DialParts, waiting: Dialling): Dial | OriginFailure {
   const attempt = parts.down.attempt(target.key);
   return 'code' in attempt ? attempt : new Dial(target, parts, waiting, attempt);
@@ -198,11 +195,7 @@ function whereUp(
 
 const nothing = (): void => undefined;
 
-/**
- * Finds out why an origin failed a proxy in front of us (D66). The request is not sent again, since the origin may have had it: a
- * connection is made and closed, so that what keeps it from being made is told.
- * @returns gives up; does nothing once the reason is found
- */
+/** Finds out why an origin failed a proxy in front (D66) by a connection without the request, which it may have had. @returns gives up */
 export function explainFailure(target: OriginTarget, reported: ReportedFailure, parts: ExplainParts): () => void {
   const { dial, onFound } = parts;
   if (reported.kind === 'known') {

@@ -42,20 +42,13 @@ export function isHopByHop(name: string): boolean {
   return hopByHop.has(name);
 }
 
-/**
- * Whether a field, in lower case, tells who the client is or how it came. An underscore counts as a hyphen, because origins
- * that pass fields on as environment variables cannot tell the two apart.
- */
+/** Whether a field, in lower case, tells of the client or its way. An underscore counts as a hyphen: CGI cannot tell them apart. */
 export function isOfTheEdge(name: string): boolean {
   const plain = name.includes('_') ? name.replaceAll('_', '-') : name;
   return ofTheEdge.has(plain) || plain.startsWith('x-forwarded-');
 }
 
-/**
- * The fields that Connection names, in lower case, without those that must stay. Undefined where it names none; `close` and
- * `keep-alive` are no fields.
- * @param value every Connection line, joined by commas
- */
+/** The fields that Connection names and that need not stay, in lower case; undefined for none. @param value all its lines */
 export function namedByConnection(value: string): ReadonlySet<string> | undefined {
   let named: Set<string> | undefined;
   for (const part of value.split(',')) {

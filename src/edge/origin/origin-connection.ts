@@ -65,10 +65,7 @@ export class OriginConnection {
     return this.#parser.begun;
   }
 
-  /**
-   * Sends a request's head; the reply goes to `user`.
-   * @param body whether a body follows; octets of it that are written right after leave together with the head
-   */
+  /** Sends a request's head; the reply goes to `user`. @param body whether one follows; octets written right after leave with the head */
   begin(
     user: ConnectionUser,
     head: { readonly text: string; readonly forHead: boolean; readonly body: boolean },
@@ -117,10 +114,7 @@ export class OriginConnection {
     return this.socket;
   }
 
-  /**
-   * When an origin answers early (413) and closes, our next write fails, and Node would then throw away the answer that waits
-   * to be read. So a failed write is only noted, and the reading side tells how the connection ends.
-   */
+  /** Only notes a failed write: Node would throw away the answer (413) of an origin that answers early and closes. */
   #surviveFailedWrites(): void {
     const { socket } = this;
     const survive =

@@ -46,10 +46,7 @@ const idempotent: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT'
 /** Smaller pieces of a body are left to the garbage collector. */
 const freedOctets = 16_384;
 
-/**
- * What is done once a piece of a body has left: the memory of a large one is freed, of which nobody reads the rest. What came in
- * front of the piece in the same read (the head, a chunk) has left before.
- */
+/** What is done once a piece of a body has left: the memory of a large one is freed, of which nobody reads the rest. */
 function whenLeft({ buffer, byteOffset, length }: Buffer): (() => void) | undefined {
   const isLast = byteOffset + length === buffer.byteLength;
   return length >= freedOctets && isLast ? () => freeOctets(Buffer.from(buffer)) : undefined;
@@ -160,8 +157,7 @@ export class OriginExchange implements ConnectionUser, Dialling {
   }
 
   onPiece(): void {
-    // The head leaves together with the beginning of the body if both came in one piece. Otherwise it does not wait for the
-    // body: the head of an event stream may be all that comes for a long time.
+    // The head leaves with the body's beginning if both came in one piece, and else alone: of an event stream nothing else may come.
     if (this.#headSent || this.#over || !this.#reply) return;
     this.#sendHead(this.#reply);
     this.#asked.response.flushHeaders();

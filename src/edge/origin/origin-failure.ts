@@ -58,12 +58,7 @@ export function stepFailure(
   return { code, cause: `${step}: ${describe(error)}` };
 }
 
-/**
- * The failure of a connection that broke before the head was whole.
- * @param error absent where the origin closed the connection in order
- * @param mayBeHandshake whether this may still be a refused handshake, of which TLS 1.3 tells only after our side of the
- *   handshake is done
- */
+/** The failure of a connection that broke before the head. @param mayBeHandshake TLS 1.3 tells of a refusal only behind our handshake */
 export function brokenConnection(error: Error | undefined, mayBeHandshake: boolean): OriginFailure {
   if (!error) return { code: 520, cause: 'connection closed before the head was whole' };
   const isHandshake = mayBeHandshake && describe(error).startsWith('ERR_SSL_');
@@ -91,10 +86,7 @@ interface Down {
 /** The most origins that are remembered. The oldest are forgotten, and connected to as if they had not failed. */
 const maxRemembered = 10_000;
 
-/**
- * Remembers which origins could not be connected to a moment ago. The first request after that while tries again, alone, so that those
- * that wait do not all connect at once to an origin that is just coming back.
- */
+/** Remembers which origins could not be connected to. After a while one request tries again, alone, so that not all come at once. */
 export class DownOrigins {
   readonly #clock: MonotonicClock;
   readonly #downMs: number;

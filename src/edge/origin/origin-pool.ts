@@ -46,10 +46,7 @@ export class OriginPool {
     return connection;
   }
 
-  /**
-   * Keeps a connection for the next request.
-   * @param hintSeconds how long the origin says that it keeps it; one second less is used, because a request takes time to arrive
-   */
+  /** Keeps a connection for the next request. @param hintSeconds for which the origin says that it keeps it; one less is used */
   keep(connection: OriginConnection, hintSeconds: number | undefined): void {
     connection.leave();
     const seconds = hintSeconds === undefined ? idleSeconds : Math.min(idleSeconds, hintSeconds - 1);

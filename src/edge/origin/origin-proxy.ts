@@ -115,10 +115,7 @@ export class OriginProxy {
     }
   }
 
-  /**
-   * Sends a request to upgrade on. `fail` writes a whole response to the socket and ends it. Never throws.
-   * @param socket the client's @param head what came behind the request
-   */
+  /** Sends a request to upgrade on. `fail` writes a whole response and ends the socket. Never throws. @param head what came behind it */
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer, forwarded: Forwarded): void {
     try {
       // Nothing to do: 'close' follows every error.
@@ -137,11 +134,7 @@ export class OriginProxy {
     }
   }
 
-  /**
-   * Finds out why the origin failed a proxy in front, and calls `fail`. Nothing of the request is sent to the origin.
-   * @param host that of the request
-   * @returns gives up; must be called when the request has ended
-   */
+  /** Finds out why the origin failed a proxy in front, and calls `fail`; sends it nothing of the request. @returns gives up */
   explain(forwarded: Forwarded, reported: ReportedFailure, host: string): () => void {
     const { dial, clock, targetOf } = this.#parts;
     const giveUp = explainFailure(targetOf(forwarded.zone, host), reported, {
@@ -259,12 +252,7 @@ function switchedHead({ reason, fields, upgrade }: ReplyHead, rayId: string): st
   return `HTTP/1.1 101 ${reason}\r\n${fieldLines(fields)}${own}\r\n`;
 }
 
-/**
- * Joins a client and an origin. The end of one side is passed on to the other. When one side breaks, or both are silent for
- * `idleMs`, both are closed.
- * @param idleMs milliseconds without an octet in either direction
- * @param onClosed called once, when both are closed
- */
+/** Joins a client and an origin; an end is passed on. When one breaks, or both are silent for `idleMs`, both are closed. */
 function openTunnel(client: Socket, origin: Socket, idleMs: number, onClosed: () => void): void {
   let open = 2;
   const watch = (end: Socket, other: Socket): void => {

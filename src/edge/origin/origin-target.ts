@@ -42,10 +42,7 @@ function readTarget(zone: ZoneWithOrigin, serverName: string): OriginTarget {
 /** Finds the target of a zone for a request's Host. */
 export type FindTarget = (zone: ZoneWithOrigin, host: string | undefined) => OriginTarget;
 
-/**
- * Makes the function that finds targets; it reads each origin once. A Host that is none of the zone's counts as the zone's
- * name, so that there are never more targets than configured hostnames, whatever clients send.
- */
+/** Makes the function that finds targets. A foreign Host counts as the zone's name, so that clients cannot make more of them. */
 export function originTargets(): FindTarget {
   // The key is the origin as configured, a text or an object, since the zone around it may be a new object for each request.
   const known = new Map<ZoneWithOrigin['origin'], Map<string, OriginTarget>>();

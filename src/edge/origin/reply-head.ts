@@ -104,12 +104,7 @@ function framingOf(gathered: Gathered, bodiless: boolean, minor: string): ReplyF
   return contentLength === undefined ? 'close' : 'length';
 }
 
-/**
- * Reads a head.
- * @param text status line and field lines, each with its CRLF, without the empty line; one character for each octet
- * @param forHead whether the request was HEAD
- * @returns the head, or what is wrong with it
- */
+/** Reads a head. @param text its lines with CRLF, a character for each octet @param forHead the request was HEAD */
 export function readReplyHead(text: string, forHead: boolean): ReplyHead | { readonly bad: string } {
   let at = text.indexOf('\r\n');
   const first = statusLine.exec(text.slice(0, at));

@@ -1,5 +1,4 @@
-// Parses an origin's replies as they arrive (RFC 9112 §6, §7), in one pass and without copying bodies. It holds no more than one
-// head or one line. Anything that is not exactly well-formed ends the parsing.
+// Parses an origin's replies as they arrive (RFC 9112 §6, §7), without copying bodies. What is not well-formed ends the parsing.
 
 import { type ReplyHead, readReplyHead } from './reply-head.ts';
 

@@ -1,5 +1,4 @@
-// Writes the head of a request as the origin gets it (D66; RFC 9110 §7.6, RFC 9112 §6): the client's end-to-end fields as they
-// came, and the fields that only the edge may set.
+// Writes the head of a request for the origin (D66; RFC 9110 §7.6, RFC 9112 §6): end-to-end fields, and those of the edge.
 
 import type { IncomingMessage } from 'node:http';
 import { normalAddress } from '../../base/net/socket-address.ts';
@@ -21,10 +20,7 @@ export interface Forwarded {
   readonly forwardedProto?: 'http' | 'https' | undefined;
   /** The host that the client asked the first trusted proxy for; absent in the same cases. */
   readonly forwardedHost?: string | undefined;
-  /**
-   * Answers an edge error in place of the origin. Called at most once, and only while nothing of an answer has been
-   * written; after that a failure closes the connection (D66). `fromMemory`: the origin is known to be down and was not asked.
-   */
+  /** Answers an edge error in place of the origin, while nothing of an answer is written (D66). `fromMemory`: it is known to be down. */
   readonly fail: (code: EdgeCode, fromMemory?: boolean) => void;
 }
 
@@ -99,11 +95,7 @@ function ownFields(request: IncomingMessage, forwarded: Forwarded, upgrade: stri
   );
 }
 
-/**
- * Writes the head.
- * @param options `upgrade`: the protocol to change to; absent: none, whatever the client asked for. `prefix`: the path of
- *   the origin's URL, without a slash at its end, that goes before the path asked for
- */
+/** Writes the head. @param options.upgrade the protocol to change to @param options.prefix the path of the origin's URL */
 export function requestHead(
   request: IncomingMessage,
   forwarded: Forwarded,

@@ -56,11 +56,7 @@ export interface EdgeClient {
 /** Gives every line of a field, by its name in lower case. */
 export type FieldLines = (name: string) => readonly string[];
 
-/**
- * The value that the hop which took the client's request has written: in a list to which each hop adds an entry, or in a
- * field that the first hop sets and the others pass on.
- * @param hops how many trusted hops there are, the peer among them
- */
+/** What the hop which took the client's request wrote, in a list that grows or a field that is passed on. @param hops trusted ones */
 function firstTrusted(lines: readonly string[], hops: number): string | undefined {
   const values = lines.join(',').split(',');
   return lines.length === 0 ? undefined : values[Math.max(0, values.length - hops)]?.trim();
@@ -84,8 +80,7 @@ function readEntry(entry: string): string | undefined {
   const withPort = /^([0-9.]{7,15}):[0-9]{1,5}$/.exec(text)?.[1];
   const address = bracketed ?? (withPort !== undefined && isIPv4(withPort) ? withPort : text);
   if (isIP(address) === 0 || address.includes('%')) return undefined;
-  // The spelling that the system uses for a peer, since limits count a client by its spelling. They remember it for a while, and
-  // it must not keep the whole field.
+  // The system's spelling of a peer, which limits count by and remember; it must not keep the whole field.
   const normal = normalAddress(address);
   return normal === undefined ? undefined : ownText(normal);
 }

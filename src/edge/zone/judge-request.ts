@@ -46,10 +46,7 @@ function isReserved(reading: string): boolean {
   return firstSegments(reading).some((segment) => segment?.trim().toLowerCase() === 'cdn-cgi');
 }
 
-/**
- * Reads a path without its query. Whatever an origin could read as /cdn-cgi/ is reserved, whether it decodes
- * percent-encoding once or twice, merges slashes or compares without case: nothing of it may reach one.
- */
+/** Reads a path without its query. Whatever an origin could read as /cdn-cgi/, however it decodes, is reserved. */
 export function readEdgePath(path: string): EdgePath {
   const code = errorPath.exec(path)?.[1];
   if (code !== undefined) return { kind: 'error', code: Number(code) };

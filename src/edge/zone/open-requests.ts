@@ -101,10 +101,7 @@ export class OpenRequest {
     return wanted.length === 0 ? false : this.#isOverAll(shared, wanted);
   }
 
-  /**
-   * Lets others have its room from now on: where it is wanted, this request ends first.
-   * @param giveUp ends the request, or gives false where it goes on
-   */
+  /** Lets others have its room from now on: where it is wanted, this one ends first. @param giveUp gives false where it goes on */
   mayGiveWay(giveUp: () => boolean): void {
     if (this.#hasEnded) return;
     const giveWay = (): boolean => {

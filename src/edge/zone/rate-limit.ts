@@ -1,5 +1,4 @@
-// Limits how many requests a client may make to a zone (D66, 1015). A window begins with a client's first request. Once the
-// window is full, further requests before its end are refused and not counted.
+// Limits a client's requests to a zone (D66, 1015). A window begins with the first; what comes once it is full is not counted.
 
 import type { MonotonicClock } from '../../base/clock.ts';
 import { countedAddress } from '../../base/counted-address.ts';
@@ -7,10 +6,7 @@ import type { SharedWindows, WindowLimit } from '../../base/process-group.ts';
 
 /** The limit of a zone. */
 export interface RateLimit {
-  /**
-   * Counts a request, unless it is one too many. IPv6 clients are counted by their /64.
-   * @returns 0 where the request is counted; else the seconds to the end of the window, rounded up, at least 1 (D60)
-   */
+  /** Counts a request; IPv6 clients by their /64. @returns 0, or the seconds to the end of the window where it is one too many (D60) */
   take(address: string): number | Promise<number>;
 }
 
@@ -56,10 +52,7 @@ export function shareRateLimits(windows: SharedWindows): RateLimitOf {
   };
 }
 
-/**
- * Has all gateways of one database count together.
- * @param takeWindow as `ToldCounts.takeWindow`
- */
+/** Has all gateways of one database count together. @param takeWindow as `ToldCounts.takeWindow` */
 export function tellRateLimits(takeWindow: (name: string, limit: WindowLimit, address: string) => number): RateLimitOf {
   return (zone, limit) => limit && { take: (address) => takeWindow(`zone ${zone}`, limit, address) };
 }

@@ -1,5 +1,4 @@
-// Writes a proxy application, what it has carried, and the protocols of a zone (`GET .../proxy/protocols`) as answers show them (D80, D81,
-// D86).
+// Writes a proxy application, what it has carried, and a zone's protocols as answers show them (D80, D81, D86).
 
 import type {
   ApplicationStatus,
@@ -99,10 +98,7 @@ function describe(transport: TransportProtocol, ports: PortRange): string {
   return service === undefined ? `${upper} port ${ports.first}` : `${upper} port ${ports.first}, usually ${service}`;
 }
 
-/**
- * Lists them: ranges as wide as they go, without the ports that are unavailable; FTP where the account may.
- * @param ownPorts edge ports of TCP that the gateway itself has
- */
+/** Lists ranges as wide as they go, without unavailable ports; FTP where the account may. @param ownPorts of TCP that the gateway has */
 export function zoneProtocols(zone: ProxyZone, account: ProxyAccount, ownPorts: readonly number[]) {
   const ranges = (['tcp', 'udp'] as const).flatMap((transport) =>
     joinRanges(availablePorts(zone, transport, ownPorts)).map((ports) => ({ transport, ports })),

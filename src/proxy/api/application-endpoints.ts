@@ -263,8 +263,7 @@ export function applicationEndpoints(parts: ApplicationEndpointsParts): V4Plugin
     tag: 'Proxy applications',
     reads: ['proxy:read', 'console:read'],
     edits: 'proxy:edit',
-    // Within this process; changes by other processes show in an application's date.
-    // A change ends when the application listens, which is most of the time: a rest as long leaves the database to others.
+    // Within this process. A change ends when the application listens; a rest as long leaves the database to others.
     pace: createRestingQueues(parts.clock, 1),
     // Accounts whose plan has no proxy applications are kept out before a body is read (D99).
     async before(request) {

@@ -1,5 +1,4 @@
-// The proxy application as the OpenAPI document shows it (D80, D81). Requests are not judged by these schemas: the rules
-// own every fault of a body (D82).
+// The proxy application as the OpenAPI document shows it (D80, D81). The rules own every fault of a body, not these schemas (D82).
 
 import { Type } from 'typebox';
 import { newApplication } from '../application/application.ts';

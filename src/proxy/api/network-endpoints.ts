@@ -1,5 +1,4 @@
-// /accounts/{account_id}/networks: the virtual networks that origins may be in, and their routes (D88). The errors
-// 11044 and 11045 refer to these listings.
+// /accounts/{account_id}/networks: virtual networks and their routes (D88), to which the errors 11044 and 11045 refer.
 
 import { createHash } from 'node:crypto';
 import ipaddr from 'ipaddr.js';

@@ -1,5 +1,4 @@
-// Reads the texts of an application: its `protocol` (`tcp/22`, `udp/53`, `tcp/1000-2000`, or the FTP type), domain names, and the entries of
-// `origin_direct` (D81, D82).
+// Reads the texts of an application: `protocol` (`tcp/22`, `tcp/1000-2000`), domain names, entries of `origin_direct` (D81, D82).
 
 import { isIPv6 } from 'node:net';
 import type { DirectOrigin, PortRange, TransportProtocol } from './application.ts';
@@ -19,10 +18,7 @@ export interface Protocol {
 // `tcp/21` carries the same octets, but is no FTP (D81): the two are different protocols, on the same port.
 const ftp: Protocol = { canonical: 'ftp', transport: 'tcp', ports: { first: 21, last: 21 }, isFtp: true };
 
-/**
- * Reads a protocol. Lower case only; ports are 1-65535, ascending, without leading zeros. `ftp` and `ftp/21` are one.
- * @returns undefined for anything else
- */
+/** Reads a protocol in lower case with ascending ports 1-65535; `ftp` and `ftp/21` are one. @returns undefined for anything else */
 export function parseProtocol(text: string): Protocol | undefined {
   if (text === 'ftp' || text === 'ftp/21') return ftp;
   const transport = text.slice(0, 4) === 'tcp/' ? 'tcp' : text.slice(0, 4) === 'udp/' ? 'udp' : undefined;
@@ -74,10 +70,7 @@ function readHost(host: string): { readonly address: string } | OriginFlaw {
   return !isIPv6(inner) && isBracketed ? 'bracketed-ipv4' : { address };
 }
 
-/**
- * Reads an entry. The scheme is lower case; the port is required; nothing stands behind it.
- * @returns the origin, or the first flaw: scheme, then the address and its brackets, then the port
- */
+/** Reads an entry: scheme in lower case, address, port. @returns the origin, or the first flaw */
 export function parseOrigin(text: string): OriginText | OriginFlaw {
   const transport = transportOf(text);
   if (!transport) return 'scheme';

@@ -85,10 +85,7 @@ export interface StoredApplication {
   /** Id of the zone's account. */
   readonly account: string;
   readonly fields: ApplicationFields;
-  /**
-   * What it listens on: the hostname's IPv4 of the pool, its static edge IPs, or `::` (`connectivity: ipv6`, and with
-   * `all` beside the IPv4).
-   */
+  /** What it listens on: an IPv4 of the pool, its static edge IPs, or `::` (`ipv6`, and with `all` beside the IPv4). */
   readonly addresses: readonly string[];
   /** Milliseconds since 1970. */
   readonly createdAt: number;

@@ -8,11 +8,7 @@ import { normalAddress } from '../../base/net/socket-address.ts';
 import { oncePer } from '../../base/once-per.ts';
 import type { PortRange } from './application.ts';
 
-/**
- * The one spelling of an address.
- * @param text IPv4 as four decimal numbers without leading zeros, or IPv6 without brackets and without a zone id
- * @returns undefined for anything else
- */
+/** The one spelling of an address. @param text IPv4, or IPv6 without brackets and zone @returns undefined for anything else */
 export function canonicalAddress(text: string): string | undefined {
   return isIP(text) === 0 || text.includes('%') ? undefined : normalAddress(text);
 }
@@ -20,10 +16,7 @@ export function canonicalAddress(text: string): string | undefined {
 // Lists of the configuration are the same arrays for every request: each is read once.
 const testOf = oncePer(addressTest);
 
-/**
- * Whether an address is in one of some networks (CIDR, or single addresses). False for what is no address.
- * @throws ConfigurationError for a network that is none
- */
+/** Whether an address is in one of some networks; false for what is none. @throws ConfigurationError for a network that is none */
 export function isInNetworks(text: string, networks: readonly string[]): boolean {
   return canonicalAddress(text) !== undefined && testOf(networks)(text);
 }

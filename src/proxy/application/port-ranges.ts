@@ -5,10 +5,7 @@ import type { PortRange } from './application.ts';
 
 const portsForm = /^([1-9]\d{0,4})(?:-([1-9]\d{0,4}))?$/;
 
-/**
- * Reads `22` or `1000-2000`: 1-65535, ascending, without leading zeros.
- * @returns undefined for anything else; a range of one port (`22-22`) does not ascend (D81)
- */
+/** Reads `22` or `1000-2000`, 1-65535 without leading zeros. @returns undefined for anything else; `22-22` does not ascend (D81) */
 export function parsePorts(text: string): PortRange | undefined {
   const match = portsForm.exec(text);
   if (!match) return undefined;

@@ -61,10 +61,7 @@ function faultOf(plan: ForwardingPlan): string | undefined {
   return isInStep ? undefined : 'its origin ports are not in step with its ports';
 }
 
-/**
- * Checks a plan and the paths of its certificate.
- * @returns why it cannot be exported, whatever the format
- */
+/** Checks a plan and the paths of its certificate. @returns why it cannot be exported, whatever the format */
 function checkPlan(plan: ForwardingPlan, settings: ExportSettings): Rendered<CheckedPlan> {
   if (plan.obstacle !== undefined) return { ok: false, why: plan.obstacle };
   const wrongServer = settings.nameservers.find(({ address, port }) => !isAddress(address) || !isPort(port));

@@ -1,5 +1,4 @@
-// Finds the records of origins: those of configured zones in the configuration, all others in DNS (D84, D99). They are kept for as long
-// as the application says, and beyond it while DNS fails (D81).
+// Finds the records of origins, configured or in DNS (D84, D99), kept as long as the application says, and while DNS fails (D81).
 
 import { Resolver as DnsResolver } from 'node:dns/promises';
 import { isIPv4, isIPv6 } from 'node:net';

@@ -51,8 +51,7 @@ export function createApplicationViews({ dataPlane, isCarrier, askCarrier }: App
 
   async function ask(question: CarrierQuestion): Promise<readonly Told[]> {
     if (!askCarrier || isCarrier()) return await tell(question);
-    // This process must not follow by itself: its listeners would stand beside those of the carrier, and nobody would close them.
-    // A supervisor that is gone throws: this process is about to end, too.
+    // Following by itself, this process would listen beside the carrier. A supervisor that is gone throws: this process ends, too.
     const asked = askCarrier(question).catch(() => undefined);
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the other process answers with what `tell` has made
     return ((await within(question.follows ? settleMs : answerMs, asked)) ?? []) as readonly Told[];

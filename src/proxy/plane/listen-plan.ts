@@ -30,10 +30,7 @@ export interface ListenBounds {
   readonly maxListeners: number;
   /** Of those, the ones of one account. */
   readonly maxPerAccount: number;
-  /**
-   * The IPv6 addresses of this machine, in their normal form. UDP on `::` is a socket on each of them: an answer from one
-   * that is bound to `::` would leave from whichever address the system prefers, and not from the one that was asked.
-   */
+  /** This machine's IPv6 addresses. UDP on `::` is a socket on each: an answer would else leave from another than was asked. */
   readonly ipv6Addresses: readonly string[];
   /** TCP ports that the gateway itself listens on, after the offset. */
   readonly ownPorts: ReadonlySet<number>;

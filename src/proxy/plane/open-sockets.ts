@@ -129,11 +129,7 @@ export class OpenSockets {
     this.#closing.add(closing);
   }
 
-  /**
-   * Opens what is wanted and not open.
-   * @param isStopped asked before each batch: nothing more is opened then
-   * @returns what could not be bound, by application, and the applications for which something was opened
-   */
+  /** Opens what is wanted. @param isStopped asked before each batch @returns what could not be bound, and what was opened for */
   async openMissing(
     wanted: ReadonlyMap<string, WantedListener>,
     isStopped: () => boolean,

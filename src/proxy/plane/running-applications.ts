@@ -104,10 +104,7 @@ export function createApplicationState(
       status = now;
       return before?.state !== now.state || before.reason !== now.reason;
     },
-    /**
-     * Lets new connections follow another plan; nothing happens where it is the same.
-     * @param retire is given what was opened under the plan before
-     */
+    /** Lets new connections follow another plan. @param retire gets what was opened under the one before */
     follow(plan: ForwardingPlan, retire: (before: RunningApplication) => void): void {
       const before = current;
       if (isSame(plan, before.plan)) return;

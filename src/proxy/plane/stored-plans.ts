@@ -27,12 +27,7 @@ function originOf({ origins, originName, originType, originPorts, fields }: Read
   return originPorts && { ...dns, ports: originPorts };
 }
 
-/**
- * Makes the plan of an application.
- * @param stored one that was judged (`judgeWrite`) before it was stored
- * @param from its zone and account as they are configured now
- * @throws Error where its fields cannot be read: the store was changed by other means
- */
+/** Makes the plan of a stored application. @throws Error where its fields cannot be read: the store was changed by other means */
 export function planOf(stored: StoredApplication, from: ZoneAndOwner): ForwardingPlan {
   const read = readApplication({ ...stored.fields });
   const { protocol, hostname, fields } = read;
@@ -84,10 +79,7 @@ interface Known {
   readonly plans: readonly ForwardingPlan[];
 }
 
-/**
- * Makes a function that reads what is to run: every stored application whose zone is configured, the oldest first. Of an
- * application that has not changed it gives the very same plan again: with thousands of them one change stays cheap.
- */
+/** Makes what reads every stored application whose zone is configured, the oldest first; the same plan again where nothing changed. */
 export function storedPlans(parts: PlanParts): () => Promise<readonly ForwardingPlan[]> {
   const places = placesOf(parts);
   const isServed = parts.servedAddresses && addressTest(parts.servedAddresses);

@@ -1,5 +1,4 @@
-// What the rules must know besides the application. There are two sources (D83, D86): `dns` knows hostnames and zones, `ipam`
-// knows addresses, quotas, networks and ports. Both read the configuration and the store, and ask nothing of the network.
+// What the rules must know besides the application (D83, D86): `dns` knows hostnames, `ipam` addresses; neither asks the network.
 
 import { parentNames } from '../../base/net/domain-labels.ts';
 import { isBoundTo, isLocalAddress, type OwnDoor } from '../../base/net/own-doors.ts';
@@ -53,11 +52,7 @@ export interface Facts {
 /** Tells why a rule is broken; nothing where it is kept. Without facts it tells only what needs none (D83). */
 export type Judge = (judged: Judged, facts: Facts | undefined) => readonly Reason[];
 
-/**
- * Where the facts come from. Both are asked on every create and update: an application always has a hostname, and addresses whose
- * ports can be taken (edge IPs, one of the pool, or the wildcard address). What one throws keeps it from answering; the write
- * is then 10002 with 503.
- */
+/** Where the facts come from, asked on every create and update. What one throws keeps it from answering: 10002 with 503. */
 export interface FactSources {
   readonly dns: (asked: Asked) => Promise<DnsFacts>;
   readonly ipam: (asked: Asked) => Promise<IpamFacts>;
@@ -82,10 +77,7 @@ function zonesByName(zones: readonly ProxyZone[]): ReadonlyMap<string, NamedZone
   return new Map([...balancers, ...named]);
 }
 
-/**
- * D86: the origin's name must be under this zone or a permitted one. The innermost zone counts, as in DNS, where a name
- * below a delegation is no longer the outer zone's.
- */
+/** D86: the origin's name must be under this zone or a permitted one; the innermost zone counts, as in DNS. */
 function isOriginPermitted(name: string, zone: ProxyZone, zones: ReadonlyMap<string, NamedZone>): boolean {
   const permitted = new Set((zone.permittedOriginZones ?? []).map((entry) => entry.toLowerCase()));
   if (permitted.has('*')) return true;
@@ -111,10 +103,7 @@ function dnsSource({ zones, store }: FactParts): FactSources['dns'] {
   });
 }
 
-/**
- * The ports that a zone's applications may use; a transport that `protocols` does not list has all (D99).
- * @param ownPorts edge ports that the gateway itself has; they are all TCP, and the same number is free for UDP
- */
+/** The ports of a zone; a transport that `protocols` does not list has all (D99). @param ownPorts of TCP that the gateway has */
 export function availablePorts(
   { protocols }: Pick<ProxyZone, 'protocols'>,
   transport: TransportProtocol,
@@ -200,8 +189,7 @@ async function askIpam(asked: Asked, parts: FactParts): Promise<IpamFacts> {
   const { protocol, edge } = asked.application;
   const used = edge?.kind === 'static' ? await store.edgeIpsOfOthers(edge.ips, zone.id) : [];
   const edgeIpsOfOthers = used.map((ip) => canonicalAddress(ip) ?? ip);
-  // Ports are read before the protocol. If another write comes in between, a request that sees its ports also sees its
-  // protocol, and is told both (D82).
+  // Ports before the protocol: a request that sees another write's ports then also sees its protocol, and is told both (D82).
   const taken = await takenPorts(asked, edgeIpsOfOthers, parts);
   return {
     ipv4Pool: settings.ipv4Pool,

@@ -1,6 +1,4 @@
-// Judges a create, replace or patch of a proxy application: drills, the application it is about, the merged fields, the
-// facts, the rules, in this order (D80-D83). Then it is written, and judged again where another request changed the application in
-// between (D87).
+// Judges a write of a proxy application: drills, its application, fields, facts, rules (D80-D83); again where another came between (D87).
 
 import type { Clock } from '../../base/clock.ts';
 import { ConfigurationError, errorMessage } from '../../base/errors.ts';
@@ -97,10 +95,7 @@ function sentNames(body: UnknownRecord): readonly string[] {
   return Object.keys(body).filter((name) => body[name] !== null);
 }
 
-/**
- * D80: giving one form of origin removes the stored other one, and origin_dns takes its origin_port along, which means
- * nothing without it. Both forms in one body are left for 11000.
- */
+/** D80: one form of origin removes the stored other, origin_dns with its origin_port. Both in one body are left for 11000. */
 function replacedFields(sent: ReadonlySet<string>, stored: ApplicationFields): readonly string[] {
   const isDirect = sent.has('origin_direct');
   if (isDirect === sent.has('origin_dns')) return [];
@@ -159,12 +154,7 @@ async function judge(write: AskedWrite, sources: JudgeSources): Promise<JudgedWr
   return withoutFacts({ application, sentNames: sentNames(body), zone, account, rights, stored: undefined }, rayId);
 }
 
-/**
- * Judges a write.
- * @returns the fields to store with what they claim; or all that is wrong, in the order of the answer. What fails unexpectedly is
- *   logged, and is 10002 with 500, a source's failure with 503
- * @throws Refusal of `find`
- */
+/** Judges a write. @returns the fields to store and claims, or all faults in order; unexpected ones are 10002 @throws Refusal of `find` */
 export async function judgeWrite(write: AskedWrite, sources: JudgeSources): Promise<JudgedWrite> {
   try {
     return await judge(write, sources);
@@ -185,10 +175,7 @@ export interface WriteParts {
 /** How often an application may change under a write's hands: only other processes can do it. */
 const mostTries = 20;
 
-/**
- * Judges and writes. A create gets the id of the write.
- * @throws Refusal of `find`; Error where the store fails, or other processes change the application without end
- */
+/** Judges and writes. @throws Refusal of `find`; Error where the store fails, or others change the application without end */
 export async function writeApplication(
   write: AskedWrite,
   { store, sources, clock }: WriteParts,
@@ -208,11 +195,7 @@ export async function writeApplication(
   throw new Error(`Application ${id} was changed ${mostTries} times while one change of it was judged`);
 }
 
-/**
- * The write of an application of the configuration (`applications` of a zone, D99). Drills are for callers of the API and left out;
- * the configuration's author may use every prefix of the account.
- * @param application the entry as the zone has it, with its id
- */
+/** The write of a configured application (D99), without drills; its author may use every prefix of the account. */
 export function configuredWrite(
   { id, ...body }: NonNullable<ProxyZone['applications']>[number],
   place: ZoneAndOwner,
@@ -258,12 +241,7 @@ function saysFailure(faults: readonly Fault[]): boolean {
   return faults.some((fault) => 'number' in fault && fault.number === 10_002);
 }
 
-/**
- * Writes the configured applications (D99) that the store does not have. One that was removed since is written again: it still
- * stands in the configuration.
- * @returns the ids of those that were written
- * @throws ConfigurationError with a line for each fault: file, path, code and message
- */
+/** Writes the configured applications (D99) that the store lacks. @returns their ids @throws ConfigurationError with its faults */
 export async function seedApplications(parts: SeedParts): Promise<readonly string[]> {
   const known = new Set((await parts.store.all()).map(({ id }) => id));
   const written: string[] = [];

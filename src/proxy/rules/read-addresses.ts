@@ -1,5 +1,4 @@
-// What the readers of an application's fields share. Reads where an application's traffic goes (`origin_direct`, `origin_dns` and `origin_port`), and the edge IPs that it asks for, static
-// ones of its own or dynamic (D81, D82).
+// Reads where an application's traffic goes (`origin_direct`, `origin_dns`, `origin_port`), and its edge IPs (D81, D82).
 
 import { isRecord, type UnknownRecord } from '../../base/is-record.ts';
 import type { ApplicationFields, PortRange } from '../application/application.ts';
@@ -81,11 +80,7 @@ function withoutNulls(object: UnknownRecord): UnknownRecord {
   return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== null));
 }
 
-/**
- * Merges a patch: members put in place, arrays replaced, null removes. RFC 7396 §2 goes on into every depth; no field of
- * an application is deeper than a member of a member, so this stops there, and no nesting can exhaust the stack.
- * @param fields names of the members that are taken over from the patch
- */
+/** Merges a patch (RFC 7396 §2) two levels deep, as deep as fields are, so that no nesting exhausts the stack. @param fields taken over */
 export function mergePatch(target: UnknownRecord, patch: UnknownRecord, fields: readonly string[]): UnknownRecord {
   const merged = new Map(Object.entries(target));
   for (const name of fields) {

@@ -1,5 +1,4 @@
-// Reads the body of a proxy application: what is well formed as values, what is not as faults, each with the code of the
-// row that owns it (D81, D82). Knows no zone, account or store.
+// Reads the body of a proxy application: values, and faults with the code of their row (D81, D82). Knows no zone, account or store.
 
 import { isRecord, type UnknownRecord } from '../../base/is-record.ts';
 import type { ApplicationFields, PortRange, StoredApplication } from '../application/application.ts';
@@ -93,10 +92,7 @@ function readUuid(name: FieldName, value: unknown, reading: Reading): string | u
   return notAs(reading, 11045, name, 'must be a UUID', value);
 }
 
-/**
- * What D81 leaves open about fields that contradict the transport. Refused, because the data plane could only ignore
- * them: TLS, HTTP and FTP are spoken over TCP, PROXY protocol v1 knows no UDP, and `simple` is made for UDP alone.
- */
+/** Refuses what contradicts the transport (D81): TLS, HTTP, FTP and PROXY v1 are of TCP, `simple` of UDP alone. */
 function reportTransport(
   fields: Pick<Fields, 'proxy_protocol' | 'tls' | 'traffic_type'>,
   read: Reading & { readonly transport: Protocol['transport'] },
@@ -114,10 +110,7 @@ function reportTransport(
   if (traffic !== 'direct') needs('traffic_type', traffic, 'TCP');
 }
 
-/**
- * Reads the body of an application, or a stored one merged with a patch. Unknown members are passed over; null is absent.
- * @param isPartial true: what is absent is not missing
- */
+/** Reads a body, or a stored one merged with a patch; null is absent. @param isPartial what is absent is not missing */
 export function readApplication(body: UnknownRecord, isPartial = false): ReadApplication {
   const faults: ReadFault[] = [];
   const reading: Reading = { isPartial, report: (code, pointer, text) => void faults.push({ code, pointer, text }) };

@@ -198,11 +198,7 @@ export function malformed(reason: Reason): Fault {
   return { number: 10001, status: 400, message: reason.text, pointer: reason.pointer ?? '' };
 }
 
-/**
- * Judges an application.
- * @param facts absent: only what needs none is told (D83)
- * @returns what is malformed first, then one fault for each broken rule, in table order; empty where nothing is wrong
- */
+/** Judges an application. @param facts absent: only what needs none is told (D83) @returns faults in table order */
 export function faultsOf(judged: Judged, facts: Facts | undefined): readonly Fault[] {
   const broken = ruleRows.flatMap(({ code, rule }) => {
     const reasons = rule.judge(judged, facts);
@@ -211,10 +207,7 @@ export function faultsOf(judged: Judged, facts: Facts | undefined): readonly Fau
   return [...judged.application.faults.filter(({ code }) => code === 10001).map(malformed), ...broken];
 }
 
-/**
- * 10002: names the Ray ID and nothing else.
- * @param status 503 where a source of facts failed, otherwise 500
- */
+/** 10002: names the Ray ID and nothing else. @param status 503 where a source of facts failed, otherwise 500 */
 export function internalFault(status: 500 | 503, rayId: string): Fault {
   return { number: 10002, status, message: `${rules[10002].name}. Ray ID: ${rayId}` };
 }

@@ -1,5 +1,4 @@
-// Keeps proxy applications in the database (D87, D89, D90). A write is one transaction; the constraints of the tables tell what it
-// has lost to.
+// Keeps proxy applications (D87, D89, D90). A write is one transaction; the tables' constraints tell what it has lost to.
 
 import type { Database, Queryable, Row, SqlValue, Transaction } from '../../base/database/database.ts';
 import { rowReader } from '../../base/database/row-reader.ts';
@@ -84,10 +83,7 @@ export class ApplicationStore {
     });
   }
 
-  /**
-   * Puts new fields in place of an application's; its claims follow. `ifModifiedAt`, where given, must still be the
-   * stored one: otherwise `changed`, and the caller judges again. @returns undefined where there is none
-   */
+  /** Puts new fields in place. @returns `changed` where `ifModifiedAt` is not the stored one; undefined where there is none */
   replace(
     write: ApplicationWrite,
     ifModifiedAt?: number,
@@ -101,10 +97,7 @@ export class ApplicationStore {
     });
   }
 
-  /**
-   * Removes one and frees what it held. @param ifModifiedAt where given, must be the stored one
-   * @returns false where there is none, or it has changed
-   */
+  /** Removes one and frees what it held. @returns false where there is none, or `ifModifiedAt` is not the stored one */
   remove(zone: string, id: string, ifModifiedAt?: number): Promise<boolean> {
     return this.#database.transaction(async (transaction) => {
       const stored = await get(transaction, zone, id);

@@ -1,5 +1,4 @@
-// The tables of proxy applications, and the statements about them. Whatever two writers can race for is a constraint here, so that it holds whoever
-// writes: requests at once, other processes, programs of another version (D87).
+// The tables of proxy applications and their statements. What two writers race for is a constraint, whoever writes (D87).
 
 import type { Migrations } from '../../base/database/database.ts';
 import { inPostgres } from '../../base/database/postgres-migrations.ts';

@@ -1,5 +1,4 @@
-// One write of a proxy application: its row, then the addresses and ports it holds. It runs inside a transaction of the store.
-// When a constraint of the tables stops a statement, the write has lost to another one (D87).
+// One write of a proxy application, within a transaction: its row, addresses and ports. A constraint that stops it tells the loss (D87).
 
 import type { ConstraintKind, Queryable, Row, SqlValue, Transaction } from '../../base/database/database.ts';
 import type { PortRange, StoredApplication, TransportProtocol } from '../application/application.ts';

@@ -1,5 +1,4 @@
-// What the store of proxy applications takes and gives. Whatever two requests could race for is unique in the store (D87). A write
-// that loses the race gives a value that says what it lost to, and throws no error.
+// What the store of proxy applications takes and gives. A write that loses a race gives what it lost to, and throws nothing (D87).
 
 import type { ApplicationFields, PortRange, StoredApplication, TransportProtocol } from '../application/application.ts';
 import type { Protocol } from '../application/application-texts.ts';
@@ -30,10 +29,7 @@ export interface Claims {
   readonly ports: PortRange;
   /** Canonical protocol that a pay-as-you-go account may have once; absent for other plans. */
   readonly soleProtocol?: string;
-  /**
-   * `static`: these IPs; `ipv4`: one address of the pool for the hostname, and with `andIpv6` the wildcard address beside
-   * it (`connectivity: all`); `ipv6`: the wildcard address.
-   */
+  /** `static`: these IPs; `ipv4`: one of the pool, with `andIpv6` the wildcard address beside it; `ipv6`: the wildcard address. */
   readonly edge:
     | { readonly kind: 'static'; readonly ips: readonly string[] }
     | { readonly kind: 'ipv4'; readonly andIpv6?: true }

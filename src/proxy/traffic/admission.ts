@@ -11,11 +11,7 @@ type Firewall = ForwardingPlan['firewall'];
 /** Says why an address may not connect; undefined where it may. */
 type RefuseAddress = (address: string) => string | undefined;
 
-/**
- * Reads the lists of a plan. The block list wins over the allow list; an empty allow list allows everybody, and one that is not
- * empty refuses an address that cannot be read.
- * @throws ConfigurationError for an entry that is neither an address nor a CIDR
- */
+/** Reads the lists of a plan: block wins over allow, an empty allow list allows all. @throws ConfigurationError for what is no network */
 export function readFirewall({ block, allow }: Firewall): RefuseAddress {
   const isBlocked = addressTest(block);
   const isAllowed = allow.length === 0 ? () => true : addressTest(allow);
@@ -100,12 +96,7 @@ function refusalOf(
   return undefined;
 }
 
-/**
- * Judges a new connection or session. Where a limit is reached, UDP sessions that no origin has ever answered make room first,
- * the oldest before the others: who makes up sender addresses takes no place from those that are served.
- * @param peer its address in its normal form
- * @returns whether it may come in; a refusal is counted and noted
- */
+/** Judges a new connection or session, and counts a refusal. At a limit, sessions that no origin has answered make room, the oldest first. */
 export function mayEnter(peer: PeerContext): boolean {
   const { application, client, parts } = peer;
   const reason = refusalOf(application, client.address, parts);
@@ -115,10 +106,7 @@ export function mayEnter(peer: PeerContext): boolean {
   return false;
 }
 
-/**
- * Counts a connection or session as open.
- * @returns what counts it as closed; only the first call does
- */
+/** Counts a connection or session as open. @returns what counts it as closed; only the first call does */
 export function countOpen(
   { plan, traffic, openByClient }: RunningApplication,
   client: string,

@@ -1,5 +1,4 @@
-// The certificates that client connections are terminated with (D84): read when plans are applied and renewed now and
-// then, not read per connection.
+// The certificates of client connections (D84), read when plans are applied and now and then, not per connection.
 
 import { X509Certificate } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
@@ -12,10 +11,7 @@ export interface CertificatePair {
   readonly key: string;
 }
 
-/**
- * The TLS context of a certificate; made once.
- * @throws Error where certificate and key cannot be read or do not fit one another
- */
+/** The TLS context of a certificate; made once. @throws Error where certificate and key cannot be read or do not fit */
 export const contextOf = oncePer(({ cert, key }: CertificatePair) => createSecureContext({ cert, key }));
 
 /** When a certificate ends, milliseconds since 1970. @throws Error where it cannot be read */
@@ -50,10 +46,7 @@ export function createCertificates(read: (name: string) => CertificatePair | und
   }
 
   return {
-    /**
-     * Gives up the certificates of all other names, and reads those of the given names that have none in use.
-     * @returns why a name has no usable certificate, by name; names that have one are left out
-     */
+    /** Gives up the certificates of other names, and reads missing ones. @returns why a name has no usable certificate, by name */
     follow(names: ReadonlySet<string>) {
       for (const name of inUse.keys()) if (!names.has(name)) inUse.delete(name);
       return takeAll([...names].filter((name) => !inUse.has(name)));

@@ -105,10 +105,7 @@ function whenAborted(signal: AbortSignal): Promise<undefined> {
   });
 }
 
-/**
- * Tries the origins in the order they are given in, each once and for at most the connect timeout.
- * @returns never rejects for a failure of an origin
- */
+/** Tries the origins in order, each once for at most the connect timeout. Never rejects for a failure of an origin. */
 export async function connectOrigin(
   application: RunningApplication,
   request: OriginRequest,

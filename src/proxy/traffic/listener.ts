@@ -46,10 +46,7 @@ export interface RunningApplication {
   readonly note: (event: ConnectionEvent) => void;
   /** Open connections or sessions of each client address. */
   readonly openByClient: Counts;
-  /**
-   * What was opened under this plan and is still open; a listener adds and removes. When a changed plan takes over it
-   * is given an empty set, and what is left in the old one is cut after the drain time (D84).
-   */
+  /** What is open under this plan. When a changed plan takes over it gets an empty set, and what is left here is cut (D84). */
   readonly connections: Set<OpenConnection>;
 }
 
@@ -120,10 +117,7 @@ export interface PortListener {
   close(drainMs: number): Promise<void>;
 }
 
-/**
- * Binds one port of an application.
- * @throws the system's error where it cannot (EACCES, EADDRINUSE, EADDRNOTAVAIL, EMFILE)
- */
+/** Binds one port of an application. @throws the system's error where it cannot (EACCES, EADDRINUSE, EADDRNOTAVAIL, EMFILE) */
 export type OpenListener = (
   at: ListenAt,
   running: () => RunningApplication,

@@ -1,5 +1,4 @@
-// What all proxy applications together may have open: descriptors, a share for each account, and what gives way when it
-// is used up (D84). The rest of the process (mail, HTTP, the database) always finds the reserve.
+// What all proxy applications may have open (D84): a share for each account, what gives way, and a reserve for the rest of the process.
 
 import { readFileSync } from 'node:fs';
 import { Counts } from '../../base/counts.ts';
@@ -91,10 +90,7 @@ export class OpenBudget {
     };
   }
 
-  /**
-   * Remembers a session as one that gives way. @param scopes where it takes room
-   * @returns call it when the session is answered or over
-   */
+  /** Remembers a session as one that gives way. @param scopes where it takes room @returns call it when it is answered or over */
   awaitAnswer(session: OpenConnection, scopes: readonly string[]): () => void {
     for (const scope of scopes) {
       const waiting = this.#unanswered.get(scope);
@@ -124,10 +120,7 @@ export class OpenBudget {
     this.#refused.add(bound);
   }
 
-  /**
-   * What is open, for the metrics. `evicted`: sessions that were never answered and had to make room; `refused`: refusals by the
-   * bound that was reached; `byAccount`: connections and sessions of each account.
-   */
+  /** What is open: `evicted` made room, `refused` by the bound that was reached, `byAccount` all of each account. */
   counts() {
     const byAccount = new Counts();
     for (const [key, open] of this.#open) byAccount.add(key.slice(4), open);

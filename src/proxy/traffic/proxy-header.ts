@@ -1,5 +1,4 @@
-// What tells an origin the client's address: the PROXY protocol, versions 1 and 2 (proxy-protocol.txt of HAProxy, §2.1
-// and §2.2), and the simple proxy protocol for UDP, a fixed header of 38 octets before a datagram (D84).
+// Tells an origin the client's address: PROXY protocol 1 and 2 (proxy-protocol.txt, §2.1, §2.2), and 38 octets before datagrams (D84).
 
 import { addressOctets, addressText, mappedOctets } from '../../base/net/address-octets.ts';
 import type { ForwardingPlan, TransportProtocol } from '../application/application.ts';
@@ -40,10 +39,7 @@ function textOf(octets: Uint8Array, family: 4 | 16): string {
   return isMapped && octets[11] === 0xff ? `::ffff:${octets.subarray(12).join('.')}` : addressText(octets);
 }
 
-/**
- * The header of version 1, one line of text of at most 107 octets. Where one address is IPv4 and the other IPv6, both
- * are written as IPv6 (`::ffff:192.0.2.1`). Version 1 knows TCP only: for UDP it is `PROXY UNKNOWN`.
- */
+/** Version 1: a line of at most 107 octets. Mixed families are written as IPv6; UDP, which it does not know, as `PROXY UNKNOWN`. */
 export function proxyHeaderV1(connection: ProxiedConnection): Buffer {
   const addresses = connection.transport === 'tcp' ? inOneFamily(connection) : undefined;
   if (!addresses) return Buffer.from('PROXY UNKNOWN\r\n', 'latin1');
@@ -57,10 +53,7 @@ const signature = Buffer.from('\r\n\r\n\0\r\nQUIT\n', 'latin1');
 const versionAndCommand = 0x21;
 const transportBits = { tcp: 0x01, udp: 0x02 } as const satisfies Record<TransportProtocol, number>;
 
-/**
- * The header of version 2: 28 octets for IPv4, 52 for IPv6, STREAM or DGRAM by the transport. Where one address is IPv4
- * and the other IPv6, both are written as IPv6 (`::ffff:192.0.2.1`). 16 octets that name no address where one is none.
- */
+/** Version 2: 28 octets for IPv4, 52 for IPv6; mixed families are written as IPv6. 16 octets that name no address where one is none. */
 export function proxyHeaderV2(connection: ProxiedConnection): Buffer {
   const addresses = inOneFamily(connection);
   const length = addresses ? addresses.client.length * 2 + 4 : 0;
@@ -82,10 +75,7 @@ export function proxyHeaderV2(connection: ProxiedConnection): Buffer {
 const simpleHeaderLength = 38;
 const simpleMagic = 0x56ec;
 
-/**
- * The simple header for a datagram: 0x56EC, client address and proxy address in 16 octets each (IPv4 as
- * `::ffff:a.b.c.d`), client port and proxy port; all in network order. An address that is none is `::`.
- */
+/** The simple header: 0x56EC, client and proxy address in 16 octets each, both ports, in network order. What is no address is `::`. */
 export function simpleHeader({ client, edge }: Pick<ProxiedConnection, 'client' | 'edge'>): Buffer {
   const header = Buffer.alloc(simpleHeaderLength);
   header.writeUInt16BE(simpleMagic, 0);

@@ -40,10 +40,7 @@ function flow(from: Socket, to: Socket, count: (octets: number) => void): void {
   else from.on('end', () => to.end());
 }
 
-/**
- * Splices until both connections are closed. Neither may have a reader yet; octets that wait in them are sent on. A
- * reset on one side is a reset on the other.
- */
+/** Splices until both connections are closed. Neither may have a reader yet. A reset on one side is a reset on the other. */
 export function splice(client: Connection, origin: Connection, options: SpliceOptions): Promise<SpliceEnd> {
   const { idleMs, signal } = options;
   return new Promise((resolve) => {

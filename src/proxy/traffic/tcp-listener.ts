@@ -29,11 +29,7 @@ interface ServedConnection extends OpenConnection {
   readonly ended: Promise<void>;
 }
 
-/**
- * Serves a connection that may come in. Until an origin has taken it, what the client sends waits in the system's
- * buffers: nothing of it is read.
- * @param raw just accepted and paused, half-open allowed
- */
+/** Serves a connection. Until an origin has taken it, nothing is read. @param raw just accepted and paused, half-open allowed */
 function serveConnection(raw: Socket, context: PeerContext): ServedConnection {
   const abort = new AbortController();
   // An error must find a listener at any time; before the splice, which has its own, the close that follows tells it.

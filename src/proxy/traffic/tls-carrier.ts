@@ -1,5 +1,4 @@
-// Carries TLS of the data plane over a TCP connection whose handle stays ours, so that it can be reset at any time, and whose
-// end is told apart from the end of TLS (RFC 8446 §6.1, D84).
+// TLS over a TCP connection whose handle stays ours: it can be reset, and its end is told from that of TLS (RFC 8446 §6.1, D84).
 
 import type { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
@@ -11,10 +10,7 @@ type Done = (error?: Error | null) => void;
 /** The code of the error of a TLS connection whose peer was cut off: it closed without saying so by close_notify. */
 const cutOffCode = 'ERR_TLS_NO_CLOSE_NOTIFY';
 
-/**
- * Carries the records of one TLS connection. TLS that is laid on a socket directly writes to the socket's handle past
- * it; when that handle is reset below it, the process ends. Over a stream of our own nothing of the kind can happen.
- */
+/** Carries TLS records over a stream of our own: laid on a socket, TLS writes past it, and a reset below ends the process. */
 export class TlsCarrier extends Duplex {
   readonly #raw: Socket;
   #watched: TLSSocket | undefined;
@@ -36,10 +32,7 @@ export class TlsCarrier extends Duplex {
     raw.pause();
   }
 
-  /**
-   * From now on an end of the TCP connection before that of TLS is an error of `stream`, of the code {@link cutOffCode}.
-   * Without it, both are the same end.
-   */
+  /** From now on an end of TCP before that of TLS is an error of `stream`, of the code {@link cutOffCode}. */
   mindEndOf(stream: TLSSocket): void {
     this.#watched = stream;
   }

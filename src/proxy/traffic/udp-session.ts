@@ -11,10 +11,7 @@ import type { OpenConnection } from './open-budget.ts';
 import { proxyHeader } from './proxy-header.ts';
 import { connectUdp } from './udp-socket.ts';
 
-/**
- * The payload of a datagram of the origin; a view, not a copy. With `simple` the origin may put the header that it got before its
- * replies: exactly that one is taken off, anything else is the origin's payload and is left alone.
- */
+/** The payload of an origin's datagram, a view. With `simple` the very header that it got is taken off where it stands before. */
 function withoutHeader(datagram: Buffer, header: Buffer): Buffer {
   const begins = datagram.length >= header.length && datagram.compare(header, 0, header.length, 0, header.length) === 0;
   return begins ? datagram.subarray(header.length) : datagram;

@@ -45,11 +45,7 @@ export function bindUdp(at: ListenAt): Promise<Socket> {
   return settled(socket, 'listening', () => socket.bind(where));
 }
 
-/**
- * Opens a socket that sends to one origin and hears from it alone, from a port that the system chooses.
- * @param sourceAddress to send from, absent: the system chooses
- * @throws the system's error where it cannot (EADDRNOTAVAIL, ENETUNREACH, EMFILE)
- */
+/** Opens a socket that sends to one origin and hears from it alone. @throws the system's error (EADDRNOTAVAIL, ENETUNREACH, EMFILE) */
 export async function connectUdp(origin: OriginAddress, sourceAddress?: string): Promise<Socket> {
   const socket = socketFor(origin.address);
   if (sourceAddress !== undefined) {

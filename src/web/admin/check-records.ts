@@ -87,10 +87,7 @@ const judges = {
   dmarc: judgeDmarc,
 } as const satisfies Record<DnsRecord['purpose'], Judge>;
 
-/**
- * Judges what DNS answers for a record's name and type.
- * @param answers values as in `DnsRecord.value`, without trailing dots; none where the name does not exist
- */
+/** Judges what DNS answers. @param answers values as in `DnsRecord.value`; none where the name does not exist */
 function judgeRecord(wanted: DnsRecord, answers: string[]): RecordCheck {
   return judges[wanted.purpose](wanted, answers);
 }
@@ -106,11 +103,7 @@ export interface DnsSettings {
   readonly withinMs: number;
 }
 
-/**
- * Asks the machine's own name servers, each query at most 2 s and twice, a check at most 8 s.
- * @param servers others to ask, as `address` or `address:port`
- * @throws TypeError where one of them is no address
- */
+/** Asks name servers, each query at most 2 s and twice, a check 8 s. @param servers absent: the machine's @throws TypeError for no address */
 export function systemDns(servers: readonly string[] = []): DnsSettings {
   const newResolver = (): DnsResolver => {
     const resolver = new Resolver({ timeout: 2000, tries: 2 });

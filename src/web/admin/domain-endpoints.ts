@@ -1,5 +1,4 @@
-// GET .../email/sending/domains: what to publish in DNS for each sending domain, and what DNS answers now (D26, D27,
-// D50, D52).
+// GET .../email/sending/domains: what to publish in DNS, and what it answers now (D26, D27, D50, D52).
 
 import { Type } from 'typebox';
 import type { Account, SendingDomain } from '../../accounts/account.ts';

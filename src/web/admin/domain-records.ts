@@ -39,10 +39,7 @@ const inside: ReadonlySet<string> = new Set([
   'carrierGradeNat',
 ]);
 
-/**
- * The SPF terms (RFC 7208 §5) that name the hosts mail leaves from: the smarthosts, and this host where there is none or
- * one on the same machine or network.
- */
+/** The SPF terms (RFC 7208 §5) of the smarthosts, and of this host where there is none or one on its own network. */
 export function spfSenders(routes: readonly ListedRoute[], mailHost: string): string[] {
   const terms = routes.flatMap(hostsOf).flatMap((host) => {
     if (isIP(host) === 0) return [host === 'localhost' ? `a:${mailHost}` : `a:${host}`];

@@ -100,12 +100,7 @@ export function isoTimeOrNull(ms: number | undefined): string | null {
 // RFC 3339 §5.6, with the upper case that ISO 8601 has.
 const dateTime = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2}:\d{2})$/;
 
-/**
- * Reads a time of a request, where there is one.
- * @param name of the field or parameter
- * @param faults gets what is wrong with it. Only faults of a body carry pointers
- * @returns milliseconds since 1970
- */
+/** Reads a time of a request as milliseconds since 1970. @param faults get what is wrong; only those of a body carry pointers */
 export function readTime(
   text: string | undefined,
   name: string,
@@ -138,12 +133,7 @@ export function readSince(text: string | undefined, clock: Pick<Clock, 'now'>): 
   return faultless((faults) => readTime(text, 'since', { faults }) ?? clock.now() - usualSpanMs);
 }
 
-/**
- * Reads `expires_at` of a body.
- * @param text absent or null: it does not end
- * @param faults gets what is wrong with it
- * @returns milliseconds since 1970; undefined for no end
- */
+/** Reads `expires_at` of a body as milliseconds since 1970; undefined for no end. @param faults gets what is wrong with it */
 export function readExpiry(text: string | null | undefined, now: number, faults: Fault[]): number | undefined {
   const ms = readTime(text ?? undefined, 'expires_at', { faults, isOfBody: true });
   if (ms === undefined || ms > now) return ms;

@@ -1,5 +1,4 @@
-// Answers the pages from memory: the same document for every URL of a page, and the files that it loads, whose paths hold a digest of
-// all.
+// Answers the pages from memory: one document for every URL of a page, and its files, whose paths hold a digest of all.
 
 import { Worker } from 'node:worker_threads';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -13,8 +12,7 @@ import { assetsPath } from './files/page-text.ts';
 /** Makes the files on a thread, which ends with it. @throws Error where a file is missing or cannot be read */
 function makeOnThread(): Promise<MadeFiles> {
   return new Promise((resolve, reject) => {
-    // Node 24 says at each start that taking types out is experimental. `tsc` checks the files beforehand, and the tests run
-    // what comes out in a browser.
+    // Node 24 warns at each start that taking types out is experimental; `tsc` checks the files, the tests run what comes out.
     const worker = new Worker(new URL('./files/make-files.ts', import.meta.url), {
       execArgv: ['--disable-warning=ExperimentalWarning'],
       env: environmentOfThread(),
@@ -25,11 +23,7 @@ function makeOnThread(): Promise<MadeFiles> {
   });
 }
 
-/**
- * Gives the files of the console. They are the same while the process runs, and are made at the first call, which takes some
- * tenths of a second of a thread of its own. A call after one that failed tries again.
- * @throws Error where a file is missing
- */
+/** The console's files, made at the first call, by a thread; a call after one that failed tries again. @throws Error where one is missing */
 const pageFiles = lazily(async () => {
   const made = await makeOnThread();
   return { ...made, files: new Map(made.files.map((file) => [file.path, file])) };

@@ -104,11 +104,7 @@ function isNoVisit({ headers }: FastifyRequest): boolean {
   return looksAhead || (wanted !== undefined && wanted !== 'document');
 }
 
-/**
- * Opens a session and sets its cookie.
- * @param by the hash of the token; absent: a link signs in
- * @throws Refusal 403 where the credential may not use the console, 429 where its account signs in too often
- */
+/** Opens a session and sets its cookie. @param by the token's hash; absent: a link @throws Refusal 403 without scope, 429 too often */
 async function signIn(
   request: FastifyRequest,
   reply: FastifyReply,

@@ -1,5 +1,4 @@
-// Keeps the sessions of the console, and the links that sign in once. A session is known by a secret of 256 bits, which only the
-// browser has: the tables hold its hash (D92), so that who reads them, or a backup of them, can sign in nowhere.
+// Keeps sessions of the console and links that sign in once. Tables hold hashes (D92): who reads them signs in nowhere.
 
 import { hash } from 'node:crypto';
 import type { Database, Migrations, Queryable } from '../../base/database/database.ts';
@@ -77,10 +76,7 @@ function keyOf(secret: string): string {
   return hash('sha256', secret, 'hex');
 }
 
-/**
- * Seals the hash of a token by the session's secret, and opens it again. A token of the configuration may be a short word that
- * could be found by its hash, so the hash itself is not written down.
- */
+/** Seals a token's hash by the session's secret, and opens it again: a configured token may be short enough to be found by its hash. */
 function sealed(token: string, secret: string): string {
   const pad = hash('sha256', `token ${secret}`, 'buffer');
   const octets = Buffer.from(token, 'hex').map((octet, at) => octet ^ (pad[at] ?? 0));
@@ -102,11 +98,7 @@ async function openSession(database: Queryable, signIn: SignIn, limits: SessionL
 /** How long a link holds: until somebody who has just started Postern has opened it. */
 const linkMs = 15 * 60_000;
 
-/**
- * Makes a link that signs in once, within 15 minutes.
- * @param who the credential that it signs in, by the id of its account
- * @returns its path
- */
+/** Makes a link that signs in once, within 15 minutes. @param who by the id of its account @returns its path */
 export async function offerSignIn(
   store: Pick<SessionStore, 'offerLink'>,
   { account, credential, now }: Pick<SignIn, 'account' | 'credential' | 'now'>,
@@ -119,10 +111,7 @@ export async function openSessionStore(database: Database, given: Partial<Sessio
   const limits = { ...usual, ...given };
   await database.migrate(consoleMigrations);
   return {
-    /**
-     * Opens a session. Expired sessions are removed, and the oldest ones where there would be too many.
-     * @returns its secret, which cannot be shown again
-     */
+    /** Opens a session, and removes expired ones and the oldest where there are too many. @returns its secret, not shown again */
     open: (signIn: SignIn): Promise<string> => database.transaction((inside) => openSession(inside, signIn, limits)),
     /** The session of a secret if it has not expired at `now`; read from the database each time. */
     async find(secret: string, now: number): Promise<StoredSession | undefined> {

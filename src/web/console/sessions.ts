@@ -1,5 +1,4 @@
-// Who is signed in: finds the submitter of a request's session, opens and ends sessions. A session holds no longer than what it was
-// opened by: each request looks its token up again, so that one that is revoked or expires ends its sessions at once.
+// Finds, opens and ends sessions. Each request looks the session's token up again: one that is revoked ends it at once.
 
 import type { FastifyRequest } from 'fastify';
 import { hasScope, type Submitter } from '../../accounts/account.ts';
@@ -9,8 +8,7 @@ import type { BrowserSessions } from '../http/authorization.ts';
 import { refusal } from '../http/envelope.ts';
 import type { SessionStore, StoredSession } from './session-store.ts';
 
-// A cookie goes along with requests of other sites too, and SameSite takes hosts of one domain, and ports of one host, for the same
-// site; so what the browser says of the page is judged.
+// Cookies go along from other sites, and SameSite takes hosts of one domain for one: what the browser says of the page is judged.
 
 /** The header field that the pages send with every change. Other sites cannot send it without being asked first (CORS). */
 const consoleHeader = 'x-postern-console';
@@ -30,8 +28,7 @@ function originFault({ headers, protocol, host }: FastifyRequest, publicUrl: str
   return `Origin ${told} is not the console's own; set console.publicUrl if people reach it there`;
 }
 
-// The cookie (RFC 6265; draft-ietf-httpbis-rfc6265bis for SameSite and the prefix): no script can read it, no other site can have it
-// sent, and over HTTPS no other host of the same domain can set one in its place.
+// RFC 6265, rfc6265bis: no script reads the cookie, no other site sends it, and over HTTPS no host beside sets one.
 
 /** Over plain HTTP. */
 const plainName = 'postern_session';
@@ -49,11 +46,7 @@ function valuesOf(header: string, name: string): string[] {
     .map((pair) => pair.slice(name.length + 1));
 }
 
-/**
- * The secret of the session that a request shows.
- * @returns undefined where it shows none; '' where what it shows can be no session, or where it shows several of one name, as
- *   then somebody else may have set one of them
- */
+/** The secret that a request shows; '' where it cannot be one, or several are shown: somebody else may have set one. */
 function shownSecret({ headers, protocol }: Pick<FastifyRequest, 'headers' | 'protocol'>): string | undefined {
   const { cookie } = headers;
   if (cookie === undefined) return undefined;
@@ -142,10 +135,7 @@ export class Sessions implements BrowserSessions {
     return open.submitter;
   }
 
-  /**
-   * Judges a request that shows a session, or asks for one.
-   * @throws Refusal 403 where it may come from another site than the console's own pages
-   */
+  /** Judges a request that shows a session, or asks for one. @throws Refusal 403 where it may come from another site */
   refuseForeign(request: FastifyRequest): void {
     const { headers, method } = request;
     const site = headers['sec-fetch-site'];
@@ -160,11 +150,7 @@ export class Sessions implements BrowserSessions {
     if (fault !== undefined) throw refusal('E_FORBIDDEN', fault);
   }
 
-  /**
-   * Opens a session and ends the one that the request shows, so that nobody goes on with a session that somebody else knows.
-   * @param token the hash of the token that signs in; absent where a link does
-   * @returns the secret of the new session
-   */
+  /** Opens a session and ends the one that is shown, which somebody else may know. @param token its hash; absent: a link signs in */
   async open(request: FastifyRequest, submitter: Submitter, token?: string): Promise<OpenSession & { secret: string }> {
     await this.end(request);
     const { store, clock } = this.#parts;

@@ -1,5 +1,4 @@
-// The pages of headers: `/headers` lists every name that there is something to tell of, `/headers/NAME` tells the rule, examples, who
-// sends it and the cure. Every refusal of a header leads there.
+// `/headers` lists every name, `/headers/NAME` tells its rule, examples, who sends it and the cure. Refusals lead there.
 
 import { headerCatalogue } from '../../pipeline/policy/header-catalogue.ts';
 import { guideOf, type HeaderGuide, otherNames } from '../../pipeline/policy/header-guide.ts';

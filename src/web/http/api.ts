@@ -1,5 +1,4 @@
-// The API: Fastify, which never listens itself. Under /client/v4 every answer is a v4 envelope; elsewhere the API refuses by one
-// line of text.
+// The API: Fastify, which never listens itself. Under /client/v4 answers are v4 envelopes, elsewhere refusals a line of text.
 
 import { createServer } from 'node:http';
 import Fastify from 'fastify';
@@ -34,11 +33,7 @@ function neverAsked(): never {
   throw new Error('Every route is made after the compilers of its schemas were set');
 }
 
-/**
- * Makes the routes of the API.
- * @param onAuthFailure told of each wrong token
- * @returns what answers a request
- */
+/** Makes the routes of the API. @param onAuthFailure told of each wrong token @returns what answers a request */
 export async function createApi(parts: ApiParts, onAuthFailure: () => void): Promise<Answerer> {
   let toFastify: Answerer | undefined;
   const methods = new AllowedMethods();

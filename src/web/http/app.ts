@@ -1,5 +1,4 @@
-// The HTTP app: plain node:http and node:https listeners, so that hostnames of zones can be routed before the API looks at a
-// request (D67, D68). The API itself is loaded with the first request to it.
+// The HTTP app: listeners of Node, so that zones are routed before the API looks (D67, D68), which its first request loads.
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { ConfigurationError, Unavailable } from '../../base/errors.ts';
@@ -27,10 +26,7 @@ function probeOf(request: IncomingMessage, { metricsToken }: ApiParts): Probe | 
   return url === '/metrics' && !metricsToken ? probeAnswers[url] : undefined;
 }
 
-/**
- * The API under some settings, loaded with the first request to it: a gateway that takes mail by SMTP alone never needs it.
- * @param onAuthFailure told of each wrong token
- */
+/** The API under some settings, loaded with its first request: who takes mail by SMTP alone never needs it. */
 function createLateApi(parts: ApiParts, onAuthFailure: () => void) {
   let loaded: Answerer | undefined;
   const load = lazily(async () => {
@@ -75,10 +71,7 @@ export interface HttpAppParts extends ApiParts {
   readonly limits: ConnectionLimits;
   /** Counts the connections of each door over all processes; absent: there is one process. */
   readonly sharedConnections?: (door: 'http' | 'admin') => SharedConnections;
-  /**
-   * Present where the API has a listener of its own (`listenAdmin`), with limits of its own: the listeners of `listen` then
-   * serve only zones and health. Absent: each listener serves everything.
-   */
+  /** Where the API has a listener of its own, with its limits: the others serve only zones and health then. */
   readonly admin?: { readonly limits: ConnectionLimits };
   /** Milliseconds after which a client that takes nothing of an answer is cut; absent: 300,000. */
   readonly clientStallMs?: number;
@@ -128,11 +121,7 @@ export class HttpApp {
     return { answering, api };
   }
 
-  /**
-   * Prepares to answer by other parts, without changing anything yet.
-   * @returns a function that makes the change at once: later requests are answered by the new parts, requests under way by
-   *   the old ones, and connections stay open
-   */
+  /** Prepares other parts. @returns what makes the change at once, for later requests; connections stay open */
   async prepare(parts: HttpAppParts): Promise<() => void> {
     const next = this.#make(parts);
     // Where the API is in use, what is wrong with it is found before anything changes.
@@ -144,19 +133,12 @@ export class HttpApp {
     };
   }
 
-  /**
-   * Binds a listener, for HTTPS where `tls` is given. Each call binds one more; all have the same routes.
-   * @throws ConfigurationError where it cannot
-   */
+  /** Binds one more listener, for HTTPS where `tls` is given. @throws ConfigurationError where it cannot */
   listen(at: BoundHttp, tls?: ListenerTls): Promise<BoundHttp> {
     return this.#bind(at, tls ? 'https' : 'http', this.#limit, tls);
   }
 
-  /**
-   * Binds the API's own listener. It speaks plain HTTP and serves no zone whatever the Host; `limits` does not count its
-   * connections.
-   * @throws ConfigurationError where it cannot; Error where the app was made without `admin`
-   */
+  /** Binds the API's own listener of plain HTTP, which `limits` does not count. @throws ConfigurationError where it cannot */
   async listenAdmin(at: BoundHttp): Promise<BoundHttp> {
     if (!this.#adminLimit) throw new Error('The app was made without an admin listener');
     return await this.#bind(at, 'admin', this.#adminLimit);
@@ -213,10 +195,7 @@ export class HttpApp {
     return this.#adminLimit?.open() ?? 0;
   }
 
-  /**
-   * Connections refused since the start, by the limit that was reached: `all`, `address`, and, where the API has a listener of
-   * its own, `admin_all` and `admin_address`.
-   */
+  /** Connections refused since the start, by limit: `all`, `address`, and `admin_all` and `admin_address` of the API's own listener. */
   refusedConnections(): Readonly<Record<string, number>> {
     const admin = this.#adminLimit?.refused();
     return { ...this.#limit.refused(), ...(admin ? { admin_all: admin.all, admin_address: admin.address } : {}) };

@@ -1,5 +1,4 @@
-// Finds who calls, by a bearer token (RFC 6750), an account's global key or a session of the console, and judges its scope and
-// the account of the path (D85, D92, D93).
+// Finds who calls, by bearer token (RFC 6750), global key or session, and judges scope and account (D85, D92, D93).
 
 import type { FastifyRequest } from 'fastify';
 import { hasScope, type Scope, type Submitter } from '../../accounts/account.ts';
@@ -12,10 +11,7 @@ const bearer = /^Bearer +([A-Za-z0-9._~+/-]{1,512}=*)$/i;
 
 /** Finds who calls by what a browser sends with every request. */
 export interface BrowserSessions {
-  /**
-   * The submitter of the session that a request shows; undefined where it shows none.
-   * @throws Refusal 401 where the session has ended, 403 where the request may come from another site
-   */
+  /** The submitter of the session that is shown, if any. @throws Refusal 401 where it has ended, 403 from another site */
   find(request: FastifyRequest): Promise<Submitter | undefined>;
 }
 
@@ -35,11 +31,7 @@ export interface AuthorizationParts {
 /** What is wrong with a token that lets nobody in. */
 export const unknownToken = 'The token is unknown, expired or revoked';
 
-/**
- * Gives what tells the log and the metrics of wrong logins.
- * @param onAuthFailure told of each
- * @param pathOf a request's path as the log may show it
- */
+/** What tells log and metrics of wrong logins. @param pathOf a path as the log may show it */
 export function failureTeller(
   { log, onAuthFailure }: { readonly log: Logger; readonly onAuthFailure: () => void },
   pathOf: (request: FastifyRequest) => string,
@@ -69,11 +61,7 @@ interface Login {
   readonly fault: string;
 }
 
-/**
- * Reads the credential of a request.
- * @returns what finds the caller
- * @throws Refusal where the request shows none
- */
+/** Reads the credential of a request. @returns what finds the caller @throws Refusal where the request shows none */
 function readLogin({ headers }: FastifyRequest, accounts: AuthorizationParts['accounts']): () => Promise<Login> {
   const { authorization, 'x-auth-email': email, 'x-auth-key': key } = headers;
   if (authorization === undefined && typeof email === 'string' && typeof key === 'string') {
@@ -92,10 +80,7 @@ function readLogin({ headers }: FastifyRequest, accounts: AuthorizationParts['ac
   };
 }
 
-/**
- * Finds who the request's token or global key stands for. Only hashes are compared. A valid credential passes whatever else
- * came from its address; the answer to a wrong one may be delayed (D92).
- */
+/** Finds who calls, by hashes alone. A valid credential passes whatever came from its address; a wrong one may wait (D92). */
 async function authenticate(request: FastifyRequest, parts: AuthorizationParts): Promise<Caller> {
   const open = showsCredential(request) ? undefined : await parts.sessions?.find(request);
   if (open) return { submitter: open, isGlobalKey: false };
@@ -106,11 +91,7 @@ async function authenticate(request: FastifyRequest, parts: AuthorizationParts):
   throw await refuseLogin(request, fault, parts);
 }
 
-/**
- * Counts a wrong login, and waits as long as its answer has to (D92).
- * @param fault what is wrong, for the answer
- * @returns the refusal that answers it: 401, or 429 where too many wait already
- */
+/** Counts a wrong login, and waits as long as its answer has to (D92). @returns 401, or 429 where too many wait already */
 export async function refuseLogin(
   request: FastifyRequest,
   fault: string,
@@ -146,12 +127,7 @@ function pathAccount(request: FastifyRequest, parts: AuthorizationParts): string
   return account;
 }
 
-/**
- * Finds who calls and whether they may; the request's `submitter` is then set. Its account is the one of the path or of
- * the path's zone: the token's own, or any where the token has the scope `admin` (D85).
- * @throws Refusal 401; 403 for a scope that is missing; 404 for an account or a zone that is not the token's; 429 where too
- *   many wrong tokens of the client's address wait for their answers already
- */
+/** Finds who calls and sets `submitter`, of the path's account or zone (D85). @throws Refusal 401, 403, 404, 429 */
 export async function authorize(
   request: FastifyRequest,
   scope: Scope | readonly Scope[],
@@ -160,10 +136,7 @@ export async function authorize(
   return permitted(await authenticate(request, parts), request, { scope, parts });
 }
 
-/**
- * Tells what would keep a request out now that was let in before; undefined: nothing. Nothing is counted as a wrong login.
- * Rejects where the database cannot be asked.
- */
+/** What would keep a request out now that was let in before. Counts no wrong login; rejects where the database cannot be asked. */
 export async function refusalNow(
   request: FastifyRequest,
   scope: Scope | readonly Scope[],

@@ -1,5 +1,4 @@
-// The documents that the API serves about itself: the OpenAPI document, the reference, and the page at `/`. They are made when
-// they are first asked for, and only once, so that no client can make the process render anything again.
+// The OpenAPI document, the reference, and the page at `/`, made once when first asked for, so that no client has them made again.
 
 import type { AnswerTable, V4Token } from './envelope.ts';
 import { type DocumentedRoute, openApiDocument, statusesOf } from './openapi.ts';
@@ -81,10 +80,7 @@ function makeDocuments(routes: readonly DocumentedRoute[], answers: AnswerTable)
 /** The documents. All answers share their octets. */
 export type Documents = Readonly<ReturnType<typeof makeDocuments>>;
 
-/**
- * Gives a function that returns the documents and makes them at its first call.
- * @param routes may still grow until the first call
- */
+/** Gives what makes the documents at its first call. @param routes may still grow until then */
 export function createDocuments(routes: readonly DocumentedRoute[], answers: AnswerTable): () => Documents {
   let documents: Documents | undefined;
   return () => (documents ??= makeDocuments(routes, answers));

@@ -1,5 +1,4 @@
-// The one form of an endpoint of an account or a zone: its place, what it takes and gives, and the function that answers. Versions of
-// what it shows, by which a client changes only what it has seen: ETag and If-Match (RFC 9110 §8.8.3, §13.1.1).
+// The one form of an endpoint of an account or a zone, and its versions: ETag and If-Match (RFC 9110 §8.8.3, §13.1.1).
 
 import type { FastifyReply, FastifyRequest, FastifySchema, RouteShorthandOptions } from 'fastify';
 import { type Static, type TObject, type TProperties, type TSchema, Type } from 'typebox';
@@ -47,10 +46,7 @@ export interface EndpointTarget {
   readonly pace?: KeyedQueues;
 }
 
-/**
- * An endpoint, as the OpenAPI document describes it, and what answers. Its schemas also give the types of what it is asked.
- * `Parts` is what it works on.
- */
+/** An endpoint as the OpenAPI document describes it, and what answers, with types from its schemas. `Parts` is what it works on. */
 interface Described<Params extends TObject, Query extends TSchema, Body extends TSchema, Parts>
   extends Pick<FastifySchema, 'description' | 'answerType' | 'codes' | 'bodyTypes'> {
   /** Method, and what is behind the place's path: `GET`, `DELETE /:id`. */
@@ -209,10 +205,7 @@ export function changed(): Refusal {
   return new Refusal([{ ...changedCode, message }]);
 }
 
-/**
- * Judges If-Match against the present version of what is there.
- * @throws Refusal 412 where it names versions, and this is none of them. A weak tag fits nothing (RFC 9110 §8.8.3.2)
- */
+/** Judges If-Match. @throws Refusal 412 where no version that it names is this one; a weak tag fits nothing (RFC 9110 §8.8.3.2) */
 export function judgeVersion(request: FastifyRequest, version: string | number): void {
   const wanted = request.headers['if-match'];
   if (wanted === undefined || wanted.trim() === '*') return;

@@ -4,9 +4,7 @@ import type { FastifyReply } from 'fastify';
 import { TooMuchAsked, Unavailable } from '../../base/errors.ts';
 import { cutText } from './json/cut-text.ts';
 
-// Every failure under /client/v4 names its reason by one of these codes (D45, D82), so that an unknown one does not compile. The tables
-// with the status and texts of each are in other folders: the rejection table of the policy has the tokens, the rules of proxy
-// applications have the numbers without a token.
+// The codes of failures under /client/v4 (D45, D82); their texts are in the policy's rejections and the proxy's rules.
 
 /** The tokens that a `message` may begin with. */
 export type V4Token =
@@ -135,10 +133,7 @@ function errorOf(answers: AnswerTable, fault: Fault): EnvelopeError {
   return { code, message, documentation_url: fault.documentationUrl, rule_url: fault.ruleUrl, source };
 }
 
-/**
- * Writes the faults as items of `errors`: at most 100, and at most 64 KiB. If faults are left out, one more item without a
- * pointer tells how many, with the code of the first of them. So the answer stays small however much is wrong with a request.
- */
+/** Writes the faults as `errors`, at most 100 and 64 KiB; one more item tells how many are left out. So the answer stays small. */
 function errorsOf(answers: AnswerTable, faults: readonly Fault[]): readonly EnvelopeError[] {
   const errors: EnvelopeError[] = [];
   let octets = 0;
@@ -166,10 +161,7 @@ export function failureOf(
   return { status, body: { success: false, errors: errorsOf(answers, faults), messages: [], result: null } };
 }
 
-/**
- * What a client is told of an error that was thrown below the API, of which most are none of its own. The words of the error itself are for the log.
- * @param rayId finds the line of the log
- */
+/** What a client is told of an error thrown below the API, without its words. @param rayId finds the line of the log */
 export function faultOf(error: unknown, rayId: string): Fault {
   if (error instanceof TooMuchAsked) return { token: 'E_RATE_LIMIT_EXCEEDED', message: error.message };
   if (!(error instanceof Unavailable)) {
@@ -202,20 +194,14 @@ export function refusal(token: V4Token, message: string, retryAfterSeconds?: num
   return new Refusal([{ token, message }], retryAfterSeconds);
 }
 
-/**
- * Answers a failure in the envelope.
- * @param faults at least one, in the order of the answer
- */
+/** Answers a failure in the envelope. @param faults at least one, in the order of the answer */
 export function refuse(reply: FastifyReply, faults: readonly Fault[], retryAfterSeconds?: number): FastifyReply {
   const { status, body } = failureOf(reply.server.answers, faults);
   if (retryAfterSeconds !== undefined) reply.header('Retry-After', String(retryAfterSeconds));
   return reply.code(status).type('application/json; charset=utf-8').send(JSON.stringify(body));
 }
 
-/**
- * Answers a success in the envelope: 200 (D44, D80).
- * @param more members beside `result`: `result_info` of a list
- */
+/** Answers a success in the envelope: 200 (D44, D80). @param more members beside `result`: `result_info` of a list */
 export function succeed(
   reply: FastifyReply,
   result: unknown,
@@ -225,12 +211,7 @@ export function succeed(
   return reply.code(200).type('application/json; charset=utf-8').send(JSON.stringify(body));
 }
 
-/**
- * Answers a page of a list, with the cursor of the next one.
- * @param page.next the cursor; undefined: there is none
- * @param page.isNamedTwice the cursor also has its older name, `cursors.after`, for one version more
- * @param more further members beside the result
- */
+/** Answers a page. @param page.next its cursor @param page.isNamedTwice it also has its older name, `cursors.after`, for one version more */
 export function succeedWithPage(
   reply: FastifyReply,
   rows: readonly unknown[],

@@ -1,5 +1,4 @@
-// What stands before the API's router: it reads target, Host and the name of the TLS handshake once, and hands the request
-// to the API or to the edge (D67, D68).
+// What stands before the API's router: reads target, Host and TLS name once, and hands on to API or edge (D67, D68).
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';

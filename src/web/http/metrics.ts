@@ -18,12 +18,7 @@ interface Pace {
   readonly maxWaiting: number;
 }
 
-/**
- * Paces work. The first caller after a pause is served at once. Callers that come while a run is under way, or too soon
- * after one, wait for the next run and share it.
- * @param work one run; it begins after every caller that shares it has asked
- * @returns the function by which callers ask; it rejects with what `work` rejects with
- */
+/** Paces work: callers that come during a run or too soon share the next one. @returns rejects with what `work` rejects with */
 export function createPaced<T>(work: () => Promise<T>, { paceMs, maxWaiting }: Pace): () => Promise<T | undefined> {
   let waiting = 0;
   let begunAt = Number.NEGATIVE_INFINITY;
@@ -56,10 +51,7 @@ export function createPaced<T>(work: () => Promise<T>, { paceMs, maxWaiting }: P
   };
 }
 
-/**
- * How the numbers of several processes become one: added up if absent; `max` or `min` for what each of them tells of the same
- * thing.
- */
+/** How the numbers of processes become one: added up if absent; `max` or `min` for what all tell of the same thing. */
 type OverProcesses = 'max' | 'min';
 
 /** Numbers of one name, told apart by labels, read when /metrics is asked for. */
@@ -70,10 +62,7 @@ export interface MetricFamily {
   readonly help: string;
   /** The name of the label, or the names where there are several; none where there is one number alone. */
   readonly label: string | readonly string[];
-  /**
-   * Gives the numbers by the values of their labels, a value for each name. A number that is no longer given is no longer
-   * shown. Where the function rejects, none of the family is shown, and the other metrics still are.
-   */
+  /** The numbers by values of their labels. One that is not given is not shown; where it rejects, none of the family is. */
   readonly read: () => Labelled | Promise<Labelled>;
 }
 
@@ -207,10 +196,7 @@ function countEdge(registers: Registry[]) {
 /** Gauges of prom-client with names of counters. Their numbers are the sums of `nodejs_active_handles` and the like. */
 const misnamed = ['handles', 'requests', 'resources'].map((what) => `nodejs_active_${what}_total`);
 
-/**
- * Adds what prom-client tells of every process. It comes with the first reader: it wakes the process a hundred times a second,
- * to see how late it is, and looks at each collection of garbage.
- */
+/** Adds prom-client's numbers of every process with the first reader: they wake the process a hundred times a second. */
 async function addProcess(registry: Registry): Promise<void> {
   const { collectDefaultMetrics } = await import('prom-client');
   collectDefaultMetrics({ register: registry });
@@ -299,10 +285,7 @@ function countMail(registers: Registry[]) {
   };
 }
 
-/**
- * Makes the registry; the names begin with `postern_`.
- * @param sum adds up the numbers of all processes into the text; absent: the text has those of this process
- */
+/** Makes the registry; names begin with `postern_`. @param sum the text of all processes' numbers; absent: this one's */
 export function createMetrics(sum?: (own: MetricValues) => Promise<string>) {
   const registry = new Registry();
   const registers = [registry];
@@ -331,10 +314,7 @@ export function createMetrics(sum?: (own: MetricValues) => Promise<string>) {
     },
     /** Reads all numbers of this process. */
     values,
-    /**
-     * Reads all numbers, at most ten times a second: callers in between wait for the next reading and share it. Resolves to
-     * undefined for a caller that comes while 256 wait already.
-     */
+    /** Reads all numbers, ten times a second at most, shared between callers; undefined where 256 wait already. */
     render: createPaced(async () => ({ contentType: registry.contentType, text: await text() }), {
       paceMs: readingPaceMs,
       maxWaiting: maxWaitingReaders,

@@ -224,12 +224,7 @@ function refuseRepeatedIds(routes: readonly DocumentedRoute[]): void {
   }
 }
 
-/**
- * Makes the document.
- * @param routes in the order they are shown
- * @param answers the tokens with their answers, from which the statuses of each endpoint are taken
- * @throws Error where two operations have the same operationId, or two different schemas the same title
- */
+/** Makes the document. @param routes in order @param answers give statuses @throws Error where an id or title stands for two things */
 export function openApiDocument(routes: readonly DocumentedRoute[], answers: AnswerTable): Json {
   refuseRepeatedIds(routes);
   const components = new Components();

@@ -1,5 +1,4 @@
-// The routes outside /client/v4: health, metrics and who may read them (RFC 6750), the documents about the API, and one line of text
-// for every other path (D67, D97).
+// The routes outside /client/v4: health, metrics and their readers (RFC 6750), documents, one line for the rest (D67, D97).
 
 import { hash, timingSafeEqual } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
@@ -66,10 +65,7 @@ function isToken(shown: string, { sha256 }: MetricsToken): boolean {
   return sha256 !== undefined && timingSafeEqual(hash('sha256', shown, 'buffer'), Buffer.from(sha256, 'hex'));
 }
 
-/**
- * Judges whether a request shows the token. The answer to a wrong token may be delayed; a right one passes at once (D92).
- * @returns why the reader is sent away (RFC 6750 §3; RFC 6585 §4); undefined where the request may read
- */
+/** Judges the token of a reader; a wrong one may wait (D92). @returns why it is sent away (RFC 6750 §3); undefined where it may read */
 async function refuseReader(request: FastifyRequest, parts: ReaderParts): Promise<PlainAnswer | undefined> {
   const { token, guessing, log, onAuthFailure } = parts;
   const header = request.headers.authorization;
@@ -88,10 +84,7 @@ async function refuseReader(request: FastifyRequest, parts: ReaderParts): Promis
   return oneLine(401, 'The token is wrong', { 'WWW-Authenticate': `${challenge}, error="invalid_token"` });
 }
 
-/**
- * The methods of every route that was registered, for `Allow` of a 405 (RFC 9110 §15.5.6). The router cannot tell: it finds only
- * routes of the request's own method.
- */
+/** The methods of each route, for `Allow` of a 405 (RFC 9110 §15.5.6), which the router cannot tell. */
 export class AllowedMethods {
   readonly #routes: { readonly steps: readonly string[]; readonly methods: Set<string> }[] = [];
 

@@ -22,11 +22,7 @@ function noRoom(): Refusal {
   return refusal('E_NO_ROOM', 'Too much mail is under way, try again later', 10);
 }
 
-/**
- * Judges what a request announces of its body, reserves room for it, and lets it come where the client waits for that.
- * @param takes the room for bodies, the most octets, and the media types of JSON that the route reads; absent: application/json alone
- * @throws Refusal 413, 415; 503 where there is no room for a body of the announced length
- */
+/** Judges what a request says of its body, and reserves room. @param takes room, octets, media types @throws Refusal 413, 415, 503 */
 export function admitBody(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -37,10 +33,7 @@ export function admitBody(
   if (request.headers.expect !== undefined) reply.raw.writeContinue();
 }
 
-/**
- * Reserves room in memory for a request's body before an octet of it is read: a step of it at once, so that requests whose body
- * does not come have no more than their share either. The room is given back when the answer is made.
- */
+/** Reserves room for a body a step at a time, so that one that does not come has no more than its share; given back with the answer. */
 function reserveBody(request: FastifyRequest, bodies: BodyBudget): void {
   const { 'content-length': length, 'transfer-encoding': coding } = request.headers;
   if (coding === undefined && (length === undefined || length === '0')) return;
@@ -111,10 +104,7 @@ function enlarge(
   return larger;
 }
 
-/**
- * Collects a body of at most `limit` octets. One that is too large is not destroyed: nothing more would be read of it, and its client
- * would never read the answer.
- */
+/** Collects a body of at most `limit` octets. A larger one is not destroyed: its client would never read the answer. */
 function collect(
   stream: Readable,
   at: {

@@ -1,5 +1,4 @@
-// Decides who answers a request (D67, D68), from its target, its Host and the name that the TLS handshake asked for, before
-// anything else looks at it. Pure. RFC 9110 §4.2, §7.2; RFC 9112 §3.2.
+// Decides who answers a request (D67, D68) by target, Host and TLS name. Pure. RFC 9110 §4.2, §7.2; RFC 9112 §3.2.
 
 import { isIP, isIPv6 } from 'node:net';
 
@@ -15,10 +14,7 @@ interface RequestedResource {
   readonly target: string;
 }
 
-/**
- * What a listener serves: `all`, or, where the API has a listener of its own (`http.adminListen`), `zones` on the public
- * listeners and `api` on its own.
- */
+/** What a listener serves: `all`, or, where the API has one of its own, `zones` on the others and `api` on that. */
 export type Serves = 'all' | 'zones' | 'api';
 
 /** What routing reads of the head of a request, and of the listener that it came to. */
@@ -80,10 +76,7 @@ function isPort(text: string): boolean {
   return /^[0-9]{0,5}$/.test(text) && Number(text) <= 65_535;
 }
 
-/**
- * Reads `host[:port]`. The port may be empty (RFC 3986 §3.2.3); user information is refused (RFC 9110 §4.2.4).
- * @returns the host in lower case without one dot at its end, an IPv6 address in brackets and its shortest form
- */
+/** Reads `host[:port]` (RFC 3986 §3.2.3), without user information (RFC 9110 §4.2.4). @returns the host in lower case, IPv6 in brackets */
 export function readAuthority(text: string): string | undefined {
   if (text.startsWith('[')) {
     const end = text.indexOf(']');
@@ -153,10 +146,7 @@ function isConsolePath(path: string): boolean {
 /** 127.0.0.0/8 and ::1 (RFC 1122 §3.2.1.3, RFC 4291 §2.5.3), as they are written in Host. */
 const loopback = /^(?:127\.[0-9.]+|\[::1\])$/;
 
-/**
- * Whether a request names the loopback address that it was accepted at. Such requests get the page that tells what is served
- * here, and the console, so that they are found by whoever tries Postern on their own machine, whatever `apiHosts` is.
- */
+/** Whether a request names the loopback address it came to: the page of what is served and the console are found there. */
 function isOwnLoopback(host: string, localAddress: RoutingHead['localAddress']): boolean {
   if (isIP(host) !== 4 && !host.startsWith('[')) return false;
   // A listener for both families shows IPv4 addresses as mapped ones (RFC 4291 §2.5.5.2).
@@ -191,10 +181,7 @@ function isMisdirected(host: string, serverName: string | undefined): boolean {
   return readAuthority(serverName) !== host;
 }
 
-/**
- * Routes a request. RFC 9112 §3.2: a request must have exactly one valid Host. Where the target names an authority too, that
- * one counts and replaces Host (§3.2.2), so that no later reader sees two.
- */
+/** Routes a request. RFC 9112 §3.2: exactly one valid Host; an authority of the target replaces it (§3.2.2). */
 export function routeRequest(head: RoutingHead, hosts: HostTable): RequestRoute {
   const line = hostLine(head.rawHeaders);
   const named = line === undefined ? undefined : readAuthority(line);

@@ -1,5 +1,4 @@
-// Turns the errors that a schema finds in a value into faults of the envelope, each with its pointer and with words that tell
-// what is wanted; and what is wrong with a document apart from its schema.
+// Turns errors of a schema into faults of the envelope, with pointers and words that tell what is wanted.
 
 import type { TSchema } from 'typebox';
 import { closest } from '../../base/closest.ts';
@@ -9,8 +8,7 @@ import { type Fault, maxFaults } from './envelope.ts';
 import { pointerStep, quoted } from './json/cut-text.ts';
 import type { JsonDocument } from './json/json-reader.ts';
 
-// All errors of a value are found at once. Before it is judged, optional fields that are null are removed: null means the same as leaving
-// the field out (D5).
+// All errors are found at once. Optional fields that are null are removed first: null means leaving the field out (D5).
 
 /** Judges a value; its errors stand in `errors` until the next call. */
 export interface RequestJudge {
@@ -18,10 +16,7 @@ export interface RequestJudge {
   errors?: SchemaError[] | null;
 }
 
-/**
- * Removes members that are null where the schema has them as optional, at every depth that the schema describes. Required and
- * unknown members keep their null, and are refused by name.
- */
+/** Removes null members that the schema has as optional, at every depth. Required and unknown ones keep it, and are refused. */
 function removeNulls(schema: unknown, value: unknown): void {
   if (!isRecord(schema) || typeof value !== 'object' || value === null) return;
   const { anyOf, items, properties, required } = schema;

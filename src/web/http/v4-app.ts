@@ -61,10 +61,7 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Who calls; absent before authorization. */
     submitter: Submitter | undefined;
-    /**
-     * What would keep the request out now, such as the end of its session or token; undefined: nothing. For answers that go on for
-     * minutes and changes that wait; rejects where the database cannot be asked. Absent before authorization.
-     */
+    /** What would keep the request out now, for answers that go on and changes that wait. Absent before authorization; may reject. */
     refusedNow: (() => Promise<Refusal | undefined>) | undefined;
     /** The document read from the body; absent where there was no body. */
     document: JsonDocument | undefined;

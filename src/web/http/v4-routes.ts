@@ -1,5 +1,4 @@
-// Everything under /client/v4: requests are authorized before their body is read, every answer is an envelope, and each request
-// is one line in the log.
+// Everything under /client/v4: authorized before the body is read, answered in envelopes, a line in the log each.
 
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import type { BodyBudget } from '../../base/body-budget.ts';
@@ -64,10 +63,7 @@ function isInvalid(error: unknown): error is Invalid {
   return error instanceof Error && 'validation' in error && Array.isArray(error.validation);
 }
 
-/**
- * Answers an error that a handler threw in the envelope, and logs it where it was not expected.
- * @param error a Refusal, a judgement of a schema, or what went wrong
- */
+/** Answers a thrown error in the envelope, and logs it where it was not expected. @param error a Refusal, a schema's, or another */
 export function answerError(log: Logger, error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   if (error instanceof Refusal) {
     const [first] = error.faults;

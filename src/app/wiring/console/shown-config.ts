@@ -1,9 +1,6 @@
 const shownCharacters = 2000;
 
-/**
- * A configuration as people may see it, as YAML and JSON can write it: sets and maps become lists; secrets, and whatever a getter reads, are hidden.
- * @param cut whether long texts, such as whole Error Pages, are cut
- */
+/** A configuration as people may see it: sets and maps as lists, secrets and getters hidden. @param cut whether long texts are cut */
 export function shownConfig(value: unknown, cut = false): unknown {
   if (typeof value === 'string' && cut && value.length > shownCharacters)
     return `${value.slice(0, shownCharacters)}...`;

@@ -105,10 +105,7 @@ export function rowsPerAccount({ events }: Pick<Config, 'events'>) {
   return { refusals: 50_000, copies: events.perAccount };
 }
 
-/**
- * An event is kept until a message accepted with it has expired and `keepDays` have passed since, so that a message's first
- * event is still there as long after its last outcome (D53).
- */
+/** An event outlives the expiry of a message accepted with it by `keepDays`, so that its first event is there with its last (D53). */
 function eventLimits(config: Config): EventLimits {
   const { events, delivery } = config;
   return {

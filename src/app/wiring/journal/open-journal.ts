@@ -12,10 +12,7 @@ import { engineOf, type OpenedJournal, rowsPerAccount } from '../engine/open-sto
 
 /** How often it is looked whether there is something to do, in milliseconds. */
 const lookEveryMs = 3000;
-/**
- * The pause after a slice of work, in milliseconds: as long as the slice took, so that others get the database's lock, and within
- * these bounds. SQLite tries for a lock that another has every 17 ms or so.
- */
+/** The pause after a slice, so that others get the database's lock: as long as the slice, but SQLite tries for it every 17 ms or so. */
 const leastPauseMs = 25;
 const longestPauseMs = 500;
 

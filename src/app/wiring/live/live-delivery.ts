@@ -1,5 +1,4 @@
-// Delivery while routes change. A new delivery takes the messages that come from now on, and the old one finishes the attempts
-// that it has begun. Messages it has not begun go back to the spool; claims ensure that no message is sent twice.
+// Delivery while routes change: the old one finishes its attempts; what it has not begun goes back to the spool, where claims guard it.
 
 import { Delivery } from '../../../delivery/delivery.ts';
 import type { DeliveryMetrics, DeliveryParts } from '../../../delivery/new-transport.ts';

@@ -1,5 +1,4 @@
-// The edge while zones change. A new edge answers the requests that come from now on, and the old one finishes those that it
-// has. The counts of open requests and of clients' rates go on.
+// The edge while zones change: the old one finishes its requests. The counts of open requests and of clients' rates go on.
 
 import type { ToldCounts } from '../../../accounts/told-counts.ts';
 import type { Clock } from '../../../base/clock.ts';

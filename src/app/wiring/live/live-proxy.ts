@@ -1,5 +1,4 @@
-// The proxy applications, loaded with the first configuration that has zones, or with their endpoints: without a zone there can
-// be no application.
+// The proxy applications, loaded with the first configuration that has zones: without a zone there can be none.
 
 import { lazily } from '../../../base/load/lazily.ts';
 import { proxyAccounts } from '../../../proxy/application/zone.ts';
@@ -27,10 +26,7 @@ export function proxyConfigured(config: Config): ProxyConfigured {
   };
 }
 
-/**
- * Makes the proxy applications of a configuration, and opens them where it has zones.
- * @param onMetrics called with their metrics once they are loaded
- */
+/** Makes the proxy applications, and opens them where there are zones. @param onMetrics called once their metrics are loaded */
 export async function openLiveProxy(
   parts: ProxyParts,
   onMetrics: (families: readonly MetricFamily[]) => void,

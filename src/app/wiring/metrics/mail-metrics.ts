@@ -117,10 +117,7 @@ const queueKinds = kindNames.filter((kind) => eventKinds[kind].metric === 'queue
 /** How long after a failure of the store it is asked again, in milliseconds. */
 const againMs = 5000;
 
-/**
- * Tells of what somebody did to the queue. Commands beside the server write these events into the database; the server follows them
- * there, so that its log has them whoever did it. It reads nothing before `start`.
- */
+/** Tells of what somebody did to the queue: the server follows the events, so that its log has them whoever did it. */
 export class QueueLog implements MetricSources {
   readonly #events: Pick<EventStore, 'follow' | 'newest'>;
   readonly #log: Logger;

@@ -27,11 +27,7 @@ const texts = {
     'Recipients of messages in the spool by state; a failed one counts also while its message waits for another',
 } as const;
 
-/**
- * Makes the spool's part of /metrics: messages, octets and recipients by state, and whether mail is taken.
- * @param told.removedFailures failed messages removed since the start because their account had too many
- * @param told.takesMail whether mail is taken: by the spool, and by whatever else it needs
- */
+/** The spool's part of /metrics. @param told.removedFailures failed messages removed because their account had too many */
 export function spoolMetrics(
   spool: MeasuredSpool,
   told: {

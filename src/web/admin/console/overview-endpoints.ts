@@ -1,5 +1,4 @@
-// GET .../email/sending/overview: how mail goes, minute by minute. The figures come from the database and are those of all processes; how
-// next hops are served is what this process sees.
+// GET .../email/sending/overview: mail by minute, of all processes; how next hops are served is what this process sees.
 
 import { Type } from 'typebox';
 import { type DestinationView, serviceOf } from '../../../delivery/transport.ts';

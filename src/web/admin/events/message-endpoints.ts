@@ -44,11 +44,7 @@ const eventsOfMessage = 2000;
 const eventsOfPage = 10_000;
 const readAtOnce = 500;
 
-/**
- * Reads what became of a message.
- * @param account name of the account; another's message is not found
- * @returns undefined where the store knows nothing of it; `isWhole` is false where it has more events than were read
- */
+/** Reads what became of an account's message; undefined where nothing is known. `isWhole` is false where it has more events. */
 export async function readHistory(
   events: Pick<EventStore, 'read'>,
   { account, message }: { readonly account: string; readonly message: string },
@@ -89,11 +85,7 @@ function leading(query: MessageQuery): EventSearch {
   };
 }
 
-/**
- * Finds messages. A page may hold few messages or none while more follow: what it reads is bounded.
- * @returns the messages with the `cursor` of the next page, which the last one has not
- * @param show makes of each message what the page keeps of it, so that its events need not stay in memory
- */
+/** Finds messages; a page is bounded by what it reads. @param show makes of each what the page keeps, so that its events need not stay */
 async function findMessages<T>(
   events: Pick<EventStore, 'read' | 'search'>,
   query: MessageQuery,

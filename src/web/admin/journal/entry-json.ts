@@ -1,6 +1,4 @@
-// A row of the journal, and one entry with what became of each recipient, as the API shows them. Its table of verdicts is made from what
-// the journal keeps: one letter for each field, the reasons, and the header sections where they are kept. The rules are the catalogue's,
-// and the cures those of the report.
+// A row of the journal, and an entry with its recipients and verdicts, as the API shows them; rules are the catalogue's, cures the report's.
 
 import type { Credential } from '../../../accounts/account.ts';
 import { readMessage } from '../../../mail/header/header-reader.ts';
@@ -20,12 +18,7 @@ import { shownRecipient } from '../events/message-endpoints.ts';
 import { isoTime } from '../schemas.ts';
 import type { CureJson, VerdictRow } from './schemas.ts';
 
-/**
- * Shows a cure: the lines of the credential's entry, its present ones among them. They bring in all of `together`, since lines
- * for each reason alone would repeat their keys when somebody puts in those of several.
- * @param together the settings that cure this reason and the others that are shown beside it, of one credential
- * @param present the credential as it is configured now; absent: it is no longer there
- */
+/** Shows a cure with the credential's present lines and those of all reasons `together`. @param present absent: no longer there */
 export function cureJson(
   cure: Cure,
   {

@@ -19,10 +19,7 @@ import { entryPath, journalEntry, journalParameters, journalRow, usualRows } fro
 export const journalOff =
   'The journal is off, so messages get no entries. To turn it on, set journal.enabled: true (or leave it out) and restart';
 
-/**
- * The members of an answer that tell whether the journal is off, in the envelope's `messages`.
- * @param isOn `journal.enabled`
- */
+/** What tells that the journal is off, in the envelope's `messages`. @param isOn `journal.enabled` */
 export function journalNote(isOn: boolean): { readonly messages?: readonly { readonly message: string }[] } {
   return isOn ? {} : { messages: [{ message: journalOff }] };
 }
@@ -68,10 +65,7 @@ function fits({ account, outcome, at, facts }: JournalItem, wanted: JournalQuery
   return at >= (wanted.since ?? Number.NEGATIVE_INFINITY) && at < (wanted.until ?? Number.POSITIVE_INFINITY);
 }
 
-/**
- * Finds the rows whose message the text of a query names, newest first; none where it names no message.
- * The client's own Message-ID is looked for within an account alone.
- */
+/** Finds the rows whose message the text names, newest first. The client's own Message-ID is looked for within an account alone. */
 async function findNamed({ journal, events }: JournalParts, query: JournalQuery): Promise<readonly JournalItem[]> {
   const name = bareId(query.text ?? '');
   const own = queueIdOf(name);

@@ -13,10 +13,7 @@ import { createStreamSlots, type HubParts, LiveHub, type LiveRow } from './live-
 
 /** Octets that wait for a client that does not read; then its stream ends, and the client comes again where it was. */
 const mostWaiting = 262_144;
-/**
- * How often it is looked whether the process stops, after how many of these times whether what let a client in still holds, and
- * after how many streams show that they are alive.
- */
+/** How often is looked whether the process stops; every so many times, who was let in is judged, and streams show that they are alive. */
 const tickMs = 250;
 const judgedTicks = 12;
 const heartbeatTicks = 60;

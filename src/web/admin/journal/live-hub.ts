@@ -1,5 +1,4 @@
-// Tells those who watch of each change of the journal: one reader of the events for all of them, however many there are. It
-// runs only while somebody watches.
+// Tells who watches of each change of the journal: one reader of events for all of them, while somebody watches.
 
 import { Counts } from '../../../base/counts.ts';
 import type { SharedSlots, SlotWanted } from '../../../base/process-group.ts';
@@ -69,10 +68,7 @@ export class LiveHub {
     };
   }
 
-  /**
-   * Reads the rows that have changed behind an event. Watch first: what comes after the answer is then told.
-   * @returns undefined where there are more than are told of: whoever asks should read the list anew
-   */
+  /** Reads the rows that changed behind an event; watch first. @returns undefined where there are too many: the list is to be read anew */
   async missed(after: number, account: string | undefined): Promise<readonly LiveRow[] | undefined> {
     await this.#begun;
     const page = await this.#parts.events.read({ after, limit: 1000, kinds, account });
@@ -96,10 +92,7 @@ export class LiveHub {
     }
   }
 
-  /**
-   * Tells of the rows behind an event, until the signal ends it or the rows cannot be read.
-   * @returns the event up to which all was told
-   */
+  /** Tells of rows until the signal ends it or they cannot be read. @returns the event up to which all was told */
   async #tellFrom(from: number, signal: AbortSignal): Promise<number> {
     const failed = new AbortController();
     let told = from;
@@ -175,10 +168,7 @@ function attempts(account: string | undefined): readonly (readonly SlotWanted[])
   return account === undefined ? [wanted(ofOne, all)] : [wanted(sure, ofAccounts), wanted(ofOne, half)];
 }
 
-/**
- * Gives what takes a place in this process, and in all of them where there are several.
- * @param shared counts over all processes; absent: there is one
- */
+/** Gives what takes a place in this process, and in all of them. @param shared absent: there is one */
 export function createStreamSlots(shared: SharedSlots | undefined) {
   const own = new Counts();
   const count = (wanted: readonly SlotWanted[], by: 1 | -1): void => {
@@ -192,11 +182,7 @@ export function createStreamSlots(shared: SharedSlots | undefined) {
     if (full !== undefined) count(wanted, -1);
     return full === undefined;
   };
-  /**
-   * Takes a place.
-   * @param account its name; undefined: the operator's, who sees all
-   * @returns what gives it back, to be called once; undefined where there is none
-   */
+  /** Takes a place. @param account undefined: the operator's @returns what gives it back, called once; undefined where there is none */
   return async (account: string | undefined): Promise<(() => void) | undefined> => {
     for (const wanted of attempts(account)) {
       if (!(await isTaken(wanted))) continue;

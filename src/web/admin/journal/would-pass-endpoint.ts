@@ -1,5 +1,4 @@
-// POST /email/sending/would-pass: what another configuration would make of what the journal has kept, as `postern report --with`
-// tells it. For the operator alone: the text of a configuration names files and accounts.
+// POST /email/sending/would-pass, as `postern report --with`. For the operator alone: a configuration names files and accounts.
 
 import { Type } from 'typebox';
 import type { Clock } from '../../../base/clock.ts';

@@ -1,5 +1,4 @@
-// Acts on messages of the queue: tries them again, keeps them waiting, lets them go on, removes them. Messages are named by their ids or
-// selected; a selection is worked through in small steps for some seconds, and the answer tells where to go on.
+// Acts on messages of the queue, named by ids or selected; a selection in small steps for some seconds, with where to go on.
 
 import type { MonotonicClock } from '../../../base/clock.ts';
 import { yieldToEventLoop } from '../../../base/yield-to-event-loop.ts';
@@ -28,10 +27,7 @@ const taken: Readonly<Record<QueueAction, readonly WaitingState[]>> = {
   drop: ['queued', 'deferred', 'held'],
 };
 
-/**
- * The recipients of a message that an action reaches whether they are selected or not, because it is done to the whole message. By a
- * filter it is done only where all of them are selected.
- */
+/** The recipients that an action reaches because it is done to the whole message. By a filter, all of them must be selected. */
 const reached: Readonly<Record<QueueAction, readonly WaitingState[]>> = {
   ...taken,
   retry: [],
@@ -182,10 +178,7 @@ function isWhole(action: QueueAction, { item, recipients }: Selected): boolean {
   return among(item, reached[action]).every((recipient) => selected.has(recipient));
 }
 
-/**
- * Does an action to messages that are named. What is removed or released goes as a whole.
- * @param at.states recipients in these states alone, which must then be all of a message that the action is done to
- */
+/** Does an action to named messages; removed and released as a whole. @param at.states all recipients must then be in these */
 export async function actOnNamed(
   action: QueueAction,
   ids: readonly string[],
@@ -209,10 +202,7 @@ export async function actOnNamed(
   return { ...sum, skipped: ids.length - sum.done };
 }
 
-/**
- * The one rule that holds all of a selection, and what comes later: an account's mail, what it has waiting in one line, or a
- * destination's or a route's mail of all accounts. Undefined where no rule does, so that messages are held one by one.
- */
+/** The one rule that holds all of a selection and what comes later; undefined where none does, and messages are held one by one. */
 function ruleFor({ destination, route, states, search, account }: Selection): Rule | undefined {
   if (states !== undefined || search !== undefined) return undefined;
   if (account !== undefined) {
@@ -260,11 +250,7 @@ async function actByRule(action: 'hold' | 'release', rule: Rule, { parts, actor 
   return one;
 }
 
-/**
- * Does an action to all messages of a selection, for some seconds. A hold on all that an account, a line, a destination or a route has
- * is one rule, which counts as one.
- * @param after where an earlier request ended
- */
+/** Does an action to a selection for some seconds; a hold on all that a place has is one rule. @param after where an earlier one ended */
 export async function actOnSelection(
   action: QueueAction,
   selection: Selection,

@@ -1,5 +1,4 @@
-// GET .../email/sending/queue and .../queue/messages, POST .../queue/actions: what waits, and what to do with it. Each is there for one
-// account, and for all accounts.
+// GET .../email/sending/queue and .../queue/messages, POST .../queue/actions, for one account and for all.
 
 import { Type } from 'typebox';
 import { hasScope } from '../../../accounts/account.ts';

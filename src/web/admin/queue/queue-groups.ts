@@ -5,8 +5,7 @@ import type { DestinationView } from '../../../delivery/transport.ts';
 import { domainOfTransport, type Hold, Holds, routeOfTransport } from '../../../spool/hold.ts';
 import type { Spool, WaitingLine } from '../../../spool/spool.ts';
 
-// Reading what waits costs the more the more waits, so one answer serves all who ask for a while: the longer it took to read, the
-// longer. The holds are few and are read each time, so that one shows as soon as it is made.
+// One reading serves all who ask, the longer the longer it took. The few holds are read each time, so that one shows at once.
 
 /** Lines that are read: those with the most recipients. */
 const mostLines = 10_000;
@@ -88,10 +87,7 @@ function groupsOnHold(rules: readonly Hold[], account: string | undefined): read
   });
 }
 
-/**
- * Groups what waits, the largest first, and places that are held though nothing waits there.
- * @param account only of the account with this name; undefined: of all
- */
+/** Groups what waits, the largest first, and places on hold where nothing waits. @param account its name; undefined: all */
 export function queueGroups(
   { lines, holds: rules }: WaitingNow,
   hops: readonly DestinationView[],

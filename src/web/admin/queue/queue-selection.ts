@@ -1,5 +1,4 @@
-// Which messages of the queue are meant: by account, destination, route and state. The queue is examined a slice at a time, so that one
-// request costs the same however long it is.
+// Which messages of the queue are meant. It is examined a slice at a time, so that a request costs the same however long it is.
 
 import { splitMailbox } from '../../../mail/address/domain.ts';
 import type { QueueItem, Spool, SpooledRecipient } from '../../../spool/spool.ts';

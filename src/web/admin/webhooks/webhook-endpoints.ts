@@ -1,5 +1,4 @@
-// GET, POST, PATCH and DELETE .../email/sending/webhooks, their deliveries and replays (D54). Those of the configuration file are shown
-// and not changed.
+// .../email/sending/webhooks, their deliveries and replays (D54). Those of the configuration file are shown and not changed.
 
 import { type Static, Type } from 'typebox';
 import type { Clock } from '../../../base/clock.ts';
@@ -180,11 +179,7 @@ function shownWebhook({ id, url: to, kinds: told, note, source, createdAt, ...re
   };
 }
 
-/**
- * Does something to the webhook of the path, logs it, and has it noticed at once.
- * @param act gives nothing where the webhook has gone meanwhile
- * @throws Refusal where there is none, or the configuration file has it
- */
+/** Does something to the webhook of the path, logs and tells it. @throws Refusal where there is none, or the file has it */
 async function actOn(
   parts: WebhookEndpointsParts,
   asked: AskedOfOne,

@@ -1,5 +1,4 @@
-// The modules that a browser loads, one importing another: types are taken out of our own, and what a module imports is named by a
-// relative URL. So no import map is needed, which would have to be a script within the page.
+// The modules that a browser loads, without types and by relative URLs: an import map would have to be a script in the page.
 
 import { existsSync, readFileSync } from 'node:fs';
 import { stripTypeScriptTypes } from 'node:module';
@@ -58,8 +57,7 @@ export function modulesFrom(
     .toArray();
 }
 
-// The modules by which a browser judges messages: those of the header policy, as the gateway itself runs them, with what stands for
-// Node and for its libraries in the package postern-policy. One more module names them all, so that they come at once.
+// The modules of the header policy, with what stands for Node in postern-policy; one more names them all, so that they come at once.
 
 const project = resolve(import.meta.dirname, '../../../..');
 const packageFolder = join(project, 'packages/policy/src');

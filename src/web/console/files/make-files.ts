@@ -1,5 +1,4 @@
-// The entry of the thread that makes the files of the console: it reads them, takes the types out of our own, and compresses
-// each once. That takes some tenths of a second of work, which the thread of all sessions must not do.
+// The entry of the thread that makes the console's files, which takes some tenths of a second that sessions must not wait for.
 
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -13,10 +12,7 @@ import { pageText } from './page-text.ts';
 /** The folder of the pages, whose files a browser gets with those of the packages that they import. */
 const webFolder = join(import.meta.dirname, '../web');
 
-/**
- * The packages of the browser, by the specifier that imports them. Nothing else of node_modules is ever served. Each file is
- * the one that the package names for ES modules.
- */
+/** The browser's packages by specifier, each as its file for ES modules. Nothing else of node_modules is ever served. */
 const packages = [
   { name: 'preact', path: 'packages/preact.js', module: 'preact' },
   { name: 'preact/hooks', path: 'packages/preact-hooks.js', module: 'preact/hooks' },

@@ -10,11 +10,7 @@ const mark =
 /** Where the files are. */
 export const assetsPath = '/console/assets/';
 
-/**
- * Writes the page.
- * @param digest of all files
- * @param first the modules that every page needs. They are named, so that the browser asks for all of them at once
- */
+/** Writes the page. @param digest of all files @param first modules that every page needs, asked for all at once */
 export function pageText(digest: string, first: readonly string[]): string {
   const url = (path: string): string => escapeHtml(`${assetsPath}${digest}/${path}`);
   const preloads = first.map((path) => `<link rel="modulepreload" href="${url(path)}">`).join('\n');

@@ -119,10 +119,7 @@ function PageRoom(): JSX.Element {
 /** A page that has not grown for so long, in milliseconds, does not become as long as it was. */
 const growthPatienceMs = 10_000;
 
-/**
- * Scrolls to where a page was when it was left, as soon as it is long enough, unless the reader scrolls first.
- * @returns what gives it up
- */
+/** Scrolls to where a page was left as soon as it is long enough, unless the reader scrolls first. @returns what gives it up */
 function scrollBack(y: number): () => void {
   const given = new AbortController();
   const giveUp = (): void => given.abort();

@@ -1,5 +1,4 @@
-// Runs before the page is drawn: puts the chosen colours in force, so that the page does not flash in others. It is no module,
-// because modules run only once the document has been read.
+// Puts the chosen colours in force before the page is drawn. No module, because these run once the document is read.
 
 try {
   const chosen = localStorage.getItem('postern-theme');

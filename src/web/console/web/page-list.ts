@@ -1,5 +1,4 @@
-// The pages: their paths, where they stand in the list at the side, and the module that draws each. A module is loaded when its
-// page is first opened.
+// The pages: paths, places in the list at the side, and modules, which are loaded when a page is first opened.
 
 import type { ComponentType } from 'preact';
 import type { IconName } from './parts/element.ts';

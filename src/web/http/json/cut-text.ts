@@ -1,9 +1,6 @@
 // Shows texts of a request in answers: a long one is cut, and its length is told, so that no answer grows with what was sent.
 
-/**
- * Cuts a text that is longer than `most` characters (units of UTF-16), and writes its length behind the cut.
- * @param shown how many characters of a text that is too long are shown; absent: `most`
- */
+/** Cuts a text longer than `most` UTF-16 units, and writes its length behind. @param shown what is left of it; absent: `most` */
 export function cutText(text: string, most: number, shown = most): string {
   return text.length > most ? `${text.slice(0, shown)}...(${text.length} characters)` : text;
 }
@@ -19,10 +16,7 @@ export function quoted(text: string): string {
 const wholeName = 100;
 const shownOfLonger = 60;
 
-/**
- * Writes a name as a step of a JSON pointer (RFC 6901 §3).
- * @param name a name of more than 100 characters is cut at 60 and its length told; programs cannot follow such a pointer
- */
+/** Writes a step of a JSON pointer (RFC 6901 §3). A name of more than 100 characters is cut at 60, and its length told. */
 export function pointerStep(name: string | number): string {
   const text = typeof name === 'number' ? String(name) : cutText(name, wholeName, shownOfLonger);
   return `/${text.replaceAll('~', '~0').replaceAll('/', '~1')}`;

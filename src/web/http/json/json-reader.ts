@@ -1,6 +1,4 @@
-// Reads JSON (RFC 8259) from its octets without losing anything: repeated names are found, the order of the text is kept, and
-// names such as `__proto__` are ordinary ones (D5). `JSON.parse` drops the first of two equal names and moves names that look
-// like integers to the front.
+// Reads JSON (RFC 8259) without losing repeated names, order or `__proto__` (D5), as `JSON.parse` does.
 
 import { isUtf8 } from 'node:buffer';
 import { isRecord } from '../../../base/is-record.ts';
@@ -28,10 +26,7 @@ export interface JsonObject {
 /** A document that was read. */
 export interface JsonDocument {
   readonly value: JsonValue;
-  /**
-   * JSON pointers (RFC 6901) of repeated names, in the order of the text. In pointers, here and in `illFormed`, long names
-   * are cut (`pointerStep`).
-   */
+  /** JSON pointers (RFC 6901) of repeated names, in the order of the text; long names are cut (`pointerStep`). */
   readonly repeated: readonly string[];
   /** JSON pointers of strings with a lone surrogate, which is no character. For a name it is the pointer of its value. */
   readonly illFormed: readonly string[];
@@ -290,11 +285,7 @@ export interface JsonOptions {
   readonly yieldToEventLoop?: () => Promise<unknown>;
 }
 
-/**
- * Reads one JSON document in linear time, with bounds on its depth and the number of its values. A document over 64 KiB is
- * read in slices, between which other requests get their turn.
- * @param bytes UTF-8; a byte order mark is ignored. Base64 strings in it are written over
- */
+/** Reads JSON in linear time and slices, of bounded depth and number of values. @param bytes UTF-8; base64 in it is written over */
 export async function readJson(bytes: Buffer, options: JsonOptions = {}): Promise<JsonResult> {
   if (!isUtf8(bytes)) return { ok: false, reason: 'the text is not UTF-8' };
   const reader = new Reader(bytes, options);

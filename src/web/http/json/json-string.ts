@@ -1,5 +1,4 @@
-// Reads strings of JSON (RFC 8259 §7) of any length in slices; between two slices other requests get their turn. Base64 in them
-// (RFC 4648 §4) is decoded where it stands, so that a large attachment is in memory once and never becomes a JavaScript string.
+// Reads strings of JSON (RFC 8259 §7) in slices. Base64 (RFC 4648 §4) is decoded in place, and never becomes a string.
 
 /** Octets that are worked on before other requests get a turn; they take a millisecond or two at most. */
 export const jsonSliceOctets = 65_536;
@@ -22,10 +21,7 @@ const letterU = 0x75;
 
 const control = /[\x00-\x1f]/;
 
-/**
- * Finds the end of a short string, as nearly all are, by the engine's own search: at its first quotation mark, unless a backslash before
- * it may make that a part of the text. Undefined for others, and where a control character breaks it.
- */
+/** Finds the end of a short string by the engine's search; undefined where a backslash or a control may say otherwise. */
 function findShortString(bytes: Buffer, start: number): JsonStringSpan | undefined {
   const ahead = bytes.subarray(start, start + jsonSliceOctets);
   const length = ahead.indexOf(quotationMark);
@@ -42,21 +38,14 @@ function cutBehind(bytes: Buffer, at: number, lastEscape: number): number {
   return cut;
 }
 
-/**
- * Finds the end of a string that is to hold base64, and looks at none of its other characters: nothing but base64 gets through the
- * decoder. Undefined where it has an escape or does not end within the document: `findString` reads these.
- */
+/** Finds the end of a string that is to hold base64, and looks at nothing else in it; undefined for what `findString` reads. */
 export function findPlainString(bytes: Buffer, start: number): JsonStringSpan | undefined {
   const end = bytes.indexOf(quotationMark, start);
   if (end < 0 || bytes.subarray(start, end).includes(backslash)) return undefined;
   return { start, end, escaped: false, cuts: [] };
 }
 
-/**
- * Finds the end of a string. Its escapes are not judged yet.
- * @param start the offset behind the opening quotation mark
- * @returns the string's place, or the offset at which it breaks: at a control character or the end of the document
- */
+/** Finds the end of a string. @param start behind its quotation mark @returns its place, or the offset at which it breaks */
 export function* findString(bytes: Buffer, start: number): InSlices<JsonStringSpan | number> {
   const short = findShortString(bytes, start);
   if (short) return short;
@@ -135,10 +124,7 @@ function codeUnit(bytes: Buffer, at: number): number | undefined {
   return /^[0-9A-Fa-f]{4}$/.test(text) ? Number.parseInt(text, 16) : undefined;
 }
 
-/**
- * Replaces the escapes in the text at [start, end) by what they stand for: PHP writes every slash as `\/`, other programs
- * write `+` and `=` as `\u002B` and `\u003d`. Gives the new end, or undefined where an escape is malformed.
- */
+/** Replaces escapes at [start, end): PHP writes `\/`, others `\u002B`. Gives the new end; undefined where one is malformed. */
 function* unescapeInPlace(bytes: Buffer, start: number, end: number): InSlices<number | undefined> {
   let write = start;
   let read = start;
@@ -177,10 +163,7 @@ function faultAt(bytes: Buffer, at: number, start: number): DecodedText {
   return { fault: `is not base64: ${what} at character ${at - start}`, at: at - start };
 }
 
-/**
- * Decodes the whole groups of four digits at [start, last), by the engine, which takes an eighth of the time of a loop. Gives the
- * offsets at which reading and writing stopped: of a slice with a character that is no digit nothing is read.
- */
+/** Decodes whole groups of four digits by the engine, eight times as fast as a loop. Gives where reading and writing stopped. */
 function* decodeGroups(
   bytes: Buffer,
   start: number,
@@ -204,10 +187,7 @@ function* decodeGroups(
   return { at: end, write };
 }
 
-/**
- * Decodes the text of a JSON string and writes over its place in `bytes`. Takes linear time, in slices.
- * @returns undefined where an escape is malformed (RFC 8259 §7)
- */
+/** Decodes a JSON string over its place, linear and in slices. @returns undefined where an escape is malformed (RFC 8259 §7) */
 export function* decodeInPlace(bytes: Buffer, text: JsonStringSpan): InSlices<DecodedText | undefined> {
   const { start } = text;
   const end = text.escaped ? yield* unescapeInPlace(bytes, start, text.end) : text.end;

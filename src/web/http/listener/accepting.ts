@@ -34,10 +34,7 @@ async function bind(server: Server, options: ListenOptions): Promise<BoundHttp> 
   return { host: address.address, port: address.port };
 }
 
-/**
- * Binds the port for a moment without sharing it. Sockets that share it would join those of another program that shares it too.
- * @throws the system's error where any program has the port
- */
+/** Binds the port for a moment without sharing it, as another program may share it. @throws the system's error where one has it */
 async function refuseTakenPort(at: BoundHttp): Promise<void> {
   // A connection that comes in this moment is closed: while open it would hold the socket.
   const alone = createServer((socket) => socket.destroy());
@@ -51,11 +48,7 @@ function isUnsupported(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'ENOTSUP';
 }
 
-/**
- * Binds the socket that all processes of a server share (node:cluster); whichever of them is free takes the next connection.
- * @param arrive gets each connection, and hands it to the server when it may come in
- * @throws the system's error where it cannot, such as EADDRINUSE
- */
+/** Binds the socket that all processes share (node:cluster). @param arrive gets each connection @throws the system's error */
 export async function listenShared({ host, port }: BoundHttp, arrive: (socket: Socket) => void): Promise<Accepting> {
   const leave = takePlace({ host, port });
   const server = createServer({ allowHalfOpen: true, noDelay: true }, arrive);
@@ -75,12 +68,7 @@ async function stopAll(servers: readonly Server[]): Promise<void> {
   await Promise.all(servers.map((server) => new Promise<void>((resolve) => server.close(() => resolve()))));
 }
 
-/**
- * Binds an HTTP or HTTPS server; every connection reaches it by its own `connection` event. Only `stop` stops it: its own
- * `close` would leave the other sockets open.
- * @param at where to bind; port 0 is any free port
- * @throws the system's error where it cannot, such as EADDRINUSE
- */
+/** Binds a server whose connections come by its `connection` event; only `stop` stops it. @throws the system's error */
 export async function listenBySeveral(server: Server, at: BoundHttp): Promise<Accepting> {
   const { host } = at;
   if (at.port !== 0) await refuseTakenPort(at);

@@ -1,5 +1,4 @@
-// Limits how many HTTP connections there may be (D66): in all, and from one address. The listeners of a process share the limit,
-// and so do the processes of a server.
+// Limits HTTP connections (D66), in all and from one address, over the listeners of a process and the processes of a server.
 
 import { countedAddress } from '../../../base/counted-address.ts';
 import { Counts } from '../../../base/counts.ts';
@@ -17,11 +16,7 @@ export interface ConnectionLimits {
 /** Why a connection is not taken. */
 export type ConnectionRefusal = 'all' | 'address';
 
-/**
- * Makes the count of connections.
- * @param trusted networks to whose addresses the limit of one address does not apply: a proxy brings many clients
- * @param shared counts the connections over all processes; absent: there is one
- */
+/** Makes the count. @param trusted networks whose addresses have no limit of their own @param shared counts over all processes */
 export function createConnectionLimit(
   given: ConnectionLimits,
   trusted: readonly string[] = [],

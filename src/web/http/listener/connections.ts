@@ -1,5 +1,4 @@
-// The open connections of a listener: which request has the turn on each, how far its answer is, and how the connection ends
-// (D66, D97).
+// The open connections of a listener: whose turn it is on each, how far its answer is, and how it ends (D66, D97).
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
@@ -106,10 +105,7 @@ export class Connections {
     });
   }
 
-  /**
-   * Notes that a connection leaves HTTP.
-   * @returns the octets that came behind the request to upgrade
-   */
+  /** Notes that a connection leaves HTTP. @returns the octets that came behind the request to upgrade */
   upgraded(socket: Socket): Buffer {
     this.#upgraded.add(socket);
     // The timeouts of HTTP do not apply to the next protocol.

@@ -1,5 +1,4 @@
-// One bound HTTP or HTTPS listener of node:http: its limits and timeouts, octets that are no HTTP, and a close that waits for
-// answers under way (D66, D67, D68, D97). Its handlers decide who answers.
+// One bound HTTP or HTTPS listener: limits, timeouts, octets that are no HTTP, a close that waits (D66, D67, D68, D97).
 
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer, Server as TlsServer } from 'node:https';
@@ -188,8 +187,7 @@ export class HttpListener {
 
   readonly #accept = (socket: Socket): void => {
     const { limit, tls } = this.#parts;
-    // Once asked, Node remembers the address after the client has gone. A client that has gone before this is never served: the
-    // kernel may still hand out its octets, but no limit, block list or log could name their sender.
+    // Node remembers the address once asked. Of a client that has gone before, no limit, block list or log could name the sender.
     const address = socket.remoteAddress;
     if (address === undefined) return void socket.destroy();
     const refusal = limit?.overAll ? this.#judged.get(socket) : limit?.take(address);
@@ -307,10 +305,7 @@ export class HttpListener {
     return this.#connections.open();
   }
 
-  /**
-   * Stops accepting, lets requests in flight finish with `Connection: close`, and cuts what is left after so many
-   * milliseconds.
-   */
+  /** Stops accepting, finishes requests with `Connection: close`, and cuts what is left after so many milliseconds. */
   async close(withinMs: number): Promise<void> {
     const connections = this.#connections;
     connections.close();

@@ -52,10 +52,7 @@ export class RequestTurns {
   /** Whether the client has ended its side. */
   #ended = false;
 
-  /**
-   * Takes over the reading of a connection that node:http has just begun to listen to.
-   * @throws Error where node:http has not added its listeners as all known versions of Node do
-   */
+  /** Takes over the reading of a connection. @throws Error where node:http has not added its listeners as known versions do */
   constructor(socket: Socket) {
     this.#socket = socket;
     // The order matters: once there is a listener of ours, octets come as events instead of going to the parser in native code.
@@ -118,8 +115,7 @@ export class RequestTurns {
 
   readonly #onEnd = (): void => {
     this.#ended = true;
-    // RFC 9112 §9.6: a client that has ended its side may still read, so a request under way is answered first. Half a request
-    // can never become whole, so the parser is told of the end.
+    // RFC 9112 §9.6: who has ended its side may still read. Half a request can never become whole, so the parser is told.
     if (this.#phase === 'body' || (this.#phase === 'head' && this.#waiting.length === 0)) this.#parseEnd();
   };
 

@@ -14,11 +14,7 @@ const contextOf = oncePer(({ certificate: cert, privateKey: key }: ServerCertifi
   createSecureContext({ cert, key, minVersion: 'TLSv1.2' }),
 );
 
-/**
- * Reads certificates once for a listener.
- * @param certificates by host, lower case
- * @param fallback the host whose certificate is the default; it must be in `certificates`
- */
+/** Reads certificates once for a listener. @param certificates by host, lower case @param fallback one of these hosts */
 export function serverCertificates(
   certificates: ReadonlyMap<string, ServerCertificate>,
   fallback: string,

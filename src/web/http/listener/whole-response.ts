@@ -1,5 +1,4 @@
-// Responses where there is no ServerResponse: to octets that are no HTTP, to CONNECT, and to requests to upgrade. The connection
-// ends with them.
+// Responses without ServerResponse: to octets that are no HTTP, to CONNECT and to upgrades. The connection ends with them.
 
 import { STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';

@@ -1,5 +1,4 @@
-// The frame of every HTML page of the edge and the API. A page is one small document that carries its own style, light and dark,
-// runs no script and loads nothing.
+// The frame of every HTML page: one document with its own style, light and dark, that runs no script and loads nothing.
 
 import { createHash } from 'node:crypto';
 
@@ -19,10 +18,7 @@ export function escapeHtml(text: string): string {
 /** Characters. A DNS name has at most 253; a longer text is no name and is cut, so that the page stays small. */
 const LONGEST_SHOWN = 253;
 
-/**
- * Escapes text that a stranger chose. Controls, bidirectional overrides and the like are written as \u{hex}, so that the page
- * shows what was sent, in its order. At most 253 characters.
- */
+/** Escapes a stranger's text: controls and bidirectional overrides as \u{hex}, so that it shows what was sent; at most 253 characters. */
 export function escapeForeignText(text: string): string {
   const shown = text.length > LONGEST_SHOWN ? `${text.slice(0, LONGEST_SHOWN)}…` : text;
   return escapeHtml(
@@ -104,10 +100,7 @@ ${textCss}footer{padding-top:1.25rem;border-top:1px solid var(--line);color:var(
 @media(max-width:36rem){h1,section,dl,footer{grid-template-columns:minmax(0,1fr);gap:.25rem}section>:not(h2),footer>*{grid-column:1}dt:not(:first-child){margin-top:.5rem}}
 `;
 
-/**
- * A document that stays the same while the process runs: it is made once, every answer sends the same octets, and a client that has
- * it already gets no octets at all (RFC 9110 §13.1.2).
- */
+/** A document made once: every answer sends the same octets, and none to a client that has it (RFC 9110 §13.1.2). */
 export interface FixedDocument {
   readonly body: Buffer;
   /** Names in lower case; ETag and Cache-Control are among them. */
@@ -131,10 +124,7 @@ export function fixedDocument(text: string, style?: PageStyle): FixedDocument {
   };
 }
 
-/**
- * Whether a client has the document: If-None-Match names its ETag, or is `*`. RFC 9110 §13.1.2: the comparison is weak.
- * @param ifNoneMatch the field's value, several lines joined by commas; absent: the client has nothing
- */
+/** Whether If-None-Match names the ETag, or is `*`, compared weakly (RFC 9110 §13.1.2). @param ifNoneMatch all its lines */
 export function hasTag(ifNoneMatch: string | undefined, { headers }: FixedDocument): boolean {
   if (ifNoneMatch === undefined) return false;
   if (ifNoneMatch.trim() === '*') return true;

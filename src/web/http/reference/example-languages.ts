@@ -1,5 +1,4 @@
-// Writes a request for curl, in JavaScript and in Python. Each example runs as it stands, with the language's own library alone,
-// and reads POSTERN_URL and POSTERN_TOKEN from the environment, so that no token gets into a shell's history.
+// Writes a request for curl, JavaScript and Python. Each runs as it stands, and keeps the token out of a shell's history.
 
 import { isRecord } from '../../../base/is-record.ts';
 import type { RequestExample } from './request-example.ts';

@@ -1,5 +1,4 @@
-// The reference at /docs: the OpenAPI document as one readable page, grouped by tag. It fetches nothing and runs no script, and
-// without its style it is still a table of contents and the text behind it.
+// The reference at /docs: the OpenAPI document as one page by tag, which fetches nothing and runs no script.
 
 import { member, type UnknownRecord } from '../../../base/is-record.ts';
 import { closePage, escapeHtml, groundCss, openPage, pageStyle } from '../page/html-page.ts';
@@ -246,12 +245,7 @@ ${paragraphs(member(schema, 'description'))}${membersOf(schema)}</section>
 `;
 }
 
-/**
- * Renders the page.
- * @param document an OpenAPI 3.1 document; everything in it is shown as text
- * @param errors the meaning of the tokens and numbers of its answers; only these become links
- * @returns HTML, to be served with the Content-Security-Policy of `referenceStyle`; its links are relative
- */
+/** Renders an OpenAPI 3.1 document as HTML for the Content-Security-Policy of `referenceStyle`. @param errors become links */
 export function renderReference(document: UnknownRecord, errors: readonly DescribedError[]): string {
   const schemas = member(document, 'components', 'schemas');
   const groups = groupsOf(document);

@@ -27,10 +27,7 @@ function givenValue(schema: unknown): unknown {
   return constant ?? list(member(schema, 'enum'))[0];
 }
 
-/**
- * The members of an object that an example shows: the required ones, and those that have an example of their own. Others are
- * left out, since readers copy the whole example.
- */
+/** The members that an example shows: required ones, and those with an example of their own. Readers copy the whole. */
 function exampleMembers(schema: unknown, walk: Walk, depth: number): Readonly<Record<string, unknown>> {
   const required = list(member(schema, 'required'));
   const shown = entries(member(schema, 'properties')).filter(
@@ -57,11 +54,7 @@ function valueOf(schema: unknown, walk: Walk, depth: number): unknown {
   return ofFormat.get(member(schema, 'format')) ?? 'text';
 }
 
-/**
- * Makes an example of a schema of an OpenAPI 3.1 document (JSON Schema 2020-12).
- * @param schemas the components that `$ref` names
- * @returns JSON; deterministic
- */
+/** Makes an example of a schema (JSON Schema 2020-12) as JSON; deterministic. @param schemas the components that `$ref` names */
 export function exampleValue(schema: unknown, schemas: unknown): unknown {
   return valueOf(schema, { schemas, seen: 0 }, 0);
 }
@@ -122,10 +115,7 @@ function targetOf(path: string, parameters: readonly Parameter[]): string {
   return query.length === 0 ? filled : `${filled}?${query.join('&')}`;
 }
 
-/**
- * Makes the example of an operation from what the document says of it.
- * @param schemas the components that `$ref` names
- */
+/** Makes the example of an operation from what the document says of it. @param schemas the components that `$ref` names */
 export function requestExample({ method, path, operation }: Operation, schemas: unknown): RequestExample {
   const parameters = shownParameters(operation, schemas);
   const schema = member(operation, 'requestBody', 'content', 'application/json', 'schema');

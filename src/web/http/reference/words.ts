@@ -85,10 +85,7 @@ export function withErrorLinks(value: string, errors: ReadonlySet<string>): stri
   });
 }
 
-/**
- * Links the codes of the edge in an expression to their pages, which stand beside this page at `errors/CODE` (D62).
- * @param html must be escaped already
- */
+/** Links codes of the edge to their pages beside this one (D62). @param html must be escaped already */
 function withEdgeLinks(html: string): string {
   return html.replace(/\berror_code (?:eq|ne|in) \{?[\d ]+/g, (part) =>
     part.replace(/\d{3,4}/g, (number) => `<a href="errors/${number}">${number}</a>`),

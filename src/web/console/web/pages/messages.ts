@@ -138,8 +138,7 @@ function useLiveRows(path: string | undefined, pages: Pages<JournalRow>, filters
     setWaiting(noneWaiting);
   };
   const take = (come: readonly JournalRow[]): void => {
-    // One that fits no more, such as after its delivery, leaves the list.
-    // What is in the list was found by words or by an id, which do not change.
+    // One that fits no more leaves the list. What is listed was found by words or an id, which do not change.
     const listed = new Set(pages.rows.map(({ id }) => id));
     const { q: _, ...facts } = filters;
     const isFit = (row: JournalRow): boolean => fitsFilters(row, listed.has(row.id) ? facts : filters);

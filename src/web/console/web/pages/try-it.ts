@@ -66,10 +66,7 @@ function useJudgedHere(body: string | undefined): Rehearsal | null | undefined {
   return last?.body === body ? last?.value : undefined;
 }
 
-/**
- * Judges what was typed: here at once, where the modules for it are there. The gateway is asked for what it alone can tell: how an
- * accepted message leaves, signed, and everything where nothing can be judged here.
- */
+/** Judges what was typed, here where that can be; the gateway tells how an accepted message leaves, and all that cannot be judged here. */
 function useVerdict(typed: string) {
   const soon = useCalm(typed, pauseMs.here);
   const calm = useCalm(typed, pauseMs.gateway);

@@ -1,5 +1,4 @@
-// A dialog: over the page, with the focus inside until it is closed, and back where it was afterwards. The browser's own
-// <dialog> does all of that.
+// A dialog over the page, by the browser's own <dialog>, which keeps the focus inside and puts it back.
 
 import { type ComponentChildren, createContext, h, type JSX } from 'preact';
 import { useContext, useId, useLayoutEffect, useRef, useState } from 'preact/hooks';

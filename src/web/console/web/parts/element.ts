@@ -1,5 +1,4 @@
-// What stands everywhere: elements by their names and classes, icons, text of strangers, times, and states, which have a shape and a tone
-// that go with their word. The word alone says everything; colour is added.
+// What stands everywhere: elements by name and class, icons, text of strangers, times, and states as words with a shape and a tone.
 
 import { type Attributes, type ComponentChildren, type ComponentType, Fragment, h, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
@@ -13,11 +12,7 @@ type TagOf<Name> = Name extends `${infer Bare}.${string}` ? Bare : Name;
 type AttributesOf<Name> = JSX.IntrinsicElements[TagOf<Name> & Tag] & { readonly [name: `data-${string}`]: unknown };
 type Around = (...children: ComponentChildren[]) => JSX.Element;
 
-/**
- * Begins an element by its name with its classes behind dots, such as `p.soft`, and its attributes; or a component with its props.
- * One that holds nothing is made by `h`.
- * @returns what closes it around what it holds
- */
+/** Begins an element by name and classes (`p.soft`), or a component. @returns what closes it around what it holds; for nothing use `h` */
 export function el<Name extends Tag | `${Tag}.${string}`>(name: Name, attributes?: AttributesOf<Name>): Around;
 export function el<Props>(component: ComponentType<Props>, props?: Attributes & Props): Around;
 export function el(begun: ComponentType | string, attributes: object | null = null): Around {
@@ -99,10 +94,7 @@ interface ForeignProps {
   readonly brief?: boolean;
 }
 
-/**
- * Text that a stranger chose: isolated, so that its direction changes nothing around it, with marks for characters that show
- * nothing, and in slices where it is long.
- */
+/** Text of a stranger: isolated, with marks for characters that show nothing, and in slices where it is long. */
 export function Foreign({ text, lines = false, most = slice, brief = false }: ForeignProps): JSX.Element {
   const [length, setLength] = useState(most);
   const { shown, left } = cutAt(text, length);

@@ -35,10 +35,7 @@ interface RowProps<Row> {
   readonly class: string | undefined;
 }
 
-/**
- * Draws a row only where it has changed, so that a long list costs what changes in it. Elements are not kept for that: each holds the
- * list that it was drawn in, and so all rows before it.
- */
+/** Draws a row only where it has changed. Elements are not kept for that: each holds the list that it was drawn in. */
 class TableRow<Row> extends Component<RowProps<Row>> {
   override shouldComponentUpdate(next: RowProps<Row>, state: object): boolean {
     const { row, columns, class: name } = this.props;
@@ -203,10 +200,7 @@ export function MinutesSelect(): JSX.Element {
   });
 }
 
-/**
- * The filters in force, each with a button that takes it away.
- * @param labels what each is called @param times those whose values are times in RFC 3339
- */
+/** The filters in force, each with a button against it. @param labels by name @param times those that are times in RFC 3339 */
 export function filterChips(
   filters: Readonly<Record<string, string | undefined>>,
   labels: Readonly<Record<string, string>>,

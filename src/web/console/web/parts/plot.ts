@@ -1,5 +1,4 @@
-// Plots over time, drawn by uPlot. Every series has a name, a dash of its own beside its colour, and a table for those who
-// cannot see the drawing.
+// Plots over time, drawn by uPlot. Every series has a name, a dash beside its colour, and a table for who cannot see it.
 
 import { h, type JSX } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';

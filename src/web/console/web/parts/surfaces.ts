@@ -101,10 +101,7 @@ export function fault(problem: Problem, retry?: () => void, note?: ComponentChil
   );
 }
 
-/**
- * Why what a page asked for did not come, with trying again. Where the page still shows an older answer it says so; that the
- * gateway does not answer at all is said at the head of every page instead.
- */
+/** Why an answer did not come, and that an older one is shown; that the gateway is silent is said at the head of every page. */
 function LoadFault({ loaded }: { readonly loaded: Loaded<unknown> }): JSX.Element | null {
   const { problem, value, at, reload } = loaded;
   if (!problem) return null;
@@ -125,10 +122,7 @@ export function Progress({ what }: { readonly what: string }): JSX.Element | nul
   return el('div.progress', { role: 'status' })(h('span', { class: 'spinner', 'aria-hidden': 'true' }), what);
 }
 
-/**
- * What stands for an answer that a page asked for: why it did not come, or that it is under way, and what `show` draws of it.
- * @param what is under way, such as `Loading zones`
- */
+/** What stands for an answer: why it did not come, that it is under way, or what `show` draws. @param what such as `Loading zones` */
 export function awaited<Value>(
   loaded: Loaded<Value>,
   what: string,

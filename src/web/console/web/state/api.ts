@@ -133,11 +133,7 @@ async function send(path: string, { method = 'GET', body, signal: abort }: Asked
   }
 }
 
-/**
- * Asks an endpoint.
- * @param path with its query, on the console's own host
- * @throws Problem where it refuses or nothing answers; whatever `fetch` throws where `signal` ended the request
- */
+/** Asks an endpoint. @throws Problem where it refuses or nothing answers; what `fetch` throws where `signal` ended it */
 export async function ask<Result>(path: string, asked: Asked = {}): Promise<Answer<Result>> {
   const response = await send(path, asked);
   if (response.status === 401) isSignedOut.value = true;
@@ -229,10 +225,7 @@ function isPassing({ status }: Problem): boolean {
   return status === 0 || status === 429 || status >= 500;
 }
 
-/**
- * Loads something when the component appears, and again when `key` changes; what is under way for another key is ended.
- * @param key names what is loaded, mostly its URL; undefined: nothing yet
- */
+/** Loads when the component appears and when `key` changes, which ends what is under way. @param key undefined: nothing yet */
 export function useLoaded<Value>(
   key: string | undefined,
   load: (key: string, signal: AbortSignal) => Promise<Value>,

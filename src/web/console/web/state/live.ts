@@ -7,10 +7,7 @@ import type { JournalRow } from './shapes.ts';
 /** How the stream is doing. */
 export type LiveState = 'off' | 'connecting' | 'on' | 'lost';
 
-/**
- * How long a stream may say nothing before it counts as gone, in milliseconds: it says every 15 s that it is alive, and a network
- * that goes away ends no connection.
- */
+/** How long a stream may be silent, in milliseconds: it speaks every 15 s, and a network that goes away ends no connection. */
 const silenceMs = 40_000;
 
 /** The most rows of a live list, and the most that wait while the reader looks at older ones: beyond it they are counted alone. */
@@ -87,8 +84,7 @@ function follow(path: string, listener: Listener): () => void {
     source.addEventListener('reset', onGap);
     source.addEventListener('error', () => {
       onState('lost');
-      // The browser tries again by itself, unless the answer was a refusal: too many streams are open, or the session has
-      // ended, which the look at the list shows.
+      // The browser tries again, unless it was refused: too many streams, or no session, which the look at the list shows.
       if (source.readyState !== EventSource.CLOSED) return;
       clearTimeout(silence);
       again = setTimeout(open, 10_000);

@@ -77,10 +77,7 @@ function withCursor(path: string, cursor: string | undefined): string {
   return `${path}${path.includes('?') ? '&' : '?'}cursor=${encodeURIComponent(cursor)}`;
 }
 
-/**
- * Puts a page that was just loaded at the head of a list whose rows are in the same order.
- * @returns undefined where the two have no row in common: what lies between them is not known
- */
+/** Puts a page that was just loaded at the head of a list. @returns undefined where they share no row: there is a gap */
 function withHead<Row extends Named>(rows: readonly Row[], head: readonly Row[]): readonly Row[] | undefined {
   const ids = new Set(head.map(({ id }) => id));
   const last = rows.findLastIndex(({ id }) => ids.has(id));
@@ -157,11 +154,7 @@ function useLook<Row extends Named>(path: string | undefined, change: Change<Row
   };
 }
 
-/**
- * Loads a list.
- * @param path of its endpoint with its query, without a cursor; undefined: nothing yet
- * @param turn another one loads the list anew
- */
+/** Loads a list. @param path with its query; undefined: nothing yet @param turn another one loads the list anew */
 export function usePages<Row extends Named>(path: string | undefined, turn = 0): Pages<Row> {
   const isBack = useRef(false);
   const [state, setState] = useState<State<Row>>(() => {

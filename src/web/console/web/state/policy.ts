@@ -84,11 +84,7 @@ function withEnvelope(body: object, domain: string | undefined): object {
   return { from, recipients: ['recipient@example.net'], mime_message: body.raw };
 }
 
-/**
- * Judges what the gateway would be asked about, without asking it.
- * @param body JSON of what `rehearse` takes
- * @returns undefined where it cannot be judged here: the settings of another account are not known
- */
+/** Judges what `rehearse` takes without asking the gateway. @returns undefined where that cannot be, as of another account */
 export async function judgeHere(body: string): Promise<Rehearsal | undefined> {
   const { judged_as: settings, account } = session.value ?? {};
   if (!settings || account === undefined || accountOnlyPath('') !== pathOfAccount(account.name, '')) return undefined;

@@ -1,5 +1,4 @@
-// Where the reader is, who is signed in, and whose mail is looked at. Links within the console change the URL without loading anything
-// anew; back and forward work as they do everywhere.
+// Where the reader is, who is signed in, whose mail is shown. Links change the URL alone; back and forward work.
 
 import { batch, computed, signal } from '@preact/signals';
 import type { ToldSession } from '../../session-routes.ts';
@@ -179,10 +178,7 @@ export const account = computed(() => {
 /** Whether all accounts are looked at together. */
 export const isEveryAccount = computed(() => account.value === '*');
 
-/**
- * The path of an endpoint of the account that is looked at.
- * @param rest such as `/email/sending/journal?per_page=50`; with all accounts, the same without an account
- */
+/** The path of an endpoint of the account that is looked at, or of all. @param rest such as `/email/sending/journal` */
 export function accountPath(rest: string): string {
   if (isEveryAccount.value) return `/client/v4${rest}`;
   return accountOnlyPath(rest);

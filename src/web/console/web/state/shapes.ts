@@ -1,5 +1,4 @@
-// The answers of the HTTP interface as the pages read them: the types of the schemas that docs/openapi.json is made of. Of the
-// rooms behind the interface a browser has nothing but these types.
+// The answers as the pages read them: types of the schemas of docs/openapi.json, all that a browser has of the rooms.
 
 import type { Static } from 'typebox';
 import type { failures } from '../../../admin/console/failure-endpoints.ts';

@@ -52,11 +52,7 @@ export function writeMark(ms: number): string {
   return counts.flatMap(([count, unit]) => (count > 0 ? `${count} ${unit}` : [])).join(' ');
 }
 
-/**
- * Writes the marks of an axis of time, each unlike the others: to the second where less than a minute lies between two, and with the day
- * where a time of day comes twice.
- * @param times seconds since 1970 @param zone such as `Europe/Lisbon`; absent: the reader's
- */
+/** Writes the marks of an axis, each unlike the others: with seconds or the day where needed. @param times seconds since 1970 */
 export function writeClockMarks(times: readonly number[], zone?: string): readonly string[] {
   const length = (times[1] ?? 0) - (times[0] ?? 0) < 60 ? 8 : 5;
   const found = times.map((time) => parts(time * 1000, zone));
@@ -87,10 +83,7 @@ function parts(time: number, zone: string | undefined): Readonly<Record<string, 
   return Object.fromEntries(format.formatToParts(time).map(({ type, value }) => [type, value]));
 }
 
-/**
- * Writes a time for a list: the time of day where it is today's, else the day too, and the year where it is another.
- * @param zone such as `Europe/Lisbon`; absent: the reader's
- */
+/** Writes a time for a list: of day where it is today's, else with the day, and the year where it is another. @param zone absent: own */
 export function writeTime(time: number, now: number, zone?: string): string {
   const then = parts(time, zone);
   const today = parts(now, zone);

@@ -6,11 +6,7 @@ export type Filters = Readonly<Record<string, string>>;
 /** The longest value that is read, in characters. A longer one is cut, so that a link cannot fill the page. */
 const longestValue = 500;
 
-/**
- * Reads the filters of a query.
- * @param search the query of a URL, with or without its `?`
- * @param names those that the page knows; others are left out
- */
+/** Reads the filters of a query. @param names those that the page knows; others are left out */
 export function readFilters<Name extends string>(
   search: string,
   names: readonly Name[],
@@ -24,12 +20,7 @@ export function readFilters<Name extends string>(
   return found;
 }
 
-/**
- * Writes a query with some filters changed.
- * @param search the query so far; what is not named in `changes` stays as it is
- * @param changes new values; undefined or empty takes the filter away
- * @returns the query with its `?`, or an empty text where nothing is left
- */
+/** Writes a query with its `?` and some filters changed; undefined or empty takes one away. @returns '' where nothing is left */
 export function changeFilters(search: string, changes: Readonly<Record<string, string | undefined>>): string {
   const query = new URLSearchParams(search);
   for (const [name, value] of Object.entries(changes)) {
@@ -57,12 +48,7 @@ function isSpan(word: string): word is keyof typeof spans {
   return Object.hasOwn(spans, word);
 }
 
-/**
- * Turns a span into the time from which a list is to begin.
- * @param word one of `spans`, or a time in RFC 3339
- * @param now milliseconds since 1970
- * @returns a time in RFC 3339; undefined where the word is neither
- */
+/** The time, in RFC 3339, from which a list begins. @param word one of `spans`, or a time; undefined for any other */
 export function sinceOf(word: string | undefined, now: number): string | undefined {
   if (word === undefined) return undefined;
   if (isSpan(word)) return new Date(now - spans[word].minutes * 60_000).toISOString();
@@ -75,11 +61,7 @@ export const journalFilters = [
   ...(['q', 'outcome', 'span', 'credential', 'client', 'code', 'field', 'shadow', 'until'] as const),
 ] as const;
 
-/**
- * Writes the query.
- * @param now milliseconds since 1970, from which a span is counted
- * @param perPage rows of a page
- */
+/** Writes the query. @param now milliseconds since 1970, from which a span is counted */
 export function journalQuery(filters: Filters, now: number, perPage: number): string {
   const query = new URLSearchParams();
   query.set('per_page', String(perPage));

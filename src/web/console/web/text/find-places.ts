@@ -15,11 +15,7 @@ const messageId = /^[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}$/i;
 
 const mostFound = 8;
 
-/**
- * Finds where a text may lead: a message by its id, messages by words or an address, what an address is suppressed for, pages whose
- * names have the text in them.
- * @param pages those that can be opened; all of them where nothing was typed
- */
+/** Finds where a text may lead: a message by id, messages by words, an address's suppression, pages by name. @param pages that can be opened */
 export function findPlaces<Icon extends string>(
   typed: string,
   pages: readonly Found<Icon>[],

@@ -8,10 +8,7 @@ export interface DiffLine {
   readonly right?: number;
 }
 
-/**
- * The most steps of the search. The work grows with the lines times the differences; past this bound everything between the
- * common beginning and the common end is told as replaced.
- */
+/** The most steps of the search, which grows with lines times differences; past it the middle is told as replaced. */
 const mostSteps = 2_000_000;
 
 /** Whether the way to diagonal `k` with so many edits goes down, by an added line, and not to the right, by a removed one. */
@@ -81,10 +78,7 @@ function same(text: string, index: number, offset: number): DiffLine {
   return { kind: 'same', text, left: index + 1, right: index + 1 + offset };
 }
 
-/**
- * Compares two lists of lines.
- * @returns the lines in order: those of both sides, those removed from the left, those added on the right
- */
+/** Compares two lists of lines. @returns the lines in order: of both sides, removed from the left, added on the right */
 export function diffLines(left: readonly string[], right: readonly string[]): readonly DiffLine[] {
   let start = 0;
   while (start < left.length && start < right.length && left[start] === right[start]) start += 1;

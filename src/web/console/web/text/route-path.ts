@@ -14,12 +14,7 @@ function decode(step: string): string | undefined {
   }
 }
 
-/**
- * Compares a path with a pattern.
- * @param path of a URL, with the base and still percent-encoded; one `/` at its end makes no difference
- * @param pattern such as `/messages/:id`; `/` is the base itself
- * @returns what the names stand for; undefined where the path is another, or its percent-encoding is none
- */
+/** Compares a URL's path with a pattern such as `/messages/:id`. @returns what its names stand for; undefined where it is another */
 export function matchPath(path: string, pattern: string): RouteParameters | undefined {
   if (path !== basePath && !path.startsWith(`${basePath}/`)) return undefined;
   const steps = path.slice(basePath.length).replace(/\/$/, '').split('/');

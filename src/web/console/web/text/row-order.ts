@@ -1,5 +1,4 @@
-// Whether a row that a live stream tells of fits the filters of a list, and where it belongs in it: the newest first. Ids begin with
-// the time of their message.
+// Whether a live row fits the filters of a list, and where it belongs: the newest first. Ids begin with the time.
 
 import type { Filters } from './filters.ts';
 
@@ -21,10 +20,7 @@ export function isNewer(rows: readonly Named[], { id }: Named): boolean {
   return first === undefined || id > first.id;
 }
 
-/**
- * Puts a row in its place, or in the place of the same message. What has become of an older message brings its row, too.
- * @param hasMore whether older rows follow that are not loaded: one of them is left out
- */
+/** Puts a row in its place, or in that of the same message. @param hasMore older rows follow: an older one is left out */
 export function withRow<Row extends Named>(rows: readonly Row[], row: Row, hasMore: boolean): readonly Row[] {
   const known = rows.findIndex(({ id }) => id === row.id);
   if (known !== -1) return rows.with(known, row);

@@ -36,10 +36,7 @@ const names: ReadonlyMap<string, string> = new Map([
   ['\ufeff', 'BOM'],
 ]);
 
-/**
- * Controls, format characters, lone surrogates, unassigned and private characters, odd spaces, and the tags of Unicode; not
- * the blank. Variation selectors and joiners between emoji are left alone.
- */
+/** Controls, format and private characters, lone surrogates, odd spaces, tags; not the blank, nor what joins emoji. */
 const hidden =
   /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\u115f\u1160\u3164\uffa0]/gu;
 
@@ -53,10 +50,7 @@ function characterName(character: string): string {
   return `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}`;
 }
 
-/**
- * Cuts text into pieces that can be shown.
- * @param keep characters that stay as they are: line ends and tabs where the text is shown in lines
- */
+/** Cuts text into pieces that can be shown. @param keep line ends and tabs stay where the text is shown in lines */
 export function visiblePieces(text: string, keep: 'none' | 'lines' = 'none'): readonly TextPiece[] {
   const pieces: TextPiece[] = [];
   const joiners = new Set([...text.matchAll(emojiJoiner)].map(({ index }) => index));
@@ -71,10 +65,7 @@ export function visiblePieces(text: string, keep: 'none' | 'lines' = 'none'): re
   return pieces;
 }
 
-/**
- * Cuts text at a number of characters, never within a surrogate pair.
- * @returns the beginning, and how many characters are left out
- */
+/** Cuts text at a number of characters, never within a surrogate pair. @returns the beginning, and how many are left out */
 export function cutAt(text: string, most: number): { readonly shown: string; readonly left: number } {
   if (text.length <= most) return { shown: text, left: 0 };
   const last = text.charCodeAt(most - 1);

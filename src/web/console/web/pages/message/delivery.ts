@@ -1,5 +1,4 @@
-// What became of each recipient, in the order in which it happened; the dialogue, the times of the stages, and what verification
-// says of the signatures.
+// What became of each recipient, in order; the dialogue, the times of the stages, and the verdicts on signatures.
 
 import { h, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
