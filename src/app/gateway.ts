@@ -43,7 +43,6 @@ export interface Server {
   readonly config: Config;
   /** Puts the configuration in force anew, whole or not at all; connections stay open. Never rejects. @param why who asked */
   reload(why: string): Promise<ReloadOutcome>;
-  /** The next hops of mail as they are served now. */
   destinations(): readonly DestinationView[] | Promise<readonly DestinationView[]>;
   /** Stops accepting connections, lets DATA in flight finish, and closes everything (D97), within the drain time and a second. */
   stop(): Promise<void>;
@@ -53,11 +52,9 @@ export interface Server {
 
 /** A running gateway: a server of this process alone, or one of the processes of a server. */
 export interface Gateway extends Server {
-  /** The numbers of this process. */
   metrics(): Promise<MetricValues>;
   /** Whether it serves and takes mail: this process alone. */
   isReady(): boolean;
-  /** How the proxy applications are that this process carries. */
   applications(question: CarrierQuestion): Promise<CarrierAnswer>;
 }
 
@@ -120,7 +117,6 @@ async function shareLimits({ config, database, clock, log }: Opening): Promise<T
   return await Counts.open(database, { clock, log, minutes: createMinuteCounts(() => clock.monotonic()) });
 }
 
-/** What the endpoints and pages are made with. */
 async function httpPartsOf(made: {
   readonly parts: Opening;
   readonly shared: Shared;
@@ -243,7 +239,6 @@ async function startProxy(proxy: LiveProxy, { group, log }: Opening, onDuty: Sha
   onDuty(() => void proxy.start().catch(notStarted));
 }
 
-/** Opens and starts everything, in the order in which one part needs another. */
 async function openParts(parts: Opening, running: Running): Promise<Gateway> {
   const readiness: Readiness = { isReady: false };
   const made = await makeParts(parts, running, readiness);

@@ -11,7 +11,6 @@ import { type CommandIo, defineCommand, print } from './command/command.ts';
 /** Milliseconds before the first line of progress, and from one line to the next. */
 const tellEveryMs = 1000;
 
-/** Makes the function that tells a person how far the work has come. */
 function progressOn(io: CommandIo): Progress {
   let toldAt = performance.now();
   return (step, fraction) => {

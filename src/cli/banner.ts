@@ -22,7 +22,6 @@ export interface BannerFacts {
   readonly captureFolder?: string;
 }
 
-/** How many tokens are named at most. */
 const tokensNamed = 5;
 
 function endings(lastFour: readonly string[]): string {

@@ -28,7 +28,6 @@ import { counted } from './command/printable.ts';
 import { namedPaths, namesArchive, type Rehearsal, rehearseArchive } from './rehearsal.ts';
 import { changeText } from './report.ts';
 
-/** The verdict on one file. */
 interface Verdict {
   readonly file: string;
   readonly explanation: Explanation;
@@ -228,7 +227,6 @@ mailer, how often, and the configuration or the change in the program that cures
 /** `--observe` asks what observing does, not until when the configuration observes: this period never ends. */
 const always = observePeriod('9999-12-31');
 
-/** What messages are judged with. */
 interface Judging {
   readonly accounts: Accounts;
   readonly config: Config;

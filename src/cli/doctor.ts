@@ -28,7 +28,6 @@ import {
 } from './doctor-looks.ts';
 import { dnsFor, type Published, publishedBy } from './domain.ts';
 
-/** Domains whose records are looked at at the same time. */
 const domainsAtOnce = 8;
 /** How long all looks at records together may take, in milliseconds; what is left then is told as not looked at. */
 const recordsMs = 60_000;

@@ -24,7 +24,6 @@ const namedSkips = 20;
 /** How often the proposal is renewed at most: curing one fault can reveal another one behind it. */
 const rounds = 3;
 
-/** What one pass over the archive found. */
 interface Reading {
   readonly findings: Findings;
   readonly messages: number;

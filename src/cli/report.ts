@@ -64,21 +64,18 @@ async function applyChanges(
   return print(io, `Changed ${file}; what stood there is in ${backup}. Run postern reload.`);
 }
 
-/** Reads --format. @throws UsageError */
 function formatOf(word: string | undefined): KitFormat | undefined {
   const known = kitFormats.find((one) => one === word);
   if (word !== undefined && !known) throw new UsageError(`--format wants ${kitFormats.join(', ')}, got "${word}"`);
   return known;
 }
 
-/** Reads --shadow. @throws UsageError */
 function shadowed(word: string | undefined): boolean | undefined {
   if (word === undefined) return undefined;
   if (word === 'only' || word === 'without') return word === 'only';
   throw new UsageError(`--shadow wants only or without, got "${word}"`);
 }
 
-/** How the reports are told. */
 interface Telling {
   /** The server for which rules are written in place of the reports. */
   readonly format: KitFormat | undefined;
@@ -119,7 +116,6 @@ async function tellRefused(config: Config, wanted: JournalWanted, telling: Telli
   return await applyChanges(reports, { file, source, yes: telling.yes === true }, io);
 }
 
-/** What is compared. */
 interface Asked extends JournalWanted {
   /** Paths of an archive; empty: the journal is read. */
   readonly archive: readonly string[];

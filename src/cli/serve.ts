@@ -161,7 +161,6 @@ function banner(
   });
 }
 
-/** What is served. */
 interface Serving {
   readonly config: Config;
   /** Where the configuration is read from at a reload. */

@@ -29,7 +29,6 @@ const notFound = { 1: 'there is no such webhook that a command may change' } as 
 
 const open = (database: Database): Promise<WebhookStore> => openWebhookStore(database, systemClock);
 
-/** Says that there is no such webhook. @returns the exit code, 1 */
 function missing(id: string, account: string, io: CommandIo): number {
   return fail(io, `${account} has no such webhook "${id}" that a command may change; postern webhook list shows them`);
 }

@@ -12,7 +12,6 @@ type EndListener = (end: { readonly status?: number | undefined; readonly whole:
 export interface AnswerSink {
   /** Writes the answer, with Ray-ID and Content-Length. Where one has begun already, the connection is cut instead (D66). */
   send(answer: ErrorAnswer): void;
-  /** Whether octets of an answer have been written. */
   hasBegun(): boolean;
   /** Ends the connection without an answer. */
   cut(): void;

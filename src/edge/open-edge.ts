@@ -18,7 +18,6 @@ export interface OpenEdgeParts
 /** The edge with all its parts. */
 export interface OpenEdge {
   readonly front: HttpFront;
-  /** Loads the endpoints of custom errors. */
   plugins(): Promise<readonly V4Plugin[]>;
   /** Requests and upgraded connections that origins have open now. */
   open(): number;

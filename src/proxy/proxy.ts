@@ -55,7 +55,6 @@ export interface ProxyChange extends Pick<Proxy, 'plugins' | 'seed'> {
 
 /** The proxy applications of all zones. */
 export interface Proxy {
-  /** Loads the endpoints. */
   plugins(): Promise<readonly V4Plugin[]>;
   readonly metrics: readonly MetricFamily[];
   /** Writes the applications of the configuration (D99). @throws ConfigurationError where one breaks a rule */
@@ -70,7 +69,6 @@ export interface Proxy {
   drain(withinMs: number): Promise<void>;
 }
 
-/** The parts that are made of one configuration. */
 interface Configured extends ProxyConfigured {
   readonly plans: DataPlaneParts['plans'];
   readonly resolver: Resolver;

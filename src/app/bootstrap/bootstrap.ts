@@ -56,7 +56,6 @@ export type DevelopmentToken = { readonly account: string; readonly credential: 
 
 /** Which files the start made, and which secrets it did not find. */
 export interface Bootstrapped {
-  /** Paths of the files made, absolute. */
   readonly made: readonly string[];
   /** Secrets that routes and credentials need and that are missing; one line each. */
   readonly missing: readonly string[];
@@ -69,7 +68,6 @@ export interface BootstrapParts {
   readonly clock: Clock;
 }
 
-/** The label of a token made at first start. */
 const madeLabel = 'development';
 
 async function makeDkimKey({ file, algorithm }: DkimKeyFile): Promise<string[]> {

@@ -27,7 +27,6 @@ function writeSynced(file: string, text: string): void {
   }
 }
 
-/** A name beside the target that no other process takes. */
 function temporaryBeside(target: string): string {
   return join(dirname(target), `.${basename(target)}.${randomBytes(6).toString('hex')}.tmp`);
 }

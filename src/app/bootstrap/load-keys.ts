@@ -22,7 +22,6 @@ export interface TlsKeys {
   readonly host: string;
   readonly certificate: string;
   readonly privateKey: string;
-  /** The file that the certificate was read from. */
   readonly certificateFile: string;
   /** From when on until when the certificate is valid, milliseconds since 1970. */
   readonly notBefore: number;
@@ -52,12 +51,10 @@ export interface KeyProblem {
   readonly isMissing: boolean;
 }
 
-/** Everything that is wrong, so that one start can report all of it. */
 type Problems = KeyProblem[];
 
 /** The keys that could be read, and what is wrong with the others. */
 export interface KeysRead {
-  /** The keys, without those that have a problem. */
   readonly keys: Omit<Keys, 'hmacKey'>;
   readonly hmacKey?: KeyObject;
   readonly problems: readonly KeyProblem[];

@@ -11,7 +11,6 @@ const { Optional } = Type;
 
 /** Each name with a `*` is compared with each field of a message. */
 const strippedNames = { maxItems: 500 } as const;
-/** Each name of an event once. */
 const kinds = [...toldKinds];
 
 /** Names of keys; the files are certs/dkim/<domain>/<selector>.pem. Each message is signed by each of them: two pairs at most. */

@@ -16,7 +16,6 @@ type Told<Answer> = { readonly answer: Answer } | { readonly faults: string };
 export interface ConfigProcess<Question, Answer> {
   /** Asks. @throws Error where the process fails, or has ended since it read the configuration */
   readonly ask: (question: Question) => Promise<Answer>;
-  /** Ends it. */
   readonly close: () => Promise<void>;
 }
 

@@ -70,7 +70,6 @@ function unreadable(cause: unknown): string {
   return errorMessage(cause);
 }
 
-/** The name of the file as it was given. */
 function nameOf({ file, env }: ConfigSource): string {
   return file ?? (env['POSTERN_CONFIG'] || 'config/postern.yaml');
 }
@@ -155,7 +154,6 @@ interface BuildContext {
   readonly nowMs: number;
 }
 
-/** The `edge` slice. */
 function resolveEdge({ limits = {}, ...given }: CompleteContents['edge']): EdgeSettings {
   const all = filledIn(defaultEdgeSettings, given);
   return { ...all, limits: filledIn(all.limits, limits) };

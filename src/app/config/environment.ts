@@ -29,7 +29,6 @@ type Override = (
   env: Environment,
 ) => { readonly contents: CompleteContents; readonly path: string } | { readonly want: string };
 
-/** The contents with some keys of a section set. */
 function put<Name extends 'smtp' | 'http' | 'platform' | 'database' | 'log'>(
   contents: CompleteContents,
   section: Name,

@@ -13,7 +13,6 @@ import { type ConfigFault, type ConfigPath, formatPath, quote } from './fault.ts
 import type { ListenerEntry, RouteEntry } from './schema.ts';
 import { senderFaults } from './sender-maps.ts';
 
-/** What no two entries may have alike, and its place. */
 interface PlacedKey {
   readonly key: string;
   readonly path: ConfigPath;
@@ -230,7 +229,6 @@ function mxFaults(route: RouteEntry, path: ConfigPath): ConfigFault[] {
   return [{ path: [...path, 'tls'], text }, ...names];
 }
 
-/** A route has one address to send from of each family at the most. */
 function localAddressFaults({ localAddress = [] }: RouteEntry, path: ConfigPath): ConfigFault[] {
   const families = localAddress.map((one) => (typeof one === 'string' ? one : one.address).includes(':'));
   return families.flatMap((family, index) => {
@@ -240,7 +238,6 @@ function localAddressFaults({ localAddress = [] }: RouteEntry, path: ConfigPath)
   });
 }
 
-/** The last route, and no other, takes everything. */
 function matchFaults(isLast: boolean, { match }: RouteEntry, path: ConfigPath): ConfigFault[] {
   if (isLast !== (match !== undefined)) return [];
   if (match) return [{ path, text: 'the last route has none, so that every message finds one', atKey: true }];

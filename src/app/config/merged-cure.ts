@@ -15,7 +15,6 @@ export interface MergedCure {
   readonly line: number;
   /** A unified diff. */
   readonly diff: string;
-  /** The file's text with the change. */
   readonly after: string;
 }
 
@@ -27,7 +26,6 @@ interface Place {
   readonly credential: string;
 }
 
-/** Octets of the text that others take the place of. */
 interface Edit {
   readonly from: number;
   readonly to: number;
@@ -36,7 +34,6 @@ interface Edit {
 
 type Entry = YAMLMap<Node, Node | null>;
 
-/** How many unchanged lines stand around changed ones. */
 const context = 3;
 
 function entryNamed(parent: unknown, list: string, name: string): Entry | undefined {
@@ -160,7 +157,6 @@ function withNamed(list: unknown, name: string, change: (one: Values) => object)
   return list.map((one: unknown) => (isRecord(one) && one['name'] === name ? change(one) : one));
 }
 
-/** The contents with the entry as it is wanted. */
 function expected(contents: unknown, { account, credential }: Place, entry: object): unknown {
   if (!isRecord(contents)) return contents;
   const changed = (one: Values): object => ({

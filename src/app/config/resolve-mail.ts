@@ -28,7 +28,6 @@ export interface Resolving {
   readonly env: Environment;
 }
 
-/** Reads an address that the schema has accepted. */
 function listenOf(text: string): HostPort {
   const address = parseListen(text);
   if (!address) throw new Error(`Cannot parse listen address "${text}"`);

@@ -8,7 +8,6 @@ import * as value from './value-types.ts';
 
 const { Optional } = Type;
 
-/** `platform`. */
 const platform = value.partial({ domain: value.domain, bounceDomain: value.domain, dkim: dkimKeys });
 
 const smtpListener = value.object({
@@ -31,7 +30,6 @@ const smtpListener = value.object({
 
 const count = value.integer(1, 1_000_000);
 
-/** `smtp`. */
 const smtp = value.partial({
   hostname: value.domain,
   listeners: value.list(smtpListener),
@@ -56,7 +54,6 @@ const bounces = value.partial({
   messagesPerMinute: value.integer(1, 1_000_000),
 });
 
-/** `rest`. */
 const rest = value.partial({
   limits: value.partial({
     messageBytes: value.octets,
@@ -96,7 +93,6 @@ const smarthostUrl = Type.Union(
   { want: 'a URL of smtp:// or smtps://, or a mapping of url, priority, tls and auth' },
 );
 
-/** An address that a route's mail leaves from. */
 const localAddress = Type.Union(
   [value.ipAddress, value.object({ address: value.ipAddress, hostname: Optional(value.domain) })],
   { want: 'an IP address, or a mapping of address and hostname' },
@@ -155,7 +151,6 @@ const route = value.object({
 const room = value.integer(0, 2 ** 50, 'octets');
 const heldMessages = value.integer(1, 1_000_000_000);
 
-/** `spool`. */
 const spool = value.partial({
   minFreeBytes: room,
   account: value.partial({ queuedMessages: heldMessages, queuedBytes: room, failedBytes: room }),
@@ -168,7 +163,6 @@ const reports = value.partial({
   delaySeconds: value.seconds,
 });
 
-/** `events`. */
 const events = value.partial({ keepDays: value.integer(1, 3650, 'days'), perAccount: heldMessages });
 
 /** `journal`: what is kept of each message for the console. */
@@ -183,7 +177,6 @@ const journal = value.partial({
 /** `tlsReports`: those to recipients' domains about their TLS (RFC 8460). */
 const tlsReports = value.partial({ enabled: value.boolean, allowPrivate: value.list(value.network) });
 
-/** `delivery`. */
 const delivery = value.partial({
   resolver: value.partial({ servers: value.list(value.nameServer, { minItems: 1 }), validates: value.boolean }),
   connections: value.integer(1, 60_000),

@@ -8,7 +8,6 @@ import type { CompleteContents } from './defaults.ts';
 import { type ConfigFault, type ConfigPath, quote } from './fault.ts';
 import type { AccountEntry } from './schema.ts';
 
-/** What a credential or a listener says. */
 interface Entry {
   readonly senders?: Readonly<Record<string, string>>;
   readonly replyTo?: 'original';

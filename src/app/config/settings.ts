@@ -58,7 +58,6 @@ export interface HttpSettings {
 
 /** The console's slice. */
 export interface ConsoleSettings {
-  /** Whether its pages and its sign-in are served. */
   readonly enabled: boolean;
   /** Where people reach it, such as `https://gateway.example`. Absent: replies cannot say where to look. */
   readonly publicUrl?: string;
@@ -103,7 +102,6 @@ export type DatabaseSettings =
   | { readonly engine: 'sqlite'; readonly file: string }
   | {
       readonly engine: 'postgres';
-      /** Host and name, for people. */
       readonly server: string;
       /** The server is on another host, and the URL asks for no TLS. */
       readonly isInTheClear: boolean;
@@ -123,7 +121,6 @@ export const engineTraits: Readonly<Record<DatabaseSettings['engine'], { readonl
 
 /** The whole configuration, frozen. */
 export interface Config {
-  /** Absolute path of the file that was read. */
   readonly file: string;
   readonly dataDir: string;
   readonly certsDir: string;

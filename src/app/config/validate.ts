@@ -48,7 +48,6 @@ function removedKeyText(path: ConfigPath): string | undefined {
   return now && `is gone since 0.1.0: ${now}; take the key out`;
 }
 
-/** The members of a schema's node that this file reads. */
 interface Node {
   readonly want?: string;
   /** What is wanted of the keys of a mapping that has no fixed keys. */
@@ -97,7 +96,6 @@ function step(from: SchemaPosition, token: string): SchemaPosition | undefined {
   return ofAnyName && { node: ofAnyName, schemaPath: `${place.schemaPath}/patternProperties/${pattern}`, ...under };
 }
 
-/** Walks from the top to the place of an error of typebox. */
 function positionOf(top: SchemaPosition, instancePath: string): SchemaPosition | undefined {
   let place: SchemaPosition | undefined = top;
   for (const token of instancePath.split('/').slice(1)) place = place && step(place, token);

@@ -58,7 +58,6 @@ function adminWarnings({ http: { adminListen } }: Warned): string[] {
   ];
 }
 
-/** A warning of a console whose sign-in goes over networks in the clear. */
 function consoleWarnings({ console: { enabled, publicUrl } }: Warned): string[] {
   if (!enabled || publicUrl?.startsWith('http://') !== true) return [];
   const { hostname } = new URL(publicUrl);
@@ -87,7 +86,6 @@ export function observedParts({ accounts, smtp }: Pick<Config, 'accounts' | 'smt
   return [...credentials, ...listeners];
 }
 
-/** Whether any recipient of these domains can match a pattern. */
 function canMatch(patterns: readonly RecipientPattern[], domains: readonly string[]): boolean {
   return patterns.some((pattern) => {
     if (pattern.kind === 'address') return domains.includes(splitMailbox(pattern.address).domain ?? '');

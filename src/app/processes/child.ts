@@ -10,7 +10,6 @@ import type { FromProcess, Inquiries, StartOrder, ToProcess } from './messages.t
 export interface ProcessEnd {
   readonly code: number | null;
   readonly signal: string | null;
-  /** Why it could not start, where it said so. */
   readonly failed?: { readonly exitCode: number; readonly reason: string };
 }
 

@@ -22,9 +22,7 @@ export interface StartOrder {
   readonly count: number;
   /** Counts the configurations that were in force. */
   readonly version: number;
-  /** The configuration file as the supervisor has read it. */
   readonly text: string;
-  /** The file that the command line names. */
   readonly file?: string;
   readonly ports: ChosenPorts;
 }
@@ -60,9 +58,7 @@ export interface Inquiries {
   readonly alive: { readonly asked: null; readonly answer: true };
   readonly values: { readonly asked: null; readonly answer: MetricValues };
   readonly destinations: { readonly asked: null; readonly answer: readonly DestinationView[] };
-  /** Whether it takes connections and mail. */
   readonly ready: { readonly asked: null; readonly answer: boolean };
-  /** How the proxy applications are that it carries. */
   readonly applications: { readonly asked: CarrierQuestion; readonly answer: CarrierAnswer };
   /** Get ready for this configuration. The answer is that it is, or how the reload has ended where it cannot. */
   readonly reload: { readonly asked: string; readonly answer: 'prepared' | ReloadOutcome };
@@ -89,7 +85,6 @@ export type FromProcess =
   | { readonly kind: 'placesBack'; readonly keys: readonly string[] }
   | { readonly kind: 'minuteBack'; readonly account: string }
   | { readonly kind: 'failure'; readonly address: string }
-  /** It takes connections. */
   | { readonly kind: 'serving'; readonly listening: readonly Listening[] }
   /** It has got a signal to stop, and nobody else has told it to drain. */
   | { readonly kind: 'draining' }

@@ -14,7 +14,6 @@ import { Supervisor } from './supervisor.ts';
 
 interface ProcessesParts {
   readonly config: Config;
-  /** Where the configuration is read from at a reload. */
   readonly place: ConfigSource;
   readonly log: Logger;
   /** Resolves at a signal to stop, even while the processes start. */

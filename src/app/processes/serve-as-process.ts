@@ -32,7 +32,6 @@ function shareOfConfig(config: Config, count: number): Config {
 export interface ProcessParts {
   readonly env: Environment;
   readonly cwd: string;
-  /** Resolves at a signal to stop. */
   readonly signalled: Promise<unknown>;
   /** Has errors that nobody caught logged, and the process end. */
   readonly dieOnSurprise: (log: OpenLog) => void;
@@ -111,7 +110,6 @@ async function open(
   return gateway;
 }
 
-/** Tells the supervisor why this process cannot start. */
 function tellFailure(link: SupervisorLink, error: unknown): Promise<void> {
   const exitCode =
     error instanceof ConfigurationError ? error.exitCode : error instanceof Unavailable ? temporaryFailure : 1;

@@ -30,7 +30,6 @@ export class SharedPlaces {
     return undefined;
   }
 
-  /** Places that a process had taken are free. */
   giveBack(process: object, keys: readonly string[]): void {
     const own = this.#ofProcess.get(process);
     for (const key of keys) {
@@ -40,7 +39,6 @@ export class SharedPlaces {
     }
   }
 
-  /** A process has ended, and what it had taken is free. */
   gone(process: object): void {
     this.#gone.add(process);
     for (const [key, number] of this.#ofProcess.get(process) ?? []) this.#taken.add(key, -number);

@@ -155,7 +155,6 @@ export class Supervisor {
     void this.#end(child);
   }
 
-  /** The next hops as all processes serve them. */
   async destinations(): Promise<readonly DestinationView[]> {
     const views = await Promise.all(
       [...this.#children.values()].map((child) => child.inquire('destinations', null, readingMs)),

@@ -116,7 +116,6 @@ const changes: Changes<Config> = {
   warnings: 'elsewhere',
 };
 
-/** A key that differs between two configurations. */
 interface Changed {
   readonly key: string;
   readonly change: Change;
@@ -194,7 +193,6 @@ export interface ChangeParts extends Shared {
   readonly agree?: (() => Promise<void>) | undefined;
 }
 
-/** The parts made for the new settings, ready to take effect. */
 interface Ready {
   readonly inForce: InForce;
   readonly edge: Awaited<ReturnType<LiveEdge['prepare']>>;

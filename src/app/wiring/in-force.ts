@@ -20,7 +20,6 @@ import type { Config } from '../config/config.ts';
 export interface Settings {
   readonly config: Config;
   readonly keys: Keys;
-  /** Tokens of the configuration and the environment, as hashes. */
   readonly tokens: readonly TokenHash[];
   readonly globalKeys: readonly GlobalKeyHash[];
   readonly pageMarks: readonly string[];

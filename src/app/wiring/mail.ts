@@ -106,7 +106,6 @@ export function certificateOf({ tls }: Keys, host: string): { readonly cert: str
   return { cert: found.certificate, key: found.privateKey };
 }
 
-/** Opens what keeps mail, and what is read of it. */
 async function openStores({ live, database, metrics, clock, log }: Shared, running: Running) {
   const { config } = live.current;
   const contentGauge = new ContentGauge(config.journal.maxOctets);
@@ -158,7 +157,6 @@ async function openDelivery(
   return delivery;
 }
 
-/** What mail is sent with, under the settings in force. */
 function sendingWith({ live, accounts, clock }: Shared, spool: Spool, delivery: LiveDelivery): () => Sending {
   return madeOf(live, ({ config, keys }) => ({
     ...buildParts(config, keys, accounts, clock),

@@ -32,7 +32,6 @@ function isoTime(ms: number): string {
   return new Date(ms).toISOString();
 }
 
-/** What reloads are made with. */
 interface ReloaderParts {
   /** Reads and checks the configuration and all that it names. @throws ConfigurationError with a line for each fault */
   readonly load: () => Promise<Settings>;

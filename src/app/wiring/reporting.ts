@@ -72,7 +72,6 @@ export function createReporting(
 export interface TlsResults {
   readonly store: TlsReportStore;
   readonly counts: SessionCounts;
-  /** Counts an attempt, where reports are sent. */
   readonly count: (result: TlsResult) => void;
 }
 

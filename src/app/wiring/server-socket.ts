@@ -15,7 +15,6 @@ function socketFile(dataDir: string): string {
 /** The questions, and what answers each. */
 export interface SocketAnswers {
   readonly reload: () => Promise<ReloadOutcome>;
-  /** The next hops as they are served now. */
   readonly destinations: () => readonly DestinationView[] | Promise<readonly DestinationView[]>;
 }
 
@@ -70,7 +69,6 @@ function listenOn(server: Server, file: string): Promise<void> {
   });
 }
 
-/** Whether a server accepts connections at a socket. */
 function isAnswered(file: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(file);

@@ -10,7 +10,6 @@ import { columns, defineCommand, defineGroup, fail, isYes, jsonOption, print, pr
 import { counted, isoSeconds, printable } from '../command/printable.ts';
 import { parseCount, parseSpan } from '../command/span.ts';
 
-/** A captured message, as the name of its file tells it. */
 interface CapturedFile {
   /** The message's id, a UUIDv7. */
   readonly id: string;
@@ -22,7 +21,6 @@ interface CapturedFile {
 /** A name that Postern writes, with the flags that a mail reader may add behind a colon. Files of other names are ignored. */
 const ownName = /^([0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12})\.eml(?::2,[A-Za-z]{0,52})?$/;
 
-/** Whether a text is the id of a message. */
 function isMessageId(text: string): boolean {
   return ownName.test(`${text}.eml`);
 }
@@ -110,7 +108,6 @@ async function removeCaptured({ path }: CapturedFile): Promise<boolean> {
 const routeOption = {
   route: { value: 'NAME', summary: 'the capture route, where the configuration has several' },
 } as const;
-/** How many messages are read or removed at the same time. */
 const atOnce = 16;
 /** Characters of a header that a line of the list shows. */
 const longestText = 60;

@@ -51,11 +51,9 @@ interface OptionSpec {
   readonly summary: string;
 }
 
-/** How a command was called, for texts. */
 interface Call {
   /** `postern token create` */
   readonly path: string;
-  /** What the table of commands says of it. */
   readonly summary: string;
 }
 
@@ -80,10 +78,8 @@ export interface CommandSpec<O extends Options> extends Pick<Command, 'summary'>
   readonly synopsis?: string;
   /** How many arguments `...` stands for at most; absent: 1000. */
   readonly most?: number;
-  /** Paragraphs under the usage line. */
   readonly details?: string;
   readonly options: O;
-  /** Whole command lines. */
   readonly examples: readonly string[];
   /** What exit codes of its own mean; 0, 64 and 78 are added to them. */
   readonly exitCodes?: Readonly<Record<number, string>>;
@@ -92,7 +88,6 @@ export interface CommandSpec<O extends Options> extends Pick<Command, 'summary'>
   run(input: CommandInput<O>, io: CommandIo): number | Promise<number>;
 }
 
-/** What a command runs with. */
 interface CommandInput<O extends Options> {
   readonly options: OptionValues<O> & { readonly config?: string };
   readonly args: readonly string[];
@@ -148,7 +143,6 @@ export function table(rows: readonly (readonly [string, string])[]): string[] {
   return columns(rows).map((line) => `  ${line}`);
 }
 
-/** All options of a command. */
 function optionsOf<O extends Options>({ options, needsNoConfig }: CommandSpec<O>): Options {
   return { ...options, ...(needsNoConfig ? {} : configOption), ...helpOption };
 }
@@ -235,9 +229,7 @@ interface CommandRow {
 /** Commands by name, in the order of the help. */
 export type CommandTable = Readonly<Record<string, CommandRow>>;
 
-/** How a table was called. */
 interface TableCall extends Call {
-  /** Lines under the help's table. */
   readonly footer?: readonly string[];
 }
 

@@ -1,6 +1,5 @@
 import type { CommandIo } from './command.ts';
 
-/** Milliseconds between two writings. */
 const everyMs = 100;
 const barWidth = 30;
 
@@ -23,7 +22,6 @@ export function progressLine(stderr: CommandIo['stderr'], what: string) {
       const bar = all > 0 && '#'.repeat(Math.round(part * barWidth)).padEnd(barWidth, '.');
       stderr.write(`\r${what} ${bar ? `[${bar}] ${Math.floor(part * 100)} % ` : ''}${note}\x1b[K`);
     },
-    /** Removes the line. */
     end(): void {
       if (shownAt > 0) stderr.write('\r\x1b[K');
       shownAt = Number.NEGATIVE_INFINITY;

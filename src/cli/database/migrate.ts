@@ -15,7 +15,6 @@ import { progressLine } from '../command/progress-line.ts';
 /** Milliseconds between two lines where nobody sits at a terminal. */
 const tellEveryMs = 5000;
 
-/** Makes what a move tells its progress to. */
 function moveProgress(io: CommandIo): { show(progress: MoveProgress): void; end(): void } {
   const line = progressLine(io.stderr, 'Moving');
   let toldAt = performance.now();
@@ -51,7 +50,6 @@ const options = {
 
 type Given = OptionValues<typeof options>;
 
-/** Where the data is, and where it goes. */
 interface Databases {
   readonly file: string;
   readonly bodiesFolder: string;

@@ -20,7 +20,6 @@ import { columns, defineCommand, defineGroup, jsonOption, print, printJson } fro
 import { parseWord } from '../command/span.ts';
 import { defaultCaFile, exportOptions, writeExport } from '../command/write-export.ts';
 
-/** One application in the list. */
 interface Listed {
   readonly id: string;
   /** Name of its zone, or its id where the zone is not configured. */
@@ -35,7 +34,6 @@ function byZone(one: Listed, other: Listed): number {
   return one.zone.localeCompare(other.zone, 'en') || one.hostname.localeCompare(other.hostname, 'en');
 }
 
-/** The stored applications, and the forwarding plans of those that have one. */
 function readStored(config: Config) {
   return withDatabase(config, async (database) => {
     const store = await openApplicationStore(database);

@@ -13,7 +13,6 @@ const mostLines = 100_000;
 /** Domains of a next hop that are told. */
 const shownDomains = 20;
 
-/** One row: what waits, and how its next hop is served. */
 interface Destination {
   readonly route: string;
   /** A recipient domain; absent where all domains of the route wait together. */

@@ -15,7 +15,6 @@ import { counted } from '../command/printable.ts';
 import { type ProgressLine, progressLine } from '../command/progress-line.ts';
 import { missing, newTimes, notFound, type OpenQueue, pageMessages, stateOption, withQueue } from './open-queue.ts';
 
-/** Which recipients a retry by selection is for. */
 interface Retried extends Pick<Selection, 'account' | 'destination' | 'route'> {
   readonly state: 'queued' | 'failed';
 }

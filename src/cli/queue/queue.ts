@@ -48,7 +48,6 @@ function roughly({ messageId, recipient }: QueueFields): string | undefined {
   return domain === '' ? undefined : domain;
 }
 
-/** Whether a message has the fields. */
 function hasFields({ entry, recipients }: QueueItem, wanted: QueueFields): boolean {
   const { messageId, recipient, sender, state } = wanted;
   const ids = [entry.messageId, entry.clientMessageId ?? ''].map(bareId);
@@ -84,7 +83,6 @@ function itemJson({ entry, size, recipients }: QueueItem) {
   return { ...entry, size, recipients };
 }
 
-/** The totals of the whole queue, as one line. */
 function totalLine({ messages, recipients }: Tally): string {
   const { queued, delivered, failed } = recipients;
   return `In all: ${messages.queued} messages queued, ${messages.failed} failed; recipients: ${queued} queued, ${delivered} delivered, ${failed} failed`;

@@ -36,7 +36,6 @@ export interface CustomErrorOwner {
 /** What the API put last for one owner and kind. */
 export interface StoredCustomErrors {
   readonly level: string;
-  /** The owner's id. */
   readonly owner: string;
   readonly kind: string;
   /** 1 for the first change of this owner and kind, one more for each that follows. */

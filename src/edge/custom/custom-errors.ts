@@ -47,7 +47,6 @@ interface Layered<T> {
   stored: { readonly version: number; readonly updatedAt: number; readonly value: T | undefined } | undefined;
 }
 
-/** The custom errors of one zone or account. */
 interface Layer {
   readonly rules: Layered<CompiledRules>;
   readonly page: Layered<CompiledPage>;
@@ -214,7 +213,6 @@ export class CustomErrors {
     return this.#put(owner, 'rules', rules && JSON.stringify(rules), ifVersion);
   }
 
-  /** Puts a page in the same way. */
   putPage(owner: CustomErrorOwner, html: string | undefined, ifVersion?: number): Promise<boolean> {
     return this.#put(owner, 'page', html, ifVersion);
   }

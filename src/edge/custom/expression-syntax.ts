@@ -22,7 +22,6 @@ const typeOf = {
   host: 'string',
   header: 'string',
 } as const;
-/** The operators on each type. */
 const operatorsOf = {
   integer: ['eq', 'ne', 'in', 'lt', 'gt'],
   string: ['eq', 'ne', 'in', 'contains', 'starts_with'],

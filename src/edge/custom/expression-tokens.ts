@@ -1,6 +1,5 @@
 // The words, numbers, strings and marks of a Custom Error Rule's expression (D65).
 
-/** The most characters of an expression. */
 const maxExpressionLength = 4096;
 
 /** One part of an expression; `at` is where it begins, counted in characters from 0. */

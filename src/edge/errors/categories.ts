@@ -1,8 +1,6 @@
 // The parties that edge errors are laid to, and what a row of the catalogue says of one error (D63, D64).
 
-/** What holds for the errors of a category. */
 interface Category {
-  /** The words of a heading. */
   readonly title: string;
   /** What its errors are laid to. */
   readonly responsible: string;

@@ -21,9 +21,7 @@ export interface EdgeExportSettings {
   readonly listen: ListenAddress;
   /** Absent: no HTTPS. */
   readonly tlsListen?: ListenAddress | undefined;
-  /** Where Postern listens. */
   readonly postern: ListenAddress;
-  /** The folder with the certificate of a hostname. */
   readonly certificateFolder: (hostname: string) => string | undefined;
   /** Authorities of origins whose certificates are verified; one PEM file. */
   readonly caFile: string;

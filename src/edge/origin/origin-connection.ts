@@ -25,7 +25,6 @@ type Written = (error?: Error | null) => void;
 export class OriginConnection {
   readonly socket: Socket;
   readonly target: OriginTarget;
-  /** Requests sent. */
   requests = 0;
   /** Until when it may be used again, milliseconds since 1970; meaningful while idle. */
   idleUntil = 0;
@@ -60,7 +59,6 @@ export class OriginConnection {
     return !this.socket.destroyed && !this.socket.readableEnded && !this.writeFailed && this.#user === undefined;
   }
 
-  /** Whether an octet of the reply has come. */
   get replyBegun(): boolean {
     return this.#parser.begun;
   }
@@ -96,7 +94,6 @@ export class OriginConnection {
     if (this.socket.isPaused()) this.socket.resume();
   }
 
-  /** Closes the connection at once. */
   destroy(): void {
     this.#user = undefined;
     this.socket.destroy();

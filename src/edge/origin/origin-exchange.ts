@@ -76,7 +76,6 @@ export class OriginExchange implements ConnectionUser, Dialling {
     this.#target = parts.targetOf(asked.forwarded.zone, asked.request.headers.host);
   }
 
-  /** Sends the request on. */
   begin(): void {
     // A request to upgrade gets a new connection, since a connection that leaves HTTP cannot be shared afterwards.
     const kept = this.#asked.onSwitched ? undefined : this.#parts.pool.take(this.#target.key);

@@ -100,7 +100,6 @@ export class DownOrigins {
     this.#most = parts.most ?? maxRemembered;
   }
 
-  /** How many are remembered now. */
   get size(): number {
     return this.#down.size;
   }

@@ -70,7 +70,6 @@ export class OriginPool {
     this.#idle.clear();
   }
 
-  /** Closes everything. */
   closeAll(): void {
     this.closeIdle();
     for (const connection of this.#all) connection.socket.destroy();

@@ -29,7 +29,6 @@ export class OriginUpload {
   readonly #parts: UploadParts;
   readonly #pace = new BodyPace(leastOctetsPerSecond);
 
-  /** Begins the upload. */
   constructor(parts: UploadParts) {
     this.#parts = parts;
     const { request } = parts;

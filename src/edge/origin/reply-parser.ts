@@ -72,7 +72,6 @@ export class ReplyParser {
     return this.#state === 'done';
   }
 
-  /** Reads what arrived. */
   feed(chunk: Buffer): void {
     this.begun = true;
     let at = 0;

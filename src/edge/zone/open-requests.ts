@@ -54,7 +54,6 @@ export class OpenRequests {
     return new OpenRequest(this, zone, address);
   }
 
-  /** Requests open now. */
   open(): number {
     return this.#open;
   }

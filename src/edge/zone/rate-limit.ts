@@ -13,7 +13,6 @@ export interface RateLimit {
 /** The limit of a zone, counted in the memory of this process. */
 export interface OwnRateLimit extends RateLimit {
   take(address: string): number;
-  /** How many clients are remembered now. */
   size(): number;
 }
 

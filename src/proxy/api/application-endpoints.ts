@@ -50,7 +50,6 @@ function unknownApplication(): Refusal {
   return refusal('E_NOT_FOUND', 'There is no such application in this zone');
 }
 
-/** Which applications a list is to have. */
 async function filterOf(
   query: { readonly dns?: string; readonly protocol?: string; readonly status?: ApplicationStatus['state'] },
   see: SeeApplications,

@@ -18,7 +18,6 @@ export interface TrafficEndpointParts {
   readonly see: SeeApplications;
 }
 
-/** Applications of an answer. */
 const mostApplications = 200;
 /** Applications that are read of a zone at once. */
 const perPage = 100;

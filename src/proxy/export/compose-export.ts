@@ -22,7 +22,6 @@ function isRange({ first, last }: PortRange): boolean {
   return isPort(first) && isPort(last) && first <= last;
 }
 
-/** An address as a socket takes it: no zone, no leading zeros. */
 function isAddress(text: string): boolean {
   return isIP(text) !== 0 && !text.includes('%');
 }
@@ -119,7 +118,6 @@ function generalGaps(plans: readonly ForwardingPlan[], settings: ExportSettings)
   return [...texts.map((text) => ({ leftOut: false, text })), ...unplanned];
 }
 
-/** Notes that hold for a plan in every format. */
 function sharedNotes(plan: ForwardingPlan, { zonesWithRecords, portOffset }: ExportSettings): string[] {
   const { transport, proxyProtocol, tls, origin } = plan;
   const notes: string[] = [];

@@ -83,7 +83,6 @@ function dnsResolver({ nameservers }: ExportSettings): { readonly [key: string]:
   return { typed_dns_resolver_config: extension('network.dns_resolver.cares', type, { resolvers }) };
 }
 
-/** One cluster: the origins of one edge port. */
 function cluster(checked: CheckedPlan, name: string, step: number, settings: ExportSettings): Value {
   const { plan } = checked;
   const sni = plan.origin.kind === 'dns' ? plan.origin.name : plan.name;
@@ -155,7 +154,6 @@ function downstreamTls({ certificate }: CheckedPlan): { readonly transport_socke
   return { transport_socket: extension('transport_sockets.tls', type, fields) };
 }
 
-/** Where a listener is, and the cluster that it leads to. */
 interface Place {
   readonly address: string;
   readonly port: number;
@@ -196,7 +194,6 @@ function udpListener({ plan }: CheckedPlan, place: Place, settings: ExportSettin
   };
 }
 
-/** What Envoy cannot do at all. */
 function refusal({ plan }: CheckedPlan): string | undefined {
   const isUdp = plan.transport === 'udp';
   if (plan.origin.kind === 'dns' && plan.origin.type === 'SRV') return 'Envoy cannot look up SRV records';

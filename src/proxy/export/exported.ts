@@ -50,7 +50,6 @@ export interface ExportGap {
 
 /** An export. */
 export interface Exported {
-  /** The whole file. */
   readonly text: string;
   readonly gaps: readonly ExportGap[];
 }

@@ -100,7 +100,6 @@ function resolverLine({ type, ttlSeconds }: Origin<'dns'>, { nameservers }: Expo
   return `resolver ${servers} valid=${ttlSeconds}s${type === 'A' ? ' ipv6=off' : ''};`;
 }
 
-/** What nginx cannot send at all. */
 function refusal({ plan }: CheckedPlan, { nameservers }: ExportSettings): string | undefined {
   const isUdp = plan.transport === 'udp';
   if (plan.proxyProtocol === 'v2') return 'nginx cannot send version 2 of the PROXY protocol';

@@ -43,7 +43,6 @@ type RecordType = keyof RecordSet;
 
 /** A name of the configuration may stand for another so many times. */
 const longestChain = 8;
-/** Records of one answer that are looked at. */
 const mostRecords = 64;
 
 const quoted = (text: string): string => JSON.stringify(text.slice(0, 255));

@@ -57,11 +57,9 @@ export function unreachableReason(failures: readonly string[], why: string | und
   return `no origin could be reached: ${told}`.slice(0, reasonLength);
 }
 
-/** What is known of where connections may go. */
 interface OriginGuardParts {
   /** The lists; asked with each connection, and may be others then. */
   readonly settings: () => Pick<ProxySettings, 'originDeny' | 'originAllow'>;
-  /** The listeners of mail and HTTP. */
   readonly ownDoors: () => readonly OwnDoor[];
   /** Id of the application that listens at an address of this machine; undefined: none. */
   readonly listenerAt: (transport: TransportProtocol, address: string, port: number) => string | undefined;

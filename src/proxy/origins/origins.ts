@@ -5,7 +5,6 @@ import type { ForwardingPlan, PortRange } from '../application/application.ts';
 import { createDnsCache, type DnsCache, orderServices, type Resolver } from './dns-cache.ts';
 import type { OriginAddress, Origins } from './origin.ts';
 
-/** What is known of one origin that failed. */
 interface Failing {
   readonly origin: OriginAddress;
   failures: number;
@@ -22,7 +21,6 @@ const longestBackOffMs = 30_000;
 /** Of a range of ports each is an origin of its own; beyond this the oldest is forgotten. */
 const mostRemembered = 4096;
 
-/** One text for one place. */
 function keyOf({ address, port }: OriginAddress): string {
   return `${address} ${port}`;
 }
@@ -68,7 +66,6 @@ function createOriginHealth(clock: MonotonicClock) {
       const others = origins.filter((origin) => !isUsable.has(origin));
       return [...usable, ...others.toSorted((left, right) => untilOf(left) - untilOf(right))];
     },
-    /** All that failed last. */
     all: () => [...failing.values()].map(({ origin }) => origin),
   };
 }
@@ -94,7 +91,6 @@ interface Found {
   readonly why?: string;
 }
 
-/** How one kind of origin is found. */
 interface Source {
   find(offset: number): Promise<Found>;
   /** What is known without looking anything up, for the first edge port. */

@@ -18,7 +18,6 @@ export type SeeApplications = (question: CarrierQuestion) => Promise<(applicatio
 /** What the views are made from. */
 export interface ApplicationViewsParts {
   readonly dataPlane: Pick<DataPlane, 'reconcile' | 'status' | 'traffic' | 'reports'>;
-  /** Whether this process carries the applications. */
   readonly isCarrier: () => boolean;
   /** Asks the process that does; absent where there is one process alone. */
   readonly askCarrier?: ((question: CarrierQuestion) => Promise<CarrierAnswer | undefined>) | undefined;

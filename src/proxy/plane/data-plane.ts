@@ -90,7 +90,6 @@ export class DataPlane {
     return at === undefined ? status : { ...status, certificateExpiresAt: at };
   }
 
-  /** How each application is, for the metrics. */
   reports(): readonly ApplicationReport[] {
     return [...this.#applications].map(([id, state]) => {
       const { plan, traffic, origins } = state.current();
@@ -124,7 +123,6 @@ export class DataPlane {
     };
   }
 
-  /** All counters, for the metrics. */
   totals(): ReadonlyMap<string, Traffic> {
     return new Map([...this.#applications].map(([id, state]) => [id, { ...state.current().traffic }]));
   }

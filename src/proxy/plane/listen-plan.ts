@@ -43,9 +43,7 @@ export function listenerKey(transport: TransportProtocol, address: string, port:
   return `${transport} ${hostPort(address, port)}`;
 }
 
-/** What one plan asks for by itself. */
 interface PlanSockets {
-  /** How many sockets. */
   readonly count: number;
   /** Why there are fewer than its ports and addresses. */
   readonly problems: readonly string[];

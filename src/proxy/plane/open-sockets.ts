@@ -94,7 +94,6 @@ export class OpenSockets {
     return this.#sockets.get(key)?.application;
   }
 
-  /** How many are open. */
   count(): number {
     return this.#sockets.size;
   }

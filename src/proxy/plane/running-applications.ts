@@ -36,7 +36,6 @@ export function createNoteLimit(
   };
 }
 
-/** Events that are kept of each application. */
 const eventsKept = 100;
 
 /** The counters of an application that has carried nothing. */
@@ -163,7 +162,6 @@ export class RetiredPlans {
     this.#timers.set(before, timer);
   }
 
-  /** Cuts all of it now. */
   cutAll(): void {
     for (const before of this.#timers.keys()) this.#cut(before);
   }

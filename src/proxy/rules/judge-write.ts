@@ -40,7 +40,6 @@ export interface JudgeSources extends FactSources {
   readonly log: Pick<Logger, 'warn' | 'error'>;
 }
 
-/** What is wrong with a write. */
 interface Refused {
   readonly ok: false;
   readonly faults: readonly Fault[];
@@ -53,7 +52,6 @@ export type JudgedWrite =
       readonly ok: true;
       readonly fields: ApplicationFields;
       readonly claims: Claims;
-      /** The application before, for replace and patch. */
       readonly stored: StoredApplication | undefined;
     };
 

@@ -105,12 +105,10 @@ const flawTexts = {
 
 /** An entry of `origin_direct` that was read. */
 export interface ReadOrigin extends OriginText {
-  /** As it was given. */
   readonly text: string;
   readonly pointer: string;
 }
 
-/** `origin_direct`. */
 interface ReadOrigins {
   readonly origins: readonly ReadOrigin[];
   /** Entries, readable or not. */
@@ -195,7 +193,6 @@ export function readOriginPort(value: unknown, reading: Reading): PortRange | un
   return parsePorts(text) ?? notAs(reading, 11000, 'origin_port', must, value);
 }
 
-/** `edge_ips` that were read. */
 interface ReadEdge {
   /** What it means. */
   readonly edge: Claims['edge'];

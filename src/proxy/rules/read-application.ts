@@ -53,7 +53,6 @@ export interface Judged extends ZoneAndOwner {
   /** Names of the members of the body as it was sent, null ones left out (10012). */
   readonly sentNames: readonly string[];
   readonly rights: CallerRights;
-  /** The application before an update. */
   readonly stored: StoredApplication | undefined;
 }
 

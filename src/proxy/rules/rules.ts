@@ -14,7 +14,6 @@ import type { Judged } from './read-application.ts';
 
 /** One row of the table. */
 export interface Rule {
-  /** For people. */
   readonly name: string;
   /** HTTP status where it is the first of the answer; absent: 400. */
   readonly status?: number;

@@ -75,7 +75,6 @@ export class ApplicationStore {
     this.#database = database;
   }
 
-  /** Writes a new one. */
   create(write: ApplicationWrite): Promise<Written> {
     return keepIfOk(this.#database, async (transaction) => {
       const writing = new ApplicationWriting(transaction, write);
@@ -137,7 +136,6 @@ export class ApplicationStore {
     return { applications: applications.flatMap((application) => application ?? []), total: accepted.length };
   }
 
-  /** Every application of every zone. */
   async all(): Promise<readonly StoredApplication[]> {
     return (await this.#database.query(sql.all)).map(storedOf);
   }

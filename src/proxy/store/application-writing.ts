@@ -41,7 +41,6 @@ export class ApplicationWriting {
     this.#hostname = comparableHostname(write.fields.dns.name);
   }
 
-  /** Writes the row of a new application. */
   async insert(): Promise<StoreConflict | undefined> {
     const { id, zone, account, now } = this.#write;
     const has = Number((await first(this.#transaction, sql.ofZone, [zone]))?.['count']);

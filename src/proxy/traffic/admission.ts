@@ -24,7 +24,6 @@ export function readFirewall({ block, allow }: Firewall): RefuseAddress {
 // The lists are read once for each plan, not for each connection.
 const firewallOf = oncePer(readFirewall);
 
-/** One bound that a new connection or session may exceed. */
 interface Bound {
   readonly name: 'application' | 'client' | 'account' | 'descriptors';
   /** The scope whose unanswered sessions may make room. */

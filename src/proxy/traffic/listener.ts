@@ -54,7 +54,6 @@ export interface RunningApplication {
 export interface ProxyListenerParts {
   /** Gives the limits of an application. */
   readonly limits: (plan: ForwardingPlan) => DataPlaneLimits;
-  /** What all applications together have open. */
   readonly budget: OpenBudget;
   readonly clock: Clock;
   readonly log: Logger;

@@ -115,7 +115,6 @@ export class OpenBudget {
     return true;
   }
 
-  /** Counts a refusal. */
   refuse(bound: string): void {
     this.#refused.add(bound);
   }

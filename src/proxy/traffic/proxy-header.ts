@@ -13,9 +13,7 @@ export interface Endpoint {
 /** Whose octets a header announces. */
 export interface ProxiedConnection {
   readonly transport: TransportProtocol;
-  /** Where the client connects from. */
   readonly client: Endpoint;
-  /** What the client connected to. */
   readonly edge: Endpoint;
 }
 
@@ -71,7 +69,6 @@ export function proxyHeaderV2(connection: ProxiedConnection): Buffer {
   return header;
 }
 
-/** Octets of a simple header. */
 const simpleHeaderLength = 38;
 const simpleMagic = 0x56ec;
 

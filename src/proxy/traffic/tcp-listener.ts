@@ -23,7 +23,6 @@ import type { Endpoint } from './proxy-header.ts';
 import { splice } from './splice.ts';
 import { TlsCarrier } from './tls-carrier.ts';
 
-/** A connection that is being served. */
 interface ServedConnection extends OpenConnection {
   /** Resolves when both sides are closed; never rejects. */
   readonly ended: Promise<void>;

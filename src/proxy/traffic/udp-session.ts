@@ -108,7 +108,6 @@ export class UdpSession implements OpenConnection {
     this.#choose().catch((error: unknown) => this.#fail(errorMessage(error)));
   }
 
-  /** Takes a datagram of the client. */
   receive(datagram: Buffer): void {
     if (this.#isEnded) return;
     this.#idleTimer.refresh();

@@ -92,14 +92,12 @@ function judgeRecord(wanted: DnsRecord, answers: string[]): RecordCheck {
   return judges[wanted.purpose](wanted, answers);
 }
 
-/** The resolver that is asked. A `Resolver` of node:dns is one. */
 type DnsResolver = Pick<Resolver, 'resolveTxt' | 'resolveMx' | 'cancel'>;
 
 /** How the check asks DNS. */
 export interface DnsSettings {
   /** A resolver for one check; it is cancelled when the time is over. */
   readonly newResolver: () => DnsResolver;
-  /** How long a whole check may take, in milliseconds. */
   readonly withinMs: number;
 }
 

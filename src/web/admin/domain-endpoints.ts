@@ -13,7 +13,6 @@ import { type DnsRecord, dnsRecord, type RecordCheck, recordCheck } from './doma
 import { closed, flag, isOn, isoTime } from './schemas.ts';
 
 interface DomainEndpointsParts {
-  /** The keys of a sending domain. */
   readonly domainKeys: (domain: string) => readonly SigningKey[];
   readonly facts: RecordFacts;
   readonly dns: DnsSettings;

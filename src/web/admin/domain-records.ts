@@ -21,7 +21,6 @@ export interface RecordFacts {
   readonly senders: readonly string[];
 }
 
-/** The part of a route's next hop that matters to SPF. */
 interface ListedRoute {
   readonly type: string;
   readonly host?: string;

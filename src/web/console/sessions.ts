@@ -161,7 +161,6 @@ export class Sessions implements BrowserSessions {
     return { submitter, expiresAt, secret };
   }
 
-  /** Ends the session that a request shows. */
   async end(request: FastifyRequest): Promise<void> {
     const secret = shownSecret(request);
     if (secret !== undefined && secret !== '') await this.#parts.store.end(secret);

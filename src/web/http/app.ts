@@ -178,7 +178,6 @@ export class HttpApp {
     return this.#authFailures;
   }
 
-  /** What is open now, all listeners together. */
   open(): OpenHttp {
     const each = this.#listeners.map((listener) => listener.open());
     const sum = (of: keyof OpenHttp): number => each.reduce((all, open) => all + open[of], 0);

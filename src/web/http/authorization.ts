@@ -18,7 +18,6 @@ export interface BrowserSessions {
 /** What authorization needs. */
 export interface AuthorizationParts {
   readonly accounts: Pick<Accounts, 'authenticate' | 'authenticateGlobalKey' | 'find'>;
-  /** The count of wrong tokens, which all protocols share. */
   readonly guessing: Guessing;
   /** Id of the account that a zone belongs to (32 hex, lower case); absent: there are no zones. */
   readonly accountOfZone?: ((zone: string) => string | undefined) | undefined;

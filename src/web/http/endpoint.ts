@@ -58,7 +58,6 @@ interface Described<Params extends TObject, Query extends TSchema, Body extends 
   readonly params?: Params;
   readonly query?: Query;
   readonly body?: Body;
-  /** The result. */
   readonly result?: TSchema;
   /** False: HEAD is not answered. */
   readonly exposeHeadRoute?: boolean;

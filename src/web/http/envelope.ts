@@ -95,9 +95,7 @@ export type Fault = {
 interface EnvelopeError {
   readonly code: V4Number;
   readonly message: string;
-  /** The page that tells more of this refusal. */
   readonly documentation_url?: string | undefined;
-  /** The page of the rule that its header breaks. */
   readonly rule_url?: string | undefined;
   readonly source?: { readonly pointer: string } | undefined;
 }

@@ -10,7 +10,6 @@ import { lazily } from '../../base/load/lazily.ts';
 import type { MetricValues } from '../../base/process-group.ts';
 import type { V4Token } from './envelope.ts';
 
-/** How often the work runs, and how many callers may wait for it. */
 interface Pace {
   /** Milliseconds between the beginnings of two runs, by the monotonic clock. */
   readonly paceMs: number;
@@ -205,7 +204,6 @@ async function addProcess(registry: Registry): Promise<void> {
 
 /** Milliseconds from the beginning of one reading to the beginning of the next, however many ask. */
 const readingPaceMs = 100;
-/** The most callers that may wait for the next reading. */
 const maxWaitingReaders = 256;
 
 function histograms(registers: Registry[]): { readonly latency: Histogram<'route'>; readonly groups: Histogram } {
@@ -312,7 +310,6 @@ export function createMetrics(sum?: (own: MetricValues) => Promise<string>) {
     add({ families }: MetricSources): void {
       for (const family of families) addFamily(family, registers);
     },
-    /** Reads all numbers of this process. */
     values,
     /** Reads all numbers, ten times a second at most, shared between callers; undefined where 256 wait already. */
     render: createPaced(async () => ({ contentType: registry.contentType, text: await text() }), {

@@ -10,13 +10,11 @@ import { isHeadTooLarge } from './listener/request-end.ts';
 import { type FixedDocument, hasTag } from './page/html-page.ts';
 import type { V4App } from './v4-app.ts';
 
-/** What a reader of /metrics has to show. */
 interface MetricsToken {
   /** SHA-256 of the token, 64 hexadecimal digits. Undefined where the named token does not exist: then nobody may read. */
   readonly sha256: string | undefined;
 }
 
-/** An answer of text. */
 interface PlainAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
@@ -53,7 +51,6 @@ interface ReaderParts {
   /** The count of wrong tokens, which all protocols share (D92). */
   readonly guessing: Guessing;
   readonly log: Logger;
-  /** Told of each wrong token. */
   readonly onAuthFailure: () => void;
 }
 
@@ -120,7 +117,6 @@ export interface PlainParts {
   readonly metrics: () => Promise<{ readonly contentType: string; readonly text: string } | undefined>;
   /** What a reader of /metrics has to show; absent: anybody may read it. */
   readonly metricsToken?: MetricsToken;
-  /** The count of wrong tokens, which all protocols share. */
   readonly guessing: Guessing;
 }
 

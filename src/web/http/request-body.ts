@@ -12,7 +12,6 @@ import { type JsonOptions, readJson } from './json/json-reader.ts';
 import { jsonSliceOctets } from './json/json-string.ts';
 import { documentFaults } from './schema-faults.ts';
 
-/** The refusal of a body that is larger than `limit` octets. */
 function tooLarge(limit: number): Refusal {
   const message = `The request body is over ${limit} octets`;
   return new Refusal([{ token: 'E_CONTENT_TOO_LARGE', message, status: 413 }]);
@@ -50,7 +49,6 @@ function unsupported(message: string): Refusal {
   return refusal('E_UNSUPPORTED_MEDIA_TYPE', message);
 }
 
-/** The media types that a route takes where it names none. */
 const usualTypes = ['application/json'] as const;
 const charset = /;[ \t]*charset=(?:"([^"]*)"|([^;" \t]*))/i;
 
@@ -87,7 +85,6 @@ function judgeAnnounced(
   }
 }
 
-/** The room that a body has at first, in octets. */
 const firstRoom = 65_536;
 
 /** Gives a body more room, a multiple of what has come: one that is announced and does not come takes none. */
@@ -170,7 +167,6 @@ async function digestOf(octets: Buffer): Promise<string> {
 
 /** How a route takes its body. */
 export interface BodyOptions extends JsonOptions {
-  /** The most octets; absent: the app's limit. */
   readonly bodyBytes?: number;
   /** The handler itself judges repeated names and the schema's errors (used with `attachValidation`). */
   readonly ownBodyFaults?: boolean;

@@ -55,7 +55,6 @@ declare module 'fastify' {
     readonly scope?: Scope | readonly Scope[];
   }
   interface FastifyInstance {
-    /** Every token with its answer. */
     answers: AnswerTable;
   }
   interface FastifyRequest {

@@ -17,7 +17,6 @@ import type { V4App, V4Plugin } from './v4-app.ts';
 
 /** What these routes are made from. */
 export interface V4Parts extends Omit<AuthorizationParts, 'onFailure'> {
-  /** The room in memory for bodies, which all protocols share. */
   readonly bodies: BodyBudget;
   readonly log: Logger;
   /** False while the process starts or ends: endpoints answer 503 with Retry-After then (D97). */
@@ -32,9 +31,7 @@ interface V4Record {
   readonly onAuthFailure: () => void;
 }
 
-/** How long a client is told to wait while the process starts or stops. */
 const restartSeconds = 5;
-/** The most octets of a body, where the route sets no other limit. */
 const defaultBodyBytes = 1_048_576;
 
 /** Answers a request that comes while the process starts or stops (D97). */

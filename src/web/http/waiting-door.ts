@@ -7,7 +7,6 @@ import { answerPlainly } from './plain-routes.ts';
 
 /** How long an answer under way may take once the door closes, in milliseconds. */
 const closingMs = 500;
-/** When whoever asks may come again, in seconds. */
 const retryAfterSeconds = '2';
 
 interface WaitingDoorParts {

@@ -7,7 +7,6 @@ import { type ConfigProcess, openConfigProcess } from '../../config/config-proce
 import { longestText, type MergedCure } from '../../config/merged-cure.ts';
 import type { CureWanted } from './merging-process.ts';
 
-/** Changes that are remembered at most. */
 const mostKept = 1000;
 /** Characters of the file that are gone through for one answer, about: a change that is not found now is found for a later one. */
 const charactersAtOnce = 100_000;

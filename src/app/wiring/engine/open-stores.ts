@@ -28,7 +28,6 @@ export interface OpenedJournal {
   readonly times: { readonly askMs: number; readonly pressedMs: number };
 }
 
-/** Opens the parts of one database. Each rejects where it cannot be opened. */
 interface Engine {
   /** The database of all tables but the spool's. @param options PostgreSQL has its own limits, and takes the log alone */
   openDatabase(options: OpenDatabaseOptions): Promise<Database>;

@@ -111,7 +111,6 @@ export function deliveryFamilies(
   ];
 }
 
-/** What somebody did to the queue. */
 const queueKinds = kindNames.filter((kind) => eventKinds[kind].metric === 'queue');
 
 /** How long after a failure of the store it is asked again, in milliseconds. */

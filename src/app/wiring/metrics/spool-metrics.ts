@@ -6,7 +6,6 @@ import type { Spool } from '../../../spool/spool.ts';
 import { type Tally, totalOf } from '../../../spool/tally.ts';
 import { counter, gauge, type MetricFamily } from '../../../web/http/metrics.ts';
 
-/** The spool, as far as it is measured. */
 type MeasuredSpool = Pick<Spool, 'events' | 'oldest' | 'tallies'> & {
   /** NaN where it is not known, as with PostgreSQL, whose disk is another's to watch. */
   readonly freeBytes: number;

@@ -9,14 +9,12 @@ import { type FigureReader, minutesQuery, readSteps, type Steps, seriesHead, ste
 
 interface FailureParts {
   readonly figures: FigureReader;
-  /** The zones of an account, by its id. */
   readonly zonesOf: (account: string) => readonly { readonly id: string; readonly name: string }[];
   /** The start of the URLs of pages about errors; undefined: they are named by their path, which the API's own host has. */
   readonly docsBaseUrl: () => string | undefined;
   readonly now: () => number;
 }
 
-/** Zones of an answer, those with the most failures first. */
 const mostZones = 100;
 
 /** The answer. */

@@ -38,7 +38,6 @@ interface MessageQuery
   readonly until?: number | undefined;
 }
 
-/** Events that are read of one message at most. */
 const eventsOfMessage = 2000;
 /** Events that are read for one page of messages, after which it ends early. */
 const eventsOfPage = 10_000;

@@ -80,7 +80,6 @@ interface Content extends ContentParts {
 
 type About = Pick<ApiEndpoint<Content>, 'operationId' | 'summary' | 'description' | 'answerType' | 'result'>;
 
-/** Makes an endpoint below an entry. */
 function below(
   name: string,
   about: About,

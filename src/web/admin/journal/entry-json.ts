@@ -47,11 +47,9 @@ export function cureJson(
 const valueCharacters = 4096;
 const nameCharacters = 200;
 
-/** What the table is made from. */
 interface VerdictParts {
   readonly entry: JournalEntry;
   readonly content: JournalContent | undefined;
-  /** The credential as it is configured now. */
   readonly credential: Credential | undefined;
   readonly sendingDomains: readonly string[];
 }

@@ -33,7 +33,6 @@ interface JournalParts {
   readonly account: (name: string) => Account | undefined;
 }
 
-/** Reads the parameters of the list. @throws Refusal for times that are none */
 function readQuery(asked: Static<typeof journalParameters>, account: string | undefined): JournalQuery {
   const { cursor, outcome, credential, client, code, field, shadow } = asked;
   return faultless((faults) => ({

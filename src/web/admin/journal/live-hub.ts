@@ -6,12 +6,10 @@ import type { EventStore } from '../../../spool/events/event-store.ts';
 import { eventKinds, kindNames, type MailEvent } from '../../../spool/events/mail-event.ts';
 import type { Journal, JournalItem } from '../../../spool/journal/journal.ts';
 
-/** The kinds of events that make or change a row. */
 const kinds = kindNames.filter((kind) => eventKinds[kind].isOfRow);
 /** Events that are told of together, and how long the first of them waits, in milliseconds. */
 const atOnce = 200;
 const gatherMs = 100;
-/** How long is waited after the events could not be read, in milliseconds. */
 const failurePauseMs = 1000;
 
 /** A row that is new or has changed, with the number of the event that said so. */

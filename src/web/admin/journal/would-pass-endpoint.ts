@@ -20,7 +20,6 @@ const mostRows = 200;
 /** Another configuration that was read. */
 export interface OtherConfiguration {
   readonly judge: JudgeKept;
-  /** Forgets it. */
   close(): Promise<void>;
 }
 

@@ -50,7 +50,6 @@ export function createQueueLines(spool: Pick<Spool, 'waiting' | 'holds'>, clock:
 
 /** A group of recipients. Times are milliseconds since 1970. */
 export interface QueueGroup {
-  /** Name of the account. */
   readonly account: string;
   readonly route: string;
   /** A recipient domain; absent where all domains of the route wait together. */

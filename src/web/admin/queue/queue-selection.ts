@@ -10,7 +10,6 @@ export interface Selection {
   readonly account?: string | undefined;
   /** A recipient domain, A-label in lower case. */
   readonly destination?: string | undefined;
-  /** Name of a route. */
   readonly route?: string | undefined;
   /** Recipients in one of these states; absent: in any. */
   readonly states?: readonly WaitingState[] | undefined;

@@ -31,7 +31,6 @@ interface WebhookEndpointsParts {
   readonly events: Pick<EventStore, 'newest' | 'search'>;
   /** What is wrong with a URL; undefined where nothing is. */
   readonly urlFault: (url: string) => string | undefined;
-  /** Has a change noticed at once. */
   readonly refresh: () => Promise<void>;
   readonly clock: Clock;
   readonly log: Logger;
@@ -66,14 +65,12 @@ export function deliveryJson({ id, event, kind, attempt, at, durationMs, result,
   };
 }
 
-/** The answer where nothing of the account's has this id. */
 function noWebhook(): Refusal {
   return refusal('E_NOT_FOUND', 'The account has no such webhook');
 }
 
 type AskedOfOne = Pick<AskedOf<Static<typeof entryPath>>, 'account' | 'params' | 'request'>;
 
-/** The webhook of the path. @throws Refusal where there is none */
 async function webhookOf({ store }: WebhookEndpointsParts, { account, params }: AskedOfOne): Promise<Webhook> {
   const found = await store.find(account.id, params.id);
   if (found) return found;

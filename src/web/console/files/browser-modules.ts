@@ -14,7 +14,6 @@ export interface BrowserModule {
   readonly imports: readonly string[];
 }
 
-/** Where modules are. */
 interface ModulePlaces {
   /** The file that stands for a specifier. @throws Error where a browser could not load it */
   readonly fileOf: (specifier: string, importer: string) => string;

@@ -75,7 +75,6 @@ function NotFound(): JSX.Element {
   );
 }
 
-/** How long the module of a page may take, in milliseconds. */
 const pagePatienceMs = 30_000;
 
 const noPage = new Problem(0, [], 'This page could not be loaded. Look whether the gateway runs, then try again.');

@@ -10,9 +10,7 @@ interface Page {
   readonly load: () => Promise<{ readonly Page: ComponentType<PageProps> }>;
   /** Present for pages in the list at the side. */
   readonly entry?: { readonly label: string; readonly icon: IconName; readonly group?: string | undefined };
-  /** Only for `admin`. */
   readonly isForAdmin?: boolean;
-  /** It shows one account's things, whichever accounts are looked at. */
   readonly isOfOneAccount?: boolean;
 }
 

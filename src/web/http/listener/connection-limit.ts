@@ -62,7 +62,6 @@ export function createConnectionLimit(
       limits = next;
       isTrusted = addressTest(trustedNow);
     },
-    /** Connections open now. */
     open: (): number => open,
     /** Connections refused since the start. */
     refused: (): Readonly<Record<ConnectionRefusal, number>> => ({ ...refused }),

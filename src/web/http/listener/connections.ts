@@ -10,7 +10,6 @@ import { lingerMs } from './whole-response.ts';
 export interface OpenHttp {
   /** TCP connections, TLS or not. */
   readonly connections: number;
-  /** Answers under way. */
   readonly answers: number;
   /** Connections that were upgraded, or asked to be. */
   readonly upgraded: number;
@@ -21,7 +20,6 @@ export interface OpenHttp {
 interface Speaking {
   readonly peer: string;
   readonly turns: RequestTurns;
-  /** The answer under way. */
   answer?: ServerResponse | undefined;
   /** The latest request, the only one whose body may still be arriving. */
   last?: IncomingMessage;
@@ -60,7 +58,6 @@ function closeInStages(socket: Socket, speaking: Speaking): void {
 export class Connections {
   /** Every TCP connection by its peer, TLS or not. */
   readonly #sockets = new Map<string, Socket>();
-  /** Connections that speak HTTP. */
   readonly #speaking = new Map<Duplex, Speaking>();
   readonly #upgraded = new Set<Duplex>();
   #closing = false;
@@ -137,7 +134,6 @@ export class Connections {
     if (!this.#speaking.get(socket)?.answer || socket.writableLength > 0) socket.destroy();
   }
 
-  /** What is open now. */
   open(): OpenHttp {
     let answers = 0;
     let waitingOctets = 0;
@@ -164,13 +160,11 @@ export class Connections {
     for (const [peer, socket] of this.#sockets) if (!peers.has(peer)) socket.destroy();
   }
 
-  /** Cuts every connection. */
   cutAll(): void {
     for (const socket of this.#speaking.keys()) socket.destroy();
     for (const socket of this.#sockets.values()) socket.destroy();
   }
 
-  /** Resolves once every connection has closed. */
   async whenEmpty(): Promise<void> {
     if (this.#sockets.size + this.#speaking.size > 0) await new Promise<void>((resolve) => (this.#onEmpty = resolve));
   }

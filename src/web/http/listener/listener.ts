@@ -49,7 +49,6 @@ interface HttpListenerParts {
   readonly limit?: ConnectionLimit | undefined;
   /** Milliseconds after which a client that takes nothing of an answer is cut; absent: 300,000. */
   readonly clientStallMs?: number | undefined;
-  /** Called with each refusal. */
   readonly onRefused?: ((refused: RefusedOctets) => void) | undefined;
 }
 
@@ -280,7 +279,6 @@ export class HttpListener {
     this.#server.emit('connection', socket);
   }
 
-  /** Binds it. @throws the system's error where it cannot */
   async listen(at: BoundHttp): Promise<BoundHttp> {
     const { limit } = this.#parts;
     const overAll = limit?.overAll;
@@ -300,7 +298,6 @@ export class HttpListener {
     if (this.#server instanceof TlsServer) this.#server.setSecureContext({ cert, key, minVersion: oldestTls });
   }
 
-  /** What is open now. */
   open(): OpenHttp {
     return this.#connections.open();
   }

@@ -7,7 +7,6 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { type BodyEnd, bodyEndOf, HeadEnd } from './request-end.ts';
 
-/** Where the reading of a connection is. */
 type Phase =
   /** Before or within the head of a request. */
   | 'head'
@@ -49,7 +48,6 @@ export class RequestTurns {
   #handle: (() => void) | undefined;
   /** Octets that have arrived and are not parsed yet. */
   #waiting: Buffer = nothing;
-  /** Whether the client has ended its side. */
   #ended = false;
 
   /** Takes over the reading of a connection. @throws Error where node:http has not added its listeners as known versions do */

@@ -21,11 +21,9 @@ import {
   withErrorLinks,
 } from './words.ts';
 
-/** What the sections of a page have in common. */
 interface ReferenceContext {
   /** The components that `$ref` names. */
   readonly schemas: unknown;
-  /** Keys of the errors that the page describes. */
   readonly errors: ReadonlySet<string>;
 }
 
@@ -34,7 +32,6 @@ function titleOf({ method, path, operation }: Operation): string {
   return text(member(operation, 'summary')) || `${method.toUpperCase()} ${path}`;
 }
 
-/** The `id` of an operation's section on the page. */
 function anchorOf({ method, path, operation }: Operation): string {
   return anchors.operation(method, path, text(member(operation, 'operationId')));
 }

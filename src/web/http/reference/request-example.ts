@@ -65,7 +65,6 @@ export interface RequestExample {
   readonly method: string;
   /** Path and query, percent-encoded; it begins with a slash. */
   readonly target: string;
-  /** The header fields besides Authorization. */
   readonly headers: Readonly<Record<string, string>>;
   /** JSON; absent where the operation takes no body. */
   readonly body?: unknown;

@@ -28,7 +28,6 @@ export function referredName(schema: unknown): string {
 export interface DescribedError {
   /** The E_ token; a number as text where the error has none. */
   readonly key: string;
-  /** The number in the envelope. */
   readonly number: number;
   /** The HTTP statuses that it is answered with. */
   readonly statuses: readonly number[];

@@ -26,7 +26,6 @@ const heldBy: Readonly<Record<QueueHold['kind'], string>> = {
   line: 'All for this destination is held',
 };
 
-/** Why a message is held, as far as the reader may know. */
 function HoldWords({ hold }: { readonly hold: QueueHold }): JSX.Element {
   const { kind, since, by, why, releasable } = hold;
   return el('span.sub')(

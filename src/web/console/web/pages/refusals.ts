@@ -108,7 +108,6 @@ interface Heading {
   readonly order: (group: RefusalGroup) => string | number;
 }
 
-/** The columns, by each of which the table can be ordered. */
 const columns = {
   cause: { title: 'Header', order: ({ field, code }) => `${field ?? ''} ${code}`.toLowerCase() },
   count: { title: 'Messages', order: ({ count }) => -count },

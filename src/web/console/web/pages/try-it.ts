@@ -25,7 +25,6 @@ function reasonOf({ code, message, source }: ApiError): MessageFault {
   return { code: token ?? String(code), message: text ?? message, ...(field === undefined ? {} : { field }) };
 }
 
-/** The largest file that is read into the field. */
 const mostOctets = 1_048_576;
 const tooLarge = `at most ${writeOctets(mostOctets)} can be tried here. Use postern check for larger ones.`;
 /** How long nothing is typed before the gateway is asked, and before a message is judged here. */
@@ -89,7 +88,6 @@ function useVerdict(typed: string) {
   };
 }
 
-/** A field that takes files that are dropped on it. */
 function DropField(props: {
   readonly label: string;
   readonly value: string;

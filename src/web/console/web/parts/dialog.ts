@@ -35,7 +35,6 @@ function useModal() {
   return { box, isGone };
 }
 
-/** Closes the dialog that it is read in. */
 const Closing = createContext((): void => undefined);
 
 /** What closes the dialog that a component is in. */

@@ -9,7 +9,6 @@ import { el, Foreign, moreButton } from './element.ts';
 /** Lines that stay the same are folded away from this many on, but for some beside each change. */
 const foldFrom = 12;
 const beside = 3;
-/** The most rows drawn at once; more come by a button. */
 const mostRowsDrawn = 400;
 
 /** A row of the two columns: a line of both, a pair of changed lines, or one side alone. */

@@ -68,7 +68,6 @@ export function Icon({ name }: { readonly name: IconName }): JSX.Element {
   );
 }
 
-/** Characters of one slice of a long text. */
 const slice = 400;
 
 function pieces(text: string, keep: 'none' | 'lines'): (JSX.Element | string)[] {

@@ -74,7 +74,6 @@ export function choicesFor(messages: readonly QueuedMessage[]) {
 /** What an action is about: chosen messages, or all of a selection. */
 export interface Target {
   readonly action: Action;
-  /** How many there are that the action applies to. */
   readonly count: number;
   /** What `count` counts: messages where they were chosen, recipients where a group was. */
   readonly noun: 'message' | 'recipient';

@@ -49,7 +49,6 @@ function tellReached(): void {
 
 interface Asked {
   readonly method?: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
-  /** Sent as JSON. */
   readonly body?: unknown;
   readonly signal?: AbortSignal;
 }

@@ -56,7 +56,6 @@ function gather({ onRows, onGap }: Listener) {
   return { take, stop: () => clearTimeout(drawing) };
 }
 
-/** Follows a stream. @returns what ends it */
 function follow(path: string, listener: Listener): () => void {
   const { onState, onGap } = listener;
   const { take, stop } = gather(listener);

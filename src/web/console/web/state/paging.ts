@@ -11,7 +11,6 @@ const mostRows = 2000;
 export interface Pages<Row> {
   readonly rows: readonly Row[];
   readonly problem: Problem | undefined;
-  /** What the gateway says beside the rows. */
   readonly notes: readonly string[];
   readonly isLoading: boolean;
   /** Whether there are rows that are not loaded. */

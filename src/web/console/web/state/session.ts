@@ -17,7 +17,6 @@ interface PageLocation {
 
 /** What a page is drawn with. */
 export interface PageProps {
-  /** What stands in the places of its pattern's names. */
   readonly parameters: RouteParameters;
 }
 
@@ -60,7 +59,6 @@ function current(): PageLocation {
   return { path: location.pathname, search: location.search, entry: nameEntry() };
 }
 
-/** Notes how far down the page is that the reader leaves. */
 function noteScrolled(): void {
   keepLatest(scrolled, place.value.entry, lastScrollY, mostScrolled);
 }

@@ -26,7 +26,6 @@ export const sampleRequest = `{
 export type Attempt =
   | {
       readonly ok: true;
-      /** What is judged. */
       readonly judge: unknown;
       /** What is sent if the reader asks for it; absent where a recipient is missing. */
       readonly send?: unknown;

@@ -42,7 +42,6 @@ export function withRows<Row extends Named>(
 export interface Waiting<Row> {
   /** The newest of them, the newest first. */
   readonly rows: readonly Row[];
-  /** How many there are in all. */
   readonly count: number;
 }
 

@@ -105,7 +105,6 @@ function nothing(what: string, other: string | undefined): JSX.Element {
   return empty(what, 'messages')(why);
 }
 
-/** Says that the journal has not kept it, and why. */
 function notKept(title: string, note: string | null): JSX.Element {
   const why = note ? `Why: ${note}.` : 'The journal keeps what messages contain only where journal.content is full.';
   return empty(title, 'messages')(why);
@@ -277,7 +276,6 @@ function fill(frame: HTMLIFrameElement, html: string): void {
   copyInto({ target: document.body, level: 0 }, [parse(html).body], { left: mostElements }, document);
 }
 
-/** The frame. */
 function PreviewFrame({ html }: { readonly html: string }): JSX.Element {
   const frame = useRef<HTMLIFrameElement>(null);
   useEffect(() => {

@@ -27,7 +27,6 @@ function whyNotAgain({ content, content_note: note, damaged, shadow }: JournalEn
   return `It cannot be sent again from here, because ${why}.`;
 }
 
-/** The buttons of a message. */
 function Actions(props: {
   readonly entry: JournalEntry;
   /** What of it waits; undefined: nothing, or it is not known yet. */
