@@ -188,7 +188,11 @@ test('of a message to several, a complaint that names none of them suppresses no
   const after = await gateway.send(['next-one@example.net']);
   const fbl = `fbl@${sent.reversePath.split('@')[1]}`;
   for (const { feedbackId } of [sent, after])
-    await gateway.report(fbl, complaint('Subject: redacted\n\n', [`CFBL-Feedback-ID: ${feedbackId}`]));
+    for (const returned of [
+      'Subject: redacted\n\n',
+      'To: One <one-of-two@example.net>\nCc: two-of-two@example.net\n\n',
+    ])
+      await gateway.report(fbl, complaint(returned, [`CFBL-Feedback-ID: ${feedbackId}`]));
   // They are dealt with in their order.
   await expect.poll(() => gateway.suppressed()).toContain('next-one@example.net complaint');
   await expect.poll(() => told('complained', sent, 'recipient')).toEqual([undefined]);

@@ -177,13 +177,13 @@ function readComplaint(fields: Attachment, headers: Headers, returned: Attachmen
   const named = ['original-rcpt-to', 'removal-recipient', 'redacted-address'].map((name) =>
     bareAddress(group.get(name)),
   );
-  const inMessage = bareAddress(original?.get('to'));
   const userAgent = oneLine(group.get('user-agent'), reportBounds.address);
   return {
     kind: 'complaint',
     feedbackType: /^[a-z0-9-]{1,40}/.exec((group.get('feedback-type') ?? '').toLowerCase())?.[0] ?? 'other',
     userAgent,
-    recipients: [...named, inMessage].filter((address) => address !== undefined),
+    // The To of the returned message tells to whom it went, and not which of them complains.
+    recipients: named.filter((address) => address !== undefined),
     feedbackIds: [headers, group, original]
       .map((place) => place?.get('cfbl-feedback-id')?.replaceAll(/\s/g, ''))
       .filter((id) => id !== undefined)

@@ -339,7 +339,7 @@ CFBL-Feedback-ID: th
     kind: 'complaint',
     feedbackType: 'fraud',
     userAgent: 'Reporter/1.0',
-    recipients: ['bob@example.org', 'other@example.org'],
+    recipients: ['bob@example.org'],
     feedbackIds: ['first', 'second', 'third'],
   });
 });
