@@ -155,8 +155,11 @@ export class SmtpConnection {
       case 'send':
         this.#socket.write(step.commands, 'utf8');
         return;
-      case 'content':
-        return this.#sendContent(live.transaction);
+      case 'content': {
+        // What is there already answers nothing that was sent.
+        const early = this.#reader.next();
+        return early ? this.#take(early) : this.#sendContent(live.transaction);
+      }
       case 'end':
         return this.#end(live, step.end);
       case 'abandon':

@@ -299,6 +299,19 @@ describe('content', () => {
     expect(results).toEqual([{ kind: 'failed', reply: { code: 552, enhanced: '5.3.4', text: 'Too much already' } }]);
     expect(connection.isVacant).toBe(false);
   });
+
+  test.each([
+    ['250 2.0.0 Taken', 'deferred 451'],
+    ['552 5.3.4 Too much already', 'failed 552'],
+  ])('answered %s before any of it was sent is %s', async (answer, wanted) => {
+    const server = await rawServer((line, socket) => {
+      if (line.startsWith('DATA')) socket.write(`354 go\r\n${answer}\r\n`);
+      else socket.write(line.startsWith('EHLO') ? '250 raw.test\r\n' : '250 ok\r\n');
+    });
+    const connection = await connectTo(server.port);
+    expect(await kinds(connection, mail())).toBe(wanted);
+    expect(connection.isVacant).toBe(false);
+  });
 });
 
 describe('what the next hop offers', () => {
