@@ -196,9 +196,11 @@ function labelOf(route: string, exchangers: readonly Exchanger[]): string {
 
 /** Names the set of exchangers with what is asked of each; the order of preference does not matter. */
 function keyOf(route: string, message: MessageTls | undefined, exchangers: readonly PlannedExchanger[]): string {
-  const words = exchangers.map(({ name, demand: { policy, mode, verify, tlsa, forbidden } }) => {
+  const words = exchangers.map(({ name, demand: { policy, mode, verify, tlsa, forbidden, isNameTrusted } }) => {
     const pins = tlsa?.map(({ usage, selector, matching, data }) => [usage, selector, matching, data.toString('hex')]);
-    return JSON.stringify([name, policy, mode, verify, pins ?? null, forbidden === undefined]);
+    // REQUIRETLS leaves by a name that is vouched for alone, whichever domain the connection was opened for (RFC 8689 §4.2.1).
+    const isTrusted = message === 'required' && isNameTrusted;
+    return JSON.stringify([name, policy, mode, verify, pins ?? null, forbidden === undefined, isTrusted]);
   });
   // A message with REQUIRETLS looks for a server that offers it, which others need not.
   const digest = createHash('sha256').update([message === 'required' ? 'requiretls' : '', ...words.sort()].join('\n'));

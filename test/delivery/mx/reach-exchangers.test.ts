@@ -90,6 +90,17 @@ describe('order', () => {
 });
 
 describe('keys', () => {
+  test('for REQUIRETLS, exchangers that DNSSEC vouches for share no connection with those that anybody may have named', async () => {
+    const estate = await startMxEstate({ ...names, 'x.test': { ...names['x.test'], secure: true } });
+    const hops = estate.hops();
+    const keyOf = async (domain: string, tls?: 'required') => {
+      const hop = await hops.find(domain, tls);
+      return 'key' in hop ? hop.key : hop.reply.text;
+    };
+    expect(await keyOf('x.test', 'required')).not.toBe(await keyOf('y.test', 'required'));
+    expect(await keyOf('x.test')).toBe(await keyOf('y.test'));
+  });
+
   test('domains with the same exchangers share one, others do not', async () => {
     const estate = await startMxEstate(names);
     const hops = estate.hops();
