@@ -15,7 +15,8 @@ export type DaneFinding =
   /** It cannot be known, so nothing may be sent to this host (RFC 7672 §2.1.1). */
   | { readonly kind: 'failed'; readonly why: string };
 
-const trustAnchor = 2;
+/** The usage of records that name an authority above the certificate (RFC 7672 §3.1.2). */
+export const trustAnchor = 2;
 const endEntity = 3;
 /** Octets of what each matching type compares: SHA-256 and SHA-512; the whole certificate or key has any length. */
 const digestOctets: Readonly<Record<number, number>> = { 1: 32, 2: 64 };

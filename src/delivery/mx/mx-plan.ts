@@ -7,7 +7,7 @@ import type { DnsLookup } from '../../base/dns/dns-lookup.ts';
 import type { MxRecord } from '../../base/dns/dns-records.ts';
 import type { RecipientResult } from '../smtp/smtp-client.ts';
 import type { AddressJudge } from './address-judge.ts';
-import { findTlsa } from './dane.ts';
+import { findTlsa, trustAnchor } from './dane.ts';
 import type { MxSettings } from './settings.ts';
 import type { StsPolicies } from './sts-policies.ts';
 import type { StsPolicy } from './sts-policy.ts';
@@ -195,9 +195,16 @@ function labelOf(route: string, exchangers: readonly Exchanger[]): string {
 }
 
 /** Names the set of exchangers with what is asked of each; the order of preference does not matter. */
-function keyOf(route: string, message: MessageTls | undefined, exchangers: readonly PlannedExchanger[]): string {
+function keyOf(
+  [route, domain, message]: readonly [string, string, MessageTls | undefined],
+  exchangers: readonly PlannedExchanger[],
+): string {
   const words = exchangers.map(({ name, demand: { policy, mode, verify, tlsa, forbidden, isNameTrusted } }) => {
-    const pins = tlsa?.map(({ usage, selector, matching, data }) => [usage, selector, matching, data.toString('hex')]);
+    const pins = tlsa
+      ?.map(({ usage, selector, matching, data }) => `${usage} ${selector} ${matching} ${data.toString('hex')}`)
+      .sort();
+    // By usage 2 a certificate may name the domain in place of the exchanger, and vouches for no other domain (RFC 7672 §3.2).
+    if (tlsa?.some(({ usage }) => usage === trustAnchor)) pins?.push(domain);
     // REQUIRETLS leaves by a name that is vouched for alone, whichever domain the connection was opened for (RFC 8689 §4.2.1).
     const isTrusted = message === 'required' && isNameTrusted;
     return JSON.stringify([name, policy, mode, verify, pins ?? null, forbidden === undefined, isTrusted]);
@@ -233,5 +240,11 @@ export async function planMx(
     }),
   );
   const { name } = route;
-  return { key: keyOf(name, message, exchangers), label: labelOf(name, exchangers), exchangers, sts, stsFault };
+  return {
+    key: keyOf([name, domain, message], exchangers),
+    label: labelOf(name, exchangers),
+    exchangers,
+    sts,
+    stsFault,
+  };
 }

@@ -197,3 +197,19 @@ test('a new key in DNS is another next hop, so that no connection of the old one
   estate.clock.pass(120);
   expect(new Set([plain, first, await keyOf()]).size).toBe(3);
 });
+
+test('a certificate that names the domain in place of the exchanger serves that domain alone, and the order of records does not count', async () => {
+  const estate = await startMxEstate({ ...names, 'y.test': { mx: ['10 one.test'], secure: true } });
+  const keyOf = async (domain: string) => {
+    const hop = await estate.hops().find(domain);
+    return 'key' in hop ? hop.key : hop.reply.text;
+  };
+  await publish(estate, { tlsa: [`3 1 1 ${'00'.repeat(32)}`] });
+  expect(await keyOf('x.test')).toBe(await keyOf('y.test'));
+  await publish(estate, { tlsa: [`3 1 1 ${'00'.repeat(32)}`, `3 1 1 ${'11'.repeat(32)}`] });
+  const two = await keyOf('x.test');
+  await publish(estate, { tlsa: [`3 1 1 ${'11'.repeat(32)}`, `3 1 1 ${'00'.repeat(32)}`] });
+  expect(await keyOf('x.test')).toBe(two);
+  await publish(estate, { tlsa: [`2 1 1 ${'00'.repeat(32)}`] });
+  expect(await keyOf('x.test')).not.toBe(await keyOf('y.test'));
+});
