@@ -119,6 +119,28 @@ describe('routing', () => {
   });
 });
 
+describe('a client that ends its side', () => {
+  test('within the handshake is closed at once, while one that is silent still has its time', async () => {
+    const { tlsPort } = await startEdge({ https: true });
+    const silent = connect(tlsPort, '127.0.0.1');
+    const first = untilClosed(silent).then(() => 'silent');
+    // The head of a TLS record of 512 octets, and no octet of it.
+    const ended = connect({ port: tlsPort, host: '127.0.0.1', allowHalfOpen: true }, () =>
+      ended.end(Buffer.from('1603010200', 'hex')),
+    );
+    expect(await Promise.race([untilClosed(ended).then(() => 'ended'), first])).toBe('ended');
+    silent.destroy();
+  });
+
+  test('behind its requests is still answered', async () => {
+    const { tlsPort } = await startEdge({ https: true });
+    const socket = await open(tlsPort, { servername: 'example.com', allowHalfOpen: true });
+    const answer = untilClosed(socket);
+    socket.end('GET / HTTP/1.1\r\nHost: example.com\r\n\r\n'.repeat(3));
+    expect((await answer).match(/HTTP\/1\.1 200/g)).toHaveLength(3);
+  });
+});
+
 describe('the end', () => {
   test('whoever has asked nothing is cut, on both listeners; a request under way is answered, and the last', async () => {
     const { app, port, tlsPort, origin } = await startEdge({

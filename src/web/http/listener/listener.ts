@@ -137,8 +137,6 @@ function makeServer({ handlers, tls, clientStallMs }: HttpListenerParts): Server
   const server = tls
     ? createTlsServer({
         ...options,
-        // A client that has ended its side still gets its answer, as without TLS.
-        allowHalfOpen: true,
         cert: tls.cert,
         key: tls.key,
         minVersion: oldestTls,
@@ -170,7 +168,11 @@ export class HttpListener {
     const server = makeServer(parts);
     this.#server = server;
     server.on('connection', this.#accept);
-    if (parts.tls) server.on('secureConnection', this.#acceptTls);
+    if (parts.tls) {
+      // Before Node begins TLS on it: a client that ends its side within the handshake can never finish it.
+      server.prependListener('connection', (socket) => (socket.allowHalfOpen = false));
+      server.on('secureConnection', this.#acceptTls);
+    }
     server.on('request', this.#onRequest);
     // RFC 9110 §10.1.1: whoever reads the body sends 100 (Continue), and only once the body is wanted.
     server.on('checkContinue', this.#onRequest);
@@ -214,6 +216,8 @@ export class HttpListener {
   }
 
   readonly #acceptTls = (socket: Socket): void => {
+    // From here on a client that has ended its side still gets its answer, as without TLS.
+    socket.allowHalfOpen = true;
     if (socket.remoteAddress === undefined) socket.destroy();
     else this.#connections.speaks(socket);
   };
