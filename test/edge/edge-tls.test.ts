@@ -134,7 +134,7 @@ describe('a client that ends its side', () => {
 
   test('behind its requests is still answered', async () => {
     const { tlsPort } = await startEdge({ https: true });
-    const socket = await open(tlsPort, { servername: 'example.com', allowHalfOpen: true });
+    const socket = await open(tlsPort, { servername: 'example.com' });
     const answer = untilClosed(socket);
     socket.end('GET / HTTP/1.1\r\nHost: example.com\r\n\r\n'.repeat(3));
     expect((await answer).match(/HTTP\/1\.1 200/g)).toHaveLength(3);

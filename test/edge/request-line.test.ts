@@ -1,6 +1,6 @@
 // What of a request is judged before anything of it reaches an origin: the version of its request line, and all of its head.
 
-import { createServer, type Socket } from 'node:net';
+import { connect, createServer, type Socket } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { silentLog } from '../../src/base/log.ts';
 import { OriginProxy } from '../../src/edge/origin/origin-proxy.ts';
@@ -52,6 +52,15 @@ describe('the version of a request line (RFC 9112 §2.3)', () => {
     ['HTTP/1.2', `GET / HTTP/1.2\r\n${host}\r\n\r\n`, 400],
     ['HTTP/3.0', `GET / HTTP/3.0\r\n${host}\r\n\r\n`, 400],
     ['the preface of HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 400],
+    ['RTSP/1.0', `GET / RTSP/1.0\r\n${host}\r\n\r\n`, 505],
+    ['RTSP/1.1', `DESCRIBE / RTSP/1.1\r\n${host}\r\n\r\n`, 505],
+    ['ICE/1.0', `SOURCE / ICE/1.0\r\n${host}\r\n\r\n`, 505],
+    [
+      'ICE/1.0 behind an empty line, of HTTP/1.1 in a field',
+      `\r\nSOURCE / ICE/1.0\r\n${host}\r\nX: HTTP/1.1\r\n\r\n`,
+      505,
+    ],
+    ['RTSP/1.0 of an upgrade', `GET / RTSP/1.0\r\n${host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n`, 505],
     ['HTTP/2.0 of an upgrade', `GET / HTTP/2.0\r\n${host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n`, 505],
     ['HTTP/2.0 of a CONNECT', `CONNECT example.com:443 HTTP/2.0\r\n${host}\r\n\r\n`, 505],
     ['HTTP/2.0 for the API', 'GET /livez HTTP/2.0\r\nHost: 127.0.0.1\r\n\r\n', 505],
@@ -63,6 +72,22 @@ describe('the version of a request line (RFC 9112 §2.3)', () => {
     expect(answer.headers['ray-id']).toMatch(/^[0-9a-f]{16}$/);
     expect(answer.all.split('HTTP/1.1 ')).toHaveLength(2);
     expect(sent()).toBe('');
+  });
+
+  test('RTSP behind a request of HTTP, cut anywhere, is refused; HTTP cut anywhere is taken', async () => {
+    const { port, sent } = await start();
+    const text = `GET / HTTP/1.1\r\n${host}\r\n\r\n\r\nGET /b RTSP/1.0\r\n${host}\r\n\r\n`;
+    for (let cut = 1; cut < text.length; cut += 1) {
+      const socket = connect({ port, host: '127.0.0.1', noDelay: true });
+      const all = new Promise<string>((resolve) => {
+        let answers = '';
+        socket.on('data', (octets) => (answers += octets.toString('latin1')));
+        socket.on('close', () => resolve(answers));
+      });
+      socket.write(text.slice(0, cut), () => setImmediate(() => socket.write(text.slice(cut))));
+      expect([cut, (await all).match(/HTTP\/1\.1 \d+/g)]).toEqual([cut, ['HTTP/1.1 200', 'HTTP/1.1 505']]);
+    }
+    expect(sent()).not.toContain('/b');
   });
 
   test.each(['HTTP/1.0', 'HTTP/1.1'])('%s is taken', async (version) => {

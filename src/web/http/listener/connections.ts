@@ -128,6 +128,11 @@ export class Connections {
     return answer.writableEnded ? 'whole' : 'between';
   }
 
+  /** Whether the latest request line of a connection is one of HTTP. */
+  isHttp(socket: Socket): boolean {
+    return this.#speaking.get(socket)?.turns.isHttp() ?? false;
+  }
+
   /** Cuts a connection that was silent for too long, unless it waits for an answer of ours. */
   timedOut(socket: Socket): void {
     // Handlers have timeouts of their own; this one is for a client that does not take what is ready for it.

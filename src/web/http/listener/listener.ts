@@ -249,9 +249,10 @@ export class HttpListener {
 
   /** Refuses a request that is neither HTTP/1.0 nor HTTP/1.1, whose octets have another meaning than ours (RFC 9112 §2.3). */
   #refusesVersion({ httpVersion, socket }: IncomingMessage): boolean {
-    if (httpVersion === '1.1' || httpVersion === '1.0') return false;
+    const isHttp = this.#connections.isHttp(socket);
+    if (isHttp && (httpVersion === '1.1' || httpVersion === '1.0')) return false;
     this.#connections.broke(socket);
-    const cause = `HTTP/${httpVersion}`;
+    const cause = isHttp ? `HTTP/${httpVersion}` : 'another protocol than HTTP';
     refuseSocket(socket, this.#parts, { status: 505, text: 'HTTP Version Not Supported', cause });
     return true;
   }

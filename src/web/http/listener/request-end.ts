@@ -13,10 +13,23 @@ const lf = 0x0a;
 export class HeadEnd {
   /** The last octets of the pieces before, three at most, since the empty line may be cut anywhere. */
   #tail: Buffer = nothing;
+  /** The last eight octets of the request line, as far as it has come; empty lines before it do not count (RFC 9112 §2.2). */
+  #line = '';
+  #isLineOver = false;
+
+  /** Whether the request line ends as one of HTTP: the parser of node:http takes those of RTSP and ICE as well. */
+  isHttp(): boolean {
+    return this.#line.startsWith('HTTP/');
+  }
 
   /** How many octets of the piece belong to this head; all of them where it does not end there. */
   take(piece: Buffer): number {
     const { length } = this.#tail;
+    if (length === 0) {
+      this.#line = '';
+      this.#isLineOver = false;
+    }
+    if (!this.#isLineOver) this.#takeLine(piece);
     if (length > 0) {
       const seam = Buffer.concat([this.#tail, piece.subarray(0, 3)]);
       const at = seam.indexOf(emptyLine);
@@ -27,6 +40,15 @@ export class HeadEnd {
     // A copy, so that three octets do not keep a whole piece in memory.
     this.#tail = Buffer.concat([this.#tail, piece.subarray(-3)]).subarray(-3);
     return piece.length;
+  }
+
+  #takeLine(piece: Buffer): void {
+    let from = 0;
+    if (this.#line === '') while (piece[from] === cr || piece[from] === lf) from += 1;
+    const at = piece.indexOf(cr, from);
+    this.#isLineOver = at >= 0;
+    const end = at >= 0 ? at : piece.length;
+    this.#line = (this.#line + piece.toString('latin1', Math.max(from, end - 8), end)).slice(-8);
   }
 
   #ended(count: number): number {

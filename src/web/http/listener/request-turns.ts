@@ -98,6 +98,11 @@ export class RequestTurns {
     return this.#handle !== undefined;
   }
 
+  /** Whether the request line of the latest head is one of HTTP. */
+  isHttp(): boolean {
+    return this.#head.isHttp();
+  }
+
   /** Octets that have arrived and belong to no request that was begun. */
   waitingOctets(): number {
     return this.#waiting.length;
