@@ -41,13 +41,16 @@ export function defaultMinFreeBytes(totalBytes: number): number {
   return Math.min(Math.floor(totalBytes / 20), 1_073_741_824);
 }
 
-/** Says why an account may not have one more message queued, if so. @param held what it has queued @param size octets */
+/** Says to an account why it may not have one more message queued, and what it can do. @param held what it has queued @param size octets */
 export function whyOverQuota(limits: SpoolLimits, held: Tally, account: string, size: number): string | undefined {
   const { queuedMessages, queuedBytes = Number.POSITIVE_INFINITY } = limits;
   const { queued } = held.messages;
   const { octets } = held;
-  if (queued < queuedMessages && octets.queued + size <= queuedBytes) return undefined;
-  return `Account ${account} has ${queued} messages queued with ${octets.queued} octets; the limits are ${queuedMessages} and ${queuedBytes}`;
+  const cure = 'try again when some have left the queue, or have the operator raise the limit';
+  if (queued >= queuedMessages)
+    return `Account ${account} has ${queued} messages queued, and spool.account.queuedMessages is ${queuedMessages}: ${cure}`;
+  if (octets.queued + size <= queuedBytes) return undefined;
+  return `Account ${account} has ${octets.queued} octets of messages queued, and spool.account.queuedBytes is ${queuedBytes}; this message has ${size}: ${cure}`;
 }
 
 /** Messages of one account that were removed before their time. */

@@ -82,20 +82,34 @@ test.skipIf(isOnPostgres)(
   },
 );
 
-test('an account with as many messages queued as it may have is put off', async () => {
-  const url = `smtp://127.0.0.1:${await freePort()}`;
-  const running = await startInside(
-    { minFreeBytes: 0, account: { queuedMessages: 2 } },
-    { name: 'dead', type: 'smarthost', url, tls: 'none' },
-  );
-  expect([(await send(running)).code, (await send(running)).code]).toEqual([250, 250]);
-  expect((await send(running)).code).toBe(452);
-  const refused = await sendByRest(running);
-  expect(refused.status).toBe(503);
-  expect(await refused.json()).toMatchObject(noRoom);
-  // The others may still send: the spool itself is well.
-  expect((await get(running, '/readyz')).status).toBe(200);
-});
+test.for([
+  [{ queuedMessages: 2 }, 'Account dev has 2 messages queued, and spool.account.queuedMessages is 2: '],
+  [
+    { queuedBytes: 4500 },
+    /^Account dev has \d+ octets of messages queued, and spool\.account\.queuedBytes is 4500; this message has \d+: /,
+  ],
+] as const)(
+  'an account over its share of the queue is put off and hears which limit that is: %j',
+  async ([account, said]) => {
+    const url = `smtp://127.0.0.1:${await freePort()}`;
+    const running = await startInside(
+      { minFreeBytes: 0, account },
+      { name: 'dead', type: 'smarthost', url, tls: 'none' },
+    );
+    expect([(await send(running)).code, (await send(running)).code]).toEqual([250, 250]);
+    const put = await send(running);
+    const words = put.lines.join(' ').replace(/^452 4\.3\.1 /, '');
+    expect([put.code, words]).toEqual([452, expect.stringMatching(said)]);
+    expect(words).toMatch(/: try again when some have left the queue, or have the operator raise the limit$/);
+    const refused = await sendByRest(running);
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '30']);
+    expect(await refused.json()).toMatchObject({
+      errors: [{ code: 10003, message: expect.stringMatching(/^E_NO_ROOM: Account dev has \d+ .+ raise the limit$/) }],
+    });
+    // The others may still send: the spool itself is well.
+    expect((await get(running, '/readyz')).status).toBe(200);
+  },
+);
 
 // SQLite's file is moved here; for PostgreSQL a server that is gone is its like (test/system/postgres-gateway.test.ts).
 test.skipIf(isOnPostgres)(

@@ -1,6 +1,6 @@
 // What SQLite's result codes mean to us (https://www.sqlite.org/rescode.html).
 
-import { errorCode, errorMessage } from '../errors.ts';
+import { errorCode, errorMessage, type Unavailable } from '../errors.ts';
 import type { ConstraintKind } from './database.ts';
 
 /** Result codes that say that the database cannot be written now, whatever was to be written. */
@@ -54,7 +54,7 @@ export interface DatabaseFailure {
   /** The error code of the system or of SQLite. */
   readonly code?: string | undefined;
   /** Set where the request itself was not at fault, so that it may succeed later. */
-  readonly unavailable?: 'room' | 'store' | undefined;
+  readonly unavailable?: Unavailable['reason'] | undefined;
   /** No change can begin, whatever it would write: another program holds the lock, or the file cannot be written. */
   readonly stopsChanges?: true;
   /** A question failed because the file cannot be read: it is damaged, or the disk fails. */

@@ -128,7 +128,8 @@ export const replies = {
 } as const satisfies Record<string, Answer>;
 
 /** The reply where something that the gateway itself needs is unavailable now. */
-export function unavailableReply({ reason }: Unavailable): Answer {
+export function unavailableReply({ reason, message }: Unavailable): Answer {
+  if (reason === 'share') return { ...replies.noDisk, text: message };
   return reason === 'room' ? replies.noDisk : replies.storeUnavailable;
 }
 

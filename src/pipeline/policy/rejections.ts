@@ -126,7 +126,8 @@ export const rejections = {
     smtpCode: 452,
     enhanced: '4.3.1',
     when: 'There is no room for the request or message at the moment: on the disk, in the account’s share of the queue, or in memory.',
-    remedy: 'Try again after `Retry-After`; if it persists, the operator makes room.',
+    remedy:
+      'Try again after `Retry-After`; if it persists, the operator makes room. Where it is the account’s share, the message names the limit and what is queued.',
   },
   E_INTERNAL_SERVER_ERROR: {
     httpStatus: 500,

@@ -57,7 +57,7 @@ export class Quotas {
     const underWay = this.#underWay.get(account) ?? emptyTally;
     const held = addTally(this.#known.get(account) ?? emptyTally, underWay);
     const text = whyOverQuota(this.#limits, held, account, size);
-    if (text !== undefined) throw new Unavailable(text, { reason: 'room', retryAfterSeconds: quotaRetrySeconds });
+    if (text !== undefined) throw new Unavailable(text, { reason: 'share', retryAfterSeconds: quotaRetrySeconds });
     this.#underWay.set(account, addTally(underWay, tallyOfNew(size, 1)));
   }
 

@@ -38,7 +38,7 @@ export class Retention extends SpoolPart<
     if (queuedMessages === Number.POSITIVE_INFINITY && queuedBytes === Number.POSITIVE_INFINITY) return undefined;
     const { account } = entry;
     const message = whyOverQuota(this.parts.limits, this.ledger.of(account), account, size);
-    return message === undefined ? undefined : { message, code: 'SPOOL_QUOTA', unavailable: 'room' };
+    return message === undefined ? undefined : { message, unavailable: 'share' };
   }
 
   /** Removes the oldest failed messages of accounts that have too many; a later transaction removes what remains. */

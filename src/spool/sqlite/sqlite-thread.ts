@@ -230,7 +230,7 @@ function pack(batch: readonly Write[], target: Buffer): void {
 }
 
 function storeError({ message, code, unavailable }: DatabaseFailure): Error {
-  const text = `The spool failed: ${message}`;
+  const text = unavailable === 'share' ? message : `The spool failed: ${message}`;
   if (unavailable) return new Unavailable(text, { reason: unavailable, retryAfterSeconds });
   return Object.assign(new Error(text), code ? { code } : {});
 }

@@ -230,8 +230,8 @@ function failureOf({ outcomes }: WriteResult): SpoolFault | undefined {
   let fault: SpoolFault | undefined;
   for (const outcome of outcomes) {
     if ('value' in outcome) return undefined;
-    const { unavailable, message, code } = outcome.error;
-    if (!unavailable || code === 'SPOOL_QUOTA') return undefined;
+    const { unavailable, message } = outcome.error;
+    if (!unavailable || unavailable === 'share') return undefined;
     fault = { reason: unavailable, text: `The database cannot be written: ${message}` };
   }
   return fault;

@@ -165,6 +165,7 @@ export function faultOf(error: unknown, rayId: string): Fault {
   if (!(error instanceof Unavailable)) {
     return { token: 'E_INTERNAL_SERVER_ERROR', message: `Internal error, Ray ID ${rayId}` };
   }
+  if (error.reason === 'share') return { token: 'E_NO_ROOM', message: error.message, status: 503 };
   const [token, text] =
     error.reason === 'room'
       ? (['E_NO_ROOM', 'There is no room for mail at the moment'] as const)

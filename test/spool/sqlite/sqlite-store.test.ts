@@ -251,7 +251,7 @@ test('an account over its share of the queue is refused without undoing the batc
   const batch = [ofSize('dev', 60), ofSize('dev', 41), ofSize('dev', 40), ofSize('dev', 0), ofSize('other', 100)];
   const { outcomes } = own.write(batch);
   expect(outcomes.map((outcome) => 'value' in outcome)).toEqual([true, false, true, false, true]);
-  expect(outcomes[1]).toMatchObject({ error: { code: 'SPOOL_QUOTA', unavailable: 'room' } });
+  expect(outcomes[1]).toMatchObject({ error: { unavailable: 'share' } });
   expect(statements).toEqual(['BEGIN IMMEDIATE', 'COMMIT']);
   own.write([{ kind: 'drop', args: [entryOf(batch[0] ?? add(1)).id, someTime] }]);
   expect('value' in (own.write([ofSize('dev', 60)]).outcomes[0] ?? {})).toBe(true);
