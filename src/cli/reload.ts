@@ -1,8 +1,8 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parseDocument } from 'yaml';
 import type { Config } from '../app/config/config.ts';
-import { askToReload } from '../app/wiring/server-socket.ts';
+import { askForFile, askToReload } from '../app/wiring/server-socket.ts';
 import { ConfigurationError } from '../base/errors.ts';
 import { type CommandIo, defineCommand, fail, print } from './command/command.ts';
 
@@ -37,20 +37,34 @@ function addressOf(
   }
 }
 
+/** @throws ConfigurationError where a file is named that is not the one that the server reads, as far as that one can be seen from here */
+async function demandItsFile(io: CommandIo, option: string | undefined, dataDir: string): Promise<void> {
+  const named = option ?? io.env['POSTERN_CONFIG'];
+  const served = named ? await askForFile(dataDir) : undefined;
+  if (!named || served === undefined) return;
+  const file = resolve(io.cwd, named);
+  const [wanted, read] = [file, served].map((path) => statSync(path, { bigint: true, throwIfNoEntry: false }));
+  if (file === served || !read || (wanted?.dev === read.dev && wanted.ino === read.ino)) return;
+  throw new ConfigurationError(
+    `the server on ${dataDir} reads ${served}, not ${file}: name that file, or none. Nothing has changed.`,
+  );
+}
+
 /** postern reload asks the running server to read its configuration, keys and certificates again. */
 export const command = defineCommand({
   details: `The server is found by its data folder, in which it has the socket postern.sock. It reads the file that it was
 started with, under the environment that it was started with, and takes everything on or nothing: with a fault in it
-nothing changes, and the faults are printed here. Connections stay. What only a restart can change, such as dataDir or
+nothing changes, and the faults are printed here. To name another file is a fault. Connections stay. What only a restart can change, such as dataDir or
 http.listen (docs/upkeep.md has them all), is a fault. SIGHUP to the server does the same and tells its log.`,
   options: {},
   examples: ['postern reload', 'postern reload --config /etc/postern/postern.yaml'],
   exitCodes: {
     1: 'no server runs on the data folder, or it gave no answer',
-    78: 'the configuration has faults: nothing has changed',
+    78: 'the configuration has faults, or the server reads another file: nothing has changed',
   },
   async run({ options, readConfig }, io) {
     const { dataDir, fault } = addressOf(io, options.config, readConfig);
+    await demandItsFile(io, options.config, dataDir);
     const outcome = await askToReload(dataDir);
     if (!outcome) {
       if (fault) throw fault;

@@ -259,7 +259,11 @@ async function serve(serving: Serving): Promise<void> {
   const { server } = opened;
   onSecond(() => server.kill?.());
   handHangups(server);
-  const answers = { reload: () => server.reload('command'), destinations: () => server.destinations() };
+  const answers = {
+    reload: () => server.reload('command'),
+    file: () => server.config.file,
+    destinations: () => server.destinations(),
+  };
   const socket = await openServerSocket(config.dataDir, answers, log);
   await announce(opened, serving);
   // A process that is killed later leaves what the next start needs.

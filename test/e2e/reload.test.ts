@@ -2,7 +2,16 @@
 // a restart, connections stay, and what cannot be taken whole changes nothing.
 
 import { execFileSync } from 'node:child_process';
-import { existsSync, readdirSync, statSync, unlinkSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, expect, test, vi } from 'vitest';
 import { FaultSink } from '../support/fault-sink.ts';
@@ -16,7 +25,7 @@ import {
   startReloadable,
   testToken,
 } from '../support/reloadable.ts';
-import { runCli } from '../support/run-cli.ts';
+import { runCli, runHere } from '../support/run-cli.ts';
 import { scratchFolder } from '../support/scratch.ts';
 import { plainResponse, RawClient } from '../support/smtp-peers.ts';
 import { isOnPostgres } from '../support/store.ts';
@@ -443,6 +452,21 @@ test('the socket is the owner’s alone, one of a killed process is replaced, an
       expect.stringMatching(/^psotern\.yaml: cannot be read: there is no such file/),
     ]);
   }
+});
+
+test('a file that the server does not read is not taken for the one that it reads', async () => {
+  const one = await shared();
+  const { env, folder: cwd } = one.postern;
+  const [own, other] = [join(cwd, 'postern.yaml'), join(cwd, 'other.yaml')];
+  const reload = (file: string): Promise<unknown> => runHere(['reload', '--config', file], { env, cwd });
+  copyFileSync(own, other);
+  const told = `the server on ${one.postern.dataDir} reads ${own}, not ${other}: name that file, or none. Nothing has changed.\n`;
+  expect(await reload('other.yaml')).toMatchObject({ exitCode: 78, stdout: '', stderr: told });
+  // Whichever name the file has.
+  rmSync(other);
+  symlinkSync('postern.yaml', other);
+  expect(await reload('other.yaml')).toMatchObject({ exitCode: 0, stdout: 'reloaded: nothing has changed\n' });
+  rmSync(other);
 });
 
 test('a file that names no data folder is named where no server runs on the default', async () => {

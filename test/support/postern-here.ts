@@ -37,7 +37,11 @@ export async function startHere(options: Pick<PosternOptions, 'config' | 'env' |
   const load = () => loadSettings(place, systemClock);
   const gateway = await openGateway({ ...(await load()), database, log, load, place });
   await ensureDevelopmentToken(config, { env, tokens, clock: systemClock });
-  const answers = { reload: () => gateway.reload('command'), destinations: () => gateway.destinations() };
+  const answers = {
+    reload: () => gateway.reload('command'),
+    file: () => config.file,
+    destinations: () => gateway.destinations(),
+  };
   const socket = await openServerSocket(dataDir, answers, log);
   let ended: Promise<void> | undefined;
   const stop = (): Promise<void> => {

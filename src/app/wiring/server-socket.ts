@@ -15,6 +15,8 @@ function socketFile(dataDir: string): string {
 /** The questions, and what answers each. */
 export interface SocketAnswers {
   readonly reload: () => Promise<ReloadOutcome>;
+  /** The path of the configuration file. */
+  readonly file: () => string;
   readonly destinations: () => readonly DestinationView[] | Promise<readonly DestinationView[]>;
 }
 
@@ -22,7 +24,7 @@ type Question = keyof SocketAnswers;
 const longestQuestion = 'destinations\n'.length;
 
 function isQuestion(text: string): text is Question {
-  return text === 'reload' || text === 'destinations';
+  return text === 'reload' || text === 'file' || text === 'destinations';
 }
 
 /** How long a client may take to send its line, in milliseconds. */
@@ -169,6 +171,12 @@ export async function askToReload(dataDir: string): Promise<ReloadOutcome | unde
   const answer = await ask(dataDir, 'reload');
   if (answer === undefined || isOutcome(answer)) return answer;
   throw new Error(turnedAway(socketFile(dataDir)));
+}
+
+/** Asks the server on a data folder for its configuration file. @returns its path; undefined as of `askForDestinations` */
+export async function askForFile(dataDir: string): Promise<string | undefined> {
+  const answer = await ask(dataDir, 'file').catch(() => undefined);
+  return typeof answer === 'string' ? answer : undefined;
 }
 
 /** Asks the server on a data folder how it serves its next hops; undefined where none runs that knows the question. */
