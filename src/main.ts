@@ -36,11 +36,6 @@ if (Number(process.versions.node.split('.')[0]) < oldestNode) {
   });
   // There is nowhere left to say it.
   process.stderr.on('error', () => undefined);
-  // For `serve` SIGHUP means to read the configuration again. One that comes while the program is still being loaded needs
-  // nothing, since everything is read after that; but it must not end the process: supervisors take an end by SIGHUP for a
-  // wanted one and start no other. At a terminal it means that nobody is left.
-  const [command = 'serve'] = process.argv.slice(2);
-  if (command === 'serve' && !process.stdout.isTTY) process.on('SIGHUP', () => undefined);
   const { runCommandLine } = await import('./cli/run.ts');
   process.exitCode = await runCommandLine(process.argv.slice(2), {
     stdout: process.stdout,

@@ -10,6 +10,11 @@ if (Number(process.versions.node.split('.')[0]) < oldestNode) {
   );
   process.exitCode = 1;
 } else {
+  // For `serve` SIGHUP means to read the configuration again. One that comes while the program is still being loaded needs
+  // nothing, since everything is read after that; but it must not end the process: supervisors take an end by SIGHUP for a
+  // wanted one and start no other. At a terminal it means that nobody is left. `process.stdout` would open it before it is needed.
+  const { isatty } = await import('node:tty');
+  if ((process.argv[2] ?? 'serve') === 'serve' && !isatty(1)) process.on('SIGHUP', () => undefined);
   const { setUpRunTime } = await import('./run-time.mjs');
   setUpRunTime(process.argv.slice(2), process.env);
   await import('./main.ts');

@@ -130,22 +130,26 @@ test('SIGUSR1 and SIGUSR2 open no debugger and end nothing: the log says what ot
   expect(await postern.end('SIGTERM')).toBe(0);
 });
 
-test('SIGHUP while the program is still being loaded ends nothing either', async () => {
-  // Sent from within, at the moment when the command's own module is loaded.
-  const hook = `import { registerHooks } from 'node:module';
+test.each(['run-time.mjs', 'main.ts', 'cli/serve.ts'])(
+  'SIGHUP while the program is still being loaded ends nothing either: at %s',
+  async (module) => {
+    // Sent from within, at the moment when the module is loaded.
+    const hook = `import { registerHooks } from 'node:module';
     registerHooks({ load(url, context, next) {
-      if (url.endsWith('/src/cli/serve.ts')) process.kill(process.pid, 'SIGHUP');
+      if (url.endsWith('/src/${module}')) process.kill(process.pid, 'SIGHUP');
       return next(url, context);
     } });`;
-  const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(hook)}`;
-  const postern = await startPostern({
-    config: deviceConfiguration({ routes: [captureRoute] }),
-    env: { NODE_OPTIONS },
-  });
-  running.push(postern);
-  expect((await fetch(`http://127.0.0.1:${postern.ports['http']}/readyz`)).status).toBe(200);
-  expect(await postern.end('SIGTERM')).toBe(0);
-});
+    const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(hook)}`;
+    const postern = await startPostern({
+      config: deviceConfiguration({ routes: [captureRoute] }),
+      env: { NODE_OPTIONS },
+      entry: 'start.mjs',
+    });
+    running.push(postern);
+    expect((await fetch(`http://127.0.0.1:${postern.ports['http']}/readyz`)).status).toBe(200);
+    expect(await postern.end('SIGTERM')).toBe(0);
+  },
+);
 
 test('a signal to npm start ends the gateway, and npm with it', async () => {
   const folder = scratchFolder();

@@ -53,6 +53,8 @@ export interface PosternOptions {
   readonly startSeconds?: number;
   /** The folder of the release that is run, where it is not this one. */
   readonly checkout?: string;
+  /** The file of `src` that is run; `main.ts` if absent. */
+  readonly entry?: 'start.mjs';
   /** Told of the process before it listens. */
   readonly onSpawn?: (pid: number) => void;
 }
@@ -126,7 +128,7 @@ export async function startPostern(options: PosternOptions = {}): Promise<Poster
   const command = [
     ...(options.under ?? []),
     process.execPath,
-    join(options.checkout ?? projectRoot, 'src/main.ts'),
+    join(options.checkout ?? projectRoot, 'src', options.entry ?? 'main.ts'),
     'serve',
   ];
   const child: ChildProcess = spawn(command[0] ?? '', command.slice(1), {

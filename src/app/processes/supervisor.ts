@@ -98,6 +98,8 @@ export class Supervisor {
     if (!('code' in first)) return first;
     const { code, signal, failed } = first;
     if (this.#isStopping) throw new Error('The server is stopping');
+    // It was for every process of the service, and came before Node ran this one.
+    if (signal === 'SIGHUP') return await this.#firstStart(number);
     const how = signal === null ? `ended with ${code}` : `was ended by ${signal}`;
     const reason = failed?.reason ?? `process ${number} ${how} while it started`;
     if (failed?.exitCode === temporaryFailure) throw new Unavailable(reason, { reason: 'store', retryAfterSeconds: 2 });

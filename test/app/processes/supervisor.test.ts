@@ -69,6 +69,13 @@ test('a process that ends while the others still start is started again', async 
   expect(times('a process has ended: it is started again')).toBe(1);
 });
 
+test('SIGHUP to a process that Node has not begun to run ends it, and not the start of the server', async () => {
+  cluster.once('fork', ({ process: { pid = 0 } }) => process.kill(pid, 'SIGHUP'));
+  await start();
+  expect([pidOf(1), pidOf(2)]).toEqual([expect.any(Number), expect.any(Number)]);
+  expect(times('a process takes connections')).toBe(2);
+});
+
 test('a process that is stopped before it says anything is killed and started again', async () => {
   await start({ watch: { everyMs: 100, most: 600, mostStopped: 3 } });
   const [first, other] = [pidOf(1), pidOf(2)];
