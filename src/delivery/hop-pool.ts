@@ -4,6 +4,7 @@
 import type { MonotonicClock } from '../base/clock.ts';
 import { errorMessage } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
+import type { SmtpReply } from '../mail/smtp-reply.ts';
 import type { ConnectionBudget, ConnectionHolder, HopRoom } from './hop/connection-budget.ts';
 import { createAlarm, createFairTurns, HopAllowance } from './hop/hop-allowance.ts';
 import { type HopEvent, type HopLimits, isThrottling, isTooMany } from './hop/hop-health.ts';
@@ -55,6 +56,8 @@ export class HopPool implements ConnectionHolder {
   /** The recipient domain of the task that came last; a connection is opened for it. */
   #domain = '';
   #opening = 0;
+  /** No server could be had by TLS when a connection was opened last, and nothing else was wrong. */
+  #failsTls = false;
   /** There was no room for a connection of its own among those to all next hops. */
   #isRefusedRoom = false;
   #stopped = false;
@@ -167,13 +170,23 @@ export class HopPool implements ConnectionHolder {
       const { lastWords, opensIn: retryInMs } = this.allowance;
       const reply = lastWords ?? { code: 451, enhanced: '4.4.1', text: 'The next hop is down' };
       const down = { reply, host: this.hop.label, retryInMs };
-      for (const task of this.queue.takeAll()) this.#parts.events.unreached(task, down);
+      for (const task of this.queue.takeAll()) {
+        if (this.#failsTls && task.job.entry.requireTls) this.#refuseClear(task, reply);
+        else this.#parts.events.unreached(task, down);
+      }
       return;
     }
     if (this.allowance.beginsIn === 0) this.#begin();
     if (this.queue.ready === 0) return;
     this.#alarm.ringIn(this.allowance.beginsIn);
     this.#alarm.ringIn(this.allowance.opensIn);
+  }
+
+  /** RFC 8689 §4.2.1: where no server can be had by TLS, such a message is returned. */
+  #refuseClear(task: Task, { text }: SmtpReply): void {
+    const reply = { code: 550, enhanced: '5.7.30', text: `REQUIRETLS cannot be met: ${text}` };
+    const results = task.recipients.map(() => ({ kind: 'failed', reply }) as const);
+    this.#parts.events.finish(task, results, this.hop.label);
   }
 
   #begin(): void {
@@ -287,6 +300,7 @@ export class HopPool implements ConnectionHolder {
     this.#opening += 1;
     const result = await this.#connect();
     this.#opening -= 1;
+    this.#failsTls = 'refused' in result && result.tlsFault !== undefined;
     if (!(result instanceof SmtpConnection)) {
       const others = { open: this.#connections.size, opening: this.#opening };
       this.#tell({ kind: 'refused', reply: result.refused, asksForLess: result.said.some(isThrottling), ...others });

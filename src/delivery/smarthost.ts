@@ -5,7 +5,7 @@ import { isIP } from 'node:net';
 import type { MonotonicClock } from '../base/clock.ts';
 import type { SmtpReply } from '../mail/smtp-reply.ts';
 import type { Smarthost, SmarthostRoute } from './settings.ts';
-import { connectSmtp, type HopRefusal, type NextHop, type SmtpConnection } from './smtp/smtp-client.ts';
+import { connectSmtp, type HopRefusal, type NextHop, type SmtpConnection, type TlsFault } from './smtp/smtp-client.ts';
 import type { SmtpTimeouts } from './smtp/smtp-transaction.ts';
 import type { NextHops } from './transport.ts';
 
@@ -27,6 +27,8 @@ interface Server {
   readonly smarthost: Smarthost;
   failures: number;
   downUntil: number;
+  /** What was wrong with its TLS when it was tried last. */
+  tlsFault: TlsFault | undefined;
 }
 
 const noAnswer: SmtpReply = { code: 451, enhanced: '4.4.1', text: 'No server of the route was tried' };
@@ -58,7 +60,12 @@ class SmarthostHop implements NextHop {
     const smarthosts = smarthostsOf(route);
     this.#route = route;
     this.#parts = parts;
-    this.#servers = smarthosts.map((smarthost) => ({ smarthost, failures: 0, downUntil: Number.NEGATIVE_INFINITY }));
+    this.#servers = smarthosts.map((smarthost) => ({
+      smarthost,
+      failures: 0,
+      downUntil: Number.NEGATIVE_INFINITY,
+      tlsFault: undefined,
+    }));
     this.key = smarthosts.map(addressOf).join(',');
     this.label = `${route.name} (${smarthosts.map(addressOf).join(', ')})`;
   }
@@ -76,7 +83,9 @@ class SmarthostHop implements NextHop {
       // The words of the best server are told, since it is the one to be mended.
       if (tried === 1) refusal = this.#servers.length > 1 ? named(server.smarthost, result.refused) : result.refused;
     }
-    return { refused: refusal, said };
+    // One that is passed over may have failed for another reason.
+    const [tlsFault, ...others] = this.#servers.map((server) => server.tlsFault);
+    return { refused: refusal, said, ...(tlsFault && !others.includes(undefined) ? { tlsFault } : {}) };
   }
 
   /** Who is tried, in which order: those that are not passed over; where there is none, the one whose time ends first. */
@@ -104,6 +113,7 @@ class SmarthostHop implements NextHop {
     else {
       const wait = Math.min(passedOver.first * 2 ** server.failures, passedOver.longest);
       server.failures += 1;
+      server.tlsFault = result.tlsFault;
       server.downUntil = clock.monotonic() + wait;
     }
     return result;

@@ -14,7 +14,9 @@ import type { OutcomeEvent } from '../../src/spool/events/mail-event.ts';
 import type { Spool, SpoolEntry } from '../../src/spool/spool.ts';
 import { leaseMilliseconds } from '../../src/spool/spool-limits.ts';
 import { SqliteSpool } from '../../src/spool/sqlite/sqlite-spool.ts';
+import { testCertificate } from '../support/certificate.ts';
 import { FaultSink, type FaultSinkOptions } from '../support/fault-sink.ts';
+import { freePort } from '../support/free-port.ts';
 import { logLines } from '../support/log-lines.ts';
 import { MemorySpool } from '../support/memory-spool/memory-spool.ts';
 import { countsOf } from '../support/spool-counts.ts';
@@ -430,6 +432,46 @@ describe('a message', () => {
       state: 'failed',
       lastReply: { enhanced: '5.3.4' },
     });
+  });
+});
+
+describe('a message with REQUIRETLS (RFC 8689 §4.2.1)', () => {
+  async function outcomesOf(routes: readonly SmarthostRoute[]): Promise<readonly string[]> {
+    const { send, outcomes, events } = await run(routes);
+    await send();
+    await outcomes(1);
+    await send({ requireTls: true });
+    await outcomes(2);
+    return events.map(({ kind, reply }) => `${kind} ${reply.code} ${reply.enhanced}`);
+  }
+
+  test.each([
+    ['offers no STARTTLS', async () => ({}), '4.7.4'],
+    [
+      'refuses STARTTLS',
+      async () => ({ tls: { mode: 'starttls', ...(await testCertificate()) }, starttlsReply: '454 no' }) as const,
+      '4.3.0',
+    ],
+    [
+      'shows a certificate of nobody',
+      async () => ({ tls: { mode: 'starttls', ...(await testCertificate()) } }) as const,
+      '4.7.5',
+    ],
+    ['speaks no TLS', async () => ({ tls: { mode: 'starttls', key: '', cert: '' } }) as const, '4.7.5'],
+  ])('fails where the next hop of a route that requires TLS %s, and others wait', async (_, options, enhanced) => {
+    const sink = await startSink(await options());
+    const route = smarthost(sink.port, { tls: 'required', tlsVerify: true });
+    expect(await outcomesOf([route])).toEqual([`deferred 451 ${enhanced}`, 'failed 550 5.7.30']);
+  });
+
+  test('waits where a server of the route cannot be reached, whose TLS is not known', async () => {
+    const clear = await startSink();
+    const strict = { tls: 'required', tlsVerify: true } as const;
+    const standby = [{ host: '127.0.0.1', port: await freePort(), priority: 1, ...strict }];
+    const both = await outcomesOf([smarthost(clear.port, { ...strict, standby })]);
+    expect(both).toEqual(['deferred 451 4.7.4', 'deferred 451 4.7.4']);
+    const down = await outcomesOf([smarthost(await freePort(), { ...strict })]);
+    expect(down).toEqual(['deferred 451 4.4.1', 'deferred 451 4.4.1']);
   });
 });
 

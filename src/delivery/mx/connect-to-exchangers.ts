@@ -189,7 +189,9 @@ async function connectWithin(way: MxWay, parts: ConnectParts): Promise<SmtpConne
   let refused: SmtpReply | undefined;
   const said: SmtpReply[] = [];
   let spare: SmtpConnection | undefined;
-  for (const candidate of inOrder(way.plan, parts)) {
+  const candidates = inOrder(way.plan, parts);
+  const faults: TlsFault[] = [];
+  for (const candidate of candidates) {
     if (way.signal.aborted) break;
     const outcome = await attempt(candidate, way, parts);
     const { result } = outcome;
@@ -201,6 +203,7 @@ async function connectWithin(way: MxWay, parts: ConnectParts): Promise<SmtpConne
       const { name } = candidate.exchanger;
       refused ??= { ...result.refused, text: `${name}[${candidate.address}]: ${result.refused.text}` };
       said.push(...result.said);
+      if (outcome.fault) faults.push(outcome.fault);
       continue;
     }
     parts.health.tell(candidate.address, true);
@@ -212,5 +215,6 @@ async function connectWithin(way: MxWay, parts: ConnectParts): Promise<SmtpConne
     else spare = result.connection;
   }
   refused ??= { code: 451, enhanced: '4.4.1', text: 'No mail exchanger could be tried in time' };
-  return spare ?? { refused, said };
+  const [tlsFault] = faults;
+  return spare ?? { refused, said, ...(tlsFault && faults.length === candidates.length ? { tlsFault } : {}) };
 }

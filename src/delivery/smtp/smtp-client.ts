@@ -29,6 +29,7 @@ export interface HopRefusal {
   readonly refused: SmtpReply;
   /** What the hosts that were tried said themselves, each that answered. */
   readonly said: readonly SmtpReply[];
+  /** TLS failed with every host, and nothing else. */
   readonly tlsFault?: TlsFault;
 }
 

@@ -101,7 +101,10 @@ test('a message with REQUIRETLS does not ride on the connection of one without',
   await send(['y@a.test'], { id: '01a1fe1b-0000-7000-8000-000000000002', requireTls: true });
   await expect.poll(() => events.length, waiting).toBe(2);
   // The certificate is of an authority that nobody here trusts, and DNS vouches for nothing.
-  expect(events[1]).toMatchObject({ kind: 'deferred', reply: { enhanced: '4.7.5' } });
+  expect(events[1]).toMatchObject({ kind: 'failed', reply: { code: 550, enhanced: '5.7.30' } });
+  expect(events[1]?.reply.text).toMatch(
+    /^REQUIRETLS cannot be met: one\.test\[127\.0\.0\.2\]: The TLS handshake failed: /,
+  );
   expect(sink.messages.map(({ recipients }) => recipients)).toEqual([['x@a.test']]);
 });
 

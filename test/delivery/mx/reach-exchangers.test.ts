@@ -191,7 +191,7 @@ describe('REQUIRETLS (RFC 8689)', () => {
     const hop = await estate.hops().find('x.test', 'required');
     if ('kind' in hop) return hop.reply.text;
     const connection = await hop.connect({ domain: 'x.test', signal: new AbortController().signal });
-    if (!(connection instanceof SmtpConnection)) return connection.refused.text;
+    if (!(connection instanceof SmtpConnection)) return `${connection.refused.text}; ${connection.tlsFault}`;
     const { verifiedTls, capabilities } = connection.session;
     connection.destroy({ code: 451, text: 'the test is over' });
     return verifiedTls && capabilities.requireTls;
@@ -217,10 +217,13 @@ describe('REQUIRETLS (RFC 8689)', () => {
     expect(await requireTls(estate)).toBe(false);
   });
 
-  test('waits where no certificate is verified', async () => {
+  test('is not met where no certificate is verified; where an exchanger cannot be reached that is not known', async () => {
     const estate = await startMxEstate(signed);
     await estate.sink(2, { ...(await starttls(estate, 'other.test')), requiretls: true });
-    expect(await requireTls(estate)).toMatch(/altnames/);
+    expect(await requireTls(estate)).toMatch(/altnames.*; undefined$/);
+    await estate.sink(3);
+    estate.clock.pass(61);
+    expect(await requireTls(estate)).toMatch(/altnames.*; certificate-host-mismatch$/);
   });
 });
 
