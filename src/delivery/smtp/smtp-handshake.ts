@@ -185,7 +185,9 @@ export async function handshake(bare: Socket, options: SmtpClientOptions): Promi
     }
   }
   if (!secure && options.tls === 'required') {
-    const text = `The next hop offers no TLS, and ${options.policy === undefined ? 'the route' : 'its domain'} requires it`;
+    const isOfDomain = options.policy === 'dane' || options.policy === 'mta-sts';
+    const others = options.policy === undefined ? 'the route' : 'the route or the message';
+    const text = `The next hop offers no TLS, and ${isOfDomain ? 'its domain' : others} requires it`;
     throw new HandshakeFailure({ code: 451, enhanced: '4.7.4', text }, { tlsFault: 'starttls-not-supported' });
   }
   const session = sessionOf(capabilities, secure, options);

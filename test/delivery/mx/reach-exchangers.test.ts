@@ -153,7 +153,7 @@ describe('TLS that the route asks for', () => {
   });
 
   test.each([
-    ['none is offered', () => ({}), /The next hop offers no TLS/],
+    ['none is offered', () => ({}), /The next hop offers no TLS, and the route or the message requires it/],
     ['STARTTLS is refused', (tls: FaultSinkOptions) => ({ ...tls, starttlsReply: '454 not now' }), /refused STARTTLS/],
     [
       'octets come before the handshake',
