@@ -139,6 +139,8 @@ function collect(
       }
     };
     stream.on('data', take).on('end', end).on('error', fail).on('close', gone);
+    // Who went away while the request was being judged tells it no more.
+    if (stream.destroyed) gone();
   });
 }
 

@@ -114,3 +114,17 @@ test('one that goes away while its request is worked on gives it back when that 
   done?.();
   await expect.poll(() => bodies.held).toBe(0);
 });
+
+test('one that has gone before its body is read gives the room back', async () => {
+  bodies = new BodyBudget(32 * mebibyte);
+  const slow: V4Plugin = (app) => {
+    app.addHook('onRequest', ({ raw }, _reply, done) => void raw.once('close', () => done()));
+    things(app);
+  };
+  const { port } = await startHttpApp([slow], { bodies });
+  const socket = connect(port, '127.0.0.1');
+  socket.write(`${chunked}3\r\n`);
+  await expect.poll(() => bodies.held).toBeGreaterThan(0);
+  socket.resetAndDestroy();
+  await expect.poll(() => bodies.held).toBe(0);
+});
