@@ -249,6 +249,19 @@ test('a webhook has one lease, whatever the clocks of two hosts show and wheneve
   }
 });
 
+test('a transaction that the server undid because this process stood still keeps nothing else from being asked', async () => {
+  const database = await open(await server.createSchema());
+  const late = database.transaction(async (transaction) => {
+    await transaction.query("SELECT set_config('idle_in_transaction_session_timeout', '50', true)");
+    const [row] = await transaction.query('SELECT pg_backend_pid() AS pid');
+    const connections = 'SELECT 1 AS one FROM pg_stat_activity WHERE pid = $1';
+    await expect.poll(() => database.query(connections, [Number(row?.['pid'])]), { timeout: 30_000 }).toEqual([]);
+    await transaction.query('SELECT 1');
+  });
+  await expect(late).rejects.toMatchObject({ name: 'Unavailable', cause: { code: '25P03' } });
+  expect(database.unavailable).toBeUndefined();
+});
+
 test('a step of a migration may take longer than a statement otherwise may', async () => {
   const database = await open(await server.createDatabase());
   const step = "CREATE TABLE limits AS SELECT current_setting('statement_timeout') AS time";

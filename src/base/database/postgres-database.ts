@@ -138,7 +138,7 @@ class PostgresDatabase implements Database {
     const until = performance.now() + this.#transactionMs;
     for (;;) {
       try {
-        return await withClient(this.#pool, (client) => this.#once(client, work));
+        return await withClient(this.#pool, (client, reasonOf) => this.#once(new Inside(client, reasonOf), work));
       } catch (thrown) {
         if (!isRace(thrown)) throw thrown;
         if (performance.now() >= until) throw storeError(thrown);
@@ -147,9 +147,8 @@ class PostgresDatabase implements Database {
     }
   }
 
-  async #once<T>(client: pg.PoolClient, work: (transaction: Transaction) => Promise<T>): Promise<T> {
-    const inside = new Inside(client);
-    await told(client.query('BEGIN ISOLATION LEVEL SERIALIZABLE'));
+  async #once<T>(inside: Inside, work: (transaction: Transaction) => Promise<T>): Promise<T> {
+    await inside.run('BEGIN ISOLATION LEVEL SERIALIZABLE');
     let limit: NodeJS.Timeout | undefined;
     const tooLong = new Promise<never>((_, reject) => {
       const error = new Unavailable('The transaction took too long and was undone', {
@@ -173,12 +172,14 @@ class PostgresDatabase implements Database {
 
 class Inside implements Transaction {
   readonly #client: pg.PoolClient;
+  readonly #reasonOf: (thrown: unknown) => unknown;
   #isEnded = false;
   /** The error by which PostgreSQL broke the transaction off, which the work may have taken for one of its own. */
   raced: unknown;
 
-  constructor(client: pg.PoolClient) {
+  constructor(client: pg.PoolClient, reasonOf: (thrown: unknown) => unknown) {
     this.#client = client;
+    this.#reasonOf = reasonOf;
   }
 
   async commit(): Promise<void> {
@@ -229,8 +230,9 @@ class Inside implements Transaction {
     try {
       return await this.#client.query<Row>(sql, params.map(driverValue));
     } catch (thrown) {
-      if (isRace(thrown)) this.raced = thrown;
-      throw thrown;
+      const reason = this.#reasonOf(thrown);
+      if (isRace(reason)) this.raced = reason;
+      throw reason;
     }
   }
 }

@@ -51,6 +51,11 @@ function sqlState(thrown: unknown): string | undefined {
   return code !== undefined && /^(?=.*\d)[\dA-Z]{5}$/.test(code) ? code : undefined;
 }
 
+/** An error without a code is none of the server's: nobody knows what the connection is still about. */
+export function hasNoCode(thrown: unknown): boolean {
+  return !(thrown instanceof Error) || !('code' in thrown);
+}
+
 /** Others came between, so that the transaction was undone and may be tried again. */
 export function isRace(thrown: unknown): boolean {
   return raceCodes.has(sqlState(thrown) ?? '');

@@ -8,7 +8,7 @@ import { PrimaryFinder, primaryClient, SharingPool, tooManyConnections } from '.
 import { breakOff, ServerConnections } from '../postgres/server-connections.ts';
 import { currentUrl, type ServerUrl, serverHosts } from '../postgres/server-hosts.ts';
 import { requireUsable, takesNoChanges } from '../postgres/server-settings.ts';
-import { told } from './postgres-errors.ts';
+import { hasNoCode, told } from './postgres-errors.ts';
 
 /** How long PostgreSQL may take for one statement, in milliseconds, waiting for locks included. */
 const statementMs = 5000;
@@ -109,26 +109,29 @@ export function openPool(options: OpenPostgresOptions): pg.Pool {
 
 /**
  * Has a connection of a pool for some work. One that fails outside its statements is not used again.
+ * @param work gets besides what gives the reason of an error: what is sent on a connection that the server has ended fails without a
+ *   code, and the connection was told why
  * @param isBroken whether the connection is not used again either after what the work threw; absent: it is
  * @throws Unavailable where no connection can be had; what `work` throws
  */
 export async function withClient<T>(
   pool: pg.Pool,
-  work: (client: pg.PoolClient) => Promise<T>,
+  work: (client: pg.PoolClient, reasonOf: (thrown: unknown) => unknown) => Promise<T>,
   isBroken: (thrown: unknown) => boolean = () => false,
 ): Promise<T> {
   const client = await told(pool.connect());
+  let end: Error | undefined;
   let isLost = false;
-  const onError = (): void => void (isLost = true);
+  const onError = (error: Error): void => void (end ??= error);
   client.on('error', onError);
   try {
-    return await work(client);
+    return await work(client, (thrown) => (hasNoCode(thrown) ? (end ?? thrown) : thrown));
   } catch (thrown) {
-    isLost ||= isBroken(thrown);
+    isLost = isBroken(thrown);
     throw thrown;
   } finally {
     client.off('error', onError);
-    client.release(isLost);
+    client.release(isLost || end !== undefined);
   }
 }
 

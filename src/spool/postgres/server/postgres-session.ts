@@ -4,7 +4,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 import type { Row } from '../../../base/database/database.ts';
-import { storeError, told } from '../../../base/database/postgres-errors.ts';
+import { hasNoCode, storeError, told } from '../../../base/database/postgres-errors.ts';
 import { driverValue, lookAtServer, openPool, withClient } from '../../../base/database/postgres-pool.ts';
 import { errorCode, Unavailable } from '../../../base/errors.ts';
 import { ServerConnections } from '../../../base/postgres/server-connections.ts';
@@ -128,7 +128,14 @@ export class PostgresSession {
   async transaction<T>(work: (send: Send) => Promise<T>, tellsDoubt = false): Promise<T> {
     this.#checkOpen();
     try {
-      return await withClient(this.#pool, (client) => runOn(client, work, tellsDoubt), hasNoCode);
+      return await withClient(
+        this.#pool,
+        (client, reasonOf) =>
+          runOn(client, work, tellsDoubt).catch((thrown: unknown) => {
+            throw thrown instanceof InDoubt ? thrown : reasonOf(thrown);
+          }),
+        hasNoCode,
+      );
     } catch (thrown) {
       throw thrown instanceof InDoubt ? thrown : storeError(thrown);
     }
@@ -183,24 +190,6 @@ async function endOnceIdle(pool: pg.Pool): Promise<void> {
 
 /** Runs a transaction on a connection; see `PostgresSession.transaction`. */
 async function runOn<T>(client: pg.PoolClient, work: (send: Send) => Promise<T>, tellsDoubt: boolean): Promise<T> {
-  // What is sent on a connection that the server has ended fails without a reason; the connection was told it.
-  const ends: Error[] = [];
-  const onEnd = (error: Error): unknown => ends.push(error);
-  client.on('error', onEnd);
-  try {
-    return await runWhileOpen(client, work, tellsDoubt);
-  } catch (thrown) {
-    throw thrown instanceof InDoubt || !hasNoCode(thrown) ? thrown : (ends[0] ?? thrown);
-  } finally {
-    client.off('error', onEnd);
-  }
-}
-
-async function runWhileOpen<T>(
-  client: pg.PoolClient,
-  work: (send: Send) => Promise<T>,
-  tellsDoubt: boolean,
-): Promise<T> {
   const sent: Promise<pg.QueryResult<Row>>[] = [];
   const ask = (...statement: Parameters<Send>): Promise<pg.QueryResult<Row>> => {
     const answer = client.query<Row>(queryOf(...statement));
@@ -244,9 +233,4 @@ async function firstFailure(sent: readonly Promise<unknown>[]): Promise<unknown>
   const ends = await Promise.allSettled(sent);
   const reasons = ends.flatMap((end): unknown[] => (end.status === 'rejected' ? [end.reason] : []));
   return reasons.find((reason) => errorCode(reason) !== followsFailure) ?? reasons[0];
-}
-
-/** An error without a code is none of the server's: nobody knows what the connection is still about. */
-function hasNoCode(thrown: unknown): boolean {
-  return !(thrown instanceof Error) || !('code' in thrown);
 }
