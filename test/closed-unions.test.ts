@@ -2,10 +2,9 @@
 // `tsc` finds nothing to expect there and `npm run check` fails. When it runs, the file holds each union against its table.
 
 import { expect, expectTypeOf, test } from 'vitest';
-import { allEdgeErrors, edgeErrors } from '../src/edge/errors/catalogue.ts';
-import type { EdgeCode, EdgeError } from '../src/edge/errors/edge-error.ts';
-import { brokenConnection, type OriginFailure } from '../src/edge/origin/origin-failure.ts';
-import type { Forwarded } from '../src/edge/origin/request-head.ts';
+import { allEdgeErrors, type EdgeCode, type EdgeError, edgeErrors } from '../src/edge/errors/catalogue.ts';
+import { brokenConnection, type OriginFailure } from '../src/edge/origin/dial-origin.ts';
+import type { Forwarded } from '../src/edge/origin/message-heads.ts';
 import type { Verdict } from '../src/edge/zone/judge-request.ts';
 import { type RestCode, restAnswers } from '../src/pipeline/policy/rejections.ts';
 import { type Rule, ruleRows, rules } from '../src/proxy/rules/rules.ts';

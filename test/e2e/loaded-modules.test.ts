@@ -38,7 +38,7 @@ const parts = {
   ],
   composer: ['/nodemailer/lib/mail-composer', '/pipeline/compose/compose-parts.ts'],
   edge: [
-    '/src/edge/edge.ts',
+    '/src/edge/open-edge.ts',
     '/src/edge/origin/',
     '/src/edge/errors/catalogue.ts',
     '/src/edge/errors/default-answer.ts',

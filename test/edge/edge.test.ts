@@ -5,7 +5,7 @@ import { connect } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { silentLog } from '../../src/base/log.ts';
 import { compilePage } from '../../src/edge/custom/error-page.ts';
-import type { ErrorRequest } from '../../src/edge/errors/edge-error.ts';
+import type { ErrorRequest } from '../../src/edge/errors/catalogue.ts';
 import type { EdgeCount } from '../../src/edge/exchange.ts';
 import { OriginProxy } from '../../src/edge/origin/origin-proxy.ts';
 import type { EdgeZone } from '../../src/edge/zone/zone.ts';

@@ -1,7 +1,6 @@
 // Occurrences whose every part from outside may be hostile, for property tests.
 
-import { allEdgeErrors } from '../../src/edge/errors/catalogue.ts';
-import type { EdgeOccurrence } from '../../src/edge/errors/edge-error.ts';
+import { allEdgeErrors, type EdgeOccurrence } from '../../src/edge/errors/catalogue.ts';
 import fc, { anyCharacter } from './properties.ts';
 
 /** What other readers take for more than text: markup, YAML of another type, line breaks, controls, invisible characters. */

@@ -1,7 +1,6 @@
 // One edge error as it happens in tests: always the same, but for what a test gives.
 
-import { edgeErrors, isEdgeCode } from '../../src/edge/errors/catalogue.ts';
-import type { EdgeError, EdgeOccurrence } from '../../src/edge/errors/edge-error.ts';
+import { type EdgeError, type EdgeOccurrence, edgeErrors, isEdgeCode } from '../../src/edge/errors/catalogue.ts';
 
 /** The error of a code; throws where there is none. */
 export function edgeError(code: number): EdgeError {

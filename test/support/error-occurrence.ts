@@ -1,6 +1,6 @@
 // Errors as they happen, for tests of what answers them: rows of the test's own, not the catalogue's.
 
-import type { EdgeError, EdgeOccurrence, ErrorAnswer, ErrorRequest } from '../../src/edge/errors/edge-error.ts';
+import type { EdgeError, EdgeOccurrence, ErrorAnswer, ErrorRequest } from '../../src/edge/errors/catalogue.ts';
 import { piecesOf } from '../../src/web/http/listener/whole-response.ts';
 
 /** A retryable error and one that is not. */

@@ -1,8 +1,7 @@
 // The parts of docs/errors.md about edge errors and about the proxy-application API, written from the tables of the program.
 
-import { allEdgeErrors } from '../../src/edge/errors/catalogue.ts';
+import { allEdgeErrors, type EdgeError } from '../../src/edge/errors/catalogue.ts';
 import { categories, type EdgeCategory } from '../../src/edge/errors/categories.ts';
-import type { EdgeError } from '../../src/edge/errors/edge-error.ts';
 import { type Rule, ruleRows, rules } from '../../src/proxy/rules/rules.ts';
 import type { RuleCode } from '../../src/web/http/envelope.ts';
 import { cell } from './policy-errors-page.ts';

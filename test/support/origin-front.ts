@@ -1,12 +1,13 @@
 // A small front for the reverse proxy: a real listener that hands every request to it, with one zone. When it is closed,
 // every counter has to be back at zero.
 
+import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import { expect } from 'vitest';
-import type { Logger } from '../../src/base/log.ts';
-import { silentLog } from '../../src/base/log.ts';
+import { type Logger, silentLog } from '../../src/base/log.ts';
+import { type AnswerSink, plainAnswer, ResponseSink, socketSink } from '../../src/edge/exchange.ts';
+import type { Forwarded } from '../../src/edge/origin/message-heads.ts';
 import { OriginProxy, type OriginProxyParts } from '../../src/edge/origin/origin-proxy.ts';
-import type { Forwarded } from '../../src/edge/origin/request-head.ts';
 import type { EdgeZone } from '../../src/edge/zone/zone.ts';
 import { HttpListener } from '../../src/web/http/listener/listener.ts';
 
@@ -74,7 +75,7 @@ export async function originFront(options: FrontOptions): Promise<OriginFront> {
     hostnames: options.hostnames ?? ['example.com'],
     origin: options.origin,
   };
-  const forwarded = (fail: (code: number) => void): Forwarded => ({
+  const forwarded = (fail: (code: number) => void, sink: AnswerSink): Forwarded => ({
     zone,
     rayId: frontRay,
     clientAddress: '127.0.0.1',
@@ -86,6 +87,7 @@ export async function originFront(options: FrontOptions): Promise<OriginFront> {
       fromMemory.push(isKnown);
       fail(code);
     },
+    refuse: (status) => sink.send(plainAnswer(status, STATUS_CODES[status] ?? '')),
   });
   const watchers: ((socket: Socket) => void)[] = [];
   const listener = new HttpListener({
@@ -98,7 +100,7 @@ export async function originFront(options: FrontOptions): Promise<OriginFront> {
           response.writeHead(530, { 'Content-Length': body.length, 'Content-Type': 'text/plain' });
           response.end(body);
         };
-        proxy.forward(request, response, forwarded(fail));
+        proxy.forward(request, response, forwarded(fail, new ResponseSink(response, frontRay)));
       },
       takesUpgrade: () => true,
       upgrade(request, socket, head) {
@@ -106,7 +108,7 @@ export async function originFront(options: FrontOptions): Promise<OriginFront> {
           const body = marker(code);
           socket.end(`HTTP/1.1 530 Error\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`);
         };
-        proxy.upgrade(request, socket, head, forwarded(fail));
+        proxy.upgrade(request, socket, head, forwarded(fail, socketSink(socket, frontRay)));
       },
       connect: (_request, socket) => void socket.destroy(),
     }),

@@ -5,8 +5,8 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { ErrorAnswer } from '../../src/edge/errors/catalogue.ts';
 import { defaultAnswer } from '../../src/edge/errors/default-answer.ts';
-import type { ErrorAnswer } from '../../src/edge/errors/edge-error.ts';
 import { errorReferenceIndex, errorReferencePage } from '../../src/edge/errors/error-reference.ts';
 import {
   contrasts,

@@ -1,7 +1,7 @@
 // Custom Error Rules (D65): what is wrong with one, and which of a list answers an error.
 
 import { yieldToEventLoop } from '../../base/yield-to-event-loop.ts';
-import type { EdgeOccurrence, ErrorAnswer } from '../errors/edge-error.ts';
+import type { EdgeOccurrence, ErrorAnswer } from '../errors/catalogue.ts';
 import type { CustomErrorRule } from '../zone/zone.ts';
 import { compileExpressions, type Evaluation, maxSteps, type ParsedExpression, parseExpression } from './expression.ts';
 import type { Syntax } from './expression-syntax.ts';

@@ -7,7 +7,7 @@ import { member } from '../../base/is-record.ts';
 import { createKeyedQueues } from '../../base/keyed-queues.ts';
 import type { Logger } from '../../base/log.ts';
 import { yieldToEventLoop } from '../../base/yield-to-event-loop.ts';
-import type { EdgeOccurrence, ErrorAnswer, ErrorRequest } from '../errors/edge-error.ts';
+import type { EdgeOccurrence, ErrorAnswer, ErrorRequest } from '../errors/catalogue.ts';
 import type { CustomErrorRule, CustomErrorSettings, EdgeAccountSlice, EdgeZone } from '../zone/zone.ts';
 import { type CompiledRules, compileRules, ruleContentTypes } from './custom-error-rules.ts';
 import {

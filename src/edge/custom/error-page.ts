@@ -4,7 +4,7 @@ import { isUtf8 } from 'node:buffer';
 import { readFileSync, statSync } from 'node:fs';
 import { errorCode, errorMessage } from '../../base/errors.ts';
 import { escapeHtml } from '../../web/http/page/html-page.ts';
-import type { EdgeOccurrence, ErrorAnswer, ErrorRequest } from '../errors/edge-error.ts';
+import type { EdgeOccurrence, ErrorAnswer, ErrorRequest } from '../errors/catalogue.ts';
 import type { EdgeAccountSlice, EdgeZone } from '../zone/zone.ts';
 import { customHeaders } from './custom-error-rules.ts';
 

@@ -1,15 +1,15 @@
 // The expression of a Custom Error Rule (D65). Its cost is bounded: a customer writes it, a stranger the request, and others wait.
 
-import type { EdgeError, ErrorRequest } from '../errors/edge-error.ts';
+import type { EdgeError, ErrorRequest } from '../errors/catalogue.ts';
 import {
   type Comparison,
+  ExpressionFault,
   type Field,
   type Operator,
   readSyntax,
   type Syntax,
   type Value,
 } from './expression-syntax.ts';
-import { ExpressionFault } from './expression-tokens.ts';
 import { type TextsFinder, textsFinder } from './find-texts.ts';
 
 /** What expressions are asked about. */

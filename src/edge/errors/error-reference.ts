@@ -1,10 +1,9 @@
 // The reference of edge errors: a page for every code, where the `type` of its answers points, and an index (D62).
 
 import { closePage, escapeHtml, openPage, pageStyle, sheetCss } from '../../web/http/page/html-page.ts';
-import { allEdgeErrors } from './catalogue.ts';
+import { allEdgeErrors, type EdgeError, type ErrorAnswer } from './catalogue.ts';
 import { categories } from './categories.ts';
-import type { EdgeError, ErrorAnswer } from './edge-error.ts';
-import { errorHeading, responsiblePartyOf, titleOf, whoActs } from './occurrence.ts';
+import { errorHeading, responsiblePartyOf, titleOf, whoActs } from './default-answer.ts';
 
 const style = pageStyle(`${sheetCss}nav{margin-bottom:1.5rem;font-size:.875rem}
 h1.wide{display:block}

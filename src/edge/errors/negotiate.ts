@@ -1,6 +1,6 @@
 // Which format a default response is written in: the Accept field, RFC 9110 §12.5.1, in the reading of D61.
 
-import type { EdgeFormat } from './edge-error.ts';
+import type { EdgeFormat } from './catalogue.ts';
 
 // RFC 9110 §5.6.2, §5.6.4. No part of these forms can be read in two ways, so that matching takes linear time.
 const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";

@@ -14,16 +14,127 @@ import {
   type SecureContext,
   TLSSocket,
 } from 'node:tls';
-import type { Clock } from '../../base/clock.ts';
+import type { Clock, MonotonicClock } from '../../base/clock.ts';
+import { errorCode, errorMessage } from '../../base/errors.ts';
+import type { EdgeCode } from '../errors/catalogue.ts';
 import type { ReportedFailure } from '../zone/client-address.ts';
-import {
-  connectFailure,
-  type DialAttempt,
-  type DownOrigins,
-  type OriginFailure,
-  stepFailure,
-} from './origin-failure.ts';
 import type { OriginTarget } from './origin-target.ts';
+
+/** A failure: the code for the client, the cause for the log. */
+export interface OriginFailure {
+  readonly code: EdgeCode;
+  /** Plain text; never a body, a field or a secret. */
+  readonly cause: string;
+}
+
+/** The code for each error of the system when a connection fails. */
+const codeOfErrno: Readonly<Record<string, EdgeCode>> = {
+  ECONNREFUSED: 521,
+  ECONNRESET: 521,
+  ETIMEDOUT: 522,
+  EHOSTUNREACH: 523,
+  ENETUNREACH: 523,
+  EHOSTDOWN: 523,
+  ENETDOWN: 523,
+  EADDRNOTAVAIL: 523,
+  EAFNOSUPPORT: 523,
+  EINVAL: 523,
+  EACCES: 523,
+  EPERM: 523,
+};
+
+/** Where several addresses failed, the first of these codes is told: a refusal came nearer to an origin than silence did. */
+const tellingOrder: readonly EdgeCode[] = [521, 522, 523];
+
+function describe(error: unknown): string {
+  return errorCode(error) ?? errorMessage(error);
+}
+
+function connectFailure(error: Error): OriginFailure {
+  const errors: readonly unknown[] = error instanceof AggregateError ? error.errors : [error];
+  const codes = errors.map((one) => codeOfErrno[errorCode(one) ?? '']);
+  // Any other error (no descriptor left, no memory) is this machine's fault, not the origin's.
+  const code = tellingOrder.find((candidate) => codes.includes(candidate)) ?? 500;
+  return { code, cause: `connect: ${errors.map(describe).join(', ')}` };
+}
+
+/** The failure of a step of connecting. @param error the system's, or a text */
+function stepFailure(code: EdgeCode, step: 'lookup' | 'TLS handshake' | 'certificate', error: unknown): OriginFailure {
+  return { code, cause: `${step}: ${describe(error)}` };
+}
+
+/** The failure of a connection that broke before the head. @param mayBeHandshake TLS 1.3 tells of a refusal only behind our handshake */
+export function brokenConnection(error: Error | undefined, mayBeHandshake: boolean): OriginFailure {
+  if (!error) return { code: 520, cause: 'connection closed before the head was whole' };
+  const isHandshake = mayBeHandshake && describe(error).startsWith('ERR_SSL_');
+  return isHandshake
+    ? stepFailure(525, 'TLS handshake', error)
+    : { code: 520, cause: `connection broke: ${describe(error)}` };
+}
+
+/** One attempt to connect to an origin. One of its functions must be called, once. */
+interface DialAttempt {
+  connected(): void;
+  failed(failure: OriginFailure): void;
+  /** It was given up before it was known whether the origin can be connected to. */
+  abandoned(): void;
+}
+
+interface Down {
+  failure: OriginFailure;
+  /** By the monotonic clock, milliseconds. */
+  until: number;
+  /** Whether an attempt is under way to see if it is still down. */
+  isTried: boolean;
+}
+
+/** The most origins that are remembered. The oldest are forgotten, and connected to as if they had not failed. */
+const maxRemembered = 10_000;
+
+/** Remembers which origins could not be connected to. After a while one request tries again, alone, so that not all come at once. */
+export class DownOrigins {
+  readonly #parts: { readonly clock: MonotonicClock; readonly downMs: number; readonly most?: number };
+  readonly #down = new Map<string, Down>();
+
+  /** @param parts `downMs`: how long a failure is told from memory; 0: never. `most`: origins remembered; absent: 10,000 */
+  constructor(parts: { readonly clock: MonotonicClock; readonly downMs: number; readonly most?: number }) {
+    this.#parts = parts;
+  }
+
+  get size(): number {
+    return this.#down.size;
+  }
+
+  /** Gives the attempt that a request may make, or the failure to answer it with at once. @param key that of the target */
+  attempt(key: string): DialAttempt | OriginFailure {
+    const down = this.#down.get(key);
+    if (down && (down.isTried || down.until > this.#parts.clock.monotonic())) return down.failure;
+    if (down) down.isTried = true;
+    return {
+      connected: () => void this.#down.delete(key),
+      failed: (failure) => this.#remember(key, failure, down),
+      abandoned: () => {
+        if (down) down.isTried = false;
+      },
+    };
+  }
+
+  #remember(key: string, failure: OriginFailure, tried: Down | undefined): void {
+    const { clock, downMs, most = maxRemembered } = this.#parts;
+    // A fault of this machine (500) says nothing of the origin.
+    if (failure.code === 500 || downMs === 0) {
+      if (tried) tried.isTried = false;
+      return;
+    }
+    // Deleted first, so that the map has the order in which they failed.
+    this.#down.delete(key);
+    for (const [oldest] of this.#down) {
+      if (this.#down.size < most) break;
+      this.#down.delete(oldest);
+    }
+    this.#down.set(key, { failure, until: clock.monotonic() + downMs, isTried: false });
+  }
+}
 
 /** What dialling needs. */
 export interface DialParts {
@@ -172,7 +283,7 @@ export function beginDial(target: OriginTarget, parts: DialParts, waiting: Diall
 const explainMs = 2000;
 
 /** What explaining needs. */
-export interface ExplainParts {
+interface ExplainParts {
   readonly dial: DialParts;
   readonly clock: Clock;
   /** Milliseconds without a head after which a proxy in front gives up. */

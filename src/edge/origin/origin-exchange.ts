@@ -7,15 +7,18 @@ import { freeOctets } from '../../base/free-octets.ts';
 import type { Logger } from '../../base/log.ts';
 import { resetConnection } from '../../base/net/reset-connection.ts';
 import { lingerMs } from '../../web/http/listener/whole-response.ts';
-import { beginDial, type Dial, type Dialling, type DialParts } from './dial-origin.ts';
-import type { ConnectionUser, OriginConnection } from './origin-connection.ts';
-import { brokenConnection, type OriginFailure } from './origin-failure.ts';
-import type { OriginPool } from './origin-pool.ts';
-import { answerRefusal } from './origin-refusal.ts';
+import {
+  beginDial,
+  brokenConnection,
+  type Dial,
+  type Dialling,
+  type DialParts,
+  type OriginFailure,
+} from './dial-origin.ts';
+import type { Forwarded, ReplyHead, RequestHead } from './message-heads.ts';
+import type { ConnectionUser, OriginConnection, OriginPool } from './origin-pool.ts';
 import type { FindTarget, OriginTarget } from './origin-target.ts';
 import { OriginUpload } from './origin-upload.ts';
-import type { ReplyHead } from './reply-head.ts';
-import type { Forwarded, RequestHead } from './request-head.ts';
 
 /** What every exchange is made with. */
 export interface ExchangeParts {
@@ -284,7 +287,8 @@ export class OriginExchange implements ConnectionUser, Dialling {
     log.info({ ray: forwarded.rayId, zone: forwarded.zone.name, begun: this.#headSent }, 'upload stalled');
     if (this.#headSent) this.#cut();
     else if (!response.destroyed) {
-      answerRefusal(response, 408, forwarded.rayId);
+      response.shouldKeepAlive = false;
+      forwarded.refuse(408);
       this.#linger();
     }
   }

@@ -1,8 +1,8 @@
 // The reverse proxy (D66): takes requests for zones that have an origin, sends them on and streams the replies back.
 //
 //   origin-exchange    one request and its reply: retry, streaming, how each failure ends
-//   request-head       what the origin is sent;  reply-head, reply-parser  what it answers, read strictly
-//   dial-origin        connecting, TLS, why an origin failed a proxy in front of us;  origin-pool, origin-connection  open connections
+//   message-heads      what the origin is sent;  reply-parser  what it answers, read strictly
+//   dial-origin        connecting, TLS, why an origin failed a proxy in front of us;  origin-pool  open connections
 
 import { type IncomingMessage, ServerResponse } from 'node:http';
 import { type LookupFunction, Socket } from 'node:net';
@@ -11,17 +11,14 @@ import { createSecureContext } from 'node:tls';
 import { type Clock, systemClock } from '../../base/clock.ts';
 import { errorMessage } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
-import type { EdgeCode } from '../errors/edge-error.ts';
+import type { EdgeCode } from '../errors/catalogue.ts';
 import type { ReportedFailure } from '../zone/client-address.ts';
 import type { EdgeSettings } from '../zone/zone.ts';
-import { explainFailure } from './dial-origin.ts';
+import { DownOrigins, explainFailure } from './dial-origin.ts';
+import { type Forwarded, type ReplyHead, requestHead } from './message-heads.ts';
 import { type Asked, type ExchangeParts, OriginExchange } from './origin-exchange.ts';
-import { DownOrigins } from './origin-failure.ts';
 import { OriginPool } from './origin-pool.ts';
-import { answerRefusal, fieldLines, refuseSocket } from './origin-refusal.ts';
 import { originTargets } from './origin-target.ts';
-import type { ReplyHead } from './reply-head.ts';
-import { type Forwarded, requestHead } from './request-head.ts';
 
 /** What the proxy is made from. */
 export interface OriginProxyParts {
@@ -58,7 +55,6 @@ interface Upgrade extends Pick<Asked, 'request' | 'forwarded' | 'head'> {
 /** The reverse proxy, and everything it has open; it opens nothing before the first request. */
 export class OriginProxy {
   readonly #parts: ExchangeParts;
-  readonly #log: Logger;
   readonly #clientStallMs: number;
   readonly #tunnelIdleMs: number;
   readonly #responseTimeoutMs: number;
@@ -68,12 +64,11 @@ export class OriginProxy {
 
   constructor(parts: OriginProxyParts) {
     const { settings, log, clock = systemClock, lookup, ca, tunnelIdleSeconds, clientStallMs } = parts;
-    this.#log = log;
     this.#responseTimeoutMs = settings.responseTimeoutSeconds * 1000;
     this.#clientStallMs = clientStallMs ?? defaultClientStallMs;
     this.#tunnelIdleMs = (tunnelIdleSeconds ?? defaultTunnelIdleSeconds) * 1000;
     this.#parts = {
-      pool: new OriginPool({ clock, timeoutMs: this.#responseTimeoutMs }),
+      pool: new OriginPool(clock, this.#responseTimeoutMs),
       dial: {
         connectTimeoutMs: settings.connectTimeoutSeconds * 1000,
         secureContext: createSecureContext(ca === undefined ? {} : { ca: typeof ca === 'string' ? ca : [...ca] }),
@@ -97,7 +92,8 @@ export class OriginProxy {
       const { prefix } = this.#parts.targetOf(forwarded.zone, request.headers.host);
       const head = requestHead(request, forwarded, { prefix });
       if ('refused' in head) {
-        answerRefusal(response, head.refused, forwarded.rayId);
+        response.shouldKeepAlive = false;
+        forwarded.refuse(head.refused);
         return;
       }
       if (head.passes >= maxPasses) {
@@ -109,7 +105,7 @@ export class OriginProxy {
       response.on('close', () => exchange.clientClosed());
       exchange.begin();
     } catch (error) {
-      this.#log.error({ ray: forwarded.rayId, error: errorMessage(error) }, 'forwarding failed');
+      this.#parts.log.error({ ray: forwarded.rayId, error: errorMessage(error) }, 'forwarding failed');
       if (response.headersSent) response.destroy();
       else forwarded.fail(500);
     }
@@ -125,11 +121,11 @@ export class OriginProxy {
       const { prefix } = this.#parts.targetOf(forwarded.zone, request.headers.host);
       const written = requestHead(request, forwarded, { upgrade, prefix });
       if ('refused' in written || written.body !== 'none') {
-        refuseSocket(socket, 'refused' in written ? written.refused : 501, forwarded.rayId);
+        forwarded.refuse('refused' in written ? written.refused : 501);
       } else if (written.passes >= maxPasses) forwarded.fail(loopCode);
       else this.#beginUpgrade({ request, client: socket, early: head, forwarded, head: written, upgrade });
     } catch (error) {
-      this.#log.error({ ray: forwarded.rayId, error: errorMessage(error) }, 'forwarding failed');
+      this.#parts.log.error({ ray: forwarded.rayId, error: errorMessage(error) }, 'forwarding failed');
       socket.destroy();
     }
   }
@@ -143,7 +139,7 @@ export class OriginProxy {
       responseTimeoutMs: this.#responseTimeoutMs,
       onFound: ({ code, cause }, fromMemory) => {
         if (!fromMemory)
-          this.#log.info({ ray: forwarded.rayId, zone: forwarded.zone.name, code, cause }, 'origin failed');
+          this.#parts.log.info({ ray: forwarded.rayId, zone: forwarded.zone.name, code, cause }, 'origin failed');
         forwarded.fail(code, fromMemory);
       },
     });
@@ -245,6 +241,12 @@ export class OriginProxy {
 function upgradeOf(request: IncomingMessage): string | undefined {
   const asked = request.headers.upgrade ?? '';
   return request.method === 'GET' && asked.toLowerCase() === 'websocket' ? asked : undefined;
+}
+
+function fieldLines(fields: readonly string[]): string {
+  let text = '';
+  for (let index = 0; index < fields.length; index += 2) text += `${fields[index]}: ${fields[index + 1]}\r\n`;
+  return text;
 }
 
 function switchedHead({ reason, fields, upgrade }: ReplyHead, rayId: string): string {

@@ -3,7 +3,7 @@
 import type { IncomingMessage } from 'node:http';
 import { BodyPace } from '../../base/body-pace.ts';
 import type { MonotonicClock } from '../../base/clock.ts';
-import type { OriginConnection } from './origin-connection.ts';
+import type { OriginConnection } from './origin-pool.ts';
 
 const chunkEnd = Buffer.from('\r\n');
 /** The least that a client has to send, on the average of a minute in which octets come (D66). */

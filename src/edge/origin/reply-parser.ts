@@ -1,6 +1,6 @@
 // Parses an origin's replies as they arrive (RFC 9112 §6, §7), without copying bodies. What is not well-formed ends the parsing.
 
-import { type ReplyHead, readReplyHead } from './reply-head.ts';
+import { type ReplyHead, readReplyHead } from './message-heads.ts';
 
 /** Is called with what the parser has read. */
 export interface ReplySink {

@@ -3,8 +3,7 @@
 import { type AddressTest, addressTest } from '../../base/net/address-test.ts';
 import { tunnelFreeMethods } from '../../web/http/front.ts';
 import { headerSectionOctets } from '../../web/http/listener/request-end.ts';
-import { isEdgeCode } from '../errors/catalogue.ts';
-import type { EdgeCode } from '../errors/edge-error.ts';
+import { type EdgeCode, isEdgeCode } from '../errors/catalogue.ts';
 import type { RateLimit } from './rate-limit.ts';
 import type { EdgeZone } from './zone.ts';
 

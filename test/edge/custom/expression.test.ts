@@ -10,10 +10,9 @@ import {
   Evaluation,
   parseExpression,
 } from '../../../src/edge/custom/expression.ts';
-import type { Syntax } from '../../../src/edge/custom/expression-syntax.ts';
-import { readSyntax } from '../../../src/edge/custom/expression-syntax.ts';
+import { readSyntax, type Syntax } from '../../../src/edge/custom/expression-syntax.ts';
+import type { EdgeCode } from '../../../src/edge/errors/catalogue.ts';
 import type { EdgeCategory } from '../../../src/edge/errors/categories.ts';
-import type { EdgeCode } from '../../../src/edge/errors/edge-error.ts';
 import fc, { anyCharacter } from '../../support/properties.ts';
 
 interface Asked {

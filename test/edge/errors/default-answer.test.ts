@@ -1,10 +1,8 @@
 // The whole default answer: status, headers and body in every format (D61, D62).
 
 import { describe, expect, test } from 'vitest';
-import { allEdgeErrors } from '../../../src/edge/errors/catalogue.ts';
-import { defaultAnswer } from '../../../src/edge/errors/default-answer.ts';
-import type { EdgeFormat } from '../../../src/edge/errors/edge-error.ts';
-import { errorPageSecurityPolicy } from '../../../src/edge/errors/render-html.ts';
+import { allEdgeErrors, type EdgeFormat } from '../../../src/edge/errors/catalogue.ts';
+import { defaultAnswer, errorPageSecurityPolicy } from '../../../src/edge/errors/default-answer.ts';
 import { edgeOccurrence } from '../../support/edge-occurrence.ts';
 
 const contentTypes: Readonly<Record<EdgeFormat, string>> = {

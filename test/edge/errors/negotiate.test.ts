@@ -4,7 +4,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import type { EdgeFormat } from '../../../src/edge/errors/edge-error.ts';
+import type { EdgeFormat } from '../../../src/edge/errors/catalogue.ts';
 import { negotiate } from '../../../src/edge/errors/negotiate.ts';
 import fc, { anyCharacter } from '../../support/properties.ts';
 

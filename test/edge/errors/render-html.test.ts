@@ -2,9 +2,8 @@
 
 import { createHash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { allEdgeErrors } from '../../../src/edge/errors/catalogue.ts';
-import type { EdgeOccurrence } from '../../../src/edge/errors/edge-error.ts';
-import { errorPageSecurityPolicy, renderHtml } from '../../../src/edge/errors/render-html.ts';
+import { allEdgeErrors, type EdgeOccurrence } from '../../../src/edge/errors/catalogue.ts';
+import { errorPageSecurityPolicy, renderHtml } from '../../../src/edge/errors/default-answer.ts';
 import { escapeForeignText, escapeHtml } from '../../../src/web/http/page/html-page.ts';
 import { hostileOccurrence } from '../../support/edge-arbitraries.ts';
 import { edgeOccurrence } from '../../support/edge-occurrence.ts';

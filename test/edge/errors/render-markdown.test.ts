@@ -2,10 +2,8 @@
 
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { allEdgeErrors } from '../../../src/edge/errors/catalogue.ts';
-import { renderJson } from '../../../src/edge/errors/default-answer.ts';
-import type { EdgeOccurrence } from '../../../src/edge/errors/edge-error.ts';
-import { renderMarkdown, yamlString } from '../../../src/edge/errors/render-markdown.ts';
+import { allEdgeErrors, type EdgeOccurrence } from '../../../src/edge/errors/catalogue.ts';
+import { renderJson, renderMarkdown, yamlString } from '../../../src/edge/errors/default-answer.ts';
 import { hostileOccurrence, hostileTexts } from '../../support/edge-arbitraries.ts';
 import { edgeOccurrence } from '../../support/edge-occurrence.ts';
 import fc, { anyCharacter } from '../../support/properties.ts';

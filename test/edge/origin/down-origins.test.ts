@@ -3,7 +3,7 @@
 import { connect } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
 import type { EdgeCount } from '../../../src/edge/exchange.ts';
-import { DownOrigins } from '../../../src/edge/origin/origin-failure.ts';
+import { DownOrigins } from '../../../src/edge/origin/dial-origin.ts';
 import { OriginProxy } from '../../../src/edge/origin/origin-proxy.ts';
 import { testCertificate } from '../../support/certificate.ts';
 import { exampleZone, startEdge } from '../../support/edge-app.ts';

@@ -3,8 +3,8 @@
 import { connect } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import { silentLog } from '../../../src/base/log.ts';
-import type { EdgeParts } from '../../../src/edge/edge.ts';
 import type { EdgeCount } from '../../../src/edge/exchange.ts';
+import type { EdgeParts } from '../../../src/edge/open-edge.ts';
 import { OriginProxy } from '../../../src/edge/origin/origin-proxy.ts';
 import { readReportedFailure } from '../../../src/edge/zone/client-address.ts';
 import { testCertificate } from '../../support/certificate.ts';

@@ -1,8 +1,7 @@
 // Each way an origin can fail, produced for real on loopback, and the code it gets (D66).
 
 import { once } from 'node:events';
-import type { LookupFunction } from 'node:net';
-import { connect } from 'node:net';
+import { connect, type LookupFunction } from 'node:net';
 import type { TlsOptions } from 'node:tls';
 import { Worker } from 'node:worker_threads';
 import { generate } from 'selfsigned';

@@ -1,7 +1,7 @@
 // The parser of replies: whatever the pieces that a reply comes in, it says the same (RFC 9112 §6, §7).
 
 import { expect, test } from 'vitest';
-import type { ReplyHead } from '../../../src/edge/origin/reply-head.ts';
+import type { ReplyHead } from '../../../src/edge/origin/message-heads.ts';
 import { ReplyParser } from '../../../src/edge/origin/reply-parser.ts';
 import fc from '../../support/properties.ts';
 
