@@ -4,9 +4,10 @@ import { asciiDomain } from './address/domain.ts';
 import { cutIntoLines, encodeAddresses } from './address/encode-addresses.ts';
 import { asciiUri } from './address/uri.ts';
 import { encodeParameters } from './header/encode-parameters.ts';
-import { encodedWords, encodeText, hasNonAscii } from './header/encoded-word.ts';
+import { encodeComments, encodedWords, encodeText, hasNonAscii } from './header/encoded-word.ts';
 import { foldField, foldInsideBrackets, foldPieces, maximumLineLength } from './header/fold.ts';
 import { decodeWords } from './header/header-text.ts';
+import { skipComments } from './header/quoted-text.ts';
 
 /** How a field's value is written; the header catalogue names the kind of each field. */
 export type FieldKind =
@@ -45,8 +46,18 @@ export function writeField(name: string, text: string, kind: FieldKind = 'text')
   return foldField(name, ascii) ?? foldLong(name, ascii, kind);
 }
 
-/** A URI whose brackets were forgotten, all by itself and without an encoded-word. */
-const bareUri = /^(?:[a-z][a-z0-9+.-]*:\/\/|mailto:)(?!\S*=\?)[^\s<>()",]+$/i;
+/** A URI whose brackets were forgotten, without an encoded-word. A parenthesis in it is its own. */
+const bareUri = /(?:[a-z][a-z0-9+.-]*:\/\/|mailto:)(?!\S*=\?)[^\s<>",]+/iy;
+
+/** Writes URIs in their brackets, or one without them that has nothing beside it but comments. */
+function encodeUris(text: string, used: number): string {
+  const start = (bareUri.lastIndex = Math.max(0, skipComments(text, 0)));
+  const [uri = ''] = bareUri.exec(text) ?? [];
+  const end = start + uri.length;
+  if (uri === '' || skipComments(text, end) < text.length)
+    return encodeAddresses(text, { used, phrasesOnly: true, writeBrackets: asciiUri });
+  return encodeComments(text.slice(0, start)) + asciiUri(uri) + encodeComments(text.slice(end));
+}
 
 const encoders = {
   text: (text, used) => encodeText(text, { place: 'text', used }),
@@ -60,8 +71,7 @@ const encoders = {
       onePhrase: true,
       writeBrackets: (id) => asciiDomain(id) ?? asciiUri(id),
     }),
-  uris: (text, used) =>
-    bareUri.test(text) ? asciiUri(text) : encodeAddresses(text, { used, phrasesOnly: true, writeBrackets: asciiUri }),
+  uris: encodeUris,
   parameters: (text) => encodeParameters(text),
   location: (text) => asciiUri(text),
 } as const satisfies Record<FieldKind, (text: string, used: number) => string>;

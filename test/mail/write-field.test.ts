@@ -146,6 +146,45 @@ test.each(['text', 'structured', 'identifier'] as const)(
   },
 );
 
+// Without a blank no line can be folded: where two would make a longer line, they get one (RFC 5322 §3.2.2).
+test.each(['structured', 'uris', 'addresses', 'ascii-addresses'] as const)(
+  'neither have those of %s where nothing stands between a word, a comment, brackets and a separator',
+  (kind) => {
+    const token = fc.constantFrom(
+      'word'.repeat(15),
+      'grün',
+      `${'w'.repeat(33)}é`,
+      '"ab cd"',
+      '"grün"',
+      '(grün)',
+      `(${'ünïcode '.repeat(12)})`,
+      '<a@b.example>',
+      '<https://b.example/ü>',
+      '@bücher.example',
+      ':',
+      ';',
+    );
+    const gap = fc.constantFrom('', '', ' ', ', ');
+    const texts = fc.array(fc.tuple(token, gap), { maxLength: 12 }).map((parts) => parts.flat().join('').trim());
+    fc.assert(
+      fc.property(texts, (text) => {
+        const encoded = lines(writeField('X-Test', text, kind)).filter((line) => line.includes('=?utf-8?'));
+        expect(encoded.filter((line) => Buffer.byteLength(line) > 76)).toEqual([]);
+      }),
+      { numRuns: 1000, examples: [['"ab cd"(wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwé, grün und blau)']] },
+    );
+  },
+);
+
+test('an encoded-word never touches what stands beside it', () => {
+  expect(writeField('X-Test', 'für<https://b.example/ü>danach', 'structured')).toBe(
+    'X-Test: =?utf-8?B?ZsO8cjxodHRwczovL2IuZXhhbXBsZS/DvD4=?= danach\r\n',
+  );
+  expect(writeField('X-Test', 'davor<https://b.example/ü>danach', 'structured')).toBe(
+    'X-Test: davor =?utf-8?B?PGh0dHBzOi8vYi5leGFtcGxlL8O8Pg==?= danach\r\n',
+  );
+});
+
 test('a word that is encoded never touches an encoded-word that was given', () => {
   const given = '=?utf-8?Q?gr=C3=BCn?=';
   for (const text of [`${given}, ünï <l.example.com>`, `ünï ,${given} <l.example.com>`]) {
@@ -271,7 +310,21 @@ test('a URI without brackets stays one URI', () => {
   );
 });
 
-test.each(['Note:ü', 'https://a.example/=?utf-8?Q?x?=é'])('%s is no URI without brackets', (text) => {
+test('comments beside a URI without brackets leave it one URI', () => {
+  expect(writeField('List-Archive', 'https://bücher.example/ü (Archiv)', 'uris')).toBe(
+    'List-Archive: https://xn--bcher-kva.example/%C3%BC (Archiv)\r\n',
+  );
+  expect(writeField('Archived-At', '(für alle (hier)) https://example.com/ü_(é) (é)', 'uris')).toBe(
+    'Archived-At: (=?utf-8?Q?f=C3=BCr_alle_=28hier=29?=)\r\n https://example.com/%C3%BC_(%C3%A9) (=?utf-8?B?w6k=?=)\r\n',
+  );
+});
+
+test.each([
+  'Note:ü',
+  'https://a.example/ü (not closed',
+  'https://a.example/ü (é) b',
+  'https://a.example/=?utf-8?Q?x?=é',
+])('%s is no URI without brackets', (text) => {
   expect(decodeWords(unfold(writeField('List-Archive', text, 'uris')))).not.toContain('%C3');
 });
 

@@ -4,6 +4,7 @@
 
 import {
   encodeComment,
+  encodedWordLine,
   encodedWords,
   encodeRuns,
   hasNonAscii,
@@ -52,12 +53,18 @@ export function encodeAddresses(text: string, options: ListOptions): string {
   let written = '';
   let element: Piece[] = [];
   let inGroup = false;
+  let tail = '';
+  const append = (more: string): void => {
+    written += more;
+    tail = endOf(tail + more);
+  };
   const finish = (separator: string): void => {
     // RFC 5322 §3.4: what stands before a colon is a group's display-name.
     const phrase = options.phrasesOnly === true || separator === ':';
     const used = options.used + written.length;
-    const encoded = writeElement(element, { phrase, used, whole: options.onePhrase === true, isFirst: written === '' });
-    written += options.asciiOnly && hasNonAscii(encoded) ? writeAsText(element, { inGroup, used }) : encoded;
+    const encoded = writeElement(element, { phrase, used, whole: options.onePhrase === true, before: tail });
+    const text = options.asciiOnly && hasNonAscii(encoded) ? writeAsText(element, { inGroup, used }) : encoded;
+    append(text !== encoded && isOverfull(tail, text) ? ` ${text}` : text);
     element = [];
   };
   for (const piece of cutPieces(text, options.phrasesOnly === true)) {
@@ -66,7 +73,7 @@ export function encodeAddresses(text: string, options: ListOptions): string {
       continue;
     }
     finish(piece.raw);
-    written += piece.gap + piece.raw;
+    append(piece.gap + piece.raw);
     if (piece.raw !== ',') inGroup = piece.raw === ':';
   }
   finish('');
@@ -123,9 +130,22 @@ function writeAsText(element: readonly Piece[], options: { readonly inGroup: boo
   return options.inGroup ? `${gap}(${words})` : `${gap}${words}:;`;
 }
 
+/** As much of a text's end as a line with an encoded-word has. */
+function endOf(text: string): string {
+  return text.slice(-encodedWordLine);
+}
+
+/** Whether what is between two blanks would be too long for a line with an encoded-word if two texts touched (RFC 2047 §2). */
+function isOverfull(before: string, behind: string): boolean {
+  const run = `${before.slice(before.lastIndexOf(' ') + 1)}${/^[^ ]*/.exec(behind.slice(0, encodedWordLine))?.[0] ?? ''}`;
+  // A blank stands before it, and perhaps a comma behind it.
+  return run.length > encodedWordLine - 2 && run.includes('=?');
+}
+
+/** @param options.before the end of what stands before the element; empty where it is the first */
 function writeElement(
   element: readonly Piece[],
-  options: { readonly phrase: boolean; readonly used: number; readonly whole: boolean; readonly isFirst: boolean },
+  options: { readonly phrase: boolean; readonly used: number; readonly whole: boolean; readonly before: string },
 ): string {
   const angle = element.findIndex(({ kind }) => kind === 'angle');
   const wholly = options.whole && element.some((piece) => isInPhrase(piece) && needsEncoding(piece.raw));
@@ -133,25 +153,32 @@ function writeElement(
   let words: Word[] = [];
   let before: Word | undefined;
   // RFC 2047 §5 (3): white space separates an encoded-word of a phrase from all around it.
-  const isGlued = ({ gap }: Piece, index: number): boolean => gap === '' && !(options.isFirst && index === 0);
+  const isGlued = ({ gap }: Piece, index: number): boolean => gap === '' && !(options.before === '' && index === 0);
+  let tail = options.before;
+  const append = (more: string): void => {
+    written += more;
+    tail = endOf(tail + more);
+  };
   const flush = (): void => {
-    written += encodeRuns(words, { place: 'phrase', used: options.used + written.length });
+    append(encodeRuns(words, { place: 'phrase', used: options.used + written.length }));
     words = [];
   };
   element.forEach((piece, index) => {
     if (options.phrase ? isInPhrase(piece) : angle >= 0 && isAroundAngle(piece, index < angle)) {
       const given = phraseWord(piece);
       const needs = wholly ? !given.encoded : given.needs;
-      const word = { ...given, needs, gap: needs && words.length === 0 && isGlued(piece, index) ? ' ' : given.gap };
+      const isApart = words.length === 0 && isGlued(piece, index) && (needs || isOverfull(tail, given.raw));
+      const word = { ...given, needs, gap: isApart ? ' ' : given.gap };
       if (words.length === 0 && before) words = [...behindComment(word, before)];
       else words.push(word);
       before = word;
       return;
     }
     flush();
-    const gap = before?.needs && isGlued(piece, index) ? ' ' : piece.gap;
+    const text = writePiece(piece);
+    const gap = isGlued(piece, index) && (before?.needs || isOverfull(tail, text)) ? ' ' : piece.gap;
     if (piece.kind !== 'comment') before = undefined;
-    written += gap + writePiece(piece);
+    append(gap + text);
   });
   flush();
   return written;

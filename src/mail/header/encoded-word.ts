@@ -5,7 +5,7 @@ import { decodeWords, isBlank } from './header-text.ts';
 import { commentEnd, withoutQuotedPairs } from './quoted-text.ts';
 
 /** RFC 2047 §2: the limit of lines with an encoded-word; one word may have 75 octets. */
-const encodedWordLine = 76;
+export const encodedWordLine = 76;
 /** A line also holds the blank before a word, the parentheses of a comment around it, and a comma. */
 const longestWord = encodedWordLine - 4;
 const opening = '=?utf-8?';
@@ -141,14 +141,14 @@ export function encodeRuns(
   for (let word = words[0]; word; word = words[index]) {
     const before = words[index - 1];
     if (!word.needs) {
-      written += (word.encoded && before?.needs ? word.gap || ' ' : word.gap) + word.raw;
+      written += (before?.needs ? word.gap || ' ' : word.gap) + word.raw;
       index += 1;
       continue;
     }
     const last = runEnd(words, index);
     const next = words[last + 1];
     // One blank divides, from another encoded-word always; others would make lines too long, and go into the run.
-    const gap = word.gap.charAt(0) || (before?.encoded ? ' ' : '');
+    const gap = word.gap.charAt(0) || (before ? ' ' : '');
     let run = before?.encoded ? word.gap : word.gap.slice(1);
     for (let at = index; at <= last; at += 1)
       run += (at > index ? (words[at]?.gap ?? '') : '') + (words[at]?.text ?? '');
