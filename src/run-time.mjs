@@ -2,7 +2,7 @@
 // the systemd unit and the image all start by start.mjs, so this is the one place where it stands. docs/performance.md has
 // what was measured.
 
-import { lstatSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { lstatSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import module from 'node:module';
 import { join, resolve } from 'node:path';
 
@@ -24,7 +24,10 @@ function dataDir(args, env) {
   if (env.POSTERN_DATA_DIR) return env.POSTERN_DATA_DIR;
   const at = args.findIndex((arg) => arg === '--config' || arg.startsWith('--config='));
   const named = at < 0 ? undefined : (args[at].split('=', 2)[1] ?? args[at + 1]);
-  const text = readFileSync(named ?? (env.POSTERN_CONFIG || 'config/postern.yaml'), 'utf8');
+  const file = named ?? (env.POSTERN_CONFIG || 'config/postern.yaml');
+  // What comes through a pipe can be read once, and the program reads it.
+  if (!statSync(file).isFile()) return undefined;
+  const text = readFileSync(file, 'utf8');
   const line = /^dataDir:[ \t]+(?:"([^"\\\n]+)"|'([^'\n]+)'|([^\s#"'&*!|>{[][^\s#]*))[ \t]*(?:#.*)?$/m.exec(text);
   if (line) return line[1] ?? line[2] ?? line[3];
   // Where it is written in another way, nothing is guessed.

@@ -12,7 +12,7 @@ import {
   wholeKeys,
 } from '../app/bootstrap/bootstrap.ts';
 import { fileWarnings } from '../app/bootstrap/check-files.ts';
-import { type Config, type ConfigSource, loadConfig } from '../app/config/config.ts';
+import { type Config, type ConfigSource, loadConfig, readConfigText } from '../app/config/config.ts';
 import { configuredGlobalKeys, configuredTokens } from '../app/config/secrets.ts';
 import { engineTraits } from '../app/config/settings.ts';
 import { mostProcesses } from '../app/config/value-types.ts';
@@ -163,6 +163,8 @@ function banner(
 
 interface Serving {
   readonly config: Config;
+  /** What the configuration was read from: a pipe cannot be read again. */
+  readonly text: string;
   /** Where the configuration is read from at a reload. */
   readonly place: ConfigSource;
   readonly io: CommandIo;
@@ -189,7 +191,7 @@ async function prepare({ config, io, openedLog: { log } }: Serving, database: Da
 
 /** Opens a gateway in this process, or several processes. @param aboutToListen called before a place of HTTP is bound */
 async function openServer(serving: Serving, signalled: Promise<unknown>, aboutToListen: () => Promise<void>) {
-  const { config, place, io, openedLog } = serving;
+  const { config, text, place, io, openedLog } = serving;
   const { log } = openedLog;
   const database = await openDatabaseOf(config, { patienceMs: servingPatienceMs, onLost: endProcess, log });
   let isInUse = false;
@@ -210,7 +212,13 @@ async function openServer(serving: Serving, signalled: Promise<unknown>, aboutTo
           place,
           aboutToListen,
         })
-      : await (await import('../app/processes/open-processes.ts')).openProcesses({ config, place, log, signalled });
+      : await (await import('../app/processes/open-processes.ts')).openProcesses({
+          config,
+          text,
+          place,
+          log,
+          signalled,
+        });
     const isListening = server.listening.length > 0;
     const token = isListening ? await ensureDevelopmentToken(config, parts) : undefined;
     const signIn = isListening ? await signInPath(config, database) : undefined;
@@ -289,7 +297,8 @@ function configOf(
   const env = processes === undefined ? io.env : { ...io.env, POSTERN_PROCESSES: processes };
   const place = { env, cwd: io.cwd, ...(file === undefined ? {} : { file }) };
   try {
-    return { config: loadConfig(place), place: { ...place, isServed: true } };
+    const text = readConfigText(place);
+    return { config: loadConfig({ ...place, text }), text, place: { ...place, isServed: true } };
   } catch (error) {
     if (processes === undefined || !(error instanceof ConfigurationError)) throw error;
     throw new ConfigurationError(error.message.replaceAll(/^POSTERN_PROCESSES: processes: /gm, '--processes: '));
@@ -326,10 +335,10 @@ under a supervisor that starts them again when they die; docs/upkeep.md tells wh
       const { serveAsProcess } = await import('../app/processes/serve-as-process.ts');
       return await serveAsProcess({ ...io, signalled, dieOnSurprise, patienceMs: servingPatienceMs });
     }
-    const { config, place } = configOf(io, options);
+    const { config, text, place } = configOf(io, options);
     const openedLog = openLog(config.log.level);
     try {
-      await serve({ config, place, io, openedLog });
+      await serve({ config, text, place, io, openedLog });
       return 0;
     } finally {
       await openedLog.close(logPatienceMs);

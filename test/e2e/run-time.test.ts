@@ -154,6 +154,14 @@ test.runIf(process.getuid?.() === 0)('the cache is not used where it is another 
   expect(setUpAlone(place)).toBe(undefined);
 });
 
+test('a configuration that comes through a pipe is left to the program, which reads it once', () => {
+  const { folder } = newPlace();
+  const command = '"$0" "$1" config show --config <(cat postern.yaml)';
+  const env = { PATH: process.env['PATH'], POSTERN_CERTS_DIR: join(folder, 'certs') };
+  const args = ['-c', command, process.execPath, join(projectRoot, 'src/start.mjs')];
+  expect(execFileSync('bash', args, { cwd: folder, env, encoding: 'utf8' })).toContain('name: devices');
+});
+
 test('without the cache it starts', async () => {
   const place = newPlace();
   unusable['others may write there'](place);

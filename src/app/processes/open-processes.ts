@@ -3,7 +3,7 @@
 import { systemClock } from '../../base/clock.ts';
 import { ConfigurationError } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
-import { type Config, type ConfigSource, readConfigText } from '../config/config.ts';
+import type { Config, ConfigSource } from '../config/config.ts';
 import type { Server } from '../gateway.ts';
 import type { Listening } from '../wiring/addresses.ts';
 import { restartFaults } from '../wiring/change-settings.ts';
@@ -14,6 +14,8 @@ import { Supervisor } from './supervisor.ts';
 
 interface ProcessesParts {
   readonly config: Config;
+  /** What it was read from. */
+  readonly text: string;
   readonly place: ConfigSource;
   readonly log: Logger;
   /** Resolves at a signal to stop, even while the processes start. */
@@ -38,13 +40,13 @@ async function started(supervisor: Supervisor, signalled: Promise<unknown>): Pro
 }
 
 /** Opens the server, in development behind its keys. @throws ConfigurationError, or Error with what a process said; none is left then */
-export async function openProcesses({ config, place, log, signalled }: ProcessesParts): Promise<Server> {
+export async function openProcesses({ config, text: first, place, log, signalled }: ProcessesParts): Promise<Server> {
   let inForce = config;
   const ports = await choosePorts(config);
   const file = place.file === undefined ? {} : { file: place.file };
   const supervisor = new Supervisor({
     count: config.processes,
-    order: { text: readConfigText(place), ports, ...file },
+    order: { text: first, ports, ...file },
     log,
     drainMs: () => inForce.drainSeconds * 1000,
   });

@@ -257,6 +257,21 @@ test('without their supervisor the processes drain and end', async () => {
   await one.until(() => !children.some(isRunning));
 });
 
+test('a configuration that comes through a pipe is read once, for all processes', async () => {
+  const piped = await startPostern({
+    config: deviceConfiguration({ routes: [captureRoute], processes: 2 }),
+    under: ['bash', '-c', 'exec "$@" --config <(cat postern.yaml)', 'bash'],
+    startSeconds: 90,
+  });
+  onTestFinished(() => piped.cleanUp());
+  expect(servingPids(piped).size).toBe(2);
+  // What was read cannot be read again.
+  process.kill(piped.pid, 'SIGHUP');
+  const refused = await piped.until(() => piped.log().find(({ msg }) => msg === 'reload failed'));
+  expect(refused['faults']).toEqual([expect.stringMatching(/^\/dev\/fd\/\d+: cannot be read: /)]);
+  expect(await readyStatus(piped)).toBe(200);
+});
+
 test('a server whose processes cannot start ends, and says why', async () => {
   const other = createServer().listen(0, '127.0.0.1');
   onTestFinished(() => void other.close());
