@@ -13,11 +13,17 @@ import type { DocumentedCode, V4Plugin } from '../web/http/v4-app.ts';
 import type { ProxyOwners, ProxySettings } from './application/zone.ts';
 import { createResolver, type Resolver, type ResolverDns } from './origins/dns-cache.ts';
 import { createOrigins } from './origins/origins.ts';
-import { type ApplicationViewsParts, createApplicationViews, type SeeApplications } from './plane/application-views.ts';
+import {
+  type ApplicationViewsParts,
+  budgetMetrics,
+  createApplicationViews,
+  reportMetrics,
+  type SeeApplications,
+  trafficMetrics,
+} from './plane/application-views.ts';
 import { DataPlane } from './plane/data-plane.ts';
 import { type DataPlaneParts, readLimits } from './plane/data-plane-parts.ts';
 import { storedPlans } from './plane/stored-plans.ts';
-import { budgetMetrics, reportMetrics, trafficMetrics } from './plane/traffic-metrics.ts';
 import { createFactSources } from './rules/facts.ts';
 import { seedApplications, type WriteParts } from './rules/judge-write.ts';
 import { ruleRows } from './rules/rules.ts';
@@ -136,9 +142,8 @@ async function pluginsOf(
   configured: Configured,
   see: SeeApplications,
 ): Promise<readonly V4Plugin[]> {
-  const { applicationEndpoints } = await import('./api/application-endpoints.ts');
+  const { applicationEndpoints, trafficEndpoint } = await import('./api/application-endpoints.ts');
   const { networkEndpoints } = await import('./api/network-endpoints.ts');
-  const { trafficEndpoint } = await import('./api/traffic-endpoint.ts');
   const { zones, accounts, settings, writing } = configured;
   return [
     applicationEndpoints({

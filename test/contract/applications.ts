@@ -3,7 +3,7 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import type { PortRange, StoredApplication } from '../../src/proxy/application/application.ts';
 import type { ApplicationStore } from '../../src/proxy/store/application-store.ts';
-import type { StoreConflict, Written } from '../../src/proxy/store/store.ts';
+import type { StoreConflict, Written } from '../../src/proxy/store/application-writing.ts';
 import { applicationWrite, someTime, type WriteOptions, zones } from '../support/applications.ts';
 import fc from '../support/properties.ts';
 

@@ -2,7 +2,7 @@
 
 import { randomHex } from '../../src/base/ids.ts';
 import type { ApplicationFields } from '../../src/proxy/application/application.ts';
-import type { ApplicationWrite, Claims } from '../../src/proxy/store/store.ts';
+import type { ApplicationWrite, Claims } from '../../src/proxy/store/application-writing.ts';
 
 /** Two zones of one account, and one of an account that has each protocol once. */
 export const zones = { one: '1'.repeat(32), two: '2'.repeat(32), payg: '3'.repeat(32) } as const;

@@ -5,8 +5,8 @@ import { resolve } from 'node:path';
 import { loadConfig } from '../../src/app/config/config.ts';
 import { silentLog } from '../../src/base/log.ts';
 import type { StoredApplication } from '../../src/proxy/application/application.ts';
-import { canonicalAddress, wildcardIp } from '../../src/proxy/application/ip-address.ts';
 import { joinRanges, within } from '../../src/proxy/application/port-ranges.ts';
+import { canonicalAddress, wildcardIp } from '../../src/proxy/application/texts.ts';
 import type { ProxyAccount, ProxyZone } from '../../src/proxy/application/zone.ts';
 import { createFactSources } from '../../src/proxy/rules/facts.ts';
 import {
@@ -17,7 +17,7 @@ import {
   judgeWrite,
 } from '../../src/proxy/rules/judge-write.ts';
 import type { ApplicationFactsSource } from '../../src/proxy/store/application-store.ts';
-import type { ApplicationWrite, Claims } from '../../src/proxy/store/store.ts';
+import type { ApplicationWrite, Claims } from '../../src/proxy/store/application-writing.ts';
 import { refusal } from '../../src/web/http/envelope.ts';
 
 const root = resolve(import.meta.dirname, '../..');

@@ -1,4 +1,4 @@
-// /zones/{zone_id}/proxy: the proxy-application API (D80, D81, D85).
+// /zones/{zone_id}/proxy: the proxy-application API (D80, D81, D85), and what all applications of an account carry.
 
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
@@ -20,18 +20,15 @@ import {
 import { Refusal, refusal, succeed } from '../../web/http/envelope.ts';
 import { type DocumentedCode, submitterOf, type V4Plugin } from '../../web/http/v4-app.ts';
 import { type ApplicationStatus, newApplication, type StoredApplication } from '../application/application.ts';
-import { parseProtocol } from '../application/application-texts.ts';
-import { got } from '../application/quote.ts';
-import { type ProxyOwners, placesOf, type ZoneAndOwner } from '../application/zone.ts';
+import { got, parseProtocol } from '../application/texts.ts';
+import { type ProxyOwners, type ProxyZone, placesOf, type ZoneAndOwner } from '../application/zone.ts';
 import type { SeeApplications } from '../plane/application-views.ts';
 import { type AskedWrite, type WriteParts, writeApplication } from '../rules/judge-write.ts';
-import type { ApplicationQuery } from '../store/store.ts';
-import { showApplication, showTraffic, zoneProtocols } from './application-answer.ts';
+import type { ApplicationQuery } from '../store/application-tables.ts';
 import * as schema from './application-schema.ts';
-import { pageInfo, readPage } from './application-schema.ts';
 
 /** What the endpoints work on. */
-export interface ApplicationEndpointsParts extends WriteParts, ProxyOwners {
+interface ApplicationEndpointsParts extends WriteParts, ProxyOwners {
   /** How the applications are, asked of the process that carries them. */
   readonly see: SeeApplications;
   /** Edge ports that the gateway itself has, the offset taken away (D84). */
@@ -39,8 +36,6 @@ export interface ApplicationEndpointsParts extends WriteParts, ProxyOwners {
   /** Codes and statuses that a write may be refused with, for the OpenAPI document. */
   readonly codes: readonly DocumentedCode[];
   readonly log: Logger;
-  /** Makes the id of a new application, 32 hex. */
-  readonly newId?: () => string;
 }
 
 /** A body holds one application: 64 KiB. */
@@ -84,7 +79,9 @@ class Zones {
 
   async show(applications: readonly StoredApplication[], { account }: ZoneAndOwner, follows = false) {
     const viewOf = await this.parts.see({ ids: applications.map(({ id }) => id), follows });
-    return applications.map((application) => showApplication(application, account, viewOf(application.id).status));
+    return applications.map((application) =>
+      schema.showApplication(application, account, viewOf(application.id).status),
+    );
   }
 
   /** Answers with an application and its version. */
@@ -113,7 +110,7 @@ class Zones {
   /** Makes a change, and answers with the application as it is then. @param known its id in the path; absent: of a new one */
   async write(call: Call, kind: AskedWrite['kind'], known?: string) {
     const { request } = call;
-    const id = known?.toLowerCase() ?? this.parts.newId?.() ?? randomHex(16);
+    const id = known?.toLowerCase() ?? randomHex(16);
     const asked: AskedWrite = {
       ...this.placeOf(request),
       kind,
@@ -159,12 +156,12 @@ const listApplications = endpoint({
   async answer({ query, request, reply }, zones: Zones) {
     const { store, see } = zones.parts;
     const place = zones.placeOf(request);
-    const page = readPage(query);
+    const page = schema.readPage(query);
     const { order = 'dns', direction = 'asc' } = query;
     const filter = await filterOf(query, see);
     const { applications, total } = await store.list(place.zone.id, { ...page, order, direction, ...filter });
     const shown = await zones.show(applications, place);
-    return succeed(reply, shown, { result_info: pageInfo(page, shown.length, total) });
+    return succeed(reply, shown, { result_info: schema.pageInfo(page, shown.length, total) });
   },
 });
 
@@ -176,7 +173,7 @@ const listProtocols = endpoint({
   result: Type.Array(schema.shownProtocol),
   answer({ request }, zones: Zones) {
     const { zone, account } = zones.placeOf(request);
-    return zoneProtocols(zone, account, zones.parts.ownPorts());
+    return schema.zoneProtocols(zone, account, zones.parts.ownPorts());
   },
 });
 
@@ -200,7 +197,7 @@ const getTraffic = endpoint({
   async answer({ params, request }, zones: Zones) {
     const { id } = await zones.find(request, params.app_id);
     const viewOf = await zones.parts.see({ ids: [id], traffic: 'all' });
-    return showTraffic(viewOf(id).traffic);
+    return schema.showTraffic(viewOf(id).traffic);
   },
 });
 
@@ -275,4 +272,71 @@ export function applicationEndpoints(parts: ApplicationEndpointsParts): V4Plugin
     ...[listApplications, listProtocols, getApplication, getTraffic],
     ...[...writingEndpoints(parts.codes), deleteApplication],
   ]);
+}
+
+type TrafficEndpointParts = Pick<ApplicationEndpointsParts, 'zones' | 'store' | 'see'>;
+
+const mostApplications = 200;
+/** Applications that are read of a zone at once. */
+const perPage = 100;
+
+const application = Type.Object(
+  {
+    id: Type.String(),
+    zone: Type.String(),
+    zone_id: Type.String(),
+    protocol: Type.String({ example: 'tcp/22' }),
+    hostname: Type.String(),
+    state: Type.Enum(['active', 'pending', 'failed']),
+    reason: Type.String(),
+    counters: Type.Object(schema.shownCounters, {
+      description: 'Since the process that carries them began; `open` is now',
+    }),
+    listening: Type.Array(Type.String()),
+  },
+  { title: 'ApplicationTraffic' },
+);
+
+async function applicationsOf({ zones, store }: TrafficEndpointParts, account: string) {
+  const found: { readonly zone: ProxyZone; readonly application: StoredApplication }[] = [];
+  let total = 0;
+  for (const zone of zones.filter((each) => each.account === account)) {
+    const pages = Math.ceil(Math.max(1, mostApplications - found.length) / perPage);
+    for (let page = 1; page <= pages; page += 1) {
+      const list = await store.list(zone.id, { page, perPage, order: 'protocol', direction: 'asc' });
+      if (page === 1) total += list.total;
+      for (const each of list.applications)
+        if (found.length < mostApplications) found.push({ zone, application: each });
+      if (list.total <= page * perPage) break;
+    }
+  }
+  return { found, total };
+}
+
+const listTraffic = endpoint({
+  at: 'GET /traffic',
+  operationId: 'listProxyTraffic',
+  summary: 'Tell what the proxy applications of an account carry',
+  description: `At most ${mostApplications} applications; \`result_info.total_count\` tells how many there are. The counters are those of the process that carries them, since its start.`,
+  result: Type.Array(application),
+  async answer({ account, reply }, parts: TrafficEndpointParts) {
+    const { found, total } = await applicationsOf(parts, account.id);
+    const viewOf = await parts.see({ ids: found.map(({ application: { id } }) => id), traffic: 'sums' });
+    const shown = found.map(({ zone, application: { id, fields } }) => {
+      const {
+        status: { state, reason },
+        traffic,
+      } = viewOf(id);
+      const { counters, listening } = schema.showTraffic(traffic);
+      const about = { id, zone: zone.name, zone_id: zone.id, protocol: fields.protocol, hostname: fields.dns.name };
+      return { ...about, state, reason, counters, listening };
+    });
+    return succeed(reply, shown, { result_info: { count: shown.length, total_count: total } });
+  },
+});
+
+/** The endpoint that tells what all applications of an account carry. */
+export function trafficEndpoint(parts: TrafficEndpointParts): V4Plugin {
+  const place = { path: '/accounts/:account_id/proxy', tag: 'Proxy applications' };
+  return endpointsOf({ ...place, reads: ['proxy:read', 'console:read'] }, parts, [listTraffic]);
 }

@@ -1,7 +1,18 @@
-// The proxy application as the OpenAPI document shows it (D80, D81). The rules own every fault of a body, not these schemas (D82).
+// What is asked of the proxy-application API and what it answers (D80, D81, D86). The rules own every fault of a body, not these schemas (D82).
 
 import { Type } from 'typebox';
-import { newApplication } from '../application/application.ts';
+import {
+  type ApplicationStatus,
+  newApplication,
+  type PortRange,
+  type StoredApplication,
+  type TransportProtocol,
+} from '../application/application.ts';
+import { formatPorts, joinRanges } from '../application/port-ranges.ts';
+import type { ProxyAccount, ProxyZone } from '../application/zone.ts';
+import type { DataPlane } from '../plane/data-plane.ts';
+import { noTraffic } from '../plane/running-applications.ts';
+import { availablePorts } from '../rules/facts.ts';
 
 const { Optional } = Type;
 
@@ -154,19 +165,94 @@ export const listQuery = Type.Object(
 /** The answer to a DELETE. */
 export const removedApplication = Type.Object({ id: Type.String() });
 
-/** Where a page begins and how long it is. */
-export interface Page {
-  /** From 1. */
-  readonly page: number;
-  readonly perPage: number;
-}
-
-/** Reads the query's parameters, which the schema has judged. */
-export function readPage(query: { readonly page?: string; readonly per_page?: string }): Page {
+/** Reads the query's parameters, which the schema has judged: the page, from 1, and how many entries one has. */
+export function readPage(query: { readonly page?: string; readonly per_page?: string }) {
   return { page: Number(query.page ?? 1), perPage: Number(query.per_page ?? 20) };
 }
 
 /** `result_info` of a page with so many entries of so many in all. */
-export function pageInfo({ page, perPage }: Page, count: number, total: number): Readonly<Record<string, number>> {
+export function pageInfo({ page, perPage }: ReturnType<typeof readPage>, count: number, total: number) {
   return { page, per_page: perPage, count, total_count: total, total_pages: Math.ceil(total / perPage) };
+}
+
+function isoTime(ms: number): string {
+  return new Date(ms).toISOString();
+}
+
+/** Members with their names in snake_case, as answers have them. */
+function inSnakeCase(members: object): Readonly<Record<string, unknown>> {
+  const entries = Object.entries(members).map(([name, value]) => [name.replace(/[A-Z]/g, '_$&').toLowerCase(), value]);
+  return Object.fromEntries(entries);
+}
+
+/** Shows an application: its fields as they were given; of a pay-as-you-go account only the three it may have (D81). */
+export function showApplication(
+  { id, fields, createdAt, modifiedAt }: StoredApplication,
+  { plan }: ProxyAccount,
+  status: ApplicationStatus,
+): Readonly<Record<string, unknown>> {
+  const { protocol, dns, origin_direct: originDirect } = fields;
+  const shown = plan === 'payg' ? { protocol, dns, origin_direct: originDirect } : fields;
+  const { certificateExpiresAt: at, ...now } = status;
+  const ending = at === undefined ? {} : { certificate_expires_on: isoTime(at) };
+  const times = { created_on: isoTime(createdAt), modified_on: isoTime(modifiedAt) };
+  return { id, ...shown, ...times, status: { ...now, ...ending } };
+}
+
+/** Shows what an application has carried; nothing yet where the data plane has not seen it. */
+export function showTraffic(traffic: ReturnType<DataPlane['traffic']>): Readonly<Record<string, unknown>> {
+  const { datagramsDropped: _, ...counters } = traffic?.counters ?? noTraffic();
+  return {
+    counters: inSnakeCase(counters),
+    listening: traffic?.listening ?? [],
+    origins: (traffic?.origins ?? []).map(({ origin, healthy, failures }) => ({ ...origin, healthy, failures })),
+    events: (traffic?.events ?? []).map((event) => ({ ...inSnakeCase(event), at: isoTime(event.at) })),
+  };
+}
+
+/** What usually speaks on a port (the service names of RFC 6335). */
+const services: Readonly<Record<string, string>> = {
+  'tcp/22': 'SSH',
+  'tcp/25': 'SMTP',
+  'tcp/53': 'DNS over TCP',
+  'tcp/80': 'HTTP',
+  'tcp/143': 'IMAP',
+  'tcp/443': 'HTTPS',
+  'tcp/465': 'mail submission over TLS',
+  'tcp/587': 'mail submission',
+  'tcp/993': 'IMAP over TLS',
+  'tcp/3306': 'MySQL',
+  'tcp/3389': 'remote desktop',
+  'tcp/5432': 'PostgreSQL',
+  'udp/53': 'DNS',
+  'udp/123': 'NTP',
+  'udp/443': 'QUIC',
+};
+
+function describe(transport: TransportProtocol, ports: PortRange): string {
+  const upper = transport.toUpperCase();
+  if (ports.first !== ports.last) return `Any ${upper} port or range of ports from ${ports.first} to ${ports.last}`;
+  const service = services[`${transport}/${ports.first}`];
+  return service === undefined ? `${upper} port ${ports.first}` : `${upper} port ${ports.first}, usually ${service}`;
+}
+
+/** Lists ranges as wide as they go, without unavailable ports; FTP where the account may. @param ownPorts of TCP that the gateway has */
+export function zoneProtocols(zone: ProxyZone, account: ProxyAccount, ownPorts: readonly number[]) {
+  const ranges = (['tcp', 'udp'] as const).flatMap((transport) =>
+    joinRanges(availablePorts(zone, transport, ownPorts)).map((ports) => ({ transport, ports })),
+  );
+  const hasFtp =
+    account.entitlements.includes('ftp') &&
+    ranges.some(({ transport, ports }) => transport === 'tcp' && ports.first <= 21 && ports.last >= 21);
+  return [
+    ...ranges.map(({ transport, ports }) => ({
+      name: `${transport}/${formatPorts(ports)}`,
+      transport,
+      ports: formatPorts(ports),
+      description: describe(transport, ports),
+    })),
+    ...(hasFtp
+      ? [{ name: 'ftp', transport: 'tcp', ports: '21', description: 'FTP, the control connection only' } as const]
+      : []),
+  ];
 }

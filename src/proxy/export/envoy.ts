@@ -4,8 +4,16 @@ import { isIPv4 } from 'node:net';
 import { stringify } from 'yaml';
 import { hostPort } from '../../base/net/socket-address.ts';
 import type { ForwardingPlan } from '../application/application.ts';
-import { commented, exporter } from './compose-export.ts';
-import { type CheckedPlan, type ExportSettings, eachPort, limitsFor, type Rendered, tooManyPorts } from './exported.ts';
+import {
+  type CheckedPlan,
+  commented,
+  type ExportSettings,
+  eachPort,
+  exporter,
+  limitsFor,
+  type Rendered,
+  tooManyPorts,
+} from './exported.ts';
 
 /** A value of the configuration, as JSON or YAML holds it. */
 type Value = string | number | boolean | readonly Value[] | { readonly [key: string]: Value };

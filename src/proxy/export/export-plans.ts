@@ -1,8 +1,7 @@
 // The formats that plans are written in.
 
-import type { exporter } from './compose-export.ts';
 import { exportEnvoy } from './envoy.ts';
-import type { ExportFormat } from './exported.ts';
+import type { ExportFormat, exporter } from './exported.ts';
 import { exportHaproxy } from './haproxy.ts';
 import { exportNginx } from './nginx.ts';
 

@@ -1,8 +1,15 @@
 // Writes the configuration of HAProxy 2.6 or later (configuration.txt of HAProxy, sections 4, 5 and 7).
 
 import type { ForwardingPlan } from '../application/application.ts';
-import { cleanEnd, commented, exporter } from './compose-export.ts';
-import { type CheckedPlan, type ExportSettings, limitsFor, type Rendered } from './exported.ts';
+import {
+  type CheckedPlan,
+  cleanEnd,
+  commented,
+  type ExportSettings,
+  exporter,
+  limitsFor,
+  type Rendered,
+} from './exported.ts';
 
 /** A line of HAProxy has at most 64 words. */
 const networksPerLine = 40;

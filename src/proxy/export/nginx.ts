@@ -2,8 +2,17 @@
 
 import { hostPort } from '../../base/net/socket-address.ts';
 import type { ForwardingPlan } from '../application/application.ts';
-import { cleanEnd, commented, exporter } from './compose-export.ts';
-import { type CheckedPlan, type ExportSettings, eachPort, limitsFor, type Rendered, tooManyPorts } from './exported.ts';
+import {
+  type CheckedPlan,
+  cleanEnd,
+  commented,
+  type ExportSettings,
+  eachPort,
+  exporter,
+  limitsFor,
+  type Rendered,
+  tooManyPorts,
+} from './exported.ts';
 
 /** A path that was checked has nothing that ends a quoted text or names a variable. */
 const quoted = (path: string): string => `"${path}"`;

@@ -1,39 +1,22 @@
-// What the data plane is made from: the configuration's part and this machine's. What it tells the API and the metrics (D84).
+// What the data plane is made from: the configuration's part and this machine's (D84).
 
 import { networkInterfaces } from 'node:os';
 import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../base/log.ts';
 import type { OwnDoor } from '../../base/net/own-doors.ts';
 import { normalAddress } from '../../base/net/socket-address.ts';
-import type { ApplicationStatus, ConnectionEvent, ForwardingPlan, Traffic } from '../application/application.ts';
+import type { ForwardingPlan } from '../application/application.ts';
 import type { ProxyLimits, ProxySettings } from '../application/zone.ts';
-import type { Origins } from '../origins/origin.ts';
+import type { Origins } from '../origins/origins.ts';
 import type { CertificatePair } from '../traffic/certificates.ts';
-import type { DataPlaneLimits } from '../traffic/listener.ts';
 import {
   type BudgetBounds,
+  type DataPlaneLimits,
   descriptorsAllowed,
   descriptorsOf,
   OpenBudget,
   openFilesLimit,
-} from '../traffic/open-budget.ts';
-
-/** What the metrics tell of one application. */
-export interface ApplicationReport {
-  readonly plan: Pick<ForwardingPlan, 'id' | 'name' | 'transport' | 'ports'>;
-  readonly status: ApplicationStatus;
-  /** Of the origins that are known now, in all and those whose last connection failed. */
-  readonly origins: { readonly known: number; readonly failing: number };
-  readonly datagramsDropped: number;
-}
-
-/** What an application carries, the latest events first. */
-export interface ApplicationTraffic {
-  readonly counters: Traffic;
-  readonly events: readonly ConnectionEvent[];
-  readonly listening: readonly string[];
-  readonly origins?: ReturnType<Origins['health']>;
-}
+} from '../traffic/listener.ts';
 
 /** What of the configuration belongs to no socket. */
 export interface DataPlaneConfigured {
@@ -106,19 +89,11 @@ export function readLimits(limits: ProxyLimits) {
   };
 }
 
-const mostListeners = 16_384;
-
 /** The IPv6 addresses of this machine; without link-local ones, which are only meant together with an interface. */
 export function interfaceAddresses(): readonly string[] {
   const entries = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
   const found = entries.flatMap(({ family, address, scopeid }) => (family === 'IPv6' && !scopeid ? [address] : []));
   return [...new Set(found.map((address) => normalAddress(address) ?? address))].sort();
-}
-
-/** What one account may have where nothing is configured: the others find a quarter, whatever it does. */
-function accountShares(descriptors: number): Omit<BudgetBounds, 'descriptors'> {
-  const share = Math.floor((descriptors * 3) / 4);
-  return { accountConnections: Math.floor(share / descriptorsOf.tcp), accountSessions: share };
 }
 
 /** Reckons what may be open from what is configured and, for the rest, from the files that the process may open. */
@@ -127,9 +102,12 @@ export function openBounds(
 ) {
   const openFiles = configured.openFiles ?? openFilesLimit();
   const descriptors = descriptorsAllowed(openFiles);
-  const budget = new OpenBudget({ descriptors, ...accountShares(descriptors), ...configured.accountBounds });
+  // What one account may have where nothing is configured: the others find a quarter, whatever it does.
+  const share = Math.floor((descriptors * 3) / 4);
+  const shares = { accountConnections: Math.floor(share / descriptorsOf.tcp), accountSessions: share };
+  const budget = new OpenBudget({ descriptors, ...shares, ...configured.accountBounds });
   // Half of what the process may open, so that connections find descriptors too.
-  const maxListeners = configured.maxListeners ?? Math.min(mostListeners, Math.floor(openFiles / 2), descriptors);
+  const maxListeners = configured.maxListeners ?? Math.min(16_384, Math.floor(openFiles / 2), descriptors);
   const maxListenersPerAccount = configured.maxListenersPerAccount ?? Math.ceil(maxListeners / 2);
   return { budget, maxListeners, maxListenersPerAccount };
 }

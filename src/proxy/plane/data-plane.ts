@@ -5,22 +5,20 @@ import { errorMessage } from '../../base/errors.ts';
 import { onceAndAgain } from '../../base/load/once-at-a-time.ts';
 import { isLocalAddress } from '../../base/net/own-doors.ts';
 import type { ApplicationStatus, ForwardingPlan, Traffic, TransportProtocol } from '../application/application.ts';
-import { wildcardIp } from '../application/ip-address.ts';
-import { createOriginGuard } from '../origins/origin.ts';
+import { wildcardIp } from '../application/texts.ts';
+import { createOriginGuard } from '../origins/origins.ts';
 import { createCertificates, expiryOf } from '../traffic/certificates.ts';
 import type { PortListener, ProxyListenerParts } from '../traffic/listener.ts';
 import { openTcpListener } from '../traffic/tcp-listener.ts';
 import { openUdpListener } from '../traffic/udp-listener.ts';
+import { type DataPlaneParts, defaultDataPlaneLimits, interfaceAddresses, openBounds } from './data-plane-parts.ts';
 import {
-  type ApplicationReport,
-  type ApplicationTraffic,
-  type DataPlaneParts,
-  defaultDataPlaneLimits,
-  interfaceAddresses,
-  openBounds,
-} from './data-plane-parts.ts';
-import { createListenPlanner, listenerKey, type WantedListener } from './listen-plan.ts';
-import { explainFailures, OpenSockets } from './open-sockets.ts';
+  createListenPlanner,
+  explainFailures,
+  listenerKey,
+  OpenSockets,
+  type WantedListener,
+} from './listening-sockets.ts';
 import {
   type ApplicationState,
   createApplicationState,
@@ -90,7 +88,8 @@ export class DataPlane {
     return at === undefined ? status : { ...status, certificateExpiresAt: at };
   }
 
-  reports(): readonly ApplicationReport[] {
+  /** What the metrics tell of each application; `origins`: those known now, and of them those whose last connection failed. */
+  reports() {
     return [...this.#applications].map(([id, state]) => {
       const { plan, traffic, origins } = state.current();
       const health = origins.health();
@@ -111,7 +110,7 @@ export class DataPlane {
    * Counters, the latest events, the newest first, its sockets after the offset (`127.0.0.1:20022`, `[::1]:21000-22000`) and its
    * origins; undefined for an application that it has not seen.
    */
-  traffic(application: string): ApplicationTraffic | undefined {
+  traffic(application: string) {
     const state = this.#applications.get(application);
     if (!state) return undefined;
     const { traffic, origins } = state.current();

@@ -5,7 +5,7 @@ import type { MonotonicClock } from '../../base/clock.ts';
 import { Counts } from '../../base/counts.ts';
 import type { Logger } from '../../base/log.ts';
 import type { ApplicationStatus, ConnectionEvent, ForwardingPlan } from '../application/application.ts';
-import { joinReasons } from '../application/quote.ts';
+import { joinReasons } from '../application/texts.ts';
 import type { MutableTraffic, RunningApplication } from '../traffic/listener.ts';
 import type { DataPlaneParts } from './data-plane-parts.ts';
 

@@ -4,11 +4,10 @@ import { errorMessage } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
 import { type AddressTest, addressTest } from '../../base/net/address-test.ts';
 import type { DirectOrigin, ForwardingPlan, StoredApplication } from '../application/application.ts';
-import { wildcardIp } from '../application/ip-address.ts';
+import { wildcardIp } from '../application/texts.ts';
 import { type ProxyOwners, placesOf, type ZoneAndOwner } from '../application/zone.ts';
 import { type ReadApplication, readApplication } from '../rules/read-application.ts';
-import type { ApplicationStore } from '../store/application-store.ts';
-import type { ApplicationMark } from '../store/store.ts';
+import type { ApplicationMark, ApplicationStore } from '../store/application-store.ts';
 
 /** D81. */
 const defaultTtlSeconds = 1200;

@@ -6,7 +6,7 @@ import { isRecord, type UnknownRecord } from '../../base/is-record.ts';
 import type { Logger } from '../../base/log.ts';
 import { type Fault, Refusal } from '../../web/http/envelope.ts';
 import type { ApplicationFields, StoredApplication } from '../application/application.ts';
-import { got } from '../application/quote.ts';
+import { got } from '../application/texts.ts';
 import {
   type CallerRights,
   type ProxyOwners,
@@ -15,7 +15,7 @@ import {
   type ZoneAndOwner,
 } from '../application/zone.ts';
 import type { ApplicationStore } from '../store/application-store.ts';
-import type { Claims } from '../store/store.ts';
+import type { Claims } from '../store/application-writing.ts';
 import type { FactSources, Facts } from './facts.ts';
 import { fieldNames, mergePatch } from './read-addresses.ts';
 import { completeFields, type Judged, readApplication } from './read-application.ts';
@@ -68,14 +68,6 @@ async function askSource<Found>(source: string, ask: () => Promise<Found>): Prom
   }
 }
 
-async function gatherFacts(judged: Judged, sources: JudgeSources): Promise<Facts> {
-  const [dns, ipam] = await Promise.all([
-    askSource('dns', () => sources.dns(judged)),
-    askSource('ipam', () => sources.ipam(judged)),
-  ]);
-  return { dns, ipam };
-}
-
 function claimsOf({ application, account, zone }: Judged, ipv4Pool: string): Claims | undefined {
   const { protocol, edge } = application;
   if (!protocol || !edge) return undefined;
@@ -116,7 +108,9 @@ async function judgeStored(write: AskedWrite, body: UnknownRecord, sources: Judg
   const judged: Judged = { application, sentNames: sentNames(body), zone, account, rights, stored };
   let facts: Facts;
   try {
-    facts = await gatherFacts(judged, sources);
+    const asked = [askSource('dns', () => sources.dns(judged)), askSource('ipam', () => sources.ipam(judged))] as const;
+    const [dns, ipam] = await Promise.all(asked);
+    facts = { dns, ipam };
   } catch (error) {
     if (!(error instanceof SourceFailure)) throw error;
     sources.log.error({ err: error, ray: rayId, zone: zone.id }, 'a source of facts failed');
@@ -204,12 +198,6 @@ export function configuredWrite(
   return { kind: 'create', body, zone, account, rights, id: id.toLowerCase(), rayId: `configuration ${id}` };
 }
 
-/** What is needed to write them. */
-interface SeedParts extends WriteParts, ProxyOwners {
-  /** Names the configuration in errors. */
-  readonly file: string;
-}
-
 /** The applications of a configuration, as writes, with their places. */
 function seedsOf(owners: ProxyOwners) {
   const places = placesOf(owners);
@@ -222,25 +210,20 @@ function seedsOf(owners: ProxyOwners) {
   });
 }
 
-function place({ pointer = '' }: Fault): string {
-  return pointer
-    .split('/')
-    .slice(1)
-    .map((step) => (/^\d+$/.test(step) ? `[${step}]` : `.${step}`))
-    .join('');
-}
-
 function lineOf(fault: Fault, path: string): string {
-  return `${path}${place(fault)}: ${'number' in fault ? `${fault.number} ` : ''}${fault.message}`;
+  const place = (fault.pointer ?? '').replace(/\/([^/]*)/g, (_, step) =>
+    /^\d+$/.test(step) ? `[${step}]` : `.${step}`,
+  );
+  return `${path}${place}: ${'number' in fault ? `${fault.number} ` : ''}${fault.message}`;
 }
 
-/** 10002 says that something failed, not that the application is wrong. */
-function saysFailure(faults: readonly Fault[]): boolean {
-  return faults.some((fault) => 'number' in fault && fault.number === 10_002);
-}
-
-/** Writes the configured applications (D99) that the store lacks. @returns their ids @throws ConfigurationError with its faults */
-export async function seedApplications(parts: SeedParts): Promise<readonly string[]> {
+/**
+ * Writes the configured applications (D99) that the store lacks. @returns their ids @throws ConfigurationError with its faults
+ * @param parts `file` names the configuration in errors
+ */
+export async function seedApplications(
+  parts: WriteParts & ProxyOwners & { readonly file: string },
+): Promise<readonly string[]> {
   const known = new Set((await parts.store.all()).map(({ id }) => id));
   const written: string[] = [];
   const lines: string[] = [];
@@ -252,7 +235,9 @@ export async function seedApplications(parts: SeedParts): Promise<readonly strin
     // A process that started at the same time may have been faster.
     if (end.ok || (await parts.store.get(zone.id, id))) continue;
     if ('cause' in end) throw new Error(`${path} of ${parts.file} could not be written`, { cause: end.cause });
-    if (saysFailure(end.faults)) throw new Error(`${path} of ${parts.file} could not be judged`);
+    // 10002 says that something failed, not that the application is wrong.
+    if (end.faults.some((fault) => 'number' in fault && fault.number === 10_002))
+      throw new Error(`${path} of ${parts.file} could not be judged`);
     for (const fault of end.faults) lines.push(`${parts.file}: ${lineOf(fault, path)}`);
   }
   if (lines.length > 0) throw new ConfigurationError(lines.join('\n'));

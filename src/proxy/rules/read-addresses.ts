@@ -2,11 +2,17 @@
 
 import { isRecord, type UnknownRecord } from '../../base/is-record.ts';
 import type { ApplicationFields, PortRange } from '../application/application.ts';
-import { type OriginFlaw, type OriginText, parseDomainName, parseOrigin } from '../application/application-texts.ts';
-import { canonicalAddress } from '../application/ip-address.ts';
 import { parsePorts } from '../application/port-ranges.ts';
-import { got, quote } from '../application/quote.ts';
-import type { Claims } from '../store/store.ts';
+import {
+  canonicalAddress,
+  got,
+  type OriginFlaw,
+  type OriginText,
+  parseDomainName,
+  parseOrigin,
+  quote,
+} from '../application/texts.ts';
+import type { Claims } from '../store/application-writing.ts';
 
 /** Why a rule is broken: a clause without a full stop, and what in the body it is about. */
 export interface Reason {

@@ -1,12 +1,10 @@
 // Reads the body of a proxy application: values, and faults with the code of their row (D81, D82). Knows no zone, account or store.
 
 import { isRecord, type UnknownRecord } from '../../base/is-record.ts';
-import type { ApplicationFields, PortRange, StoredApplication } from '../application/application.ts';
-import { type Protocol, parseDomainName, parseProtocol } from '../application/application-texts.ts';
+import type { ApplicationFields, StoredApplication } from '../application/application.ts';
 import { formatPorts } from '../application/port-ranges.ts';
-import { quote } from '../application/quote.ts';
+import { type Protocol, parseDomainName, parseProtocol, quote } from '../application/texts.ts';
 import type { CallerRights, ZoneAndOwner } from '../application/zone.ts';
-import type { Claims } from '../store/store.ts';
 import {
   type FieldName,
   fieldNames,
@@ -15,7 +13,6 @@ import {
   notAs,
   type ReadFault,
   type Reading,
-  type ReadOrigin,
   readEdgeIps,
   readOriginDirect,
   readOriginDns,
@@ -25,27 +22,7 @@ import {
 type Fields = { readonly [Name in FieldName]: ApplicationFields[Name] | undefined };
 
 /** A body that was read. What is undefined is absent, or has its fault in `faults`. */
-export interface ReadApplication {
-  /** A PATCH read without the application it is for (the drills of D83): what is absent is not known. */
-  readonly isPartial: boolean;
-  /** Names of the fields that are there, well formed or not. */
-  readonly given: ReadonlySet<FieldName>;
-  /** As they are stored and answered: unknown members gone, domain names in lower case. */
-  readonly fields: Fields;
-  readonly protocol: Protocol | undefined;
-  readonly dnsType: 'CNAME' | 'ADDRESS' | undefined;
-  /** A-label, lower case. */
-  readonly hostname: string | undefined;
-  /** The entries of `origin_direct` that could be read, with their place. */
-  readonly origins: readonly ReadOrigin[];
-  /** Entries of `origin_direct`, readable or not. */
-  readonly originCount: number;
-  readonly originName: string | undefined;
-  readonly originType: '' | 'A' | 'AAAA' | 'SRV' | undefined;
-  readonly originPorts: PortRange | undefined;
-  readonly edge: Claims['edge'] | undefined;
-  readonly faults: readonly ReadFault[];
-}
+export type ReadApplication = Readonly<ReturnType<typeof readApplication>>;
 
 /** What is judged. */
 export interface Judged extends ZoneAndOwner {
@@ -109,8 +86,11 @@ function reportTransport(
   if (traffic !== 'direct') needs('traffic_type', traffic, 'TCP');
 }
 
-/** Reads a body, or a stored one merged with a patch; null is absent. @param isPartial what is absent is not missing */
-export function readApplication(body: UnknownRecord, isPartial = false): ReadApplication {
+/**
+ * Reads a body, or a stored one merged with a patch; null is absent.
+ * @param isPartial a PATCH read without the application it is for (the drills of D83): what is absent is not missing
+ */
+export function readApplication(body: UnknownRecord, isPartial = false) {
   const faults: ReadFault[] = [];
   const reading: Reading = { isPartial, report: (code, pointer, text) => void faults.push({ code, pointer, text }) };
   const value = (name: FieldName): unknown => member(body, name);
@@ -141,7 +121,9 @@ export function readApplication(body: UnknownRecord, isPartial = false): ReadApp
   const protocolText = value('protocol');
   return {
     isPartial,
-    given: new Set(fieldNames.filter((name) => value(name) !== undefined)),
+    /** Names of the fields that are there, well formed or not. */
+    given: new Set(fieldNames.filter((name) => value(name) !== undefined)) as ReadonlySet<FieldName>,
+    /** As they are stored and answered: unknown members gone, domain names in lower case. */
     fields: {
       protocol: protocol && typeof protocolText === 'string' ? protocolText : undefined,
       dns: dns.type && dns.name !== undefined ? { type: dns.type, name: dns.name } : undefined,
@@ -151,16 +133,18 @@ export function readApplication(body: UnknownRecord, isPartial = false): ReadApp
         originPorts && (originPorts.first === originPorts.last ? originPorts.first : formatPorts(originPorts)),
       edge_ips: edgeRead?.form,
       ...later,
-    },
+    } satisfies Fields,
     protocol,
     dnsType: dns.type,
+    /** A-label, lower case. */
     hostname: dns.name,
+    /** The entries of `origin_direct` that could be read, with their place; and how many there are, readable or not. */
     origins,
     originCount,
     originName: originDns.name,
     originType: isTypeKnown ? (originDns.type ?? '') : undefined,
     originPorts,
-    edge: edgeRead?.edge ?? (isEdgeDefault ? { kind: 'ipv4' } : undefined),
+    edge: edgeRead?.edge ?? (isEdgeDefault ? { kind: 'ipv4' as const } : undefined),
     faults,
   };
 }

@@ -2,12 +2,21 @@
 
 import type { Database, Queryable, Row, SqlValue, Transaction } from '../../base/database/database.ts';
 import { rowReader } from '../../base/database/row-reader.ts';
-import type { ApplicationFields, PortRange, StoredApplication, TransportProtocol } from '../application/application.ts';
-import { type Protocol, parseProtocol } from '../application/application-texts.ts';
-import { canonicalIp, comparableHostname, wildcardIp } from '../application/ip-address.ts';
-import { applicationMigrations, applicationStatements as sql } from './application-tables.ts';
-import { ApplicationWriting, releaseUnused, takenOn } from './application-writing.ts';
-import type { ApplicationMark, ApplicationQuery, ApplicationWrite, Claims, StoreConflict, Written } from './store.ts';
+import type { ApplicationFields, PortRange, StoredApplication } from '../application/application.ts';
+import { canonicalIp, comparableHostname, type Protocol, parseProtocol, wildcardIp } from '../application/texts.ts';
+import { type ApplicationQuery, applicationMigrations, applicationStatements as sql } from './application-tables.ts';
+import {
+  type ApplicationWrite,
+  ApplicationWriting,
+  type Claims,
+  releaseUnused,
+  type StoreConflict,
+  takenOn,
+  type Written,
+} from './application-writing.ts';
+
+/** Names one state of an application: it changes with every change of the application. */
+export type ApplicationMark = Pick<StoredApplication, 'id' | 'zone' | 'createdAt' | 'modifiedAt'>;
 
 const mark = { id: String, zone: String, createdAt: Number, modifiedAt: Number };
 const markOf: (row: Row) => ApplicationMark = rowReader(mark);
@@ -183,17 +192,10 @@ export class ApplicationStore {
 
   /** Ports of a range that an application of any zone, other than `except`, has on one of these addresses or the hostname's (13002). */
   async takenPorts(
-    where: {
-      readonly transport: TransportProtocol;
-      readonly ports: PortRange;
-      readonly hostname: string;
-      readonly edge: Claims['edge'];
-    },
+    where: Pick<Claims, 'transport' | 'ports' | 'edge'> & { readonly hostname: string },
     except = '',
   ): Promise<readonly PortRange[]> {
-    const { transport, ports, hostname, edge } = where;
-    const addresses = await this.#edgeAddresses(hostname, edge);
-    return await takenOn(this.#database, { addresses, transport, ports, except });
+    return await takenOn(this.#database, await this.#edgeAddresses(where.hostname, where.edge), where, except);
   }
 
   async #edgeAddresses(hostname: string, edge: Claims['edge']): Promise<readonly string[]> {

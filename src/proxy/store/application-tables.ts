@@ -2,7 +2,7 @@
 
 import type { Migrations } from '../../base/database/database.ts';
 import { inPostgres } from '../../base/database/postgres-migrations.ts';
-import type { ApplicationQuery } from './store.ts';
+import type { Protocol } from '../application/texts.ts';
 
 /** What the exclusion triggers raise. */
 const portsTaken = 'proxy: ports are taken';
@@ -158,7 +158,7 @@ const orders = {
   dns: ['hostname', 'id'],
   created_on: ['created_at', 'id'],
   modified_on: ['modified_at', 'id'],
-} as const satisfies Record<ApplicationQuery['order'], readonly string[]>;
+} as const;
 
 /** Selects the applications of a zone, and, where these are not null, of a hostname, transport, ports and FTP type. */
 const filtered = `a.zone = $1 AND (CAST($2 AS TEXT) IS NULL OR a.hostname = $2) AND (CAST($3 AS TEXT) IS NULL OR
@@ -166,9 +166,24 @@ const filtered = `a.zone = $1 AND (CAST($2 AS TEXT) IS NULL OR a.hostname = $2) 
     AND a.is_ftp = $6))`;
 
 /** Nothing of a request stands in a statement. */
-const directions = { asc: 'ASC', desc: 'DESC' } as const satisfies Record<ApplicationQuery['direction'], string>;
+const directions = { asc: 'ASC', desc: 'DESC' } as const;
 
-function inOrder(what: string, order: ApplicationQuery['order'], direction: ApplicationQuery['direction']): string {
+/** Which applications of a zone are wanted. */
+export interface ApplicationQuery {
+  /** From 1. */
+  readonly page: number;
+  readonly perPage: number;
+  readonly order: keyof typeof orders;
+  readonly direction: keyof typeof directions;
+  /** Only those of this hostname; letter case does not matter. */
+  readonly hostname?: string | undefined;
+  /** Only those of this protocol, as it is. */
+  readonly protocol?: Protocol | undefined;
+  /** Only those whose id passes. */
+  readonly accepts?: ((id: string) => boolean) | undefined;
+}
+
+function inOrder(what: string, { order, direction }: ApplicationQuery): string {
   const by = orders[order].map((column) => `a.${column} ${directions[direction]}`).join(', ');
   return `SELECT ${what} FROM proxy_applications a WHERE ${filtered} ORDER BY ${by}`;
 }
@@ -180,8 +195,8 @@ export const applicationStatements = {
   get: `SELECT ${columns} FROM proxy_applications a WHERE a.id = $1 AND a.zone = $2`,
   all: `SELECT ${columns} FROM proxy_applications a ORDER BY a.id`,
   marks: 'SELECT id, zone, created_at, modified_at FROM proxy_applications ORDER BY created_at, id',
-  page: ({ order, direction }: ApplicationQuery) => `${inOrder(columns, order, direction)} LIMIT $7 OFFSET $8`,
-  ids: ({ order, direction }: ApplicationQuery) => inOrder('a.id', order, direction),
+  page: (query: ApplicationQuery) => `${inOrder(columns, query)} LIMIT $7 OFFSET $8`,
+  ids: (query: ApplicationQuery) => inOrder('a.id', query),
   count: `SELECT count(*) AS count FROM proxy_applications a WHERE ${filtered}`,
   ofZone: 'SELECT count(*) AS count FROM proxy_applications WHERE zone = $1',
   revision: 'SELECT revision FROM proxy_revision',

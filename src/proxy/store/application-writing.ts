@@ -1,30 +1,70 @@
 // One write of a proxy application, within a transaction: its row, addresses and ports. A constraint that stops it tells the loss (D87).
 
-import type { ConstraintKind, Queryable, Row, SqlValue, Transaction } from '../../base/database/database.ts';
-import type { PortRange, StoredApplication, TransportProtocol } from '../application/application.ts';
-import {
-  canonicalIp,
-  comparableHostname,
-  ipv4Number,
-  ipv4Range,
-  ipv4Text,
-  wildcardIp,
-} from '../application/ip-address.ts';
+import type { Queryable, Row, SqlValue, Transaction } from '../../base/database/database.ts';
+import type { ApplicationFields, PortRange, StoredApplication, TransportProtocol } from '../application/application.ts';
 import { within } from '../application/port-ranges.ts';
+import { canonicalIp, comparableHostname, ipv4Number, ipv4Range, ipv4Text, wildcardIp } from '../application/texts.ts';
 import { applicationStatements as sql } from './application-tables.ts';
-import { type ApplicationWrite, maxApplications, type StoreConflict } from './store.ts';
 
-/** The statements under way, and what they are asked of. */
-type On = Pick<Queryable, 'query'>;
+/** The most applications of a zone: each change of one has the listeners of all applications reckoned anew. */
+export const maxApplications = 10_000;
+
+/** What a write lost to (D87). */
+export type StoreConflict =
+  /** The pay-as-you-go account has an application of this protocol: 11034. */
+  | { readonly kind: 'protocol' }
+  /** Another zone holds the hostname: 16001. */
+  | { readonly kind: 'hostname' }
+  /** Another zone holds these edge IPs: 11033. */
+  | { readonly kind: 'edge-ips'; readonly ips: readonly string[] }
+  /** Another application has these ports on one of the addresses: 13002. */
+  | { readonly kind: 'ports'; readonly ports: readonly PortRange[] }
+  /** The zone's IPv4 quota is used up: 12005. */
+  | { readonly kind: 'quota' }
+  /** The zone has as many applications as it may. */
+  | { readonly kind: 'applications' }
+  /** The pool has no address left: 12005 as well, whatever the quota. */
+  | { readonly kind: 'pool' };
+
+/** What a write needs to know besides the fields; all of it follows from fields and configuration. */
+export interface Claims {
+  readonly transport: TransportProtocol;
+  readonly ports: PortRange;
+  /** Canonical protocol that a pay-as-you-go account may have once; absent for other plans. */
+  readonly soleProtocol?: string;
+  /** `static`: these IPs; `ipv4`: one of the pool, with `andIpv6` the wildcard address beside it; `ipv6`: the wildcard address. */
+  readonly edge:
+    | { readonly kind: 'static'; readonly ips: readonly string[] }
+    | { readonly kind: 'ipv4'; readonly andIpv6?: true }
+    | { readonly kind: 'ipv6' };
+  /** The zone's. */
+  readonly ipv4Quota: number;
+  /** CIDR. */
+  readonly ipv4Pool: string;
+}
+
+/** One write. */
+export interface ApplicationWrite {
+  /** 32 hex. */
+  readonly id: string;
+  readonly zone: string;
+  readonly account: string;
+  readonly fields: ApplicationFields;
+  readonly claims: Claims;
+  /** Milliseconds since 1970. */
+  readonly now: number;
+}
+
+/** How a write ended. */
+export type Written =
+  | { readonly ok: true; readonly application: StoredApplication }
+  | { readonly ok: false; readonly conflict: StoreConflict };
 
 /** @returns the first row */
-async function first(on: On, sql: string, params: readonly SqlValue[]): Promise<Row | undefined> {
+async function first(on: Pick<Queryable, 'query'>, sql: string, params: readonly SqlValue[]): Promise<Row | undefined> {
   const [row] = await on.query(sql, params);
   return row;
 }
-
-/** Which constraint stopped a statement; undefined where none did. */
-type Stopped = { readonly stoppedBy: ConstraintKind; readonly text: string } | undefined;
 
 /** The spellings of the FTP type (D81). */
 const ftpProtocols: ReadonlySet<string> = new Set(['ftp', 'ftp/21']);
@@ -61,14 +101,14 @@ export class ApplicationWriting {
   /** Takes addresses and ports for the row. */
   async claim(): Promise<StoreConflict | undefined> {
     const { edge } = this.#write.claims;
-    if (edge.kind === 'ipv6') return await this.#bind([wildcardIp], this.#write.zone);
+    if (edge.kind === 'ipv6') return await this.#bind([wildcardIp]);
     if (edge.kind === 'static') {
       const ips = [...new Set(edge.ips.map(canonicalIp))];
-      return (await this.#takeAddresses(ips)) ?? (await this.#bind(ips, this.#write.zone));
+      return (await this.#takeAddresses(ips)) ?? (await this.#bind(ips));
     }
     const allocated = await this.#allocate();
     if (typeof allocated !== 'string') return allocated;
-    return await this.#bind(edge.andIpv6 ? [allocated, wildcardIp] : [allocated], this.#write.zone);
+    return await this.#bind(edge.andIpv6 ? [allocated, wildcardIp] : [allocated]);
   }
 
   #columns(): SqlValue[] {
@@ -78,8 +118,8 @@ export class ApplicationWriting {
     return [this.#hostname, soleProtocol, transport, ports.first, ports.last, edge.kind, JSON.stringify(fields), isFtp];
   }
 
-  /** Runs a statement that a constraint may stop. */
-  async #attempt(text: string, params: readonly SqlValue[]): Promise<Stopped> {
+  /** Runs a statement that a constraint may stop. @returns which one did; undefined where none */
+  async #attempt(text: string, params: readonly SqlValue[]) {
     const end = await this.#transaction.attempt(text, params);
     return 'stoppedBy' in end ? end : undefined;
   }
@@ -136,8 +176,8 @@ export class ApplicationWriting {
     return ipv4Text(number);
   }
 
-  async #bind(addresses: readonly string[], zone: string): Promise<StoreConflict | undefined> {
-    const { id, claims } = this.#write;
+  async #bind(addresses: readonly string[]): Promise<StoreConflict | undefined> {
+    const { id, zone, claims } = this.#write;
     const { transport, ports } = claims;
     for (const [position, address] of addresses.entries()) {
       const isIpv6 = address.includes(':') ? 1 : 0;
@@ -147,7 +187,7 @@ export class ApplicationWriting {
       if (!stopped) continue;
       const { stoppedBy } = stopped;
       if (stoppedBy !== 'trigger' && stoppedBy !== 'primary-key') return { kind: 'edge-ips', ips: [address] };
-      const taken = await takenOn(this.#transaction, { addresses, transport, ports, except: id });
+      const taken = await takenOn(this.#transaction, addresses, claims, id);
       return { kind: 'ports', ports: taken };
     }
     return undefined;
@@ -156,18 +196,14 @@ export class ApplicationWriting {
 
 /** Ports that applications other than `except` have on some addresses. */
 export async function takenOn(
-  on: On,
-  where: {
-    readonly addresses: readonly string[];
-    readonly transport: TransportProtocol;
-    readonly ports: PortRange;
-    readonly except: string;
-  },
+  on: Pick<Queryable, 'query'>,
+  addresses: readonly string[],
+  { transport, ports }: Pick<Claims, 'transport' | 'ports'>,
+  except: string,
 ): Promise<readonly PortRange[]> {
-  const { transport, ports, except } = where;
   const overlap = [transport, ports.last, ports.first, except];
   const rows = await Promise.all(
-    where.addresses.map(async (address) => {
+    addresses.map(async (address) => {
       const own = await on.query(sql.overlaps, [...overlap, address]);
       if (!address.includes(':')) return own;
       const ofIpv6 = await on.query(sql.ipv6Overlaps, overlap);

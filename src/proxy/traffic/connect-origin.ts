@@ -1,24 +1,93 @@
-// Connects to the first origin that takes the connection: address check, PROXY header, then TLS (D84).
+// Connects to the first origin that takes the connection: address check, PROXY header, then TLS over a TCP connection whose handle stays
+// ours: it can be reset, and its end is told from that of TLS (RFC 8446 §6.1, D84).
 
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
+import { Duplex } from 'node:stream';
+import { setImmediate } from 'node:timers';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
 import { errorCode, errorMessage } from '../../base/errors.ts';
 import { type Connection, resetConnection } from '../../base/net/reset-connection.ts';
 import { hostPort } from '../../base/net/socket-address.ts';
 import type { ForwardingPlan } from '../application/application.ts';
-import { isOriginsFault, type OriginAddress, unreachableReason } from '../origins/origin.ts';
-import { keepAliveMs, type ProxyListenerParts, type RunningApplication } from './listener.ts';
+import { isOriginsFault, type OriginAddress, unreachableReason } from '../origins/origins.ts';
+import { keepAliveMs, type PeerContext } from './listener.ts';
 import { type Endpoint, proxyHeader } from './proxy-header.ts';
-import { TlsCarrier } from './tls-carrier.ts';
 
-/** What a connection to an origin is for. */
-export interface OriginRequest {
-  readonly edgePort: number;
-  readonly client: Endpoint;
-  /** Where the client connected to. The system is asked for it only where an origin is told. */
-  readonly edge: () => Endpoint;
-  /** Gives up; its reason is a text. */
-  readonly signal: AbortSignal;
+type Done = (error?: Error | null) => void;
+
+/** The code of the error of a TLS connection whose peer was cut off: it closed without saying so by close_notify. */
+const cutOffCode = 'ERR_TLS_NO_CLOSE_NOTIFY';
+
+/** Carries TLS records over a stream of our own: laid on a socket, TLS writes past it, and a reset below ends the process. */
+export class TlsCarrier extends Duplex {
+  readonly #raw: Socket;
+  #watched: TLSSocket | undefined;
+
+  /** @param raw connected and without a reader; half-open allowed */
+  constructor(raw: Socket) {
+    // One octet: the socket is read from only while nothing waits here, so that its end comes behind all of it.
+    super({ allowHalfOpen: true, readableHighWaterMark: 1 });
+    this.#raw = raw;
+    raw.on('data', (chunk: Buffer) => {
+      if (!this.push(chunk)) raw.pause();
+    });
+    raw.once('end', () => this.#judgeEnd());
+    raw.on('error', (error) => this.destroy(error));
+    raw.once('close', () => {
+      // One that has ended both ways is closed by itself, while its last records may still wait for their reader.
+      if (!raw.readableEnded || !raw.writableFinished) this.destroy();
+    });
+    raw.pause();
+  }
+
+  /** From now on an end of TCP before that of TLS is an error of `stream`, of the code {@link cutOffCode}. */
+  mindEndOf(stream: TLSSocket): void {
+    this.#watched = stream;
+  }
+
+  override _read(): void {
+    this.#raw.resume();
+  }
+
+  override _write(chunk: Buffer, _encoding: BufferEncoding, done: Done): void {
+    this.#raw.write(chunk, done);
+  }
+
+  override _writev(chunks: readonly { readonly chunk: Buffer }[], done: Done): void {
+    this.#raw.cork();
+    for (const { chunk } of chunks.slice(0, -1)) this.#raw.write(chunk);
+    this.#raw.write(chunks.at(-1)?.chunk ?? Buffer.alloc(0), done);
+    this.#raw.uncork();
+  }
+
+  override _final(done: Done): void {
+    this.#raw.end(() => done());
+  }
+
+  override _destroy(error: Error | null, done: Done): void {
+    this.#raw.destroy();
+    done(error);
+  }
+
+  /** All records have been taken by TLS: what its reader has not got yet waits there, the end of TLS behind it. */
+  #judgeEnd(): void {
+    const stream = this.#watched;
+    if (!stream || stream.readableEnded || stream.destroyed) {
+      this.push(null);
+      return;
+    }
+    if (!stream.readableFlowing) {
+      stream.once('resume', () => this.#judgeEnd());
+      return;
+    }
+    setImmediate(() => {
+      if (stream.readableLength > 0 || !stream.readableFlowing) return this.#judgeEnd();
+      if (stream.readableEnded || stream.destroyed) return void this.push(null);
+      const error: NodeJS.ErrnoException = new Error('The connection was cut off: it closed without close_notify');
+      error.code = cutOffCode;
+      stream.destroy(error);
+    });
+  }
 }
 
 /** A connection to an origin, or why there is none. */
@@ -41,15 +110,6 @@ interface ConnectAttempt {
   readonly header: Buffer | undefined;
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
-}
-
-function secure(carrier: TlsCarrier, origin: OriginAddress, plan: ForwardingPlan): TLSSocket {
-  return connectTls({
-    socket: carrier,
-    servername: origin.name ?? plan.name,
-    // `full` is encryption without a check, by the operator's choice (D84).
-    rejectUnauthorized: plan.tls === 'strict',
-  });
 }
 
 /** @throws the error of the socket or of TLS, or that it took too long */
@@ -86,7 +146,12 @@ function attempt(origin: OriginAddress, { plan, header, timeoutMs, signal }: Con
       if (header) raw.write(header);
       if (plan.tls === 'off' || plan.tls === 'flexible') return settle(end);
       const carrier = new TlsCarrier(raw);
-      const stream = secure(carrier, origin, plan);
+      const stream = connectTls({
+        socket: carrier,
+        servername: origin.name ?? plan.name,
+        // `full` is encryption without a check, by the operator's choice (D84).
+        rejectUnauthorized: plan.tls === 'strict',
+      });
       end = { stream, raw, carrier };
       stream.on('error', settle);
       stream.once('secureConnect', () => {
@@ -98,27 +163,25 @@ function attempt(origin: OriginAddress, { plan, header, timeoutMs, signal }: Con
   });
 }
 
-function whenAborted(signal: AbortSignal): Promise<undefined> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve(undefined);
-    else signal.addEventListener('abort', () => resolve(undefined), { once: true });
-  });
-}
-
-/** Tries the origins in order, each once for at most the connect timeout. Never rejects for a failure of an origin. */
+/**
+ * Tries the origins in order, each once for at most the connect timeout. Never rejects for a failure of an origin.
+ * @param edge where the client connected to; the system is asked for it only where an origin is told
+ * @param signal gives up; its reason is a text
+ */
 export async function connectOrigin(
-  application: RunningApplication,
-  request: OriginRequest,
-  { limits, refuseOrigin }: ProxyListenerParts,
+  { application, client, edgePort, parts: { limits, refuseOrigin } }: PeerContext,
+  edge: () => Endpoint,
+  signal: AbortSignal,
 ): Promise<ConnectedOrigin> {
   const { plan } = application;
-  const { signal, edgePort } = request;
   const { connectTimeoutMs } = limits(plan);
   // Names that take long to resolve hold up no drain.
-  const found = await Promise.race([application.origins.candidates(edgePort), whenAborted(signal)]);
-  const { origins, why } = found ?? { origins: [] };
+  if (signal.aborted) return { ok: false, wasCut: true, reason: String(signal.reason) };
+  const cut = Promise.withResolvers<{ readonly origins: []; readonly why?: undefined }>();
+  signal.addEventListener('abort', () => cut.resolve({ origins: [] }), { once: true });
+  const { origins, why } = await Promise.race([application.origins.candidates(edgePort), cut.promise]);
   const lastBegin = performance.now() + timeoutsInAll * connectTimeoutMs;
-  const header = proxyHeader(plan, request.client, request.edge);
+  const header = proxyHeader(plan, client, edge);
   const failures: string[] = [];
   let last: OriginAddress | undefined;
   for (const origin of origins) {

@@ -1,27 +1,117 @@
-// Listens on one TCP port of an application and hands every connection that may come in on (D84).
+// Listens on one TCP port of an application, and joins every connection that may come in with one to an origin (D84, RFC 9293 §3.6).
 
 import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
 import { type SecureContext, TLSSocket } from 'node:tls';
 import { errorCode, errorMessage } from '../../base/errors.ts';
+import { freeOctets } from '../../base/free-octets.ts';
 import { randomHex } from '../../base/ids.ts';
 import { type Connection, resetConnection } from '../../base/net/reset-connection.ts';
 import { normalAddress } from '../../base/net/socket-address.ts';
-import { countOpen, mayEnter } from './admission.ts';
 import { contextOf } from './certificates.ts';
-import { type ConnectedOrigin, connectOrigin } from './connect-origin.ts';
+import { type ConnectedOrigin, connectOrigin, TlsCarrier } from './connect-origin.ts';
 import {
+  countOpen,
   keepAliveMs,
   logErrors,
+  mayEnter,
   noteFor,
+  type OpenConnection,
   type OpenListener,
   type PeerContext,
   type RunningApplication,
 } from './listener.ts';
-import type { OpenConnection } from './open-budget.ts';
 import type { Endpoint } from './proxy-header.ts';
-import { splice } from './splice.ts';
-import { TlsCarrier } from './tls-carrier.ts';
+
+/** What a splice needs to know. */
+interface SpliceOptions {
+  /** Silence in both directions after which both are closed, milliseconds. */
+  readonly idleMs: number;
+  /** Cuts both at once; its reason, a text, is told as the end's. */
+  readonly signal: AbortSignal;
+  /** Told the octets of every piece that arrives. */
+  readonly fromClient: (octets: number) => void;
+  readonly fromOrigin: (octets: number) => void;
+}
+
+/** Smaller pieces are left to the garbage collector. */
+const freedOctets = 16_384;
+
+/** Sends what comes from one to the other. What the other cannot take yet stops the reading. */
+function flow(from: Socket, to: Socket, count: (octets: number) => void): void {
+  from.on('data', (chunk: Buffer) => {
+    count(chunk.length);
+    // write() says false for every full piece, even when the system has taken all of it at once.
+    const wantsMore = chunk.length < freedOctets ? to.write(chunk) : to.write(chunk, () => freeOctets(chunk));
+    if (!wantsMore && to.writableLength > 0) from.pause();
+  });
+  to.on('drain', () => from.resume());
+  // With TLS the end may have been read before anybody listened.
+  if (from.readableEnded) to.end();
+  else from.on('end', () => to.end());
+}
+
+/**
+ * Splices until both connections are closed. Neither may have a reader yet. A reset on one side is a reset on the other.
+ * @returns how it ended; `originBroke`: the origin reset the connection, or closed it before anything else had happened
+ */
+export function splice(client: Connection, origin: Connection, options: SpliceOptions) {
+  const { idleMs, signal } = options;
+  return new Promise<{ readonly reason: string; readonly originBroke: boolean }>((resolve) => {
+    let firstEnd: string | undefined;
+    let broken: string | undefined;
+    let originBroke = false;
+    let octets = 0;
+    let closed = 0;
+
+    const stop = (reason: string): void => {
+      broken ??= reason;
+      resetConnection(client);
+      resetConnection(origin);
+    };
+    const cut = (): void => stop(String(signal.reason));
+    const isIdle = (): void => stop(`nothing came for ${idleMs} ms`);
+    const counting = (count: (octets: number) => void) => (length: number) => {
+      octets += length;
+      count(length);
+    };
+    const watch = ({ stream }: Connection, name: 'client' | 'origin'): void => {
+      stream.on('error', (error) => {
+        if (name === 'origin' && firstEnd === undefined && broken === undefined) originBroke = true;
+        stop(`the ${name} broke off: ${errorCode(error) ?? errorMessage(error)}`);
+      });
+      const ended = (): void => {
+        if (name === 'origin' && firstEnd === undefined && octets === 0) originBroke = true;
+        firstEnd ??= `the ${name} closed`;
+      };
+      if (stream.readableEnded) ended();
+      else stream.once('end', ended);
+      const isClosed = (): void => {
+        const isWhole = stream.readableEnded && stream.writableFinished;
+        if (!isWhole) stop(`the ${name} broke off`);
+        closed += 1;
+        // A closed connection has no timer any more; without this one, an origin that takes no more octets would never be closed.
+        if (name === 'client') origin.stream.setTimeout(idleMs, isIdle);
+        if (closed < 2) return;
+        signal.removeEventListener('abort', cut);
+        resolve({ reason: broken ?? firstEnd ?? 'closed', originBroke });
+      };
+      if (stream.closed) isClosed();
+      else stream.once('close', isClosed);
+    };
+
+    watch(client, 'client');
+    watch(origin, 'origin');
+    signal.addEventListener('abort', cut, { once: true });
+    // Every octet passes the client's connection, in or out: its silence is that of both directions.
+    client.stream.setTimeout(idleMs, isIdle);
+    flow(client.stream, origin.stream, counting(options.fromClient));
+    flow(origin.stream, client.stream, counting(options.fromOrigin));
+    client.stream.resume();
+    origin.stream.resume();
+    if (signal.aborted) cut();
+  });
+}
 
 interface ServedConnection extends OpenConnection {
   /** Resolves when both sides are closed; never rejects. */
@@ -82,49 +172,49 @@ async function run(client: ClientConnection, context: PeerContext, abort: AbortC
 
 /** Agrees on TLS with the client where the plan has it, then connects to an origin. */
 async function open(connection: ClientConnection, context: PeerContext, signal: AbortSignal): Promise<ConnectedOrigin> {
-  const { application, parts, client, edgePort } = context;
-  const { plan } = application;
+  const {
+    application: { plan },
+    parts,
+    edgePort,
+  } = context;
   const { raw } = connection;
   // The address that was asked, of those that a wildcard stands for, and the port as the application names it (D84).
   const edge = (): Endpoint => ({ address: normalAddress(raw.localAddress ?? '') ?? '', port: edgePort });
   if (plan.tls !== 'off') {
     const certificate = parts.certificate(plan.name);
     if (!certificate) return { ok: false, wasCut: false, reason: `there is no certificate for ${plan.name}` };
-    const secured = await secureClient(connection, contextOf(certificate), {
-      timeoutMs: parts.limits(plan).connectTimeoutMs,
-      signal,
-    });
-    if (!secured.ok) return secured;
+    const { connectTimeoutMs } = parts.limits(plan);
+    const fault = await secureClient(connection, contextOf(certificate), connectTimeoutMs, signal);
+    if (fault) return { ok: false, ...fault };
   }
-  const connected = await connectOrigin(application, { edgePort, client, edge, signal }, parts);
+  const connected = await connectOrigin(context, edge, signal);
   if (!connected.ok || !signal.aborted) return connected;
   resetConnection(connected.end);
   return { ok: false, reason: String(signal.reason), wasCut: true, origin: connected.origin };
 }
 
-type Secured = { readonly ok: true } | { readonly ok: false; readonly reason: string; readonly wasCut: boolean };
-
-/** The server's side of a TLS handshake. */
+/** The server's side of a TLS handshake. @returns why there is none; undefined where it is done */
 function secureClient(
   connection: ClientConnection,
   secureContext: SecureContext,
-  { timeoutMs, signal }: { readonly timeoutMs: number; readonly signal: AbortSignal },
-): Promise<Secured> {
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<{ readonly reason: string; readonly wasCut: boolean } | undefined> {
   return new Promise((resolve) => {
     const carrier = new TlsCarrier(connection.raw);
     const stream = new TLSSocket(carrier, { isServer: true, secureContext });
     connection.stream = stream;
     connection.carrier = carrier;
-    const settle = (outcome: Secured): void => {
+    const settle = (fault?: { readonly reason: string; readonly wasCut: boolean }): void => {
       clearTimeout(timer);
       signal.removeEventListener('abort', abort);
-      resolve(outcome);
+      resolve(fault);
     };
-    const fail = (why: string): void => settle({ ok: false, wasCut: false, reason: `no TLS with the client: ${why}` });
-    const abort = (): void => settle({ ok: false, wasCut: true, reason: String(signal.reason) });
+    const fail = (why: string): void => settle({ wasCut: false, reason: `no TLS with the client: ${why}` });
+    const abort = (): void => settle({ wasCut: true, reason: String(signal.reason) });
     const timer = setTimeout(() => fail(`no handshake within ${timeoutMs} ms`), timeoutMs);
     signal.addEventListener('abort', abort, { once: true });
-    stream.once('secure', () => settle({ ok: true }));
+    stream.once('secure', () => settle());
     // It stays: an error between here and the splice must find a listener.
     stream.on('error', (error) => fail(errorCode(error) ?? errorMessage(error)));
     stream.once('end', () => fail('the client closed'));
@@ -189,13 +279,12 @@ export const openTcpListener: OpenListener = async (at, running, parts) => {
     async close(drainMs) {
       server.close();
       if (open.size === 0) return;
-      const empty = new Promise<void>((resolve) => {
-        whenEmpty = resolve;
-      });
+      const empty = Promise.withResolvers<void>();
+      whenEmpty = empty.resolve;
       const timer = setTimeout(() => {
         for (const connection of open) connection.cut('the listener was closed and the drain time is over');
       }, drainMs);
-      await empty;
+      await empty.promise;
       clearTimeout(timer);
     },
   };

@@ -50,7 +50,7 @@ export const zonesGuards = [
       ['takeWindow(`zone ${zone}`', "takeWindow('zone'"],
     ],
   ),
-  ...of('proxy/api/application-answer.ts', applications, [["account.entitlements.includes('ftp') &&", '']]),
+  ...of('proxy/api/application-schema.ts', applications, [["account.entitlements.includes('ftp') &&", '']]),
   ...of('edge/custom/custom-error-endpoints.ts', customErrors, [
     ["if (submitterOf(request).account.plan !== 'free') return", 'if (request) return'],
     ['id: submitterOf(request).account.id }', "id: String(member(request.params, 'account_id')) }"],
@@ -61,7 +61,7 @@ export const zonesGuards = [
     ['store.get(this.placeOf(request).zone.id, known', "store.get('', known"],
   ]),
   ...of(
-    'proxy/api/traffic-endpoint.ts',
+    'proxy/api/application-endpoints.ts',
     ['test/e2e/two-accounts.test.ts'],
     [['zones.filter((each) => each.account === account)', 'zones']],
   ),
@@ -79,7 +79,7 @@ export const zonesGuards = [
       ],
     ],
   ),
-  ...of('proxy/rules/origin-rules.ts', proxyRules, [
+  ...of('proxy/rules/judges.ts', proxyRules, [
     [
       'account.virtualNetworks.find((known) => known.id.toLowerCase() === id.toLowerCase())',
       'account.virtualNetworks[0]',
@@ -99,16 +99,14 @@ export const zonesGuards = [
   ...of('proxy/application/zone.ts', applications, [
     ['const account = accountById.get(zone.account);', 'const [account] = accountById.values();'],
   ]),
-  ...of('proxy/rules/edge-rules.ts', proxyRules, [
+  ...of('proxy/rules/judges.ts', proxyRules, [
     ['!isInNetworks(ip, account.prefixes)', 'false'],
     ['id !== undefined && id !== zone.id', 'id === null'],
     ["if (account.plan !== 'payg') return []", 'if (account) return []'],
-    ["!isFtp || account.entitlements.includes('ftp')", '!isFtp || account'],
-    ["edge?.kind === 'static' && !account.entitlements.includes('edge_ips')", "edge?.kind === 'static' && !account"],
-    [
-      "fields.smart_routing === true && !account.entitlements.includes('smart_routing')",
-      'fields.smart_routing === true && !account',
-    ],
+    ['entitlements.includes(to) ? []', 'to ? []'],
+    ["return isFtp ? unentitled(account, 'ftp'", "return isFtp ? unentitled(account, 'edge_ips'"],
+    ["edge?.kind === 'static' ? unentitled(account, 'edge_ips'", "edge?.kind === 'static' ? unentitled(account, 'ftp'"],
+    ["? unentitled(account, 'smart_routing'", "? unentitled(account, 'ftp'"],
   ]),
   ...of('proxy/plane/stored-plans.ts', plan, [
     ['find(({ id }) => id.toLowerCase() === networkId)', 'find(() => networkId !== undefined)'],
@@ -126,12 +124,11 @@ export const zonesGuards = [
     ['n WHERE n.zone = o.zone AND', 'n WHERE o.zone IS NOT NULL AND'],
   ]),
   ...of(
-    'proxy/traffic/admission.ts',
+    'proxy/traffic/listener.ts',
     ['test/proxy/plane/limits.test.ts'],
     [
       ['account: `account ${plan.transport} ${plan.account}`', 'account: `account ${plan.account}`'],
-      ['scope: scopes.account,', 'scope: scopes.all,'],
-      ['scope: scopes.client,', 'scope: scopes.all,'],
+      ['budget.evict(scopes[name])', 'budget.evict(scopes.all)'],
     ],
   ),
   ...of('proxy/store/application-writing.ts', applicationStore, [

@@ -3,7 +3,7 @@
 import { BlockList } from 'node:net';
 import { expect, test } from 'vitest';
 import { addressTest } from '../../../src/base/net/address-test.ts';
-import { readFirewall } from '../../../src/proxy/traffic/admission.ts';
+import { readFirewall } from '../../../src/proxy/traffic/listener.ts';
 import fc from '../../support/properties.ts';
 
 test('a network holds its first and its last address, and neither neighbour', () => {

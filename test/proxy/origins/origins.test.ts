@@ -3,8 +3,7 @@
 import { expect, test } from 'vitest';
 import type { ForwardingPlan } from '../../../src/proxy/application/application.ts';
 import { createResolver } from '../../../src/proxy/origins/dns-cache.ts';
-import type { OriginAddress, Origins } from '../../../src/proxy/origins/origin.ts';
-import { createOrigins } from '../../../src/proxy/origins/origins.ts';
+import { createOrigins, type OriginAddress, type Origins } from '../../../src/proxy/origins/origins.ts';
 import { startDnsServer } from '../../support/dns-server.ts';
 
 function planFor(origin: ForwardingPlan['origin'], ports = { first: 22, last: 22 }): ForwardingPlan {

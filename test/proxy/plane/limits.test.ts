@@ -4,7 +4,7 @@
 import { once } from 'node:events';
 import { expect, test } from 'vitest';
 import { readLimits } from '../../../src/proxy/plane/data-plane-parts.ts';
-import { descriptorsAllowed } from '../../../src/proxy/traffic/open-budget.ts';
+import { descriptorsAllowed } from '../../../src/proxy/traffic/listener.ts';
 import {
   dial,
   dialedEnd,

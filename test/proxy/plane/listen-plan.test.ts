@@ -3,8 +3,12 @@
 import { expect, test } from 'vitest';
 import type { ForwardingPlan } from '../../../src/proxy/application/application.ts';
 import { writePorts, writeSockets } from '../../../src/proxy/application/port-ranges.ts';
-import { createListenPlanner, type ListenBounds } from '../../../src/proxy/plane/listen-plan.ts';
-import { bindFailure, explainFailures } from '../../../src/proxy/plane/open-sockets.ts';
+import {
+  bindFailure,
+  createListenPlanner,
+  explainFailures,
+  type ListenBounds,
+} from '../../../src/proxy/plane/listening-sockets.ts';
 import fc from '../../support/properties.ts';
 import { planOf } from '../../support/proxy-plane.ts';
 

@@ -12,7 +12,7 @@ import {
   judgeWrite,
 } from '../../../src/proxy/rules/judge-write.ts';
 import { conflictFaults } from '../../../src/proxy/rules/rules.ts';
-import type { StoreConflict } from '../../../src/proxy/store/store.ts';
+import type { StoreConflict } from '../../../src/proxy/store/application-writing.ts';
 import { Refusal } from '../../../src/web/http/envelope.ts';
 import {
   accountOf,

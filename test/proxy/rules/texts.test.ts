@@ -2,8 +2,6 @@
 
 import { isIP } from 'node:net';
 import { describe, expect, test } from 'vitest';
-import { parseDomainName, parseOrigin, parseProtocol } from '../../../src/proxy/application/application-texts.ts';
-import { canonicalAddress, isInNetworks } from '../../../src/proxy/application/ip-address.ts';
 import {
   configuredPorts,
   formatPorts,
@@ -12,7 +10,16 @@ import {
   within,
   without,
 } from '../../../src/proxy/application/port-ranges.ts';
-import { got, joinReasons, quote } from '../../../src/proxy/application/quote.ts';
+import {
+  canonicalAddress,
+  got,
+  isInNetworks,
+  joinReasons,
+  parseDomainName,
+  parseOrigin,
+  parseProtocol,
+  quote,
+} from '../../../src/proxy/application/texts.ts';
 import fc from '../../support/properties.ts';
 
 const range = fc.tuple(fc.integer({ min: 1, max: 300 }), fc.integer({ min: 0, max: 40 })).map(([first, more]) => ({

@@ -9,7 +9,7 @@ import { expect, test } from 'vitest';
 import type { Database } from '../../../src/base/database/database.ts';
 import { openDatabase } from '../../../src/base/database/sqlite-database.ts';
 import { type ApplicationStore, openApplicationStore } from '../../../src/proxy/store/application-store.ts';
-import { maxApplications } from '../../../src/proxy/store/store.ts';
+import { maxApplications } from '../../../src/proxy/store/application-writing.ts';
 import { applicationsContract } from '../../contract/applications.ts';
 import { applicationWrite, zones } from '../../support/applications.ts';
 import { testPatienceMs } from '../../support/database-patience.ts';

@@ -4,7 +4,7 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { createCertificateFinder } from '../../../src/base/net/find-certificate.ts';
-import { reportMetrics } from '../../../src/proxy/plane/traffic-metrics.ts';
+import { reportMetrics } from '../../../src/proxy/plane/application-views.ts';
 import { createMetrics } from '../../../src/web/http/metrics.ts';
 import { testCertificate } from '../../support/certificate.ts';
 import { directTo, echoServer, loopbackAddress, planOf, startPlane, until } from '../../support/proxy-plane.ts';

@@ -3,7 +3,7 @@
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
-import { splice } from '../../../src/proxy/traffic/splice.ts';
+import { splice } from '../../../src/proxy/traffic/tcp-listener.ts';
 
 /** Both ends of a connection on loopback, half-open allowed. */
 async function connection(): Promise<readonly [Socket, Socket]> {

@@ -9,11 +9,14 @@ import type { ConnectionEvent, ForwardingPlan } from '../../../src/proxy/applica
 import { createResolver } from '../../../src/proxy/origins/dns-cache.ts';
 import { createOrigins } from '../../../src/proxy/origins/origins.ts';
 import { createNoteLimit, toldPerSecond } from '../../../src/proxy/plane/running-applications.ts';
-import type { DataPlaneLimits, ProxyListenerParts, RunningApplication } from '../../../src/proxy/traffic/listener.ts';
-import { OpenBudget } from '../../../src/proxy/traffic/open-budget.ts';
+import {
+  type DataPlaneLimits,
+  OpenBudget,
+  type ProxyListenerParts,
+  type RunningApplication,
+} from '../../../src/proxy/traffic/listener.ts';
 import { proxyHeaderV2, simpleHeader } from '../../../src/proxy/traffic/proxy-header.ts';
-import { openUdpListener } from '../../../src/proxy/traffic/udp-listener.ts';
-import { mostPendingDatagrams } from '../../../src/proxy/traffic/udp-session.ts';
+import { mostPendingDatagrams, openUdpListener } from '../../../src/proxy/traffic/udp-listener.ts';
 import { startDnsServer } from '../../support/dns-server.ts';
 import { directTo, loopbackAddress, planOf, startPlane, testOffset, until } from '../../support/proxy-plane.ts';
 import { readSimpleHeader } from '../../support/simple-header.ts';

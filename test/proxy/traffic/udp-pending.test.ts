@@ -5,7 +5,7 @@ import {
   mostPendingDatagrams,
   mostPendingOfApplication,
   pendingDatagrams,
-} from '../../../src/proxy/traffic/udp-session.ts';
+} from '../../../src/proxy/traffic/udp-listener.ts';
 
 const application = () => ({
   open: 0,
